@@ -1,0 +1,2 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Runs the kernel module's engine in user space, against simulated disks.
