@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Devices and programs as a person knows them.
+
+use serde::{Deserialize, Serialize};
+use zbus::{ObjectPath, OwnedObjectPath, Type};
+
+/// A block device in words and numbers, enough to recognise it on the desk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+pub struct DeviceText {
+    /// UDisks2 block object, or `/` where there is none (yet).
+    pub object: OwnedObjectPath,
+    /// Kernel name such as `sda1`, for experts; changes between starts.
+    pub name: String,
+    /// Vendor and model of the drive, or the kind of volume for md, LVM and LUKS; may be empty.
+    pub model: String,
+    /// Serial number of the drive; may be empty.
+    pub serial: String,
+    /// Size in bytes.
+    pub size: u64,
+    /// Type of the content as blkid names it (`ext4`, `crypto_LUKS`, ...), `partition-table`, or empty
+    /// if there is no known signature. Empty does **not** mean that there is no data.
+    pub content: String,
+    /// Label of the file system; may be empty.
+    pub label: String,
+}
+
+impl DeviceText {
+    /// No device: what [`crate::Failure`] carries where none is concerned.
+    pub fn none() -> Self {
+        Self {
+            object: OwnedObjectPath::from(ObjectPath::from_static_str_unchecked("/")),
+            name: String::new(),
+            model: String::new(),
+            serial: String::new(),
+            size: 0,
+            content: String::new(),
+            label: String::new(),
+        }
+    }
+
+    /// Whether this names no device.
+    pub fn is_none(&self) -> bool {
+        self.object.as_str() == "/" && self.name.is_empty()
+    }
+}
+
+/// A program that keeps a file system busy.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Type)]
+pub struct FileUser {
+    /// Process id.
+    pub pid: u32,
+    /// Command name as `/proc/<pid>/comm` gives it.
+    pub command: String,
+    /// Numeric id of the user who runs it.
+    pub uid: u32,
+    /// Login name of that user; the number in decimal if it has none.
+    pub user: String,
+}

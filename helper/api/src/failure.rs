@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Why something was not done, in a form that can be worded in any language.
+
+use crate::words::words;
+use crate::{DeviceText, ERROR_PREFIX, FileUser};
+use serde::{Deserialize, Serialize};
+use zbus::message::Header;
+use zbus::names::ErrorName;
+use zbus::{DBusError, Message, Type};
+
+words! {
+    /// What happened. Behind each kind: the fields of [`Failure`] that it fills besides
+    /// [`Failure::data`] and [`Failure::detail`], which all do.
+    Kind {
+        /// Disk and SSD are the same device, or one is a part of the other: `device`.
+        SameDevice = "same-device",
+        /// The SSD, or a partition on it, is mounted: `device`, `mount_points`.
+        SsdMounted = "ssd-mounted",
+        /// The SSD is used by something other than a mount: `device`, `name` (`swap`, `md`, `lvm`,
+        /// `luks`, ... or the kernel name of the volume above it).
+        SsdInUse = "ssd-in-use",
+        /// The SSD holds data and erasing it was not agreed to: `device` (`content` says what).
+        SsdHoldsData = "ssd-holds-data",
+        /// The SSD holds unknown or encrypted content and erasing it was not agreed to: `device`.
+        SsdUnknownContent = "ssd-unknown-content",
+        /// The SSD is too small: `device`, `needed`, `actual` (bytes).
+        SsdTooSmall = "ssd-too-small",
+        /// The disk is too small to be worth a cache: `device`, `needed`, `actual` (bytes).
+        OriginTooSmall = "origin-too-small",
+        /// A device cannot be written to: `device`.
+        ReadOnly = "read-only",
+        /// The disk is a swap partition: `device`.
+        OriginSwap = "origin-swap",
+        /// The disk holds /boot: `device`, `mount_points`.
+        OriginBoot = "origin-boot",
+        /// The disk is an EFI system partition: `device`.
+        OriginEfi = "origin-efi",
+        /// The disk holds the root file system or one that the system runs from: `device`, `mount_points`.
+        OriginRoot = "origin-root",
+        /// The disk has partitions; choose one of them: `device`.
+        OriginPartitioned = "origin-partitioned",
+        /// The disk is used by something other than a mount: `device`, `name` as for `ssd-in-use`.
+        OriginInUse = "origin-in-use",
+        /// The device is already part of a cache, or is one: `device`, `name` (uuid of the cache).
+        AlreadyCached = "already-cached",
+        /// The device is not there (any more): `device` as last known, at least its object path.
+        DeviceGone = "device-gone",
+        /// The device changed since the plan was made (replaced, formatted, mounted elsewhere): `device`.
+        DeviceChanged = "device-changed",
+        /// Programs use the file system: `device`, `mount_points`, `users`.
+        FilesystemBusy = "filesystem-busy",
+        /// No such plan: used, too old, of another user, or a wrong digest.
+        PlanUnknown = "plan-unknown",
+        /// The user did not authenticate or is not allowed.
+        NotAuthorized = "not-authorized",
+        /// The authority (polkit) did not answer; nothing is allowed without it.
+        AuthorityUnavailable = "authority-unavailable",
+        /// The module is not built for the running kernel: `name` (its release).
+        ModuleNotBuilt = "module-not-built",
+        /// The kernel refused the module because of Secure Boot: `name` (kernel release).
+        ModuleRefused = "module-refused",
+        /// The module could not be loaded for another reason: `name` (kernel release).
+        ModuleFailed = "module-failed",
+        /// Not enough memory for the cache: `needed` (bytes, 0 if unknown).
+        OutOfMemory = "out-of-memory",
+        /// Another job changes one of the devices: `device`.
+        Busy = "busy",
+        /// Too many jobs or plans of this user at once.
+        TooMany = "too-many",
+        /// The cache is not in a state in which this can be done: `name` (the state).
+        WrongState = "wrong-state",
+        /// The SSD belongs to a cache of another disk: `device` (the SSD).
+        WrongDisk = "wrong-disk",
+        /// A step failed: `device`, `name` (the step's [`crate::StepKind`]).
+        StepFailed = "step-failed",
+        /// The job was cancelled.
+        Cancelled = "cancelled",
+        /// The service was killed in the middle and has put things right at its next start.
+        Interrupted = "interrupted",
+        /// An argument makes no sense: `name` (which).
+        InvalidArgument = "invalid-argument",
+        /// The device service (UDisks2) or systemd did not answer: `name` (which).
+        ServiceUnavailable = "service-unavailable",
+        /// A fault in the service itself.
+        Internal = "internal",
+    }
+}
+
+words! {
+    /// What became of the user's data and set-up.
+    DataState {
+        /// Nothing was changed.
+        Unchanged = "unchanged",
+        /// Steps were made and have all been undone: all is as before, except that erased content
+        /// of the SSD does not come back.
+        Restored = "restored",
+        /// Not all could be undone; the data is safe on the disk, but something (the mount, the
+        /// mapping) is not as before. The service tries again when it starts next.
+        Incomplete = "incomplete",
+    }
+}
+
+/// A failure with all that is needed to explain it. Unused fields are empty or 0.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+pub struct Failure {
+    /// What happened.
+    pub kind: Kind,
+    /// What became of the data.
+    pub data: DataState,
+    /// The device concerned.
+    pub device: DeviceText,
+    /// Mount points concerned.
+    pub mount_points: Vec<String>,
+    /// Programs concerned.
+    pub users: Vec<FileUser>,
+    /// A name, see [`Kind`].
+    pub name: String,
+    /// Bytes that are needed.
+    pub needed: u64,
+    /// Bytes that are there.
+    pub actual: u64,
+    /// Technical English for logs and a "details" view; never to be parsed.
+    pub detail: String,
+}
+
+impl Failure {
+    /// A failure of `kind` that changed nothing, with all other fields empty.
+    pub fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            data: DataState::Unchanged,
+            device: DeviceText::none(),
+            mount_points: Vec::new(),
+            users: Vec::new(),
+            name: String::new(),
+            needed: 0,
+            actual: 0,
+            detail: String::new(),
+        }
+    }
+
+    /// What [`crate::JobProxy`] signals as failure of a job that succeeded: to be ignored.
+    pub fn none() -> Self {
+        Self::new(Kind::Internal)
+    }
+
+    /// With the device concerned.
+    #[must_use]
+    pub fn device(mut self, device: &DeviceText) -> Self {
+        self.device = device.clone();
+        self
+    }
+
+    /// With a name, see [`Kind`].
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// With mount points.
+    #[must_use]
+    pub fn mount_points(mut self, mount_points: Vec<String>) -> Self {
+        self.mount_points = mount_points;
+        self
+    }
+
+    /// With programs.
+    #[must_use]
+    pub fn users(mut self, users: Vec<FileUser>) -> Self {
+        self.users = users;
+        self
+    }
+
+    /// With what is needed and what is there, in bytes.
+    #[must_use]
+    pub fn sizes(mut self, needed: u64, actual: u64) -> Self {
+        (self.needed, self.actual) = (needed, actual);
+        self
+    }
+
+    /// With technical detail.
+    #[must_use]
+    pub fn detail(mut self, detail: impl std::fmt::Display) -> Self {
+        self.detail = detail.to_string();
+        self
+    }
+
+    /// With what became of the data.
+    #[must_use]
+    pub fn data(mut self, data: DataState) -> Self {
+        self.data = data;
+        self
+    }
+
+    /// The failure that a proxy call met, if the service gave one; transport errors and other
+    /// services' errors give `None`.
+    pub fn from_zbus(error: &zbus::Error) -> Option<Self> {
+        let zbus::Error::MethodError(name, _, message) = error else {
+            return None;
+        };
+        name.as_str().strip_prefix(ERROR_PREFIX)?;
+        message
+            .body()
+            .deserialize::<(String, Self)>()
+            .ok()
+            .map(|(_, failure)| failure)
+    }
+}
+
+impl From<zbus::Error> for Failure {
+    /// The failure that the service gave, or one for not reaching it.
+    fn from(error: zbus::Error) -> Self {
+        Self::from_zbus(&error).unwrap_or_else(|| {
+            Self::new(Kind::ServiceUnavailable)
+                .name("tandem")
+                .detail(&error)
+        })
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.kind)?;
+        for part in [&self.device.name, &self.name, &self.detail] {
+            if !part.is_empty() {
+                write!(f, ": {part}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl Kind {
+    /// Name of the D-Bus error.
+    pub fn error_name(self) -> String {
+        let mut name = format!("{ERROR_PREFIX}.");
+        for part in self.as_str().split('-') {
+            let (first, rest) = part.split_at(1);
+            name.push_str(&first.to_ascii_uppercase());
+            name.push_str(rest);
+        }
+        name
+    }
+}
+
+impl DBusError for Failure {
+    fn create_reply(&self, call: &Header<'_>) -> zbus::Result<Message> {
+        Message::error(call, self.name()).build(&(self.to_string(), self))
+    }
+
+    fn name(&self) -> ErrorName<'_> {
+        ErrorName::from_string_unchecked(self.kind.error_name())
+    }
+
+    fn description(&self) -> Option<&str> {
+        Some(&self.detail)
+    }
+}

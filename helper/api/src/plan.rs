@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What will be done, step by step, before anything is done.
+
+use crate::words::words;
+use crate::{DeviceText, FileUser, Mode};
+use serde::{Deserialize, Serialize};
+use zbus::{OwnedObjectPath, Type};
+
+/// What a person chose: the argument of `Manager.Plan`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, Type)]
+pub struct PlanSpec {
+    /// UDisks2 block object of the disk or partition that holds the data.
+    pub origin: OwnedObjectPath,
+    /// UDisks2 block object of the SSD or of a partition on it.
+    pub ssd: OwnedObjectPath,
+    /// How writes are treated.
+    pub mode: Mode,
+    /// The person has said that whatever is on the SSD may be erased.
+    pub erase_ssd: bool,
+}
+
+words! {
+    /// What a step does. Steps are done in the order given, and undone in reverse if one fails.
+    StepKind {
+        /// Loads the kernel module.
+        LoadModule = "load-module",
+        /// Unmounts `device` from `target`.
+        Unmount = "unmount",
+        /// Erases the old content of the SSD, `device`; cannot be undone.
+        EraseSsd = "erase-ssd",
+        /// Makes the cache: writes its format to the SSD, maps `device` (the disk) through it.
+        /// `bytes` is the size of the cache.
+        Map = "map",
+        /// Mounts `device` (through the cache, or plain after a removal) at `target`, as before.
+        Mount = "mount",
+        /// Waits until all is on the disk and stops using the SSD, without unmounting. `bytes` is
+        /// what has to be written to the disk first (0 in today's modes).
+        Detach = "detach",
+        /// Frees the SSD, `device`: wipes the cache's format from it.
+        FreeSsd = "free-ssd",
+        /// Removes the mapping over `device`, the disk.
+        Unmap = "unmap",
+    }
+}
+
+/// One step of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+pub struct Step {
+    /// What is done.
+    pub kind: StepKind,
+    /// What it is done to; none for [`StepKind::LoadModule`].
+    pub device: DeviceText,
+    /// Mount point, or empty.
+    pub target: String,
+    /// Bytes, see the kind; 0 where it has no meaning.
+    pub bytes: u64,
+}
+
+words! {
+    /// What a person should know before agreeing. The device is in [`Warning::device`].
+    WarningKind {
+        /// All content of the SSD will be lost; [`Warning::device`] has what is known of it.
+        ErasesSsd = "erases-ssd",
+        /// The SSD has content without a known signature, perhaps encrypted, and it will be lost.
+        ErasesUnknown = "erases-unknown",
+        /// The file system is not available for the moments between unmount and mount.
+        Unavailable = "unavailable",
+        /// Programs use the file system and must close it first; see [`Warning::users`].
+        /// Execution fails with [`crate::Kind::FilesystemBusy`] as long as they do.
+        InUse = "in-use",
+        /// The device can be unplugged while it works (USB, card); the cache then stops.
+        Removable = "removable",
+        /// The chosen SSD says that it has spinning platters.
+        SsdRotates = "ssd-rotates",
+        /// The disk says that it is an SSD itself; a cache gains little.
+        OriginIsSsd = "origin-is-ssd",
+        /// Disk and SSD are parts of the same drive; a cache gains little.
+        SameDrive = "same-drive",
+        /// The disk has content without a known signature; it is kept as it is.
+        OriginUnknown = "origin-unknown",
+        /// Other systems on this machine and boot loaders do not know about the cache; while it
+        /// exists they must not write to the disk.
+        OtherSystems = "other-systems",
+        /// The file system stays mounted through a plain mapping until the next start, because it
+        /// is in use; see [`Warning::users`].
+        StaysMapped = "stays-mapped",
+    }
+}
+
+/// Something to know before agreeing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+pub struct Warning {
+    /// What.
+    pub kind: WarningKind,
+    /// Of which device.
+    pub device: DeviceText,
+    /// Programs concerned; empty where the kind does not speak of any.
+    pub users: Vec<FileUser>,
+}
+
+/// The answer to a plan: exactly what an execution with this id and digest will do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+pub struct PlanReply {
+    /// Names the plan in an execution. Valid once, for [`Self::valid_seconds`], for whoever asked for it.
+    pub plan_id: String,
+    /// SHA-256 over all that is in this answer, in hex; the execution repeats it.
+    pub digest: String,
+    /// What will be done, in order.
+    pub steps: Vec<Step>,
+    /// What to know before.
+    pub warnings: Vec<Warning>,
+    /// The disk.
+    pub origin: DeviceText,
+    /// The SSD.
+    pub ssd: DeviceText,
+    /// Mode of the cache.
+    pub mode: Mode,
+    /// Where the disk is mounted now, and will be again.
+    pub mount_points: Vec<String>,
+    /// Bytes of data that the cache can hold.
+    pub cache_bytes: u64,
+    /// Bytes of kernel memory that it needs while assembled.
+    pub memory_bytes: u64,
+    /// Seconds until the plan is forgotten.
+    pub valid_seconds: u32,
+}

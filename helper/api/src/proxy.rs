@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Proxies of the service's interfaces, for every client.
+
+use crate::{
+    CacheState, DeviceText, Failure, JobKind, Mode, ModuleState, PlanReply, PlanSpec, Sample, Step,
+};
+use zbus::{OwnedObjectPath, proxy};
+
+/// The service as a whole.
+#[proxy(
+    interface = "org.tandemcache.Tandem1.Manager",
+    default_service = "org.tandemcache.Tandem1",
+    default_path = "/org/tandemcache/Tandem1"
+)]
+pub trait Manager {
+    /// Says exactly what creating this cache would do, or why it cannot be done. Needs no
+    /// authorisation and changes nothing.
+    ///
+    /// # Errors
+    /// A [`Failure`] for each reason not to create it: see [`crate::Kind`].
+    fn plan(&self, spec: &PlanSpec) -> zbus::Result<PlanReply>;
+
+    /// Executes a plan of [`Self::plan`] after asking the user to authenticate
+    /// (`org.tandemcache.Tandem1.create`, or `.create-erasing` where the plan erases content). The job's
+    /// object exists from the moment of this answer until ten seconds after its end.
+    ///
+    /// # Errors
+    /// `PlanUnknown`, `NotAuthorized`, `AuthorityUnavailable`, `DeviceGone`, `DeviceChanged`,
+    /// `Busy`, `TooMany`: nothing was changed then.
+    #[zbus(allow_interactive_auth)]
+    fn create(&self, plan_id: &str, digest: &str) -> zbus::Result<OwnedObjectPath>;
+
+    /// Version of the service.
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn version(&self) -> zbus::Result<String>;
+
+    /// `device-mapper`, or `simulated` where no real device is touched.
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn engine(&self) -> zbus::Result<String>;
+
+    /// Whether the kernel can run a cache.
+    #[zbus(property)]
+    fn module_state(&self) -> zbus::Result<ModuleState>;
+
+    /// Release of the running kernel, as `uname -r` gives it.
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn kernel(&self) -> zbus::Result<String>;
+
+    /// Least bytes that an SSD or a partition must have.
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn minimum_ssd_bytes(&self) -> zbus::Result<u64>;
+}
+
+/// One cache.
+#[proxy(
+    interface = "org.tandemcache.Tandem1.Cache",
+    default_service = "org.tandemcache.Tandem1"
+)]
+pub trait Cache {
+    /// Asks for a sample each second instead of every ten, until [`Self::unwatch`] or until the
+    /// caller leaves the bus. Calls do not add up.
+    fn watch(&self) -> zbus::Result<()>;
+
+    /// Ends [`Self::watch`].
+    fn unwatch(&self) -> zbus::Result<()>;
+
+    /// Samples of the past, oldest first, at most 600; at uneven distances, see [`Sample::time_us`].
+    fn history(&self) -> zbus::Result<Vec<Sample>>;
+
+    /// Says what removing the cache would do. Needs no authorisation and changes nothing.
+    fn plan_remove(&self) -> zbus::Result<PlanReply>;
+
+    /// Executes a plan of [`Self::plan_remove`] after asking the user to authenticate
+    /// (`org.tandemcache.Tandem1.remove`).
+    ///
+    /// # Errors
+    /// As [`ManagerProxy::create`].
+    #[zbus(allow_interactive_auth)]
+    fn remove(&self, plan_id: &str, digest: &str) -> zbus::Result<OwnedObjectPath>;
+
+    /// A new sample; also the new value of [`Self::latest`].
+    #[zbus(signal)]
+    fn sampled(&self, sample: Sample) -> zbus::Result<()>;
+
+    /// 32 hex digits.
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn uuid(&self) -> zbus::Result<String>;
+
+    /// Name of the mapped device below `/dev/mapper`.
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn name(&self) -> zbus::Result<String>;
+
+    /// UDisks2 block object of the disk, `/` while it is missing.
+    #[zbus(property)]
+    fn origin(&self) -> zbus::Result<OwnedObjectPath>;
+
+    /// UDisks2 block object of the SSD, `/` while it is missing.
+    #[zbus(property)]
+    fn ssd(&self) -> zbus::Result<OwnedObjectPath>;
+
+    /// The disk, as last known.
+    #[zbus(property)]
+    fn origin_text(&self) -> zbus::Result<DeviceText>;
+
+    /// The SSD, as last known.
+    #[zbus(property)]
+    fn ssd_text(&self) -> zbus::Result<DeviceText>;
+
+    /// How writes are treated.
+    #[zbus(property)]
+    fn mode(&self) -> zbus::Result<Mode>;
+
+    /// What the cache is doing.
+    #[zbus(property)]
+    fn state(&self) -> zbus::Result<CacheState>;
+
+    /// Why it is in that state: a word, or empty.
+    #[zbus(property)]
+    fn state_reason(&self) -> zbus::Result<String>;
+
+    /// UDisks2 block object of the mapped device, `/` while it is not assembled.
+    #[zbus(property)]
+    fn mapped(&self) -> zbus::Result<OwnedObjectPath>;
+
+    /// Where the mapped device is mounted.
+    #[zbus(property)]
+    fn mount_points(&self) -> zbus::Result<Vec<String>>;
+
+    /// Bytes of data that the cache can hold.
+    #[zbus(property)]
+    fn cache_bytes(&self) -> zbus::Result<u64>;
+
+    /// The newest sample. Changes are told by [`Self::receive_sampled`] only.
+    #[zbus(property(emits_changed_signal = "false"))]
+    fn latest(&self) -> zbus::Result<Sample>;
+
+    /// Job that changes this cache now, or `/`.
+    #[zbus(property)]
+    fn job(&self) -> zbus::Result<OwnedObjectPath>;
+}
+
+/// A change under way. Its object goes ten seconds after its end.
+#[proxy(
+    interface = "org.tandemcache.Tandem1.Job",
+    default_service = "org.tandemcache.Tandem1"
+)]
+pub trait Job {
+    /// Asks the job to stop and to undo what it did. Its end tells whether it came in time
+    /// (`Cancelled`) or too late. Allowed for the user who started it and for root.
+    fn cancel(&self) -> zbus::Result<()>;
+
+    /// The job is over. With `success` the failure is empty ([`Failure::none`]) and to be ignored.
+    /// A client that may have come too late reads [`Self::finished`] after subscribing.
+    #[zbus(signal)]
+    fn completed(&self, success: bool, failure: Failure) -> zbus::Result<()>;
+
+    /// What is done.
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn kind(&self) -> zbus::Result<JobKind>;
+
+    /// The steps of the plan.
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn steps(&self) -> zbus::Result<Vec<Step>>;
+
+    /// Step under way, from 0; the number of steps once all are done.
+    #[zbus(property)]
+    fn step_index(&self) -> zbus::Result<u32>;
+
+    /// Whether steps are being undone.
+    #[zbus(property)]
+    fn undoing(&self) -> zbus::Result<bool>;
+
+    /// 0 to 1, over all steps; never goes back except while undoing.
+    #[zbus(property)]
+    fn progress(&self) -> zbus::Result<f64>;
+
+    /// Bytes a second of a step that moves data, else 0.
+    #[zbus(property)]
+    fn rate_bytes(&self) -> zbus::Result<u64>;
+
+    /// Seconds until the end by the best guess, 0 if unknown.
+    #[zbus(property)]
+    fn estimated_seconds(&self) -> zbus::Result<u64>;
+
+    /// Whether [`Self::cancel`] can still have an effect.
+    #[zbus(property)]
+    fn cancellable(&self) -> zbus::Result<bool>;
+
+    /// Cache that the job makes or changes, by uuid (32 hex digits).
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn cache_uuid(&self) -> zbus::Result<String>;
+
+    /// Whether the job is over, how ([`Self::receive_completed`]'s arguments).
+    #[zbus(property)]
+    fn finished(&self) -> zbus::Result<(bool, bool, Failure)>;
+}
+
+/// The levers of `tandem-helper --simulated`, on the manager's object; the real service has none.
+#[proxy(
+    interface = "org.tandemcache.Tandem1.Simulation",
+    default_service = "org.tandemcache.Tandem1",
+    default_path = "/org/tandemcache/Tandem1"
+)]
+pub trait Simulation {
+    /// Plugs in a drive; `kind` is `disk` (rotational, one ext4 partition with files), `ssd` (empty),
+    /// or `usb` (a stick with a FAT partition). Returns the block objects, whole drive first.
+    fn plug(
+        &self,
+        kind: &str,
+        model: &str,
+        serial: &str,
+        bytes: u64,
+    ) -> zbus::Result<Vec<OwnedObjectPath>>;
+
+    /// Pulls the drive that this block object is (on).
+    fn unplug(&self, block: &OwnedObjectPath) -> zbus::Result<()>;
+
+    /// The next execution of a step of this kind fails ([`crate::Kind::StepFailed`]).
+    fn fail_next(&self, step: crate::StepKind) -> zbus::Result<()>;
+
+    /// Programs that from now on keep this block object's file system busy; none makes it free.
+    fn set_users(&self, block: &OwnedObjectPath, users: &[crate::FileUser]) -> zbus::Result<()>;
+
+    /// State of the module; [`ModuleState::Refused`] and [`ModuleState::NotBuilt`] make loading fail.
+    fn set_module(&self, state: ModuleState) -> zbus::Result<()>;
+
+    /// How long each step takes from now on, in milliseconds (400 at first).
+    fn set_step_time(&self, milliseconds: u32) -> zbus::Result<()>;
+
+    /// Whether authorisation is granted from now on (at first it is).
+    fn set_authorized(&self, authorized: bool) -> zbus::Result<()>;
+
+    /// Lets this much time pass for the counters of all caches at once, to have a history to show.
+    fn advance(&self, seconds: u32) -> zbus::Result<()>;
+
+    /// Puts a cache (32 hex digits) into a state, with a reason: `active`, or `bypass` for a lost SSD.
+    fn set_state(&self, uuid: &str, state: CacheState, reason: &str) -> zbus::Result<()>;
+}

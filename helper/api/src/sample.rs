@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Counters of a cache at one moment.
+
+use serde::{Deserialize, Serialize};
+use zbus::Type;
+
+/// A named counter: a reason, or an event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+pub struct Counter {
+    /// Word of the kernel's status line, lower case (`sequential`, `evictions`, ...).
+    pub name: String,
+    /// Sectors for reasons, a number of events otherwise; counted since the cache was assembled.
+    pub value: u64,
+}
+
+/// Sectors of one direction since the cache was assembled.
+///
+/// When quiet, `requested == hit + missed + sum(bypassed)`; while requests are in flight the right
+/// side may lag.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Type)]
+pub struct Direction {
+    /// Sectors that were asked for.
+    pub requested: u64,
+    /// Reads: served by the SSD. Writes: whose cached copy was updated or stored.
+    pub hit: u64,
+    /// Reads: served by the disk, for want of a copy. Writes: went to the disk only.
+    pub missed: u64,
+    /// Sectors that went past the cache, by reason (`sequential`, `busy`, `memory`, ...), sorted by name.
+    pub bypassed: Vec<Counter>,
+}
+
+impl Direction {
+    /// Sum of all reasons, in sectors.
+    pub fn bypassed_sectors(&self) -> u64 {
+        self.bypassed
+            .iter()
+            .map(|c| c.value)
+            .fold(0, u64::saturating_add)
+    }
+}
+
+/// All counters of a cache at one moment.
+///
+/// Counters only grow while a cache stays assembled. A `requested` below that of the sample before
+/// means that it was assembled anew: start a new series there.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Type)]
+pub struct Sample {
+    /// When it was taken, microseconds of `CLOCK_BOOTTIME`.
+    pub time_us: u64,
+    /// Frames that hold a copy.
+    pub frames_used: u64,
+    /// All frames of the cache.
+    pub frames_total: u64,
+    /// Sectors of a frame.
+    pub frame_sectors: u64,
+    /// Sectors whose only current copy is on the SSD. Always 0 in today's modes.
+    pub dirty_sectors: u64,
+    /// Reads.
+    pub read: Direction,
+    /// Writes.
+    pub write: Direction,
+    /// All other counters of the status line (`fills`, `evictions`, `ssd_errors`, ...), sorted by name.
+    pub events: Vec<Counter>,
+}
+
+impl Sample {
+    /// Value of an event counter, 0 if the kernel does not give it.
+    pub fn event(&self, name: &str) -> u64 {
+        self.events
+            .iter()
+            .find(|c| c.name == name)
+            .map_or(0, |c| c.value)
+    }
+
+    /// Share of read sectors that the SSD served between `earlier` and `self`, 0 to 1; `None` if
+    /// nothing was read in between or the counters started anew.
+    pub fn read_hit_rate_since(&self, earlier: &Self) -> Option<f64> {
+        let requested = self.read.requested.checked_sub(earlier.read.requested)?;
+        let hit = self.read.hit.checked_sub(earlier.read.hit)?;
+        (requested > 0).then(|| (hit as f64 / requested as f64).min(1.0))
+    }
+}
