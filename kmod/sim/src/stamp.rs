@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What one simulated sector holds instead of 512 bytes.
+//!
+//! A stamp names the request that wrote it, the sector that it was meant for and which of the values that the application
+//! put into its buffer while the request ran. Every write therefore has values of its own, which is what makes the check
+//! for linearizability exact, and data that turns up at a wrong place is recognised at sight.
+
+/// Number of a request; 0 is the content that the disk had before the cache came.
+pub type OpId = u32;
+
+/// The content of one sector of 512 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Stamp(pub u64);
+
+impl Stamp {
+    /// What memory holds that nobody wrote to: fresh pages, an SSD as it came, a buffer before its read.
+    pub const JUNK: Stamp = Stamp(u64::MAX);
+
+    /// The `version`-th value that request `op` offered for `sector` (in 512 bytes; at most 24 bits).
+    pub fn new(op: OpId, sector: u64, version: u8) -> Stamp {
+        Stamp((sector & 0xff_ffff) << 40 | u64::from(op) << 8 | u64::from(version))
+    }
+
+    /// The request that wrote this.
+    pub fn op(self) -> OpId {
+        (self.0 >> 8) as u32
+    }
+
+    /// The sector that this was meant for.
+    pub fn sector(self) -> u64 {
+        self.0 >> 40
+    }
+
+    /// Which of the request's values this is.
+    pub fn version(self) -> u8 {
+        self.0 as u8
+    }
+}
+
+impl std::fmt::Display for Stamp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if *self == Stamp::JUNK {
+            return f.write_str("junk");
+        }
+        write!(f, "#{}.{}@{}", self.op(), self.version(), self.sector())
+    }
+}
