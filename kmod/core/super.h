@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The superblock of the SSD: plan one for a new cache, print, parse, compare.
+ * FORMAT.md is the layout. Parsing takes any bytes.
+ *
+ * All functions: no lock, any context, no memory but what is passed in.
+ */
+#ifndef TANDEM_SUPER_H
+#define TANDEM_SUPER_H
+
+#include "layout.h"
+
+#define TD_SUPER_BYTES		4096u	/* one copy */
+#define TD_SUPER_COPIES		2
+#define TD_SUPER_AREA		2048u	/* sectors before the first region */
+#define TD_UUID_BYTES		16
+#define TD_ORIGIN_ID_BYTES	64	/* at most */
+
+/* Byte offset on the SSD of copy @copy. */
+#define TD_SUPER_OFFSET(copy)	((copy) * 524288u)
+
+enum td_super_error {
+	TD_SUPER_OK,
+	TD_SUPER_BLANK,		/* only zeroes */
+	TD_SUPER_FOREIGN,	/* no magic */
+	TD_SUPER_DAMAGED,	/* magic, but a wrong checksum */
+	TD_SUPER_VERSION,
+	TD_SUPER_FEATURE,	/* an incompatible flag that we do not know */
+	TD_SUPER_GEOMETRY,	/* numbers that contradict each other */
+	TD_SUPER_SSD_SIZE,	/* SSD smaller than the superblock says */
+	TD_SUPER_OTHER_CACHE,	/* uuid differs */
+	TD_SUPER_OTHER_DISK,	/* origin_id differs */
+	TD_SUPER_DISK_SIZE,	/* origin_sectors differs */
+	TD_SUPER_TOO_SMALL,	/* no room for a cache; only from planning */
+	TD_SUPER_TOO_LARGE,	/* disk beyond the tag; only from planning */
+};
+
+/* Sectors of the SSD. */
+struct td_region {
+	u64 start;
+	u64 length;
+};
+
+struct td_super {
+	u8 uuid[TD_UUID_BYTES];
+	u8 origin_id[TD_ORIGIN_ID_BYTES];
+	u32 origin_id_bytes;
+	u32 compat;
+	u32 incompat;
+	u64 sequence;
+	u64 origin_sectors;
+	u64 ssd_sectors;
+	u32 run_shift;
+	u32 way_shift;
+	u32 groups;
+	struct td_region journal;
+	struct td_region checkpoint;
+	struct td_region intent;
+	struct td_region data;
+};
+
+/* Who a cache is; what the table line gives and the superblock must match. */
+struct td_identity {
+	u8 uuid[TD_UUID_BYTES];
+	u8 origin_id[TD_ORIGIN_ID_BYTES];
+	u32 origin_id_bytes;
+	u64 origin_sectors;
+};
+
+/*
+ * A superblock for a new cache on an SSD of @ssd_sectors.
+ * OK, TOO_SMALL or TOO_LARGE.
+ */
+enum td_super_error td_super_plan(const struct td_identity *id, u64 ssd_sectors,
+				  struct td_super *sb);
+
+/* Fill @buffer of TD_SUPER_BYTES with copy @copy. */
+void td_super_encode(const struct td_super *sb, u32 copy, void *buffer);
+
+/*
+ * Parse copy @copy. *sb is complete on OK and undefined else. Never GEOMETRY
+ * on what td_super_encode() made from td_super_plan().
+ */
+enum td_super_error td_super_parse(const void *buffer, u32 copy,
+				   struct td_super *sb);
+
+/*
+ * Parse both copies and take the newer sound one; if none is sound, the more
+ * telling error of the two.
+ */
+enum td_super_error td_super_choose(const void *first, const void *second,
+				    struct td_super *sb);
+
+/* Does the superblock belong to @id, and does an SSD of this size hold it? */
+enum td_super_error td_super_match(const struct td_super *sb,
+				   const struct td_identity *id,
+				   u64 ssd_sectors);
+
+/* @block_sectors: logical block of the SSD. */
+void td_super_layout(const struct td_super *sb, u32 block_sectors,
+		     struct td_layout *l);
+
+#endif

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The word: all that is known of one slot, in 64 bits, and every operation on
+ * it. There is no other place that changes a word.
+ *
+ *   bits  0-35  tag      number of the frame of the disk that the slot holds
+ *        36-39  valid    quarters readable from the SSD
+ *        40-43  dirty    quarters newer than the disk (write-back; 0 so far)
+ *        44-55  pins     reads of the slot in flight
+ *        56-57  recency  hits since it was last looked at for eviction, 0-3
+ *        58-59  state    FREE, LIVE, BUSY
+ *        60     held     no new pins: the owner waits for the last one to go
+ *        61-63  zero
+ *
+ * Two kinds of callers:
+ *   readers   hold no lock, any context: td_word_pin(), td_word_unpin().
+ *   changers  hold the lock of the slot's bucket: all others. So a changer
+ *             races with readers only, never with another changer.
+ *
+ * Invariants:
+ *   W1  FREE: the whole word is 0.
+ *   W2  BUSY: exactly one request in flight owns the slot and may write those
+ *       quarters of it on the SSD that are not valid.
+ *   W3  The tag of a word changes only from FREE, or from LIVE with no pin and
+ *       nothing dirty, in one step. So a pin keeps the slot's meaning.
+ *   W4  HELD only together with BUSY.
+ *   W5  valid goes up only by td_word_disown() from BUSY.
+ *
+ * Overflow of pins: a reader that meets a full count fails to pin, as if the
+ * frame were not cached, and reads the disk, which has the same data. (Dirty
+ * data will need to wait instead.)
+ */
+#ifndef TANDEM_WORD_H
+#define TANDEM_WORD_H
+
+#include "env.h"
+
+#define TD_QUARTERS		0xfu
+
+#define TD_W_TAG		0x0000000fffffffffull
+#define TD_W_VALID_SHIFT	36
+#define TD_W_VALID		(0xfull << TD_W_VALID_SHIFT)
+#define TD_W_DIRTY_SHIFT	40
+#define TD_W_DIRTY		(0xfull << TD_W_DIRTY_SHIFT)
+#define TD_W_PIN		(1ull << 44)
+#define TD_W_PINS		(0xfffull << 44)
+#define TD_W_TOUCH		(1ull << 56)
+#define TD_W_RECENCY		(3ull << 56)
+#define TD_W_LIVE		(1ull << 58)
+#define TD_W_BUSY		(2ull << 58)
+#define TD_W_STATE		(3ull << 58)
+#define TD_W_HELD		(1ull << 60)
+
+struct td_word {
+	struct env_atomic64 a;
+};
+
+static inline u64 td_word_load(const struct td_word *w)
+{
+	return env_load(&w->a);
+}
+
+static inline u64 td_word_tag(u64 v)
+{
+	return v & TD_W_TAG;
+}
+
+static inline unsigned int td_word_valid(u64 v)
+{
+	return (unsigned int)(v >> TD_W_VALID_SHIFT) & TD_QUARTERS;
+}
+
+static inline u64 td_word_quarters(unsigned int mask)
+{
+	return (u64)mask << TD_W_VALID_SHIFT;
+}
+
+static inline bool td_word_has(u64 v, u64 tag)
+{
+	return (v & TD_W_STATE) && td_word_tag(v) == tag;
+}
+
+/*
+ * Pin the slot if it holds frame @tag with all quarters of @want valid.
+ * One step: what was checked is what was pinned. @want is not 0, so a FREE
+ * word never matches.
+ */
+static inline bool td_word_pin(struct td_word *w, u64 tag, unsigned int want)
+{
+	u64 need = tag | td_word_quarters(want);
+	u64 mask = TD_W_TAG | TD_W_HELD | td_word_quarters(want);
+	u64 old = env_load(&w->a);
+	u64 new;
+
+	do {
+		if ((old & mask) != need)
+			return false;
+		if (unlikely((old & TD_W_PINS) == TD_W_PINS))
+			return false;
+		new = old + TD_W_PIN;
+		if ((old & TD_W_RECENCY) != TD_W_RECENCY)
+			new += TD_W_TOUCH;
+	} while (unlikely(!env_cas(&w->a, &old, new)));
+	return true;
+}
+
+/*
+ * Undo one pin. True: that was the last one and the owner waits for it; the
+ * caller must tell core by td_drained().
+ */
+static inline bool td_word_unpin(struct td_word *w)
+{
+	u64 new = env_sub_return(&w->a, TD_W_PIN);
+
+	return unlikely(new & TD_W_HELD) && !(new & TD_W_PINS);
+}
+
+/*
+ * FREE, or LIVE without pins and dirty quarters -> BUSY for @tag, nothing
+ * valid. False: a reader pinned it meanwhile. *was is what it replaced.
+ */
+static inline bool td_word_take(struct td_word *w, u64 tag, u64 *was)
+{
+	u64 old = env_load(&w->a);
+
+	do {
+		if ((old & TD_W_STATE) == TD_W_BUSY ||
+		    (old & (TD_W_PINS | TD_W_DIRTY)))
+			return false;
+	} while (!env_cas(&w->a, &old, tag | TD_W_BUSY));
+	*was = old;
+	return true;
+}
+
+/*
+ * LIVE -> BUSY, and @forget is no longer valid. With @hold and pins there, new
+ * pins are refused until td_word_unhold(). Returns the new word.
+ */
+static inline u64 td_word_own(struct td_word *w, unsigned int forget, bool hold)
+{
+	u64 old = env_load(&w->a);
+	u64 new;
+
+	do {
+		new = old & ~(TD_W_STATE | td_word_quarters(forget));
+		new |= TD_W_BUSY;
+		if (hold && (old & TD_W_PINS))
+			new |= TD_W_HELD;
+	} while (!env_cas(&w->a, &old, new));
+	return new;
+}
+
+/* HELD and no pin left -> not held. True: done, by this call. */
+static inline bool td_word_unhold(struct td_word *w)
+{
+	u64 old = env_load(&w->a);
+
+	do {
+		if (!(old & TD_W_HELD) || (old & TD_W_PINS))
+			return false;
+	} while (!env_cas(&w->a, &old, old & ~TD_W_HELD));
+	return true;
+}
+
+/*
+ * BUSY -> LIVE with @publish valid as well, or FREE if that leaves nothing
+ * valid and nothing pinned. True: the slot became FREE. (Nothing valid but
+ * pinned: LIVE, and td_word_take() may have it when the pins are gone.)
+ */
+static inline bool td_word_disown(struct td_word *w, unsigned int publish)
+{
+	u64 old = env_load(&w->a);
+	u64 new;
+
+	do {
+		new = old & ~(TD_W_STATE | TD_W_HELD);
+		new |= TD_W_LIVE | td_word_quarters(publish);
+		if (!(new & (TD_W_VALID | TD_W_PINS)))
+			new = 0;
+	} while (!env_cas(&w->a, &old, new));
+	return new == 0;
+}
+
+/*
+ * The quarters of @mask are no longer valid, in LIVE or BUSY; LIVE with
+ * nothing valid and nothing pinned becomes FREE, then *freed is true. Returns
+ * the word before.
+ */
+static inline u64 td_word_forget(struct td_word *w, unsigned int mask,
+				 bool *freed)
+{
+	u64 old = env_load(&w->a);
+	u64 new;
+
+	do {
+		new = old & ~td_word_quarters(mask);
+		if ((new & TD_W_STATE) == TD_W_LIVE &&
+		    !(new & (TD_W_VALID | TD_W_PINS)))
+			new = 0;
+	} while (!env_cas(&w->a, &old, new));
+	*freed = old && !new;
+	return old;
+}
+
+/* One hit less to its credit. */
+static inline void td_word_age(struct td_word *w)
+{
+	u64 old = env_load(&w->a);
+
+	do {
+		if (!(old & TD_W_RECENCY))
+			return;
+	} while (!env_cas(&w->a, &old, old - TD_W_TOUCH));
+}
+
+#endif
