@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What a disk and a volume are, and whether they can be chosen, in words.
+
+use gettextrs::{gettext, ngettext};
+
+use super::{bytes, fill};
+use crate::model::inventory::{Content, Device, Medium, Obstacle, VirtualKind, Volume};
+
+/// The words for a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceWords {
+    /// Maker and model, or what it is.
+    pub title: String,
+    /// Kind, size and serial number.
+    pub subtitle: String,
+    /// Name of a symbolic icon.
+    pub icon: &'static str,
+}
+
+/// The words for a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeWords {
+    /// Label, or what it is.
+    pub title: String,
+    /// Content, size, place.
+    pub subtitle: String,
+    /// Why it is not offered as a disk to cache; empty if it is.
+    pub obstacle: String,
+}
+
+/// Words for a device.
+#[must_use]
+pub fn device_words(device: &Device) -> DeviceWords {
+    let (kind, icon) = match device.medium {
+        Medium::HardDisk => (gettext("Hard disk"), "drive-harddisk-symbolic"),
+        Medium::Ssd => (gettext("SSD"), "drive-harddisk-solidstate-symbolic"),
+        Medium::Usb => (gettext("USB drive"), "drive-harddisk-usb-symbolic"),
+        Medium::Unknown => (gettext("Drive of unknown kind"), "drive-harddisk-symbolic"),
+        Medium::Virtual(VirtualKind::Array) => (gettext("RAID array"), "drive-multidisk-symbolic"),
+        Medium::Virtual(VirtualKind::Logical) => {
+            (gettext("LVM volume"), "drive-multidisk-symbolic")
+        }
+        Medium::Virtual(VirtualKind::Unlocked) => (
+            gettext("Unlocked encrypted volume"),
+            "changes-allow-symbolic",
+        ),
+        Medium::Virtual(VirtualKind::Other) => (gettext("Virtual disk"), "drive-harddisk-symbolic"),
+    };
+    let mut facts = vec![bytes(device.size)];
+    let title = if device.model.is_empty() {
+        kind
+    } else {
+        facts.insert(0, kind);
+        device.model.clone()
+    };
+    if !device.serial.is_empty() {
+        facts.push(fill(
+            &gettext("serial number {serial}"),
+            &[("serial", &device.serial)],
+        ));
+    }
+    DeviceWords {
+        title,
+        subtitle: facts.join(" · "),
+        icon,
+    }
+}
+
+/// Words for a volume.
+#[must_use]
+pub fn volume_words(volume: &Volume) -> VolumeWords {
+    let title = match (&volume.name, volume.partition) {
+        (name, _) if !name.is_empty() => name.clone(),
+        (_, Some(number)) => fill(
+            &gettext("Partition {number}"),
+            &[("number", &number.to_string())],
+        ),
+        _ => gettext("Whole disk"),
+    };
+    let mut facts = vec![content_words(&volume.content), bytes(volume.size)];
+    facts.push(match volume.mount_points.as_slice() {
+        [] => volume.device.clone(),
+        [first, ..] => fill(&gettext("mounted at {place}"), &[("place", first)]),
+    });
+    VolumeWords {
+        title,
+        subtitle: facts.join(" · "),
+        obstacle: volume
+            .as_origin
+            .err()
+            .map(obstacle_words)
+            .unwrap_or_default(),
+    }
+}
+
+/// Words for an SSD as a whole, or one partition of it, as a choice to be erased.
+#[must_use]
+pub fn ssd_words(device: &Device, volume: Option<&Volume>) -> VolumeWords {
+    match volume {
+        Some(volume) if volume.partition.is_some() => {
+            let words = volume_words(volume);
+            VolumeWords {
+                title: fill(
+                    &gettext("Only “{partition}” on {model}"),
+                    &[
+                        ("partition", &words.title),
+                        ("model", &device_words(device).title),
+                    ],
+                ),
+                obstacle: volume.as_ssd.err().map(obstacle_words).unwrap_or_default(),
+                ..words
+            }
+        }
+        _ => {
+            let holds = match device.volumes.as_slice() {
+                [only] if only.partition.is_none() => content_words(&only.content),
+                parts => {
+                    let count = u32::try_from(parts.len()).unwrap_or(u32::MAX);
+                    let words = ngettext("{count} partition", "{count} partitions", count);
+                    fill(&words, &[("count", &count.to_string())])
+                }
+            };
+            let words = device_words(device);
+            VolumeWords {
+                title: words.title,
+                subtitle: format!("{} · {holds}", words.subtitle),
+                obstacle: device
+                    .whole_as_ssd
+                    .err()
+                    .map(obstacle_words)
+                    .unwrap_or_default(),
+            }
+        }
+    }
+}
+
+/// What a volume holds.
+#[must_use]
+pub fn content_words(content: &Content) -> String {
+    match content {
+        Content::FileSystem(kind) => match kind.as_str() {
+            "vfat" => gettext("FAT file system"),
+            "ntfs" => gettext("Windows file system (NTFS)"),
+            kind => fill(&gettext("{kind} file system"), &[("kind", kind)]),
+        },
+        Content::Encrypted => gettext("Encrypted, locked"),
+        Content::Member(kind) => fill(&gettext("Part of a set ({kind})"), &[("kind", kind)]),
+        Content::Swap => gettext("Swap space"),
+        Content::Unknown => gettext("Unknown or encrypted content"),
+        Content::EmptyTable => gettext("Partition table without partitions"),
+    }
+}
+
+/// Why a volume is not offered.
+#[must_use]
+pub fn obstacle_words(obstacle: Obstacle) -> String {
+    match obstacle {
+        Obstacle::System => gettext("The running system is on it, which cannot be cached yet"),
+        Obstacle::Boot => gettext("Needed to start the computer, so it is never cached"),
+        Obstacle::Swap => gettext("Swap space is never cached"),
+        Obstacle::Cached => gettext("Already cached"),
+        Obstacle::CacheSsd => gettext("Already works as a cache"),
+        Obstacle::Mapped => gettext("Shown by a cache"),
+        Obstacle::AlreadyFast => gettext("Already fast; needs no cache"),
+        Obstacle::NotFast => gettext("Not an SSD"),
+        Obstacle::ReadOnly => gettext("Cannot be written to"),
+        Obstacle::UnlockedElsewhere => gettext("Choose its unlocked volume instead"),
+        Obstacle::Member => gettext("Part of a set; choose the array or volume that it belongs to"),
+        Obstacle::InUse => gettext("In use; unmount it first"),
+        Obstacle::TooSmall => gettext("Too small"),
+        Obstacle::Empty => gettext("There is no partition on it"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn volume() -> Volume {
+        Volume {
+            path: "/b/sda1".into(),
+            device: "/dev/sda1".into(),
+            size: 2_000_000_000_000,
+            name: String::new(),
+            partition: Some(1),
+            content: Content::FileSystem("ext4".into()),
+            mount_points: vec!["/home".into()],
+            as_origin: Ok(()),
+            as_ssd: Err(Obstacle::NotFast),
+        }
+    }
+
+    #[test]
+    fn a_volume_says_what_it_is_how_large_and_where() {
+        let words = volume_words(&volume());
+        assert_eq!(words.title, "Partition 1");
+        assert_eq!(
+            words.subtitle.replace('\u{a0}', " "),
+            "ext4 file system · 2.0 TB · mounted at /home"
+        );
+        assert_eq!(words.obstacle, "");
+    }
+
+    #[test]
+    fn a_device_without_a_model_is_named_by_what_it_is() {
+        let device = Device {
+            path: "/b/md0".into(),
+            device: "/dev/md0".into(),
+            model: String::new(),
+            serial: String::new(),
+            size: 4_000_000_000_000,
+            medium: Medium::Virtual(VirtualKind::Array),
+            volumes: vec![volume()],
+            whole_as_ssd: Err(Obstacle::NotFast),
+        };
+        let words = device_words(&device);
+        assert_eq!(words.title, "RAID array");
+        assert_eq!(words.subtitle.replace('\u{a0}', " "), "4.0 TB");
+    }
+
+    #[test]
+    fn content_without_a_signature_is_never_called_empty() {
+        assert_eq!(
+            content_words(&Content::Unknown),
+            "Unknown or encrypted content"
+        );
+    }
+}

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A failure for a person: what happened, what became of the data, what to do next.
+
+use gettextrs::gettext;
+use tandem_api::{DataState, DeviceText, Failure, FileUser, Kind};
+
+use super::{bytes, fill};
+
+/// The words for a failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailureWords {
+    /// What happened, in a few words.
+    pub title: String,
+    /// What happened, in a sentence.
+    pub what: String,
+    /// What became of the data.
+    pub data: String,
+    /// What to do next; may be empty.
+    pub next: String,
+    /// Technical English, for the details view and for copying.
+    pub details: String,
+}
+
+impl FailureWords {
+    /// All sentences in order.
+    #[must_use]
+    pub fn sentences(&self) -> String {
+        let all = [&self.what, &self.data, &self.next];
+        all.into_iter()
+            .filter(|sentence| !sentence.is_empty())
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+}
+
+/// Words for a failure.
+#[must_use]
+pub fn failure_words(failure: &Failure) -> FailureWords {
+    let device = name_of(&failure.device);
+    let put = |sentence: String| {
+        fill(
+            &sentence,
+            &[
+                ("device", &device),
+                ("name", &failure.name),
+                (
+                    "place",
+                    failure.mount_points.first().map_or("", String::as_str),
+                ),
+                ("programs", &programs(&failure.users)),
+                ("needed", &bytes(failure.needed)),
+                ("actual", &bytes(failure.actual)),
+            ],
+        )
+    };
+    let (title, what, next) = sentences(failure);
+    FailureWords {
+        title: put(title),
+        what: put(what),
+        data: data_words(failure.data),
+        next: put(next),
+        details: details(failure),
+    }
+}
+
+/// Maker and size of a device, or its kernel name.
+fn name_of(device: &DeviceText) -> String {
+    match (device.label.as_str(), device.model.as_str()) {
+        (label, _) if !label.is_empty() => format!("{label} ({})", bytes(device.size)),
+        (_, model) if !model.is_empty() => format!("{model} ({})", bytes(device.size)),
+        _ if !device.name.is_empty() => device.name.clone(),
+        _ => gettext("the device"),
+    }
+}
+
+/// Names of programs, each once.
+pub(super) fn programs(users: &[FileUser]) -> String {
+    let mut names: Vec<&str> = users.iter().map(|user| user.command.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.join(", ")
+}
+
+fn data_words(state: DataState) -> String {
+    match state {
+        DataState::Unchanged => gettext("Nothing was changed."),
+        DataState::Restored => gettext("Everything is as it was before, and your data is safe."),
+        DataState::Incomplete => gettext(
+            "Your data is safe on the hard disk, but not everything could be put back yet. Tandem tries again at its next start.",
+        ),
+    }
+}
+
+/// Title, what happened, and what to do next.
+fn sentences(failure: &Failure) -> (String, String, String) {
+    match failure.kind {
+        Kind::SameDevice => (
+            gettext("The Same Device Twice"),
+            gettext(
+                "The hard disk and the SSD are the same device, or one is a part of the other.",
+            ),
+            gettext("Choose another SSD."),
+        ),
+        Kind::SsdMounted => (
+            gettext("The SSD Is in Use"),
+            gettext("{device} is mounted at {place}."),
+            gettext("Unmount it, or choose another SSD."),
+        ),
+        Kind::SsdInUse => (
+            gettext("The SSD Is in Use"),
+            gettext("{device} is used by {name}."),
+            gettext("Choose another SSD."),
+        ),
+        Kind::SsdHoldsData => (
+            gettext("There Is Data on the SSD"),
+            gettext("{device} holds data, and you have not agreed to erase it."),
+            gettext("Go back and agree to erase it, or choose another SSD."),
+        ),
+        Kind::SsdUnknownContent => (
+            gettext("Unknown Content on the SSD"),
+            gettext(
+                "{device} holds unknown or encrypted content, and you have not agreed to erase it.",
+            ),
+            gettext("Go back and agree to erase it, or choose another SSD."),
+        ),
+        Kind::SsdTooSmall => (
+            gettext("The SSD Is Too Small"),
+            gettext("{device} has {actual}; a cache needs at least {needed}."),
+            gettext("Choose another SSD."),
+        ),
+        Kind::OriginTooSmall => (
+            gettext("The Disk Is Too Small"),
+            gettext("{device} has {actual}; a cache makes sense from {needed}."),
+            gettext("Choose another disk."),
+        ),
+        Kind::ReadOnly => (
+            gettext("Cannot Be Written To"),
+            gettext("{device} is write-protected."),
+            gettext("Remove the write protection, or choose another device."),
+        ),
+        Kind::OriginSwap => (
+            gettext("Swap Space Is Never Cached"),
+            gettext("{device} is swap space, which would not become faster."),
+            gettext("Choose another disk."),
+        ),
+        Kind::OriginBoot | Kind::OriginEfi => (
+            gettext("Needed to Start the Computer"),
+            gettext("{device} is read before any cache can exist, so it is never cached."),
+            gettext("Choose another disk."),
+        ),
+        Kind::OriginRoot => (
+            gettext("The Running System Is on It"),
+            gettext("{device} holds the running system, which cannot be cached yet."),
+            gettext("Choose another disk."),
+        ),
+        Kind::OriginPartitioned => (
+            gettext("This Disk Has Partitions"),
+            gettext("{device} has partitions."),
+            gettext("Choose one of them."),
+        ),
+        Kind::OriginInUse => (
+            gettext("The Disk Is in Use"),
+            gettext("{device} is used by {name}."),
+            gettext("Choose the volume on top of it, or another disk."),
+        ),
+        Kind::AlreadyCached => (
+            gettext("Already Part of a Cache"),
+            gettext("{device} is already part of a cache."),
+            gettext("Choose another device, or remove that cache first."),
+        ),
+        Kind::DeviceGone => (
+            gettext("A Device Is Gone"),
+            gettext("{device} is no longer connected."),
+            gettext("Connect it again and start over."),
+        ),
+        Kind::DeviceChanged => (
+            gettext("A Device Has Changed"),
+            gettext("{device} has changed since the steps were shown."),
+            gettext("Start over, so that you see what will be done now."),
+        ),
+        Kind::FilesystemBusy => (
+            gettext("Files Are Open"),
+            gettext("Files on {place} are used by: {programs}."),
+            gettext("Close these programs and try again."),
+        ),
+        Kind::PlanUnknown => (
+            gettext("Too Much Time Has Passed"),
+            gettext("The steps that were shown are no longer valid."),
+            gettext("Go back one page to see them again."),
+        ),
+        Kind::NotAuthorized => (
+            gettext("Not Allowed"),
+            gettext("You did not authenticate, or you are not allowed to do this."),
+            gettext("Try again with the password of an administrator."),
+        ),
+        Kind::AuthorityUnavailable => (
+            gettext("No Answer"),
+            gettext(
+                "The service that asks for passwords (polkit) did not answer, and nothing is done without it.",
+            ),
+            gettext("Try again; if it stays like this, restart the computer."),
+        ),
+        Kind::ModuleNotBuilt => (
+            gettext("Kernel Part Missing"),
+            gettext("The kernel part of Tandem is not built for the running kernel, {name}."),
+            gettext("Install the kernel's header package and then the package tandem-dkms again."),
+        ),
+        Kind::ModuleRefused => (
+            gettext("Refused by Secure Boot"),
+            gettext("Secure Boot is on, and the kernel does not accept Tandem's part of it yet."),
+            gettext("Enrol the key that signs modules on this computer, then restart."),
+        ),
+        Kind::ModuleFailed => (
+            gettext("Kernel Part Not Started"),
+            gettext("The kernel part of Tandem could not be started on {name}."),
+            gettext("Copy the details and report them."),
+        ),
+        Kind::OutOfMemory if failure.needed > 0 => (
+            gettext("Not Enough Memory"),
+            gettext("This cache needs {needed} of memory, which is not free."),
+            gettext("Close some programs, or use a smaller SSD."),
+        ),
+        Kind::OutOfMemory => (
+            gettext("Not Enough Memory"),
+            gettext("There is not enough memory for this cache."),
+            gettext("Close some programs, or use a smaller SSD."),
+        ),
+        Kind::Busy => (
+            gettext("Already Being Changed"),
+            gettext("Something else is changing {device} at this moment."),
+            gettext("Wait until it is done, then try again."),
+        ),
+        Kind::TooMany => (
+            gettext("Too Much at Once"),
+            gettext("Too many changes are waiting."),
+            gettext("Wait a moment, then try again."),
+        ),
+        Kind::WrongState => (
+            gettext("Not Possible Now"),
+            gettext("The cache is not in a state in which this can be done."),
+            gettext("Wait a moment, then try again."),
+        ),
+        Kind::WrongDisk => (
+            gettext("SSD of Another Disk"),
+            gettext("{device} belongs to the cache of another disk."),
+            gettext("Choose another SSD, or connect the disk that it belongs to."),
+        ),
+        Kind::StepFailed => (
+            gettext("A Step Failed"),
+            gettext("One of the steps did not work on {device}."),
+            gettext("Look at the details, then try again."),
+        ),
+        Kind::Cancelled => (
+            gettext("Cancelled"),
+            gettext("You stopped it."),
+            String::new(),
+        ),
+        Kind::Interrupted => (
+            gettext("Interrupted"),
+            gettext("The service was stopped in the middle of its work and has put things right."),
+            gettext("Try again."),
+        ),
+        Kind::InvalidArgument => (
+            gettext("Not Understood"),
+            gettext("The service did not understand the request."),
+            gettext("Make sure that all parts of Tandem have the same version."),
+        ),
+        Kind::ServiceUnavailable => (
+            gettext("No Answer"),
+            gettext("The service “{name}” did not answer."),
+            gettext("Try again; if it stays like this, install Tandem again."),
+        ),
+        Kind::Internal => (
+            gettext("Fault in Tandem"),
+            gettext("The service met a fault of its own."),
+            gettext("Copy the details and report them."),
+        ),
+    }
+}
+
+/// All that is known, for somebody who helps.
+fn details(failure: &Failure) -> String {
+    let mut lines = vec![format!("{} ({})", failure.kind, failure.data)];
+    let device = &failure.device;
+    if !device.is_none() {
+        lines.push(format!(
+            "device: {} {} {} {}",
+            device.name, device.model, device.serial, device.object
+        ));
+    }
+    for user in &failure.users {
+        lines.push(format!(
+            "in use by: {} ({}) of {}",
+            user.command, user.pid, user.user
+        ));
+    }
+    lines.extend(
+        [&failure.name, &failure.detail]
+            .into_iter()
+            .filter(|line| !line.is_empty())
+            .cloned(),
+    );
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device() -> DeviceText {
+        DeviceText {
+            name: "sdb".into(),
+            model: "Samsung 870".into(),
+            size: 250_000_000_000,
+            ..DeviceText::none()
+        }
+    }
+
+    #[test]
+    fn every_kind_says_what_happened_what_became_of_the_data_and_what_is_next() {
+        for kind in Kind::ALL.iter().copied() {
+            let words = failure_words(&Failure::new(kind).device(&device()).name("linux"));
+            assert!(
+                !words.title.is_empty() && words.what.ends_with('.'),
+                "{kind}"
+            );
+            assert!(!words.data.is_empty(), "{kind}");
+            assert!(
+                kind == Kind::Cancelled || words.next.ends_with('.'),
+                "{kind}"
+            );
+            let all = words.title.clone() + &words.sentences();
+            assert!(!all.contains(['{', '}']), "{kind}: {all}");
+        }
+    }
+
+    #[test]
+    fn kinds_are_told_apart_by_their_words() {
+        let mut seen = std::collections::HashMap::new();
+        for kind in Kind::ALL.iter().copied() {
+            let words = failure_words(&Failure::new(kind).device(&device()));
+            if let Some(other) = seen.insert(words.what.clone(), kind) {
+                assert_eq!([other, kind], [Kind::OriginBoot, Kind::OriginEfi]);
+            }
+        }
+    }
+
+    #[test]
+    fn who_keeps_a_file_system_busy_is_named_once() {
+        let user = |pid, command: &str| FileUser {
+            pid,
+            command: command.into(),
+            uid: 0,
+            user: "anna".into(),
+        };
+        let failure = Failure::new(Kind::FilesystemBusy)
+            .mount_points(vec!["/srv".into()])
+            .users(vec![user(3, "vlc"), user(2, "bash"), user(9, "vlc")]);
+        let words = failure_words(&failure);
+        assert_eq!(words.what, "Files on /srv are used by: bash, vlc.");
+        assert!(words.details.contains("vlc (3) of anna"));
+    }
+
+    #[test]
+    fn the_state_of_the_data_is_its_own_sentence() {
+        let words = |data| failure_words(&Failure::new(Kind::StepFailed).data(data)).data;
+        assert_eq!(words(DataState::Unchanged), "Nothing was changed.");
+        assert!(words(DataState::Restored).contains("safe"));
+        assert!(words(DataState::Incomplete).contains("safe"));
+    }
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! From states to words, icons and severity. Pure: no widget, no bus, tested without GTK.
+
+mod cache;
+mod device;
+mod failure;
+mod numbers;
+mod plan;
+mod traffic;
+
+pub use cache::{CacheWords, Severity, cache_words, mode_description, mode_name};
+pub use device::{
+    DeviceWords, VolumeWords, content_words, device_words, obstacle_words, ssd_words, volume_words,
+};
+pub use failure::{FailureWords, failure_words};
+pub use numbers::{bytes, duration, percent, rate};
+pub use plan::{full_name, job_title, short_name, step_words, warning_words};
+pub use traffic::{Share, reason_words, shares};
+
+/// Puts values into a translated sentence: `{name}` becomes the value of that name.
+pub fn fill(sentence: &str, values: &[(&str, &str)]) -> String {
+    let mut words = String::with_capacity(sentence.len() + 32);
+    let mut rest = sentence;
+    // One pass, so that a value that looks like a name (a disk label, say) stays as it is.
+    while let Some((before, tail)) = rest.split_once('{') {
+        words.push_str(before);
+        let value = tail.split_once('}').and_then(|(name, after)| {
+            values
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, value)| (value, after))
+        });
+        match value {
+            Some((value, after)) => {
+                words.push_str(value);
+                rest = after;
+            }
+            None => {
+                words.push('{');
+                rest = tail;
+            }
+        }
+    }
+    words + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fill;
+
+    #[test]
+    fn values_are_put_in_once_and_never_read_again() {
+        assert_eq!(
+            fill("{a} and {b}", &[("a", "{b}"), ("b", "x")]),
+            "{b} and x"
+        );
+        assert_eq!(fill("{unknown} {", &[]), "{unknown} {");
+    }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Sizes, rates, shares and times as a person reads them.
+
+use gettextrs::{gettext, ngettext};
+use gtk::glib;
+
+use super::fill;
+
+/// A size in powers of ten, as it is printed on disks: "2.0 TB".
+#[must_use]
+pub fn bytes(count: u64) -> String {
+    glib::format_size(count).to_string()
+}
+
+/// A speed: "132.4 MB/s".
+#[must_use]
+pub fn rate(bytes_per_second: u64) -> String {
+    // Translators: a speed; {size} is for example "132.4 MB"
+    fill(&gettext("{size}/s"), &[("size", &bytes(bytes_per_second))])
+}
+
+/// A share between 0 and 1. Only nothing is 0 % and only all is 100 %.
+#[must_use]
+pub fn percent(share: f64) -> String {
+    let rounded = (share * 100.0).round();
+    let shown = if share > 0.0 && rounded < 1.0 {
+        1.0
+    } else if share < 1.0 && rounded > 99.0 {
+        99.0
+    } else {
+        rounded
+    };
+    // Translators: a share, for example "93 %"
+    fill(
+        &gettext("{number} %"),
+        &[("number", &format!("{shown:.0}"))],
+    )
+}
+
+/// A time to wait, in the largest unit that says enough.
+#[must_use]
+pub fn duration(seconds: u64) -> String {
+    let plural = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    let (number, words) = match seconds {
+        0..60 => {
+            let number = seconds.max(1);
+            (
+                number,
+                ngettext("{number} second", "{number} seconds", plural(number)),
+            )
+        }
+        60..3600 => {
+            let number = seconds.div_ceil(60);
+            (
+                number,
+                ngettext("{number} minute", "{number} minutes", plural(number)),
+            )
+        }
+        _ => {
+            let number = seconds.div_ceil(3600);
+            (
+                number,
+                ngettext("{number} hour", "{number} hours", plural(number)),
+            )
+        }
+    };
+    fill(&words, &[("number", &number.to_string())])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_never_rounded_to_nothing_or_to_all() {
+        assert_eq!(percent(0.0), "0 %");
+        assert_eq!(percent(0.001), "1 %");
+        assert_eq!(percent(0.9999), "99 %");
+        assert_eq!(percent(1.0), "100 %");
+        assert_eq!(percent(0.426), "43 %");
+    }
+
+    #[test]
+    fn times_are_in_the_largest_unit() {
+        assert_eq!(duration(0), "1 second");
+        assert_eq!(duration(45), "45 seconds");
+        assert_eq!(duration(61), "2 minutes");
+        assert_eq!(duration(7000), "2 hours");
+    }
+}

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What the interface knows: changed only by facts that come up from the bus.
+
+pub mod arrange;
+pub mod inventory;
+pub mod series;
