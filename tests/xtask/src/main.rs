@@ -1,4 +1,56 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Builds, tests and shows Tandem: `cargo xtask demo` and `cargo xtask test`.
 
-fn main() {}
+mod apt;
+mod bench;
+mod cx;
+mod deps;
+mod fetch;
+mod hash;
+mod kernels;
+mod layer;
+mod pins;
+mod run;
+mod uml;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::cx::Cx;
+
+/// Builds, tests and shows Tandem.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Name the Debian packages that the other commands need, and install those that are missing.
+    Deps(deps::Args),
+    /// Measure the cost of requests beside other caches, in virtual time.
+    Bench(bench::Args),
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match dispatch(args.command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("\nxtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
+    let cx = Cx::new()?;
+    match command {
+        Command::Deps(args) => deps::command(&cx, &args)?,
+        Command::Bench(args) => bench::command(&cx, &args)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

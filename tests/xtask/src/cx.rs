@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Where things are: the work tree, its build directory and the cache of what is fetched or made once.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+/// The places that every command works in.
+#[derive(Clone, Debug)]
+pub struct Cx {
+    /// Top of the work tree.
+    pub root: PathBuf,
+    /// Cargo's target directory: build results, logs and reports.
+    pub target: PathBuf,
+    /// Survives `cargo clean`: packages, kernels, images, saved machine states; each named by what it was made from.
+    pub cache: PathBuf,
+}
+
+impl Cx {
+    /// Finds the work tree and makes the two directories.
+    pub fn new() -> Result<Self> {
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let root = manifest
+            .ancestors()
+            .nth(2)
+            .context("xtask has moved in the work tree")?
+            .to_owned();
+        let target =
+            std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+        let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+        let base = std::env::var_os("XDG_CACHE_HOME")
+            .map(PathBuf::from)
+            .or_else(home);
+        let cache = base
+            .context("neither XDG_CACHE_HOME nor HOME is set")?
+            .join("tandem");
+        fs::create_dir_all(&target).with_context(|| format!("cannot make {}", target.display()))?;
+        fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
+        Ok(Self {
+            root,
+            target,
+            cache,
+        })
+    }
+
+    /// A path below the top of the work tree.
+    pub fn path(&self, relative: &str) -> PathBuf {
+        self.root.join(relative)
+    }
+
+    /// A directory in the cache under `kind`, made by `make` unless one made from the same `key` is there.
+    ///
+    /// `make` gets a fresh directory which takes its final name only when `make` succeeded, so that what has a
+    /// final name is whole. Older ones of the same kind are kept: switching a branch back costs nothing.
+    pub fn cached(
+        &self,
+        kind: &str,
+        key: &str,
+        make: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<PathBuf> {
+        let parent = self.cache.join(kind);
+        let done = parent.join(key);
+        if done.is_dir() {
+            return Ok(done);
+        }
+        let partial = parent.join(format!("{key}.partial-{}", std::process::id()));
+        if partial.exists() {
+            fs::remove_dir_all(&partial)?;
+        }
+        fs::create_dir_all(&partial)
+            .with_context(|| format!("cannot make {}", partial.display()))?;
+        let made = make(&partial);
+        if let Err(error) = made {
+            let _ = fs::remove_dir_all(&partial);
+            return Err(error);
+        }
+        match fs::rename(&partial, &done) {
+            Ok(()) => {}
+            // Another run made the same thing meanwhile.
+            Err(_) if done.is_dir() => fs::remove_dir_all(&partial)?,
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot rename to {}", done.display()));
+            }
+        }
+        Ok(done)
+    }
+}
+
+/// Tells the person what happens now.
+pub fn say(text: impl AsRef<str>) {
+    println!("==> {}", text.as_ref());
+}
+
+/// Tells the person something that they may want to act on.
+pub fn notice(text: impl AsRef<str>) {
+    println!("  ! {}", text.as_ref());
+}
