@@ -58,8 +58,9 @@ enum td_kind { TD_READ, TD_WRITE, TD_DISCARD /* and zero-outs */ };
 #define TD_DO_END	0x10u	/* core has forgotten the request: free it */
 #define TD_DO_PASS	0x20u	/* was not taken in: to the disk as it is */
 
-/* One frame of a request that has a slot. Immutable from td_begin()'s start
- * of the request on, but for @cancelled (bucket lock).
+/*
+ * One frame of a request that has a slot. Immutable from the request's first
+ * action on, but for @cancelled (bucket lock).
  */
 struct td_part {
 	u32 slot;
@@ -88,6 +89,8 @@ struct td_req {
 	u8 kind;
 	u8 phase;
 	u8 pending;
+	u8 woken;		/* actions that it was woken with */
+	bool no_memory;		/* caller: a copy was wanted but there is none */
 	bool failed;		/* the disk's answer */
 	bool ssd_failed;
 };

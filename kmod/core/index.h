@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The index and the policy: which slot holds a frame, which slot it may get.
+ */
+#ifndef TANDEM_INDEX_H
+#define TANDEM_INDEX_H
+
+#include "engine.h"
+
+#define TD_NO_SLOT	0xffffffffu
+
+/* How far td_index_take() may go for a slot. */
+enum td_greed {
+	TD_TAKE_FREE,	/* a free one only */
+	TD_TAKE_COLD,	/* or one without a hit since it was last looked at */
+	TD_TAKE_ANY,	/* or any that nobody uses just now */
+};
+
+/* The slot whose word has @frame's tag. Lock: for a lasting answer. */
+u32 td_index_find(const struct td_engine *e, u64 frame);
+
+/* The slot where all of @want can be read now. No lock; a hint. */
+bool td_index_readable(const struct td_engine *e, u64 frame, unsigned int want);
+
+/* Is there a free slot for @frame? No lock; a hint. */
+bool td_index_has_room(const struct td_engine *e, u64 frame);
+
+/*
+ * Take a slot for @frame, which has none: BUSY, nothing valid. @near: a slot
+ * of the same run; its way is tried first, or TD_NO_SLOT. Bucket lock.
+ */
+u32 td_index_take(struct td_engine *e, u64 frame, u32 near, enum td_greed greed);
+
+/* td_word_disown() and td_word_forget(), with the count. Bucket lock. */
+void td_index_disown(struct td_engine *e, u32 slot, unsigned int publish);
+u64 td_index_forget(struct td_engine *e, u32 slot, unsigned int mask);
+
+#endif

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The read that is answered from the SSD: no lock, no memory.
+ *
+ * Invariant: what td_read_look() returns as a HIT is pinned, slot by slot, and
+ * every quarter asked for was valid in the very step that pinned it.
+ * Threads: any number, against all changers of words.
+ * Why the longest uniform piece: the caller cuts the request there and dm sends
+ * the rest again, so each piece has one place to go to. A piece that misses
+ * reaches to the last block that is missing: on a disk one long read costs one
+ * seek, where several short ones with hits between cost several.
+ */
+#include "index.h"
+
+/* Pin @frame in its group; the home way first, where it mostly is. */
+static inline bool pin_frame(struct td_engine *e, struct td_place p, u64 frame,
+			     unsigned int want, u32 *slot)
+{
+	const struct td_layout *l = &e->layout;
+	u32 ways = 1u << l->way_shift;
+
+	*slot = td_slot_at(l, p.base, p.home, frame);
+	if (likely(td_word_pin(&e->words[*slot], frame, want)))
+		return true;
+	for (u32 i = 1; i < ways; i++) {
+		*slot = td_slot_at(l, p.base, (p.home + i) & (ways - 1), frame);
+		if (td_word_pin(&e->words[*slot], frame, want))
+			return true;
+	}
+	return false;
+}
+
+/* Pin the frames that follow in the next slots, as long as they do. */
+static u64 pin_following(struct td_engine *e, u64 frame, u64 end, u32 slot,
+			 u32 *slots)
+{
+	u64 at = (frame + 1) << TD_FRAME_SHIFT;
+
+	while (at < end) {
+		unsigned int want = td_quarters_touched(frame + 1, at, end);
+
+		frame++;
+		if (!td_word_pin(&e->words[slot + *slots], frame, want))
+			return at;
+		(*slots)++;
+		at += TD_FRAME_SECTORS;
+	}
+	return end;
+}
+
+/* End of the last frame's part of [sector, end) that is not on the SSD. */
+static u64 end_of_missing(struct td_engine *e, u64 sector, u64 end)
+{
+	u64 frame = td_frame_of(end - 1);
+
+	for (; frame > td_frame_of(sector); frame--) {
+		u64 start = frame << TD_FRAME_SHIFT;
+
+		if (!td_index_readable(e, frame,
+				       td_quarters_touched(frame, start, end)))
+			return end;
+		end = start;
+	}
+	return end;
+}
+
+static enum td_verdict past(struct td_engine *e, u32 count,
+			    enum td_counter why)
+{
+	td_pass(e, TD_READ, count, why);
+	return TD_PASS;
+}
+
+enum td_verdict td_read_look(struct td_engine *e, u64 sector, u32 count,
+			     struct td_look *look)
+{
+	const struct td_layout *l = &e->layout;
+	u64 frame = td_frame_of(sector);
+	u64 end = sector + count;
+	struct td_place p;
+	u32 slot;
+
+	look->count = count;
+	if (unlikely(!td_active(e)))
+		return past(e, count, TD_C_READ_BYPASSED_FAILED);
+	if (unlikely((sector | count) & l->block_mask))
+		return past(e, count, TD_C_READ_BYPASSED_UNALIGNED);
+
+	p = td_place_of(l, frame >> l->run_shift);
+	if (unlikely(!pin_frame(e, p, frame,
+				td_quarters_touched(frame, sector, end),
+				&slot))) {
+		look->count = (u32)(end_of_missing(e, sector, end) - sector);
+		return TD_MISS;
+	}
+	look->slot = slot;
+	look->slots = 1;
+	look->ssd_sector = td_slot_sector(l, slot) +
+			   (sector & (TD_FRAME_SECTORS - 1));
+	if (end > (frame + 1) << TD_FRAME_SHIFT)
+		look->count = (u32)(pin_following(e, frame, end, slot,
+						  &look->slots) - sector);
+	env_count(e->counters, TD_C_READ_REQUESTED, look->count);
+	env_count(e->counters, TD_C_READ_HIT, look->count);
+	return TD_HIT;
+}
+
+void td_hit_failed(struct td_engine *e, u32 count)
+{
+	env_count(e->counters, TD_C_SSD_ERRORS, 1);
+	env_count(e->counters, TD_C_READ_HIT, -(u64)count);
+	env_count(e->counters, TD_C_READ_BYPASSED_FAILED, count);
+}

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What a request stores on the SSD, frame by frame.
+ *
+ * Invariant: every part's slot is BUSY and owned by the part's request, from
+ * planning to td_store_finish(); its mask was not valid when its SSD write was
+ * allowed to start.
+ * Threads: all under the bucket's lock, but td_next_extent() and the two
+ * questions that map asks, which read what does not change.
+ * Why a write takes free slots only: what is written is seldom read back from
+ * a cache soon, and the page cache has it; so it does not evict.
+ */
+#include "index.h"
+#include "store.h"
+
+static struct td_part *add_part(struct td_req *r, u64 frame, u32 slot,
+				unsigned int mask)
+{
+	struct td_part *p = &r->parts[r->nr_parts++];
+
+	p->slot = slot;
+	p->frame = (u8)(frame - td_frame_of(r->sector));
+	p->mask = (u8)mask;
+	p->from = 0;
+	p->to = TD_FRAME_SECTORS;
+	p->cancelled = false;
+	return p;
+}
+
+struct td_span td_span_of(const struct td_engine *e, enum td_kind kind,
+			  u64 sector, u32 count)
+{
+	u64 first = td_frame_of(sector);
+	u64 end = sector + count;
+	u64 last = td_frame_of(end - 1);
+	struct td_span s = { .frames = (u32)(last - first + 1) };
+
+	if (kind == TD_READ) {
+		u64 whole = (last + 1) << TD_FRAME_SHIFT;
+
+		if (whole > e->layout.cached_sectors)
+			whole = e->layout.cached_sectors;
+		if (end < whole)
+			end = whole;
+		s.sector = first << TD_FRAME_SHIFT;
+	} else {
+		s.sector = sector & ~(u64)(TD_QUARTER_SECTORS - 1);
+	}
+	s.quarters = (u32)((end - s.sector + TD_QUARTER_SECTORS - 1) >>
+			   TD_QUARTER_SHIFT);
+	return s;
+}
+
+void td_store_plan_fill(struct td_engine *e, struct td_req *r, bool stream)
+{
+	const struct td_layout *l = &e->layout;
+	u64 first = td_frame_of(r->sector);
+	u64 last = td_frame_of(r->sector + r->count - 1);
+	u64 end = (last + 1) << TD_FRAME_SHIFT;
+	u32 near = TD_NO_SLOT;
+
+	/* The frame before, if it is in the same run, shows the run's way. */
+	if (first & ((1u << l->run_shift) - 1))
+		near = td_index_find(e, first - 1);
+	for (u64 frame = first; frame <= last; frame++) {
+		unsigned int mask = td_quarters_cached(l, frame);
+		u32 slot = td_index_find(e, frame);
+		struct td_part *p;
+
+		if (!mask)
+			break;
+		if (slot != TD_NO_SLOT) {
+			near = slot;
+			mask &= ~td_word_valid(td_word_load(&e->words[slot]));
+			if (!mask)
+				continue;
+			td_word_own(&e->words[slot], 0, false);
+		} else {
+			slot = td_index_take(e, frame, near, stream ?
+					     TD_TAKE_COLD : TD_TAKE_ANY);
+			if (slot == TD_NO_SLOT)
+				continue;
+			near = slot;
+		}
+		p = add_part(r, frame, slot, mask);
+		if (frame == td_frame_of(l->cached_sectors))
+			p->to = (u8)(l->cached_sectors &
+				     (TD_FRAME_SECTORS - 1));
+	}
+	if (end > l->cached_sectors)
+		end = l->cached_sectors;
+	if (end < r->sector + r->count)
+		end = r->sector + r->count;
+	r->span_sector = first << TD_FRAME_SHIFT;
+	r->span_count = (u32)(end - r->span_sector);
+}
+
+/* A fill that stores @slot must not publish it. */
+static void cancel_fill(struct td_engine *e, struct td_bucket *b, u32 slot)
+{
+	for (struct td_link *l = b->reqs.next; l != &b->reqs; l = l->next) {
+		struct td_req *q = (struct td_req *)
+			((char *)l - offsetof(struct td_req, link));
+
+		if (q->kind == TD_READ)
+			td_store_cancel(e, q, slot, slot);
+	}
+}
+
+/*
+ * Quarters of @slot that a write may update in place: those it covers, and
+ * those it changes a part of, if they are valid and the SSD can write so
+ * little.
+ */
+static unsigned int updatable(const struct td_engine *e, const struct td_req *r,
+			      u64 frame, u32 slot, unsigned int touched)
+{
+	u64 end = r->sector + r->count;
+	unsigned int mask = td_quarters_covered(&e->layout, frame, r->sector,
+						end);
+
+	if (!((r->sector | end) & e->layout.block_mask))
+		mask |= touched & td_word_valid(td_word_load(&e->words[slot]));
+	return mask;
+}
+
+/* A write's part: just the sectors that it writes, within whole quarters. */
+static u32 add_write(struct td_req *r, u64 frame, u32 slot, unsigned int mask)
+{
+	u64 start = frame << TD_FRAME_SHIFT;
+	u64 end = r->sector + r->count;
+	struct td_part *p = add_part(r, frame, slot, mask);
+	u32 first = 0, last = 3;
+
+	while (!(mask & 1u << first))
+		first++;
+	while (!(mask & 1u << last))
+		last--;
+	p->from = (u8)(first << TD_QUARTER_SHIFT);
+	p->to = (u8)((last + 1) << TD_QUARTER_SHIFT);
+	if (r->sector > start + p->from)
+		p->from = (u8)(r->sector - start);
+	if (end < start + p->to)
+		p->to = (u8)(end - start);
+	return p->to - p->from;
+}
+
+/* One frame of a write. Returns the sectors of it that will be stored. */
+static u32 plan_frame(struct td_engine *e, struct td_bucket *b,
+		      struct td_req *r, u64 frame, bool store)
+{
+	u64 end = r->sector + r->count;
+	unsigned int touched = td_quarters_touched(frame, r->sector, end);
+	u32 slot = td_index_find(e, frame);
+	unsigned int mask;
+	u64 v;
+
+	if (slot == TD_NO_SLOT) {
+		mask = store ? td_quarters_covered(&e->layout, frame, r->sector,
+						   end) : 0;
+		if (mask)
+			slot = td_index_take(e, frame, TD_NO_SLOT,
+					     TD_TAKE_FREE);
+		return slot == TD_NO_SLOT ? 0 : add_write(r, frame, slot, mask);
+	}
+	v = td_word_load(&e->words[slot]);
+	if (v & TD_W_BUSY) {
+		/* No other write can own it (E2). */
+		cancel_fill(e, b, slot);
+		mask = 0;
+	} else {
+		mask = store ? updatable(e, r, frame, slot, touched) : 0;
+	}
+	if (td_word_valid(v) & touched & ~mask)
+		env_count(e->counters, TD_C_INVALIDATED, 1);
+	if (!mask) {
+		td_index_forget(e, slot, touched);
+		return 0;
+	}
+	if (td_word_own(&e->words[slot], touched, true) & TD_W_HELD)
+		r->holds++;
+	return add_write(r, frame, slot, mask);
+}
+
+void td_store_plan_write(struct td_engine *e, struct td_bucket *b,
+			 struct td_req *r)
+{
+	u64 last = td_frame_of(r->sector + r->count - 1);
+	bool around = env_load(&e->mode) != TD_WRITETHROUGH;
+	bool store = r->parts && !around && td_active(e);
+	enum td_counter why = TD_C_WRITE_MISSED;
+	u32 hit = 0;
+
+	for (u64 f = td_frame_of(r->sector); f <= last; f++)
+		hit += plan_frame(e, b, r, f, store);
+	if (r->kind == TD_DISCARD)
+		why = TD_C_WRITE_BYPASSED_DISCARD;
+	else if (around)
+		why = TD_C_WRITE_BYPASSED_MODE;
+	else if (r->no_memory)
+		why = TD_C_WRITE_BYPASSED_MEMORY;
+	env_count(e->counters, TD_C_WRITE_HIT, hit);
+	env_count(e->counters, why, r->count - hit);
+}
+
+void td_store_finish(struct td_engine *e, struct td_req *r)
+{
+	bool good = !r->failed && !r->ssd_failed && td_active(e);
+
+	for (u32 i = 0; i < r->nr_parts; i++) {
+		const struct td_part *p = &r->parts[i];
+		bool publish = good && !p->cancelled;
+
+		td_index_disown(e, p->slot, publish ? p->mask : 0);
+		if (publish && r->kind == TD_READ)
+			env_count(e->counters, TD_C_FILLS, 1);
+	}
+}
+
+bool td_store_wanted(const struct td_req *r)
+{
+	for (u32 i = 0; i < r->nr_parts; i++)
+		if (!r->parts[i].cancelled)
+			return true;
+	return false;
+}
+
+bool td_store_owns(const struct td_req *r, u32 slot)
+{
+	for (u32 i = 0; i < r->nr_parts; i++)
+		if (r->parts[i].slot == slot)
+			return true;
+	return false;
+}
+
+void td_store_cancel(struct td_engine *e, struct td_req *r, u32 first,
+		     u32 last)
+{
+	for (u32 i = 0; i < r->nr_parts; i++) {
+		struct td_part *p = &r->parts[i];
+
+		if (p->slot < first || p->slot > last || p->cancelled)
+			continue;
+		p->cancelled = true;
+		if (r->kind == TD_READ)
+			env_count(e->counters, TD_C_CANCELLED, 1);
+	}
+}
+
+bool td_write_wants_copy(struct td_engine *e, u64 sector, u32 count)
+{
+	u64 end = sector + count;
+
+	if (!td_active(e) || env_load(&e->mode) != TD_WRITETHROUGH)
+		return false;
+	for (u64 f = td_frame_of(sector); f <= td_frame_of(end - 1); f++) {
+		if (td_index_find(e, f) != TD_NO_SLOT)
+			return true;
+		if (td_quarters_covered(&e->layout, f, sector, end) &&
+		    td_index_has_room(e, f))
+			return true;
+	}
+	return false;
+}
+
+bool td_next_extent(const struct td_engine *e, const struct td_req *r,
+		    u32 *cursor, struct td_extent *extent)
+{
+	u64 start = td_frame_of(r->sector);
+
+	extent->count = 0;
+	/* The cursor counts quarters through all parts. */
+	for (; *cursor < r->nr_parts * 4u; ++*cursor) {
+		const struct td_part *p = &r->parts[*cursor / 4];
+		u32 from = *cursor % 4 << TD_QUARTER_SHIFT;
+		u32 to = from + TD_QUARTER_SECTORS;
+		u64 ssd, sector;
+
+		if (from < p->from)
+			from = p->from;
+		if (to > p->to)
+			to = p->to;
+		if (!(p->mask & 1u << (*cursor % 4)) || from >= to)
+			continue;
+		ssd = td_slot_sector(&e->layout, p->slot) + from;
+		sector = ((start + p->frame) << TD_FRAME_SHIFT) + from;
+		if (!extent->count) {
+			extent->ssd_sector = ssd;
+			extent->sector = sector;
+		} else if (extent->ssd_sector + extent->count != ssd ||
+			   extent->sector + extent->count != sector) {
+			return true;
+		}
+		extent->count += to - from;
+	}
+	return extent->count != 0;
+}
