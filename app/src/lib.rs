@@ -4,5 +4,6 @@
 //! Facts come up from the bus through [`client`] into [`model`] objects; widgets are bound to those. Commands go
 //! down as calls of the client, and a widget changes only when a fact has come up.
 
+pub mod client;
 pub mod display;
 pub mod model;

@@ -164,6 +164,13 @@ fn sentences(failure: &Failure) -> (String, String, String) {
             gettext("{device} is used by {name}."),
             gettext("Choose the volume on top of it, or another disk."),
         ),
+        Kind::FstabNamesDevice => (
+            gettext("Mounted by Its Device Name"),
+            gettext(
+                "The file /etc/fstab mounts {place} as {name}, and would not find it once it is cached.",
+            ),
+            gettext("Change that entry to UUID=… (the program Disks can do it), then try again."),
+        ),
         Kind::AlreadyCached => (
             gettext("Already Part of a Cache"),
             gettext("{device} is already part of a cache."),
@@ -340,7 +347,7 @@ mod tests {
         let mut seen = std::collections::HashMap::new();
         for kind in Kind::ALL.iter().copied() {
             let words = failure_words(&Failure::new(kind).device(&device()));
-            if let Some(other) = seen.insert(words.what.clone(), kind) {
+            if let Some(other) = seen.insert(words.sentences(), kind) {
                 assert_eq!([other, kind], [Kind::OriginBoot, Kind::OriginEfi]);
             }
         }

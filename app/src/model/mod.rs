@@ -2,5 +2,8 @@
 //! What the interface knows: changed only by facts that come up from the bus.
 
 pub mod arrange;
+pub mod facts;
 pub mod inventory;
+pub mod objects;
 pub mod series;
+pub mod store;

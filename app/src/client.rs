@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The only place that speaks D-Bus: commands go down as calls, facts come up through the two `follow` functions.
+//!
+//! Every function is asynchronous and is awaited on the main context of GLib; none blocks it. Errors are always a
+//! [`Failure`], so that there is one road from a failed call to the words on the screen.
+
+mod mirror;
+mod tandem;
+mod udisks;
+
+use tandem_api::{
+    CacheProxy, Failure, JobProxy, Kind, ManagerProxy, Mode, PlanReply, PlanSpec, Sample,
+};
+use zbus::{Connection, OwnedObjectPath, proxy::CacheProperties};
+
+use crate::model::facts::ServiceFacts;
+use crate::model::inventory::Snapshot;
+use mirror::News;
+
+/// What comes up from the service.
+#[derive(Debug)]
+pub enum ServiceEvent {
+    /// All that it says of itself, whenever something of it has changed.
+    Facts(ServiceFacts),
+    /// A sample of the cache at this object path.
+    Sampled(String, Sample),
+    /// It has left the bus; it does so when there is nothing to do.
+    Left,
+    /// It could not be reached.
+    Failed(Failure),
+}
+
+/// A connection to the system bus.
+#[derive(Clone, Debug)]
+pub struct Client {
+    connection: Connection,
+}
+
+impl Client {
+    /// Connects to the system bus.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub async fn connect() -> Result<Self, Failure> {
+        let connection = Connection::system().await.map_err(|error| {
+            Failure::new(Kind::ServiceUnavailable)
+                .name("D-Bus")
+                .detail(error)
+        })?;
+        Ok(Self { connection })
+    }
+
+    /// Tells what UDisks2 shows, now and after every change, until the connection ends.
+    pub async fn follow_disks(&self, mut tell: impl FnMut(Result<Snapshot, Failure>)) {
+        mirror::follow(
+            &self.connection,
+            udisks::SERVICE,
+            udisks::ROOT,
+            |news| match news {
+                News::Objects(objects) => tell(Ok(udisks::snapshot(objects))),
+                News::Left => tell(Ok(Snapshot::default())),
+                News::Signal(_) => {}
+                News::Failed(error) => {
+                    tell(Err(Failure::new(Kind::ServiceUnavailable)
+                        .name("UDisks2")
+                        .detail(error)));
+                }
+            },
+        )
+        .await;
+    }
+
+    /// Tells what the service says, now and after every change, until the connection ends.
+    pub async fn follow_service(&self, mut tell: impl FnMut(ServiceEvent)) {
+        mirror::follow(
+            &self.connection,
+            tandem_api::BUS_NAME,
+            tandem_api::ROOT_PATH,
+            |news| match news {
+                News::Objects(objects) => match tandem::service(objects) {
+                    Some(facts) => tell(ServiceEvent::Facts(facts)),
+                    None => tell(ServiceEvent::Failed(
+                        Failure::new(Kind::InvalidArgument).detail("no manager object"),
+                    )),
+                },
+                News::Signal(message) => {
+                    if let Some((path, sample)) = tandem::sampled(message) {
+                        tell(ServiceEvent::Sampled(path, sample));
+                    }
+                }
+                News::Left => tell(ServiceEvent::Left),
+                News::Failed(error) => tell(ServiceEvent::Failed(error.into())),
+            },
+        )
+        .await;
+    }
+
+    /// Says exactly what creating a cache would do. Changes nothing.
+    ///
+    /// # Errors
+    /// Why it cannot be created.
+    pub async fn plan(
+        &self,
+        origin: &str,
+        ssd: &str,
+        mode: Mode,
+        erase_ssd: bool,
+    ) -> Result<PlanReply, Failure> {
+        let spec = PlanSpec {
+            origin: path(origin)?,
+            ssd: path(ssd)?,
+            mode,
+            erase_ssd,
+        };
+        Ok(self.manager().await?.plan(&spec).await?)
+    }
+
+    /// Executes a plan; the answer is the path of its job. Waits while the user authenticates.
+    ///
+    /// # Errors
+    /// Why it was not begun.
+    pub async fn create(&self, plan: &PlanReply) -> Result<String, Failure> {
+        let job = self
+            .manager()
+            .await?
+            .create(&plan.plan_id, &plan.digest)
+            .await?;
+        Ok(job.to_string())
+    }
+
+    /// Says exactly what removing a cache would do. Changes nothing.
+    ///
+    /// # Errors
+    /// Why it cannot be removed.
+    pub async fn plan_remove(&self, cache: &str) -> Result<PlanReply, Failure> {
+        Ok(self.cache(cache).await?.plan_remove().await?)
+    }
+
+    /// Executes the plan of a removal; the answer is the path of its job. Waits while the user authenticates.
+    ///
+    /// # Errors
+    /// Why it was not begun.
+    pub async fn remove(&self, cache: &str, plan: &PlanReply) -> Result<String, Failure> {
+        let job = self
+            .cache(cache)
+            .await?
+            .remove(&plan.plan_id, &plan.digest)
+            .await?;
+        Ok(job.to_string())
+    }
+
+    /// Asks a job to stop and to undo what it did.
+    ///
+    /// # Errors
+    /// If it is over.
+    pub async fn cancel(&self, job: &str) -> Result<(), Failure> {
+        let proxy = JobProxy::builder(&self.connection)
+            .path(path(job)?)
+            .cache_properties(CacheProperties::No)
+            .build()
+            .await?;
+        Ok(proxy.cancel().await?)
+    }
+
+    /// Asks for a sample each second, or says that nobody looks any more.
+    ///
+    /// # Errors
+    /// If the cache is gone.
+    pub async fn watch(&self, cache: &str, watch: bool) -> Result<(), Failure> {
+        let proxy = self.cache(cache).await?;
+        if watch {
+            proxy.watch().await?;
+        } else {
+            proxy.unwatch().await?;
+        }
+        Ok(())
+    }
+
+    /// Samples of the past, oldest first.
+    ///
+    /// # Errors
+    /// If the cache is gone.
+    pub async fn history(&self, cache: &str) -> Result<Vec<Sample>, Failure> {
+        Ok(self.cache(cache).await?.history().await?)
+    }
+
+    async fn manager(&self) -> Result<ManagerProxy<'static>, Failure> {
+        Ok(ManagerProxy::builder(&self.connection)
+            .cache_properties(CacheProperties::No)
+            .build()
+            .await?)
+    }
+
+    async fn cache(&self, cache: &str) -> Result<CacheProxy<'static>, Failure> {
+        Ok(CacheProxy::builder(&self.connection)
+            .path(path(cache)?)
+            .cache_properties(CacheProperties::No)
+            .build()
+            .await?)
+    }
+}
+
+fn path(path: &str) -> zbus::Result<OwnedObjectPath> {
+    OwnedObjectPath::try_from(path)
+}

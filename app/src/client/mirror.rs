@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A copy of another service's objects that follows its signals.
+//!
+//! One `GetManagedObjects` at the start, then `InterfacesAdded`, `InterfacesRemoved` and `PropertiesChanged`: nothing
+//! is asked for twice and nothing polls. Signals that overtake the first answer are applied again on top of it, which
+//! ends at the same values because they come in order. The streams are always drained, as zbus' queue needs.
+
+use std::collections::{BTreeMap, HashMap};
+
+use futures_util::{FutureExt, StreamExt, future::Either, stream};
+use zbus::fdo::{DBusProxy, ObjectManagerProxy};
+use zbus::names::BusName;
+use zbus::wire::serialized::Context;
+use zbus::wire::{LE, to_bytes};
+use zbus::{
+    Connection, MatchRule, Message, MessageStream, OwnedObjectPath, OwnedVariant, Type, as_variant,
+    message,
+};
+
+/// Properties by name.
+pub type Properties = HashMap<String, OwnedVariant>;
+/// Objects by path, interfaces by name.
+pub type Objects = BTreeMap<String, HashMap<String, Properties>>;
+
+/// What [`follow`] tells.
+pub enum News<'a> {
+    /// The objects after one or more changes.
+    Objects(&'a Objects),
+    /// Any other signal.
+    Signal(&'a Message),
+    /// The service has left the bus.
+    Left,
+    /// The service could not be asked.
+    Failed(zbus::Error),
+}
+
+/// Follows the objects of `service` below `root` until the connection ends. Starts the service.
+pub async fn follow(
+    connection: &Connection,
+    service: &'static str,
+    root: &'static str,
+    mut tell: impl FnMut(News<'_>),
+) {
+    if let Err(error) = try_follow(connection, service, root, &mut tell).await {
+        tell(News::Failed(error));
+    }
+}
+
+async fn try_follow(
+    connection: &Connection,
+    service: &'static str,
+    root: &'static str,
+    tell: &mut impl FnMut(News<'_>),
+) -> zbus::Result<()> {
+    let rule = MatchRule::builder()
+        .msg_type(message::Type::Signal)
+        .sender(service)
+        .path_namespace(root)
+        .build()?;
+    let signals = MessageStream::for_match_rule(rule, connection, None).await?;
+    let bus = DBusProxy::new(connection).await?;
+    let owners = bus
+        .receive_name_owner_changed_with_args(&[(0, service)])
+        .await?;
+    let mut all = stream::select(signals.map(Either::Left), owners.map(Either::Right));
+
+    let mut objects = Objects::new();
+    match load(connection, service, root).await {
+        Ok(loaded) => {
+            objects = loaded;
+            tell(News::Objects(&objects));
+        }
+        Err(error) => tell(News::Failed(error)),
+    }
+    let mut owner = bus.get_name_owner(BusName::try_from(service)?).await.ok();
+
+    while let Some(first) = all.next().await {
+        let mut changed = Effect::None;
+        // Whatever has come together is told together.
+        let mut next = Some(first);
+        while let Some(item) = next {
+            match item {
+                Either::Left(Ok(message)) => {
+                    // A match rule by a well-known name lets other senders' direct signals through.
+                    let known = owner.as_ref().map(|name| name.as_str());
+                    if message.header().sender().map(|name| name.as_str()) == known {
+                        match apply(&mut objects, &message) {
+                            Effect::None => tell(News::Signal(&message)),
+                            effect => changed = changed.max(effect),
+                        }
+                    }
+                }
+                Either::Left(Err(error)) => return Err(error),
+                Either::Right(change) => {
+                    let args = change.args()?;
+                    owner = args.new_owner().as_ref().map(|name| name.to_owned().into());
+                    objects.clear();
+                    if owner.is_some() {
+                        changed = Effect::Reload;
+                    } else {
+                        changed = Effect::None;
+                        tell(News::Left);
+                    }
+                }
+            }
+            next = all.next().now_or_never().flatten();
+        }
+        if changed == Effect::Reload {
+            match load(connection, service, root).await {
+                Ok(loaded) => objects = loaded,
+                Err(error) => {
+                    tell(News::Failed(error));
+                    continue;
+                }
+            }
+        }
+        if changed != Effect::None {
+            tell(News::Objects(&objects));
+        }
+    }
+    Ok(())
+}
+
+async fn load(
+    connection: &Connection,
+    service: &'static str,
+    root: &'static str,
+) -> zbus::Result<Objects> {
+    let manager = ObjectManagerProxy::builder(connection)
+        .destination(service)
+        .path(root)
+        .build()
+        .await?;
+    let objects = manager.get_managed_objects().await?;
+    Ok(objects
+        .into_iter()
+        .map(|(path, interfaces)| {
+            let interfaces = interfaces
+                .into_iter()
+                .map(|(name, values)| (name.to_string(), values))
+                .collect();
+            (path.to_string(), interfaces)
+        })
+        .collect())
+}
+
+/// What a signal did to the copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Effect {
+    None,
+    Applied,
+    Reload,
+}
+
+fn apply(objects: &mut Objects, message: &Message) -> Effect {
+    let header = message.header();
+    let (Some(interface), Some(member), Some(path)) =
+        (header.interface(), header.member(), header.path())
+    else {
+        return Effect::None;
+    };
+    let body = message.body();
+    let done = match (interface.as_str(), member.as_str()) {
+        ("org.freedesktop.DBus.ObjectManager", "InterfacesAdded") => body
+            .deserialize::<(OwnedObjectPath, HashMap<String, Properties>)>()
+            .map(|(path, interfaces)| {
+                objects
+                    .entry(path.to_string())
+                    .or_default()
+                    .extend(interfaces);
+                Effect::Applied
+            }),
+        ("org.freedesktop.DBus.ObjectManager", "InterfacesRemoved") => body
+            .deserialize::<(OwnedObjectPath, Vec<String>)>()
+            .map(|(path, gone)| {
+                if let Some(interfaces) = objects.get_mut(path.as_str()) {
+                    interfaces.retain(|name, _| !gone.contains(name));
+                    if interfaces.is_empty() {
+                        objects.remove(path.as_str());
+                    }
+                }
+                Effect::Applied
+            }),
+        ("org.freedesktop.DBus.Properties", "PropertiesChanged") => body
+            .deserialize::<(String, Properties, Vec<String>)>()
+            .map(|(interface, values, invalidated)| {
+                let Some(known) = objects
+                    .get_mut(path.as_str())
+                    .and_then(|all| all.get_mut(&interface))
+                else {
+                    return Effect::Applied;
+                };
+                known.extend(values);
+                if invalidated.is_empty() {
+                    Effect::Applied
+                } else {
+                    Effect::Reload
+                }
+            }),
+        _ => return Effect::None,
+    };
+    done.unwrap_or(Effect::Reload)
+}
+
+/// Reads a property as `T`; `None` if it is missing or of another type.
+pub fn read<T>(properties: &Properties, name: &str) -> Option<T>
+where
+    T: Type + for<'de> serde::Deserialize<'de>,
+{
+    let encoded = to_bytes(Context::new(LE, 0), properties.get(name)?).ok()?;
+    let (value, _) = encoded
+        .deserialize::<as_variant::Deserialize<'_, T>>()
+        .ok()?;
+    Some(value.0)
+}

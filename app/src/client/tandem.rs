@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Reads the service's objects into facts.
+
+use tandem_api::{CACHE_INTERFACE, Failure, JOB_INTERFACE, MANAGER_INTERFACE, ROOT_PATH, Sample};
+use zbus::{Message, OwnedObjectPath};
+
+use super::mirror::{Objects, Properties, read};
+use crate::model::facts::{CacheFacts, JobFacts, ServiceFacts};
+use crate::model::inventory::CacheParts;
+
+/// All that the service says of itself; `None` without its manager object.
+pub fn service(objects: &Objects) -> Option<ServiceFacts> {
+    let manager = objects.get(ROOT_PATH)?.get(MANAGER_INTERFACE)?;
+    let of = |interface: &'static str| {
+        objects
+            .iter()
+            .filter_map(move |(path, all)| Some((path, all.get(interface)?)))
+    };
+    Some(ServiceFacts {
+        module: read(manager, "ModuleState")?,
+        kernel: read(manager, "Kernel").unwrap_or_default(),
+        minimum_ssd_bytes: read(manager, "MinimumSsdBytes").unwrap_or_default(),
+        caches: of(CACHE_INTERFACE)
+            .filter_map(|(path, values)| cache(path, values))
+            .collect(),
+        jobs: of(JOB_INTERFACE)
+            .filter_map(|(path, values)| job(path, values))
+            .collect(),
+    })
+}
+
+/// The path of the cache and the sample of a `Sampled` signal.
+pub fn sampled(message: &Message) -> Option<(String, Sample)> {
+    let header = message.header();
+    let is_sample = header
+        .interface()
+        .is_some_and(|name| name.as_str() == CACHE_INTERFACE)
+        && header
+            .member()
+            .is_some_and(|name| name.as_str() == "Sampled");
+    let path = header.path()?.to_string();
+    is_sample.then(|| {
+        message
+            .body()
+            .deserialize()
+            .ok()
+            .map(|sample| (path, sample))
+    })?
+}
+
+/// An object path property; `/` stands for none.
+fn object(values: &Properties, name: &str) -> Option<String> {
+    let path: OwnedObjectPath = read(values, name)?;
+    (path.as_str() != "/").then(|| path.to_string())
+}
+
+fn cache(path: &str, values: &Properties) -> Option<CacheFacts> {
+    let part = |name| object(values, name).unwrap_or_default();
+    Some(CacheFacts {
+        path: path.to_owned(),
+        uuid: read(values, "Uuid")?,
+        parts: CacheParts {
+            origin: part("Origin"),
+            ssd: part("Ssd"),
+            mapped: part("Mapped"),
+        },
+        origin: read(values, "OriginText")?,
+        ssd: read(values, "SsdText")?,
+        mode: read(values, "Mode")?,
+        state: read(values, "State")?,
+        reason: read(values, "StateReason").unwrap_or_default(),
+        mount_points: read(values, "MountPoints").unwrap_or_default(),
+        cache_bytes: read(values, "CacheBytes").unwrap_or_default(),
+        job: object(values, "Job"),
+    })
+}
+
+fn job(path: &str, values: &Properties) -> Option<JobFacts> {
+    let (over, success, failure): (bool, bool, Failure) = read(values, "Finished")?;
+    Some(JobFacts {
+        path: path.to_owned(),
+        cache_uuid: read(values, "CacheUuid").unwrap_or_default(),
+        kind: read(values, "Kind")?,
+        steps: read(values, "Steps").unwrap_or_default(),
+        step_index: read::<u32>(values, "StepIndex").unwrap_or_default() as usize,
+        undoing: read(values, "Undoing").unwrap_or_default(),
+        progress: read(values, "Progress").unwrap_or_default(),
+        rate: read(values, "RateBytes").unwrap_or_default(),
+        seconds_left: read(values, "EstimatedSeconds").unwrap_or_default(),
+        cancellable: read(values, "Cancellable").unwrap_or_default(),
+        finished: over.then(|| {
+            if success {
+                Ok(())
+            } else {
+                Err(Box::new(failure))
+            }
+        }),
+    })
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What the service says of caches and jobs, as plain values.
+
+use tandem_api::{CacheState, DeviceText, Failure, JobKind, Mode, ModuleState, Step};
+
+use super::inventory::CacheParts;
+
+/// One cache at one moment, without its counters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CacheFacts {
+    /// D-Bus object path.
+    pub path: String,
+    /// 32 hex digits.
+    pub uuid: String,
+    /// Block paths of its parts; empty where one is missing.
+    pub parts: CacheParts,
+    /// The disk, as last known.
+    pub origin: DeviceText,
+    /// The SSD, as last known.
+    pub ssd: DeviceText,
+    /// How writes are treated.
+    pub mode: Mode,
+    /// What it is doing.
+    pub state: CacheState,
+    /// Why, as a word; may be empty.
+    pub reason: String,
+    /// Where it is mounted.
+    pub mount_points: Vec<String>,
+    /// Bytes that it can hold.
+    pub cache_bytes: u64,
+    /// Path of the job that changes it now.
+    pub job: Option<String>,
+}
+
+/// One job at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobFacts {
+    /// D-Bus object path.
+    pub path: String,
+    /// Cache that it makes or changes, 32 hex digits.
+    pub cache_uuid: String,
+    /// What it does.
+    pub kind: JobKind,
+    /// All its steps.
+    pub steps: Vec<Step>,
+    /// Step under way, from 0.
+    pub step_index: usize,
+    /// Whether steps are being undone.
+    pub undoing: bool,
+    /// 0 to 1.
+    pub progress: f64,
+    /// Bytes a second, 0 if it moves none.
+    pub rate: u64,
+    /// Seconds to the end, 0 if not known.
+    pub seconds_left: u64,
+    /// Whether it can still be cancelled.
+    pub cancellable: bool,
+    /// How it ended, if it has.
+    pub finished: Option<Result<(), Box<Failure>>>,
+}
+
+/// The service as a whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServiceFacts {
+    /// Whether the kernel can run a cache.
+    pub module: ModuleState,
+    /// Release of the running kernel.
+    pub kernel: String,
+    /// Least bytes that an SSD must have.
+    pub minimum_ssd_bytes: u64,
+    /// Every cache.
+    pub caches: Vec<CacheFacts>,
+    /// Every job, also those that ended a moment ago.
+    pub jobs: Vec<JobFacts>,
+}

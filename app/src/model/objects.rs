@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! GObjects around facts: a widget holds one and listens to its `changed` signal.
+//!
+//! Facts are replaced as a whole, and `changed` is emitted only if they differ, so that a widget may simply show
+//! everything again.
+
+use std::cell::RefCell;
+use std::sync::OnceLock;
+
+use gtk::glib::subclass::Signal;
+use gtk::glib::{self, subclass::prelude::*};
+use gtk::prelude::*;
+use tandem_api::Sample;
+
+use super::facts::{CacheFacts, JobFacts};
+use super::inventory::Device;
+use super::series::Series;
+
+/// Defines a GObject around `Option<$facts>` with a `changed` signal.
+macro_rules! fact_object {
+    ($(#[$meta:meta])* $name:ident, $imp:ident, $gtype:literal, $facts:ty) => {
+        mod $imp {
+            use super::*;
+
+            #[derive(Default)]
+            pub struct $name {
+                pub facts: RefCell<Option<$facts>>,
+                pub series: RefCell<Series>,
+            }
+
+            #[glib::object_subclass]
+            impl ObjectSubclass for $name {
+                const NAME: &'static str = $gtype;
+                type Type = super::$name;
+            }
+
+            impl ObjectImpl for $name {
+                fn signals() -> &'static [Signal] {
+                    static SIGNALS: OnceLock<Vec<Signal>> = OnceLock::new();
+                    SIGNALS.get_or_init(|| {
+                        vec![Signal::builder("changed").build(), Signal::builder("sampled").build()]
+                    })
+                }
+            }
+        }
+
+        glib::wrapper! {
+            $(#[$meta])*
+            pub struct $name(ObjectSubclass<$imp::$name>);
+        }
+
+        impl $name {
+            /// An object that shows these facts.
+            #[must_use]
+            pub fn new(facts: $facts) -> Self {
+                let object: Self = glib::Object::new();
+                object.imp().facts.replace(Some(facts));
+                object
+            }
+
+            /// Replaces the facts; tells only if something is different.
+            pub fn update(&self, facts: $facts) {
+                let same = self.imp().facts.borrow().as_ref() == Some(&facts);
+                if !same {
+                    self.imp().facts.replace(Some(facts));
+                    self.emit_by_name::<()>("changed", &[]);
+                }
+            }
+
+            /// The facts.
+            #[must_use]
+            pub fn facts(&self) -> $facts {
+                #[allow(clippy::unwrap_used, reason = "`new` is the only way to make one and sets them")]
+                self.imp().facts.borrow().clone().unwrap()
+            }
+
+            /// Calls `then` after every change, as long as the returned id is connected.
+            pub fn connect_changed(&self, then: impl Fn(&Self) + 'static) -> glib::SignalHandlerId {
+                self.connect_closure("changed", false, glib::closure_local!(move |object: &Self| then(object)))
+            }
+        }
+    };
+}
+
+fact_object!(
+    /// A disk with its volumes.
+    DeviceObject, device_imp, "TandemDevice", Device
+);
+fact_object!(
+    /// A cache, with the samples of its recent past.
+    CacheObject, cache_imp, "TandemCache", CacheFacts
+);
+fact_object!(
+    /// A change under way.
+    JobObject, job_imp, "TandemJob", JobFacts
+);
+
+impl CacheObject {
+    /// Adds a sample.
+    pub fn sample(&self, sample: Sample) {
+        self.imp().series.borrow_mut().push(sample);
+        self.emit_by_name::<()>("sampled", &[]);
+    }
+
+    /// Replaces the past, as the service kept it.
+    pub fn set_history(&self, history: Vec<Sample>) {
+        self.imp().series.replace(Series::from_history(history));
+        self.emit_by_name::<()>("sampled", &[]);
+    }
+
+    /// Looks at the series.
+    pub fn with_series<T>(&self, look: impl FnOnce(&Series) -> T) -> T {
+        look(&self.imp().series.borrow())
+    }
+
+    /// Calls `then` after every sample, as long as the returned id is connected.
+    pub fn connect_sampled(&self, then: impl Fn(&Self) + 'static) -> glib::SignalHandlerId {
+        self.connect_closure(
+            "sampled",
+            false,
+            glib::closure_local!(move |object: &Self| then(object)),
+        )
+    }
+}

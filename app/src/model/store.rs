@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Everything that the window shows, in one place: takes facts in, keeps list models and objects in step.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use gtk::glib::subclass::Signal;
+use gtk::glib::{self, subclass::prelude::*};
+use gtk::{gio, prelude::*};
+use tandem_api::{Failure, ModuleState, Sample};
+
+use super::arrange::arrange;
+use super::facts::ServiceFacts;
+use super::inventory::Snapshot;
+use super::objects::{CacheObject, DeviceObject, JobObject};
+
+mod imp {
+    use super::*;
+
+    #[derive(Default)]
+    pub struct Store {
+        pub caches: RefCell<Option<gio::ListStore>>,
+        pub devices: RefCell<Option<gio::ListStore>>,
+        pub jobs: RefCell<HashMap<String, JobObject>>,
+        pub snapshot: RefCell<Snapshot>,
+        pub module: Cell<Option<ModuleState>>,
+        pub kernel: RefCell<String>,
+        pub service_problem: RefCell<Option<Failure>>,
+        pub disks_problem: RefCell<Option<Failure>>,
+        pub disks_known: Cell<bool>,
+        pub service_known: Cell<bool>,
+    }
+
+    #[glib::object_subclass]
+    impl ObjectSubclass for Store {
+        const NAME: &'static str = "TandemStore";
+        type Type = super::Store;
+    }
+
+    impl ObjectImpl for Store {
+        fn constructed(&self) {
+            self.parent_constructed();
+            self.caches
+                .replace(Some(gio::ListStore::new::<CacheObject>()));
+            self.devices
+                .replace(Some(gio::ListStore::new::<DeviceObject>()));
+        }
+
+        fn signals() -> &'static [Signal] {
+            static SIGNALS: OnceLock<Vec<Signal>> = OnceLock::new();
+            SIGNALS.get_or_init(|| vec![Signal::builder("changed").build()])
+        }
+    }
+}
+
+glib::wrapper! {
+    /// What is known of disks, caches, jobs and of the service. `changed` is emitted after every change.
+    pub struct Store(ObjectSubclass<imp::Store>);
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        glib::Object::new()
+    }
+}
+
+impl Store {
+    /// The caches, as [`CacheObject`]s.
+    #[must_use]
+    pub fn caches(&self) -> gio::ListStore {
+        #[allow(clippy::unwrap_used, reason = "set when the object is constructed")]
+        self.imp().caches.borrow().clone().unwrap()
+    }
+
+    /// The disks, as [`DeviceObject`]s.
+    #[must_use]
+    pub fn devices(&self) -> gio::ListStore {
+        #[allow(clippy::unwrap_used, reason = "set when the object is constructed")]
+        self.imp().devices.borrow().clone().unwrap()
+    }
+
+    /// The cache with this uuid.
+    #[must_use]
+    pub fn cache(&self, uuid: &str) -> Option<CacheObject> {
+        objects::<CacheObject>(&self.caches()).find(|cache| cache.facts().uuid == uuid)
+    }
+
+    /// The job at this path, if the service has told of it.
+    #[must_use]
+    pub fn job(&self, path: &str) -> Option<JobObject> {
+        self.imp().jobs.borrow().get(path).cloned()
+    }
+
+    /// Whether the kernel can run a cache; `None` until the service has told.
+    #[must_use]
+    pub fn module(&self) -> Option<ModuleState> {
+        self.imp().module.get()
+    }
+
+    /// Release of the running kernel; empty until the service has told.
+    #[must_use]
+    pub fn kernel(&self) -> String {
+        self.imp().kernel.borrow().clone()
+    }
+
+    /// What keeps the window from showing anything, if something does.
+    #[must_use]
+    pub fn problem(&self) -> Option<Failure> {
+        let disks = self.imp().disks_problem.borrow().clone();
+        disks.or_else(|| self.imp().service_problem.borrow().clone())
+    }
+
+    /// Whether both services have told what there is.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.imp().disks_known.get() && self.imp().service_known.get()
+    }
+
+    /// Takes what UDisks2 shows.
+    pub fn apply_disks(&self, told: Result<Snapshot, Failure>) {
+        match told {
+            Ok(snapshot) => {
+                self.imp().snapshot.replace(snapshot);
+                self.imp().disks_problem.replace(None);
+                self.imp().disks_known.set(true);
+                self.arrange();
+            }
+            Err(failure) => {
+                self.imp().disks_problem.replace(Some(failure));
+            }
+        }
+        self.emit_by_name::<()>("changed", &[]);
+    }
+
+    /// Takes what the service says of itself.
+    pub fn apply_service(&self, facts: ServiceFacts) {
+        let imp = self.imp();
+        imp.module.set(Some(facts.module));
+        imp.kernel.replace(facts.kernel);
+        imp.service_problem.replace(None);
+        imp.service_known.set(true);
+        let jobs: HashMap<String, JobObject> = facts
+            .jobs
+            .into_iter()
+            .map(|job| {
+                let known = imp.jobs.borrow().get(&job.path).cloned();
+                let path = job.path.clone();
+                let object = known.unwrap_or_else(|| JobObject::new(job.clone()));
+                object.update(job);
+                (path, object)
+            })
+            .collect();
+        imp.jobs.replace(jobs);
+        synchronise(
+            &self.caches(),
+            facts.caches,
+            |object: &CacheObject, facts| object.facts().path == facts.path,
+            CacheObject::new,
+            |object, facts| object.update(facts),
+        );
+        self.arrange();
+        self.emit_by_name::<()>("changed", &[]);
+    }
+
+    /// The service has left; it does so when there is no cache and nothing to do.
+    pub fn service_left(&self) {
+        self.imp().jobs.borrow_mut().clear();
+        self.caches().remove_all();
+        self.arrange();
+        self.emit_by_name::<()>("changed", &[]);
+    }
+
+    /// The service could not be reached.
+    pub fn service_failed(&self, failure: Failure) {
+        self.imp().service_problem.replace(Some(failure));
+        self.emit_by_name::<()>("changed", &[]);
+    }
+
+    /// Takes a sample of the cache at this object path.
+    pub fn apply_sample(&self, path: &str, sample: Sample) {
+        let cache = objects::<CacheObject>(&self.caches()).find(|cache| cache.facts().path == path);
+        if let Some(cache) = cache {
+            cache.sample(sample);
+        }
+    }
+
+    /// Calls `then` after every change, as long as the returned id is connected.
+    pub fn connect_changed(&self, then: impl Fn(&Self) + 'static) -> glib::SignalHandlerId {
+        self.connect_closure(
+            "changed",
+            false,
+            glib::closure_local!(move |store: &Self| then(store)),
+        )
+    }
+
+    fn arrange(&self) {
+        let parts: Vec<_> = objects::<CacheObject>(&self.caches())
+            .map(|cache| cache.facts().parts)
+            .collect();
+        let devices = arrange(&self.imp().snapshot.borrow(), &parts);
+        synchronise(
+            &self.devices(),
+            devices,
+            |object: &DeviceObject, device| object.facts().path == device.path,
+            DeviceObject::new,
+            |object, device| object.update(device),
+        );
+    }
+}
+
+/// The objects of a list.
+pub fn objects<T: IsA<glib::Object>>(list: &gio::ListStore) -> impl Iterator<Item = T> {
+    (0..list.n_items()).filter_map(|place| list.item(place).and_downcast::<T>())
+}
+
+/// Makes `list` show `facts` in their order. Objects that stay are kept and updated, so that whoever shows them keeps
+/// its place and its focus.
+fn synchronise<T: IsA<glib::Object>, F: Clone>(
+    list: &gio::ListStore,
+    facts: Vec<F>,
+    same: impl Fn(&T, &F) -> bool,
+    new: impl Fn(F) -> T,
+    update: impl Fn(&T, F),
+) {
+    let known: Vec<T> = objects(list).collect();
+    let wanted: Vec<T> = facts
+        .iter()
+        .map(|fact| {
+            known
+                .iter()
+                .find(|object| same(object, fact))
+                .cloned()
+                .unwrap_or_else(|| new(fact.clone()))
+        })
+        .collect();
+    let start = known
+        .iter()
+        .zip(&wanted)
+        .take_while(|(old, new)| old == new)
+        .count();
+    let rest = known.len().min(wanted.len()) - start;
+    let end = known
+        .iter()
+        .rev()
+        .zip(wanted.iter().rev())
+        .take(rest)
+        .take_while(|(old, new)| old == new)
+        .count();
+    if start + end < known.len() || start + end < wanted.len() {
+        let place = u32::try_from(start).unwrap_or(u32::MAX);
+        let gone = u32::try_from(known.len() - start - end).unwrap_or(u32::MAX);
+        list.splice(place, gone, &wanted[start..wanted.len() - end]);
+    }
+    for (object, fact) in wanted.iter().zip(facts) {
+        update(object, fact);
+    }
+}
