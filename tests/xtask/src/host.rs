@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Layers of tests that need no other kernel: style, data files and what runs in user space.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::layer::{Bench, Layer};
+use crate::{run, rust_tests};
+
+/// Longest subject of a commit, in characters.
+const SUBJECT: usize = 72;
+
+/// The layers, in the order in which they run.
+pub fn layers() -> Vec<Layer> {
+    let mut layers = vec![
+        Layer {
+            name: "style",
+            about: "rustfmt, clippy, licences, commits",
+            run: style,
+        },
+        Layer {
+            name: "data",
+            about: "what is installed beside the programs is valid",
+            run: data,
+        },
+    ];
+    layers.extend(rust_tests::layers());
+    layers
+}
+
+fn style(bench: &mut Bench) -> Result<()> {
+    let root = bench.cx.root.clone();
+    let cargo = |args: &[&str]| {
+        let mut command = run::cmd("cargo", args);
+        command.current_dir(&root);
+        command
+    };
+    bench.command("rustfmt", &mut cargo(&["fmt", "--all", "--check"]));
+    let lint = [
+        "clippy",
+        "--quiet",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    bench.command("clippy", &mut cargo(&lint));
+    let files = tracked(bench)?;
+    bench.check("every file names its licence", licences(&root, &files));
+    bench.check("no version number decides", versions(&root, &files));
+    bench.check("subjects of commits", subjects(&root));
+    for script in files.iter().filter(|file| is_shell(&root, file)) {
+        let mut command = run::cmd("shellcheck", [script]);
+        bench.command(
+            &format!("shellcheck {}", script.display()),
+            command.current_dir(&root),
+        );
+    }
+    Ok(())
+}
+
+/// Files under version control, relative to the top.
+fn tracked(bench: &Bench) -> Result<Vec<PathBuf>> {
+    let list = run::output(run::cmd("git", ["ls-files"]).current_dir(&bench.cx.root))?;
+    Ok(list.lines().map(PathBuf::from).collect())
+}
+
+fn extension(file: &Path) -> &str {
+    file.extension().and_then(|ext| ext.to_str()).unwrap_or("")
+}
+
+fn licences(root: &Path, files: &[PathBuf]) -> Result<()> {
+    let sources = [
+        "rs", "c", "h", "sh", "toml", "ui", "css", "rst", "rules", "service", "py", "po",
+    ];
+    let mut without = Vec::new();
+    for file in files
+        .iter()
+        .filter(|file| sources.contains(&extension(file)))
+    {
+        let text =
+            fs::read(root.join(file)).with_context(|| format!("cannot read {}", file.display()))?;
+        let head = String::from_utf8_lossy(&text[..text.len().min(600)]).into_owned();
+        let expected = if file.starts_with("kmod/core") || file.starts_with("kmod/linux") {
+            "SPDX-License-Identifier: GPL-2.0-or-later"
+        } else {
+            "SPDX-License-Identifier: GPL-"
+        };
+        if !head.contains(expected) {
+            without.push(file.display().to_string());
+        }
+    }
+    if !without.is_empty() {
+        bail!("no or a wrong SPDX line: {}", without.join(", "));
+    }
+    Ok(())
+}
+
+/// The module asks what a kernel can do, never which version it has; core knows no kernel at all.
+fn versions(root: &Path, files: &[PathBuf]) -> Result<()> {
+    for file in files.iter().filter(|file| file.starts_with("kmod")) {
+        if !["c", "h"].contains(&extension(file)) {
+            continue;
+        }
+        let text = fs::read_to_string(root.join(file))?;
+        if text.contains("LINUX_VERSION_CODE") || text.contains("KERNEL_VERSION(") {
+            bail!("{} compares kernel versions", file.display());
+        }
+        if file.starts_with("kmod/core")
+            && (text.contains("<linux/") || text.contains("__KERNEL__"))
+        {
+            bail!("{} knows about the kernel", file.display());
+        }
+    }
+    Ok(())
+}
+
+fn subjects(root: &Path) -> Result<()> {
+    let log = run::output(run::cmd("git", ["log", "--format=%s"]).current_dir(root))?;
+    match log.lines().find(|line| line.chars().count() > SUBJECT) {
+        Some(line) => bail!("longer than {SUBJECT} characters: {line}"),
+        None => Ok(()),
+    }
+}
+
+fn is_shell(root: &Path, file: &Path) -> bool {
+    let shebang = |line: &str| line.starts_with("#!") && line.ends_with("sh");
+    extension(file) != "rs"
+        && fs::read_to_string(root.join(file))
+            .ok()
+            .and_then(|text| text.lines().next().map(shebang))
+            .unwrap_or(false)
+}
+
+/// Each kind of data file with the tool that knows whether it is valid.
+fn data(bench: &mut Bench) -> Result<()> {
+    let root = bench.cx.root.clone();
+    for file in tracked(bench)?
+        .iter()
+        .filter(|file| file.starts_with("data") || file.starts_with("po"))
+    {
+        let name = file.display().to_string();
+        let tool: Option<(&str, &[&str])> = match extension(file) {
+            "desktop" => Some(("desktop-file-validate", &[])),
+            "xml" if name.ends_with("metainfo.xml") => {
+                Some(("appstreamcli", &["validate", "--no-net"]))
+            }
+            "xml" if name.ends_with("gschema.xml") => {
+                Some(("glib-compile-schemas", &["--strict", "--dry-run"]))
+            }
+            "xml" | "policy" | "svg" | "conf" if is_xml(&root.join(file)) => {
+                Some(("xmllint", &["--noout", "--nonet"]))
+            }
+            "po" => Some(("msgfmt", &["--check", "--output-file=/dev/null"])),
+            _ => None,
+        };
+        let Some((program, args)) = tool else {
+            continue;
+        };
+        let mut command: Command = run::cmd(program, args);
+        // This tool wants the directory that holds the schemas.
+        let what = if program == "glib-compile-schemas" {
+            file.parent().unwrap_or(file)
+        } else {
+            file
+        };
+        bench.command(
+            &format!("{program} {name}"),
+            command.arg(what).current_dir(&root),
+        );
+    }
+    Ok(())
+}
+
+fn is_xml(file: &Path) -> bool {
+    fs::read(file).is_ok_and(|text| text.trim_ascii_start().starts_with(b"<"))
+}
