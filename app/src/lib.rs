@@ -4,6 +4,8 @@
 //! Facts come up from the bus through [`client`] into [`model`] objects; widgets are bound to those. Commands go
 //! down as calls of the client, and a widget changes only when a fact has come up.
 
+pub mod a11y;
 pub mod client;
 pub mod display;
 pub mod model;
+pub mod widgets;

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Names for assistive technologies that change at run time. The only unsafe code of the window: the function has
+//! been in GTK since 4.0, but its bindings ask for 4.10.
+
+use std::ffi::c_int;
+
+use gtk::ffi::{self, GtkAccessible, GtkAccessibleProperty};
+use gtk::glib::translate::{ToGlibPtr, ToGlibPtrMut};
+use gtk::glib::{self, gobject_ffi::GValue, prelude::*};
+
+unsafe extern "C" {
+    fn gtk_accessible_update_property_value(
+        accessible: *mut GtkAccessible,
+        count: c_int,
+        properties: *mut GtkAccessibleProperty,
+        values: *const GValue,
+    );
+}
+
+/// Names a widget for those who do not see it.
+pub fn set_label(widget: &impl IsA<gtk::Widget>, label: &str) {
+    set(widget, ffi::GTK_ACCESSIBLE_PROPERTY_LABEL, label);
+}
+
+/// Adds what a name alone does not say.
+pub fn set_description(widget: &impl IsA<gtk::Widget>, description: &str) {
+    set(
+        widget,
+        ffi::GTK_ACCESSIBLE_PROPERTY_DESCRIPTION,
+        description,
+    );
+}
+
+fn set(widget: &impl IsA<gtk::Widget>, property: GtkAccessibleProperty, text: &str) {
+    let widget: *mut ffi::GtkWidget = widget.upcast_ref::<gtk::Widget>().to_glib_none().0;
+    let mut properties = [property];
+    let mut value = glib::Value::from(text);
+    // SAFETY: every GtkWidget is a GtkAccessible and is alive for the call; both arrays have the one element that is
+    // announced, its value is a string as both properties want, and GTK copies it.
+    unsafe {
+        gtk_accessible_update_property_value(
+            widget.cast(),
+            1,
+            properties.as_mut_ptr(),
+            value.to_glib_none_mut().0,
+        );
+    }
+}

@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What is on the screen. A widget changes when a model object says so, never because it made a call.
+
+pub mod chart;
