@@ -91,7 +91,7 @@ struct td_req *td_list_pop(struct td_list *list)
 	return r;
 }
 
-static void list_add(struct td_list *list, struct td_req *r)
+static void woken_add(struct td_list *list, struct td_req *r)
 {
 	r->next = NULL;
 	*list->tail = r;
@@ -218,7 +218,7 @@ static void end(struct td_engine *e, struct td_req *r, struct td_list *woken)
 		if (q->phase == TD_PHASE_WAITING && td_req_overlap(q, r) &&
 		    !write_before(b, q, l)) {
 			q->woken = (u8)start_write(e, b, q);
-			list_add(woken, q);
+			woken_add(woken, q);
 		}
 	}
 }

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The words of the table line behind the two devices; TARGET.rst is the grammar.
+ *
+ * Invariant: after 0 every required argument was given once and is in range.
+ * Threads: constructor only; touches nothing but its arguments.
+ */
+#include <linux/kernel.h>
+
+#include "tandem.h"
+#include "tandem-compat.h"
+
+static int parse_uuid(const char *word, struct td_identity *id, char **why)
+{
+	if (strlen(word) != 2 * TD_UUID_BYTES ||
+	    hex2bin(id->uuid, word, TD_UUID_BYTES)) {
+		*why = "uuid must be 32 hex digits";
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int parse_origin_id(const char *word, struct td_identity *id, char **why)
+{
+	size_t digits = strlen(word);
+
+	if (digits < 2 || digits > 2 * TD_ORIGIN_ID_BYTES || digits % 2 ||
+	    hex2bin(id->origin_id, word, digits / 2)) {
+		*why = "origin_id must be 2 to 128 hex digits, an even number";
+		return -EINVAL;
+	}
+	id->origin_id_bytes = digits / 2;
+	return 0;
+}
+
+static int parse_pair(const char *name, const char *value,
+		      struct tandem_args *args, unsigned int *seen, char **why)
+{
+	static const char *const names[] = { "uuid", "origin_id", "format" };
+	unsigned int which;
+
+	for (which = 0; which < ARRAY_SIZE(names); which++)
+		if (!strcmp(name, names[which]))
+			break;
+	if (which == ARRAY_SIZE(names)) {
+		*why = "Unknown argument";
+		return -EINVAL;
+	}
+	if (*seen & 1u << which) {
+		*why = "Argument given twice";
+		return -EINVAL;
+	}
+	*seen |= 1u << which;
+	if (which == 0)
+		return parse_uuid(value, &args->identity, why);
+	if (which == 1)
+		return parse_origin_id(value, &args->identity, why);
+	if (strcmp(value, "new")) {
+		*why = "format must be new";
+		return -EINVAL;
+	}
+	args->format = true;
+	return 0;
+}
+
+int tandem_parse_args(unsigned int argc, char **argv, struct tandem_args *args,
+		      char **why)
+{
+	unsigned int words, seen = 0, i;
+	int r;
+
+	*why = "Invalid number of arguments";
+	if (argc < 2 || kstrtouint(argv[1], 10, &words) || words != argc - 2 ||
+	    words % 2)
+		return -EINVAL;
+	if (!strcmp(argv[0], "writethrough")) {
+		args->mode = TD_WRITETHROUGH;
+	} else if (!strcmp(argv[0], "writearound")) {
+		args->mode = TD_WRITEAROUND;
+	} else {
+		*why = "Mode must be writethrough or writearound";
+		return -EINVAL;
+	}
+	for (i = 2; i < argc; i += 2) {
+		r = parse_pair(argv[i], argv[i + 1], args, &seen, why);
+		if (r)
+			return r;
+	}
+	if ((seen & 3) != 3) {
+		*why = "uuid and origin_id are required";
+		return -EINVAL;
+	}
+	return 0;
+}

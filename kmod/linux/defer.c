@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * What completions want done but may not do themselves: submitting I/O and
+ * raising an event.
+ *
+ * Invariant: what is on a list here belongs to a bio or job in flight, so dm or
+ * tandem_jobs_wait() waits for it before the target goes away.
+ * Threads: added in any context, worked off by one worker.
+ * Why its own lists: a bio that waits has no other memory than its own.
+ */
+#include "tandem.h"
+
+static void defer_work(struct work_struct *work)
+{
+	struct tandem *t = container_of(work, struct tandem, deferred);
+	struct bio_list bios;
+	struct td_list reqs;
+	struct td_req *r;
+	struct bio *bio;
+
+	spin_lock_irq(&t->deferred_lock);
+	bios = t->deferred_bios;
+	bio_list_init(&t->deferred_bios);
+	td_list_init(&reqs);
+	if (t->deferred_reqs.head)
+		reqs = t->deferred_reqs;
+	td_list_init(&t->deferred_reqs);
+	spin_unlock_irq(&t->deferred_lock);
+
+	while ((bio = bio_list_pop(&bios)))
+		submit_bio_noacct(bio);
+	while ((r = td_list_pop(&reqs))) {
+		if (r->parts) {
+			tandem_job_woken(r);
+			continue;
+		}
+		bio = dm_bio_from_per_bio_data(container_of(r, struct tandem_io,
+							    req),
+					       sizeof(struct tandem_io));
+		submit_bio_noacct(bio);
+	}
+}
+
+static void event_work(struct work_struct *work)
+{
+	struct tandem *t = container_of(work, struct tandem, event);
+
+	DMERR("%s: the SSD failed; every request goes to the disk now",
+	      dm_table_device_name(t->ti->table));
+	dm_table_event(t->ti->table);
+}
+
+void tandem_defer_init(struct tandem *t)
+{
+	spin_lock_init(&t->deferred_lock);
+	bio_list_init(&t->deferred_bios);
+	td_list_init(&t->deferred_reqs);
+	INIT_WORK(&t->deferred, defer_work);
+	INIT_WORK(&t->event, event_work);
+}
+
+void tandem_defer_exit(struct tandem *t)
+{
+	flush_work(&t->deferred);
+	flush_work(&t->event);
+}
+
+void tandem_defer_bio(struct tandem *t, struct bio *bio)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&t->deferred_lock, flags);
+	bio_list_add(&t->deferred_bios, bio);
+	spin_unlock_irqrestore(&t->deferred_lock, flags);
+	queue_work(t->wq, &t->deferred);
+}
+
+void tandem_defer_woken(struct tandem *t, struct td_list *woken)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&t->deferred_lock, flags);
+	*t->deferred_reqs.tail = woken->head;
+	t->deferred_reqs.tail = woken->tail;
+	spin_unlock_irqrestore(&t->deferred_lock, flags);
+	queue_work(t->wq, &t->deferred);
+}
+
+void tandem_ssd_failed(struct tandem *t)
+{
+	if (td_fail(&t->engine))
+		queue_work(t->wq, &t->event);
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * dm-tandem: the target's life, from constructor to destructor.
+ *
+ * Invariant: the constructor writes to neither device. The superblock is
+ * written, and the index of a replaced table taken over, at preresume, when the
+ * old table has stopped and the new one has not begun.
+ * Threads: device-mapper calls these one at a time for a device.
+ */
+#include <linux/module.h>
+#include <linux/slab.h>
+
+#include "tandem.h"
+#include "tandem-compat.h"
+
+static void put_devices(struct tandem *t)
+{
+	if (t->origin)
+		dm_put_device(t->ti, t->origin);
+	if (t->ssd)
+		dm_put_device(t->ti, t->ssd);
+}
+
+static int get_devices(struct dm_target *ti, struct tandem *t, char **argv)
+{
+	struct block_device *bdevs[2];
+	int r, i;
+
+	r = dm_get_device(ti, argv[0], dm_table_get_mode(ti->table),
+			  &t->origin);
+	if (r) {
+		t->origin = NULL;
+		ti->error = "Cannot open the disk";
+		return r;
+	}
+	r = dm_get_device(ti, argv[1], dm_table_get_mode(ti->table), &t->ssd);
+	if (r) {
+		t->ssd = NULL;
+		ti->error = "Cannot open the SSD";
+		return r;
+	}
+	r = -EINVAL;
+	bdevs[0] = t->origin->bdev;
+	bdevs[1] = t->ssd->bdev;
+	if (bdevs[0] == bdevs[1]) {
+		ti->error = "Disk and SSD are the same device";
+		return r;
+	}
+	for (i = 0; i < 2; i++) {
+		if (bdev_is_zoned(bdevs[i])) {
+			ti->error = "Zoned devices are not supported";
+			return r;
+		}
+		if (bdev_logical_block_size(bdevs[i]) > 4096) {
+			ti->error = "Logical block size above 4096";
+			return r;
+		}
+	}
+	if (bdev_nr_sectors(t->origin->bdev) < ti->len) {
+		ti->error = "Device is too short for the table";
+		return r;
+	}
+	return 0;
+}
+
+static int construct(struct dm_target *ti, struct tandem *t, unsigned int argc,
+		     char **argv)
+{
+	int r;
+
+	ti->error = "Invalid number of arguments";
+	if (argc < 4)
+		return -EINVAL;
+	if (ti->begin) {
+		ti->error = "Start must be 0";
+		return -EINVAL;
+	}
+	r = tandem_parse_args(argc - 2, argv + 2, &t->args, &ti->error);
+	if (r)
+		return r;
+	t->args.identity.origin_sectors = ti->len;
+	r = get_devices(ti, t, argv);
+	if (r)
+		return r;
+	r = tandem_register(t, &ti->error);
+	if (r)
+		return r;
+	r = tandem_super_load(t, bdev_nr_sectors(t->ssd->bdev), &ti->error);
+	if (r)
+		return r;
+	ti->error = "Out of memory";
+	r = tandem_engine_alloc(t);
+	if (r)
+		return r;
+	t->wq = alloc_workqueue("tandem", WQ_MEM_RECLAIM | WQ_HIGHPRI |
+				TANDEM_WQ_PERCPU, 0);
+	if (!t->wq)
+		return -ENOMEM;
+	r = dm_set_target_max_io_len(ti, td_run_sectors(&t->engine.layout));
+	if (r)
+		return r;
+	ti->error = NULL;
+	return 0;
+}
+
+static void destroy(struct tandem *t)
+{
+	if (t->wq) {
+		tandem_jobs_wait(t);
+		tandem_defer_exit(t);
+		destroy_workqueue(t->wq);
+	}
+	if (!list_empty(&t->registered))
+		tandem_unregister(t);
+	tandem_engine_free(t);
+	put_devices(t);
+	kfree(t);
+}
+
+static int tandem_ctr(struct dm_target *ti, unsigned int argc, char **argv)
+{
+	struct tandem *t = kzalloc(sizeof(*t), GFP_KERNEL);
+	int r;
+
+	if (!t) {
+		ti->error = "Out of memory";
+		return -ENOMEM;
+	}
+	t->ti = ti;
+	t->md = dm_table_get_md(ti->table);
+	t->suspended = true;
+	atomic_set(&t->jobs, 0);
+	atomic_long_set(&t->pages, 0);
+	init_waitqueue_head(&t->idle);
+	INIT_LIST_HEAD(&t->registered);
+	tandem_defer_init(t);
+	r = construct(ti, t, argc, argv);
+	if (r) {
+		destroy(t);
+		return r;
+	}
+	ti->private = t;
+	ti->num_flush_bios = 1;
+	ti->flush_supported = true;
+	ti->num_discard_bios = 1;
+	ti->num_write_zeroes_bios = 1;
+	ti->per_io_data_size = sizeof(struct tandem_io);
+	return 0;
+}
+
+static void tandem_dtr(struct dm_target *ti)
+{
+	destroy(ti->private);
+}
+
+/* No bio is in flight any more; what they left behind ends here. */
+static void tandem_postsuspend(struct dm_target *ti)
+{
+	struct tandem *t = ti->private;
+
+	tandem_jobs_wait(t);
+	t->suspended = true;
+}
+
+static int tandem_preresume(struct dm_target *ti)
+{
+	struct tandem *t = ti->private;
+	int r = tandem_take_over(t);
+
+	if (!r && t->write_super)
+		r = tandem_super_write(t);
+	return r;
+}
+
+static void tandem_resume(struct dm_target *ti)
+{
+	struct tandem *t = ti->private;
+
+	t->suspended = false;
+}
+
+/*
+ * The disk only: its block size, its limits and its features are those of the
+ * cached device. What the SSD cannot serve goes to the disk.
+ */
+static int tandem_iterate_devices(struct dm_target *ti,
+				  iterate_devices_callout_fn fn, void *data)
+{
+	struct tandem *t = ti->private;
+
+	return fn(ti, t->origin, 0, ti->len, data);
+}
+
+/* Memory of a user's bio goes to either device as it is. */
+static void tandem_io_hints(struct dm_target *ti, struct queue_limits *limits)
+{
+	struct tandem *t = ti->private;
+
+	limits->dma_alignment = max_t(unsigned int, limits->dma_alignment,
+				      bdev_dma_alignment(t->ssd->bdev));
+}
+
+static struct target_type tandem_target = {
+	.name = "tandem",
+	.version = {1, 0, 0},
+	.module = THIS_MODULE,
+	.ctr = tandem_ctr,
+	.dtr = tandem_dtr,
+	.map = tandem_map,
+	.end_io = tandem_end_io,
+	.postsuspend = tandem_postsuspend,
+	.preresume = tandem_preresume,
+	.resume = tandem_resume,
+	.status = tandem_status,
+	.message = tandem_message,
+	.iterate_devices = tandem_iterate_devices,
+	.io_hints = tandem_io_hints,
+};
+
+static int __init tandem_init(void)
+{
+	return dm_register_target(&tandem_target);
+}
+
+static void __exit tandem_exit(void)
+{
+	dm_unregister_target(&tandem_target);
+}
+
+module_init(tandem_init);
+module_exit(tandem_exit);
+
+MODULE_DESCRIPTION("SSD cache for a disk that already holds data");
+MODULE_AUTHOR("The Tandem authors");
+MODULE_LICENSE("GPL");

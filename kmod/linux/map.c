@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Every bio passes here: once on its way down, once on its way up.
+ *
+ * Invariant: a bio's tandem_io says what its completion owes core, from before
+ * core may let it go until tandem_end_io() has paid.
+ * Threads: map in process context; end_io in any context.
+ * Why no lock on a hit: core pins by one atomic and the bio itself goes to the
+ * SSD. Everything that completions want done by submitting I/O is deferred to
+ * a worker, since they may run with interrupts off.
+ */
+#include "tandem.h"
+
+/*
+ * An SSD with large blocks cannot split a bio inside one: each segment must be
+ * whole blocks. The disk may have smaller ones, so the user need not know.
+ */
+static bool segments_fit(const struct tandem *t, struct bio *bio)
+{
+	u32 mask = (t->engine.layout.block_mask << SECTOR_SHIFT) |
+		   (SECTOR_SIZE - 1);
+	struct bvec_iter iter;
+	struct bio_vec bv;
+
+	bio_for_each_bvec(bv, bio, iter)
+		if (bv.bv_len & mask)
+			return false;
+	return true;
+}
+
+static int to_disk(struct tandem *t, struct bio *bio, struct tandem_io *io)
+{
+	io->end = TANDEM_END_PLAIN;
+	tandem_to_disk(t, bio);
+	return DM_MAPIO_REMAPPED;
+}
+
+/* A read that misses: fill from private memory, or just read. */
+static int map_miss(struct tandem *t, struct bio *bio, struct tandem_io *io)
+{
+	u64 sector = bio->bi_iter.bi_sector;
+	u32 count = bio_sectors(bio);
+	struct tandem_job *job;
+	spinlock_t *lock;
+	unsigned long flags;
+	u32 todo;
+
+	job = tandem_job_new(t, bio, TD_READ, sector, count);
+	if (!job) {
+		td_pass(&t->engine, TD_READ, count, TD_C_READ_BYPASSED_MEMORY);
+		return to_disk(t, bio, io);
+	}
+	io->end = TANDEM_END_PLAIN;
+	lock = &t->locks[td_bucket_of(&t->engine, sector)];
+	spin_lock_irqsave(lock, flags);
+	todo = td_begin(&t->engine, tandem_job_req(job));
+	spin_unlock_irqrestore(lock, flags);
+	if (todo & TD_DO_PASS) {
+		tandem_job_free(job);
+		return to_disk(t, bio, io);
+	}
+	tandem_job_start(job, todo);
+	return DM_MAPIO_SUBMITTED;
+}
+
+static int map_read(struct tandem *t, struct bio *bio, struct tandem_io *io)
+{
+	u32 count = bio_sectors(bio);
+	enum td_verdict verdict;
+	struct td_look look;
+
+	if (unlikely(t->engine.layout.block_mask && !segments_fit(t, bio))) {
+		td_pass(&t->engine, TD_READ, count,
+			TD_C_READ_BYPASSED_UNALIGNED);
+		return to_disk(t, bio, io);
+	}
+	verdict = td_read_look(&t->engine, bio->bi_iter.bi_sector, count,
+			       &look);
+	if (look.count < count)
+		dm_accept_partial_bio(bio, look.count);
+	if (likely(verdict == TD_HIT)) {
+		io->end = TANDEM_END_HIT;
+		io->hit.slot = look.slot;
+		io->hit.slots = look.slots;
+		io->hit.iter = bio->bi_iter;
+		bio_set_dev(bio, t->ssd->bdev);
+		bio->bi_iter.bi_sector = look.ssd_sector;
+		return DM_MAPIO_REMAPPED;
+	}
+	if (verdict == TD_PASS)
+		return to_disk(t, bio, io);
+	return map_miss(t, bio, io);
+}
+
+static int map_write(struct tandem *t, struct bio *bio, struct tandem_io *io,
+		     enum td_kind kind)
+{
+	struct td_engine *e = &t->engine;
+	u64 sector = bio->bi_iter.bi_sector;
+	u32 count = bio_sectors(bio);
+	u32 run = td_run_sectors(&e->layout);
+	u32 left = run - ((u32)sector & (run - 1));
+	struct tandem_job *job = NULL;
+	struct td_req *r = &io->req;
+	bool copy;
+	spinlock_t *lock;
+	unsigned long flags;
+	u32 todo;
+
+	/* dm does not cut discards and zero-outs at max_io_len. */
+	if (count > left) {
+		dm_accept_partial_bio(bio, left);
+		count = left;
+	}
+	copy = kind == TD_WRITE && td_write_wants_copy(e, sector, count);
+	if (copy)
+		job = tandem_job_new(t, bio, kind, sector, count);
+	if (job) {
+		r = tandem_job_req(job);
+		io->end = TANDEM_END_PLAIN;
+	} else {
+		td_req_init(r, kind, sector, count, NULL, 0);
+		r->no_memory = copy;
+		io->end = TANDEM_END_TRACKED;
+		tandem_to_disk(t, bio);
+	}
+	lock = &t->locks[td_bucket_of(e, sector)];
+	spin_lock_irqsave(lock, flags);
+	todo = td_begin(e, r);
+	spin_unlock_irqrestore(lock, flags);
+	/* With nothing to do it waits, and may be gone already. */
+	if (!todo)
+		return DM_MAPIO_SUBMITTED;
+	if (todo & TD_DO_PASS) {
+		if (job)
+			tandem_job_free(job);
+		return to_disk(t, bio, io);
+	}
+	if (!job)
+		return DM_MAPIO_REMAPPED;
+	tandem_job_start(job, todo);
+	return DM_MAPIO_SUBMITTED;
+}
+
+int tandem_map(struct dm_target *ti, struct bio *bio)
+{
+	struct tandem *t = ti->private;
+	struct tandem_io *io = dm_per_bio_data(bio, sizeof(*io));
+
+	if (likely(bio_op(bio) == REQ_OP_READ))
+		return map_read(t, bio, io);
+	switch (bio_op(bio)) {
+	case REQ_OP_WRITE:
+		if (bio_sectors(bio))
+			return map_write(t, bio, io, TD_WRITE);
+		env_count(t->engine.counters, TD_C_FLUSHES_DISK, 1);
+		return to_disk(t, bio, io);
+	case REQ_OP_DISCARD:
+	case REQ_OP_WRITE_ZEROES:
+		return map_write(t, bio, io, TD_DISCARD);
+	default:
+		return DM_MAPIO_KILL;
+	}
+}
+
+/* The last pin of a slot that somebody waits for is gone. */
+static void drained(struct tandem *t, u64 sector, u32 slot)
+{
+	u32 bucket = td_bucket_of(&t->engine, sector);
+	struct td_req *owner;
+	unsigned long flags;
+	u32 todo;
+
+	spin_lock_irqsave(&t->locks[bucket], flags);
+	todo = td_drained(&t->engine, bucket, slot, &owner);
+	spin_unlock_irqrestore(&t->locks[bucket], flags);
+	if (todo)
+		tandem_job_drained(owner);
+}
+
+/* The SSD failed the read of a copy: the disk has the same. */
+static int read_again(struct tandem *t, struct bio *bio, struct tandem_io *io)
+{
+	td_hit_failed(&t->engine, io->hit.iter.bi_size >> SECTOR_SHIFT);
+	tandem_ssd_failed(t);
+	io->end = TANDEM_END_PLAIN;
+	bio->bi_iter = io->hit.iter;
+	bio->bi_status = BLK_STS_OK;
+	bio->bi_opf &= ~REQ_POLLED;
+	/* A lower device that split it counted this down. */
+	atomic_set(&bio->__bi_remaining, 1);
+	tandem_to_disk(t, bio);
+	tandem_defer_bio(t, bio);
+	return DM_ENDIO_INCOMPLETE;
+}
+
+static void tracked_done(struct tandem *t, struct td_req *r, bool ok)
+{
+	u32 bucket = td_bucket_of(&t->engine, r->sector);
+	struct td_list woken;
+	unsigned long flags;
+
+	td_list_init(&woken);
+	spin_lock_irqsave(&t->locks[bucket], flags);
+	td_disk_done(&t->engine, r, ok, &woken);
+	spin_unlock_irqrestore(&t->locks[bucket], flags);
+	if (woken.head)
+		tandem_defer_woken(t, &woken);
+}
+
+int tandem_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *error)
+{
+	struct tandem *t = ti->private;
+	struct tandem_io *io = dm_per_bio_data(bio, sizeof(*io));
+	u32 i;
+
+	switch (io->end) {
+	case TANDEM_END_HIT:
+		for (i = 0; i < io->hit.slots; i++)
+			if (td_word_unpin(&t->engine.words[io->hit.slot + i]))
+				drained(t, io->hit.iter.bi_sector,
+					io->hit.slot + i);
+		if (unlikely(*error))
+			return read_again(t, bio, io);
+		break;
+	case TANDEM_END_TRACKED:
+		tracked_done(t, &io->req, !*error);
+		break;
+	case TANDEM_END_PLAIN:
+		break;
+	}
+	return DM_ENDIO_DONE;
+}

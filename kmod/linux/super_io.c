@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Reading and writing the superblocks of the SSD.
+ *
+ * Invariant: nothing is written before preresume, and then only when the table
+ * said "format new" over zeroes, or one of two copies of just this cache is
+ * unreadable and is made again from the other.
+ * Threads: constructor and preresume; they sleep.
+ */
+#include <linux/slab.h>
+
+#include "tandem.h"
+
+#define BUFFER_BYTES	65536u
+
+/* @buffer: kmalloc'ed, at least @bytes. */
+static int ssd_io(struct tandem *t, blk_opf_t opf, u64 offset, void *buffer,
+		  u32 bytes)
+{
+	struct bio_vec bv;
+	struct bio bio;
+	int r;
+
+	bio_init(&bio, t->ssd->bdev, &bv, 1, opf);
+	bio.bi_iter.bi_sector = offset >> SECTOR_SHIFT;
+	__bio_add_page(&bio, virt_to_page(buffer), bytes,
+		       offset_in_page(buffer));
+	r = submit_bio_wait(&bio);
+	bio_uninit(&bio);
+	return r;
+}
+
+/* 0: the area of the superblocks is all zero; 1: it is not. */
+static int area_is_used(struct tandem *t, void *buffer)
+{
+	u64 at;
+	int r;
+
+	for (at = 0; at < (u64)TD_SUPER_AREA << SECTOR_SHIFT; at += BUFFER_BYTES) {
+		r = ssd_io(t, REQ_OP_READ, at, buffer, BUFFER_BYTES);
+		if (r)
+			return r;
+		if (memchr_inv(buffer, 0, BUFFER_BYTES))
+			return 1;
+	}
+	return 0;
+}
+
+static int refusal(enum td_super_error error, char **why)
+{
+	switch (error) {
+	case TD_SUPER_OK:
+		return 0;
+	case TD_SUPER_BLANK:
+	case TD_SUPER_FOREIGN:
+		*why = "SSD has no superblock";
+		return -EINVAL;
+	case TD_SUPER_DAMAGED:
+		*why = "SSD superblock is damaged";
+		return -EILSEQ;
+	case TD_SUPER_VERSION:
+		*why = "SSD superblock has an unknown version";
+		return -EPROTONOSUPPORT;
+	case TD_SUPER_FEATURE:
+		*why = "SSD superblock has an unknown feature";
+		return -EPROTONOSUPPORT;
+	case TD_SUPER_GEOMETRY:
+		*why = "SSD superblock has an impossible geometry";
+		return -EILSEQ;
+	case TD_SUPER_SSD_SIZE:
+		*why = "SSD is smaller than its superblock says";
+		return -ENOSPC;
+	case TD_SUPER_OTHER_CACHE:
+		*why = "SSD belongs to another cache";
+		return -ENXIO;
+	case TD_SUPER_OTHER_DISK:
+		*why = "SSD belongs to another disk";
+		return -ENXIO;
+	case TD_SUPER_DISK_SIZE:
+		*why = "Disk has another size than when the cache was made";
+		return -ENXIO;
+	case TD_SUPER_TOO_SMALL:
+		*why = "SSD is too small";
+		return -ENOSPC;
+	case TD_SUPER_TOO_LARGE:
+		*why = "Disk is larger than 1 PiB";
+		return -EINVAL;
+	}
+	return -EINVAL;
+}
+
+/* Plan a new cache, if the SSD is empty. */
+static int load_new(struct tandem *t, u64 ssd_sectors, void *buffer, char **why)
+{
+	int r = area_is_used(t, buffer);
+
+	if (r < 0) {
+		*why = "Cannot read the SSD";
+		return r;
+	}
+	if (r) {
+		*why = "SSD is not empty";
+		return -EEXIST;
+	}
+	t->write_super = true;
+	return refusal(td_super_plan(&t->args.identity, ssd_sectors, &t->super),
+		       why);
+}
+
+static int load(struct tandem *t, u64 ssd_sectors, u8 *buffer, char **why)
+{
+	u8 *second = buffer + TD_SUPER_BYTES;
+	struct td_super first_sb, second_sb;
+	enum td_super_error error;
+	int r;
+
+	if (ssd_sectors <= TD_SUPER_AREA)
+		return refusal(TD_SUPER_TOO_SMALL, why);
+	r = ssd_io(t, REQ_OP_READ, TD_SUPER_OFFSET(0), buffer, TD_SUPER_BYTES);
+	if (!r)
+		r = ssd_io(t, REQ_OP_READ, TD_SUPER_OFFSET(1), second,
+			   TD_SUPER_BYTES);
+	if (r) {
+		*why = "Cannot read the SSD";
+		return r;
+	}
+	error = td_super_choose(buffer, second, &t->super);
+	if (error == TD_SUPER_OK)
+		error = td_super_match(&t->super, &t->args.identity,
+				       ssd_sectors);
+	if (error == TD_SUPER_OK) {
+		t->write_super =
+			td_super_parse(buffer, 0, &first_sb) != TD_SUPER_OK ||
+			td_super_parse(second, 1, &second_sb) != TD_SUPER_OK;
+		return 0;
+	}
+	if (t->args.format)
+		return load_new(t, ssd_sectors, buffer, why);
+	return refusal(error, why);
+}
+
+int tandem_super_load(struct tandem *t, u64 ssd_sectors, char **why)
+{
+	void *buffer = kmalloc(BUFFER_BYTES, GFP_KERNEL);
+	int r;
+
+	if (!buffer) {
+		*why = "Out of memory";
+		return -ENOMEM;
+	}
+	r = load(t, ssd_sectors, buffer, why);
+	kfree(buffer);
+	return r;
+}
+
+int tandem_super_write(struct tandem *t)
+{
+	void *buffer = kmalloc(TD_SUPER_BYTES, GFP_NOIO);
+	u32 copy;
+	int r = 0;
+
+	if (!buffer)
+		return -ENOMEM;
+	t->super.sequence++;
+	for (copy = 0; copy < TD_SUPER_COPIES && !r; copy++) {
+		td_super_encode(&t->super, copy, buffer);
+		r = ssd_io(t, REQ_OP_WRITE | REQ_SYNC | REQ_PREFLUSH | REQ_FUA,
+			   TD_SUPER_OFFSET(copy), buffer, TD_SUPER_BYTES);
+	}
+	kfree(buffer);
+	if (r)
+		DMERR("Cannot write the superblock: %d", r);
+	else
+		t->write_super = false;
+	return r;
+}
