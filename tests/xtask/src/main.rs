@@ -1,17 +1,28 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Builds, tests and shows Tandem: `cargo xtask demo` and `cargo xtask test`.
 
+mod agent;
 mod apt;
 mod bench;
 mod cx;
 mod deps;
+mod disks;
 mod fetch;
+mod guest_kernel;
 mod hash;
+mod host;
+mod image;
 mod kernels;
 mod layer;
 mod pins;
+mod qemu;
+mod qmp;
 mod run;
+mod rust_tests;
+mod test;
 mod uml;
+mod vm;
+mod vm_shell;
 
 use std::process::ExitCode;
 
@@ -31,6 +42,10 @@ struct Args {
 enum Command {
     /// Name the Debian packages that the other commands need, and install those that are missing.
     Deps(deps::Args),
+    /// Run every layer of tests; `--only` chooses, `--all` runs large matrices whole.
+    Test(test::Args),
+    /// Open a root shell in the virtual machine.
+    Vm(vm_shell::Args),
     /// Measure the cost of requests beside other caches, in virtual time.
     Bench(bench::Args),
 }
@@ -50,6 +65,8 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     let cx = Cx::new()?;
     match command {
         Command::Deps(args) => deps::command(&cx, &args)?,
+        Command::Test(args) => return test::command(&cx, &args),
+        Command::Vm(args) => vm_shell::command(&cx, &args)?,
         Command::Bench(args) => bench::command(&cx, &args)?,
     }
     Ok(ExitCode::SUCCESS)

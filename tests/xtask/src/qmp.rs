@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! QEMU's control socket.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+/// No command of ours takes longer, saving the memory included.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// A connection on which commands are accepted.
+pub struct Qmp {
+    reader: BufReader<UnixStream>,
+}
+
+impl Qmp {
+    /// Connects as soon as QEMU has made its socket.
+    pub fn connect(socket: &Path, limit: Duration) -> Result<Self> {
+        let end = Instant::now() + limit;
+        let stream = loop {
+            match UnixStream::connect(socket) {
+                Ok(stream) => break stream,
+                Err(error) if Instant::now() > end => {
+                    return Err(error).context("QEMU does not open its control socket");
+                }
+                Err(_) => std::thread::sleep(Duration::from_millis(10)),
+            }
+        };
+        stream.set_read_timeout(Some(LIMIT))?;
+        let mut qmp = Self {
+            reader: BufReader::new(stream),
+        };
+        qmp.line()?;
+        qmp.run("qmp_capabilities", json!({}))?;
+        Ok(qmp)
+    }
+
+    /// Runs one command and returns its answer.
+    pub fn run(&mut self, command: &str, arguments: Value) -> Result<Value> {
+        let mut text = json!({ "execute": command, "arguments": arguments }).to_string();
+        text.push('\n');
+        self.reader
+            .get_mut()
+            .write_all(text.as_bytes())
+            .with_context(|| format!("QEMU has gone before {command}"))?;
+        loop {
+            let mut answer = self
+                .line()
+                .with_context(|| format!("no answer to {command}"))?;
+            if let Some(error) = answer.get("error") {
+                bail!(
+                    "QEMU refuses {command}: {}",
+                    error["desc"].as_str().unwrap_or("no reason given")
+                );
+            }
+            if let Some(value) = answer.get_mut("return") {
+                return Ok(value.take());
+            }
+        }
+    }
+
+    /// Asks again and again until `done` accepts the answer.
+    pub fn until(
+        &mut self,
+        command: &str,
+        mut done: impl FnMut(&Value) -> Result<bool>,
+    ) -> Result<()> {
+        let end = Instant::now() + LIMIT;
+        loop {
+            let answer = self.run(command, json!({}))?;
+            if done(&answer)? {
+                return Ok(());
+            }
+            if Instant::now() > end {
+                bail!("{command} says after {} s: {answer}", LIMIT.as_secs());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn line(&mut self) -> Result<Value> {
+        let mut text = String::new();
+        if self.reader.read_line(&mut text)? == 0 {
+            bail!("QEMU has closed its control socket");
+        }
+        Ok(serde_json::from_str(&text)?)
+    }
+}

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The disposable virtual machine: boots once, is saved with its desktop running, and is restored for every use.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+
+use crate::agent::Agent;
+use crate::cx::{Cx, say};
+use crate::guest_kernel::{self, Kernel};
+use crate::image::{self, Image};
+use crate::qemu::Qemu;
+use crate::qmp::Qmp;
+use crate::{hash, run};
+
+/// Guest memory in MiB.
+const MEMORY: u32 = 1536;
+/// From power on until the desktop is there, on a busy machine without KVM.
+const BOOT_LIMIT: Duration = Duration::from_secs(240);
+/// Changes whenever a saved state of an older xtask would not do.
+const STATE_VERSION: &str = "1";
+
+/// What a machine is made of, all of it in the cache.
+pub struct Parts {
+    qemu: Qemu,
+    /// The guest's kernel, for which the module is built.
+    pub kernel: Kernel,
+    image: Image,
+    kvm: bool,
+}
+
+impl Parts {
+    /// Fetches or makes whatever the cache lacks.
+    pub fn get(cx: &Cx) -> Result<Self> {
+        let qemu = Qemu::get(cx)?;
+        let kernel = guest_kernel::debian12(cx)?;
+        let image = image::get(cx, &kernel)?;
+        let kvm = qemu.kvm_works(cx);
+        Ok(Self {
+            qemu,
+            kernel,
+            image,
+            kvm,
+        })
+    }
+
+    /// How the guest's processor comes about, for reports.
+    pub fn accelerator(&self) -> &'static str {
+        if self.kvm { "KVM" } else { "TCG" }
+    }
+}
+
+/// Whether the person sees the guest's screen in a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Screen {
+    /// No window; screenshots work all the same.
+    Hidden,
+    /// A window in which the person may click.
+    Window,
+}
+
+/// A running machine. It ends when this is dropped.
+pub struct Vm {
+    child: Child,
+    qmp: Qmp,
+    /// The port for what the scenario does.
+    pub agent: Agent,
+    /// A second port, for what has to happen while a script runs on the first.
+    pub second: Agent,
+    dir: PathBuf,
+    accelerator: &'static str,
+}
+
+impl Vm {
+    /// A machine with its desktop session running, restored from the saved state, which is made first when it is missing.
+    pub fn start(cx: &Cx, parts: &Parts, screen: Screen) -> Result<Self> {
+        let key = hash::key([
+            &parts.qemu.key,
+            &parts.image.key,
+            parts.accelerator(),
+            STATE_VERSION,
+        ]);
+        let state = cx.cached("state", &key, |dir| save(cx, parts, dir))?;
+        let start = Instant::now();
+        let mut vm = Self::launch(cx, parts, Origin::Saved(&state), screen)?;
+        vm.qmp.run("migrate-set-capabilities", capabilities())?;
+        vm.qmp.run(
+            "migrate-incoming",
+            json!({ "uri": format!("exec:cat {}", quoted(&state.join("devices"))) }),
+        )?;
+        vm.qmp
+            .until("query-status", |answer| Ok(answer["status"] != "inmigrate"))?;
+        vm.qmp.run("cont", json!({}))?;
+        vm.agent
+            .sh("true", Duration::from_secs(30))
+            .context("the restored machine does not answer")?;
+        say(format!(
+            "virtual machine restored in {:.1} s ({})",
+            start.elapsed().as_secs_f32(),
+            vm.accelerator
+        ));
+        Ok(vm)
+    }
+
+    /// Boots a fresh machine from power on, desktop included.
+    fn boot(cx: &Cx, parts: &Parts, state: &Path) -> Result<Self> {
+        let mut vm = Self::launch(cx, parts, Origin::PowerOn(state), Screen::Hidden)?;
+        let ready = include_str!("../../vm/ready.sh");
+        vm.agent
+            .sh(ready, BOOT_LIMIT)
+            .context("the guest's desktop does not come up")?;
+        Ok(vm)
+    }
+
+    fn launch(cx: &Cx, parts: &Parts, origin: Origin, screen: Screen) -> Result<Self> {
+        let dir =
+            std::env::temp_dir().join(format!("tandem-vm-{}-{}", std::process::id(), unique()));
+        fs::create_dir_all(&dir)?;
+        let log = cx.target.join("vm-console.log");
+        let mut command = parts.qemu.command();
+        command.args([
+            "-name",
+            "tandem",
+            "-nodefaults",
+            "-no-user-config",
+            "-smp",
+            "2",
+        ]);
+        command.args([
+            "-machine",
+            "q35,memory-backend=ram",
+            "-m",
+            &MEMORY.to_string(),
+        ]);
+        command.args(if parts.kvm {
+            ["-accel", "kvm", "-cpu", "host"]
+        } else {
+            ["-accel", "tcg,thread=multi", "-cpu", "Nehalem"]
+        });
+        let (directory, share, snapshot) = match origin {
+            Origin::PowerOn(dir) => (dir, "on", "off"),
+            Origin::Saved(dir) => (dir, "off", "on"),
+        };
+        command.arg("-object").arg(format!(
+            "memory-backend-file,id=ram,size={MEMORY}M,mem-path={},share={share}",
+            directory.join("memory").display()
+        ));
+        command.arg("-drive").arg(format!(
+            "if=none,id=root,file={},format=raw,snapshot={snapshot},cache=unsafe",
+            directory.join("root.ext4").display()
+        ));
+        command.args(["-device", "virtio-blk-pci,drive=root,serial=guest-root"]);
+        command.args([
+            "-device",
+            "virtio-scsi-pci,id=scsi",
+            "-device",
+            "virtio-vga,xres=1280,yres=800",
+            "-device",
+            "virtio-rng-pci",
+        ]);
+        command.args([
+            "-device",
+            "virtio-serial-pci",
+            "-device",
+            "virtio-keyboard-pci",
+            "-device",
+            "virtio-tablet-pci",
+        ]);
+        for port in ["agent0", "agent1"] {
+            command.arg("-chardev").arg(format!(
+                "socket,id={port},path={},server=on,wait=off",
+                dir.join(port).display()
+            ));
+            command
+                .arg("-device")
+                .arg(format!("virtserialport,chardev={port},name={port}"));
+        }
+        command
+            .arg("-chardev")
+            .arg(format!("file,id=console,path={}", log.display()));
+        command.args(["-device", "isa-serial,chardev=console"]);
+        command.arg("-qmp").arg(format!(
+            "unix:{},server=on,wait=off",
+            dir.join("qmp").display()
+        ));
+        command.args(match screen {
+            Screen::Hidden => ["-display", "none"],
+            Screen::Window => ["-display", "gtk,zoom-to-fit=off"],
+        });
+        command
+            .arg("-kernel")
+            .arg(&parts.kernel.vmlinux)
+            .arg("-initrd")
+            .arg(&parts.image.initrd);
+        command.args([
+            "-append",
+            "console=ttyS0 quiet mitigations=off audit=0 systemd.show_status=no panic=1",
+        ]);
+        if matches!(origin, Origin::Saved(_)) {
+            command.args(["-incoming", "defer"]);
+        }
+        let errors = dir.join("qemu.log");
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(File::create(&errors)?)
+            .stderr(File::options().append(true).open(&errors)?)
+            .spawn()
+            .context("cannot start QEMU")?;
+        let mut guard = Guard(Some(child), dir.clone());
+        let connect = || -> Result<_> {
+            let qmp = Qmp::connect(&dir.join("qmp"), Duration::from_secs(30))?;
+            Ok((
+                qmp,
+                Agent::connect(&dir.join("agent0"))?,
+                Agent::connect(&dir.join("agent1"))?,
+            ))
+        };
+        let (qmp, agent, second) = connect().with_context(|| {
+            format!(
+                "QEMU says: {}",
+                run::tail(&fs::read_to_string(&errors).unwrap_or_default())
+            )
+        })?;
+        let child = guard.0.take().context("QEMU was started")?;
+        Ok(Self {
+            child,
+            qmp,
+            agent,
+            second,
+            dir,
+            accelerator: parts.accelerator(),
+        })
+    }
+
+    /// Plugs a SCSI disk in.
+    pub fn plug(&mut self, disk: &Disk) -> Result<()> {
+        let node = format!("node-{}", disk.serial);
+        self.qmp.run(
+            "blockdev-add",
+            json!({ "node-name": node, "driver": "raw", "discard": "unmap", "cache": { "direct": false, "no-flush": true },
+                "file": { "driver": "file", "filename": disk.file, "discard": "unmap", "cache": { "direct": false, "no-flush": true } } }),
+        )?;
+        self.qmp.run(
+            "device_add",
+            json!({ "driver": "scsi-hd", "id": disk.serial, "bus": "scsi.0", "drive": node, "vendor": disk.vendor,
+                "product": disk.product, "serial": disk.serial, "device_id": disk.serial, "wwn": disk.wwn,
+                "rotation_rate": disk.rotation_rate }),
+        )?;
+        Ok(())
+    }
+
+    /// Pulls a SCSI disk out, as when its cable comes loose.
+    pub fn unplug(&mut self, disk: &Disk) -> Result<()> {
+        self.qmp
+            .run("device_del", json!({ "id": disk.serial }))
+            .map(drop)
+    }
+
+    /// Takes a picture of the guest's screen.
+    pub fn screenshot(&mut self, png: &Path) -> Result<()> {
+        self.qmp
+            .run("screendump", json!({ "filename": png, "format": "png" }))
+            .map(drop)
+    }
+
+    /// Waits until the person has closed the machine's window.
+    pub fn until_closed(mut self) -> Result<()> {
+        self.child.wait()?;
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<()> {
+        self.qmp.run("quit", json!({}))?;
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Vm {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// Where a machine's memory and root disk come from.
+#[derive(Clone, Copy)]
+enum Origin<'a> {
+    /// A directory in which the memory is recorded while the machine boots.
+    PowerOn(&'a Path),
+    /// A directory with a saved state, which stays as it is.
+    Saved(&'a Path),
+}
+
+/// Ends QEMU when the machine does not come into being.
+struct Guard(Option<Child>, PathBuf);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+            let _ = fs::remove_dir_all(&self.1);
+        }
+    }
+}
+
+/// A SCSI disk in the words of its inquiry data.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    /// Raw contents.
+    pub file: PathBuf,
+    /// At most 8 characters.
+    pub vendor: &'static str,
+    /// Model, at most 16 characters.
+    pub product: &'static str,
+    /// Serial number, also the device's name for QEMU.
+    pub serial: &'static str,
+    /// World wide name.
+    pub wwn: u64,
+    /// Turns per minute; 1 says that nothing turns.
+    pub rotation_rate: u16,
+}
+
+/// Boots a machine and keeps its memory, devices and root disk.
+fn save(cx: &Cx, parts: &Parts, dir: &Path) -> Result<()> {
+    say(format!(
+        "booting the virtual machine once to save it with its desktop running ({})",
+        parts.accelerator()
+    ));
+    let start = Instant::now();
+    run::output(
+        run::cmd("cp", ["--sparse=always"])
+            .arg(&parts.image.root)
+            .arg(dir.join("root.ext4")),
+    )?;
+    let mut vm = Vm::boot(cx, parts, dir)?;
+    vm.qmp.run("stop", json!({}))?;
+    vm.qmp.run("migrate-set-capabilities", capabilities())?;
+    vm.qmp.run(
+        "migrate",
+        json!({ "uri": format!("exec:cat >{}", quoted(&dir.join("devices"))) }),
+    )?;
+    vm.qmp
+        .until("query-migrate", |answer| match answer["status"].as_str() {
+            Some("completed") => Ok(true),
+            Some("failed") => bail!("saving the machine failed: {answer}"),
+            _ => Ok(false),
+        })?;
+    vm.finish()?;
+    say(format!(
+        "virtual machine booted and saved in {} s",
+        start.elapsed().as_secs()
+    ));
+    Ok(())
+}
+
+/// The memory file is shared with the saved state instead of being copied through the migration stream.
+fn capabilities() -> serde_json::Value {
+    json!({ "capabilities": [{ "capability": "x-ignore-shared", "state": true }] })
+}
+
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
+}
+
+/// A number that no other machine of this process has.
+pub fn unique() -> u32 {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `cargo xtask vm`: a root shell in the virtual machine, one line at a time.
+
+use std::io::{BufRead, Write};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use crate::cx::{Cx, say};
+use crate::vm::{Parts, Screen, Vm};
+use crate::{deps, disks};
+
+/// Nobody waits longer for one line.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// Arguments of `cargo xtask vm`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Show the guest's screen in a window.
+    #[arg(long)]
+    window: bool,
+    /// Plug the disk and the SSD of the demo in.
+    #[arg(long)]
+    disks: bool,
+    /// Take a picture of the guest's screen at the end.
+    #[arg(long, value_name = "PNG")]
+    screenshot: Option<std::path::PathBuf>,
+    /// A script to run instead of reading lines.
+    script: Option<String>,
+}
+
+/// `cargo xtask vm`.
+pub fn command(cx: &Cx, args: &Args) -> Result<()> {
+    deps::ensure()?;
+    let parts = Parts::get(cx)?;
+    let mut vm = Vm::start(
+        cx,
+        &parts,
+        if args.window {
+            Screen::Window
+        } else {
+            Screen::Hidden
+        },
+    )?;
+    let scratch = disks::Scratch::new()?;
+    if args.disks {
+        let pair = disks::pair(&scratch)?;
+        vm.plug(&pair.origin)?;
+        vm.plug(&pair.ssd)?;
+    }
+    let mut last = 0;
+    if let Some(script) = &args.script {
+        last = vm.agent.run(script, LIMIT, |line| println!("{line}"))?.code;
+    } else {
+        say("one line at a time, as root; each starts in / and in a new shell; end with Ctrl-D");
+        let stdin = std::io::stdin();
+        loop {
+            print!("guest# ");
+            std::io::stdout().flush()?;
+            let mut line = String::new();
+            if stdin.lock().read_line(&mut line)? == 0 {
+                break;
+            }
+            let ended = vm.agent.run(&line, LIMIT, |line| println!("{line}"))?;
+            if ended.code != 0 {
+                println!("(exit code {})", ended.code);
+            }
+        }
+    }
+    if let Some(png) = &args.screenshot {
+        vm.screenshot(&std::path::absolute(png)?)?;
+    }
+    if last != 0 {
+        bail!("the script ended with {last}");
+    }
+    Ok(())
+}
