@@ -41,6 +41,9 @@ words! {
         OriginPartitioned = "origin-partitioned",
         /// The disk is used by something other than a mount: `device`, `name` as for `ssd-in-use`.
         OriginInUse = "origin-in-use",
+        /// fstab names the disk in a way that would not find the cached one, so it could not be
+        /// mounted again: `device`, `mount_points`, `name` (fstab's first field, as `/dev/sda1`).
+        FstabNamesDevice = "fstab-names-device",
         /// The device is already part of a cache, or is one: `device`, `name` (uuid of the cache).
         AlreadyCached = "already-cached",
         /// The device is not there (any more): `device` as last known, at least its object path.

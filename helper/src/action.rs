@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The smallest changes that an engine makes, each described so completely that it can be repeated
+//! or undone by another process after a crash.
+
+use crate::facts::{Ident, Mount};
+use serde::{Deserialize, Serialize};
+use tandem_api::{DeviceText, Mode, Step, StepKind};
+
+/// A cache: which devices, and how they are joined.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pair {
+    /// 32 hex digits.
+    pub uuid: String,
+    /// The disk.
+    pub origin: Ident,
+    /// The SSD.
+    pub ssd: Ident,
+    /// Identity of the disk for the module, hex.
+    pub origin_id: String,
+    /// How writes are treated.
+    pub mode: Mode,
+}
+
+impl Pair {
+    /// Name below `/dev/mapper`.
+    pub fn name(&self) -> String {
+        mapping_name(&self.uuid)
+    }
+
+    /// UUID of the mapping in device-mapper.
+    pub fn dm_uuid(&self) -> String {
+        format!("{DM_UUID_PREFIX}{}", self.uuid)
+    }
+}
+
+/// What the UUIDs of our mappings begin with.
+pub const DM_UUID_PREFIX: &str = "TANDEM-";
+
+/// Name below `/dev/mapper` of the cache with this uuid.
+pub fn mapping_name(uuid: &str) -> String {
+    format!("tandem-{}", uuid.get(..8).unwrap_or(uuid))
+}
+
+/// Which face of a disk a mount uses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Face {
+    /// The disk itself.
+    Plain(Box<Ident>),
+    /// The disk through its mapping.
+    Mapped(Box<Pair>),
+}
+
+/// A change. Every one is idempotent: done twice it is as done once, so that a job that was killed
+/// in the middle of one can do or undo it again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Action {
+    /// Have the kernel module loaded.
+    LoadModule,
+    /// Have `mount` not mounted.
+    Unmount(Face, Mount),
+    /// Have `mount` mounted.
+    Mount(Face, Mount),
+    /// Wipe what is on the SSD.
+    Erase(Ident),
+    /// Have the cache mapped, with a new format on the SSD.
+    Map(Pair),
+    /// Have the cache mapped, with the format that is on the SSD. No step of a plan: it is what the
+    /// service does by itself after a start of the machine.
+    Assemble(Pair),
+    /// Have the mapping pass everything to the disk, and the SSD closed.
+    Detach(Pair),
+    /// Have no format of this cache on its SSD.
+    FreeSsd(Pair),
+    /// Have no mapping.
+    Unmap(Pair),
+}
+
+impl Action {
+    /// What puts things back as they were before, in order; empty if nothing needs or can be done.
+    pub fn undo(&self) -> Vec<Self> {
+        match self {
+            Self::Unmount(face, mount) => vec![Self::Mount(face.clone(), mount.clone())],
+            Self::Mount(face, mount) => vec![Self::Unmount(face.clone(), mount.clone())],
+            Self::Map(pair) => vec![Self::Unmap(pair.clone()), Self::FreeSsd(pair.clone())],
+            Self::LoadModule
+            | Self::Erase(_)
+            | Self::Assemble(_)
+            | Self::Detach(_)
+            | Self::FreeSsd(_)
+            | Self::Unmap(_) => Vec::new(),
+        }
+    }
+
+    /// Which step of the contract it is.
+    pub fn kind(&self) -> StepKind {
+        match self {
+            Self::LoadModule => StepKind::LoadModule,
+            Self::Unmount(..) => StepKind::Unmount,
+            Self::Mount(..) => StepKind::Mount,
+            Self::Erase(_) => StepKind::EraseSsd,
+            Self::Map(_) | Self::Assemble(_) => StepKind::Map,
+            Self::Detach(_) => StepKind::Detach,
+            Self::FreeSsd(_) => StepKind::FreeSsd,
+            Self::Unmap(_) => StepKind::Unmap,
+        }
+    }
+
+    /// The device that a person would name.
+    pub fn device(&self) -> DeviceText {
+        match self {
+            Self::LoadModule => DeviceText::none(),
+            Self::Unmount(Face::Plain(ident), _) | Self::Mount(Face::Plain(ident), _) => {
+                ident.text.clone()
+            }
+            Self::Erase(ident) => ident.text.clone(),
+            Self::Unmount(Face::Mapped(pair), _) | Self::Mount(Face::Mapped(pair), _) => {
+                pair.origin.text.clone()
+            }
+            Self::Map(pair) | Self::Assemble(pair) | Self::Detach(pair) | Self::Unmap(pair) => {
+                pair.origin.text.clone()
+            }
+            Self::FreeSsd(pair) => pair.ssd.text.clone(),
+        }
+    }
+
+    /// The step as the contract shows it.
+    pub fn step(&self, cache_bytes: u64) -> Step {
+        let target = match self {
+            Self::Unmount(_, mount) | Self::Mount(_, mount) => mount.point.clone(),
+            _ => String::new(),
+        };
+        let bytes = if matches!(self, Self::Map(_)) {
+            cache_bytes
+        } else {
+            0
+        };
+        Step {
+            kind: self.kind(),
+            device: self.device(),
+            target,
+            bytes,
+        }
+    }
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Carries out a plan, and puts things right after a failure, a cancellation or a crash.
+//!
+//! Before each action a record says on disk how far the plan is. A creation that does not come to
+//! its end is undone from the action that may be half done; a removal is undone as long as the SSD
+//! is still in use and completed from then on. The commit is the removal of the record, so the next
+//! start of the service always finds out what to do.
+
+use crate::action::{Action, Face};
+use crate::engine::Engine;
+use crate::plan::Plan;
+use crate::state::{CacheRecord, Intent, Store};
+use std::io;
+use tandem_api::{DataState, Failure, JobKind, Kind};
+
+/// How a job came to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// All steps are done.
+    Done,
+    /// The cache is gone and the SSD free, but the file system could not be unmounted and stays on
+    /// a mapping that passes through.
+    Detached,
+}
+
+/// What the runner tells while it works, and asks.
+pub trait Watcher: Send + Sync {
+    /// Action `index` begins, or is undone.
+    fn step(&self, index: usize, undoing: bool);
+    /// Whether the person wants it to stop.
+    fn cancelled(&self) -> bool;
+    /// From now on it can no longer be stopped.
+    fn no_return(&self);
+}
+
+/// Carries out `plan`.
+///
+/// # Errors
+/// Why it did not come to its end; [`Failure::data`] says what became of things.
+pub async fn run(
+    engine: &dyn Engine,
+    store: &Store,
+    plan: &Plan,
+    watcher: &dyn Watcher,
+) -> Result<Outcome, Failure> {
+    let intent = Intent {
+        kind: plan.kind,
+        uuid: plan.uuid.clone(),
+        actions: plan.actions.clone(),
+        done: 0,
+        boot_id: engine.boot_id(),
+    };
+    store.save_intent(&intent).map_err(not_recorded)?;
+    match plan.kind {
+        JobKind::Create => create(engine, store, intent, watcher).await,
+        JobKind::Remove => remove(engine, store, intent, watcher).await,
+    }
+}
+
+/// Puts things right after the service died in the middle of a job.
+///
+/// # Errors
+/// What could not be put right; the record stays, and the next start tries again.
+pub async fn recover(
+    engine: &dyn Engine,
+    store: &Store,
+    intent: Intent,
+    watcher: &dyn Watcher,
+) -> Result<(), Failure> {
+    tracing::warn!(uuid = intent.uuid, kind = %intent.kind, done = intent.done, "unfinished job found");
+    match intent.kind {
+        JobKind::Create => match undo(engine, store, &intent, intent.done, watcher).await {
+            DataState::Incomplete => {
+                Err(Failure::new(Kind::Interrupted).data(DataState::Incomplete))
+            }
+            _ => Ok(()),
+        },
+        JobKind::Remove => remove(engine, store, intent, watcher).await.map(|_| ()),
+    }
+}
+
+async fn create(
+    engine: &dyn Engine,
+    store: &Store,
+    mut intent: Intent,
+    watcher: &dyn Watcher,
+) -> Result<Outcome, Failure> {
+    for index in 0..intent.actions.len() {
+        let made = if watcher.cancelled() {
+            Err(Failure::new(Kind::Cancelled))
+        } else {
+            intent.done = index;
+            watcher.step(index, false);
+            match store.save_intent(&intent) {
+                Ok(()) => engine.apply(&intent.actions[index]).await,
+                Err(e) => Err(not_recorded(e)),
+            }
+        };
+        if let Err(failure) = made {
+            let failure = named(failure, &intent.actions[index]);
+            let data = undo(engine, store, &intent, index, watcher).await;
+            return Err(failure.data(data));
+        }
+    }
+    let pair = intent.actions.iter().find_map(|action| match action {
+        Action::Map(pair) => Some(pair.clone()),
+        _ => None,
+    });
+    let recorded = match pair {
+        Some(pair) => store
+            .save_cache(&CacheRecord {
+                pair,
+                detached_in: None,
+            })
+            .and_then(|()| store.drop_intent(&intent.uuid)),
+        None => Err(io::Error::other("plan without a mapping")),
+    };
+    if let Err(e) = recorded {
+        let last = intent.actions.len().saturating_sub(1);
+        let data = undo(engine, store, &intent, last, watcher).await;
+        return Err(not_recorded(e).data(data));
+    }
+    Ok(Outcome::Done)
+}
+
+/// Undoes the actions up to and including `last`, and forgets the job if that succeeds.
+async fn undo(
+    engine: &dyn Engine,
+    store: &Store,
+    intent: &Intent,
+    last: usize,
+    watcher: &dyn Watcher,
+) -> DataState {
+    watcher.no_return();
+    let mut complete = true;
+    let same_boot = intent.boot_id == engine.boot_id();
+    for index in (0..=last.min(intent.actions.len().saturating_sub(1))).rev() {
+        watcher.step(index, true);
+        for action in intent.actions[index].undo() {
+            // In another boot nothing is mounted as it was; what the system mounts by itself it has.
+            if !same_boot && matches!(action, Action::Mount(..)) {
+                continue;
+            }
+            if let Err(e) = engine.apply(&action).await {
+                tracing::error!(step = %action.kind(), "cannot undo: {e}");
+                complete = false;
+            }
+        }
+    }
+    if !complete {
+        return DataState::Incomplete;
+    }
+    let forgotten = store
+        .drop_cache(&intent.uuid)
+        .and_then(|()| store.drop_intent(&intent.uuid));
+    match forgotten {
+        Ok(()) if last == 0 => DataState::Unchanged,
+        Ok(()) => DataState::Restored,
+        Err(_) => DataState::Incomplete,
+    }
+}
+
+/// Continues a removal at `intent.done`.
+async fn remove(
+    engine: &dyn Engine,
+    store: &Store,
+    mut intent: Intent,
+    watcher: &dyn Watcher,
+) -> Result<Outcome, Failure> {
+    let same_boot = intent.boot_id == engine.boot_id();
+    let mut detached = false;
+    let stays = !intent.actions.iter().any(|a| matches!(a, Action::Unmap(_)));
+    for index in intent.done..intent.actions.len() {
+        let action = intent.actions[index].clone();
+        let first = index == 0;
+        if first && watcher.cancelled() {
+            store.drop_intent(&intent.uuid).map_err(not_recorded)?;
+            return Err(Failure::new(Kind::Cancelled));
+        }
+        watcher.no_return();
+        watcher.step(index, false);
+        intent.done = index;
+        store
+            .save_intent(&intent)
+            .map_err(|e| not_recorded(e).data(DataState::Incomplete))?;
+        if !same_boot && matches!(action, Action::Mount(..)) {
+            continue;
+        }
+        let Err(failure) = engine.apply(&action).await else {
+            continue;
+        };
+        let failure = named(failure, &action);
+        if matches!(action, Action::Unmount(..) | Action::Unmap(_)) {
+            // The SSD is free; what is left is a matter of form that can wait for the next start.
+            tracing::warn!("the mapping stays until the next start: {failure}");
+            remount(engine, &intent, index).await;
+            detached = true;
+            break;
+        }
+        if first {
+            store.drop_intent(&intent.uuid).map_err(not_recorded)?;
+            return Err(failure);
+        }
+        return Err(failure.data(DataState::Incomplete));
+    }
+    let incomplete = |e| not_recorded(e).data(DataState::Incomplete);
+    if (detached || stays)
+        && let Some(pair) = intent.actions.iter().find_map(|action| match action {
+            Action::Detach(pair) | Action::FreeSsd(pair) | Action::Unmap(pair) => {
+                Some(pair.clone())
+            }
+            _ => None,
+        })
+    {
+        let record = CacheRecord {
+            pair,
+            detached_in: Some(engine.boot_id()),
+        };
+        store.save_cache(&record).map_err(incomplete)?;
+        detached = true;
+    } else {
+        store.drop_cache(&intent.uuid).map_err(incomplete)?;
+    }
+    store.drop_intent(&intent.uuid).map_err(incomplete)?;
+    Ok(if detached {
+        Outcome::Detached
+    } else {
+        Outcome::Done
+    })
+}
+
+/// Mounts again what a removal unmounted before it met a busy file system at `index`.
+async fn remount(engine: &dyn Engine, intent: &Intent, index: usize) {
+    for action in intent.actions[..=index].iter().rev() {
+        if let Action::Unmount(Face::Mapped(_), _) = action {
+            for back in action.undo() {
+                if let Err(e) = engine.apply(&back).await {
+                    tracing::error!("cannot mount again: {e}");
+                }
+            }
+        }
+    }
+}
+
+/// A failure without a kind of its own gets the name of its step.
+fn named(failure: Failure, action: &Action) -> Failure {
+    if failure.kind != Kind::StepFailed || !failure.name.is_empty() {
+        return failure;
+    }
+    let failure = failure.name(action.kind().as_str());
+    if failure.device.is_none() {
+        failure.device(&action.device())
+    } else {
+        failure
+    }
+}
+
+fn not_recorded(error: io::Error) -> Failure {
+    Failure::new(Kind::Internal).detail(format_args!("cannot record the job: {error}"))
+}

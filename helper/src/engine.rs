@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What the service needs of a machine, so that the whole of it also runs on a simulated one.
+
+pub mod simulated;
+
+use crate::action::Action;
+use crate::facts::{Device, Facts};
+use async_trait::async_trait;
+use tandem_api::{Failure, FileUser, Mode, ModuleState, Sample};
+
+/// One of our mappings as the kernel has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Live {
+    /// 32 hex digits.
+    pub uuid: String,
+    /// Uses its SSD; otherwise it only passes through.
+    pub attached: bool,
+}
+
+/// What the kernel says of an attached mapping.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// `active`, `bypass`, `suspended`.
+    pub state: String,
+    /// A word, or empty.
+    pub reason: String,
+    /// How writes are treated.
+    pub mode: Mode,
+    /// The counters.
+    pub sample: Sample,
+}
+
+/// A machine with disks and a kernel.
+///
+/// No method may be called while holding a lock that another call of the engine's caller needs: they
+/// wait for hardware and for other services.
+#[async_trait]
+pub trait Engine: Send + Sync + 'static {
+    /// Name for `Manager.Engine`.
+    fn name(&self) -> &'static str;
+
+    /// Release of the running kernel.
+    fn kernel(&self) -> String;
+
+    /// Differs from start to start of the machine.
+    fn boot_id(&self) -> String;
+
+    /// Whether the kernel can run a cache.
+    async fn module_state(&self) -> ModuleState;
+
+    /// All block devices as they are now.
+    async fn facts(&self) -> Result<Facts, Failure>;
+
+    /// Who keeps the file system of this device busy.
+    async fn users(&self, device: &Device) -> Vec<FileUser>;
+
+    /// Makes one change. Idempotent; on an error the change was not made, or is undone by the
+    /// action's own undo.
+    async fn apply(&self, action: &Action) -> Result<(), Failure>;
+
+    /// Our mappings.
+    async fn live(&self) -> Result<Vec<Live>, Failure>;
+
+    /// State and counters of an attached mapping.
+    async fn status(&self, uuid: &str) -> Result<Status, Failure>;
+
+    /// Returns when devices, mounts or mappings may have changed since the last return.
+    async fn changed(&self);
+}

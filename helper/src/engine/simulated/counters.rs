@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A made-up but plausible working day: a desktop that reads much the same things again and again,
+//! now and then copies a large file, and writes a little. The cache warms up over some minutes.
+
+use std::time::{Duration, Instant};
+use tandem_api::{Counter, Direction, SECTOR_BYTES, Sample};
+
+const FRAME_SECTORS: u64 = 32;
+/// The load moves on in ticks of this length, so that a sample each second moves evenly.
+const TICK: Duration = Duration::from_millis(100);
+const TICKS_PER_SECOND: u64 = 10;
+/// Time constant of warming up, in ticks.
+const WARM_TICKS: f64 = 900.0;
+/// A large copy begins every so many ticks, and lasts so long.
+const COPY_EVERY: u64 = 700;
+const COPY_TICKS: u64 = 90;
+
+/// Counters of one cache, moved on by the clock.
+#[derive(Debug)]
+pub struct Load {
+    since: Instant,
+    ticks: u64,
+    noise: u64,
+    total: u64,
+    used: u64,
+    hit: u64,
+    missed: u64,
+    sequential: u64,
+    busy: u64,
+    write_hit: u64,
+    write_missed: u64,
+    discard: u64,
+    fills: u64,
+    evictions: u64,
+    streams: u64,
+    flushes: u64,
+    ahead: Duration,
+}
+
+impl Load {
+    /// A cold cache on an SSD of this many bytes.
+    pub fn new(bytes: u64) -> Self {
+        Self {
+            since: Instant::now(),
+            ticks: 0,
+            noise: 0x2545_f491_4f6c_dd1d ^ bytes,
+            total: bytes / (FRAME_SECTORS * SECTOR_BYTES),
+            used: 0,
+            hit: 0,
+            missed: 0,
+            sequential: 0,
+            busy: 0,
+            write_hit: 0,
+            write_missed: 0,
+            discard: 0,
+            fills: 0,
+            evictions: 0,
+            streams: 0,
+            flushes: 0,
+            ahead: Duration::ZERO,
+        }
+    }
+
+    /// Lets time pass at once.
+    pub fn advance(&mut self, time: Duration) {
+        self.ahead += time;
+        self.catch_up();
+    }
+
+    fn random(&mut self, below: u64) -> u64 {
+        self.noise ^= self.noise << 13;
+        self.noise ^= self.noise >> 7;
+        self.noise ^= self.noise << 17;
+        self.noise % below.max(1)
+    }
+
+    fn catch_up(&mut self) {
+        let passed = self.since.elapsed() + self.ahead;
+        let due = u64::try_from(passed.as_millis() / TICK.as_millis()).unwrap_or(u64::MAX);
+        while self.ticks < due {
+            self.tick();
+        }
+    }
+
+    fn tick(&mut self) {
+        self.ticks += 1;
+        let warmth = 0.94 * (1.0 - (-(self.ticks as f64) / WARM_TICKS).exp());
+        let swell = 1.0 + 0.5 * (self.ticks as f64 / 170.0).sin();
+        let wanted = (3_000.0 * swell) as u64 + self.random(1_200);
+        let hit = ((wanted as f64) * warmth) as u64;
+        let hit = (hit * (950 + self.random(100)) / 1_000).min(wanted);
+        self.hit += hit;
+        self.missed += wanted - hit;
+        let frames = (wanted - hit) / FRAME_SECTORS;
+        self.fills += frames;
+        let room = self.total - self.used;
+        self.used += frames.min(room);
+        self.evictions += frames.saturating_sub(room);
+        if self.ticks % COPY_EVERY > COPY_EVERY - COPY_TICKS {
+            self.sequential += 11_000 + self.random(4_000);
+        }
+        if self.ticks.is_multiple_of(COPY_EVERY) {
+            self.streams += 1;
+        }
+        let write = 300 + self.random(900);
+        self.write_hit += write * 7 / 10;
+        self.write_missed += write - write * 7 / 10;
+        if self.random(100) == 0 {
+            self.busy += 64;
+            self.discard += 2_048;
+        }
+        if self.ticks.is_multiple_of(TICKS_PER_SECOND * 5) {
+            self.flushes += 1;
+        }
+    }
+
+    /// The counters now.
+    pub fn sample(&mut self) -> Sample {
+        self.catch_up();
+        let counter = |name: &str, value| Counter {
+            name: name.to_owned(),
+            value,
+        };
+        let read_bypassed = vec![
+            counter("busy", self.busy),
+            counter("sequential", self.sequential),
+        ];
+        let write_bypassed = vec![counter("discard", self.discard)];
+        Sample {
+            time_us: crate::sampler::boottime_us()
+                .saturating_add(u64::try_from(self.ahead.as_micros()).unwrap_or(0)),
+            frames_used: self.used,
+            frames_total: self.total,
+            frame_sectors: FRAME_SECTORS,
+            dirty_sectors: 0,
+            read: Direction {
+                requested: self.hit + self.missed + self.sequential + self.busy,
+                hit: self.hit,
+                missed: self.missed,
+                bypassed: read_bypassed,
+            },
+            write: Direction {
+                requested: self.write_hit + self.write_missed + self.discard,
+                hit: self.write_hit,
+                missed: self.write_missed,
+                bypassed: write_bypassed,
+            },
+            events: vec![
+                counter("evictions", self.evictions),
+                counter("fills", self.fills),
+                counter("flushes_disk", self.flushes),
+                counter("streams", self.streams),
+            ],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_warms_up_and_adds_up() {
+        let mut load = Load::new(250_000_000_000);
+        load.advance(Duration::from_secs(10));
+        let cold = load.sample();
+        load.advance(Duration::from_secs(600));
+        let warm = load.sample();
+        load.advance(Duration::from_secs(10));
+        let later = load.sample();
+        let early = cold.read_hit_rate_since(&Sample::default()).unwrap();
+        let late = later.read_hit_rate_since(&warm).unwrap();
+        assert!(early < 0.2 && late > 0.5, "{early} {late}");
+        for d in [&later.read, &later.write] {
+            assert_eq!(d.requested, d.hit + d.missed + d.bypassed_sectors());
+        }
+        assert!(later.frames_used <= later.frames_total && later.frames_used > cold.frames_used);
+    }
+}

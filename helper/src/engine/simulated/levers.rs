@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The `Simulation` interface, and the authority that the simulated machine asks.
+
+use super::catalogue::drive;
+use super::udisks;
+use super::world::{World, block_path};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tandem_api::{CacheState, Failure, FileUser, Kind, ModuleState, ROOT_PATH, StepKind};
+use zbus::{Connection, OwnedObjectPath, OwnedVariant, interface};
+
+/// Serves the simulated devices, the authority and the levers: the first two on connections of
+/// their own, which the caller keeps, the last on the service's.
+///
+/// # Errors
+/// If the bus refuses a name or an object.
+pub async fn serve(world: &Arc<World>, service: &Connection) -> zbus::Result<[Connection; 2]> {
+    let udisks = udisks::serve(world.clone()).await?;
+    let authority = zbus::connection::Builder::system()
+        .serve_at(
+            "/org/freedesktop/PolicyKit1/Authority",
+            Authority(world.clone()),
+        )
+        .name("org.freedesktop.PolicyKit1")
+        .build()
+        .await?;
+    service
+        .object_server()
+        .at(ROOT_PATH, Simulation(world.clone()))
+        .await?;
+    Ok([udisks, authority])
+}
+
+/// Says yes or no to everything, as `SetAuthorized` has it.
+struct Authority(Arc<World>);
+
+#[interface(name = "org.freedesktop.PolicyKit1.Authority")]
+impl Authority {
+    fn check_authorization(
+        &self,
+        _subject: (String, HashMap<String, OwnedVariant>),
+        _action_id: String,
+        _details: HashMap<String, String>,
+        _flags: u32,
+        _cancellation_id: String,
+    ) -> ((bool, bool, HashMap<String, String>),) {
+        ((self.0.read(|s| s.authorized), false, HashMap::new()),)
+    }
+}
+
+struct Simulation(Arc<World>);
+
+impl Simulation {
+    fn name_of(&self, block: &OwnedObjectPath) -> Result<String, Failure> {
+        self.0
+            .read(|s| s.by_object(block.as_str()))
+            .ok_or_else(|| Failure::new(Kind::InvalidArgument).name("block"))
+    }
+}
+
+#[interface(name = "org.tandemcache.Tandem1.Simulation")]
+impl Simulation {
+    async fn plug(
+        &self,
+        kind: &str,
+        model: &str,
+        serial: &str,
+        bytes: u64,
+    ) -> Result<Vec<OwnedObjectPath>, Failure> {
+        let (rotation, bus) = match kind {
+            "disk" => (7200, "ata"),
+            "ssd" => (0, "ata"),
+            "usb" => (-1, "usb"),
+            _ => return Err(Failure::new(Kind::InvalidArgument).name("kind")),
+        };
+        let names = self.0.change(|s| {
+            let whole = s.plug(drive("", model, serial, bytes, rotation, bus));
+            let room = bytes.saturating_sub(2 << 20);
+            let part = match kind {
+                "disk" => Some(s.part(&whole, room, "0x83", "ext4", "Data")),
+                "usb" => Some(s.part(&whole, room, "0xc", "vfat", "STICK")),
+                _ => None,
+            };
+            std::iter::once(whole).chain(part).collect::<Vec<_>>()
+        });
+        self.0.synced().await;
+        Ok(names
+            .iter()
+            .filter_map(|n| OwnedObjectPath::try_from(block_path(n)).ok())
+            .collect())
+    }
+
+    async fn unplug(&self, block: OwnedObjectPath) -> Result<(), Failure> {
+        let name = self.name_of(&block)?;
+        self.0.change(|s| {
+            let drive = s
+                .blocks
+                .get(&name)
+                .map(|b| b.drive.clone())
+                .unwrap_or_default();
+            s.blocks.retain(|_, b| b.drive != drive || drive.is_empty());
+            s.drives.remove(&drive);
+            for map in s.maps.values_mut() {
+                if map.pair.ssd.hardware == drive {
+                    map.state = CacheState::Bypass;
+                    map.reason = "ssd-error".to_owned();
+                }
+            }
+        });
+        self.0.synced().await;
+        Ok(())
+    }
+
+    fn fail_next(&self, step: StepKind) {
+        self.0.read_mut(|s| s.fails(step));
+    }
+
+    fn set_users(&self, block: OwnedObjectPath, users: Vec<FileUser>) -> Result<(), Failure> {
+        let name = self.name_of(&block)?;
+        self.0.change(|s| {
+            if let Some(block) = s.blocks.get_mut(&name) {
+                block.users = users;
+            }
+        });
+        Ok(())
+    }
+
+    fn set_module(&self, state: ModuleState) {
+        self.0.change(|s| s.module = state);
+    }
+
+    fn set_step_time(&self, milliseconds: u32) {
+        self.0
+            .set_step_time(Duration::from_millis(milliseconds.into()));
+    }
+
+    fn set_authorized(&self, authorized: bool) {
+        self.0.read_mut(|s| s.authorized = authorized);
+    }
+
+    fn advance(&self, seconds: u32) {
+        self.0.read_mut(|s| {
+            for map in s.maps.values_mut() {
+                map.load.advance(Duration::from_secs(seconds.into()));
+            }
+        });
+    }
+
+    fn set_state(&self, uuid: &str, state: CacheState, reason: &str) -> Result<(), Failure> {
+        self.0.change(|s| {
+            let map = s
+                .maps
+                .get_mut(uuid)
+                .ok_or_else(|| Failure::new(Kind::InvalidArgument).name("uuid"))?;
+            map.state = state;
+            map.reason = reason.to_owned();
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A machine that exists only in memory: drives that can be plugged and pulled, file systems that
+//! can be mounted and busy, and caches that warm up. Everything above the engine is the real code.
+
+mod catalogue;
+mod counters;
+mod levers;
+mod udisks;
+mod world;
+
+pub use levers::serve;
+pub use world::World;
+
+use super::{Engine, Live, Status};
+use crate::action::{Action, Face};
+use crate::facts::{Device, Facts};
+use async_trait::async_trait;
+use std::sync::Arc;
+use std::time::Duration;
+use tandem_api::{Failure, FileUser, Kind, ModuleState, StepKind};
+use world::{Map, Scene};
+
+/// The engine over a [`World`].
+pub struct Simulated {
+    world: Arc<World>,
+}
+
+impl Simulated {
+    /// An engine that changes `world`.
+    pub fn new(world: Arc<World>) -> Self {
+        Self { world }
+    }
+}
+
+#[async_trait]
+impl Engine for Simulated {
+    fn name(&self) -> &'static str {
+        "simulated"
+    }
+
+    fn kernel(&self) -> String {
+        "6.1.0-simulated".to_owned()
+    }
+
+    fn boot_id(&self) -> String {
+        self.world.read(|scene| scene.boot.clone())
+    }
+
+    async fn module_state(&self) -> ModuleState {
+        self.world.read(|scene| scene.module)
+    }
+
+    async fn facts(&self) -> Result<Facts, Failure> {
+        Ok(self.world.read(Scene::facts))
+    }
+
+    async fn users(&self, device: &Device) -> Vec<FileUser> {
+        self.world
+            .read(|scene| scene.users(&device.ident.text.name))
+    }
+
+    async fn apply(&self, action: &Action) -> Result<(), Failure> {
+        let pause = self.world.read(|scene| scene.step_time);
+        tokio::time::sleep(pause).await;
+        let result = self.world.change(|scene| perform(scene, action));
+        self.world.synced().await;
+        result
+    }
+
+    async fn live(&self) -> Result<Vec<Live>, Failure> {
+        let live = |map: &Map| Live {
+            uuid: map.pair.uuid.clone(),
+            attached: map.attached,
+        };
+        Ok(self
+            .world
+            .read(|scene| scene.maps.values().map(live).collect()))
+    }
+
+    async fn status(&self, uuid: &str) -> Result<Status, Failure> {
+        self.world.read_mut(|scene| {
+            let map = scene
+                .maps
+                .get_mut(uuid)
+                .ok_or_else(|| Failure::new(Kind::WrongState))?;
+            Ok(Status {
+                state: map.state.as_str().to_owned(),
+                reason: map.reason.clone(),
+                mode: map.pair.mode,
+                sample: map.load.sample(),
+            })
+        })
+    }
+
+    async fn changed(&self) {
+        self.world.changed().await;
+    }
+}
+
+impl World {
+    /// How long each action takes from now on.
+    pub fn set_step_time(&self, time: Duration) {
+        self.read_mut(|scene| scene.step_time = time);
+    }
+}
+
+fn failed(detail: &str) -> Failure {
+    Failure::new(Kind::StepFailed).detail(detail)
+}
+
+fn perform(scene: &mut Scene, action: &Action) -> Result<(), Failure> {
+    if scene.fail_next == Some(action.kind()) {
+        scene.fail_next = None;
+        return Err(failed("simulated failure"));
+    }
+    match action {
+        Action::LoadModule => load_module(scene),
+        Action::Unmount(face, mount) => {
+            let Some(name) = scene.face(face) else {
+                return Ok(());
+            };
+            let users = scene.users(&name);
+            let text = scene.text(&name);
+            let Some(block) = scene.blocks.get_mut(&name) else {
+                return Ok(());
+            };
+            if !block.mounts.iter().any(|m| m.point == mount.point) {
+                return Ok(());
+            }
+            if !users.is_empty() {
+                return Err(Failure::new(Kind::FilesystemBusy)
+                    .device(&text)
+                    .mount_points(vec![mount.point.clone()])
+                    .users(users));
+            }
+            block.mounts.retain(|m| m.point != mount.point);
+            Ok(())
+        }
+        Action::Mount(face, mount) => {
+            let name = scene.face(face).ok_or_else(|| failed("no such device"))?;
+            if matches!(face, Face::Plain(_)) && scene.claimed(&name) {
+                return Err(failed("device is busy"));
+            }
+            let block = scene
+                .blocks
+                .get_mut(&name)
+                .ok_or_else(|| failed("no such device"))?;
+            if !block.mounts.iter().any(|m| m.point == mount.point) {
+                block.mounts.push(mount.clone());
+            }
+            Ok(())
+        }
+        Action::Erase(ident) => {
+            let name = scene.locate(ident)?;
+            scene.wipe(&name);
+            Ok(())
+        }
+        Action::Map(pair) => scene.map(pair, true),
+        Action::Assemble(pair) => scene.map(pair, false),
+        Action::Detach(pair) => {
+            if let Some(map) = scene.maps.get_mut(&pair.uuid) {
+                map.attached = false;
+            }
+            Ok(())
+        }
+        Action::FreeSsd(pair) => {
+            if let Ok(name) = scene.locate(&pair.ssd)
+                && scene.blocks.get(&name).is_some_and(|b| b.uuid == pair.uuid)
+            {
+                scene.wipe(&name);
+            }
+            Ok(())
+        }
+        Action::Unmap(pair) => scene.unmap(pair),
+    }
+}
+
+fn load_module(scene: &mut Scene) -> Result<(), Failure> {
+    let kernel = "6.1.0-simulated";
+    match scene.module {
+        ModuleState::NotBuilt => Err(Failure::new(Kind::ModuleNotBuilt).name(kernel)),
+        ModuleState::Refused => Err(Failure::new(Kind::ModuleRefused).name(kernel)),
+        ModuleState::Available | ModuleState::Loaded => {
+            scene.module = ModuleState::Loaded;
+            Ok(())
+        }
+    }
+}
+
+impl Scene {
+    fn fails(&mut self, step: StepKind) {
+        self.fail_next = Some(step);
+    }
+}

@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! State of the simulated machine, behind one lock that is never held across a wait.
+
+use super::catalogue;
+use super::counters::Load;
+use crate::action::{Face, Pair};
+use crate::facts::{Device, Facts, Holder, Ident, Mount};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tandem_api::{CacheState, DeviceText, Failure, FileUser, Kind, ModuleState, StepKind};
+use tokio::sync::{Notify, watch};
+use zbus::OwnedObjectPath;
+
+/// A drive in its case.
+#[derive(Debug, Clone)]
+pub struct Drive {
+    pub vendor: String,
+    pub model: String,
+    pub serial: String,
+    pub size: u64,
+    /// Rotations a minute, 0 for an SSD.
+    pub rotation: i32,
+    pub bus: String,
+    pub removable: bool,
+}
+
+/// A block device.
+#[derive(Debug, Clone, Default)]
+pub struct Block {
+    /// Serial of the drive it is (on); empty for volumes.
+    pub drive: String,
+    /// Kernel name of the whole disk that it is a partition of.
+    pub whole: Option<String>,
+    pub number: u32,
+    pub start: u64,
+    pub size: u64,
+    pub part_type: String,
+    pub table: bool,
+    pub usage: String,
+    pub kind: String,
+    pub label: String,
+    pub uuid: String,
+    pub blank: bool,
+    pub swap: bool,
+    pub mounts: Vec<Mount>,
+    pub users: Vec<FileUser>,
+    pub diskseq: u64,
+    /// What a volume is made of, and what it is (`luks`, `tandem`).
+    pub backing: Option<(String, String)>,
+}
+
+/// A mapping of ours.
+#[derive(Debug)]
+pub struct Map {
+    pub pair: Pair,
+    /// Kernel name of the mapped device.
+    pub dm: String,
+    pub attached: bool,
+    pub state: CacheState,
+    pub reason: String,
+    pub load: Load,
+}
+
+/// Everything there is.
+#[derive(Debug)]
+pub struct Scene {
+    pub boot: String,
+    pub module: ModuleState,
+    pub step_time: Duration,
+    pub fail_next: Option<StepKind>,
+    pub authorized: bool,
+    pub drives: BTreeMap<String, Drive>,
+    pub blocks: BTreeMap<String, Block>,
+    pub maps: BTreeMap<String, Map>,
+    pub next_diskseq: u64,
+}
+
+/// The simulated machine.
+pub struct World {
+    scene: Mutex<Scene>,
+    pub(super) for_engine: Notify,
+    pub(super) for_udisks: Notify,
+    /// Changes made, and changes that the UDisks2 objects show.
+    made: AtomicU64,
+    shown: watch::Sender<Option<u64>>,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self {
+            scene: Mutex::new(catalogue::scene()),
+            for_engine: Notify::new(),
+            for_udisks: Notify::new(),
+            made: AtomicU64::new(0),
+            shown: watch::Sender::new(None),
+        }
+    }
+}
+
+impl World {
+    fn lock(&self) -> MutexGuard<'_, Scene> {
+        self.scene.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn read<T>(&self, f: impl FnOnce(&Scene) -> T) -> T {
+        f(&self.lock())
+    }
+
+    /// A change that nobody has to be told of.
+    pub(crate) fn read_mut<T>(&self, f: impl FnOnce(&mut Scene) -> T) -> T {
+        f(&mut self.lock())
+    }
+
+    /// A change of devices, mounts or mappings.
+    pub(crate) fn change<T>(&self, f: impl FnOnce(&mut Scene) -> T) -> T {
+        let result = f(&mut self.lock());
+        self.made.fetch_add(1, Ordering::SeqCst);
+        self.for_engine.notify_one();
+        self.for_udisks.notify_one();
+        result
+    }
+
+    pub(super) async fn changed(&self) {
+        self.for_engine.notified().await;
+    }
+
+    /// Number of the last change.
+    pub(super) fn version(&self) -> u64 {
+        self.made.load(Ordering::SeqCst)
+    }
+
+    /// The UDisks2 objects show all changes up to this one.
+    pub(super) fn tell_shown(&self, version: u64) {
+        self.shown.send_replace(Some(version));
+    }
+
+    /// Waits until the UDisks2 objects, if there are any, show the last change, as the real ones do
+    /// before a step ends.
+    pub(super) async fn synced(&self) {
+        let wanted = self.version();
+        let mut shown = self.shown.subscribe();
+        // The sender lives as long as we do, so this cannot fail.
+        let _ = shown
+            .wait_for(|shown| shown.is_none_or(|version| version >= wanted))
+            .await;
+    }
+}
+
+/// Object path of a block device, as UDisks2 makes it.
+pub fn block_path(name: &str) -> String {
+    let mut path = String::from("/org/freedesktop/UDisks2/block_devices/");
+    for c in name.chars() {
+        if c.is_ascii_alphanumeric() {
+            path.push(c);
+        } else {
+            path.push_str(&format!("_{:02x}", u32::from(c)));
+        }
+    }
+    path
+}
+
+/// Object path of a drive.
+pub fn drive_path(drive: &Drive) -> String {
+    let word = |s: &str| s.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+    format!(
+        "/org/freedesktop/UDisks2/drives/{}_{}",
+        word(&drive.model),
+        word(&drive.serial)
+    )
+}
+
+fn path(text: &str) -> OwnedObjectPath {
+    OwnedObjectPath::try_from(text.to_owned()).unwrap_or_default()
+}
+
+impl Scene {
+    /// Kernel name behind an object path.
+    pub fn by_object(&self, object: &str) -> Option<String> {
+        self.blocks
+            .keys()
+            .find(|name| block_path(name) == object)
+            .cloned()
+    }
+
+    pub fn text(&self, name: &str) -> DeviceText {
+        let Some(block) = self.blocks.get(name) else {
+            return DeviceText::none();
+        };
+        let drive = self.drives.get(&block.drive);
+        let kind = block.backing.as_ref().map(|(_, kind)| kind.as_str());
+        let model = match (drive, kind) {
+            (Some(d), _) => format!("{} {}", d.vendor, d.model).trim().to_owned(),
+            (None, Some("luks")) => "LUKS".to_owned(),
+            (None, _) => String::new(),
+        };
+        DeviceText {
+            object: path(&block_path(name)),
+            name: name.to_owned(),
+            model,
+            serial: drive.map(|d| d.serial.clone()).unwrap_or_default(),
+            size: block.size,
+            content: if block.table {
+                "partition-table".to_owned()
+            } else {
+                block.kind.clone()
+            },
+            label: block.label.clone(),
+        }
+    }
+
+    fn ident(&self, name: &str, block: &Block) -> Ident {
+        let hardware = match &block.backing {
+            Some((_, kind)) if kind == "tandem" => {
+                let map = self.maps.values().find(|map| map.dm == name);
+                map.map(|map| map.pair.dm_uuid()).unwrap_or_default()
+            }
+            Some((below, _)) => format!("CRYPT-LUKS2-{below}"),
+            None => block.drive.clone(),
+        };
+        let part_uuid = match &block.whole {
+            Some(_) => format!("{:08x}-{:02}", block.start >> 20, block.number),
+            None => String::new(),
+        };
+        let text = self.text(name);
+        Ident {
+            text,
+            diskseq: block.diskseq,
+            hardware,
+            start: block.start,
+            part_uuid,
+        }
+    }
+
+    pub fn facts(&self) -> Facts {
+        let device = |(name, block): (&String, &Block)| {
+            let drive = self.drives.get(&block.drive);
+            let holders = self
+                .blocks
+                .iter()
+                .filter_map(|(above, b)| {
+                    let (below, kind) = b.backing.as_ref()?;
+                    (below == name).then(|| Holder {
+                        name: above.clone(),
+                        kind: kind.clone(),
+                    })
+                })
+                .chain(self.maps.values().filter_map(|map| {
+                    let ssd = map.attached && map.pair.ssd.text.name == *name;
+                    ssd.then(|| Holder {
+                        name: map.pair.name(),
+                        kind: "tandem".into(),
+                    })
+                }))
+                .collect();
+            Device {
+                ident: self.ident(name, block),
+                table: block.whole.as_deref().map(block_path),
+                drive: drive.map(drive_path),
+                partitioned: block.table,
+                part_type: block.part_type.clone(),
+                usage: block.usage.clone(),
+                blank: block.blank,
+                read_only: false,
+                removable: drive.is_some_and(|d| d.removable),
+                rotates: drive.map(|d| d.rotation != 0),
+                swap: block.swap,
+                holders,
+                mounts: block.mounts.clone(),
+                submounts: Vec::new(),
+            }
+        };
+        Facts {
+            devices: self.blocks.iter().map(device).collect(),
+        }
+    }
+
+    pub fn users(&self, name: &str) -> Vec<FileUser> {
+        self.blocks
+            .get(name)
+            .filter(|b| !b.mounts.is_empty())
+            .map(|b| b.users.clone())
+            .unwrap_or_default()
+    }
+
+    /// Kernel name of the device that is this ident, if it is still plugged in.
+    pub fn locate(&self, ident: &Ident) -> Result<String, Failure> {
+        self.blocks
+            .iter()
+            .find(|(name, block)| {
+                let now = self.ident(name, block);
+                now.diskseq == ident.diskseq && now.same_hardware(ident)
+            })
+            .map(|(name, _)| name.clone())
+            .ok_or_else(|| Failure::new(Kind::DeviceGone).device(&ident.text))
+    }
+
+    pub fn face(&self, face: &Face) -> Option<String> {
+        match face {
+            Face::Plain(ident) => self.locate(ident).ok(),
+            Face::Mapped(pair) => self.mapped(&pair.uuid),
+        }
+    }
+
+    /// Kernel name of a cache's mapped device.
+    pub fn mapped(&self, uuid: &str) -> Option<String> {
+        self.maps.get(uuid).map(|map| map.dm.clone())
+    }
+
+    /// Whether a volume lies over it.
+    pub fn claimed(&self, name: &str) -> bool {
+        self.blocks
+            .values()
+            .any(|b| matches!(&b.backing, Some((below, _)) if below == name))
+    }
+
+    pub fn wipe(&mut self, name: &str) {
+        self.blocks.retain(|_, b| b.whole.as_deref() != Some(name));
+        if let Some(block) = self.blocks.get_mut(name) {
+            block.table = false;
+            block.blank = true;
+            for text in [
+                &mut block.usage,
+                &mut block.kind,
+                &mut block.label,
+                &mut block.uuid,
+            ] {
+                text.clear();
+            }
+        }
+    }
+
+    /// Joins a pair, on an SSD that is empty or has its format.
+    pub fn map(&mut self, pair: &Pair, new: bool) -> Result<(), Failure> {
+        let failed = |detail: &str| Failure::new(Kind::StepFailed).detail(detail);
+        if self.maps.contains_key(&pair.uuid) {
+            return Ok(());
+        }
+        if self.module != ModuleState::Loaded {
+            return Err(failed("no such target"));
+        }
+        let (origin, ssd) = (self.locate(&pair.origin)?, self.locate(&pair.ssd)?);
+        let busy = |name: &String| {
+            self.claimed(name) || self.blocks.get(name).is_some_and(|b| !b.mounts.is_empty())
+        };
+        if busy(&origin) || busy(&ssd) {
+            return Err(failed("device or resource busy"));
+        }
+        if !self
+            .blocks
+            .get(&ssd)
+            .is_some_and(|b| if new { b.blank } else { b.uuid == pair.uuid })
+        {
+            return Err(failed(if new {
+                "SSD is not empty"
+            } else {
+                "SSD has no superblock"
+            }));
+        }
+        let below = self.blocks.get(&origin).cloned().unwrap_or_default();
+        let number = (0..)
+            .find(|n| !self.blocks.contains_key(&format!("dm-{n}")))
+            .unwrap_or(0);
+        self.next_diskseq += 1;
+        let mapped = Block {
+            drive: String::new(),
+            whole: None,
+            start: 0,
+            number: 0,
+            part_type: String::new(),
+            mounts: Vec::new(),
+            diskseq: self.next_diskseq,
+            backing: Some((origin, "tandem".to_owned())),
+            ..below
+        };
+        let dm = format!("dm-{number}");
+        self.blocks.insert(dm.clone(), mapped);
+        if let Some(block) = self.blocks.get_mut(&ssd) {
+            block.blank = false;
+            block.usage = "other".into();
+            block.kind = "tandem".into();
+            block.uuid = pair.uuid.clone();
+        }
+        let load = Load::new(pair.ssd.text.size);
+        let map = Map {
+            pair: pair.clone(),
+            dm,
+            attached: true,
+            state: CacheState::Active,
+            reason: String::new(),
+            load,
+        };
+        self.maps.insert(pair.uuid.clone(), map);
+        Ok(())
+    }
+
+    pub fn unmap(&mut self, pair: &Pair) -> Result<(), Failure> {
+        let Some(name) = self.mapped(&pair.uuid) else {
+            return Ok(());
+        };
+        if self.blocks.get(&name).is_some_and(|b| !b.mounts.is_empty()) {
+            return Err(Failure::new(Kind::FilesystemBusy)
+                .device(&pair.origin.text)
+                .users(self.users(&name)));
+        }
+        self.blocks.remove(&name);
+        self.maps.remove(&pair.uuid);
+        Ok(())
+    }
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What is known of the machine's block devices at one moment: plain values, so that all decisions
+//! about them are pure functions.
+
+use serde::{Deserialize, Serialize};
+use tandem_api::DeviceText;
+
+/// A block device pinned down so well that another one in its place is noticed.
+///
+/// The kernel name alone may be given to another device after a replug; the sequence number is
+/// never given twice while the system runs, and the rest still holds after a restart.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ident {
+    /// The device in words; carries the UDisks2 object path and the kernel name.
+    pub text: DeviceText,
+    /// Kernel's sequence number of the whole disk (`diskseq`), 0 where the kernel gives none.
+    pub diskseq: u64,
+    /// What the hardware says of itself: WWN, else serial, of the drive; the unique name (`dm/uuid`,
+    /// `md/uuid`) of a volume. Empty if there is none.
+    pub hardware: String,
+    /// First byte on the drive, 0 for a whole one.
+    pub start: u64,
+    /// UUID of the partition, empty for a whole device.
+    pub part_uuid: String,
+}
+
+impl Ident {
+    /// Path of the device node.
+    pub fn node(&self) -> String {
+        format!("/dev/{}", self.text.name)
+    }
+
+    /// Whether `other` is the same piece of the same hardware, perhaps under another name and after
+    /// a restart. Size is compared because a grown or shrunk device is another one for the cache.
+    pub fn same_hardware(&self, other: &Self) -> bool {
+        self.hardware == other.hardware
+            && self.start == other.start
+            && self.part_uuid == other.part_uuid
+            && self.text.size == other.text.size
+            && (!self.hardware.is_empty() || !self.part_uuid.is_empty())
+    }
+
+    /// Identity for the module (`origin_id`): a digest of what survives a restart, in hex.
+    pub fn origin_id(&self) -> String {
+        let text = format!(
+            "{}\n{}\n{}\n{}",
+            self.hardware, self.start, self.part_uuid, self.text.size
+        );
+        crate::hex(&<sha2::Sha256 as sha2::Digest>::digest(text.as_bytes()))
+    }
+}
+
+/// Who mounted a file system, which decides how it is mounted again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mounter {
+    /// An fstab entry whose first field is this; systemd has a unit for it.
+    Fstab(String),
+    /// UDisks2 on behalf of the user with this uid.
+    Udisks(u32),
+    /// Anybody else.
+    Other,
+}
+
+/// A mount, with all that is needed to make the same again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mount {
+    /// Mount point.
+    pub point: String,
+    /// Part of the file system that is shown there, `/` for all of it.
+    pub root: String,
+    /// Type of the file system as the kernel names it.
+    pub fstype: String,
+    /// Options, comma separated, those of the mount and those of the file system.
+    pub options: String,
+    /// Who mounted it.
+    pub mounter: Mounter,
+}
+
+/// All that a plan needs to know of a block device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    /// Which device.
+    pub ident: Ident,
+    /// Object path of the whole disk that it is a partition of.
+    pub table: Option<String>,
+    /// Object path of the drive; volumes have none.
+    pub drive: Option<String>,
+    /// Whether it carries a partition table (or is an extended partition).
+    pub partitioned: bool,
+    /// Type of the partition: GUID or `0x..`, lower case.
+    pub part_type: String,
+    /// `filesystem`, `crypto`, `raid`, `other`, or empty if there is no known signature.
+    pub usage: String,
+    /// Nothing but zeroes was found where it was sampled; only looked at where `usage` is empty.
+    pub blank: bool,
+    /// Cannot be written to.
+    pub read_only: bool,
+    /// Can be unplugged while running.
+    pub removable: bool,
+    /// Spinning platters; `None` if unknown.
+    pub rotates: Option<bool>,
+    /// In use as swap.
+    pub swap: bool,
+    /// Volumes made of it, by kernel name (`dm-0`, `md127`), with what they are (`luks`, `lvm`, ...).
+    pub holders: Vec<Holder>,
+    /// Where it is mounted, in the order of mounting.
+    pub mounts: Vec<Mount>,
+    /// Other file systems mounted below one of its mount points.
+    pub submounts: Vec<String>,
+}
+
+/// A volume above a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// Kernel name.
+    pub name: String,
+    /// `luks`, `lvm`, `md`, `tandem`, `bcache`, or the kernel name if it is something else.
+    pub kind: String,
+}
+
+impl Device {
+    /// UDisks2 object path.
+    pub fn object(&self) -> &str {
+        self.ident.text.object.as_str()
+    }
+
+    /// Mount points only.
+    pub fn mount_points(&self) -> Vec<String> {
+        self.mounts.iter().map(|m| m.point.clone()).collect()
+    }
+}
+
+/// All block devices.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    /// In no order.
+    pub devices: Vec<Device>,
+}
+
+impl Facts {
+    /// The device with this object path.
+    pub fn device(&self, object: &str) -> Option<&Device> {
+        self.devices.iter().find(|d| d.object() == object)
+    }
+
+    /// Its partitions.
+    pub fn partitions<'a>(&'a self, whole: &'a Device) -> impl Iterator<Item = &'a Device> {
+        self.devices
+            .iter()
+            .filter(move |d| d.table.as_deref() == Some(whole.object()))
+    }
+
+    /// The device that is this piece of hardware, whatever it is called now.
+    pub fn same_hardware(&self, ident: &Ident) -> Option<&Device> {
+        self.devices.iter().find(|d| d.ident.same_hardware(ident))
+    }
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `org.tandemcache.Tandem1.Cache`, see [`tandem_api::CacheProxy`].
+
+use crate::action::Pair;
+use crate::sampler::Sampler;
+use crate::service::Service;
+use std::sync::{Arc, Mutex, PoisonError};
+use tandem_api::{CacheState, DeviceText, Failure, JobKind, Kind, Mode, PlanReply, Sample};
+use zbus::message::Header;
+use zbus::object_server::{InterfaceRef, SignalEmitter};
+use zbus::{OwnedObjectPath, interface};
+
+/// What is shown of a cache and can change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct View {
+    /// The disk, with `/` as object while it is missing.
+    pub origin: DeviceText,
+    /// The SSD, with `/` as object while it is missing.
+    pub ssd: DeviceText,
+    /// How writes are treated.
+    pub mode: Mode,
+    /// What it is doing.
+    pub state: CacheState,
+    /// Why.
+    pub reason: String,
+    /// The mapped device, or `/`.
+    pub mapped: OwnedObjectPath,
+    /// Where that is mounted.
+    pub mount_points: Vec<String>,
+    /// Bytes that it can hold.
+    pub cache_bytes: u64,
+    /// Its job, or `/`.
+    pub job: OwnedObjectPath,
+}
+
+/// One cache.
+pub struct CacheObject {
+    service: Arc<Service>,
+    pair: Pair,
+    view: Mutex<View>,
+    sampler: Arc<Sampler>,
+}
+
+impl CacheObject {
+    /// A cache with its first view.
+    pub fn new(service: Arc<Service>, pair: Pair, view: View, sampler: Arc<Sampler>) -> Self {
+        Self {
+            service,
+            pair,
+            view: Mutex::new(view),
+            sampler,
+        }
+    }
+
+    fn view<T>(&self, f: impl FnOnce(&View) -> T) -> T {
+        f(&self.view.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Shows a new view and tells what changed.
+    ///
+    /// # Errors
+    /// If the bus is gone.
+    pub async fn show(object: &InterfaceRef<Self>, new: View) -> zbus::Result<()> {
+        let this = object.get().await;
+        let old = this.view(Clone::clone);
+        if old == new {
+            return Ok(());
+        }
+        *this.view.lock().unwrap_or_else(PoisonError::into_inner) = new.clone();
+        let emitter = object.signal_emitter();
+        if old.origin != new.origin {
+            this.origin_changed(emitter).await?;
+            this.origin_text_changed(emitter).await?;
+        }
+        if old.ssd != new.ssd {
+            this.ssd_changed(emitter).await?;
+            this.ssd_text_changed(emitter).await?;
+        }
+        if old.mode != new.mode {
+            this.mode_changed(emitter).await?;
+        }
+        if old.mapped != new.mapped {
+            this.mapped_changed(emitter).await?;
+        }
+        if old.mount_points != new.mount_points {
+            this.mount_points_changed(emitter).await?;
+        }
+        if old.cache_bytes != new.cache_bytes {
+            this.cache_bytes_changed(emitter).await?;
+        }
+        if old.job != new.job {
+            this.job_changed(emitter).await?;
+        }
+        // The reason first: who acts on the state finds it already there.
+        if old.reason != new.reason {
+            this.state_reason_changed(emitter).await?;
+        }
+        if old.state != new.state {
+            this.state_changed(emitter).await?;
+        }
+        Ok(())
+    }
+}
+
+fn sender(header: &Header<'_>) -> Result<String, Failure> {
+    header
+        .sender()
+        .map(ToString::to_string)
+        .ok_or_else(|| Failure::new(Kind::InvalidArgument).name("sender"))
+}
+
+#[interface(name = "org.tandemcache.Tandem1.Cache")]
+impl CacheObject {
+    async fn watch(&self, #[zbus(header)] header: Header<'_>) -> Result<(), Failure> {
+        self.service.touch();
+        self.sampler.watch(sender(&header)?)
+    }
+
+    async fn unwatch(&self, #[zbus(header)] header: Header<'_>) -> Result<(), Failure> {
+        self.sampler.unwatch(&sender(&header)?);
+        Ok(())
+    }
+
+    async fn history(&self) -> Vec<Sample> {
+        self.sampler.history()
+    }
+
+    async fn plan_remove(&self, #[zbus(header)] header: Header<'_>) -> Result<PlanReply, Failure> {
+        self.service.touch();
+        self.service.plan_remove(&header, &self.pair.uuid).await
+    }
+
+    async fn remove(
+        &self,
+        plan_id: String,
+        digest: String,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<OwnedObjectPath, Failure> {
+        self.service.touch();
+        self.service
+            .execute(
+                &header,
+                JobKind::Remove,
+                Some(&self.pair.uuid),
+                &plan_id,
+                &digest,
+            )
+            .await
+    }
+
+    /// See [`tandem_api::CacheProxy::receive_sampled`].
+    #[zbus(signal)]
+    pub async fn sampled(emitter: &SignalEmitter<'_>, sample: Sample) -> zbus::Result<()>;
+
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn uuid(&self) -> String {
+        self.pair.uuid.clone()
+    }
+
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn name(&self) -> String {
+        self.pair.name()
+    }
+
+    #[zbus(property)]
+    fn origin(&self) -> OwnedObjectPath {
+        self.view(|v| v.origin.object.clone())
+    }
+
+    #[zbus(property)]
+    fn ssd(&self) -> OwnedObjectPath {
+        self.view(|v| v.ssd.object.clone())
+    }
+
+    #[zbus(property)]
+    fn origin_text(&self) -> DeviceText {
+        self.view(|v| v.origin.clone())
+    }
+
+    #[zbus(property)]
+    fn ssd_text(&self) -> DeviceText {
+        self.view(|v| v.ssd.clone())
+    }
+
+    #[zbus(property)]
+    fn mode(&self) -> Mode {
+        self.view(|v| v.mode)
+    }
+
+    #[zbus(property)]
+    fn state(&self) -> CacheState {
+        self.view(|v| v.state)
+    }
+
+    #[zbus(property)]
+    fn state_reason(&self) -> String {
+        self.view(|v| v.reason.clone())
+    }
+
+    #[zbus(property)]
+    fn mapped(&self) -> OwnedObjectPath {
+        self.view(|v| v.mapped.clone())
+    }
+
+    #[zbus(property)]
+    fn mount_points(&self) -> Vec<String> {
+        self.view(|v| v.mount_points.clone())
+    }
+
+    #[zbus(property)]
+    fn cache_bytes(&self) -> u64 {
+        self.view(|v| v.cache_bytes)
+    }
+
+    #[zbus(property(emits_changed_signal = "false"))]
+    fn latest(&self) -> Sample {
+        self.sampler.latest()
+    }
+
+    #[zbus(property)]
+    fn job(&self) -> OwnedObjectPath {
+        self.view(|v| v.job.clone())
+    }
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `org.tandemcache.Tandem1.Job`, see [`tandem_api::JobProxy`].
+
+use crate::apply::Watcher;
+use crate::auth;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use tandem_api::{Failure, JobKind, Kind, Step};
+use tokio::sync::Notify;
+use zbus::message::Header;
+use zbus::object_server::{InterfaceRef, SignalEmitter};
+use zbus::{Connection, interface};
+
+/// How far a job is.
+#[derive(Debug, Clone, PartialEq)]
+struct State {
+    index: usize,
+    undoing: bool,
+    cancelled: bool,
+    cancellable: bool,
+    finished: Option<(bool, Failure)>,
+}
+
+/// A job as its runner and its D-Bus object share it.
+pub struct Progress {
+    steps: Vec<Step>,
+    began: Instant,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+impl Progress {
+    /// A job at its beginning.
+    pub fn new(steps: Vec<Step>) -> Self {
+        let state = State {
+            index: 0,
+            undoing: false,
+            cancelled: false,
+            cancellable: true,
+            finished: None,
+        };
+        Self {
+            steps,
+            began: Instant::now(),
+            state: Mutex::new(state),
+            changed: Notify::new(),
+        }
+    }
+
+    fn get<T>(&self, f: impl FnOnce(&State) -> T) -> T {
+        f(&self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn set(&self, f: impl FnOnce(&mut State)) {
+        f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_one();
+    }
+
+    /// The job is over.
+    pub fn finish(&self, result: Result<(), Failure>) {
+        self.set(|s| {
+            s.cancellable = false;
+            if result.is_ok() {
+                s.index = self.steps.len();
+            }
+            s.finished = Some(match result {
+                Ok(()) => (true, Failure::none()),
+                Err(failure) => (false, failure),
+            });
+        });
+    }
+
+    fn fraction(&self) -> f64 {
+        let count = self.steps.len().max(1) as f64;
+        self.get(|s| {
+            if matches!(s.finished, Some((true, _))) {
+                1.0
+            } else {
+                s.index as f64 / count
+            }
+        })
+    }
+
+    /// By the pace so far; a step that moves data would bring its own.
+    fn seconds_left(&self) -> u64 {
+        let done = self.fraction();
+        if done <= 0.0 || self.get(|s| s.finished.is_some()) {
+            return 0;
+        }
+        (self.began.elapsed().as_secs_f64() * (1.0 - done) / done).ceil() as u64
+    }
+}
+
+impl Watcher for Progress {
+    fn step(&self, index: usize, undoing: bool) {
+        self.set(|s| (s.index, s.undoing) = (index, undoing));
+    }
+
+    fn cancelled(&self) -> bool {
+        self.get(|s| s.cancelled)
+    }
+
+    fn no_return(&self) {
+        self.set(|s| s.cancellable = false);
+    }
+}
+
+/// One job.
+pub struct JobObject {
+    kind: JobKind,
+    uuid: String,
+    owner: u32,
+    progress: Arc<Progress>,
+}
+
+impl JobObject {
+    /// A job that the user with this uid started.
+    pub fn new(kind: JobKind, uuid: String, owner: u32, progress: Arc<Progress>) -> Self {
+        Self {
+            kind,
+            uuid,
+            owner,
+            progress,
+        }
+    }
+
+    /// Tells every change, at last the end, and returns.
+    pub async fn tell(object: InterfaceRef<Self>) {
+        let mut told = None;
+        loop {
+            let this = object.get().await;
+            let progress = this.progress.clone();
+            let now = progress.get(Clone::clone);
+            if told.as_ref() != Some(&now) {
+                if let Err(e) = this
+                    .tell_changes(object.signal_emitter(), told.as_ref(), &now)
+                    .await
+                {
+                    tracing::warn!("cannot tell a job's progress: {e}");
+                }
+                drop(this);
+                if let Some((success, failure)) = &now.finished {
+                    let _ =
+                        Self::completed(object.signal_emitter(), *success, failure.clone()).await;
+                    return;
+                }
+                told = Some(now);
+                continue;
+            }
+            drop(this);
+            progress.changed.notified().await;
+        }
+    }
+
+    async fn tell_changes(
+        &self,
+        emitter: &SignalEmitter<'_>,
+        old: Option<&State>,
+        new: &State,
+    ) -> zbus::Result<()> {
+        if old.is_none_or(|old| old.cancellable != new.cancellable) {
+            self.cancellable_changed(emitter).await?;
+        }
+        if old.is_none_or(|old| old.undoing != new.undoing) {
+            self.undoing_changed(emitter).await?;
+        }
+        if old.is_none_or(|old| old.index != new.index) {
+            self.step_index_changed(emitter).await?;
+            self.estimated_seconds_changed(emitter).await?;
+            self.progress_changed(emitter).await?;
+        }
+        if new.finished.is_some() {
+            self.finished_changed(emitter).await?;
+        }
+        Ok(())
+    }
+}
+
+#[interface(name = "org.tandemcache.Tandem1.Job")]
+impl JobObject {
+    async fn cancel(
+        &self,
+        #[zbus(header)] header: Header<'_>,
+        #[zbus(connection)] connection: &Connection,
+    ) -> Result<(), Failure> {
+        let uid = auth::sender_uid(connection, &header).await?;
+        if uid != self.owner && uid != 0 {
+            return Err(Failure::new(Kind::NotAuthorized).detail("not the job's owner"));
+        }
+        self.progress.set(|s| s.cancelled = true);
+        Ok(())
+    }
+
+    #[zbus(signal)]
+    async fn completed(
+        emitter: &SignalEmitter<'_>,
+        success: bool,
+        failure: Failure,
+    ) -> zbus::Result<()>;
+
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn kind(&self) -> JobKind {
+        self.kind
+    }
+
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn steps(&self) -> Vec<Step> {
+        self.progress.steps.clone()
+    }
+
+    #[zbus(property)]
+    fn step_index(&self) -> u32 {
+        self.progress
+            .get(|s| u32::try_from(s.index).unwrap_or(u32::MAX))
+    }
+
+    #[zbus(property)]
+    fn undoing(&self) -> bool {
+        self.progress.get(|s| s.undoing)
+    }
+
+    #[zbus(property)]
+    fn progress(&self) -> f64 {
+        self.progress.fraction()
+    }
+
+    #[zbus(property)]
+    fn rate_bytes(&self) -> u64 {
+        0
+    }
+
+    #[zbus(property)]
+    fn estimated_seconds(&self) -> u64 {
+        self.progress.seconds_left()
+    }
+
+    #[zbus(property)]
+    fn cancellable(&self) -> bool {
+        self.progress.get(|s| s.cancellable)
+    }
+
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn cache_uuid(&self) -> String {
+        self.uuid.clone()
+    }
+
+    #[zbus(property)]
+    fn finished(&self) -> (bool, bool, Failure) {
+        self.progress.get(|s| match &s.finished {
+            Some((success, failure)) => (true, *success, failure.clone()),
+            None => (false, false, Failure::none()),
+        })
+    }
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `org.tandemcache.Tandem1.Manager`, see [`tandem_api::ManagerProxy`].
+
+use crate::plan::MINIMUM_SSD_BYTES;
+use crate::service::Service;
+use std::sync::Arc;
+use tandem_api::{Failure, JobKind, ModuleState, PlanReply, PlanSpec};
+use zbus::message::Header;
+use zbus::{OwnedObjectPath, interface};
+
+/// The service as a whole.
+pub struct ManagerObject(pub Arc<Service>);
+
+#[interface(name = "org.tandemcache.Tandem1.Manager")]
+impl ManagerObject {
+    async fn plan(
+        &self,
+        spec: PlanSpec,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<PlanReply, Failure> {
+        self.0.touch();
+        self.0.plan_create(&header, spec).await
+    }
+
+    async fn create(
+        &self,
+        plan_id: String,
+        digest: String,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<OwnedObjectPath, Failure> {
+        self.0.touch();
+        self.0
+            .execute(&header, JobKind::Create, None, &plan_id, &digest)
+            .await
+    }
+
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn version(&self) -> &str {
+        env!("CARGO_PKG_VERSION")
+    }
+
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn engine(&self) -> &str {
+        self.0.engine().name()
+    }
+
+    #[zbus(property)]
+    async fn module_state(&self) -> ModuleState {
+        self.0.engine().module_state().await
+    }
+
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn kernel(&self) -> String {
+        self.0.engine().kernel()
+    }
+
+    #[zbus(property(emits_changed_signal = "const"), name = "MinimumSsdBytes")]
+    fn minimum_ssd_bytes(&self) -> u64 {
+        MINIMUM_SSD_BYTES
+    }
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The privileged D-Bus service that builds, watches and removes caches.
+//!
+//! Requests come in through `iface`, become a [`plan`] (pure), are authorised (`auth`), and are
+//! carried out step by step by `apply` with an [`engine`]; `service` holds it together.
+
+pub mod action;
+pub mod apply;
+pub mod auth;
+pub mod engine;
+pub mod facts;
+mod iface;
+pub mod plan;
+pub mod sampler;
+pub mod service;
+pub mod state;
+
+/// Lower-case hex digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}

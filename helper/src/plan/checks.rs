@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Reasons not to touch a device.
+
+use super::{MINIMUM_ORIGIN_BYTES, MINIMUM_SSD_BYTES};
+use crate::facts::{Device, Facts, Mounter};
+use tandem_api::{Failure, Kind};
+
+/// EFI system partition.
+const EFI: [&str; 2] = ["c12a7328-f81f-11d2-ba4b-00a0c93ec93b", "0xef"];
+/// Linux swap.
+const SWAP: [&str; 2] = ["0657fd6d-a4ab-43c4-84e5-0933c84b4f4f", "0x82"];
+/// Extended boot loader partition, used as /boot.
+const XBOOTLDR: [&str; 2] = ["bc13c2ff-59e6-4262-a352-b275fd6f7172", "0xea"];
+/// BIOS boot partition: GRUB reads it without a file system.
+const BIOS_BOOT: &str = "21686148-6449-6e6f-744e-656564454649";
+/// Mount points of /boot.
+const BOOT_POINTS: [&str; 1] = ["/boot"];
+/// Mount points of the EFI system partition.
+const EFI_POINTS: [&str; 2] = ["/boot/efi", "/efi"];
+/// File systems that the running system cannot do without for a moment.
+const SYSTEM_POINTS: [&str; 6] = ["/", "/usr", "/var", "/var/lib", "/etc", "/opt"];
+
+/// Kind of refusal for a holder of a device, by role.
+fn in_use(device: &Device, role: Kind) -> Result<(), Failure> {
+    let Some(holder) = device.holders.first() else {
+        return Ok(());
+    };
+    let text = &device.ident.text;
+    if holder.kind == "tandem" {
+        return Err(Failure::new(Kind::AlreadyCached)
+            .device(text)
+            .name(&holder.name));
+    }
+    Err(Failure::new(role).device(text).name(&holder.kind))
+}
+
+/// Members of a volume group or an array must not be taken from it, whether it runs or not: its
+/// scanner would find the same member twice.
+fn member(device: &Device) -> Option<&'static str> {
+    match device.ident.text.content.as_str() {
+        "LVM2_member" => Some("lvm"),
+        "linux_raid_member" | "isw_raid_member" | "ddf_raid_member" => Some("md"),
+        "zfs_member" => Some("zfs"),
+        "bcache" => Some("bcache"),
+        "mpath_member" => Some("multipath"),
+        _ => None,
+    }
+}
+
+fn is_tandem(device: &Device) -> bool {
+    device.ident.text.content == "tandem" || device.ident.hardware.starts_with("TANDEM-")
+}
+
+/// The two must not overlap.
+pub fn distinct(origin: &Device, ssd: &Device) -> Result<(), Failure> {
+    let same = origin.object() == ssd.object()
+        || origin.table.as_deref() == Some(ssd.object())
+        || ssd.table.as_deref() == Some(origin.object());
+    if same {
+        Err(Failure::new(Kind::SameDevice).device(&ssd.ident.text))
+    } else {
+        Ok(())
+    }
+}
+
+/// Whether this can be the disk behind a cache.
+pub fn origin(device: &Device, caches: &[String]) -> Result<(), Failure> {
+    let text = &device.ident.text;
+    let refuse = |kind| Err(Failure::new(kind).device(text));
+    let at = |points: &[&str]| {
+        device
+            .mounts
+            .iter()
+            .any(|m| points.contains(&m.point.as_str()))
+    };
+    let refuse_mounted = |kind| {
+        Err(Failure::new(kind)
+            .device(text)
+            .mount_points(device.mount_points()))
+    };
+
+    if is_tandem(device) || caches.iter().any(|object| object == device.object()) {
+        return refuse(Kind::AlreadyCached);
+    }
+    if EFI.contains(&device.part_type.as_str()) || at(&EFI_POINTS) {
+        return refuse(Kind::OriginEfi);
+    }
+    if XBOOTLDR.contains(&device.part_type.as_str())
+        || device.part_type == BIOS_BOOT
+        || at(&BOOT_POINTS)
+    {
+        return refuse_mounted(Kind::OriginBoot);
+    }
+    if device.swap || text.content == "swap" || SWAP.contains(&device.part_type.as_str()) {
+        return refuse(Kind::OriginSwap);
+    }
+    if at(&SYSTEM_POINTS) {
+        return refuse_mounted(Kind::OriginRoot);
+    }
+    if device.partitioned {
+        return refuse(Kind::OriginPartitioned);
+    }
+    in_use(device, Kind::OriginInUse)?;
+    if let Some(volume) = member(device) {
+        return Err(Failure::new(Kind::OriginInUse).device(text).name(volume));
+    }
+    if device.read_only {
+        return refuse(Kind::ReadOnly);
+    }
+    if text.size < MINIMUM_ORIGIN_BYTES {
+        return Err(Failure::new(Kind::OriginTooSmall)
+            .device(text)
+            .sizes(MINIMUM_ORIGIN_BYTES, text.size));
+    }
+    mounts(device)
+}
+
+/// Whether its mounts can be made again at the same place.
+fn mounts(device: &Device) -> Result<(), Failure> {
+    let text = &device.ident.text;
+    if !device.submounts.is_empty() {
+        return Err(Failure::new(Kind::FilesystemBusy)
+            .device(text)
+            .mount_points(device.submounts.clone()));
+    }
+    // A part of a file system shown elsewhere is a bind mount, which no unit describes; Btrfs
+    // subvolumes look the same but are named by their options.
+    let bind = |m: &&crate::facts::Mount| m.root != "/" && m.fstype != "btrfs";
+    if let Some(mount) = device.mounts.iter().find(bind) {
+        return Err(Failure::new(Kind::FilesystemBusy)
+            .device(text)
+            .mount_points(vec![mount.point.clone()]));
+    }
+    for mount in &device.mounts {
+        if let Mounter::Fstab(spec) = &mount.mounter
+            && !follows_content(spec)
+        {
+            return Err(Failure::new(Kind::FstabNamesDevice)
+                .device(text)
+                .mount_points(vec![mount.point.clone()])
+                .name(spec));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a first field of fstab finds the file system wherever it is, so that it will find the
+/// mapped device.
+fn follows_content(spec: &str) -> bool {
+    const TAGS: [&str; 4] = ["UUID=", "LABEL=", "PARTUUID=", "PARTLABEL="];
+    const LINKS: [&str; 4] = [
+        "/dev/disk/by-uuid/",
+        "/dev/disk/by-label/",
+        "/dev/disk/by-partuuid/",
+        "/dev/disk/by-partlabel/",
+    ];
+    TAGS.iter()
+        .chain(&LINKS)
+        .any(|prefix| spec.starts_with(prefix))
+}
+
+/// Whether this can be the SSD of a cache. `erase`: its content may go.
+pub fn ssd(device: &Device, facts: &Facts, caches: &[String], erase: bool) -> Result<(), Failure> {
+    let text = &device.ident.text;
+    let parts = || std::iter::once(device).chain(facts.partitions(device));
+
+    if parts().any(|d| is_tandem(d) || caches.iter().any(|object| object == d.object())) {
+        // A format that no cache claims is left over from an unfinished removal: erasing is enough.
+        let claimed = parts().any(|d| caches.iter().any(|object| object == d.object()));
+        if claimed || !erase {
+            return Err(Failure::new(Kind::AlreadyCached).device(text));
+        }
+    }
+    for part in parts() {
+        if !part.mounts.is_empty() {
+            return Err(Failure::new(Kind::SsdMounted)
+                .device(text)
+                .mount_points(part.mount_points()));
+        }
+        if part.swap {
+            return Err(Failure::new(Kind::SsdInUse).device(text).name("swap"));
+        }
+        in_use(part, Kind::SsdInUse)?;
+    }
+    if device.read_only {
+        return Err(Failure::new(Kind::ReadOnly).device(text));
+    }
+    if text.size < MINIMUM_SSD_BYTES {
+        return Err(Failure::new(Kind::SsdTooSmall)
+            .device(text)
+            .sizes(MINIMUM_SSD_BYTES, text.size));
+    }
+    if !erase {
+        if device.partitioned || !device.usage.is_empty() || !text.content.is_empty() {
+            return Err(Failure::new(Kind::SsdHoldsData).device(text));
+        }
+        if !device.blank {
+            return Err(Failure::new(Kind::SsdUnknownContent).device(text));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Putting a cache over a disk.
+
+use super::{Plan, Subject, checks};
+use crate::action::{Action, Face, Pair};
+use crate::facts::{Device, Facts};
+use tandem_api::{DeviceText, Failure, FileUser, JobKind, Kind, PlanSpec, Warning, WarningKind};
+
+/// File systems that other systems on the same machine are likely to write to.
+const FOREIGN: [&str; 5] = ["ntfs", "vfat", "exfat", "hfsplus", "BitLocker"];
+
+/// What making the cache `uuid` takes. `caches`: object paths of all devices that are part of one;
+/// `users`: who uses the disk's file system.
+///
+/// # Errors
+/// The first reason not to make it; see [`Kind`].
+pub fn create(
+    spec: &PlanSpec,
+    uuid: &str,
+    facts: &Facts,
+    caches: &[String],
+    users: Vec<FileUser>,
+) -> Result<Plan, Failure> {
+    let origin = find(facts, &spec.origin)?;
+    let ssd = find(facts, &spec.ssd)?;
+    checks::distinct(origin, ssd)?;
+    checks::origin(origin, caches)?;
+    checks::ssd(ssd, facts, caches, spec.erase_ssd)?;
+
+    let pair = Pair {
+        uuid: uuid.to_owned(),
+        origin: origin.ident.clone(),
+        ssd: ssd.ident.clone(),
+        origin_id: origin.ident.origin_id(),
+        mode: spec.mode,
+    };
+    let mut actions = vec![Action::LoadModule];
+    let plain = Face::Plain(Box::new(origin.ident.clone()));
+    actions.extend(
+        origin
+            .mounts
+            .iter()
+            .rev()
+            .map(|m| Action::Unmount(plain.clone(), m.clone())),
+    );
+    if holds_something(ssd) {
+        actions.push(Action::Erase(ssd.ident.clone()));
+    }
+    actions.push(Action::Map(pair.clone()));
+    let mapped = Face::Mapped(Box::new(pair));
+    actions.extend(
+        origin
+            .mounts
+            .iter()
+            .map(|m| Action::Mount(mapped.clone(), m.clone())),
+    );
+
+    let subject = Subject {
+        origin: &origin.ident.text,
+        ssd: &ssd.ident.text,
+        mode: spec.mode,
+        mount_points: origin.mount_points(),
+    };
+    Ok(Plan::new(
+        JobKind::Create,
+        uuid,
+        actions,
+        warnings(origin, ssd, users),
+        subject,
+    ))
+}
+
+fn find<'a>(facts: &'a Facts, object: &zbus::OwnedObjectPath) -> Result<&'a Device, Failure> {
+    facts.device(object.as_str()).ok_or_else(|| {
+        let gone = DeviceText {
+            object: object.clone(),
+            ..DeviceText::none()
+        };
+        Failure::new(Kind::DeviceGone).device(&gone)
+    })
+}
+
+fn holds_something(ssd: &Device) -> bool {
+    ssd.partitioned || !ssd.usage.is_empty() || !ssd.ident.text.content.is_empty() || !ssd.blank
+}
+
+fn warnings(origin: &Device, ssd: &Device, users: Vec<FileUser>) -> Vec<Warning> {
+    let mut all = Vec::new();
+    let mut warn = |kind, device: &Device, users| {
+        all.push(Warning {
+            kind,
+            device: device.ident.text.clone(),
+            users,
+        });
+    };
+    if holds_something(ssd) {
+        let known = ssd.partitioned || !ssd.ident.text.content.is_empty();
+        let kind = if known {
+            WarningKind::ErasesSsd
+        } else {
+            WarningKind::ErasesUnknown
+        };
+        warn(kind, ssd, Vec::new());
+    }
+    if !users.is_empty() {
+        warn(WarningKind::InUse, origin, users);
+    }
+    if !origin.mounts.is_empty() {
+        warn(WarningKind::Unavailable, origin, Vec::new());
+    }
+    for device in [origin, ssd] {
+        if device.removable {
+            warn(WarningKind::Removable, device, Vec::new());
+        }
+    }
+    if ssd.rotates == Some(true) {
+        warn(WarningKind::SsdRotates, ssd, Vec::new());
+    }
+    if origin.drive.is_some() && origin.drive == ssd.drive {
+        warn(WarningKind::SameDrive, ssd, Vec::new());
+    } else if origin.rotates == Some(false) && origin.drive.is_some() {
+        warn(WarningKind::OriginIsSsd, origin, Vec::new());
+    }
+    if origin.ident.text.content.is_empty() {
+        warn(WarningKind::OriginUnknown, origin, Vec::new());
+    }
+    if FOREIGN.contains(&origin.ident.text.content.as_str()) {
+        warn(WarningKind::OtherSystems, origin, Vec::new());
+    }
+    all
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! From what a person wants and what is known to exact steps, or to the reason why not. Pure.
+
+mod checks;
+mod create;
+mod remove;
+#[cfg(test)]
+mod tests;
+
+pub use create::create;
+pub use remove::{RemoveInput, remove};
+
+use crate::action::Action;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use tandem_api::{DeviceText, JobKind, PlanReply, Warning};
+
+/// Least SSD. Below it, the fixed part of the format takes a noticeable share.
+pub const MINIMUM_SSD_BYTES: u64 = 64 << 20;
+/// Least disk; smaller ones are read into memory whole anyway.
+pub const MINIMUM_ORIGIN_BYTES: u64 = 16 << 20;
+/// Bytes at the start of the SSD that hold no copies (see kmod/FORMAT.md).
+const RESERVED_BYTES: u64 = 1 << 20;
+/// Unit of caching.
+const FRAME_BYTES: u64 = 16 << 10;
+/// Memory for one frame's word in the index.
+const INDEX_BYTES_PER_FRAME: u64 = 8;
+/// Seconds that a plan can be executed.
+pub const VALID_SECONDS: u32 = 600;
+
+/// A plan as the service keeps it: what is shown, and what is done.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// What the job is.
+    pub kind: JobKind,
+    /// The cache's uuid.
+    pub uuid: String,
+    /// What is done, one action for each step of the reply.
+    pub actions: Vec<Action>,
+    /// What is shown; `plan_id` is empty until the plan is stored.
+    pub reply: PlanReply,
+}
+
+impl Plan {
+    fn new(
+        kind: JobKind,
+        uuid: &str,
+        actions: Vec<Action>,
+        warnings: Vec<Warning>,
+        of: Subject<'_>,
+    ) -> Self {
+        let cache_bytes = cache_bytes(of.ssd.size);
+        let mut reply = PlanReply {
+            plan_id: String::new(),
+            digest: String::new(),
+            steps: actions.iter().map(|a| a.step(cache_bytes)).collect(),
+            warnings,
+            origin: of.origin.clone(),
+            ssd: of.ssd.clone(),
+            mode: of.mode,
+            mount_points: of.mount_points,
+            cache_bytes,
+            memory_bytes: cache_bytes / FRAME_BYTES * INDEX_BYTES_PER_FRAME,
+            valid_seconds: VALID_SECONDS,
+        };
+        reply.digest = digest(&reply, &actions);
+        Self {
+            kind,
+            uuid: uuid.to_owned(),
+            actions,
+            reply,
+        }
+    }
+
+    /// Whether executing this would do the same as executing `other`; who uses the file system and
+    /// other warnings may differ.
+    pub fn does_the_same(&self, other: &Self) -> bool {
+        self.actions == other.actions
+    }
+
+    /// Whether old content is erased.
+    pub fn erases(&self) -> bool {
+        self.actions.iter().any(|a| matches!(a, Action::Erase(_)))
+    }
+}
+
+/// What a plan is about.
+struct Subject<'a> {
+    origin: &'a DeviceText,
+    ssd: &'a DeviceText,
+    mode: tandem_api::Mode,
+    mount_points: Vec<String>,
+}
+
+/// Bytes that a cache on an SSD of this size holds.
+fn cache_bytes(ssd: u64) -> u64 {
+    ssd.saturating_sub(RESERVED_BYTES) / FRAME_BYTES * FRAME_BYTES
+}
+
+/// SHA-256 over everything that is shown and everything that is done.
+fn digest(reply: &PlanReply, actions: &[Action]) -> String {
+    #[derive(Serialize)]
+    struct All<'a>(&'a PlanReply, &'a [Action]);
+    // Serialising plain values to memory cannot fail; an empty text would only make plans with
+    // different content share a digest, and execution compares the actions anyway.
+    let text = serde_json::to_vec(&All(reply, actions)).unwrap_or_default();
+    crate::hex(&Sha256::digest(&text))
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Takes samples of one cache: each second while somebody watches, else every ten, and keeps the
+//! newest of them.
+
+use crate::engine::Engine;
+use crate::iface::cache::CacheObject;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tandem_api::{Failure, Kind, Sample};
+use tokio::sync::Notify;
+use zbus::object_server::InterfaceRef;
+
+/// Samples that are kept: ten minutes of watching, or 100 minutes unwatched.
+pub const HISTORY: usize = 600;
+/// Watchers of one cache; a program needs one however many windows it has.
+const MOST_WATCHERS: usize = 64;
+const WATCHED: Duration = Duration::from_secs(1);
+const UNWATCHED: Duration = Duration::from_secs(10);
+
+/// Microseconds of `CLOCK_BOOTTIME`.
+pub fn boottime_us() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000
+        + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000
+}
+
+/// Samples of a cache and who watches them.
+#[derive(Default)]
+pub struct Sampler {
+    samples: Mutex<VecDeque<Sample>>,
+    watchers: Mutex<BTreeSet<String>>,
+    wake: Notify,
+}
+
+impl Sampler {
+    /// The newest sample; all 0 before the first.
+    pub fn latest(&self) -> Sample {
+        let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
+        samples.back().cloned().unwrap_or_default()
+    }
+
+    /// All samples, oldest first.
+    pub fn history(&self) -> Vec<Sample> {
+        let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
+        samples.iter().cloned().collect()
+    }
+
+    /// Adds a watcher, by its unique bus name.
+    ///
+    /// # Errors
+    /// `TooMany`.
+    pub fn watch(&self, who: String) -> Result<(), Failure> {
+        let mut watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
+        if watchers.len() >= MOST_WATCHERS && !watchers.contains(&who) {
+            return Err(Failure::new(Kind::TooMany));
+        }
+        watchers.insert(who);
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    /// Removes a watcher.
+    pub fn unwatch(&self, who: &str) {
+        self.watchers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(who);
+    }
+
+    fn period(&self) -> Duration {
+        let watched = !self
+            .watchers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_empty();
+        if watched { WATCHED } else { UNWATCHED }
+    }
+
+    fn push(&self, sample: Sample) {
+        let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
+        if samples.len() == HISTORY {
+            samples.pop_front();
+        }
+        samples.push_back(sample);
+    }
+
+    /// Samples until the task is aborted.
+    pub async fn run(
+        self: Arc<Self>,
+        engine: Arc<dyn Engine>,
+        uuid: String,
+        object: InterfaceRef<CacheObject>,
+    ) {
+        loop {
+            let began = tokio::time::Instant::now();
+            if let Ok(status) = engine.status(&uuid).await {
+                self.push(status.sample.clone());
+                if let Err(e) = CacheObject::sampled(object.signal_emitter(), status.sample).await {
+                    tracing::warn!("cannot tell a sample: {e}");
+                }
+            }
+            // A new watcher does not wait for the rest of ten seconds, but many of them do not make
+            // more than one sample a second.
+            tokio::time::sleep_until(began + WATCHED).await;
+            while began.elapsed() < self.period() {
+                tokio::select! {
+                    () = self.wake.notified() => {}
+                    () = tokio::time::sleep_until(began + self.period()) => {}
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Shows the caches as the machine has them: every change of the machine leads here, and this is the
+//! only place that adds, changes and removes their objects.
+
+use super::execute::{current, mapped};
+use super::{Service, Shown};
+use crate::action::{Action, Pair};
+use crate::engine::{Live, Status};
+use crate::facts::Facts;
+use crate::iface::cache::{CacheObject, View};
+use crate::iface::manager::ManagerObject;
+use crate::sampler::Sampler;
+use crate::state::CacheRecord;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tandem_api::{CacheState, DeviceText, ModuleState, ROOT_PATH};
+use zbus::OwnedObjectPath;
+
+fn path(uuid: &str) -> String {
+    format!("{ROOT_PATH}/caches/{uuid}")
+}
+
+fn nothing() -> OwnedObjectPath {
+    DeviceText::none().object
+}
+
+impl Service {
+    /// Looks at the machine and shows it.
+    pub(crate) async fn refresh(self: &Arc<Self>) {
+        let _serial = self.refreshing.lock().await;
+        let (facts, live) = match (self.engine.facts().await, self.engine.live().await) {
+            (Ok(facts), Ok(live)) => (facts, live),
+            (Err(e), _) | (_, Err(e)) => {
+                tracing::error!("cannot look at the machine: {e}");
+                return;
+            }
+        };
+        let mut views = BTreeMap::new();
+        for record in self.store.caches() {
+            let live = live.iter().find(|l| l.uuid == record.pair.uuid);
+            if record.detached_in.is_some() && live.is_none() {
+                // Its last trace went with the mapping.
+                if let Err(e) = self.store.drop_cache(&record.pair.uuid) {
+                    tracing::error!("cannot forget a cache: {e}");
+                }
+                continue;
+            }
+            let pair = current(&record.pair, &facts);
+            let view = self.view(&record, &pair, live, &facts).await;
+            views.insert(pair.uuid.clone(), (pair, view));
+        }
+        if let Err(e) = self.show(views).await {
+            tracing::error!("cannot show the caches: {e}");
+        }
+    }
+
+    async fn view(
+        self: &Arc<Self>,
+        record: &CacheRecord,
+        pair: &Pair,
+        live: Option<&Live>,
+        facts: &Facts,
+    ) -> View {
+        let (origin, ssd) = (
+            facts.same_hardware(&pair.origin),
+            facts.same_hardware(&pair.ssd),
+        );
+        let status = match live {
+            Some(live) if live.attached => self.engine.status(&pair.uuid).await.ok(),
+            _ => None,
+        };
+        let job = self
+            .inner()
+            .running
+            .iter()
+            .find(|r| r.uuid == pair.uuid)
+            .map(|r| r.path.clone());
+        let (state, reason) = match (live, &status) {
+            (Some(live), _) if !live.attached => (CacheState::Detached, String::new()),
+            (Some(_), Some(status)) => state(status),
+            (Some(_), None) => (CacheState::Suspended, String::new()),
+            (None, _) if origin.is_none() => (CacheState::Stopped, "disk-missing".to_owned()),
+            (None, _) if ssd.is_none() => (CacheState::Stopped, "ssd-missing".to_owned()),
+            (None, _) => (
+                CacheState::Stopped,
+                self.reason(origin.is_some_and(|d| !d.mounts.is_empty()))
+                    .await,
+            ),
+        };
+        let missing = origin.is_none() || ssd.is_none();
+        if state == CacheState::Stopped && job.is_none() {
+            self.assemble(record, pair, missing);
+        }
+        let gone = |text: &DeviceText| DeviceText {
+            object: nothing(),
+            ..text.clone()
+        };
+        let device = mapped(facts, pair);
+        View {
+            origin: origin.map_or_else(|| gone(&pair.origin.text), |d| d.ident.text.clone()),
+            ssd: ssd.map_or_else(|| gone(&pair.ssd.text), |d| d.ident.text.clone()),
+            mode: status.as_ref().map_or(pair.mode, |s| s.mode),
+            state,
+            reason,
+            mapped: device.map_or_else(nothing, |d| d.ident.text.object.clone()),
+            mount_points: device.map(|d| d.mount_points()).unwrap_or_default(),
+            cache_bytes: status.map_or(0, |s| {
+                s.sample
+                    .frames_total
+                    .saturating_mul(s.sample.frame_sectors)
+                    .saturating_mul(tandem_api::SECTOR_BYTES)
+            }),
+            job: job.unwrap_or_else(nothing),
+        }
+    }
+
+    /// Why a cache whose devices are both there is not assembled.
+    async fn reason(&self, disk_mounted: bool) -> String {
+        let word = match self.engine.module_state().await {
+            ModuleState::NotBuilt => "module-not-built",
+            ModuleState::Refused => "module-refused",
+            _ if disk_mounted => "disk-in-use",
+            _ => "not-assembled",
+        };
+        word.to_owned()
+    }
+
+    /// Assembles a cache whose devices are both there, once for each time that they come together.
+    fn assemble(self: &Arc<Self>, record: &CacheRecord, pair: &Pair, missing: bool) {
+        let first = {
+            let mut inner = self.inner();
+            if missing {
+                inner.attempted.remove(&pair.uuid);
+                false
+            } else {
+                record.detached_in.is_none() && inner.attempted.insert(pair.uuid.clone())
+            }
+        };
+        if !first {
+            return;
+        }
+        let (this, pair) = (self.clone(), pair.clone());
+        tokio::spawn(async move {
+            for action in [Action::LoadModule, Action::Assemble(pair.clone())] {
+                if let Err(e) = this.engine.apply(&action).await {
+                    tracing::error!(uuid = pair.uuid, "cannot assemble: {e}");
+                    break;
+                }
+            }
+            this.again.notify_one();
+        });
+    }
+
+    async fn show(self: &Arc<Self>, views: BTreeMap<String, (Pair, View)>) -> zbus::Result<()> {
+        let server = self.connection.object_server();
+        let gone: Vec<_> = {
+            let mut inner = self.inner();
+            let gone: Vec<_> = inner
+                .shown
+                .keys()
+                .filter(|u| !views.contains_key(*u))
+                .cloned()
+                .collect();
+            for shown in gone.iter().filter_map(|uuid| inner.shown.remove(uuid)) {
+                shown.task.abort();
+            }
+            gone
+        };
+        for uuid in gone {
+            server.remove::<CacheObject, _>(path(&uuid)).await?;
+        }
+        for (uuid, (pair, view)) in views {
+            let path = path(&uuid);
+            if self.inner().shown.contains_key(&uuid) {
+                CacheObject::show(
+                    &server.interface::<_, CacheObject>(path.as_str()).await?,
+                    view,
+                )
+                .await?;
+                continue;
+            }
+            let sampler = Arc::new(Sampler::default());
+            let object = CacheObject::new(self.clone(), pair, view, sampler.clone());
+            server.at(path.as_str(), object).await?;
+            let object = server.interface::<_, CacheObject>(path.as_str()).await?;
+            let task = tokio::spawn(
+                sampler
+                    .clone()
+                    .run(self.engine.clone(), uuid.clone(), object),
+            );
+            self.inner().shown.insert(uuid, Shown { sampler, task });
+        }
+        let manager = server.interface::<_, ManagerObject>(ROOT_PATH).await?;
+        manager
+            .get()
+            .await
+            .module_state_changed(manager.signal_emitter())
+            .await
+    }
+}
+
+fn state(status: &Status) -> (CacheState, String) {
+    let state = status.state.parse().unwrap_or_else(|e| {
+        tracing::warn!("state of the module: {e}");
+        CacheState::Bypass
+    });
+    (state, status.reason.clone())
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Holds the parts together: plans that were given out, jobs that run, caches that are shown.
+//!
+//! Locks: `inner` is a plain lock, never held across a wait. `refreshing` serialises refreshes and
+//! is taken before `inner`.
+
+mod caches;
+mod execute;
+
+use crate::engine::Engine;
+use crate::facts::Ident;
+use crate::iface::manager::ManagerObject;
+use crate::plan::{Plan, VALID_SECONDS};
+use crate::sampler::Sampler;
+use crate::state::Store;
+use futures_util::StreamExt;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tandem_api::{BUS_NAME, Failure, Kind, PlanReply, PlanSpec, ROOT_PATH};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use zbus::{Connection, OwnedObjectPath};
+
+/// Plans that one user may have open; the oldest goes.
+const MOST_PLANS: usize = 16;
+/// Plans that all users together may have open.
+const MOST_PLANS_OF_ALL: usize = 128;
+/// Jobs at a time.
+const MOST_JOBS: usize = 8;
+/// Time without a call and without a cache after which the service leaves.
+const IDLE: Duration = Duration::from_secs(60);
+/// Time between two refreshes, so that a storm of events does not become a storm of signals.
+const CALM: Duration = Duration::from_millis(200);
+
+/// A plan that was given out.
+struct Offer {
+    plan: Plan,
+    /// What was asked; `None` for a removal.
+    spec: Option<PlanSpec>,
+    uid: u32,
+    at: Instant,
+}
+
+/// A job that runs.
+struct Running {
+    path: OwnedObjectPath,
+    uuid: String,
+    devices: [Ident; 2],
+}
+
+/// A cache that is shown.
+struct Shown {
+    sampler: Arc<Sampler>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Inner {
+    offers: BTreeMap<String, Offer>,
+    running: Vec<Running>,
+    shown: BTreeMap<String, Shown>,
+    /// Caches that could not be assembled with the devices that are there.
+    attempted: BTreeSet<String>,
+    next_job: u64,
+    touched: Option<Instant>,
+}
+
+/// The service.
+pub struct Service {
+    engine: Arc<dyn Engine>,
+    store: Store,
+    connection: Connection,
+    inner: Mutex<Inner>,
+    refreshing: tokio::sync::Mutex<()>,
+    again: Notify,
+}
+
+impl Service {
+    /// Puts unfinished jobs right, shows the caches that exist, and then takes the bus name: nobody
+    /// sees a state in between.
+    ///
+    /// # Errors
+    /// If the bus refuses the name or an object.
+    pub async fn start(
+        engine: Arc<dyn Engine>,
+        store: Store,
+        connection: Connection,
+    ) -> zbus::Result<Arc<Self>> {
+        let this = Arc::new(Self {
+            engine,
+            store,
+            connection: connection.clone(),
+            inner: Mutex::default(),
+            refreshing: tokio::sync::Mutex::default(),
+            again: Notify::new(),
+        });
+        this.touch();
+        let server = connection.object_server();
+        server.at(ROOT_PATH, zbus::fdo::ObjectManager).await?;
+        server.at(ROOT_PATH, ManagerObject(this.clone())).await?;
+        this.recover().await;
+        this.refresh().await;
+        connection.request_name(BUS_NAME).await?;
+        tokio::spawn(this.clone().follow_machine());
+        tokio::spawn(this.clone().follow_names());
+        Ok(this)
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &dyn Engine {
+        &*self.engine
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Somebody called.
+    pub fn touch(&self) {
+        self.inner().touched = Some(Instant::now());
+    }
+
+    /// Returns when there is nothing to do any more, with the bus name given back.
+    pub async fn until_idle(&self) {
+        loop {
+            tokio::time::sleep(IDLE / 12).await;
+            let idle = {
+                let inner = self.inner();
+                let quiet = inner.touched.is_none_or(|at| at.elapsed() > IDLE);
+                quiet && inner.running.is_empty() && inner.shown.is_empty()
+            };
+            if idle && self.store.intents().is_empty() {
+                break;
+            }
+        }
+        let _ = self.connection.release_name(BUS_NAME).await;
+        // Calls that the bus delivered before that are still answered.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+
+    async fn follow_machine(self: Arc<Self>) {
+        loop {
+            tokio::select! {
+                () = self.engine.changed() => {}
+                () = self.again.notified() => {}
+            }
+            self.refresh().await;
+            tokio::time::sleep(CALM).await;
+        }
+    }
+
+    /// Ends the watching of programs that left the bus.
+    async fn follow_names(self: Arc<Self>) {
+        let follow = async {
+            let bus = zbus::fdo::DBusProxy::new(&self.connection).await?;
+            let mut lost = bus.receive_name_owner_changed_with_args(&[(2, "")]).await?;
+            while let Some(signal) = lost.next().await {
+                let Ok(args) = signal.args() else { continue };
+                let name = args.name().as_str();
+                for shown in self.inner().shown.values() {
+                    shown.sampler.unwatch(name);
+                }
+            }
+            zbus::Result::Ok(())
+        };
+        if let Err(e) = follow.await {
+            tracing::error!("cannot follow the names on the bus: {e}");
+        }
+    }
+
+    /// Keeps a plan for its user and fills in its id.
+    fn offer(
+        &self,
+        mut plan: Plan,
+        spec: Option<PlanSpec>,
+        uid: u32,
+    ) -> Result<PlanReply, Failure> {
+        let mut inner = self.inner();
+        let valid = Duration::from_secs(VALID_SECONDS.into());
+        inner.offers.retain(|_, offer| offer.at.elapsed() < valid);
+        while inner.offers.values().filter(|o| o.uid == uid).count() >= MOST_PLANS {
+            let of_user = inner.offers.iter().filter(|(_, o)| o.uid == uid);
+            let Some(oldest) = of_user.min_by_key(|(_, o)| o.at).map(|(id, _)| id.clone()) else {
+                break;
+            };
+            inner.offers.remove(&oldest);
+        }
+        if inner.offers.len() >= MOST_PLANS_OF_ALL {
+            return Err(Failure::new(Kind::TooMany));
+        }
+        let id = uuid::Uuid::new_v4().simple().to_string();
+        plan.reply.plan_id.clone_from(&id);
+        let reply = plan.reply.clone();
+        inner.offers.insert(
+            id,
+            Offer {
+                plan,
+                spec,
+                uid,
+                at: Instant::now(),
+            },
+        );
+        Ok(reply)
+    }
+}

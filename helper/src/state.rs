@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What survives the service: the caches that exist, and the jobs that are under way.
+//!
+//! One small JSON file each, readable by root only. A file is written beside its place, flushed and
+//! renamed over it, and the folder is flushed: after a cut it is the old or the new one.
+
+use crate::action::{Action, Pair};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use tandem_api::JobKind;
+
+/// A cache that exists.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheRecord {
+    /// The devices.
+    pub pair: Pair,
+    /// The boot in which it was detached while in use; its mapping does not outlive that boot.
+    pub detached_in: Option<String>,
+}
+
+/// A job that has begun and not ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Intent {
+    /// What the job is.
+    pub kind: JobKind,
+    /// The cache's.
+    pub uuid: String,
+    /// The whole plan.
+    pub actions: Vec<Action>,
+    /// Actions that are done for certain; the one at this index may be half done.
+    pub done: usize,
+    /// The boot in which it began: mounts are not made again in another one.
+    pub boot_id: String,
+}
+
+/// The folder of both.
+#[derive(Debug, Clone)]
+pub struct Store {
+    root: PathBuf,
+}
+
+const CACHES: &str = "caches";
+const JOBS: &str = "jobs";
+
+impl Store {
+    /// Opens the folder, making it if need be.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn open(root: &Path) -> io::Result<Self> {
+        for part in [CACHES, JOBS] {
+            fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(root.join(part))?;
+        }
+        Ok(Self {
+            root: root.to_owned(),
+        })
+    }
+
+    /// All caches. Files that cannot be read are reported in the log and left alone.
+    pub fn caches(&self) -> Vec<CacheRecord> {
+        self.load(CACHES)
+    }
+
+    /// Records a cache.
+    ///
+    /// # Errors
+    /// If it is not durable.
+    pub fn save_cache(&self, record: &CacheRecord) -> io::Result<()> {
+        self.save(CACHES, &record.pair.uuid, record)
+    }
+
+    /// Forgets a cache.
+    ///
+    /// # Errors
+    /// If that is not durable.
+    pub fn drop_cache(&self, uuid: &str) -> io::Result<()> {
+        self.drop(CACHES, uuid)
+    }
+
+    /// Jobs that did not end.
+    pub fn intents(&self) -> Vec<Intent> {
+        self.load(JOBS)
+    }
+
+    /// Records how far a job is.
+    ///
+    /// # Errors
+    /// If it is not durable: the next action must not begin.
+    pub fn save_intent(&self, intent: &Intent) -> io::Result<()> {
+        self.save(JOBS, &intent.uuid, intent)
+    }
+
+    /// Ends a job.
+    ///
+    /// # Errors
+    /// If that is not durable.
+    pub fn drop_intent(&self, uuid: &str) -> io::Result<()> {
+        self.drop(JOBS, uuid)
+    }
+
+    fn file(&self, part: &str, uuid: &str) -> io::Result<PathBuf> {
+        let plain = !uuid.is_empty() && uuid.bytes().all(|b| b.is_ascii_hexdigit());
+        if !plain {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a uuid"));
+        }
+        Ok(self.root.join(part).join(format!("{uuid}.json")))
+    }
+
+    fn load<T: DeserializeOwned>(&self, part: &str) -> Vec<T> {
+        let Ok(entries) = fs::read_dir(self.root.join(part)) else {
+            return Vec::new();
+        };
+        let mut paths: Vec<_> = entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.extension().is_some_and(|e| e == "json"))
+            .collect();
+        paths.sort();
+        let read =
+            |path: &PathBuf| -> io::Result<T> { Ok(serde_json::from_slice(&fs::read(path)?)?) };
+        paths
+            .iter()
+            .filter_map(|path| {
+                read(path)
+                    .map_err(|e| tracing::error!("{}: {e}", path.display()))
+                    .ok()
+            })
+            .collect()
+    }
+
+    fn save<T: Serialize>(&self, part: &str, uuid: &str, value: &T) -> io::Result<()> {
+        let path = self.file(part, uuid)?;
+        let beside = path.with_extension("new");
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&beside)?;
+        file.write_all(&serde_json::to_vec_pretty(value)?)?;
+        file.sync_all()?;
+        fs::rename(&beside, &path)?;
+        self.flush(part)
+    }
+
+    fn drop(&self, part: &str, uuid: &str) -> io::Result<()> {
+        match fs::remove_file(self.file(part, uuid)?) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(e) => Err(e),
+            Ok(()) => self.flush(part),
+        }
+    }
+
+    fn flush(&self, part: &str) -> io::Result<()> {
+        File::open(self.root.join(part))?.sync_all()
+    }
+}
