@@ -5,20 +5,25 @@
 use crate::oracle::Time;
 use crate::stamp::Stamp;
 
+/// How far the last write to a sector has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Durable,
+    /// Stored by this write, which is under way.
+    Moving(u64),
+    Completed(Time),
+}
+
 /// One disk.
 pub struct Disk {
     content: Vec<Stamp>,
-    /// When the last write to each sector was completed; 0 if that write is durable.
-    completed: Vec<Time>,
+    state: Vec<State>,
+    /// All sectors that are not durable, and perhaps a few more.
     volatile: Vec<u32>,
     /// Of 65536 requests this many fail.
     pub failing: u32,
     /// Every request fails.
     pub dead: bool,
-    /// Requests completed with success.
-    pub flushes: u64,
-    /// Requests completed with an error.
-    pub errors: u64,
 }
 
 impl Disk {
@@ -26,12 +31,10 @@ impl Disk {
     pub fn new(sectors: u64, content: impl Fn(u64) -> Stamp) -> Disk {
         Disk {
             content: (0..sectors).map(content).collect(),
-            completed: vec![0; sectors as usize],
+            state: vec![State::Durable; sectors as usize],
             volatile: Vec::new(),
             failing: 0,
             dead: false,
-            flushes: 0,
-            errors: 0,
         }
     }
 
@@ -46,47 +49,57 @@ impl Disk {
         buffer.copy_from_slice(&self.content[first..first + buffer.len()]);
     }
 
-    /// Stores `buffer` from sector `first` on.
-    pub fn write(&mut self, first: u64, buffer: &[Stamp]) {
-        let first = first as usize;
-        self.content[first..first + buffer.len()].copy_from_slice(buffer);
-    }
-
-    /// A write to `count` sectors from `first` was completed at `now`; it is durable at once if `fua`.
-    pub fn write_completed(&mut self, first: u64, count: u64, fua: bool, now: Time) {
-        for sector in first..first + count {
-            let completed = &mut self.completed[sector as usize];
-            if *completed == 0 && !fua {
+    /// The write `writer` stores `buffer` from sector `first` on; it is not completed yet.
+    pub fn write(&mut self, first: u64, buffer: &[Stamp], writer: u64) {
+        let from = first as usize;
+        self.content[from..from + buffer.len()].copy_from_slice(buffer);
+        for sector in from..from + buffer.len() {
+            if self.state[sector] == State::Durable {
                 self.volatile.push(sector as u32);
             }
-            // A sector that FUA made durable stays in the list until the next flush; 0 tells it apart.
-            *completed = if fua { 0 } else { now };
+            self.state[sector] = State::Moving(writer);
+        }
+    }
+
+    /// The write `writer` to `count` sectors from `first` was completed at `now`; what no other write has replaced is durable
+    /// at once if `fua`.
+    pub fn write_completed(&mut self, first: u64, count: u64, writer: u64, fua: bool, now: Time) {
+        for sector in first..first + count {
+            let state = &mut self.state[sector as usize];
+            if *state == State::Moving(writer) {
+                // A sector that FUA makes durable stays in the list until the next flush.
+                *state = if fua {
+                    State::Durable
+                } else {
+                    State::Completed(now)
+                };
+            }
         }
     }
 
     /// A flush that began at `start` was completed: what was completed before it is durable.
     pub fn flush_completed(&mut self, start: Time) {
-        self.flushes += 1;
-        let completed = &mut self.completed;
+        let state = &mut self.state;
         self.volatile.retain(|&sector| {
-            let at = &mut completed[sector as usize];
-            if *at <= start {
-                *at = 0;
+            let state = &mut state[sector as usize];
+            if matches!(*state, State::Completed(at) if at <= start) {
+                *state = State::Durable;
             }
-            *at != 0
+            *state != State::Durable
         });
     }
 
-    /// Sectors whose last write would be lost now, with what they hold.
+    /// Sectors whose content would be lost now, with what they hold.
     pub fn volatile(&self) -> impl Iterator<Item = (u64, Stamp)> {
         self.volatile
             .iter()
-            .filter(|&&sector| self.completed[sector as usize] != 0)
-            .map(|&sector| (u64::from(sector), self.content[sector as usize]))
+            .map(|&sector| u64::from(sector))
+            .filter(|&sector| self.is_volatile(sector))
+            .map(|sector| (sector, self.content[sector as usize]))
     }
 
-    /// The last write to this sector would be lost now.
+    /// The content of this sector would be lost now.
     pub fn is_volatile(&self, sector: u64) -> bool {
-        self.completed[sector as usize] != 0
+        self.state[sector as usize] != State::Durable
     }
 }

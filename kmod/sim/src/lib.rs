@@ -2,7 +2,15 @@
 //! Runs the kernel module's engine in user space, against simulated disks.
 
 pub mod disk;
+pub mod engine;
+pub mod explore;
+mod ffi;
+pub mod native;
 pub mod oracle;
 pub mod queue;
+pub mod random;
+pub mod replay;
 pub mod stamp;
+pub mod trace;
 pub mod workload;
+pub mod world;

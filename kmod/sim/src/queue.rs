@@ -115,6 +115,7 @@ struct Pending {
     io: Io,
     moved: u64,
     start: Time,
+    writer: u64,
 }
 
 /// What a step did.
@@ -141,15 +142,18 @@ pub enum Step {
 #[derive(Default)]
 pub struct Queue {
     pending: Vec<Pending>,
+    writers: u64,
 }
 
 impl Queue {
     /// Takes a request up at `now`.
     pub fn submit(&mut self, io: Io, now: Time) {
+        self.writers += 1;
         self.pending.push(Pending {
             io,
             moved: 0,
             start: now,
+            writer: self.writers,
         });
     }
 
@@ -196,28 +200,32 @@ impl Queue {
             };
             let from = pending.moved;
             pending.moved += part;
-            carry(&pending.io, from, part, memory, device);
+            carry(pending, from, part, memory, device);
             return Some(Step::Moved {
                 io: pending.io.clone(),
                 from,
                 to: from + part,
             });
         }
-        let Pending { io, start, moved } = self.pending.swap_remove(at);
-        if failed {
-            device.errors += 1;
-        } else if io.kind == Kind::Flush {
+        let Pending {
+            io,
+            start,
+            moved,
+            writer,
+        } = self.pending.swap_remove(at);
+        if !failed && io.kind == Kind::Flush {
             device.flush_completed(start);
         }
         if io.kind.changes() {
-            device.write_completed(io.first, moved, io.fua && !failed, now);
+            device.write_completed(io.first, moved, writer, io.fua && !failed, now);
         }
         Some(Step::Completed { io, failed })
     }
 }
 
-/// Moves `count` sectors of `io`, from its sector `from` on.
-fn carry(io: &Io, from: u64, count: u64, memory: &mut Memory, disk: &mut Disk) {
+/// Moves `count` sectors of a request, from its sector `from` on.
+fn carry(pending: &Pending, from: u64, count: u64, memory: &mut Memory, disk: &mut Disk) {
+    let Pending { io, writer, .. } = pending;
     let first = io.first + from;
     let slice = io.buffer.map(|(buffer, offset)| {
         (
@@ -227,12 +235,14 @@ fn carry(io: &Io, from: u64, count: u64, memory: &mut Memory, disk: &mut Disk) {
     });
     match (io.kind, slice) {
         (Kind::Read, Some((buffer, range))) => disk.read(first, &mut memory.get_mut(buffer)[range]),
-        (Kind::Write, Some((buffer, range))) => disk.write(first, &memory.get(buffer)[range]),
+        (Kind::Write, Some((buffer, range))) => {
+            disk.write(first, &memory.get(buffer)[range], *writer)
+        }
         (Kind::Discard(op) | Kind::Zeroes(op), _) => {
             let stamps: Vec<_> = (first..first + count)
                 .map(|sector| Stamp::new(op, sector, 0))
                 .collect();
-            disk.write(first, &stamps);
+            disk.write(first, &stamps, *writer);
         }
         _ => {}
     }

@@ -1,0 +1,563 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Carries out what core decides, as the device-mapper target does.
+
+use super::{Fault, Role, Sub, Task, World, ensure, token};
+use crate::engine::{Actions, Look, ReqKind, Request, Verdict};
+use crate::queue::{Buffer, Io, Kind, Side};
+use crate::stamp::OpId;
+use crate::workload::Verb;
+
+/// The order in which actions of one answer are carried out.
+const ORDER: [u32; 6] = [
+    Actions::PASS,
+    Actions::DISK,
+    Actions::ANSWER,
+    Actions::SSD,
+    Actions::RETRY,
+    Actions::END,
+];
+
+impl World {
+    pub(super) fn run(&mut self, task: Task) -> Result<(), Fault> {
+        self.tick();
+        match task {
+            Task::Map { op, first, count } => self.map(op, first, count),
+            Task::Begin { sub } => self.begin(sub),
+            Task::Do { sub, actions } => self.carry_out(sub, actions),
+            Task::Drained { sector, slot } => {
+                let turn = self.engine.drained(sector, slot);
+                self.trace.note(sector, 1, || {
+                    format!("slot {slot} has drained, wakes {turn:?}")
+                });
+                if let Some((sub, actions)) = turn {
+                    self.tasks.push(Task::Do { sub, actions });
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn map(&mut self, op: OpId, first: u64, count: u64) -> Result<(), Fault> {
+        let Some(verb) = self.ops.get(&op).map(|op| op.request.verb) else {
+            return Ok(());
+        };
+        match verb {
+            Verb::Read => self.map_read(op, first, count),
+            Verb::Write { .. } => self.map_write(op, first, count),
+            _ => {
+                self.seen.written += count;
+                let id = self.add_sub(op, ReqKind::Discard, first, count);
+                self.add_request(id, 0, false);
+                Ok(())
+            }
+        }
+    }
+
+    fn map_read(&mut self, op: OpId, first: u64, asked: u64) -> Result<(), Fault> {
+        let (verdict, look) = self.engine.look(first, asked);
+        let count = u64::from(look.count);
+        ensure!(
+            count > 0 && count <= asked,
+            "#{op} asked for {asked} sectors at {first}; core answers for {count}"
+        );
+        if count < asked {
+            self.tasks.push(Task::Map {
+                op,
+                first: first + count,
+                count: asked - count,
+            });
+        }
+        self.seen.read += count;
+        self.trace.note(first, count, || {
+            format!("#{op} part {first}+{count}: {verdict:?} {look:?}")
+        });
+        let id = self.add_sub(op, ReqKind::Read, first, count);
+        match verdict {
+            Verdict::Hit => self.read_hit(id, look),
+            Verdict::Pass => self.read_direct(id),
+            Verdict::Miss => {
+                let span = self.engine.span(ReqKind::Read, first, count);
+                if self.memory_is_short() {
+                    self.engine.pass_for_memory(ReqKind::Read, count);
+                    return self.read_direct(id);
+                }
+                let memory = self.memory.allocate(span.quarters as usize * 8);
+                if let Some(sub) = self.subs.get_mut(&id) {
+                    sub.private = Some((memory, span.sector));
+                }
+                self.add_request(id, span.frames, false);
+                Ok(())
+            }
+        }
+    }
+
+    fn map_write(&mut self, op: OpId, first: u64, count: u64) -> Result<(), Fault> {
+        self.seen.written += count;
+        let id = self.add_sub(op, ReqKind::Write, first, count);
+        let wanted = self.engine.wants_copy(first, count);
+        let (mut frames, mut no_memory) = (0, false);
+        if wanted && self.memory_is_short() {
+            no_memory = true;
+        } else if wanted {
+            let span = self.engine.span(ReqKind::Write, first, count);
+            frames = span.frames;
+            let memory = self.memory.allocate(span.quarters as usize * 8);
+            let source = self.user_slice(id)?;
+            let content = self.memory.get(source.0)[source.1 as usize..][..count as usize].to_vec();
+            let offset = (first - span.sector) as usize;
+            self.memory.get_mut(memory)[offset..offset + count as usize].copy_from_slice(&content);
+            if let Some(sub) = self.subs.get_mut(&id) {
+                sub.private = Some((memory, span.sector));
+            }
+        }
+        self.trace.note(first, count, || {
+            format!("#{op} part {first}+{count}: copied {}", frames > 0)
+        });
+        self.add_request(id, frames, no_memory);
+        Ok(())
+    }
+
+    fn memory_is_short(&mut self) -> bool {
+        self.memory_shortage > 0 && self.rng.u8(..) < self.memory_shortage
+    }
+
+    fn add_sub(&mut self, op: OpId, kind: ReqKind, first: u64, count: u64) -> u64 {
+        let id = self.next_sub;
+        self.next_sub += 1;
+        let sub = Sub {
+            op,
+            kind,
+            first,
+            count,
+            request: None,
+            private: None,
+            hit: None,
+            ssd_left: 0,
+            ssd_failed: false,
+            disk_failed: false,
+            disk_done: false,
+            answered: false,
+        };
+        self.subs.insert(id, sub);
+        id
+    }
+
+    fn add_request(&mut self, id: u64, frames: u32, no_memory: bool) {
+        if let Some(sub) = self.subs.get_mut(&id) {
+            sub.request = Some(
+                self.engine
+                    .request(id, sub.kind, sub.first, sub.count, frames, no_memory),
+            );
+            self.tasks.push(Task::Begin { sub: id });
+        }
+    }
+
+    fn sub(&self, id: u64) -> Result<&Sub, Fault> {
+        self.subs
+            .get(&id)
+            .ok_or_else(|| Fault::Other(format!("core names request {id}, which has ended")))
+    }
+
+    fn request(&self, id: u64) -> Result<&Request, Fault> {
+        self.sub(id)?
+            .request
+            .as_ref()
+            .ok_or_else(|| Fault::Other(format!("core names request {id}, which has ended")))
+    }
+
+    /// Where the application's memory for this part is.
+    fn user_slice(&self, id: u64) -> Result<(Buffer, u64), Fault> {
+        let sub = self.sub(id)?;
+        let place = self
+            .ops
+            .get(&sub.op)
+            .and_then(|op| Some((op.buffer?, sub.first - op.request.first)));
+        place.ok_or_else(|| Fault::Other(format!("#{} was answered, its buffer is gone", sub.op)))
+    }
+
+    fn begin(&mut self, id: u64) -> Result<(), Fault> {
+        let Some(Sub {
+            request: Some(request),
+            ..
+        }) = self.subs.get(&id)
+        else {
+            return Err(Fault::Other(format!("request {id} is unknown")));
+        };
+        let actions = self.engine.begin(request);
+        self.note_actions(id, "begins", actions);
+        self.due(id, actions);
+        Ok(())
+    }
+
+    fn note_actions(&mut self, id: u64, what: &str, actions: Actions) {
+        if let Some(sub) = self.subs.get(&id) {
+            let (op, first, count) = (sub.op, sub.first, sub.count);
+            self.trace.note(first, count, || {
+                format!(
+                    "#{op} part {first}+{count} {what}: actions {:#x}",
+                    actions.0
+                )
+            });
+        }
+    }
+
+    fn due(&mut self, id: u64, actions: Actions) {
+        if actions.0 != 0 {
+            self.tasks.push(Task::Do { sub: id, actions });
+        }
+    }
+
+    /// Carries out the first of `actions`; the others follow, now or after something else.
+    fn carry_out(&mut self, id: u64, actions: Actions) -> Result<(), Fault> {
+        let Some(first) = ORDER.into_iter().find(|&action| actions.has(action)) else {
+            return Err(Fault::Other(format!("unknown actions {:#x}", actions.0)));
+        };
+        self.due(id, Actions(actions.0 & !first));
+        match first {
+            Actions::PASS => self.pass(id),
+            Actions::DISK => self.disk(id),
+            Actions::ANSWER => self.answer_request(id),
+            Actions::SSD => self.store(id),
+            Actions::RETRY => self.read_direct(id),
+            _ => self.end_request(id),
+        }
+    }
+
+    fn pass(&mut self, id: u64) -> Result<(), Fault> {
+        self.forget_request(id);
+        if self.sub(id)?.kind == ReqKind::Read {
+            return self.read_direct(id);
+        }
+        let (first, count) = (self.sub(id)?.first, self.sub(id)?.count);
+        self.write_disk(id, Role::Direct, first, count)
+    }
+
+    /// Gives back what a request holds that core has forgotten.
+    fn forget_request(&mut self, id: u64) {
+        if let Some(sub) = self.subs.get_mut(&id) {
+            if let Some(request) = sub.request.take() {
+                self.engine.end(request);
+            }
+            if let Some((memory, _)) = sub.private.take() {
+                self.memory.release(memory);
+            }
+        }
+    }
+
+    fn end_request(&mut self, id: u64) -> Result<(), Fault> {
+        self.request(id)?;
+        self.forget_request(id);
+        if self.sub(id)?.answered {
+            self.subs.remove(&id);
+        }
+        Ok(())
+    }
+
+    fn disk(&mut self, id: u64) -> Result<(), Fault> {
+        let (first, count) = self.engine.disk_span(self.request(id)?);
+        let sub = self.sub(id)?;
+        if sub.kind != ReqKind::Read {
+            ensure!(
+                (first, count) == (sub.first, sub.count),
+                "#{} must be written as it is",
+                sub.op
+            );
+            return self.write_disk(id, Role::Span, first, count);
+        }
+        let Some((memory, base)) = sub.private else {
+            return Err(Fault::Other(format!("#{} has no private memory", sub.op)));
+        };
+        let inside =
+            first >= base && (first - base + count) as usize <= self.memory.get(memory).len();
+        ensure!(
+            inside,
+            "#{} reads {first}+{count} into memory that begins at {base}",
+            sub.op
+        );
+        ensure!(
+            first + count <= self.engine.layout().origin_sectors,
+            "#{} reads beyond the disk",
+            sub.op
+        );
+        self.io(
+            Side::Origin,
+            Kind::Read,
+            (first, count),
+            Some((memory, first - base)),
+            false,
+            token(id, Role::Span),
+        );
+        Ok(())
+    }
+
+    fn write_disk(&mut self, id: u64, role: Role, first: u64, count: u64) -> Result<(), Fault> {
+        let sub = self.sub(id)?;
+        let Some(op) = self.ops.get(&sub.op) else {
+            return Err(Fault::Other(format!(
+                "#{} is written after its answer",
+                sub.op
+            )));
+        };
+        let fua = op.request.verb == Verb::Write { fua: true };
+        let kind = match op.request.verb {
+            Verb::Discard => Kind::Discard(sub.op),
+            Verb::Zeroes => Kind::Zeroes(sub.op),
+            _ => Kind::Write,
+        };
+        let source = match sub.private {
+            _ if kind != Kind::Write => None,
+            Some((memory, base)) => Some((memory, first - base)),
+            None => Some(self.user_slice(id)?),
+        };
+        self.io(
+            Side::Origin,
+            kind,
+            (first, count),
+            source,
+            fua,
+            token(id, role),
+        );
+        Ok(())
+    }
+
+    fn read_direct(&mut self, id: u64) -> Result<(), Fault> {
+        let place = self.user_slice(id)?;
+        let (first, count) = (self.sub(id)?.first, self.sub(id)?.count);
+        self.io(
+            Side::Origin,
+            Kind::Read,
+            (first, count),
+            Some(place),
+            false,
+            token(id, Role::Direct),
+        );
+        Ok(())
+    }
+
+    fn read_hit(&mut self, id: u64, look: Look) -> Result<(), Fault> {
+        let place = self.user_slice(id)?;
+        let range = (look.ssd_sector, u64::from(look.count));
+        self.check_ssd(range)?;
+        if let Some(sub) = self.subs.get_mut(&id) {
+            sub.hit = Some((look.slot, look.slots));
+        }
+        self.io(
+            Side::Ssd,
+            Kind::Read,
+            range,
+            Some(place),
+            false,
+            token(id, Role::Hit),
+        );
+        Ok(())
+    }
+
+    /// What core wants of the SSD lies within its data and on its blocks.
+    fn check_ssd(&self, (first, count): (u64, u64)) -> Result<(), Fault> {
+        let layout = self.engine.layout();
+        let end = layout.data_start + u64::from(layout.slots) * 32;
+        let inside = count > 0 && first >= layout.data_start && first + count <= end;
+        ensure!(
+            inside,
+            "SSD {first}+{count} is not within {}..{end}",
+            layout.data_start
+        );
+        let whole = (first | count) & u64::from(layout.block_mask) == 0;
+        ensure!(whole, "SSD {first}+{count} are not whole blocks");
+        Ok(())
+    }
+
+    fn store(&mut self, id: u64) -> Result<(), Fault> {
+        let extents = self.engine.extents(self.request(id)?);
+        let sub = self.sub(id)?;
+        let (op, kind) = (sub.op, sub.kind);
+        let Some((memory, base)) = sub.private else {
+            return Err(Fault::Other(format!(
+                "#{op} is stored without private memory"
+            )));
+        };
+        ensure!(!extents.is_empty(), "#{op} has nothing to store");
+        if let Some(sub) = self.subs.get_mut(&id) {
+            sub.ssd_left = extents.len();
+        }
+        for extent in extents {
+            let range = (extent.ssd_sector, u64::from(extent.count));
+            self.check_ssd(range)?;
+            if kind == ReqKind::Write {
+                self.seen.stored_for_writes += range.1;
+            }
+            let inside = extent.sector >= base
+                && (extent.sector - base) as usize + extent.count as usize
+                    <= self.memory.get(memory).len();
+            ensure!(
+                inside,
+                "#{op} stores {extent:?} from memory that begins at {base}"
+            );
+            self.trace.note(extent.sector, range.1, || {
+                format!("#{op} stores {extent:?}")
+            });
+            let source = Some((memory, extent.sector - base));
+            self.io(
+                Side::Ssd,
+                Kind::Write,
+                range,
+                source,
+                false,
+                token(id, Role::Extent),
+            );
+        }
+        Ok(())
+    }
+
+    fn io(
+        &mut self,
+        side: Side,
+        kind: Kind,
+        (first, count): (u64, u64),
+        buffer: Option<(Buffer, u64)>,
+        fua: bool,
+        token: u64,
+    ) {
+        let now = self.tick();
+        self.queue.submit(
+            Io {
+                side,
+                kind,
+                first,
+                count,
+                buffer,
+                fua,
+                token,
+            },
+            now,
+        );
+    }
+
+    /// An answer that core asked for.
+    fn answer_request(&mut self, id: u64) -> Result<(), Fault> {
+        let sub = self.sub(id)?;
+        ensure!(
+            sub.disk_done,
+            "#{} is answered before the disk is done",
+            sub.op
+        );
+        let (kind, failed, private, first, count) =
+            (sub.kind, sub.disk_failed, sub.private, sub.first, sub.count);
+        if kind == ReqKind::Read && !failed {
+            let Some((memory, base)) = private else {
+                return Err(Fault::Other(format!("#{} has no private memory", sub.op)));
+            };
+            let from = (first - base) as usize;
+            let content = self.memory.get(memory)[from..from + count as usize].to_vec();
+            let (buffer, offset) = self.user_slice(id)?;
+            self.memory.get_mut(buffer)[offset as usize..][..content.len()]
+                .copy_from_slice(&content);
+        }
+        self.answer(id)?;
+        self.drop_if_over(id);
+        Ok(())
+    }
+
+    /// Nothing of this part is left: neither core nor the application waits for it.
+    fn drop_if_over(&mut self, id: u64) {
+        if self
+            .subs
+            .get(&id)
+            .is_some_and(|sub| sub.answered && sub.request.is_none())
+        {
+            self.subs.remove(&id);
+        }
+    }
+
+    fn disk_ended(&mut self, id: u64, failed: bool) -> Result<(), Fault> {
+        let op = self.sub(id)?.op;
+        if let Some(op) = self.ops.get_mut(&op) {
+            op.disk_failed |= failed;
+        }
+        if let Some(sub) = self.subs.get_mut(&id) {
+            sub.disk_failed = failed;
+            sub.disk_done = true;
+        }
+        Ok(())
+    }
+
+    pub(super) fn direct_done(&mut self, id: u64, failed: bool) -> Result<(), Fault> {
+        self.disk_ended(id, failed)?;
+        self.answer(id)?;
+        self.drop_if_over(id);
+        Ok(())
+    }
+
+    pub(super) fn hit_done(&mut self, id: u64, failed: bool) -> Result<(), Fault> {
+        let sub = self.sub(id)?;
+        let (first, count) = (sub.first, sub.count);
+        let Some((slot, slots)) = sub.hit else {
+            return Err(Fault::Other(format!("#{} was no hit", sub.op)));
+        };
+        for slot in slot..slot + slots {
+            if self.engine.unpin(slot) {
+                self.tasks.push(Task::Drained {
+                    sector: first,
+                    slot,
+                });
+            }
+        }
+        if failed {
+            self.engine.fail();
+            self.engine.hit_failed(count);
+            self.seen.ssd_errors += 1;
+            return self.read_direct(id);
+        }
+        self.seen.served_by_ssd += count;
+        self.answer(id)?;
+        self.drop_if_over(id);
+        Ok(())
+    }
+
+    pub(super) fn span_done(&mut self, id: u64, failed: bool) -> Result<(), Fault> {
+        self.disk_ended(id, failed)?;
+        self.seen.disk_errors += u64::from(failed);
+        let Some(Sub {
+            request: Some(request),
+            ..
+        }) = self.subs.get(&id)
+        else {
+            return Err(Fault::Other(format!("request {id} is unknown")));
+        };
+        let (actions, woken) = self.engine.disk_done(request, !failed);
+        self.note_actions(id, "is done on the disk", actions);
+        self.due(id, actions);
+        self.wake(woken);
+        Ok(())
+    }
+
+    pub(super) fn extent_done(&mut self, id: u64, failed: bool) -> Result<(), Fault> {
+        if failed {
+            self.engine.fail();
+        }
+        let Some(sub) = self.subs.get_mut(&id) else {
+            return Err(Fault::Other(format!("request {id} is unknown")));
+        };
+        sub.ssd_failed |= failed;
+        sub.ssd_left -= 1;
+        if sub.ssd_left > 0 {
+            return Ok(());
+        }
+        let Some(request) = &sub.request else {
+            return Err(Fault::Other(format!("request {id} has ended")));
+        };
+        self.seen.ssd_errors += u64::from(sub.ssd_failed);
+        let (actions, woken) = self.engine.ssd_done(request, !sub.ssd_failed);
+        self.note_actions(id, "is done on the SSD", actions);
+        self.due(id, actions);
+        self.wake(woken);
+        Ok(())
+    }
+
+    fn wake(&mut self, woken: Vec<(u64, Actions)>) {
+        for (id, actions) in woken {
+            self.note_actions(id, "is woken", actions);
+            self.due(id, actions);
+        }
+    }
+}
