@@ -2,6 +2,7 @@
 //! From states to words, icons and severity. Pure: no widget, no bus, tested without GTK.
 
 mod cache;
+mod choice;
 mod device;
 mod failure;
 mod numbers;
@@ -9,12 +10,15 @@ mod plan;
 mod traffic;
 
 pub use cache::{CacheWords, Severity, cache_words, mode_description, mode_name};
+pub use choice::{Choice, origin_choices, ssd_choices};
 pub use device::{
     DeviceWords, VolumeWords, content_words, device_words, obstacle_words, ssd_words, volume_words,
 };
 pub use failure::{FailureWords, failure_words};
 pub use numbers::{bytes, duration, percent, rate};
-pub use plan::{full_name, job_title, short_name, step_words, warning_words};
+pub use plan::{
+    device_facts, full_name, job_title, plan_title, short_name, step_words, warning_words,
+};
 pub use traffic::{Share, reason_words, shares};
 
 /// Puts values into a translated sentence: `{name}` becomes the value of that name.

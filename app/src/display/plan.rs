@@ -42,6 +42,35 @@ pub fn short_name(device: &DeviceText) -> String {
     }
 }
 
+/// What a device is called: the label of its file system with the model, or the model alone.
+#[must_use]
+pub fn plan_title(device: &DeviceText) -> String {
+    if device.label.is_empty() {
+        short_name(device)
+    } else {
+        fill(
+            &gettext("“{label}” on {model}"),
+            &[("label", &device.label), ("model", &short_name(device))],
+        )
+    }
+}
+
+/// What to check against the label of a device: size, serial number, kernel name.
+#[must_use]
+pub fn device_facts(device: &DeviceText) -> String {
+    let mut facts = vec![bytes(device.size)];
+    if !device.serial.is_empty() {
+        facts.push(fill(
+            &gettext("serial number {serial}"),
+            &[("serial", &device.serial)],
+        ));
+    }
+    if !device.name.is_empty() {
+        facts.push(device.name.clone());
+    }
+    facts.join(" · ")
+}
+
 /// What a device holds, by its type and label.
 fn holds(device: &DeviceText) -> String {
     match (device.content.as_str(), device.label.as_str()) {

@@ -2,6 +2,7 @@
 //! What the interface knows: changed only by facts that come up from the bus.
 
 pub mod arrange;
+pub mod draft;
 pub mod facts;
 pub mod inventory;
 pub mod objects;

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What the wizard offers as disk and as SSD.
+
+use super::{DeviceWords, VolumeWords, device_words, ssd_words, volume_words};
+use crate::model::inventory::{Device, Medium};
+
+/// One row of a list to choose from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// Block path, what the helper is told.
+    pub path: String,
+    /// What it is called.
+    pub title: String,
+    /// Facts to recognise it by.
+    pub subtitle: String,
+    /// Name of a symbolic icon.
+    pub icon: &'static str,
+    /// Why it cannot be chosen; empty if it can.
+    pub obstacle: String,
+}
+
+impl Choice {
+    /// Whether it can be chosen.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.obstacle.is_empty()
+    }
+}
+
+/// What can be cached: volumes on anything but SSDs, those that cannot be chosen last.
+#[must_use]
+pub fn origin_choices(devices: &[Device]) -> Vec<Choice> {
+    let slow = devices.iter().filter(|device| device.medium != Medium::Ssd);
+    let rows = slow.flat_map(|device| {
+        device.volumes.iter().map(move |volume| {
+            let (disk, words) = (device_words(device), volume_words(volume));
+            let known_as = if device.model.is_empty() {
+                &device.device
+            } else {
+                &disk.title
+            };
+            // The whole of a disk is best known by its model, a volume by its name and the model it is on.
+            let (title, subtitle) = if volume.partition.is_none() && volume.name.is_empty() {
+                (disk.title.clone(), words.subtitle)
+            } else {
+                (words.title, format!("{known_as} · {}", words.subtitle))
+            };
+            Choice {
+                path: volume.path.clone(),
+                title,
+                subtitle,
+                icon: disk.icon,
+                obstacle: words.obstacle,
+            }
+        })
+    });
+    open_first(rows.collect())
+}
+
+/// What can become a cache: SSDs and partitions of them, and drives that do not say what they are.
+#[must_use]
+pub fn ssd_choices(devices: &[Device], origin: &str) -> Vec<Choice> {
+    let fast = devices
+        .iter()
+        .filter(|device| matches!(device.medium, Medium::Ssd | Medium::Unknown));
+    let mut rows = Vec::new();
+    for device in fast {
+        let holds_origin =
+            device.path == origin || device.volumes.iter().any(|volume| volume.path == origin);
+        if holds_origin {
+            continue;
+        }
+        let DeviceWords { icon, .. } = device_words(device);
+        let row = |path: &str, words: VolumeWords| Choice {
+            path: path.to_owned(),
+            title: words.title,
+            subtitle: words.subtitle,
+            icon,
+            obstacle: words.obstacle,
+        };
+        rows.push(row(&device.path, ssd_words(device, None)));
+        let parts = device
+            .volumes
+            .iter()
+            .filter(|volume| volume.partition.is_some());
+        // Parts are worth a line of their own only where one of them could be chosen.
+        rows.extend(
+            parts
+                .filter(|volume| volume.as_ssd.is_ok())
+                .map(|volume| row(&volume.path, ssd_words(device, Some(volume)))),
+        );
+    }
+    open_first(rows)
+}
+
+fn open_first(mut rows: Vec<Choice>) -> Vec<Choice> {
+    rows.sort_by_key(|row| !row.is_open());
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::inventory::{Content, Obstacle, Volume};
+
+    fn volume(path: &str, partition: Option<u32>, ssd: bool) -> Volume {
+        let fast = |yes: bool, obstacle| if yes { Ok(()) } else { Err(obstacle) };
+        Volume {
+            path: path.into(),
+            device: path.replace("/b/", "/dev/"),
+            size: 1_000_000_000_000,
+            name: if partition.is_some() {
+                "Films".into()
+            } else {
+                String::new()
+            },
+            partition,
+            content: Content::FileSystem("ext4".into()),
+            mount_points: vec![],
+            as_origin: fast(!ssd, Obstacle::AlreadyFast),
+            as_ssd: fast(ssd, Obstacle::NotFast),
+        }
+    }
+
+    fn device(path: &str, medium: Medium, volumes: Vec<Volume>) -> Device {
+        Device {
+            path: path.into(),
+            device: path.replace("/b/", "/dev/"),
+            model: format!("Model {path}"),
+            serial: String::new(),
+            size: 1_000_000_000_000,
+            medium,
+            volumes,
+            whole_as_ssd: if medium == Medium::Ssd {
+                Ok(())
+            } else {
+                Err(Obstacle::NotFast)
+            },
+        }
+    }
+
+    #[test]
+    fn a_volume_is_offered_by_its_name_and_a_whole_disk_by_its_model() {
+        let partitioned = device(
+            "/b/sda",
+            Medium::HardDisk,
+            vec![volume("/b/sda1", Some(1), false)],
+        );
+        let whole = device(
+            "/b/sdb",
+            Medium::HardDisk,
+            vec![volume("/b/sdb", None, false)],
+        );
+        let rows = origin_choices(&[partitioned, whole]);
+        assert_eq!(rows[0].title, "Films");
+        assert!(rows[0].subtitle.starts_with("Model /b/sda · ext4"));
+        assert_eq!(rows[1].title, "Model /b/sdb");
+    }
+
+    #[test]
+    fn the_drive_that_holds_the_disk_is_not_offered_as_its_cache() {
+        let fast = device(
+            "/b/sdc",
+            Medium::Ssd,
+            vec![volume("/b/sdc1", Some(1), true)],
+        );
+        assert_eq!(ssd_choices(std::slice::from_ref(&fast), "/b/sdc1"), []);
+        let rows = ssd_choices(&[fast], "/b/sda1");
+        let paths: Vec<_> = rows.iter().map(|row| row.path.as_str()).collect();
+        assert_eq!(paths, ["/b/sdc", "/b/sdc1"]);
+        assert_eq!(rows[1].title, "Only “Films” on Model /b/sdc");
+    }
+
+    #[test]
+    fn what_cannot_be_chosen_comes_last_with_its_reason() {
+        let mut swap = volume("/b/sda1", Some(1), false);
+        swap.as_origin = Err(Obstacle::Swap);
+        let rows = origin_choices(&[device(
+            "/b/sda",
+            Medium::HardDisk,
+            vec![swap, volume("/b/sda2", Some(2), false)],
+        )]);
+        assert!(rows[0].is_open() && !rows[1].is_open());
+        assert_eq!(rows[1].path, "/b/sda1");
+    }
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What a person has chosen so far in the wizard, and the order of its pages. Pure.
+
+use tandem_api::Mode;
+
+/// The pages of the wizard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Page {
+    /// Which disk.
+    Disk,
+    /// Which SSD.
+    Ssd,
+    /// How writes are treated.
+    Mode,
+    /// "I have a backup".
+    Backup,
+    /// Exactly what will be done.
+    Summary,
+    /// It is being done.
+    Progress,
+    /// It is done.
+    Done,
+}
+
+impl Page {
+    /// All pages in their order.
+    pub const ORDER: [Self; 7] = [
+        Self::Disk,
+        Self::Ssd,
+        Self::Mode,
+        Self::Backup,
+        Self::Summary,
+        Self::Progress,
+        Self::Done,
+    ];
+
+    /// Name in the stack of pages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Disk => "disk",
+            Self::Ssd => "ssd",
+            Self::Mode => "mode",
+            Self::Backup => "backup",
+            Self::Summary => "summary",
+            Self::Progress => "progress",
+            Self::Done => "done",
+        }
+    }
+
+    fn place(self) -> usize {
+        Self::ORDER
+            .iter()
+            .position(|page| *page == self)
+            .unwrap_or_default()
+    }
+
+    /// The page after this one.
+    #[must_use]
+    pub fn next(self) -> Option<Self> {
+        Self::ORDER.get(self.place() + 1).copied()
+    }
+
+    /// The page that "Back" leads to; none where something has been begun.
+    #[must_use]
+    pub fn previous(self) -> Option<Self> {
+        match self {
+            Self::Disk | Self::Progress | Self::Done => None,
+            page => Self::ORDER.get(page.place() - 1).copied(),
+        }
+    }
+
+    /// Place among the pages with choices, from 1, and their number; none for the others.
+    #[must_use]
+    pub fn step(self) -> Option<(usize, usize)> {
+        let steps = Self::Summary.place() + 1;
+        (self.place() < steps).then(|| (self.place() + 1, steps))
+    }
+}
+
+/// What has been chosen so far. The setup dialog owns the only one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draft {
+    /// Block path of the disk.
+    pub origin: Option<String>,
+    /// Block path of the SSD.
+    pub ssd: Option<String>,
+    /// How writes are treated.
+    pub mode: Mode,
+    /// The person said that there is a backup.
+    pub backup: bool,
+}
+
+impl Default for Draft {
+    fn default() -> Self {
+        Self {
+            origin: None,
+            ssd: None,
+            mode: Mode::Writethrough,
+            backup: false,
+        }
+    }
+}
+
+impl Draft {
+    /// Whether all that this page asks for has been given.
+    #[must_use]
+    pub fn is_answered(&self, page: Page) -> bool {
+        match page {
+            Page::Disk => self.origin.is_some(),
+            Page::Ssd => self.ssd.is_some(),
+            Page::Backup => self.backup,
+            Page::Mode | Page::Summary | Page::Progress | Page::Done => true,
+        }
+    }
+
+    /// Another disk: the promise of a backup was given for the one before.
+    pub fn choose_origin(&mut self, path: Option<String>) {
+        if self.origin != path {
+            self.backup = false;
+            self.origin = path;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pages_are_in_one_order_and_nothing_begun_is_gone_back_on() {
+        let mut page = Page::Disk;
+        let mut seen = vec![page];
+        while let Some(next) = page.next() {
+            if let Some(previous) = next.previous() {
+                assert_eq!(previous, page);
+            }
+            page = next;
+            seen.push(page);
+        }
+        assert_eq!(seen, Page::ORDER);
+        assert_eq!(
+            (
+                Page::Disk.previous(),
+                Page::Progress.previous(),
+                Page::Done.previous()
+            ),
+            (None, None, None)
+        );
+        assert_eq!(
+            (Page::Disk.step(), Page::Summary.step(), Page::Done.step()),
+            (Some((1, 5)), Some((5, 5)), None)
+        );
+    }
+
+    #[test]
+    fn a_page_without_its_answer_cannot_be_left() {
+        let mut draft = Draft::default();
+        assert!(
+            !draft.is_answered(Page::Disk)
+                && !draft.is_answered(Page::Ssd)
+                && !draft.is_answered(Page::Backup)
+        );
+        draft.choose_origin(Some("/b/sda1".into()));
+        draft.backup = true;
+        assert!(draft.is_answered(Page::Disk) && draft.is_answered(Page::Backup));
+    }
+
+    #[test]
+    fn the_promise_of_a_backup_holds_for_one_disk() {
+        let mut draft = Draft::default();
+        draft.choose_origin(Some("/b/sda1".into()));
+        draft.backup = true;
+        draft.choose_origin(Some("/b/sda1".into()));
+        assert!(draft.backup);
+        draft.choose_origin(Some("/b/sdb1".into()));
+        assert!(!draft.backup);
+    }
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A list of devices of which one can be chosen. Shows also those that cannot, and why.
+
+use std::cell::RefCell;
+use std::sync::OnceLock;
+
+use adw::prelude::*;
+use adw::subclass::prelude::*;
+use gtk::CompositeTemplate;
+use gtk::glib::{self, clone, subclass::Signal};
+
+use crate::a11y;
+use crate::display::Choice;
+
+mod imp {
+    use super::*;
+
+    #[derive(Default, CompositeTemplate)]
+    #[template(file = "choice_list.ui")]
+    pub struct ChoiceList {
+        #[template_child]
+        pub rows: TemplateChild<gtk::ListBox>,
+        #[template_child]
+        pub empty: TemplateChild<gtk::Label>,
+        pub choices: RefCell<Vec<Choice>>,
+        pub chosen: RefCell<Option<String>>,
+    }
+
+    #[glib::object_subclass]
+    impl ObjectSubclass for ChoiceList {
+        const NAME: &'static str = "TandemChoiceList";
+        type Type = super::ChoiceList;
+        type ParentType = adw::Bin;
+
+        fn class_init(class: &mut Self::Class) {
+            class.bind_template();
+        }
+
+        fn instance_init(object: &glib::subclass::InitializingObject<Self>) {
+            object.init_template();
+        }
+    }
+
+    impl ObjectImpl for ChoiceList {
+        fn signals() -> &'static [Signal] {
+            static SIGNALS: OnceLock<Vec<Signal>> = OnceLock::new();
+            SIGNALS.get_or_init(|| {
+                vec![
+                    Signal::builder("chosen")
+                        .param_types([Option::<String>::static_type()])
+                        .build(),
+                ]
+            })
+        }
+    }
+
+    impl WidgetImpl for ChoiceList {}
+    impl BinImpl for ChoiceList {}
+}
+
+glib::wrapper! {
+    /// A list of [`Choice`]s; emits `chosen` with the block path, or none if what was chosen is gone.
+    pub struct ChoiceList(ObjectSubclass<imp::ChoiceList>)
+        @extends adw::Bin, gtk::Widget,
+        @implements gtk::Buildable, gtk::ConstraintTarget;
+}
+
+impl ChoiceList {
+    /// What is said when there is nothing to show.
+    pub fn set_empty_words(&self, words: &str) {
+        self.imp().empty.set_label(words);
+    }
+
+    /// Shows these, with `chosen` marked if it can be chosen; if it cannot, tells that nothing is chosen.
+    pub fn show(&self, choices: Vec<Choice>, chosen: Option<&str>) {
+        let open = |path: &str| {
+            choices
+                .iter()
+                .any(|choice| choice.path == path && choice.is_open())
+        };
+        let kept = chosen.filter(|path| open(path)).map(str::to_owned);
+        let lost = chosen.is_some() && kept.is_none();
+        let imp = self.imp();
+        let same = *imp.choices.borrow() == choices && *imp.chosen.borrow() == kept;
+        if !same || choices.is_empty() {
+            imp.chosen.replace(kept);
+            imp.choices.replace(choices);
+            self.build();
+        }
+        if lost {
+            self.emit_by_name::<()>("chosen", &[&Option::<String>::None]);
+        }
+    }
+
+    /// Calls `then` with the block path of what is chosen.
+    pub fn connect_chosen(&self, then: impl Fn(Option<String>) + 'static) {
+        self.connect_closure(
+            "chosen",
+            false,
+            glib::closure_local!(move |_: &Self, path: Option<String>| then(path)),
+        );
+    }
+
+    fn build(&self) {
+        let imp = self.imp();
+        while let Some(row) = imp.rows.first_child() {
+            imp.rows.remove(&row);
+        }
+        let choices = imp.choices.borrow();
+        imp.rows.set_visible(!choices.is_empty());
+        imp.empty.set_visible(choices.is_empty());
+        let chosen = imp.chosen.borrow();
+        let mut group: Option<gtk::CheckButton> = None;
+        for choice in choices.iter() {
+            let button = gtk::CheckButton::builder()
+                .valign(gtk::Align::Center)
+                .build();
+            button.set_group(group.as_ref());
+            group.get_or_insert_with(|| button.clone());
+            button.set_active(chosen.as_deref() == Some(&choice.path));
+            a11y::set_label(&button, &choice.title);
+            a11y::set_description(&button, &choice.subtitle);
+            button.connect_toggled(clone!(
+                #[weak(rename_to = list)]
+                self,
+                #[strong(rename_to = path)]
+                choice.path,
+                move |button| if button.is_active() {
+                    list.imp().chosen.replace(Some(path.clone()));
+                    list.emit_by_name::<()>("chosen", &[&Some(path.clone())]);
+                }
+            ));
+            imp.rows.append(&row(choice, &button));
+        }
+    }
+}
+
+fn row(choice: &Choice, button: &gtk::CheckButton) -> adw::ActionRow {
+    let subtitle = if choice.is_open() {
+        choice.subtitle.clone()
+    } else {
+        format!("{}\n{}", choice.subtitle, choice.obstacle)
+    };
+    let row = adw::ActionRow::builder()
+        .use_markup(false)
+        .title(&choice.title)
+        .subtitle(&subtitle)
+        .subtitle_lines(0)
+        .title_lines(0)
+        .sensitive(choice.is_open())
+        .build();
+    row.add_prefix(
+        &gtk::Image::builder()
+            .icon_name(choice.icon)
+            .margin_start(6)
+            .margin_end(6)
+            .build(),
+    );
+    row.add_prefix(button);
+    row.set_activatable_widget(Some(button));
+    row
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A job as it goes on: what it is, how far it is, its steps.
+
+use std::cell::RefCell;
+
+use adw::subclass::prelude::*;
+use gettextrs::gettext;
+use gtk::glib::{self, clone};
+use gtk::{CompositeTemplate, prelude::*};
+
+use crate::display::{duration, fill, job_title, percent, rate};
+use crate::model::facts::JobFacts;
+use crate::model::objects::JobObject;
+use crate::widgets::step_list::StepList;
+
+mod imp {
+    use super::*;
+
+    #[derive(Default, CompositeTemplate)]
+    #[template(file = "job_view.ui")]
+    pub struct JobView {
+        #[template_child]
+        pub title: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub estimate: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub bar: TemplateChild<gtk::ProgressBar>,
+        #[template_child]
+        pub steps: TemplateChild<StepList>,
+        pub job: RefCell<Option<(JobObject, glib::SignalHandlerId)>>,
+    }
+
+    #[glib::object_subclass]
+    impl ObjectSubclass for JobView {
+        const NAME: &'static str = "TandemJobView";
+        type Type = super::JobView;
+        type ParentType = adw::Bin;
+
+        fn class_init(class: &mut Self::Class) {
+            StepList::ensure_type();
+            class.bind_template();
+        }
+
+        fn instance_init(object: &glib::subclass::InitializingObject<Self>) {
+            object.init_template();
+        }
+    }
+
+    impl ObjectImpl for JobView {
+        fn dispose(&self) {
+            self.obj().show(None);
+        }
+    }
+
+    impl WidgetImpl for JobView {}
+    impl BinImpl for JobView {}
+}
+
+glib::wrapper! {
+    /// Shows a [`JobObject`].
+    pub struct JobView(ObjectSubclass<imp::JobView>)
+        @extends adw::Bin, gtk::Widget,
+        @implements gtk::Buildable, gtk::ConstraintTarget;
+}
+
+impl JobView {
+    /// Shows this job from now on, or none.
+    pub fn show(&self, job: Option<&JobObject>) {
+        if let Some((old, handler)) = self.imp().job.take() {
+            old.disconnect(handler);
+        }
+        if let Some(job) = job {
+            let handler = job.connect_changed(clone!(
+                #[weak(rename_to = view)]
+                self,
+                move |job| view.refresh(&job.facts())
+            ));
+            self.imp().job.replace(Some((job.clone(), handler)));
+            self.refresh(&job.facts());
+        }
+    }
+
+    fn refresh(&self, job: &JobFacts) {
+        let imp = self.imp();
+        imp.title.set_label(&job_title(job.kind, job.undoing));
+        imp.bar.set_fraction(job.progress.clamp(0.0, 1.0));
+        imp.estimate.set_label(&estimate(job));
+        imp.steps.show(&job.steps);
+        imp.steps.set_index(job.step_index);
+    }
+}
+
+/// How far, how fast, how long.
+fn estimate(job: &JobFacts) -> String {
+    let mut words = vec![percent(job.progress)];
+    if job.rate > 0 {
+        words.push(rate(job.rate));
+    }
+    if job.seconds_left > 0 {
+        words.push(fill(
+            &gettext("about {time} left"),
+            &[("time", &duration(job.seconds_left))],
+        ));
+    }
+    words.join(" · ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tandem_api::JobKind;
+
+    #[test]
+    fn the_estimate_says_only_what_is_known() {
+        let mut job = JobFacts {
+            path: String::new(),
+            cache_uuid: String::new(),
+            kind: JobKind::Remove,
+            steps: vec![],
+            step_index: 0,
+            undoing: false,
+            progress: 0.5,
+            rate: 0,
+            seconds_left: 0,
+            cancellable: true,
+            finished: None,
+        };
+        assert_eq!(estimate(&job), "50 %");
+        job.rate = 120_000_000;
+        job.seconds_left = 90;
+        assert_eq!(
+            estimate(&job).replace('\u{a0}', " "),
+            "50 % · 120.0 MB/s · about 2 minutes left"
+        );
+    }
+}

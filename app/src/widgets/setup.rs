@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The pages of the wizard. Each shows what it is given and tells what was chosen; none knows of another, only
+//! [`super::setup_dialog`] knows their order.
+
+pub mod backup_page;
+pub mod device_page;
+pub mod done_page;
+pub mod mode_page;
+pub mod progress_page;
+pub mod summary_page;

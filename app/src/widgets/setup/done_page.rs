@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Says that it is done, and what comes now.
+
+use adw::subclass::prelude::*;
+use gettextrs::gettext;
+use gtk::CompositeTemplate;
+use gtk::glib;
+
+use crate::display::fill;
+
+mod imp {
+    use super::*;
+
+    #[derive(Default, CompositeTemplate)]
+    #[template(file = "done_page.ui")]
+    pub struct DonePage {
+        #[template_child]
+        pub title: TemplateChild<gtk::Label>,
+    }
+
+    #[glib::object_subclass]
+    impl ObjectSubclass for DonePage {
+        const NAME: &'static str = "TandemDonePage";
+        type Type = super::DonePage;
+        type ParentType = adw::Bin;
+
+        fn class_init(class: &mut Self::Class) {
+            class.bind_template();
+        }
+
+        fn instance_init(object: &glib::subclass::InitializingObject<Self>) {
+            object.init_template();
+        }
+    }
+
+    impl ObjectImpl for DonePage {}
+    impl WidgetImpl for DonePage {}
+    impl BinImpl for DonePage {}
+}
+
+glib::wrapper! {
+    /// The end of the wizard.
+    pub struct DonePage(ObjectSubclass<imp::DonePage>)
+        @extends adw::Bin, gtk::Widget,
+        @implements gtk::Buildable, gtk::ConstraintTarget;
+}
+
+impl DonePage {
+    /// The disk of this name is cached now.
+    pub fn show(&self, disk: &str) {
+        self.imp()
+            .title
+            .set_label(&fill(&gettext("{disk} Has a Cache"), &[("disk", disk)]));
+    }
+}

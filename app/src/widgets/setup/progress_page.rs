@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Shows how the job goes on, or how it failed.
+
+use adw::subclass::prelude::*;
+use gtk::glib;
+use gtk::{CompositeTemplate, prelude::*};
+use tandem_api::Failure;
+
+use crate::model::objects::JobObject;
+use crate::widgets::error_view::ErrorView;
+use crate::widgets::job_view::JobView;
+
+mod imp {
+    use super::*;
+
+    #[derive(Default, CompositeTemplate)]
+    #[template(file = "progress_page.ui")]
+    pub struct ProgressPage {
+        #[template_child]
+        pub stack: TemplateChild<gtk::Stack>,
+        #[template_child]
+        pub job: TemplateChild<JobView>,
+        #[template_child]
+        pub error: TemplateChild<ErrorView>,
+    }
+
+    #[glib::object_subclass]
+    impl ObjectSubclass for ProgressPage {
+        const NAME: &'static str = "TandemProgressPage";
+        type Type = super::ProgressPage;
+        type ParentType = adw::Bin;
+
+        fn class_init(class: &mut Self::Class) {
+            JobView::ensure_type();
+            ErrorView::ensure_type();
+            class.bind_template();
+        }
+
+        fn instance_init(object: &glib::subclass::InitializingObject<Self>) {
+            object.init_template();
+        }
+    }
+
+    impl ObjectImpl for ProgressPage {}
+    impl WidgetImpl for ProgressPage {}
+    impl BinImpl for ProgressPage {}
+}
+
+glib::wrapper! {
+    /// The job, as it goes on.
+    pub struct ProgressPage(ObjectSubclass<imp::ProgressPage>)
+        @extends adw::Bin, gtk::Widget,
+        @implements gtk::Buildable, gtk::ConstraintTarget;
+}
+
+impl ProgressPage {
+    /// Shows this job.
+    pub fn show_job(&self, job: &JobObject) {
+        self.imp().job.show(Some(job));
+        self.imp().stack.set_visible_child_name("working");
+    }
+
+    /// It has failed, or could not be begun.
+    pub fn show_failure(&self, failure: &Failure) {
+        self.imp().error.show(failure);
+        self.imp().stack.set_visible_child_name("failed");
+    }
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Shows exactly what will be done, or why it cannot be done.
+
+use std::cell::RefCell;
+
+use adw::prelude::*;
+use adw::subclass::prelude::*;
+use gettextrs::gettext;
+use gtk::CompositeTemplate;
+use gtk::glib;
+use tandem_api::{Failure, PlanReply, StepKind, Warning};
+
+use crate::display::{bytes, device_facts, fill, plan_title, short_name, warning_words};
+use crate::widgets::error_view::ErrorView;
+use crate::widgets::step_list::StepList;
+
+mod imp {
+    use super::*;
+
+    #[derive(Default, CompositeTemplate)]
+    #[template(file = "summary_page.ui")]
+    pub struct SummaryPage {
+        #[template_child]
+        pub stack: TemplateChild<gtk::Stack>,
+        #[template_child]
+        pub error: TemplateChild<ErrorView>,
+        #[template_child]
+        pub origin: TemplateChild<adw::ActionRow>,
+        #[template_child]
+        pub ssd: TemplateChild<adw::ActionRow>,
+        #[template_child]
+        pub fate: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub warnings: TemplateChild<gtk::Box>,
+        #[template_child]
+        pub steps: TemplateChild<StepList>,
+        #[template_child]
+        pub memory: TemplateChild<gtk::Label>,
+        pub plan: RefCell<Option<PlanReply>>,
+    }
+
+    #[glib::object_subclass]
+    impl ObjectSubclass for SummaryPage {
+        const NAME: &'static str = "TandemSummaryPage";
+        type Type = super::SummaryPage;
+        type ParentType = adw::Bin;
+
+        fn class_init(class: &mut Self::Class) {
+            ErrorView::ensure_type();
+            StepList::ensure_type();
+            class.bind_template();
+        }
+
+        fn instance_init(object: &glib::subclass::InitializingObject<Self>) {
+            object.init_template();
+        }
+    }
+
+    impl ObjectImpl for SummaryPage {}
+    impl WidgetImpl for SummaryPage {}
+    impl BinImpl for SummaryPage {}
+}
+
+glib::wrapper! {
+    /// The plan, to be agreed to.
+    pub struct SummaryPage(ObjectSubclass<imp::SummaryPage>)
+        @extends adw::Bin, gtk::Widget,
+        @implements gtk::Buildable, gtk::ConstraintTarget;
+}
+
+/// Whether a plan erases something that may be of worth.
+#[must_use]
+pub fn erases(plan: &PlanReply) -> bool {
+    plan.steps
+        .iter()
+        .any(|step| step.kind == StepKind::EraseSsd)
+}
+
+/// The words on the button that begins it: a verb with its object.
+#[must_use]
+pub fn action_words(plan: &PlanReply) -> String {
+    if erases(plan) {
+        fill(
+            &gettext("Erase {model} and Set Up"),
+            &[("model", &short_name(&plan.ssd))],
+        )
+    } else {
+        gettext("Set Up the Cache")
+    }
+}
+
+impl SummaryPage {
+    /// The plan is being made.
+    pub fn wait(&self) {
+        self.imp().plan.replace(None);
+        self.imp().stack.set_visible_child_name("waiting");
+    }
+
+    /// There is no plan, for this reason.
+    pub fn show_failure(&self, failure: &Failure) {
+        self.imp().plan.replace(None);
+        self.imp().error.show(failure);
+        self.imp().stack.set_visible_child_name("failed");
+    }
+
+    /// The plan that is shown.
+    #[must_use]
+    pub fn plan(&self) -> Option<PlanReply> {
+        self.imp().plan.borrow().clone()
+    }
+
+    /// Shows this plan.
+    pub fn show_plan(&self, plan: PlanReply) {
+        let imp = self.imp();
+        imp.origin.set_title(&plan_title(&plan.origin));
+        imp.origin.set_subtitle(&device_facts(&plan.origin));
+        imp.ssd.set_title(&plan_title(&plan.ssd));
+        imp.ssd.set_subtitle(&device_facts(&plan.ssd));
+        let (fate, class) = if erases(&plan) {
+            (gettext("Erased"), "erased")
+        } else {
+            (gettext("Used"), "kept")
+        };
+        imp.fate.set_label(&fate);
+        imp.fate.set_css_classes(&["pill-label", class]);
+        self.show_warnings(&plan.warnings);
+        imp.steps.show(&plan.steps);
+        imp.memory.set_label(&fill(
+            &gettext("The cache holds {cache} and needs {memory} of memory while it works."),
+            &[
+                ("cache", &bytes(plan.cache_bytes)),
+                ("memory", &bytes(plan.memory_bytes)),
+            ],
+        ));
+        imp.plan.replace(Some(plan));
+        imp.stack.set_visible_child_name("plan");
+    }
+
+    fn show_warnings(&self, warnings: &[Warning]) {
+        let area = &self.imp().warnings;
+        while let Some(child) = area.first_child() {
+            area.remove(&child);
+        }
+        for warning in warnings {
+            let line = gtk::Box::builder().spacing(9).build();
+            let icon = gtk::Image::builder()
+                .icon_name("dialog-warning-symbolic")
+                .valign(gtk::Align::Start)
+                .margin_top(1)
+                .build();
+            icon.add_css_class("warning");
+            line.append(&icon);
+            line.append(
+                &gtk::Label::builder()
+                    .label(warning_words(warning))
+                    .wrap(true)
+                    .xalign(0.0)
+                    .build(),
+            );
+            area.append(&line);
+        }
+        area.set_visible(!warnings.is_empty());
+    }
+}

@@ -1,0 +1,528 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The wizard: owns the order of the pages and the one [`Draft`].
+//!
+//! Pages tell what was chosen, it goes into the draft, and the draft decides whether the button can be pressed. While
+//! a call is under way the dialog is busy and further clicks are ignored. What the job does is shown as the service
+//! tells it.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use adw::prelude::*;
+use adw::subclass::prelude::*;
+use gettextrs::gettext;
+use gtk::CompositeTemplate;
+use gtk::glib::{self, clone, subclass::Signal};
+use tandem_api::{Failure, Kind};
+
+use crate::client::Client;
+use crate::display::{Choice, fill, origin_choices, plan_title, ssd_choices};
+use crate::model::draft::{Draft, Page};
+use crate::model::objects::{DeviceObject, JobObject};
+use crate::model::store::{Store, objects};
+use crate::widgets::setup::backup_page::BackupPage;
+use crate::widgets::setup::device_page::DevicePage;
+use crate::widgets::setup::done_page::DonePage;
+use crate::widgets::setup::mode_page::ModePage;
+use crate::widgets::setup::progress_page::ProgressPage;
+use crate::widgets::setup::summary_page::{SummaryPage, action_words, erases};
+
+/// The button that erases cannot be pressed for this long after it has appeared where "Next" was, so that a double
+/// click on "Next" erases nothing.
+const SECOND_THOUGHT: Duration = Duration::from_millis(700);
+
+mod imp {
+    use super::*;
+
+    #[derive(Default, CompositeTemplate)]
+    #[template(file = "setup_dialog.ui")]
+    pub struct SetupDialog {
+        #[template_child]
+        pub header: TemplateChild<adw::HeaderBar>,
+        #[template_child]
+        pub heading: TemplateChild<adw::WindowTitle>,
+        #[template_child]
+        pub back: TemplateChild<gtk::Button>,
+        #[template_child]
+        pub scroller: TemplateChild<gtk::ScrolledWindow>,
+        #[template_child]
+        pub pages: TemplateChild<gtk::Stack>,
+        #[template_child]
+        pub disk: TemplateChild<DevicePage>,
+        #[template_child]
+        pub ssd: TemplateChild<DevicePage>,
+        #[template_child]
+        pub mode: TemplateChild<ModePage>,
+        #[template_child]
+        pub backup: TemplateChild<BackupPage>,
+        #[template_child]
+        pub summary: TemplateChild<SummaryPage>,
+        #[template_child]
+        pub progress: TemplateChild<ProgressPage>,
+        #[template_child]
+        pub done: TemplateChild<DonePage>,
+        #[template_child]
+        pub primary: TemplateChild<gtk::Button>,
+        pub draft: RefCell<Draft>,
+        pub page: Cell<Option<Page>>,
+        pub busy: Cell<bool>,
+        pub thinking: Cell<bool>,
+        pub client: OnceCell<Client>,
+        pub store: OnceCell<Store>,
+        pub store_handler: RefCell<Option<glib::SignalHandlerId>>,
+        pub job_path: RefCell<Option<String>>,
+        pub job: RefCell<Option<(JobObject, glib::SignalHandlerId)>>,
+        pub ended: Cell<bool>,
+    }
+
+    #[glib::object_subclass]
+    impl ObjectSubclass for SetupDialog {
+        const NAME: &'static str = "TandemSetupDialog";
+        type Type = super::SetupDialog;
+        type ParentType = adw::Window;
+
+        fn class_init(class: &mut Self::Class) {
+            DevicePage::ensure_type();
+            ModePage::ensure_type();
+            BackupPage::ensure_type();
+            SummaryPage::ensure_type();
+            ProgressPage::ensure_type();
+            DonePage::ensure_type();
+            class.bind_template();
+        }
+
+        fn instance_init(object: &glib::subclass::InitializingObject<Self>) {
+            object.init_template();
+        }
+    }
+
+    impl ObjectImpl for SetupDialog {
+        fn signals() -> &'static [Signal] {
+            static SIGNALS: OnceLock<Vec<Signal>> = OnceLock::new();
+            SIGNALS.get_or_init(|| {
+                vec![
+                    Signal::builder("show-cache")
+                        .param_types([String::static_type()])
+                        .build(),
+                ]
+            })
+        }
+
+        fn constructed(&self) {
+            self.parent_constructed();
+            self.obj().connect_pages();
+        }
+    }
+
+    impl WidgetImpl for SetupDialog {}
+
+    impl WindowImpl for SetupDialog {
+        fn close_request(&self) -> glib::Propagation {
+            // What has been begun is seen to its end; it can be cancelled.
+            if self.page.get() == Some(Page::Progress) && !self.ended.get() {
+                return glib::Propagation::Stop;
+            }
+            if let (Some(store), Some(handler)) = (self.store.get(), self.store_handler.take()) {
+                store.disconnect(handler);
+            }
+            self.parent_close_request()
+        }
+    }
+
+    impl AdwWindowImpl for SetupDialog {}
+}
+
+glib::wrapper! {
+    /// Asks for disk, SSD and mode, shows what will be done, and sees it done. Emits `show-cache` with a uuid.
+    pub struct SetupDialog(ObjectSubclass<imp::SetupDialog>)
+        @extends adw::Window, gtk::Window, gtk::Widget,
+        @implements gtk::Buildable, gtk::ConstraintTarget, gtk::Native, gtk::Root, gtk::ShortcutManager;
+}
+
+impl SetupDialog {
+    /// A wizard; with `origin`, the block path of a disk, it begins at the SSD.
+    #[must_use]
+    pub fn new(client: Client, store: Store, origin: Option<&str>) -> Self {
+        let dialog: Self = glib::Object::new();
+        let imp = dialog.imp();
+        let handler = store.connect_changed(clone!(
+            #[weak]
+            dialog,
+            move |_| dialog.facts_changed()
+        ));
+        imp.store_handler.replace(Some(handler));
+        // Both are set here and nowhere else.
+        let _ = imp.client.set(client);
+        let _ = imp.store.set(store);
+        imp.draft
+            .borrow_mut()
+            .choose_origin(origin.map(str::to_owned));
+        dialog.show_choices();
+        let known = imp.draft.borrow().origin.is_some();
+        dialog.go(if known { Page::Ssd } else { Page::Disk });
+        dialog
+    }
+
+    /// Calls `then` with the uuid of the new cache when the person wants to see it.
+    pub fn connect_show_cache(&self, then: impl Fn(String) + 'static) {
+        self.connect_closure(
+            "show-cache",
+            false,
+            glib::closure_local!(move |_: &Self, uuid: String| then(uuid)),
+        );
+    }
+
+    fn connect_pages(&self) {
+        let imp = self.imp();
+        imp.disk.list().set_empty_words(&gettext(
+            "No hard disk was found. Connect one, and it appears here.",
+        ));
+        imp.ssd.list().set_empty_words(&gettext(
+            "No SSD was found. Connect one, and it appears here.",
+        ));
+        imp.disk.list().connect_chosen(clone!(
+            #[weak(rename_to = dialog)]
+            self,
+            move |path| {
+                dialog.imp().draft.borrow_mut().choose_origin(path);
+                dialog.refresh();
+            }
+        ));
+        imp.ssd.list().connect_chosen(clone!(
+            #[weak(rename_to = dialog)]
+            self,
+            move |path| {
+                dialog.imp().draft.borrow_mut().ssd = path;
+                dialog.refresh();
+            }
+        ));
+        imp.mode.connect_chosen(clone!(
+            #[weak(rename_to = dialog)]
+            self,
+            move |mode| {
+                dialog.imp().draft.borrow_mut().mode = mode;
+                dialog.refresh();
+            }
+        ));
+        imp.backup.connect_promised(clone!(
+            #[weak(rename_to = dialog)]
+            self,
+            move |promised| {
+                dialog.imp().draft.borrow_mut().backup = promised;
+                dialog.refresh();
+            }
+        ));
+        imp.back.connect_clicked(clone!(
+            #[weak(rename_to = dialog)]
+            self,
+            move |_| dialog.go_back()
+        ));
+        imp.primary.connect_clicked(clone!(
+            #[weak(rename_to = dialog)]
+            self,
+            move |_| dialog.advance()
+        ));
+    }
+
+    fn page(&self) -> Page {
+        self.imp().page.get().unwrap_or(Page::Disk)
+    }
+
+    fn choices(&self) -> (Vec<Choice>, Vec<Choice>) {
+        let Some(store) = self.imp().store.get() else {
+            return (vec![], vec![]);
+        };
+        let devices: Vec<_> = objects::<DeviceObject>(&store.devices())
+            .map(|device| device.facts())
+            .collect();
+        let origin = self.imp().draft.borrow().origin.clone().unwrap_or_default();
+        (origin_choices(&devices), ssd_choices(&devices, &origin))
+    }
+
+    /// Shows what can be chosen now; what was chosen and is gone is no longer chosen.
+    fn show_choices(&self) {
+        let imp = self.imp();
+        let (origins, _) = self.choices();
+        let draft = imp.draft.borrow().clone();
+        imp.disk.list().show(origins, draft.origin.as_deref());
+        let (_, ssds) = self.choices();
+        imp.ssd.list().show(ssds, draft.ssd.as_deref());
+    }
+
+    fn facts_changed(&self) {
+        // A choice is only taken back while it can be made again; later the plan and the job speak for themselves.
+        if matches!(
+            self.page(),
+            Page::Disk | Page::Ssd | Page::Mode | Page::Backup
+        ) {
+            self.show_choices();
+        }
+        self.look_for_job();
+    }
+
+    fn go(&self, page: Page) {
+        let imp = self.imp();
+        let forward = imp.page.get().is_none_or(|old| old.next() == Some(page));
+        imp.pages.set_transition_type(if forward {
+            gtk::StackTransitionType::SlideLeft
+        } else {
+            gtk::StackTransitionType::SlideRight
+        });
+        imp.page.set(Some(page));
+        if page == Page::Ssd {
+            self.show_choices();
+        }
+        if page == Page::Backup {
+            let (origins, _) = self.choices();
+            let draft = imp.draft.borrow().clone();
+            let disk = origins
+                .into_iter()
+                .find(|choice| Some(&choice.path) == draft.origin.as_ref());
+            imp.backup.ask(
+                &disk.map(|choice| choice.title).unwrap_or_default(),
+                draft.backup,
+            );
+        }
+        imp.pages.set_visible_child_name(page.name());
+        imp.scroller.vadjustment().set_value(0.0);
+        let subtitle = page.step().map_or_else(String::new, |(step, steps)| {
+            fill(
+                &gettext("Step {step} of {steps}"),
+                &[("step", &step.to_string()), ("steps", &steps.to_string())],
+            )
+        });
+        imp.heading.set_subtitle(&subtitle);
+        self.refresh();
+        if page == Page::Summary {
+            self.make_plan();
+        }
+    }
+
+    fn go_back(&self) {
+        if self.imp().busy.get() {
+            return;
+        }
+        let previous = match self.page() {
+            // After a failure.
+            Page::Progress if self.imp().ended.get() => Some(Page::Backup),
+            page => page.previous(),
+        };
+        if let Some(page) = previous {
+            self.go(page);
+        }
+    }
+
+    /// The button was pressed.
+    fn advance(&self) {
+        if self.imp().busy.get() || self.imp().thinking.get() {
+            return;
+        }
+        match self.page() {
+            Page::Summary if self.imp().summary.plan().is_some() => self.begin(),
+            Page::Summary => self.make_plan(),
+            Page::Progress if self.imp().ended.get() => self.go(Page::Summary),
+            Page::Progress => self.cancel(),
+            Page::Done => {
+                if let Some(uuid) = self.job_facts().map(|job| job.cache_uuid) {
+                    self.emit_by_name::<()>("show-cache", &[&uuid]);
+                }
+                self.close();
+            }
+            page => {
+                if let (true, Some(next)) =
+                    (self.imp().draft.borrow().is_answered(page), page.next())
+                {
+                    self.go(next);
+                }
+            }
+        }
+    }
+
+    fn job_facts(&self) -> Option<crate::model::facts::JobFacts> {
+        self.imp().job.borrow().as_ref().map(|(job, _)| job.facts())
+    }
+
+    /// Brings buttons and title in line with page and draft.
+    fn refresh(&self) {
+        let imp = self.imp();
+        let page = self.page();
+        let job = self.job_facts();
+        let plan = imp.summary.plan();
+        let (words, class) = match (page, &plan) {
+            (Page::Summary, Some(plan)) => (
+                action_words(plan),
+                if erases(plan) {
+                    "destructive-action"
+                } else {
+                    "suggested-action"
+                },
+            ),
+            (Page::Summary, None) if imp.busy.get() => (gettext("Next"), "suggested-action"),
+            (Page::Summary, None) => (gettext("Try Again"), "suggested-action"),
+            (Page::Progress, _) if imp.ended.get() => (gettext("Try Again"), "suggested-action"),
+            (Page::Progress, _) => (gettext("Cancel"), "regular"),
+            (Page::Done, _) => (gettext("Show Cache"), "suggested-action"),
+            _ => (gettext("Next"), "suggested-action"),
+        };
+        imp.primary.set_use_underline(false);
+        imp.primary.set_label(&words);
+        imp.primary.set_css_classes(&["pill", class]);
+        let can = match page {
+            Page::Progress if !imp.ended.get() => {
+                job.is_some_and(|job| job.cancellable && !job.undoing)
+            }
+            page => imp.draft.borrow().is_answered(page),
+        };
+        imp.primary
+            .set_sensitive(can && !imp.busy.get() && !imp.thinking.get());
+        let failed = page == Page::Progress && imp.ended.get();
+        imp.back.set_visible(page.previous().is_some() || failed);
+        imp.back.set_sensitive(!imp.busy.get());
+        self.set_deletable(page != Page::Progress || failed);
+    }
+
+    fn set_busy(&self, busy: bool) {
+        self.imp().busy.set(busy);
+        self.refresh();
+    }
+
+    fn make_plan(&self) {
+        let imp = self.imp();
+        let Some(client) = imp.client.get().cloned() else {
+            return;
+        };
+        let draft = imp.draft.borrow().clone();
+        let (Some(origin), Some(ssd)) = (draft.origin, draft.ssd) else {
+            return;
+        };
+        imp.summary.wait();
+        self.set_busy(true);
+        glib::spawn_future_local(clone!(
+            #[weak(rename_to = dialog)]
+            self,
+            async move {
+                // The page says what will be erased, and its button is the agreement.
+                let plan = client.plan(&origin, &ssd, draft.mode, true).await;
+                let imp = dialog.imp();
+                match plan {
+                    Ok(plan) => {
+                        imp.thinking.set(true);
+                        imp.summary.show_plan(plan);
+                        glib::timeout_add_local_once(
+                            SECOND_THOUGHT,
+                            clone!(
+                                #[weak]
+                                dialog,
+                                move || {
+                                    dialog.imp().thinking.set(false);
+                                    dialog.refresh();
+                                }
+                            ),
+                        );
+                    }
+                    Err(failure) => imp.summary.show_failure(&failure),
+                }
+                dialog.set_busy(false);
+            }
+        ));
+    }
+
+    fn begin(&self) {
+        let imp = self.imp();
+        let (Some(client), Some(plan)) = (imp.client.get().cloned(), imp.summary.plan()) else {
+            return;
+        };
+        imp.ended.set(false);
+        self.set_busy(true);
+        glib::spawn_future_local(clone!(
+            #[weak(rename_to = dialog)]
+            self,
+            async move {
+                let begun = client.create(&plan).await;
+                dialog.set_busy(false);
+                match begun {
+                    Ok(path) => {
+                        dialog.imp().done.show(&plan_title(&plan.origin));
+                        dialog.imp().job_path.replace(Some(path));
+                        dialog.look_for_job();
+                    }
+                    Err(failure) => {
+                        dialog.imp().summary.show_failure(&failure);
+                        dialog.refresh();
+                    }
+                }
+            }
+        ));
+    }
+
+    /// The job was begun: shows it as soon as the service has told of it, and notices if it vanishes.
+    fn look_for_job(&self) {
+        let imp = self.imp();
+        let (Some(path), Some(store)) = (imp.job_path.borrow().clone(), imp.store.get()) else {
+            return;
+        };
+        if imp.ended.get() {
+            return;
+        }
+        let known = imp.job.borrow().is_some();
+        match store.job(&path) {
+            Some(job) if !known => {
+                let handler = job.connect_changed(clone!(
+                    #[weak(rename_to = dialog)]
+                    self,
+                    move |job| dialog.job_changed(job)
+                ));
+                imp.progress.show_job(&job);
+                imp.job.replace(Some((job.clone(), handler)));
+                self.go(Page::Progress);
+                self.job_changed(&job);
+            }
+            None if known => self.job_failed(&Failure::new(Kind::Interrupted)),
+            _ => {}
+        }
+    }
+
+    fn job_changed(&self, job: &JobObject) {
+        if self.imp().ended.get() {
+            return;
+        }
+        match job.facts().finished {
+            None => self.refresh(),
+            Some(Ok(())) => {
+                self.imp().ended.set(true);
+                self.go(Page::Done);
+            }
+            Some(Err(failure)) => self.job_failed(&failure),
+        }
+    }
+
+    fn job_failed(&self, failure: &Failure) {
+        let imp = self.imp();
+        imp.ended.set(true);
+        imp.job_path.replace(None);
+        if let Some((job, handler)) = imp.job.take() {
+            job.disconnect(handler);
+        }
+        imp.progress.show_failure(failure);
+        self.refresh();
+    }
+
+    fn cancel(&self) {
+        let (Some(client), Some(job)) = (self.imp().client.get().cloned(), self.job_facts()) else {
+            return;
+        };
+        self.set_busy(true);
+        glib::spawn_future_local(clone!(
+            #[weak(rename_to = dialog)]
+            self,
+            async move {
+                // Whether it came in time, the end of the job tells.
+                if let Err(failure) = client.cancel(&job.path).await {
+                    tracing::info!("the job could not be cancelled: {failure}");
+                }
+                dialog.set_busy(false);
+            }
+        ));
+    }
+}
