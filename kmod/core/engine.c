@@ -233,7 +233,8 @@ u32 td_disk_done(struct td_engine *e, struct td_req *r, bool ok,
 {
 	r->pending &= (u8)~TD_DO_DISK;
 	r->failed = !ok;
-	if (!ok)
+	/* A discard may fail since the disk knows none. */
+	if (!ok && r->kind != TD_DISCARD)
 		env_count(e->counters, TD_C_DISK_ERRORS, 1);
 	if (r->kind == TD_READ) {
 		if (ok && td_active(e) && td_store_wanted(r)) {

@@ -228,7 +228,6 @@ static void carry_out(struct tandem_job *job, u32 todo)
 
 void tandem_job_start(struct tandem_job *job, u32 todo)
 {
-	/* A waiting one is started again by whoever wakes it. */
 	carry_out(job, todo);
 	job_put(job);
 }

@@ -128,18 +128,17 @@ static int map_write(struct tandem *t, struct bio *bio, struct tandem_io *io,
 	spin_lock_irqsave(lock, flags);
 	todo = td_begin(e, r);
 	spin_unlock_irqrestore(lock, flags);
-	/* With nothing to do it waits, and may be gone already. */
-	if (!todo)
-		return DM_MAPIO_SUBMITTED;
 	if (todo & TD_DO_PASS) {
 		if (job)
 			tandem_job_free(job);
 		return to_disk(t, bio, io);
 	}
-	if (!job)
-		return DM_MAPIO_REMAPPED;
-	tandem_job_start(job, todo);
-	return DM_MAPIO_SUBMITTED;
+	if (job) {
+		tandem_job_start(job, todo);
+		return DM_MAPIO_SUBMITTED;
+	}
+	/* With nothing to do it waits, and may be gone already. */
+	return todo ? DM_MAPIO_REMAPPED : DM_MAPIO_SUBMITTED;
 }
 
 int tandem_map(struct dm_target *ti, struct bio *bio)

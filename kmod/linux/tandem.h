@@ -85,7 +85,10 @@ struct tandem_job *tandem_job_new(struct tandem *t, struct bio *bio,
 struct td_req *tandem_job_req(struct tandem_job *job);
 /* Before td_begin() took it, or after it returned PASS. */
 void tandem_job_free(struct tandem_job *job);
-/* Carry out what td_begin() returned. Process context. */
+/*
+ * Carry out what td_begin() returned, nothing if it waits, and give up the
+ * caller's hold on the job. Process context.
+ */
 void tandem_job_start(struct tandem_job *job, u32 todo);
 /* Carry out what td_woken() says; a request with parts is a job's. */
 void tandem_job_woken(struct td_req *r);
