@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Drives the real app inside the guest as a person with assistive technology does: it finds what is on the
+//! screen by name over the accessibility bus, and presses or types. It makes no call to the service.
+//!
+//! It tells what it does on standard output, one line each: `STEP words` for the person, `SHOT name` where a
+//! picture of the screen is due.
+
+mod desktop;
+mod flow;
+mod node;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::desktop::Desktop;
+
+#[derive(Parser)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Print what is on the screen, for whoever writes a scenario.
+    Tree,
+    /// Press what has this name.
+    Press {
+        /// Its name on the screen.
+        name: String,
+    },
+    /// Go through the wizard, from the overview to the finished cache.
+    Create(flow::Create),
+    /// Show the page of the cache and read its figures.
+    Show(flow::Show),
+    /// Flush and remove the cache.
+    Remove(flow::Remove),
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match pollster::block_on(run(args.command)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("FAILED {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(command: Command) -> anyhow::Result<()> {
+    let desktop = Desktop::connect().await?;
+    let result = match command {
+        Command::Tree => Ok(()),
+        Command::Press { name } => desktop.press(&name).await,
+        Command::Create(create) => flow::create(&desktop, &create).await,
+        Command::Show(show) => flow::show(&desktop, &show).await,
+        Command::Remove(remove) => flow::remove(&desktop, &remove).await,
+    };
+    // Whoever reads a failure wants to know what was on the screen.
+    println!("{}", desktop.describe().await?);
+    result
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! One object of the accessibility tree, by raw calls: libatspi walks whole trees, which takes seconds under emulation.
+
+use anyhow::{Context, Result};
+use zbus::Connection;
+use zbus::OwnedObjectPath;
+
+const ACCESSIBLE: &str = "org.a11y.atspi.Accessible";
+const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
+
+/// Bits of an object's state, as AT-SPI numbers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum State {
+    /// A box is ticked.
+    Checked = 4,
+    /// The keyboard goes here.
+    Focused = 12,
+    /// Can be used now.
+    Sensitive = 24,
+    /// On the screen, in a window that is mapped.
+    Showing = 25,
+}
+
+/// A reference to an object of some program.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Node {
+    /// Unique bus name of the program.
+    pub bus: String,
+    /// Object path within the program.
+    pub path: OwnedObjectPath,
+}
+
+/// What is known of an object that is on the screen.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// The object.
+    pub node: Node,
+    /// How deep it lies below its program.
+    pub depth: usize,
+    /// Its name as a screen reader says it.
+    pub name: String,
+    /// Its role in words, such as `push button`.
+    pub role: String,
+    /// Its state bits.
+    pub states: u64,
+}
+
+impl Seen {
+    /// Whether a state holds.
+    pub fn is(&self, state: State) -> bool {
+        self.states & (1 << state as u32) != 0
+    }
+}
+
+impl Node {
+    /// The root below which every program on the bus is.
+    pub fn registry() -> Result<Self> {
+        Self::new(
+            "org.a11y.atspi.Registry".to_owned(),
+            "/org/a11y/atspi/accessible/root",
+        )
+    }
+
+    fn new(bus: String, path: &str) -> Result<Self> {
+        Ok(Self {
+            bus,
+            path: OwnedObjectPath::try_from(path)?,
+        })
+    }
+
+    /// The objects directly below.
+    pub async fn children(&self, bus: &Connection) -> Result<Vec<Self>> {
+        let reply = self.call(bus, ACCESSIBLE, "GetChildren", &()).await?;
+        let children: Vec<(String, OwnedObjectPath)> = reply.body().deserialize()?;
+        Ok(children
+            .into_iter()
+            .map(|(bus, path)| Self { bus, path })
+            .collect())
+    }
+
+    /// State bits, as one number.
+    pub async fn states(&self, bus: &Connection) -> Result<u64> {
+        let words: Vec<u32> = self
+            .call(bus, ACCESSIBLE, "GetState", &())
+            .await?
+            .body()
+            .deserialize()?;
+        Ok(words
+            .iter()
+            .rev()
+            .fold(0, |all, word| all << 32 | u64::from(*word)))
+    }
+
+    /// The name as a screen reader says it; for a text without a name, the text.
+    pub async fn name(&self, bus: &Connection) -> Result<String> {
+        let reply = self
+            .call(bus, PROPERTIES, "Get", &(ACCESSIBLE, "Name"))
+            .await?;
+        let value: zbus::OwnedVariant = reply.body().deserialize()?;
+        Ok(String::try_from(value).unwrap_or_default())
+    }
+
+    /// The role in words.
+    pub async fn role(&self, bus: &Connection) -> Result<String> {
+        Ok(self
+            .call(bus, ACCESSIBLE, "GetRoleName", &())
+            .await?
+            .body()
+            .deserialize()?)
+    }
+
+    /// Does what a click does, or returns false when the object offers no such action.
+    pub async fn act(&self, bus: &Connection) -> Result<bool> {
+        let Ok(reply) = self
+            .call(bus, "org.a11y.atspi.Action", "GetActions", &())
+            .await
+        else {
+            return Ok(false);
+        };
+        let actions: Vec<(String, String, String)> = reply.body().deserialize()?;
+        let wanted = ["click", "press", "activate", "toggle"];
+        let Some(index) = actions
+            .iter()
+            .position(|(name, ..)| wanted.contains(&name.to_lowercase().as_str()))
+        else {
+            return Ok(false);
+        };
+        let reply = self
+            .call(
+                bus,
+                "org.a11y.atspi.Action",
+                "DoAction",
+                &(i32::try_from(index)?),
+            )
+            .await?;
+        Ok(reply.body().deserialize()?)
+    }
+
+    /// Gives the keyboard to the object.
+    pub async fn focus(&self, bus: &Connection) -> Result<bool> {
+        let reply = self
+            .call(bus, "org.a11y.atspi.Component", "GrabFocus", &())
+            .await?;
+        Ok(reply.body().deserialize()?)
+    }
+
+    /// Calls a method of the object.
+    pub async fn call<B>(
+        &self,
+        bus: &Connection,
+        interface: &str,
+        method: &str,
+        body: &B,
+    ) -> Result<zbus::Message>
+    where
+        B: serde::Serialize + zbus::zvariant::DynamicType,
+    {
+        bus.call_method(
+            Some(self.bus.as_str()),
+            &self.path,
+            Some(interface),
+            method,
+            body,
+        )
+        .await
+        .with_context(|| format!("{interface}.{method} on {}{}", self.bus, self.path.as_str()))
+    }
+}
