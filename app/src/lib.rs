@@ -5,7 +5,9 @@
 //! down as calls of the client, and a widget changes only when a fact has come up.
 
 pub mod a11y;
+pub mod application;
 pub mod client;
 pub mod display;
+pub mod i18n;
 pub mod model;
 pub mod widgets;

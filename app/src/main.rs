@@ -1,4 +1,24 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The Tandem window: points an SSD at a hard disk and shows that it works.
 
-fn main() {}
+use std::path::Path;
+
+use adw::prelude::*;
+use gtk::glib;
+use tandem_app::{application, i18n};
+use tracing_subscriber::EnvFilter;
+
+fn main() -> glib::ExitCode {
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_env_filter(EnvFilter::from_default_env())
+        .init();
+    if let Err(error) = i18n::init(Path::new(i18n::LOCALE_DIR)) {
+        tracing::warn!("there are no translations: {error}");
+    }
+    if let Err(error) = application::register_resources() {
+        eprintln!("tandem: {error}");
+        return glib::ExitCode::FAILURE;
+    }
+    application::application().run()
+}

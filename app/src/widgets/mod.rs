@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What is on the screen. A widget changes when a model object says so, never because it made a call.
 
+pub mod cache_page;
+pub mod cache_row;
 pub mod chart;
 pub mod choice_list;
+pub mod device_group;
 pub mod error_view;
 pub mod job_view;
+pub mod overview;
+pub mod remove_dialog;
 pub mod setup;
 pub mod setup_dialog;
+pub mod share_row;
 pub mod step_list;
+pub mod window;

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! One cache: its chart, its numbers, where requests went, and the way back to the plain disk.
+
+use std::cell::{Cell, OnceCell, RefCell};
+
+use adw::prelude::*;
+use adw::subclass::prelude::*;
+use gettextrs::gettext;
+use gtk::CompositeTemplate;
+use gtk::glib::{self, clone};
+use tandem_api::{SECTOR_BYTES, Sample};
+
+use crate::client::Client;
+use crate::display::{
+    Severity, bytes, cache_words, fill, full_name, mode_description, mode_name, percent,
+    plan_title, rate, shares,
+};
+use crate::model::objects::{CacheObject, JobObject};
+use crate::model::series::Series;
+use crate::model::store::Store;
+use crate::widgets::chart::Chart;
+use crate::widgets::job_view::JobView;
+use crate::widgets::remove_dialog::ask_to_remove;
+use crate::widgets::share_row::{ShareRow, show_shares};
+
+mod imp {
+    use super::*;
+
+    #[derive(Default, CompositeTemplate)]
+    #[template(file = "cache_page.ui")]
+    pub struct CachePage {
+        #[template_child]
+        pub heading: TemplateChild<adw::WindowTitle>,
+        #[template_child]
+        pub scroller: TemplateChild<gtk::ScrolledWindow>,
+        #[template_child]
+        pub banner: TemplateChild<gtk::Box>,
+        #[template_child]
+        pub banner_icon: TemplateChild<gtk::Image>,
+        #[template_child]
+        pub banner_title: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub banner_text: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub job_card: TemplateChild<gtk::Box>,
+        #[template_child]
+        pub job: TemplateChild<JobView>,
+        #[template_child]
+        pub cancel: TemplateChild<gtk::Button>,
+        #[template_child]
+        pub hit_rate: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub filled: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub filled_of: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub dirty: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub chart: TemplateChild<Chart>,
+        #[template_child]
+        pub speeds: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub reads: TemplateChild<gtk::ListBox>,
+        #[template_child]
+        pub writes: TemplateChild<gtk::ListBox>,
+        #[template_child]
+        pub origin: TemplateChild<adw::ActionRow>,
+        #[template_child]
+        pub ssd: TemplateChild<adw::ActionRow>,
+        #[template_child]
+        pub mounted: TemplateChild<adw::ActionRow>,
+        #[template_child]
+        pub mode: TemplateChild<adw::ActionRow>,
+        #[template_child]
+        pub remove_group: TemplateChild<adw::PreferencesGroup>,
+        #[template_child]
+        pub remove: TemplateChild<gtk::Button>,
+        pub client: OnceCell<Client>,
+        pub store: OnceCell<Store>,
+        pub cache: RefCell<Option<CacheObject>>,
+        pub handlers: RefCell<Vec<glib::SignalHandlerId>>,
+        pub shown_job: RefCell<Option<JobObject>>,
+        pub busy: Cell<bool>,
+    }
+
+    #[glib::object_subclass]
+    impl ObjectSubclass for CachePage {
+        const NAME: &'static str = "TandemCachePage";
+        type Type = super::CachePage;
+        type ParentType = adw::Bin;
+
+        fn class_init(class: &mut Self::Class) {
+            Chart::ensure_type();
+            JobView::ensure_type();
+            ShareRow::ensure_type();
+            class.bind_template();
+        }
+
+        fn instance_init(object: &glib::subclass::InitializingObject<Self>) {
+            object.init_template();
+        }
+    }
+
+    impl ObjectImpl for CachePage {
+        fn constructed(&self) {
+            self.parent_constructed();
+            self.remove.connect_clicked(clone!(
+                #[weak(rename_to = page)]
+                self.obj(),
+                move |_| page.remove()
+            ));
+            self.cancel.connect_clicked(clone!(
+                #[weak(rename_to = page)]
+                self.obj(),
+                move |_| page.cancel()
+            ));
+        }
+
+        fn dispose(&self) {
+            self.obj().show(None);
+        }
+    }
+
+    impl WidgetImpl for CachePage {}
+    impl BinImpl for CachePage {}
+}
+
+glib::wrapper! {
+    /// Shows a [`CacheObject`].
+    pub struct CachePage(ObjectSubclass<imp::CachePage>)
+        @extends adw::Bin, gtk::Widget,
+        @implements gtk::Buildable, gtk::ConstraintTarget;
+}
+
+impl CachePage {
+    /// Where calls go and facts come from.
+    pub fn connect_to(&self, client: &Client, store: &Store) {
+        // The window does this once.
+        let _ = self.imp().client.set(client.clone());
+        let _ = self.imp().store.set(store.clone());
+        store.connect_changed(clone!(
+            #[weak(rename_to = page)]
+            self,
+            move |_| page.refresh_job()
+        ));
+    }
+
+    /// The cache that is shown.
+    #[must_use]
+    pub fn cache(&self) -> Option<CacheObject> {
+        self.imp().cache.borrow().clone()
+    }
+
+    /// Shows this cache from now on, or none, and asks the service for a sample each second while it does.
+    pub fn show(&self, cache: Option<&CacheObject>) {
+        let imp = self.imp();
+        if let Some(old) = imp.cache.take() {
+            for handler in imp.handlers.take() {
+                old.disconnect(handler);
+            }
+            self.watch(&old, false);
+        }
+        imp.chart.show(cache);
+        let Some(cache) = cache else { return };
+        imp.handlers.replace(vec![
+            cache.connect_changed(clone!(
+                #[weak(rename_to = page)]
+                self,
+                move |_| page.refresh()
+            )),
+            cache.connect_sampled(clone!(
+                #[weak(rename_to = page)]
+                self,
+                move |_| page.refresh_numbers()
+            )),
+        ]);
+        imp.cache.replace(Some(cache.clone()));
+        imp.scroller.vadjustment().set_value(0.0);
+        self.watch(cache, true);
+        self.refresh();
+        self.refresh_numbers();
+    }
+
+    fn watch(&self, cache: &CacheObject, watch: bool) {
+        let Some(client) = self.imp().client.get().cloned() else {
+            return;
+        };
+        let path = cache.facts().path;
+        glib::spawn_future_local(async move {
+            // A cache that is gone needs no watching.
+            if let Err(failure) = client.watch(&path, watch).await {
+                tracing::debug!("{path} could not be watched: {failure}");
+            }
+        });
+    }
+
+    fn refresh(&self) {
+        let imp = self.imp();
+        let Some(facts) = self.cache().map(|cache| cache.facts()) else {
+            return;
+        };
+        let words = cache_words(facts.state, &facts.reason);
+        imp.heading.set_title(&plan_title(&facts.origin));
+        imp.heading.set_subtitle(&words.title);
+        imp.banner.set_visible(!words.banner.is_empty());
+        imp.banner_icon.set_icon_name(Some(words.icon));
+        for severity in [Severity::Good, Severity::Calm, Severity::Warning] {
+            imp.banner_icon.remove_css_class(severity.css_class());
+        }
+        imp.banner_icon.add_css_class(words.severity.css_class());
+        imp.banner_title.set_label(&words.title);
+        imp.banner_text.set_label(&words.banner);
+        let set =
+            |row: &adw::ActionRow, text: &str| row.set_subtitle(&glib::markup_escape_text(text));
+        set(&imp.origin, &full_name(&facts.origin));
+        set(&imp.ssd, &full_name(&facts.ssd));
+        set(&imp.mounted, &facts.mount_points.join(", "));
+        imp.mounted.set_visible(!facts.mount_points.is_empty());
+        set(
+            &imp.mode,
+            &format!(
+                "{}\n{}",
+                mode_name(facts.mode),
+                mode_description(facts.mode)
+            ),
+        );
+        self.refresh_job();
+    }
+
+    fn refresh_numbers(&self) {
+        let imp = self.imp();
+        let Some(cache) = self.cache() else { return };
+        let facts = cache.facts();
+        cache.with_series(|series| {
+            let point = series.last();
+            let rate_now = point.and_then(|point| point.hit_rate);
+            // Translators: shown instead of a number while there is none
+            imp.hit_rate
+                .set_label(&rate_now.map_or_else(|| gettext("–"), percent));
+            imp.dirty
+                .set_label(&percent(point.map_or(0.0, |point| point.dirty)));
+            imp.speeds.set_label(&speeds(series));
+            let none = Sample::default();
+            let sample = series.latest().unwrap_or(&none);
+            let filled = sample.frames_used as f64 / sample.frames_total.max(1) as f64;
+            imp.filled.set_label(&percent(filled));
+            imp.filled_of.set_label(&fill(
+                &gettext("Filled of {size}"),
+                &[("size", &bytes(facts.cache_bytes))],
+            ));
+            show_shares(&imp.reads, &shares(&sample.read, None));
+            show_shares(&imp.writes, &shares(&sample.write, Some(facts.mode)));
+        });
+    }
+
+    /// Shows the job that changes this cache, if there is one, and how it ended.
+    fn refresh_job(&self) {
+        let imp = self.imp();
+        let Some(store) = imp.store.get() else { return };
+        let path = self.cache().and_then(|cache| cache.facts().job);
+        let job = path
+            .and_then(|path| store.job(&path))
+            .filter(|job| job.facts().finished.is_none());
+        imp.job_card.set_visible(job.is_some());
+        imp.remove_group.set_visible(job.is_none());
+        imp.cancel.set_sensitive(job.as_ref().is_some_and(|job| {
+            let facts = job.facts();
+            facts.cancellable && !facts.undoing
+        }));
+        if *imp.shown_job.borrow() != job {
+            imp.job.show(job.as_ref());
+            imp.shown_job.replace(job);
+        }
+    }
+
+    fn remove(&self) {
+        let (Some(client), Some(cache)) = (self.imp().client.get().cloned(), self.cache()) else {
+            return;
+        };
+        if self.imp().busy.replace(true) {
+            return;
+        }
+        self.imp().remove.set_sensitive(false);
+        glib::spawn_future_local(clone!(
+            #[weak(rename_to = page)]
+            self,
+            async move {
+                let parent = page.root().and_downcast::<gtk::Window>();
+                ask_to_remove(parent.as_ref(), &client, &cache.facts()).await;
+                page.imp().busy.set(false);
+                page.imp().remove.set_sensitive(true);
+            }
+        ));
+    }
+
+    fn cancel(&self) {
+        let job = self
+            .imp()
+            .shown_job
+            .borrow()
+            .as_ref()
+            .map(|job| job.facts().path);
+        let (Some(client), Some(job)) = (self.imp().client.get().cloned(), job) else {
+            return;
+        };
+        glib::spawn_future_local(async move {
+            // Whether it came in time, the end of the job tells.
+            if let Err(failure) = client.cancel(&job).await {
+                tracing::info!("the job could not be cancelled: {failure}");
+            }
+        });
+    }
+}
+
+/// What is read from where at this moment.
+fn speeds(series: &Series) -> String {
+    let (Some(now), Some(earlier)) = (series.latest(), series.earlier()) else {
+        return gettext("Waiting for the first numbers…");
+    };
+    let time = (now.time_us - earlier.time_us).max(1);
+    let per_second = |now: u64, earlier: u64| {
+        let moved = u128::from(now.saturating_sub(earlier)) * u128::from(SECTOR_BYTES);
+        u64::try_from(moved * 1_000_000 / u128::from(time)).unwrap_or(u64::MAX)
+    };
+    let past = |sample: &Sample| sample.read.bypassed_sectors();
+    let ssd = per_second(now.read.hit, earlier.read.hit);
+    let disk = per_second(
+        now.read.missed + past(now),
+        earlier.read.missed + past(earlier),
+    );
+    if ssd == 0 && disk == 0 {
+        return gettext("Right now nothing is read.");
+    }
+    fill(
+        &gettext("Right now {ssd} from the SSD and {disk} from the hard disk."),
+        &[("ssd", &rate(ssd)), ("disk", &rate(disk))],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tandem_api::Direction;
+
+    #[test]
+    fn speeds_are_those_of_the_last_seconds_and_what_went_past_came_from_the_disk() {
+        let sample = |seconds: u64, hit, missed| Sample {
+            time_us: seconds * 1_000_000,
+            read: Direction {
+                requested: hit + missed,
+                hit,
+                missed,
+                bypassed: vec![],
+            },
+            ..Sample::default()
+        };
+        assert!(speeds(&Series::default()).starts_with("Waiting"));
+        let idle = Series::from_history(vec![sample(1, 5, 5), sample(2, 5, 5)]);
+        assert_eq!(speeds(&idle), "Right now nothing is read.");
+        let busy = Series::from_history(vec![sample(0, 0, 0), sample(10, 200_000, 20_000)]);
+        assert_eq!(
+            speeds(&busy).replace('\u{a0}', " "),
+            "Right now 10.2 MB/s from the SSD and 1.0 MB/s from the hard disk."
+        );
+    }
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A cache in the overview: its state and its hit rate.
+
+use std::cell::RefCell;
+
+use adw::prelude::*;
+use adw::subclass::prelude::*;
+use gettextrs::gettext;
+use gtk::CompositeTemplate;
+use gtk::glib::{self, clone};
+
+use crate::display::{Severity, cache_words, fill, percent, plan_title, short_name};
+use crate::model::objects::CacheObject;
+
+mod imp {
+    use super::*;
+
+    #[derive(Default, CompositeTemplate)]
+    #[template(file = "cache_row.ui")]
+    pub struct CacheRow {
+        #[template_child]
+        pub icon: TemplateChild<gtk::Image>,
+        #[template_child]
+        pub rate: TemplateChild<gtk::Label>,
+        pub cache: RefCell<Option<(CacheObject, Vec<glib::SignalHandlerId>)>>,
+    }
+
+    #[glib::object_subclass]
+    impl ObjectSubclass for CacheRow {
+        const NAME: &'static str = "TandemCacheRow";
+        type Type = super::CacheRow;
+        type ParentType = adw::ActionRow;
+
+        fn class_init(class: &mut Self::Class) {
+            class.bind_template();
+        }
+
+        fn instance_init(object: &glib::subclass::InitializingObject<Self>) {
+            object.init_template();
+        }
+    }
+
+    impl ObjectImpl for CacheRow {
+        fn dispose(&self) {
+            if let Some((cache, handlers)) = self.cache.take() {
+                for handler in handlers {
+                    cache.disconnect(handler);
+                }
+            }
+        }
+    }
+
+    impl WidgetImpl for CacheRow {}
+    impl ListBoxRowImpl for CacheRow {}
+    impl PreferencesRowImpl for CacheRow {}
+    impl ActionRowImpl for CacheRow {}
+}
+
+glib::wrapper! {
+    /// Shows a [`CacheObject`] in one line; a click asks the window for its page.
+    pub struct CacheRow(ObjectSubclass<imp::CacheRow>)
+        @extends adw::ActionRow, adw::PreferencesRow, gtk::ListBoxRow, gtk::Widget,
+        @implements gtk::Actionable, gtk::Buildable, gtk::ConstraintTarget;
+}
+
+impl CacheRow {
+    /// A row that shows this cache.
+    #[must_use]
+    pub fn new(cache: &CacheObject) -> Self {
+        let row: Self = glib::Object::new();
+        row.set_action_target_value(Some(&cache.facts().uuid.to_variant()));
+        let refresh = clone!(
+            #[weak]
+            row,
+            move |cache: &CacheObject| row.refresh(cache)
+        );
+        let handlers = vec![
+            cache.connect_changed(refresh.clone()),
+            cache.connect_sampled(refresh),
+        ];
+        row.imp().cache.replace(Some((cache.clone(), handlers)));
+        row.refresh(cache);
+        row
+    }
+
+    fn refresh(&self, cache: &CacheObject) {
+        let imp = self.imp();
+        let facts = cache.facts();
+        let words = cache_words(facts.state, &facts.reason);
+        self.set_title(&plan_title(&facts.origin));
+        self.set_subtitle(&fill(
+            // Translators: a cache in one line, for example "Working · with Samsung 870"
+            &gettext("{state} · with {ssd}"),
+            &[("state", &words.title), ("ssd", &short_name(&facts.ssd))],
+        ));
+        imp.icon.set_icon_name(Some(words.icon));
+        for severity in [Severity::Good, Severity::Calm, Severity::Warning] {
+            imp.icon.remove_css_class(severity.css_class());
+        }
+        imp.icon.add_css_class(words.severity.css_class());
+        let rate = cache.with_series(|series| series.last().and_then(|point| point.hit_rate));
+        imp.rate
+            .set_label(&rate.map_or_else(|| gettext("–"), percent));
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A disk in the overview, with a row for each of its volumes.
+
+use std::cell::RefCell;
+
+use adw::prelude::*;
+use adw::subclass::prelude::*;
+use gettextrs::gettext;
+use gtk::glib::{self, clone};
+
+use crate::a11y;
+use crate::display::{device_words, fill, volume_words};
+use crate::model::inventory::{Device, Volume};
+use crate::model::objects::DeviceObject;
+
+mod imp {
+    use super::*;
+
+    #[derive(Default)]
+    pub struct DeviceGroup {
+        pub device: RefCell<Option<(DeviceObject, glib::SignalHandlerId)>>,
+        pub rows: RefCell<Vec<adw::ActionRow>>,
+    }
+
+    #[glib::object_subclass]
+    impl ObjectSubclass for DeviceGroup {
+        const NAME: &'static str = "TandemDeviceGroup";
+        type Type = super::DeviceGroup;
+        type ParentType = adw::PreferencesGroup;
+    }
+
+    impl ObjectImpl for DeviceGroup {
+        fn dispose(&self) {
+            if let Some((device, handler)) = self.device.take() {
+                device.disconnect(handler);
+            }
+        }
+    }
+
+    impl WidgetImpl for DeviceGroup {}
+    impl PreferencesGroupImpl for DeviceGroup {}
+}
+
+glib::wrapper! {
+    /// Shows a [`DeviceObject`].
+    pub struct DeviceGroup(ObjectSubclass<imp::DeviceGroup>)
+        @extends adw::PreferencesGroup, gtk::Widget,
+        @implements gtk::Buildable, gtk::ConstraintTarget;
+}
+
+impl DeviceGroup {
+    /// A group that shows this device.
+    #[must_use]
+    pub fn new(device: &DeviceObject) -> Self {
+        let group: Self = glib::Object::new();
+        let handler = device.connect_changed(clone!(
+            #[weak]
+            group,
+            move |device| group.refresh(&device.facts())
+        ));
+        group.imp().device.replace(Some((device.clone(), handler)));
+        group.refresh(&device.facts());
+        group
+    }
+
+    fn refresh(&self, device: &Device) {
+        let words = device_words(device);
+        self.set_title(&glib::markup_escape_text(&words.title));
+        self.set_description(Some(&glib::markup_escape_text(&words.subtitle)));
+        let rows = self.imp().rows.take();
+        for row in rows {
+            self.remove(&row);
+        }
+        let rows: Vec<_> = device
+            .volumes
+            .iter()
+            .map(|volume| volume_row(volume, words.icon))
+            .collect();
+        for row in &rows {
+            self.add(row);
+        }
+        self.imp().rows.replace(rows);
+    }
+}
+
+fn volume_row(volume: &Volume, icon: &str) -> adw::ActionRow {
+    let words = volume_words(volume);
+    let subtitle = if words.obstacle.is_empty() {
+        words.subtitle
+    } else {
+        format!("{}\n{}", words.subtitle, words.obstacle)
+    };
+    let row = adw::ActionRow::builder()
+        .use_markup(false)
+        .title(&words.title)
+        .subtitle(&subtitle)
+        .title_lines(0)
+        .subtitle_lines(0)
+        .build();
+    row.add_prefix(&gtk::Image::from_icon_name(icon));
+    if volume.as_origin.is_ok() {
+        let button = gtk::Button::builder()
+            .label(gettext("Speed Up…"))
+            .valign(gtk::Align::Center)
+            .action_name("win.set-up-disk")
+            .action_target(&volume.path.to_variant())
+            .build();
+        a11y::set_description(
+            &button,
+            &fill(&gettext("Speed up {name}"), &[("name", &words.title)]),
+        );
+        row.add_suffix(&button);
+    }
+    row
+}

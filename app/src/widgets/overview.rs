@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The first page: caches, and the disks of this machine as they come and go.
+
+use std::cell::RefCell;
+
+use adw::prelude::*;
+use adw::subclass::prelude::*;
+use gtk::glib::{self, clone};
+use gtk::{CompositeTemplate, gio};
+use tandem_api::{Failure, Kind, ModuleState};
+
+use crate::display::failure_words;
+use crate::model::objects::{CacheObject, DeviceObject};
+use crate::model::store::Store;
+use crate::widgets::cache_row::CacheRow;
+use crate::widgets::device_group::DeviceGroup;
+use crate::widgets::error_view::ErrorView;
+
+mod imp {
+    use super::*;
+
+    #[derive(Default, CompositeTemplate)]
+    #[template(file = "overview.ui")]
+    pub struct Overview {
+        #[template_child]
+        pub add: TemplateChild<gtk::Button>,
+        #[template_child]
+        pub stack: TemplateChild<gtk::Stack>,
+        #[template_child]
+        pub error: TemplateChild<ErrorView>,
+        #[template_child]
+        pub hero: TemplateChild<gtk::Box>,
+        #[template_child]
+        pub notice: TemplateChild<gtk::Box>,
+        #[template_child]
+        pub notice_text: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub caches: TemplateChild<adw::PreferencesGroup>,
+        #[template_child]
+        pub cache_list: TemplateChild<gtk::ListBox>,
+        #[template_child]
+        pub devices: TemplateChild<gtk::Box>,
+        #[template_child]
+        pub no_devices: TemplateChild<gtk::Label>,
+        pub groups: RefCell<Vec<DeviceGroup>>,
+    }
+
+    #[glib::object_subclass]
+    impl ObjectSubclass for Overview {
+        const NAME: &'static str = "TandemOverview";
+        type Type = super::Overview;
+        type ParentType = adw::Bin;
+
+        fn class_init(class: &mut Self::Class) {
+            ErrorView::ensure_type();
+            class.bind_template();
+        }
+
+        fn instance_init(object: &glib::subclass::InitializingObject<Self>) {
+            object.init_template();
+        }
+    }
+
+    impl ObjectImpl for Overview {}
+    impl WidgetImpl for Overview {}
+    impl BinImpl for Overview {}
+}
+
+glib::wrapper! {
+    /// Shows a [`Store`].
+    pub struct Overview(ObjectSubclass<imp::Overview>)
+        @extends adw::Bin, gtk::Widget,
+        @implements gtk::Buildable, gtk::ConstraintTarget;
+}
+
+impl Overview {
+    /// Shows this store from now on.
+    pub fn connect_to(&self, store: &Store) {
+        let imp = self.imp();
+        imp.cache_list.bind_model(Some(&store.caches()), |object| {
+            match object.downcast_ref::<CacheObject>() {
+                Some(cache) => CacheRow::new(cache).upcast(),
+                None => gtk::ListBoxRow::new().upcast(),
+            }
+        });
+        store.devices().connect_items_changed(clone!(
+            #[weak(rename_to = overview)]
+            self,
+            move |list, place, gone, come| overview.splice(list, place, gone, come)
+        ));
+        let devices = store.devices();
+        self.splice(&devices, 0, 0, devices.n_items());
+        store.connect_changed(clone!(
+            #[weak(rename_to = overview)]
+            self,
+            move |store| overview.refresh(store)
+        ));
+        self.refresh(store);
+    }
+
+    /// Puts in and takes out what has changed; other disks keep their widgets, and with them the focus.
+    fn splice(&self, list: &gio::ListStore, place: u32, gone: u32, come: u32) {
+        let imp = self.imp();
+        let (place, gone) = (place as usize, gone as usize);
+        let mut groups = imp.groups.borrow_mut();
+        for group in groups.drain(place..place + gone) {
+            imp.devices.remove(&group);
+        }
+        for offset in 0..come as usize {
+            let at = place + offset;
+            let item = u32::try_from(at).ok().and_then(|at| list.item(at));
+            let Some(device) = item.and_downcast::<DeviceObject>() else {
+                continue;
+            };
+            let group = DeviceGroup::new(&device);
+            let before = at.checked_sub(1).and_then(|before| groups.get(before));
+            imp.devices.insert_child_after(&group, before);
+            groups.insert(at, group);
+        }
+    }
+
+    fn refresh(&self, store: &Store) {
+        let imp = self.imp();
+        let caches = store.caches().n_items() > 0;
+        imp.hero.set_visible(!caches);
+        imp.add.set_visible(caches);
+        imp.caches.set_visible(caches);
+        imp.no_devices.set_visible(store.devices().n_items() == 0);
+        let notice = notice(store);
+        imp.notice.set_visible(notice.is_some());
+        imp.notice_text.set_label(&notice.unwrap_or_default());
+        let page = match store.problem() {
+            Some(failure) => {
+                imp.error.show(&failure);
+                imp.add.set_visible(false);
+                "problem"
+            }
+            None if store.is_known() => "content",
+            None => "loading",
+        };
+        imp.stack.set_visible_child_name(page);
+    }
+}
+
+/// Why no cache can be made on this machine at the moment.
+fn notice(store: &Store) -> Option<String> {
+    let kind = match store.module()? {
+        ModuleState::Loaded | ModuleState::Available => return None,
+        ModuleState::NotBuilt => Kind::ModuleNotBuilt,
+        ModuleState::Refused => Kind::ModuleRefused,
+    };
+    let words = failure_words(&Failure::new(kind).name(store.kernel()));
+    Some(format!("{} {}", words.what, words.next))
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Says what "Flush and Remove" does, asks, and begins it.
+
+use adw::prelude::*;
+use gettextrs::gettext;
+use gtk::glib;
+
+use crate::client::Client;
+use crate::display::{failure_words, fill, plan_title, warning_words};
+use crate::model::facts::CacheFacts;
+use crate::widgets::step_list::StepList;
+use tandem_api::Failure;
+
+/// Shows the steps of a removal, and executes them if the person agrees.
+///
+/// How it goes on is told by the cache's job; a failure before that is shown here.
+pub async fn ask_to_remove(parent: Option<&gtk::Window>, client: &Client, cache: &CacheFacts) {
+    let plan = match client.plan_remove(&cache.path).await {
+        Ok(plan) => plan,
+        Err(failure) => return show_failure(parent, &failure),
+    };
+    let steps: StepList = glib::Object::new();
+    steps.show(&plan.steps);
+    let more = gtk::Box::builder()
+        .orientation(gtk::Orientation::Vertical)
+        .spacing(12)
+        .build();
+    for warning in &plan.warnings {
+        more.append(
+            &gtk::Label::builder()
+                .label(warning_words(warning))
+                .wrap(true)
+                .xalign(0.0)
+                .build(),
+        );
+    }
+    more.append(&steps);
+    let dialog = adw::MessageDialog::builder()
+        .heading(gettext("Flush and Remove?"))
+        .body(fill(
+            &gettext("{disk} becomes a plain hard disk again, with all its files, and the SSD is free for other uses."),
+            &[("disk", &plan_title(&cache.origin))],
+        ))
+        .body_use_markup(false)
+        .extra_child(&more)
+        .build();
+    dialog.set_transient_for(parent);
+    dialog.add_responses(&[
+        // Translators: the underscore marks the key that works together with Alt
+        ("cancel", &gettext("_Cancel")),
+        ("remove", &gettext("_Flush and Remove")),
+    ]);
+    dialog.set_response_appearance("remove", adw::ResponseAppearance::Destructive);
+    dialog.set_default_response(Some("cancel"));
+    dialog.set_close_response("cancel");
+    let (client, path) = (client.clone(), cache.path.clone());
+    let parent = parent.cloned();
+    dialog.connect_response(Some("remove"), move |_, _| {
+        let (client, path, plan, parent) =
+            (client.clone(), path.clone(), plan.clone(), parent.clone());
+        glib::spawn_future_local(async move {
+            if let Err(failure) = client.remove(&path, &plan).await {
+                show_failure(parent.as_ref(), &failure);
+            }
+        });
+    });
+    dialog.present();
+}
+
+/// Shows a failure that belongs to no page.
+pub fn show_failure(parent: Option<&gtk::Window>, failure: &Failure) {
+    let words = failure_words(failure);
+    let details = gtk::Label::builder()
+        .label(&words.details)
+        .wrap(true)
+        .wrap_mode(gtk::pango::WrapMode::Char)
+        .selectable(true)
+        .xalign(0.0)
+        .build();
+    details.add_css_class("monospace");
+    details.add_css_class("card");
+    details.add_css_class("details");
+    let expander = gtk::Expander::builder()
+        .label(gettext("_Details"))
+        .use_underline(true)
+        .child(&details)
+        .build();
+    let dialog = adw::MessageDialog::builder()
+        .heading(&words.title)
+        .body(words.sentences())
+        .body_use_markup(false)
+        .extra_child(&expander)
+        .build();
+    dialog.set_transient_for(parent);
+    dialog.add_responses(&[
+        ("copy", &gettext("_Copy Details")),
+        ("close", &gettext("_Close")),
+    ]);
+    dialog.set_default_response(Some("close"));
+    dialog.set_close_response("close");
+    dialog.connect_response(Some("copy"), move |dialog, _| {
+        dialog
+            .clipboard()
+            .set_text(&[words.title.as_str(), &words.what, &words.details].join("\n"));
+    });
+    dialog.present();
+}

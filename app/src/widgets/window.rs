@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The main window: overview and cache page, toasts, and the road from the bus to the store.
+
+use std::cell::{OnceCell, RefCell};
+
+use adw::prelude::*;
+use adw::subclass::prelude::*;
+use gettextrs::gettext;
+use gtk::glib::{self, clone};
+use gtk::{CompositeTemplate, gio};
+use tandem_api::JobKind;
+
+use crate::client::{Client, ServiceEvent};
+use crate::model::objects::{CacheObject, JobObject};
+use crate::model::store::{Store, objects};
+use crate::widgets::cache_page::CachePage;
+use crate::widgets::overview::Overview;
+use crate::widgets::remove_dialog::show_failure;
+use crate::widgets::setup_dialog::SetupDialog;
+
+mod imp {
+    use super::*;
+
+    #[derive(Default, CompositeTemplate)]
+    #[template(file = "window.ui")]
+    pub struct Window {
+        #[template_child]
+        pub toasts: TemplateChild<adw::ToastOverlay>,
+        #[template_child]
+        pub leaflet: TemplateChild<adw::Leaflet>,
+        #[template_child]
+        pub overview: TemplateChild<Overview>,
+        #[template_child]
+        pub cache_page: TemplateChild<CachePage>,
+        pub store: Store,
+        pub client: OnceCell<Client>,
+        pub removal: RefCell<Option<(JobObject, glib::SignalHandlerId)>>,
+    }
+
+    #[glib::object_subclass]
+    impl ObjectSubclass for Window {
+        const NAME: &'static str = "TandemWindow";
+        type Type = super::Window;
+        type ParentType = adw::ApplicationWindow;
+
+        fn class_init(class: &mut Self::Class) {
+            Overview::ensure_type();
+            CachePage::ensure_type();
+            class.bind_template();
+            class.install_action("win.set-up", None, |window, _, _| window.set_up(None));
+            class.install_action(
+                "win.set-up-disk",
+                Some(glib::VariantTy::STRING),
+                |window, _, target| window.set_up(target.and_then(glib::Variant::str)),
+            );
+            class.install_action(
+                "win.show-cache",
+                Some(glib::VariantTy::STRING),
+                |window, _, target| {
+                    if let Some(uuid) = target.and_then(glib::Variant::str) {
+                        window.show_cache(uuid);
+                    }
+                },
+            );
+            class.install_action("win.show-overview", None, |window, _, _| {
+                window.show_overview()
+            });
+            class.install_action("win.retry", None, |window, _, _| window.start());
+        }
+
+        fn instance_init(object: &glib::subclass::InitializingObject<Self>) {
+            object.init_template();
+        }
+    }
+
+    impl ObjectImpl for Window {
+        fn constructed(&self) {
+            self.parent_constructed();
+            self.obj().prepare();
+        }
+    }
+
+    impl WidgetImpl for Window {}
+    impl WindowImpl for Window {}
+    impl ApplicationWindowImpl for Window {}
+    impl AdwApplicationWindowImpl for Window {}
+}
+
+glib::wrapper! {
+    /// The main window.
+    pub struct Window(ObjectSubclass<imp::Window>)
+        @extends adw::ApplicationWindow, gtk::ApplicationWindow, gtk::Window, gtk::Widget,
+        @implements gio::ActionGroup, gio::ActionMap, gtk::Buildable, gtk::ConstraintTarget,
+            gtk::Native, gtk::Root, gtk::ShortcutManager;
+}
+
+impl Window {
+    /// A window that looks for the services at once.
+    #[must_use]
+    pub fn new(application: &adw::Application) -> Self {
+        let window: Self = glib::Object::builder()
+            .property("application", application)
+            .build();
+        let help = gtk::Builder::from_string(include_str!("shortcuts.ui"));
+        window.set_help_overlay(help.object::<gtk::ShortcutsWindow>("help_overlay").as_ref());
+        window.start();
+        window
+    }
+
+    fn prepare(&self) {
+        let imp = self.imp();
+        imp.overview.connect_to(&imp.store);
+        imp.store.caches().connect_items_changed(clone!(
+            #[weak(rename_to = window)]
+            self,
+            move |list, place, _, come| window.caches_changed(list, place, come)
+        ));
+        imp.store.connect_changed(clone!(
+            #[weak(rename_to = window)]
+            self,
+            move |store| window.look_for_removal(store)
+        ));
+        imp.leaflet.connect_visible_child_notify(clone!(
+            #[weak(rename_to = window)]
+            self,
+            move |leaflet| {
+                // Also after a swipe or a mouse button that goes back.
+                if leaflet
+                    .visible_child()
+                    .and_downcast_ref::<Overview>()
+                    .is_some()
+                {
+                    window.imp().cache_page.show(None);
+                }
+            }
+        ));
+    }
+
+    /// Connects to the bus and follows both services.
+    fn start(&self) {
+        if self.imp().client.get().is_some() {
+            self.follow();
+            return;
+        }
+        glib::spawn_future_local(clone!(
+            #[weak(rename_to = window)]
+            self,
+            async move {
+                match Client::connect().await {
+                    Ok(client) => {
+                        let imp = window.imp();
+                        // `start` does this once.
+                        let _ = imp.client.set(client.clone());
+                        imp.cache_page.connect_to(&client, &imp.store);
+                        window.follow();
+                    }
+                    Err(failure) => window.imp().store.service_failed(failure),
+                }
+            }
+        ));
+    }
+
+    fn follow(&self) {
+        let Some(client) = self.imp().client.get().cloned() else {
+            return;
+        };
+        let store = self.imp().store.clone();
+        glib::spawn_future_local(clone!(
+            #[strong]
+            client,
+            #[strong]
+            store,
+            async move { client.follow_disks(|told| store.apply_disks(told)).await }
+        ));
+        glib::spawn_future_local(async move {
+            client
+                .follow_service(|event| match event {
+                    ServiceEvent::Facts(facts) => store.apply_service(facts),
+                    ServiceEvent::Sampled(path, sample) => store.apply_sample(&path, sample),
+                    ServiceEvent::Left => store.service_left(),
+                    ServiceEvent::Failed(failure) => store.service_failed(failure),
+                })
+                .await;
+        });
+    }
+
+    fn caches_changed(&self, list: &gio::ListStore, place: u32, come: u32) {
+        for at in place..place + come {
+            if let Some(cache) = list.item(at).and_downcast::<CacheObject>() {
+                self.load_history(&cache);
+            }
+        }
+        let imp = self.imp();
+        let gone = |cache: &CacheObject| !objects::<CacheObject>(list).any(|known| known == *cache);
+        if imp.cache_page.cache().as_ref().is_some_and(gone) {
+            self.show_overview();
+        }
+    }
+
+    fn load_history(&self, cache: &CacheObject) {
+        let Some(client) = self.imp().client.get().cloned() else {
+            return;
+        };
+        glib::spawn_future_local(clone!(
+            #[strong]
+            cache,
+            async move {
+                match client.history(&cache.facts().path).await {
+                    Ok(history) => cache.set_history(history),
+                    // Without its past the chart begins now.
+                    Err(failure) => tracing::debug!("no history: {failure}"),
+                }
+            }
+        ));
+    }
+
+    /// A removal tells its end here, wherever the person is by then.
+    fn look_for_removal(&self, store: &Store) {
+        let imp = self.imp();
+        if imp.removal.borrow().is_some() {
+            return;
+        }
+        let caches = store.caches();
+        let paths = objects::<CacheObject>(&caches).filter_map(|cache| cache.facts().job);
+        let under_way = |job: &JobObject| {
+            let facts = job.facts();
+            facts.kind == JobKind::Remove && facts.finished.is_none()
+        };
+        let Some(job) = paths.filter_map(|path| store.job(&path)).find(under_way) else {
+            return;
+        };
+        let handler = job.connect_changed(clone!(
+            #[weak(rename_to = window)]
+            self,
+            move |job| window.removal_changed(job)
+        ));
+        imp.removal.replace(Some((job, handler)));
+    }
+
+    fn removal_changed(&self, job: &JobObject) {
+        let Some(end) = job.facts().finished else {
+            return;
+        };
+        if let Some((job, handler)) = self.imp().removal.take() {
+            job.disconnect(handler);
+        }
+        match end {
+            Ok(()) => self.toast(&gettext("The cache is removed, and the SSD is free")),
+            Err(failure) => show_failure(Some(self.upcast_ref()), &failure),
+        }
+    }
+
+    /// Says something in passing.
+    pub fn toast(&self, words: &str) {
+        let toast = adw::Toast::new(&glib::markup_escape_text(words));
+        self.imp().toasts.add_toast(toast);
+    }
+
+    /// Opens the wizard; with the block path of a disk, at the choice of its SSD.
+    pub fn set_up(&self, origin: Option<&str>) {
+        let imp = self.imp();
+        let (Some(client), true) = (imp.client.get(), imp.store.is_known()) else {
+            return;
+        };
+        let dialog = SetupDialog::new(client.clone(), imp.store.clone(), origin);
+        dialog.set_transient_for(Some(self));
+        dialog.connect_show_cache(clone!(
+            #[weak(rename_to = window)]
+            self,
+            move |uuid| window.show_cache(&uuid)
+        ));
+        dialog.present();
+    }
+
+    /// Shows the page of the cache with this uuid.
+    pub fn show_cache(&self, uuid: &str) {
+        let imp = self.imp();
+        if let Some(cache) = imp.store.cache(uuid) {
+            imp.cache_page.show(Some(&cache));
+            imp.leaflet.set_visible_child(&*imp.cache_page);
+        }
+    }
+
+    /// Goes back to the overview.
+    pub fn show_overview(&self) {
+        let imp = self.imp();
+        imp.leaflet.set_visible_child(&*imp.overview);
+    }
+}
