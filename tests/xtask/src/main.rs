@@ -5,9 +5,11 @@ mod agent;
 mod apt;
 mod bench;
 mod cx;
+mod demo;
 mod deps;
 mod disks;
 mod fetch;
+mod guest;
 mod guest_kernel;
 mod hash;
 mod host;
@@ -17,8 +19,10 @@ mod layer;
 mod pins;
 mod qemu;
 mod qmp;
+mod report;
 mod run;
 mod rust_tests;
+mod stage;
 mod test;
 mod uml;
 mod vm;
@@ -44,6 +48,8 @@ enum Command {
     Deps(deps::Args),
     /// Run every layer of tests; `--only` chooses, `--all` runs large matrices whole.
     Test(test::Args),
+    /// Show the main job by clicks in a virtual machine, with pictures and a report.
+    Demo(demo::Args),
     /// Open a root shell in the virtual machine.
     Vm(vm_shell::Args),
     /// Measure the cost of requests beside other caches, in virtual time.
@@ -66,6 +72,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Deps(args) => deps::command(&cx, &args)?,
         Command::Test(args) => return test::command(&cx, &args),
+        Command::Demo(args) => demo::command(&cx, &args)?,
         Command::Vm(args) => vm_shell::command(&cx, &args)?,
         Command::Bench(args) => bench::command(&cx, &args)?,
     }

@@ -82,6 +82,12 @@ impl Qmp {
         }
     }
 
+    /// Takes a picture of the guest's screen.
+    pub fn screenshot(&mut self, png: &Path) -> Result<()> {
+        self.run("screendump", json!({ "filename": png, "format": "png" }))
+            .map(drop)
+    }
+
     fn line(&mut self) -> Result<Value> {
         let mut text = String::new();
         if self.reader.read_line(&mut text)? == 0 {

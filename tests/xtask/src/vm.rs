@@ -66,7 +66,8 @@ pub enum Screen {
 /// A running machine. It ends when this is dropped.
 pub struct Vm {
     child: Child,
-    qmp: Qmp,
+    /// QEMU's control socket.
+    pub qmp: Qmp,
     /// The port for what the scenario does.
     pub agent: Agent,
     /// A second port, for what has to happen while a script runs on the first.
@@ -262,9 +263,7 @@ impl Vm {
 
     /// Takes a picture of the guest's screen.
     pub fn screenshot(&mut self, png: &Path) -> Result<()> {
-        self.qmp
-            .run("screendump", json!({ "filename": png, "format": "png" }))
-            .map(drop)
+        self.qmp.screenshot(png)
     }
 
     /// Waits until the person has closed the machine's window.

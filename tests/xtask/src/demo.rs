@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `cargo xtask demo`: the main job by clicks in the virtual machine, from a slow disk to a fast one and back.
+//!
+//! Everything that changes the cache is done by clicks in the app. What this file does in the guest by itself is
+//! what the person beside the app does, mounting the disk and reading files, and what proves that it worked.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail, ensure};
+
+use crate::cx::{Cx, say};
+use crate::guest::{LONG, MOUNT_POINT, SHORT, Sectors, user_line};
+use crate::image::PASSWORD;
+use crate::report::Report;
+use crate::vm::{Parts, Screen, Vm};
+use crate::{deps, disks, stage};
+
+/// The driver's own waits end before this.
+const DRIVER_LIMIT: Duration = Duration::from_secs(300);
+
+/// Arguments of `cargo xtask demo`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Show the virtual machine in a window, and leave it to you when the demonstration is over.
+    #[arg(long)]
+    interactive: bool,
+}
+
+/// `cargo xtask demo`.
+pub fn command(cx: &Cx, args: &Args) -> Result<()> {
+    deps::ensure()?;
+    let start = Instant::now();
+    let parts = Parts::get(cx)?;
+    let stage = stage::build(cx, &parts.kernel)?;
+    let screen = if args.interactive {
+        Screen::Window
+    } else {
+        Screen::Hidden
+    };
+    let mut vm = Vm::start(cx, &parts, screen)?;
+    stage::install(&mut vm, &stage)?;
+    let mut report = Report::new(
+        &cx.target.join("demo"),
+        "Tandem, from a slow disk to a fast one and back",
+    )?;
+    report.step(&format!(
+        "a virtual machine with Debian 12, its kernel {} and a desktop, {}",
+        parts.kernel.release,
+        parts.accelerator()
+    ));
+    let scratch = disks::Scratch::new()?;
+    let shown = Demo {
+        vm: &mut vm,
+        report: &mut report,
+    }
+    .run(&scratch);
+    if let Err(error) = &shown {
+        report.step(&format!("**it failed:** {error:#}"));
+        if let Ok(journal) = vm.agent.sh(
+            "journalctl -b --no-pager -p notice | tail -40; dmsetup table; dmesg | tail -20",
+            SHORT,
+        ) {
+            report.output(&journal);
+        }
+        let _ = report
+            .picture("failure")
+            .and_then(|file| vm.screenshot(&file));
+    }
+    let page = report.finish()?;
+    say(format!(
+        "the report with its pictures: {} ({} s in all)",
+        page.display(),
+        start.elapsed().as_secs()
+    ));
+    shown?;
+    if args.interactive {
+        say("the machine is yours; close its window to end");
+        vm.until_closed()?;
+    }
+    Ok(())
+}
+
+/// A demonstration under way.
+struct Demo<'a> {
+    vm: &'a mut Vm,
+    report: &'a mut Report,
+}
+
+impl Demo<'_> {
+    fn run(&mut self, scratch: &disks::Scratch) -> Result<()> {
+        self.report
+            .chapter("A hard disk full of files, and a spare SSD");
+        let pair = disks::pair(scratch)?;
+        self.vm.plug(&pair.origin)?;
+        self.vm.plug(&pair.ssd)?;
+        let disk = self.vm.device(pair.origin.serial)?;
+        let ssd = self.vm.device(pair.ssd.serial)?;
+        self.vm.as_user(
+            &format!("udisksctl mount --no-user-interaction -b /dev/{disk}1"),
+            SHORT,
+        )?;
+        let listing = self.vm.agent.sh(
+            "lsblk -o NAME,ROTA,SIZE,FSTYPE,LABEL,MODEL,MOUNTPOINTS /dev/sd?",
+            SHORT,
+        )?;
+        self.report.output(&listing);
+        let before = self.checksums()?;
+        let bytes = self.bytes()?;
+        self.report.step(&format!(
+            "{} files on the disk, {} bytes",
+            before.lines().count(),
+            bytes
+        ));
+
+        self.report.chapter("The wizard");
+        self.start_app()?;
+        self.drive(&format!(
+            "create --disk 'Archive*' --ssd '*{}*' --password {PASSWORD}",
+            pair.ssd.product
+        ))?;
+        let (name, table) = self.assert_ours()?;
+
+        self.report.chapter("The files, read twice");
+        let first = self.read_files(&disk, &ssd)?;
+        self.told("first read", first);
+        self.until_quiet(&name)?;
+        let second = self.read_files(&disk, &ssd)?;
+        self.told("second read", second);
+        ensure!(
+            second.0.read == 0,
+            "the second read took {} sectors from the disk",
+            second.0.read
+        );
+        ensure!(
+            second.1.read * 512 >= bytes,
+            "the second read took only {} sectors from the SSD",
+            second.1.read
+        );
+        for _ in 0..4 {
+            self.read_files(&disk, &ssd)?;
+        }
+        self.drive("show --shot 10-chart")?;
+
+        self.report.chapter("Files changed through the cache");
+        self.change_files()?;
+        let after = self.checksums()?;
+        ensure!(
+            before != after,
+            "the changed files have the checksums of before"
+        );
+        self.same_bytes(&format!("/dev/{disk}1"), &format!("/dev/mapper/{name}"))?;
+        self.report.output(&table);
+
+        self.report.chapter("Flush and remove");
+        self.drive(&format!("remove --password {PASSWORD}"))?;
+        self.assert_plain(&disk, &ssd)?;
+        self.vm.drop_page_cache()?;
+        let last = self.checksums()?;
+        ensure!(
+            last == after,
+            "after the removal the files differ:\nbefore\n{after}\nnow\n{last}"
+        );
+        self.report
+            .step("every file on the plain disk has the checksum that it had through the cache");
+        Ok(())
+    }
+
+    fn start_app(&mut self) -> Result<()> {
+        self.vm.as_user(
+            "systemd-run --user --quiet --collect --unit=tandem-app tandem",
+            SHORT,
+        )?;
+        self.report.step("the user opens Tandem");
+        Ok(())
+    }
+
+    /// Lets the driver click, tells its steps and takes the pictures that it asks for.
+    fn drive(&mut self, command: &str) -> Result<()> {
+        let Self { vm, report } = self;
+        let mut failure = None;
+        let Vm {
+            agent, second, qmp, ..
+        } = &mut **vm;
+        let ended = agent.run(
+            &user_line(&format!("tandem-e2e {command}")),
+            DRIVER_LIMIT,
+            |line| {
+                if let Some(step) = line.strip_prefix("STEP ") {
+                    report.step(
+                        step.trim_start()
+                            .split_once(' ')
+                            .map_or(step, |(_, words)| words),
+                    );
+                } else if let Some(name) = line.strip_prefix("SHOT ") {
+                    let taken = report.picture(name).and_then(|file| {
+                        qmp.screenshot(&file)?;
+                        second.sh(&format!("touch /run/user/1000/shot-{name}"), SHORT)
+                    });
+                    failure = failure.take().or(taken.err());
+                }
+            },
+        )?;
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        if ended.code != 0 {
+            bail!("the app does not show what it should: {}", ended.text);
+        }
+        Ok(())
+    }
+
+    /// Proof that the kernel does what the app says: our module, our table.
+    fn assert_ours(&mut self) -> Result<(String, String)> {
+        let module = self
+            .vm
+            .agent
+            .sh("grep '^dm_tandem ' /proc/modules", SHORT)?;
+        let table = self.vm.agent.sh("dmsetup table --target tandem", SHORT)?;
+        let name = table.split(':').next().unwrap_or_default().to_owned();
+        ensure!(
+            name.starts_with("tandem-"),
+            "no device-mapper table is ours: {table}"
+        );
+        self.report
+            .step(&format!("the module is loaded: {}", module.trim()));
+        self.report.step(&format!(
+            "the device-mapper table is ours: {}",
+            table.trim()
+        ));
+        let mounted = self.vm.agent.sh(
+            &format!("findmnt --noheadings --output SOURCE,TARGET {MOUNT_POINT}"),
+            SHORT,
+        )?;
+        ensure!(
+            mounted.contains(&name),
+            "the file system is not mounted through the cache: {mounted}"
+        );
+        Ok((name, table))
+    }
+
+    /// Reads all files from the device, and returns what the disk and the SSD did for it.
+    fn read_files(&mut self, disk: &str, ssd: &str) -> Result<(Sectors, Sectors)> {
+        self.vm.drop_page_cache()?;
+        let before = (self.vm.sectors(disk)?, self.vm.sectors(ssd)?);
+        self.vm.as_user(
+            &format!("find {MOUNT_POINT} -name '*.bin' -exec cat {{}} + >/dev/null"),
+            LONG,
+        )?;
+        Ok((
+            self.vm.sectors(disk)? - before.0,
+            self.vm.sectors(ssd)? - before.1,
+        ))
+    }
+
+    fn told(&mut self, what: &str, (disk, ssd): (Sectors, Sectors)) {
+        self.report.step(&format!(
+            "{what}, after dropping the page cache: {} sectors from the disk, {} from the SSD",
+            disk.read, ssd.read
+        ));
+    }
+
+    /// Waits until the cache has stored what it read: its counters stand still.
+    fn until_quiet(&mut self, name: &str) -> Result<()> {
+        let script = format!(
+            "for _ in $(seq 100); do a=$(dmsetup status {name}); sleep 0.3; [ \"$a\" = \"$(dmsetup status {name})\" ] && exit 0; done; exit 1"
+        );
+        self.vm.agent.sh(&script, SHORT)?;
+        let status = self.vm.agent.sh(&format!("dmsetup status {name}"), SHORT)?;
+        self.report.output(&status);
+        Ok(())
+    }
+
+    fn change_files(&mut self) -> Result<()> {
+        let script = format!(
+            "cd '{MOUNT_POINT}/1024 KiB' && for f in 00[0-3].bin; do \
+             dd if=/dev/urandom of=$f bs=4k seek=7 count=33 conv=notrunc status=none; done; \
+             dd if=/dev/urandom of=new.bin bs=1M count=3 status=none; rm 005.bin; sync"
+        );
+        self.vm.as_user(&script, SHORT)?;
+        self.report
+            .step("four files changed in part, one written anew, one deleted");
+        Ok(())
+    }
+
+    /// With the file system held still, the plain partition is what the mapped device shows.
+    fn same_bytes(&mut self, plain: &str, mapped: &str) -> Result<()> {
+        let script = format!(
+            "fsfreeze --freeze {MOUNT_POINT}; echo 3 >/proc/sys/vm/drop_caches; \
+             bash -c 'cmp <(dd if={plain} bs=1M iflag=direct status=none) <(dd if={mapped} bs=1M iflag=direct status=none)'; \
+             code=$?; fsfreeze --unfreeze {MOUNT_POINT}; exit $code"
+        );
+        self.vm.agent.sh(&script, LONG)?;
+        self.report
+            .step("the partition equals the mapped device byte for byte, while the cache is full");
+        Ok(())
+    }
+
+    /// Proof that the plain disk is back and the SSD free.
+    fn assert_plain(&mut self, disk: &str, ssd: &str) -> Result<()> {
+        let table = self.vm.agent.sh("dmsetup table", SHORT)?;
+        ensure!(!table.contains("tandem"), "a mapping is left: {table}");
+        let mounted = self.vm.agent.sh(
+            &format!("findmnt --noheadings --output SOURCE,TARGET {MOUNT_POINT}"),
+            SHORT,
+        )?;
+        ensure!(
+            mounted.contains(&format!("/dev/{disk}1")),
+            "the plain disk is not mounted: {mounted}"
+        );
+        let left = self.vm.agent.sh(
+            &format!("head -c 1048576 /dev/{ssd} | tr -d '\\0' | wc -c"),
+            SHORT,
+        )?;
+        ensure!(
+            left.trim() == "0",
+            "the SSD is not empty at its start: {left} bytes"
+        );
+        self.report
+            .step("no mapping is left, the plain disk is mounted at its place, the SSD is free");
+        Ok(())
+    }
+
+    fn checksums(&mut self) -> Result<String> {
+        self.vm.as_user(
+            &format!("cd {MOUNT_POINT} && find . -name '*.bin' -print0 | sort -z | xargs -0 cksum"),
+            LONG,
+        )
+    }
+
+    fn bytes(&mut self) -> Result<u64> {
+        let text = self.vm.as_user(
+            &format!("find {MOUNT_POINT} -name '*.bin' -printf '%s\\n' | awk '{{ n += $1 }} END {{ print n }}'"),
+            SHORT,
+        )?;
+        Ok(text.trim().parse()?)
+    }
+}

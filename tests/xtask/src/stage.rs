@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Builds the project and lays it out as it is installed, for the guest.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::cx::{Cx, say};
+use crate::guest_kernel::Kernel;
+use crate::run;
+use crate::vm::{Disk, Vm};
+
+/// Unpacking a few dozen MB and reloading the guest's services, under emulation.
+const INSTALL_LIMIT: Duration = Duration::from_secs(120);
+
+/// Programs and where they are installed.
+const PROGRAMS: &[(&str, &str)] = &[
+    ("tandem", "usr/bin"),
+    ("tandem-tray", "usr/bin"),
+    ("tandemctl", "usr/bin"),
+    ("tandem-helper", "usr/libexec"),
+    ("tandem-e2e", "usr/local/bin"),
+];
+
+/// The project, built and packed as a tar file which the guest unpacks over its root.
+pub struct Stage {
+    /// The tar file.
+    pub tar: PathBuf,
+}
+
+/// Builds programs and module, and packs them with the data files.
+pub fn build(cx: &Cx, kernel: &Kernel) -> Result<Stage> {
+    let start = Instant::now();
+    say("building the app, the service and the module");
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(&cx.root).args(["build", "--quiet"]);
+    for (program, _) in PROGRAMS {
+        cargo.args(["--package", program]);
+    }
+    run::show(&mut cargo)?;
+    let module = module(cx, kernel)?;
+
+    let dir = cx.target.join("vm-stage");
+    if dir.exists() {
+        fs::remove_dir_all(&dir)?;
+    }
+    for (program, place) in PROGRAMS {
+        let to = dir.join(place);
+        fs::create_dir_all(&to)?;
+        let from = cx.target.join("debug").join(program);
+        run::output(run::cmd("strip", ["-o"]).arg(to.join(program)).arg(&from))?;
+    }
+    let modules = dir
+        .join("lib/modules")
+        .join(&kernel.release)
+        .join("updates");
+    fs::create_dir_all(&modules)?;
+    run::output(
+        run::cmd("strip", ["--strip-debug", "-o"])
+            .arg(modules.join("dm-tandem.ko"))
+            .arg(&module),
+    )?;
+    data(cx, &dir)?;
+    let tar = cx.target.join("vm-stage.tar");
+    let pack = [
+        "--create",
+        "--owner=0",
+        "--group=0",
+        "--sort=name",
+        "--file",
+    ];
+    run::output(
+        run::cmd("tar", pack)
+            .arg(&tar)
+            .arg("--directory")
+            .arg(&dir)
+            .arg("."),
+    )?;
+    say(format!("built in {} s", start.elapsed().as_secs()));
+    Ok(Stage { tar })
+}
+
+/// The module for a kernel, built beside the work tree.
+pub fn module(cx: &Cx, kernel: &Kernel) -> Result<PathBuf> {
+    let build = cx.target.join(format!("kmod-{}", kernel.release));
+    let log = cx.target.join("kmod.log");
+    let mut make = run::cmd("make", ["-s", "-j2", "-C"]);
+    make.arg(cx.path("kmod"))
+        .arg(format!("KDIR={}", kernel.build.display()))
+        .arg(format!("BUILD={}", build.display()));
+    // Debian builds its kernels with this compiler; another one would not be accepted by them.
+    make.arg("CC=gcc-12");
+    run::logged(&mut make, &log).context("the module does not build")?;
+    Ok(build.join("dm-tandem.ko"))
+}
+
+/// What meson installs besides the programs.
+fn data(cx: &Cx, dir: &Path) -> Result<()> {
+    let build = cx.target.join("vm-meson");
+    if !cx.path("meson.build").is_file() {
+        return Ok(());
+    }
+    let log = cx.target.join("meson.log");
+    if !build.join("build.ninja").is_file() {
+        let setup = [
+            "setup",
+            "--prefix=/usr",
+            "--libexecdir=libexec",
+            "--sysconfdir=/etc",
+            "--localstatedir=/var",
+        ];
+        run::logged(run::cmd("meson", setup).arg(&build).arg(&cx.root), &log)?;
+    }
+    let install = [
+        "install",
+        "--quiet",
+        "--no-rebuild",
+        "--tags",
+        "data",
+        "--destdir",
+    ];
+    run::logged(
+        run::cmd("meson", install).arg(dir).arg("-C").arg(&build),
+        &log,
+    )
+}
+
+/// Puts the project into the running guest, as a package would.
+pub fn install(vm: &mut Vm, stage: &Stage) -> Result<()> {
+    let start = Instant::now();
+    let disk = Disk {
+        file: stage.tar.clone(),
+        vendor: "Tandem",
+        product: "Package",
+        serial: "PACKAGE01",
+        wwn: 0x5000_0000_0000_00aa,
+        rotation_rate: 1,
+    };
+    vm.plug(&disk)?;
+    vm.agent
+        .sh(include_str!("../../vm/install.sh"), INSTALL_LIMIT)?;
+    vm.unplug(&disk)?;
+    say(format!(
+        "installed in the virtual machine in {:.1} s",
+        start.elapsed().as_secs_f32()
+    ));
+    Ok(())
+}
