@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Runs the engine against simulated disks from the command line.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use tandem_sim::engine::Core;
+use tandem_sim::mutants::{self, Outcome};
 use tandem_sim::random::{self, Summary};
-use tandem_sim::{explore, replay};
+use tandem_sim::{explore, native, replay, sanitize};
 
 #[derive(Parser)]
 #[command(about)]
 struct Arguments {
+    /// Use a core built by another run of this program.
+    #[arg(long, global = true, hide = true)]
+    core: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
@@ -28,23 +33,30 @@ enum Command {
         /// Requests of each seed.
         #[arg(long, default_value_t = 20_000)]
         requests: u64,
+        /// With core under the address and undefined behaviour sanitizers.
+        #[arg(long)]
+        sanitize: bool,
     },
     /// Concurrent operations on one word, under every schedule.
     Words,
+    /// The same by threads under the race detector.
+    Threads {
+        /// How often each scenario runs.
+        #[arg(long, default_value_t = 3000)]
+        rounds: u64,
+    },
+    /// Seeded bugs: each must be found.
+    Mutants {
+        /// Only those whose name contains this.
+        #[arg(default_value = "")]
+        name: String,
+    },
 }
 
-type Outcome = Result<(), Box<dyn std::error::Error>>;
+type Done = Result<(), Box<dyn std::error::Error>>;
 
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().command {
-        Command::Random {
-            seed,
-            seeds,
-            requests,
-        } => random(seed, seeds, requests),
-        Command::Words => words(),
-    };
-    match outcome {
+    match run(Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
@@ -53,13 +65,31 @@ fn main() -> ExitCode {
     }
 }
 
-fn random(seed: u64, seeds: u64, requests: u64) -> Outcome {
-    let core = Core::linked();
+fn run(arguments: Arguments) -> Done {
+    let core = || match &arguments.core {
+        Some(path) => Core::load(path),
+        None => Ok(Core::linked()),
+    };
+    match arguments.command {
+        Command::Random { sanitize: true, .. } => Ok(sanitize::again()?),
+        Command::Random {
+            seed,
+            seeds,
+            requests,
+            ..
+        } => random(&core()?, seed, seeds, requests),
+        Command::Words => words(&core()?),
+        Command::Threads { rounds } => Ok(sanitize::threads(&native::core(), "threads", rounds)?),
+        Command::Mutants { name } => hunt(&name),
+    }
+}
+
+fn random(core: &Core, seed: u64, seeds: u64, requests: u64) -> Done {
     let mut total = Summary::default();
     for seed in seed..seed.saturating_add(seeds) {
-        match random::run(&core, seed, requests, None) {
+        match random::run(core, seed, requests, None) {
             Ok(summary) => total.add(&summary),
-            Err(failure) => return Err(replay::explain(&core, seed, requests, &failure).into()),
+            Err(failure) => return Err(replay::explain(core, seed, requests, &failure).into()),
         }
     }
     println!(
@@ -72,12 +102,42 @@ fn random(seed: u64, seeds: u64, requests: u64) -> Outcome {
     Ok(())
 }
 
-fn words() -> Outcome {
-    for (name, extent) in explore::explore_all(&Core::linked())? {
+fn words(core: &Core) -> Done {
+    for (name, extent) in explore::explore_all(core)? {
         println!(
             "{name}: {} schedules, {} states",
             extent.schedules, extent.states
         );
     }
     Ok(())
+}
+
+fn hunt(part: &str) -> Done {
+    let mut survivors = Vec::new();
+    let mut found = 0;
+    for mutant in mutants::all()?
+        .into_iter()
+        .filter(|mutant| mutant.name.contains(part))
+    {
+        let (outcome, time) = mutant.hunt()?;
+        let time = format!("{:.2} s", time.as_secs_f64());
+        match outcome {
+            Outcome::Found(by, said) => {
+                println!("{}: found by {by} in {time}: {said}", mutant.name)
+            }
+            Outcome::Hung(by) => println!("{}: found by {by} in {time}: no end", mutant.name),
+            Outcome::Survived => {
+                println!("{}: NOT FOUND in {time}: {}", mutant.name, mutant.why);
+                survivors.push(mutant.name);
+                continue;
+            }
+        }
+        found += 1;
+    }
+    println!("{found} of {} seeded bugs found", found + survivors.len());
+    if survivors.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("not found: {}", survivors.join(", ")).into())
+    }
 }

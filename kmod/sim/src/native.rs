@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Core could not be compiled.
+/// A program could not be built or run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file could not be read or written.
@@ -15,18 +15,18 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
-    /// The compiler was not found or could not be started.
+    /// A program was not found or could not be started.
     #[error("cannot start {program}: {source}")]
     Start {
-        /// The compiler.
+        /// Which.
         program: String,
         /// Why.
         source: std::io::Error,
     },
-    /// The compiler refused.
-    #[error("{program} failed:\n{output}")]
-    Compile {
-        /// The compiler.
+    /// A program ended badly.
+    #[error("{program} failed: {output}")]
+    Failed {
+        /// Which.
         program: String,
         /// What it said.
         output: String,
@@ -80,23 +80,97 @@ pub fn c_files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-/// Runs a compiler with these arguments.
+/// Runs a program to its end.
 ///
 /// # Errors
-/// It is missing, or it refuses.
-pub fn compile(program: &str, arguments: &[&std::ffi::OsStr]) -> Result<(), Error> {
-    let output = Command::new(program)
-        .args(arguments)
-        .output()
-        .map_err(|source| Error::Start {
-            program: program.to_owned(),
-            source,
-        })?;
+/// It is missing, or it ends badly.
+pub fn run(command: &mut Command) -> Result<(), Error> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|source| Error::Start {
+        program: program.clone(),
+        source,
+    })?;
     if output.status.success() {
         return Ok(());
     }
-    Err(Error::Compile {
-        program: program.to_owned(),
+    Err(Error::Failed {
+        program,
         output: String::from_utf8_lossy(&output.stderr).into_owned(),
     })
+}
+
+/// Runs a program to its end and lets the user see what it prints.
+///
+/// # Errors
+/// It is missing, or it ends badly.
+pub fn show(command: &mut Command) -> Result<(), Error> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let status = command.status().map_err(|source| Error::Start {
+        program: program.clone(),
+        source,
+    })?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(Error::Failed {
+            program,
+            output: status.to_string(),
+        })
+    }
+}
+
+/// Where the compiler keeps one of its libraries.
+///
+/// # Errors
+/// There is no compiler.
+pub fn compiler_file(name: &str) -> Result<PathBuf, Error> {
+    let output = Command::new("cc")
+        .arg(format!("-print-file-name={name}"))
+        .output()
+        .map_err(|source| Error::Start {
+            program: "cc".to_owned(),
+            source,
+        })?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().into())
+}
+
+/// Flags that turn every finding of the address and undefined behaviour sanitizers into the end of the program.
+pub const SANITIZE: [&str; 3] = [
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",
+    "-fno-omit-frame-pointer",
+];
+
+/// Builds the core in `core` with the shim and the scenarios into `dir`, as a library for
+/// [`Core::load`](crate::engine::Core::load).
+///
+/// # Errors
+/// The compiler refuses.
+pub fn library(core: &Path, dir: &Path, flags: &[&str]) -> Result<PathBuf, Error> {
+    let words = dir.join("words.o");
+    let library = dir.join("core.so");
+    let compiler = || {
+        let mut cc = Command::new("cc");
+        cc.args(["-std=gnu11", "-O1", "-g", "-fPIC", "-fno-strict-aliasing"])
+            .args(flags);
+        cc
+    };
+    let include = |path: &Path| format!("-I{}", path.display());
+    run(compiler()
+        .args(["-r", "-nostdlib", "-o"])
+        .arg(&words)
+        .arg(include(&here().join("words/env")))
+        .arg(include(core))
+        .args(
+            ["words", "schedule"].map(|name| here().join("words").join(name).with_extension("c")),
+        ))?;
+    run(compiler()
+        .args(["-shared", "-Wl,-Bsymbolic", "-o"])
+        .arg(&library)
+        .arg(include(&core.join("env-user")))
+        .arg(include(core))
+        .args(c_files(core)?)
+        .arg(here().join("shim/shim.c"))
+        .arg(&words))?;
+    Ok(library)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Requests under way to the two disks, and the memory that they move.
 //!
-//! Nothing is ordered: [`Queue::step`] picks any request and either moves some of its sectors or completes it. So data may
+//! Nothing is ordered, and some requests take far longer than others: [`Queue::step`] picks any request and either moves some of its sectors or completes it. So data may
 //! arrive in pieces, long before the completion is told, and in any order against other requests to the same sectors.
 
 use crate::disk::Disk;
@@ -116,10 +116,13 @@ struct Pending {
     moved: u64,
     start: Time,
     writer: u64,
+    lazy: bool,
 }
 
 /// What a step did.
 pub enum Step {
+    /// Nothing: the request that was picked does not want to go on yet.
+    Missed,
     /// Moved the sectors `from..to` of the request.
     Moved {
         /// The request.
@@ -143,17 +146,28 @@ pub enum Step {
 pub struct Queue {
     pending: Vec<Pending>,
     writers: u64,
+    /// Of 256 chances to go on, this many are missed by requests to the hard disk.
+    pub disk_reluctance: u8,
+    /// The same for the SSD.
+    pub ssd_reluctance: u8,
+    /// Of 256 requests this many hardly ever go on while others can.
+    pub lazy: u8,
 }
+
+/// Of 256 chances a lazy request misses this many.
+const LAZINESS: u8 = 250;
 
 impl Queue {
     /// Takes a request up at `now`.
-    pub fn submit(&mut self, io: Io, now: Time) {
+    pub fn submit(&mut self, io: Io, rng: &mut fastrand::Rng, now: Time) {
+        let lazy = rng.u8(..) < self.lazy;
         self.writers += 1;
         self.pending.push(Pending {
             io,
             moved: 0,
             start: now,
             writer: self.writers,
+            lazy,
         });
     }
 
@@ -186,6 +200,14 @@ impl Queue {
         }
         let at = rng.usize(..self.pending.len());
         let pending = &mut self.pending[at];
+        let reluctance = match pending.io.side {
+            _ if pending.lazy => LAZINESS,
+            Side::Origin => self.disk_reluctance,
+            Side::Ssd => self.ssd_reluctance,
+        };
+        if rng.u8(..) < reluctance {
+            return Some(Step::Missed);
+        }
         let device = match pending.io.side {
             Side::Origin => disk,
             Side::Ssd => ssd,
@@ -212,6 +234,7 @@ impl Queue {
             start,
             moved,
             writer,
+            ..
         } = self.pending.swap_remove(at);
         if !failed && io.kind == Kind::Flush {
             device.flush_completed(start);

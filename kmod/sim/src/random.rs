@@ -129,9 +129,12 @@ fn round(
     let depth = *pick(rng, &[1, 2, 4, 8, 32, 128]);
     let groups = world.engine.layout().groups;
     let end = summary.requests + count;
-    world.memory_shortage = *pick(rng, &[0, 0, 0, 20, 255]);
+    world.memory_shortage = *pick(rng, &[0, 0, 0, 0, 0, 20, 128, 255]);
     world.disk.failing = *pick(rng, &[0, 0, 0, 0, 0, 0, 0, 300]);
     world.ssd.failing = *pick(rng, &[0, 0, 0, 0, 0, 0, 0, 20]);
+    world.queue.lazy = *pick(rng, &[0, 16, 64]);
+    world.queue.disk_reluctance = *pick(rng, &[0, 0, 128, 230, 250]);
+    world.queue.ssd_reluctance = *pick(rng, &[0, 0, 0, 128, 230]);
     let dies_at = if rng.u8(..24) == 0 {
         summary.requests + rng.u64(..count)
     } else {
@@ -145,8 +148,8 @@ fn round(
             world.submit(request);
             summary.requests += 1;
             world.ssd.dead |= summary.requests > dies_at;
-        } else {
-            world.step()?;
+        } else if !world.step()? && world.under_way() > 0 {
+            world.finish()?;
         }
         match rng.u16(..) {
             0..=1000 => world.disturb(),

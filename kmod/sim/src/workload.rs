@@ -51,6 +51,8 @@ pub struct Workload {
     hot_length: u64,
     largest: u64,
     stream: u64,
+    /// How often, in 16, a request goes on where the stream is.
+    streaming: u8,
 }
 
 impl Workload {
@@ -69,6 +71,7 @@ impl Workload {
             hot_length: sectors,
             largest: LARGEST,
             stream: 0,
+            streaming: 0,
         }
     }
 
@@ -84,6 +87,7 @@ impl Workload {
         self.hot = rng.u64(..=self.sectors - self.hot_length);
         self.largest = *pick(rng, &[1, 8, 32, 64, 300, LARGEST]);
         self.stream = rng.u64(..self.sectors);
+        self.streaming = *pick(rng, &[0, 1, 1, 15]);
     }
 
     /// The next request.
@@ -98,15 +102,24 @@ impl Workload {
             };
         }
         let count = self.length(rng).min(self.sectors);
+        if rng.u8(..16) < self.streaming {
+            let first = self.stream;
+            let count = count.min(self.sectors - first);
+            self.stream = (first + count) % self.sectors;
+            return Request {
+                verb,
+                first,
+                count,
+                restless: false,
+            };
+        }
         let first = match rng.u8(..16) {
-            0..=10 => self.hot + rng.u64(..self.hot_length),
-            11..=12 => rng.u64(..self.sectors),
-            13 => self.sectors - count,
-            _ => self.stream,
+            0..=11 => self.hot + rng.u64(..self.hot_length),
+            12..=14 => rng.u64(..self.sectors),
+            _ => self.sectors - count,
         };
         let first = if rng.bool() { first } else { first & !7 };
         let count = count.min(self.sectors - first);
-        self.stream = (first + count) % self.sectors;
         Request {
             verb,
             first,

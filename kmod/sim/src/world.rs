@@ -112,10 +112,12 @@ pub struct World {
     pub trace: Trace,
     oracle: Oracle,
     memory: Memory,
-    queue: Queue,
     ops: std::collections::HashMap<OpId, Op>,
     subs: std::collections::HashMap<u64, Sub>,
-    tasks: Vec<Task>,
+    /// What is due, and whether it hardly ever gets a processor while others can.
+    tasks: Vec<(Task, bool)>,
+    /// What is under way to the disks.
+    pub queue: Queue,
     /// When each request was acknowledged; 0 if it was not.
     acked: Vec<Time>,
     now: Time,
@@ -182,6 +184,11 @@ impl World {
         self.now
     }
 
+    fn later(&mut self, task: Task) {
+        let lazy = self.rng.u8(..) < self.queue.lazy;
+        self.tasks.push((task, lazy));
+    }
+
     /// An application asks for something.
     pub fn submit(&mut self, request: workload::Request) {
         let op = self.acked.len() as OpId;
@@ -232,14 +239,14 @@ impl World {
                 fua: false,
                 token,
             };
-            self.queue.submit(io, start);
+            self.queue.submit(io, &mut self.rng, start);
             return;
         }
         let run = 32u64 << self.engine.layout().run_shift;
         let mut at = first;
         while at < first + count {
             let end = (first + count).min((at / run + 1) * run);
-            self.tasks.push(Task::Map {
+            self.later(Task::Map {
                 op,
                 first: at,
                 count: end - at,
@@ -292,8 +299,10 @@ impl World {
         let due = self.tasks.len();
         if due > 0 && self.rng.usize(..due + self.queue.len()) < due {
             let at = self.rng.usize(..due);
-            let task = self.tasks.swap_remove(at);
-            self.run(task)?;
+            if !self.tasks[at].1 || self.rng.u8(..16) == 0 {
+                let (task, _) = self.tasks.swap_remove(at);
+                self.run(task)?;
+            }
             return Ok(true);
         }
         let now = self.tick();
@@ -306,6 +315,7 @@ impl World {
         );
         match step {
             None => return Ok(false),
+            Some(Step::Missed) => {}
             Some(Step::Moved { io, from, to }) => self.moved(&io, from, to)?,
             Some(Step::Completed { io, failed }) => self.completed(&io, failed)?,
         }

@@ -20,6 +20,8 @@ static struct task {
 	_Alignas(16) char stack[STACK_BYTES];
 } tasks[SCHEDULE_TASKS];
 
+const bool schedule_exact = true;
+
 static ucontext_t scheduler;
 static struct task *current;
 static void (*run)(void *argument);

@@ -19,6 +19,9 @@
 /* To be called before each access to shared memory. */
 void schedule_point(void);
 
+/* Between two decisions nobody else runs: true; with real threads: false. */
+extern const bool schedule_exact;
+
 /* To be given everything that the task read; returns it. */
 uint64_t schedule_observe(uint64_t value);
 

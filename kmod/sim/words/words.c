@@ -116,6 +116,9 @@ static void do_read(u32 frame, unsigned int want)
 		least[q] = (u32)schedule_observe(load(&shared.acked[frame][q]));
 	if (!td_word_pin(&shared.word, frame, want))
 		return;
+	if (schedule_exact)
+		must(!(plain_load(&shared.word.a) & TD_W_HELD),
+		     "a read pinned a slot whose owner waits for the last pin");
 	for (int q = 0; q < 4; q++) {
 		u32 v, most;
 

@@ -30,7 +30,7 @@ impl World {
                     format!("slot {slot} has drained, wakes {turn:?}")
                 });
                 if let Some((sub, actions)) = turn {
-                    self.tasks.push(Task::Do { sub, actions });
+                    self.later(Task::Do { sub, actions });
                 }
                 Ok(())
             }
@@ -61,7 +61,7 @@ impl World {
             "#{op} asked for {asked} sectors at {first}; core answers for {count}"
         );
         if count < asked {
-            self.tasks.push(Task::Map {
+            self.later(Task::Map {
                 op,
                 first: first + count,
                 count: asked - count,
@@ -148,7 +148,7 @@ impl World {
                 self.engine
                     .request(id, sub.kind, sub.first, sub.count, frames, no_memory),
             );
-            self.tasks.push(Task::Begin { sub: id });
+            self.later(Task::Begin { sub: id });
         }
     }
 
@@ -203,7 +203,7 @@ impl World {
 
     fn due(&mut self, id: u64, actions: Actions) {
         if actions.0 != 0 {
-            self.tasks.push(Task::Do { sub: id, actions });
+            self.later(Task::Do { sub: id, actions });
         }
     }
 
@@ -429,6 +429,7 @@ impl World {
                 fua,
                 token,
             },
+            &mut self.rng,
             now,
         );
     }
@@ -470,10 +471,6 @@ impl World {
     }
 
     fn disk_ended(&mut self, id: u64, failed: bool) -> Result<(), Fault> {
-        let op = self.sub(id)?.op;
-        if let Some(op) = self.ops.get_mut(&op) {
-            op.disk_failed |= failed;
-        }
         if let Some(sub) = self.subs.get_mut(&id) {
             sub.disk_failed = failed;
             sub.disk_done = true;
@@ -481,8 +478,18 @@ impl World {
         Ok(())
     }
 
+    /// The disk answered just what the application asked for, so its error is the application's.
+    fn user_may_fail(&mut self, id: u64, failed: bool) -> Result<(), Fault> {
+        let op = self.sub(id)?.op;
+        if let Some(op) = self.ops.get_mut(&op) {
+            op.disk_failed |= failed;
+        }
+        Ok(())
+    }
+
     pub(super) fn direct_done(&mut self, id: u64, failed: bool) -> Result<(), Fault> {
         self.disk_ended(id, failed)?;
+        self.user_may_fail(id, failed)?;
         self.answer(id)?;
         self.drop_if_over(id);
         Ok(())
@@ -496,7 +503,7 @@ impl World {
         };
         for slot in slot..slot + slots {
             if self.engine.unpin(slot) {
-                self.tasks.push(Task::Drained {
+                self.later(Task::Drained {
                     sector: first,
                     slot,
                 });
@@ -516,7 +523,11 @@ impl World {
 
     pub(super) fn span_done(&mut self, id: u64, failed: bool) -> Result<(), Fault> {
         self.disk_ended(id, failed)?;
-        self.seen.disk_errors += u64::from(failed);
+        let kind = self.sub(id)?.kind;
+        if kind != ReqKind::Read {
+            self.user_may_fail(id, failed)?;
+        }
+        self.seen.disk_errors += u64::from(failed && kind != ReqKind::Discard);
         let Some(Sub {
             request: Some(request),
             ..

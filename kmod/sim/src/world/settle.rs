@@ -71,6 +71,10 @@ impl World {
     /// Two of them differ.
     pub fn settle(&mut self) -> Result<(), Fault> {
         self.finish()?;
+        ensure!(
+            self.seen.ssd_errors == 0 || !self.engine.active(),
+            "the SSD failed, but the cache is still in use"
+        );
         self.check_counters()?;
         self.check_words()?;
         let disk_failing = std::mem::take(&mut self.disk.failing);
