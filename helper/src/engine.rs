@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What the service needs of a machine, so that the whole of it also runs on a simulated one.
 
+pub mod device_mapper;
 pub mod simulated;
 
 use crate::action::Action;
@@ -50,6 +51,9 @@ pub trait Engine: Send + Sync + 'static {
 
     /// All block devices as they are now.
     async fn facts(&self) -> Result<Facts, Failure>;
+
+    /// Whether nothing but zeroes is to be found on a device; for one without a known signature.
+    async fn blank(&self, device: &Device) -> Result<bool, Failure>;
 
     /// Who keeps the file system of this device busy.
     async fn users(&self, device: &Device) -> Vec<FileUser>;

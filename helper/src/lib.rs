@@ -7,13 +7,19 @@
 pub mod action;
 pub mod apply;
 pub mod auth;
+pub mod disks;
+pub mod dm;
 pub mod engine;
 pub mod facts;
 mod iface;
+pub mod module;
+pub mod mounts;
 pub mod plan;
 pub mod sampler;
 pub mod service;
 pub mod state;
+pub mod superblock;
+mod wipe;
 
 /// Lower-case hex digits.
 pub fn hex(bytes: &[u8]) -> String {

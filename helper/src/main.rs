@@ -6,9 +6,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tandem_helper::engine::Engine;
+use tandem_helper::engine::device_mapper::DeviceMapper;
 use tandem_helper::engine::simulated::{self, Simulated, World};
 use tandem_helper::service::Service;
 use tandem_helper::state::Store;
+
+/// Where the records are unless systemd says otherwise.
+const STATE: &str = "/var/lib/tandem";
 
 /// Builds, watches and removes SSD caches; started by D-Bus.
 #[derive(Parser)]
@@ -43,21 +47,31 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
-    if !arguments.simulated {
-        return Err("the device-mapper engine is not part of this build".into());
-    }
-    let folder = match arguments.state {
-        Some(folder) => folder,
-        None => std::env::temp_dir().join(format!("tandem-simulated-{}", std::process::id())),
+    let folder = match (arguments.state, arguments.simulated) {
+        (Some(folder), _) => folder,
+        (None, true) => {
+            std::env::temp_dir().join(format!("tandem-simulated-{}", std::process::id()))
+        }
+        (None, false) => {
+            std::env::var_os("STATE_DIRECTORY").map_or_else(|| PathBuf::from(STATE), PathBuf::from)
+        }
     };
     let store = Store::open(&folder)?;
-    let world = Arc::new(World::default());
-    let engine: Arc<dyn Engine> = Arc::new(Simulated::new(world.clone()));
-    // The service's name comes last: who sees it finds the devices and the authority as well.
     let connection = zbus::connection::Builder::system().build().await?;
-    let _kept = simulated::serve(&world, &connection).await?;
-    let _service = Service::start(engine, store, connection).await?;
-    terminated().await?;
+    if arguments.simulated {
+        let world = Arc::new(World::default());
+        let engine: Arc<dyn Engine> = Arc::new(Simulated::new(world.clone()));
+        // The service's name comes last: who sees it finds the devices and the authority as well.
+        let _kept = simulated::serve(&world, &connection).await?;
+        let _service = Service::start(engine, store, connection).await?;
+        return Ok(terminated().await?);
+    }
+    let engine = Arc::new(DeviceMapper::new(connection.clone()).await?);
+    let service = Service::start(engine, store, connection).await?;
+    tokio::select! {
+        result = terminated() => result?,
+        () = service.until_idle() => tracing::info!("nothing to do any more"),
+    }
     Ok(())
 }
 

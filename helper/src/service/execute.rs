@@ -42,7 +42,16 @@ impl Service {
     }
 
     async fn creation(&self, spec: &PlanSpec, uuid: &str) -> Result<Plan, Failure> {
-        let facts = self.engine.facts().await?;
+        let mut facts = self.engine.facts().await?;
+        let ssd = facts
+            .devices
+            .iter_mut()
+            .find(|d| d.object() == spec.ssd.as_str());
+        if let Some(ssd) =
+            ssd.filter(|d| d.usage.is_empty() && !d.partitioned && d.mounts.is_empty())
+        {
+            ssd.blank = self.engine.blank(ssd).await?;
+        }
         let users = match facts.device(spec.origin.as_str()) {
             Some(device) if !device.mounts.is_empty() => self.engine.users(device).await,
             _ => Vec::new(),

@@ -54,6 +54,14 @@ impl Engine for Simulated {
         Ok(self.world.read(Scene::facts))
     }
 
+    async fn blank(&self, device: &Device) -> Result<bool, Failure> {
+        Ok(self.world.read(|s| {
+            s.blocks
+                .get(&device.ident.text.name)
+                .is_some_and(|b| b.blank)
+        }))
+    }
+
     async fn users(&self, device: &Device) -> Vec<FileUser> {
         self.world
             .read(|scene| scene.users(&device.ident.text.name))

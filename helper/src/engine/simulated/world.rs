@@ -261,7 +261,7 @@ impl Scene {
                 partitioned: block.table,
                 part_type: block.part_type.clone(),
                 usage: block.usage.clone(),
-                blank: block.blank,
+                blank: false,
                 read_only: false,
                 removable: drive.is_some_and(|d| d.removable),
                 rotates: drive.map(|d| d.rotation != 0),

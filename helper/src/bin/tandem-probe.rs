@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Tells udev what a block device is to us, as `KEY=value` lines for `IMPORT{program}`.
+//!
+//! * `tandem-probe /dev/X`: `TANDEM_UUID` if the device is the SSD of a cache, `TANDEM_UNDER` (its
+//!   mapping) if it lies below one.
+//! * `tandem-probe --mapped /dev/dm-N`: `TANDEM_PART_UUID` of the disk below our mapping, so that links
+//!   by partition follow the data.
+//!
+//! It runs for every event of every disk: it opens the device once and reads two blocks.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use tandem_helper::superblock;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let lines = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["--mapped", node] => mapped(Path::new(node)),
+        [node] if !node.starts_with('-') => plain(Path::new(node)),
+        _ => {
+            eprintln!("usage: tandem-probe [--mapped] NODE");
+            return ExitCode::from(2);
+        }
+    };
+    for line in &lines {
+        println!("{line}");
+    }
+    ExitCode::SUCCESS
+}
+
+/// Folder of a device node in sysfs.
+fn sysfs(node: &Path) -> Option<PathBuf> {
+    Some(Path::new("/sys/class/block").join(node.file_name()?))
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let list = fs::read_dir(folder).into_iter().flatten();
+    list.filter_map(|entry| Some(entry.ok()?.path())).collect()
+}
+
+fn text(path: &Path) -> String {
+    fs::read_to_string(path)
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
+}
+
+fn plain(node: &Path) -> Vec<String> {
+    let mut lines = Vec::new();
+    // A device that cannot be opened, or has no medium, is not an SSD of ours.
+    if let Ok(file) = File::open(node)
+        && let Ok(Some(uuid)) = superblock::read(&file)
+    {
+        lines.push(format!("TANDEM_UUID={uuid}"));
+    }
+    let above = sysfs(node)
+        .map(|folder| entries(&folder.join("holders")))
+        .unwrap_or_default();
+    let ours = above
+        .iter()
+        .find(|holder| text(&holder.join("dm/uuid")).starts_with("TANDEM-"));
+    if let Some(name) = ours.and_then(|holder| holder.file_name()?.to_str()) {
+        lines.push(format!("TANDEM_UNDER={name}"));
+    }
+    lines
+}
+
+fn mapped(node: &Path) -> Vec<String> {
+    let Some(folder) = sysfs(node) else {
+        return Vec::new();
+    };
+    let size = text(&folder.join("size"));
+    // The disk is the one of the two below that has the size of the mapping; udev has recorded what
+    // it knows of it under its number.
+    let disk = entries(&folder.join("slaves"))
+        .into_iter()
+        .find(|below| text(&below.join("size")) == size);
+    let Some(disk) = disk else { return Vec::new() };
+    let record = text(&Path::new("/run/udev/data").join(format!("b{}", text(&disk.join("dev")))));
+    let field = |name: &str| {
+        record.lines().find_map(|line| {
+            line.strip_prefix("E:")?
+                .strip_prefix(name)?
+                .strip_prefix('=')
+        })
+    };
+    // The value becomes a part of a link's name: nothing but the digits of a UUID gets there.
+    let uuid = field("ID_PART_ENTRY_UUID").unwrap_or_default();
+    let plain = !uuid.is_empty() && uuid.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
+    if plain {
+        vec![format!("TANDEM_PART_UUID={uuid}")]
+    } else {
+        Vec::new()
+    }
+}

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The machine's block devices: what UDisks2 says of them, and what the kernel adds to it.
+
+use crate::facts::{Device, Facts, Holder, Ident};
+use crate::mounts::table::Mounts;
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tandem_api::{DeviceText, Failure, Kind};
+use zbus::fdo::{ManagedObjects, ObjectManagerProxy};
+use zbus::{Connection, OwnedObjectPath, OwnedVariant, Variant};
+
+/// Well-known name of UDisks2.
+pub const UDISKS: &str = "org.freedesktop.UDisks2";
+const ROOT: &str = "/org/freedesktop/UDisks2";
+
+/// Folder of a block device in sysfs.
+pub fn sysfs(name: &str) -> PathBuf {
+    Path::new("/sys/class/block").join(name)
+}
+
+fn line(path: impl AsRef<Path>) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
+/// `major:minor` of a block device.
+pub fn number(name: &str) -> Option<String> {
+    line(sysfs(name).join("dev"))
+}
+
+/// Properties of one interface of one object.
+struct Properties<'a>(&'a HashMap<String, OwnedVariant>);
+
+impl Properties<'_> {
+    fn text(&self, name: &str) -> String {
+        match self.0.get(name).map(|v| &**v) {
+            Some(Variant::Str(text)) => text.as_str().to_owned(),
+            Some(Variant::ObjectPath(path)) => path.as_str().to_owned(),
+            _ => String::new(),
+        }
+    }
+
+    fn number(&self, name: &str) -> u64 {
+        match self.0.get(name).map(|v| &**v) {
+            Some(Variant::U64(n)) => *n,
+            Some(Variant::U32(n)) => u64::from(*n),
+            _ => 0,
+        }
+    }
+
+    fn signed(&self, name: &str) -> i32 {
+        match self.0.get(name).map(|v| &**v) {
+            Some(Variant::I32(n)) => *n,
+            _ => -1,
+        }
+    }
+
+    fn flag(&self, name: &str) -> bool {
+        matches!(self.0.get(name).map(|v| &**v), Some(Variant::Bool(true)))
+    }
+
+    /// A path, which travels as bytes with a zero at the end.
+    fn path(&self, name: &str) -> String {
+        let bytes: Vec<u8> = match self.0.get(name).map(|v| &**v) {
+            Some(Variant::Array(array)) => array
+                .iter()
+                .filter_map(|v| {
+                    if let Variant::U8(byte) = v {
+                        Some(*byte)
+                    } else {
+                        None
+                    }
+                })
+                .take_while(|byte| *byte != 0)
+                .collect(),
+            _ => Vec::new(),
+        };
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// Interfaces of one object.
+struct Object<'a>(&'a ManagedObjects, &'a OwnedObjectPath);
+
+impl<'a> Object<'a> {
+    fn get(&self, interface: &str) -> Option<Properties<'a>> {
+        let name = format!("{UDISKS}.{interface}");
+        self.0
+            .get(self.1)?
+            .iter()
+            .find(|(n, _)| n.as_str() == name)
+            .map(|(_, p)| Properties(p))
+    }
+}
+
+/// Looks at all devices.
+///
+/// # Errors
+/// `ServiceUnavailable` if UDisks2 does not answer, `Internal` if the mount table cannot be read.
+pub async fn facts(connection: &Connection) -> Result<Facts, Failure> {
+    let unavailable = |e: zbus::Error| {
+        Failure::new(Kind::ServiceUnavailable)
+            .name("udisks2")
+            .detail(e)
+    };
+    let manager = ObjectManagerProxy::builder(connection)
+        .destination(UDISKS)
+        .path(ROOT)
+        .build()
+        .await
+        .map_err(unavailable)?;
+    let objects = manager
+        .get_managed_objects()
+        .await
+        .map_err(|e| unavailable(e.into()))?;
+    let mounts = Mounts::read().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
+    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    let devices = objects
+        .keys()
+        .filter_map(|path| device(&objects, path, &mounts, &swaps))
+        .collect();
+    Ok(Facts { devices })
+}
+
+fn device(
+    objects: &ManagedObjects,
+    path: &OwnedObjectPath,
+    mounts: &Mounts,
+    swaps: &str,
+) -> Option<Device> {
+    let object = Object(objects, path);
+    let block = object.get("Block")?;
+    let node = block.path("Device");
+    let name = node.strip_prefix("/dev/")?.to_owned();
+    let partition = object.get("Partition");
+    let drive_path = OwnedObjectPath::try_from(block.text("Drive"))
+        .ok()
+        .filter(|p| p.as_str() != "/");
+    let drive = drive_path
+        .as_ref()
+        .and_then(|path| Object(objects, path).get("Drive"));
+    let partitioned = object.get("PartitionTable").is_some()
+        || partition.as_ref().is_some_and(|p| p.flag("IsContainer"));
+    let whole = whole(&name);
+    let content = block.text("IdType");
+    let part =
+        |f: &dyn Fn(&Properties<'_>) -> String| partition.as_ref().map(f).unwrap_or_default();
+    let ident = Ident {
+        text: DeviceText {
+            object: path.clone(),
+            name: name.clone(),
+            model: model(&name, drive.as_ref()),
+            serial: drive.as_ref().map(|d| d.text("Serial")).unwrap_or_default(),
+            size: block.number("Size"),
+            content: if partitioned {
+                "partition-table".to_owned()
+            } else {
+                content
+            },
+            label: block.text("IdLabel"),
+        },
+        diskseq: line(sysfs(&whole).join("diskseq"))
+            .and_then(|n| n.parse().ok())
+            .unwrap_or(0),
+        hardware: hardware(&name, drive.as_ref()),
+        start: partition.as_ref().map_or(0, |p| p.number("Offset")),
+        part_uuid: part(&|p| p.text("UUID").to_lowercase()),
+    };
+    let mapper = line(sysfs(&name).join("dm/name")).map(|n| format!("/dev/mapper/{n}"));
+    let device_number = number(&name).unwrap_or_default();
+    let nodes = [Some(node.clone()), mapper];
+    let own: Vec<_> = mounts
+        .of(&device_number, nodes.as_slice())
+        .cloned()
+        .collect();
+    Some(Device {
+        table: partition
+            .as_ref()
+            .map(|p| p.text("Table"))
+            .filter(|p| p != "/"),
+        partitioned,
+        part_type: part(&|p| p.text("Type").to_lowercase()),
+        usage: block.text("IdUsage"),
+        blank: false,
+        read_only: block.flag("ReadOnly"),
+        removable: drive.as_ref().is_some_and(|d| {
+            d.flag("Removable")
+                || matches!(
+                    d.text("ConnectionBus").as_str(),
+                    "usb" | "sdio" | "ieee1394"
+                )
+        }),
+        rotates: drive.as_ref().and_then(|d| match d.signed("RotationRate") {
+            -1 => None,
+            rate => Some(rate != 0),
+        }),
+        swap: swaps
+            .lines()
+            .any(|line| line.split_ascii_whitespace().next() == Some(&node)),
+        holders: holders(&name),
+        submounts: mounts.below(&own),
+        mounts: own,
+        drive: drive_path.map(|p| p.to_string()),
+        ident,
+    })
+}
+
+/// Kernel name of the whole disk that a partition is on; the name itself for anything else.
+fn whole(name: &str) -> String {
+    let folder = sysfs(name);
+    let above = || -> Option<String> {
+        let real = fs::canonicalize(&folder).ok()?;
+        Some(real.parent()?.file_name()?.to_str()?.to_owned())
+    };
+    let partition = folder.join("partition").exists();
+    partition
+        .then(above)
+        .flatten()
+        .unwrap_or_else(|| name.to_owned())
+}
+
+/// What the hardware, or the volume's own format, says of itself.
+fn hardware(name: &str, drive: Option<&Properties<'_>>) -> String {
+    if let Some(drive) = drive {
+        let (wwn, serial) = (drive.text("WWN"), drive.text("Serial"));
+        if !wwn.is_empty() || !serial.is_empty() {
+            return format!("{wwn}/{serial}");
+        }
+    }
+    let folder = sysfs(name);
+    let volume = ["dm/uuid", "md/uuid", "loop/backing_file"]
+        .iter()
+        .find_map(|file| line(folder.join(file)));
+    volume
+        .filter(|text| !text.is_empty())
+        .unwrap_or_else(|| format!("name:{}", whole(name)))
+}
+
+fn model(name: &str, drive: Option<&Properties<'_>>) -> String {
+    if let Some(drive) = drive {
+        let (vendor, model) = (drive.text("Vendor"), drive.text("Model"));
+        // Many models begin with their vendor's name.
+        let both = if model.starts_with(&vendor) {
+            model
+        } else {
+            format!("{vendor} {model}")
+        };
+        return both.trim().to_owned();
+    }
+    match volume_kind(name).as_str() {
+        "luks" => "LUKS".to_owned(),
+        "lvm" => "LVM".to_owned(),
+        "md" => "RAID".to_owned(),
+        "tandem" => "Tandem".to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// What a volume is: `luks`, `lvm`, `md`, `tandem`, ... or its kernel name.
+fn volume_kind(name: &str) -> String {
+    let uuid = line(sysfs(name).join("dm/uuid")).unwrap_or_default();
+    let kind = match uuid.split('-').next().unwrap_or_default() {
+        "CRYPT" => "luks",
+        "LVM" => "lvm",
+        "TANDEM" => "tandem",
+        "mpath" => "multipath",
+        _ if name.starts_with("md") => "md",
+        _ if name.starts_with("bcache") => "bcache",
+        _ => name,
+    };
+    kind.to_owned()
+}
+
+fn holders(name: &str) -> Vec<Holder> {
+    let Ok(entries) = fs::read_dir(sysfs(name).join("holders")) else {
+        return Vec::new();
+    };
+    let mut all: Vec<_> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .map(|name| Holder {
+            kind: volume_kind(&name),
+            name,
+        })
+        .collect();
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    all
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The one place of device-mapper ioctls. All of it blocks: resume and remove wait until udev has
+//! handled the event (the cookie protocol, in the devicemapper crate), so that device nodes and
+//! links are right when a call returns.
+
+use super::status::StatusLine;
+use super::table::{LINEAR, Linear, TARGET, Tandem};
+use crate::action::{DM_UUID_PREFIX, Pair};
+use crate::engine::Live;
+use devicemapper::errors::Error as CoreError;
+use devicemapper::{DM, DevId, DmError, DmFlags, DmName, DmOptions, DmUuid};
+use rustix::io::Errno;
+use std::fmt::Display;
+use tandem_api::{Failure, Kind};
+
+/// An ioctl that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {error}")]
+pub struct DmFailure {
+    what: &'static str,
+    /// The kernel's reason, if it was the kernel.
+    pub errno: Option<Errno>,
+    error: String,
+}
+
+type DmResult<T> = Result<T, DmFailure>;
+
+fn failed(what: &'static str) -> impl Fn(DmError) -> DmFailure {
+    move |e| {
+        let errno = match &e {
+            DmError::Core(CoreError::Ioctl(_, _, _, errno)) => {
+                Some(Errno::from_raw_os_error(**errno as i32))
+            }
+            _ => None,
+        };
+        let error = errno.map_or_else(|| e.to_string(), |errno| errno.to_string());
+        DmFailure { what, errno, error }
+    }
+}
+
+fn other(what: &'static str, error: impl Display) -> DmFailure {
+    DmFailure {
+        what,
+        errno: None,
+        error: error.to_string(),
+    }
+}
+
+/// A mapping with its table's target.
+struct Entry {
+    live: Live,
+    /// Has been resumed at least once.
+    active: bool,
+    suspended: bool,
+}
+
+/// An open control device.
+pub struct Control {
+    dm: DM,
+}
+
+impl Control {
+    /// Opens the control device.
+    ///
+    /// # Errors
+    /// If there is no device-mapper.
+    pub fn open() -> DmResult<Self> {
+        Ok(Self {
+            dm: DM::new().map_err(failed("open the control device"))?,
+        })
+    }
+
+    /// The control device, readable after an event of any mapping since the last [`Self::arm`].
+    pub fn file(&self) -> &std::fs::File {
+        self.dm.file()
+    }
+
+    /// Makes the control device unreadable until the next event.
+    ///
+    /// # Errors
+    /// Before Linux 4.13.
+    pub fn arm(&self) -> DmResult<()> {
+        self.dm
+            .arm_poll()
+            .map(drop)
+            .map_err(failed("wait for events"))
+    }
+
+    fn entries(&self) -> DmResult<Vec<Entry>> {
+        let mut entries = Vec::new();
+        for (name, ..) in self
+            .dm
+            .list_devices()
+            .map_err(failed("list the mappings"))?
+        {
+            if !name.as_bytes().starts_with(b"tandem-") {
+                continue;
+            }
+            // One that goes away while we look is not there.
+            let options =
+                DmOptions::default().set_flags(DmFlags::DM_STATUS_TABLE | DmFlags::DM_NOFLUSH);
+            let Ok((info, table)) = self.dm.table_status(&DevId::Name(&name), options) else {
+                continue;
+            };
+            let uuid = info.uuid().map(ToString::to_string).unwrap_or_default();
+            let Some(uuid) = uuid.strip_prefix(DM_UUID_PREFIX) else {
+                continue;
+            };
+            let attached = table.iter().any(|(_, _, target, _)| target == TARGET);
+            entries.push(Entry {
+                live: Live {
+                    uuid: uuid.to_owned(),
+                    attached,
+                },
+                active: info.flags().contains(DmFlags::DM_ACTIVE_PRESENT),
+                suspended: info.flags().contains(DmFlags::DM_SUSPEND),
+            });
+        }
+        Ok(entries)
+    }
+
+    /// Our mappings that have a table.
+    ///
+    /// # Errors
+    /// If the kernel does not answer.
+    pub fn live(&self) -> DmResult<Vec<Live>> {
+        Ok(self
+            .entries()?
+            .into_iter()
+            .filter(|e| e.active)
+            .map(|e| e.live)
+            .collect())
+    }
+
+    /// Lets requests run again through a mapping that somebody left suspended.
+    ///
+    /// # Errors
+    /// If one cannot be resumed.
+    pub fn resume_forgotten(&self) -> DmResult<()> {
+        for entry in self.entries()?.iter().filter(|e| e.active && e.suspended) {
+            tracing::warn!(uuid = entry.live.uuid, "mapping was left suspended");
+            self.with(&entry.live.uuid, |id| self.resume(id))?;
+        }
+        Ok(())
+    }
+
+    fn with<T>(&self, uuid: &str, f: impl FnOnce(&DevId<'_>) -> DmResult<T>) -> DmResult<T> {
+        let text = format!("{DM_UUID_PREFIX}{uuid}");
+        let uuid = DmUuid::new(&text).map_err(|e| other("name a mapping", e))?;
+        f(&DevId::Uuid(uuid))
+    }
+
+    fn resume(&self, id: &DevId<'_>) -> DmResult<()> {
+        self.dm
+            .device_suspend(id, DmOptions::default())
+            .map(drop)
+            .map_err(failed("resume"))
+    }
+
+    /// Has a mapping with this table, `sectors` long. If it cannot be made, nothing is left of it.
+    ///
+    /// # Errors
+    /// The kernel's refusals: see [`explain`].
+    pub fn map(&self, pair: &Pair, table: &Tandem, sectors: u64) -> DmResult<()> {
+        if self
+            .entries()?
+            .iter()
+            .any(|e| e.live.uuid == pair.uuid && e.active && e.live.attached)
+        {
+            return Ok(());
+        }
+        // What a crash left without a table holds nothing and nobody can have opened it.
+        self.unmap(&pair.uuid)?;
+        let (name, dm_uuid) = (pair.name(), pair.dm_uuid());
+        let name = DmName::new(&name).map_err(|e| other("name a mapping", e))?;
+        let dm_uuid = DmUuid::new(&dm_uuid).map_err(|e| other("name a mapping", e))?;
+        self.dm
+            .device_create(name, Some(dm_uuid), DmOptions::default())
+            .map_err(failed("create a mapping"))?;
+        let id = DevId::Uuid(dm_uuid);
+        let line = (0, sectors, TARGET.to_owned(), table.to_string());
+        let made = self
+            .dm
+            .table_load(&id, &[line], DmOptions::default())
+            .map_err(failed("load the table"))
+            .and_then(|_| self.resume(&id));
+        if made.is_err()
+            && let Err(e) = self.unmap(&pair.uuid)
+        {
+            tracing::error!("cannot remove a mapping that could not be made: {e}");
+        }
+        made
+    }
+
+    /// Has a mapping pass everything to `device`, if it exists. The kernel suspends it, which
+    /// freezes the file system and waits for requests, swaps the tables and resumes, all in one
+    /// call: a crash leaves it as before or after.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn pass_through(&self, uuid: &str, device: &Linear) -> DmResult<()> {
+        if !self
+            .entries()?
+            .iter()
+            .any(|e| e.live.uuid == uuid && e.live.attached)
+        {
+            return Ok(());
+        }
+        self.with(uuid, |id| {
+            let options =
+                DmOptions::default().set_flags(DmFlags::DM_STATUS_TABLE | DmFlags::DM_NOFLUSH);
+            let (_, table) = self
+                .dm
+                .table_status(id, options)
+                .map_err(failed("read the table"))?;
+            let sectors = table
+                .iter()
+                .map(|(start, length, ..)| start + length)
+                .max()
+                .unwrap_or(0);
+            let line = (0, sectors, LINEAR.to_owned(), device.to_string());
+            self.dm
+                .table_load(id, &[line], DmOptions::default())
+                .map_err(failed("load the pass-through table"))?;
+            self.resume(id)
+        })
+    }
+
+    /// Has no mapping.
+    ///
+    /// # Errors
+    /// `EBUSY` if it is in use.
+    pub fn unmap(&self, uuid: &str) -> DmResult<()> {
+        if !self.entries()?.iter().any(|e| e.live.uuid == uuid) {
+            return Ok(());
+        }
+        self.with(uuid, |id| {
+            self.dm
+                .device_remove(id, DmOptions::default())
+                .map(drop)
+                .map_err(failed("remove the mapping"))
+        })
+    }
+
+    /// Status line of an attached mapping.
+    ///
+    /// # Errors
+    /// If there is none, or its line is not of the documented form.
+    pub fn status(&self, uuid: &str) -> DmResult<StatusLine> {
+        self.with(uuid, |id| {
+            let options = DmOptions::default().set_flags(DmFlags::DM_NOFLUSH);
+            let (_, lines) = self
+                .dm
+                .table_status(id, options)
+                .map_err(failed("read the status"))?;
+            let line = lines.iter().find(|(_, _, target, _)| target == TARGET);
+            let (.., text) = line.ok_or_else(|| other("read the status", "not attached"))?;
+            text.parse().map_err(|e| other("understand the status", e))
+        })
+    }
+}
+
+/// What a refusal of the target means to a person (kmod/TARGET.rst lists them all).
+pub fn explain(failure: &DmFailure, pair: &Pair) -> Failure {
+    let kind = match failure.errno {
+        Some(Errno::NOMEM) => Kind::OutOfMemory,
+        Some(Errno::NOSPC) => Kind::SsdTooSmall,
+        Some(Errno::EXIST) => Kind::SsdHoldsData,
+        Some(Errno::NXIO) => Kind::WrongDisk,
+        _ => return Failure::new(Kind::StepFailed).detail(failure),
+    };
+    let failure = Failure::new(kind).device(&pair.ssd.text).detail(failure);
+    match kind {
+        Kind::SsdTooSmall => failure.sizes(crate::plan::MINIMUM_SSD_BYTES, pair.ssd.text.size),
+        _ => failure,
+    }
+}

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Device-mapper: typed lines, and the one place of its ioctls.
+
+pub mod control;
+pub mod status;
+pub mod table;

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The status line of the `tandem` target, as kmod/TARGET.rst describes it: printing and parsing are
+//! inverse, and a counter that we do not know is kept under its name.
+
+use super::table::Malformed;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use tandem_api::{Counter, Direction, Mode, Sample};
+
+/// More counters than any kernel has; a longer line is not ours.
+const MOST_WORDS: usize = 1024;
+
+/// A status line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatusLine {
+    /// `active`, `bypass`, `suspended`.
+    pub state: String,
+    /// `-`, or why.
+    pub reason: String,
+    /// How writes are treated.
+    pub mode: Mode,
+    /// Sectors.
+    pub frame_sectors: u64,
+    /// Slots that hold a frame.
+    pub used: u64,
+    /// All slots.
+    pub total: u64,
+    /// Sectors that are on the SSD only.
+    pub dirty: u64,
+    /// By name.
+    pub counters: BTreeMap<String, u64>,
+}
+
+impl fmt::Display for StatusLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            state,
+            reason,
+            mode,
+            frame_sectors,
+            used,
+            total,
+            dirty,
+            counters,
+        } = self;
+        write!(
+            f,
+            "{state} {reason} {mode} {frame_sectors} {used}/{total} {dirty} {}",
+            counters.len() * 2
+        )?;
+        counters
+            .iter()
+            .try_for_each(|(name, value)| write!(f, " {name} {value}"))
+    }
+}
+
+impl FromStr for StatusLine {
+    type Err = Malformed;
+
+    fn from_str(line: &str) -> Result<Self, Malformed> {
+        fn number(word: Option<&str>, what: &'static str) -> Result<u64, Malformed> {
+            word.and_then(|w| w.parse().ok()).ok_or(Malformed(what))
+        }
+        let mut words = line.split_ascii_whitespace();
+        let state = words.next().ok_or(Malformed("state"))?.to_owned();
+        let reason = words.next().ok_or(Malformed("reason"))?.to_owned();
+        let mode = words
+            .next()
+            .and_then(|w| w.parse().ok())
+            .ok_or(Malformed("mode"))?;
+        let frame_sectors = number(words.next(), "frame size")?;
+        let (used, total) = words
+            .next()
+            .and_then(|w| w.split_once('/'))
+            .ok_or(Malformed("frames"))?;
+        let (used, total) = (
+            number(Some(used), "frames")?,
+            number(Some(total), "frames")?,
+        );
+        let dirty = number(words.next(), "dirty")?;
+        let count = usize::try_from(number(words.next(), "number of words")?).unwrap_or(usize::MAX);
+        let rest: Vec<&str> = words.take(MOST_WORDS + 1).collect();
+        if rest.len() != count || !count.is_multiple_of(2) || count > MOST_WORDS {
+            return Err(Malformed("number of words"));
+        }
+        let mut counters = BTreeMap::new();
+        for pair in rest.chunks_exact(2) {
+            if counters
+                .insert(pair[0].to_owned(), number(Some(pair[1]), "counter")?)
+                .is_some()
+            {
+                return Err(Malformed("counter given twice"));
+            }
+        }
+        Ok(Self {
+            state,
+            reason,
+            mode,
+            frame_sectors,
+            used,
+            total,
+            dirty,
+            counters,
+        })
+    }
+}
+
+impl StatusLine {
+    /// The counters in the form of the contract, taken at `time_us`.
+    pub fn sample(&self, time_us: u64) -> Sample {
+        let mut rest = self.counters.clone();
+        let mut direction = |name: &str| {
+            let mut take = |what: &str| rest.remove(&format!("{name}_{what}")).unwrap_or(0);
+            let (requested, hit, missed) = (take("requested"), take("hit"), take("missed"));
+            let prefix = format!("{name}_bypassed_");
+            let bypassed = rest
+                .iter()
+                .filter_map(|(n, v)| {
+                    Some(Counter {
+                        name: n.strip_prefix(&prefix)?.to_owned(),
+                        value: *v,
+                    })
+                })
+                .collect();
+            rest.retain(|n, _| !n.starts_with(&prefix));
+            Direction {
+                requested,
+                hit,
+                missed,
+                bypassed,
+            }
+        };
+        let (read, write) = (direction("read"), direction("write"));
+        Sample {
+            time_us,
+            frames_used: self.used,
+            frames_total: self.total,
+            frame_sectors: self.frame_sectors,
+            dirty_sectors: self.dirty,
+            read,
+            write,
+            events: rest
+                .into_iter()
+                .map(|(name, value)| Counter { name, value })
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = "active - writethrough 32 7/4096 0 14 fills 3 read_bypassed_busy 8 \
+                        read_bypassed_sequential 16 read_hit 64 read_missed 32 read_requested 120 write_hit 5";
+
+    #[test]
+    fn printing_and_parsing_are_inverse() {
+        let line: StatusLine = LINE.parse().unwrap();
+        assert_eq!(line.to_string(), LINE);
+        assert_eq!(line.to_string().parse(), Ok(line));
+    }
+
+    #[test]
+    fn counters_go_where_they_belong() {
+        let sample = LINE.parse::<StatusLine>().unwrap().sample(9);
+        assert_eq!(
+            (sample.time_us, sample.frames_used, sample.frames_total),
+            (9, 7, 4096)
+        );
+        let read = &sample.read;
+        assert_eq!(
+            (
+                read.requested,
+                read.hit,
+                read.missed,
+                read.bypassed_sectors()
+            ),
+            (120, 64, 32, 24)
+        );
+        assert_eq!(
+            read.requested,
+            read.hit + read.missed + read.bypassed_sectors()
+        );
+        assert_eq!(sample.write.hit, 5);
+        assert_eq!(
+            sample.events,
+            [Counter {
+                name: "fills".into(),
+                value: 3
+            }]
+        );
+    }
+
+    #[test]
+    fn what_is_not_of_the_form_is_refused() {
+        for bad in [
+            "",
+            "active - writethrough 32 7/4096 0",
+            "active - writeback 32 7/4096 0 0",
+            "active - writethrough 32 7 0 0",
+            "active - writethrough 32 7/4096 0 2 fills",
+            "active - writethrough 32 7/4096 0 1 fills",
+            "active - writethrough 32 7/4096 0 2 fills -1",
+            "active - writethrough 32 7/4096 0 4 fills 1 fills 1",
+            "active - writethrough 32 7/4096 0 2 fills 1 more",
+        ] {
+            assert!(bad.parse::<StatusLine>().is_err(), "{bad}");
+        }
+    }
+}

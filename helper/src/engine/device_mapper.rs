@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The engine over a real machine: device-mapper, UDisks2, systemd and the kernel's own files.
+
+use super::{Engine, Live, Status};
+use crate::action::{Action, Face, Pair};
+use crate::disks::{self, UDISKS};
+use crate::dm::control::{Control, DmFailure, explain};
+use crate::dm::table::{Linear, Tandem};
+use crate::facts::{Device, Facts, Ident, Mount, Mounter};
+use crate::mounts::table::Mounts;
+use crate::mounts::{systemd, users};
+use crate::{module, wipe};
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use std::collections::{BTreeSet, HashMap};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tandem_api::{Failure, FileUser, Kind, ModuleState, SECTOR_BYTES};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::Notify;
+use zbus::{Connection, MatchRule, MessageStream, OwnedObjectPath, Variant};
+
+/// How long UDisks2 and the mount table may take to show what was done.
+const SHOWN: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The real engine.
+pub struct DeviceMapper {
+    connection: Connection,
+    events: Arc<Notify>,
+    listening: Arc<AtomicBool>,
+}
+
+impl DeviceMapper {
+    /// Begins to follow the machine, and lets go what an earlier life left suspended.
+    ///
+    /// # Errors
+    /// If the bus refuses the subscription.
+    pub async fn new(connection: Connection) -> zbus::Result<Self> {
+        let this = Self {
+            connection,
+            events: Arc::default(),
+            listening: Arc::default(),
+        };
+        let rule = MatchRule::builder()
+            .msg_type(zbus::message::Type::Signal)
+            .sender(UDISKS)
+            .build()?;
+        let mut signals = MessageStream::for_match_rule(rule, &this.connection, None).await?;
+        let events = this.events.clone();
+        tokio::spawn(async move {
+            while signals.next().await.is_some() {
+                events.notify_one();
+            }
+        });
+        this.listen();
+        if let Ok(Err(e)) = blocking(|| Control::open()?.resume_forgotten()).await {
+            tracing::warn!("no mapping looked after: {e}");
+        }
+        Ok(this)
+    }
+
+    /// Listens to device-mapper's events, once it is there.
+    fn listen(&self) {
+        if self.listening.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let (events, listening) = (self.events.clone(), self.listening.clone());
+        tokio::spawn(async move {
+            if let Err(e) = follow(&events).await {
+                tracing::info!("not listening to device-mapper: {e}");
+            }
+            listening.store(false, Ordering::SeqCst);
+        });
+    }
+
+    /// The device that is this ident now.
+    async fn locate(&self, ident: &Ident) -> Result<Device, Failure> {
+        let facts = self.facts().await?;
+        let found = facts.same_hardware(ident).cloned();
+        found.ok_or_else(|| Failure::new(Kind::DeviceGone).device(&ident.text))
+    }
+
+    /// Node and number of a face, if it is there.
+    async fn face(&self, face: &Face) -> Result<Option<Place>, Failure> {
+        match face {
+            Face::Plain(ident) => match self.locate(ident).await {
+                Ok(device) => Ok(Place::of(
+                    &device.ident.text.name,
+                    device.ident.node(),
+                    device.object(),
+                )),
+                Err(e) if e.kind == Kind::DeviceGone => Ok(None),
+                Err(e) => Err(e),
+            },
+            Face::Mapped(pair) => {
+                let facts = self.facts().await?;
+                let dm_uuid = pair.dm_uuid();
+                let device = facts.devices.iter().find(|d| d.ident.hardware == dm_uuid);
+                let node = format!("/dev/mapper/{}", pair.name());
+                Ok(device.and_then(|d| Place::of(&d.ident.text.name, node, d.object())))
+            }
+        }
+    }
+
+    async fn unmount(&self, face: &Face, mount: &Mount) -> Result<(), Failure> {
+        let Some(place) = self.face(face).await? else {
+            return Ok(());
+        };
+        if !place.mounted_at(&mount.point)? {
+            return Ok(());
+        }
+        let mut result = match mount.mounter {
+            Mounter::Udisks(_) => self.udisks(&place.object, "Filesystem", "Unmount").await,
+            Mounter::Fstab(_) | Mounter::Other => {
+                systemd::unmount(&self.connection, &mount.point).await
+            }
+        };
+        if result.is_err()
+            && matches!(mount.mounter, Mounter::Udisks(_))
+            && place.mounted_at(&mount.point)?
+        {
+            result = systemd::unmount(&self.connection, &mount.point).await;
+        }
+        if shown(
+            || Ok(!place.mounted_at(&mount.point)?),
+            Duration::from_secs(2),
+        )
+        .await?
+        {
+            return Ok(());
+        }
+        let users = self.users_of(&place, std::slice::from_ref(mount)).await;
+        let failure = result.err().unwrap_or_else(|| step("still mounted"));
+        if users.is_empty() {
+            return Err(failure);
+        }
+        Err(Failure::new(Kind::FilesystemBusy)
+            .device(&match face {
+                Face::Plain(ident) => ident.text.clone(),
+                Face::Mapped(pair) => pair.origin.text.clone(),
+            })
+            .mount_points(vec![mount.point.clone()])
+            .users(users)
+            .detail(failure.detail))
+    }
+
+    async fn mount(&self, face: &Face, mount: &Mount) -> Result<(), Failure> {
+        let place = self
+            .face(face)
+            .await?
+            .ok_or_else(|| step("no such device"))?;
+        if place.mounted_at(&mount.point)? {
+            return Ok(());
+        }
+        systemd::mount(&self.connection, &place.node, mount).await?;
+        if place.mounted_at(&mount.point)? {
+            return Ok(());
+        }
+        // The unit found the file system elsewhere: better not mounted than past the cache.
+        if let Err(e) = systemd::unmount(&self.connection, &mount.point).await {
+            tracing::error!("mounted from another device, and: {e}");
+        }
+        Err(step(&format!(
+            "{} was not mounted from {}",
+            mount.point, place.node
+        )))
+    }
+
+    async fn map(&self, pair: &Pair, new: bool) -> Result<(), Failure> {
+        let origin = self.locate(&pair.origin).await?;
+        let ssd = self.locate(&pair.ssd).await?;
+        let gone = |ident: &Ident| Failure::new(Kind::DeviceGone).device(&ident.text);
+        let table = Tandem {
+            origin: disks::number(&origin.ident.text.name).ok_or_else(|| gone(&pair.origin))?,
+            ssd: disks::number(&ssd.ident.text.name).ok_or_else(|| gone(&pair.ssd))?,
+            mode: pair.mode,
+            uuid: pair.uuid.clone(),
+            origin_id: pair.origin_id.clone(),
+            new,
+        };
+        let (copy, sectors) = (pair.clone(), origin.ident.text.size / SECTOR_BYTES);
+        blocking(move || Control::open()?.map(&copy, &table, sectors))
+            .await?
+            .map_err(|e| explain(&e, pair))?;
+        self.listen();
+        self.look_again(pair).await;
+        let uuid = Face::Mapped(Box::new(pair.clone()));
+        let begun = tokio::time::Instant::now();
+        while self.face(&uuid).await?.is_none() {
+            if begun.elapsed() > SHOWN {
+                let copy = pair.uuid.clone();
+                blocking(move || Control::open()?.unmap(&copy))
+                    .await?
+                    .map_err(failed)?;
+                return Err(step("UDisks2 does not show the mapping"));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        Ok(())
+    }
+
+    async fn detach(&self, pair: &Pair) -> Result<(), Failure> {
+        let origin = self.locate(&pair.origin).await?;
+        let device = disks::number(&origin.ident.text.name)
+            .ok_or_else(|| Failure::new(Kind::DeviceGone).device(&pair.origin.text))?;
+        let uuid = pair.uuid.clone();
+        blocking(move || Control::open()?.pass_through(&uuid, &Linear { device }))
+            .await?
+            .map_err(failed)
+    }
+
+    async fn unmap(&self, pair: &Pair) -> Result<(), Failure> {
+        let uuid = pair.uuid.clone();
+        let result = blocking(move || Control::open()?.unmap(&uuid)).await?;
+        if let Err(e) = &result
+            && e.errno == Some(rustix::io::Errno::BUSY)
+        {
+            return Err(Failure::new(Kind::FilesystemBusy)
+                .device(&pair.origin.text)
+                .detail(e));
+        }
+        result.map_err(failed)?;
+        self.look_again(pair).await;
+        Ok(())
+    }
+
+    async fn erase(&self, ident: &Ident) -> Result<(), Failure> {
+        let device = self.locate(ident).await?;
+        let (node, size) = (device.ident.node(), device.ident.text.size);
+        blocking(move || wipe::erase(&node, size))
+            .await?
+            .map_err(|e| step(&e.to_string()))?;
+        self.rescan(device.object()).await;
+        Ok(())
+    }
+
+    async fn free(&self, pair: &Pair) -> Result<(), Failure> {
+        // An SSD that is gone is free.
+        let Ok(device) = self.locate(&pair.ssd).await else {
+            return Ok(());
+        };
+        let (node, uuid) = (device.ident.node(), pair.uuid.clone());
+        blocking(move || wipe::free(&node, &uuid))
+            .await?
+            .map_err(|e| step(&e.to_string()))?;
+        self.rescan(device.object()).await;
+        Ok(())
+    }
+
+    /// Has udev and UDisks2 look at both devices again, whose rules depend on what lies above them.
+    async fn look_again(&self, pair: &Pair) {
+        for ident in [&pair.origin, &pair.ssd] {
+            if let Ok(device) = self.locate(ident).await {
+                self.rescan(device.object()).await;
+            }
+        }
+    }
+
+    async fn rescan(&self, object: &str) {
+        if let Ok(path) = OwnedObjectPath::try_from(object.to_owned())
+            && let Err(e) = self.udisks(&path, "Block", "Rescan").await
+        {
+            tracing::warn!("cannot have {object} looked at again: {e}");
+        }
+    }
+
+    /// Calls a method that takes nothing but options.
+    async fn udisks(
+        &self,
+        object: &OwnedObjectPath,
+        interface: &str,
+        method: &str,
+    ) -> Result<(), Failure> {
+        let options = HashMap::from([("auth.no_user_interaction", Variant::new(true))]);
+        let interface = format!("{UDISKS}.{interface}");
+        self.connection
+            .call_method(
+                Some(UDISKS),
+                object,
+                Some(interface.as_str()),
+                method,
+                &(options,),
+            )
+            .await
+            .map(drop)
+            .map_err(|e| step(&e.to_string()))
+    }
+
+    async fn users_of(&self, place: &Place, mounts: &[Mount]) -> Vec<FileUser> {
+        let mut devices: BTreeSet<u64> = place.raw_number().into_iter().collect();
+        devices.extend(
+            mounts
+                .iter()
+                .filter_map(|m| Some(std::fs::metadata(&m.point).ok()?.dev())),
+        );
+        tokio::task::spawn_blocking(move || users::of(&devices))
+            .await
+            .unwrap_or_default()
+    }
+}
+
+/// Where a device is to be found now.
+struct Place {
+    node: String,
+    number: String,
+    nodes: [Option<String>; 2],
+    object: OwnedObjectPath,
+}
+
+impl Place {
+    fn of(name: &str, node: String, object: &str) -> Option<Self> {
+        let nodes = [Some(format!("/dev/{name}")), Some(node.clone())];
+        let object = OwnedObjectPath::try_from(object.to_owned()).ok()?;
+        Some(Self {
+            node,
+            number: disks::number(name)?,
+            nodes,
+            object,
+        })
+    }
+
+    fn mounted_at(&self, point: &str) -> Result<bool, Failure> {
+        let mounts = Mounts::read().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
+        Ok(mounts
+            .of(&self.number, &self.nodes)
+            .any(|m| m.point == point))
+    }
+
+    fn raw_number(&self) -> Option<u64> {
+        let (major, minor) = self.number.split_once(':')?;
+        Some(rustix::fs::makedev(
+            major.parse().ok()?,
+            minor.parse().ok()?,
+        ))
+    }
+}
+
+fn step(detail: &str) -> Failure {
+    Failure::new(Kind::StepFailed).detail(detail)
+}
+
+fn failed(e: DmFailure) -> Failure {
+    step(&e.to_string())
+}
+
+async fn blocking<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
+    tokio::task::spawn_blocking(f)
+        .await
+        .map_err(|e| Failure::new(Kind::Internal).detail(e))
+}
+
+/// Waits until something is to be seen, and says whether it was.
+async fn shown(f: impl Fn() -> Result<bool, Failure>, limit: Duration) -> Result<bool, Failure> {
+    let begun = tokio::time::Instant::now();
+    loop {
+        if f()? {
+            return Ok(true);
+        }
+        if begun.elapsed() > limit {
+            return Ok(false);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Tells every event of device-mapper until the control device fails.
+async fn follow(events: &Notify) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let control = Control::open()?;
+    let file = control.file().as_fd().try_clone_to_owned()?;
+    // SAFETY: the descriptor is owned by the AsyncFd, which keeps it open as long as it lives.
+    let poll = unsafe { AsyncFd::register_with_interest(file, Interest::READABLE)? };
+    loop {
+        control.arm()?;
+        let mut ready = poll.readable().await?;
+        ready.clear_ready();
+        events.notify_one();
+    }
+}
+
+#[async_trait]
+impl Engine for DeviceMapper {
+    fn name(&self) -> &'static str {
+        "device-mapper"
+    }
+
+    fn kernel(&self) -> String {
+        module::release()
+    }
+
+    fn boot_id(&self) -> String {
+        let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        text.trim().to_owned()
+    }
+
+    async fn module_state(&self) -> ModuleState {
+        module::state()
+    }
+
+    async fn facts(&self) -> Result<Facts, Failure> {
+        disks::facts(&self.connection).await
+    }
+
+    async fn blank(&self, device: &Device) -> Result<bool, Failure> {
+        let (node, size) = (device.ident.node(), device.ident.text.size);
+        blocking(move || wipe::is_blank(&node, size))
+            .await?
+            .map_err(|e| step(&e.to_string()).device(&device.ident.text))
+    }
+
+    async fn users(&self, device: &Device) -> Vec<FileUser> {
+        match Place::of(
+            &device.ident.text.name,
+            device.ident.node(),
+            device.object(),
+        ) {
+            Some(place) => self.users_of(&place, &device.mounts).await,
+            None => Vec::new(),
+        }
+    }
+
+    async fn apply(&self, action: &Action) -> Result<(), Failure> {
+        match action {
+            Action::LoadModule => {
+                module::load(&self.connection).await?;
+                self.listen();
+                Ok(())
+            }
+            Action::Unmount(face, mount) => self.unmount(face, mount).await,
+            Action::Mount(face, mount) => self.mount(face, mount).await,
+            Action::Erase(ident) => self.erase(ident).await,
+            Action::Map(pair) => self.map(pair, true).await,
+            Action::Assemble(pair) => self.map(pair, false).await,
+            Action::Detach(pair) => self.detach(pair).await,
+            Action::FreeSsd(pair) => self.free(pair).await,
+            Action::Unmap(pair) => self.unmap(pair).await,
+        }
+    }
+
+    async fn live(&self) -> Result<Vec<Live>, Failure> {
+        // Without device-mapper there are no mappings.
+        blocking(|| {
+            Control::open().and_then(|c| c.live()).or_else(|e| {
+                if std::path::Path::new("/dev/mapper/control").exists() {
+                    Err(e)
+                } else {
+                    Ok(Vec::new())
+                }
+            })
+        })
+        .await?
+        .map_err(failed)
+    }
+
+    async fn status(&self, uuid: &str) -> Result<Status, Failure> {
+        let uuid = uuid.to_owned();
+        let line = blocking(move || Control::open()?.status(&uuid))
+            .await?
+            .map_err(failed)?;
+        let reason = if line.reason == "-" {
+            String::new()
+        } else {
+            line.reason.clone()
+        };
+        let sample = line.sample(crate::sampler::boottime_us());
+        Ok(Status {
+            state: line.state,
+            reason,
+            mode: line.mode,
+            sample,
+        })
+    }
+
+    async fn changed(&self) {
+        self.events.notified().await;
+    }
+}

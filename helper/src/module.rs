@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The kernel module: whether it is there, loading it, and why that did not work.
+//!
+//! Our sandbox may not load modules; `modprobe@dm_tandem.service` of systemd does it for us. Its exit
+//! code does not say why the kernel refused, so that is read off the machine.
+
+use crate::mounts::systemd;
+use std::fs;
+use std::path::Path;
+use tandem_api::{Failure, Kind, ModuleState};
+use zbus::Connection;
+
+const LOADED: &str = "/sys/module/dm_tandem";
+const UNIT: &str = "modprobe@dm_tandem.service";
+/// Loading takes far less; below it, the kernel is about to kill programs.
+const LEAST_MEMORY_KIB: u64 = 16 << 10;
+
+/// Release of the running kernel.
+pub fn release() -> String {
+    rustix::system::uname()
+        .release()
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// Whether the kernel can run a cache.
+pub fn state() -> ModuleState {
+    if Path::new(LOADED).exists() {
+        ModuleState::Loaded
+    } else if !built(&release()) {
+        ModuleState::NotBuilt
+    } else if refuses_unsigned() && !signed(&release()) {
+        ModuleState::Refused
+    } else {
+        ModuleState::Available
+    }
+}
+
+/// Has it loaded.
+///
+/// # Errors
+/// `ModuleNotBuilt`, `ModuleRefused`, `OutOfMemory`, `ModuleFailed`.
+pub async fn load(connection: &Connection) -> Result<(), Failure> {
+    if state() == ModuleState::Loaded {
+        return Ok(());
+    }
+    let release = release();
+    if !built(&release) {
+        return Err(Failure::new(Kind::ModuleNotBuilt).name(release));
+    }
+    let started = systemd::start(connection, UNIT).await;
+    if state() == ModuleState::Loaded {
+        return Ok(());
+    }
+    let detail = started
+        .err()
+        .map_or_else(|| format!("{UNIT}: module not there"), |e| e.to_string());
+    let failure = if refuses_unsigned() {
+        Failure::new(Kind::ModuleRefused)
+    } else if available_memory_kib().is_some_and(|kib| kib < LEAST_MEMORY_KIB) {
+        Failure::new(Kind::OutOfMemory)
+    } else {
+        Failure::new(Kind::ModuleFailed)
+    };
+    Err(failure.name(release).detail(detail))
+}
+
+/// Path of the module below the kernel's folder, from depmod's index.
+fn path_in(index: &str) -> Option<&str> {
+    let paths = index.lines().filter_map(|line| line.split(':').next());
+    paths.into_iter().find(|path| {
+        let file = path.rsplit('/').next().unwrap_or_default();
+        file.strip_prefix("dm-tandem.ko")
+            .is_some_and(|rest| matches!(rest, "" | ".xz" | ".zst" | ".gz"))
+    })
+}
+
+fn folder(release: &str) -> String {
+    format!("/lib/modules/{release}")
+}
+
+fn built(release: &str) -> bool {
+    let index = fs::read_to_string(format!("{}/modules.dep", folder(release))).unwrap_or_default();
+    path_in(&index).is_some()
+}
+
+/// Whether the file ends with a signature; only the kernel knows whether it trusts the key.
+fn signed(release: &str) -> bool {
+    let folder = folder(release);
+    let index = fs::read_to_string(format!("{folder}/modules.dep")).unwrap_or_default();
+    let Some(path) = path_in(&index) else {
+        return false;
+    };
+    // A compressed one is not looked into: loading will tell.
+    !path.ends_with(".ko")
+        || fs::read(format!("{folder}/{path}"))
+            .is_ok_and(|b| b.ends_with(b"~Module signature appended~\n"))
+}
+
+/// Whether the kernel takes only modules that are signed with a key that it trusts.
+fn refuses_unsigned() -> bool {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    locked_down(&read("/sys/kernel/security/lockdown"))
+        || read("/sys/module/module/parameters/sig_enforce").trim() == "Y"
+}
+
+/// The file shows all levels, with the one in force in brackets.
+fn locked_down(levels: &str) -> bool {
+    levels.contains("[integrity]") || levels.contains("[confidentiality]")
+}
+
+fn available_memory_kib() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_module_is_found_wherever_it_lies() {
+        assert_eq!(
+            path_in("kernel/a.ko: b.ko\nupdates/dkms/dm-tandem.ko.xz: kernel/dm-mod.ko\n"),
+            Some("updates/dkms/dm-tandem.ko.xz")
+        );
+        assert_eq!(path_in("extra/dm-tandem.ko:\n"), Some("extra/dm-tandem.ko"));
+        assert_eq!(
+            path_in("kernel/x.ko: extra/dm-tandem.ko\nextra/dm-tandem.kof:\n"),
+            None
+        );
+    }
+
+    #[test]
+    fn lockdown_is_the_level_in_brackets() {
+        assert!(!locked_down("[none] integrity confidentiality\n"));
+        assert!(locked_down("none [integrity] confidentiality\n"));
+        assert!(!locked_down(""));
+    }
+}

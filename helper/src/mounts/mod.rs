@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Mounts: what is mounted where, how it came there, and how the same comes there again. Nothing
+//! here mounts by itself: systemd and UDisks2 do, outside our sandbox.
+
+pub mod systemd;
+pub mod table;
+pub mod users;

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The mount table of the machine, fstab and the records of mount(8). Parsing is pure.
+
+use crate::facts::{Mount, Mounter};
+use std::fs;
+
+/// The mount table of the first process: ours is a copy inside our sandbox.
+pub const MOUNTINFO: &str = "/proc/1/mountinfo";
+const FSTAB: &str = "/etc/fstab";
+/// Options that only mount(8) knows, such as who mounted.
+const UTAB: &str = "/run/mount/utab";
+
+/// A line of the mount table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// `major:minor` as the kernel gives it; for Btrfs not that of the device.
+    pub device: String,
+    /// Source as it was named, usually a device node.
+    pub source: String,
+    /// The rest.
+    pub mount: Mount,
+}
+
+/// Everything that is mounted, in the order of mounting.
+#[derive(Debug, Clone, Default)]
+pub struct Mounts(pub Vec<Entry>);
+
+/// Undoes the octal escapes of space, tab, newline and backslash.
+fn unescape(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let octal = text.get(at + 1..at + 4).filter(|_| byte == b'\\');
+        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(value) => {
+                out.push(value);
+                at += 4;
+            }
+            None => {
+                out.push(byte);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Joins the options of a mount and of its file system; `rw` of both is one, and a read-only mount of
+/// a writable file system is read-only.
+fn join_options(mount: &str, system: &str) -> String {
+    let read_only = mount.split(',').chain(system.split(',')).any(|o| o == "ro");
+    let rest = mount
+        .split(',')
+        .chain(system.split(','))
+        .filter(|o| !matches!(*o, "ro" | "rw" | ""));
+    let mut all = vec![if read_only { "ro" } else { "rw" }];
+    for option in rest {
+        if !all.contains(&option) {
+            all.push(option);
+        }
+    }
+    all.join(",")
+}
+
+impl Mounts {
+    /// The machine's mounts now.
+    ///
+    /// # Errors
+    /// If the table cannot be read.
+    pub fn read() -> std::io::Result<Self> {
+        let table = fs::read_to_string(MOUNTINFO)?;
+        let fstab = fs::read_to_string(FSTAB).unwrap_or_default();
+        let utab = fs::read_to_string(UTAB).unwrap_or_default();
+        let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
+        Ok(Self::parse(&table, &fstab, &utab, &passwd))
+    }
+
+    /// From the texts of the mount table, fstab, utab and passwd.
+    pub fn parse(table: &str, fstab: &str, utab: &str, passwd: &str) -> Self {
+        let entry = |line: &str| -> Option<Entry> {
+            let (left, right) = line.split_once(" - ")?;
+            let left: Vec<&str> = left.split(' ').collect();
+            let [_, _, device, root, point, options, ..] = left[..] else {
+                return None;
+            };
+            let right: Vec<&str> = right.split(' ').collect();
+            let [fstype, source, system] = right[..] else {
+                return None;
+            };
+            let point = unescape(point);
+            let mounter = mounter(&point, fstab, utab, passwd);
+            Some(Entry {
+                device: device.to_owned(),
+                source: unescape(source),
+                mount: Mount {
+                    point,
+                    root: unescape(root),
+                    fstype: fstype.to_owned(),
+                    options: join_options(options, system),
+                    mounter,
+                },
+            })
+        };
+        Self(table.lines().filter_map(entry).collect())
+    }
+
+    /// Mounts of the device with this number or under one of these nodes.
+    pub fn of<'a>(
+        &'a self,
+        device: &'a str,
+        nodes: &'a [Option<String>],
+    ) -> impl Iterator<Item = &'a Mount> {
+        let named = |e: &Entry| nodes.iter().flatten().any(|node| *node == e.source);
+        self.0
+            .iter()
+            .filter(move |e| e.device == device || named(e))
+            .map(|e| &e.mount)
+    }
+
+    /// Mount points of others that lie below one of these.
+    pub fn below(&self, mounts: &[Mount]) -> Vec<String> {
+        let inside = |point: &str| {
+            mounts.iter().any(|m| {
+                point
+                    .strip_prefix(m.point.as_str())
+                    .is_some_and(|rest| rest.starts_with('/'))
+                    || (m.point == "/" && point != "/")
+            })
+        };
+        let own = |point: &str| mounts.iter().any(|m| m.point == point);
+        let points = self.0.iter().map(|e| e.mount.point.clone());
+        points
+            .filter(|point| inside(point) && !own(point))
+            .collect()
+    }
+}
+
+fn mounter(point: &str, fstab: &str, utab: &str, passwd: &str) -> Mounter {
+    let line = fstab.lines().find_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        let (spec, at) = (words.next()?, words.next()?);
+        let ours = !spec.starts_with('#')
+            && unescape(at).trim_end_matches('/') == point.trim_end_matches('/');
+        ours.then(|| unescape(spec))
+    });
+    if let Some(spec) = line {
+        return Mounter::Fstab(spec);
+    }
+    let by_udisks = utab.lines().any(|line| {
+        let field = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name));
+        field("TARGET=").is_some_and(|target| unescape(target) == point)
+            && field("OPTS=").is_some_and(|opts| opts.split(',').any(|o| o == "uhelper=udisks2"))
+    });
+    if by_udisks {
+        Mounter::Udisks(owner(point, passwd))
+    } else {
+        Mounter::Other
+    }
+}
+
+/// Uid of the user whose name is the folder below /media or /run/media; root if there is none.
+fn owner(point: &str, passwd: &str) -> u32 {
+    let rest = point
+        .strip_prefix("/run/media/")
+        .or_else(|| point.strip_prefix("/media/"));
+    let name = rest.and_then(|rest| rest.split('/').next());
+    let uid = name.and_then(|name| {
+        passwd.lines().find_map(|line| {
+            let mut fields = line.split(':');
+            (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok())?
+        })
+    });
+    uid.unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "\
+22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda1 rw,errors=remount-ro
+40 22 8:1 / /media/anna/My\\040Disk rw,nosuid,nodev,relatime shared:20 - ext4 /dev/sda1 rw,stripe=4
+41 22 8:17 / /srv/data ro,relatime - ext4 /dev/sdb1 rw
+42 41 8:33 / /srv/data/inner rw - ext4 /dev/sdc1 rw
+43 22 0:50 /@home /home rw,relatime - btrfs /dev/sdd1 rw,subvolid=257,subvol=/@home
+44 22 8:1 /part /mnt/bind rw - ext4 /dev/sda1 rw,stripe=4
+garbage
+";
+    const FSTAB: &str =
+        "# none\nUUID=ab /srv/data ext4 ro 0 2\n/dev/sdd1 /home/ btrfs subvol=@home 0 0\n";
+    const UTAB: &str =
+        "ID=1 SRC=/dev/sda1 TARGET=/media/anna/My\\040Disk ROOT=/ OPTS=uhelper=udisks2\n";
+    const PASSWD: &str = "root:x:0:0::/root:/bin/sh\nanna:x:1000:1000::/home/anna:/bin/sh\n";
+
+    fn mounts() -> Mounts {
+        Mounts::parse(TABLE, FSTAB, UTAB, PASSWD)
+    }
+
+    #[test]
+    fn who_mounted_what_is_found() {
+        let all = mounts();
+        assert_eq!(all.0.len(), 6);
+        let sda: Vec<_> = all.of("8:1", &[]).collect();
+        assert_eq!(sda[0].point, "/media/anna/My Disk");
+        assert_eq!(sda[0].options, "rw,nosuid,nodev,relatime,stripe=4");
+        assert_eq!(sda[0].mounter, Mounter::Udisks(1000));
+        assert_eq!(
+            (sda[1].root.as_str(), &sda[1].mounter),
+            ("/part", &Mounter::Other)
+        );
+        let sdb: Vec<_> = all.of("8:17", &[]).collect();
+        assert_eq!(sdb[0].mounter, Mounter::Fstab("UUID=ab".into()));
+        assert_eq!(sdb[0].options, "ro,relatime");
+        let sdd = [Some("/dev/sdd1".to_owned())];
+        let sdd: Vec<_> = all.of("8:49", &sdd).collect();
+        assert_eq!(sdd[0].mounter, Mounter::Fstab("/dev/sdd1".into()));
+    }
+
+    #[test]
+    fn what_lies_below_is_found() {
+        let all = mounts();
+        let sdb: Vec<_> = all.of("8:17", &[]).cloned().collect();
+        assert_eq!(all.below(&sdb), ["/srv/data/inner"]);
+        let sda: Vec<_> = all.of("8:1", &[]).cloned().collect();
+        assert!(all.below(&sda).is_empty());
+    }
+}

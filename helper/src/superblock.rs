@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Recognises the cache's format on an SSD. The bytes may be anybody's: everything is checked and
+//! nothing but the identity is taken. The layout is described in kmod/FORMAT.md.
+
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Bytes of one copy.
+pub const BYTES: usize = 4096;
+/// Where the two copies lie, bytes from the start.
+pub const OFFSETS: [u64; 2] = [0, 512 << 10];
+/// Bytes at the start that hold nothing but the copies.
+pub const AREA_BYTES: u64 = 1 << 20;
+
+const MAGIC: &[u8; 8] = b"TANDEM01";
+const CRC: std::ops::Range<usize> = 8..12;
+const COPY: std::ops::Range<usize> = 24..28;
+const UUID: std::ops::Range<usize> = 32..48;
+
+/// The uuid of the cache (32 hex digits) that a sound copy number `copy` names.
+pub fn uuid(bytes: &[u8; BYTES], copy: usize) -> Option<String> {
+    if !bytes.starts_with(MAGIC) {
+        return None;
+    }
+    let word = |range: std::ops::Range<usize>| {
+        Some(u32::from_le_bytes(bytes.get(range)?.try_into().ok()?))
+    };
+    if usize::try_from(word(COPY)?).ok()? != copy {
+        return None;
+    }
+    let mut blanked = *bytes;
+    blanked.get_mut(CRC)?.fill(0);
+    if crc32c::crc32c(&blanked) != word(CRC)? {
+        return None;
+    }
+    bytes.get(UUID).map(crate::hex)
+}
+
+/// The uuid that the first sound copy on a device names.
+///
+/// # Errors
+/// If the device cannot be read; one shorter than a copy has none.
+pub fn read(device: &impl FileExt) -> io::Result<Option<String>> {
+    for (copy, offset) in OFFSETS.into_iter().enumerate() {
+        let mut bytes = [0; BYTES];
+        match device.read_exact_at(&mut bytes, offset) {
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => continue,
+            other => other?,
+        }
+        if let Some(uuid) = uuid(&bytes, copy) {
+            return Ok(Some(uuid));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sound(copy: u32) -> [u8; BYTES] {
+        let mut bytes = [0; BYTES];
+        bytes[..8].copy_from_slice(MAGIC);
+        bytes[COPY].copy_from_slice(&copy.to_le_bytes());
+        bytes[UUID].copy_from_slice(&[0xab; 16]);
+        let crc = crc32c::crc32c(&bytes);
+        bytes[CRC].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn a_sound_copy_names_its_cache() {
+        assert_eq!(uuid(&sound(0), 0), Some("ab".repeat(16)));
+        assert_eq!(uuid(&sound(1), 1), Some("ab".repeat(16)));
+    }
+
+    #[test]
+    fn every_flipped_bit_and_a_copy_in_the_wrong_place_are_noticed() {
+        assert_eq!(uuid(&sound(1), 0), None);
+        for byte in (0..48).chain([200, 4095]) {
+            for bit in 0..8 {
+                let mut bytes = sound(0);
+                bytes[byte] ^= 1 << bit;
+                assert_eq!(uuid(&bytes, 0), None, "byte {byte} bit {bit}");
+            }
+        }
+        assert_eq!(uuid(&[0; BYTES], 0), None);
+    }
+}

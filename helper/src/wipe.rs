@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Reading and wiping the SSD. Every function opens the device anew, exclusively where it writes, and
+//! blocks.
+
+use crate::superblock;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+
+/// What is wiped at each end: every signature that blkid knows lies within, and the kernel part
+/// wants the first MiB to be zero.
+const ENDS: u64 = 2 << 20;
+const CHUNK: usize = 64 << 10;
+/// Places between the ends that are looked at to tell an empty SSD from one with unknown content.
+const PLACES: u64 = 256;
+const PLACE: usize = 4096;
+/// udev holds a device open for a moment after every event.
+const TRIES: u32 = 20;
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// Opens for reading and writing, proving that nobody else uses the device.
+fn exclusive(node: &str) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::EXCL.bits();
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(flags.cast_signed())
+        .open(node)
+}
+
+/// Whether only zeroes are found at the ends and at many places in between.
+///
+/// # Errors
+/// If the device cannot be read.
+pub fn is_blank(node: &str, size: u64) -> io::Result<bool> {
+    let file = File::open(node)?;
+    let zero = |at: u64, length: usize| -> io::Result<bool> {
+        let mut buffer =
+            vec![0; length.min(usize::try_from(size - at.min(size)).unwrap_or(length))];
+        file.read_exact_at(&mut buffer, at)?;
+        Ok(buffer.iter().all(|b| *b == 0))
+    };
+    let end = ENDS.min(size);
+    for start in [0, size - end] {
+        for at in (start..start + end).step_by(CHUNK) {
+            if !zero(at, CHUNK)? {
+                return Ok(false);
+            }
+        }
+    }
+    for place in 1..PLACES {
+        let at = size / PLACES * place / PLACE as u64 * PLACE as u64;
+        if !zero(at, PLACE)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Wipes both ends, and makes the kernel forget partitions.
+///
+/// # Errors
+/// If somebody else uses the device, or on a write error.
+pub fn erase(node: &str, size: u64) -> io::Result<()> {
+    let file = exclusive(node)?;
+    let end = ENDS.min(size);
+    let zeroes = vec![0; CHUNK];
+    for start in [0, size - end] {
+        for at in (start..start + end).step_by(CHUNK) {
+            let length = CHUNK.min(usize::try_from(size - at).unwrap_or(CHUNK));
+            file.write_all_at(&zeroes[..length], at)?;
+        }
+    }
+    file.sync_all()?;
+    forget_partitions(&file)
+}
+
+/// Wipes the area of the superblocks if it holds those of the cache `uuid`; anything else stays.
+///
+/// # Errors
+/// If somebody else uses the device, or on an I/O error.
+pub fn free(node: &str, uuid: &str) -> io::Result<()> {
+    if superblock::read(&File::open(node)?)?.as_deref() != Some(uuid) {
+        return Ok(());
+    }
+    let file = exclusive(node)?;
+    for at in (0..superblock::AREA_BYTES).step_by(CHUNK) {
+        file.write_all_at(&vec![0; CHUNK], at)?;
+    }
+    file.sync_all()
+}
+
+/// Reads the partition table anew. A device that cannot have one says `EINVAL`, a partition `ENOTTY`.
+fn forget_partitions(file: &File) -> io::Result<()> {
+    use rustix::io::Errno;
+    use rustix::ioctl::{NoArg, ioctl, opcode};
+    const BLKRRPART: rustix::ioctl::Opcode = opcode::none(0x12, 95);
+    for attempt in 0.. {
+        // SAFETY: BLKRRPART takes no argument and touches no memory of ours.
+        let result = unsafe { ioctl(file, NoArg::<BLKRRPART>::new()) };
+        match result {
+            Err(Errno::BUSY) if attempt < TRIES => std::thread::sleep(PAUSE),
+            Ok(()) | Err(Errno::INVAL | Errno::NOTTY) => return Ok(()),
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sparse file stands for the device; exclusivity is shown on real ones in the VM.
+    fn disk(name: &str, size: u64) -> (String, File) {
+        let path = std::env::temp_dir().join(format!("tandem-wipe-{name}-{}", std::process::id()));
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&path)
+            .unwrap();
+        file.set_len(size).unwrap();
+        (path.to_str().unwrap().to_owned(), file)
+    }
+
+    #[test]
+    fn content_anywhere_is_no_blank_disk() {
+        let size = 64 << 20;
+        let (path, file) = disk("blank", size);
+        assert!(is_blank(&path, size).unwrap());
+        for at in [0, (1 << 20) + 7, size / 256 * 100, size - 1] {
+            file.write_all_at(b"x", at).unwrap();
+            assert!(!is_blank(&path, size).unwrap(), "{at}");
+            file.write_all_at(&[0], at).unwrap();
+        }
+        assert!(is_blank(&path, size).unwrap());
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn freeing_leaves_what_is_not_ours() {
+        let size = 4 << 20;
+        let (path, file) = disk("free", size);
+        file.write_all_at(b"TANDEM01 but not really", 0).unwrap();
+        free(&path, &"ab".repeat(16)).unwrap();
+        assert!(!is_blank(&path, size).unwrap());
+        std::fs::remove_file(path).unwrap();
+    }
+}
