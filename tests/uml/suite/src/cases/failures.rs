@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Devices that fail (promises 17 and, for reads and writes of the disk, 20).
+
+use std::os::unix::fs::FileExt;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use fastrand::Rng;
+
+use super::Entry;
+use super::life::Load;
+use crate::dm::Line;
+use crate::io::{self, MIB};
+use crate::model::{Mix, drive};
+use crate::rig::{Config, Rig, Status, Under};
+
+pub const CASES: &[Entry] = &[
+    ("failures: SSD gone, write-through", || {
+        ssd_gone("writethrough")
+    }),
+    ("failures: SSD gone, write-around", || {
+        ssd_gone("writearound")
+    }),
+    (
+        "failures: SSD gone while nothing is asked of it but one hit",
+        ssd_gone_on_hit,
+    ),
+    ("failures: SSD that fails writes only", || {
+        ssd_partly("error_writes")
+    }),
+    ("failures: SSD that fails reads only", || {
+        ssd_partly("error_reads")
+    }),
+    ("failures: one bad block on the SSD", bad_block),
+    ("failures: disk fails, and is back", disk_fails),
+    (
+        "failures: SSD gone, then suspend, reload, remove",
+        gone_then_removed,
+    ),
+];
+
+fn config(mode: &'static str) -> Config {
+    let mut config = Config {
+        mode,
+        origin_under: Some(Under::Linear),
+        ssd_under: Some(Under::Linear),
+        ..Config::default()
+    };
+    config.origin.delay_ns = 50_000;
+    config.ssd.delay_ns = 30_000;
+    config
+}
+
+fn break_ssd(rig: &Rig) -> Result<()> {
+    rig.below_ssd
+        .as_ref()
+        .context("no target below the SSD")?
+        .swap(Line::new(rig.ssd.sectors(), "error", ""))
+}
+
+fn is_bypass(status: &Status) -> Result<()> {
+    ensure!(
+        status.state == "bypass" && status.reason == "ssd-error",
+        "state {} {}",
+        status.state,
+        status.reason
+    );
+    ensure!(status.get("ssd_errors")? > 0, "no SSD error was counted");
+    Ok(())
+}
+
+fn ssd_gone(mode: &'static str) -> Result<()> {
+    let (rig, model) = Rig::new(config(mode))?;
+    let event = rig.mapped()?.event()?;
+    let load = Load::start(&rig.path()?, &model, 4);
+    thread::sleep(Duration::from_millis(800));
+    break_ssd(&rig)?;
+    thread::sleep(Duration::from_millis(800));
+    let mut model = load.finish()?;
+    is_bypass(&rig.quiet()?)?;
+    ensure!(rig.mapped()?.event()? > event, "no event");
+    let file = io::direct(&rig.path()?)?;
+    drive(
+        &file,
+        &mut model,
+        &mut Rng::with_seed(1),
+        Mix::new(8 * MIB),
+        300,
+    )?;
+    file.sync_all().context("flush")?;
+    drop(file);
+    is_bypass(&rig.quiet()?)?;
+    rig.equals(&model)
+}
+
+fn ssd_gone_on_hit() -> Result<()> {
+    let (rig, model) = Rig::new(config("writethrough"))?;
+    let file = io::direct(&rig.path()?)?;
+    io::read(&file, 0, MIB)?;
+    rig.quiet()?;
+    let disk = rig.origin.stat()?;
+    io::read(&file, 0, MIB)?;
+    ensure!(
+        (rig.origin.stat()? - disk).read == 0,
+        "not cached, so the case would show nothing"
+    );
+    break_ssd(&rig)?;
+    ensure!(
+        io::read(&file, 65536, MIB / 2)?[..] == model[65536..65536 + MIB / 2],
+        "wrong data"
+    );
+    drop(file);
+    is_bypass(&rig.quiet()?)?;
+    rig.equals(&model)
+}
+
+fn ssd_partly(feature: &str) -> Result<()> {
+    let (rig, mut model) = Rig::new(config("writethrough"))?;
+    let file = io::direct(&rig.path()?)?;
+    drive(
+        &file,
+        &mut model,
+        &mut Rng::with_seed(2),
+        Mix {
+            longest: 64,
+            ..Mix::new(8 * MIB)
+        },
+        400,
+    )?;
+    let args = format!("{} 0 0 60 1 {feature}", rig.ssd.path().display());
+    let below = rig.below_ssd.as_ref().context("no target below the SSD")?;
+    if below
+        .swap(Line::new(rig.ssd.sectors(), "flakey", args))
+        .is_err()
+    {
+        println!("     no dm-flakey with {feature} in this kernel");
+        return Ok(());
+    }
+    drive(
+        &file,
+        &mut model,
+        &mut Rng::with_seed(3),
+        Mix {
+            longest: 64,
+            ..Mix::new(8 * MIB)
+        },
+        400,
+    )?;
+    file.sync_all().context("flush")?;
+    drop(file);
+    is_bypass(&rig.quiet()?)?;
+    rig.equals(&model)
+}
+
+/// dm-dust fails reads of one block, which writing heals; only debug kernels have it.
+fn bad_block() -> Result<()> {
+    let (rig, model) = Rig::new(config("writethrough"))?;
+    let file = io::direct(&rig.path()?)?;
+    io::read(&file, 0, 8 * MIB)?;
+    rig.quiet()?;
+    let below = rig.below_ssd.as_ref().context("no target below the SSD")?;
+    if below
+        .swap(Line::new(
+            rig.ssd.sectors(),
+            "dust",
+            format!("{} 0 512", rig.ssd.path().display()),
+        ))
+        .is_err()
+    {
+        println!("     no dm-dust in this kernel");
+        return Ok(());
+    }
+    // Every 64th sector of the data is bad.
+    for sector in (2048..rig.ssd.sectors()).step_by(64) {
+        below.message(&format!("addbadblock {sector}"))?;
+    }
+    below.message("enable")?;
+    let read = io::read(&file, 0, 8 * MIB).context("the user sees the SSD's error")?;
+    ensure!(
+        io::difference(&read, &model[..8 * MIB]).is_none(),
+        "wrong data"
+    );
+    drop(file);
+    ensure!(
+        rig.quiet()?.get("ssd_errors")? > 0,
+        "no SSD error was counted"
+    );
+    rig.equals(&model)
+}
+
+fn disk_fails() -> Result<()> {
+    for mode in ["writethrough", "writearound"] {
+        let (rig, _) = Rig::new(config(mode))?;
+        let file = io::direct(&rig.path()?)?;
+        io::read(&file, 0, 4 * MIB)?;
+        rig.quiet()?;
+        let below = rig
+            .below_origin
+            .as_ref()
+            .context("no target below the disk")?;
+        below.swap(Line::new(rig.origin.sectors(), "error", ""))?;
+        io::read(&file, 0, MIB).context("hits are not served while the disk fails")?;
+        let mut rng = Rng::with_seed(4);
+        let mut failed = 0;
+        for _ in 0..60 {
+            let offset = rng.u64(0..256) * 16384 + rng.u64(0..32) * 512;
+            failed += u32::from(io::write(&file, offset, &io::random(6144, offset)).is_err());
+        }
+        ensure!(
+            failed == 60,
+            "{mode}: {} writes to a failed disk were acknowledged",
+            60 - failed
+        );
+        ensure!(
+            io::read(&file, 30 * MIB as u64, 4096).is_err(),
+            "{mode}: a read of a failed disk succeeded"
+        );
+        ensure!(
+            file.sync_all().is_err(),
+            "{mode}: a flush of a failed disk succeeded"
+        );
+        below.swap(Under::Linear.line(&rig.origin))?;
+        // A failed write may have reached the disk or not; cache and disk must agree.
+        let disk = rig.origin.content()?;
+        drop(file);
+        let status = rig.quiet()?;
+        ensure!(
+            status.state == "active",
+            "{mode}: state {} {}",
+            status.state,
+            status.reason
+        );
+        ensure!(
+            status.get("disk_errors")? > 0,
+            "{mode}: no disk error was counted"
+        );
+        rig.equals(&disk).context(mode)?;
+    }
+    Ok(())
+}
+
+fn gone_then_removed() -> Result<()> {
+    let (mut rig, model) = Rig::new(config("writethrough"))?;
+    {
+        let file = io::buffered(&rig.path()?)?;
+        file.write_all_at(&model[..4 * MIB], 0)?;
+        break_ssd(&rig)?;
+        file.write_all_at(&model[4 * MIB..8 * MIB], 4 * MIB as u64)?;
+        file.sync_all().context("the user sees the SSD's error")?;
+    }
+    rig.mapped()?.suspend()?;
+    rig.mapped()?.resume()?;
+    is_bypass(&rig.quiet()?)?;
+    rig.mapped()?.load(Line::new(
+        rig.origin.sectors(),
+        "linear",
+        format!("{} 0", rig.origin_path().display()),
+    ))?;
+    rig.mapped()?.suspend()?;
+    rig.mapped()?.resume()?;
+    rig.equals(&model)?;
+    rig.detach()
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The cases, by what they are about.
+
+mod concurrent;
+mod content;
+mod failures;
+mod filesystem;
+mod hits;
+mod hostile;
+mod life;
+mod order;
+mod refusals;
+
+use crate::Case;
+
+/// Every case, in the order in which they run.
+pub fn all() -> Vec<Case> {
+    [
+        refusals::CASES,
+        life::CASES,
+        content::CASES,
+        hits::CASES,
+        order::CASES,
+        concurrent::CASES,
+        filesystem::CASES,
+        failures::CASES,
+        hostile::CASES,
+        // Removes the module, so it is last.
+        life::LAST,
+    ]
+    .into_iter()
+    .flatten()
+    .map(|(name, run)| Case { name, run: *run })
+    .collect()
+}
+
+/// A name and a test.
+type Entry = (&'static str, fn() -> anyhow::Result<()>);

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Disks in memory (null_blk), and what the kernel counts on them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::io;
+
+const CONFIGFS: &str = "/sys/kernel/config/nullb";
+
+/// What a disk is like.
+#[derive(Clone, Copy)]
+pub struct Shape {
+    /// Size in MiB.
+    pub mib: u64,
+    /// Logical block size in bytes.
+    pub block: u32,
+    /// Whether it has a volatile write cache, so that flushes reach it and are counted.
+    pub volatile: bool,
+    /// Whether it takes discards.
+    pub discard: bool,
+    /// Time in nanoseconds that each request takes; 0 completes at once.
+    pub delay_ns: u64,
+    /// Whether it is zoned.
+    pub zoned: bool,
+}
+
+impl Shape {
+    /// A disk of this many MiB with blocks of 512 bytes and a volatile write cache.
+    pub fn new(mib: u64) -> Self {
+        Self {
+            mib,
+            block: 512,
+            volatile: true,
+            discard: true,
+            delay_ns: 0,
+            zoned: false,
+        }
+    }
+}
+
+/// A disk in memory, gone when it goes out of scope.
+pub struct Disk {
+    directory: PathBuf,
+    node: PathBuf,
+    sectors: u64,
+}
+
+/// Requests that reached a device since it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// Sectors read.
+    pub read: u64,
+    /// Sectors written.
+    pub written: u64,
+    /// Sectors discarded.
+    pub discarded: u64,
+    /// Flushes.
+    pub flushes: u64,
+}
+
+impl std::ops::Sub for Stat {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            read: self.read - earlier.read,
+            written: self.written - earlier.written,
+            discarded: self.discarded - earlier.discarded,
+            flushes: self.flushes - earlier.flushes,
+        }
+    }
+}
+
+impl Disk {
+    /// Makes a disk full of zeroes.
+    pub fn new(shape: Shape) -> Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("suite{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let directory = Path::new(CONFIGFS).join(&name);
+        fs::create_dir(&directory)
+            .with_context(|| format!("cannot make {}", directory.display()))?;
+        let mut disk = Self {
+            directory,
+            node: PathBuf::new(),
+            sectors: shape.mib * 2048,
+        };
+        disk.set("size", shape.mib)?;
+        disk.set("blocksize", u64::from(shape.block))?;
+        disk.set("memory_backed", 1)?;
+        disk.set("submit_queues", 1)?;
+        disk.set("discard", u64::from(shape.discard))?;
+        if shape.volatile {
+            disk.set("cache_size", shape.mib)?;
+        }
+        if shape.zoned {
+            disk.set("zoned", 1)?;
+            disk.set("zone_size", 4)?;
+        }
+        if shape.delay_ns > 0 {
+            disk.set("irqmode", 2)?;
+            disk.set("completion_nsec", shape.delay_ns)?;
+        } else {
+            disk.set("irqmode", 0)?;
+        }
+        disk.set("power", 1)?;
+        let index = fs::read_to_string(disk.directory.join("index"))
+            .context("cannot read the index of a null_blk")?;
+        // Newer kernels name the disk after its directory, older ones after its index.
+        let named = Path::new("/dev").join(&name);
+        disk.node = if named.exists() {
+            named
+        } else {
+            format!("/dev/nullb{}", index.trim()).into()
+        };
+        ensure!(disk.node.exists(), "{} has no node", disk.node.display());
+        Ok(disk)
+    }
+
+    fn set(&self, attribute: &str, value: u64) -> Result<()> {
+        fs::write(self.directory.join(attribute), format!("{value}\n"))
+            .with_context(|| format!("cannot set {attribute} of a null_blk to {value}"))
+    }
+
+    /// The node.
+    pub fn path(&self) -> &Path {
+        &self.node
+    }
+
+    /// Size in sectors.
+    pub fn sectors(&self) -> u64 {
+        self.sectors
+    }
+
+    /// What reached the disk so far.
+    pub fn stat(&self) -> Result<Stat> {
+        stat(&self.node)
+    }
+
+    /// The whole content.
+    pub fn content(&self) -> Result<Vec<u8>> {
+        io::whole(&self.node)
+    }
+
+    /// Fills the disk with reproducible random bytes and returns them.
+    pub fn fill(&self, seed: u64) -> Result<Vec<u8>> {
+        let content = io::random(usize::try_from(self.sectors)? * io::SECTOR, seed);
+        self.put(0, &content)?;
+        Ok(content)
+    }
+
+    /// Writes at a byte offset, past every cache of the kernel.
+    pub fn put(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let file = io::direct(&self.node)?;
+        io::write_in_pieces(&file, offset, bytes)?;
+        file.sync_all()?;
+        Ok(())
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = self.set("power", 0);
+        if let Err(error) = fs::remove_dir(&self.directory) {
+            println!("     cannot remove {}: {error}", self.directory.display());
+        }
+    }
+}
+
+/// What reached a block device so far, from its `stat` file in sysfs.
+pub fn stat(node: &Path) -> Result<Stat> {
+    let name = node.file_name().context("a node without a name")?;
+    let text = fs::read_to_string(Path::new("/sys/block").join(name).join("stat"))?;
+    let fields: Vec<u64> = text
+        .split_whitespace()
+        .map(str::parse)
+        .collect::<Result<_, _>>()?;
+    ensure!(fields.len() >= 17, "short stat file: {text}");
+    Ok(Stat {
+        read: fields[2],
+        written: fields[6],
+        discarded: fields[13],
+        flushes: fields[15],
+    })
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The functional suite of the kernel module: the first process of a guest that is there for nothing else.
+//!
+//! It gets what it needs from variables on the kernel's command line:
+//! `SUITE_MODULES` modules to load, in order, separated by commas; the last one is removed at the end;
+//! `SUITE_ONLY` runs the cases whose names contain the text; `SUITE_INJECT` injects a bug instead of running cases;
+//! `SUITE_BENCH` measures a device instead. It prints one line a case and one at the end, and switches the machine off.
+
+mod bench;
+mod cases;
+mod disk;
+mod dm;
+mod io;
+mod kmsg;
+mod model;
+mod module;
+mod rig;
+
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::mount::{MountFlags, mount};
+use rustix::system::{RebootCommand, reboot};
+
+use crate::kmsg::Kmsg;
+
+/// A case that takes longer hangs.
+const LIMIT: Duration = Duration::from_secs(240);
+
+/// One test.
+pub struct Case {
+    /// What holds when it passes.
+    pub name: &'static str,
+    /// The test.
+    pub run: fn() -> Result<()>,
+}
+
+static RUNNING: Mutex<Option<(&'static str, Instant)>> = Mutex::new(None);
+
+fn main() {
+    let code = match run() {
+        Ok(0) => 0,
+        Ok(failed) => failed.min(100),
+        Err(error) => {
+            println!("FAIL start: {error:#}");
+            101
+        }
+    };
+    finish(code);
+}
+
+fn finish(code: u64) -> ! {
+    println!("suite: exit {code}");
+    if std::process::id() == 1 {
+        let _ = reboot(RebootCommand::PowerOff);
+    }
+    std::process::exit(i32::try_from(code).unwrap_or(102));
+}
+
+fn run() -> Result<u64> {
+    mounts()?;
+    let modules: Vec<String> = variable("SUITE_MODULES")
+        .split(',')
+        .filter(|m| !m.is_empty())
+        .map(Into::into)
+        .collect();
+    let mut kmsg = Kmsg::open()?;
+    let inject = variable("SUITE_INJECT");
+    for path in &modules {
+        module::load(Path::new(path), "")?;
+    }
+    if !inject.is_empty() {
+        module::load(
+            Path::new(&variable("SUITE_INJECTOR")),
+            &format!("bug={inject}"),
+        )?;
+        module::scan_for_leaks();
+        let found = kmsg::splat(&kmsg.new_lines()).cloned();
+        println!(
+            "suite: injected {inject}: {}",
+            found.as_deref().unwrap_or("nothing found")
+        );
+        return Ok(u64::from(found.is_none()));
+    }
+    let device = variable("SUITE_BENCH");
+    if !device.is_empty() {
+        bench::run(&device)?;
+        return Ok(0);
+    }
+    mount_configfs()?;
+    thread::spawn(watch);
+    let mut failed = 0;
+    let mut passed = 0;
+    if let Some(line) = kmsg::splat(&kmsg.new_lines()) {
+        println!("FAIL load: the kernel says: {line}");
+        failed += 1;
+    }
+    let only = variable("SUITE_ONLY");
+    for case in cases::all().iter().filter(|case| case.name.contains(&only)) {
+        set_running(Some((case.name, Instant::now())));
+        let start = Instant::now();
+        let result = (case.run)().and_then(|()| left_over());
+        let lines = kmsg.new_lines();
+        let result = match kmsg::splat(&lines) {
+            Some(line) => Err(anyhow::anyhow!("the kernel says: {line}")),
+            None => result,
+        };
+        set_running(None);
+        let seconds = start.elapsed().as_secs_f32();
+        match result {
+            Ok(()) => {
+                println!("ok   {} ({seconds:.2} s)", case.name);
+                passed += 1;
+            }
+            Err(error) => {
+                println!("FAIL {} ({seconds:.2} s): {error:#}", case.name);
+                failed += 1;
+            }
+        }
+    }
+    module::scan_for_leaks();
+    if let Some(line) = kmsg::splat(&kmsg.new_lines()) {
+        println!("FAIL leaks: the kernel says: {line}");
+        failed += 1;
+    }
+    println!("suite: {passed} passed, {failed} failed");
+    if passed + failed == 0 {
+        bail!("no case of that name");
+    }
+    Ok(failed)
+}
+
+/// A variable of the kernel's command line; empty if it is not there.
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_default()
+}
+
+fn mounts() -> Result<()> {
+    for (kind, at) in [
+        ("proc", "/proc"),
+        ("sysfs", "/sys"),
+        ("devtmpfs", "/dev"),
+        ("tmpfs", "/mnt"),
+    ] {
+        match mount(kind, at, kind, MountFlags::empty(), None) {
+            Ok(()) | Err(rustix::io::Errno::BUSY) => {}
+            Err(error) => return Err(error).with_context(|| format!("cannot mount {at}")),
+        }
+    }
+    // Both are optional: a kernel without them lacks leak detection only.
+    let _ = mount(
+        "debugfs",
+        "/sys/kernel/debug",
+        "debugfs",
+        MountFlags::empty(),
+        None,
+    );
+    Ok(())
+}
+
+/// Mounts configfs, which appears when the first module that uses it is loaded.
+fn mount_configfs() -> Result<()> {
+    if !Path::new("/sys/kernel/config/nullb").exists() {
+        mount(
+            "configfs",
+            "/sys/kernel/config",
+            "configfs",
+            MountFlags::empty(),
+            None,
+        )
+        .context("cannot mount configfs")?;
+    }
+    Ok(())
+}
+
+/// Whether a case has left a device behind.
+fn left_over() -> Result<()> {
+    let left: Vec<String> = fs::read_dir("/sys/block")?
+        .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
+        .filter(|name| {
+            name.starts_with("dm-") || name.starts_with("suite") || name.starts_with("nullb")
+        })
+        .collect();
+    match left.as_slice() {
+        [] => Ok(()),
+        left => bail!("left behind: {}", left.join(" ")),
+    }
+}
+
+fn set_running(case: Option<(&'static str, Instant)>) {
+    if let Ok(mut running) = RUNNING.lock() {
+        *running = case;
+    }
+}
+
+/// Ends the machine when a case hangs, with what every thread of the suite and the kernel's workers wait for.
+fn watch() {
+    loop {
+        thread::sleep(Duration::from_secs(1));
+        let running = RUNNING.lock().ok().and_then(|running| *running);
+        if let Some((name, since)) = running
+            && since.elapsed() > LIMIT
+        {
+            println!("FAIL {name} ({} s): hangs", LIMIT.as_secs());
+            module::print_waiting();
+            finish(103);
+        }
+    }
+}

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A cache under test: two disks in memory, and a tandem device over them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::disk::{Disk, Shape};
+use crate::dm::{Dm, Line};
+use crate::io;
+
+/// What a cache under test is made of.
+#[derive(Clone, Copy)]
+pub struct Config {
+    /// The disk.
+    pub origin: Shape,
+    /// The SSD.
+    pub ssd: Shape,
+    /// Word for the mode in the table.
+    pub mode: &'static str,
+    /// A device-mapper target to put between, by which a case makes a device slow or lets it fail.
+    pub origin_under: Option<Under>,
+    /// The same for the SSD.
+    pub ssd_under: Option<Under>,
+}
+
+/// A target between the cache and a disk.
+#[derive(Clone, Copy)]
+pub enum Under {
+    /// Passes everything on.
+    Linear,
+    /// Holds reads and writes back for so many milliseconds.
+    Delay(u32, u32),
+}
+
+impl Under {
+    /// The table line over a disk.
+    pub fn line(self, disk: &Disk) -> Line {
+        let path = disk.path().display();
+        match self {
+            Self::Linear => Line::new(disk.sectors(), "linear", format!("{path} 0")),
+            Self::Delay(read, write) => Line::new(
+                disk.sectors(),
+                "delay",
+                format!("{path} 0 {read} {path} 0 {write}"),
+            ),
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            origin: Shape::new(40),
+            ssd: Shape::new(16),
+            mode: "writethrough",
+            origin_under: None,
+            ssd_under: None,
+        }
+    }
+}
+
+/// A cache under test. The fields are dropped from top to bottom: the mapped device first, the disks last.
+pub struct Rig {
+    mapped: Option<Dm>,
+    /// Target between the cache and the disk.
+    pub below_origin: Option<Dm>,
+    /// Target between the cache and the SSD.
+    pub below_ssd: Option<Dm>,
+    /// The disk.
+    pub origin: Disk,
+    /// The SSD.
+    pub ssd: Disk,
+    /// Identity of the cache, 32 hex digits.
+    pub uuid: String,
+    /// Identity of the disk, hex digits.
+    pub origin_id: String,
+    /// Name of the mapped device.
+    pub name: String,
+    mode: &'static str,
+}
+
+impl Rig {
+    /// Two disks, nothing mapped yet.
+    pub fn disks(config: Config) -> Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let uuid = format!("{number:08x}00112233445566778899aabb");
+        let name = format!("tandem-{number:08x}");
+        let origin = Disk::new(config.origin)?;
+        let ssd = Disk::new(config.ssd)?;
+        let below = |under: Option<Under>, disk: &Disk, what: &str| {
+            under
+                .map(|under| Dm::with(&format!("{name}-{what}"), under.line(disk)))
+                .transpose()
+        };
+        let below_origin = below(config.origin_under, &origin, "disk")?;
+        let below_ssd = below(config.ssd_under, &ssd, "ssd")?;
+        let origin_id = format!("{number:04x}deadbeef");
+        Ok(Self {
+            mapped: None,
+            below_origin,
+            below_ssd,
+            origin,
+            ssd,
+            uuid,
+            origin_id,
+            name,
+            mode: config.mode,
+        })
+    }
+
+    /// Two disks, the origin full of random bytes, and a new cache over them. Returns the bytes.
+    pub fn new(config: Config) -> Result<(Self, Vec<u8>)> {
+        let mut rig = Self::disks(config)?;
+        let content = rig.origin.fill(u64::from(number(&rig.name)))?;
+        rig.attach(true)?;
+        Ok((rig, content))
+    }
+
+    /// The device that the cache has as its disk.
+    pub fn origin_path(&self) -> &Path {
+        self.below_origin
+            .as_ref()
+            .map_or(self.origin.path(), Dm::path)
+    }
+
+    /// The device that the cache has as its SSD.
+    pub fn ssd_path(&self) -> &Path {
+        self.below_ssd.as_ref().map_or(self.ssd.path(), Dm::path)
+    }
+
+    /// The words behind the mode.
+    pub fn words(&self, format: bool) -> String {
+        let Self {
+            uuid, origin_id, ..
+        } = self;
+        match format {
+            true => format!("6 uuid {uuid} origin_id {origin_id} format new"),
+            false => format!("4 uuid {uuid} origin_id {origin_id}"),
+        }
+    }
+
+    /// A table line with these words behind the devices.
+    pub fn line(&self, mode_and_words: &str) -> Line {
+        let args = format!(
+            "{} {} {mode_and_words}",
+            self.origin_path().display(),
+            self.ssd_path().display()
+        );
+        Line::new(self.origin.sectors(), "tandem", args)
+    }
+
+    /// The right table line.
+    pub fn good_line(&self, format: bool) -> Line {
+        self.line(&format!("{} {}", self.mode, self.words(format)))
+    }
+
+    /// Maps the cache: a new one, or the one that is on the SSD.
+    pub fn attach(&mut self, format: bool) -> Result<()> {
+        ensure!(self.mapped.is_none(), "already mapped");
+        self.mapped = Some(Dm::with(&self.name, self.good_line(format))?);
+        Ok(())
+    }
+
+    /// Removes the mapped device.
+    pub fn detach(&mut self) -> Result<()> {
+        self.mapped.take().context("nothing is mapped")?.remove()
+    }
+
+    /// The mapped device.
+    pub fn mapped(&self) -> Result<&Dm> {
+        self.mapped.as_ref().context("nothing is mapped")
+    }
+
+    /// Node of the mapped device.
+    pub fn path(&self) -> Result<PathBuf> {
+        Ok(self.mapped()?.path().to_owned())
+    }
+
+    /// The parsed status line.
+    pub fn status(&self) -> Result<Status> {
+        Status::parse(&self.mapped()?.status()?)
+    }
+
+    /// Waits until neither fills nor anything else moves.
+    pub fn quiet(&self) -> Result<Status> {
+        let until = Instant::now() + Duration::from_secs(20);
+        let sample = || {
+            anyhow::Ok((
+                self.mapped()?.status()?,
+                self.ssd.stat()?,
+                self.origin.stat()?,
+            ))
+        };
+        let mut last = sample()?;
+        let mut same = 0;
+        while same < 3 {
+            sleep(Duration::from_millis(20));
+            let now = sample()?;
+            same = if now == last { same + 1 } else { 0 };
+            last = now;
+            ensure!(Instant::now() < until, "not quiet after 20 s: {}", last.0);
+        }
+        let status = Status::parse(&last.0)?;
+        status.adds_up()?;
+        Ok(status)
+    }
+
+    /// Compares the mapped device, twice, and the disk with what should be on them.
+    pub fn equals(&self, model: &[u8]) -> Result<()> {
+        let mapped = self.path()?;
+        for (what, path) in [
+            ("mapped device", mapped.as_path()),
+            ("mapped device, read again", mapped.as_path()),
+            ("plain disk", self.origin.path()),
+        ] {
+            if let Some(difference) = io::compare(path, model)? {
+                bail!("{what}: {difference}; {}", self.mapped()?.status()?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The same with what the mapped device shows now as the measure.
+    pub fn agrees(&self) -> Result<()> {
+        self.equals(&io::whole(&self.path()?)?)
+    }
+}
+
+fn number(name: &str) -> u32 {
+    name.bytes().fold(0, |sum, byte| {
+        sum.wrapping_mul(31).wrapping_add(u32::from(byte))
+    })
+}
+
+/// A parsed status line.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// `active`, `bypass`, `suspended`.
+    pub state: String,
+    /// Why, or `-`.
+    pub reason: String,
+    /// The mode's word.
+    pub mode: String,
+    /// Sectors of a frame.
+    pub frame: u64,
+    /// Frames in use.
+    pub used: u64,
+    /// Frames in all.
+    pub total: u64,
+    /// Sectors that are only on the SSD.
+    pub dirty: u64,
+    /// Every counter by its name.
+    pub counters: BTreeMap<String, u64>,
+}
+
+impl Status {
+    /// Reads the line of TARGET.rst.
+    pub fn parse(line: &str) -> Result<Self> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let parsed = || {
+            let [state, reason, mode, frame, usage, dirty, count, rest @ ..] = words.as_slice()
+            else {
+                return Err(anyhow::anyhow!("too few words"));
+            };
+            let (used, total) = usage.split_once('/').context("no slash in used/total")?;
+            ensure!(
+                count.parse::<usize>()? == rest.len(),
+                "{} words follow, not {count}",
+                rest.len()
+            );
+            ensure!(rest.len() % 2 == 0, "a counter without a value");
+            let mut counters = BTreeMap::new();
+            for pair in rest.chunks(2) {
+                ensure!(
+                    counters
+                        .insert(pair[0].to_owned(), pair[1].parse()?)
+                        .is_none(),
+                    "{} twice",
+                    pair[0]
+                );
+            }
+            Ok(Self {
+                state: (*state).to_owned(),
+                reason: (*reason).to_owned(),
+                mode: (*mode).to_owned(),
+                frame: frame.parse()?,
+                used: used.parse()?,
+                total: total.parse()?,
+                dirty: dirty.parse()?,
+                counters,
+            })
+        };
+        parsed().with_context(|| format!("status line {line:?}"))
+    }
+
+    /// A counter; one that is not there is an error.
+    pub fn get(&self, name: &str) -> Result<u64> {
+        self.counters
+            .get(name)
+            .copied()
+            .with_context(|| format!("no counter {name}"))
+    }
+
+    /// Promise 31, for a quiet device.
+    pub fn adds_up(&self) -> Result<()> {
+        for direction in ["read", "write"] {
+            let bypassed: u64 = self
+                .counters
+                .iter()
+                .filter(|(name, _)| name.starts_with(&format!("{direction}_bypassed_")))
+                .map(|(_, value)| value)
+                .sum();
+            let requested = self.get(&format!("{direction}_requested"))?;
+            let hit = self.get(&format!("{direction}_hit"))?;
+            let missed = self.get(&format!("{direction}_missed"))?;
+            ensure!(
+                requested == hit + missed + bypassed,
+                "{direction}: {requested} requested, {hit} hit + {missed} missed + {bypassed} bypassed"
+            );
+        }
+        ensure!(
+            self.used <= self.total,
+            "{} of {} frames used",
+            self.used,
+            self.total
+        );
+        Ok(())
+    }
+}
