@@ -1,4 +1,160 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Tandem on the command line.
+//! Tandem's SSD caches on the command line, over the same service as the app.
+//!
+//! Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused before anything was changed, 4 not allowed,
+//! 5 service not there.
 
-fn main() {}
+mod devices;
+mod run;
+mod words;
+
+use clap::{Parser, Subcommand};
+use std::io::Write;
+use std::process::ExitCode;
+use tandem_api::{DataState, Failure, Kind, Mode};
+
+/// Makes an SSD a cache for a disk that holds data, and gives the plain disk back.
+#[derive(Parser)]
+#[command(version, after_help = EXIT_CODES)]
+struct Arguments {
+    /// Print JSON for programs instead of text for people
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused and nothing changed, \
+                          4 not allowed, 5 service not there.";
+
+/// Which disk, which SSD, and how.
+#[derive(clap::Args)]
+struct Choice {
+    /// Disk or partition with the data, such as sda1 or /dev/sda1
+    disk: String,
+    /// SSD or partition that becomes the cache
+    ssd: String,
+    /// writethrough: writes go to both; writearound: writes go to the disk only
+    #[arg(long, default_value = "writethrough", value_parser = mode)]
+    mode: Mode,
+    /// Agree that whatever is on the SSD may be erased
+    #[arg(long)]
+    erase_ssd: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List caches and disks
+    List,
+    /// Say exactly what creating a cache would do, and change nothing
+    Plan(Choice),
+    /// Create a cache
+    Create {
+        #[command(flatten)]
+        choice: Choice,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Show one cache, or all
+    Status {
+        /// Cache: its uuid, its name, or the beginning of one of them
+        cache: Option<String>,
+    },
+    /// Show a cache's counters each second until interrupted
+    Watch {
+        /// Cache; may be left out if there is one
+        cache: Option<String>,
+        /// End after this many samples
+        #[arg(long)]
+        count: Option<u32>,
+    },
+    /// Write everything to the disk, free the SSD, and give the plain disk back
+    Remove {
+        /// Cache; may be left out if there is one
+        cache: Option<String>,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+fn mode(word: &str) -> Result<Mode, String> {
+    word.parse()
+        .map_err(|_| "must be writethrough or writearound".to_owned())
+}
+
+/// How a command ends other than well.
+enum Ending {
+    /// The service said no.
+    Failure(Box<Failure>),
+    /// The command line makes no sense here.
+    Usage(String),
+}
+
+impl From<zbus::Error> for Ending {
+    fn from(e: zbus::Error) -> Self {
+        Self::Failure(Box::new(Failure::from(e)))
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let json = arguments.json;
+    let Err(ending) = zbus::block_on(run::run(arguments)) else {
+        return ExitCode::SUCCESS;
+    };
+    match ending {
+        Ending::Usage(text) => {
+            eprintln!("tandemctl: {text}");
+            ExitCode::from(2)
+        }
+        Ending::Failure(failure) => {
+            if json {
+                say(serde_json::json!({ "failure": failure }));
+            }
+            eprintln!("tandemctl: {}", words::failure(&failure));
+            ExitCode::from(code(&failure))
+        }
+    }
+}
+
+/// Prints a line. When nobody reads any more (`tandemctl list | head`), there is nothing left to do.
+fn say(line: impl std::fmt::Display) {
+    if writeln!(std::io::stdout(), "{line}").is_err() {
+        std::process::exit(1);
+    }
+}
+
+fn code(failure: &Failure) -> u8 {
+    match (failure.kind, failure.data) {
+        (Kind::NotAuthorized, _) => 4,
+        (Kind::ServiceUnavailable | Kind::AuthorityUnavailable, _) => 5,
+        (Kind::StepFailed | Kind::Internal | Kind::Cancelled, _) => 1,
+        (_, DataState::Unchanged) => 3,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn exit_codes_tell_refusals_from_failures() {
+        assert_eq!(code(&Failure::new(Kind::SsdMounted)), 3);
+        assert_eq!(
+            code(&Failure::new(Kind::FilesystemBusy).data(DataState::Restored)),
+            1
+        );
+        assert_eq!(code(&Failure::new(Kind::StepFailed)), 1);
+        assert_eq!(code(&Failure::new(Kind::NotAuthorized)), 4);
+        assert_eq!(code(&Failure::new(Kind::ServiceUnavailable)), 5);
+    }
+}

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The commands.
+
+use crate::{Arguments, Choice, Command, Ending, devices, say, words};
+use futures_util::{StreamExt, select};
+use std::io::{BufRead, IsTerminal, Write};
+use tandem_api::{
+    BUS_NAME, CACHE_INTERFACE, CacheProxy, JobProxy, ManagerProxy, PlanReply, PlanSpec, ROOT_PATH,
+    Sample,
+};
+use zbus::fdo::ObjectManagerProxy;
+use zbus::{Connection, OwnedObjectPath};
+
+/// Runs a command line.
+pub async fn run(arguments: Arguments) -> Result<(), Ending> {
+    let connection = Connection::system().await?;
+    let json = arguments.json;
+    match arguments.command {
+        Command::List => list(&connection, json).await,
+        Command::Plan(choice) => {
+            let manager = ManagerProxy::new(&connection).await?;
+            let plan = manager.plan(&spec(&connection, &choice).await?).await?;
+            show_plan(&plan, json);
+            Ok(())
+        }
+        Command::Create { choice, yes } => {
+            let manager = ManagerProxy::new(&connection).await?;
+            let plan = manager.plan(&spec(&connection, &choice).await?).await?;
+            agree(&plan, yes, json)?;
+            let job = manager.create(&plan.plan_id, &plan.digest).await?;
+            follow(&connection, job, json).await
+        }
+        Command::Status { cache } => status(&connection, cache.as_deref(), json).await,
+        Command::Watch { cache, count } => {
+            let cache = one(&connection, cache.as_deref()).await?;
+            watch(&cache, count, json).await
+        }
+        Command::Remove { cache, yes } => {
+            let cache = one(&connection, cache.as_deref()).await?;
+            let plan = cache.plan_remove().await?;
+            agree(&plan, yes, json)?;
+            let job = cache.remove(&plan.plan_id, &plan.digest).await?;
+            follow(&connection, job, json).await
+        }
+    }
+}
+
+async fn spec(connection: &Connection, choice: &Choice) -> Result<PlanSpec, Ending> {
+    Ok(PlanSpec {
+        origin: devices::find(connection, &choice.disk).await?,
+        ssd: devices::find(connection, &choice.ssd).await?,
+        mode: choice.mode,
+        erase_ssd: choice.erase_ssd,
+    })
+}
+
+fn show_plan(plan: &PlanReply, json: bool) {
+    if json {
+        say(serde_json::json!({ "plan": plan }));
+        return;
+    }
+    say(format_args!("Disk: {}", words::device(&plan.origin)));
+    say(format_args!("SSD:  {}", words::device(&plan.ssd)));
+    say("Steps:");
+    for (number, step) in plan.steps.iter().enumerate() {
+        say(format_args!("  {}. {}", number + 1, words::step(step)));
+    }
+    for warning in &plan.warnings {
+        say(format_args!("Note: {}", words::warning(warning)));
+    }
+}
+
+/// Shows what will be done and asks, unless that was answered on the command line.
+fn agree(plan: &PlanReply, yes: bool, json: bool) -> Result<(), Ending> {
+    show_plan(plan, json);
+    if yes {
+        return Ok(());
+    }
+    let input = std::io::stdin();
+    if json || !input.is_terminal() {
+        return Err(Ending::Usage(
+            "nobody to ask: add --yes to go on".to_owned(),
+        ));
+    }
+    print!("Go on? [y/N] ");
+    let _ = std::io::stdout().flush();
+    let mut answer = String::new();
+    let _ = input.lock().read_line(&mut answer);
+    if matches!(answer.trim(), "y" | "Y" | "yes") {
+        Ok(())
+    } else {
+        Err(Ending::Usage("not agreed; nothing was changed".to_owned()))
+    }
+}
+
+/// Shows a job until it ends.
+async fn follow(connection: &Connection, job: OwnedObjectPath, json: bool) -> Result<(), Ending> {
+    let job = JobProxy::builder(connection).path(job).build().await?;
+    let mut completed = job.receive_completed().await?.fuse();
+    let mut index = job.receive_step_index_changed().await.fuse();
+    let steps = job.steps().await?;
+    let mut said = None;
+    loop {
+        // After subscribing: a job that ended in between has said so here.
+        let (over, success, failure) = job.finished().await?;
+        if over {
+            if json {
+                println!(
+                    "{}",
+                    serde_json::json!({ "success": success, "failure": (!success).then_some(&failure) })
+                );
+            } else if success {
+                say("Done.");
+            }
+            return if success {
+                Ok(())
+            } else {
+                Err(Ending::Failure(Box::new(failure)))
+            };
+        }
+        let (at, undoing) = (job.step_index().await?, job.undoing().await?);
+        if !json
+            && said != Some((at, undoing))
+            && let Some(step) = usize::try_from(at).ok().and_then(|at| steps.get(at))
+        {
+            let what = if undoing { "undoing" } else { "step" };
+            say(format_args!(
+                "[{what} {}/{}] {}",
+                at + 1,
+                steps.len(),
+                words::step(step)
+            ));
+            said = Some((at, undoing));
+        }
+        select! {
+            _ = completed.next() => {}
+            _ = index.next() => {}
+        }
+    }
+}
+
+async fn caches(connection: &Connection) -> Result<Vec<CacheProxy<'static>>, Ending> {
+    let manager = ObjectManagerProxy::builder(connection)
+        .destination(BUS_NAME)
+        .path(ROOT_PATH)
+        .build()
+        .await?;
+    let objects = manager
+        .get_managed_objects()
+        .await
+        .map_err(zbus::Error::from)?;
+    let mut paths: Vec<_> = objects
+        .into_iter()
+        .filter(|(_, interfaces)| {
+            interfaces
+                .keys()
+                .any(|name| name.as_str() == CACHE_INTERFACE)
+        })
+        .map(|(path, _)| path)
+        .collect();
+    paths.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+    let mut caches = Vec::new();
+    for path in paths {
+        caches.push(CacheProxy::builder(connection).path(path).build().await?);
+    }
+    Ok(caches)
+}
+
+/// The cache that is meant.
+async fn one(connection: &Connection, wanted: Option<&str>) -> Result<CacheProxy<'static>, Ending> {
+    let mut found = Vec::new();
+    for cache in caches(connection).await? {
+        let (uuid, name) = (cache.uuid().await?, cache.name().await?);
+        if wanted.is_none_or(|wanted| uuid.starts_with(wanted) || name.starts_with(wanted)) {
+            found.push(cache);
+        }
+    }
+    match (found.pop(), found.is_empty(), wanted) {
+        (Some(cache), true, _) => Ok(cache),
+        (Some(_), false, _) => Err(Ending::Usage("more than one cache; say which".to_owned())),
+        (None, _, None) => Err(Ending::Usage("there is no cache".to_owned())),
+        (None, _, Some(wanted)) => Err(Ending::Usage(format!("there is no cache {wanted}"))),
+    }
+}
+
+async fn list(connection: &Connection, json: bool) -> Result<(), Ending> {
+    let devices = devices::list(connection).await?;
+    if json {
+        let mut all = Vec::new();
+        for cache in caches(connection).await? {
+            all.push(facts(&cache).await?);
+        }
+        say(serde_json::json!({ "caches": all, "disks": devices }));
+        return Ok(());
+    }
+    status(connection, None, false).await?;
+    say("Disks:");
+    for device in devices.iter().filter(|d| !d.hidden) {
+        println!(
+            "  {:<12} {:>8}  {}  {} {}",
+            device.name,
+            words::bytes(device.size),
+            if device.model.is_empty() {
+                "volume"
+            } else {
+                &device.model
+            },
+            device.content,
+            device.label
+        );
+    }
+    Ok(())
+}
+
+async fn facts(cache: &CacheProxy<'_>) -> Result<serde_json::Value, Ending> {
+    Ok(serde_json::json!({
+        "uuid": cache.uuid().await?,
+        "name": cache.name().await?,
+        "origin": cache.origin_text().await?,
+        "ssd": cache.ssd_text().await?,
+        "mode": cache.mode().await?,
+        "state": cache.state().await?,
+        "reason": cache.state_reason().await?,
+        "mapped": cache.mapped().await?,
+        "mount_points": cache.mount_points().await?,
+        "cache_bytes": cache.cache_bytes().await?,
+        "latest": cache.latest().await?,
+    }))
+}
+
+async fn status(connection: &Connection, wanted: Option<&str>, json: bool) -> Result<(), Ending> {
+    let caches = match wanted {
+        Some(_) => vec![one(connection, wanted).await?],
+        None => caches(connection).await?,
+    };
+    if json {
+        let mut all = Vec::new();
+        for cache in &caches {
+            all.push(facts(cache).await?);
+        }
+        say(serde_json::json!({ "caches": all }));
+        return Ok(());
+    }
+    if caches.is_empty() {
+        say("No caches.");
+    }
+    for cache in &caches {
+        say(format_args!("{}", cache.name().await?));
+        say(format_args!(
+            "  Disk:    {}",
+            words::device(&cache.origin_text().await?)
+        ));
+        say(format_args!(
+            "  SSD:     {}",
+            words::device(&cache.ssd_text().await?)
+        ));
+        println!(
+            "  State:   {}",
+            words::state(cache.state().await?, &cache.state_reason().await?)
+        );
+        say(format_args!("  Mode:    {}", cache.mode().await?));
+        say(format_args!(
+            "  Mounted: {}",
+            cache.mount_points().await?.join(", ")
+        ));
+        let sample = cache.latest().await?;
+        if sample.time_us > 0 {
+            say(format_args!(
+                "  Reads:   {}",
+                share(&sample, &Sample::default())
+            ));
+            println!(
+                "  Filled:  {} of {} frames",
+                sample.frames_used, sample.frames_total
+            );
+        }
+    }
+    Ok(())
+}
+
+fn share(now: &Sample, before: &Sample) -> String {
+    match now.read_hit_rate_since(before) {
+        Some(rate) => format!("{:.0} % from the SSD", rate * 100.0),
+        None => "none".to_owned(),
+    }
+}
+
+async fn watch(cache: &CacheProxy<'_>, count: Option<u32>, json: bool) -> Result<(), Ending> {
+    let mut samples = cache.receive_sampled().await?.fuse();
+    cache.watch().await?;
+    let mut before = cache.latest().await?;
+    let mut seen = 0;
+    while count.is_none_or(|count| seen < count) {
+        let Some(signal) = samples.next().await else {
+            break;
+        };
+        let sample = signal.args()?.sample.clone();
+        if json {
+            say(serde_json::json!({ "sample": sample }));
+        } else {
+            let delta =
+                |now: u64, then: u64| words::bytes(now.saturating_sub(then).saturating_mul(512));
+            println!(
+                "read {:>9}  {:<16}  past the cache {:>9}  written {:>9}  filled {}/{}",
+                delta(sample.read.requested, before.read.requested),
+                share(&sample, &before),
+                delta(
+                    sample.read.bypassed_sectors(),
+                    before.read.bypassed_sectors()
+                ),
+                delta(sample.write.requested, before.write.requested),
+                sample.frames_used,
+                sample.frames_total,
+            );
+        }
+        before = sample;
+        seen += 1;
+    }
+    cache.unwatch().await?;
+    Ok(())
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Plain English for everything that the service says. Every kind has its sentence: the compiler
+//! asks for it when the contract grows.
+
+use tandem_api::{
+    CacheState, DataState, DeviceText, Failure, FileUser, Kind, Step, StepKind, Warning,
+    WarningKind,
+};
+
+/// Bytes as people say them, with decimal prefixes like those on a drive's label.
+pub fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    if unit == 0 || value >= 99.5 {
+        format!("{value:.0} {}", UNITS[unit])
+    } else {
+        format!("{value:.1} {}", UNITS[unit])
+    }
+}
+
+/// A device: model, size and kernel name.
+pub fn device(device: &DeviceText) -> String {
+    let model = if device.model.is_empty() {
+        "device"
+    } else {
+        &device.model
+    };
+    match device.name.as_str() {
+        "" if device.model.is_empty() => device.object.to_string(),
+        name => format!("{model} ({}, {name})", bytes(device.size)),
+    }
+}
+
+/// What is on a device.
+pub fn content(device: &DeviceText) -> String {
+    match (device.content.as_str(), device.label.as_str()) {
+        ("", _) => "unknown or encrypted content, or none".to_owned(),
+        ("partition-table", _) => "partitions".to_owned(),
+        (content, "") => content.to_owned(),
+        (content, label) => format!("{content} “{label}”"),
+    }
+}
+
+fn users(users: &[FileUser]) -> String {
+    let one = |u: &FileUser| format!("{} (process {}, {})", u.command, u.pid, u.user);
+    users.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// A step of a plan.
+pub fn step(step: &Step) -> String {
+    let device = device(&step.device);
+    let target = &step.target;
+    match step.kind {
+        StepKind::LoadModule => "Load the kernel module".to_owned(),
+        StepKind::Unmount => format!("Unmount {target}"),
+        StepKind::EraseSsd => format!("ERASE {device}, which holds {}", content(&step.device)),
+        StepKind::Map => format!("Put a cache of {} over {device}", bytes(step.bytes)),
+        StepKind::Mount => format!("Mount {device} at {target} again"),
+        StepKind::Detach => format!("Write everything to {device} and stop using the SSD"),
+        StepKind::FreeSsd => format!("Free {device}"),
+        StepKind::Unmap => format!("Remove the cache's device from over {device}"),
+    }
+}
+
+/// A warning of a plan.
+pub fn warning(warning: &Warning) -> String {
+    let device = device(&warning.device);
+    let users = users(&warning.users);
+    match warning.kind {
+        WarningKind::ErasesSsd => {
+            format!(
+                "Everything on {device} will be lost: {}.",
+                content(&warning.device)
+            )
+        }
+        WarningKind::ErasesUnknown => {
+            format!("{device} holds unknown or encrypted content, which will be lost.")
+        }
+        WarningKind::Unavailable => format!("{device} is not available for some moments."),
+        WarningKind::InUse => format!("{device} is in use; close these first: {users}."),
+        WarningKind::Removable => {
+            format!("{device} can be unplugged; do not do that while it works.")
+        }
+        WarningKind::SsdRotates => format!("{device} says that it is a hard disk, not an SSD."),
+        WarningKind::OriginIsSsd => format!("{device} is an SSD itself; a cache gains little."),
+        WarningKind::SameDrive => {
+            format!("{device} is on the same drive as the disk; a cache gains little.")
+        }
+        WarningKind::OriginUnknown => {
+            format!("{device} has unknown or encrypted content; it is kept as it is.")
+        }
+        WarningKind::OtherSystems => {
+            format!(
+                "Other systems on this computer must not write to {device} while the cache exists."
+            )
+        }
+        WarningKind::StaysMapped if users.is_empty() => {
+            format!("{device} is in use and stays on a plain mapping until the next start.")
+        }
+        WarningKind::StaysMapped => {
+            format!(
+                "{device} is in use and stays on a plain mapping until the next start: {users}."
+            )
+        }
+    }
+}
+
+/// What a cache is doing.
+pub fn state(state: CacheState, reason: &str) -> String {
+    let text = match state {
+        CacheState::Active => "active",
+        CacheState::Bypass => "bypassed: everything goes to the disk",
+        CacheState::Suspended => "suspended for a moment",
+        CacheState::Stopped => "not assembled: the disk works without it",
+        CacheState::Detached => {
+            "removed; a plain mapping stays until the disk is unmounted or the next start"
+        }
+    };
+    if reason.is_empty() {
+        text.to_owned()
+    } else {
+        format!("{text} ({reason})")
+    }
+}
+
+/// What went wrong, and what became of the data.
+pub fn failure(failure: &Failure) -> String {
+    let what = what(failure);
+    let data = match failure.data {
+        DataState::Unchanged => "Nothing was changed.",
+        DataState::Restored => "Everything is as it was before.",
+        DataState::Incomplete => {
+            "Your data is safe on the disk, but not everything is as it was before; \
+             the service tries again when it starts next."
+        }
+    };
+    format!("{what} {data}")
+}
+
+fn what(failure: &Failure) -> String {
+    let device = device(&failure.device);
+    let points = failure.mount_points.join(", ");
+    let name = &failure.name;
+    let sizes = || {
+        format!(
+            "needed are {}, it has {}",
+            bytes(failure.needed),
+            bytes(failure.actual)
+        )
+    };
+    match failure.kind {
+        Kind::SameDevice => format!("Disk and SSD are the same device: {device}."),
+        Kind::SsdMounted => format!("{device} is mounted at {points}; unmount it first."),
+        Kind::SsdInUse => format!("{device} is in use ({name})."),
+        Kind::SsdHoldsData => format!(
+            "{device} holds data ({}). To use it, agree to lose them with --erase-ssd.",
+            content(&failure.device)
+        ),
+        Kind::SsdUnknownContent => format!(
+            "{device} holds unknown or encrypted content. To use it, agree to lose it with --erase-ssd."
+        ),
+        Kind::SsdTooSmall => format!("{device} is too small: {}.", sizes()),
+        Kind::OriginTooSmall => format!("{device} is too small to be worth a cache: {}.", sizes()),
+        Kind::ReadOnly => format!("{device} cannot be written to."),
+        Kind::OriginSwap => format!("{device} is swap space, which is never cached."),
+        Kind::OriginBoot => format!("{device} holds /boot, which is never cached."),
+        Kind::OriginEfi => format!("{device} is the EFI system partition, which is never cached."),
+        Kind::OriginRoot => {
+            format!("{device} holds the running system ({points}), which cannot be cached yet.")
+        }
+        Kind::OriginPartitioned => format!("{device} has partitions; choose one of them."),
+        Kind::OriginInUse => format!("{device} is in use ({name})."),
+        Kind::FstabNamesDevice => format!(
+            "/etc/fstab names the disk of {points} as {name}, which would not find the cache; use UUID= there."
+        ),
+        Kind::AlreadyCached => format!("{device} is already part of a cache."),
+        Kind::DeviceGone => format!("{device} is not there any more."),
+        Kind::DeviceChanged => format!("{device} has changed since the plan was made; plan again."),
+        Kind::FilesystemBusy if failure.users.is_empty() => {
+            format!("{device} is in use at {points}.")
+        }
+        Kind::FilesystemBusy => {
+            format!(
+                "{device} is in use; close these first: {}.",
+                users(&failure.users)
+            )
+        }
+        Kind::PlanUnknown => "This plan is not known or too old; plan again.".to_owned(),
+        Kind::NotAuthorized => {
+            "You are not allowed to do this, or did not authenticate.".to_owned()
+        }
+        Kind::AuthorityUnavailable => {
+            "The authorisation service (polkit) does not answer.".to_owned()
+        }
+        Kind::ModuleNotBuilt => {
+            format!("The kernel module is not built for the running kernel {name}.")
+        }
+        Kind::ModuleRefused => {
+            format!(
+                "The kernel {name} refused the module because of Secure Boot: it is not signed with a trusted key."
+            )
+        }
+        Kind::ModuleFailed => format!("The kernel module could not be loaded into kernel {name}."),
+        Kind::OutOfMemory => "There is not enough memory for the cache.".to_owned(),
+        Kind::Busy => format!("Another change of {device} is under way."),
+        Kind::TooMany => "Too many changes at once; try again later.".to_owned(),
+        Kind::WrongState => format!("The cache is not in a state for this ({name})."),
+        Kind::WrongDisk => format!("{device} belongs to a cache of another disk."),
+        Kind::StepFailed => format!("A step failed ({name}): {}.", failure.detail),
+        Kind::Cancelled => "Cancelled.".to_owned(),
+        Kind::Interrupted => "The service was interrupted.".to_owned(),
+        Kind::InvalidArgument => format!("The argument “{name}” makes no sense."),
+        Kind::ServiceUnavailable => {
+            format!("The service {name} does not answer: {}.", failure.detail)
+        }
+        Kind::Internal => format!("A fault in the service: {}.", failure.detail),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_is_a_sentence_that_says_what_became_of_the_data() {
+        for kind in Kind::ALL {
+            let text = failure(&Failure::new(*kind));
+            assert!(
+                text.ends_with("Nothing was changed.") && text.len() > 30,
+                "{kind}: {text}"
+            );
+        }
+    }
+
+    #[test]
+    fn sizes_read_like_those_on_a_drive() {
+        for (n, text) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1000, "1.0 kB"),
+            (999_499, "999 kB"),
+            (999_600, "1.0 MB"),
+            (250_059_350_016, "250 GB"),
+            (4_000_787_030_016, "4.0 TB"),
+        ] {
+            assert_eq!(bytes(n), text);
+        }
+    }
+}
