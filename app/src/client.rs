@@ -52,46 +52,36 @@ impl Client {
 
     /// Tells what UDisks2 shows, now and after every change, until the connection ends.
     pub async fn follow_disks(&self, mut tell: impl FnMut(Result<Snapshot, Failure>)) {
-        mirror::follow(
-            &self.connection,
-            udisks::SERVICE,
-            udisks::ROOT,
-            |news| match news {
-                News::Objects(objects) => tell(Ok(udisks::snapshot(objects))),
-                News::Left => tell(Ok(Snapshot::default())),
-                News::Signal(_) => {}
-                News::Failed(error) => {
-                    tell(Err(Failure::new(Kind::ServiceUnavailable)
-                        .name("UDisks2")
-                        .detail(error)));
-                }
-            },
-        )
+        mirror::follow(&self.connection, udisks::SOURCE, |news| match news {
+            News::Objects(objects) => tell(Ok(udisks::snapshot(objects))),
+            News::Left => tell(Ok(Snapshot::default())),
+            News::Signal(_) => {}
+            News::Failed(error) => {
+                tell(Err(Failure::new(Kind::ServiceUnavailable)
+                    .name("UDisks2")
+                    .detail(error)));
+            }
+        })
         .await;
     }
 
     /// Tells what the service says, now and after every change, until the connection ends.
     pub async fn follow_service(&self, mut tell: impl FnMut(ServiceEvent)) {
-        mirror::follow(
-            &self.connection,
-            tandem_api::BUS_NAME,
-            tandem_api::ROOT_PATH,
-            |news| match news {
-                News::Objects(objects) => match tandem::service(objects) {
-                    Some(facts) => tell(ServiceEvent::Facts(facts)),
-                    None => tell(ServiceEvent::Failed(
-                        Failure::new(Kind::InvalidArgument).detail("no manager object"),
-                    )),
-                },
-                News::Signal(message) => {
-                    if let Some((path, sample)) = tandem::sampled(message) {
-                        tell(ServiceEvent::Sampled(path, sample));
-                    }
-                }
-                News::Left => tell(ServiceEvent::Left),
-                News::Failed(error) => tell(ServiceEvent::Failed(error.into())),
+        mirror::follow(&self.connection, tandem::SOURCE, |news| match news {
+            News::Objects(objects) => match tandem::service(objects) {
+                Some(facts) => tell(ServiceEvent::Facts(facts)),
+                None => tell(ServiceEvent::Failed(
+                    Failure::new(Kind::InvalidArgument).detail("no manager object"),
+                )),
             },
-        )
+            News::Signal(message) => {
+                if let Some((path, sample)) = tandem::sampled(message) {
+                    tell(ServiceEvent::Sampled(path, sample));
+                }
+            }
+            News::Left => tell(ServiceEvent::Left),
+            News::Failed(error) => tell(ServiceEvent::Failed(error.into())),
+        })
         .await;
     }
 

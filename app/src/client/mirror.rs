@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use futures_util::{FutureExt, StreamExt, future::Either, stream};
-use zbus::fdo::{DBusProxy, ObjectManagerProxy};
-use zbus::names::BusName;
+use zbus::fdo::{DBusProxy, ObjectManagerProxy, PropertiesProxy};
+use zbus::names::{BusName, InterfaceName};
 use zbus::wire::serialized::Context;
 use zbus::wire::{LE, to_bytes};
 use zbus::{
@@ -34,24 +34,30 @@ pub enum News<'a> {
     Failed(zbus::Error),
 }
 
-/// Follows the objects of `service` below `root` until the connection ends. Starts the service.
-pub async fn follow(
-    connection: &Connection,
-    service: &'static str,
-    root: &'static str,
-    mut tell: impl FnMut(News<'_>),
-) {
-    if let Err(error) = try_follow(connection, service, root, &mut tell).await {
+/// Whose objects are followed.
+#[derive(Clone, Copy, Debug)]
+pub struct Source {
+    /// Name on the bus.
+    pub service: &'static str,
+    /// Path of the object manager.
+    pub root: &'static str,
+    /// Interface of the object at `root` itself that is followed as well.
+    pub interface: Option<&'static str>,
+}
+
+/// Follows the objects of a service until the connection ends. Starts the service.
+pub async fn follow(connection: &Connection, source: Source, mut tell: impl FnMut(News<'_>)) {
+    if let Err(error) = try_follow(connection, source, &mut tell).await {
         tell(News::Failed(error));
     }
 }
 
 async fn try_follow(
     connection: &Connection,
-    service: &'static str,
-    root: &'static str,
+    source: Source,
     tell: &mut impl FnMut(News<'_>),
 ) -> zbus::Result<()> {
+    let Source { service, root, .. } = source;
     let rule = MatchRule::builder()
         .msg_type(message::Type::Signal)
         .sender(service)
@@ -65,7 +71,7 @@ async fn try_follow(
     let mut all = stream::select(signals.map(Either::Left), owners.map(Either::Right));
 
     let mut objects = Objects::new();
-    match load(connection, service, root).await {
+    match load(connection, source).await {
         Ok(loaded) => {
             objects = loaded;
             tell(News::Objects(&objects));
@@ -106,7 +112,7 @@ async fn try_follow(
             next = all.next().now_or_never().flatten();
         }
         if changed == Effect::Reload {
-            match load(connection, service, root).await {
+            match load(connection, source).await {
                 Ok(loaded) => objects = loaded,
                 Err(error) => {
                     tell(News::Failed(error));
@@ -121,18 +127,19 @@ async fn try_follow(
     Ok(())
 }
 
-async fn load(
-    connection: &Connection,
-    service: &'static str,
-    root: &'static str,
-) -> zbus::Result<Objects> {
+async fn load(connection: &Connection, source: Source) -> zbus::Result<Objects> {
+    let Source {
+        service,
+        root,
+        interface,
+    } = source;
     let manager = ObjectManagerProxy::builder(connection)
         .destination(service)
         .path(root)
         .build()
         .await?;
     let objects = manager.get_managed_objects().await?;
-    Ok(objects
+    let mut objects: Objects = objects
         .into_iter()
         .map(|(path, interfaces)| {
             let interfaces = interfaces
@@ -141,7 +148,21 @@ async fn load(
                 .collect();
             (path.to_string(), interfaces)
         })
-        .collect())
+        .collect();
+    // An object manager tells of what is below it, not of itself.
+    if let Some(interface) = interface {
+        let own = PropertiesProxy::builder(connection)
+            .destination(service)
+            .path(root)
+            .build()
+            .await?;
+        let values = own.get_all(InterfaceName::try_from(interface)?).await?;
+        objects
+            .entry(root.to_owned())
+            .or_default()
+            .insert(interface.to_owned(), values);
+    }
+    Ok(objects)
 }
 
 /// What a signal did to the copy.

@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Reads the service's objects into facts.
 
-use tandem_api::{CACHE_INTERFACE, Failure, JOB_INTERFACE, MANAGER_INTERFACE, ROOT_PATH, Sample};
+use tandem_api::{
+    BUS_NAME, CACHE_INTERFACE, Failure, JOB_INTERFACE, MANAGER_INTERFACE, ROOT_PATH, Sample,
+};
 use zbus::{Message, OwnedObjectPath};
 
-use super::mirror::{Objects, Properties, read};
+use super::mirror::{Objects, Properties, Source, read};
 use crate::model::facts::{CacheFacts, JobFacts, ServiceFacts};
 use crate::model::inventory::CacheParts;
+
+/// Where the service is.
+pub const SOURCE: Source = Source {
+    service: BUS_NAME,
+    root: ROOT_PATH,
+    interface: Some(MANAGER_INTERFACE),
+};
 
 /// All that the service says of itself; `None` without its manager object.
 pub fn service(objects: &Objects) -> Option<ServiceFacts> {

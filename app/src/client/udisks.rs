@@ -8,13 +8,15 @@ use std::collections::HashMap;
 
 use zbus::OwnedObjectPath;
 
-use super::mirror::{Objects, Properties, read};
+use super::mirror::{Objects, Properties, Source, read};
 use crate::model::inventory::{Block, Drive, Partition, Snapshot};
 
-/// Name on the bus.
-pub const SERVICE: &str = "org.freedesktop.UDisks2";
-/// Path of its ObjectManager.
-pub const ROOT: &str = "/org/freedesktop/UDisks2";
+/// Where UDisks2 is.
+pub const SOURCE: Source = Source {
+    service: "org.freedesktop.UDisks2",
+    root: "/org/freedesktop/UDisks2",
+    interface: None,
+};
 
 /// What UDisks2 shows.
 pub fn snapshot(objects: &Objects) -> Snapshot {

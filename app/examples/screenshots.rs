@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Takes pictures of every page on a simulated machine: light, dark, narrow, with large text, and in German.
+//!
+//! `cargo run -p tandem --example screenshots -- FOLDER [VARIANT...]`; `tandem-helper` has to be built before. Starts a
+//! screen of its own where there is none. Each variant is a process of its own with a machine of its own.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a tool for developers: it stops where it cannot go on"
+)]
+
+#[path = "../tests/stage/mod.rs"]
+mod stage;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use adw::prelude::*;
+use gettextrs::gettext;
+use gtk::glib;
+use stage::hand;
+use tandem_api::{CacheState, Failure, FileUser, Kind, SimulationProxy, StepKind};
+use tandem_app::display::{bytes, fill, mode_name};
+use tandem_app::widgets::setup_dialog::SetupDialog;
+use tandem_app::widgets::window::Window;
+use tandem_app::{application, i18n};
+
+/// Name, language, width, dark, scale of the text.
+const VARIANTS: [(&str, &str, i32, bool, f64); 7] = [
+    ("light", "C", 780, false, 1.0),
+    ("dark", "C", 780, true, 1.0),
+    ("narrow", "C", 360, false, 1.0),
+    ("german", "de", 780, false, 1.0),
+    ("german-narrow", "de", 360, false, 1.0),
+    ("large", "C", 780, false, 1.6),
+    ("german-narrow-large-dark", "de", 360, true, 1.3),
+];
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    let Some(folder) = arguments.next().map(PathBuf::from) else {
+        eprintln!("usage: screenshots FOLDER [VARIANT...]");
+        return ExitCode::FAILURE;
+    };
+    if let Some(name) = std::env::var_os("TANDEM_SCREENSHOT_VARIANT") {
+        return take(&folder, &name.to_string_lossy());
+    }
+    let wanted: Vec<_> = arguments
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect();
+    std::fs::create_dir_all(&folder).expect("the folder can be made");
+    translate(&folder);
+    let screen = stage::screen();
+    let mut failed = false;
+    for (name, language, ..) in VARIANTS {
+        if !wanted.is_empty() && !wanted.iter().any(|wanted| wanted == name) {
+            continue;
+        }
+        let machine = stage::Machine::start();
+        let mut picture = Command::new(std::env::current_exe().expect("this program has a path"));
+        picture
+            .arg(&folder)
+            .env("TANDEM_SCREENSHOT_VARIANT", name)
+            .env("DBUS_SYSTEM_BUS_ADDRESS", &machine.address)
+            .env("GSK_RENDERER", "cairo")
+            .env("GTK_A11Y", "none")
+            .env("LC_ALL", "C.UTF-8")
+            .env("LANGUAGE", language);
+        if let Some((_, display)) = &screen {
+            picture.env("DISPLAY", display).env("GDK_BACKEND", "x11");
+        }
+        let status = picture.status().expect("this program can be started again");
+        println!("{name}: {status}");
+        failed |= !status.success();
+    }
+    if failed {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+/// Compiles the German catalogue, as an installation would.
+fn translate(folder: &Path) {
+    let catalogue = folder.join("locale/de/LC_MESSAGES");
+    std::fs::create_dir_all(&catalogue).expect("the folder can be made");
+    let source = stage::project().join("po/de.po");
+    let status = Command::new("msgfmt")
+        .arg("-o")
+        .arg(catalogue.join("tandem.mo"))
+        .arg(source)
+        .status();
+    assert!(
+        status.is_ok_and(|status| status.success()),
+        "msgfmt compiles po/de.po"
+    );
+}
+
+fn take(folder: &Path, name: &str) -> ExitCode {
+    let (_, _, width, dark, scale) = *VARIANTS
+        .iter()
+        .find(|variant| variant.0 == name)
+        .expect("a known variant");
+    i18n::init(&folder.join("locale")).expect("translations can be set");
+    application::register_resources().expect("resources are sound");
+    let application = application::application();
+    application.set_flags(gtk::gio::ApplicationFlags::NON_UNIQUE);
+    let folder = folder.join(name);
+    std::fs::create_dir_all(&folder).expect("the folder can be made");
+    application.connect_startup(move |_| {
+        let scheme = if dark {
+            adw::ColorScheme::ForceDark
+        } else {
+            adw::ColorScheme::ForceLight
+        };
+        adw::StyleManager::default().set_color_scheme(scheme);
+        if let Some(settings) = gtk::Settings::default() {
+            settings.set_gtk_enable_animations(false);
+            settings.set_gtk_font_name(Some("Cantarell 11"));
+            settings.set_gtk_icon_theme_name(Some("Adwaita"));
+            settings.set_gtk_xft_dpi((96.0 * 1024.0 * scale) as i32);
+            settings.set_gtk_xft_antialias(1);
+            settings.set_gtk_xft_hinting(1);
+            settings.set_gtk_xft_hintstyle(Some("hintslight"));
+        }
+    });
+    application.connect_activate(move |application| {
+        let (application, folder) = (application.clone(), folder.clone());
+        glib::spawn_future_local(async move {
+            tour(&application, Camera { folder, width }).await;
+            application.quit();
+        });
+    });
+    let code = application.run_with_args::<&str>(&[]);
+    if code == glib::ExitCode::SUCCESS {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+struct Camera {
+    folder: PathBuf,
+    width: i32,
+}
+
+impl Camera {
+    /// Takes a picture of a window once it has come to rest; of all that it scrolls if `whole`.
+    async fn take(&self, window: &impl IsA<gtk::Window>, name: &str) {
+        let window = window.upcast_ref::<gtk::Window>();
+        glib::timeout_future(Duration::from_millis(350)).await;
+        let paintable = gtk::WidgetPaintable::new(Some(window));
+        let (width, height) = (paintable.intrinsic_width(), paintable.intrinsic_height());
+        let snapshot = gtk::Snapshot::new();
+        paintable.snapshot(&snapshot, f64::from(width), f64::from(height));
+        let node = snapshot.to_node().expect("something is shown");
+        let texture = window
+            .renderer()
+            .expect("it is realised")
+            .render_texture(&node, None);
+        let path = self.folder.join(format!("{name}.png"));
+        texture
+            .save_to_png(&path)
+            .expect("the picture can be saved");
+        if self.width < 600 {
+            assert!(
+                window.width() <= self.width,
+                "{name} is {} wide",
+                window.width()
+            );
+        }
+    }
+}
+
+async fn tour(application: &adw::Application, camera: Camera) {
+    let bus = zbus::Connection::system().await.expect("the machine's bus");
+    let levers = SimulationProxy::new(&bus)
+        .await
+        .expect("the machine is simulated");
+    let window = Window::new(application);
+    window.set_default_size(camera.width, if camera.width < 600 { 720 } else { 860 });
+    window.present();
+    let set_up = gettext("Set Up a Cache…");
+    hand::wait(&window, &set_up, || hand::button(&window, &set_up)).await;
+    camera.take(&window, "01-overview-empty").await;
+
+    window.set_up(None);
+    let dialog: SetupDialog = hand::window(application).await;
+    dialog.set_default_size(camera.width.min(640), 720);
+    let next = gettext("Next");
+    camera.take(&dialog, "02-wizard-disk").await;
+    hand::choose(&dialog, "Archive").await;
+    hand::press(&dialog, &next).await;
+    glib::timeout_future(Duration::from_millis(300)).await;
+    let ssd = first_ssd(&dialog);
+    hand::choose(&dialog, &ssd).await;
+    camera.take(&dialog, "03-wizard-ssd").await;
+    hand::press(&dialog, &next).await;
+    hand::wait(&dialog, "mode", || {
+        hand::row(&dialog, &mode_name(tandem_api::Mode::Writearound))
+    })
+    .await;
+    camera.take(&dialog, "04-wizard-mode").await;
+    hand::press(&dialog, &next).await;
+    hand::choose(&dialog, &gettext("I have a backup")).await;
+    camera.take(&dialog, "05-wizard-backup").await;
+
+    levers.set_step_time(900).await.expect("a lever");
+    hand::press(&dialog, &next).await;
+    glib::timeout_future(Duration::from_millis(1200)).await;
+    camera.take(&dialog, "06-wizard-summary").await;
+    let begin = primary(&dialog);
+    levers.set_authorized(false).await.expect("a lever");
+    hand::press(&dialog, &begin).await;
+    hand::wait(&dialog, "refusal", || {
+        hand::button(&dialog, &gettext("Try Again"))
+    })
+    .await;
+    camera.take(&dialog, "07-wizard-refused").await;
+    levers.set_authorized(true).await.expect("a lever");
+    hand::press(&dialog, &gettext("Try Again")).await;
+
+    levers.fail_next(StepKind::Map).await.expect("a lever");
+    hand::press(&dialog, &begin).await;
+    hand::wait(&dialog, "failure", || {
+        hand::button(&dialog, &gettext("Try Again")).filter(WidgetExt::is_sensitive)
+    })
+    .await;
+    camera.take(&dialog, "08-wizard-failed").await;
+    if let Some(expander) = hand::shown(&dialog)
+        .into_iter()
+        .find_map(|widget| widget.downcast::<gtk::Expander>().ok())
+    {
+        expander.set_expanded(true);
+    }
+    camera.take(&dialog, "09-wizard-failed-details").await;
+    hand::press(&dialog, &gettext("Try Again")).await;
+    hand::press(&dialog, &begin).await;
+    hand::wait(&dialog, "progress", || {
+        hand::button(&dialog, &gettext("Cancel"))
+    })
+    .await;
+    glib::timeout_future(Duration::from_millis(1200)).await;
+    camera.take(&dialog, "10-wizard-progress").await;
+    let show = gettext("Show Cache");
+    hand::wait(&dialog, &show, || hand::button(&dialog, &show)).await;
+    camera.take(&dialog, "11-wizard-done").await;
+    hand::press(&dialog, &show).await;
+
+    let remove = gettext("Flush and Remove…");
+    hand::wait(&window, &remove, || hand::button(&window, &remove)).await;
+    camera.take(&window, "12-cache-new").await;
+    levers.advance(280).await.expect("a lever");
+    window.show_overview();
+    glib::timeout_future(Duration::from_millis(300)).await;
+    // Its past is read when the window first sees the cache.
+    let window = again(application, window, camera.width).await;
+    hand::wait(&window, "cache", || {
+        hand::shown(&window).into_iter().find_map(|widget| {
+            widget
+                .downcast::<tandem_app::widgets::cache_row::CacheRow>()
+                .ok()
+        })
+    })
+    .await;
+    glib::timeout_future(Duration::from_millis(1500)).await;
+    camera.take(&window, "13-overview-cache").await;
+    let row = hand::shown(&window)
+        .into_iter()
+        .find_map(|widget| {
+            widget
+                .downcast::<tandem_app::widgets::cache_row::CacheRow>()
+                .ok()
+        })
+        .expect("the cache is listed");
+    let uuid = row
+        .action_target_value()
+        .and_then(|target| target.get::<String>())
+        .expect("it has a uuid");
+    window.show_cache(&uuid);
+    glib::timeout_future(Duration::from_millis(2500)).await;
+    camera.take(&window, "14-cache").await;
+    let height = window.height();
+    window.set_default_size(camera.width, if camera.width < 600 { 2300 } else { 1750 });
+    camera.take(&window, "15-cache-whole").await;
+    window.set_default_size(camera.width, height);
+
+    levers
+        .set_state(&uuid, CacheState::Bypass, "ssd-error")
+        .await
+        .expect("a lever");
+    glib::timeout_future(Duration::from_millis(600)).await;
+    camera.take(&window, "16-cache-bypass").await;
+    levers
+        .set_state(&uuid, CacheState::Active, "")
+        .await
+        .expect("a lever");
+
+    hand::press(&window, &remove).await;
+    let question: adw::MessageDialog = hand::window(application).await;
+    camera.take(&question, "17-remove").await;
+    levers.set_step_time(1500).await.expect("a lever");
+    question.response("remove");
+    hand::wait(&window, "removal", || {
+        hand::button(&window, &gettext("Cancel"))
+    })
+    .await;
+    glib::timeout_future(Duration::from_millis(700)).await;
+    camera.take(&window, "18-removing").await;
+    hand::wait(&window, &set_up, || hand::button(&window, &set_up)).await;
+    camera.take(&window, "19-removed").await;
+
+    let failure = Failure::new(Kind::FilesystemBusy)
+        .mount_points(vec!["/srv/films".into()])
+        .users(vec![FileUser {
+            pid: 4711,
+            command: "vlc".into(),
+            uid: 1000,
+            user: "anna".into(),
+        }]);
+    tandem_app::widgets::remove_dialog::show_failure(Some(window.upcast_ref()), &failure);
+    let message: adw::MessageDialog = hand::window(application).await;
+    camera.take(&message, "20-failure").await;
+    message.close();
+}
+
+/// A new window in place of an old one.
+async fn again(application: &adw::Application, old: Window, width: i32) -> Window {
+    let window = Window::new(application);
+    old.close();
+    window.set_default_size(width, if width < 600 { 720 } else { 860 });
+    window.present();
+    window
+}
+
+/// Title of the first row that can be chosen.
+fn first_ssd(dialog: &SetupDialog) -> String {
+    hand::shown(dialog)
+        .into_iter()
+        .filter_map(|widget| widget.downcast::<adw::ActionRow>().ok())
+        .find(|row| row.is_sensitive())
+        .map(|row| row.title().to_string())
+        .unwrap_or_else(|| fill("no SSD of {size}", &[("size", &bytes(0))]))
+}
+
+/// Words on the button at the bottom.
+fn primary(dialog: &SetupDialog) -> String {
+    let buttons = hand::shown(dialog)
+        .into_iter()
+        .filter_map(|widget| widget.downcast::<gtk::Button>().ok());
+    buttons
+        .filter(|button| button.has_css_class("pill"))
+        .find_map(|button| button.label())
+        .map(|label| label.to_string())
+        .unwrap_or_default()
+}

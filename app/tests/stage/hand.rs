@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Finds what a person sees by its words, and presses it.
+
+use std::time::{Duration, Instant};
+
+use adw::prelude::*;
+use gtk::glib;
+
+/// Longest wait for anything to appear.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Every widget below `root` that is on the screen, parents first.
+pub fn shown(root: &impl IsA<gtk::Widget>) -> Vec<gtk::Widget> {
+    let root = root.upcast_ref::<gtk::Widget>();
+    if !root.is_mapped() {
+        return Vec::new();
+    }
+    let mut all = vec![root.clone()];
+    let mut child = root.first_child();
+    while let Some(widget) = child {
+        all.extend(shown(&widget));
+        child = widget.next_sibling();
+    }
+    all
+}
+
+/// All words on the screen below `root`, a line each.
+pub fn words(root: &impl IsA<gtk::Widget>) -> String {
+    let labels = shown(root)
+        .into_iter()
+        .filter_map(|widget| widget.downcast::<gtk::Label>().ok());
+    labels
+        .map(|label| label.label().to_string() + "\n")
+        .collect()
+}
+
+/// The button with these words, if it is on the screen.
+pub fn button(root: &impl IsA<gtk::Widget>, words: &str) -> Option<gtk::Button> {
+    shown(root)
+        .into_iter()
+        .filter_map(|widget| widget.downcast::<gtk::Button>().ok())
+        .find(|button| {
+            button
+                .label()
+                .is_some_and(|label| label.replace('_', "") == words)
+        })
+}
+
+/// The row with this title, if it is on the screen.
+pub fn row(root: &impl IsA<gtk::Widget>, title: &str) -> Option<adw::ActionRow> {
+    shown(root)
+        .into_iter()
+        .filter_map(|widget| widget.downcast::<adw::ActionRow>().ok())
+        .find(|row| row.title() == title)
+}
+
+/// Lets the main loop run until `look` finds something.
+///
+/// # Panics
+/// If it does not in good time; tells what is on the screen.
+pub async fn wait<T>(root: &impl IsA<gtk::Widget>, what: &str, look: impl Fn() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(
+            start.elapsed() < PATIENCE,
+            "no {what} among:\n{}",
+            words(root)
+        );
+        glib::timeout_future(Duration::from_millis(20)).await;
+    }
+}
+
+/// Presses the button with these words as soon as it can be pressed.
+pub async fn press(root: &impl IsA<gtk::Widget>, words: &str) {
+    let found = wait(root, words, || {
+        button(root, words).filter(WidgetExt::is_sensitive)
+    })
+    .await;
+    found.emit_clicked();
+}
+
+/// Chooses the row with this title as soon as it can be chosen.
+pub async fn choose(root: &impl IsA<gtk::Widget>, title: &str) {
+    let found = wait(root, title, || {
+        row(root, title).filter(WidgetExt::is_sensitive)
+    })
+    .await;
+    ActionRowExt::activate(&found);
+}
+
+/// The newest window of this type.
+pub async fn window<T: IsA<gtk::Window> + IsA<gtk::Widget>>(application: &adw::Application) -> T {
+    let start = Instant::now();
+    loop {
+        let all = gtk::Window::list_toplevels();
+        let found = all
+            .into_iter()
+            .filter(|window| window.is_mapped())
+            .find_map(|window| window.downcast::<T>().ok());
+        if let Some(found) = found {
+            return found;
+        }
+        assert!(
+            start.elapsed() < PATIENCE,
+            "no {} among {} windows",
+            T::static_type(),
+            application.windows().len()
+        );
+        glib::timeout_future(Duration::from_millis(20)).await;
+    }
+}
