@@ -5,8 +5,9 @@
  * Invariants, under the bucket's lock:
  *   E1  Every write (and discard) from td_begin() to END, and every fill, is in
  *       its bucket's ring, in order of arrival.
- *   E2  Of two writes that touch a common frame the later one waits until the
- *       earlier one has ended.
+ *   E2  Of two writes that touch a common quarter the later one waits until the
+ *       earlier one has ended. (Neighbours in a frame go side by side: a journal
+ *       is written in blocks of 4 KiB, which the disk's queue should merge.)
  *   E3  A fill never begins over a write in the ring, waiting or not, nor over
  *       another fill. A write that starts cancels the parts of fills that it
  *       touches: they are not published.
@@ -14,7 +15,8 @@
  *       write is submitted, and they stay so until it has ended.
  *   E5  A slot's SSD write is submitted only when no read is pinned that could
  *       expect the slot's former content: a slot taken from another frame had no
- *       pin when taken (W3), and a write holds its slots until their pins went.
+ *       pin when taken (W3); the first write in a slot holds it until the pins
+ *       went; one that joins it there writes only if there were no pins.
  *   E6  A slot is published only when the disk holds the same data: for a fill
  *       by E3, for a write since it ends after both writes succeeded.
  *
@@ -126,17 +128,12 @@ static struct td_bucket *bucket_of(const struct td_engine *e,
 	return &e->buckets[td_bucket_of(e, r->sector)];
 }
 
-static struct td_req *req_of(struct td_link *link)
-{
-	return (struct td_req *)((char *)link - offsetof(struct td_req, link));
-}
-
-/* Is a write in the ring, before @before, that shares a frame with @r? */
+/* Is a write in the ring, before @before, that shares a quarter with @r? */
 static bool write_before(const struct td_bucket *b, const struct td_req *r,
 			 const struct td_link *before)
 {
 	for (struct td_link *l = b->reqs.next; l != before; l = l->next)
-		if (req_of(l)->kind != TD_READ && td_req_overlap(req_of(l), r))
+		if (td_req_of(l)->kind != TD_READ && td_req_collide(td_req_of(l), r))
 			return true;
 	return false;
 }
@@ -148,7 +145,7 @@ static u32 begin_read(struct td_engine *e, struct td_bucket *b,
 				     td_frame_of(r->sector + r->count - 1));
 
 	for (struct td_link *l = b->reqs.next; l != &b->reqs; l = l->next) {
-		if (td_req_overlap(req_of(l), r)) {
+		if (td_req_overlap(td_req_of(l), r)) {
 			td_pass(e, TD_READ, r->count, TD_C_READ_BYPASSED_BUSY);
 			return TD_DO_PASS;
 		}
@@ -208,14 +205,14 @@ static void end(struct td_engine *e, struct td_req *r, struct td_list *woken)
 	struct td_bucket *b = bucket_of(e, r);
 	bool write = r->kind != TD_READ;
 
-	td_store_finish(e, r);
 	td_link_del(&r->link);
+	td_store_finish(e, b, r);
 	if (!write)
 		return;
 	for (struct td_link *l = b->reqs.next; l != &b->reqs; l = l->next) {
-		struct td_req *q = req_of(l);
+		struct td_req *q = td_req_of(l);
 
-		if (q->phase == TD_PHASE_WAITING && td_req_overlap(q, r) &&
+		if (q->phase == TD_PHASE_WAITING && td_req_collide(q, r) &&
 		    !write_before(b, q, l)) {
 			q->woken = (u8)start_write(e, b, q);
 			woken_add(woken, q);
@@ -271,12 +268,12 @@ u32 td_drained(struct td_engine *e, u32 bucket, u32 slot,
 	if (!td_word_unhold(&e->words[slot]))
 		return 0;
 	for (struct td_link *l = head->next; l != head; l = l->next) {
-		struct td_req *r = req_of(l);
+		struct td_req *r = td_req_of(l);
 
-		if (!r->holds || !td_store_owns(r, slot))
+		if (!td_store_unheld(r, slot))
 			continue;
 		*owner = r;
-		return --r->holds ? 0 : TD_DO_SSD;
+		return r->holds ? 0 : TD_DO_SSD;
 	}
 	return 0;
 }
@@ -295,7 +292,7 @@ void td_forget_group(struct td_engine *e, u32 group)
 	struct td_link *head = &e->buckets[group & (e->nr_buckets - 1)].reqs;
 
 	for (struct td_link *l = head->next; l != head; l = l->next)
-		td_store_cancel(e, req_of(l), first, first + size - 1);
+		td_store_cancel(e, td_req_of(l), first, first + size - 1);
 	for (u32 i = 0; i < size; i++)
 		td_index_forget(e, first + i, TD_QUARTERS);
 }

@@ -60,13 +60,14 @@ enum td_kind { TD_READ, TD_WRITE, TD_DISCARD /* and zero-outs */ };
 
 /*
  * One frame of a request that has a slot. Immutable from the request's first
- * action on, but for @cancelled (bucket lock).
+ * action on, but for @held and @cancelled (bucket lock).
  */
 struct td_part {
 	u32 slot;
 	u8 frame;	/* offset from the request's first frame */
 	u8 mask;	/* quarters written and published */
 	u8 from, to;	/* sectors of the frame written, within mask */
+	bool held;	/* the slot's pins must drain before it is written */
 	bool cancelled;
 };
 
@@ -85,7 +86,7 @@ struct td_req {
 	struct td_part *parts;	/* room for max_parts, or NULL: no copy */
 	u8 max_parts;
 	u8 nr_parts;
-	u8 holds;		/* parts whose pins must drain first */
+	u8 holds;		/* parts that are held */
 	u8 kind;
 	u8 phase;
 	u8 pending;

@@ -23,6 +23,7 @@ static struct td_part *add_part(struct td_req *r, u64 frame, u32 slot,
 	p->mask = (u8)mask;
 	p->from = 0;
 	p->to = TD_FRAME_SECTORS;
+	p->held = false;
 	p->cancelled = false;
 	return p;
 }
@@ -95,16 +96,35 @@ void td_store_plan_fill(struct td_engine *e, struct td_req *r, bool stream)
 	r->span_count = (u32)(end - r->span_sector);
 }
 
-/* A fill that stores @slot must not publish it. */
-static void cancel_fill(struct td_engine *e, struct td_bucket *b, u32 slot)
+static bool owns(const struct td_req *r, u32 slot)
+{
+	for (u32 i = 0; i < r->nr_parts; i++)
+		if (r->parts[i].slot == slot)
+			return true;
+	return false;
+}
+
+/* If it is a fill that owns @slot, it must not publish it. True: it is. */
+static bool cancel_fill(struct td_engine *e, struct td_bucket *b, u32 slot)
 {
 	for (struct td_link *l = b->reqs.next; l != &b->reqs; l = l->next) {
-		struct td_req *q = (struct td_req *)
-			((char *)l - offsetof(struct td_req, link));
+		struct td_req *q = td_req_of(l);
 
-		if (q->kind == TD_READ)
+		if (q->kind == TD_READ && owns(q, slot)) {
 			td_store_cancel(e, q, slot, slot);
+			return true;
+		}
 	}
+	return false;
+}
+
+/* Does a request in the ring, other than @r, own @slot, which is @r's too? */
+static bool shared(const struct td_bucket *b, const struct td_req *r, u32 slot)
+{
+	for (struct td_link *l = b->reqs.next; l != &b->reqs; l = l->next)
+		if (td_req_overlap(td_req_of(l), r) && owns(td_req_of(l), slot))
+			return true;
+	return false;
 }
 
 /*
@@ -152,7 +172,9 @@ static u32 plan_frame(struct td_engine *e, struct td_bucket *b,
 	u64 end = r->sector + r->count;
 	unsigned int touched = td_quarters_touched(frame, r->sector, end);
 	u32 slot = td_index_find(e, frame);
+	bool joins, held = false;
 	unsigned int mask;
+	u32 stored;
 	u64 v;
 
 	if (slot == TD_NO_SLOT) {
@@ -164,22 +186,28 @@ static u32 plan_frame(struct td_engine *e, struct td_bucket *b,
 		return slot == TD_NO_SLOT ? 0 : add_write(r, frame, slot, mask);
 	}
 	v = td_word_load(&e->words[slot]);
-	if (v & TD_W_BUSY) {
-		/* No other write can own it (E2). */
-		cancel_fill(e, b, slot);
+	joins = v & TD_W_BUSY;
+	mask = store ? updatable(e, r, frame, slot, touched) : 0;
+	/* Not beside a fill, nor where a pin may be one of these quarters'. */
+	if (joins && (cancel_fill(e, b, slot) || v & TD_W_HELD))
 		mask = 0;
+	if (mask) {
+		u64 own = td_word_own(&e->words[slot], touched, !joins);
+
+		held = own & TD_W_HELD;
+		if (joins && own & TD_W_PINS)
+			mask = 0;
 	} else {
-		mask = store ? updatable(e, r, frame, slot, touched) : 0;
+		td_index_forget(e, slot, touched);
 	}
 	if (td_word_valid(v) & touched & ~mask)
 		env_count(e->counters, TD_C_INVALIDATED, 1);
-	if (!mask) {
-		td_index_forget(e, slot, touched);
+	if (!mask)
 		return 0;
-	}
-	if (td_word_own(&e->words[slot], touched, true) & TD_W_HELD)
-		r->holds++;
-	return add_write(r, frame, slot, mask);
+	r->holds += held;
+	stored = add_write(r, frame, slot, mask);
+	r->parts[r->nr_parts - 1].held = held;
+	return stored;
 }
 
 void td_store_plan_write(struct td_engine *e, struct td_bucket *b,
@@ -203,7 +231,8 @@ void td_store_plan_write(struct td_engine *e, struct td_bucket *b,
 	env_count(e->counters, why, r->count - hit);
 }
 
-void td_store_finish(struct td_engine *e, struct td_req *r)
+void td_store_finish(struct td_engine *e, const struct td_bucket *b,
+		     struct td_req *r)
 {
 	bool good = !r->failed && !r->ssd_failed && td_active(e);
 
@@ -211,7 +240,11 @@ void td_store_finish(struct td_engine *e, struct td_req *r)
 		const struct td_part *p = &r->parts[i];
 		bool publish = good && !p->cancelled;
 
-		td_index_disown(e, p->slot, publish ? p->mask : 0);
+		if (shared(b, r, p->slot))
+			td_word_publish(&e->words[p->slot],
+					publish ? p->mask : 0);
+		else
+			td_index_disown(e, p->slot, publish ? p->mask : 0);
 		if (publish && r->kind == TD_READ)
 			env_count(e->counters, TD_C_FILLS, 1);
 	}
@@ -225,11 +258,17 @@ bool td_store_wanted(const struct td_req *r)
 	return false;
 }
 
-bool td_store_owns(const struct td_req *r, u32 slot)
+bool td_store_unheld(struct td_req *r, u32 slot)
 {
-	for (u32 i = 0; i < r->nr_parts; i++)
-		if (r->parts[i].slot == slot)
-			return true;
+	for (u32 i = 0; r->holds && i < r->nr_parts; i++) {
+		struct td_part *p = &r->parts[i];
+
+		if (p->slot != slot || !p->held)
+			continue;
+		p->held = false;
+		r->holds--;
+		return true;
+	}
 	return false;
 }
 

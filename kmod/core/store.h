@@ -11,12 +11,27 @@
 
 enum td_phase { TD_PHASE_NEW, TD_PHASE_WAITING, TD_PHASE_ACTIVE };
 
+static inline struct td_req *td_req_of(struct td_link *link)
+{
+	return (struct td_req *)((char *)link - offsetof(struct td_req, link));
+}
+
 /* Do the two touch a common frame? */
 static inline bool td_req_overlap(const struct td_req *a,
 				  const struct td_req *b)
 {
 	return td_frame_of(a->sector) <= td_frame_of(b->sector + b->count - 1) &&
 	       td_frame_of(b->sector) <= td_frame_of(a->sector + a->count - 1);
+}
+
+/* Two writes: do they touch a common quarter? */
+static inline bool td_req_collide(const struct td_req *a,
+				  const struct td_req *b)
+{
+	return a->sector >> TD_QUARTER_SHIFT <=
+	       (b->sector + b->count - 1) >> TD_QUARTER_SHIFT &&
+	       b->sector >> TD_QUARTER_SHIFT <=
+	       (a->sector + a->count - 1) >> TD_QUARTER_SHIFT;
 }
 
 /*
@@ -32,14 +47,18 @@ void td_store_plan_fill(struct td_engine *e, struct td_req *r, bool stream);
 void td_store_plan_write(struct td_engine *e, struct td_bucket *b,
 			 struct td_req *r);
 
-/* Publish the parts if all went well, else give their slots up. */
-void td_store_finish(struct td_engine *e, struct td_req *r);
+/*
+ * Publish the parts if all went well, and give their slots up. @r is not in
+ * the ring any more.
+ */
+void td_store_finish(struct td_engine *e, const struct td_bucket *b,
+		     struct td_req *r);
 
 /* Is any part not cancelled? */
 bool td_store_wanted(const struct td_req *r);
 
-/* Has @r a part in @slot? */
-bool td_store_owns(const struct td_req *r, u32 slot);
+/* The pins of @slot drained. True: @r waited for that. */
+bool td_store_unheld(struct td_req *r, u32 slot);
 
 /* Cancel the parts in slots @first..@last. */
 void td_store_cancel(struct td_engine *e, struct td_req *r, u32 first,

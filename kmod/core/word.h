@@ -19,12 +19,12 @@
  *
  * Invariants:
  *   W1  FREE: the whole word is 0.
- *   W2  BUSY: exactly one request in flight owns the slot and may write those
- *       quarters of it on the SSD that are not valid.
+ *   W2  BUSY: requests in flight own the slot: one fill, or writes of different
+ *       quarters. Each may write its quarters on the SSD, which are not valid.
  *   W3  The tag of a word changes only from FREE, or from LIVE with no pin and
  *       nothing dirty, in one step. So a pin keeps the slot's meaning.
  *   W4  HELD only together with BUSY.
- *   W5  valid goes up only by td_word_disown() from BUSY.
+ *   W5  valid goes up only from BUSY, by td_word_publish(), td_word_disown().
  *
  * Overflow of pins: a reader that meets a full count fails to pin, as if the
  * frame were not cached, and reads the disk, which has the same data. (Dirty
@@ -133,8 +133,8 @@ static inline bool td_word_take(struct td_word *w, u64 tag, u64 *was)
 }
 
 /*
- * LIVE -> BUSY, and @forget is no longer valid. With @hold and pins there, new
- * pins are refused until td_word_unhold(). Returns the new word.
+ * LIVE or BUSY -> BUSY, and @forget is no longer valid. With @hold and pins
+ * there, new pins are refused until td_word_unhold(). Returns the new word.
  */
 static inline u64 td_word_own(struct td_word *w, unsigned int forget, bool hold)
 {
@@ -160,6 +160,15 @@ static inline bool td_word_unhold(struct td_word *w)
 			return false;
 	} while (!env_cas(&w->a, &old, old & ~TD_W_HELD));
 	return true;
+}
+
+/* BUSY stays so, for another owner; @publish is valid as well. */
+static inline void td_word_publish(struct td_word *w, unsigned int publish)
+{
+	u64 old = env_load(&w->a);
+
+	while (!env_cas(&w->a, &old, old | td_word_quarters(publish)))
+		;
 }
 
 /*

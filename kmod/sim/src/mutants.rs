@@ -110,7 +110,7 @@ impl Mutant {
         let start = Instant::now();
         let random = (
             "random requests",
-            ["random", "--seeds", "200", "--requests", "6000"].as_slice(),
+            ["random", "--seeds", "200", "--requests", "20000"].as_slice(),
         );
         let words = ("all schedules", ["words"].as_slice());
         let tests = if self.file == "word.h" {
