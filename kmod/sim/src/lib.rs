@@ -5,6 +5,7 @@ pub mod disk;
 pub mod engine;
 pub mod explore;
 mod ffi;
+pub mod fuzz;
 pub mod mutants;
 pub mod native;
 pub mod oracle;

@@ -7,8 +7,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tandem_sim::engine::Core;
 use tandem_sim::mutants::{self, Outcome};
+use tandem_sim::native::{self, Sources};
 use tandem_sim::random::{self, Summary};
-use tandem_sim::{explore, native, replay, sanitize};
+use tandem_sim::{explore, fuzz, replay, sanitize};
 
 #[derive(Parser)]
 #[command(about)]
@@ -16,6 +17,9 @@ struct Arguments {
     /// Use a core built by another run of this program.
     #[arg(long, global = true, hide = true)]
     core: Option<PathBuf>,
+    /// Build from the C sources here.
+    #[arg(long, global = true, hide = true)]
+    sources: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
@@ -45,6 +49,15 @@ enum Command {
         #[arg(long, default_value_t = 3000)]
         rounds: u64,
     },
+    /// Any bytes as superblocks, any words as arguments.
+    Fuzz {
+        /// For each target.
+        #[arg(long, default_value_t = 30)]
+        seconds: u64,
+        /// Only this one.
+        #[arg(long, value_parser = fuzz::TARGETS)]
+        target: Option<String>,
+    },
     /// Seeded bugs: each must be found.
     Mutants {
         /// Only those whose name contains this.
@@ -70,6 +83,14 @@ fn run(arguments: Arguments) -> Done {
         Some(path) => Core::load(path),
         None => Ok(Core::linked()),
     };
+    let sources = arguments
+        .sources
+        .as_deref()
+        .map_or_else(Sources::tree, Sources::in_dir);
+    let dir = |name: &str| match &arguments.sources {
+        Some(dir) => Ok(dir.clone()),
+        None => native::build_dir(name),
+    };
     match arguments.command {
         Command::Random { sanitize: true, .. } => Ok(sanitize::again()?),
         Command::Random {
@@ -79,7 +100,14 @@ fn run(arguments: Arguments) -> Done {
             ..
         } => random(&core()?, seed, seeds, requests),
         Command::Words => words(&core()?),
-        Command::Threads { rounds } => Ok(sanitize::threads(&native::core(), "threads", rounds)?),
+        Command::Threads { rounds } => Ok(sanitize::threads(&sources, &dir("threads")?, rounds)?),
+        Command::Fuzz { seconds, target } => {
+            let wanted = |name: &&str| target.as_ref().is_none_or(|target| target == name);
+            for name in fuzz::TARGETS.into_iter().filter(wanted) {
+                fuzz::run(name, &sources, &dir(name)?, seconds)?;
+            }
+            Ok(())
+        }
         Command::Mutants { name } => hunt(&name),
     }
 }

@@ -1,14 +1,64 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Shows that the tests find bugs: builds core with one bug after the other and waits for the alarm.
+//! Shows that the tests find bugs: builds the module's sources with one bug after the other and waits for the alarm.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::native;
+use crate::native::{self, Sources, file_error};
+use crate::sanitize;
 
 /// Longest that one mutant may go on unfound; one that hangs is found by this.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Which tests must find a mutant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    Random,
+    Words,
+    Sanitized,
+    Threads,
+    Superblock,
+    Arguments,
+}
+
+impl By {
+    fn parse(name: &str) -> Option<By> {
+        Some(match name {
+            "random" => By::Random,
+            "words" => By::Words,
+            "sanitized" => By::Sanitized,
+            "threads" => By::Threads,
+            "superblock" => By::Superblock,
+            "arguments" => By::Arguments,
+            _ => return None,
+        })
+    }
+
+    /// What the tests are called, and the arguments of this program that run them.
+    fn command(self) -> (&'static str, &'static [&'static str]) {
+        match self {
+            By::Random => (
+                "random requests",
+                &["random", "--seeds", "200", "--requests", "6000"],
+            ),
+            By::Words => ("all schedules", &["words"]),
+            By::Sanitized => (
+                "random requests, sanitized",
+                &["random", "--seeds", "50", "--requests", "6000"],
+            ),
+            By::Threads => ("threads", &["threads", "--rounds", "20000"]),
+            By::Superblock => (
+                "fuzzing",
+                &["fuzz", "--target", "superblock", "--seconds", "40"],
+            ),
+            By::Arguments => (
+                "fuzzing",
+                &["fuzz", "--target", "arguments", "--seconds", "40"],
+            ),
+        }
+    }
+}
 
 /// One bug.
 pub struct Mutant {
@@ -17,6 +67,7 @@ pub struct Mutant {
     /// What it does wrong.
     pub why: String,
     file: String,
+    by: By,
     old: String,
     new: String,
 }
@@ -39,13 +90,8 @@ pub enum Error {
     #[error("{0}")]
     Native(#[from] native::Error),
     /// Its file is not as `mutants/README.md` says.
-    #[error("{0}: not a mutant, or its text is not once in core")]
+    #[error("{0}: not a mutant, or its text is not once in the file")]
     Stale(PathBuf),
-}
-
-fn file_error(path: &Path) -> impl FnOnce(std::io::Error) -> native::Error {
-    let path = path.to_owned();
-    |source| native::Error::File { path, source }
 }
 
 /// All mutants, sorted by name.
@@ -81,51 +127,58 @@ fn parse(path: &Path, text: &str) -> Option<Mutant> {
         name: path.file_stem()?.to_str()?.to_owned(),
         why: field("why ")?,
         file: field("file ")?,
+        by: By::parse(&field("by ")?)?,
         old: old.to_owned(),
         new: new.strip_suffix('\n').unwrap_or(new).to_owned(),
     })
 }
 
 impl Mutant {
-    /// Builds core with this bug.
-    fn build(&self) -> Result<PathBuf, Error> {
-        let dir = native::build_dir(&format!("mutant-{}", self.name))?;
-        let core = dir.join("core");
-        copy(&native::core(), &core)?;
-        let path = core.join(&self.file);
+    /// Sources with this bug, in `dir`.
+    fn plant(&self, dir: &Path) -> Result<Sources, Error> {
+        let (tree, sources) = (Sources::tree(), Sources::in_dir(dir));
+        copy(&tree.core, &sources.core)?;
+        copy(&tree.linux, &sources.linux)?;
+        let path = dir.join(&self.file);
         let text = std::fs::read_to_string(&path).map_err(file_error(&path))?;
         if text.matches(&self.old).count() != 1 {
             return Err(Error::Stale(format!("mutants/{}.mutant", self.name).into()));
         }
         std::fs::write(&path, text.replacen(&self.old, &self.new, 1)).map_err(file_error(&path))?;
-        Ok(native::library(&core, &dir, &["-w"])?)
+        Ok(sources)
     }
 
-    /// Builds it and runs the tests until one finds it.
+    /// Builds it and runs the tests that must find it. The time is theirs alone, but for threads and fuzzing, which build
+    /// what they run.
     ///
     /// # Errors
     /// It cannot be built or started.
     pub fn hunt(&self) -> Result<(Outcome, Duration), Error> {
-        let core = self.build()?;
-        let start = Instant::now();
-        let random = (
-            "random requests",
-            ["random", "--seeds", "200", "--requests", "20000"].as_slice(),
-        );
-        let words = ("all schedules", ["words"].as_slice());
-        let tests = if self.file == "word.h" {
-            vec![words, random]
-        } else {
-            vec![random]
-        };
-        for (name, arguments) in tests {
-            match attempt(&core, arguments)? {
-                Attempt::Passed => {}
-                Attempt::Failed(said) => return Ok((Outcome::Found(name, said), start.elapsed())),
-                Attempt::Hung => return Ok((Outcome::Hung(name), start.elapsed())),
+        let dir = native::build_dir(&format!("mutant-{}", self.name))?;
+        let sources = self.plant(&dir)?;
+        let (name, arguments) = self.by.command();
+        let program = std::env::current_exe().map_err(file_error(Path::new("this program")))?;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        match self.by {
+            By::Threads | By::Superblock | By::Arguments => {
+                command.arg("--sources").arg(&dir);
+            }
+            By::Sanitized => {
+                command
+                    .arg("--core")
+                    .arg(native::library(&sources, &dir, &native::SANITIZE)?);
+                command.envs(sanitize::environment()?);
+            }
+            By::Random | By::Words => {
+                command
+                    .arg("--core")
+                    .arg(native::library(&sources, &dir, &["-w"])?);
             }
         }
-        Ok((Outcome::Survived, start.elapsed()))
+        let start = Instant::now();
+        let outcome = attempt(command, name, &dir.join("log"))?;
+        Ok((outcome, start.elapsed()))
     }
 }
 
@@ -144,44 +197,46 @@ fn copy(from: &Path, to: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-enum Attempt {
-    Passed,
-    Failed(String),
-    Hung,
-}
-
-/// Runs this program with another core; in a process of its own, as a bug may take all down.
-fn attempt(core: &Path, arguments: &[&str]) -> Result<Attempt, Error> {
-    let program = std::env::current_exe().map_err(file_error(Path::new("this program")))?;
-    let said = core.with_extension("log");
-    let log = std::fs::File::create(&said).map_err(file_error(&said))?;
-    let mut child = Command::new(&program)
-        .args(arguments)
-        .arg("--core")
-        .arg(core)
+/// Runs this program on a mutant, in a process of its own, as a bug may take all down.
+fn attempt(mut command: Command, name: &'static str, said: &Path) -> Result<Outcome, Error> {
+    let log = std::fs::File::create(said).map_err(file_error(said))?;
+    let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log)
         .spawn()
-        .map_err(file_error(&program))?;
+        .map_err(file_error(Path::new("this program")))?;
     let start = Instant::now();
     loop {
-        if let Some(status) = child.try_wait().map_err(file_error(&program))? {
+        if let Some(status) = child.try_wait().map_err(file_error(said))? {
             if status.success() {
-                return Ok(Attempt::Passed);
+                return Ok(Outcome::Survived);
             }
-            let text = std::fs::read_to_string(&said).unwrap_or_default();
-            let line = text
-                .lines()
-                .find(|line| !line.is_empty())
-                .map_or_else(|| status.to_string(), str::to_owned);
-            return Ok(Attempt::Failed(line));
+            let text = std::fs::read_to_string(said).unwrap_or_default();
+            return Ok(Outcome::Found(
+                name,
+                telling(&text).map_or_else(|| status.to_string(), str::to_owned),
+            ));
         }
         if start.elapsed() > PATIENCE {
-            child.kill().map_err(file_error(&program))?;
-            child.wait().map_err(file_error(&program))?;
-            return Ok(Attempt::Hung);
+            child.kill().map_err(file_error(said))?;
+            child.wait().map_err(file_error(said))?;
+            return Ok(Outcome::Hung(name));
         }
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// The line of a log that says what was wrong.
+fn telling(text: &str) -> Option<&str> {
+    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let report = |line: &&str| {
+        ["runtime error", "ERROR: ", "WARNING: Thread"]
+            .iter()
+            .any(|mark| line.contains(mark))
+    };
+    let chatter = |line: &&str| ["INFO", "#"].iter().any(|mark| line.starts_with(mark));
+    lines()
+        .find(report)
+        .or_else(|| lines().find(|line| !chatter(line)))
 }

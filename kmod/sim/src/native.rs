@@ -33,14 +33,38 @@ pub enum Error {
     },
 }
 
+/// Names the file in an error.
+pub fn file_error(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.to_owned();
+    |source| Error::File { path, source }
+}
+
 /// This crate's directory.
 pub fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The sources of core as they are in the tree.
-pub fn core() -> PathBuf {
-    here().join("../core")
+/// Where the C sources are that a build takes.
+pub struct Sources {
+    /// The engine.
+    pub core: PathBuf,
+    /// The device-mapper target, of which only the argument parser is used.
+    pub linux: PathBuf,
+}
+
+impl Sources {
+    /// As they are in the tree.
+    pub fn tree() -> Sources {
+        Sources::in_dir(&here().join(".."))
+    }
+
+    /// In `core` and `linux` beneath `dir`.
+    pub fn in_dir(dir: &Path) -> Sources {
+        Sources {
+            core: dir.join("core"),
+            linux: dir.join("linux"),
+        }
+    }
 }
 
 /// A directory for what is built at run time, beside this program.
@@ -141,12 +165,13 @@ pub const SANITIZE: [&str; 3] = [
     "-fno-omit-frame-pointer",
 ];
 
-/// Builds the core in `core` with the shim and the scenarios into `dir`, as a library for
+/// Builds core with the shim and the scenarios into `dir`, as a library for
 /// [`Core::load`](crate::engine::Core::load).
 ///
 /// # Errors
 /// The compiler refuses.
-pub fn library(core: &Path, dir: &Path, flags: &[&str]) -> Result<PathBuf, Error> {
+pub fn library(sources: &Sources, dir: &Path, flags: &[&str]) -> Result<PathBuf, Error> {
+    let core = &sources.core;
     let words = dir.join("words.o");
     let library = dir.join("core.so");
     let compiler = || {

@@ -10,7 +10,7 @@
 #define env_store plain_store
 #define env_cas plain_cas
 #define env_sub_return plain_sub_return
-#include "../../../core/env-user/env.h"
+#include "env-user/env.h"
 #undef env_load
 #undef env_store
 #undef env_cas

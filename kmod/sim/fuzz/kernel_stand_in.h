@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What linux/args.c and linux/tandem.h need of the kernel, in user space: two
+ * functions, and types that are only named.
+ */
+#ifndef TANDEM_SIM_FUZZ_KERNEL_STAND_IN_H
+#define TANDEM_SIM_FUZZ_KERNEL_STAND_IN_H
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "env.h"
+
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+#define __init
+#define __exit
+
+typedef int spinlock_t, atomic_t, wait_queue_head_t, blk_opf_t;
+typedef long atomic_long_t;
+typedef u64 sector_t;
+typedef u8 blk_status_t;
+struct bio_list { void *head, *tail; };
+struct work_struct { void *function; };
+struct list_head { struct list_head *next, *prev; };
+struct bvec_iter { sector_t sector; };
+struct bio;
+struct dm_dev { void *bdev; };
+typedef int status_type_t;
+
+static inline void bio_set_dev(struct bio *bio, void *bdev)
+{
+	(void)bio;
+	(void)bdev;
+}
+
+static inline int kernel_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* As lib/hexdump.c: reads digit by digit, stops at the first that is none. */
+static inline int hex2bin(u8 *to, const char *from, size_t count)
+{
+	while (count--) {
+		int high = kernel_digit(*from++);
+		int low;
+
+		if (high < 0)
+			return -EINVAL;
+		low = kernel_digit(*from++);
+		if (low < 0)
+			return -EINVAL;
+		*to++ = (u8)(high << 4 | low);
+	}
+	return 0;
+}
+
+/* As lib/kstrtox.c for base 10: an optional plus, digits, a last newline. */
+static inline int kstrtouint(const char *s, unsigned int base, unsigned int *result)
+{
+	unsigned long long value = 0;
+
+	if (base != 10)
+		abort();
+	if (*s == '+')
+		s++;
+	if (!*s)
+		return -EINVAL;
+	for (; *s >= '0' && *s <= '9'; s++) {
+		value = value * 10 + (unsigned long long)(*s - '0');
+		if (value > UINT_MAX)
+			return -ERANGE;
+	}
+	if (*s == '\n')
+		s++;
+	if (*s)
+		return -EINVAL;
+	*result = (unsigned int)value;
+	return 0;
+}
+
+#endif
