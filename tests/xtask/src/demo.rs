@@ -31,7 +31,7 @@ pub fn command(cx: &Cx, args: &Args) -> Result<()> {
     deps::ensure()?;
     let start = Instant::now();
     let parts = Parts::get(cx)?;
-    let stage = stage::build(cx, &parts.kernel)?;
+    let stage = stage::build(cx, &parts)?;
     let screen = if args.interactive {
         Screen::Window
     } else {

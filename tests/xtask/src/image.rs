@@ -40,6 +40,8 @@ pub struct Image {
     pub root: PathBuf,
     /// Minimal initrd.
     pub initrd: PathBuf,
+    /// The guest's kernel modules, `<release>/kernel/...`.
+    pub modules: PathBuf,
     /// Names this image and its kernel.
     pub key: String,
 }
@@ -61,8 +63,10 @@ pub fn get(cx: &Cx, kernel: &Kernel) -> Result<Image> {
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned(),
-        hash::tree(&sources)?,
-        format!("{USER} {PASSWORD} {ROOT_MIB} {LEFT_OUT:?}"),
+        hash::tree(&sources.join("rootfs"))?,
+        hash::file(&sources.join("agent.c"))?,
+        hash::file(&sources.join("init"))?,
+        format!("2 {USER} {PASSWORD} {ROOT_MIB} {LEFT_OUT:?}"),
     ]);
     let dir = cx.cached("image", &key, |dir| {
         assemble(kernel, &sources, &userland.join("debian.tar"), dir)
@@ -70,6 +74,7 @@ pub fn get(cx: &Cx, kernel: &Kernel) -> Result<Image> {
     Ok(Image {
         root: dir.join("root.ext4"),
         initrd: dir.join("initrd"),
+        modules: dir.join("modules"),
         key,
     })
 }
@@ -167,7 +172,6 @@ fn assemble(kernel: &Kernel, sources: &Path, userland: &Path, dir: &Path) -> Res
         .env("SIZE", ROOT_MIB.to_string())
         .env("DISK", dir.join("root.ext4"));
     run::output(&mut command)?;
-    fs::remove_dir_all(&modules)?;
     Ok(())
 }
 

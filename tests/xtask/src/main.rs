@@ -23,6 +23,7 @@ mod report;
 mod run;
 mod rust_tests;
 mod stage;
+mod suite;
 mod test;
 mod uml;
 mod vm;

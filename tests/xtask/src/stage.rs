@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use crate::cx::{Cx, say};
 use crate::guest_kernel::Kernel;
 use crate::run;
-use crate::vm::{Disk, Vm};
+use crate::vm::{Disk, Parts, Vm};
 
 /// Unpacking a few dozen MB and reloading the guest's services, under emulation.
 const INSTALL_LIMIT: Duration = Duration::from_secs(120);
@@ -22,6 +22,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("tandem-tray", "usr/bin"),
     ("tandemctl", "usr/bin"),
     ("tandem-helper", "usr/libexec"),
+    ("tandem-probe", "usr/libexec"),
     ("tandem-e2e", "usr/local/bin"),
 ];
 
@@ -32,13 +33,14 @@ pub struct Stage {
 }
 
 /// Builds programs and module, and packs them with the data files.
-pub fn build(cx: &Cx, kernel: &Kernel) -> Result<Stage> {
+pub fn build(cx: &Cx, parts: &Parts) -> Result<Stage> {
+    let kernel = &parts.kernel;
     let start = Instant::now();
     say("building the app, the service and the module");
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(&cx.root).args(["build", "--quiet"]);
     for (program, _) in PROGRAMS {
-        cargo.args(["--package", program]);
+        cargo.args(["--bin", program]);
     }
     run::show(&mut cargo)?;
     let module = module(cx, kernel)?;
@@ -63,6 +65,7 @@ pub fn build(cx: &Cx, kernel: &Kernel) -> Result<Stage> {
             .arg(modules.join("dm-tandem.ko"))
             .arg(&module),
     )?;
+    list_modules(parts, &dir)?;
     data(cx, &dir)?;
     let tar = cx.target.join("vm-stage.tar");
     let pack = [
@@ -83,6 +86,37 @@ pub fn build(cx: &Cx, kernel: &Kernel) -> Result<Stage> {
     Ok(Stage { tar })
 }
 
+/// Lists the guest's modules with ours among them; the guest itself would take ten seconds for it.
+fn list_modules(parts: &Parts, dir: &Path) -> Result<()> {
+    let release = &parts.kernel.release;
+    let ours = dir.join("lib/modules").join(release);
+    let tree = dir.with_extension("modules");
+    let all = tree.join("lib/modules").join(release);
+    fs::create_dir_all(&all)?;
+    run::output(
+        run::cmd("cp", ["-r"])
+            .arg(parts.modules().join(release).join("kernel"))
+            .arg(&all),
+    )?;
+    run::output(run::cmd("cp", ["-r"]).arg(ours.join("updates")).arg(&all))?;
+    for name in [
+        "modules.builtin",
+        "modules.builtin.modinfo",
+        "modules.order",
+    ] {
+        fs::copy(parts.modules().join(release).join(name), all.join(name))?;
+    }
+    run::output(run::cmd("/sbin/depmod", ["-b"]).arg(&tree).arg(release))?;
+    for entry in fs::read_dir(&all)? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            fs::copy(entry.path(), ours.join(entry.file_name()))?;
+        }
+    }
+    fs::remove_dir_all(&tree)?;
+    Ok(())
+}
+
 /// The module for a kernel, built beside the work tree.
 pub fn module(cx: &Cx, kernel: &Kernel) -> Result<PathBuf> {
     let build = cx.target.join(format!("kmod-{}", kernel.release));
@@ -97,35 +131,26 @@ pub fn module(cx: &Cx, kernel: &Kernel) -> Result<PathBuf> {
     Ok(build.join("dm-tandem.ko"))
 }
 
-/// What meson installs besides the programs.
+/// Data files and where they are installed (data/README.md).
+const DATA: &[(&str, &str)] = &[
+    ("data/dbus-1/system.d", "usr/share/dbus-1/system.d"),
+    (
+        "data/dbus-1/system-services",
+        "usr/share/dbus-1/system-services",
+    ),
+    ("data/polkit-1/actions", "usr/share/polkit-1/actions"),
+    ("data/systemd", "usr/lib/systemd/system"),
+    ("data/udev", "usr/lib/udev/rules.d"),
+    ("data/icons", "usr/share/icons"),
+];
+
 fn data(cx: &Cx, dir: &Path) -> Result<()> {
-    let build = cx.target.join("vm-meson");
-    if !cx.path("meson.build").is_file() {
-        return Ok(());
+    for (from, to) in DATA {
+        let to = dir.join(to);
+        fs::create_dir_all(&to)?;
+        run::output(run::cmd("cp", ["-r"]).arg(cx.path(from).join(".")).arg(&to))?;
     }
-    let log = cx.target.join("meson.log");
-    if !build.join("build.ninja").is_file() {
-        let setup = [
-            "setup",
-            "--prefix=/usr",
-            "--libexecdir=libexec",
-            "--sysconfdir=/etc",
-            "--localstatedir=/var",
-        ];
-        run::logged(run::cmd("meson", setup).arg(&build).arg(&cx.root), &log)?;
-    }
-    let install = [
-        "install",
-        "--quiet",
-        "--no-rebuild",
-        "--tags",
-        "data",
-        "--destdir",
-    ];
-    run::logged(
-        run::cmd("meson", install).arg(dir).arg("-C").arg(&build),
-        &log,
-    )
+    Ok(())
 }
 
 /// Puts the project into the running guest, as a package would.

@@ -1,9 +1,239 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Layers of tests that run the module in User-mode Linux.
+//! Layers of tests that run the module in User-mode Linux: plain, and with the kernel's own detectors.
+//!
+//! The kernels are built once and kept in the cache, named by the source package and the configuration.
 
-use crate::layer::Layer;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::cx::{Cx, say};
+use crate::layer::{Bench, Layer};
+use crate::{fetch, hash, pins, run, suite};
+
+/// The suite takes one to three minutes; a machine under load takes several times as long.
+const LIMIT: Duration = Duration::from_secs(1500);
 
 /// The layers, in the order in which they run.
 pub fn layers() -> Vec<Layer> {
-    Vec::new()
+    vec![
+        Layer {
+            name: "uml-plain",
+            about: "functional suite of the module in User-mode Linux",
+            run: |bench| functional(bench, "plain"),
+        },
+        Layer {
+            name: "uml-detectors",
+            about: "each detector of the debug kernels finds an injected bug",
+            run: detectors,
+        },
+        Layer {
+            name: "uml-kasan",
+            about: "functional suite with KASAN, UBSAN and kmemleak",
+            run: |bench| functional(bench, "kasan"),
+        },
+        Layer {
+            name: "uml-lockdep",
+            about: "functional suite with lockdep, sleep and object checks",
+            run: |bench| functional(bench, "lockdep"),
+        },
+    ]
+}
+
+/// A built User-mode Linux kernel.
+struct Kernel {
+    /// Build directory, which modules are built against and which holds the program `linux`.
+    build: PathBuf,
+    config: &'static str,
+}
+
+fn functional(bench: &mut Bench, config: &'static str) -> Result<()> {
+    let kernel = kernel(bench.cx, config)?;
+    let module = kernel.module(bench, "kmod", "dm-tandem.ko")?;
+    let mut guest = kernel.guest(
+        bench.cx,
+        &[("SUITE_MODULES", &module.display().to_string())],
+    )?;
+    suite::cases(bench, &mut guest, LIMIT)
+}
+
+/// Which kernel must find which bug, and a word of its report.
+const BUGS: &[(&str, &str, &str)] = &[
+    ("kasan", "out-of-bounds", "KASAN: slab-out-of-bounds"),
+    ("kasan", "use-after-free", "KASAN: slab-use-after-free"),
+    ("kasan", "shift", "UBSAN: shift-out-of-bounds"),
+    ("kasan", "leak", "unreferenced object"),
+    ("lockdep", "abba", "possible circular locking dependency"),
+    ("lockdep", "sleep", "scheduling while atomic"),
+    ("plain", "warn", "WARNING:"),
+];
+
+fn detectors(bench: &mut Bench) -> Result<()> {
+    for config in ["plain", "kasan", "lockdep"] {
+        let kernel = kernel(bench.cx, config)?;
+        let injector = kernel.module(bench, "tests/uml/injector", "tandem-injector.ko")?;
+        let injector = injector.display().to_string();
+        for (_, bug, report) in BUGS.iter().filter(|(kernel, _, _)| *kernel == config) {
+            let found = inject(bench, &kernel, &injector, bug)?;
+            let result = match found.contains(report) {
+                true => Ok(()),
+                false => Err(anyhow::anyhow!("found {found:?}, not {report:?}")),
+            };
+            bench.check(&format!("{config}: {bug}"), result);
+        }
+        // A detector that always cries would pass all of the above.
+        let found = inject(bench, &kernel, &injector, "nothing")?;
+        let result = match found.as_str() {
+            "nothing found" => Ok(()),
+            found => Err(anyhow::anyhow!("found {found:?} where no bug was injected")),
+        };
+        bench.check(&format!("{config}: no bug"), result);
+    }
+    Ok(())
+}
+
+/// What the detectors say of an injected bug.
+fn inject(bench: &Bench, kernel: &Kernel, injector: &str, bug: &str) -> Result<String> {
+    let variables = [("SUITE_INJECT", bug), ("SUITE_INJECTOR", injector)];
+    let mut guest = kernel.guest(bench.cx, &variables)?;
+    let mut found = String::new();
+    let prefix = format!("suite: injected {bug}: ");
+    suite::follow(&mut guest, Duration::from_secs(120), &bench.log, |line| {
+        if let Some(text) = line.strip_prefix(&prefix) {
+            found = text.to_owned();
+        }
+    })?;
+    Ok(found)
+}
+
+impl Kernel {
+    /// Builds one of our modules for this kernel.
+    fn module(&self, bench: &Bench, source: &str, file: &str) -> Result<PathBuf> {
+        let name = Path::new(source)
+            .file_name()
+            .context("a module without a directory")?;
+        let build = bench
+            .cx
+            .target
+            .join(format!("uml-{}", self.config))
+            .join(name);
+        suite::module(
+            &bench.cx.path(source),
+            &self.build,
+            &build,
+            &["ARCH=um"],
+            &bench.log,
+        )?;
+        Ok(build.join(file))
+    }
+
+    /// A guest whose root is this machine's, read-only, and whose first process is the suite.
+    fn guest(&self, cx: &Cx, variables: &[(&str, &str)]) -> Result<Command> {
+        let program = suite::program(cx)?;
+        let sockets = cx.target.join("uml-run");
+        fs::create_dir_all(&sockets)?;
+        let mut guest = Command::new(self.build.join("linux"));
+        guest
+            .arg("mem=1500M")
+            .args(["rootfstype=hostfs", "rootflags=/", "ro"])
+            .arg(format!("uml_dir={}/", sockets.display()))
+            .arg(format!("init={}", program.display()))
+            .args([
+                "con=null",
+                "con0=null,fd:1",
+                "quiet",
+                "null_blk.nr_devices=0",
+            ])
+            // Every page that a process touches costs a system call of the host: keep the heap.
+            .args([
+                "MALLOC_MMAP_THRESHOLD_=4000000000",
+                "MALLOC_TRIM_THRESHOLD_=4000000000",
+                "MALLOC_ARENA_MAX=1",
+            ]);
+        for (name, value) in variables {
+            ensure!(
+                !value.contains([' ', '"']),
+                "{value:?} cannot be passed on a kernel's command line"
+            );
+            guest.arg(format!("{name}={value}"));
+        }
+        Ok(guest)
+    }
+}
+
+/// The kernel of a configuration, built unless the cache has it.
+fn kernel(cx: &Cx, config: &'static str) -> Result<Kernel> {
+    let pins = pins::group("linux-source")?;
+    let deb = fetch::pinned(cx, pins.first().context("no kernel source is pinned")?)?;
+    let package = hash::file(&deb)?;
+    let source = cx.cached("linux-source", &package[..16], |dir| unpack(&deb, dir))?;
+    let fragments =
+        ["base", config].map(|name| cx.path(&format!("tests/uml/config/{name}.config")));
+    let texts = fragments
+        .iter()
+        .map(fs::read_to_string)
+        .collect::<Result<Vec<_>, _>>()?;
+    let key = hash::key(
+        [package.as_str()]
+            .into_iter()
+            .chain(texts.iter().map(String::as_str)),
+    );
+    let build = cx.cached(&format!("uml-{config}"), &key, |dir| {
+        say(format!("building the User-mode Linux kernel {config} (once; about five minutes of one processor)"));
+        let start = Instant::now();
+        make_kernel(cx, &source, dir, config, &texts)?;
+        say(format!("built in {} s", start.elapsed().as_secs()));
+        Ok(())
+    })?;
+    Ok(Kernel { build, config })
+}
+
+/// Unpacks the tree of a linux-source package, without what no build of ours reads.
+fn unpack(deb: &Path, dir: &Path) -> Result<()> {
+    say("unpacking the kernel's source");
+    let script = "dpkg-deb --fsys-tarfile \"$1\" | tar -xO --wildcards './usr/src/linux-source-*.tar.xz' | \
+                  tar -xJ -C \"$2\" --strip-components=1 --exclude='*/tools/testing' --exclude='*/arch/*/boot/dts/*' \
+                  --exclude='*/drivers/gpu/drm/amd/include' --exclude='*/Documentation/[!K]*'";
+    run::output(
+        run::cmd("bash", ["-o", "pipefail", "-c", script, "unpack"])
+            .arg(deb)
+            .arg(dir),
+    )
+    .map(drop)
+}
+
+fn make_kernel(
+    cx: &Cx,
+    source: &Path,
+    dir: &Path,
+    config: &str,
+    fragments: &[String],
+) -> Result<()> {
+    let log = cx.target.join(format!("uml-{config}-build.log"));
+    let _ = fs::remove_file(&log);
+    let wanted = fragments.concat();
+    let file = dir.join(".config");
+    fs::write(&file, &wanted)?;
+    let make = |arguments: &[&str]| {
+        let mut make = run::cmd("nice", ["make", "-s", "-j2", "ARCH=um", "-C"]);
+        make.arg(source).arg(format!("O={}", dir.display()));
+        make.env("KCONFIG_ALLCONFIG", &file).args(arguments);
+        run::logged(&mut make, &log)
+    };
+    make(&["allnoconfig"])?;
+    let resolved = fs::read_to_string(&file)?;
+    let missing: Vec<_> = wanted
+        .lines()
+        .filter(|line| line.starts_with("CONFIG_") && !resolved.lines().any(|other| other == *line))
+        .collect();
+    if !missing.is_empty() {
+        bail!(
+            "tests/uml/config/{config}.config: the kernel does not take {}",
+            missing.join(", ")
+        );
+    }
+    make(&["linux", "modules"])
 }

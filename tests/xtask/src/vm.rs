@@ -21,6 +21,8 @@ use crate::{hash, run};
 const MEMORY: u32 = 1536;
 /// From power on until the desktop is there, on a busy machine without KVM.
 const BOOT_LIMIT: Duration = Duration::from_secs(240);
+/// Run after power on; what it warms up is part of the state.
+const READY: &str = include_str!("../../vm/ready.sh");
 /// Changes whenever a saved state of an older xtask would not do.
 const STATE_VERSION: &str = "1";
 
@@ -46,6 +48,11 @@ impl Parts {
             image,
             kvm,
         })
+    }
+
+    /// Where the host keeps the guest's kernel modules.
+    pub fn modules(&self) -> &Path {
+        &self.image.modules
     }
 
     /// How the guest's processor comes about, for reports.
@@ -84,6 +91,7 @@ impl Vm {
             &parts.image.key,
             parts.accelerator(),
             STATE_VERSION,
+            READY,
         ]);
         let state = cx.cached("state", &key, |dir| save(cx, parts, dir))?;
         let start = Instant::now();
@@ -110,9 +118,8 @@ impl Vm {
     /// Boots a fresh machine from power on, desktop included.
     fn boot(cx: &Cx, parts: &Parts, state: &Path) -> Result<Self> {
         let mut vm = Self::launch(cx, parts, Origin::PowerOn(state), Screen::Hidden)?;
-        let ready = include_str!("../../vm/ready.sh");
         vm.agent
-            .sh(ready, BOOT_LIMIT)
+            .sh(READY, BOOT_LIMIT)
             .context("the guest's desktop does not come up")?;
         Ok(vm)
     }

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 
 use crate::cx::{Cx, say};
 use crate::vm::{Parts, Screen, Vm};
-use crate::{deps, disks};
+use crate::{deps, disks, stage};
 
 /// Nobody waits longer for one line.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -22,6 +22,9 @@ pub struct Args {
     /// Plug the disk and the SSD of the demo in.
     #[arg(long)]
     disks: bool,
+    /// Build the project and install it in the guest.
+    #[arg(long)]
+    install: bool,
     /// Take a picture of the guest's screen at the end.
     #[arg(long, value_name = "PNG")]
     screenshot: Option<std::path::PathBuf>,
@@ -47,6 +50,9 @@ pub fn command(cx: &Cx, args: &Args) -> Result<()> {
         let pair = disks::pair(&scratch)?;
         vm.plug(&pair.origin)?;
         vm.plug(&pair.ssd)?;
+    }
+    if args.install {
+        stage::install(&mut vm, &stage::build(cx, &parts)?)?;
     }
     let mut last = 0;
     if let Some(script) = &args.script {

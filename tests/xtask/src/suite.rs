@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The functional suite of the kernel module, whatever guest it runs in: building it, and reading its results.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::cx::Cx;
+use crate::layer::Bench;
+use crate::run;
+
+/// Builds the suite as one static program, which runs in a guest that has nothing else.
+pub fn program(cx: &Cx) -> Result<PathBuf> {
+    const TARGET: &str = "x86_64-unknown-linux-gnu";
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo
+        .current_dir(&cx.root)
+        .env("RUSTFLAGS", "-C target-feature=+crt-static")
+        .args([
+            "build",
+            "--quiet",
+            "--release",
+            "--package",
+            "tandem-suite",
+            "--target",
+            TARGET,
+        ]);
+    run::show(&mut cargo)?;
+    Ok(cx.target.join(TARGET).join("release/tandem-suite"))
+}
+
+/// Builds a module whose sources are below `source` (a Kbuild and what it names) for the kernel in `kernel`.
+///
+/// The sources are copied, so that kernels do not share object files.
+pub fn module(
+    source: &Path,
+    kernel: &Path,
+    build: &Path,
+    settings: &[&str],
+    log: &Path,
+) -> Result<()> {
+    fs::create_dir_all(build)?;
+    run::output(run::cmd("cp", ["-ru"]).arg(source.join(".")).arg(build))?;
+    let mut make = run::cmd("make", ["-s", "-j2"]);
+    make.arg("-C")
+        .arg(kernel)
+        .arg(format!("M={}", build.display()))
+        .args(settings)
+        .arg("modules");
+    run::logged(&mut make, log).with_context(|| format!("{} does not build", source.display()))
+}
+
+/// Runs a guest and counts each of the suite's cases.
+///
+/// A guest that ends without the suite's last line, or does not end within `limit`, is a failure of its own.
+pub fn cases(bench: &mut Bench, guest: &mut Command, limit: Duration) -> Result<()> {
+    let mut exit = None;
+    let mut last = String::from("nothing");
+    let log = bench.log.clone();
+    let ended = follow(guest, limit, &log, |line| {
+        if let Some(rest) = line.strip_prefix("ok   ") {
+            let name = rest.rsplit_once(" (").map_or(rest, |(name, _)| name);
+            last = name.to_owned();
+            bench.passed += 1;
+        } else if let Some(rest) = line.strip_prefix("FAIL ") {
+            let (name, error) = rest.split_once(" s): ").unwrap_or((rest, ""));
+            let name = name.rsplit_once(" (").map_or(name, |(name, _)| name);
+            last = name.to_owned();
+            bench.check(name, Err(anyhow::anyhow!("{error}")));
+        } else if let Some(code) = line.strip_prefix("suite: exit ") {
+            exit = code.trim().parse::<u32>().ok();
+        }
+    })?;
+    match (ended, exit) {
+        (true, Some(0)) => Ok(()),
+        (true, Some(_)) if !bench.failed.is_empty() => Ok(()),
+        (true, Some(code)) => bail!("the suite ended with {code}; see {}", log.display()),
+        (true, None) => bail!(
+            "the guest died after the case: {last}; see {}",
+            log.display()
+        ),
+        (false, _) => bail!(
+            "stopped after {} s, after the case: {last}; see {}",
+            limit.as_secs(),
+            log.display()
+        ),
+    }
+}
+
+/// Runs a guest into the log and shows each line to `each`. Returns whether it ended by itself within `limit`.
+pub fn follow(
+    guest: &mut Command,
+    limit: Duration,
+    log: &Path,
+    mut each: impl FnMut(&str),
+) -> Result<bool> {
+    let mut log = File::options().append(true).create(true).open(log)?;
+    let mut child = guest
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log.try_clone()?)
+        .spawn()
+        .with_context(|| format!("cannot start {}", guest.get_program().display()))?;
+    let output = child.stdout.take().context("a guest without output")?;
+    let done = Arc::new(AtomicBool::new(false));
+    let watcher = watch(child, limit, Arc::clone(&done));
+    for line in BufReader::new(output).split(b'\n') {
+        let line = line?;
+        let line = String::from_utf8_lossy(&line);
+        let line = line.trim_end_matches('\r');
+        writeln!(log, "{line}")?;
+        each(line);
+    }
+    done.store(true, Ordering::Relaxed);
+    watcher
+        .join()
+        .map_err(|_| anyhow::anyhow!("the thread that watches a guest panicked"))?
+}
+
+/// Stops a guest that takes too long; the thread returns whether it ended by itself.
+fn watch(
+    mut child: Child,
+    limit: Duration,
+    done: Arc<AtomicBool>,
+) -> thread::JoinHandle<Result<bool>> {
+    let end = Instant::now() + limit;
+    thread::spawn(move || {
+        loop {
+            if child.try_wait()?.is_some() {
+                return Ok(true);
+            }
+            // Its output has ended, so it is about to.
+            let patience = if done.load(Ordering::Relaxed) {
+                Duration::from_secs(10)
+            } else {
+                Duration::ZERO
+            };
+            if Instant::now() > end + patience {
+                child.kill()?;
+                child.wait()?;
+                return Ok(false);
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    })
+}
