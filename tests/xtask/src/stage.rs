@@ -131,26 +131,31 @@ pub fn module(cx: &Cx, kernel: &Kernel) -> Result<PathBuf> {
     Ok(build.join("dm-tandem.ko"))
 }
 
-/// Data files and where they are installed (data/README.md).
-const DATA: &[(&str, &str)] = &[
-    ("data/dbus-1/system.d", "usr/share/dbus-1/system.d"),
-    (
-        "data/dbus-1/system-services",
-        "usr/share/dbus-1/system-services",
-    ),
-    ("data/polkit-1/actions", "usr/share/polkit-1/actions"),
-    ("data/systemd", "usr/lib/systemd/system"),
-    ("data/udev", "usr/lib/udev/rules.d"),
-    ("data/icons", "usr/share/icons"),
-];
-
+/// The data files, as meson installs them.
 fn data(cx: &Cx, dir: &Path) -> Result<()> {
-    for (from, to) in DATA {
-        let to = dir.join(to);
-        fs::create_dir_all(&to)?;
-        run::output(run::cmd("cp", ["-r"]).arg(cx.path(from).join(".")).arg(&to))?;
+    let build = cx.target.join("vm-meson");
+    let log = cx.target.join("meson.log");
+    if !build.join("build.ninja").is_file() {
+        let setup = [
+            "setup",
+            "--prefix=/usr",
+            "--libexecdir=libexec",
+            "--sysconfdir=/etc",
+        ];
+        run::logged(run::cmd("meson", setup).arg(&build).arg(&cx.root), &log)?;
     }
-    Ok(())
+    let install = [
+        "install",
+        "--quiet",
+        "--no-rebuild",
+        "--tags",
+        "data,i18n",
+        "--destdir",
+    ];
+    run::logged(
+        run::cmd("meson", install).arg(dir).arg("-C").arg(&build),
+        &log,
+    )
 }
 
 /// Puts the project into the running guest, as a package would.
