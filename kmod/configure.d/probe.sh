@@ -10,7 +10,7 @@ shift 2
 	for probe; do
 		name=$(basename "$probe" .c | tr a-z- A-Z_)
 		if eval "$CC $flags" -DMODULE -DKBUILD_MODNAME='\"probe\"' \
-			-DKBUILD_BASENAME='\"probe\"' -Werror -fsyntax-only \
+			-DKBUILD_BASENAME='\"probe\"' -fsyntax-only \
 			'"$probe"' >/dev/null 2>&1; then
 			echo "#define HAVE_$name 1"
 		fi
