@@ -86,6 +86,12 @@ impl Workload {
         self.hot_length = (*pick(rng, &[8, 40, 200, 1000, self.sectors])).min(self.sectors);
         self.hot = rng.u64(..=self.sectors - self.hot_length);
         self.largest = *pick(rng, &[1, 8, 32, 64, 300, LARGEST]);
+        if rng.u8(..4) == 0 {
+            // Neighbours in one frame: where writes, reads and pins meet most.
+            self.hot = rng.u64(..self.sectors) & !31;
+            self.hot_length = (self.sectors - self.hot).min(32);
+            self.largest = 8;
+        }
         self.stream = rng.u64(..self.sectors);
         self.streaming = *pick(rng, &[0, 1, 1, 15]);
     }
