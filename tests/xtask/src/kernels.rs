@@ -1,9 +1,250 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Layers of tests that run the module in the kernels of Debian's releases.
+//! Layers of tests that run the module in the kernels of Debian's releases, in QEMU.
+//!
+//! The guest is a kernel and an initramfs with the suite as its first process, the modules that it needs, mke2fs and
+//! e2fsck; it has no disk.
 
-use crate::layer::Layer;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::cx::Cx;
+use crate::guest_kernel::{self, Kernel};
+use crate::layer::{Bench, Layer};
+use crate::qemu::Qemu;
+use crate::{compiler, fetch, hash, pins, run, stage, suite};
+
+/// An emulated guest on a machine under load.
+const LIMIT: Duration = Duration::from_secs(2400);
+
+/// Modules of the kernel that the suite uses, where they are not built in.
+const MODULES: &[&str] = &[
+    "null_blk",
+    "loop",
+    "dm-mod",
+    "dm-flakey",
+    "dm-delay",
+    "dm-log-writes",
+    "ext4",
+];
+
+/// Programs that the suite starts.
+const PROGRAMS: &[&str] = &["/sbin/mke2fs", "/sbin/e2fsck"];
 
 /// The layers, in the order in which they run.
 pub fn layers() -> Vec<Layer> {
-    Vec::new()
+    vec![
+        Layer {
+            name: "kernel-6.1",
+            about: "module built for and tested in Debian 12's kernel",
+            run: |bench| functional(bench, "6.1"),
+        },
+        Layer {
+            name: "kernel-6.12",
+            about: "module built for and tested in the kernel of Debian 12's backports",
+            run: |bench| functional(bench, "6.12"),
+        },
+        Layer {
+            name: "kernel-7.2",
+            about: "module built for and tested in the kernel of Debian 13's backports",
+            run: |bench| functional(bench, "7.2"),
+        },
+    ]
+}
+
+/// A kernel, and our module built for it.
+pub struct Target {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// Our module.
+    pub module: PathBuf,
+}
+
+/// The kernel of a layer with our module.
+pub fn target(cx: &Cx, version: &str, log: &Path) -> Result<Target> {
+    let kernel = match version {
+        "6.1" => guest_kernel::debian12(cx)?,
+        "6.12" => {
+            let debs = fetched(cx, "linux-6.12")?;
+            guest_kernel::unpacked(cx, &release(&debs[0], "linux-image-")?, &debs)?
+        }
+        _ => {
+            let debs = fetched(cx, "linux-7.2")?;
+            split(cx, &release(&debs[0], "linux-binary-")?, &debs)?
+        }
+    };
+    let module = match version {
+        "6.1" | "6.12" => stage::module(cx, &kernel)?,
+        _ => compiler::module(cx, &kernel.release, log)?,
+    };
+    Ok(Target { kernel, module })
+}
+
+fn fetched(cx: &Cx, group: &str) -> Result<Vec<PathBuf>> {
+    pins::group(group)?
+        .iter()
+        .map(|pin| fetch::pinned(cx, pin))
+        .collect()
+}
+
+/// What `uname -r` says of the kernel in a package whose name begins so.
+fn release(deb: &Path, prefix: &str) -> Result<String> {
+    let name = run::output(run::cmd("dpkg-deb", ["-f"]).arg(deb).arg("Package"))?;
+    let release = name
+        .trim()
+        .strip_prefix(prefix)
+        .with_context(|| format!("{name} is no {prefix}*"))?;
+    Ok(release.to_owned())
+}
+
+/// Unpacks a kernel whose image, modules and headers are in packages of their own; the headers are not needed here.
+fn split(cx: &Cx, release: &str, debs: &[PathBuf]) -> Result<Kernel> {
+    let names = debs
+        .iter()
+        .map(|deb| deb.file_name().unwrap_or_default().as_encoded_bytes());
+    let dir = cx.cached(&format!("kernel-{release}"), &hash::key(names), |dir| {
+        debs.iter().try_for_each(|deb| fetch::unpack(deb, dir))?;
+        // Newer packages have their modules in /usr only.
+        let merged = dir.join("lib");
+        if !merged.exists() {
+            std::os::unix::fs::symlink("usr/lib", merged)?;
+        }
+        guest_kernel::extract(
+            &dir.join(format!("boot/vmlinuz-{release}")),
+            &dir.join("vmlinux"),
+        )?;
+        run::output(run::cmd("/sbin/depmod", ["-b"]).arg(dir).arg(release)).map(drop)
+    })?;
+    Ok(Kernel {
+        release: release.to_owned(),
+        vmlinux: dir.join("vmlinux"),
+        build: PathBuf::new(),
+        modules: dir,
+    })
+}
+
+fn functional(bench: &mut Bench, version: &str) -> Result<()> {
+    let cx = bench.cx;
+    let target = target(cx, version, &bench.log)?;
+    let (initramfs, variables) = initramfs(cx, &target, MODULES)?;
+    let qemu = Qemu::get(cx)?;
+    let mut guest = qemu.command();
+    let accel = if qemu.kvm_works(cx) {
+        ["kvm", "host"]
+    } else {
+        ["tcg,thread=multi", "max"]
+    };
+    guest.args([
+        "-accel", accel[0], "-cpu", accel[1], "-machine", "q35", "-smp", "2", "-m", "2048",
+    ]);
+    boot(
+        &mut guest,
+        &target.kernel,
+        &initramfs,
+        &format!("{variables} oops=panic"),
+    );
+    suite::cases(bench, &mut guest, LIMIT)
+}
+
+/// Lets a QEMU boot a kernel with the suite, which speaks on the standard output, and end with it.
+pub fn boot(guest: &mut Command, kernel: &Kernel, initramfs: &Path, words: &str) {
+    guest
+        .args([
+            "-nodefaults",
+            "-display",
+            "none",
+            "-no-reboot",
+            "-serial",
+            "stdio",
+            "-kernel",
+        ])
+        .arg(&kernel.vmlinux)
+        .arg("-initrd")
+        .arg(initramfs)
+        .args([
+            "-append",
+            &format!("console=ttyS0 quiet panic=-1 nokaslr rdinit=/init {words}"),
+        ]);
+}
+
+/// Makes an initramfs with the suite, our module and `modules`; returns it with the kernel's words that name them.
+pub fn initramfs(cx: &Cx, target: &Target, modules: &[&str]) -> Result<(PathBuf, String)> {
+    let dir = cx
+        .target
+        .join(format!("initramfs-{}", target.kernel.release));
+    if dir.exists() {
+        fs::remove_dir_all(&dir)?;
+    }
+    for sub in ["dev", "proc", "sys", "mnt", "m"] {
+        fs::create_dir_all(dir.join(sub))?;
+    }
+    fs::copy(suite::program(cx)?, dir.join("init"))?;
+    let depends = run::output(run::cmd("/sbin/modinfo", ["-F", "depends"]).arg(&target.module))?;
+    let mut wanted = modules.to_vec();
+    wanted.extend(depends.trim().split(',').filter(|name| !name.is_empty()));
+    let mut names = Vec::new();
+    for path in guest_kernel::with_dependencies(&target.kernel, &wanted)? {
+        names.push(put_module(&path, &dir.join("m"))?);
+    }
+    names.push(put_module(&target.module, &dir.join("m"))?);
+    for program in PROGRAMS {
+        put_program(Path::new(program), &dir)?;
+    }
+    let file = dir.with_extension("cpio");
+    let script = "cd \"$1\" && find . -print0 | cpio --null --create --format=newc --owner=0:0 --quiet > \"$2\"";
+    run::output(
+        run::cmd("bash", ["-o", "pipefail", "-c", script, "pack"])
+            .arg(&dir)
+            .arg(&file),
+    )?;
+    let names: Vec<_> = names.iter().map(|name| format!("/m/{name}")).collect();
+    Ok((file, format!("SUITE_MODULES={}", names.join(","))))
+}
+
+/// Copies a module, uncompressed and without its debugging information, and returns its name.
+fn put_module(from: &Path, to: &Path) -> Result<String> {
+    let name = from
+        .file_name()
+        .context("a module without a name")?
+        .to_string_lossy()
+        .into_owned();
+    let plain = name
+        .trim_end_matches(".xz")
+        .trim_end_matches(".zst")
+        .to_owned();
+    let file = to.join(&plain);
+    if plain == name {
+        run::output(
+            run::cmd("strip", ["--strip-debug", "-o"])
+                .arg(&file)
+                .arg(from),
+        )?;
+    } else {
+        let program = if name.ends_with(".xz") { "xz" } else { "zstd" };
+        let status = Command::new(program)
+            .arg("-dc")
+            .arg(from)
+            .stdout(fs::File::create(&file)?)
+            .status()?;
+        ensure!(status.success(), "cannot uncompress {}", from.display());
+    }
+    Ok(plain)
+}
+
+/// Copies a program of this machine with the libraries that it needs.
+fn put_program(program: &Path, root: &Path) -> Result<()> {
+    let libraries = run::output(&mut run::cmd("ldd", [program]))?;
+    let files = libraries
+        .split_whitespace()
+        .filter(|word| word.starts_with('/'))
+        .map(Path::new);
+    for file in files.chain([program]) {
+        let to = root.join(file.strip_prefix("/")?);
+        fs::create_dir_all(to.parent().context("a file without a directory")?)?;
+        fs::copy(file, &to).with_context(|| format!("cannot copy {}", file.display()))?;
+    }
+    Ok(())
 }

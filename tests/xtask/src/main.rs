@@ -4,6 +4,7 @@
 mod agent;
 mod apt;
 mod bench;
+mod compiler;
 mod cx;
 mod demo;
 mod deps;

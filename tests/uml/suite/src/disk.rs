@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Disks in memory (null_blk), and what the kernel counts on them.
+//! Disks in memory, and what the kernel counts on them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use anyhow::{Context, Result, ensure};
 
 use crate::io;
+use crate::loopback::Loop;
 
 const CONFIGFS: &str = "/sys/kernel/config/nullb";
 
@@ -16,7 +17,7 @@ const CONFIGFS: &str = "/sys/kernel/config/nullb";
 pub struct Shape {
     /// Size in MiB.
     pub mib: u64,
-    /// Logical block size in bytes.
+    /// Logical block size in bytes; with more than 512 the fields below do not count.
     pub block: u32,
     /// Whether it has a volatile write cache, so that flushes reach it and are counted.
     pub volatile: bool,
@@ -44,9 +45,19 @@ impl Shape {
 
 /// A disk in memory, gone when it goes out of scope.
 pub struct Disk {
+    backing: Backing,
+    sectors: u64,
+}
+
+enum Backing {
+    Null(Null),
+    Loop(Loop),
+}
+
+/// A null_blk.
+struct Null {
     directory: PathBuf,
     node: PathBuf,
-    sectors: u64,
 }
 
 /// Requests that reached a device since it was made.
@@ -80,54 +91,21 @@ impl Disk {
     pub fn new(shape: Shape) -> Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("suite{}", NEXT.fetch_add(1, Ordering::Relaxed));
-        let directory = Path::new(CONFIGFS).join(&name);
-        fs::create_dir(&directory)
-            .with_context(|| format!("cannot make {}", directory.display()))?;
-        let mut disk = Self {
-            directory,
-            node: PathBuf::new(),
-            sectors: shape.mib * 2048,
-        };
-        disk.set("size", shape.mib)?;
-        disk.set("blocksize", u64::from(shape.block))?;
-        disk.set("memory_backed", 1)?;
-        disk.set("submit_queues", 1)?;
-        disk.set("discard", u64::from(shape.discard))?;
-        if shape.volatile {
-            disk.set("cache_size", shape.mib)?;
-        }
-        if shape.zoned {
-            disk.set("zoned", 1)?;
-            disk.set("zone_size", 4)?;
-        }
-        if shape.delay_ns > 0 {
-            disk.set("irqmode", 2)?;
-            disk.set("completion_nsec", shape.delay_ns)?;
+        let backing = if shape.block > 512 {
+            Backing::Loop(Loop::new(&name, shape.mib << 20, shape.block)?)
         } else {
-            disk.set("irqmode", 0)?;
-        }
-        disk.set("power", 1)?;
-        let index = fs::read_to_string(disk.directory.join("index"))
-            .context("cannot read the index of a null_blk")?;
-        // Newer kernels name the disk after its directory, older ones after its index.
-        let named = Path::new("/dev").join(&name);
-        disk.node = if named.exists() {
-            named
-        } else {
-            format!("/dev/nullb{}", index.trim()).into()
+            Backing::Null(Null::new(&name, shape)?)
         };
-        ensure!(disk.node.exists(), "{} has no node", disk.node.display());
-        Ok(disk)
-    }
-
-    fn set(&self, attribute: &str, value: u64) -> Result<()> {
-        fs::write(self.directory.join(attribute), format!("{value}\n"))
-            .with_context(|| format!("cannot set {attribute} of a null_blk to {value}"))
+        let sectors = shape.mib * 2048;
+        Ok(Self { backing, sectors })
     }
 
     /// The node.
     pub fn path(&self) -> &Path {
-        &self.node
+        match &self.backing {
+            Backing::Null(null) => &null.node,
+            Backing::Loop(device) => device.path(),
+        }
     }
 
     /// Size in sectors.
@@ -137,12 +115,12 @@ impl Disk {
 
     /// What reached the disk so far.
     pub fn stat(&self) -> Result<Stat> {
-        stat(&self.node)
+        stat(self.path())
     }
 
     /// The whole content.
     pub fn content(&self) -> Result<Vec<u8>> {
-        io::whole(&self.node)
+        io::whole(self.path())
     }
 
     /// Fills the disk with reproducible random bytes and returns them.
@@ -154,14 +132,58 @@ impl Disk {
 
     /// Writes at a byte offset, past every cache of the kernel.
     pub fn put(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        let file = io::direct(&self.node)?;
+        let file = io::direct(self.path())?;
         io::write_in_pieces(&file, offset, bytes)?;
         file.sync_all()?;
         Ok(())
     }
 }
 
-impl Drop for Disk {
+impl Null {
+    fn new(name: &str, shape: Shape) -> Result<Self> {
+        let directory = Path::new(CONFIGFS).join(name);
+        fs::create_dir(&directory)
+            .with_context(|| format!("cannot make {}", directory.display()))?;
+        let mut null = Self {
+            directory,
+            node: PathBuf::new(),
+        };
+        null.set("size", shape.mib)?;
+        null.set("blocksize", 512)?;
+        null.set("memory_backed", 1)?;
+        null.set("submit_queues", 1)?;
+        null.set("discard", u64::from(shape.discard))?;
+        if shape.volatile {
+            null.set("cache_size", shape.mib)?;
+        }
+        if shape.zoned {
+            null.set("zoned", 1)?;
+            null.set("zone_size", 4)?;
+        }
+        // 0 completes in the caller, 2 by a timer.
+        null.set("irqmode", if shape.delay_ns > 0 { 2 } else { 0 })?;
+        null.set("completion_nsec", shape.delay_ns)?;
+        null.set("power", 1)?;
+        let index = fs::read_to_string(null.directory.join("index"))
+            .context("cannot read the index of a null_blk")?;
+        // Newer kernels name the disk after its directory, older ones after its index.
+        let named = Path::new("/dev").join(name);
+        null.node = if named.exists() {
+            named
+        } else {
+            format!("/dev/nullb{}", index.trim()).into()
+        };
+        ensure!(null.node.exists(), "{} has no node", null.node.display());
+        Ok(null)
+    }
+
+    fn set(&self, attribute: &str, value: u64) -> Result<()> {
+        fs::write(self.directory.join(attribute), format!("{value}\n"))
+            .with_context(|| format!("cannot set {attribute} of a null_blk to {value}"))
+    }
+}
+
+impl Drop for Null {
     fn drop(&mut self) {
         let _ = self.set("power", 0);
         if let Err(error) = fs::remove_dir(&self.directory) {

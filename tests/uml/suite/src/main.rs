@@ -12,6 +12,7 @@ mod disk;
 mod dm;
 mod io;
 mod kmsg;
+mod loopback;
 mod model;
 mod module;
 mod rig;

@@ -10,6 +10,7 @@ use fastrand::Rng;
 
 use super::Entry;
 use super::life::Load;
+use crate::disk::Disk;
 use crate::dm::Line;
 use crate::io::{self, MIB};
 use crate::model::{Mix, drive};
@@ -52,11 +53,20 @@ fn config(mode: &'static str) -> Config {
     config
 }
 
+/// A target that fails everything, flushes too, which the target called error lets pass.
+fn broken(disk: &Disk) -> Line {
+    Line::new(
+        disk.sectors(),
+        "flakey",
+        format!("{} 0 0 100000", disk.path().display()),
+    )
+}
+
 fn break_ssd(rig: &Rig) -> Result<()> {
     rig.below_ssd
         .as_ref()
         .context("no target below the SSD")?
-        .swap(Line::new(rig.ssd.sectors(), "error", ""))
+        .swap(broken(&rig.ssd))
 }
 
 fn is_bypass(status: &Status) -> Result<()> {
@@ -199,7 +209,7 @@ fn disk_fails() -> Result<()> {
             .below_origin
             .as_ref()
             .context("no target below the disk")?;
-        below.swap(Line::new(rig.origin.sectors(), "error", ""))?;
+        below.swap(broken(&rig.origin))?;
         io::read(&file, 0, MIB).context("hits are not served while the disk fails")?;
         let mut rng = Rng::with_seed(4);
         let mut failed = 0;

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The compiler of Debian 13, for kernels that are newer than what Debian 12's compiler and libraries can build for.
+//!
+//! Its pinned packages are unpacked into a directory that becomes the root of the processes that build.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::cx::{Cx, say};
+use crate::pins::Pin;
+use crate::{fetch, hash, pins, run};
+
+/// Builds our module for Debian 13's newest kernel and returns it.
+pub fn module(cx: &Cx, release: &str, log: &Path) -> Result<PathBuf> {
+    let mut wanted = pins::group("trixie-compiler")?;
+    wanted.extend(pins::group("linux-7.2-headers")?);
+    let root = cx.cached(
+        "compiler",
+        &hash::key(wanted.iter().map(|pin| &pin.sha256)),
+        |dir| unpack(cx, &wanted, dir),
+    )?;
+    // Below the root, because nothing else of the machine is seen from there.
+    let name = format!("build-{}", std::process::id());
+    let build = root.join(&name);
+    fs::create_dir_all(&build)?;
+    let built = build_module(cx, release, &root, &name, log);
+    let module = cx.target.join(format!("kmod-{release}"));
+    let kept = built.and_then(|()| {
+        fs::create_dir_all(&module)?;
+        fs::copy(build.join("dm-tandem.ko"), module.join("dm-tandem.ko"))?;
+        Ok(module.join("dm-tandem.ko"))
+    });
+    fs::remove_dir_all(&build)?;
+    kept
+}
+
+fn build_module(cx: &Cx, release: &str, root: &Path, name: &str, log: &Path) -> Result<()> {
+    run::output(
+        run::cmd("cp", ["-r"])
+            .arg(cx.path("kmod").join("."))
+            .arg(root.join(name)),
+    )?;
+    // In a mount namespace of its own, and as a user that is root only for itself where we are not root.
+    let is_root = run::output(&mut run::cmd("id", ["-u"]))?.trim() == "0";
+    let user: &[&str] = if is_root { &[] } else { &["--map-root-user"] };
+    let script = "mount --rbind /dev \"$1/dev\" && exec /usr/sbin/chroot \"$@\"";
+    let mut make = run::cmd("unshare", ["--mount"].iter().chain(user));
+    make.args(["/bin/sh", "-c", script, "chroot"]).arg(root);
+    make.args(["/usr/bin/make", "-s", "-j2", "-C"])
+        .arg(format!("/usr/src/linux-headers-{release}"));
+    make.arg(format!("M=/{name}")).arg("modules");
+    make.env_clear()
+        .env("PATH", "/usr/bin:/usr/sbin:/bin")
+        .env("LC_ALL", "C");
+    run::logged(&mut make, log).with_context(|| format!("the module does not build for {release}"))
+}
+
+fn unpack(cx: &Cx, wanted: &[Pin], dir: &Path) -> Result<()> {
+    say("unpacking Debian 13's compiler (about 80 MB)");
+    // Since Debian 13 everything lies in /usr; the package that makes these links also brings much else.
+    fs::create_dir_all(dir.join("usr"))?;
+    for name in ["bin", "lib", "lib64", "sbin"] {
+        fs::create_dir_all(dir.join("usr").join(name))?;
+        symlink(Path::new("usr").join(name), dir.join(name))?;
+    }
+    for pin in wanted {
+        fetch::unpack(&fetch::pinned(cx, pin)?, dir)?;
+    }
+    // What the packages' scripts would link.
+    for (link, target) in [("awk", "mawk"), ("gcc", "x86_64-linux-gnu-gcc-14")] {
+        let link = dir.join("usr/bin").join(link);
+        if !link.exists() {
+            symlink(target, link)?;
+        }
+    }
+    fs::create_dir_all(dir.join("tmp"))?;
+    fs::create_dir_all(dir.join("dev"))?;
+    Ok(())
+}
