@@ -22,7 +22,9 @@ use gettextrs::gettext;
 use gtk::glib;
 use stage::hand;
 use tandem_api::{CacheState, Failure, FileUser, Kind, SimulationProxy, StepKind};
-use tandem_app::display::{bytes, fill, mode_name};
+use tandem_app::display::mode_name;
+use tandem_app::model::objects::CacheObject;
+use tandem_app::widgets::cache_row::CacheRow;
 use tandem_app::widgets::setup_dialog::SetupDialog;
 use tandem_app::widgets::window::Window;
 use tandem_app::{application, i18n};
@@ -68,7 +70,7 @@ fn main() -> ExitCode {
             .env("GTK_A11Y", "none")
             .env("LC_ALL", "C.UTF-8")
             .env("LANGUAGE", language);
-        if let Some((_, display)) = &screen {
+        if let Some((_, _, display)) = &screen {
             picture.env("DISPLAY", display).env("GDK_BACKEND", "x11");
         }
         let status = picture.status().expect("this program can be started again");
@@ -164,13 +166,11 @@ impl Camera {
         texture
             .save_to_png(&path)
             .expect("the picture can be saved");
-        if self.width < 600 {
-            assert!(
-                window.width() <= self.width,
-                "{name} is {} wide",
-                window.width()
-            );
-        }
+        assert!(
+            window.width() <= self.width,
+            "{name} is {} wide",
+            window.width()
+        );
     }
 }
 
@@ -194,8 +194,7 @@ async fn tour(application: &adw::Application, camera: Camera) {
     hand::choose(&dialog, "Archive").await;
     hand::press(&dialog, &next).await;
     glib::timeout_future(Duration::from_millis(300)).await;
-    let ssd = first_ssd(&dialog);
-    hand::choose(&dialog, &ssd).await;
+    hand::choose(&dialog, "CT500MX500SSD1").await;
     camera.take(&dialog, "03-wizard-ssd").await;
     hand::press(&dialog, &next).await;
     hand::wait(&dialog, "mode", || {
@@ -252,37 +251,29 @@ async fn tour(application: &adw::Application, camera: Camera) {
     let remove = gettext("Flush and Remove…");
     hand::wait(&window, &remove, || hand::button(&window, &remove)).await;
     camera.take(&window, "12-cache-new").await;
-    levers.advance(280).await.expect("a lever");
+    levers.advance(9000).await.expect("a lever");
     window.show_overview();
     glib::timeout_future(Duration::from_millis(300)).await;
     // Its past is read when the window first sees the cache.
     let window = again(application, window, camera.width).await;
     hand::wait(&window, "cache", || {
-        hand::shown(&window).into_iter().find_map(|widget| {
-            widget
-                .downcast::<tandem_app::widgets::cache_row::CacheRow>()
-                .ok()
-        })
+        hand::shown(&window)
+            .into_iter()
+            .find_map(|widget| widget.downcast::<CacheRow>().ok())
     })
     .await;
-    glib::timeout_future(Duration::from_millis(1500)).await;
-    camera.take(&window, "13-overview-cache").await;
-    let row = hand::shown(&window)
-        .into_iter()
-        .find_map(|widget| {
-            widget
-                .downcast::<tandem_app::widgets::cache_row::CacheRow>()
-                .ok()
-        })
-        .expect("the cache is listed");
-    let uuid = row
-        .action_target_value()
-        .and_then(|target| target.get::<String>())
-        .expect("it has a uuid");
-    window.show_cache(&uuid);
+    let cache = first_row(&window).cache().expect("the row shows a cache");
+    window.show_cache(&cache.facts().uuid);
     glib::timeout_future(Duration::from_millis(2500)).await;
+    remember(&cache, false);
+    glib::timeout_future(Duration::from_millis(2500)).await;
+    window.show_overview();
+    camera.take(&window, "13-overview-cache").await;
+    let uuid = cache.facts().uuid;
+    window.show_cache(&uuid);
+    glib::timeout_future(Duration::from_millis(1200)).await;
     camera.take(&window, "14-cache").await;
-    let height = window.height();
+    let height = if camera.width < 600 { 720 } else { 860 };
     window.set_default_size(camera.width, if camera.width < 600 { 2300 } else { 1750 });
     camera.take(&window, "15-cache-whole").await;
     window.set_default_size(camera.width, height);
@@ -297,6 +288,9 @@ async fn tour(application: &adw::Application, camera: Camera) {
         .set_state(&uuid, CacheState::Active, "")
         .await
         .expect("a lever");
+
+    remember(&cache, true);
+    camera.take(&window, "21-chart-two-lines").await;
 
     hand::press(&window, &remove).await;
     let question: adw::MessageDialog = hand::window(application).await;
@@ -335,14 +329,55 @@ async fn again(application: &adw::Application, old: Window, width: i32) -> Windo
     window
 }
 
-/// Title of the first row that can be chosen.
-fn first_ssd(dialog: &SetupDialog) -> String {
-    hand::shown(dialog)
+/// The row of the only cache.
+fn first_row(window: &Window) -> CacheRow {
+    hand::shown(window)
         .into_iter()
-        .filter_map(|widget| widget.downcast::<adw::ActionRow>().ok())
-        .find(|row| row.is_sensitive())
-        .map(|row| row.title().to_string())
-        .unwrap_or_else(|| fill("no SSD of {size}", &[("size", &bytes(0))]))
+        .find_map(|widget| widget.downcast::<CacheRow>().ok())
+        .expect("the cache is listed")
+}
+
+/// Gives a cache a past as if it had been watched for five minutes: its counters grow to where they are now.
+fn remember(cache: &CacheObject, dirty: bool) {
+    let Some(now) = cache.with_series(|series| series.latest().cloned()) else {
+        return;
+    };
+    let mut past = Vec::new();
+    let (mut reads, mut hits) = (0.0, 0.0);
+    for second in 0..300_u32 {
+        let t = f64::from(second);
+        let idle = (150..172).contains(&second);
+        let asked = if idle {
+            0.0
+        } else {
+            1.0 + 0.6 * (t / 17.0).sin()
+        };
+        let copying = (215..235).contains(&second);
+        let warmth = 0.96 * (1.0 - (-t / 45.0).exp()) + 0.03 * (t / 3.1).sin();
+        reads += asked;
+        hits += asked * if copying { 0.2 } else { warmth.clamp(0.0, 1.0) };
+        past.push((second, reads, hits));
+    }
+    // What the sum of hits is short of the real one is put before the past.
+    let missing = now.read.hit as f64 - now.read.requested as f64 * hits / reads;
+    let history = past.iter().map(|(second, asked, hit)| {
+        let mut sample = now.clone();
+        sample.time_us = now.time_us - u64::from(300 - second) * 1_000_000;
+        sample.read.requested = (now.read.requested as f64 * asked / reads) as u64;
+        sample.read.hit = (now.read.requested as f64 * hit / reads + missing).max(0.0) as u64;
+        sample.write.requested = (now.write.requested as f64 * asked / reads) as u64;
+        if dirty {
+            let share = (0.35 * (f64::from(*second) / 60.0).sin()).max(0.0);
+            let room = (now.frames_total * now.frame_sectors) as f64;
+            sample.dirty_sectors = (room * share) as u64;
+        }
+        sample
+    });
+    let mut history: Vec<_> = history.collect();
+    if !dirty {
+        history.push(now.clone());
+    }
+    cache.set_history(history);
 }
 
 /// Words on the button at the bottom.

@@ -136,6 +136,11 @@ pub fn mode_name(mode: Mode) -> String {
     }
 }
 
+/// The mode to take by those who have no reason for another.
+pub const fn recommended() -> Mode {
+    Mode::Writethrough
+}
+
 /// What a mode does and for whom it is.
 #[must_use]
 pub fn mode_description(mode: Mode) -> String {

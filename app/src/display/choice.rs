@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What the wizard offers as disk and as SSD.
 
-use super::{DeviceWords, VolumeWords, device_words, ssd_words, volume_words};
+use gettextrs::gettext;
+
+use super::{
+    DeviceWords, SEPARATOR, VolumeWords, bytes, device_words, fill, ssd_words, volume_words,
+};
 use crate::model::inventory::{Device, Medium};
 
 /// One row of a list to choose from.
@@ -43,7 +47,10 @@ pub fn origin_choices(devices: &[Device]) -> Vec<Choice> {
             let (title, subtitle) = if volume.partition.is_none() && volume.name.is_empty() {
                 (disk.title.clone(), words.subtitle)
             } else {
-                (words.title, format!("{known_as} · {}", words.subtitle))
+                (
+                    words.title,
+                    format!("{known_as}{SEPARATOR}{}", words.subtitle),
+                )
             };
             Choice {
                 path: volume.path.clone(),
@@ -57,9 +64,10 @@ pub fn origin_choices(devices: &[Device]) -> Vec<Choice> {
     open_first(rows.collect())
 }
 
-/// What can become a cache: SSDs and partitions of them, and drives that do not say what they are.
+/// What can become a cache: SSDs and partitions of them, and drives that do not say what they are. One of less than
+/// `least` bytes is shown but cannot be chosen.
 #[must_use]
-pub fn ssd_choices(devices: &[Device], origin: &str) -> Vec<Choice> {
+pub fn ssd_choices(devices: &[Device], origin: &str, least: u64) -> Vec<Choice> {
     let fast = devices
         .iter()
         .filter(|device| matches!(device.medium, Medium::Ssd | Medium::Unknown));
@@ -71,14 +79,21 @@ pub fn ssd_choices(devices: &[Device], origin: &str) -> Vec<Choice> {
             continue;
         }
         let DeviceWords { icon, .. } = device_words(device);
-        let row = |path: &str, words: VolumeWords| Choice {
+        let row = |path: &str, size: u64, words: VolumeWords| Choice {
             path: path.to_owned(),
             title: words.title,
             subtitle: words.subtitle,
             icon,
-            obstacle: words.obstacle,
+            obstacle: if words.obstacle.is_empty() && size < least {
+                fill(
+                    &gettext("Too small; a cache needs {size}"),
+                    &[("size", &bytes(least))],
+                )
+            } else {
+                words.obstacle
+            },
         };
-        rows.push(row(&device.path, ssd_words(device, None)));
+        rows.push(row(&device.path, device.size, ssd_words(device, None)));
         let parts = device
             .volumes
             .iter()
@@ -87,7 +102,7 @@ pub fn ssd_choices(devices: &[Device], origin: &str) -> Vec<Choice> {
         rows.extend(
             parts
                 .filter(|volume| volume.as_ssd.is_ok())
-                .map(|volume| row(&volume.path, ssd_words(device, Some(volume)))),
+                .map(|volume| row(&volume.path, volume.size, ssd_words(device, Some(volume)))),
         );
     }
     open_first(rows)
@@ -153,7 +168,12 @@ mod tests {
         );
         let rows = origin_choices(&[partitioned, whole]);
         assert_eq!(rows[0].title, "Films");
-        assert!(rows[0].subtitle.starts_with("Model /b/sda · ext4"));
+        assert!(
+            rows[0]
+                .subtitle
+                .replace('\u{a0}', " ")
+                .starts_with("Model /b/sda · ext4")
+        );
         assert_eq!(rows[1].title, "Model /b/sdb");
     }
 
@@ -164,11 +184,16 @@ mod tests {
             Medium::Ssd,
             vec![volume("/b/sdc1", Some(1), true)],
         );
-        assert_eq!(ssd_choices(std::slice::from_ref(&fast), "/b/sdc1"), []);
-        let rows = ssd_choices(&[fast], "/b/sda1");
+        assert_eq!(ssd_choices(std::slice::from_ref(&fast), "/b/sdc1", 0), []);
+        let rows = ssd_choices(std::slice::from_ref(&fast), "/b/sda1", 0);
         let paths: Vec<_> = rows.iter().map(|row| row.path.as_str()).collect();
         assert_eq!(paths, ["/b/sdc", "/b/sdc1"]);
         assert_eq!(rows[1].title, "Only “Films” on Model /b/sdc");
+        assert!(
+            ssd_choices(&[fast], "/b/sda1", 2_000_000_000_000)
+                .iter()
+                .all(|row| !row.is_open())
+        );
     }
 
     #[test]

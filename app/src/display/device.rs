@@ -3,7 +3,7 @@
 
 use gettextrs::{gettext, ngettext};
 
-use super::{bytes, fill};
+use super::{SEPARATOR, bytes, fill};
 use crate::model::inventory::{Content, Device, Medium, Obstacle, VirtualKind, Volume};
 
 /// The words for a device.
@@ -61,7 +61,7 @@ pub fn device_words(device: &Device) -> DeviceWords {
     }
     DeviceWords {
         title,
-        subtitle: facts.join(" · "),
+        subtitle: facts.join(SEPARATOR),
         icon,
     }
 }
@@ -84,7 +84,7 @@ pub fn volume_words(volume: &Volume) -> VolumeWords {
     });
     VolumeWords {
         title,
-        subtitle: facts.join(" · "),
+        subtitle: facts.join(SEPARATOR),
         obstacle: volume
             .as_origin
             .err()
@@ -107,7 +107,11 @@ pub fn ssd_words(device: &Device, volume: Option<&Volume>) -> VolumeWords {
                         ("model", &device_words(device).title),
                     ],
                 ),
-                obstacle: volume.as_ssd.err().map(obstacle_words).unwrap_or_default(),
+                obstacle: volume
+                    .as_ssd
+                    .err()
+                    .map(ssd_obstacle_words)
+                    .unwrap_or_default(),
                 ..words
             }
         }
@@ -123,11 +127,11 @@ pub fn ssd_words(device: &Device, volume: Option<&Volume>) -> VolumeWords {
             let words = device_words(device);
             VolumeWords {
                 title: words.title,
-                subtitle: format!("{} · {holds}", words.subtitle),
+                subtitle: format!("{}{SEPARATOR}{holds}", words.subtitle),
                 obstacle: device
                     .whole_as_ssd
                     .err()
-                    .map(obstacle_words)
+                    .map(ssd_obstacle_words)
                     .unwrap_or_default(),
             }
         }
@@ -146,8 +150,17 @@ pub fn content_words(content: &Content) -> String {
         Content::Encrypted => gettext("Encrypted, locked"),
         Content::Member(kind) => fill(&gettext("Part of a set ({kind})"), &[("kind", kind)]),
         Content::Swap => gettext("Swap space"),
+        Content::Cache => gettext("Copies that a cache keeps"),
         Content::Unknown => gettext("Unknown or encrypted content"),
         Content::EmptyTable => gettext("Partition table without partitions"),
+    }
+}
+
+/// Why something is not offered to be erased.
+fn ssd_obstacle_words(obstacle: Obstacle) -> String {
+    match obstacle {
+        Obstacle::System | Obstacle::Boot => gettext("The running system is on it"),
+        other => obstacle_words(other),
     }
 }
 

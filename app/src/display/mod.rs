@@ -9,7 +9,7 @@ mod numbers;
 mod plan;
 mod traffic;
 
-pub use cache::{CacheWords, Severity, cache_words, mode_description, mode_name};
+pub use cache::{CacheWords, Severity, cache_words, mode_description, mode_name, recommended};
 pub use choice::{Choice, origin_choices, ssd_choices};
 pub use device::{
     DeviceWords, VolumeWords, content_words, device_words, obstacle_words, ssd_words, volume_words,
@@ -17,9 +17,13 @@ pub use device::{
 pub use failure::{FailureWords, failure_words};
 pub use numbers::{bytes, duration, percent, rate};
 pub use plan::{
-    device_facts, full_name, job_title, plan_title, short_name, step_words, warning_words,
+    device_facts, full_name, job_title, plain_name, plan_title, short_name, step_words,
+    warning_words,
 };
 pub use traffic::{Share, reason_words, shares};
+
+/// Between facts in a line; the dot stays with what is before it.
+pub const SEPARATOR: &str = "\u{a0}· ";
 
 /// Puts values into a translated sentence: `{name}` becomes the value of that name.
 pub fn fill(sentence: &str, values: &[(&str, &str)]) -> String {

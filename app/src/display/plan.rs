@@ -5,7 +5,7 @@ use gettextrs::gettext;
 use tandem_api::{DeviceText, JobKind, Step, StepKind, Warning, WarningKind};
 
 use super::failure::programs;
-use super::{bytes, fill};
+use super::{SEPARATOR, bytes, fill};
 
 /// A device by all that a person can check against its label: model, size, serial number.
 #[must_use]
@@ -42,6 +42,16 @@ pub fn short_name(device: &DeviceText) -> String {
     }
 }
 
+/// What a device is called where there is little room: the label of its file system, or its model.
+#[must_use]
+pub fn plain_name(device: &DeviceText) -> String {
+    if device.label.is_empty() {
+        short_name(device)
+    } else {
+        device.label.clone()
+    }
+}
+
 /// What a device is called: the label of its file system with the model, or the model alone.
 #[must_use]
 pub fn plan_title(device: &DeviceText) -> String {
@@ -68,7 +78,7 @@ pub fn device_facts(device: &DeviceText) -> String {
     if !device.name.is_empty() {
         facts.push(device.name.clone());
     }
-    facts.join(" · ")
+    facts.join(SEPARATOR)
 }
 
 /// What a device holds, by its type and label.

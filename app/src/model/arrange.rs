@@ -177,7 +177,11 @@ impl<'a> Known<'a> {
             size: block.size,
             name,
             partition: block.partition.as_ref().map(|partition| partition.number),
-            content: content(face),
+            content: if self.ssds.contains_key(block.path.as_str()) {
+                Content::Cache
+            } else {
+                content(face)
+            },
             mount_points: face.mount_points.clone(),
             as_origin: trouble.map_or_else(|| as_origin(face, medium), Err),
             as_ssd: trouble.map_or_else(|| as_ssd(face, medium), Err),

@@ -186,6 +186,8 @@ pub enum Content {
     Member(String),
     /// Swap space.
     Swap,
+    /// The copies of a cache.
+    Cache,
     /// No signature that UDisks2 knows: never called empty.
     #[default]
     Unknown,

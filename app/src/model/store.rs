@@ -26,6 +26,7 @@ mod imp {
         pub snapshot: RefCell<Snapshot>,
         pub module: Cell<Option<ModuleState>>,
         pub kernel: RefCell<String>,
+        pub minimum_ssd_bytes: Cell<u64>,
         pub service_problem: RefCell<Option<Failure>>,
         pub disks_problem: RefCell<Option<Failure>>,
         pub disks_known: Cell<bool>,
@@ -104,6 +105,12 @@ impl Store {
         self.imp().kernel.borrow().clone()
     }
 
+    /// Least bytes that an SSD must have; 0 until the service has told.
+    #[must_use]
+    pub fn minimum_ssd_bytes(&self) -> u64 {
+        self.imp().minimum_ssd_bytes.get()
+    }
+
     /// What keeps the window from showing anything, if something does.
     #[must_use]
     pub fn problem(&self) -> Option<Failure> {
@@ -138,6 +145,7 @@ impl Store {
         let imp = self.imp();
         imp.module.set(Some(facts.module));
         imp.kernel.replace(facts.kernel);
+        imp.minimum_ssd_bytes.set(facts.minimum_ssd_bytes);
         imp.service_problem.replace(None);
         imp.service_known.set(true);
         let jobs: HashMap<String, JobObject> = facts

@@ -13,7 +13,7 @@ use tandem_api::{SECTOR_BYTES, Sample};
 use crate::client::Client;
 use crate::display::{
     Severity, bytes, cache_words, fill, full_name, mode_description, mode_name, percent,
-    plan_title, rate, shares,
+    plain_name, rate, shares,
 };
 use crate::model::objects::{CacheObject, JobObject};
 use crate::model::series::Series;
@@ -200,7 +200,7 @@ impl CachePage {
             return;
         };
         let words = cache_words(facts.state, &facts.reason);
-        imp.heading.set_title(&plan_title(&facts.origin));
+        imp.heading.set_title(&plain_name(&facts.origin));
         imp.heading.set_subtitle(&words.title);
         imp.banner.set_visible(!words.banner.is_empty());
         imp.banner_icon.set_icon_name(Some(words.icon));

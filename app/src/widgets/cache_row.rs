@@ -83,6 +83,16 @@ impl CacheRow {
         row
     }
 
+    /// The cache that is shown.
+    #[must_use]
+    pub fn cache(&self) -> Option<CacheObject> {
+        self.imp()
+            .cache
+            .borrow()
+            .as_ref()
+            .map(|(cache, _)| cache.clone())
+    }
+
     fn refresh(&self, cache: &CacheObject) {
         let imp = self.imp();
         let facts = cache.facts();

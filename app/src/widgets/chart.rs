@@ -104,9 +104,15 @@ impl Chart {
             return;
         };
         let palette = self.palette();
-        let labels = self.pango_context();
+        // A context of its own: the widget's would become smaller each time.
+        let labels = self.create_pango_context();
         if let Some(mut font) = labels.font_description() {
-            font.set_size(font.size() * 17 / 20);
+            let smaller = font.size() * 17 / 20;
+            if font.is_size_absolute() {
+                font.set_absolute_size(f64::from(smaller));
+            } else {
+                font.set_size(smaller);
+            }
             labels.set_font_description(&font);
         }
         if let Err(error) =

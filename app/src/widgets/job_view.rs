@@ -8,7 +8,7 @@ use gettextrs::gettext;
 use gtk::glib::{self, clone};
 use gtk::{CompositeTemplate, prelude::*};
 
-use crate::display::{duration, fill, job_title, percent, rate};
+use crate::display::{SEPARATOR, duration, fill, job_title, percent, rate};
 use crate::model::facts::JobFacts;
 use crate::model::objects::JobObject;
 use crate::widgets::step_list::StepList;
@@ -102,7 +102,7 @@ fn estimate(job: &JobFacts) -> String {
             &[("time", &duration(job.seconds_left))],
         ));
     }
-    words.join(" · ")
+    words.join(SEPARATOR)
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ pub async fn ask_to_remove(parent: Option<&gtk::Window>, client: &Client, cache:
     let dialog = adw::MessageDialog::builder()
         .heading(gettext("Flush and Remove?"))
         .body(fill(
-            &gettext("{disk} becomes a plain hard disk again, with all its files, and the SSD is free for other uses."),
+            &gettext("Afterwards {disk} works without the SSD, with all its files as they are now, and the SSD is free for other uses."),
             &[("disk", &plan_title(&cache.origin))],
         ))
         .body_use_markup(false)

@@ -17,7 +17,7 @@ use gtk::glib::{self, clone, subclass::Signal};
 use tandem_api::{Failure, Kind};
 
 use crate::client::Client;
-use crate::display::{Choice, fill, origin_choices, plan_title, ssd_choices};
+use crate::display::{Choice, fill, origin_choices, ssd_choices};
 use crate::model::draft::{Draft, Page};
 use crate::model::objects::{DeviceObject, JobObject};
 use crate::model::store::{Store, objects};
@@ -237,7 +237,10 @@ impl SetupDialog {
             .map(|device| device.facts())
             .collect();
         let origin = self.imp().draft.borrow().origin.clone().unwrap_or_default();
-        (origin_choices(&devices), ssd_choices(&devices, &origin))
+        (
+            origin_choices(&devices),
+            ssd_choices(&devices, &origin, store.minimum_ssd_bytes()),
+        )
     }
 
     /// Shows what can be chosen now; what was chosen and is gone is no longer chosen.
@@ -443,7 +446,7 @@ impl SetupDialog {
                 dialog.set_busy(false);
                 match begun {
                     Ok(path) => {
-                        dialog.imp().done.show(&plan_title(&plan.origin));
+                        dialog.imp().done.show(&plan);
                         dialog.imp().job_path.replace(Some(path));
                         dialog.look_for_job();
                     }

@@ -83,7 +83,7 @@ fn built(program: &str) -> PathBuf {
 }
 
 /// A screen without a monitor, unless there is one already.
-pub fn screen() -> Option<(Running, String)> {
+pub fn screen() -> Option<(Running, Option<Running>, String)> {
     if std::env::var_os("DISPLAY").is_some() || std::env::var_os("WAYLAND_DISPLAY").is_some() {
         return None;
     }
@@ -106,5 +106,11 @@ pub fn screen() -> Option<(Running, String)> {
     BufReader::new(output)
         .read_line(&mut number)
         .expect("it prints its number");
-    Some((Running(server), format!(":{}", number.trim())))
+    let display = format!(":{}", number.trim());
+    // Without a window manager no window has the focus, and all are drawn as if they lay behind others.
+    let manager = Command::new("openbox")
+        .env("DISPLAY", &display)
+        .stderr(Stdio::null())
+        .spawn();
+    Some((Running(server), manager.map(Running).ok(), display))
 }

@@ -49,7 +49,7 @@ pub fn minute_marks(span_us: u64, plot_width: f64, label_width: f64) -> Vec<u64>
     let minutes = span_us / 60_000_000;
     let fits = |step: u64| plot_width * step as f64 / minutes.max(1) as f64 > label_width + 12.0;
     let step = (1..=minutes.max(1))
-        .find(|step| minutes.is_multiple_of(*step) && fits(*step))
+        .find(|step| fits(*step))
         .unwrap_or(minutes.max(1));
     (0..=minutes)
         .rev()
@@ -99,7 +99,8 @@ mod tests {
     #[test]
     fn labels_do_not_touch() {
         assert_eq!(minute_marks(5 * MINUTE, 600.0, 50.0), [5, 4, 3, 2, 1, 0]);
-        assert_eq!(minute_marks(5 * MINUTE, 250.0, 50.0), [5, 0]);
+        assert_eq!(minute_marks(5 * MINUTE, 250.0, 50.0), [4, 2, 0]);
+        assert_eq!(minute_marks(5 * MINUTE, 100.0, 50.0), [4, 0]);
         assert_eq!(minute_marks(4 * MINUTE, 250.0, 80.0), [4, 2, 0]);
         assert_eq!(minute_marks(0, 250.0, 80.0), [0]);
     }

@@ -6,7 +6,9 @@ use gettextrs::gettext;
 use gtk::CompositeTemplate;
 use gtk::glib;
 
-use crate::display::fill;
+use tandem_api::PlanReply;
+
+use crate::display::{fill, plan_title, short_name};
 
 mod imp {
     use super::*;
@@ -15,7 +17,7 @@ mod imp {
     #[template(file = "done_page.ui")]
     pub struct DonePage {
         #[template_child]
-        pub title: TemplateChild<gtk::Label>,
+        pub pair: TemplateChild<gtk::Label>,
     }
 
     #[glib::object_subclass]
@@ -46,10 +48,15 @@ glib::wrapper! {
 }
 
 impl DonePage {
-    /// The disk of this name is cached now.
-    pub fn show(&self, disk: &str) {
-        self.imp()
-            .title
-            .set_label(&fill(&gettext("{disk} Has a Cache"), &[("disk", disk)]));
+    /// This plan was executed.
+    pub fn show(&self, plan: &PlanReply) {
+        let words = gettext("{ssd} now makes {disk} faster.");
+        self.imp().pair.set_label(&fill(
+            &words,
+            &[
+                ("ssd", &short_name(&plan.ssd)),
+                ("disk", &plan_title(&plan.origin)),
+            ],
+        ));
     }
 }

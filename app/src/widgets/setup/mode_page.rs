@@ -5,12 +5,13 @@ use std::sync::OnceLock;
 
 use adw::prelude::*;
 use adw::subclass::prelude::*;
+use gettextrs::gettext;
 use gtk::CompositeTemplate;
 use gtk::glib::{self, clone, subclass::Signal};
 use tandem_api::Mode;
 
 use crate::a11y;
-use crate::display::{mode_description, mode_name};
+use crate::display::{fill, mode_description, mode_name, recommended};
 
 mod imp {
     use super::*;
@@ -60,7 +61,12 @@ mod imp {
                 (Mode::Writearound, &self.writearound_row, &self.writearound),
             ];
             for (mode, row, button) in rows {
-                row.set_title(&mode_name(mode));
+                let name = mode_name(mode);
+                if mode == recommended() {
+                    row.set_title(&fill(&gettext("{mode} (recommended)"), &[("mode", &name)]));
+                } else {
+                    row.set_title(&name);
+                }
                 row.set_subtitle(&mode_description(mode));
                 a11y::set_label(&**button, &mode_name(mode));
                 a11y::set_description(&**button, &mode_description(mode));

@@ -154,6 +154,7 @@ impl SummaryPage {
                 &gtk::Label::builder()
                     .label(warning_words(warning))
                     .wrap(true)
+                    .hexpand(true)
                     .xalign(0.0)
                     .build(),
             );
