@@ -24,7 +24,7 @@ static u32 ways(const struct td_engine *e)
 
 static struct td_place place_of(const struct td_engine *e, u64 frame)
 {
-	return td_place_of(&e->layout, frame >> e->layout.run_shift);
+	return td_place_of(&e->layout, frame);
 }
 
 /* @i'th slot to look at for @frame: the home way is the first. */

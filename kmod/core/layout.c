@@ -9,12 +9,6 @@
  */
 #include "layout.h"
 
-/* Quarters first..last of a frame, both counted. */
-static unsigned int quarters(u32 first, u32 last)
-{
-	return (0xfu >> (3 - last)) & (0xfu << first);
-}
-
 unsigned int td_quarters_cached(const struct td_layout *l, u64 frame)
 {
 	u64 start = frame << TD_FRAME_SHIFT;
@@ -29,18 +23,7 @@ unsigned int td_quarters_cached(const struct td_layout *l, u64 frame)
 	if (l->cached_sectors == l->origin_sectors)
 		left += TD_QUARTER_SECTORS - 1;
 	left >>= TD_QUARTER_SHIFT;
-	return left ? quarters(0, (u32)left - 1) : 0;
-}
-
-unsigned int td_quarters_touched(u64 frame, u64 sector, u64 end)
-{
-	u64 start = frame << TD_FRAME_SHIFT;
-	u32 first = sector > start ? (u32)(sector - start) : 0;
-	u32 last = end < start + TD_FRAME_SECTORS ?
-			(u32)(end - start) : TD_FRAME_SECTORS;
-
-	return quarters(first >> TD_QUARTER_SHIFT,
-			(last - 1) >> TD_QUARTER_SHIFT);
+	return left ? td_quarters(0, (u32)left - 1) : 0;
 }
 
 unsigned int td_quarters_covered(const struct td_layout *l, u64 frame,
@@ -59,5 +42,5 @@ unsigned int td_quarters_covered(const struct td_layout *l, u64 frame,
 		last = 4;
 	if (first >= last)
 		return 0;
-	return quarters(first, last - 1) & td_quarters_cached(l, frame);
+	return td_quarters(first, last - 1) & td_quarters_cached(l, frame);
 }

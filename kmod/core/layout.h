@@ -3,9 +3,10 @@
  * Where a frame may lie on the SSD: arithmetic without state.
  *
  * A run is 1 << run_shift consecutive frames of the disk. Its number's hash
- * chooses a group and, in it, the home way. A slot's number is
+ * chooses a lane: one way of one group, the home way. A slot's number is
  *
- *	((group << way_shift) + way) << run_shift | position in the run
+ *	lane << run_shift | position in the run
+ *	lane = group << way_shift | way
  *
  * so a run that got the same way at every position lies contiguous on the SSD
  * and its words lie contiguous in memory, and a large read stays one request.
@@ -31,8 +32,10 @@ struct td_layout {
 	u64 cached_sectors;	/* those that the SSD's block size can hold */
 	u64 data_start;		/* sector of slot 0 on the SSD */
 	u32 groups;
-	u32 slots;		/* groups << (way_shift + run_shift) */
+	u32 lanes;		/* groups << way_shift */
+	u32 slots;		/* lanes << run_shift */
 	u32 run_shift;
+	u32 run_mask;		/* frames in a run, less 1 */
 	u32 way_shift;
 	u32 block_mask;		/* sectors in a logical block of the SSD, less 1 */
 };
@@ -61,21 +64,31 @@ static inline u64 td_hash(u64 run)
 	return h * 0x9e3779b97f4a7c15ull;
 }
 
-static inline u32 td_group_of(const struct td_layout *l, u64 sector)
+/* Home lane of @frame's run. */
+static inline u32 td_lane_of(const struct td_layout *l, u64 frame)
 {
-	u64 h = td_hash(sector >> (TD_FRAME_SHIFT + l->run_shift));
-
-	return (u32)(((h >> 32) * l->groups) >> 32);
+	return (u32)(((td_hash(frame >> l->run_shift) >> 32) * l->lanes) >> 32);
 }
 
-static inline struct td_place td_place_of(const struct td_layout *l, u64 run)
+static inline u32 td_group_of(const struct td_layout *l, u64 sector)
 {
-	u64 h = td_hash(run);
-	u32 group = (u32)(((h >> 32) * l->groups) >> 32);
+	return td_lane_of(l, td_frame_of(sector)) >> l->way_shift;
+}
+
+/* The slot of @frame in its home lane. */
+static inline u32 td_home_of(const struct td_layout *l, u64 frame)
+{
+	return (td_lane_of(l, frame) << l->run_shift) +
+	       ((u32)frame & l->run_mask);
+}
+
+static inline struct td_place td_place_of(const struct td_layout *l, u64 frame)
+{
+	u32 lane = td_lane_of(l, frame);
 
 	return (struct td_place) {
-		.base = group << (l->way_shift + l->run_shift),
-		.home = (u32)(h >> 16) & ((1u << l->way_shift) - 1),
+		.base = lane >> l->way_shift << (l->way_shift + l->run_shift),
+		.home = lane & ((1u << l->way_shift) - 1),
 	};
 }
 
@@ -83,9 +96,7 @@ static inline struct td_place td_place_of(const struct td_layout *l, u64 run)
 static inline u32 td_slot_at(const struct td_layout *l, u32 base, u32 way,
 			     u64 frame)
 {
-	u32 position = (u32)frame & ((1u << l->run_shift) - 1);
-
-	return base + (way << l->run_shift) + position;
+	return base + (way << l->run_shift) + ((u32)frame & l->run_mask);
 }
 
 static inline u64 td_slot_sector(const struct td_layout *l, u32 slot)
@@ -99,8 +110,23 @@ static inline u64 td_slot_sector(const struct td_layout *l, u32 slot)
  */
 unsigned int td_quarters_cached(const struct td_layout *l, u64 frame);
 
-/* Quarters of @frame that [sector, end) touches. */
-unsigned int td_quarters_touched(u64 frame, u64 sector, u64 end);
+/* Quarters @first..@last of a frame, both counted. */
+static inline unsigned int td_quarters(u32 first, u32 last)
+{
+	return (0xfu >> (3 - last)) & (0xfu << first);
+}
+
+/* Quarters of @frame that [sector, end) touches; it does touch the frame. */
+static inline unsigned int td_quarters_touched(u64 frame, u64 sector, u64 end)
+{
+	u32 first = 0, last = 3;
+
+	if (td_frame_of(sector) == frame)
+		first = (u32)(sector >> TD_QUARTER_SHIFT) & 3;
+	if (td_frame_of(end - 1) == frame)
+		last = (u32)((end - 1) >> TD_QUARTER_SHIFT) & 3;
+	return td_quarters(first, last);
+}
 
 /*
  * Quarters of @frame that [sector, end) covers as far as the disk reaches;

@@ -12,26 +12,26 @@
  */
 #include "index.h"
 
-/* Pin @frame in its group; the home way first, where it mostly is. */
-static inline bool pin_frame(struct td_engine *e, struct td_place p, u64 frame,
-			     unsigned int want, u32 *slot)
+/* Pin @frame in another than its home way: the slot, or TD_NO_SLOT. */
+static env_noinline u32 pin_elsewhere(struct td_engine *e, u64 frame,
+				      unsigned int want)
 {
 	const struct td_layout *l = &e->layout;
+	struct td_place p = td_place_of(l, frame);
 	u32 ways = 1u << l->way_shift;
 
-	*slot = td_slot_at(l, p.base, p.home, frame);
-	if (likely(td_word_pin(&e->words[*slot], frame, want)))
-		return true;
 	for (u32 i = 1; i < ways; i++) {
-		*slot = td_slot_at(l, p.base, (p.home + i) & (ways - 1), frame);
-		if (td_word_pin(&e->words[*slot], frame, want))
-			return true;
+		u32 way = (p.home + i) & (ways - 1);
+		u32 slot = td_slot_at(l, p.base, way, frame);
+
+		if (td_word_pin(&e->words[slot], frame, want))
+			return slot;
 	}
-	return false;
+	return TD_NO_SLOT;
 }
 
 /* Pin the frames that follow in the next slots, as long as they do. */
-static u64 pin_following(struct td_engine *e, u64 frame, u64 end, u32 slot,
+static env_noinline u64 pin_following(struct td_engine *e, u64 frame, u64 end, u32 slot,
 			 u32 *slots)
 {
 	u64 at = (frame + 1) << TD_FRAME_SHIFT;
@@ -49,7 +49,7 @@ static u64 pin_following(struct td_engine *e, u64 frame, u64 end, u32 slot,
 }
 
 /* End of the last frame's part of [sector, end) that is not on the SSD. */
-static u64 end_of_missing(struct td_engine *e, u64 sector, u64 end)
+static env_noinline u64 end_of_missing(struct td_engine *e, u64 sector, u64 end)
 {
 	u64 frame = td_frame_of(end - 1);
 
@@ -64,7 +64,7 @@ static u64 end_of_missing(struct td_engine *e, u64 sector, u64 end)
 	return end;
 }
 
-static enum td_verdict past(struct td_engine *e, u32 count,
+static env_noinline enum td_verdict past(struct td_engine *e, u32 count,
 			    enum td_counter why)
 {
 	td_pass(e, TD_READ, count, why);
@@ -77,7 +77,7 @@ enum td_verdict td_read_look(struct td_engine *e, u64 sector, u32 count,
 	const struct td_layout *l = &e->layout;
 	u64 frame = td_frame_of(sector);
 	u64 end = sector + count;
-	struct td_place p;
+	unsigned int want = td_quarters_touched(frame, sector, end);
 	u32 slot;
 
 	look->count = count;
@@ -86,12 +86,15 @@ enum td_verdict td_read_look(struct td_engine *e, u64 sector, u32 count,
 	if (unlikely((sector | count) & l->block_mask))
 		return past(e, count, TD_C_READ_BYPASSED_UNALIGNED);
 
-	p = td_place_of(l, frame >> l->run_shift);
-	if (unlikely(!pin_frame(e, p, frame,
-				td_quarters_touched(frame, sector, end),
-				&slot))) {
-		look->count = (u32)(end_of_missing(e, sector, end) - sector);
-		return TD_MISS;
+	slot = td_home_of(l, frame);
+	/* The home way first, where it mostly is. */
+	if (unlikely(!td_word_pin(&e->words[slot], frame, want))) {
+		slot = pin_elsewhere(e, frame, want);
+		if (slot == TD_NO_SLOT) {
+			look->count = (u32)(end_of_missing(e, sector, end) -
+					    sector);
+			return TD_MISS;
+		}
 	}
 	look->slot = slot;
 	look->slots = 1;

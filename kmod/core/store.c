@@ -61,7 +61,7 @@ void td_store_plan_fill(struct td_engine *e, struct td_req *r, bool stream)
 	u32 near = TD_NO_SLOT;
 
 	/* The frame before, if it is in the same run, shows the run's way. */
-	if (first & ((1u << l->run_shift) - 1))
+	if (first & l->run_mask)
 		near = td_index_find(e, first - 1);
 	for (u64 frame = first; frame <= last; frame++) {
 		unsigned int mask = td_quarters_cached(l, frame);

@@ -264,8 +264,10 @@ void td_super_layout(const struct td_super *sb, u32 block_sectors,
 	l->cached_sectors = sb->origin_sectors & ~((u64)block_sectors - 1);
 	l->data_start = sb->data.start;
 	l->groups = sb->groups;
-	l->slots = sb->groups << (sb->run_shift + sb->way_shift);
+	l->lanes = sb->groups << sb->way_shift;
+	l->slots = l->lanes << sb->run_shift;
 	l->run_shift = sb->run_shift;
+	l->run_mask = (1u << sb->run_shift) - 1;
 	l->way_shift = sb->way_shift;
 	l->block_mask = block_sectors - 1;
 }

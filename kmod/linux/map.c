@@ -36,7 +36,7 @@ static int to_disk(struct tandem *t, struct bio *bio, struct tandem_io *io)
 }
 
 /* A read that misses: fill from private memory, or just read. */
-static int map_miss(struct tandem *t, struct bio *bio, struct tandem_io *io)
+static noinline int map_miss(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
 	u64 sector = bio->bi_iter.bi_sector;
 	u32 count = bio_sectors(bio);
@@ -92,7 +92,7 @@ static int map_read(struct tandem *t, struct bio *bio, struct tandem_io *io)
 	return map_miss(t, bio, io);
 }
 
-static int map_write(struct tandem *t, struct bio *bio, struct tandem_io *io,
+static noinline int map_write(struct tandem *t, struct bio *bio, struct tandem_io *io,
 		     enum td_kind kind)
 {
 	struct td_engine *e = &t->engine;
@@ -163,7 +163,7 @@ int tandem_map(struct dm_target *ti, struct bio *bio)
 }
 
 /* The last pin of a slot that somebody waits for is gone. */
-static void drained(struct tandem *t, u64 sector, u32 slot)
+static noinline void drained(struct tandem *t, u64 sector, u32 slot)
 {
 	u32 bucket = td_bucket_of(&t->engine, sector);
 	struct td_req *owner;
@@ -178,7 +178,7 @@ static void drained(struct tandem *t, u64 sector, u32 slot)
 }
 
 /* The SSD failed the read of a copy: the disk has the same. */
-static int read_again(struct tandem *t, struct bio *bio, struct tandem_io *io)
+static noinline int read_again(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
 	td_hit_failed(&t->engine, io->hit.iter.bi_size >> SECTOR_SHIFT);
 	tandem_ssd_failed(t);
@@ -193,7 +193,7 @@ static int read_again(struct tandem *t, struct bio *bio, struct tandem_io *io)
 	return DM_ENDIO_INCOMPLETE;
 }
 
-static void tracked_done(struct tandem *t, struct td_req *r, bool ok)
+static noinline void tracked_done(struct tandem *t, struct td_req *r, bool ok)
 {
 	u32 bucket = td_bucket_of(&t->engine, r->sector);
 	struct td_list woken;
@@ -211,22 +211,19 @@ int tandem_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *error)
 {
 	struct tandem *t = ti->private;
 	struct tandem_io *io = dm_per_bio_data(bio, sizeof(*io));
-	u32 i;
+	u32 slot, end;
 
-	switch (io->end) {
-	case TANDEM_END_HIT:
-		for (i = 0; i < io->hit.slots; i++)
-			if (td_word_unpin(&t->engine.words[io->hit.slot + i]))
-				drained(t, io->hit.iter.bi_sector,
-					io->hit.slot + i);
+	if (likely(io->end == TANDEM_END_HIT)) {
+		slot = io->hit.slot;
+		end = slot + io->hit.slots;
+		do {
+			if (td_word_unpin(&t->engine.words[slot]))
+				drained(t, io->hit.iter.bi_sector, slot);
+		} while (++slot < end);
 		if (unlikely(*error))
 			return read_again(t, bio, io);
-		break;
-	case TANDEM_END_TRACKED:
+	} else if (io->end == TANDEM_END_TRACKED) {
 		tracked_done(t, &io->req, !*error);
-		break;
-	case TANDEM_END_PLAIN:
-		break;
 	}
 	return DM_ENDIO_DONE;
 }

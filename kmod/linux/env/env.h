@@ -15,6 +15,8 @@
 #include <linux/types.h>
 #include <asm/byteorder.h>
 
+#define env_noinline	noinline
+
 struct env_atomic64 {
 	atomic64_t v;
 };

@@ -15,8 +15,10 @@ pub struct Layout {
     pub cached_sectors: u64,
     pub data_start: u64,
     pub groups: u32,
+    pub lanes: u32,
     pub slots: u32,
     pub run_shift: u32,
+    pub run_mask: u32,
     pub way_shift: u32,
     pub block_mask: u32,
 }

@@ -111,8 +111,10 @@ fn any_layout(core: &Core, sectors: u64, ssd_sectors: u64, rng: &mut fastrand::R
         cached_sectors: sectors & !(u64::from(block_sectors) - 1),
         data_start: 2048 + 8 * rng.u64(..4),
         groups,
+        lanes: groups << way_shift,
         slots: groups << (way_shift + run_shift),
         run_shift,
+        run_mask: (1 << run_shift) - 1,
         way_shift,
         block_mask: block_sectors - 1,
     }
