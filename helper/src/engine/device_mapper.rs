@@ -46,14 +46,19 @@ impl DeviceMapper {
             events: Arc::default(),
             listening: Arc::default(),
         };
+        // By path too: on our side a well-known sender matches the signals of everybody.
         let rule = MatchRule::builder()
             .msg_type(zbus::message::Type::Signal)
             .sender(UDISKS)
+            .path_namespace("/org/freedesktop/UDisks2")
             .build()?;
         let mut signals = MessageStream::for_match_rule(rule, &this.connection, None).await?;
         let events = this.events.clone();
         tokio::spawn(async move {
-            while signals.next().await.is_some() {
+            while let Some(signal) = signals.next().await {
+                if let Ok(signal) = signal {
+                    tracing::debug!(signal = ?signal.header(), "UDisks2");
+                }
                 events.notify_one();
             }
         });
@@ -378,6 +383,7 @@ async fn follow(events: &Notify) -> Result<(), Box<dyn std::error::Error + Send 
         control.arm()?;
         let mut ready = poll.readable().await?;
         ready.clear_ready();
+        tracing::debug!("device-mapper event");
         events.notify_one();
     }
 }

@@ -74,7 +74,12 @@ enum Request<'a> {
 /// Asks, waits for the job to end, and returns its result: `done`, `failed`, `dependency`, ...
 async fn ask(connection: &Connection, request: Request<'_>) -> zbus::Result<String> {
     let systemd = SystemdProxy::new(connection).await?;
-    systemd.subscribe().await?;
+    // Once for each connection; systemd minds being asked again.
+    match systemd.subscribe().await {
+        Err(zbus::Error::MethodError(name, ..))
+            if name.as_str() == "org.freedesktop.systemd1.AlreadySubscribed" => {}
+        other => other?,
+    }
     // Before the call: a short job may be over before its path arrives here.
     let mut removed = systemd.receive_job_removed().await?;
     let job = match &request {

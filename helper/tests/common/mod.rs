@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A service to talk to: simulated on a bus of its own, or the machine's.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use futures_util::StreamExt;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tandem_api::*;
+use zbus::fdo::ObjectManagerProxy;
+use zbus::{Connection, OwnedObjectPath};
+
+/// The longest that anything may take on an emulated machine.
+pub const LIMIT: Duration = Duration::from_secs(90);
+
+/// A bus with the service on it; both end with this.
+pub struct Machine {
+    daemon: Option<Child>,
+    service: Option<Child>,
+    state: std::path::PathBuf,
+    pub connection: Connection,
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        for child in [&mut self.service, &mut self.daemon].into_iter().flatten() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        let _ = std::fs::remove_dir_all(&self.state);
+    }
+}
+
+impl Machine {
+    /// The simulated service on a private bus, with quick steps.
+    pub async fn simulated() -> Self {
+        let config = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/private-bus.conf");
+        let mut daemon = Command::new("dbus-daemon")
+            .args(["--nofork", "--print-address", "--config-file", config])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("dbus-daemon");
+        let mut address = String::new();
+        BufReader::new(daemon.stdout.take().unwrap()).read_line(&mut address).unwrap();
+        let address = address.trim().to_owned();
+        static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        let state = std::env::temp_dir().join(format!("tandem-test-{}-{number}", std::process::id()));
+        let service = Command::new(env!("CARGO_BIN_EXE_tandem-helper"))
+            .args(["--simulated", "--state"])
+            .arg(&state)
+            .env("DBUS_SYSTEM_BUS_ADDRESS", &address)
+            .env("TANDEM_LOG", "off")
+            .spawn()
+            .unwrap();
+        let connection =
+            zbus::connection::Builder::address(address.as_str()).build().await.unwrap();
+        let this = Self { daemon: Some(daemon), service: Some(service), state, connection };
+        until("the service", async || this.manager().await.version().await.is_ok()).await;
+        this.simulation().await.set_step_time(1).await.unwrap();
+        this
+    }
+
+    /// The machine's own service.
+    pub async fn real() -> Self {
+        let connection = Connection::system().await.unwrap();
+        Self { daemon: None, service: None, state: "/nonexistent".into(), connection }
+    }
+
+    pub async fn manager(&self) -> ManagerProxy<'static> {
+        // What a test asks is what is, not what a cache of properties has heard.
+        ManagerProxy::builder(&self.connection)
+            .cache_properties(zbus::proxy::CacheProperties::No)
+            .build()
+            .await
+            .unwrap()
+    }
+
+    pub async fn simulation(&self) -> SimulationProxy<'static> {
+        SimulationProxy::new(&self.connection).await.unwrap()
+    }
+
+    pub async fn caches(&self) -> Vec<CacheProxy<'static>> {
+        let manager = ObjectManagerProxy::builder(&self.connection)
+            .destination(BUS_NAME)
+            .path(ROOT_PATH)
+            .build()
+            .await
+            .unwrap();
+        let mut caches = Vec::new();
+        for (path, interfaces) in manager.get_managed_objects().await.unwrap() {
+            if interfaces.keys().any(|n| n.as_str() == CACHE_INTERFACE) {
+                caches.push(
+                    CacheProxy::builder(&self.connection)
+                        .path(path)
+                        .cache_properties(zbus::proxy::CacheProperties::No)
+                        .build()
+                        .await
+                        .unwrap(),
+                );
+            }
+        }
+        caches
+    }
+
+    pub async fn job(&self, path: OwnedObjectPath) -> JobProxy<'static> {
+        JobProxy::builder(&self.connection)
+            .path(path)
+            .cache_properties(zbus::proxy::CacheProperties::No)
+            .build()
+            .await
+            .unwrap()
+    }
+
+    /// Waits for a job's end.
+    pub async fn end(&self, path: OwnedObjectPath) -> Result<(), Failure> {
+        let job = self.job(path).await;
+        let mut completed = job.receive_completed().await.unwrap();
+        let (over, success, failure) = job.finished().await.unwrap();
+        if over {
+            return if success { Ok(()) } else { Err(failure) };
+        }
+        let signal = tokio::time::timeout(LIMIT, completed.next()).await.expect("job ends").unwrap();
+        let args = signal.args().unwrap();
+        if args.success { Ok(()) } else { Err(args.failure.clone()) }
+    }
+
+    pub async fn plan(&self, spec: &PlanSpec) -> Result<PlanReply, Failure> {
+        self.manager().await.plan(spec).await.map_err(Failure::from)
+    }
+
+    pub async fn create(&self, spec: &PlanSpec) -> Result<(), Failure> {
+        let plan = self.plan(spec).await?;
+        let job = self.manager().await.create(&plan.plan_id, &plan.digest).await?;
+        self.end(job).await
+    }
+
+    pub async fn remove(&self, cache: &CacheProxy<'_>) -> Result<(), Failure> {
+        let plan = cache.plan_remove().await?;
+        let job = cache.remove(&plan.plan_id, &plan.digest).await?;
+        self.end(job).await
+    }
+
+    /// Where UDisks2 says that a block object is mounted.
+    pub async fn mounted(&self, object: &str) -> Vec<String> {
+        let proxy = zbus::Proxy::new(
+            &self.connection,
+            "org.freedesktop.UDisks2",
+            object.to_owned(),
+            "org.freedesktop.UDisks2.Filesystem",
+        )
+        .await
+        .unwrap();
+        let points: Vec<Vec<u8>> = proxy.get_property("MountPoints").await.unwrap_or_default();
+        points.iter().map(|p| String::from_utf8_lossy(p).trim_end_matches('\0').to_owned()).collect()
+    }
+}
+
+/// Object path of a block device.
+pub fn block(name: &str) -> OwnedObjectPath {
+    OwnedObjectPath::try_from(format!("/org/freedesktop/UDisks2/block_devices/{name}")).unwrap()
+}
+
+/// A choice of disk and SSD by kernel names.
+pub fn spec(origin: &str, ssd: &str) -> PlanSpec {
+    PlanSpec { origin: block(origin), ssd: block(ssd), mode: Mode::Writethrough, erase_ssd: false }
+}
+
+/// Waits until something holds.
+pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds().await {
+        assert!(begun.elapsed() < LIMIT, "waited in vain for {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
