@@ -86,6 +86,14 @@ impl Workload {
         self.hot_length = (*pick(rng, &[8, 40, 200, 1000, self.sectors])).min(self.sectors);
         self.hot = rng.u64(..=self.sectors - self.hot_length);
         self.largest = *pick(rng, &[1, 8, 32, 64, 300, LARGEST]);
+        if self.streaming == 15 {
+            self.mix = Mix {
+                writes: 0,
+                discards: 0,
+                zeroes: 0,
+                flushes: 0,
+            };
+        }
         if rng.u8(..4) == 0 {
             // Neighbours in one frame: where writes, reads and pins meet most.
             self.hot = rng.u64(..self.sectors) & !31;

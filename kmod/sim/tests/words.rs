@@ -24,7 +24,7 @@ fn no_schedule_breaks_the_word() {
 
 #[test]
 fn no_race_between_threads() {
-    let arguments = ["threads", "--rounds", "20000"];
+    let arguments = ["threads", "--rounds", "5000"];
     let status = Command::new(env!("CARGO_BIN_EXE_tandem-sim"))
         .args(arguments)
         .status()

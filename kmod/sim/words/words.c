@@ -52,6 +52,10 @@ static const struct scenario {
 	  { { READ, 1, 1 }, { WRITE, 1, 1 }, { FILL, 2, 0 } } },
 	{ "a read beside two writes", LIVE(1, 15),
 	  { { READ, 1, 3 }, { WRITE, 1, 1 }, { WRITE, 1, 3 } } },
+	{ "a read beside two writes of neighbours", LIVE(1, 15),
+	  { { READ, 1, 3 }, { WRITE, 1, 1 }, { WRITE, 1, 2 } } },
+	{ "two writes of neighbours beside an eviction", LIVE(1, 15),
+	  { { WRITE, 1, 1 }, { WRITE, 1, 2 }, { FILL, 2, 0 } } },
 	{ "two reads beside a write and an eviction", LIVE(1, 15),
 	  { { READ, 1, 1 }, { READ, 1, 1 }, { WRITE, 1, 1 }, { FILL, 2, 0 } } },
 	{ "two reads beside a write and a discard", LIVE(1, 15),
@@ -78,8 +82,9 @@ static struct shared {
 	u32 disk[FRAMES][4];	/* version on the disk */
 	u32 acked[FRAMES][4];	/* version of the last write that ended */
 	bool lock;		/* the bucket's */
-	bool writing;		/* writes come one after the other */
-	u32 writes_to;		/* frame */
+	bool quarters[4];	/* a write of this quarter is under way */
+	u32 writers[FRAMES];	/* writes under way */
+	u32 owners;		/* of them, those that own the slot */
 	bool undrained;		/* the owner of the slot waits for pins */
 	bool filling;
 	bool cancelled;
@@ -152,30 +157,65 @@ static void rewrite(unsigned int mask, const u32 *values)
 			shared.content[q] = values[q];
 }
 
+/* Writes of common quarters come one after the other (engine.c, E2). */
+static void lock_quarters(unsigned int mask)
+{
+	for (int q = 0; q < 4; q++)
+		if (mask & 1u << q)
+			schedule_lock(&shared.quarters[q]);
+}
+
+static void unlock_quarters(unsigned int mask)
+{
+	for (int q = 0; q < 4; q++)
+		if (mask & 1u << q)
+			schedule_unlock(&shared.quarters[q]);
+}
+
+/*
+ * Under the bucket's lock: the quarters are unreadable from here on. True: the
+ * write will store them, alone in the slot or beside another write.
+ */
+static bool plan_write(u32 frame, unsigned int mask, bool with_copy)
+{
+	u64 v = td_word_load(&shared.word);
+	bool joins = shared.owners > 0;
+	bool store_it = with_copy, freed;
+
+	if (!td_word_has(v, frame))
+		return false;
+	if (shared.filling) {
+		shared.cancelled = true;
+		store_it = false;
+	} else if (joins && v & TD_W_HELD) {
+		store_it = false;
+	}
+	if (!store_it) {
+		td_word_forget(&shared.word, mask, &freed);
+		return false;
+	}
+	v = td_word_own(&shared.word, mask, !joins);
+	if (joins && v & TD_W_PINS)
+		return false;
+	if (v & TD_W_HELD)
+		store(&shared.undrained, true);
+	shared.owners++;
+	return true;
+}
+
 static void do_write(u32 frame, unsigned int mask, bool with_copy)
 {
-	bool stored = false;
+	bool stored, waits;
 	u32 values[4];
-	u64 v;
 
-	schedule_lock(&shared.writing);
+	lock_quarters(mask);
 	schedule_lock(&shared.lock);
-	shared.writes_to = frame;
-	v = td_word_load(&shared.word);
-	if (td_word_has(v, frame)) {
-		stored = with_copy && (v & TD_W_STATE) == TD_W_LIVE;
-		if ((v & TD_W_STATE) == TD_W_BUSY)
-			shared.cancelled = true;
-		if (stored) {
-			v = td_word_own(&shared.word, mask, true);
-			store(&shared.undrained, (v & TD_W_HELD) != 0);
-		} else {
-			bool freed;
-
-			td_word_forget(&shared.word, mask, &freed);
-		}
-	}
+	shared.writers[frame]++;
+	stored = plan_write(frame, mask, with_copy);
+	waits = stored && load(&shared.undrained);
 	schedule_unlock(&shared.lock);
+	schedule_observe(stored);
+	schedule_observe(waits);
 	schedule_point();
 	for (int q = 0; q < 4; q++) {
 		u32 version = load(&shared.disk[frame][q]);
@@ -185,18 +225,24 @@ static void do_write(u32 frame, unsigned int mask, bool with_copy)
 		values[q] = value(frame, (u32)schedule_observe(version));
 	}
 	if (stored) {
-		schedule_lock(&shared.undrained);
-		schedule_unlock(&shared.undrained);
+		if (waits) {
+			schedule_lock(&shared.undrained);
+			schedule_unlock(&shared.undrained);
+		}
 		rewrite(mask, values);
-		schedule_lock(&shared.lock);
-		td_word_disown(&shared.word, mask);
-		schedule_unlock(&shared.lock);
 	}
+	schedule_lock(&shared.lock);
+	shared.writers[frame]--;
+	if (stored && --shared.owners)
+		td_word_publish(&shared.word, mask);
+	else if (stored)
+		td_word_disown(&shared.word, mask);
+	schedule_unlock(&shared.lock);
 	schedule_point();
 	for (int q = 0; q < 4; q++)
 		if (mask & 1u << q)
 			store(&shared.acked[frame][q], values[q] & 0xffff);
-	schedule_unlock(&shared.writing);
+	unlock_quarters(mask);
 }
 
 static void do_fill(u32 frame)
@@ -208,7 +254,7 @@ static void do_fill(u32 frame)
 
 	schedule_lock(&shared.lock);
 	v = td_word_load(&shared.word);
-	if (schedule_observe(load(&shared.writing)) && shared.writes_to == frame) {
+	if (schedule_observe(shared.writers[frame])) {
 		/* The fill could be older than the write: not now. */
 	} else if (!td_word_has(v, frame)) {
 		mine = td_word_take(&shared.word, frame, &v);
@@ -219,7 +265,7 @@ static void do_fill(u32 frame)
 		mine = true;
 	}
 	if (mine) {
-		must(!shared.filling, "two requests own the slot");
+		must(!shared.filling && !shared.owners, "two requests own the slot");
 		shared.filling = true;
 		shared.cancelled = false;
 	}
