@@ -1,4 +1,69 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The Tandem tray indicator.
+//! The Tandem tray indicator: the state of all caches in one icon, without GTK.
+//!
+//! Hidden while there is no cache. On a desktop without a place for indicators it leaves quietly; the window tells the
+//! same.
 
-fn main() {}
+mod follow;
+mod indicator;
+mod words;
+
+use std::thread;
+use std::time::Duration;
+
+use gettextrs::{LocaleCategory, bind_textdomain_codeset, bindtextdomain, setlocale, textdomain};
+use ksni::{Handle, TrayMethods};
+use tracing_subscriber::EnvFilter;
+
+use indicator::Indicator;
+
+/// Where translations are installed.
+const LOCALE_DIR: &str = match option_env!("TANDEM_LOCALEDIR") {
+    Some(directory) => directory,
+    None => "/usr/share/locale",
+};
+
+/// At the start of a session the panel may come after the indicator; after this many tries there is none.
+const TRIES: u32 = 12;
+const PAUSE: Duration = Duration::from_secs(5);
+
+fn main() {
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_env_filter(EnvFilter::from_default_env())
+        .init();
+    if let Err(error) = translate() {
+        tracing::warn!("there are no translations: {error}");
+    }
+    zbus::block_on(async {
+        let Some(handle) = show().await else {
+            tracing::info!("this desktop has no place for indicators");
+            return;
+        };
+        if let Err(error) = follow::follow(&handle).await {
+            tracing::warn!("the system bus: {error}");
+        }
+    });
+}
+
+fn translate() -> std::io::Result<()> {
+    // SAFETY: nothing else runs yet that could read the locale.
+    unsafe { setlocale(LocaleCategory::LcAll, "") };
+    bindtextdomain("tandem", LOCALE_DIR)?;
+    bind_textdomain_codeset("tandem", "UTF-8")?;
+    textdomain("tandem")?;
+    Ok(())
+}
+
+/// Shows the indicator as soon as there is a place for it.
+async fn show() -> Option<Handle<Indicator>> {
+    for _ in 0..TRIES {
+        match Indicator::default().spawn().await {
+            Ok(handle) => return Some(handle),
+            Err(error) => tracing::debug!("not shown yet: {error}"),
+        }
+        // Nothing else has to go on in this program while it waits.
+        thread::sleep(PAUSE);
+    }
+    None
+}

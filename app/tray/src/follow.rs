@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Keeps the indicator in step with what the service tells. Never starts the service: it runs while there is a cache.
+
+use std::collections::HashMap;
+
+use futures_util::{StreamExt, future::Either, stream};
+use ksni::Handle;
+use tandem_api::{BUS_NAME, CACHE_INTERFACE, CacheProxy, ROOT_PATH, Sample};
+use zbus::fdo::{DBusProxy, ObjectManagerProxy};
+use zbus::names::BusName;
+use zbus::proxy::CacheProperties;
+use zbus::{Connection, MatchRule, Message, MessageStream, OwnedObjectPath, message};
+
+use crate::indicator::Indicator;
+use crate::words::Shown;
+
+/// Follows the service until the bus or the indicator is gone.
+///
+/// # Errors
+/// If there is no system bus, or it ends.
+pub async fn follow(handle: &Handle<Indicator>) -> zbus::Result<()> {
+    let connection = Connection::system().await?;
+    let rule = MatchRule::builder()
+        .msg_type(message::Type::Signal)
+        .sender(BUS_NAME)
+        .path_namespace(ROOT_PATH)
+        .build()?;
+    let signals = MessageStream::for_match_rule(rule, &connection, None).await?;
+    let bus = DBusProxy::new(&connection).await?;
+    let owners = bus
+        .receive_name_owner_changed_with_args(&[(0, BUS_NAME)])
+        .await?;
+    let mut news = stream::select(signals.map(Either::Left), owners.map(Either::Right));
+
+    let mut known = Known::default();
+    if bus.name_has_owner(BusName::try_from(BUS_NAME)?).await? {
+        known.load(&connection).await;
+    }
+    show(handle, &known).await;
+    while let Some(item) = news.next().await {
+        match item {
+            Either::Left(message) => {
+                let message = message?;
+                match sampled(&message) {
+                    Some((path, sample)) => known.sample(&path, sample),
+                    None if concerns_caches(&message) => known.load(&connection).await,
+                    None => continue,
+                }
+            }
+            Either::Right(change) => {
+                if change.args()?.new_owner().is_some() {
+                    known.load(&connection).await;
+                } else {
+                    known.caches.clear();
+                }
+            }
+        }
+        if !show(handle, &known).await {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The caches by object path, each with the sample that its rate is counted from.
+#[derive(Default)]
+struct Known {
+    caches: HashMap<String, (Shown, Sample)>,
+}
+
+impl Known {
+    /// Reads all caches anew; keeps what is known of their rates.
+    async fn load(&mut self, connection: &Connection) {
+        match caches(connection).await {
+            Ok(read) => {
+                let mut old = std::mem::take(&mut self.caches);
+                for (path, mut shown, sample) in read {
+                    let sample = match old.remove(&path) {
+                        Some((before, earlier)) => {
+                            shown.hit_rate = before.hit_rate;
+                            earlier
+                        }
+                        None => sample,
+                    };
+                    self.caches.insert(path, (shown, sample));
+                }
+            }
+            // It has left in between; the change of its owner tells.
+            Err(error) => tracing::debug!("the service: {error}"),
+        }
+    }
+
+    fn sample(&mut self, path: &str, sample: Sample) {
+        if let Some((shown, earlier)) = self.caches.get_mut(path) {
+            shown.hit_rate = sample.read_hit_rate_since(earlier);
+            *earlier = sample;
+        }
+    }
+}
+
+async fn caches(connection: &Connection) -> zbus::Result<Vec<(String, Shown, Sample)>> {
+    let manager = ObjectManagerProxy::builder(connection)
+        .destination(BUS_NAME)
+        .path(ROOT_PATH)
+        .build()
+        .await?;
+    let objects = manager.get_managed_objects().await?;
+    let mut all = Vec::new();
+    for (path, interfaces) in objects {
+        if interfaces
+            .keys()
+            .any(|interface| interface.as_str() == CACHE_INTERFACE)
+        {
+            all.push(cache(connection, path).await?);
+        }
+    }
+    all.sort_by(|one, other| one.1.uuid.cmp(&other.1.uuid));
+    Ok(all)
+}
+
+async fn cache(
+    connection: &Connection,
+    path: OwnedObjectPath,
+) -> zbus::Result<(String, Shown, Sample)> {
+    let proxy = CacheProxy::builder(connection)
+        .path(path.clone())
+        .cache_properties(CacheProperties::No)
+        .build()
+        .await?;
+    let disk = proxy.origin_text().await?;
+    let shown = Shown {
+        uuid: proxy.uuid().await?,
+        disk: [disk.label, disk.model, disk.name]
+            .into_iter()
+            .find(|name| !name.is_empty())
+            .unwrap_or_default(),
+        state: proxy.state().await?,
+        hit_rate: None,
+    };
+    Ok((path.to_string(), shown, proxy.latest().await?))
+}
+
+fn sampled(message: &Message) -> Option<(String, Sample)> {
+    let header = message.header();
+    let is_sample = header
+        .interface()
+        .is_some_and(|name| name.as_str() == CACHE_INTERFACE)
+        && header
+            .member()
+            .is_some_and(|name| name.as_str() == "Sampled");
+    let path = header.path()?.to_string();
+    is_sample.then(|| {
+        message
+            .body()
+            .deserialize()
+            .ok()
+            .map(|sample| (path, sample))
+    })?
+}
+
+/// Whether a signal may have changed what is shown. Jobs tell much that does not.
+fn concerns_caches(message: &Message) -> bool {
+    message
+        .header()
+        .path()
+        .is_some_and(|path| !path.as_str().contains("/jobs/"))
+}
+
+/// Brings the indicator in step; false if it is gone.
+async fn show(handle: &Handle<Indicator>, known: &Known) -> bool {
+    let mut caches: Vec<Shown> = known
+        .caches
+        .values()
+        .map(|(shown, _)| shown.clone())
+        .collect();
+    caches.sort_by(|one, other| one.uuid.cmp(&other.uuid));
+    handle
+        .update(|indicator| {
+            if indicator.caches != caches {
+                indicator.caches = caches;
+            }
+        })
+        .await
+        .is_some()
+}
