@@ -4,6 +4,7 @@
 mod agent;
 mod apt;
 mod bench;
+mod c_style;
 mod compiler;
 mod cx;
 mod demo;

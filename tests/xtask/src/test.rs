@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 
 use crate::cx::{Cx, say};
 use crate::layer::{Bench, Layer};
-use crate::{deps, host, kernels, uml};
+use crate::{c_style, deps, host, kernels, uml};
 
 /// Arguments of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -36,6 +36,7 @@ struct Outcome {
 /// The layers in the order in which they run: what fails fastest comes first.
 fn layers() -> Vec<Layer> {
     let mut layers = host::layers();
+    layers.extend(c_style::layers());
     layers.extend(uml::layers());
     layers.extend(kernels::layers());
     layers

@@ -44,9 +44,9 @@ pub fn layers() -> Vec<Layer> {
 }
 
 /// A built User-mode Linux kernel.
-struct Kernel {
+pub struct Kernel {
     /// Build directory, which modules are built against and which holds the program `linux`.
-    build: PathBuf,
+    pub build: PathBuf,
     config: &'static str,
 }
 
@@ -164,12 +164,18 @@ impl Kernel {
     }
 }
 
-/// The kernel of a configuration, built unless the cache has it.
-fn kernel(cx: &Cx, config: &'static str) -> Result<Kernel> {
+/// The kernel's source, unpacked, and the checksum of the package that it came in.
+pub fn source(cx: &Cx) -> Result<(PathBuf, String)> {
     let pins = pins::group("linux-source")?;
     let deb = fetch::pinned(cx, pins.first().context("no kernel source is pinned")?)?;
     let package = hash::file(&deb)?;
     let source = cx.cached("linux-source", &package[..16], |dir| unpack(&deb, dir))?;
+    Ok((source, package))
+}
+
+/// The kernel of a configuration, built unless the cache has it.
+pub fn kernel(cx: &Cx, config: &'static str) -> Result<Kernel> {
+    let (source, package) = source(cx)?;
     let fragments =
         ["base", config].map(|name| cx.path(&format!("tests/uml/config/{name}.config")));
     let texts = fragments
