@@ -32,7 +32,7 @@ static env_noinline u32 pin_elsewhere(struct td_engine *e, u64 frame,
 
 /* Pin the frames that follow in the next slots, as long as they do. */
 static env_noinline u64 pin_following(struct td_engine *e, u64 frame, u64 end, u32 slot,
-			 u32 *slots)
+				      u32 *slots)
 {
 	u64 at = (frame + 1) << TD_FRAME_SHIFT;
 
@@ -65,7 +65,7 @@ static env_noinline u64 end_of_missing(struct td_engine *e, u64 sector, u64 end)
 }
 
 static env_noinline enum td_verdict past(struct td_engine *e, u32 count,
-			    enum td_counter why)
+					 enum td_counter why)
 {
 	td_pass(e, TD_READ, count, why);
 	return TD_PASS;

@@ -165,11 +165,9 @@ static void tandem_postsuspend(struct dm_target *ti)
 static int tandem_preresume(struct dm_target *ti)
 {
 	struct tandem *t = ti->private;
-	int r = tandem_take_over(t);
 
-	if (!r && t->write_super)
-		r = tandem_super_write(t);
-	return r;
+	tandem_take_over(t);
+	return t->write_super ? tandem_super_write(t) : 0;
 }
 
 static void tandem_resume(struct dm_target *ti)

@@ -93,7 +93,7 @@ static int map_read(struct tandem *t, struct bio *bio, struct tandem_io *io)
 }
 
 static noinline int map_write(struct tandem *t, struct bio *bio, struct tandem_io *io,
-		     enum td_kind kind)
+			      enum td_kind kind)
 {
 	struct td_engine *e = &t->engine;
 	u64 sector = bio->bi_iter.bi_sector;

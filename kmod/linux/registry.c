@@ -5,7 +5,8 @@
  * Invariant: a device is used by one mapped device only. The same mapped device
  * may have it twice: that is a table reload, and the new table takes the index
  * over when it is resumed.
- * Threads: one mutex; constructor, destructor, preresume.
+ * Threads: one mutex; constructor, destructor, preresume; status and messages,
+ * which dm lets in while a table is being resumed.
  * Why: device-mapper claims devices for all its tables together, so opening
  * one does not exclude another table.
  */
@@ -15,6 +16,16 @@
 
 static DEFINE_MUTEX(tandem_registry);
 static LIST_HEAD(users);
+
+void tandem_registry_lock(void)
+{
+	mutex_lock(&tandem_registry);
+}
+
+void tandem_registry_unlock(void)
+{
+	mutex_unlock(&tandem_registry);
+}
 
 static bool uses(const struct tandem *t, const struct dm_dev *dev)
 {
@@ -64,10 +75,9 @@ static struct tandem *predecessor(struct tandem *t)
 	return NULL;
 }
 
-int tandem_take_over(struct tandem *t)
+void tandem_take_over(struct tandem *t)
 {
 	struct tandem *old;
-	int r = 0;
 
 	mutex_lock(&tandem_registry);
 	old = predecessor(t);
@@ -82,5 +92,4 @@ int tandem_take_over(struct tandem *t)
 		old->locks = NULL;
 	}
 	mutex_unlock(&tandem_registry);
-	return r;
 }

@@ -4,7 +4,8 @@
  * grammar.
  *
  * Invariant: when no request is in flight the counters add up.
- * Threads: dm calls with its own locks held; counters are read while they move.
+ * Threads: dm calls at any time, also while a table takes over another's engine,
+ * hence the registry's lock; counters are read while they move.
  */
 #include <linux/sched.h>
 
@@ -67,7 +68,9 @@ void tandem_status(struct dm_target *ti, status_type_t type,
 
 	switch (type) {
 	case STATUSTYPE_INFO:
+		tandem_registry_lock();
 		status_info(t, result, maxlen);
+		tandem_registry_unlock();
 		break;
 	case STATUSTYPE_TABLE:
 		status_table(t, result, maxlen);
@@ -100,7 +103,9 @@ int tandem_message(struct dm_target *ti, unsigned int argc, char **argv,
 	enum td_mode mode;
 
 	if (argc == 1 && !strcasecmp(argv[0], "drop")) {
+		tandem_registry_lock();
 		drop(t);
+		tandem_registry_unlock();
 		return 0;
 	}
 	if (argc != 2 || strcasecmp(argv[0], "mode"))
@@ -111,8 +116,10 @@ int tandem_message(struct dm_target *ti, unsigned int argc, char **argv,
 		mode = TD_WRITEAROUND;
 	else
 		return -EINVAL;
+	tandem_registry_lock();
 	t->args.mode = mode;
 	env_store(&t->engine.mode, mode);
+	tandem_registry_unlock();
 	dm_table_event(ti->table);
 	return 0;
 }

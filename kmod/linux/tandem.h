@@ -3,7 +3,8 @@
  * What the files of linux/ share: the target's instance, its bios' data, jobs.
  *
  * linux/ executes what core decides. Locks, outermost first:
- *	tandem_registry (mutex, registry.c): constructor, destructor, preresume
+ *	tandem_registry (mutex, registry.c): constructor, destructor, preresume,
+ *		status, messages
  *	tandem.locks[bucket] (spinlock, interrupts off): core's bucket locks;
  *		never two at once, and no I/O is submitted under one
  *	tandem.deferred_lock (spinlock, interrupts off): nothing inside
@@ -32,7 +33,7 @@ struct tandem_args {
 
 struct tandem {
 	struct td_engine engine;
-	spinlock_t *locks;		/* engine.nr_buckets of them */
+	spinlock_t *locks;		/* core's, one for each bucket */
 	struct dm_dev *origin;
 	struct dm_dev *ssd;
 	struct dm_target *ti;
@@ -42,7 +43,7 @@ struct tandem {
 	atomic_long_t pages;		/* private pages in use */
 	wait_queue_head_t idle;		/* jobs became 0 */
 
-	spinlock_t deferred_lock;
+	spinlock_t deferred_lock;	/* guards the two lists */
 	struct bio_list deferred_bios;	/* to submit to where they point */
 	struct td_list deferred_reqs;	/* woken: actions in td_woken() */
 	struct work_struct deferred;
@@ -127,19 +128,21 @@ int tandem_super_write(struct tandem *t);
 int tandem_register(struct tandem *t, char **why);
 void tandem_unregister(struct tandem *t);
 /* Preresume: take the index of the table that we replace, if it fits. */
-int tandem_take_over(struct tandem *t);
+void tandem_take_over(struct tandem *t);
+/* While held no table takes over another's engine. */
+void tandem_registry_lock(void);
+void tandem_registry_unlock(void);
 
 /* memory.c: the engine's memory */
 /* 0 or -ENOMEM; on error nothing is left allocated. */
 int tandem_engine_alloc(struct tandem *t);
 void tandem_engine_free(struct tandem *t);
 
-/* status.c */
+/* status.c; dm calls, process context */
 void tandem_status(struct dm_target *ti, status_type_t type,
 		   unsigned int flags, char *result, unsigned int maxlen);
 int tandem_message(struct dm_target *ti, unsigned int argc, char **argv,
 		   char *result, unsigned int maxlen);
 u64 tandem_counter(const struct tandem *t, unsigned int which);
-
 
 #endif
