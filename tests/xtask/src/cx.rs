@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Where things are: the work tree, its build directory and the cache of what is fetched or made once.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -64,6 +64,13 @@ impl Cx {
         if done.is_dir() {
             return Ok(done);
         }
+        fs::create_dir_all(&parent).with_context(|| format!("cannot make {}", parent.display()))?;
+        // Another run may be making it just now; two kernel builds at once would take twice as long.
+        let lock = File::create(parent.join(format!("{key}.lock")))?;
+        lock.lock().with_context(|| format!("cannot lock {key}"))?;
+        if done.is_dir() {
+            return Ok(done);
+        }
         let partial = parent.join(format!("{key}.partial-{}", std::process::id()));
         if partial.exists() {
             fs::remove_dir_all(&partial)?;
@@ -75,14 +82,8 @@ impl Cx {
             let _ = fs::remove_dir_all(&partial);
             return Err(error);
         }
-        match fs::rename(&partial, &done) {
-            Ok(()) => {}
-            // Another run made the same thing meanwhile.
-            Err(_) if done.is_dir() => fs::remove_dir_all(&partial)?,
-            Err(error) => {
-                return Err(error).with_context(|| format!("cannot rename to {}", done.display()));
-            }
-        }
+        fs::rename(&partial, &done)
+            .with_context(|| format!("cannot rename to {}", done.display()))?;
         Ok(done)
     }
 }

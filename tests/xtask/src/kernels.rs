@@ -21,8 +21,10 @@ use crate::{compiler, fetch, hash, pins, run, stage, suite};
 const LIMIT: Duration = Duration::from_secs(2400);
 
 /// Modules of the kernel that the suite uses, where they are not built in.
+///
+/// Arguments stand behind colons: null_blk makes a disk of its own unless told not to.
 const MODULES: &[&str] = &[
-    "null_blk",
+    "null_blk:nr_devices=0",
     "loop",
     "dm-mod",
     "dm-flakey",
@@ -32,23 +34,23 @@ const MODULES: &[&str] = &[
 ];
 
 /// Programs that the suite starts.
-const PROGRAMS: &[&str] = &["/sbin/mke2fs", "/sbin/e2fsck"];
+const PROGRAMS: [&str; 2] = ["/sbin/mke2fs", "/sbin/e2fsck"];
 
 /// The layers, in the order in which they run.
 pub fn layers() -> Vec<Layer> {
     vec![
         Layer {
-            name: "kernel-6.1",
+            name: "kernel-6.1-debian12",
             about: "module built for and tested in Debian 12's kernel",
             run: |bench| functional(bench, "6.1"),
         },
         Layer {
-            name: "kernel-6.12",
+            name: "kernel-6.12-backports",
             about: "module built for and tested in the kernel of Debian 12's backports",
             run: |bench| functional(bench, "6.12"),
         },
         Layer {
-            name: "kernel-7.2",
+            name: "kernel-7.2-debian13",
             about: "module built for and tested in the kernel of Debian 13's backports",
             run: |bench| functional(bench, "7.2"),
         },
@@ -107,15 +109,13 @@ fn split(cx: &Cx, release: &str, debs: &[PathBuf]) -> Result<Kernel> {
         .map(|deb| deb.file_name().unwrap_or_default().as_encoded_bytes());
     let dir = cx.cached(&format!("kernel-{release}"), &hash::key(names), |dir| {
         debs.iter().try_for_each(|deb| fetch::unpack(deb, dir))?;
-        // Newer packages have their modules in /usr only.
+        // These packages have everything in /usr.
         let merged = dir.join("lib");
         if !merged.exists() {
             std::os::unix::fs::symlink("usr/lib", merged)?;
         }
-        guest_kernel::extract(
-            &dir.join(format!("boot/vmlinuz-{release}")),
-            &dir.join("vmlinux"),
-        )?;
+        let image = dir.join(format!("usr/lib/modules/{release}/vmlinuz"));
+        guest_kernel::extract(&image, &dir.join("vmlinux"))?;
         run::output(run::cmd("/sbin/depmod", ["-b"]).arg(dir).arg(release)).map(drop)
     })?;
     Ok(Kernel {
@@ -129,7 +129,8 @@ fn split(cx: &Cx, release: &str, debs: &[PathBuf]) -> Result<Kernel> {
 fn functional(bench: &mut Bench, version: &str) -> Result<()> {
     let cx = bench.cx;
     let target = target(cx, version, &bench.log)?;
-    let (initramfs, variables) = initramfs(cx, &target, MODULES)?;
+    let programs = PROGRAMS.map(|program| (Path::new(program), program));
+    let (initramfs, variables) = initramfs(cx, &target, MODULES, &programs)?;
     let qemu = Qemu::get(cx)?;
     let mut guest = qemu.command();
     let accel = if qemu.kvm_works(cx) {
@@ -170,8 +171,14 @@ pub fn boot(guest: &mut Command, kernel: &Kernel, initramfs: &Path, words: &str)
         ]);
 }
 
-/// Makes an initramfs with the suite, our module and `modules`; returns it with the kernel's words that name them.
-pub fn initramfs(cx: &Cx, target: &Target, modules: &[&str]) -> Result<(PathBuf, String)> {
+/// Makes an initramfs with the suite, our module, `modules` and `programs` (this machine's file, its path in the guest);
+/// returns it with the kernel's words that name the modules.
+pub fn initramfs(
+    cx: &Cx,
+    target: &Target,
+    modules: &[&str],
+    programs: &[(&Path, &str)],
+) -> Result<(PathBuf, String)> {
     let dir = cx
         .target
         .join(format!("initramfs-{}", target.kernel.release));
@@ -186,12 +193,25 @@ pub fn initramfs(cx: &Cx, target: &Target, modules: &[&str]) -> Result<(PathBuf,
     let mut wanted = modules.to_vec();
     wanted.extend(depends.trim().split(',').filter(|name| !name.is_empty()));
     let mut names = Vec::new();
-    for path in guest_kernel::with_dependencies(&target.kernel, &wanted)? {
-        names.push(put_module(&path, &dir.join("m"))?);
+    let plain: Vec<_> = wanted
+        .iter()
+        .map(|module| module.split(':').next().unwrap_or(module))
+        .collect();
+    for path in guest_kernel::with_dependencies(&target.kernel, &plain)? {
+        let file = put_module(&path, &dir.join("m"))?;
+        let with_arguments = wanted.iter().find(|module| {
+            module
+                .split_once(':')
+                .is_some_and(|(name, _)| format!("{name}.ko") == file)
+        });
+        let arguments = with_arguments.and_then(|module| module.split_once(':'));
+        names.push(
+            file + &arguments.map_or(String::new(), |(_, arguments)| format!(":{arguments}")),
+        );
     }
     names.push(put_module(&target.module, &dir.join("m"))?);
-    for program in PROGRAMS {
-        put_program(Path::new(program), &dir)?;
+    for (program, to) in programs {
+        put_program(program, to, &dir)?;
     }
     let file = dir.with_extension("cpio");
     let script = "cd \"$1\" && find . -print0 | cpio --null --create --format=newc --owner=0:0 --quiet > \"$2\"";
@@ -234,17 +254,20 @@ fn put_module(from: &Path, to: &Path) -> Result<String> {
     Ok(plain)
 }
 
-/// Copies a program of this machine with the libraries that it needs.
-fn put_program(program: &Path, root: &Path) -> Result<()> {
+/// Copies a program to a path of the guest, with the libraries that it needs.
+fn put_program(program: &Path, to: &str, root: &Path) -> Result<()> {
+    let put = |from: &Path, to: &str| -> Result<()> {
+        let to = root.join(to.trim_start_matches('/'));
+        fs::create_dir_all(to.parent().context("a file without a directory")?)?;
+        fs::copy(from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
+        Ok(())
+    };
     let libraries = run::output(&mut run::cmd("ldd", [program]))?;
-    let files = libraries
+    for file in libraries
         .split_whitespace()
         .filter(|word| word.starts_with('/'))
-        .map(Path::new);
-    for file in files.chain([program]) {
-        let to = root.join(file.strip_prefix("/")?);
-        fs::create_dir_all(to.parent().context("a file without a directory")?)?;
-        fs::copy(file, &to).with_context(|| format!("cannot copy {}", file.display()))?;
+    {
+        put(Path::new(file), file)?;
     }
-    Ok(())
+    put(program, to)
 }

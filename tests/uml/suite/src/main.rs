@@ -2,7 +2,7 @@
 //! The functional suite of the kernel module: the first process of a guest that is there for nothing else.
 //!
 //! It gets what it needs from variables on the kernel's command line:
-//! `SUITE_MODULES` modules to load, in order, separated by commas; the last one is removed at the end;
+//! `SUITE_MODULES` modules to load, in order, separated by commas, arguments behind colons;
 //! `SUITE_ONLY` runs the cases whose names contain the text; `SUITE_INJECT` injects a bug instead of running cases;
 //! `SUITE_BENCH` measures a device instead. It prints one line a case and one at the end, and switches the machine off.
 
@@ -71,8 +71,9 @@ fn run() -> Result<u64> {
         .collect();
     let mut kmsg = Kmsg::open()?;
     let inject = variable("SUITE_INJECT");
-    for path in &modules {
-        module::load(Path::new(path), "")?;
+    for module in &modules {
+        let (path, arguments) = module.split_once(':').unwrap_or((module, ""));
+        module::load(Path::new(path), &arguments.replace(':', " "))?;
     }
     if !inject.is_empty() {
         module::load(

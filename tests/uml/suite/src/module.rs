@@ -15,13 +15,6 @@ static PATHS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 /// Loads a module from a file and remembers where it was; one that is there already is fine.
 pub fn load(path: &Path, arguments: &str) -> Result<()> {
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    // null_blk makes a disk of its own unless told not to.
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let arguments = if name.starts_with("null_blk") {
-        "nr_devices=0"
-    } else {
-        arguments
-    };
     match finit_module(&file, &CString::new(arguments)?, 0) {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(error) => return Err(error).with_context(|| format!("cannot load {}", path.display())),
