@@ -154,10 +154,16 @@ impl Camera {
         let window = window.upcast_ref::<gtk::Window>();
         glib::timeout_future(Duration::from_millis(350)).await;
         let paintable = gtk::WidgetPaintable::new(Some(window));
-        let (width, height) = (paintable.intrinsic_width(), paintable.intrinsic_height());
-        let snapshot = gtk::Snapshot::new();
-        paintable.snapshot(&snapshot, f64::from(width), f64::from(height));
-        let node = snapshot.to_node().expect("something is shown");
+        let node = loop {
+            let (width, height) = (paintable.intrinsic_width(), paintable.intrinsic_height());
+            let snapshot = gtk::Snapshot::new();
+            paintable.snapshot(&snapshot, f64::from(width), f64::from(height));
+            // A window that was just resized is empty until its next frame.
+            if let Some(node) = snapshot.to_node() {
+                break node;
+            }
+            glib::timeout_future(Duration::from_millis(50)).await;
+        };
         let texture = window
             .renderer()
             .expect("it is realised")
@@ -236,7 +242,8 @@ async fn tour(application: &adw::Application, camera: Camera) {
     }
     camera.take(&dialog, "09-wizard-failed-details").await;
     hand::press(&dialog, &gettext("Try Again")).await;
-    hand::press(&dialog, &begin).await;
+    // What was erased before the failure does not come back: there is nothing left to erase now.
+    hand::press(&dialog, &gettext("Set Up the Cache")).await;
     hand::wait(&dialog, "progress", || {
         hand::button(&dialog, &gettext("Cancel"))
     })

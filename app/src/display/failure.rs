@@ -85,7 +85,9 @@ pub(super) fn programs(users: &[FileUser]) -> String {
 fn data_words(state: DataState) -> String {
     match state {
         DataState::Unchanged => gettext("Nothing was changed."),
-        DataState::Restored => gettext("Everything is as it was before, and your data is safe."),
+        DataState::Restored => {
+            gettext("Everything on the hard disk is as it was before, and your data is safe.")
+        }
         DataState::Incomplete => gettext(
             "Your data is safe on the hard disk, but not everything could be put back yet. Tandem tries again at its next start.",
         ),
