@@ -147,7 +147,14 @@ fn hunt(part: &str) -> Done {
         .into_iter()
         .filter(|mutant| mutant.name.contains(part))
     {
-        let (outcome, time) = mutant.hunt()?;
+        let (outcome, time) = match mutant.hunt() {
+            Ok(result) => result,
+            Err(error) => {
+                println!("{}: NOT TRIED: {error}", mutant.name);
+                survivors.push(mutant.name);
+                continue;
+            }
+        };
         let time = format!("{:.2} s", time.as_secs_f64());
         match outcome {
             Outcome::Found(by, said) => {

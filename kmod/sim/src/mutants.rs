@@ -9,7 +9,7 @@ use crate::native::{self, Sources, file_error};
 use crate::sanitize;
 
 /// Longest that one mutant may go on unfound; one that hangs is found by this.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Which tests must find a mutant.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl By {
         match self {
             By::Random => (
                 "random requests",
-                &["random", "--seeds", "200", "--requests", "6000"],
+                &["random", "--seeds", "500", "--requests", "6000"],
             ),
             By::Words => ("all schedules", &["words"]),
             By::Sanitized => (
@@ -127,7 +127,7 @@ fn parse(path: &Path, text: &str) -> Option<Mutant> {
         name: path.file_stem()?.to_str()?.to_owned(),
         why: field("why ")?,
         file: field("file ")?,
-        by: By::parse(&field("by ")?)?,
+        by: field("by ").map_or(Some(By::Random), |name| By::parse(&name))?,
         old: old.to_owned(),
         new: new.strip_suffix('\n').unwrap_or(new).to_owned(),
     })

@@ -137,6 +137,15 @@ fn round(
     world.queue.lazy = *pick(rng, &[0, 16, 64]);
     world.queue.disk_reluctance = *pick(rng, &[0, 0, 128, 230, 250]);
     world.queue.ssd_reluctance = *pick(rng, &[0, 0, 0, 128, 230]);
+    if rng.u8(..3) == 0 {
+        // As disks are: the hard one slow, the SSD fast, but for some requests.
+        (
+            world.queue.disk_reluctance,
+            world.queue.ssd_reluctance,
+            world.queue.lazy,
+        ) = (240, 0, 64);
+        world.memory_shortage = 0;
+    }
     let dies_at = if rng.u8(..24) == 0 {
         summary.requests + rng.u64(..count)
     } else {

@@ -86,6 +86,8 @@ impl Workload {
         self.hot_length = (*pick(rng, &[8, 40, 200, 1000, self.sectors])).min(self.sectors);
         self.hot = rng.u64(..=self.sectors - self.hot_length);
         self.largest = *pick(rng, &[1, 8, 32, 64, 300, LARGEST]);
+        self.stream = rng.u64(..self.sectors);
+        self.streaming = *pick(rng, &[0, 0, 0, 1, 1, 1, 1, 15]);
         if self.streaming == 15 {
             self.mix = Mix {
                 writes: 0,
@@ -94,14 +96,13 @@ impl Workload {
                 flushes: 0,
             };
         }
-        if rng.u8(..4) == 0 {
+        if rng.u8(..3) == 0 {
             // Neighbours in one frame: where writes, reads and pins meet most.
             self.hot = rng.u64(..self.sectors) & !31;
             self.hot_length = (self.sectors - self.hot).min(32);
-            self.largest = 8;
+            self.largest = *pick(rng, &[8, 8, 16]);
+            self.mix.writes = *pick(rng, &[40, 80, 128]);
         }
-        self.stream = rng.u64(..self.sectors);
-        self.streaming = *pick(rng, &[0, 1, 1, 15]);
     }
 
     /// The next request.
