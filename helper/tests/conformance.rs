@@ -2,6 +2,12 @@
 //! What every engine must do, shown on the simulated one, or on the machine's own if
 //! `TANDEM_TEST_DISK` and `TANDEM_TEST_SSD` name a disk with a mounted file system and an empty SSD
 //! that may be lost (kernel names, such as `sda1` and `sdb`; run as root, in the VM).
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
 
 mod common;
 
@@ -23,12 +29,20 @@ static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 impl Bench {
     async fn new() -> Self {
         let alone = ALONE.lock().await;
-        let names = (std::env::var("TANDEM_TEST_DISK"), std::env::var("TANDEM_TEST_SSD"));
+        let names = (
+            std::env::var("TANDEM_TEST_DISK"),
+            std::env::var("TANDEM_TEST_SSD"),
+        );
         let (machine, spec, real) = match names {
             (Ok(disk), Ok(ssd)) => (Machine::real().await, spec(&disk, &ssd), true),
             _ => (Machine::simulated().await, spec("sda1", "sdc"), false),
         };
-        let this = Self { machine, spec, real, _alone: alone };
+        let this = Self {
+            machine,
+            spec,
+            real,
+            _alone: alone,
+        };
         for cache in this.machine.caches().await {
             this.machine.remove(&cache).await.unwrap();
         }
@@ -48,10 +62,17 @@ impl Bench {
     /// Nothing is left of any cache, and the disk is mounted where it was.
     async fn as_before(&self, points: &[String]) {
         assert!(self.machine.caches().await.is_empty());
-        until("the disk at its place", async || self.points().await == points).await;
+        until("the disk at its place", async || {
+            self.points().await == points
+        })
+        .await;
         // The SSD can be used again without agreeing to lose anything.
         let plan = self.machine.plan(&self.spec).await.unwrap();
-        assert!(plan.steps.iter().all(|s| s.kind != StepKind::EraseSsd), "{:?}", plan.steps);
+        assert!(
+            plan.steps.iter().all(|s| s.kind != StepKind::EraseSsd),
+            "{:?}",
+            plan.steps
+        );
     }
 }
 
@@ -62,7 +83,15 @@ async fn a_plan_changes_nothing_and_says_what_will_be_done() {
     assert!(!points.is_empty(), "the test disk is mounted");
     let plan = bench.machine.plan(&bench.spec).await.unwrap();
     let kinds: Vec<_> = plan.steps.iter().map(|s| s.kind).collect();
-    assert_eq!(kinds, [StepKind::LoadModule, StepKind::Unmount, StepKind::Map, StepKind::Mount]);
+    assert_eq!(
+        kinds,
+        [
+            StepKind::LoadModule,
+            StepKind::Unmount,
+            StepKind::Map,
+            StepKind::Mount
+        ]
+    );
     assert_eq!(plan.mount_points, points);
     assert!(plan.cache_bytes > 0 && plan.cache_bytes < plan.ssd.size);
     assert_eq!(plan.origin.object, bench.spec.origin);
@@ -105,20 +134,31 @@ async fn samples_come_each_second_while_watched_and_add_up() {
     cache.watch().await.unwrap();
     let mut times = Vec::new();
     for _ in 0..4 {
-        let signal = tokio::time::timeout(Duration::from_secs(12), samples.next()).await.unwrap().unwrap();
+        let signal = tokio::time::timeout(Duration::from_secs(12), samples.next())
+            .await
+            .unwrap()
+            .unwrap();
         let sample = signal.args().unwrap().sample.clone();
         assert!(sample.frames_total > 0 && sample.frames_used <= sample.frames_total);
         times.push(sample.time_us);
     }
     let gap = Duration::from_micros(times[3] - times[2]);
-    assert!(gap > Duration::from_millis(500) && gap < Duration::from_secs(4), "{gap:?}");
+    assert!(
+        gap > Duration::from_millis(500) && gap < Duration::from_secs(4),
+        "{gap:?}"
+    );
     let history = cache.history().await.unwrap();
     assert!(history.len() >= 4 && history.windows(2).all(|w| w[0].time_us < w[1].time_us));
-    assert_eq!(cache.latest().await.unwrap().time_us, history[history.len() - 1].time_us);
+    assert_eq!(
+        cache.latest().await.unwrap().time_us,
+        history[history.len() - 1].time_us
+    );
 
     cache.unwatch().await.unwrap();
     // The one that was already on its way may still come.
-    while let Ok(Some(_)) = tokio::time::timeout(Duration::from_millis(1500), samples.next()).await {}
+    while let Ok(Some(_)) = tokio::time::timeout(Duration::from_millis(1500), samples.next()).await
+    {
+    }
     let late = tokio::time::timeout(Duration::from_secs(4), samples.next()).await;
     assert!(late.is_err(), "unwatched, but sampled within four seconds");
     drop(samples);
@@ -132,18 +172,30 @@ async fn a_plan_is_executed_once_and_only_with_its_digest() {
     let manager = bench.machine.manager().await;
     let plan = bench.machine.plan(&bench.spec).await.unwrap();
     let refusal = async |id: &str, digest: &str| {
-        Failure::from(manager.create(id, digest).await.expect_err("must be refused")).kind
+        Failure::from(
+            manager
+                .create(id, digest)
+                .await
+                .expect_err("must be refused"),
+        )
+        .kind
     };
     assert_eq!(refusal(&plan.plan_id, "00").await, Kind::PlanUnknown);
     assert_eq!(refusal("0123", &plan.digest).await, Kind::PlanUnknown);
     bench.as_before(&points).await;
     let job = manager.create(&plan.plan_id, &plan.digest).await.unwrap();
-    assert_eq!(refusal(&plan.plan_id, &plan.digest).await, Kind::PlanUnknown);
+    assert_eq!(
+        refusal(&plan.plan_id, &plan.digest).await,
+        Kind::PlanUnknown
+    );
     bench.machine.end(job).await.unwrap();
     let cache = bench.the_cache().await;
     // A plan for one thing is none for another.
     let removal = cache.plan_remove().await.unwrap();
-    assert_eq!(refusal(&removal.plan_id, &removal.digest).await, Kind::PlanUnknown);
+    assert_eq!(
+        refusal(&removal.plan_id, &removal.digest).await,
+        Kind::PlanUnknown
+    );
     bench.machine.remove(&cache).await.unwrap();
     bench.as_before(&points).await;
 }
@@ -152,7 +204,13 @@ async fn a_plan_is_executed_once_and_only_with_its_digest() {
 async fn a_second_job_on_the_same_devices_is_refused() {
     let bench = Bench::new().await;
     if !bench.real {
-        bench.machine.simulation().await.set_step_time(200).await.unwrap();
+        bench
+            .machine
+            .simulation()
+            .await
+            .set_step_time(200)
+            .await
+            .unwrap();
     }
     let manager = bench.machine.manager().await;
     let (one, two) = (
@@ -165,7 +223,11 @@ async fn a_second_job_on_the_same_devices_is_refused() {
     let expected = [Kind::Busy, Kind::DeviceChanged, Kind::AlreadyCached];
     assert!(expected.contains(&refused.kind), "{refused}");
     bench.machine.end(job).await.unwrap();
-    bench.machine.remove(&bench.the_cache().await).await.unwrap();
+    bench
+        .machine
+        .remove(&bench.the_cache().await)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -174,25 +236,54 @@ async fn a_busy_file_system_is_answered_with_who_uses_it() {
     let points = bench.points().await;
     let mut sleeper = None;
     if bench.real {
-        let child = std::process::Command::new("/bin/sleep").arg("600").current_dir(&points[0]).spawn();
+        let child = std::process::Command::new("/bin/sleep")
+            .arg("600")
+            .current_dir(&points[0])
+            .spawn();
         sleeper = Some(child.unwrap());
     } else {
-        let user = FileUser { pid: 4242, command: "sleep".into(), uid: 1000, user: "anna".into() };
-        bench.machine.simulation().await.set_users(&bench.spec.origin, &[user]).await.unwrap();
+        let user = FileUser {
+            pid: 4242,
+            command: "sleep".into(),
+            uid: 1000,
+            user: "anna".into(),
+        };
+        bench
+            .machine
+            .simulation()
+            .await
+            .set_users(&bench.spec.origin, &[user])
+            .await
+            .unwrap();
     }
     let plan = bench.machine.plan(&bench.spec).await.unwrap();
-    let in_use = plan.warnings.iter().find(|w| w.kind == WarningKind::InUse).expect("a warning");
+    let in_use = plan
+        .warnings
+        .iter()
+        .find(|w| w.kind == WarningKind::InUse)
+        .expect("a warning");
     assert!(in_use.users.iter().any(|u| u.command == "sleep"));
     let refused = bench.machine.create(&bench.spec).await.unwrap_err();
     assert_eq!(refused.kind, Kind::FilesystemBusy);
     assert_eq!(refused.data, DataState::Unchanged);
     assert_eq!(refused.mount_points, points);
-    assert!(refused.users.iter().any(|u| u.command == "sleep" && !u.user.is_empty() && u.pid > 0));
+    assert!(
+        refused
+            .users
+            .iter()
+            .any(|u| u.command == "sleep" && !u.user.is_empty() && u.pid > 0)
+    );
     if let Some(mut child) = sleeper {
         child.kill().unwrap();
         child.wait().unwrap();
     } else {
-        bench.machine.simulation().await.set_users(&bench.spec.origin, &[]).await.unwrap();
+        bench
+            .machine
+            .simulation()
+            .await
+            .set_users(&bench.spec.origin, &[])
+            .await
+            .unwrap();
     }
     bench.as_before(&points).await;
 }
@@ -206,23 +297,50 @@ async fn removing_under_a_busy_file_system_frees_the_ssd() {
     let mapped = cache.mapped().await.unwrap();
     let mut sleeper = None;
     if bench.real {
-        let child = std::process::Command::new("/bin/sleep").arg("600").current_dir(&points[0]).spawn();
+        let child = std::process::Command::new("/bin/sleep")
+            .arg("600")
+            .current_dir(&points[0])
+            .spawn();
         sleeper = Some(child.unwrap());
     } else {
-        let user = FileUser { pid: 4242, command: "sleep".into(), uid: 1000, user: "anna".into() };
-        bench.machine.simulation().await.set_users(&mapped, &[user]).await.unwrap();
+        let user = FileUser {
+            pid: 4242,
+            command: "sleep".into(),
+            uid: 1000,
+            user: "anna".into(),
+        };
+        bench
+            .machine
+            .simulation()
+            .await
+            .set_users(&mapped, &[user])
+            .await
+            .unwrap();
     }
     let plan = cache.plan_remove().await.unwrap();
-    let stays = plan.warnings.iter().find(|w| w.kind == WarningKind::StaysMapped).expect("a warning");
+    let stays = plan
+        .warnings
+        .iter()
+        .find(|w| w.kind == WarningKind::StaysMapped)
+        .expect("a warning");
     assert!(stays.users.iter().any(|u| u.command == "sleep"));
     bench.machine.remove(&cache).await.unwrap();
-    until("the state", async || cache.state().await.unwrap() == CacheState::Detached).await;
+    until("the state", async || {
+        cache.state().await.unwrap() == CacheState::Detached
+    })
+    .await;
     assert_eq!(bench.machine.mounted(mapped.as_str()).await, points);
     if let Some(mut child) = sleeper {
         child.kill().unwrap();
         child.wait().unwrap();
     } else {
-        bench.machine.simulation().await.set_users(&mapped, &[]).await.unwrap();
+        bench
+            .machine
+            .simulation()
+            .await
+            .set_users(&mapped, &[])
+            .await
+            .unwrap();
     }
     // Once nobody uses it, asking again ends on the plain disk.
     bench.machine.remove(&cache).await.unwrap();
@@ -234,10 +352,22 @@ async fn a_job_that_is_cancelled_leaves_all_as_before() {
     let bench = Bench::new().await;
     let points = bench.points().await;
     if !bench.real {
-        bench.machine.simulation().await.set_step_time(150).await.unwrap();
+        bench
+            .machine
+            .simulation()
+            .await
+            .set_step_time(150)
+            .await
+            .unwrap();
     }
     let plan = bench.machine.plan(&bench.spec).await.unwrap();
-    let job = bench.machine.manager().await.create(&plan.plan_id, &plan.digest).await.unwrap();
+    let job = bench
+        .machine
+        .manager()
+        .await
+        .create(&plan.plan_id, &plan.digest)
+        .await
+        .unwrap();
     bench.machine.job(job.clone()).await.cancel().await.unwrap();
     let ended = bench.machine.end(job).await.unwrap_err();
     assert_eq!(ended.kind, Kind::Cancelled);
@@ -249,12 +379,21 @@ async fn a_job_that_is_cancelled_leaves_all_as_before() {
 async fn a_jobs_object_goes_after_a_while() {
     let bench = Bench::new().await;
     let plan = bench.machine.plan(&bench.spec).await.unwrap();
-    let path = bench.machine.manager().await.create(&plan.plan_id, &plan.digest).await.unwrap();
+    let path = bench
+        .machine
+        .manager()
+        .await
+        .create(&plan.plan_id, &plan.digest)
+        .await
+        .unwrap();
     bench.machine.end(path.clone()).await.unwrap();
     let job = bench.machine.job(path).await;
     let steps = job.steps().await.unwrap();
     assert_eq!(steps, plan.steps);
-    assert_eq!(usize::try_from(job.step_index().await.unwrap()).unwrap(), steps.len());
+    assert_eq!(
+        usize::try_from(job.step_index().await.unwrap()).unwrap(),
+        steps.len()
+    );
     assert!((job.progress().await.unwrap() - 1.0).abs() < f64::EPSILON);
     let gone = tokio::time::timeout(LIMIT, async {
         while job.kind().await.is_ok() {
@@ -262,5 +401,9 @@ async fn a_jobs_object_goes_after_a_while() {
         }
     });
     gone.await.expect("the object goes");
-    bench.machine.remove(&bench.the_cache().await).await.unwrap();
+    bench
+        .machine
+        .remove(&bench.the_cache().await)
+        .await
+        .unwrap();
 }

@@ -36,7 +36,7 @@ words! {
         /// Waits until all is on the disk and stops using the SSD, without unmounting. `bytes` is
         /// what has to be written to the disk first (0 in today's modes).
         Detach = "detach",
-        /// Frees the SSD, `device`: wipes the cache's format from it.
+        /// Frees the SSD, `device`: wipes the cache's format from it and discards the copies.
         FreeSsd = "free-ssd",
         /// Removes the mapping over `device`, the disk.
         Unmap = "unmap",

@@ -55,10 +55,7 @@ impl DeviceMapper {
         let mut signals = MessageStream::for_match_rule(rule, &this.connection, None).await?;
         let events = this.events.clone();
         tokio::spawn(async move {
-            while let Some(signal) = signals.next().await {
-                if let Ok(signal) = signal {
-                    tracing::debug!(signal = ?signal.header(), "UDisks2");
-                }
+            while signals.next().await.is_some() {
                 events.notify_one();
             }
         });
@@ -249,8 +246,12 @@ impl DeviceMapper {
         let Ok(device) = self.locate(&pair.ssd).await else {
             return Ok(());
         };
-        let (node, uuid) = (device.ident.node(), pair.uuid.clone());
-        blocking(move || wipe::free(&node, &uuid))
+        let (node, size, uuid) = (
+            device.ident.node(),
+            device.ident.text.size,
+            pair.uuid.clone(),
+        );
+        blocking(move || wipe::free(&node, size, &uuid))
             .await?
             .map_err(|e| step(&e.to_string()))?;
         self.rescan(device.object()).await;
@@ -383,7 +384,6 @@ async fn follow(events: &Notify) -> Result<(), Box<dyn std::error::Error + Send 
         control.arm()?;
         let mut ready = poll.readable().await?;
         ready.clear_ready();
-        tracing::debug!("device-mapper event");
         events.notify_one();
     }
 }

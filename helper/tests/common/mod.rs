@@ -41,11 +41,14 @@ impl Machine {
             .spawn()
             .expect("dbus-daemon");
         let mut address = String::new();
-        BufReader::new(daemon.stdout.take().unwrap()).read_line(&mut address).unwrap();
+        BufReader::new(daemon.stdout.take().unwrap())
+            .read_line(&mut address)
+            .unwrap();
         let address = address.trim().to_owned();
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-        let state = std::env::temp_dir().join(format!("tandem-test-{}-{number}", std::process::id()));
+        let state =
+            std::env::temp_dir().join(format!("tandem-test-{}-{number}", std::process::id()));
         let service = Command::new(env!("CARGO_BIN_EXE_tandem-helper"))
             .args(["--simulated", "--state"])
             .arg(&state)
@@ -53,10 +56,20 @@ impl Machine {
             .env("TANDEM_LOG", "off")
             .spawn()
             .unwrap();
-        let connection =
-            zbus::connection::Builder::address(address.as_str()).build().await.unwrap();
-        let this = Self { daemon: Some(daemon), service: Some(service), state, connection };
-        until("the service", async || this.manager().await.version().await.is_ok()).await;
+        let connection = zbus::connection::Builder::address(address.as_str())
+            .build()
+            .await
+            .unwrap();
+        let this = Self {
+            daemon: Some(daemon),
+            service: Some(service),
+            state,
+            connection,
+        };
+        until("the service", async || {
+            this.manager().await.version().await.is_ok()
+        })
+        .await;
         this.simulation().await.set_step_time(1).await.unwrap();
         this
     }
@@ -64,7 +77,12 @@ impl Machine {
     /// The machine's own service.
     pub async fn real() -> Self {
         let connection = Connection::system().await.unwrap();
-        Self { daemon: None, service: None, state: "/nonexistent".into(), connection }
+        Self {
+            daemon: None,
+            service: None,
+            state: "/nonexistent".into(),
+            connection,
+        }
     }
 
     pub async fn manager(&self) -> ManagerProxy<'static> {
@@ -120,9 +138,16 @@ impl Machine {
         if over {
             return if success { Ok(()) } else { Err(failure) };
         }
-        let signal = tokio::time::timeout(LIMIT, completed.next()).await.expect("job ends").unwrap();
+        let signal = tokio::time::timeout(LIMIT, completed.next())
+            .await
+            .expect("job ends")
+            .unwrap();
         let args = signal.args().unwrap();
-        if args.success { Ok(()) } else { Err(args.failure.clone()) }
+        if args.success {
+            Ok(())
+        } else {
+            Err(args.failure.clone())
+        }
     }
 
     pub async fn plan(&self, spec: &PlanSpec) -> Result<PlanReply, Failure> {
@@ -131,7 +156,11 @@ impl Machine {
 
     pub async fn create(&self, spec: &PlanSpec) -> Result<(), Failure> {
         let plan = self.plan(spec).await?;
-        let job = self.manager().await.create(&plan.plan_id, &plan.digest).await?;
+        let job = self
+            .manager()
+            .await
+            .create(&plan.plan_id, &plan.digest)
+            .await?;
         self.end(job).await
     }
 
@@ -152,7 +181,10 @@ impl Machine {
         .await
         .unwrap();
         let points: Vec<Vec<u8>> = proxy.get_property("MountPoints").await.unwrap_or_default();
-        points.iter().map(|p| String::from_utf8_lossy(p).trim_end_matches('\0').to_owned()).collect()
+        points
+            .iter()
+            .map(|p| String::from_utf8_lossy(p).trim_end_matches('\0').to_owned())
+            .collect()
     }
 }
 
@@ -163,7 +195,12 @@ pub fn block(name: &str) -> OwnedObjectPath {
 
 /// A choice of disk and SSD by kernel names.
 pub fn spec(origin: &str, ssd: &str) -> PlanSpec {
-    PlanSpec { origin: block(origin), ssd: block(ssd), mode: Mode::Writethrough, erase_ssd: false }
+    PlanSpec {
+        origin: block(origin),
+        ssd: block(ssd),
+        mode: Mode::Writethrough,
+        erase_ssd: false,
+    }
 }
 
 /// Waits until something holds.

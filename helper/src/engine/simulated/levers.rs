@@ -113,7 +113,7 @@ impl Simulation {
     }
 
     fn fail_next(&self, step: StepKind) {
-        self.0.read_mut(|s| s.fails(step));
+        self.0.fail_next(step);
     }
 
     fn set_users(&self, block: OwnedObjectPath, users: Vec<FileUser>) -> Result<(), Failure> {

@@ -110,6 +110,11 @@ impl World {
     pub fn set_step_time(&self, time: Duration) {
         self.read_mut(|scene| scene.step_time = time);
     }
+
+    /// The next action of this kind fails.
+    pub fn fail_next(&self, step: StepKind) {
+        self.read_mut(|scene| scene.fail_next = Some(step));
+    }
 }
 
 fn failed(detail: &str) -> Failure {
@@ -192,11 +197,5 @@ fn load_module(scene: &mut Scene) -> Result<(), Failure> {
             scene.module = ModuleState::Loaded;
             Ok(())
         }
-    }
-}
-
-impl Scene {
-    fn fails(&mut self, step: StepKind) {
-        self.fail_next = Some(step);
     }
 }

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! With the authority denying, every method and every setter that introspection shows is called, with
+//! arguments that would do something if it were allowed, and nothing has changed.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
+mod common;
+
+use common::{Machine, spec};
+use std::collections::BTreeMap;
+use tandem_api::*;
+use zbus::fdo::ObjectManagerProxy;
+use zbus::{OwnedVariant, Variant};
+
+/// Everything that the service and the simulated UDisks2 show, but for what counts time.
+async fn everything(machine: &Machine) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    for (name, path) in [
+        (BUS_NAME, ROOT_PATH),
+        ("org.freedesktop.UDisks2", "/org/freedesktop/UDisks2"),
+    ] {
+        let manager = ObjectManagerProxy::builder(&machine.connection)
+            .destination(name)
+            .path(path)
+            .build()
+            .await
+            .unwrap();
+        for (path, interfaces) in manager.get_managed_objects().await.unwrap() {
+            for (interface, properties) in interfaces {
+                for (property, value) in properties {
+                    if property != "Latest" {
+                        all.insert(
+                            format!("{path} {interface} {property}"),
+                            format!("{value:?}"),
+                        );
+                    }
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Words of an attribute in a line of introspection.
+fn attribute(line: &str, name: &str) -> Option<String> {
+    let (_, rest) = line.split_once(&format!(" {name}=\""))?;
+    Some(rest.split_once('"')?.0.to_owned())
+}
+
+/// Interface, member and, for methods, the signature of what goes in.
+struct Found {
+    methods: Vec<(String, String, String)>,
+    writable: Vec<(String, String, String)>,
+}
+
+async fn introspect(machine: &Machine, path: &str) -> Found {
+    let proxy = zbus::fdo::IntrospectableProxy::builder(&machine.connection)
+        .destination(BUS_NAME)
+        .path(path)
+        .build();
+    let xml = proxy.await.unwrap().introspect().await.unwrap();
+    let mut found = Found {
+        methods: Vec::new(),
+        writable: Vec::new(),
+    };
+    let mut interface = String::new();
+    for line in xml.lines().map(str::trim) {
+        if line.starts_with("<node ") && line.contains(" name=") {
+            // Objects below are asked themselves.
+            break;
+        }
+        if line.starts_with("<interface ") {
+            interface = attribute(line, "name").unwrap();
+        } else if line.starts_with("<method ") {
+            found.methods.push((
+                interface.clone(),
+                attribute(line, "name").unwrap(),
+                String::new(),
+            ));
+        } else if line.starts_with("<arg ") && attribute(line, "direction").as_deref() == Some("in")
+        {
+            if let Some((.., signature)) = found.methods.last_mut() {
+                signature.push_str(&attribute(line, "type").unwrap());
+            }
+        } else if line.starts_with("<property ")
+            && attribute(line, "access").is_some_and(|a| a != "read")
+        {
+            found.writable.push((
+                interface.clone(),
+                attribute(line, "name").unwrap(),
+                attribute(line, "type").unwrap(),
+            ));
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
+    let machine = Machine::simulated().await;
+    // Something to lose: a cache; and something to gain: a plan for another.
+    machine.create(&spec("sda1", "sdc")).await.unwrap();
+    let cache = machine.caches().await.remove(0);
+    let path = cache.inner().path().to_string();
+    let manager = machine.manager().await;
+    let creation = manager
+        .plan(&PlanSpec {
+            erase_ssd: true,
+            ..spec("sda2", "sde")
+        })
+        .await
+        .unwrap();
+    let removal = cache.plan_remove().await.unwrap();
+    // The creation's finished job object goes by itself in the meantime.
+    common::until("the job's object to go", async || {
+        !everything(&machine)
+            .await
+            .keys()
+            .any(|k| k.contains("/jobs/"))
+    })
+    .await;
+    machine
+        .simulation()
+        .await
+        .set_authorized(false)
+        .await
+        .unwrap();
+    let before = everything(&machine).await;
+
+    let mut called = Vec::new();
+    for path in [ROOT_PATH, path.as_str()] {
+        let found = introspect(&machine, path).await;
+        for (interface, name, signature) in found.methods {
+            // The levers are the test's own, and the bus's own interfaces are called through the rest.
+            if interface.ends_with(".Simulation") || interface.starts_with("org.freedesktop.DBus") {
+                continue;
+            }
+            let call = async |body: &(dyn erased::Body + Sync)| {
+                body.call(&machine, path, &interface, &name).await
+            };
+            let plan = if name == "Create" {
+                &creation
+            } else {
+                &removal
+            };
+            let result = match signature.as_str() {
+                "" => call(&()).await,
+                "ss" => call(&(plan.plan_id.as_str(), plan.digest.as_str())).await,
+                "(oosb)" => call(&(spec("sda2", "sde"),)).await,
+                other => panic!("{name} takes {other}: teach this test to call it"),
+            };
+            called.push((name, result));
+        }
+        for (interface, name, signature) in found.writable {
+            let value = match signature.as_str() {
+                "s" => Variant::new("writearound"),
+                "b" => Variant::new(true),
+                "u" => Variant::new(7u32),
+                "t" => Variant::new(7u64),
+                other => panic!("{name} is of type {other}: teach this test to set it"),
+            };
+            let value = OwnedVariant::try_from(value).unwrap();
+            let body = (interface.as_str(), name.as_str(), value);
+            let set = machine
+                .connection
+                .call_method(
+                    Some(BUS_NAME),
+                    path,
+                    Some("org.freedesktop.DBus.Properties"),
+                    "Set",
+                    &body,
+                )
+                .await;
+            assert!(set.is_err(), "{interface}.{name} could be set");
+        }
+    }
+    // Setters that introspection does not show must not be there either.
+    for (interface, path) in [
+        (MANAGER_INTERFACE, ROOT_PATH),
+        (CACHE_INTERFACE, path.as_str()),
+    ] {
+        for name in ["Mode", "State", "Version", "ModuleState", "MountPoints"] {
+            let value = OwnedVariant::try_from(Variant::new("bypass")).unwrap();
+            let body = (interface, name, value);
+            let set = machine
+                .connection
+                .call_method(
+                    Some(BUS_NAME),
+                    path,
+                    Some("org.freedesktop.DBus.Properties"),
+                    "Set",
+                    &body,
+                )
+                .await;
+            assert!(set.is_err(), "{interface}.{name} could be set");
+        }
+    }
+
+    let names: Vec<_> = called.iter().map(|(name, _)| name.as_str()).collect();
+    for needed in [
+        "Plan",
+        "Create",
+        "Remove",
+        "PlanRemove",
+        "Watch",
+        "Unwatch",
+        "History",
+    ] {
+        assert!(
+            names.contains(&needed),
+            "{needed} was not called: {names:?}"
+        );
+    }
+    for (name, result) in &called {
+        if matches!(name.as_str(), "Create" | "Remove") {
+            assert_eq!(*result, Err(Some(Kind::NotAuthorized)), "{name}");
+        }
+    }
+    assert_eq!(everything(&machine).await, before);
+}
+
+#[tokio::test]
+async fn a_plan_survives_a_refused_authentication() {
+    let machine = Machine::simulated().await;
+    let plan = machine.plan(&spec("sda1", "sdc")).await.unwrap();
+    let before = everything(&machine).await;
+    machine
+        .simulation()
+        .await
+        .set_authorized(false)
+        .await
+        .unwrap();
+    let refused = Failure::from(
+        machine
+            .manager()
+            .await
+            .create(&plan.plan_id, &plan.digest)
+            .await
+            .unwrap_err(),
+    );
+    assert_eq!(refused.kind, Kind::NotAuthorized);
+    assert_eq!(everything(&machine).await, before);
+    // The same plan is still good for one who is allowed.
+    machine
+        .simulation()
+        .await
+        .set_authorized(true)
+        .await
+        .unwrap();
+    let job = machine
+        .manager()
+        .await
+        .create(&plan.plan_id, &plan.digest)
+        .await
+        .unwrap();
+    machine.end(job).await.unwrap();
+}
+
+/// Calls with bodies of different types through one function.
+mod erased {
+    use super::*;
+
+    #[async_trait::async_trait]
+    pub trait Body {
+        async fn call(
+            &self,
+            machine: &Machine,
+            path: &str,
+            interface: &str,
+            name: &str,
+        ) -> Result<(), Option<Kind>>;
+    }
+
+    #[async_trait::async_trait]
+    impl<T: serde::Serialize + zbus::wire::DynamicType + Sync> Body for T {
+        async fn call(
+            &self,
+            machine: &Machine,
+            path: &str,
+            interface: &str,
+            name: &str,
+        ) -> Result<(), Option<Kind>> {
+            let reply = machine
+                .connection
+                .call_method(Some(BUS_NAME), path, Some(interface), name, self)
+                .await;
+            reply
+                .map(drop)
+                .map_err(|e| Failure::from_zbus(&e).map(|f| f.kind))
+        }
+    }
+}

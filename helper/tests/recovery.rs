@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The service is killed before and after every action of a creation and of a removal; the next start
+//! leaves the old state or the new one, never one in between.
+//!
+//! Killing is dropping the job in the middle of the engine's call: nothing of it runs any more, and
+//! all that is left is what lies on the disk and what the machine did. The VM's tests kill the process.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
+use async_trait::async_trait;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tandem_api::*;
+use tandem_helper::action::Action;
+use tandem_helper::apply::{self, Watcher};
+use tandem_helper::engine::simulated::{Simulated, World};
+use tandem_helper::engine::{Engine, Live, Status};
+use tandem_helper::facts::{Device, Facts};
+use tandem_helper::plan::{self, Plan, RemoveInput};
+use tandem_helper::state::Store;
+
+/// Dies at one moment of one call.
+struct Mortal {
+    inner: Simulated,
+    calls: AtomicUsize,
+    dies_at: usize,
+    after: bool,
+    died: tokio::sync::Notify,
+}
+
+impl Mortal {
+    /// Runs a job until its end or until the engine dies; says whether it died.
+    async fn until_death<T>(&self, job: impl Future<Output = T>) -> bool {
+        tokio::select! {
+            _ = job => false,
+            () = self.died.notified() => true,
+        }
+    }
+
+    async fn die(&self) {
+        self.died.notify_one();
+        std::future::pending::<()>().await;
+    }
+
+    fn new(world: &Arc<World>, dies_at: usize, after: bool) -> Self {
+        Self {
+            inner: Simulated::new(world.clone()),
+            calls: AtomicUsize::new(0),
+            dies_at,
+            after,
+            died: tokio::sync::Notify::new(),
+        }
+    }
+}
+
+#[async_trait]
+impl Engine for Mortal {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+    fn kernel(&self) -> String {
+        self.inner.kernel()
+    }
+    fn boot_id(&self) -> String {
+        self.inner.boot_id()
+    }
+    async fn module_state(&self) -> ModuleState {
+        self.inner.module_state().await
+    }
+    async fn facts(&self) -> Result<Facts, Failure> {
+        self.inner.facts().await
+    }
+    async fn blank(&self, device: &Device) -> Result<bool, Failure> {
+        self.inner.blank(device).await
+    }
+    async fn users(&self, device: &Device) -> Vec<FileUser> {
+        self.inner.users(device).await
+    }
+    async fn apply(&self, action: &Action) -> Result<(), Failure> {
+        let dies = self.calls.fetch_add(1, Ordering::SeqCst) == self.dies_at;
+        if dies && !self.after {
+            self.die().await;
+        }
+        let result = self.inner.apply(action).await;
+        if dies {
+            self.die().await;
+        }
+        result
+    }
+    async fn live(&self) -> Result<Vec<Live>, Failure> {
+        self.inner.live().await
+    }
+    async fn status(&self, uuid: &str) -> Result<Status, Failure> {
+        self.inner.status(uuid).await
+    }
+    async fn changed(&self) {
+        self.inner.changed().await;
+    }
+}
+
+struct Calm;
+
+impl Watcher for Calm {
+    fn step(&self, _: usize, _: bool) {}
+    fn cancelled(&self) -> bool {
+        false
+    }
+    fn no_return(&self) {}
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path =
+            std::env::temp_dir().join(format!("tandem-recovery-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+const UUID: &str = "0123456789abcdef0123456789abcdef";
+
+fn path(name: &str) -> zbus::OwnedObjectPath {
+    format!("/org/freedesktop/UDisks2/block_devices/{name}")
+        .try_into()
+        .unwrap()
+}
+
+async fn facts(engine: &dyn Engine) -> Facts {
+    let mut facts = engine.facts().await.unwrap();
+    for device in &mut facts.devices {
+        device.blank = device.usage.is_empty() && engine.blank(device).await.unwrap();
+    }
+    facts
+}
+
+async fn creation(engine: &dyn Engine) -> Plan {
+    let spec = PlanSpec {
+        origin: path("sda1"),
+        ssd: path("sdc"),
+        mode: Mode::Writethrough,
+        erase_ssd: false,
+    };
+    plan::create(&spec, UUID, &facts(engine).await, &[], Vec::new()).unwrap()
+}
+
+async fn removal(engine: &dyn Engine, store: &Store) -> Plan {
+    let facts = facts(engine).await;
+    let pair = store.caches().remove(0).pair;
+    let mapped = facts
+        .devices
+        .iter()
+        .find(|d| d.ident.hardware == pair.dm_uuid())
+        .unwrap();
+    plan::remove(RemoveInput {
+        pair: &pair,
+        attached: true,
+        mapped: true,
+        ssd_present: true,
+        mounts: &mapped.mounts,
+        users: Vec::new(),
+        pinned: false,
+    })
+}
+
+/// `old`, `new`, or what is in between.
+async fn state(engine: &dyn Engine, store: &Store) -> &'static str {
+    let facts = facts(engine).await;
+    let points = |name: &str| {
+        facts
+            .device(path(name).as_str())
+            .map(Device::mount_points)
+            .unwrap_or_default()
+    };
+    let home = ["/media/anna/Archive".to_owned()];
+    let ssd_blank = facts.device(path("sdc").as_str()).unwrap().blank;
+    let live = engine.live().await.unwrap();
+    assert!(store.intents().is_empty(), "the job is still recorded");
+    match (live.as_slice(), store.caches().len()) {
+        ([], 0) if ssd_blank && points("sda1") == home => "plain",
+        ([map], 1) if map.attached && points("dm_2d1") == home && points("sda1").is_empty() => {
+            "cached"
+        }
+        (live, caches) => panic!(
+            "in between: {live:?}, {caches} records, sda1 at {:?}, SSD blank {ssd_blank}",
+            points("sda1")
+        ),
+    }
+}
+
+/// Runs a plan on an engine that dies, and starts anew.
+async fn run_and_die(
+    world: &Arc<World>,
+    store: &Store,
+    plan: &Plan,
+    at: usize,
+    after: bool,
+) -> bool {
+    let mortal = Mortal::new(world, at, after);
+    let job = apply::run(&mortal, store, plan, &Calm);
+    let died = mortal.until_death(job).await;
+    let engine = Simulated::new(world.clone());
+    for intent in store.intents() {
+        apply::recover(&engine, store, intent, &Calm).await.unwrap();
+    }
+    died
+}
+
+#[tokio::test]
+async fn a_killed_creation_leaves_the_plain_disk_or_the_cache() {
+    let mut seen = Vec::new();
+    for at in 0..6 {
+        for after in [false, true] {
+            let world = Arc::new(World::default());
+            world.set_step_time(Duration::ZERO);
+            let folder = Folder::new(&format!("create-{at}-{after}"));
+            let store = Store::open(&folder.0).unwrap();
+            let engine = Simulated::new(world.clone());
+            let plan = creation(&engine).await;
+            let died = run_and_die(&world, &store, &plan, at, after).await;
+            let state = state(&engine, &store).await;
+            assert_eq!(died, at < plan.actions.len(), "at {at}");
+            assert_eq!(
+                state,
+                if died { "plain" } else { "cached" },
+                "at {at}, after {after}"
+            );
+            seen.push(state);
+            if died {
+                // And it can be made again, without agreeing to lose anything.
+                apply::run(&engine, &store, &creation(&engine).await, &Calm)
+                    .await
+                    .unwrap();
+                assert_eq!(self::state(&engine, &store).await, "cached");
+            }
+        }
+    }
+    assert!(seen.contains(&"plain") && seen.contains(&"cached"));
+}
+
+#[tokio::test]
+async fn a_killed_removal_leaves_the_cache_or_the_plain_disk() {
+    for at in 0..7 {
+        for after in [false, true] {
+            let world = Arc::new(World::default());
+            world.set_step_time(Duration::ZERO);
+            let folder = Folder::new(&format!("remove-{at}-{after}"));
+            let store = Store::open(&folder.0).unwrap();
+            let engine = Simulated::new(world.clone());
+            apply::run(&engine, &store, &creation(&engine).await, &Calm)
+                .await
+                .unwrap();
+            let plan = removal(&engine, &store).await;
+            assert_eq!(plan.actions.len(), 5);
+            let died = run_and_die(&world, &store, &plan, at, after).await;
+            assert_eq!(died, at < plan.actions.len());
+            assert_eq!(
+                state(&engine, &store).await,
+                "plain",
+                "at {at}, after {after}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_kill_while_undoing_is_recovered_too() {
+    for at in 0..8 {
+        for after in [false, true] {
+            let world = Arc::new(World::default());
+            world.set_step_time(Duration::ZERO);
+            let folder = Folder::new(&format!("undo-{at}-{after}"));
+            let store = Store::open(&folder.0).unwrap();
+            let engine = Simulated::new(world.clone());
+            let plan = creation(&engine).await;
+            // Dies in the last action, and then once more in the recovery.
+            let first = Mortal::new(&world, plan.actions.len() - 1, true);
+            let job = apply::run(&first, &store, &plan, &Calm);
+            assert!(first.until_death(job).await);
+            let second = Mortal::new(&world, at, after);
+            for intent in store.intents() {
+                let recovery = apply::recover(&second, &store, intent, &Calm);
+                second.until_death(recovery).await;
+            }
+            for intent in store.intents() {
+                apply::recover(&engine, &store, intent, &Calm)
+                    .await
+                    .unwrap();
+            }
+            assert_eq!(
+                state(&engine, &store).await,
+                "plain",
+                "at {at}, after {after}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_step_that_fails_is_undone_as_a_whole() {
+    let mut failed = 0;
+    for at in 0..4 {
+        let world = Arc::new(World::default());
+        world.set_step_time(Duration::ZERO);
+        let folder = Folder::new(&format!("fail-{at}"));
+        let store = Store::open(&folder.0).unwrap();
+        let engine = Simulated::new(world.clone());
+        let plan = creation(&engine).await;
+        world.fail_next(plan.actions[at].kind());
+        let failure = apply::run(&engine, &store, &plan, &Calm).await.unwrap_err();
+        assert_eq!(failure.kind, Kind::StepFailed);
+        assert_eq!(failure.name, plan.actions[at].kind().as_str());
+        let data = if at == 0 {
+            DataState::Unchanged
+        } else {
+            DataState::Restored
+        };
+        assert_eq!(failure.data, data, "at {at}");
+        assert_eq!(state(&engine, &store).await, "plain");
+        failed += 1;
+    }
+    assert_eq!(failed, 4);
+}
