@@ -8,9 +8,9 @@
  *   E2  Of two writes that touch a common quarter the later one waits until the
  *       earlier one has ended. (Neighbours in a frame go side by side: a journal
  *       is written in blocks of 4 KiB, which the disk's queue should merge.)
- *   E3  A fill never begins over a write in the ring, waiting or not, nor over
- *       another fill. A write that starts cancels the parts of fills that it
- *       touches: they are not published.
+ *   E3  A fill takes no frame that a write in the ring touches, waiting or not,
+ *       nor one of another fill. A write that starts cancels the parts of fills
+ *       that it touches: they are not published.
  *   E4  A write has unpublished every quarter that it touches before its disk
  *       write is submitted, and they stay so until it has ended.
  *   E5  A slot's SSD write is submitted only when no read is pinned that could
@@ -144,13 +144,7 @@ static u32 begin_read(struct td_engine *e, struct td_bucket *b,
 	bool stream = td_stream_seen(e, td_frame_of(r->sector),
 				     td_frame_of(r->sector + r->count - 1));
 
-	for (struct td_link *l = b->reqs.next; l != &b->reqs; l = l->next) {
-		if (td_req_overlap(td_req_of(l), r)) {
-			td_pass(e, TD_READ, r->count, TD_C_READ_BYPASSED_BUSY);
-			return TD_DO_PASS;
-		}
-	}
-	td_store_plan_fill(e, r, stream);
+	td_store_plan_fill(e, b, r, stream);
 	if (!r->nr_parts) {
 		td_pass(e, TD_READ, r->count, stream ?
 			TD_C_READ_BYPASSED_SEQUENTIAL :

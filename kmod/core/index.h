@@ -19,7 +19,7 @@ enum td_greed {
 /* The slot whose word has @frame's tag. Lock: for a lasting answer. */
 u32 td_index_find(const struct td_engine *e, u64 frame);
 
-/* The slot where all of @want can be read now. No lock; a hint. */
+/* Can all of @want of @frame be read now? No lock; a hint. */
 bool td_index_readable(const struct td_engine *e, u64 frame, unsigned int want);
 
 /* Is there a free slot for @frame? No lock; a hint. */

@@ -52,7 +52,21 @@ struct td_span td_span_of(const struct td_engine *e, enum td_kind kind,
 	return s;
 }
 
-void td_store_plan_fill(struct td_engine *e, struct td_req *r, bool stream)
+/* Does a request in the ring touch @frame? */
+static bool in_flight(const struct td_bucket *b, u64 frame)
+{
+	for (struct td_link *l = b->reqs.next; l != &b->reqs; l = l->next) {
+		const struct td_req *q = td_req_of(l);
+
+		if (td_frame_of(q->sector) <= frame &&
+		    frame <= td_frame_of(q->sector + q->count - 1))
+			return true;
+	}
+	return false;
+}
+
+void td_store_plan_fill(struct td_engine *e, const struct td_bucket *b,
+			struct td_req *r, bool stream)
 {
 	const struct td_layout *l = &e->layout;
 	u64 first = td_frame_of(r->sector);
@@ -70,6 +84,11 @@ void td_store_plan_fill(struct td_engine *e, struct td_req *r, bool stream)
 
 		if (!mask)
 			break;
+		/* Readahead often begins in the frame where it ended before. */
+		if (in_flight(b, frame)) {
+			near = slot;
+			continue;
+		}
 		if (slot != TD_NO_SLOT) {
 			near = slot;
 			mask &= ~td_word_valid(td_word_load(&e->words[slot]));

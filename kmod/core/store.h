@@ -35,10 +35,12 @@ static inline bool td_req_collide(const struct td_req *a,
 }
 
 /*
- * Take slots for the frames of a read that misses; @stream: not at the cost
- * of better things. Sets parts and span.
+ * Take slots for the frames of a read that misses, but for those that other
+ * requests touch; @stream: not at the cost of better things. Sets parts and
+ * span.
  */
-void td_store_plan_fill(struct td_engine *e, struct td_req *r, bool stream);
+void td_store_plan_fill(struct td_engine *e, const struct td_bucket *b,
+			struct td_req *r, bool stream);
 
 /*
  * Unpublish what a write touches, cancel fills of it, choose what it stores,

@@ -9,11 +9,13 @@
  * Invariants:
  *   J1  What goes to the SSD, and a write's data for the disk, comes from the
  *       job's pages: the user may change his buffer at any time.
- *   J2  Two references: core's, from td_begin() until END, and that of the
- *       thread that starts it.
- *   J3  All *_done() calls for a job come from its work item, so one at a time.
+ *   J2  References: core's, from td_begin() until END; that of the thread that
+ *       starts it; one for each bio in flight and for a drain, until its work
+ *       is done. So a work item is never freed while it is queued.
+ *   J3  The last reference goes in process context, so that the destructor, which
+ *       waits for the workqueue, outlives it.
  * Threads: new and start in map or a worker; bios complete in any context and
- * only set a bit and queue the work.
+ * only queue their work. The works of one job may run at the same time.
  * Why no reserve of memory: without memory a request goes past the cache, which
  * is always right in these modes. So no one ever waits for a page here.
  */
@@ -28,11 +30,6 @@
 /* Never wait, never complain, and leave the reserves to those who reclaim. */
 #define GFP_JOB		(GFP_NOWAIT | __GFP_NOWARN | __GFP_NOMEMALLOC)
 
-/* Bits of tandem_job.events */
-#define EVENT_DISK	0	/* disk_bio completed */
-#define EVENT_SSD	1	/* ssd_bio completed */
-#define EVENT_DRAINED	2	/* the slots' last pin is gone */
-
 struct tandem_job {
 	struct td_req req;
 	struct tandem *t;
@@ -40,15 +37,18 @@ struct tandem_job {
 	u64 memory_sector;	/* of the first byte of the pages */
 	u32 nr_pages;
 	u32 cursor;		/* of td_next_extent() */
-	unsigned long events;
 	refcount_t refs;
-	struct work_struct work;
+	struct work_struct disk_work;		/* disk_bio completed */
+	struct work_struct ssd_work;		/* ssd_bio completed */
+	struct work_struct drained_work;	/* the slots' last pin is gone */
 	struct bio disk_bio;
 	struct bio ssd_bio;
 	struct bio_vec pages[];	/* each a whole page; then the parts */
 };
 
-static void job_work(struct work_struct *work);
+static void disk_work(struct work_struct *work);
+static void ssd_work(struct work_struct *work);
+static void drained_work(struct work_struct *work);
 
 static struct tandem_job *job_of(struct td_req *r)
 {
@@ -135,9 +135,10 @@ struct tandem_job *tandem_job_new(struct tandem *t, struct bio *bio,
 	job->bio = bio;
 	job->memory_sector = span.sector;
 	job->cursor = 0;
-	job->events = 0;
 	refcount_set(&job->refs, 2);
-	INIT_WORK(&job->work, job_work);
+	INIT_WORK(&job->disk_work, disk_work);
+	INIT_WORK(&job->ssd_work, ssd_work);
+	INIT_WORK(&job->drained_work, drained_work);
 	td_req_init(&job->req, kind, sector, count,
 		    (struct td_part *)&job->pages[pages], span.frames);
 	if (kind == TD_WRITE)
@@ -153,23 +154,24 @@ none:
 	return NULL;
 }
 
-static void job_event(struct tandem_job *job, int event)
-{
-	set_bit(event, &job->events);
-	queue_work(job->t->wq, &job->work);
-}
-
 static void disk_endio(struct bio *bio)
 {
-	job_event(bio->bi_private, EVENT_DISK);
+	struct tandem_job *job = bio->bi_private;
+
+	queue_work(job->t->wq, &job->disk_work);
 }
 
 static void ssd_endio(struct bio *bio)
 {
-	job_event(bio->bi_private, EVENT_SSD);
+	struct tandem_job *job = bio->bi_private;
+
+	queue_work(job->t->wq, &job->ssd_work);
 }
 
-/* Point @bio at the pages of @count sectors from @sector of the disk on. */
+/*
+ * Point @bio at the pages of @count sectors from @sector of the disk on, and
+ * take the reference that its work will drop.
+ */
 static void aim(struct tandem_job *job, struct bio *bio,
 		struct block_device *bdev, blk_opf_t opf, u64 sector, u32 count)
 {
@@ -184,6 +186,7 @@ static void aim(struct tandem_job *job, struct bio *bio,
 	bio_advance(bio, offset_in_page(from));
 	bio->bi_iter.bi_size = bytes;
 	bio->bi_private = job;
+	refcount_inc(&job->refs);
 }
 
 static void start_disk(struct tandem_job *job)
@@ -243,7 +246,10 @@ void tandem_job_woken(struct td_req *r)
 
 void tandem_job_drained(struct td_req *r)
 {
-	job_event(job_of(r), EVENT_DRAINED);
+	struct tandem_job *job = job_of(r);
+
+	refcount_inc(&job->refs);
+	queue_work(job->t->wq, &job->drained_work);
 }
 
 static void answer(struct tandem_job *job)
@@ -265,62 +271,67 @@ static void retry(struct tandem_job *job)
 	submit_bio_noacct(job->bio);
 }
 
-static u32 disk_done(struct tandem_job *job, struct td_list *woken)
+static void disk_work(struct work_struct *work)
 {
+	struct tandem_job *job = container_of(work, struct tandem_job,
+					      disk_work);
 	struct td_engine *e = &job->t->engine;
 	spinlock_t *lock = &job->t->locks[td_bucket_of(e, job->req.sector)];
-	u32 todo;
-
-	spin_lock_irq(lock);
-	todo = td_disk_done(e, &job->req, !job->disk_bio.bi_status, woken);
-	spin_unlock_irq(lock);
-	bio_uninit(&job->disk_bio);
-	return todo;
-}
-
-static u32 ssd_done(struct tandem_job *job, struct td_list *woken)
-{
-	struct td_engine *e = &job->t->engine;
-	spinlock_t *lock = &job->t->locks[td_bucket_of(e, job->req.sector)];
-	bool ok = !job->ssd_bio.bi_status;
-	u32 todo;
-
-	bio_uninit(&job->ssd_bio);
-	if (!ok)
-		tandem_ssd_failed(job->t);
-	else if (start_ssd(job))
-		return 0;
-	spin_lock_irq(lock);
-	todo = td_ssd_done(e, &job->req, ok, woken);
-	spin_unlock_irq(lock);
-	return todo;
-}
-
-static void job_work(struct work_struct *work)
-{
-	struct tandem_job *job = container_of(work, struct tandem_job, work);
-	unsigned long events = xchg(&job->events, 0);
-	struct tandem *t = job->t;
+	bool ok = !job->disk_bio.bi_status;
 	struct td_list woken;
-	u32 todo = 0;
+	u32 todo;
 
 	td_list_init(&woken);
-	if (test_bit(EVENT_DISK, &events))
-		todo |= disk_done(job, &woken);
+	bio_uninit(&job->disk_bio);
+	spin_lock_irq(lock);
+	todo = td_disk_done(e, &job->req, ok, &woken);
+	spin_unlock_irq(lock);
 	if (todo & TD_DO_ANSWER)
 		answer(job);
-	if (test_bit(EVENT_SSD, &events))
-		todo |= ssd_done(job, &woken);
-	if (test_bit(EVENT_DRAINED, &events))
-		todo |= TD_DO_SSD;
 	if (todo & TD_DO_RETRY)
 		retry(job);
 	if (todo & TD_DO_SSD)
 		start_ssd(job);
 	if (woken.head)
-		tandem_defer_woken(t, &woken);
+		tandem_defer_woken(job->t, &woken);
 	if (todo & TD_DO_END)
 		job_put(job);
+	job_put(job);
+}
+
+static void ssd_work(struct work_struct *work)
+{
+	struct tandem_job *job = container_of(work, struct tandem_job,
+					      ssd_work);
+	struct td_engine *e = &job->t->engine;
+	spinlock_t *lock = &job->t->locks[td_bucket_of(e, job->req.sector)];
+	bool ok = !job->ssd_bio.bi_status;
+	struct td_list woken;
+	u32 todo = 0;
+
+	td_list_init(&woken);
+	bio_uninit(&job->ssd_bio);
+	if (!ok)
+		tandem_ssd_failed(job->t);
+	if (!ok || !start_ssd(job)) {
+		spin_lock_irq(lock);
+		todo = td_ssd_done(e, &job->req, ok, &woken);
+		spin_unlock_irq(lock);
+	}
+	if (woken.head)
+		tandem_defer_woken(job->t, &woken);
+	if (todo & TD_DO_END)
+		job_put(job);
+	job_put(job);
+}
+
+static void drained_work(struct work_struct *work)
+{
+	struct tandem_job *job = container_of(work, struct tandem_job,
+					      drained_work);
+
+	start_ssd(job);
+	job_put(job);
 }
 
 void tandem_jobs_wait(struct tandem *t)
