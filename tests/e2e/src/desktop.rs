@@ -5,10 +5,11 @@ use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use futures_util::future::join_all;
+use futures_util::future::{join_all, join4};
 use zbus::{Connection, connection};
 
 use crate::node::{Node, Seen, State};
+use crate::window;
 
 /// How long anything may take to appear, under emulation on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(60);
@@ -20,9 +21,10 @@ const PRESSABLE: &[&str] = &[
     "button",
     "toggle button",
     "check box",
+    "checkbox",
+    "radio",
     "radio button",
     "menu item",
-    "list item",
     "link",
     "page tab",
 ];
@@ -84,36 +86,56 @@ impl Desktop {
         let mut all = Vec::new();
         for program in Node::registry()?.children(&self.bus).await? {
             // A program may end while it is looked at.
-            let _ = self.below(program, 0, &mut all).await;
+            if let Err(error) = self.below(&program, 0, "", &mut all).await {
+                eprintln!("cannot look at {}: {error:#}", program.bus);
+            }
         }
         Ok(all)
     }
 
-    async fn below(&self, node: Node, depth: usize, all: &mut Vec<Seen>) -> Result<()> {
+    async fn below(
+        &self,
+        node: &Node,
+        depth: usize,
+        window: &str,
+        all: &mut Vec<Seen>,
+    ) -> Result<()> {
         let children = node.children(&self.bus).await?;
-        let looked = join_all(children.iter().map(|child| self.seen(child, depth))).await;
-        for seen in looked.into_iter().flatten() {
-            // Windows at the top do not all say that they show; what is hidden below does not show either.
-            if depth > 0 && !seen.is(State::Showing) {
+        let looked = join_all(children.iter().map(|child| self.seen(child, depth, window))).await;
+        for (child, seen) in children.iter().zip(looked) {
+            // An object that goes away meanwhile is not on the screen.
+            let Ok(seen) = seen else { continue };
+            // GTK says of everything that it is visible; what is on no page that was ever shown has no size.
+            if depth > 0 && (seen.place.width <= 0 || seen.place.height <= 0) {
                 continue;
             }
-            let node = seen.node.clone();
+            let window = if depth == 0 {
+                seen.name.clone()
+            } else {
+                window.to_owned()
+            };
             all.push(seen);
-            Box::pin(self.below(node, depth + 1, all)).await?;
+            Box::pin(self.below(child, depth + 1, &window, all)).await?;
         }
         Ok(())
     }
 
-    async fn seen(&self, node: &Node, depth: usize) -> Result<Seen> {
-        let states = node.states(&self.bus).await?;
-        let name = node.name(&self.bus).await?;
-        let role = node.role(&self.bus).await?;
+    async fn seen(&self, node: &Node, depth: usize, window: &str) -> Result<Seen> {
+        let (states, name, role, place) = join4(
+            node.states(&self.bus),
+            node.name(&self.bus),
+            node.role(&self.bus),
+            node.place(&self.bus),
+        )
+        .await;
         Ok(Seen {
             node: node.clone(),
             depth,
-            name,
-            role,
-            states,
+            name: name?,
+            role: role?,
+            states: states?,
+            place: place.unwrap_or_default(),
+            window: window.to_owned(),
         })
     }
 
@@ -162,7 +184,7 @@ impl Desktop {
         }
     }
 
-    /// Waits until a text, or anything that is named so, is on the screen. `*` at the end stands for any rest.
+    /// Waits until a text, or anything that is named so, is on the screen. `*` at either end stands for any rest.
     pub async fn wait(&self, name: &str) -> Result<Seen> {
         self.until(&format!("“{name}”"), LIMIT, |seen| {
             named(&seen.name, name)
@@ -170,7 +192,7 @@ impl Desktop {
         .await
     }
 
-    /// Waits until something can be pressed, and presses it. `*` at the end of the name stands for any rest.
+    /// Waits until something can be pressed, and presses it. `*` at either end of the name stands for any rest.
     pub async fn press(&self, name: &str) -> Result<()> {
         let pressable = |seen: &Seen| {
             named(&seen.name, name)
@@ -184,9 +206,10 @@ impl Desktop {
                 pressable,
             )
             .await?;
+        // GTK gives buttons an action; boxes to tick and choices have none, and are clicked with the mouse.
         if !seen.node.act(&self.bus).await? {
-            self.give_focus(&seen).await?;
-            self.key(KEY_SPACE).await?;
+            let (x, y) = window::on_screen(&seen.window, seen.place)?;
+            self.input("GenerateMouseEvent", &(x, y, "b1c")).await?;
         }
         Ok(())
     }
@@ -223,42 +246,41 @@ impl Desktop {
         if !accepted {
             bail!("the {role} takes no text");
         }
-        self.give_focus(&field).await?;
-        self.key(KEY_RETURN).await
-    }
-
-    async fn give_focus(&self, seen: &Seen) -> Result<()> {
-        if !seen.node.focus(&self.bus).await? {
-            bail!("“{}” does not take the keyboard", seen.name);
+        // GTK 3, which the dialog is made with, activates a field as Return does.
+        if !field.node.act(&self.bus).await? {
+            self.input("GenerateKeyboardEvent", &(KEY_RETURN, "", KEY_BY_SYM))
+                .await?;
         }
         Ok(())
     }
 
-    /// Presses a key of the keyboard, by its X keysym.
-    async fn key(&self, keysym: i32) -> Result<()> {
-        let body = (keysym, "", KEY_BY_SYM);
+    /// Moves the mouse or presses a key, as the desktop lets assistive technologies do.
+    async fn input<B>(&self, method: &str, body: &B) -> Result<()>
+    where
+        B: serde::Serialize + zbus::zvariant::DynamicType,
+    {
         self.bus
             .call_method(
                 Some("org.a11y.atspi.Registry"),
                 "/org/a11y/atspi/registry/deviceeventcontroller",
                 Some("org.a11y.atspi.DeviceEventController"),
-                "GenerateKeyboardEvent",
-                &body,
+                method,
+                body,
             )
             .await
-            .context("the desktop takes no key")?;
+            .context("the desktop takes no input")?;
         Ok(())
     }
 }
 
-const KEY_SPACE: i32 = 0x20;
 const KEY_RETURN: i32 = 0xff0d;
 /// AT-SPI's way of pressing and releasing a key that is named by its symbol.
 const KEY_BY_SYM: u32 = 3;
 
 fn named(name: &str, wanted: &str) -> bool {
-    match wanted.strip_suffix('*') {
-        Some(start) => name.starts_with(start),
-        None => name == wanted,
+    match (wanted.strip_prefix('*'), wanted.strip_suffix('*')) {
+        (Some(rest), _) => name.contains(rest.trim_end_matches('*')),
+        (None, Some(start)) => name.starts_with(start),
+        (None, None) => name == wanted,
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::desktop::Desktop;
+use crate::desktop::{Desktop, LIMIT};
 use crate::node::State;
 
 /// A job that moves no data ends well within this.
@@ -22,7 +22,7 @@ pub struct Create {
     ssd: String,
     /// What the person types into the authentication dialog.
     #[arg(long)]
-    password: String,
+    password: Option<String>,
 }
 
 /// The page of a cache.
@@ -38,34 +38,60 @@ pub struct Show {
 pub struct Remove {
     /// What the person types into the authentication dialog.
     #[arg(long)]
-    password: String,
+    password: Option<String>,
 }
 
-/// Through the wizard.
+/// Through the wizard. Its heading says which step is shown; the pages that were left stay in the tree.
 pub async fn create(desktop: &Desktop, create: &Create) -> Result<()> {
-    desktop.step("the app is open");
+    desktop.wait("Set Up a Cache*").await?;
+    desktop.step("the app shows the disks of the machine");
     desktop.shot("01-overview")?;
     desktop.press("Set Up a Cache*").await?;
-    desktop.wait("Which Disk Is Too Slow?").await?;
-    desktop.step("wizard: which disk");
+    desktop.wait("Step 1 of *").await?;
+    desktop.step(&format!("wizard: the slow disk is “{}”", create.disk));
     desktop.choose(&create.disk).await?;
     desktop.shot("02-disk")?;
     desktop.press("Next").await?;
-    desktop.wait("Which SSD Makes It Fast?").await?;
-    desktop.step("wizard: which SSD");
+    desktop.wait("Step 2 of *").await?;
+    desktop.step(&format!("wizard: the SSD is “{}”", create.ssd));
     desktop.choose(&create.ssd).await?;
     desktop.shot("03-ssd")?;
     desktop.press("Next").await?;
-    desktop.step("wizard: how to write");
+    desktop.wait("Step 3 of *").await?;
+    desktop.step("wizard: new files are written to both");
     desktop.shot("04-mode")?;
     desktop.press("Next").await?;
-    desktop.wait("Do You Have a Backup?").await?;
-    desktop.step("wizard: backup");
-    desktop.choose("I have a backup").await?;
+    desktop.wait("Step 4 of *").await?;
+    desktop.step("wizard: there is a backup");
+    desktop.choose("I have a backup*").await?;
     desktop.shot("05-backup")?;
     desktop.press("Next").await?;
-    desktop.step("wizard: summary");
-    Ok(())
+    desktop.wait("Step 5 of *").await?;
+    let confirm = desktop
+        .until("the button that begins", LIMIT, |seen| {
+            seen.role == "button"
+                && seen.name.contains("Set Up")
+                && !seen.name.ends_with('…')
+                && seen.is(State::Sensitive)
+        })
+        .await?;
+    desktop.step(&format!(
+        "wizard: the summary names every step; the button says “{}”",
+        confirm.name
+    ));
+    desktop.shot("06-summary")?;
+    desktop.press(&confirm.name).await?;
+    authenticate(desktop, create.password.as_deref()).await?;
+    desktop
+        .until("the end of the wizard", JOB_LIMIT, |seen| {
+            seen.name == "Show Cache" && seen.is(State::Sensitive)
+        })
+        .await?;
+    desktop.step("the cache is set up");
+    desktop.shot("08-done")?;
+    desktop.press("Show Cache").await?;
+    desktop.wait("Flush and Remove*").await?;
+    desktop.shot("09-cache")
 }
 
 /// The cache's own page.
@@ -75,17 +101,30 @@ pub async fn show(desktop: &Desktop, show: &Show) -> Result<()> {
 
 /// Back to the plain disk.
 pub async fn remove(desktop: &Desktop, remove: &Remove) -> Result<()> {
-    desktop.press("Flush and Remove*").await?;
-    authenticate(desktop, &remove.password).await?;
+    desktop.press("Flush and Remove…").await?;
+    desktop.wait("Flush and Remove?").await?;
+    desktop.step("the app says what removing does, and asks");
+    desktop.shot("11-remove")?;
+    desktop.press("Flush and Remove").await?;
+    authenticate(desktop, remove.password.as_deref()).await?;
     desktop
         .until("the end of the removal", JOB_LIMIT, |seen| {
-            seen.name == "Done" && seen.is(State::Sensitive)
+            seen.name == "Set Up a Cache…"
         })
         .await?;
-    Ok(())
+    desktop.shot("13-plain")
 }
 
-async fn authenticate(desktop: &Desktop, password: &str) -> Result<()> {
+async fn authenticate(desktop: &Desktop, password: Option<&str>) -> Result<()> {
+    let Some(password) = password else {
+        return Ok(());
+    };
+    desktop
+        .until("the authentication dialog", LIMIT, |seen| {
+            seen.role == "password text"
+        })
+        .await?;
     desktop.step("the authentication dialog asks for the password");
+    desktop.shot("07-authentication")?;
     desktop.type_into("password text", password).await
 }

@@ -8,6 +8,7 @@
 mod desktop;
 mod flow;
 mod node;
+mod window;
 
 use std::process::ExitCode;
 

@@ -18,8 +18,19 @@ pub enum State {
     Focused = 12,
     /// Can be used now.
     Sensitive = 24,
-    /// On the screen, in a window that is mapped.
-    Showing = 25,
+}
+
+/// A rectangle in a window, in pixels.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Place {
+    /// Distance from the window's left edge.
+    pub left: i32,
+    /// Distance from the window's upper edge.
+    pub top: i32,
+    /// Zero for what is on no page that was ever shown.
+    pub width: i32,
+    /// Zero for what is on no page that was ever shown.
+    pub height: i32,
 }
 
 /// A reference to an object of some program.
@@ -44,6 +55,10 @@ pub struct Seen {
     pub role: String,
     /// Its state bits.
     pub states: u64,
+    /// Where it is in its window.
+    pub place: Place,
+    /// Name of the window that it is in.
+    pub window: String,
 }
 
 impl Seen {
@@ -101,6 +116,21 @@ impl Node {
         Ok(String::try_from(value).unwrap_or_default())
     }
 
+    /// Where the object is in its window, in pixels.
+    pub async fn place(&self, bus: &Connection) -> Result<Place> {
+        const IN_WINDOW: u32 = 1;
+        let reply = self
+            .call(bus, "org.a11y.atspi.Component", "GetExtents", &IN_WINDOW)
+            .await?;
+        let (left, top, width, height) = reply.body().deserialize()?;
+        Ok(Place {
+            left,
+            top,
+            width,
+            height,
+        })
+    }
+
     /// The role in words.
     pub async fn role(&self, bus: &Connection) -> Result<String> {
         Ok(self
@@ -133,14 +163,6 @@ impl Node {
                 "DoAction",
                 &(i32::try_from(index)?),
             )
-            .await?;
-        Ok(reply.body().deserialize()?)
-    }
-
-    /// Gives the keyboard to the object.
-    pub async fn focus(&self, bus: &Connection) -> Result<bool> {
-        let reply = self
-            .call(bus, "org.a11y.atspi.Component", "GrabFocus", &())
             .await?;
         Ok(reply.body().deserialize()?)
     }

@@ -29,7 +29,7 @@ const DEVICES: &[(&str, &str)] = &[
     ("tandem", "writethrough"),
     ("dm-writecache", "blocks of 4096 bytes"),
     ("dm-cache", "smq, writethrough, blocks of 32 KiB"),
-    ("bcache", "writethrough, bucket of 256 KiB"),
+    ("bcache", "writethrough, buckets of 64 KiB"),
 ];
 
 const MODULES: &[&str] = &[

@@ -12,8 +12,8 @@ use crate::vm::Vm;
 pub const SHORT: Duration = Duration::from_secs(60);
 /// One command in the guest that reads or writes a whole disk.
 pub const LONG: Duration = Duration::from_secs(300);
-/// Where UDisks2 mounts the partition.
-pub const MOUNT_POINT: &str = "/media/anna/Archive";
+/// Where the guest's fstab has the partition.
+pub const MOUNT_POINT: &str = "/home/anna/Archive";
 
 /// Sectors of 512 bytes that a disk has read and written, by its own counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

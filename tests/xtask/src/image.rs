@@ -147,7 +147,7 @@ fn assemble(kernel: &Kernel, sources: &Path, userland: &Path, dir: &Path) -> Res
         echo "$NAME:x:1000:" >>etc/group
         echo "$NAME:$HASH:19000:0:99999:7:::" >>etc/shadow
         for group in sudo video input; do sed -i "s/^$group:\(.*\):\$/$group:\1:$NAME/" etc/group; done
-        mkdir -p "home/$NAME"; chown 1000:1000 "home/$NAME"
+        mkdir -p "home/$NAME/Archive"; chown -R 1000:1000 "home/$NAME"
         echo 0123456789abcdef0123456789abcdef >etc/machine-id
         rm -rf var/cache/apt var/lib/apt/lists
         truncate -s "${SIZE}M" "$DISK"

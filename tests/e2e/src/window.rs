@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Where a window is on the screen. GTK 4 tells assistive technologies only where things are in their window.
+
+use anyhow::{Context, Result};
+use x11rb::connection::Connection;
+use x11rb::protocol::xproto::{Atom, AtomEnum, ConnectionExt, Window};
+use x11rb::rust_connection::RustConnection;
+
+use crate::node::Place;
+
+/// The middle of a place in the window of this name, on the screen.
+pub fn on_screen(window: &str, place: Place) -> Result<(i32, i32)> {
+    let (x, screen) = x11rb::connect(None).context("there is no X display")?;
+    let root = x.setup().roots[screen].root;
+    // The last in stacking order is on top.
+    let windows = numbers(&x, root, b"_NET_CLIENT_LIST_STACKING")?;
+    for id in windows.into_iter().rev() {
+        if name(&x, id)? != window {
+            continue;
+        }
+        let corner = x.translate_coordinates(id, root, 0, 0)?.reply()?;
+        // Left, right, top, bottom: the shadow that GTK draws around the window.
+        let shadow = numbers(&x, id, b"_GTK_FRAME_EXTENTS")?;
+        let shadow = |index: usize| shadow.get(index).copied().unwrap_or(0).cast_signed();
+        return Ok((
+            i32::from(corner.dst_x) + shadow(0) + place.left + place.width / 2,
+            i32::from(corner.dst_y) + shadow(2) + place.top + place.height / 2,
+        ));
+    }
+    anyhow::bail!("there is no window “{window}”")
+}
+
+fn name(x: &RustConnection, window: Window) -> Result<String> {
+    let property = atom(x, b"_NET_WM_NAME")?;
+    let reply = x
+        .get_property(false, window, property, AtomEnum::ANY, 0, 1024)?
+        .reply()?;
+    Ok(String::from_utf8_lossy(&reply.value).into_owned())
+}
+
+fn numbers(x: &RustConnection, window: Window, property: &[u8]) -> Result<Vec<u32>> {
+    let property = atom(x, property)?;
+    let reply = x
+        .get_property(false, window, property, AtomEnum::ANY, 0, 1024)?
+        .reply()?;
+    Ok(reply.value32().map(Iterator::collect).unwrap_or_default())
+}
+
+fn atom(x: &RustConnection, name: &[u8]) -> Result<Atom> {
+    Ok(x.intern_atom(false, name)?.reply()?.atom)
+}
