@@ -208,10 +208,22 @@ impl Desktop {
             .await?;
         // GTK gives buttons an action; boxes to tick and choices have none, and are clicked with the mouse.
         if !seen.node.act(&self.bus).await? {
-            let (x, y) = window::on_screen(&seen.window, seen.place)?;
+            let (x, y) = self.until_mapped(&seen)?;
             self.input("GenerateMouseEvent", &(x, y, "b1c")).await?;
         }
         Ok(())
+    }
+
+    /// The middle of what is seen, on the screen; the window manager may need a moment to show its window.
+    fn until_mapped(&self, seen: &Seen) -> Result<(i32, i32)> {
+        let end = Instant::now() + LIMIT;
+        loop {
+            match window::on_screen(&seen.window, seen.place)? {
+                Some(place) => return Ok(place),
+                None if Instant::now() > end => bail!("there is no window “{}”", seen.window),
+                None => std::thread::sleep(Duration::from_millis(50)),
+            }
+        }
     }
 
     /// Presses what is a box to tick or a choice of several, and waits until it is chosen.

@@ -105,7 +105,7 @@ pub async fn remove(desktop: &Desktop, remove: &Remove) -> Result<()> {
     desktop.wait("Flush and Remove?").await?;
     desktop.step("the app says what removing does, and asks");
     desktop.shot("11-remove")?;
-    desktop.press("Flush and Remove").await?;
+    desktop.press("_Flush and Remove*").await?;
     authenticate(desktop, remove.password.as_deref()).await?;
     desktop
         .until("the end of the removal", JOB_LIMIT, |seen| {

@@ -8,8 +8,8 @@ use x11rb::rust_connection::RustConnection;
 
 use crate::node::Place;
 
-/// The middle of a place in the window of this name, on the screen.
-pub fn on_screen(window: &str, place: Place) -> Result<(i32, i32)> {
+/// The middle of a place in the window of this name, on the screen; nothing while there is no such window.
+pub fn on_screen(window: &str, place: Place) -> Result<Option<(i32, i32)>> {
     let (x, screen) = x11rb::connect(None).context("there is no X display")?;
     let root = x.setup().roots[screen].root;
     // The last in stacking order is on top.
@@ -22,12 +22,12 @@ pub fn on_screen(window: &str, place: Place) -> Result<(i32, i32)> {
         // Left, right, top, bottom: the shadow that GTK draws around the window.
         let shadow = numbers(&x, id, b"_GTK_FRAME_EXTENTS")?;
         let shadow = |index: usize| shadow.get(index).copied().unwrap_or(0).cast_signed();
-        return Ok((
+        return Ok(Some((
             i32::from(corner.dst_x) + shadow(0) + place.left + place.width / 2,
             i32::from(corner.dst_y) + shadow(2) + place.top + place.height / 2,
-        ));
+        )));
     }
-    anyhow::bail!("there is no window “{window}”")
+    Ok(None)
 }
 
 fn name(x: &RustConnection, window: Window) -> Result<String> {
