@@ -242,23 +242,22 @@ fn synchronise<T: IsA<glib::Object>, F: Clone>(
                 .unwrap_or_else(|| new(fact.clone()))
         })
         .collect();
-    let start = known
-        .iter()
-        .zip(&wanted)
-        .take_while(|(old, new)| old == new)
-        .count();
-    let rest = known.len().min(wanted.len()) - start;
-    let end = known
-        .iter()
-        .rev()
-        .zip(wanted.iter().rev())
-        .take(rest)
-        .take_while(|(old, new)| old == new)
-        .count();
-    if start + end < known.len() || start + end < wanted.len() {
-        let place = u32::try_from(start).unwrap_or(u32::MAX);
-        let gone = u32::try_from(known.len() - start - end).unwrap_or(u32::MAX);
-        list.splice(place, gone, &wanted[start..wanted.len() - end]);
+    for place in (0..list.n_items()).rev() {
+        let stays = list
+            .item(place)
+            .and_downcast::<T>()
+            .is_some_and(|object| wanted.contains(&object));
+        if !stays {
+            list.remove(place);
+        }
+    }
+    for (place, object) in (0..).zip(&wanted) {
+        if list.item(place).and_downcast_ref::<T>() != Some(object) {
+            if let Some(old) = list.find(object) {
+                list.remove(old);
+            }
+            list.insert(place, object);
+        }
     }
     for (object, fact) in wanted.iter().zip(facts) {
         update(object, fact);

@@ -370,6 +370,11 @@ impl SetupDialog {
         };
         imp.primary.set_use_underline(false);
         imp.primary.set_label(&words);
+        // "Erase" with a long model has more than one line in a narrow window.
+        if let Some(label) = imp.primary.child().and_downcast::<gtk::Label>() {
+            label.set_wrap(true);
+            label.set_justify(gtk::Justification::Center);
+        }
         imp.primary.set_css_classes(&["pill", class]);
         let can = match page {
             Page::Progress if !imp.ended.get() => {

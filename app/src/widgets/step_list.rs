@@ -7,7 +7,7 @@ use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::glib;
-use tandem_api::{Step, StepKind};
+use tandem_api::Step;
 
 use crate::a11y;
 use crate::display::step_words;
@@ -69,9 +69,6 @@ impl StepList {
                 .title_lines(0)
                 .subtitle_lines(0)
                 .build();
-            if step.kind == StepKind::EraseSsd {
-                row.add_css_class("erasing");
-            }
             let mark = mark(place + 1);
             row.add_prefix(&mark);
             imp.list.append(&row);

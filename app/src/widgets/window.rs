@@ -281,6 +281,12 @@ impl Window {
         }
     }
 
+    /// The cache whose page is shown.
+    #[must_use]
+    pub fn shown_cache(&self) -> Option<CacheObject> {
+        self.imp().cache_page.cache()
+    }
+
     /// Goes back to the overview.
     pub fn show_overview(&self) {
         let imp = self.imp();

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The whole window on a simulated machine: from the first click to the plain disk, by pressing what is on the screen.
+//!
+//! One test, because a process has one application.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test stops where it cannot go on"
+)]
+
+mod stage;
+
+use std::time::Duration;
+
+use adw::prelude::*;
+use gtk::glib;
+use stage::{Machine, hand};
+use tandem_api::{CacheState, ManagerProxy, SimulationProxy, StepKind};
+use tandem_app::application;
+use tandem_app::display::mode_name;
+use tandem_app::widgets::chart::Chart;
+use tandem_app::widgets::setup_dialog::SetupDialog;
+use tandem_app::widgets::window::Window;
+
+#[gtk::test]
+async fn from_the_first_click_to_the_plain_disk() {
+    let machine = Machine::start();
+    // SAFETY: the only test of this process, and nothing has been started in it that reads the environment.
+    unsafe { std::env::set_var("DBUS_SYSTEM_BUS_ADDRESS", &machine.address) };
+    application::register_resources().unwrap();
+    let application = application::application();
+    application.set_flags(gtk::gio::ApplicationFlags::NON_UNIQUE);
+    application.register(gtk::gio::Cancellable::NONE).unwrap();
+    let bus = zbus::Connection::system().await.unwrap();
+    let levers = SimulationProxy::new(&bus).await.unwrap();
+    levers.set_step_time(150).await.unwrap();
+    let window = Window::new(&application);
+    window.present();
+
+    overview_is_live(&window, &levers).await;
+    window.set_up(None);
+    let dialog: SetupDialog = hand::window(&application).await;
+    pages_ask_for_answers_and_go_back(&dialog).await;
+    failures_are_explained_on_the_page(&dialog, &levers).await;
+    a_double_click_begins_one_job(&dialog, &bus).await;
+    hand::press(&dialog, "Show Cache").await;
+    cache_page_shows_what_the_service_tells(&window, &levers).await;
+    removal_gives_the_plain_disk_back(&window, &application, &levers).await;
+}
+
+async fn overview_is_live(window: &Window, levers: &SimulationProxy<'_>) {
+    hand::wait(window, "Set Up a Cache…", || {
+        hand::button(window, "Set Up a Cache…")
+    })
+    .await;
+    for title in ["Archive", "Windows", "Projects", "Private"] {
+        assert!(
+            hand::row(window, title).is_some(),
+            "{title} is not among:\n{}",
+            hand::words(window)
+        );
+    }
+    assert!(!hand::words(window).contains("New Disk 3000"));
+    let blocks = levers
+        .plug("disk", "New Disk 3000", "ND3K", 3_000_000_000_000)
+        .await
+        .unwrap();
+    hand::wait(window, "new disk", || {
+        hand::words(window).contains("New Disk 3000").then_some(())
+    })
+    .await;
+    levers.unplug(&blocks[0]).await.unwrap();
+    hand::wait(window, "end of the new disk", || {
+        (!hand::words(window).contains("New Disk 3000")).then_some(())
+    })
+    .await;
+}
+
+async fn pages_ask_for_answers_and_go_back(dialog: &SetupDialog) {
+    let next = || hand::button(dialog, "Next").unwrap();
+    let can = || next().is_sensitive();
+    hand::wait(dialog, "Archive", || hand::row(dialog, "Archive")).await;
+    assert!(!can(), "no disk is chosen yet");
+    hand::choose(dialog, "Archive").await;
+    assert!(can());
+    next().emit_clicked();
+    hand::wait(dialog, "SSD", || hand::row(dialog, "CT500MX500SSD1")).await;
+    assert!(!can(), "no SSD is chosen yet");
+    let small = hand::row(dialog, "Transcend TS32MSSD").unwrap();
+    assert!(
+        !small.is_sensitive(),
+        "an SSD that is too small cannot be chosen"
+    );
+    hand::choose(dialog, "CT500MX500SSD1").await;
+    next().emit_clicked();
+    let mode = mode_name(tandem_api::Mode::Writearound);
+    hand::choose(dialog, &mode).await;
+    next().emit_clicked();
+    hand::wait(dialog, "backup", || hand::row(dialog, "I have a backup")).await;
+    assert!(!can(), "without a backup nothing goes on");
+    // Back twice, and what was chosen is still chosen.
+    for _ in 0..2 {
+        let back = hand::shown(dialog)
+            .into_iter()
+            .filter_map(|widget| widget.downcast::<gtk::Button>().ok())
+            .find(|button| button.tooltip_text().is_some_and(|words| words == "Back"))
+            .unwrap();
+        back.emit_clicked();
+    }
+    hand::wait(dialog, "SSD", || hand::row(dialog, "CT500MX500SSD1")).await;
+    assert!(can(), "the SSD is still chosen");
+    hand::press(dialog, "Next").await;
+    hand::press(dialog, "Next").await;
+    hand::choose(dialog, "I have a backup").await;
+    hand::press(dialog, "Next").await;
+    let erase = "Erase CT500MX500SSD1 and Set Up";
+    let button = hand::wait(dialog, erase, || hand::button(dialog, erase)).await;
+    assert!(button.has_css_class("destructive-action"));
+    assert!(
+        !button.is_sensitive(),
+        "a second click on “Next” must not erase"
+    );
+    let words = hand::words(dialog);
+    for fact in [
+        "2148E5A1B2C3",
+        "WD-WCC7K4ABCDEF",
+        "500.0\u{a0}GB",
+        "Unmount /media/anna/Archive",
+    ] {
+        assert!(words.contains(fact), "{fact} is not among:\n{words}");
+    }
+}
+
+async fn failures_are_explained_on_the_page(dialog: &SetupDialog, levers: &SimulationProxy<'_>) {
+    levers.set_authorized(false).await.unwrap();
+    hand::press(dialog, "Erase CT500MX500SSD1 and Set Up").await;
+    hand::wait(dialog, "refusal", || {
+        hand::words(dialog).contains("Not Allowed").then_some(())
+    })
+    .await;
+    assert!(hand::words(dialog).contains("Nothing was changed."));
+    levers.set_authorized(true).await.unwrap();
+    hand::press(dialog, "Try Again").await;
+
+    levers.fail_next(StepKind::Map).await.unwrap();
+    hand::press(dialog, "Erase CT500MX500SSD1 and Set Up").await;
+    hand::wait(dialog, "failure", || {
+        hand::words(dialog).contains("A Step Failed").then_some(())
+    })
+    .await;
+    assert!(hand::words(dialog).contains("your data is safe"));
+    hand::press(dialog, "Try Again").await;
+
+    // A job can be cancelled, and says so.
+    levers.set_step_time(1500).await.unwrap();
+    hand::press(dialog, "Set Up the Cache").await;
+    hand::press(dialog, "Cancel").await;
+    hand::wait(dialog, "end of the job", || {
+        hand::words(dialog)
+            .contains("You stopped it.")
+            .then_some(())
+    })
+    .await;
+    levers.set_step_time(150).await.unwrap();
+    hand::press(dialog, "Try Again").await;
+}
+
+async fn a_double_click_begins_one_job(dialog: &SetupDialog, bus: &zbus::Connection) {
+    let begin = hand::wait(dialog, "button", || {
+        hand::button(dialog, "Set Up the Cache").filter(WidgetExt::is_sensitive)
+    })
+    .await;
+    begin.emit_clicked();
+    begin.emit_clicked();
+    hand::wait(dialog, "Show Cache", || hand::button(dialog, "Show Cache")).await;
+    let manager = ManagerProxy::new(bus).await.unwrap();
+    assert_eq!(manager.engine().await.unwrap(), "simulated");
+    let objects = zbus::fdo::ObjectManagerProxy::builder(bus)
+        .destination(tandem_api::BUS_NAME)
+        .path(tandem_api::ROOT_PATH)
+        .build()
+        .await
+        .unwrap();
+    let caches = objects.get_managed_objects().await.unwrap();
+    assert_eq!(
+        caches
+            .keys()
+            .filter(|path| path.as_str().contains("/caches/"))
+            .count(),
+        1
+    );
+}
+
+async fn cache_page_shows_what_the_service_tells(window: &Window, levers: &SimulationProxy<'_>) {
+    hand::wait(window, "cache page", || {
+        hand::button(window, "Flush and Remove…")
+    })
+    .await;
+    assert!(
+        hand::shown(window)
+            .iter()
+            .any(glib::object::ObjectExt::is::<Chart>)
+    );
+    levers.advance(600).await.unwrap();
+    hand::wait(window, "speeds", || {
+        hand::words(window)
+            .contains("from the SSD and")
+            .then_some(())
+    })
+    .await;
+    let words = hand::words(window);
+    for fact in [
+        "From the SSD",
+        "From the Hard Disk",
+        "Past the Cache: Long Runs",
+        "To the Hard Disk Only",
+    ] {
+        assert!(words.contains(fact), "{fact} is not among:\n{words}");
+    }
+    let uuid = window.shown_cache().unwrap().facts().uuid;
+    levers
+        .set_state(&uuid, CacheState::Bypass, "ssd-error")
+        .await
+        .unwrap();
+    hand::wait(window, "banner", || {
+        hand::words(window)
+            .contains("Your data is safe on the hard disk")
+            .then_some(())
+    })
+    .await;
+    levers
+        .set_state(&uuid, CacheState::Active, "")
+        .await
+        .unwrap();
+    hand::wait(window, "end of the banner", || {
+        (!hand::words(window).contains("Your data is safe on the hard disk")).then_some(())
+    })
+    .await;
+}
+
+async fn removal_gives_the_plain_disk_back(
+    window: &Window,
+    application: &adw::Application,
+    levers: &SimulationProxy<'_>,
+) {
+    levers.set_step_time(400).await.unwrap();
+    hand::press(window, "Flush and Remove…").await;
+    let question: adw::MessageDialog = hand::window(application).await;
+    question.response("remove");
+    hand::wait(window, "progress", || {
+        hand::words(window)
+            .contains("Removing the Cache")
+            .then_some(())
+    })
+    .await;
+    hand::wait(window, "Set Up a Cache…", || {
+        hand::button(window, "Set Up a Cache…")
+    })
+    .await;
+    assert!(hand::words(window).contains("The cache is removed, and the SSD is free"));
+    glib::timeout_future(Duration::from_millis(50)).await;
+    let archive = hand::row(window, "Archive").unwrap();
+    assert!(!archive.subtitle().unwrap().contains("Already cached"));
+}

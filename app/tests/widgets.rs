@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Single widgets, fed with facts and without a bus.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test stops where it cannot go on"
+)]
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use adw::prelude::*;
+use gtk::glib;
+use tandem_api::{
+    CacheState, DeviceText, Direction, Failure, JobKind, Kind, Mode, ModuleState, Sample, Step,
+    StepKind,
+};
+use tandem_app::application;
+use tandem_app::display::Choice;
+use tandem_app::model::facts::{CacheFacts, JobFacts, ServiceFacts};
+use tandem_app::model::inventory::{Block, CacheParts, Drive, Snapshot};
+use tandem_app::model::store::Store;
+use tandem_app::widgets::cache_row::CacheRow;
+use tandem_app::widgets::choice_list::ChoiceList;
+use tandem_app::widgets::error_view::ErrorView;
+use tandem_app::widgets::job_view::JobView;
+use tandem_app::widgets::overview::Overview;
+
+mod stage;
+
+use stage::hand;
+
+fn shown_in_window(widget: &impl IsA<gtk::Widget>) -> gtk::Window {
+    let _ = application::register_resources();
+    let window = gtk::Window::builder()
+        .child(widget)
+        .default_width(400)
+        .default_height(600)
+        .build();
+    window.present();
+    window
+}
+
+fn choice(path: &str, obstacle: &str) -> Choice {
+    Choice {
+        path: path.into(),
+        title: format!("Title of {path}"),
+        subtitle: "2.0 TB".into(),
+        icon: "drive-harddisk-symbolic",
+        obstacle: obstacle.into(),
+    }
+}
+
+#[gtk::test]
+fn what_is_chosen_is_told_once_and_what_is_gone_is_no_longer_chosen() {
+    adw::init().unwrap();
+    let list: ChoiceList = glib::Object::new();
+    let told = Rc::new(RefCell::new(Vec::new()));
+    let keep = told.clone();
+    list.connect_chosen(move |path| keep.borrow_mut().push(path));
+    list.show(
+        vec![choice("/a", ""), choice("/b", ""), choice("/c", "Swap")],
+        None,
+    );
+    let window = shown_in_window(&list);
+    let rows = |window: &gtk::Window| {
+        hand::shown(window)
+            .into_iter()
+            .filter_map(|widget| widget.downcast::<adw::ActionRow>().ok())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(rows(&window).len(), 3);
+    assert!(!rows(&window)[2].is_sensitive());
+    assert!(rows(&window)[2].subtitle().unwrap().contains("Swap"));
+    ActionRowExt::activate(&rows(&window)[1]);
+    assert_eq!(*told.borrow(), [Some("/b".to_owned())]);
+    list.show(vec![choice("/a", "")], Some("/b"));
+    assert_eq!(*told.borrow(), [Some("/b".to_owned()), None]);
+    window.destroy();
+}
+
+#[gtk::test]
+fn an_error_says_what_where_the_data_is_and_what_is_next() {
+    adw::init().unwrap();
+    let view: ErrorView = glib::Object::new();
+    let window = shown_in_window(&view);
+    view.show(&Failure::new(Kind::DeviceGone).detail("udev said remove"));
+    let words = hand::words(&window);
+    for part in [
+        "A Device Is Gone",
+        "Nothing was changed.",
+        "Connect it again",
+    ] {
+        assert!(words.contains(part), "{part} is not among:\n{words}");
+    }
+    assert!(
+        !words.contains("udev said"),
+        "details are shown only when asked for"
+    );
+    window.destroy();
+}
+
+#[gtk::test]
+fn a_job_is_shown_as_the_service_tells_it() {
+    adw::init().unwrap();
+    let step = |kind| Step {
+        kind,
+        device: DeviceText::none(),
+        target: "/srv".into(),
+        bytes: 0,
+    };
+    let mut facts = JobFacts {
+        path: "/j".into(),
+        cache_uuid: String::new(),
+        kind: JobKind::Create,
+        steps: vec![step(StepKind::Unmount), step(StepKind::Mount)],
+        step_index: 0,
+        undoing: false,
+        progress: 0.25,
+        rate: 0,
+        seconds_left: 30,
+        cancellable: true,
+        finished: None,
+    };
+    let job = tandem_app::model::objects::JobObject::new(facts.clone());
+    let view: JobView = glib::Object::new();
+    let window = shown_in_window(&view);
+    view.show(Some(&job));
+    let words = hand::words(&window);
+    assert!(
+        words.contains("Setting Up the Cache")
+            && words.contains("25 %")
+            && words.contains("30 seconds")
+    );
+    facts.undoing = true;
+    facts.progress = 0.1;
+    job.update(facts);
+    assert!(hand::words(&window).contains("Putting Everything Back"));
+    window.destroy();
+}
+
+fn cache_facts(uuid: &str) -> CacheFacts {
+    let device = |model: &str, label: &str| DeviceText {
+        model: model.into(),
+        label: label.into(),
+        size: 1_000_000_000,
+        ..DeviceText::none()
+    };
+    CacheFacts {
+        path: format!("/caches/{uuid}"),
+        uuid: uuid.into(),
+        parts: CacheParts {
+            origin: "/b/sda".into(),
+            ssd: String::new(),
+            mapped: String::new(),
+        },
+        origin: device("Disk", "Films"),
+        ssd: device("Flash", ""),
+        mode: Mode::Writethrough,
+        state: CacheState::Active,
+        reason: String::new(),
+        mount_points: vec![],
+        cache_bytes: 1_000_000,
+        job: None,
+    }
+}
+
+fn service(caches: Vec<CacheFacts>) -> ServiceFacts {
+    ServiceFacts {
+        module: ModuleState::Loaded,
+        kernel: "6.1".into(),
+        minimum_ssd_bytes: 0,
+        caches,
+        jobs: vec![],
+    }
+}
+
+fn snapshot(names: &[&str]) -> Snapshot {
+    let mut snapshot = Snapshot::default();
+    for name in names {
+        let drive = Drive {
+            path: format!("/d/{name}"),
+            model: format!("Model {name}"),
+            rotation_rate: 7200,
+            ..Drive::default()
+        };
+        let block = Block {
+            path: format!("/b/{name}"),
+            device: format!("/dev/{name}"),
+            size: 1_000_000_000_000,
+            drive: Some(drive.path.clone()),
+            ..Block::default()
+        };
+        snapshot.drives.insert(drive.path.clone(), drive);
+        snapshot.blocks.insert(block.path.clone(), block);
+    }
+    snapshot
+}
+
+#[gtk::test]
+fn the_overview_follows_its_store_and_keeps_what_stays() {
+    adw::init().unwrap();
+    let overview: Overview = glib::Object::new();
+    let window = shown_in_window(&overview);
+    let store = Store::default();
+    overview.connect_to(&store);
+    assert!(
+        hand::button(&window, "Set Up a Cache…").is_none(),
+        "nothing is known yet"
+    );
+    store.apply_disks(Ok(snapshot(&["sdb"])));
+    store.apply_service(service(vec![]));
+    assert!(hand::button(&window, "Set Up a Cache…").is_some());
+    let group = |name: &str| {
+        let words = format!("Model {name}");
+        hand::shown(&window)
+            .into_iter()
+            .filter_map(|widget| widget.downcast::<adw::PreferencesGroup>().ok())
+            .find(|group| group.title() == words)
+    };
+    let before = group("sdb").unwrap();
+    store.apply_disks(Ok(snapshot(&["sda", "sdb", "sdc"])));
+    assert_eq!(
+        group("sdb").unwrap(),
+        before,
+        "a disk that stays keeps its widget, and with it the focus"
+    );
+    let titles: Vec<_> = hand::shown(&window)
+        .into_iter()
+        .filter_map(|widget| widget.downcast::<adw::PreferencesGroup>().ok())
+        .map(|group| group.title().to_string())
+        .filter(|title| title.starts_with("Model"))
+        .collect();
+    assert_eq!(titles, ["Model sda", "Model sdb", "Model sdc"]);
+
+    store.apply_service(service(vec![cache_facts("a")]));
+    assert!(hand::button(&window, "Set Up a Cache…").is_none());
+    let row = |window: &gtk::Window| {
+        hand::shown(window)
+            .into_iter()
+            .find_map(|widget| widget.downcast::<CacheRow>().ok())
+    };
+    assert_eq!(row(&window).unwrap().title(), "“Films” on Disk");
+    let sample = |time_us, requested, hit| Sample {
+        time_us,
+        read: Direction {
+            requested,
+            hit,
+            ..Direction::default()
+        },
+        ..Sample::default()
+    };
+    store.apply_sample("/caches/a", sample(1, 0, 0));
+    store.apply_sample("/caches/a", sample(10_000_000, 100, 75));
+    assert!(hand::words(&window).contains("75 %"));
+    let mut failed = cache_facts("a");
+    failed.state = CacheState::Bypass;
+    failed.reason = "ssd-error".into();
+    store.apply_service(service(vec![failed]));
+    assert!(
+        row(&window)
+            .unwrap()
+            .subtitle()
+            .unwrap()
+            .contains("SSD Failed")
+    );
+
+    store.service_left();
+    assert!(
+        hand::button(&window, "Set Up a Cache…").is_some(),
+        "it leaves when there is no cache"
+    );
+    store.service_failed(Failure::new(Kind::ServiceUnavailable).name("tandem"));
+    assert!(hand::words(&window).contains("did not answer"));
+    window.destroy();
+}
+
+#[gtk::test]
+fn a_kernel_that_cannot_run_a_cache_is_told_on_the_first_page() {
+    adw::init().unwrap();
+    let overview: Overview = glib::Object::new();
+    let window = shown_in_window(&overview);
+    let store = Store::default();
+    overview.connect_to(&store);
+    store.apply_disks(Ok(snapshot(&["sda"])));
+    let mut facts = service(vec![]);
+    facts.module = ModuleState::NotBuilt;
+    store.apply_service(facts);
+    assert!(hand::words(&window).contains("not built for the running kernel, 6.1"));
+    window.destroy();
+}
