@@ -66,16 +66,18 @@ fn unpack(cx: &Cx, wanted: &[Pin], dir: &Path) -> Result<()> {
         fs::create_dir_all(dir.join("usr").join(name))?;
         symlink(Path::new("usr").join(name), dir.join(name))?;
     }
-    for pin in wanted {
-        fetch::unpack(&fetch::pinned(cx, pin)?, dir)?;
+    for deb in fetch::all_pinned(cx, wanted)? {
+        fetch::unpack(&deb, dir)?;
     }
-    // What the packages' scripts would link.
-    for (link, target) in [("awk", "mawk"), ("gcc", "x86_64-linux-gnu-gcc-14")] {
-        let link = dir.join("usr/bin").join(link);
-        if !link.exists() {
-            symlink(target, link)?;
+    // The short names, which packages of their own would bring: gcc for x86_64-linux-gnu-gcc-14, as, ld, awk.
+    let programs = dir.join("usr/bin");
+    for entry in fs::read_dir(&programs)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if let Some(short) = name.strip_prefix("x86_64-linux-gnu-") {
+            symlink(&name, programs.join(short.trim_end_matches("-14")))?;
         }
     }
+    symlink("mawk", programs.join("awk"))?;
     fs::create_dir_all(dir.join("tmp"))?;
     fs::create_dir_all(dir.join("dev"))?;
     Ok(())

@@ -65,13 +65,37 @@ pub fn pinned(cx: &Cx, pin: &Pin) -> Result<PathBuf> {
     Ok(stored)
 }
 
-/// All packages of a pinned group, unpacked together; the directory is named by their contents.
-pub fn group(cx: &Cx, group: &str) -> Result<PathBuf> {
-    let files = pins::group(group)?
+/// The .deb files of several pinned packages; those that are missing are downloaded together, which is much faster.
+pub fn all_pinned(cx: &Cx, pins: &[Pin]) -> Result<Vec<PathBuf>> {
+    let debs = debs(cx)?;
+    let missing: Vec<_> = pins
         .iter()
-        .map(|pin| pinned(cx, pin))
-        .collect::<Result<Vec<_>>>()?;
-    unpacked(cx, group, &files)
+        .filter(|pin| !debs.join(format!("{}.deb", pin.sha256)).is_file())
+        .collect();
+    if missing.len() > 1 {
+        say(format!("fetching {} packages", missing.len()));
+        let specs: Vec<_> = missing
+            .iter()
+            .map(|pin| format!("{}={}", pin.name, pin.version))
+            .collect();
+        let work = debs.join(format!("partial-{}", std::process::id()));
+        fs::create_dir_all(&work)?;
+        let apt = Apt::open(cx, Family::of(&missing[0].suite)?)?;
+        let args = ["download"]
+            .into_iter()
+            .chain(specs.iter().map(String::as_str));
+        // What fails here is fetched below one by one, with a reason or a replacement for each.
+        let _ = run::output(apt.command("apt-get", args).current_dir(&work));
+        for entry in fs::read_dir(&work)? {
+            let file = entry?.path();
+            let sum = hash::file(&file)?;
+            if missing.iter().any(|pin| pin.sha256 == sum) {
+                fs::rename(&file, debs.join(format!("{sum}.deb")))?;
+            }
+        }
+        fs::remove_dir_all(&work)?;
+    }
+    pins.iter().map(|pin| pinned(cx, pin)).collect()
 }
 
 /// Packages unpacked together into one directory of the cache.

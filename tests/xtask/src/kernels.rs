@@ -86,10 +86,7 @@ pub fn target(cx: &Cx, version: &str, log: &Path) -> Result<Target> {
 }
 
 fn fetched(cx: &Cx, group: &str) -> Result<Vec<PathBuf>> {
-    pins::group(group)?
-        .iter()
-        .map(|pin| fetch::pinned(cx, pin))
-        .collect()
+    fetch::all_pinned(cx, &pins::group(group)?)
 }
 
 /// What `uname -r` says of the kernel in a package whose name begins so.

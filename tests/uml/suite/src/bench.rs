@@ -126,7 +126,11 @@ impl Device {
             Hits::Counter(name) => {
                 crate::rig::Status::parse(&status()?)?.get(name)? / (BLOCK / io::SECTOR) as u64
             }
-            Hits::File(path) => fs::read_to_string(path)?.trim().parse()?,
+            Hits::File(path) => {
+                // bcache adds its counters up every 22 s.
+                sleep(Duration::from_secs(50));
+                fs::read_to_string(path)?.trim().parse()?
+            }
         })
     }
 }
@@ -169,7 +173,7 @@ fn device(name: &str) -> Result<Device> {
 
 fn bcache() -> Result<Device> {
     let output = Command::new("/make-bcache")
-        .args(["-C", SSD, "-B", DISK, "--block", "4k", "--bucket", "256k"])
+        .args(["-C", SSD, "-B", DISK, "--block", "4k", "--bucket", "64k"])
         .output()
         .context("cannot start make-bcache")?;
     ensure!(
