@@ -40,6 +40,7 @@ const NEEDED: &[(&str, &[&str])] = &[
             "xz-utils",
             "zstd",
             "clang",
+            "libclang-rt-14-dev",
             "clang-19",
             "sparse",
             "coccinelle",

@@ -42,7 +42,26 @@ fn programs(bench: &mut Bench) -> Result<()> {
 }
 
 fn engine(bench: &mut Bench) -> Result<()> {
-    cargo_test(bench, &["tandem-sim"], None)
+    cargo_test(bench, &["tandem-sim"], None)?;
+    let seconds = if bench.all { "600" } else { "30" };
+    let runs: [(&str, &[&str]); 4] = [
+        (
+            "random requests under ASan and UBSan",
+            &["random", "--seeds", "20", "--sanitize"],
+        ),
+        (
+            "operations of the word by threads under TSan",
+            &["threads", "--rounds", "5000"],
+        ),
+        ("fuzzing", &["fuzz", "--seconds", seconds]),
+        ("every seeded bug is found", &["mutants"]),
+    ];
+    for (name, words) in runs {
+        let mut command = run::cmd("cargo", ["run", "--quiet", "--package", "tandem-sim", "--"]);
+        command.args(words).current_dir(&bench.cx.root);
+        bench.command(name, &mut command);
+    }
+    Ok(())
 }
 
 fn app(bench: &mut Bench) -> Result<()> {
