@@ -20,17 +20,17 @@ static DEFINE_MUTEX(lock_a);
 static DEFINE_MUTEX(lock_b);
 static DEFINE_SPINLOCK(spin);
 
-/* Not static, so that the compiler cannot know the values. */
-int injected_offset = 64;
-int injected_shift = 40;
-void *injected_leak;
+/* Read with READ_ONCE(), so that the compiler cannot know the values. */
+static int offset = 64;
+static int shift = 40;
+static void *leaked;
 
 static void out_of_bounds(void)
 {
 	char *bytes = kmalloc(64, GFP_KERNEL);
 
 	if (bytes)
-		WRITE_ONCE(bytes[injected_offset], 1);
+		WRITE_ONCE(bytes[READ_ONCE(offset)], 1);
 	kfree(bytes);
 }
 
@@ -45,8 +45,8 @@ static void use_after_free(void)
 
 static void leak(void)
 {
-	injected_leak = kmalloc(1000, GFP_KERNEL);
-	injected_leak = NULL;
+	WRITE_ONCE(leaked, kmalloc(1000, GFP_KERNEL));
+	WRITE_ONCE(leaked, NULL);
 }
 
 static void abba(void)
@@ -75,7 +75,7 @@ static int __init injector_init(void)
 	else if (!strcmp(bug, "use-after-free"))
 		use_after_free();
 	else if (!strcmp(bug, "shift"))
-		injected_offset = 1 << injected_shift;
+		WRITE_ONCE(offset, 1 << READ_ONCE(shift));
 	else if (!strcmp(bug, "leak"))
 		leak();
 	else if (!strcmp(bug, "abba"))
