@@ -231,6 +231,9 @@ enum td_super_error td_super_choose(const void *first, const void *second,
 	enum td_super_error a = td_super_parse(first, 0, sb);
 	enum td_super_error b = td_super_parse(second, 1, &other);
 
+	if ((a == TD_SUPER_OK && b == TD_SUPER_FOREIGN) ||
+	    (a == TD_SUPER_FOREIGN && b == TD_SUPER_OK))
+		return TD_SUPER_OVERWRITTEN;
 	if (b == TD_SUPER_OK &&
 	    (a != TD_SUPER_OK || other.sequence > sb->sequence)) {
 		*sb = other;

@@ -23,6 +23,7 @@ enum td_super_error {
 	TD_SUPER_OK,
 	TD_SUPER_BLANK,		/* only zeroes */
 	TD_SUPER_FOREIGN,	/* no magic */
+	TD_SUPER_OVERWRITTEN,	/* one copy sound, the other foreign; only from choosing */
 	TD_SUPER_DAMAGED,	/* magic, but a wrong checksum */
 	TD_SUPER_VERSION,
 	TD_SUPER_FEATURE,	/* an incompatible flag that we do not know */
@@ -86,7 +87,9 @@ enum td_super_error td_super_parse(const void *buffer, u32 copy,
 
 /*
  * Parse both copies and take the newer sound one; if none is sound, the more
- * telling error of the two.
+ * telling error of the two. A sound copy beside something foreign is not taken:
+ * a cut or a bad sector leaves zeroes or damage, but who partitions or formats
+ * the SSD elsewhere may leave one copy as it was.
  */
 enum td_super_error td_super_choose(const void *first, const void *second,
 				    struct td_super *sb);

@@ -89,5 +89,5 @@ void tandem_defer_woken(struct tandem *t, struct td_list *woken)
 void tandem_ssd_failed(struct tandem *t)
 {
 	if (td_fail(&t->engine))
-		queue_work(t->wq, &t->event);
+		schedule_work(&t->event);
 }

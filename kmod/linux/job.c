@@ -192,7 +192,8 @@ static void aim(struct tandem_job *job, struct bio *bio,
 static void start_disk(struct tandem_job *job)
 {
 	const blk_opf_t inherit = REQ_OP_MASK | REQ_SYNC | REQ_META | REQ_PRIO |
-				  REQ_FUA | REQ_IDLE | REQ_BACKGROUND;
+				  REQ_FUA | REQ_IDLE | REQ_BACKGROUND |
+				  REQ_SWAP;
 	struct bio *bio = &job->disk_bio;
 
 	aim(job, bio, job->t->origin->bdev, job->bio->bi_opf & inherit,
@@ -200,8 +201,10 @@ static void start_disk(struct tandem_job *job)
 	bio->bi_iter.bi_sector = job->req.span_sector;
 	bio->bi_ioprio = job->bio->bi_ioprio;
 	bio->bi_end_io = disk_endio;
-	bio_clone_blkg_association(bio, job->bio);
-	submit_bio_noacct(bio);
+	/* What was not asked for is not worth the disk's long retries. */
+	if (job->req.span_count > job->req.count)
+		bio->bi_opf |= REQ_FAILFAST_DEV;
+	dm_submit_bio_remap(job->bio, bio);
 }
 
 /* Write the next extent; false if there was none left. */

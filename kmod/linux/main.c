@@ -56,6 +56,10 @@ static int get_devices(struct dm_target *ti, struct tandem *t, char **argv)
 			return r;
 		}
 	}
+	if (bdev_read_only(t->ssd->bdev)) {
+		ti->error = "SSD is read-only";
+		return -EROFS;
+	}
 	if (bdev_nr_sectors(t->origin->bdev) < ti->len) {
 		ti->error = "Device is too short for the table";
 		return r;
@@ -166,15 +170,23 @@ static int tandem_preresume(struct dm_target *ti)
 {
 	struct tandem *t = ti->private;
 
+	int r = 0;
+
 	tandem_take_over(t);
-	return t->write_super ? tandem_super_write(t) : 0;
+	if (t->write_super)
+		r = tandem_super_write(t);
+	/* One sound copy is enough; the other is made again another time. */
+	return t->new_super ? r : 0;
 }
 
 static void tandem_resume(struct dm_target *ti)
 {
 	struct tandem *t = ti->private;
 
+	tandem_registry_lock();
+	t->live = true;
 	t->suspended = false;
+	tandem_registry_unlock();
 }
 
 /*

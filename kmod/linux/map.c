@@ -84,6 +84,8 @@ static int map_read(struct tandem *t, struct bio *bio, struct tandem_io *io)
 		io->hit.slots = look.slots;
 		io->hit.iter = bio->bi_iter;
 		bio_set_dev(bio, t->ssd->bdev);
+		/* An error means that the SSD is lost: let it try hard first. */
+		bio->bi_opf &= ~(REQ_RAHEAD | REQ_FAILFAST_MASK);
 		bio->bi_iter.bi_sector = look.ssd_sector;
 		return DM_MAPIO_REMAPPED;
 	}

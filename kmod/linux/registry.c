@@ -65,8 +65,8 @@ static struct tandem *predecessor(struct tandem *t)
 	struct tandem *other;
 
 	list_for_each_entry(other, &users, registered)
-		if (other != t && other->md == t->md && other->suspended &&
-		    other->engine.words && td_active(&other->engine) &&
+		if (other != t && other->md == t->md && other->live &&
+		    other->suspended && td_active(&other->engine) &&
 		    other->origin->bdev == t->origin->bdev &&
 		    other->ssd->bdev == t->ssd->bdev &&
 		    !memcmp(&other->args.identity, &t->args.identity,
@@ -87,9 +87,11 @@ void tandem_take_over(struct tandem *t)
 		t->locks = old->locks;
 		t->super = old->super;
 		t->write_super = old->write_super;
+		t->new_super = old->new_super;
 		env_store(&t->engine.mode, t->args.mode);
 		memset(&old->engine, 0, sizeof(old->engine));
 		old->locks = NULL;
+		old->live = false;
 	}
 	mutex_unlock(&tandem_registry);
 }

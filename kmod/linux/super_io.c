@@ -55,6 +55,9 @@ static int refusal(enum td_super_error error, char **why)
 	case TD_SUPER_FOREIGN:
 		*why = "SSD has no superblock";
 		return -EINVAL;
+	case TD_SUPER_OVERWRITTEN:
+		*why = "SSD was overwritten in part by something else";
+		return -EEXIST;
 	case TD_SUPER_DAMAGED:
 		*why = "SSD superblock is damaged";
 		return -EILSEQ;
@@ -103,8 +106,19 @@ static int load_new(struct tandem *t, u64 ssd_sectors, void *buffer, char **why)
 		return -EEXIST;
 	}
 	t->write_super = true;
+	t->new_super = true;
 	return refusal(td_super_plan(&t->args.identity, ssd_sectors, &t->super),
 		       why);
+}
+
+/* A copy that cannot be read counts as one that was never written. */
+static bool read_copy(struct tandem *t, u32 copy, u8 *buffer)
+{
+	if (!ssd_io(t, REQ_OP_READ, TD_SUPER_OFFSET(copy), buffer,
+		    TD_SUPER_BYTES))
+		return true;
+	memset(buffer, 0, TD_SUPER_BYTES);
+	return false;
 }
 
 static int load(struct tandem *t, u64 ssd_sectors, u8 *buffer, char **why)
@@ -112,17 +126,15 @@ static int load(struct tandem *t, u64 ssd_sectors, u8 *buffer, char **why)
 	u8 *second = buffer + TD_SUPER_BYTES;
 	struct td_super first_sb, second_sb;
 	enum td_super_error error;
-	int r;
+	bool first_read, second_read;
 
 	if (ssd_sectors <= TD_SUPER_AREA)
 		return refusal(TD_SUPER_TOO_SMALL, why);
-	r = ssd_io(t, REQ_OP_READ, TD_SUPER_OFFSET(0), buffer, TD_SUPER_BYTES);
-	if (!r)
-		r = ssd_io(t, REQ_OP_READ, TD_SUPER_OFFSET(1), second,
-			   TD_SUPER_BYTES);
-	if (r) {
+	first_read = read_copy(t, 0, buffer);
+	second_read = read_copy(t, 1, second);
+	if (!first_read && !second_read) {
 		*why = "Cannot read the SSD";
-		return r;
+		return -EIO;
 	}
 	error = td_super_choose(buffer, second, &t->super);
 	if (error == TD_SUPER_OK)
@@ -171,6 +183,6 @@ int tandem_super_write(struct tandem *t)
 	if (r)
 		DMERR("Cannot write the superblock: %d", r);
 	else
-		t->write_super = false;
+		t->write_super = t->new_super = false;
 	return r;
 }

@@ -52,7 +52,9 @@ struct tandem {
 	struct tandem_args args;
 	struct td_super super;
 	bool write_super;		/* at preresume */
+	bool new_super;			/* no copy is on the SSD yet */
 	bool suspended;
+	bool live;			/* was resumed, and has its engine still */
 	struct list_head registered;
 	struct mapped_device *md;
 };
