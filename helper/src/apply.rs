@@ -69,14 +69,65 @@ pub async fn recover(
 ) -> Result<(), Failure> {
     tracing::warn!(uuid = intent.uuid, kind = %intent.kind, done = intent.done, "unfinished job found");
     match intent.kind {
-        JobKind::Create => match undo(engine, store, &intent, intent.done, watcher).await {
-            DataState::Incomplete => {
-                Err(Failure::new(Kind::Interrupted).data(DataState::Incomplete))
-            }
-            _ => Ok(()),
-        },
+        JobKind::Create => recover_creation(engine, store, intent, watcher).await,
         JobKind::Remove => remove(engine, store, intent, watcher).await.map(|_| ()),
     }
+}
+
+/// Once the cache works, somebody may use the file system through it already: then what is left is
+/// done, and only otherwise what is done is undone.
+async fn recover_creation(
+    engine: &dyn Engine,
+    store: &Store,
+    intent: Intent,
+    watcher: &dyn Watcher,
+) -> Result<(), Failure> {
+    let recorded = store
+        .caches()
+        .iter()
+        .any(|record| record.pair.uuid == intent.uuid);
+    let live = engine
+        .live()
+        .await?
+        .iter()
+        .any(|live| live.uuid == intent.uuid && live.attached);
+    if recorded && live {
+        return store.drop_intent(&intent.uuid).map_err(not_recorded);
+    }
+    if live && finish(engine, store, &intent).await {
+        return Ok(());
+    }
+    match undo(engine, store, &intent, intent.done, watcher).await {
+        DataState::Incomplete => Err(Failure::new(Kind::Interrupted).data(DataState::Incomplete)),
+        _ => Ok(()),
+    }
+}
+
+/// Does the rest of a creation whose mapping is there; whether that succeeded.
+async fn finish(engine: &dyn Engine, store: &Store, intent: &Intent) -> bool {
+    for action in &intent.actions[intent.done.min(intent.actions.len())..] {
+        if let Err(e) = engine.apply(action).await {
+            tracing::warn!(step = %action.kind(), "cannot finish the creation: {e}");
+            return false;
+        }
+    }
+    record(store, intent)
+        .map_err(|e| tracing::error!("cannot record the cache: {e}"))
+        .is_ok()
+}
+
+/// Commits a creation: first the cache is recorded, then the job is over.
+fn record(store: &Store, intent: &Intent) -> io::Result<()> {
+    let pair = intent.actions.iter().find_map(|action| match action {
+        Action::Map(pair) => Some(pair.clone()),
+        _ => None,
+    });
+    let pair = pair.ok_or_else(|| io::Error::other("plan without a mapping"))?;
+    store.save_cache(&CacheRecord {
+        pair,
+        detached_in: None,
+    })?;
+    store.drop_intent(&intent.uuid)
 }
 
 async fn create(
@@ -102,20 +153,7 @@ async fn create(
             return Err(failure.data(data));
         }
     }
-    let pair = intent.actions.iter().find_map(|action| match action {
-        Action::Map(pair) => Some(pair.clone()),
-        _ => None,
-    });
-    let recorded = match pair {
-        Some(pair) => store
-            .save_cache(&CacheRecord {
-                pair,
-                detached_in: None,
-            })
-            .and_then(|()| store.drop_intent(&intent.uuid)),
-        None => Err(io::Error::other("plan without a mapping")),
-    };
-    if let Err(e) = recorded {
+    if let Err(e) = record(store, &intent) {
         let last = intent.actions.len().saturating_sub(1);
         let data = undo(engine, store, &intent, last, watcher).await;
         return Err(not_recorded(e).data(data));
@@ -143,7 +181,8 @@ async fn undo(
             }
             if let Err(e) = engine.apply(&action).await {
                 tracing::error!(step = %action.kind(), "cannot undo: {e}");
-                complete = false;
+                // An SSD that cannot be wiped is in nobody's way once nothing is mapped to it.
+                complete &= matches!(action, Action::FreeSsd(_));
             }
         }
     }
@@ -190,6 +229,11 @@ async fn remove(
             continue;
         };
         let failure = named(failure, &action);
+        if matches!(action, Action::FreeSsd(_)) {
+            // A dying SSD must not keep the disk: without a record nothing uses it again.
+            tracing::warn!("the SSD could not be wiped: {failure}");
+            continue;
+        }
         if matches!(action, Action::Unmount(..) | Action::Unmap(_)) {
             // The SSD is free; what is left is a matter of form that can wait for the next start.
             tracing::warn!("the mapping stays until the next start: {failure}");

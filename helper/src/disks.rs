@@ -20,7 +20,12 @@ pub fn sysfs(name: &str) -> PathBuf {
 }
 
 fn line(path: impl AsRef<Path>) -> Option<String> {
-    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+    Some(crate::read_lossy(path).ok()?.trim().to_owned())
+}
+
+/// Id of the running boot.
+pub fn boot_id() -> String {
+    line("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
 
 /// `major:minor` of a block device.
@@ -114,10 +119,11 @@ pub async fn facts(connection: &Connection) -> Result<Facts, Failure> {
         .await
         .map_err(|e| unavailable(e.into()))?;
     let mounts = Mounts::read().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
-    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    let swaps = crate::read_lossy("/proc/swaps").unwrap_or_default();
+    let boot = boot_id();
     let devices = objects
         .keys()
-        .filter_map(|path| device(&objects, path, &mounts, &swaps))
+        .filter_map(|path| device(&objects, path, &mounts, &swaps, &boot))
         .collect();
     Ok(Facts { devices })
 }
@@ -127,6 +133,7 @@ fn device(
     path: &OwnedObjectPath,
     mounts: &Mounts,
     swaps: &str,
+    boot: &str,
 ) -> Option<Device> {
     let object = Object(objects, path);
     let block = object.get("Block")?;
@@ -162,6 +169,7 @@ fn device(
         diskseq: line(sysfs(&whole).join("diskseq"))
             .and_then(|n| n.parse().ok())
             .unwrap_or(0),
+        boot: boot.to_owned(),
         hardware: hardware(&name, drive.as_ref()),
         start: partition.as_ref().map_or(0, |p| p.number("Offset")),
         part_uuid: part(&|p| p.text("UUID").to_lowercase()),
@@ -174,6 +182,7 @@ fn device(
         .cloned()
         .collect();
     Some(Device {
+        number: device_number.clone(),
         table: partition
             .as_ref()
             .map(|p| p.text("Table"))
@@ -219,7 +228,8 @@ fn whole(name: &str) -> String {
         .unwrap_or_else(|| name.to_owned())
 }
 
-/// What the hardware, or the volume's own format, says of itself.
+/// What the hardware, or the volume's own format, says of itself; empty if nothing does, because a
+/// kernel name is another device's after the next start.
 fn hardware(name: &str, drive: Option<&Properties<'_>>) -> String {
     if let Some(drive) = drive {
         let (wwn, serial) = (drive.text("WWN"), drive.text("Serial"));
@@ -231,9 +241,7 @@ fn hardware(name: &str, drive: Option<&Properties<'_>>) -> String {
     let volume = ["dm/uuid", "md/uuid", "loop/backing_file"]
         .iter()
         .find_map(|file| line(folder.join(file)));
-    volume
-        .filter(|text| !text.is_empty())
-        .unwrap_or_else(|| format!("name:{}", whole(name)))
+    volume.unwrap_or_default()
 }
 
 fn model(name: &str, drive: Option<&Properties<'_>>) -> String {

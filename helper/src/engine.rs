@@ -16,6 +16,8 @@ pub struct Live {
     pub uuid: String,
     /// Uses its SSD; otherwise it only passes through.
     pub attached: bool,
+    /// Number (`major:minor`) of the disk that it leads to.
+    pub origin: String,
 }
 
 /// What the kernel says of an attached mapping.

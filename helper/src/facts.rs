@@ -15,6 +15,8 @@ pub struct Ident {
     pub text: DeviceText,
     /// Kernel's sequence number of the whole disk (`diskseq`), 0 where the kernel gives none.
     pub diskseq: u64,
+    /// The boot in which name and sequence number hold.
+    pub boot: String,
     /// What the hardware says of itself: WWN, else serial, of the drive; the unique name (`dm/uuid`,
     /// `md/uuid`) of a volume. Empty if there is none.
     pub hardware: String,
@@ -38,6 +40,14 @@ impl Ident {
             && self.part_uuid == other.part_uuid
             && self.text.size == other.text.size
             && (!self.hardware.is_empty() || !self.part_uuid.is_empty())
+    }
+
+    /// Whether `other` is this very device under the same name, plugged in only once since.
+    pub fn same_device(&self, other: &Self) -> bool {
+        self.same_hardware(other)
+            && self.boot == other.boot
+            && self.diskseq == other.diskseq
+            && self.text.name == other.text.name
     }
 
     /// Identity for the module (`origin_id`): a digest of what survives a restart, in hex.
@@ -81,6 +91,8 @@ pub struct Mount {
 pub struct Device {
     /// Which device.
     pub ident: Ident,
+    /// `major:minor`.
+    pub number: String,
     /// Object path of the whole disk that it is a partition of.
     pub table: Option<String>,
     /// Object path of the drive; volumes have none.
@@ -150,8 +162,20 @@ impl Facts {
             .filter(move |d| d.table.as_deref() == Some(whole.object()))
     }
 
-    /// The device that is this piece of hardware, whatever it is called now.
+    /// The device that is this piece of hardware, whatever it is called now; none if several say the
+    /// same of themselves.
     pub fn same_hardware(&self, ident: &Ident) -> Option<&Device> {
-        self.devices.iter().find(|d| d.ident.same_hardware(ident))
+        let mut all = self.devices.iter().filter(|d| d.ident.same_hardware(ident));
+        all.next().filter(|_| all.next().is_none())
+    }
+
+    /// The device that this ident means: in the boot in which it was taken the very same one, in
+    /// another the one that is the same hardware.
+    pub fn locate(&self, ident: &Ident, boot: &str) -> Option<&Device> {
+        if ident.boot == boot {
+            self.devices.iter().find(|d| d.ident.same_device(ident))
+        } else {
+            self.same_hardware(ident)
+        }
     }
 }

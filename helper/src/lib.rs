@@ -25,3 +25,12 @@ mod wipe;
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
+
+/// A text of the kernel or of an administrator: names in it may be of any encoding, and one that is
+/// not UTF-8 must not hide the rest.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn read_lossy(path: impl AsRef<std::path::Path>) -> std::io::Result<String> {
+    Ok(String::from_utf8_lossy(&std::fs::read(path)?).into_owned())
+}

@@ -80,14 +80,14 @@ fn folder(release: &str) -> String {
 }
 
 fn built(release: &str) -> bool {
-    let index = fs::read_to_string(format!("{}/modules.dep", folder(release))).unwrap_or_default();
+    let index = crate::read_lossy(format!("{}/modules.dep", folder(release))).unwrap_or_default();
     path_in(&index).is_some()
 }
 
 /// Whether the file ends with a signature; only the kernel knows whether it trusts the key.
 fn signed(release: &str) -> bool {
     let folder = folder(release);
-    let index = fs::read_to_string(format!("{folder}/modules.dep")).unwrap_or_default();
+    let index = crate::read_lossy(format!("{folder}/modules.dep")).unwrap_or_default();
     let Some(path) = path_in(&index) else {
         return false;
     };
@@ -99,7 +99,7 @@ fn signed(release: &str) -> bool {
 
 /// Whether the kernel takes only modules that are signed with a key that it trusts.
 fn refuses_unsigned() -> bool {
-    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let read = |path: &str| crate::read_lossy(path).unwrap_or_default();
     locked_down(&read("/sys/kernel/security/lockdown"))
         || read("/sys/module/module/parameters/sig_enforce").trim() == "Y"
 }
@@ -110,7 +110,7 @@ fn locked_down(levels: &str) -> bool {
 }
 
 fn available_memory_kib() -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let text = crate::read_lossy("/proc/meminfo").ok()?;
     let line = text
         .lines()
         .find_map(|line| line.strip_prefix("MemAvailable:"))?;

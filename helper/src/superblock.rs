@@ -36,22 +36,28 @@ pub fn uuid(bytes: &[u8; BYTES], copy: usize) -> Option<String> {
     bytes.get(UUID).map(crate::hex)
 }
 
-/// The uuid that the first sound copy on a device names.
+/// The uuid of the cache whose format a device carries.
+///
+/// The second copy counts only where the first is blank or a damaged one of ours: a partition table
+/// or a file system that somebody has put there since leaves the second copy standing, and the device
+/// is theirs then.
 ///
 /// # Errors
 /// If the device cannot be read; one shorter than a copy has none.
 pub fn read(device: &impl FileExt) -> io::Result<Option<String>> {
-    for (copy, offset) in OFFSETS.into_iter().enumerate() {
-        let mut bytes = [0; BYTES];
-        match device.read_exact_at(&mut bytes, offset) {
-            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => continue,
+    let mut copies = [[0; BYTES]; 2];
+    for (bytes, offset) in copies.iter_mut().zip(OFFSETS) {
+        match device.read_exact_at(bytes, offset) {
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
             other => other?,
         }
-        if let Some(uuid) = uuid(&bytes, copy) {
-            return Ok(Some(uuid));
-        }
     }
-    Ok(None)
+    Ok(choose(&copies))
+}
+
+fn choose([first, second]: &[[u8; BYTES]; 2]) -> Option<String> {
+    let vacant = first.starts_with(MAGIC) || first.iter().all(|byte| *byte == 0);
+    uuid(first, 0).or_else(|| vacant.then(|| uuid(second, 1)).flatten())
 }
 
 #[cfg(test)]
@@ -85,5 +91,21 @@ mod tests {
             }
         }
         assert_eq!(uuid(&[0; BYTES], 0), None);
+    }
+
+    #[test]
+    fn the_second_copy_counts_only_where_the_first_is_nobody_elses() {
+        let ours = Some("ab".repeat(16));
+        let blank = [0; BYTES];
+        let mut torn = sound(0);
+        torn[100] ^= 1;
+        let mut foreign = blank;
+        // A boot record's signature.
+        foreign[510..512].copy_from_slice(&[0x55, 0xaa]);
+        assert_eq!(choose(&[sound(0), blank]), ours);
+        assert_eq!(choose(&[blank, sound(1)]), ours);
+        assert_eq!(choose(&[torn, sound(1)]), ours);
+        assert_eq!(choose(&[foreign, sound(1)]), None);
+        assert_eq!(choose(&[blank, blank]), None);
     }
 }

@@ -2,6 +2,7 @@
 //! Reading and wiping the SSD. Every function opens the device anew, exclusively where it writes, and
 //! blocks.
 
+use crate::facts::Ident;
 use crate::superblock;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -18,14 +19,37 @@ const PLACE: usize = 4096;
 const TRIES: u32 = 20;
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
 
-/// Opens for reading and writing, proving that nobody else uses the device.
-fn exclusive(node: &str) -> io::Result<File> {
+/// Opens for reading and writing, proving that nobody else uses the device, and that behind the name
+/// there is still the device that was found under it.
+fn exclusive(ident: &Ident) -> io::Result<File> {
     let flags = rustix::fs::OFlags::EXCL.bits();
-    OpenOptions::new()
+    let mut options = OpenOptions::new();
+    options
         .read(true)
         .write(true)
-        .custom_flags(flags.cast_signed())
-        .open(node)
+        .custom_flags(flags.cast_signed());
+    let mut attempt = 0;
+    let file = loop {
+        match options.open(ident.node()) {
+            Err(e) if e.kind() == io::ErrorKind::ResourceBusy && attempt < TRIES => {
+                attempt += 1;
+                std::thread::sleep(PAUSE);
+            }
+            other => break other?,
+        }
+    };
+    if ident.diskseq != 0 && diskseq(&file)? != ident.diskseq {
+        return Err(io::Error::other("another device has taken the name"));
+    }
+    Ok(file)
+}
+
+/// Sequence number of an open device.
+fn diskseq(file: &File) -> io::Result<u64> {
+    use rustix::ioctl::{Getter, ioctl, opcode};
+    const BLKGETDISKSEQ: rustix::ioctl::Opcode = opcode::read::<u64>(0x12, 128);
+    // SAFETY: BLKGETDISKSEQ writes one 64-bit number.
+    Ok(unsafe { ioctl(file, Getter::<BLKGETDISKSEQ, u64>::new()) }?)
 }
 
 /// Whether only zeroes are found at the ends and at many places in between.
@@ -61,8 +85,8 @@ pub fn is_blank(node: &str, size: u64) -> io::Result<bool> {
 ///
 /// # Errors
 /// If somebody else uses the device, or on a write error.
-pub fn erase(node: &str, size: u64) -> io::Result<()> {
-    let file = exclusive(node)?;
+pub fn erase(ident: &Ident) -> io::Result<()> {
+    let (file, size) = (exclusive(ident)?, ident.text.size);
     discard(&file, size);
     let end = ENDS.min(size);
     let zeroes = vec![0; CHUNK];
@@ -77,16 +101,20 @@ pub fn erase(node: &str, size: u64) -> io::Result<()> {
 }
 
 /// Wipes the superblocks and discards the copies if they are those of the cache `uuid`; anything else
-/// stays. `size`: bytes of the device.
+/// stays.
 ///
 /// # Errors
 /// If somebody else uses the device, or on an I/O error.
-pub fn free(node: &str, size: u64, uuid: &str) -> io::Result<()> {
-    if superblock::read(&File::open(node)?)?.as_deref() != Some(uuid) {
+pub fn free(ident: &Ident, uuid: &str) -> io::Result<()> {
+    if superblock::read(&File::open(ident.node())?)?.as_deref() != Some(uuid) {
         return Ok(());
     }
-    let file = exclusive(node)?;
-    discard(&file, size);
+    let file = exclusive(ident)?;
+    // Once more, now that nobody else can write to it.
+    if superblock::read(&file)?.as_deref() != Some(uuid) {
+        return Ok(());
+    }
+    discard(&file, ident.text.size);
     for at in (0..superblock::AREA_BYTES).step_by(CHUNK) {
         file.write_all_at(&vec![0; CHUNK], at)?;
     }
@@ -159,7 +187,21 @@ mod tests {
         let size = 4 << 20;
         let (path, file) = disk("free", size);
         file.write_all_at(b"TANDEM01 but not really", 0).unwrap();
-        free(&path, size, &"ab".repeat(16)).unwrap();
+        let name = format!("../{path}");
+        let text = tandem_api::DeviceText {
+            name,
+            size,
+            ..tandem_api::DeviceText::none()
+        };
+        let ident = Ident {
+            text,
+            diskseq: 0,
+            boot: String::new(),
+            hardware: String::new(),
+            start: 0,
+            part_uuid: String::new(),
+        };
+        free(&ident, &"ab".repeat(16)).unwrap();
         assert!(!is_blank(&path, size).unwrap());
         std::fs::remove_file(path).unwrap();
     }

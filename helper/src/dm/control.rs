@@ -107,10 +107,16 @@ impl Control {
                 continue;
             };
             let attached = table.iter().any(|(_, _, target, _)| target == TARGET);
+            // Both our target and the one that passes through name the disk first.
+            let origin = table
+                .first()
+                .and_then(|(.., line)| line.split_ascii_whitespace().next());
+            let origin = origin.unwrap_or_default().to_owned();
             entries.push(Entry {
                 live: Live {
                     uuid: uuid.to_owned(),
                     attached,
+                    origin,
                 },
                 active: info.flags().contains(DmFlags::DM_ACTIVE_PRESENT),
                 suspended: info.flags().contains(DmFlags::DM_SUSPEND),
@@ -159,9 +165,19 @@ impl Control {
 
     /// Has a mapping with this table, `sectors` long. If it cannot be made, nothing is left of it.
     ///
+    /// All of device-mapper counts as one owner of a device, so the kernel lets two mappings share
+    /// one. `alone` says, given the kernel name of ours, whether nobody else is on the devices; it is
+    /// asked while we hold them and before anything is written.
+    ///
     /// # Errors
     /// The kernel's refusals: see [`explain`].
-    pub fn map(&self, pair: &Pair, table: &Tandem, sectors: u64) -> DmResult<()> {
+    pub fn map(
+        &self,
+        pair: &Pair,
+        table: &Tandem,
+        sectors: u64,
+        alone: impl Fn(&str) -> Result<(), String>,
+    ) -> DmResult<()> {
         if self
             .entries()?
             .iter()
@@ -174,16 +190,19 @@ impl Control {
         let (name, dm_uuid) = (pair.name(), pair.dm_uuid());
         let name = DmName::new(&name).map_err(|e| other("name a mapping", e))?;
         let dm_uuid = DmUuid::new(&dm_uuid).map_err(|e| other("name a mapping", e))?;
-        self.dm
+        let created = self
+            .dm
             .device_create(name, Some(dm_uuid), DmOptions::default())
             .map_err(failed("create a mapping"))?;
+        let kernel_name = format!("dm-{}", created.device().minor);
         let id = DevId::Uuid(dm_uuid);
         let line = (0, sectors, TARGET.to_owned(), table.to_string());
         let made = self
             .dm
             .table_load(&id, &[line], DmOptions::default())
             .map_err(failed("load the table"))
-            .and_then(|_| self.resume(&id));
+            .and_then(|_| alone(&kernel_name).map_err(|e| other("hold the devices alone", e)))
+            .and_then(|()| self.resume(&id));
         if made.is_err()
             && let Err(e) = self.unmap(&pair.uuid)
         {
@@ -222,7 +241,13 @@ impl Control {
             self.dm
                 .table_load(id, &[line], DmOptions::default())
                 .map_err(failed("load the pass-through table"))?;
-            self.resume(id)
+            let resumed = self.resume(id);
+            if resumed.is_err() {
+                // The kernel may have stopped half way: requests must run again through the old table.
+                let _ = self.dm.table_clear(id);
+                let _ = self.resume(id);
+            }
+            resumed
         })
     }
 

@@ -83,7 +83,7 @@ impl DeviceMapper {
     /// The device that is this ident now.
     async fn locate(&self, ident: &Ident) -> Result<Device, Failure> {
         let facts = self.facts().await?;
-        let found = facts.same_hardware(ident).cloned();
+        let found = facts.locate(ident, &disks::boot_id()).cloned();
         found.ok_or_else(|| Failure::new(Kind::DeviceGone).device(&ident.text))
     }
 
@@ -159,6 +159,14 @@ impl DeviceMapper {
         if place.mounted_at(&mount.point)? {
             return Ok(());
         }
+        let taken = Mounts::read().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
+        if taken.0.iter().any(|e| e.mount.point == mount.point) {
+            // Not ours to unmount.
+            return Err(step(&format!(
+                "something else is mounted at {}",
+                mount.point
+            )));
+        }
         systemd::mount(&self.connection, &place.node, mount).await?;
         if place.mounted_at(&mount.point)? {
             return Ok(());
@@ -176,6 +184,19 @@ impl DeviceMapper {
     async fn map(&self, pair: &Pair, new: bool) -> Result<(), Failure> {
         let origin = self.locate(&pair.origin).await?;
         let ssd = self.locate(&pair.ssd).await?;
+        let live = self
+            .live()
+            .await?
+            .iter()
+            .any(|live| live.uuid == pair.uuid && live.attached);
+        if !live {
+            free_to_map(&origin, pair)?;
+            free_to_map(&ssd, pair)?;
+            // A new format needs an SSD that is empty, and the module looks for itself.
+            if !new {
+                unclaimed_content(&ssd)?;
+            }
+        }
         let gone = |ident: &Ident| Failure::new(Kind::DeviceGone).device(&ident.text);
         let table = Tandem {
             origin: disks::number(&origin.ident.text.name).ok_or_else(|| gone(&pair.origin))?,
@@ -185,8 +206,9 @@ impl DeviceMapper {
             origin_id: pair.origin_id.clone(),
             new,
         };
+        let names = [origin.ident.text.name.clone(), ssd.ident.text.name.clone()];
         let (copy, sectors) = (pair.clone(), origin.ident.text.size / SECTOR_BYTES);
-        blocking(move || Control::open()?.map(&copy, &table, sectors))
+        blocking(move || Control::open()?.map(&copy, &table, sectors, |ours| alone(&names, ours)))
             .await?
             .map_err(|e| explain(&e, pair))?;
         self.listen();
@@ -233,8 +255,8 @@ impl DeviceMapper {
 
     async fn erase(&self, ident: &Ident) -> Result<(), Failure> {
         let device = self.locate(ident).await?;
-        let (node, size) = (device.ident.node(), device.ident.text.size);
-        blocking(move || wipe::erase(&node, size))
+        let ident = device.ident.clone();
+        blocking(move || wipe::erase(&ident))
             .await?
             .map_err(|e| step(&e.to_string()))?;
         self.rescan(device.object()).await;
@@ -243,15 +265,16 @@ impl DeviceMapper {
 
     async fn free(&self, pair: &Pair) -> Result<(), Failure> {
         // An SSD that is gone is free.
-        let Ok(device) = self.locate(&pair.ssd).await else {
-            return Ok(());
+        let device = match self.locate(&pair.ssd).await {
+            Err(e) if e.kind == Kind::DeviceGone => return Ok(()),
+            other => other?,
         };
-        let (node, size, uuid) = (
-            device.ident.node(),
-            device.ident.text.size,
-            pair.uuid.clone(),
-        );
-        blocking(move || wipe::free(&node, size, &uuid))
+        if unclaimed_content(&device).is_err() {
+            // Somebody has put something else on it since.
+            return Ok(());
+        }
+        let (ident, uuid) = (device.ident.clone(), pair.uuid.clone());
+        blocking(move || wipe::free(&ident, &uuid))
             .await?
             .map_err(|e| step(&e.to_string()))?;
         self.rescan(device.object()).await;
@@ -346,6 +369,58 @@ impl Place {
     }
 }
 
+/// Nobody but the mapping of `pair` may be on a device that becomes part of it.
+fn free_to_map(device: &Device, pair: &Pair) -> Result<(), Failure> {
+    let ours = pair.name();
+    let holder = device
+        .holders
+        .iter()
+        .find(|holder| holder.name != ours && !is_mapping(&holder.name, pair));
+    if let Some(holder) = holder {
+        return Err(step(&format!(
+            "{} is in use by {}",
+            device.ident.text.name, holder.name
+        ))
+        .device(&device.ident.text));
+    }
+    if device.swap || !device.mounts.is_empty() {
+        return Err(
+            step(&format!("{} is in use", device.ident.text.name)).device(&device.ident.text)
+        );
+    }
+    Ok(())
+}
+
+/// Whether a volume is the mapping of `pair`.
+fn is_mapping(name: &str, pair: &Pair) -> bool {
+    let uuid = crate::read_lossy(disks::sysfs(name).join("dm/uuid")).unwrap_or_default();
+    uuid.trim() == pair.dm_uuid()
+}
+
+/// An SSD on which somebody has made partitions or a file system since is theirs.
+fn unclaimed_content(ssd: &Device) -> Result<(), Failure> {
+    let content = ssd.ident.text.content.as_str();
+    if ssd.partitioned || !matches!(content, "" | "tandem") {
+        return Err(Failure::new(Kind::SsdHoldsData).device(&ssd.ident.text));
+    }
+    Ok(())
+}
+
+/// Whether our mapping is the only volume on these devices.
+fn alone(names: &[String], ours: &str) -> Result<(), String> {
+    for name in names {
+        let Ok(holders) = std::fs::read_dir(disks::sysfs(name).join("holders")) else {
+            continue;
+        };
+        for holder in holders.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
+            if holder != ours {
+                return Err(format!("{name} is in use by {holder}"));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn step(detail: &str) -> Failure {
     Failure::new(Kind::StepFailed).detail(detail)
 }
@@ -399,8 +474,7 @@ impl Engine for DeviceMapper {
     }
 
     fn boot_id(&self) -> String {
-        let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        text.trim().to_owned()
+        disks::boot_id()
     }
 
     async fn module_state(&self) -> ModuleState {

@@ -67,17 +67,27 @@ impl Mounts {
     /// The machine's mounts now.
     ///
     /// # Errors
-    /// If the table cannot be read.
+    /// If the table or fstab cannot be read; without fstab it is empty.
     pub fn read() -> std::io::Result<Self> {
-        let table = fs::read_to_string(MOUNTINFO)?;
-        let fstab = fs::read_to_string(FSTAB).unwrap_or_default();
-        let utab = fs::read_to_string(UTAB).unwrap_or_default();
-        let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
-        Ok(Self::parse(&table, &fstab, &utab, &passwd))
+        let table = crate::read_lossy(MOUNTINFO)?;
+        let fstab = match crate::read_lossy(FSTAB) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
+            other => other?,
+        };
+        let utab = crate::read_lossy(UTAB).unwrap_or_default();
+        let passwd = crate::read_lossy("/etc/passwd").unwrap_or_default();
+        Ok(Self::parse(&table, &fstab, &utab, &passwd, &node_number))
     }
 
-    /// From the texts of the mount table, fstab, utab and passwd.
-    pub fn parse(table: &str, fstab: &str, utab: &str, passwd: &str) -> Self {
+    /// From the texts of the mount table, fstab, utab and passwd. `number` gives the `major:minor` of
+    /// a device node or of a link to one.
+    pub fn parse(
+        table: &str,
+        fstab: &str,
+        utab: &str,
+        passwd: &str,
+        number: &dyn Fn(&str) -> Option<String>,
+    ) -> Self {
         let entry = |line: &str| -> Option<Entry> {
             let (left, right) = line.split_once(" - ")?;
             let left: Vec<&str> = left.split(' ').collect();
@@ -89,10 +99,17 @@ impl Mounts {
                 return None;
             };
             let point = unescape(point);
-            let mounter = mounter(&point, fstab, utab, passwd);
+            let source = unescape(source);
+            let of_device = |spec: &str| {
+                let found = spec_node(spec).and_then(|node| number(&node));
+                found.is_some_and(|found| {
+                    found == device || number(&source).as_ref() == Some(&found)
+                })
+            };
+            let mounter = mounter(&point, fstab, utab, passwd, &of_device);
             Some(Entry {
                 device: device.to_owned(),
-                source: unescape(source),
+                source,
                 mount: Mount {
                     point,
                     root: unescape(root),
@@ -136,12 +153,50 @@ impl Mounts {
     }
 }
 
-fn mounter(point: &str, fstab: &str, utab: &str, passwd: &str) -> Mounter {
+/// `major:minor` of the block device that a node or a link leads to.
+fn node_number(node: &str) -> Option<String> {
+    use std::os::unix::fs::{FileTypeExt, MetadataExt};
+    let metadata = fs::metadata(node)
+        .ok()
+        .filter(|m| m.file_type().is_block_device())?;
+    let number = metadata.rdev();
+    Some(format!(
+        "{}:{}",
+        rustix::fs::major(number),
+        rustix::fs::minor(number)
+    ))
+}
+
+/// Node or link that a first field of fstab means.
+fn spec_node(spec: &str) -> Option<String> {
+    let Some((tag, value)) = spec.split_once('=') else {
+        return spec.starts_with('/').then(|| spec.to_owned());
+    };
+    let folder = match tag {
+        "UUID" => "by-uuid",
+        "LABEL" => "by-label",
+        "PARTUUID" => "by-partuuid",
+        "PARTLABEL" => "by-partlabel",
+        _ => return None,
+    };
+    Some(format!("/dev/disk/{folder}/{}", value.trim_matches('"')))
+}
+
+/// Who mounted at a point. An entry of fstab counts only if it means the device that is there:
+/// somebody may have mounted another one by hand, and the entry would not bring that back.
+fn mounter(
+    point: &str,
+    fstab: &str,
+    utab: &str,
+    passwd: &str,
+    of_device: &dyn Fn(&str) -> bool,
+) -> Mounter {
     let line = fstab.lines().find_map(|line| {
         let mut words = line.split_ascii_whitespace();
         let (spec, at) = (words.next()?, words.next()?);
         let ours = !spec.starts_with('#')
-            && unescape(at).trim_end_matches('/') == point.trim_end_matches('/');
+            && unescape(at).trim_end_matches('/') == point.trim_end_matches('/')
+            && of_device(&unescape(spec));
         ours.then(|| unescape(spec))
     });
     if let Some(spec) = line {
@@ -183,24 +238,36 @@ mod tests {
 40 22 8:1 / /media/anna/My\\040Disk rw,nosuid,nodev,relatime shared:20 - ext4 /dev/sda1 rw,stripe=4
 41 22 8:17 / /srv/data ro,relatime - ext4 /dev/sdb1 rw
 42 41 8:33 / /srv/data/inner rw - ext4 /dev/sdc1 rw
+45 22 8:65 / /by/hand rw - ext4 /dev/sde1 rw
 43 22 0:50 /@home /home rw,relatime - btrfs /dev/sdd1 rw,subvolid=257,subvol=/@home
 44 22 8:1 /part /mnt/bind rw - ext4 /dev/sda1 rw,stripe=4
 garbage
 ";
-    const FSTAB: &str =
-        "# none\nUUID=ab /srv/data ext4 ro 0 2\n/dev/sdd1 /home/ btrfs subvol=@home 0 0\n";
+    const FSTAB: &str = "# none\nUUID=ab /srv/data ext4 ro 0 2\n/dev/sdd1 /home/ btrfs subvol=@home 0 0\nLABEL=other /by/hand ext4 defaults 0 0\n";
     const UTAB: &str =
         "ID=1 SRC=/dev/sda1 TARGET=/media/anna/My\\040Disk ROOT=/ OPTS=uhelper=udisks2\n";
     const PASSWD: &str = "root:x:0:0::/root:/bin/sh\nanna:x:1000:1000::/home/anna:/bin/sh\n";
 
     fn mounts() -> Mounts {
-        Mounts::parse(TABLE, FSTAB, UTAB, PASSWD)
+        let number = |node: &str| {
+            let number = match node {
+                "/dev/disk/by-uuid/ab" => "8:17",
+                "/dev/sdd1" => "8:49",
+                "/dev/disk/by-label/other" => "9:9",
+                _ => return None,
+            };
+            Some(number.to_owned())
+        };
+        Mounts::parse(TABLE, FSTAB, UTAB, PASSWD, &number)
     }
 
     #[test]
     fn who_mounted_what_is_found() {
         let all = mounts();
-        assert_eq!(all.0.len(), 6);
+        assert_eq!(all.0.len(), 7);
+        // The entry for that place means another device.
+        let sde: Vec<_> = all.of("8:65", &[]).collect();
+        assert_eq!(sde[0].mounter, Mounter::Other);
         let sda: Vec<_> = all.of("8:1", &[]).collect();
         assert_eq!(sda[0].point, "/media/anna/My Disk");
         assert_eq!(sda[0].options, "rw,nosuid,nodev,relatime,stripe=4");

@@ -13,7 +13,7 @@ const MOST: usize = 50;
 
 /// Users of the file system with these device numbers (`st_dev`), without ourselves. Blocks.
 pub fn of(devices: &BTreeSet<u64>) -> Vec<FileUser> {
-    let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let passwd = crate::read_lossy("/etc/passwd").unwrap_or_default();
     let Ok(processes) = fs::read_dir("/proc") else {
         return Vec::new();
     };
@@ -37,7 +37,7 @@ fn uses(process: &Path, devices: &BTreeSet<u64>) -> bool {
         .any(|link| on_it(&process.join(link)))
         || fs::read_dir(process.join("fd"))
             .is_ok_and(|mut fds| fds.any(|fd| fd.is_ok_and(|fd| on_it(&fd.path()))))
-        || fs::read_to_string(process.join("maps")).is_ok_and(|maps| {
+        || crate::read_lossy(process.join("maps")).is_ok_and(|maps| {
             maps.lines()
                 .any(|line| maps_line(line).is_some_and(|d| devices.contains(&d)))
         })
@@ -52,7 +52,7 @@ fn maps_line(line: &str) -> Option<u64> {
 
 fn describe(pid: u32, passwd: &str) -> Option<FileUser> {
     let process = Path::new("/proc").join(pid.to_string());
-    let command = fs::read_to_string(process.join("comm"))
+    let command = crate::read_lossy(process.join("comm"))
         .ok()?
         .trim_end()
         .to_owned();

@@ -51,6 +51,28 @@ fn is_tandem(device: &Device) -> bool {
     device.ident.text.content == "tandem" || device.ident.hardware.starts_with("TANDEM-")
 }
 
+/// A device must be told from all others by what it says of itself, or a later look might find another
+/// one in its place: some bridges give every disk behind them the same serial number.
+pub fn identity(device: &Device, facts: &Facts) -> Result<(), Failure> {
+    let ident = &device.ident;
+    let unique = facts
+        .same_hardware(ident)
+        .is_some_and(|d| d.object() == device.object());
+    if unique {
+        return Ok(());
+    }
+    let nothing = ident.hardware.is_empty() && ident.part_uuid.is_empty();
+    let detail = if nothing {
+        "nothing identifies the device"
+    } else {
+        "another device says the same of itself"
+    };
+    Err(Failure::new(Kind::InvalidArgument)
+        .device(&ident.text)
+        .name("identity")
+        .detail(detail))
+}
+
 /// The two must not overlap.
 pub fn distinct(origin: &Device, ssd: &Device) -> Result<(), Failure> {
     let same = origin.object() == ssd.object()
@@ -147,12 +169,12 @@ fn mounts(device: &Device) -> Result<(), Failure> {
 /// Whether a first field of fstab finds the file system wherever it is, so that it will find the
 /// mapped device.
 fn follows_content(spec: &str) -> bool {
-    const TAGS: [&str; 4] = ["UUID=", "LABEL=", "PARTUUID=", "PARTLABEL="];
-    const LINKS: [&str; 4] = [
+    // Not PARTLABEL=: nothing makes that link for the mapping.
+    const TAGS: [&str; 3] = ["UUID=", "LABEL=", "PARTUUID="];
+    const LINKS: [&str; 3] = [
         "/dev/disk/by-uuid/",
         "/dev/disk/by-label/",
         "/dev/disk/by-partuuid/",
-        "/dev/disk/by-partlabel/",
     ];
     TAGS.iter()
         .chain(&LINKS)

@@ -24,6 +24,8 @@ pub fn create(
     let origin = find(facts, &spec.origin)?;
     let ssd = find(facts, &spec.ssd)?;
     checks::distinct(origin, ssd)?;
+    checks::identity(origin, facts)?;
+    checks::identity(ssd, facts)?;
     checks::origin(origin, caches)?;
     checks::ssd(ssd, facts, caches, spec.erase_ssd)?;
 
@@ -68,6 +70,20 @@ pub fn create(
         warnings(origin, ssd, users),
         subject,
     ))
+}
+
+/// Whether nothing but the SSD's content can still speak against a plan. Only then is the SSD read,
+/// which costs I/O on a device that anybody may have named.
+pub fn worth_reading(spec: &PlanSpec, facts: &Facts, caches: &[String]) -> bool {
+    let checked = || -> Result<(), Failure> {
+        let (origin, ssd) = (find(facts, &spec.origin)?, find(facts, &spec.ssd)?);
+        checks::distinct(origin, ssd)?;
+        checks::identity(origin, facts)?;
+        checks::identity(ssd, facts)?;
+        checks::origin(origin, caches)?;
+        checks::ssd(ssd, facts, caches, true)
+    };
+    checked().is_ok()
 }
 
 fn find<'a>(facts: &'a Facts, object: &zbus::OwnedObjectPath) -> Result<&'a Device, Failure> {

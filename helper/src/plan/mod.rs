@@ -7,7 +7,7 @@ mod remove;
 #[cfg(test)]
 mod tests;
 
-pub use create::create;
+pub use create::{create, worth_reading};
 pub use remove::{RemoveInput, remove};
 
 use crate::action::Action;

@@ -12,6 +12,9 @@ pub struct RemoveInput<'a> {
     pub pair: &'a Pair,
     /// It is assembled, and its mapping uses the SSD.
     pub attached: bool,
+    /// Its mapping uses the SSD, but the disk below was pulled, and may have been plugged in again
+    /// as another device: nothing can be written through it any more.
+    pub orphaned: bool,
     /// Its mapping exists.
     pub mapped: bool,
     /// The SSD is there.
@@ -33,18 +36,19 @@ pub fn remove(input: RemoveInput<'_>) -> Plan {
     let RemoveInput {
         pair,
         attached,
+        orphaned,
         mapped,
         ssd_present,
         mounts,
         users,
         pinned,
     } = input;
-    let stays = mapped && (!users.is_empty() || pinned);
+    let stays = mapped && !orphaned && (!users.is_empty() || pinned);
     let mut actions = Vec::new();
     if attached {
         actions.push(Action::Detach(pair.clone()));
     }
-    if ssd_present {
+    if ssd_present && !orphaned {
         actions.push(Action::FreeSsd(pair.clone()));
     }
     if mapped && !stays {
@@ -56,12 +60,16 @@ pub fn remove(input: RemoveInput<'_>) -> Plan {
                 .map(|m| Action::Unmount(face.clone(), m.clone())),
         );
         actions.push(Action::Unmap(pair.clone()));
+        if orphaned && ssd_present {
+            actions.push(Action::FreeSsd(pair.clone()));
+        }
         let face = Face::Plain(Box::new(pair.origin.clone()));
-        actions.extend(
-            mounts
-                .iter()
-                .map(|m| Action::Mount(face.clone(), m.clone())),
-        );
+        let back = mounts.iter().filter(|_| !orphaned);
+        actions.extend(back.map(|m| Action::Mount(face.clone(), m.clone())));
+    }
+    if actions.is_empty() {
+        // Nothing is left but the record, which goes with the job.
+        actions.push(Action::Unmap(pair.clone()));
     }
     let mut warnings = Vec::new();
     let mut warn = |kind, users| {

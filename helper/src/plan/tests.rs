@@ -26,10 +26,12 @@ fn device(name: &str, size: u64) -> Device {
         ident: Ident {
             text,
             diskseq: 1,
+            boot: "boot".into(),
             hardware: format!("serial-of-{}", &name[..3]),
             start: 0,
             part_uuid: String::new(),
         },
+        number: String::new(),
         table: None,
         drive: Some(format!("/drives/{}", &name[..3])),
         partitioned: false,
@@ -284,6 +286,25 @@ fn parts_of_the_system_are_refused() {
 }
 
 #[test]
+fn a_device_that_cannot_be_told_from_another_is_refused() {
+    let twin = |s: &mut Scene| {
+        let mut twin = device("sdc", 200 * GIB);
+        twin.ident.hardware = "serial-of-sdb".into();
+        s.facts.devices.push(twin);
+    };
+    refuses(Kind::InvalidArgument, "sdb", twin);
+    // Another size is another device.
+    let other = |s: &mut Scene| {
+        twin(s);
+        s.at("sdc").ident.text.size -= 512;
+    };
+    assert!(Scene::new().with(other).plan().is_ok());
+    refuses(Kind::InvalidArgument, "sdb", |s| {
+        s.at("sdb").ident.hardware.clear()
+    });
+}
+
+#[test]
 fn a_partitioned_disk_is_offered_as_its_partitions() {
     refuses(Kind::OriginPartitioned, "sda", |s| {
         s.spec.origin = object("sda")
@@ -458,6 +479,7 @@ fn removing_lets_the_ssd_go_first_and_ends_on_the_plain_disk() {
         pair,
         attached: true,
         mapped: true,
+        orphaned: false,
         ssd_present: true,
         mounts: &mounts,
         users,
@@ -496,4 +518,23 @@ fn removing_lets_the_ssd_go_first_and_ends_on_the_plain_disk() {
         ..input(Vec::new())
     };
     assert_eq!(kinds(&remove(stopped)), [StepKind::FreeSsd]);
+    // Neither is one of which nothing is left.
+    let nothing = RemoveInput {
+        attached: false,
+        mapped: false,
+        ssd_present: false,
+        mounts: &[],
+        ..input(Vec::new())
+    };
+    assert_eq!(kinds(&remove(nothing)), [StepKind::Unmap]);
+    // Whose disk was pulled: the mapping leads nowhere, and its SSD is free only afterwards.
+    let orphaned = RemoveInput {
+        attached: false,
+        orphaned: true,
+        ..input(Vec::new())
+    };
+    assert_eq!(
+        kinds(&remove(orphaned)),
+        [StepKind::Unmount, StepKind::Unmap, StepKind::FreeSsd]
+    );
 }

@@ -2,7 +2,7 @@
 //! Shows the caches as the machine has them: every change of the machine leads here, and this is the
 //! only place that adds, changes and removes their objects.
 
-use super::execute::{current, mapped};
+use super::execute::{current, leads_to, mapped};
 use super::{Service, Shown};
 use crate::action::{Action, Pair};
 use crate::engine::{Live, Status};
@@ -77,6 +77,9 @@ impl Service {
             .map(|r| r.path.clone());
         let (state, reason) = match (live, &status) {
             (Some(live), _) if !live.attached => (CacheState::Detached, String::new()),
+            (Some(live), _) if !leads_to(live, pair, facts) => {
+                (CacheState::Bypass, "disk-missing".to_owned())
+            }
             (Some(_), Some(status)) => state(status),
             (Some(_), None) => (CacheState::Suspended, String::new()),
             (None, _) if origin.is_none() => (CacheState::Stopped, "disk-missing".to_owned()),
@@ -189,6 +192,10 @@ impl Service {
                     .run(self.engine.clone(), uuid.clone(), object),
             );
             self.inner().shown.insert(uuid, Shown { sampler, task });
+        }
+        let module = self.engine.module_state().await;
+        if self.inner().module.replace(module) == Some(module) {
+            return Ok(());
         }
         let manager = server.interface::<_, ManagerObject>(ROOT_PATH).await?;
         manager

@@ -5,6 +5,7 @@ use super::{MOST_JOBS, Running, Service};
 use crate::action::{Action, Pair};
 use crate::apply::{self, Watcher};
 use crate::auth::{self, Permission};
+use crate::engine::Live;
 use crate::facts::{Device, Facts, Ident};
 use crate::iface::job::{JobObject, Progress};
 use crate::plan::{self, Plan, RemoveInput};
@@ -24,6 +25,7 @@ impl Service {
         header: &Header<'_>,
         spec: PlanSpec,
     ) -> Result<PlanReply, Failure> {
+        let _call = self.call();
         let uid = auth::sender_uid(&self.connection, header).await?;
         let uuid = uuid::Uuid::new_v4().simple().to_string();
         let plan = self.creation(&spec, &uuid).await?;
@@ -36,27 +38,33 @@ impl Service {
         header: &Header<'_>,
         uuid: &str,
     ) -> Result<PlanReply, Failure> {
+        let _call = self.call();
         let uid = auth::sender_uid(&self.connection, header).await?;
         let plan = self.removal(uuid).await?;
         self.offer(plan, None, uid)
     }
 
     async fn creation(&self, spec: &PlanSpec, uuid: &str) -> Result<Plan, Failure> {
+        let _one = self.planning.lock().await;
         let mut facts = self.engine.facts().await?;
-        let ssd = facts
-            .devices
-            .iter_mut()
-            .find(|d| d.object() == spec.ssd.as_str());
-        if let Some(ssd) =
-            ssd.filter(|d| d.usage.is_empty() && !d.partitioned && d.mounts.is_empty())
+        let parts = self.parts(&facts);
+        if let Some(ssd) = facts.device(spec.ssd.as_str())
+            && ssd.usage.is_empty()
+            && !ssd.partitioned
+            && plan::worth_reading(spec, &facts, &parts)
         {
-            ssd.blank = self.engine.blank(ssd).await?;
+            let blank = self.engine.blank(ssd).await?;
+            let ssd = facts
+                .devices
+                .iter_mut()
+                .find(|d| d.object() == spec.ssd.as_str());
+            ssd.into_iter().for_each(|ssd| ssd.blank = blank);
         }
         let users = match facts.device(spec.origin.as_str()) {
             Some(device) if !device.mounts.is_empty() => self.engine.users(device).await,
             _ => Vec::new(),
         };
-        plan::create(spec, uuid, &facts, &self.parts(&facts), users)
+        plan::create(spec, uuid, &facts, &parts, users)
     }
 
     async fn removal(&self, uuid: &str) -> Result<Plan, Failure> {
@@ -79,9 +87,12 @@ impl Service {
             Some(device) if !device.mounts.is_empty() => self.engine.users(device).await,
             _ => Vec::new(),
         };
+        let attached = live.as_ref().is_some_and(|l| l.attached);
+        let intact = live.as_ref().is_some_and(|l| leads_to(l, &pair, &facts));
         Ok(plan::remove(RemoveInput {
             pair: &pair,
-            attached: live.as_ref().is_some_and(|l| l.attached),
+            attached: attached && intact,
+            orphaned: attached && !intact,
             mapped: live.is_some(),
             ssd_present: record.detached_in.is_none() && facts.same_hardware(&pair.ssd).is_some(),
             mounts: device.map_or(&[], |d| &d.mounts),
@@ -112,6 +123,7 @@ impl Service {
         plan_id: &str,
         digest: &str,
     ) -> Result<OwnedObjectPath, Failure> {
+        let _call = self.call();
         let uid = auth::sender_uid(&self.connection, header).await?;
         let unknown = || Failure::new(Kind::PlanUnknown);
         let valid = Duration::from_secs(plan::VALID_SECONDS.into());
@@ -171,21 +183,29 @@ impl Service {
     }
 
     async fn begin(self: &Arc<Self>, plan: Plan, uid: u32) -> Result<OwnedObjectPath, Failure> {
-        let devices = devices(&plan)
+        let devices = involved(&plan.actions)
             .ok_or_else(|| Failure::new(Kind::Internal).detail("plan without devices"))?;
+        let overlap = |a: &Ident, b: &Ident| a.same_hardware(b) || a.text.object == b.text.object;
+        let shared =
+            |theirs: &[Ident; 2]| theirs.iter().any(|a| devices.iter().any(|b| overlap(a, b)));
+        let unfinished = || {
+            self.store
+                .intents()
+                .iter()
+                .any(|i| involved(&i.actions).is_some_and(|d| shared(&d)))
+        };
+        if unfinished() {
+            self.recover().await;
+            if unfinished() {
+                return Err(Failure::new(Kind::Busy).device(&devices[0].text));
+            }
+        }
         let path = {
             let mut inner = self.inner();
             if inner.running.len() >= MOST_JOBS {
                 return Err(Failure::new(Kind::TooMany));
             }
-            let busy = |r: &Running| {
-                let overlap =
-                    |a: &Ident, b: &Ident| a.same_hardware(b) || a.text.object == b.text.object;
-                r.devices
-                    .iter()
-                    .any(|a| devices.iter().any(|b| overlap(a, b)))
-            };
-            if let Some(running) = inner.running.iter().find(|r| busy(r)) {
+            if let Some(running) = inner.running.iter().find(|r| shared(&r.devices)) {
                 return Err(Failure::new(Kind::Busy).device(&running.devices[0].text));
             }
             inner.next_job += 1;
@@ -241,9 +261,13 @@ impl Service {
         Ok(path)
     }
 
-    /// Ends or undoes what an earlier life of the service left half done.
+    /// Ends or undoes what an earlier life of the service, or a job that failed, left half done.
     pub(super) async fn recover(&self) {
+        let _one = self.recovering.lock().await;
         for intent in self.store.intents() {
+            if self.inner().running.iter().any(|r| r.uuid == intent.uuid) {
+                continue;
+            }
             if let Err(e) = apply::recover(self.engine(), &self.store, intent, &Unseen).await {
                 tracing::error!("cannot put an unfinished job right: {e}");
             }
@@ -265,8 +289,8 @@ impl Watcher for Unseen {
 }
 
 /// Disk and SSD of a plan.
-fn devices(plan: &Plan) -> Option<[Ident; 2]> {
-    plan.actions.iter().find_map(|action| match action {
+fn involved(actions: &[Action]) -> Option<[Ident; 2]> {
+    actions.iter().find_map(|action| match action {
         Action::Map(pair) | Action::Detach(pair) | Action::FreeSsd(pair) | Action::Unmap(pair) => {
             Some([pair.origin.clone(), pair.ssd.clone()])
         }
@@ -292,4 +316,12 @@ pub(super) fn current(pair: &Pair, facts: &Facts) -> Pair {
 pub(super) fn mapped<'a>(facts: &'a Facts, pair: &Pair) -> Option<&'a Device> {
     let dm_uuid = pair.dm_uuid();
     facts.devices.iter().find(|d| d.ident.hardware == dm_uuid)
+}
+
+/// Whether a mapping still leads to the disk of its pair: one that was pulled and plugged in again is
+/// another device to the kernel, and the mapping still means the one that is gone.
+pub(super) fn leads_to(live: &Live, pair: &Pair, facts: &Facts) -> bool {
+    facts
+        .same_hardware(&pair.origin)
+        .is_some_and(|disk| disk.number == live.origin)
 }

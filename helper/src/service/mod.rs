@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Holds the parts together: plans that were given out, jobs that run, caches that are shown.
 //!
-//! Locks: `inner` is a plain lock, never held across a wait. `refreshing` serialises refreshes and
-//! is taken before `inner`.
+//! Locks: `inner` is a plain lock, never held across a wait, and the last to be taken. The others
+//! serialise what their names say; `recovering` is taken before `refreshing`.
 
 mod caches;
 mod execute;
@@ -15,6 +15,7 @@ use crate::sampler::Sampler;
 use crate::state::Store;
 use futures_util::StreamExt;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tandem_api::{BUS_NAME, Failure, Kind, PlanReply, PlanSpec, ROOT_PATH};
@@ -63,6 +64,8 @@ struct Inner {
     /// Caches that could not be assembled with the devices that are there.
     attempted: BTreeSet<String>,
     next_job: u64,
+    /// As last told.
+    module: Option<tandem_api::ModuleState>,
     touched: Option<Instant>,
 }
 
@@ -73,7 +76,23 @@ pub struct Service {
     connection: Connection,
     inner: Mutex<Inner>,
     refreshing: tokio::sync::Mutex<()>,
+    /// One plan is made at a time: each reads from devices as root for anybody who asks.
+    planning: tokio::sync::Mutex<()>,
+    /// One recovery at a time.
+    recovering: tokio::sync::Mutex<()>,
+    /// Calls that are being answered, some of which wait for a person to authenticate.
+    calls: AtomicUsize,
     again: Notify,
+}
+
+/// Keeps the service from leaving while a call is answered.
+pub(crate) struct Call<'a>(&'a Service);
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        self.0.calls.fetch_sub(1, Ordering::SeqCst);
+        self.0.touch();
+    }
 }
 
 impl Service {
@@ -93,6 +112,9 @@ impl Service {
             connection: connection.clone(),
             inner: Mutex::default(),
             refreshing: tokio::sync::Mutex::default(),
+            planning: tokio::sync::Mutex::default(),
+            recovering: tokio::sync::Mutex::default(),
+            calls: AtomicUsize::new(0),
             again: Notify::new(),
         });
         this.touch();
@@ -121,6 +143,12 @@ impl Service {
         self.inner().touched = Some(Instant::now());
     }
 
+    /// A call begins, and ends when the answer is dropped.
+    pub(crate) fn call(&self) -> Call<'_> {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        Call(self)
+    }
+
     /// Returns when there is nothing to do any more, with the bus name given back.
     pub async fn until_idle(&self) {
         loop {
@@ -128,9 +156,16 @@ impl Service {
             let idle = {
                 let inner = self.inner();
                 let quiet = inner.touched.is_none_or(|at| at.elapsed() > IDLE);
-                quiet && inner.running.is_empty() && inner.shown.is_empty()
+                let valid = Duration::from_secs(VALID_SECONDS.into());
+                let offered = inner
+                    .offers
+                    .values()
+                    .any(|offer| offer.at.elapsed() < valid);
+                let called = self.calls.load(Ordering::SeqCst) > 0;
+                quiet && !offered && !called && inner.running.is_empty()
             };
-            if idle && self.store.intents().is_empty() {
+            // The records, not what is shown of them: that may be late.
+            if idle && self.store.intents().is_empty() && self.store.caches().is_empty() {
                 break;
             }
         }
@@ -144,6 +179,10 @@ impl Service {
             tokio::select! {
                 () = self.engine.changed() => {}
                 () = self.again.notified() => {}
+            }
+            if !self.store.intents().is_empty() {
+                // What could not be put right before may be possible now.
+                self.recover().await;
             }
             self.refresh().await;
             tokio::time::sleep(CALM).await;

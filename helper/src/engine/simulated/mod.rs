@@ -79,6 +79,7 @@ impl Engine for Simulated {
         let live = |map: &Map| Live {
             uuid: map.pair.uuid.clone(),
             attached: map.attached,
+            origin: map.origin.clone(),
         };
         Ok(self
             .world

@@ -57,6 +57,8 @@ pub struct Map {
     pub pair: Pair,
     /// Kernel name of the mapped device.
     pub dm: String,
+    /// Number of the disk that it leads to.
+    pub origin: String,
     pub attached: bool,
     pub state: CacheState,
     pub reason: String,
@@ -148,6 +150,11 @@ impl World {
     }
 }
 
+/// `major:minor`: a device that is plugged in again is another one.
+fn number(block: &Block) -> String {
+    format!("{}:{}", block.diskseq, block.number)
+}
+
 /// Object path of a block device, as UDisks2 makes it.
 pub fn block_path(name: &str) -> String {
     let mut path = String::from("/org/freedesktop/UDisks2/block_devices/");
@@ -227,6 +234,7 @@ impl Scene {
         Ident {
             text,
             diskseq: block.diskseq,
+            boot: self.boot.clone(),
             hardware,
             start: block.start,
             part_uuid,
@@ -256,6 +264,7 @@ impl Scene {
                 .collect();
             Device {
                 ident: self.ident(name, block),
+                number: number(block),
                 table: block.whole.as_deref().map(block_path),
                 drive: drive.map(drive_path),
                 partitioned: block.table,
@@ -359,10 +368,11 @@ impl Scene {
             }));
         }
         let below = self.blocks.get(&origin).cloned().unwrap_or_default();
-        let number = (0..)
+        let minor = (0..)
             .find(|n| !self.blocks.contains_key(&format!("dm-{n}")))
             .unwrap_or(0);
         self.next_diskseq += 1;
+        let below_now = below.clone();
         let mapped = Block {
             drive: String::new(),
             whole: None,
@@ -374,7 +384,7 @@ impl Scene {
             backing: Some((origin, "tandem".to_owned())),
             ..below
         };
-        let dm = format!("dm-{number}");
+        let dm = format!("dm-{minor}");
         self.blocks.insert(dm.clone(), mapped);
         if let Some(block) = self.blocks.get_mut(&ssd) {
             block.blank = false;
@@ -386,6 +396,7 @@ impl Scene {
         let map = Map {
             pair: pair.clone(),
             dm,
+            origin: number(&below_now),
             attached: true,
             state: CacheState::Active,
             reason: String::new(),
