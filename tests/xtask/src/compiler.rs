@@ -46,7 +46,7 @@ fn build_module(cx: &Cx, release: &str, root: &Path, name: &str, log: &Path) -> 
     // In a mount namespace of its own, and as a user that is root only for itself where we are not root.
     let is_root = run::output(&mut run::cmd("id", ["-u"]))?.trim() == "0";
     let user: &[&str] = if is_root { &[] } else { &["--map-root-user"] };
-    let script = "mount --rbind /dev \"$1/dev\" && exec /usr/sbin/chroot \"$@\"";
+    let script = "mount --rbind /dev \"$1/dev\" && mount --rbind /proc \"$1/proc\" && exec /usr/sbin/chroot \"$@\"";
     let mut make = run::cmd("unshare", ["--mount"].iter().chain(user));
     make.args(["/bin/sh", "-c", script, "chroot"]).arg(root);
     make.args(["/usr/bin/make", "-s", "-j2", "-C"])
@@ -78,7 +78,8 @@ fn unpack(cx: &Cx, wanted: &[Pin], dir: &Path) -> Result<()> {
         }
     }
     symlink("mawk", programs.join("awk"))?;
-    fs::create_dir_all(dir.join("tmp"))?;
-    fs::create_dir_all(dir.join("dev"))?;
+    for name in ["dev", "proc", "tmp"] {
+        fs::create_dir_all(dir.join(name))?;
+    }
     Ok(())
 }

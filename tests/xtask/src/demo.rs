@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::cx::{Cx, say};
 use crate::guest::{LONG, MOUNT_POINT, SHORT, Sectors, user_line};
@@ -29,18 +29,28 @@ pub struct Args {
 /// `cargo xtask demo`.
 pub fn command(cx: &Cx, args: &Args) -> Result<()> {
     deps::ensure()?;
-    let start = Instant::now();
-    let parts = Parts::get(cx)?;
-    let stage = stage::build(cx, &parts)?;
     let screen = if args.interactive {
         Screen::Window
     } else {
         Screen::Hidden
     };
+    let vm = once(cx, screen, "demo")?;
+    if args.interactive {
+        say("the machine is yours; close its window to end");
+        vm.until_closed()?;
+    }
+    Ok(())
+}
+
+/// Shows it once in a fresh machine, which is returned; report and pictures are in `target/<name>`.
+pub fn once(cx: &Cx, screen: Screen, name: &str) -> Result<Vm> {
+    let start = Instant::now();
+    let parts = Parts::get(cx)?;
+    let stage = stage::build(cx, &parts)?;
     let mut vm = Vm::start(cx, &parts, screen)?;
     stage::install(&mut vm, &stage)?;
     let mut report = Report::new(
-        &cx.target.join("demo"),
+        &cx.target.join(name),
         "Tandem, from a slow disk to a fast one and back",
     )?;
     report.step(&format!(
@@ -56,10 +66,8 @@ pub fn command(cx: &Cx, args: &Args) -> Result<()> {
     .run(&scratch);
     if let Err(error) = &shown {
         report.step(&format!("**it failed:** {error:#}"));
-        if let Ok(journal) = vm.agent.sh(
-            "journalctl -b --no-pager -p notice | tail -40; dmsetup table; dmesg | tail -20",
-            SHORT,
-        ) {
+        let logs = "journalctl -b --no-pager -o short-monotonic | tail -40; dmsetup table";
+        if let Ok(journal) = vm.agent.sh(logs, SHORT) {
             report.output(&journal);
         }
         let _ = report
@@ -72,12 +80,7 @@ pub fn command(cx: &Cx, args: &Args) -> Result<()> {
         page.display(),
         start.elapsed().as_secs()
     ));
-    shown?;
-    if args.interactive {
-        say("the machine is yours; close its window to end");
-        vm.until_closed()?;
-    }
-    Ok(())
+    shown.map(|()| vm)
 }
 
 /// A demonstration under way.
@@ -95,16 +98,13 @@ impl Demo<'_> {
         self.vm.plug(&pair.ssd)?;
         let disk = self.vm.device(pair.origin.serial)?;
         let ssd = self.vm.device(pair.ssd.serial)?;
-        self.vm.as_user(
-            &format!("udisksctl mount --no-user-interaction -b /dev/{disk}1"),
-            SHORT,
-        )?;
+        self.vm.mount()?;
         let listing = self.vm.agent.sh(
             "lsblk -o NAME,ROTA,SIZE,FSTYPE,LABEL,MODEL,MOUNTPOINTS /dev/sd?",
             SHORT,
         )?;
         self.report.output(&listing);
-        let before = self.checksums()?;
+        let before = self.vm.checksums()?;
         let bytes = self.bytes()?;
         self.report.step(&format!(
             "{} files on the disk, {} bytes",
@@ -143,7 +143,7 @@ impl Demo<'_> {
 
         self.report.chapter("Files changed through the cache");
         self.change_files()?;
-        let after = self.checksums()?;
+        let after = self.vm.checksums()?;
         ensure!(
             before != after,
             "the changed files have the checksums of before"
@@ -155,7 +155,7 @@ impl Demo<'_> {
         self.drive(&format!("remove --password {PASSWORD}"))?;
         self.assert_plain(&disk, &ssd)?;
         self.vm.drop_page_cache()?;
-        let last = self.checksums()?;
+        let last = self.vm.checksums()?;
         ensure!(
             last == after,
             "after the removal the files differ:\nbefore\n{after}\nnow\n{last}"
@@ -243,7 +243,7 @@ impl Demo<'_> {
         self.vm.drop_page_cache()?;
         let before = (self.vm.sectors(disk)?, self.vm.sectors(ssd)?);
         self.vm.as_user(
-            &format!("find {MOUNT_POINT} -name '*.bin' -exec cat {{}} + >/dev/null"),
+            &format!("find {MOUNT_POINT}/*KiB -name '*.bin' -exec cat {{}} + >/dev/null"),
             LONG,
         )?;
         Ok((
@@ -320,18 +320,14 @@ impl Demo<'_> {
         Ok(())
     }
 
-    fn checksums(&mut self) -> Result<String> {
-        self.vm.as_user(
-            &format!("cd {MOUNT_POINT} && find . -name '*.bin' -print0 | sort -z | xargs -0 cksum"),
-            LONG,
-        )
-    }
-
+    /// Bytes in all files.
     fn bytes(&mut self) -> Result<u64> {
-        let text = self.vm.as_user(
-            &format!("find {MOUNT_POINT} -name '*.bin' -printf '%s\\n' | awk '{{ n += $1 }} END {{ print n }}'"),
-            SHORT,
-        )?;
-        Ok(text.trim().parse()?)
+        let line = format!(
+            "find {MOUNT_POINT}/*KiB -name '*.bin' -exec stat --format %s {{}} + | paste -sd+ | sed 's/^/echo $((/; s/$/))/' | sh"
+        );
+        let text = self.vm.as_user(&line, SHORT)?;
+        text.trim()
+            .parse()
+            .with_context(|| format!("no number: {text}"))
     }
 }

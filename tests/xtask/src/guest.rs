@@ -72,6 +72,26 @@ impl Vm {
         })
     }
 
+    /// Mounts the partition as the guest's fstab says.
+    pub fn mount(&mut self) -> Result<()> {
+        self.agent
+            .sh(
+                "udevadm settle; systemctl start home-anna-Archive.mount",
+                SHORT,
+            )
+            .map(drop)
+    }
+
+    /// A checksum of every file on the partition.
+    pub fn checksums(&mut self) -> Result<String> {
+        self.as_user(
+            &format!(
+                "cd {MOUNT_POINT} && find ./*KiB -name '*.bin' -print0 | sort -z | xargs -0 cksum"
+            ),
+            LONG,
+        )
+    }
+
     /// Forgets all file contents that the guest's memory holds, so that the next read goes to the device.
     pub fn drop_page_cache(&mut self) -> Result<()> {
         self.agent

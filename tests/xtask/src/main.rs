@@ -30,6 +30,7 @@ mod test;
 mod uml;
 mod vm;
 mod vm_shell;
+mod vm_tests;
 
 use std::process::ExitCode;
 

@@ -43,13 +43,27 @@ impl Qemu {
 
     /// `qemu-system-x86_64` with its own libraries, modules and firmware; the caller adds the machine.
     pub fn command(&self) -> Command {
+        self.prepared(Command::new(self.program()))
+    }
+
+    /// The same, but the kernel ends it when the thread that started it ends, however that comes about.
+    pub fn command_that_ends_with_us(&self) -> Command {
+        let mut command = run::cmd("setpriv", ["--pdeathsig", "KILL", "--"]);
+        command.arg(self.program());
+        self.prepared(command)
+    }
+
+    fn program(&self) -> PathBuf {
+        self.root.join("usr/bin/qemu-system-x86_64")
+    }
+
+    fn prepared(&self, mut command: Command) -> Command {
         let lib = self.root.join("usr/lib/x86_64-linux-gnu");
         let path = format!(
             "{0}:{1}:{0}/pulseaudio",
             lib.display(),
             self.root.join("lib/x86_64-linux-gnu").display()
         );
-        let mut command = Command::new(self.root.join("usr/bin/qemu-system-x86_64"));
         command
             .env("LD_LIBRARY_PATH", path)
             .env("QEMU_MODULE_DIR", lib.join("qemu"));

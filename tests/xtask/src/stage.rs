@@ -24,6 +24,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("tandem-helper", "usr/libexec"),
     ("tandem-probe", "usr/libexec"),
     ("tandem-e2e", "usr/local/bin"),
+    ("tandem-kill", "usr/local/bin"),
 ];
 
 /// The project, built and packed as a tar file which the guest unpacks over its root.
@@ -149,7 +150,7 @@ fn data(cx: &Cx, dir: &Path) -> Result<()> {
         "--quiet",
         "--no-rebuild",
         "--tags",
-        "data,i18n",
+        "data",
         "--destdir",
     ];
     run::logged(

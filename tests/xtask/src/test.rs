@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 
 use crate::cx::{Cx, say};
 use crate::layer::{Bench, Layer};
-use crate::{c_style, deps, host, kernels, uml};
+use crate::{c_style, deps, host, kernels, uml, vm_tests};
 
 /// Arguments of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -39,6 +39,7 @@ fn layers() -> Vec<Layer> {
     layers.extend(c_style::layers());
     layers.extend(uml::layers());
     layers.extend(kernels::layers());
+    layers.extend(vm_tests::layers());
     layers
 }
 

@@ -129,7 +129,8 @@ impl Vm {
             std::env::temp_dir().join(format!("tandem-vm-{}-{}", std::process::id(), unique()));
         fs::create_dir_all(&dir)?;
         let log = cx.target.join("vm-console.log");
-        let mut command = parts.qemu.command();
+        // It ends with us, however we end.
+        let mut command = parts.qemu.command_that_ends_with_us();
         command.args([
             "-name",
             "tandem",

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Run in the guest after the service was killed: starts it again, waits until it has put things right, and tells
+# which state it came to: `plain` or `cached`. Anything in between is an error.
+set -u
+systemctl reset-failed tandem.service
+for _ in $(seq 300); do
+	tandemctl list >/dev/null 2>&1 && [ -z "$(ls /var/lib/tandem/jobs 2>/dev/null)" ] && break
+	sleep 0.2
+done
+udevadm settle
+[ -z "$(ls /var/lib/tandem/jobs 2>/dev/null)" ] || { echo "a job is left: $(cat /var/lib/tandem/jobs/*)"; exit 1; }
+source=$(findmnt --noheadings --output SOURCE /home/anna/Archive)
+table=$(dmsetup table --target tandem)
+maps=$(dmsetup ls 2>/dev/null | grep -c '^tandem-')
+caches=$(ls /var/lib/tandem/caches 2>/dev/null | wc -l)
+case "$source/$maps/$caches" in
+/dev/sd*/0/0) echo plain ;;
+/dev/mapper/tandem-*/1/1) [ -n "$table" ] && echo cached || { echo "the mapping is not ours: $(dmsetup table)"; exit 1; } ;;
+*) echo "neither old nor new: mounted from '$source', $maps mappings, $caches caches"; dmsetup table; journalctl -u tandem --no-pager -n 20; exit 1 ;;
+esac
