@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use adw::prelude::*;
 use gtk::glib;
-use stage::{Machine, hand};
+use stage::hand;
+use stage::machine::Machine;
 use tandem_api::{CacheState, ManagerProxy, SimulationProxy, StepKind};
 use tandem_app::application;
 use tandem_app::display::mode_name;

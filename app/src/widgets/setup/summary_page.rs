@@ -31,7 +31,7 @@ mod imp {
         #[template_child]
         pub fate: TemplateChild<gtk::Label>,
         #[template_child]
-        pub warnings: TemplateChild<gtk::Box>,
+        pub warnings: TemplateChild<gtk::ListBox>,
         #[template_child]
         pub steps: TemplateChild<StepList>,
         #[template_child]
@@ -137,29 +137,21 @@ impl SummaryPage {
     }
 
     fn show_warnings(&self, warnings: &[Warning]) {
-        let area = &self.imp().warnings;
-        while let Some(child) = area.first_child() {
-            area.remove(&child);
+        let list = &self.imp().warnings;
+        while let Some(row) = list.first_child() {
+            list.remove(&row);
         }
         for warning in warnings {
-            let line = gtk::Box::builder().spacing(9).build();
-            let icon = gtk::Image::builder()
-                .icon_name("dialog-warning-symbolic")
-                .valign(gtk::Align::Start)
-                .margin_top(1)
+            let row = adw::ActionRow::builder()
+                .use_markup(false)
+                .title(warning_words(warning))
+                .title_lines(0)
                 .build();
+            let icon = gtk::Image::from_icon_name("dialog-warning-symbolic");
             icon.add_css_class("warning");
-            line.append(&icon);
-            line.append(
-                &gtk::Label::builder()
-                    .label(warning_words(warning))
-                    .wrap(true)
-                    .hexpand(true)
-                    .xalign(0.0)
-                    .build(),
-            );
-            area.append(&line);
+            row.add_prefix(&icon);
+            list.append(&row);
         }
-        area.set_visible(!warnings.is_empty());
+        list.set_visible(!warnings.is_empty());
     }
 }

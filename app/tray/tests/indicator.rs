@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The real indicator beside a panel that this test plays, on a simulated machine.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test stops where it cannot go on"
+)]
+
+#[path = "../../tests/stage/machine.rs"]
+mod machine;
+
+use std::process::Command;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use machine::{Machine, Running};
+use tandem_api::{CacheState, ManagerProxy, Mode, PlanSpec, SimulationProxy};
+use zbus::{Connection, OwnedObjectPath, Proxy, interface};
+
+/// What a panel offers to indicators.
+struct Watcher(Sender<String>);
+
+#[interface(name = "org.kde.StatusNotifierWatcher")]
+impl Watcher {
+    fn register_status_notifier_item(&self, service: &str) {
+        self.0.send(service.to_owned()).unwrap();
+    }
+
+    #[zbus(property)]
+    fn is_status_notifier_host_registered(&self) -> bool {
+        true
+    }
+
+    #[zbus(property)]
+    fn registered_status_notifier_items(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    #[zbus(property)]
+    fn protocol_version(&self) -> i32 {
+        0
+    }
+}
+
+async fn panel(address: &str) -> (Connection, Receiver<String>) {
+    let (told, hears) = channel();
+    let connection = zbus::connection::Builder::address(address)
+        .name("org.kde.StatusNotifierWatcher")
+        .serve_at("/StatusNotifierWatcher", Watcher(told))
+        .build()
+        .await
+        .unwrap();
+    (connection, hears)
+}
+
+/// Reads a property of the item until it is as wanted.
+async fn until(item: &Proxy<'_>, property: &str, wanted: impl Fn(&str) -> bool) {
+    let start = Instant::now();
+    loop {
+        let value = item
+            .get_property::<zbus::OwnedVariant>(property)
+            .await
+            .unwrap();
+        let words = format!("{value:?}");
+        if wanted(&words) {
+            return;
+        }
+        assert!(
+            start.elapsed() < Duration::from_secs(20),
+            "{property} stays {words}"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn the_indicator_shows_what_the_service_tells() {
+    zbus::block_on(async {
+        let machine = Machine::start();
+        let (_session, address) = machine::bus("--session");
+        let (panel, hears) = panel(&address).await;
+        let tray = Command::new(env!("CARGO_BIN_EXE_tandem-tray"))
+            .env("DBUS_SESSION_BUS_ADDRESS", &address)
+            .env("DBUS_SYSTEM_BUS_ADDRESS", &machine.address)
+            .env("LC_ALL", "C.UTF-8")
+            .env("LANGUAGE", "C")
+            .spawn()
+            .unwrap();
+        let _tray = Running(tray);
+        let start = Instant::now();
+        let service = loop {
+            if let Ok(service) = hears.try_recv() {
+                break service;
+            }
+            assert!(
+                start.elapsed() < Duration::from_secs(20),
+                "the indicator does not appear"
+            );
+            // Waits for an answer rather than for time: the connection needs this thread.
+            zbus::fdo::DBusProxy::new(&panel)
+                .await
+                .unwrap()
+                .get_id()
+                .await
+                .unwrap();
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        // Indicators tell of changes by signals of their own, which a cache of properties does not know.
+        let item: Proxy<'_> = zbus::proxy::Builder::new(&panel)
+            .destination(service)
+            .path("/StatusNotifierItem")
+            .interface("org.kde.StatusNotifierItem")
+            .cache_properties(zbus::proxy::CacheProperties::No)
+            .build()
+            .await
+            .unwrap();
+        until(&item, "Status", |words| words.contains("Passive")).await;
+
+        let system = zbus::connection::Builder::address(machine.address.as_str())
+            .build()
+            .await
+            .unwrap();
+        let levers = SimulationProxy::new(&system).await.unwrap();
+        levers.set_step_time(1).await.unwrap();
+        let block = |name: &str| {
+            OwnedObjectPath::try_from(format!("/org/freedesktop/UDisks2/block_devices/{name}"))
+                .unwrap()
+        };
+        let spec = PlanSpec {
+            origin: block("sda1"),
+            ssd: block("sdc"),
+            mode: Mode::Writethrough,
+            erase_ssd: false,
+        };
+        let manager = ManagerProxy::new(&system).await.unwrap();
+        let plan = manager.plan(&spec).await.unwrap();
+        manager.create(&plan.plan_id, &plan.digest).await.unwrap();
+        until(&item, "Status", |words| words.contains("Active")).await;
+        until(&item, "IconName", |words| {
+            words.contains("tandem-active-symbolic")
+        })
+        .await;
+        until(&item, "ToolTip", |words| words.contains("Archive: working")).await;
+
+        let objects = zbus::fdo::ObjectManagerProxy::builder(&system)
+            .destination(tandem_api::BUS_NAME)
+            .path(tandem_api::ROOT_PATH)
+            .build()
+            .await
+            .unwrap();
+        let all = objects.get_managed_objects().await.unwrap();
+        let cache = all
+            .keys()
+            .find(|path| path.as_str().contains("/caches/"))
+            .unwrap();
+        let uuid = cache.as_str().rsplit('/').next().unwrap();
+        levers
+            .set_state(uuid, CacheState::Bypass, "ssd-error")
+            .await
+            .unwrap();
+        until(&item, "Status", |words| words.contains("NeedsAttention")).await;
+        until(&item, "IconName", |words| {
+            words.contains("tandem-bypass-symbolic")
+        })
+        .await;
+        until(&item, "ToolTip", |words| {
+            words.contains("your data is safe")
+        })
+        .await;
+    });
+}
