@@ -19,6 +19,10 @@ pub const CASES: &[Entry] = &[
         checksummed,
     ),
     ("hostile: random first MiB", noise),
+    (
+        "hostile: one superblock left by who reformatted the SSD",
+        leftover,
+    ),
 ];
 
 /// Tries to attach; if that works, the device must show the disk.
@@ -104,6 +108,33 @@ fn noise() -> Result<()> {
         ensure!(
             !attempt(&rig, &model)?,
             "random bytes were taken for a superblock"
+        );
+    }
+    Ok(())
+}
+
+/// Who partitions the SSD elsewhere overwrites its start and leaves the copy further on: nothing is written to it then.
+/// A copy that is merely gone is made again.
+fn leftover() -> Result<()> {
+    let (rig, model, good) = made()?;
+    for block in used_blocks(&good) {
+        let mut foreign = good.clone();
+        foreign[block..block + 4096].copy_from_slice(&io::random(4096, 7));
+        rig.ssd.put(0, &foreign)?;
+        ensure!(!attempt(&rig, &model)?, "taken beside foreign content");
+        ensure!(
+            rig.ssd.content()?[..MIB] == foreign,
+            "foreign content was written over"
+        );
+        let mut gone = good.clone();
+        gone[block..block + 4096].fill(0);
+        rig.ssd.put(0, &gone)?;
+        ensure!(attempt(&rig, &model)?, "one sound copy is not enough");
+        ensure!(
+            rig.ssd.content()?[block..block + 4096]
+                .iter()
+                .any(|byte| *byte != 0),
+            "the lost copy was not made again"
         );
     }
     Ok(())
