@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use crate::apt::{Apt, Family};
 use crate::cx::{Cx, notice, say};
 use crate::pins::Pin;
-use crate::{hash, pins, run};
+use crate::{hash, run};
 
 /// The .deb file of a pinned package, fetched unless the cache has it.
 pub fn pinned(cx: &Cx, pin: &Pin) -> Result<PathBuf> {
