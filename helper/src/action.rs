@@ -82,9 +82,9 @@ impl Action {
             Self::Unmount(face, mount) => vec![Self::Mount(face.clone(), mount.clone())],
             Self::Mount(face, mount) => vec![Self::Unmount(face.clone(), mount.clone())],
             Self::Map(pair) => vec![Self::Unmap(pair.clone()), Self::FreeSsd(pair.clone())],
+            Self::Assemble(pair) => vec![Self::Unmap(pair.clone())],
             Self::LoadModule
             | Self::Erase(_)
-            | Self::Assemble(_)
             | Self::Detach(_)
             | Self::FreeSsd(_)
             | Self::Unmap(_) => Vec::new(),

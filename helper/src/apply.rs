@@ -119,7 +119,7 @@ async fn finish(engine: &dyn Engine, store: &Store, intent: &Intent) -> bool {
 /// Commits a creation: first the cache is recorded, then the job is over.
 fn record(store: &Store, intent: &Intent) -> io::Result<()> {
     let pair = intent.actions.iter().find_map(|action| match action {
-        Action::Map(pair) => Some(pair.clone()),
+        Action::Map(pair) | Action::Assemble(pair) => Some(pair.clone()),
         _ => None,
     });
     let pair = pair.ok_or_else(|| io::Error::other("plan without a mapping"))?;
@@ -189,9 +189,17 @@ async fn undo(
     if !complete {
         return DataState::Incomplete;
     }
-    let forgotten = store
-        .drop_cache(&intent.uuid)
-        .and_then(|()| store.drop_intent(&intent.uuid));
+    // A cache that was only to be assembled again stays on record.
+    let made = intent
+        .actions
+        .iter()
+        .any(|action| matches!(action, Action::Map(_)));
+    let dropped = if made {
+        store.drop_cache(&intent.uuid)
+    } else {
+        Ok(())
+    };
+    let forgotten = dropped.and_then(|()| store.drop_intent(&intent.uuid));
     match forgotten {
         Ok(()) if last == 0 => DataState::Unchanged,
         Ok(()) => DataState::Restored,

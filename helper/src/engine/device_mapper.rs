@@ -27,6 +27,8 @@ use zbus::{Connection, MatchRule, MessageStream, OwnedObjectPath, Variant};
 /// How long UDisks2 and the mount table may take to show what was done.
 const SHOWN: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(100);
+/// How long the search for users may take.
+const SEARCH: Duration = Duration::from_secs(10);
 
 /// The real engine.
 pub struct DeviceMapper {
@@ -327,9 +329,24 @@ impl DeviceMapper {
                 .iter()
                 .filter_map(|m| Some(std::fs::metadata(&m.point).ok()?.dev())),
         );
-        tokio::task::spawn_blocking(move || users::of(&devices))
-            .await
-            .unwrap_or_default()
+        // A file of some process on a server that is gone may block the search for ever.
+        let search = tokio::task::spawn_blocking(move || users::of(&devices));
+        let found = tokio::time::timeout(SEARCH, search).await;
+        let mut users = found.ok().and_then(Result::ok).unwrap_or_default();
+        for mount in mounts {
+            let units = systemd::dependents(&self.connection, &mount.point)
+                .await
+                .unwrap_or_default();
+            let known = |unit: &str| users.iter().any(|u: &FileUser| u.command == unit);
+            let units: Vec<_> = units.into_iter().filter(|unit| !known(unit)).collect();
+            users.extend(units.into_iter().map(|command| FileUser {
+                pid: 0,
+                command,
+                uid: 0,
+                user: "systemd".to_owned(),
+            }));
+        }
+        users
     }
 }
 

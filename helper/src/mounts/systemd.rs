@@ -3,14 +3,17 @@
 
 use crate::facts::{Mount, Mounter};
 use futures_util::StreamExt;
+use std::num::NonZeroUsize;
 use std::time::Duration;
 use tandem_api::{Failure, Kind};
-use zbus::{Connection, OwnedObjectPath, Variant, proxy};
+use zbus::{Connection, MatchRule, MessageStream, OwnedObjectPath, Variant, proxy};
 
 /// fsck before a mount can take long; a unit that hangs must not hang us for ever.
 const LIMIT: Duration = Duration::from_secs(600);
 /// A unit of the same name that has just gone is forgotten soon.
 const TRIES: u32 = 25;
+/// Signals that may wait while a unit's job is asked for.
+const QUEUE: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 const PAUSE: Duration = Duration::from_millis(200);
 
 #[proxy(
@@ -22,6 +25,7 @@ trait Systemd {
     fn subscribe(&self) -> zbus::Result<()>;
     fn start_unit(&self, name: &str, mode: &str) -> zbus::Result<OwnedObjectPath>;
     fn stop_unit(&self, name: &str, mode: &str) -> zbus::Result<OwnedObjectPath>;
+    fn get_unit(&self, name: &str) -> zbus::Result<OwnedObjectPath>;
     fn reset_failed_unit(&self, name: &str) -> zbus::Result<()>;
     fn start_transient_unit(
         &self,
@@ -30,14 +34,6 @@ trait Systemd {
         properties: &[(&str, Variant<'_>)],
         auxiliary: &[(&str, Vec<(&str, Variant<'_>)>)],
     ) -> zbus::Result<OwnedObjectPath>;
-    #[zbus(signal)]
-    fn job_removed(
-        &self,
-        id: u32,
-        job: OwnedObjectPath,
-        unit: String,
-        result: String,
-    ) -> zbus::Result<()>;
 }
 
 fn unavailable(e: impl std::fmt::Display) -> Failure {
@@ -81,7 +77,15 @@ async fn ask(connection: &Connection, request: Request<'_>) -> zbus::Result<Stri
         other => other?,
     }
     // Before the call: a short job may be over before its path arrives here.
-    let mut removed = systemd.receive_job_removed().await?;
+    // The queue is long: while systemd answers, nobody takes from it, and at boot many jobs end.
+    let rule = MatchRule::builder()
+        .msg_type(zbus::message::Type::Signal)
+        .sender("org.freedesktop.systemd1")
+        .path("/org/freedesktop/systemd1")
+        .interface("org.freedesktop.systemd1.Manager")
+        .member("JobRemoved")
+        .build()?;
+    let mut removed = MessageStream::for_match_rule(rule, connection, Some(QUEUE)).await?;
     let job = match &request {
         Request::Start(name) => systemd.start_unit(name, "replace").await?,
         Request::Stop(name) => systemd.stop_unit(name, "replace").await?,
@@ -93,9 +97,12 @@ async fn ask(connection: &Connection, request: Request<'_>) -> zbus::Result<Stri
     };
     let ended = async {
         while let Some(signal) = removed.next().await {
-            let args = signal.args()?;
-            if args.job == job {
-                return Ok(args.result.clone());
+            let signal = signal?;
+            let body = signal.body();
+            let (_, ended, _, result): (u32, OwnedObjectPath, String, String) =
+                body.deserialize()?;
+            if ended == job {
+                return Ok(result);
             }
         }
         Err(zbus::Error::Failure("connection closed".to_owned()))
@@ -107,6 +114,50 @@ async fn ask(connection: &Connection, request: Request<'_>) -> zbus::Result<Stri
                 "the unit's job does not end".to_owned(),
             ))
         })
+}
+
+/// Units that systemd would stop together with a mount and would not start again.
+pub async fn dependents(connection: &Connection, point: &str) -> zbus::Result<Vec<String>> {
+    let systemd = SystemdProxy::new(connection).await?;
+    let unit = unit(connection, systemd.get_unit(&mount_unit(point)).await?).await?;
+    let mut names = Vec::new();
+    for property in ["RequiredBy", "BoundBy", "ConsistsOf"] {
+        names.extend(
+            unit.get_property::<Vec<String>>(property)
+                .await
+                .unwrap_or_default(),
+        );
+    }
+    let mut active = Vec::new();
+    for name in names {
+        // Targets only gather others, and the one of all mounts stops for nobody.
+        if name.ends_with(".target") || active.contains(&name) {
+            continue;
+        }
+        if let Ok(path) = systemd.get_unit(&name).await
+            && let Ok(state) = self::unit(connection, path)
+                .await?
+                .get_property::<String>("ActiveState")
+                .await
+            && matches!(state.as_str(), "active" | "activating" | "reloading")
+        {
+            active.push(name);
+        }
+    }
+    Ok(active)
+}
+
+async fn unit(
+    connection: &Connection,
+    path: OwnedObjectPath,
+) -> zbus::Result<zbus::Proxy<'static>> {
+    zbus::proxy::Builder::new(connection)
+        .destination("org.freedesktop.systemd1")
+        .path(path)
+        .interface("org.freedesktop.systemd1.Unit")
+        .cache_properties(zbus::proxy::CacheProperties::No)
+        .build()
+        .await
 }
 
 /// Starts a unit.

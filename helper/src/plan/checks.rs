@@ -138,7 +138,7 @@ pub fn origin(device: &Device, caches: &[String]) -> Result<(), Failure> {
 }
 
 /// Whether its mounts can be made again at the same place.
-fn mounts(device: &Device) -> Result<(), Failure> {
+pub fn mounts(device: &Device) -> Result<(), Failure> {
     let text = &device.ident.text;
     if !device.submounts.is_empty() {
         return Err(Failure::new(Kind::FilesystemBusy)

@@ -7,6 +7,8 @@ mod remove;
 #[cfg(test)]
 mod tests;
 
+use crate::action::{Face, Pair};
+use crate::facts::Mount;
 pub use create::{create, worth_reading};
 pub use remove::{RemoveInput, remove};
 
@@ -82,6 +84,41 @@ impl Plan {
     pub fn erases(&self) -> bool {
         self.actions.iter().any(|a| matches!(a, Action::Erase(_)))
     }
+}
+
+/// Assembling a recorded cache over a disk that the system has mounted meanwhile at these places: what
+/// the service does by itself after a start of the machine, if nobody uses the disk.
+pub fn assemble(pair: &Pair, mounts: &[Mount]) -> Plan {
+    let plain = Face::Plain(Box::new(pair.origin.clone()));
+    let mapped = Face::Mapped(Box::new(pair.clone()));
+    let mut actions = vec![Action::LoadModule];
+    actions.extend(
+        mounts
+            .iter()
+            .rev()
+            .map(|m| Action::Unmount(plain.clone(), m.clone())),
+    );
+    actions.push(Action::Assemble(pair.clone()));
+    actions.extend(
+        mounts
+            .iter()
+            .map(|m| Action::Mount(mapped.clone(), m.clone())),
+    );
+    let subject = Subject {
+        origin: &pair.origin.text,
+        ssd: &pair.ssd.text,
+        mode: pair.mode,
+        mount_points: mounts.iter().map(|m| m.point.clone()).collect(),
+    };
+    Plan::new(JobKind::Create, &pair.uuid, actions, Vec::new(), subject)
+}
+
+/// Whether the mounts of a disk can be made again at the same place.
+///
+/// # Errors
+/// Which cannot.
+pub fn mounts_come_back(device: &crate::facts::Device) -> Result<(), tandem_api::Failure> {
+    checks::mounts(device)
 }
 
 /// What a plan is about.

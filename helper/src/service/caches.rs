@@ -2,18 +2,20 @@
 //! Shows the caches as the machine has them: every change of the machine leads here, and this is the
 //! only place that adds, changes and removes their objects.
 
-use super::execute::{current, leads_to, mapped};
+use super::execute::{Unseen, current, leads_to, mapped};
 use super::{Service, Shown};
-use crate::action::{Action, Pair};
+use crate::action::Pair;
+use crate::apply;
 use crate::engine::{Live, Status};
-use crate::facts::Facts;
+use crate::facts::{Device, Facts};
 use crate::iface::cache::{CacheObject, View};
 use crate::iface::manager::ManagerObject;
+use crate::plan;
 use crate::sampler::Sampler;
 use crate::state::CacheRecord;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tandem_api::{CacheState, DeviceText, ModuleState, ROOT_PATH};
+use tandem_api::{CacheState, DeviceText, Failure, Kind, ModuleState, ROOT_PATH};
 use zbus::OwnedObjectPath;
 
 fn path(uuid: &str) -> String {
@@ -92,7 +94,7 @@ impl Service {
         };
         let missing = origin.is_none() || ssd.is_none();
         if state == CacheState::Stopped && job.is_none() {
-            self.assemble(record, pair, missing);
+            self.assemble(record, pair, origin, missing);
         }
         let gone = |text: &DeviceText| DeviceText {
             object: nothing(),
@@ -129,7 +131,13 @@ impl Service {
     }
 
     /// Assembles a cache whose devices are both there, once for each time that they come together.
-    fn assemble(self: &Arc<Self>, record: &CacheRecord, pair: &Pair, missing: bool) {
+    fn assemble(
+        self: &Arc<Self>,
+        record: &CacheRecord,
+        pair: &Pair,
+        disk: Option<&Device>,
+        missing: bool,
+    ) {
         let first = {
             let mut inner = self.inner();
             if missing {
@@ -142,16 +150,31 @@ impl Service {
         if !first {
             return;
         }
-        let (this, pair) = (self.clone(), pair.clone());
+        let (this, pair, disk) = (self.clone(), pair.clone(), disk.cloned());
         tokio::spawn(async move {
-            for action in [Action::LoadModule, Action::Assemble(pair.clone())] {
-                if let Err(e) = this.engine.apply(&action).await {
-                    tracing::error!(uuid = pair.uuid, "cannot assemble: {e}");
-                    break;
-                }
+            if let Err(e) = this.assemble_now(&pair, disk.as_ref()).await {
+                tracing::error!(uuid = pair.uuid, "cannot assemble: {e}");
             }
             this.again.notify_one();
         });
+    }
+
+    /// Assembles a cache; a disk that is mounted without it moves over if nobody uses it.
+    async fn assemble_now(&self, pair: &Pair, disk: Option<&Device>) -> Result<(), Failure> {
+        let mounts = disk.map(|d| d.mounts.clone()).unwrap_or_default();
+        if let Some(disk) = disk.filter(|d| !d.mounts.is_empty()) {
+            plan::mounts_come_back(disk)?;
+            let users = self.engine.users(disk).await;
+            if !users.is_empty() {
+                return Err(Failure::new(Kind::FilesystemBusy)
+                    .device(&disk.ident.text)
+                    .users(users));
+            }
+        }
+        let plan = plan::assemble(pair, &mounts);
+        apply::run(self.engine(), &self.store, &plan, &Unseen)
+            .await
+            .map(drop)
     }
 
     async fn show(self: &Arc<Self>, views: BTreeMap<String, (Pair, View)>) -> zbus::Result<()> {

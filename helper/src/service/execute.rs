@@ -276,7 +276,7 @@ impl Service {
 }
 
 /// Nobody watches a recovery.
-struct Unseen;
+pub(super) struct Unseen;
 
 impl Watcher for Unseen {
     fn step(&self, _: usize, _: bool) {}
