@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use futures_util::future::{join_all, join4};
+use futures_util::future::try_join;
 use zbus::{Connection, connection};
 
 use crate::node::{Node, Seen, State};
@@ -20,14 +20,67 @@ const PRESSABLE: &[&str] = &[
     "push button",
     "button",
     "toggle button",
-    "check box",
-    "checkbox",
-    "radio",
-    "radio button",
     "menu item",
     "link",
-    "page tab",
 ];
+/// Roles of boxes to tick and of choices.
+const CHOICES: &[&str] = &["check box", "checkbox", "radio button", "radio"];
+
+/// Which program's windows are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Every program but the authentication dialog's.
+    App,
+    /// The program that asks for the password.
+    Authentication,
+}
+
+/// A search through one window at a time.
+struct Search<'a> {
+    bus: &'a Connection,
+    named: &'a dyn Fn(&str) -> bool,
+    fits: &'a mut dyn FnMut(&Seen) -> bool,
+}
+
+impl Search<'_> {
+    /// Looks at an object and at what is below it.
+    async fn below(&mut self, node: &Node, depth: usize, window: &str) -> Result<Option<Seen>> {
+        let (name, children) = node.name_and_children(self.bus).await?;
+        let fitting = (self.named)(&name);
+        if children > 0 || fitting {
+            let place = node.place(self.bus).await.unwrap_or_default();
+            // GTK says of everything that it is visible; what is on no page that was ever shown has no size.
+            if depth > 0 && (place.width <= 0 || place.height <= 0) {
+                return Ok(None);
+            }
+            if fitting {
+                let (states, role) = try_join(node.states(self.bus), node.role(self.bus)).await?;
+                let (node, window) = (node.clone(), window.to_owned());
+                let seen = Seen {
+                    node,
+                    depth,
+                    name,
+                    role,
+                    states,
+                    place,
+                    window,
+                };
+                if (self.fits)(&seen) {
+                    return Ok(Some(seen));
+                }
+            }
+        }
+        if children > 0 {
+            for child in node.children(self.bus).await? {
+                // An object that goes away meanwhile is not on the screen.
+                if let Ok(Some(seen)) = Box::pin(self.below(&child, depth + 1, window)).await {
+                    return Ok(Some(seen));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
 
 /// A connection to the accessibility bus.
 pub struct Desktop {
@@ -81,62 +134,60 @@ impl Desktop {
         Ok(())
     }
 
-    /// Everything that is on the screen, program by program, from the outside in.
+    /// Everything that is on the screen, program by program, newest window first.
     pub async fn look(&self) -> Result<Vec<Seen>> {
         let mut all = Vec::new();
-        for program in Node::registry()?.children(&self.bus).await? {
-            // A program may end while it is looked at.
-            if let Err(error) = self.below(&program, 0, "", &mut all).await {
-                eprintln!("cannot look at {}: {error:#}", program.bus);
-            }
+        for part in [Part::App, Part::Authentication] {
+            self.find(
+                part,
+                |_| true,
+                |seen| {
+                    all.push(seen.clone());
+                    false
+                },
+            )
+            .await?;
         }
         Ok(all)
     }
 
-    async fn below(
+    /// The first thing on the screen whose name and then whose details are as asked, newest window first. Asking for
+    /// details costs three calls more, so only what has a fitting name is asked.
+    async fn find(
         &self,
-        node: &Node,
-        depth: usize,
-        window: &str,
-        all: &mut Vec<Seen>,
-    ) -> Result<()> {
-        let children = node.children(&self.bus).await?;
-        let looked = join_all(children.iter().map(|child| self.seen(child, depth, window))).await;
-        for (child, seen) in children.iter().zip(looked) {
-            // An object that goes away meanwhile is not on the screen.
-            let Ok(seen) = seen else { continue };
-            // GTK says of everything that it is visible; what is on no page that was ever shown has no size.
-            if depth > 0 && (seen.place.width <= 0 || seen.place.height <= 0) {
+        part: Part,
+        named: impl Fn(&str) -> bool,
+        mut fits: impl FnMut(&Seen) -> bool,
+    ) -> Result<Option<Seen>> {
+        let mut search = Search {
+            bus: &self.bus,
+            named: &named,
+            fits: &mut fits,
+        };
+        for program in Node::registry()?.children(&self.bus).await? {
+            // A program may end while it is looked at.
+            let Ok((name, _)) = program.name_and_children(&self.bus).await else {
+                continue;
+            };
+            if name.contains("polkit") != (part == Part::Authentication) {
                 continue;
             }
-            let window = if depth == 0 {
-                seen.name.clone()
-            } else {
-                window.to_owned()
-            };
-            all.push(seen);
-            Box::pin(self.below(child, depth + 1, &window, all)).await?;
+            for window in program
+                .children(&self.bus)
+                .await
+                .unwrap_or_default()
+                .into_iter()
+                .rev()
+            {
+                let Ok((title, _)) = window.name_and_children(&self.bus).await else {
+                    continue;
+                };
+                if let Some(seen) = search.below(&window, 0, &title).await.unwrap_or_default() {
+                    return Ok(Some(seen));
+                }
+            }
         }
-        Ok(())
-    }
-
-    async fn seen(&self, node: &Node, depth: usize, window: &str) -> Result<Seen> {
-        let (states, name, role, place) = join4(
-            node.states(&self.bus),
-            node.name(&self.bus),
-            node.role(&self.bus),
-            node.place(&self.bus),
-        )
-        .await;
-        Ok(Seen {
-            node: node.clone(),
-            depth,
-            name: name?,
-            role: role?,
-            states: states?,
-            place: place.unwrap_or_default(),
-            window: window.to_owned(),
-        })
+        Ok(None)
     }
 
     /// What is on the screen, for a person who reads a report of a failure.
@@ -165,50 +216,62 @@ impl Desktop {
         Ok(text)
     }
 
-    /// Waits until something on the screen is as asked.
+    /// Waits until something of this name is on the screen and as asked. `*` at either end of the name stands for any rest.
     pub async fn until(
         &self,
-        what: &str,
+        part: Part,
+        name: &str,
         limit: Duration,
-        matches: impl Fn(&Seen) -> bool,
+        fits: impl Fn(&Seen) -> bool,
     ) -> Result<Seen> {
         let end = Instant::now() + limit;
         loop {
-            if let Some(seen) = self.look().await?.into_iter().find(|seen| matches(seen)) {
+            if let Some(seen) = self
+                .find(part, |all| named(all, name), |seen| fits(seen))
+                .await?
+            {
                 return Ok(seen);
             }
             if Instant::now() > end {
-                bail!("{what} did not come within {} s", limit.as_secs());
+                bail!(
+                    "“{name}” did not come as expected within {} s",
+                    limit.as_secs()
+                );
             }
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 
-    /// Waits until a text, or anything that is named so, is on the screen. `*` at either end stands for any rest.
+    /// Waits until a text, or anything that is named so, is on the screen.
     pub async fn wait(&self, name: &str) -> Result<Seen> {
-        self.until(&format!("“{name}”"), LIMIT, |seen| {
-            named(&seen.name, name)
-        })
-        .await
+        self.until(Part::App, name, LIMIT, |_| true).await
     }
 
-    /// Waits until something can be pressed, and presses it. `*` at either end of the name stands for any rest.
+    /// Waits until something can be pressed, and presses it.
     pub async fn press(&self, name: &str) -> Result<()> {
-        let pressable = |seen: &Seen| {
-            named(&seen.name, name)
-                && seen.is(State::Sensitive)
-                && PRESSABLE.contains(&seen.role.as_str())
-        };
-        let seen = self
-            .until(
-                &format!("something to press named “{name}”"),
-                LIMIT,
-                pressable,
-            )
-            .await?;
+        let pressable =
+            |seen: &Seen| seen.is(State::Sensitive) && PRESSABLE.contains(&seen.role.as_str());
+        let seen = self.until(Part::App, name, LIMIT, pressable).await?;
+        self.click(&seen).await
+    }
+
+    /// Ticks a box or chooses one of several, and waits until it is chosen.
+    pub async fn choose(&self, name: &str) -> Result<()> {
+        let choice =
+            |seen: &Seen| seen.is(State::Sensitive) && CHOICES.contains(&seen.role.as_str());
+        let seen = self.until(Part::App, name, LIMIT, choice).await?;
+        if !seen.is(State::Checked) {
+            self.click(&seen).await?;
+            self.until(Part::App, name, LIMIT, |seen| seen.is(State::Checked))
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn click(&self, seen: &Seen) -> Result<()> {
         // GTK gives buttons an action; boxes to tick and choices have none, and are clicked with the mouse.
         if !seen.node.act(&self.bus).await? {
-            let (x, y) = self.until_mapped(&seen)?;
+            let (x, y) = self.until_mapped(seen)?;
             self.input("GenerateMouseEvent", &(x, y, "b1c")).await?;
         }
         Ok(())
@@ -226,25 +289,17 @@ impl Desktop {
         }
     }
 
-    /// Presses what is a box to tick or a choice of several, and waits until it is chosen.
-    pub async fn choose(&self, name: &str) -> Result<()> {
-        let chosen = |seen: &Seen| named(&seen.name, name) && seen.is(State::Checked);
-        if self.look().await?.iter().any(chosen) {
-            return Ok(());
-        }
-        self.press(name).await?;
-        self.until(&format!("the tick at “{name}”"), LIMIT, chosen)
-            .await
-            .map(drop)
-    }
-
-    /// Types a text into the first field of a role, and presses Return.
-    pub async fn type_into(&self, role: &str, text: &str) -> Result<()> {
+    /// Types the password into the authentication dialog, and confirms.
+    pub async fn authenticate(&self, password: &str) -> Result<()> {
         let field = self
-            .until(role, LIMIT, |seen| {
-                seen.role == role && seen.is(State::Sensitive)
+            .until(Part::Authentication, "*", LIMIT, |seen| {
+                seen.role == "password text"
             })
             .await?;
+        self.step("the authentication dialog asks for the password");
+        self.shot("07-authentication")?;
+        let text = password;
+        let role = "password field";
         let reply = field
             .node
             .call(

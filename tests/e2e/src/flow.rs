@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::desktop::{Desktop, LIMIT};
+use crate::desktop::{Desktop, LIMIT, Part};
 use crate::node::State;
 
 /// A job that moves no data ends well within this.
@@ -68,7 +68,7 @@ pub async fn create(desktop: &Desktop, create: &Create) -> Result<()> {
     desktop.press("Next").await?;
     desktop.wait("Step 5 of *").await?;
     let confirm = desktop
-        .until("the button that begins", LIMIT, |seen| {
+        .until(Part::App, "*Set Up*", LIMIT, |seen| {
             seen.role == "button"
                 && seen.name.contains("Set Up")
                 && !seen.name.ends_with('…')
@@ -83,8 +83,8 @@ pub async fn create(desktop: &Desktop, create: &Create) -> Result<()> {
     desktop.press(&confirm.name).await?;
     authenticate(desktop, create.password.as_deref()).await?;
     desktop
-        .until("the end of the wizard", JOB_LIMIT, |seen| {
-            seen.name == "Show Cache" && seen.is(State::Sensitive)
+        .until(Part::App, "Show Cache", JOB_LIMIT, |seen| {
+            seen.is(State::Sensitive)
         })
         .await?;
     desktop.step("the cache is set up");
@@ -108,23 +108,14 @@ pub async fn remove(desktop: &Desktop, remove: &Remove) -> Result<()> {
     desktop.press("_Flush and Remove*").await?;
     authenticate(desktop, remove.password.as_deref()).await?;
     desktop
-        .until("the end of the removal", JOB_LIMIT, |seen| {
-            seen.name == "Set Up a Cache…"
-        })
+        .until(Part::App, "Set Up a Cache…", JOB_LIMIT, |_| true)
         .await?;
     desktop.shot("13-plain")
 }
 
 async fn authenticate(desktop: &Desktop, password: Option<&str>) -> Result<()> {
-    let Some(password) = password else {
-        return Ok(());
-    };
-    desktop
-        .until("the authentication dialog", LIMIT, |seen| {
-            seen.role == "password text"
-        })
-        .await?;
-    desktop.step("the authentication dialog asks for the password");
-    desktop.shot("07-authentication")?;
-    desktop.type_into("password text", password).await
+    match password {
+        Some(password) => desktop.authenticate(password).await,
+        None => Ok(()),
+    }
 }

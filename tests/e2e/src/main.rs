@@ -53,13 +53,18 @@ fn main() -> ExitCode {
 async fn run(command: Command) -> anyhow::Result<()> {
     let desktop = Desktop::connect().await?;
     let result = match command {
-        Command::Tree => Ok(()),
+        Command::Tree => {
+            println!("{}", desktop.describe().await?);
+            Ok(())
+        }
         Command::Press { name } => desktop.press(&name).await,
         Command::Create(create) => flow::create(&desktop, &create).await,
         Command::Show(show) => flow::show(&desktop, &show).await,
         Command::Remove(remove) => flow::remove(&desktop, &remove).await,
     };
     // Whoever reads a failure wants to know what was on the screen.
-    println!("{}", desktop.describe().await?);
+    if result.is_err() {
+        println!("{}", desktop.describe().await?);
+    }
     result
 }

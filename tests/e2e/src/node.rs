@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! One object of the accessibility tree, by raw calls: libatspi walks whole trees, which takes seconds under emulation.
 
+use std::collections::HashMap;
+
 use anyhow::{Context, Result};
 use zbus::Connection;
 use zbus::OwnedObjectPath;
@@ -107,13 +109,17 @@ impl Node {
             .fold(0, |all, word| all << 32 | u64::from(*word)))
     }
 
-    /// The name as a screen reader says it; for a text without a name, the text.
-    pub async fn name(&self, bus: &Connection) -> Result<String> {
-        let reply = self
-            .call(bus, PROPERTIES, "Get", &(ACCESSIBLE, "Name"))
-            .await?;
-        let value: zbus::OwnedVariant = reply.body().deserialize()?;
-        Ok(String::try_from(value).unwrap_or_default())
+    /// The name as a screen reader says it, and how many objects are directly below.
+    pub async fn name_and_children(&self, bus: &Connection) -> Result<(String, i32)> {
+        let reply = self.call(bus, PROPERTIES, "GetAll", &ACCESSIBLE).await?;
+        let mut all: HashMap<String, zbus::OwnedVariant> = reply.body().deserialize()?;
+        let name = all
+            .remove("Name")
+            .and_then(|name| String::try_from(name).ok());
+        let count = all
+            .remove("ChildCount")
+            .and_then(|count| i32::try_from(count).ok());
+        Ok((name.unwrap_or_default(), count.unwrap_or(0)))
     }
 
     /// Where the object is in its window, in pixels.

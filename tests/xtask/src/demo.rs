@@ -272,7 +272,7 @@ impl Demo<'_> {
 
     fn change_files(&mut self) -> Result<()> {
         let script = format!(
-            "cd '{MOUNT_POINT}/1024 KiB' && for f in 00[0-3].bin; do \
+            "set -e; cd '{MOUNT_POINT}/1024 KiB'; for f in 00[0-3].bin; do \
              dd if=/dev/urandom of=$f bs=4k seek=7 count=33 conv=notrunc status=none; done; \
              dd if=/dev/urandom of=new.bin bs=1M count=3 status=none; rm 005.bin; sync"
         );

@@ -76,7 +76,7 @@ impl Vm {
     pub fn mount(&mut self) -> Result<()> {
         self.agent
             .sh(
-                "udevadm settle; systemctl start home-anna-Archive.mount",
+                "udevadm settle; systemctl start home-anna-Archive.mount && chown -R 1000:1000 /home/anna/Archive/*KiB",
                 SHORT,
             )
             .map(drop)
