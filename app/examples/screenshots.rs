@@ -105,6 +105,12 @@ fn take(folder: &Path, name: &str) -> ExitCode {
         .iter()
         .find(|variant| variant.0 == name)
         .expect("a known variant");
+    // A panic in a future would leave the main loop running for nothing.
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        std::process::exit(101);
+    }));
     i18n::init(&folder.join("locale")).expect("translations can be set");
     application::register_resources().expect("resources are sound");
     let application = application::application();
@@ -162,6 +168,12 @@ impl Camera {
     async fn take(&self, window: &impl IsA<gtk::Window>, name: &str) {
         let window = window.upcast_ref::<gtk::Window>();
         glib::timeout_future(Duration::from_millis(350)).await;
+        // With larger text a window may have to be wider.
+        let room = (f64::from(self.width) * self.scale) as i32;
+        hand::wait(window, "narrow window", || {
+            (window.width() <= room).then_some(())
+        })
+        .await;
         let paintable = gtk::WidgetPaintable::new(Some(window));
         let node = loop {
             let (width, height) = (paintable.intrinsic_width(), paintable.intrinsic_height());
@@ -181,9 +193,6 @@ impl Camera {
         texture
             .save_to_png(&path)
             .expect("the picture can be saved");
-        // With larger text a window may have to be wider.
-        let room = (f64::from(self.width) * self.scale) as i32;
-        assert!(window.width() <= room, "{name} is {} wide", window.width());
     }
 }
 
