@@ -15,7 +15,7 @@ use crate::cx::Cx;
 use crate::guest_kernel::{self, Kernel};
 use crate::layer::{Bench, Layer};
 use crate::qemu::Qemu;
-use crate::{compiler, fetch, hash, pins, run, stage, suite};
+use crate::{compiler, fetch, hash, pins, run, suite};
 
 /// An emulated guest on a machine under load.
 const LIMIT: Duration = Duration::from_secs(2400);
@@ -79,7 +79,12 @@ pub fn target(cx: &Cx, version: &str, log: &Path) -> Result<Target> {
         }
     };
     let module = match version {
-        "6.1" | "6.12" => stage::module(cx, &kernel)?,
+        "6.1" | "6.12" => {
+            let build = cx.target.join(format!("suite-{}", kernel.release));
+            // The compiler that Debian builds these kernels with; they take modules of no other.
+            suite::module(&cx.path("kmod"), &kernel.build, &build, &["CC=gcc-12"], log)?;
+            build.join("dm-tandem.ko")
+        }
         _ => compiler::module(cx, &kernel.release, log)?,
     };
     Ok(Target { kernel, module })

@@ -46,8 +46,12 @@ pub fn module(
     settings: &[&str],
     log: &Path,
 ) -> Result<()> {
+    // From nothing each time: sources that come and go with branches leave objects that make takes for new ones.
+    if build.exists() {
+        fs::remove_dir_all(build)?;
+    }
     fs::create_dir_all(build)?;
-    run::output(run::cmd("cp", ["-ru"]).arg(source.join(".")).arg(build))?;
+    run::output(run::cmd("cp", ["-r"]).arg(source.join(".")).arg(build))?;
     let mut make = run::cmd("make", ["-s", "-j2"]);
     make.arg("-C")
         .arg(kernel)

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use fastrand::Rng;
 
 use super::Entry;
@@ -39,7 +39,10 @@ pub const CASES: &[Entry] = &[
         remove_dirty,
     ),
     ("life: three caches at once", three),
-    ("life: fifty caches made and removed", fifty),
+    (
+        "life: caches made and removed leave no memory behind",
+        no_memory_left,
+    ),
 ];
 
 pub const LAST: &[Entry] = &[("life: module removed and loaded again", unload)];
@@ -387,7 +390,7 @@ fn kernel_memory() -> Result<u64> {
     Ok(pages - value("SReclaimable:")?)
 }
 
-fn fifty() -> Result<()> {
+fn no_memory_left() -> Result<()> {
     let small = Config {
         origin: Shape::new(4),
         ssd: Shape::new(8),
@@ -416,19 +419,19 @@ fn fifty() -> Result<()> {
         );
         Ok(())
     };
-    for _ in 0..10 {
-        cycle()?;
+    // What only fills the kernel's own caches ends; what leaks half a page a round goes on through every window.
+    let mut grown = Vec::new();
+    for _ in 0..5 {
+        let before = kernel_memory()?;
+        for _ in 0..50 {
+            cycle()?;
+        }
+        grown.push(kernel_memory()?.saturating_sub(before));
+        if grown.last().is_some_and(|kib| *kib < 100) {
+            return Ok(());
+        }
     }
-    let before = kernel_memory()?;
-    for _ in 0..50 {
-        cycle()?;
-    }
-    let after = kernel_memory()?;
-    ensure!(
-        after < before + 2048,
-        "kernel memory grew from {before} to {after} KiB in 50 rounds"
-    );
-    Ok(())
+    bail!("kernel memory grew in each 50 rounds: {grown:?} KiB")
 }
 
 fn unload() -> Result<()> {
