@@ -4,6 +4,7 @@
 mod checks;
 mod create;
 mod remove;
+mod size;
 #[cfg(test)]
 mod tests;
 
@@ -21,12 +22,6 @@ use tandem_api::{DeviceText, JobKind, PlanReply, Warning};
 pub const MINIMUM_SSD_BYTES: u64 = 64 << 20;
 /// Least disk; smaller ones are read into memory whole anyway.
 pub const MINIMUM_ORIGIN_BYTES: u64 = 16 << 20;
-/// Bytes at the start of the SSD that hold no copies (see kmod/FORMAT.md).
-const RESERVED_BYTES: u64 = 1 << 20;
-/// Unit of caching.
-const FRAME_BYTES: u64 = 16 << 10;
-/// Memory for one frame's word in the index.
-const INDEX_BYTES_PER_FRAME: u64 = 8;
 /// Seconds that a plan can be executed.
 pub const VALID_SECONDS: u32 = 600;
 
@@ -51,7 +46,7 @@ impl Plan {
         warnings: Vec<Warning>,
         of: Subject<'_>,
     ) -> Self {
-        let cache_bytes = cache_bytes(of.ssd.size);
+        let cache_bytes = size::cache_bytes(of.ssd.size);
         let mut reply = PlanReply {
             plan_id: String::new(),
             digest: String::new(),
@@ -62,7 +57,7 @@ impl Plan {
             mode: of.mode,
             mount_points: of.mount_points,
             cache_bytes,
-            memory_bytes: cache_bytes / FRAME_BYTES * INDEX_BYTES_PER_FRAME,
+            memory_bytes: size::memory_bytes(of.ssd.size),
             valid_seconds: VALID_SECONDS,
         };
         reply.digest = digest(&reply, &actions);
@@ -127,11 +122,6 @@ struct Subject<'a> {
     ssd: &'a DeviceText,
     mode: tandem_api::Mode,
     mount_points: Vec<String>,
-}
-
-/// Bytes that a cache on an SSD of this size holds.
-fn cache_bytes(ssd: u64) -> u64 {
-    ssd.saturating_sub(RESERVED_BYTES) / FRAME_BYTES * FRAME_BYTES
 }
 
 /// SHA-256 over everything that is shown and everything that is done.
