@@ -64,13 +64,10 @@ pub fn origin_choices(devices: &[Device]) -> Vec<Choice> {
     open_first(rows.collect())
 }
 
-/// What can become a cache: SSDs and partitions of them, and drives that do not say what they are. One of less than
-/// `least` bytes is shown but cannot be chosen.
+/// What can become a cache: SSDs and partitions of them. One of less than `least` bytes is shown but cannot be chosen.
 #[must_use]
 pub fn ssd_choices(devices: &[Device], origin: &str, least: u64) -> Vec<Choice> {
-    let fast = devices
-        .iter()
-        .filter(|device| matches!(device.medium, Medium::Ssd | Medium::Unknown));
+    let fast = devices.iter().filter(|device| device.medium == Medium::Ssd);
     let mut rows = Vec::new();
     for device in fast {
         let holds_origin =

@@ -35,7 +35,6 @@ pub fn device_words(device: &Device) -> DeviceWords {
         Medium::HardDisk => (gettext("Hard disk"), "drive-harddisk-symbolic"),
         Medium::Ssd => (gettext("SSD"), "drive-harddisk-solidstate-symbolic"),
         Medium::Usb => (gettext("USB drive"), "drive-harddisk-usb-symbolic"),
-        Medium::Unknown => (gettext("Drive of unknown kind"), "drive-harddisk-symbolic"),
         Medium::Virtual(VirtualKind::Array) => (gettext("RAID array"), "drive-multidisk-symbolic"),
         Medium::Virtual(VirtualKind::Logical) => {
             (gettext("LVM volume"), "drive-multidisk-symbolic")

@@ -23,18 +23,15 @@ pub fn rate(bytes_per_second: u64) -> String {
 #[must_use]
 pub fn percent(share: f64) -> String {
     let rounded = (share * 100.0).round();
-    let shown = if share > 0.0 && rounded < 1.0 {
-        1.0
+    let number = if share > 0.0 && rounded < 1.0 {
+        "<1".to_owned()
     } else if share < 1.0 && rounded > 99.0 {
-        99.0
+        "99".to_owned()
     } else {
-        rounded
+        format!("{rounded:.0}")
     };
-    // Translators: a share, for example "93 %"
-    fill(
-        &gettext("{number} %"),
-        &[("number", &format!("{shown:.0}"))],
-    )
+    // Translators: a share, for example "93 %" or "<1 %"
+    fill(&gettext("{number} %"), &[("number", &number)])
 }
 
 /// A time to wait, in the largest unit that says enough.
@@ -74,7 +71,7 @@ mod tests {
     #[test]
     fn a_share_is_never_rounded_to_nothing_or_to_all() {
         assert_eq!(percent(0.0), "0 %");
-        assert_eq!(percent(0.001), "1 %");
+        assert_eq!(percent(0.001), "<1 %");
         assert_eq!(percent(0.9999), "99 %");
         assert_eq!(percent(1.0), "100 %");
         assert_eq!(percent(0.426), "43 %");

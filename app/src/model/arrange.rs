@@ -44,9 +44,8 @@ fn rank(medium: Medium) -> u8 {
     match medium {
         Medium::HardDisk => 0,
         Medium::Virtual(_) => 1,
-        Medium::Unknown => 2,
-        Medium::Ssd => 3,
-        Medium::Usb => 4,
+        Medium::Ssd => 2,
+        Medium::Usb => 3,
     }
 }
 
@@ -246,9 +245,9 @@ fn medium(block: &Block, drive: Option<&Drive>) -> Medium {
     match drive {
         Some(drive) => match drive.rotation_rate {
             0 => Medium::Ssd,
-            rate if rate > 0 => Medium::HardDisk,
-            _ if drive.connection == "usb" => Medium::Usb,
-            _ => Medium::Unknown,
+            // It turns at a speed that it does not tell; sticks and card readers claim the same.
+            -1 if drive.connection == "usb" => Medium::Usb,
+            _ => Medium::HardDisk,
         },
         None => Medium::Virtual(virtual_kind(block)),
     }
@@ -411,6 +410,13 @@ mod tests {
                 .iter()
                 .all(|device| device.volumes[0].as_origin.is_ok())
         );
+    }
+
+    #[test]
+    fn a_disk_of_unknown_speed_is_a_hard_disk() {
+        let hdd = drive("hdd", -1);
+        let devices = arrange(&snapshot(vec![on(block("sda", GB), &hdd)], vec![hdd]), &[]);
+        assert_eq!(devices[0].medium, Medium::HardDisk);
     }
 
     #[test]

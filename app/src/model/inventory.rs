@@ -112,8 +112,6 @@ pub enum Medium {
     Ssd,
     /// On USB, and it does not say whether it turns.
     Usb,
-    /// It does not say.
-    Unknown,
     /// An md array, LVM or opened LUKS volume: no drive of its own.
     Virtual(VirtualKind),
 }
