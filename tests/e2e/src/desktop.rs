@@ -238,7 +238,7 @@ impl Desktop {
                     limit.as_secs()
                 );
             }
-            std::thread::sleep(Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(150));
         }
     }
 

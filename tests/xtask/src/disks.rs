@@ -14,9 +14,9 @@ use crate::vm::Disk;
 pub const ORIGIN_FS: &str = "7a0de5a1-0c1d-4e55-9f00-5ec0de0d15c5";
 const MIB: u64 = 1 << 20;
 /// Size of the hard disk; sparse on the host.
-const ORIGIN_MIB: u64 = 512;
+const ORIGIN_MIB: u64 = 256;
 /// Size of the SSD; sparse on the host.
-const SSD_MIB: u64 = 256;
+const SSD_MIB: u64 = 128;
 /// Files on the hard disk: how many, and how long each is in KiB.
 const FILES: [(u32, u64); 3] = [(40, 32), (12, 1024), (3, 12 * 1024)];
 
@@ -60,7 +60,7 @@ pub fn pair(scratch: &Scratch) -> Result<Pair> {
     let origin = Disk {
         file: scratch.path().join("origin.raw"),
         vendor: "Seagull",
-        product: "Barge 512",
+        product: "Barge 256",
         serial: "BARGE0001",
         wwn: 0x5000_c500_0000_0001,
         rotation_rate: 7200,
@@ -68,7 +68,7 @@ pub fn pair(scratch: &Scratch) -> Result<Pair> {
     let ssd = Disk {
         file: scratch.path().join("ssd.raw"),
         vendor: "Swift",
-        product: "Dart 256",
+        product: "Dart 128",
         serial: "DART0001",
         wwn: 0x5002_5380_0000_0001,
         rotation_rate: 1,

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::cx::{Cx, say};
 use crate::guest_kernel::Kernel;
-use crate::run;
 use crate::vm::{Disk, Parts, Vm};
+use crate::{hash, run, suite};
 
 /// Unpacking a few dozen MB and reloading the guest's services, under emulation.
 const INSTALL_LIMIT: Duration = Duration::from_secs(120);
@@ -118,18 +118,20 @@ fn list_modules(parts: &Parts, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The module for a kernel, built beside the work tree.
-pub fn module(cx: &Cx, kernel: &Kernel) -> Result<PathBuf> {
-    let build = cx.target.join(format!("kmod-{}", kernel.release));
+/// The module for a kernel, built anew whenever its sources have changed.
+fn module(cx: &Cx, kernel: &Kernel) -> Result<PathBuf> {
+    let source = cx.path("kmod");
+    let mut key = vec![kernel.release.clone(), hash::file(&source.join("Kbuild"))?];
+    for part in ["core", "linux", "configure.d"] {
+        key.push(hash::tree(&source.join(part))?);
+    }
     let log = cx.target.join("kmod.log");
-    let mut make = run::cmd("make", ["-s", "-j2", "-C"]);
-    make.arg(cx.path("kmod"))
-        .arg(format!("KDIR={}", kernel.build.display()))
-        .arg(format!("BUILD={}", build.display()));
     // Debian builds its kernels with this compiler; another one would not be accepted by them.
-    make.arg("CC=gcc-12");
-    run::logged(&mut make, &log).context("the module does not build")?;
-    Ok(build.join("dm-tandem.ko"))
+    let settings = ["CC=gcc-12"];
+    let dir = cx.cached("module", &hash::key(key), |dir| {
+        suite::module(&source, &kernel.build, dir, &settings, &log)
+    })?;
+    Ok(dir.join("dm-tandem.ko"))
 }
 
 /// The data files, as meson installs them.

@@ -200,7 +200,7 @@ const REFUSALS: &[(&str, i32, &str)] = &[
     (
         "a user who may not",
         4,
-        "wipefs -qa /dev/SSD; dd if=/dev/zero of=/dev/SSD bs=1M count=8 status=none; udevadm settle; runuser -u nobody -- tandemctl create --yes DISK SSD",
+        "blkdiscard --zeroout /dev/SSD; udevadm settle; runuser -u nobody -- tandemctl create --yes DISK SSD",
     ),
     (
         "a disk that is in use",
