@@ -182,7 +182,7 @@ fn snapshot(names: &[&str]) -> Snapshot {
         let drive = Drive {
             path: format!("/d/{name}"),
             model: format!("Model {name}"),
-            rotation_rate: 7200,
+            rotation_rate: Some(7200),
             ..Drive::default()
         };
         let block = Block {

@@ -40,8 +40,7 @@ fn drive(path: &str, values: &Properties) -> Drive {
         vendor: text(values, "Vendor"),
         model: text(values, "Model"),
         serial: text(values, "Serial"),
-        // A drive that does not say counts as one of unknown speed.
-        rotation_rate: read(values, "RotationRate").unwrap_or(-1),
+        rotation_rate: read(values, "RotationRate"),
         connection: text(values, "ConnectionBus"),
         optical: read(values, "Optical").unwrap_or_default(),
     }

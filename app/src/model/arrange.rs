@@ -244,10 +244,11 @@ fn as_ssd(block: &Block, medium: Medium) -> Result<(), Obstacle> {
 fn medium(block: &Block, drive: Option<&Drive>) -> Medium {
     match drive {
         Some(drive) => match drive.rotation_rate {
-            0 => Medium::Ssd,
-            // It turns at a speed that it does not tell; sticks and card readers claim the same.
-            -1 if drive.connection == "usb" => Medium::Usb,
-            _ => Medium::HardDisk,
+            Some(0) => Medium::Ssd,
+            // Sticks say that they turn, at a speed that is not known, just as USB disks do.
+            Some(-1) | None if drive.connection == "usb" => Medium::Usb,
+            Some(_) => Medium::HardDisk,
+            None => Medium::Unknown,
         },
         None => Medium::Virtual(virtual_kind(block)),
     }
@@ -314,7 +315,7 @@ mod tests {
             path: format!("/d/{name}"),
             vendor: "ATA".into(),
             model: format!("Model {name}"),
-            rotation_rate,
+            rotation_rate: Some(rotation_rate),
             ..Drive::default()
         }
     }
@@ -509,6 +510,23 @@ mod tests {
         assert_eq!(devices[0].volumes[0].as_ssd, Err(Obstacle::InUse));
         assert_eq!(devices[1].volumes[0].as_ssd, Ok(()));
         assert_eq!(devices[1].volumes[0].content, Content::Unknown);
+    }
+
+    #[test]
+    fn a_disk_of_unknown_speed_is_a_hard_disk_unless_it_may_be_a_stick() {
+        let of = |rotation_rate: Option<i32>, connection: &str| {
+            let drive = Drive {
+                rotation_rate,
+                connection: connection.into(),
+                ..Drive::default()
+            };
+            medium(&Block::default(), Some(&drive))
+        };
+        assert_eq!(of(Some(-1), ""), Medium::HardDisk);
+        assert_eq!(of(Some(7200), "usb"), Medium::HardDisk);
+        assert_eq!(of(Some(-1), "usb"), Medium::Usb);
+        assert_eq!(of(Some(0), "usb"), Medium::Ssd);
+        assert_eq!(of(None, ""), Medium::Unknown);
     }
 
     #[test]

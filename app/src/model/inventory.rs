@@ -74,8 +74,9 @@ pub struct Drive {
     pub model: String,
     /// Serial number, may be empty.
     pub serial: String,
-    /// Revolutions a minute; 0 for no moving parts, -1 if not known.
-    pub rotation_rate: i32,
+    /// Revolutions a minute; 0 for no moving parts, -1 if it turns at a speed that is not known. `None` if it does not
+    /// say whether it turns.
+    pub rotation_rate: Option<i32>,
     /// `usb`, `sdio`, `ieee1394` or empty.
     pub connection: String,
     /// Is a CD or DVD drive.

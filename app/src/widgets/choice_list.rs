@@ -9,7 +9,6 @@ use adw::subclass::prelude::*;
 use gtk::CompositeTemplate;
 use gtk::glib::{self, clone, subclass::Signal};
 
-use crate::a11y;
 use crate::display::Choice;
 
 mod imp {
@@ -118,8 +117,6 @@ impl ChoiceList {
             button.set_group(group.as_ref());
             group.get_or_insert_with(|| button.clone());
             button.set_active(chosen.as_deref() == Some(&choice.path));
-            a11y::set_label(&button, &choice.title);
-            a11y::set_description(&button, &choice.subtitle);
             button.connect_toggled(clone!(
                 #[weak(rename_to = list)]
                 self,
@@ -157,6 +154,7 @@ fn row(choice: &Choice, button: &gtk::CheckButton) -> adw::ActionRow {
             .build(),
     );
     row.add_prefix(button);
+    // This also names the button after the row.
     row.set_activatable_widget(Some(button));
     row
 }

@@ -10,7 +10,6 @@ use gtk::CompositeTemplate;
 use gtk::glib::{self, clone, subclass::Signal};
 use tandem_api::Mode;
 
-use crate::a11y;
 use crate::display::{fill, mode_description, mode_name, recommended};
 
 mod imp {
@@ -68,8 +67,6 @@ mod imp {
                     row.set_title(&name);
                 }
                 row.set_subtitle(&mode_description(mode));
-                a11y::set_label(&**button, &mode_name(mode));
-                a11y::set_description(&**button, &mode_description(mode));
                 button.connect_toggled(clone!(
                     #[weak(rename_to = page)]
                     self.obj(),
