@@ -52,6 +52,15 @@ fn diskseq(file: &File) -> io::Result<u64> {
     Ok(unsafe { ioctl(file, Getter::<BLKGETDISKSEQ, u64>::new()) }?)
 }
 
+/// Has udev look at a device again: it watches disks for the end of writing. Unlike a rescan by
+/// UDisks2 this leaves the partition table alone, which cannot be read anew while the SSD is in use.
+///
+/// # Errors
+/// If the device cannot be opened for writing.
+pub fn nudge(node: &str) -> io::Result<()> {
+    OpenOptions::new().write(true).open(node).map(drop)
+}
+
 /// Whether only zeroes are found at the ends and at many places in between.
 ///
 /// # Errors

@@ -261,7 +261,6 @@ impl DeviceMapper {
         blocking(move || wipe::erase(&ident))
             .await?
             .map_err(|e| step(&e.to_string()))?;
-        self.rescan(device.object()).await;
         Ok(())
     }
 
@@ -279,7 +278,6 @@ impl DeviceMapper {
         blocking(move || wipe::free(&ident, &uuid))
             .await?
             .map_err(|e| step(&e.to_string()))?;
-        self.rescan(device.object()).await;
         Ok(())
     }
 
@@ -287,16 +285,14 @@ impl DeviceMapper {
     async fn look_again(&self, pair: &Pair) {
         for ident in [&pair.origin, &pair.ssd] {
             if let Ok(device) = self.locate(ident).await {
-                self.rescan(device.object()).await;
+                let node = device.ident.node();
+                if let Ok(Err(e)) = blocking(move || wipe::nudge(&node)).await {
+                    tracing::warn!(
+                        "cannot have {} looked at again: {e}",
+                        device.ident.text.name
+                    );
+                }
             }
-        }
-    }
-
-    async fn rescan(&self, object: &str) {
-        if let Ok(path) = OwnedObjectPath::try_from(object.to_owned())
-            && let Err(e) = self.udisks(&path, "Block", "Rescan").await
-        {
-            tracing::warn!("cannot have {object} looked at again: {e}");
         }
     }
 

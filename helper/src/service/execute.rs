@@ -150,6 +150,9 @@ impl Service {
         self.inner().offers.remove(plan_id).ok_or_else(unknown)?;
         self.touch();
 
+        if let Some(devices) = involved(&frozen.actions) {
+            self.idle(&devices).await?;
+        }
         let now = match &spec {
             Some(spec) => self.creation(spec, &frozen.uuid).await?,
             None => self.removal(&frozen.uuid).await?,
@@ -182,17 +185,21 @@ impl Service {
         Ok(())
     }
 
-    async fn begin(self: &Arc<Self>, plan: Plan, uid: u32) -> Result<OwnedObjectPath, Failure> {
-        let devices = involved(&plan.actions)
-            .ok_or_else(|| Failure::new(Kind::Internal).detail("plan without devices"))?;
-        let overlap = |a: &Ident, b: &Ident| a.same_hardware(b) || a.text.object == b.text.object;
-        let shared =
-            |theirs: &[Ident; 2]| theirs.iter().any(|a| devices.iter().any(|b| overlap(a, b)));
+    /// No job, running or left half done by an earlier one, has to do with these devices.
+    async fn idle(&self, devices: &[Ident; 2]) -> Result<(), Failure> {
+        if let Some(running) = self
+            .inner()
+            .running
+            .iter()
+            .find(|r| shared(&r.devices, devices))
+        {
+            return Err(Failure::new(Kind::Busy).device(&running.devices[0].text));
+        }
         let unfinished = || {
-            self.store
-                .intents()
+            let intents = self.store.intents();
+            intents
                 .iter()
-                .any(|i| involved(&i.actions).is_some_and(|d| shared(&d)))
+                .any(|i| involved(&i.actions).is_some_and(|d| shared(&d, devices)))
         };
         if unfinished() {
             self.recover().await;
@@ -200,12 +207,18 @@ impl Service {
                 return Err(Failure::new(Kind::Busy).device(&devices[0].text));
             }
         }
+        Ok(())
+    }
+
+    async fn begin(self: &Arc<Self>, plan: Plan, uid: u32) -> Result<OwnedObjectPath, Failure> {
+        let devices = involved(&plan.actions)
+            .ok_or_else(|| Failure::new(Kind::Internal).detail("plan without devices"))?;
         let path = {
             let mut inner = self.inner();
             if inner.running.len() >= MOST_JOBS {
                 return Err(Failure::new(Kind::TooMany));
             }
-            if let Some(running) = inner.running.iter().find(|r| shared(&r.devices)) {
+            if let Some(running) = inner.running.iter().find(|r| shared(&r.devices, &devices)) {
                 return Err(Failure::new(Kind::Busy).device(&running.devices[0].text));
             }
             inner.next_job += 1;
@@ -296,6 +309,12 @@ fn involved(actions: &[Action]) -> Option<[Ident; 2]> {
         }
         _ => None,
     })
+}
+
+/// Whether two jobs have to do with the same device.
+fn shared(a: &[Ident; 2], b: &[Ident; 2]) -> bool {
+    let same = |a: &Ident, b: &Ident| a.same_hardware(b) || a.text.object == b.text.object;
+    a.iter().any(|a| b.iter().any(|b| same(a, b)))
 }
 
 /// The pair with its devices as they are called now.
