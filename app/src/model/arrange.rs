@@ -247,8 +247,7 @@ fn medium(block: &Block, drive: Option<&Drive>) -> Medium {
             Some(0) => Medium::Ssd,
             // Sticks say that they turn, at a speed that is not known, just as USB disks do.
             Some(-1) | None if drive.connection == "usb" => Medium::Usb,
-            Some(_) => Medium::HardDisk,
-            None => Medium::Unknown,
+            _ => Medium::HardDisk,
         },
         None => Medium::Virtual(virtual_kind(block)),
     }
@@ -526,7 +525,7 @@ mod tests {
         assert_eq!(of(Some(7200), "usb"), Medium::HardDisk);
         assert_eq!(of(Some(-1), "usb"), Medium::Usb);
         assert_eq!(of(Some(0), "usb"), Medium::Ssd);
-        assert_eq!(of(None, ""), Medium::Unknown);
+        assert_eq!(of(None, ""), Medium::HardDisk);
     }
 
     #[test]
