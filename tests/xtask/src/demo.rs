@@ -34,6 +34,13 @@ pub fn command(cx: &Cx, args: &Args) -> Result<()> {
     } else {
         Screen::Hidden
     };
+    let display = ["DISPLAY", "WAYLAND_DISPLAY"]
+        .iter()
+        .any(|name| std::env::var_os(name).is_some());
+    ensure!(
+        display || !args.interactive,
+        "--interactive shows a window, and there is no display here"
+    );
     let vm = once(cx, screen, "demo")?;
     if args.interactive {
         say("the machine is yours; close its window to end");

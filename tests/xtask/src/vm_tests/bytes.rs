@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The disk holds what the mapped device showed, and goes on alone when its SSD is gone.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+
+use super::Scene;
+use crate::guest::{LONG, MOUNT_POINT, SHORT};
+use crate::layer::Bench;
+
+/// What writes through the cache in every way that ext4 has, and ends with a whole file system.
+const CHANGES: &str = "cd '/home/anna/Archive/1024 KiB' && for n in 1 2 3 4 5 6; do \
+    dd if=/dev/urandom of=00$n.bin bs=3k seek=$n count=$((n * 7)) conv=notrunc status=none; \
+    dd if=/dev/urandom of=direct.bin bs=4k seek=$((n * 3)) count=5 oflag=direct conv=notrunc status=none; done; \
+    truncate -s 300000 007.bin; fallocate --punch-hole --offset 8192 --length 65536 008.bin; \
+    dd if=/dev/zero of=zero.bin bs=1M count=4 status=none; rm 009.bin; sync; fstrim /home/anna/Archive || true";
+
+/// Runs the layer.
+pub fn run(bench: &mut Bench) -> Result<()> {
+    let mut scene = Scene::new(bench)?;
+    let result = removal(&mut scene, bench);
+    bench.check(
+        "the partition is byte for byte what the mapped device showed",
+        result,
+    );
+    let result = lost(&mut scene, bench);
+    bench.check(
+        "a pulled SSD takes no file along, and the cache can be removed",
+        result,
+    );
+    Ok(())
+}
+
+fn removal(scene: &mut Scene, bench: &Bench) -> Result<()> {
+    scene.create()?;
+    scene.vm.checksums()?;
+    scene.vm.agent.sh(CHANGES, SHORT)?;
+    let files = scene.vm.checksums()?;
+    ensure!(files != scene.files, "nothing was changed");
+    scene.files = files;
+    scene.vm.agent.sh(&format!("umount {MOUNT_POINT}"), SHORT)?;
+    let mapped = scene.vm.agent.sh("cksum </dev/mapper/tandem-*", LONG)?;
+    scene.remove()?;
+    scene.vm.drop_page_cache()?;
+    let plain = scene
+        .vm
+        .agent
+        .sh(&format!("cksum </dev/{}", scene.disk), LONG)?;
+    bench.note(&format!("mapped {mapped}plain  {plain}"));
+    ensure!(mapped == plain, "mapped device {mapped}, partition {plain}");
+    scene
+        .vm
+        .agent
+        .sh(&format!("e2fsck -fn /dev/{}", scene.disk), LONG)?;
+    scene.vm.mount()?;
+    ensure!(
+        scene.vm.checksums()? == scene.files,
+        "the files have changed"
+    );
+    Ok(())
+}
+
+fn lost(scene: &mut Scene, bench: &Bench) -> Result<()> {
+    scene.create()?;
+    scene.vm.drop_page_cache()?;
+    scene.vm.checksums()?;
+    scene.vm.unplug(&scene.pair.ssd)?;
+    let gone = format!(
+        "for _ in $(seq 100); do [ -e /sys/block/{} ] || exit 0; sleep 0.1; done; exit 1",
+        scene.ssd
+    );
+    scene.vm.agent.sh(&gone, Duration::from_secs(30))?;
+    scene.vm.drop_page_cache()?;
+    ensure!(
+        scene.vm.checksums()? == scene.files,
+        "the files have changed"
+    );
+    scene.vm.agent.sh(CHANGES, SHORT)?;
+    scene.files = scene.vm.checksums()?;
+    let status = scene
+        .vm
+        .agent
+        .sh("dmsetup status --target tandem; tandemctl status", SHORT)?;
+    bench.note(&status);
+    ensure!(
+        status.contains("bypass"),
+        "the state does not say that the SSD is gone: {status}"
+    );
+    scene.remove()?;
+    scene.vm.drop_page_cache()?;
+    ensure!(
+        scene.vm.checksums()? == scene.files,
+        "the files have changed"
+    );
+    let mounted = scene.vm.agent.sh(
+        &format!("findmnt --noheadings --output SOURCE {MOUNT_POINT}"),
+        SHORT,
+    )?;
+    ensure!(
+        mounted.trim() == format!("/dev/{}", scene.disk),
+        "the plain disk is not mounted: {mounted}"
+    );
+    Ok(())
+}

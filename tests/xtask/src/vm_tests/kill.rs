@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The service is killed in the middle of its jobs; after its next start everything is as before or as asked.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use super::Scene;
+use crate::guest::SHORT;
+use crate::layer::Bench;
+
+/// Random instants at which the service is killed, besides every step.
+const INSTANTS: u64 = 6;
+/// The same with `--all`.
+const ALL_INSTANTS: u64 = 40;
+/// A job takes about this long under emulation, in milliseconds; instants are spread over it.
+const SPREAD: u64 = 4000;
+/// The service is given this long to put things right.
+const RECOVERY: Duration = Duration::from_secs(120);
+
+/// Runs the layer.
+pub fn run(bench: &mut Bench) -> Result<()> {
+    let mut scene = Scene::new(bench)?;
+    let (creating, removing) = scene.steps()?;
+    let instants = if bench.all { ALL_INSTANTS } else { INSTANTS };
+    let after = |n: u64| format!("--after {}", n * SPREAD / instants);
+    let moments = |steps: u64| {
+        (0..=steps)
+            .map(|n| format!("--step {n}"))
+            .chain((0..instants).map(after))
+            .collect::<Vec<_>>()
+    };
+    let create = format!("create {} {}", scene.disk, scene.ssd);
+    for moment in moments(creating) {
+        let result = scene.killed(bench, &moment, &create).and_then(|state| {
+            // A creation that was killed after its end stands.
+            if state == "cached" {
+                scene.remove()
+            } else {
+                Ok(())
+            }
+        });
+        let failed = result.is_err();
+        bench.check(&format!("create killed {moment}"), result);
+        if failed {
+            scene = Scene::new(bench)?;
+        }
+    }
+    for moment in moments(removing) {
+        let result = scene
+            .create()
+            .and_then(|()| scene.killed(bench, &moment, "remove"))
+            .and_then(|state| {
+                if state == "cached" {
+                    scene.remove()
+                } else {
+                    Ok(())
+                }
+            });
+        let failed = result.is_err();
+        bench.check(&format!("remove killed {moment}"), result);
+        if failed {
+            scene = Scene::new(bench)?;
+        }
+    }
+    Ok(())
+}
+
+impl Scene {
+    /// Begins a job, kills the service in it, and returns the state that it came to by itself, `plain` or `cached`.
+    fn killed(&mut self, bench: &Bench, moment: &str, job: &str) -> Result<String> {
+        let told = self
+            .vm
+            .agent
+            .sh(&format!("tandem-kill {moment} {job}"), RECOVERY)?;
+        let state = self
+            .vm
+            .agent
+            .sh(include_str!("../../../vm/recovered.sh"), RECOVERY)?
+            .trim()
+            .to_owned();
+        bench.note(&format!("{}: {state}", told.trim()));
+        self.vm.drop_page_cache()?;
+        ensure!(self.vm.checksums()? == self.files, "the files have changed");
+        Ok(state)
+    }
+
+    /// Steps of creating, and of removing.
+    fn steps(&mut self) -> Result<(u64, u64)> {
+        let line = format!(
+            "tandemctl --json plan --erase-ssd {} {}",
+            self.disk, self.ssd
+        );
+        let plan: serde_json::Value = serde_json::from_str(self.vm.agent.sh(&line, SHORT)?.trim())?;
+        let create = plan["plan"]["steps"]
+            .as_array()
+            .context("a plan has steps")?
+            .len();
+        // Removing undoes each step but loading the module, and before that detaches and frees the SSD.
+        Ok((create as u64, create as u64 + 1))
+    }
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What is asked in vain: the answer says so, and nothing has changed.
+
+use anyhow::{Result, ensure};
+
+use super::Scene;
+use crate::guest::{MOUNT_POINT, SHORT};
+use crate::layer::Bench;
+
+/// One refusal: what is asked, the exit code of `tandemctl`, and what it is about.
+const REFUSALS: &[(&str, i32, &str)] = &[
+    ("the same device twice", 3, "tandemctl plan DISK DISK"),
+    (
+        "the disk of the running system",
+        3,
+        "tandemctl plan vda SSD",
+    ),
+    ("a mounted SSD", 3, "tandemctl plan --erase-ssd SSD DISK"),
+    ("a disk with partitions", 3, "tandemctl plan WHOLE SSD"),
+    (
+        "an SSD that holds data, without a word about erasing",
+        3,
+        "mke2fs -q -F /dev/SSD && udevadm settle && tandemctl plan DISK SSD",
+    ),
+    (
+        "an SSD with unknown content",
+        3,
+        "wipefs -qa /dev/SSD; dd if=/dev/urandom of=/dev/SSD bs=1M count=4 status=none; udevadm settle; tandemctl plan DISK SSD",
+    ),
+    (
+        "a swap partition",
+        3,
+        "wipefs -qa /dev/SSD; mkswap -q /dev/SSD; udevadm settle; tandemctl plan SSD WHOLE",
+    ),
+    (
+        "a user who may not",
+        4,
+        "blkdiscard --zeroout /dev/SSD; udevadm settle; runuser -u nobody -- tandemctl create --yes DISK SSD",
+    ),
+    (
+        "a disk that is in use",
+        3,
+        "cd /home/anna/Archive; tandemctl create --yes DISK SSD",
+    ),
+];
+
+/// Runs the layer.
+pub fn run(bench: &mut Bench) -> Result<()> {
+    let mut scene = Scene::new(bench)?;
+    for (what, code, line) in REFUSALS {
+        let whole = scene.disk.trim_end_matches('1').to_owned();
+        let line = line
+            .replace("DISK", &scene.disk)
+            .replace("SSD", &scene.ssd)
+            .replace("WHOLE", &whole);
+        let result = refused(&mut scene, bench, &line, *code);
+        bench.check(what, result);
+    }
+    Ok(())
+}
+
+fn refused(scene: &mut Scene, bench: &Bench, line: &str, code: i32) -> Result<()> {
+    let ended = scene.vm.agent.run(line, SHORT, |_| ())?;
+    bench.note(&format!("{line}: {}\n{}", ended.code, ended.text));
+    ensure!(
+        ended.code == code,
+        "exit code {} instead of {code}: {}",
+        ended.code,
+        ended.text
+    );
+    let table = scene.vm.agent.sh("dmsetup table", SHORT)?;
+    ensure!(!table.contains("tandem"), "there is a mapping: {table}");
+    let mounted = scene.vm.agent.sh(
+        &format!("findmnt --noheadings --output SOURCE {MOUNT_POINT}"),
+        SHORT,
+    )?;
+    ensure!(
+        mounted.trim() == format!("/dev/{}", scene.disk),
+        "the disk is not mounted as before: {mounted}"
+    );
+    ensure!(
+        scene.vm.checksums()? == scene.files,
+        "the files have changed"
+    );
+    Ok(())
+}
