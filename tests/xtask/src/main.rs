@@ -24,6 +24,8 @@ mod qmp;
 mod report;
 mod run;
 mod rust_tests;
+mod screenshots;
+mod screenshots;
 mod stage;
 mod suite;
 mod test;
@@ -54,8 +56,12 @@ enum Command {
     Test(test::Args),
     /// Show the main job by clicks in a virtual machine, with pictures and a report.
     Demo(demo::Args),
+    /// Take pictures of every page of the app on a simulated machine.
+    Screenshots(screenshots::Args),
     /// Open a root shell in the virtual machine.
     Vm(vm_shell::Args),
+    /// Take pictures of every page of the app on a simulated machine.
+    Screenshots(screenshots::Args),
     /// Measure the cost of requests beside other caches, in virtual time.
     Bench(bench::Args),
 }
@@ -77,7 +83,9 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Deps(args) => deps::command(&cx, &args)?,
         Command::Test(args) => return test::command(&cx, &args),
         Command::Demo(args) => demo::command(&cx, &args)?,
+        Command::Screenshots(args) => screenshots::command(&cx, &args)?,
         Command::Vm(args) => vm_shell::command(&cx, &args)?,
+        Command::Screenshots(args) => screenshots::command(&cx, &args)?,
         Command::Bench(args) => bench::command(&cx, &args)?,
     }
     Ok(ExitCode::SUCCESS)

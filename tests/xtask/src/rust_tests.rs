@@ -65,6 +65,9 @@ fn engine(bench: &mut Bench) -> Result<()> {
 }
 
 fn app(bench: &mut Bench) -> Result<()> {
+    // The whole window is tried against the service on a simulated machine.
+    let mut service = run::cmd("cargo", ["build", "--quiet", "--package", "tandem-helper"]);
+    run::logged(service.current_dir(&bench.cx.root), &bench.log)?;
     cargo_test(bench, &["tandem"], Some("xvfb-run"))
 }
 

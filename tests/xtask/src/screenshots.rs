@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `cargo xtask screenshots`: pictures of every page on a simulated machine, light, dark, narrow, German and large.
+
+use anyhow::Result;
+
+use crate::cx::{Cx, say};
+use crate::{deps, run};
+
+/// Arguments of `cargo xtask screenshots`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only these, such as `dark` or `german-narrow`; all without.
+    variants: Vec<String>,
+}
+
+/// Builds service and app, and takes the pictures into target/screenshots.
+pub fn command(cx: &Cx, args: &Args) -> Result<()> {
+    deps::ensure()?;
+    let cargo = |words: &[&str]| {
+        let mut command = run::cmd("cargo", words);
+        command.current_dir(&cx.root);
+        command
+    };
+    say("building the service and the app");
+    run::show(&mut cargo(&[
+        "build",
+        "--quiet",
+        "--package",
+        "tandem-helper",
+    ]))?;
+    let to = cx.target.join("screenshots");
+    let tour = [
+        "run",
+        "--quiet",
+        "--package",
+        "tandem",
+        "--example",
+        "screenshots",
+        "--",
+    ];
+    run::show(cargo(&tour).arg(&to).args(&args.variants))?;
+    say(format!("pictures are in {}", to.display()));
+    Ok(())
+}
