@@ -25,7 +25,6 @@ mod report;
 mod run;
 mod rust_tests;
 mod screenshots;
-mod screenshots;
 mod stage;
 mod suite;
 mod test;
@@ -60,8 +59,6 @@ enum Command {
     Screenshots(screenshots::Args),
     /// Open a root shell in the virtual machine.
     Vm(vm_shell::Args),
-    /// Take pictures of every page of the app on a simulated machine.
-    Screenshots(screenshots::Args),
     /// Measure the cost of requests beside other caches, in virtual time.
     Bench(bench::Args),
 }
@@ -85,7 +82,6 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => demo::command(&cx, &args)?,
         Command::Screenshots(args) => screenshots::command(&cx, &args)?,
         Command::Vm(args) => vm_shell::command(&cx, &args)?,
-        Command::Screenshots(args) => screenshots::command(&cx, &args)?,
         Command::Bench(args) => bench::command(&cx, &args)?,
     }
     Ok(ExitCode::SUCCESS)
