@@ -40,13 +40,16 @@ fn removal(scene: &mut Scene, bench: &Bench) -> Result<()> {
     ensure!(files != scene.files, "nothing was changed");
     scene.files = files;
     scene.vm.agent.sh(&format!("umount {MOUNT_POINT}"), SHORT)?;
-    let mapped = scene.vm.agent.sh("cksum </dev/mapper/tandem-*", LONG)?;
+    let mapped = scene
+        .vm
+        .agent
+        .sh("cat /dev/mapper/tandem-* | cksum", LONG)?;
     scene.remove()?;
     scene.vm.drop_page_cache()?;
     let plain = scene
         .vm
         .agent
-        .sh(&format!("cksum </dev/{}", scene.disk), LONG)?;
+        .sh(&format!("cat /dev/{} | cksum", scene.disk), LONG)?;
     bench.note(&format!("mapped {mapped}plain  {plain}"));
     ensure!(mapped == plain, "mapped device {mapped}, partition {plain}");
     scene
