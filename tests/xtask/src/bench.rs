@@ -157,7 +157,8 @@ fn report(cx: &Cx, release: &str, all: &[Figures]) -> Result<String> {
          `cargo xtask bench` writes this file. One 4096-byte O_DIRECT request at a time, 2000 requests on 512 blocks in\n\
          random order, all of them on the SSD; disk and SSD are RAM disks of the guest, so that only the software's\n\
          work is counted. QEMU counts instructions (`-icount shift=0`), one processor, kernel {release}, module of\n\
-         commit {}. The figures repeat exactly; p10 and p90 show what depends on the place of a block.\n\n\
+         commit {}. The figures repeat exactly, but for bcache, whose threads\n\
+         run beside; p10 and p90 show what depends on the place of a block.\n\n\
          | device | | read hit p10 | p50 | p90 | above dm-linear | write p50 |\n\
          |---|---|---:|---:|---:|---:|---:|\n",
         commit.trim()
