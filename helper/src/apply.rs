@@ -82,20 +82,25 @@ async fn recover_creation(
     intent: Intent,
     watcher: &dyn Watcher,
 ) -> Result<(), Failure> {
-    let recorded = store
-        .caches()
-        .iter()
-        .any(|record| record.pair.uuid == intent.uuid);
     let live = engine
         .live()
         .await?
         .iter()
         .any(|live| live.uuid == intent.uuid && live.attached);
-    if recorded && live {
-        return store.drop_intent(&intent.uuid).map_err(not_recorded);
-    }
     if live && finish(engine, store, &intent).await {
         return Ok(());
+    }
+    let made = intent
+        .actions
+        .iter()
+        .any(|action| matches!(action, Action::Map(_)));
+    let recorded = store
+        .caches()
+        .iter()
+        .any(|record| record.pair.uuid == intent.uuid);
+    if live && made && recorded {
+        // It had come to its end; what is amiss since has another cause.
+        return store.drop_intent(&intent.uuid).map_err(not_recorded);
     }
     match undo(engine, store, &intent, intent.done, watcher).await {
         DataState::Incomplete => Err(Failure::new(Kind::Interrupted).data(DataState::Incomplete)),
@@ -116,17 +121,17 @@ async fn finish(engine: &dyn Engine, store: &Store, intent: &Intent) -> bool {
         .is_ok()
 }
 
-/// Commits a creation: first the cache is recorded, then the job is over.
+/// Commits a creation: first the cache is recorded, then the job is over. One that was only assembled
+/// again is on record already.
 fn record(store: &Store, intent: &Intent) -> io::Result<()> {
-    let pair = intent.actions.iter().find_map(|action| match action {
-        Action::Map(pair) | Action::Assemble(pair) => Some(pair.clone()),
-        _ => None,
-    });
-    let pair = pair.ok_or_else(|| io::Error::other("plan without a mapping"))?;
-    store.save_cache(&CacheRecord {
-        pair,
-        detached_in: None,
-    })?;
+    for action in &intent.actions {
+        if let Action::Map(pair) = action {
+            store.save_cache(&CacheRecord {
+                pair: pair.clone(),
+                detached_in: None,
+            })?;
+        }
+    }
     store.drop_intent(&intent.uuid)
 }
 

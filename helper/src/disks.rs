@@ -199,10 +199,8 @@ fn device(
                     "usb" | "sdio" | "ieee1394"
                 )
         }),
-        rotates: drive.as_ref().and_then(|d| match d.signed("RotationRate") {
-            -1 => None,
-            rate => Some(rate != 0),
-        }),
+        // 0 does not rotate, -1 rotates at a speed that it does not tell.
+        rotates: drive.as_ref().map(|d| d.signed("RotationRate") != 0),
         swap: swaps
             .lines()
             .any(|line| line.split_ascii_whitespace().next() == Some(&node)),

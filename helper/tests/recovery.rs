@@ -386,3 +386,45 @@ async fn a_creation_that_cannot_be_finished_after_a_kill_is_undone() {
     }
     assert_eq!(state(&engine, &store).await, "plain");
 }
+
+#[tokio::test]
+async fn a_killed_assembly_is_finished_or_undone_and_keeps_the_cache() {
+    for at in 0..5 {
+        for after in [false, true] {
+            let world = Arc::new(World::default());
+            world.set_step_time(Duration::ZERO);
+            let folder = Folder::new(&format!("assemble-{at}-{after}"));
+            let store = Store::open(&folder.0).unwrap();
+            let engine = Simulated::new(world.clone());
+            let plan = creation(&engine).await;
+            apply::run(&engine, &store, &plan, &Calm).await.unwrap();
+            // As after a start of the machine: no mapping, and the plain disk is mounted.
+            let record = store.caches().remove(0);
+            for action in plan.actions.iter().rev() {
+                for back in action
+                    .undo()
+                    .into_iter()
+                    .filter(|a| !matches!(a, Action::FreeSsd(_)))
+                {
+                    engine.apply(&back).await.unwrap();
+                }
+            }
+            let facts = engine.facts().await.unwrap();
+            let mounts = &facts.device(path("sda1").as_str()).unwrap().mounts;
+            let plan = plan::assemble(&record.pair, mounts);
+            let died = run_and_die(&world, &store, &plan, at, after).await;
+            assert_eq!(died, at < plan.actions.len());
+            assert_eq!(store.caches(), [record], "at {at}, after {after}");
+            assert!(store.intents().is_empty());
+            let live = engine.live().await.unwrap();
+            let facts = engine.facts().await.unwrap();
+            let points = |name: &str| facts.device(path(name).as_str()).map(Device::mount_points);
+            let home = vec!["/media/anna/Archive".to_owned()];
+            if live.is_empty() {
+                assert_eq!(points("sda1"), Some(home), "at {at}, after {after}");
+            } else {
+                assert_eq!(points("dm_2d1"), Some(home), "at {at}, after {after}");
+            }
+        }
+    }
+}

@@ -2,8 +2,8 @@
 //! Shows the caches as the machine has them: every change of the machine leads here, and this is the
 //! only place that adds, changes and removes their objects.
 
-use super::execute::{Unseen, current, leads_to, mapped};
-use super::{Service, Shown};
+use super::execute::{Unseen, current, leads_to, mapped, shared};
+use super::{Running, Service, Shown};
 use crate::action::Pair;
 use crate::apply;
 use crate::engine::{Live, Status};
@@ -144,7 +144,21 @@ impl Service {
                 inner.attempted.remove(&pair.uuid);
                 false
             } else {
-                record.detached_in.is_none() && inner.attempted.insert(pair.uuid.clone())
+                let devices = [pair.origin.clone(), pair.ssd.clone()];
+                let idle = !inner.running.iter().any(|r| shared(&r.devices, &devices));
+                let first = idle
+                    && record.detached_in.is_none()
+                    && inner.attempted.insert(pair.uuid.clone());
+                if first {
+                    // As long as this takes, no job may have to do with the devices.
+                    let uuid = pair.uuid.clone();
+                    inner.running.push(Running {
+                        path: nothing(),
+                        uuid,
+                        devices,
+                    });
+                }
+                first
             }
         };
         if !first {
@@ -155,6 +169,8 @@ impl Service {
             if let Err(e) = this.assemble_now(&pair, disk.as_ref()).await {
                 tracing::error!(uuid = pair.uuid, "cannot assemble: {e}");
             }
+            let ours = |r: &Running| r.uuid == pair.uuid && r.path == nothing();
+            this.inner().running.retain(|r| !ours(r));
             this.again.notify_one();
         });
     }
@@ -171,6 +187,7 @@ impl Service {
                     .users(users));
             }
         }
+        tracing::info!(uuid = pair.uuid, mounts = mounts.len(), "assembling");
         let plan = plan::assemble(pair, &mounts);
         apply::run(self.engine(), &self.store, &plan, &Unseen)
             .await

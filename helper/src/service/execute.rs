@@ -312,7 +312,7 @@ fn involved(actions: &[Action]) -> Option<[Ident; 2]> {
 }
 
 /// Whether two jobs have to do with the same device.
-fn shared(a: &[Ident; 2], b: &[Ident; 2]) -> bool {
+pub(super) fn shared(a: &[Ident; 2], b: &[Ident; 2]) -> bool {
     let same = |a: &Ident, b: &Ident| a.same_hardware(b) || a.text.object == b.text.object;
     a.iter().any(|a| b.iter().any(|b| same(a, b)))
 }

@@ -34,6 +34,9 @@ const IDLE: Duration = Duration::from_secs(60);
 /// Time between two refreshes, so that a storm of events does not become a storm of signals.
 const CALM: Duration = Duration::from_millis(200);
 
+/// Time between two attempts to put an unfinished job right, which may themselves cause events.
+const RETRY: Duration = Duration::from_secs(60);
+
 /// A plan that was given out.
 struct Offer {
     plan: Plan,
@@ -175,14 +178,16 @@ impl Service {
     }
 
     async fn follow_machine(self: Arc<Self>) {
+        let mut tried = Instant::now();
         loop {
             tokio::select! {
                 () = self.engine.changed() => {}
                 () = self.again.notified() => {}
             }
-            if !self.store.intents().is_empty() {
+            if tried.elapsed() > RETRY && !self.store.intents().is_empty() {
                 // What could not be put right before may be possible now.
                 self.recover().await;
+                tried = Instant::now();
             }
             self.refresh().await;
             tokio::time::sleep(CALM).await;
