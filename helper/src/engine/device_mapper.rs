@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The engine over a real machine: device-mapper, UDisks2, systemd and the kernel's own files.
 
+mod guards;
+
+use self::guards::{Place, alone, free_to_map, unclaimed_content};
 use super::{Engine, Live, Status};
 use crate::action::{Action, Face, Pair};
 use crate::disks::{self, UDISKS};
@@ -344,94 +347,6 @@ impl DeviceMapper {
         }
         users
     }
-}
-
-/// Where a device is to be found now.
-struct Place {
-    node: String,
-    number: String,
-    nodes: [Option<String>; 2],
-    object: OwnedObjectPath,
-}
-
-impl Place {
-    fn of(name: &str, node: String, object: &str) -> Option<Self> {
-        let nodes = [Some(format!("/dev/{name}")), Some(node.clone())];
-        let object = OwnedObjectPath::try_from(object.to_owned()).ok()?;
-        Some(Self {
-            node,
-            number: disks::number(name)?,
-            nodes,
-            object,
-        })
-    }
-
-    fn mounted_at(&self, point: &str) -> Result<bool, Failure> {
-        let mounts = Mounts::read().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
-        Ok(mounts
-            .of(&self.number, &self.nodes)
-            .any(|m| m.point == point))
-    }
-
-    fn raw_number(&self) -> Option<u64> {
-        let (major, minor) = self.number.split_once(':')?;
-        Some(rustix::fs::makedev(
-            major.parse().ok()?,
-            minor.parse().ok()?,
-        ))
-    }
-}
-
-/// Nobody but the mapping of `pair` may be on a device that becomes part of it.
-fn free_to_map(device: &Device, pair: &Pair) -> Result<(), Failure> {
-    let ours = pair.name();
-    let holder = device
-        .holders
-        .iter()
-        .find(|holder| holder.name != ours && !is_mapping(&holder.name, pair));
-    if let Some(holder) = holder {
-        return Err(step(&format!(
-            "{} is in use by {}",
-            device.ident.text.name, holder.name
-        ))
-        .device(&device.ident.text));
-    }
-    if device.swap || !device.mounts.is_empty() {
-        return Err(
-            step(&format!("{} is in use", device.ident.text.name)).device(&device.ident.text)
-        );
-    }
-    Ok(())
-}
-
-/// Whether a volume is the mapping of `pair`.
-fn is_mapping(name: &str, pair: &Pair) -> bool {
-    let uuid = crate::read_lossy(disks::sysfs(name).join("dm/uuid")).unwrap_or_default();
-    uuid.trim() == pair.dm_uuid()
-}
-
-/// An SSD on which somebody has made partitions or a file system since is theirs.
-fn unclaimed_content(ssd: &Device) -> Result<(), Failure> {
-    let content = ssd.ident.text.content.as_str();
-    if ssd.partitioned || !matches!(content, "" | "tandem") {
-        return Err(Failure::new(Kind::SsdHoldsData).device(&ssd.ident.text));
-    }
-    Ok(())
-}
-
-/// Whether our mapping is the only volume on these devices.
-fn alone(names: &[String], ours: &str) -> Result<(), String> {
-    for name in names {
-        let Ok(holders) = std::fs::read_dir(disks::sysfs(name).join("holders")) else {
-            continue;
-        };
-        for holder in holders.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
-            if holder != ours {
-                return Err(format!("{name} is in use by {holder}"));
-            }
-        }
-    }
-    Ok(())
 }
 
 fn step(detail: &str) -> Failure {
