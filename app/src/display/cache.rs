@@ -133,6 +133,7 @@ pub fn mode_name(mode: Mode) -> String {
     match mode {
         Mode::Writethrough => gettext("Keep What You Read and Write"),
         Mode::Writearound => gettext("Keep Only What You Read"),
+        Mode::Writeback => gettext("Save to the SSD First"),
     }
 }
 
@@ -150,6 +151,9 @@ pub fn mode_description(mode: Mode) -> String {
         ),
         Mode::Writearound => gettext(
             "What you save goes to the hard disk only. Wears the SSD less; good for archives and downloads. (Write-around)",
+        ),
+        Mode::Writeback => gettext(
+            "What you save goes to the SSD and reaches the hard disk later. Saving is fastest, but if the SSD dies in between, the file system on the hard disk may be damaged beyond repair. (Write-back)",
         ),
     }
 }

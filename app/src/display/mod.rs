@@ -14,7 +14,7 @@ pub use choice::{Choice, origin_choices, ssd_choices};
 pub use device::{
     DeviceWords, VolumeWords, content_words, device_words, obstacle_words, ssd_words, volume_words,
 };
-pub use failure::{FailureWords, failure_words};
+pub use failure::{FailureWords, failure_words, mode_refusal};
 pub use numbers::{bytes, duration, percent, rate};
 pub use plan::{
     device_facts, full_name, job_title, plain_name, plan_title, short_name, step_words,

@@ -132,12 +132,21 @@ impl StatusLine {
             }
         };
         let (read, write) = (direction("read"), direction("write"));
+        let mut take = |name| rest.remove(name).unwrap_or(0);
+        let (drain_seconds, drained_sectors) = (take("drain_seconds"), take("drained"));
+        let write_back_sectors = take("write_back");
+        let (journal_used, journal_total) = (take("journal_used"), take("journal_total"));
         Sample {
             time_us,
             frames_used: self.used,
             frames_total: self.total,
             frame_sectors: self.frame_sectors,
             dirty_sectors: self.dirty,
+            drain_seconds,
+            drained_sectors,
+            write_back_sectors,
+            journal_used,
+            journal_total,
             read,
             write,
             events: rest
@@ -194,11 +203,30 @@ mod tests {
     }
 
     #[test]
+    fn what_write_back_counts_has_places_of_its_own() {
+        let line = "bypass ssd-gone-dirty writeback 32 7/4096 640 16 commits 2 drain_seconds 9 drained 128 \
+                    journal_total 64 journal_used 3 marks 5 write_back 768 write_hit 768";
+        let line: StatusLine = line.parse().unwrap();
+        assert_eq!((line.mode, line.dirty), (Mode::Writeback, 640));
+        let sample = line.sample(0);
+        assert_eq!((sample.dirty_sectors, sample.drain_seconds), (640, 9));
+        assert_eq!(
+            (sample.drained_sectors, sample.write_back_sectors),
+            (128, 768)
+        );
+        assert_eq!((sample.journal_used, sample.journal_total), (3, 64));
+        // They are a part of what was hit, and no reason to go past the cache.
+        assert_eq!((sample.write.hit, sample.write.bypassed.len()), (768, 0));
+        let names: Vec<_> = sample.events.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names, ["commits", "marks"]);
+    }
+
+    #[test]
     fn what_is_not_of_the_form_is_refused() {
         for bad in [
             "",
             "active - writethrough 32 7/4096 0",
-            "active - writeback 32 7/4096 0 0",
+            "active - write-back 32 7/4096 0 0",
             "active - writethrough 32 7 0 0",
             "active - writethrough 32 7/4096 0 2 fills",
             "active - writethrough 32 7/4096 0 1 fills",

@@ -61,6 +61,7 @@ pub fn create(
         origin: &origin.ident.text,
         ssd: &ssd.ident.text,
         mode: spec.mode,
+        refused_modes: Vec::new(),
         mount_points: origin.mount_points(),
     };
     Ok(Plan::new(

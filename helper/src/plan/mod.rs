@@ -55,6 +55,7 @@ impl Plan {
             origin: of.origin.clone(),
             ssd: of.ssd.clone(),
             mode: of.mode,
+            refused_modes: of.refused_modes,
             mount_points: of.mount_points,
             cache_bytes,
             memory_bytes: size::memory_bytes(of.ssd.size),
@@ -103,6 +104,7 @@ pub fn assemble(pair: &Pair, mounts: &[Mount]) -> Plan {
         origin: &pair.origin.text,
         ssd: &pair.ssd.text,
         mode: pair.mode,
+        refused_modes: Vec::new(),
         mount_points: mounts.iter().map(|m| m.point.clone()).collect(),
     };
     Plan::new(JobKind::Create, &pair.uuid, actions, Vec::new(), subject)
@@ -121,6 +123,7 @@ struct Subject<'a> {
     origin: &'a DeviceText,
     ssd: &'a DeviceText,
     mode: tandem_api::Mode,
+    refused_modes: Vec<tandem_api::RefusedMode>,
     mount_points: Vec<String>,
 }
 

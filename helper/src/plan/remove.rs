@@ -88,6 +88,7 @@ pub fn remove(input: RemoveInput<'_>) -> Plan {
         origin: &pair.origin.text,
         ssd: &pair.ssd.text,
         mode: pair.mode,
+        refused_modes: Vec::new(),
         mount_points: mounts.iter().map(|m| m.point.clone()).collect(),
     };
     Plan::new(JobKind::Remove, &pair.uuid, actions, warnings, subject)

@@ -142,7 +142,7 @@ impl Service {
         let permission = match kind {
             JobKind::Create if frozen.erases() => Permission::CreateErasing,
             JobKind::Create => Permission::Create,
-            JobKind::Remove => Permission::Remove,
+            JobKind::Remove | JobKind::Flush => Permission::Remove,
         };
         let (disk, ssd) = (&frozen.reply.origin, &frozen.reply.ssd);
         auth::check(&self.connection, header, permission, disk, ssd).await?;

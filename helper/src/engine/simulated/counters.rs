@@ -133,6 +133,11 @@ impl Load {
             frames_total: self.total,
             frame_sectors: FRAME_SECTORS,
             dirty_sectors: 0,
+            drain_seconds: 0,
+            drained_sectors: 0,
+            write_back_sectors: 0,
+            journal_used: 0,
+            journal_total: 0,
             read: Direction {
                 requested: self.hit + self.missed + self.sequential + self.busy,
                 hit: self.hit,
