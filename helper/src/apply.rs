@@ -70,7 +70,9 @@ pub async fn recover(
     tracing::warn!(uuid = intent.uuid, kind = %intent.kind, done = intent.done, "unfinished job found");
     match intent.kind {
         JobKind::Create => recover_creation(engine, store, intent, watcher).await,
-        JobKind::Remove | JobKind::Flush => remove(engine, store, intent, watcher).await.map(|_| ()),
+        JobKind::Remove | JobKind::Flush => {
+            remove(engine, store, intent, watcher).await.map(|_| ())
+        }
     }
 }
 

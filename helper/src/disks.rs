@@ -125,7 +125,10 @@ pub async fn facts(connection: &Connection) -> Result<Facts, Failure> {
         .keys()
         .filter_map(|path| device(&objects, path, &mounts, &swaps, &boot))
         .collect();
-    Ok(Facts { devices })
+    Ok(Facts {
+        devices,
+        hides_processes: mounts.hides_processes(),
+    })
 }
 
 fn device(
@@ -190,7 +193,11 @@ fn device(
         partitioned,
         part_type: part(&|p| p.text("Type").to_lowercase()),
         usage: block.text("IdUsage"),
+        content_uuid: block.text("IdUUID"),
         blank: false,
+        claimed: false,
+        volume: line(sysfs(&name).join("dm/uuid")).map(|_| volume_kind(&name)),
+        clear_text: clear_text(&name, DEPTH),
         read_only: block.flag("ReadOnly"),
         removable: drive.as_ref().is_some_and(|d| {
             d.flag("Removable")
@@ -275,6 +282,23 @@ fn volume_kind(name: &str) -> String {
         _ => name,
     };
     kind.to_owned()
+}
+
+/// Volumes that may lie above each other; more are a loop.
+const DEPTH: u32 = 8;
+
+/// Whether the content of an encrypted device is to be read here in clear.
+fn clear_text(name: &str, depth: u32) -> bool {
+    if volume_kind(name) == "luks" {
+        return true;
+    }
+    let below = fs::read_dir(sysfs(name).join("slaves"))
+        .into_iter()
+        .flatten();
+    depth > 0
+        && below
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .any(|below| clear_text(&below, depth - 1))
 }
 
 fn holders(name: &str) -> Vec<Holder> {

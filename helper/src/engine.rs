@@ -57,6 +57,9 @@ pub trait Engine: Send + Sync + 'static {
     /// Whether nothing but zeroes is to be found on a device; for one without a known signature.
     async fn blank(&self, device: &Device) -> Result<bool, Failure>;
 
+    /// Whether somebody keeps a device for himself that is neither mounted nor held by a volume.
+    async fn claimed(&self, device: &Device) -> Result<bool, Failure>;
+
     /// Who keeps the file system of this device busy.
     async fn users(&self, device: &Device) -> Vec<FileUser>;
 

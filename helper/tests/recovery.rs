@@ -79,6 +79,9 @@ impl Engine for Mortal {
     async fn blank(&self, device: &Device) -> Result<bool, Failure> {
         self.inner.blank(device).await
     }
+    async fn claimed(&self, device: &Device) -> Result<bool, Failure> {
+        self.inner.claimed(device).await
+    }
     async fn users(&self, device: &Device) -> Vec<FileUser> {
         self.inner.users(device).await
     }

@@ -282,6 +282,9 @@ pub trait Simulation {
     /// Programs that from now on keep this block object's file system busy; none makes it free.
     fn set_users(&self, block: &OwnedObjectPath, users: &[crate::FileUser]) -> zbus::Result<()>;
 
+    /// Whether from now on somebody keeps this block object for himself whom nothing shows.
+    fn hold(&self, block: &OwnedObjectPath, held: bool) -> zbus::Result<()>;
+
     /// State of the module; [`ModuleState::Refused`] and [`ModuleState::NotBuilt`] make loading fail.
     fn set_module(&self, state: ModuleState) -> zbus::Result<()>;
 

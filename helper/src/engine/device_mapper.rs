@@ -17,7 +17,6 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use std::collections::{BTreeSet, HashMap};
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -322,14 +321,18 @@ impl DeviceMapper {
     }
 
     async fn users_of(&self, place: &Place, mounts: &[Mount]) -> Vec<FileUser> {
-        let mut devices: BTreeSet<u64> = place.raw_number().into_iter().collect();
-        devices.extend(
-            mounts
-                .iter()
-                .filter_map(|m| Some(std::fs::metadata(&m.point).ok()?.dev())),
-        );
-        // A file of some process on a server that is gone may block the search for ever.
-        let search = tokio::task::spawn_blocking(move || users::of(&devices));
+        let points: Vec<String> = mounts.iter().map(|m| m.point.clone()).collect();
+        let (number, nodes) = (place.number.clone(), place.nodes.clone());
+        let search = tokio::task::spawn_blocking(move || {
+            let mut found = users::files(&points);
+            found.extend(users::of(users::Wanted {
+                numbers: BTreeSet::from([number]),
+                nodes: &nodes,
+                points,
+            }));
+            found
+        });
+        // A machine may have very many processes.
         let found = tokio::time::timeout(SEARCH, search).await;
         let mut users = found.ok().and_then(Result::ok).unwrap_or_default();
         for mount in mounts {
@@ -416,6 +419,13 @@ impl Engine for DeviceMapper {
     async fn blank(&self, device: &Device) -> Result<bool, Failure> {
         let (node, size) = (device.ident.node(), device.ident.text.size);
         blocking(move || wipe::is_blank(&node, size))
+            .await?
+            .map_err(|e| step(&e.to_string()).device(&device.ident.text))
+    }
+
+    async fn claimed(&self, device: &Device) -> Result<bool, Failure> {
+        let node = device.ident.node();
+        blocking(move || wipe::is_claimed(&node))
             .await?
             .map_err(|e| step(&e.to_string()).device(&device.ident.text))
     }

@@ -13,6 +13,14 @@ const UTAB: &str = "/run/mount/utab";
 /// A line of the mount table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
+    /// Number of the mount, which no other one has in any namespace.
+    pub id: u64,
+    /// Number of the mount that it lies in.
+    pub parent: u64,
+    /// Peer group in which mounts and unmounts happen alike, if it is in one.
+    pub shared: Option<u64>,
+    /// Follows the mounts and unmounts of a peer group.
+    pub follows: bool,
     /// `major:minor` as the kernel gives it; for Btrfs not that of the device.
     pub device: String,
     /// Source as it was named, usually a device node.
@@ -26,7 +34,7 @@ pub struct Entry {
 pub struct Mounts(pub Vec<Entry>);
 
 /// Undoes the octal escapes of space, tab, newline and backslash.
-fn unescape(text: &str) -> String {
+pub(super) fn unescape(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -91,9 +99,10 @@ impl Mounts {
         let entry = |line: &str| -> Option<Entry> {
             let (left, right) = line.split_once(" - ")?;
             let left: Vec<&str> = left.split(' ').collect();
-            let [_, _, device, root, point, options, ..] = left[..] else {
+            let [id, parent, device, root, point, options, ref tags @ ..] = left[..] else {
                 return None;
             };
+            let tag = |name: &str| tags.iter().find_map(|tag| tag.strip_prefix(name));
             let right: Vec<&str> = right.split(' ').collect();
             let [fstype, source, system] = right[..] else {
                 return None;
@@ -108,6 +117,10 @@ impl Mounts {
             };
             let mounter = mounter(&point, fstab, utab, passwd, &of_device);
             Some(Entry {
+                id: id.parse().ok()?,
+                parent: parent.parse().ok()?,
+                shared: tag("shared:").and_then(|group| group.parse().ok()),
+                follows: tag("master:").is_some(),
                 device: device.to_owned(),
                 source,
                 mount: Mount {
@@ -133,6 +146,32 @@ impl Mounts {
             .iter()
             .filter(move |e| e.device == device || named(e))
             .map(|e| &e.mount)
+    }
+
+    /// Whether the kernel keeps from a user what processes others run.
+    pub fn hides_processes(&self) -> bool {
+        let hides = |option: &str| {
+            option
+                .strip_prefix("hidepid=")
+                .is_some_and(|value| !matches!(value, "0" | "off"))
+        };
+        let proc = |e: &&Entry| e.mount.point == "/proc" && e.mount.fstype == "proc";
+        let last = self.0.iter().rfind(proc);
+        last.is_some_and(|e| e.mount.options.split(',').any(hides))
+    }
+
+    /// The mount that a path lies in, the one on top if there are several.
+    pub fn around(&self, path: &str) -> Option<&Entry> {
+        let inside = |e: &&Entry| {
+            let point = e.mount.point.trim_end_matches('/');
+            path.strip_prefix(point)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        // Of equally long ones the last, which covers the others.
+        self.0
+            .iter()
+            .filter(inside)
+            .max_by_key(|e| e.mount.point.trim_end_matches('/').len())
     }
 
     /// Mount points of others that lie below one of these.

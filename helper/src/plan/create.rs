@@ -26,7 +26,7 @@ pub fn create(
     checks::distinct(origin, ssd)?;
     checks::identity(origin, facts)?;
     checks::identity(ssd, facts)?;
-    checks::origin(origin, caches)?;
+    checks::origin(origin, facts, caches)?;
     checks::ssd(ssd, facts, caches, spec.erase_ssd)?;
 
     let pair = Pair {
@@ -81,7 +81,7 @@ pub fn worth_reading(spec: &PlanSpec, facts: &Facts, caches: &[String]) -> bool 
         checks::distinct(origin, ssd)?;
         checks::identity(origin, facts)?;
         checks::identity(ssd, facts)?;
-        checks::origin(origin, caches)?;
+        checks::origin(origin, facts, caches)?;
         checks::ssd(ssd, facts, caches, true)
     };
     checked().is_ok()
@@ -140,6 +140,9 @@ fn warnings(origin: &Device, ssd: &Device, users: Vec<FileUser>) -> Vec<Warning>
     }
     if origin.ident.text.content.is_empty() {
         warn(WarningKind::OriginUnknown, origin, Vec::new());
+    }
+    if origin.clear_text {
+        warn(WarningKind::ClearText, ssd, Vec::new());
     }
     if FOREIGN.contains(&origin.ident.text.content.as_str()) {
         warn(WarningKind::OtherSystems, origin, Vec::new());

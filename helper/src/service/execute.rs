@@ -8,6 +8,7 @@ use crate::auth::{self, Permission};
 use crate::engine::Live;
 use crate::facts::{Device, Facts, Ident};
 use crate::iface::job::{JobObject, Progress};
+use crate::mounts::users;
 use crate::plan::{self, Plan, RemoveInput};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +29,7 @@ impl Service {
         let _call = self.call();
         let uid = auth::sender_uid(&self.connection, header).await?;
         let uuid = uuid::Uuid::new_v4().simple().to_string();
-        let plan = self.creation(&spec, &uuid).await?;
+        let plan = self.creation(&spec, &uuid, uid).await?;
         self.offer(plan, Some(spec), uid)
     }
 
@@ -40,34 +41,37 @@ impl Service {
     ) -> Result<PlanReply, Failure> {
         let _call = self.call();
         let uid = auth::sender_uid(&self.connection, header).await?;
-        let plan = self.removal(uuid).await?;
+        let plan = self.removal(uuid, uid).await?;
         self.offer(plan, None, uid)
     }
 
-    async fn creation(&self, spec: &PlanSpec, uuid: &str) -> Result<Plan, Failure> {
+    async fn creation(&self, spec: &PlanSpec, uuid: &str, uid: u32) -> Result<Plan, Failure> {
         let _one = self.planning.lock().await;
         let mut facts = self.engine.facts().await?;
         let parts = self.parts(&facts);
-        if let Some(ssd) = facts.device(spec.ssd.as_str())
-            && ssd.usage.is_empty()
-            && !ssd.partitioned
-            && plan::worth_reading(spec, &facts, &parts)
-        {
-            let blank = self.engine.blank(ssd).await?;
-            let ssd = facts
-                .devices
-                .iter_mut()
-                .find(|d| d.object() == spec.ssd.as_str());
-            ssd.into_iter().for_each(|ssd| ssd.blank = blank);
+        if plan::worth_reading(spec, &facts, &parts) {
+            for object in [spec.ssd.as_str(), spec.origin.as_str()] {
+                let devices = &mut facts.devices;
+                let Some(device) = devices.iter_mut().find(|d| d.object() == object) else {
+                    continue;
+                };
+                if device.mounts.is_empty() && device.holders.is_empty() {
+                    device.claimed = self.engine.claimed(device).await?;
+                }
+                if object == spec.ssd.as_str() && device.usage.is_empty() && !device.partitioned {
+                    device.blank = self.engine.blank(device).await?;
+                }
+            }
         }
         let users = match facts.device(spec.origin.as_str()) {
             Some(device) if !device.mounts.is_empty() => self.engine.users(device).await,
             _ => Vec::new(),
         };
+        let users = users::discreet(users, uid, facts.hides_processes);
         plan::create(spec, uuid, &facts, &parts, users)
     }
 
-    async fn removal(&self, uuid: &str) -> Result<Plan, Failure> {
+    async fn removal(&self, uuid: &str, uid: u32) -> Result<Plan, Failure> {
         let record = self
             .store
             .caches()
@@ -87,6 +91,7 @@ impl Service {
             Some(device) if !device.mounts.is_empty() => self.engine.users(device).await,
             _ => Vec::new(),
         };
+        let users = users::discreet(users, uid, facts.hides_processes);
         let attached = live.as_ref().is_some_and(|l| l.attached);
         let intact = live.as_ref().is_some_and(|l| leads_to(l, &pair, &facts));
         Ok(plan::remove(RemoveInput {
@@ -154,8 +159,8 @@ impl Service {
             self.idle(&devices).await?;
         }
         let now = match &spec {
-            Some(spec) => self.creation(spec, &frozen.uuid).await?,
-            None => self.removal(&frozen.uuid).await?,
+            Some(spec) => self.creation(spec, &frozen.uuid, uid).await?,
+            None => self.removal(&frozen.uuid, uid).await?,
         };
         if !now.does_the_same(&frozen) {
             return Err(Failure::new(Kind::DeviceChanged).device(disk));
@@ -262,7 +267,16 @@ impl Service {
             this.touch();
             // Who hears of the end already finds the cache there, or gone.
             this.refresh().await;
-            progress.finish(result.map(|_| ()));
+            let result = match result {
+                // Everybody can read how a job ended.
+                Err(failure) if !failure.users.is_empty() => {
+                    let shows = this.engine.facts().await.is_ok_and(|f| !f.hides_processes);
+                    let users = users::discreet(failure.users.clone(), uid, !shows);
+                    Err(failure.users(users))
+                }
+                other => other.map(drop),
+            };
+            progress.finish(result);
             let _ = told.await;
             tokio::time::sleep(LINGER).await;
             let _ = this

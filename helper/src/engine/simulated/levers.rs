@@ -126,6 +126,16 @@ impl Simulation {
         Ok(())
     }
 
+    fn hold(&self, block: OwnedObjectPath, held: bool) -> Result<(), Failure> {
+        let name = self.name_of(&block)?;
+        self.0.change(|s| {
+            if let Some(block) = s.blocks.get_mut(&name) {
+                block.held = held;
+            }
+        });
+        Ok(())
+    }
+
     fn set_module(&self, state: ModuleState) {
         self.0.change(|s| s.module = state);
     }

@@ -62,6 +62,14 @@ impl Engine for Simulated {
         }))
     }
 
+    async fn claimed(&self, device: &Device) -> Result<bool, Failure> {
+        Ok(self.world.read(|s| {
+            s.blocks
+                .get(&device.ident.text.name)
+                .is_some_and(|b| b.held)
+        }))
+    }
+
     async fn users(&self, device: &Device) -> Vec<FileUser> {
         self.world
             .read(|scene| scene.users(&device.ident.text.name))

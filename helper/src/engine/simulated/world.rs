@@ -44,6 +44,8 @@ pub struct Block {
     pub uuid: String,
     pub blank: bool,
     pub swap: bool,
+    /// Somebody keeps it for himself whom nothing shows.
+    pub held: bool,
     pub mounts: Vec<Mount>,
     pub users: Vec<FileUser>,
     pub diskseq: u64,
@@ -270,7 +272,11 @@ impl Scene {
                 partitioned: block.table,
                 part_type: block.part_type.clone(),
                 usage: block.usage.clone(),
+                content_uuid: block.uuid.clone(),
                 blank: false,
+                claimed: false,
+                volume: block.backing.as_ref().map(|(_, kind)| kind.clone()),
+                clear_text: matches!(&block.backing, Some((_, kind)) if kind == "luks"),
                 read_only: false,
                 removable: drive.is_some_and(|d| d.removable),
                 rotates: drive.map(|d| d.rotation != 0),
@@ -282,6 +288,7 @@ impl Scene {
         };
         Facts {
             devices: self.blocks.iter().map(device).collect(),
+            hides_processes: false,
         }
     }
 
