@@ -241,7 +241,7 @@ fn the_overview_follows_its_store_and_keeps_what_stays() {
             .into_iter()
             .find_map(|widget| widget.downcast::<CacheRow>().ok())
     };
-    assert_eq!(row(&window).unwrap().title(), "“Films” on Disk");
+    assert_eq!(row(&window).unwrap().title(), "Films");
     let sample = |time_us, requested, hit| Sample {
         time_us,
         read: Direction {

@@ -52,9 +52,31 @@ pub fn fill(sentence: &str, values: &[(&str, &str)]) -> String {
     words + rest
 }
 
+/// A value for words with the mark of a key in them: its underscores are no marks.
+#[must_use]
+pub fn keyless(value: &str) -> String {
+    value.replace('_', "__")
+}
+
+/// Words with the mark of a key, as they are read out.
+#[must_use]
+pub fn without_key(words: &str) -> String {
+    let parts: Vec<String> = words
+        .split("__")
+        .map(|part| part.replace('_', ""))
+        .collect();
+    parts.join("_")
+}
+
 #[cfg(test)]
 mod tests {
-    use super::fill;
+    use super::{fill, keyless, without_key};
+
+    #[test]
+    fn the_mark_of_a_key_is_not_read_out_and_underscores_in_names_are() {
+        let words = fill("_Erase {model}", &[("model", &keyless("SSD_120__x"))]);
+        assert_eq!(without_key(&words), "Erase SSD_120__x");
+    }
 
     #[test]
     fn values_are_put_in_once_and_never_read_again() {

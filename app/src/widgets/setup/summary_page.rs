@@ -10,7 +10,7 @@ use gtk::CompositeTemplate;
 use gtk::glib;
 use tandem_api::{Failure, PlanReply, StepKind, Warning};
 
-use crate::display::{bytes, device_facts, fill, plan_title, short_name, warning_words};
+use crate::display::{bytes, device_facts, fill, keyless, plan_title, short_name, warning_words};
 use crate::widgets::error_view::ErrorView;
 use crate::widgets::step_list::StepList;
 
@@ -25,9 +25,13 @@ mod imp {
         #[template_child]
         pub error: TemplateChild<ErrorView>,
         #[template_child]
-        pub origin: TemplateChild<adw::ActionRow>,
+        pub origin: TemplateChild<gtk::Label>,
         #[template_child]
-        pub ssd: TemplateChild<adw::ActionRow>,
+        pub origin_facts: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub ssd: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub ssd_facts: TemplateChild<gtk::Label>,
         #[template_child]
         pub fate: TemplateChild<gtk::Label>,
         #[template_child]
@@ -76,16 +80,16 @@ pub fn erases(plan: &PlanReply) -> bool {
         .any(|step| step.kind == StepKind::EraseSsd)
 }
 
-/// The words on the button that begins it: a verb with its object.
+/// The words on the button that begins it: a verb with its object, and the mark of its key.
 #[must_use]
 pub fn action_words(plan: &PlanReply) -> String {
     if erases(plan) {
         fill(
-            &gettext("Erase {model} and Set Up"),
-            &[("model", &short_name(&plan.ssd))],
+            &gettext("_Erase {model} and Set Up"),
+            &[("model", &keyless(&short_name(&plan.ssd)))],
         )
     } else {
-        gettext("Set Up the Cache")
+        gettext("_Set Up the Cache")
     }
 }
 
@@ -112,10 +116,10 @@ impl SummaryPage {
     /// Shows this plan.
     pub fn show_plan(&self, plan: PlanReply) {
         let imp = self.imp();
-        imp.origin.set_title(&plan_title(&plan.origin));
-        imp.origin.set_subtitle(&device_facts(&plan.origin));
-        imp.ssd.set_title(&plan_title(&plan.ssd));
-        imp.ssd.set_subtitle(&device_facts(&plan.ssd));
+        imp.origin.set_label(&plan_title(&plan.origin));
+        imp.origin_facts.set_label(&device_facts(&plan.origin));
+        imp.ssd.set_label(&plan_title(&plan.ssd));
+        imp.ssd_facts.set_label(&device_facts(&plan.ssd));
         let (fate, class) = if erases(&plan) {
             (gettext("Erased"), "erased")
         } else {
