@@ -11,6 +11,7 @@
  * seek, where several short ones with hits between cost several.
  */
 #include "index.h"
+#include "read.h"
 
 /* Pin @frame in another than its home way: the slot, or TD_NO_SLOT. */
 static env_noinline u32 pin_elsewhere(struct td_engine *e, u64 frame,
@@ -98,12 +99,10 @@ enum td_verdict td_read_look(struct td_engine *e, u64 sector, u32 count,
 	}
 	look->slot = slot;
 	look->slots = 1;
-	look->ssd_sector = td_slot_sector(l, slot) +
-			   (sector & (TD_FRAME_SECTORS - 1));
+	look->ssd_sector = td_sector_in(l, slot, sector);
 	if (end > (frame + 1) << TD_FRAME_SHIFT)
 		look->count = (u32)(pin_following(e, frame, end, slot,
 						  &look->slots) - sector);
-	env_count(e->counters, TD_C_READ_REQUESTED, look->count);
 	env_count(e->counters, TD_C_READ_HIT, look->count);
 	return TD_HIT;
 }

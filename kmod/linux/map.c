@@ -6,9 +6,13 @@
  * core may let it go until tandem_end_io() has paid.
  * Threads: map in process context; end_io in any context.
  * Why no lock on a hit: core pins by one atomic and the bio itself goes to the
- * SSD. Everything that completions want done by submitting I/O is deferred to
- * a worker, since they may run with interrupts off.
+ * SSD. A hit of one slot is the case to be quick in, so tandem_map() and
+ * tandem_end_io() are that case and leave all others to functions of their own
+ * (cargo xtask bench counts instructions). Everything that completions want done
+ * by submitting I/O is deferred to a worker, since they may run with interrupts
+ * off.
  */
+#include "read.h"
 #include "tandem.h"
 
 /*
@@ -63,7 +67,24 @@ static noinline int map_miss(struct tandem *t, struct bio *bio, struct tandem_io
 	return DM_MAPIO_SUBMITTED;
 }
 
-static int map_read(struct tandem *t, struct bio *bio, struct tandem_io *io)
+/* @slots from @slot on are pinned: the bio goes to the SSD. */
+static __always_inline int map_hit(struct tandem *t, struct bio *bio, struct tandem_io *io,
+				   u32 slot, u32 slots)
+{
+	u64 sector = bio->bi_iter.bi_sector;
+
+	io->hit.slots = slots;
+	io->hit.word = &t->engine.words[slot];
+	io->hit.iter = bio->bi_iter;
+	bio->bi_iter.bi_sector = td_sector_in(&t->engine.layout, slot, sector);
+	/* An error means that the SSD is lost: let it try hard first. */
+	bio->bi_opf &= ~(REQ_RAHEAD | REQ_FAILFAST_MASK);
+	bio_set_dev(bio, t->ssd->bdev);
+	return DM_MAPIO_REMAPPED;
+}
+
+/* A read that td_read_home() does not answer. */
+static noinline int map_read(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
 	u32 count = bio_sectors(bio);
 	enum td_verdict verdict;
@@ -79,15 +100,8 @@ static int map_read(struct tandem *t, struct bio *bio, struct tandem_io *io)
 	if (look.count < count)
 		dm_accept_partial_bio(bio, look.count);
 	if (likely(verdict == TD_HIT)) {
-		io->end = TANDEM_END_HIT;
-		io->hit.slot = look.slot;
-		io->hit.slots = look.slots;
-		io->hit.iter = bio->bi_iter;
-		bio_set_dev(bio, t->ssd->bdev);
-		/* An error means that the SSD is lost: let it try hard first. */
-		bio->bi_opf &= ~(REQ_RAHEAD | REQ_FAILFAST_MASK);
-		bio->bi_iter.bi_sector = look.ssd_sector;
-		return DM_MAPIO_REMAPPED;
+		io->end = TANDEM_END_HITS;
+		return map_hit(t, bio, io, look.slot, look.slots);
 	}
 	if (verdict == TD_PASS)
 		return to_disk(t, bio, io);
@@ -143,13 +157,9 @@ static noinline int map_write(struct tandem *t, struct bio *bio, struct tandem_i
 	return todo ? DM_MAPIO_REMAPPED : DM_MAPIO_SUBMITTED;
 }
 
-int tandem_map(struct dm_target *ti, struct bio *bio)
+/* All but reads. */
+static noinline int map_other(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
-	struct tandem *t = ti->private;
-	struct tandem_io *io = dm_per_bio_data(bio, sizeof(*io));
-
-	if (likely(bio_op(bio) == REQ_OP_READ))
-		return map_read(t, bio, io);
 	switch (bio_op(bio)) {
 	case REQ_OP_WRITE:
 		if (bio_sectors(bio))
@@ -164,10 +174,26 @@ int tandem_map(struct dm_target *ti, struct bio *bio)
 	}
 }
 
-/* The last pin of a slot that somebody waits for is gone. */
-static noinline void drained(struct tandem *t, u64 sector, u32 slot)
+int tandem_map(struct dm_target *ti, struct bio *bio)
 {
-	u32 bucket = td_bucket_of(&t->engine, sector);
+	struct tandem *t = ti->private;
+	struct tandem_io *io = dm_per_bio_data(bio, sizeof(*io));
+	u32 slot;
+
+	if (unlikely(bio_op(bio) != REQ_OP_READ))
+		return map_other(t, bio, io);
+	if (unlikely(!td_read_home(&t->engine, bio->bi_iter.bi_sector,
+				   bio_sectors(bio), &slot)))
+		return map_read(t, bio, io);
+	io->end = TANDEM_END_HIT;
+	return map_hit(t, bio, io, slot, 1);
+}
+
+/* The last pin of a slot that somebody waits for is gone. */
+static noinline void drained(struct tandem *t, struct tandem_io *io, struct td_word *word)
+{
+	u32 bucket = td_bucket_of(&t->engine, io->hit.iter.bi_sector);
+	u32 slot = (u32)(word - t->engine.words);
 	struct td_req *owner;
 	unsigned long flags;
 	u32 todo;
@@ -209,23 +235,36 @@ static noinline void tracked_done(struct tandem *t, struct td_req *r, bool ok)
 		tandem_defer_woken(t, &woken);
 }
 
+/* All but a hit of one slot that went well. */
+static noinline int end_other(struct tandem *t, struct bio *bio, struct tandem_io *io,
+			      blk_status_t error)
+{
+	u32 i;
+
+	switch (io->end) {
+	case TANDEM_END_HIT:
+	case TANDEM_END_HITS:
+		for (i = 0; i < io->hit.slots; i++)
+			if (td_word_unpin(&io->hit.word[i]))
+				drained(t, io, &io->hit.word[i]);
+		return error ? read_again(t, bio, io) : DM_ENDIO_DONE;
+	case TANDEM_END_TRACKED:
+		tracked_done(t, &io->req, !error);
+		return DM_ENDIO_DONE;
+	case TANDEM_END_PLAIN:
+		break;
+	}
+	return DM_ENDIO_DONE;
+}
+
 int tandem_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *error)
 {
 	struct tandem *t = ti->private;
 	struct tandem_io *io = dm_per_bio_data(bio, sizeof(*io));
-	u32 slot, end;
 
-	if (likely(io->end == TANDEM_END_HIT)) {
-		slot = io->hit.slot;
-		end = slot + io->hit.slots;
-		do {
-			if (td_word_unpin(&t->engine.words[slot]))
-				drained(t, io->hit.iter.bi_sector, slot);
-		} while (++slot < end);
-		if (unlikely(*error))
-			return read_again(t, bio, io);
-	} else if (io->end == TANDEM_END_TRACKED) {
-		tracked_done(t, &io->req, !*error);
-	}
+	if (unlikely(io->end != TANDEM_END_HIT || *error))
+		return end_other(t, bio, io, *error);
+	if (unlikely(td_word_unpin(io->hit.word)))
+		drained(t, io, io->hit.word);
 	return DM_ENDIO_DONE;
 }

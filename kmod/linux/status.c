@@ -13,11 +13,13 @@
 
 u64 tandem_counter(const struct tandem *t, unsigned int which)
 {
+	unsigned int i;
 	u64 sum = 0;
 	int cpu;
 
 	for_each_possible_cpu(cpu)
-		sum += per_cpu_ptr(t->engine.counters, cpu)[which];
+		for (i = td_counter_first(which); i <= td_counter_last(which); i++)
+			sum += per_cpu_ptr(t->engine.counters, cpu)[i];
 	return sum;
 }
 

@@ -62,7 +62,8 @@ struct tandem {
 /* What our end_io has to do with a bio. */
 enum tandem_end {
 	TANDEM_END_PLAIN,	/* nothing */
-	TANDEM_END_HIT,		/* unpin, and read the disk if it failed */
+	TANDEM_END_HIT,		/* unpin one slot; read the disk if it failed */
+	TANDEM_END_HITS,	/* the same with more than one slot */
 	TANDEM_END_TRACKED,	/* tell core: a write without private memory */
 };
 
@@ -71,8 +72,8 @@ struct tandem_io {
 	enum tandem_end end;
 	union {
 		struct {
-			u32 slot;
 			u32 slots;
+			struct td_word *word;	/* of the first slot */
 			struct bvec_iter iter;	/* on the disk */
 		} hit;
 		struct td_req req;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "../words/words.h"
+#include "read.h"
 
 struct sim_engine {
 	struct td_engine e;
@@ -80,7 +81,11 @@ static bool active(struct sim_engine *s)
 
 static u64 counter(struct sim_engine *s, u32 which)
 {
-	return s->counters[which];
+	u64 sum = 0;
+
+	for (u32 i = td_counter_first(which); i <= td_counter_last(which); i++)
+		sum += s->counters[i];
+	return sum;
 }
 
 static u64 word(struct sim_engine *s, u32 slot)
@@ -101,7 +106,15 @@ static u32 bucket_of(struct sim_engine *s, u64 sector)
 static u32 read_look(struct sim_engine *s, u64 sector, u32 count,
 		     struct td_look *look)
 {
-	return td_read_look(&s->e, sector, count, look);
+	u32 slot;
+
+	if (!td_read_home(&s->e, sector, count, &slot))
+		return td_read_look(&s->e, sector, count, look);
+	*look = (struct td_look) {
+		.count = count, .slot = slot, .slots = 1,
+		.ssd_sector = td_sector_in(&s->e.layout, slot, sector),
+	};
+	return TD_HIT;
 }
 
 static bool write_wants_copy(struct sim_engine *s, u64 sector, u32 count)
