@@ -2,8 +2,8 @@
 //! The machine's block devices: what UDisks2 says of them, and what the kernel adds to it.
 
 use crate::facts::{Device, Facts, Holder, Ident};
-use crate::mounts::table::Mounts;
-use std::collections::HashMap;
+use crate::mounts::table::{Mounts, used_at_start};
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tandem_api::{DeviceText, Failure, Kind};
@@ -121,9 +121,10 @@ pub async fn facts(connection: &Connection) -> Result<Facts, Failure> {
     let mounts = Mounts::read().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
     let swaps = crate::read_lossy("/proc/swaps").unwrap_or_default();
     let boot = boot_id();
+    let early = used_at_start().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
     let devices = objects
         .keys()
-        .filter_map(|path| device(&objects, path, &mounts, &swaps, &boot))
+        .filter_map(|path| device(&objects, path, &mounts, &swaps, &early, &boot))
         .collect();
     Ok(Facts {
         devices,
@@ -136,6 +137,7 @@ fn device(
     path: &OwnedObjectPath,
     mounts: &Mounts,
     swaps: &str,
+    early: &BTreeSet<String>,
     boot: &str,
 ) -> Option<Device> {
     let object = Object(objects, path);
@@ -212,6 +214,7 @@ fn device(
             .lines()
             .any(|line| line.split_ascii_whitespace().next() == Some(&node)),
         holders: holders(&name),
+        used_at_start: early.contains(&device_number),
         submounts: mounts.below(&own),
         mounts: own,
         drive: drive_path.map(|p| p.to_string()),

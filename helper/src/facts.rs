@@ -127,6 +127,8 @@ pub struct Device {
     pub holders: Vec<Holder>,
     /// Where it is mounted, in the order of mounting.
     pub mounts: Vec<Mount>,
+    /// The system mounts or unlocks it at its start, before a cache over it can be there.
+    pub used_at_start: bool,
     /// Other file systems mounted below one of its mount points.
     pub submounts: Vec<String>,
 }

@@ -2,11 +2,13 @@
 //! The mount table of the machine, fstab and the records of mount(8). Parsing is pure.
 
 use crate::facts::{Mount, Mounter};
+use std::collections::BTreeSet;
 use std::fs;
 
 /// The mount table of the first process: ours is a copy inside our sandbox.
 pub const MOUNTINFO: &str = "/proc/1/mountinfo";
 const FSTAB: &str = "/etc/fstab";
+const CRYPTTAB: &str = "/etc/crypttab";
 /// Options that only mount(8) knows, such as who mounted.
 const UTAB: &str = "/run/mount/utab";
 
@@ -192,6 +194,36 @@ impl Mounts {
     }
 }
 
+/// Numbers of the devices that the system mounts or unlocks at its start.
+///
+/// # Errors
+/// If fstab or crypttab is there and cannot be read.
+pub fn used_at_start() -> std::io::Result<BTreeSet<String>> {
+    let optional = |path| match crate::read_lossy(path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+        other => other,
+    };
+    let (fstab, crypttab) = (optional(FSTAB)?, optional(CRYPTTAB)?);
+    Ok(early(&fstab, &crypttab)
+        .filter_map(|spec| node_number(&spec_node(&spec)?))
+        .collect())
+}
+
+/// First fields of fstab and second ones of crypttab, without the entries that wait for somebody to ask.
+fn early<'a>(fstab: &'a str, crypttab: &'a str) -> impl Iterator<Item = String> + 'a {
+    let entry = |line: &'a str, spec: usize, options: usize| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let waits = |options: &&str| options.split(',').any(|option| option == "noauto");
+        let late = words.get(options).is_some_and(waits);
+        (!line.trim_start().starts_with('#') && !late)
+            .then(|| words.get(spec).map(|spec| unescape(spec)))
+            .flatten()
+    };
+    let mounted = fstab.lines().filter_map(move |line| entry(line, 0, 3));
+    let unlocked = crypttab.lines().filter_map(move |line| entry(line, 1, 3));
+    mounted.chain(unlocked)
+}
+
 /// `major:minor` of the block device that a node or a link leads to.
 fn node_number(node: &str) -> Option<String> {
     use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -321,6 +353,17 @@ garbage
         let sdd = [Some("/dev/sdd1".to_owned())];
         let sdd: Vec<_> = all.of("8:49", &sdd).collect();
         assert_eq!(sdd[0].mounter, Mounter::Fstab("/dev/sdd1".into()));
+    }
+
+    #[test]
+    fn what_the_start_uses_is_known() {
+        let fstab = "# UUID=no /no ext4 defaults 0 0\n\
+                     UUID=a / ext4 errors=remount-ro 0 1\n\
+                     UUID=b /late ext4 noauto,nofail 0 2\n\
+                     /dev/sdx1\t/x\text4\n";
+        let crypttab = "home UUID=c none luks\nlater UUID=d none luks,noauto\n\n";
+        let found: Vec<_> = early(fstab, crypttab).collect();
+        assert_eq!(found, ["UUID=a", "/dev/sdx1", "UUID=c"]);
     }
 
     #[test]

@@ -157,6 +157,8 @@ pub fn scene() -> Scene {
         blocks: BTreeMap::new(),
         maps: BTreeMap::new(),
         next_diskseq: 0,
+        drain_rate: super::dirt::RATE,
+        lost: 0,
     };
 
     let system = s.plug(drive(

@@ -4,6 +4,7 @@
 use super::catalogue::drive;
 use super::udisks;
 use super::world::{World, block_path};
+use crate::dm::message::{Flush, Message};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,8 +104,13 @@ impl Simulation {
             s.drives.remove(&drive);
             for map in s.maps.values_mut() {
                 if map.pair.ssd.hardware == drive {
+                    map.load.catch_up();
+                    // It is frozen where it was.
+                    map.load.dirt.tell(Message::Flush(Flush::Start));
+                    map.load.dirt.tell(Message::Flush(Flush::Pause));
+                    let dirty = map.load.dirt.dirty > 0;
                     map.state = CacheState::Bypass;
-                    map.reason = "ssd-error".to_owned();
+                    map.reason = if dirty { "ssd-gone-dirty" } else { "ssd-error" }.to_owned();
                 }
             }
         });
@@ -150,11 +156,15 @@ impl Simulation {
     }
 
     fn advance(&self, seconds: u32) {
-        self.0.read_mut(|s| {
-            for map in s.maps.values_mut() {
-                map.load.advance(Duration::from_secs(seconds.into()));
-            }
-        });
+        self.0.advance(Duration::from_secs(seconds.into()));
+    }
+
+    fn set_drain_rate(&self, bytes: u64) {
+        self.0.set_drain_rate(bytes);
+    }
+
+    fn lost_bytes(&self) -> u64 {
+        self.0.lost_bytes()
     }
 
     fn set_state(&self, uuid: &str, state: CacheState, reason: &str) -> Result<(), Failure> {

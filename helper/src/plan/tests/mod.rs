@@ -7,7 +7,9 @@ mod removal;
 use super::*;
 use crate::action::Face;
 use crate::facts::{Device, Facts, Holder, Ident, Mount, Mounter};
-use tandem_api::{Failure, FileUser, Kind, Mode, PlanSpec, StepKind, WarningKind};
+use tandem_api::{
+    Failure, FileUser, Kind, Mode, ModeRefusal, PlanSpec, RefusedMode, StepKind, WarningKind,
+};
 
 const GIB: u64 = 1 << 30;
 const UUID: &str = "0123456789abcdef0123456789abcdef";
@@ -51,6 +53,7 @@ fn device(name: &str, size: u64) -> Device {
         swap: false,
         holders: Vec::new(),
         mounts: Vec::new(),
+        used_at_start: false,
         submounts: Vec::new(),
     }
 }
@@ -200,6 +203,21 @@ fn who_uses_the_disk_is_said_in_the_plan() {
     assert_eq!(warning.users, [user]);
     // Who uses it does not make it another plan.
     assert!(plan.does_the_same(&scene.plan().unwrap()));
+}
+
+#[test]
+fn write_back_is_enabled_last_and_warned_of() {
+    let scene = Scene::new().with(|s| s.spec.mode = Mode::Writeback);
+    let plan = scene.plan().unwrap();
+    let last = plan.reply.steps.last().unwrap();
+    assert_eq!(last.kind, StepKind::EnableWriteback);
+    assert!(plan.reply.refused_modes.is_empty());
+    let kinds: Vec<_> = plan.reply.warnings.iter().map(|w| w.kind).collect();
+    for kind in [WarningKind::WritebackRisk, WarningKind::WritebackElsewhere] {
+        assert!(kinds.contains(&kind), "{kind}");
+        let through = Scene::new().plan().unwrap().reply.warnings;
+        assert!(through.iter().all(|w| w.kind != kind));
+    }
 }
 
 #[test]

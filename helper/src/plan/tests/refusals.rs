@@ -315,3 +315,44 @@ fn mounts_that_cannot_be_made_again_are_refused() {
     };
     assert!(Scene::new().with(subvolume).plan().is_ok());
 }
+
+#[test]
+fn write_back_is_refused_where_the_disk_may_be_read_without_the_ssd() {
+    type Change = (ModeRefusal, fn(&mut Scene));
+    let changes: [Change; 7] = [
+        (ModeRefusal::Removable, |s| s.at("sda1").removable = true),
+        (ModeRefusal::Removable, |s| s.at("sdb").removable = true),
+        (ModeRefusal::OtherSystems, |s| {
+            s.at("sda1").ident.text.content = "ntfs".into()
+        }),
+        (ModeRefusal::OtherSystems, |s| {
+            s.at("sda1").ident.text.content = "exfat".into()
+        }),
+        (ModeRefusal::OtherSystems, |s| {
+            s.at("sda1").ident.text.content = "vfat".into()
+        }),
+        (ModeRefusal::OtherSystems, |s| {
+            s.at("sda1").ident.text.content = "BitLocker".into()
+        }),
+        (ModeRefusal::MountedAtStart, |s| {
+            s.at("sda1").used_at_start = true
+        }),
+    ];
+    for (reason, change) in changes {
+        let offered = Scene::new()
+            .with(change)
+            .plan()
+            .unwrap()
+            .reply
+            .refused_modes;
+        let mode = Mode::Writeback;
+        assert_eq!(offered, [RefusedMode { mode, reason }]);
+        let chosen = Scene::new().with(change).with(|s| s.spec.mode = mode);
+        let refused = chosen.plan().unwrap_err();
+        assert_eq!(
+            (refused.kind, refused.name.as_str()),
+            (Kind::ModeRefused, reason.as_str())
+        );
+        assert_eq!(refused.device.name, "sda1");
+    }
+}

@@ -19,7 +19,10 @@ fn removing_lets_the_ssd_go_first_and_ends_on_the_plain_disk() {
         mounts: &mounts,
         users,
         pinned: false,
+        unwritten: Unwritten::default(),
+        discard: false,
     };
+    let remove = |input| remove(input).unwrap();
     let kinds = |plan: &Plan| plan.reply.steps.iter().map(|s| s.kind).collect::<Vec<_>>();
     assert_eq!(
         kinds(&remove(input(Vec::new()))),
@@ -72,4 +75,68 @@ fn removing_lets_the_ssd_go_first_and_ends_on_the_plain_disk() {
         kinds(&remove(orphaned)),
         [StepKind::Unmount, StepKind::Unmap, StepKind::FreeSsd]
     );
+}
+
+#[test]
+fn what_is_on_the_ssd_only_is_written_first_or_given_up_by_name() {
+    let plan = Scene::new().plan().unwrap();
+    let pair = plan.actions.iter().find_map(Action::pair).unwrap();
+    let input = |unwritten: Unwritten, discard| RemoveInput {
+        pair,
+        attached: true,
+        mapped: true,
+        orphaned: false,
+        ssd_present: true,
+        mounts: &[],
+        users: Vec::new(),
+        pinned: false,
+        unwritten,
+        discard,
+    };
+    let dirty = |stuck: Option<&str>| Unwritten {
+        possible: true,
+        bytes: 4096,
+        stuck: stuck.map(str::to_owned),
+    };
+    let drains = remove(input(dirty(None), false)).unwrap();
+    let first = &drains.reply.steps[0];
+    assert_eq!((first.kind, first.bytes), (StepKind::Drain, 4096));
+    assert!(!drains.discards);
+
+    let refused = remove(input(dirty(Some("ssd-missing")), false)).unwrap_err();
+    assert_eq!(
+        (refused.kind, refused.name.as_str(), refused.needed),
+        (Kind::UnwrittenData, "ssd-missing", 4096)
+    );
+    let given_up = remove(input(dirty(Some("ssd-missing")), true)).unwrap();
+    assert!(given_up.discards);
+    assert!(
+        given_up
+            .reply
+            .steps
+            .iter()
+            .all(|s| s.kind != StepKind::Drain)
+    );
+    let kinds: Vec<_> = given_up.reply.warnings.iter().map(|w| w.kind).collect();
+    assert!(kinds.contains(&WarningKind::LosesUnwritten));
+    // It is another plan, although the SSD is gone and the steps are those of a clean one.
+    let gone = |discard| RemoveInput {
+        ssd_present: false,
+        ..input(dirty(Some("ssd-missing")), discard)
+    };
+    let clean = RemoveInput {
+        ssd_present: false,
+        ..input(Unwritten::default(), false)
+    };
+    assert!(
+        !remove(clean)
+            .unwrap()
+            .does_the_same(&remove(gone(true)).unwrap())
+    );
+
+    // What can be written, or is not there, cannot be given up.
+    for unwritten in [dirty(None), Unwritten::default()] {
+        let refused = remove(input(unwritten, true)).unwrap_err();
+        assert_eq!(refused.kind, Kind::WrongState);
+    }
 }
