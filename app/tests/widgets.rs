@@ -121,6 +121,8 @@ fn a_job_is_shown_as_the_service_tells_it() {
         rate: 0,
         seconds_left: 30,
         cancellable: true,
+        pausable: false,
+        paused: false,
         finished: None,
     };
     let job = tandem_app::model::objects::JobObject::new(facts.clone());
@@ -158,6 +160,7 @@ fn cache_facts(uuid: &str) -> CacheFacts {
         origin: device("Disk", "Films"),
         ssd: device("Flash", ""),
         mode: Mode::Writethrough,
+        refused_modes: vec![],
         state: CacheState::Active,
         reason: String::new(),
         mount_points: vec![],

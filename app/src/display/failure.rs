@@ -2,9 +2,9 @@
 //! A failure for a person: what happened, what became of the data, what to do next.
 
 use gettextrs::gettext;
-use tandem_api::{DataState, DeviceText, Failure, FileUser, Kind, ModeRefusal};
+use tandem_api::{DataState, DeviceText, Failure, FileUser, Kind};
 
-use super::{bytes, fill};
+use super::{bytes, fill, mode_refusal};
 
 /// The words for a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,23 +99,6 @@ fn data_words(state: DataState) -> String {
         DataState::Unwritten => gettext(
             "Some of your data is only on the SSD. Nothing is lost as long as the SSD works or comes back.",
         ),
-    }
-}
-
-/// Why a way to treat writes is not offered, by the word of [`tandem_api::ModeRefusal`].
-#[must_use]
-pub fn mode_refusal(reason: &str) -> String {
-    match reason.parse::<ModeRefusal>() {
-        Ok(ModeRefusal::Removable) => {
-            gettext("A device that can be unplugged must never be the only place of what you save.")
-        }
-        Ok(ModeRefusal::OtherSystems) => gettext(
-            "This file system is shared with other systems, which would not see what is only on the SSD.",
-        ),
-        Ok(ModeRefusal::MountedAtStart) => gettext(
-            "The computer mounts this disk at its start, before the cache is there, and would not see what is only on the SSD.",
-        ),
-        Err(_) => gettext("This is not possible for this disk and this SSD."),
     }
 }
 

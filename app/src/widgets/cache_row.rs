@@ -9,9 +9,12 @@ use gettextrs::gettext;
 use gtk::CompositeTemplate;
 use gtk::glib::{self, clone};
 
-use crate::display::{Severity, cache_words, fill, percent, plain_name, short_name};
+use crate::display::{
+    Severity, cache_words, fill, percent, plain_name, short_name, unwritten_short,
+};
 use crate::model::facts::CacheFacts;
 use crate::model::objects::CacheObject;
+use crate::model::series::Series;
 
 mod imp {
     use super::*;
@@ -97,11 +100,17 @@ impl CacheRow {
     fn refresh(&self, cache: &CacheObject) {
         let imp = self.imp();
         let facts = cache.facts();
-        let words = cache_words(facts.state, &facts.reason);
+        let (dirty, _) = cache.with_series(Series::unwritten);
+        let words = cache_words(facts.state, &facts.reason, facts.may_be_unwritten(dirty));
         self.set_title(&plain_name(&facts.origin));
-        self.set_subtitle(&parts_line(&words.title, &facts));
+        let mut subtitle = parts_line(&words.title, &facts);
+        let waiting = unwritten_short(dirty);
+        if !waiting.is_empty() {
+            subtitle = format!("{subtitle}\n{waiting}");
+        }
+        self.set_subtitle(&subtitle);
         imp.icon.set_icon_name(Some(words.icon));
-        for severity in [Severity::Good, Severity::Calm, Severity::Warning] {
+        for severity in Severity::ALL {
             imp.icon.remove_css_class(severity.css_class());
         }
         imp.icon.add_css_class(words.severity.css_class());

@@ -194,7 +194,7 @@ impl SetupDialog {
                 dialog.refresh();
             }
         ));
-        imp.mode.connect_chosen(clone!(
+        imp.mode.list().connect_chosen(clone!(
             #[weak(rename_to = dialog)]
             self,
             move |mode| {
@@ -294,8 +294,10 @@ impl SetupDialog {
         });
         imp.heading.set_subtitle(&subtitle);
         self.refresh();
-        if page == Page::Summary {
-            self.make_plan();
+        match page {
+            Page::Mode => self.ask_modes(),
+            Page::Summary => self.make_plan(),
+            _ => {}
         }
         self.focus_page();
     }

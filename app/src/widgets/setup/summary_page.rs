@@ -8,11 +8,12 @@ use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::CompositeTemplate;
 use gtk::glib;
-use tandem_api::{Failure, PlanReply, StepKind, Warning};
+use tandem_api::{Failure, PlanReply, StepKind};
 
 use crate::display::{bytes, device_facts, fill, keyless, plan_title, short_name, warning_words};
 use crate::widgets::error_view::ErrorView;
 use crate::widgets::step_list::StepList;
+use crate::widgets::warning_list::show_warnings;
 
 mod imp {
     use super::*;
@@ -127,7 +128,9 @@ impl SummaryPage {
         };
         imp.fate.set_label(&fate);
         imp.fate.set_css_classes(&["pill-label", class]);
-        self.show_warnings(&plan.warnings);
+        let warnings: Vec<_> = plan.warnings.iter().map(warning_words).collect();
+        show_warnings(&imp.warnings, &warnings);
+        imp.warnings.set_visible(!warnings.is_empty());
         imp.steps.show(&plan.steps);
         imp.memory.set_label(&fill(
             &gettext("The cache holds {cache} and needs {memory} of memory while it works."),
@@ -138,24 +141,5 @@ impl SummaryPage {
         ));
         imp.plan.replace(Some(plan));
         imp.stack.set_visible_child_name("plan");
-    }
-
-    fn show_warnings(&self, warnings: &[Warning]) {
-        let list = &self.imp().warnings;
-        while let Some(row) = list.first_child() {
-            list.remove(&row);
-        }
-        for warning in warnings {
-            let row = adw::ActionRow::builder()
-                .use_markup(false)
-                .title(warning_words(warning))
-                .title_lines(0)
-                .build();
-            let icon = gtk::Image::from_icon_name("dialog-warning-symbolic");
-            icon.add_css_class("warning");
-            row.add_prefix(&icon);
-            list.append(&row);
-        }
-        list.set_visible(!warnings.is_empty());
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gtk::glib::{self, clone};
-use tandem_api::{Failure, Kind};
+use tandem_api::{Failure, Kind, Mode};
 
 use super::SetupDialog;
 use crate::model::draft::Page;
@@ -20,6 +20,37 @@ const SECOND_THOUGHT: Duration = Duration::from_millis(700);
 impl SetupDialog {
     pub(super) fn job_facts(&self) -> Option<JobFacts> {
         self.imp().job.borrow().as_ref().map(|(job, _)| job.facts())
+    }
+
+    /// Finds out which modes are offered for this disk and this SSD: the service says so with every plan.
+    pub(super) fn ask_modes(&self) {
+        let imp = self.imp();
+        let draft = imp.draft.borrow().clone();
+        imp.mode.list().show(draft.mode, &[]);
+        let (Some(client), Some(origin), Some(ssd)) =
+            (imp.client.get().cloned(), draft.origin, draft.ssd)
+        else {
+            return;
+        };
+        glib::spawn_future_local(clone!(
+            #[weak(rename_to = dialog)]
+            self,
+            async move {
+                // Why there can be no plan at all the summary says.
+                let Ok(plan) = client.plan(&origin, &ssd, Mode::Writethrough, true).await else {
+                    return;
+                };
+                let imp = dialog.imp();
+                let mut draft = imp.draft.borrow_mut();
+                if draft.origin.as_ref() != Some(&origin) || draft.ssd.as_ref() != Some(&ssd) {
+                    return;
+                }
+                draft.offer(&plan.refused_modes);
+                let mode = draft.mode;
+                drop(draft);
+                imp.mode.list().show(mode, &plan.refused_modes);
+            }
+        ));
     }
 
     pub(super) fn make_plan(&self) {
