@@ -3,8 +3,8 @@
 //! asks for it when the contract grows.
 
 use tandem_api::{
-    CacheState, DataState, DeviceText, Failure, FileUser, Kind, ModeRefusal, Step, StepKind,
-    Warning, WarningKind,
+    CacheState, DataState, DeviceText, Failure, FileUser, Kind, ModeRefusal, SECTOR_BYTES, Sample,
+    Step, StepKind, Warning, WarningKind,
 };
 
 /// Bytes as people say them, with decimal prefixes like those on a drive's label.
@@ -108,12 +108,9 @@ pub fn warning(warning: &Warning) -> String {
                 "Other systems on this computer must not write to {device} while the cache exists."
             )
         }
-        WarningKind::WritebackRisk => format!(
-            "If the SSD dies while data is only there, the file system on {device} may be damaged beyond repair."
-        ),
-        WarningKind::WritebackElsewhere => format!(
-            "Do not open {device} in Windows, a live system or another computer while anything is only on the SSD."
-        ),
+        kind @ (WarningKind::WritebackRisk | WarningKind::WritebackElsewhere) => {
+            risk(kind, &device)
+        }
         WarningKind::ClearText => format!(
             "The disk is encrypted and unlocked; copies of its clear text will lie on {device} unencrypted."
         ),
@@ -128,6 +125,44 @@ pub fn warning(warning: &Warning) -> String {
                 "{device} is in use and stays on a plain mapping until the next start: {users}."
             )
         }
+    }
+}
+
+/// What is to be known of write-back.
+pub const WRITEBACK_WARNINGS: [WarningKind; 2] =
+    [WarningKind::WritebackRisk, WarningKind::WritebackElsewhere];
+
+/// One of these, for a disk.
+pub fn risk(kind: WarningKind, disk: &str) -> String {
+    if kind == WarningKind::WritebackElsewhere {
+        format!(
+            "Do not open {disk} in Windows, a live system or another computer while anything is only on the SSD."
+        )
+    } else {
+        format!(
+            "If the SSD dies while data is only there, the file system on {disk} may be damaged beyond repair."
+        )
+    }
+}
+
+/// What is only on the SSD, and how long it would take to write it.
+pub fn dirty(sample: &Sample) -> String {
+    match sample.dirty_sectors {
+        0 => "nothing".to_owned(),
+        sectors => format!(
+            "{}, {} to write",
+            bytes(sectors.saturating_mul(SECTOR_BYTES)),
+            duration(sample.drain_seconds)
+        ),
+    }
+}
+
+/// Seconds as people say them.
+pub fn duration(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds.div_ceil(60)),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
     }
 }
 
