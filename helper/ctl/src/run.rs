@@ -3,14 +3,17 @@
 
 use crate::job::follow;
 use crate::{Arguments, Choice, Command, Ending, devices, say, words};
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use std::io::{BufRead, IsTerminal, Write};
 use tandem_api::{
-    BUS_NAME, CACHE_INTERFACE, CacheProxy, JobProxy, ManagerProxy, Mode, PlanReply, PlanSpec,
-    ROOT_PATH, Sample,
+    BUS_NAME, CACHE_INTERFACE, CacheProxy, CacheState, JobProxy, ManagerProxy, Mode, PlanReply,
+    PlanSpec, ROOT_PATH, Sample,
 };
 use zbus::Connection;
 use zbus::fdo::ObjectManagerProxy;
+
+/// How long a new sample may take; the service takes one each second for who watches.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
 
 /// Runs a command line.
 pub async fn run(arguments: Arguments) -> Result<(), Ending> {
@@ -225,7 +228,25 @@ async fn list(connection: &Connection, json: bool) -> Result<(), Ending> {
     Ok(())
 }
 
+/// A sample of now: the newest one that the service has may be ten seconds old.
+async fn fresh(cache: &CacheProxy<'_>) -> Result<Sample, Ending> {
+    let state = cache.state().await?;
+    if matches!(state, CacheState::Active | CacheState::Bypass) {
+        let mut samples = cache.receive_sampled().await?.fuse();
+        cache.watch().await?;
+        let late = FutureExt::fuse(async_io::Timer::after(PATIENCE));
+        futures_util::pin_mut!(late);
+        futures_util::select! {
+            _ = samples.next() => {}
+            _ = late => {}
+        }
+        cache.unwatch().await?;
+    }
+    Ok(cache.latest().await?)
+}
+
 async fn facts(cache: &CacheProxy<'_>) -> Result<serde_json::Value, Ending> {
+    let latest = fresh(cache).await?;
     Ok(serde_json::json!({
         "uuid": cache.uuid().await?,
         "name": cache.name().await?,
@@ -240,7 +261,7 @@ async fn facts(cache: &CacheProxy<'_>) -> Result<serde_json::Value, Ending> {
         "refused_modes": cache.refused_modes().await?,
         "dirty_bytes": cache.dirty_bytes().await?,
         "seconds_to_drain": cache.seconds_to_drain().await?,
-        "latest": cache.latest().await?,
+        "latest": latest,
     }))
 }
 
@@ -279,7 +300,7 @@ async fn status(connection: &Connection, wanted: Option<&str>, json: bool) -> Re
             "  Mounted: {}",
             cache.mount_points().await?.join(", ")
         ));
-        let sample = cache.latest().await?;
+        let sample = fresh(cache).await?;
         if sample.time_us > 0 {
             say(format_args!(
                 "  Reads:   {}",
