@@ -208,6 +208,9 @@ fn device(
                     "usb" | "sdio" | "ieee1394"
                 )
         }),
+        block_bytes: line(sysfs(&whole).join("queue/logical_block_size"))
+            .and_then(|n| n.parse().ok())
+            .unwrap_or(0),
         // 0 does not rotate, -1 rotates at a speed that it does not tell.
         rotates: drive.as_ref().map(|d| d.signed("RotationRate") != 0),
         swap: swaps

@@ -119,6 +119,8 @@ pub struct Device {
     pub read_only: bool,
     /// Can be unplugged while running.
     pub removable: bool,
+    /// Bytes of its smallest request, 0 if unknown.
+    pub block_bytes: u32,
     /// Spinning platters; `None` if unknown.
     pub rotates: Option<bool>,
     /// In use as swap.

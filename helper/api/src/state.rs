@@ -28,6 +28,8 @@ words! {
         /// fstab mounts the disk at the start of the machine, before the cache is there: the disk would be
         /// changed past the data that is on the SSD only.
         MountedAtStart = "mounted-at-start",
+        /// The SSD takes larger blocks than the disk, so that not every write can be on it alone.
+        BlockSize = "block-size",
     }
 }
 

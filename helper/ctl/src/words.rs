@@ -308,6 +308,7 @@ pub fn mode_refusal(reason: &str) -> &'static str {
         Ok(ModeRefusal::MountedAtStart) => {
             "/etc/fstab mounts the disk at the start, before the cache is there."
         }
+        Ok(ModeRefusal::BlockSize) => "the SSD takes larger blocks than the disk.",
         Err(_) => "not for this disk and this SSD.",
     }
 }

@@ -14,7 +14,7 @@ const MOST_WORDS: usize = 1024;
 /// A status line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusLine {
-    /// `active`, `bypass`, `suspended`.
+    /// `active`, `bypass`, `stranded`, `flushing`, `paused`, `suspended`.
     pub state: String,
     /// `-`, or why.
     pub reason: String,
@@ -107,6 +107,17 @@ impl FromStr for StatusLine {
 }
 
 impl StatusLine {
+    /// State and reason in the words of the contract. A flush is a job there, not a state, and an SSD
+    /// that took dirty data with it is a reason.
+    pub fn said(&self) -> (&str, &str) {
+        match (self.state.as_str(), self.reason.as_str()) {
+            ("stranded", _) => ("bypass", "ssd-gone-dirty"),
+            ("flushing" | "paused", "-") => ("active", ""),
+            (state, "-") => (state, ""),
+            other => other,
+        }
+    }
+
     /// The counters in the form of the contract, taken at `time_us`.
     pub fn sample(&self, time_us: u64) -> Sample {
         let mut rest = self.counters.clone();
@@ -200,6 +211,27 @@ mod tests {
                 value: 3
             }]
         );
+    }
+
+    #[test]
+    fn the_state_is_said_in_the_words_of_the_contract() {
+        let said = |state: &str| {
+            let line = format!("{state} writeback 32 7/4096 640 0");
+            let line: StatusLine = line.parse().unwrap();
+            let (state, reason) = line.said();
+            (state.to_owned(), reason.to_owned())
+        };
+        for (kernel, state, reason) in [
+            ("active -", "active", ""),
+            ("flushing -", "active", ""),
+            ("paused -", "active", ""),
+            ("bypass ssd-error", "bypass", "ssd-error"),
+            ("stranded ssd-error-dirty", "bypass", "ssd-gone-dirty"),
+            ("suspended -", "suspended", ""),
+        ] {
+            assert_eq!(said(kernel), (state.to_owned(), reason.to_owned()));
+            assert!(state.parse::<tandem_api::CacheState>().is_ok());
+        }
     }
 
     #[test]

@@ -520,15 +520,11 @@ impl Engine for DeviceMapper {
         let line = blocking(move || Control::open()?.status(&uuid))
             .await?
             .map_err(failed)?;
-        let reason = if line.reason == "-" {
-            String::new()
-        } else {
-            line.reason.clone()
-        };
         let sample = line.sample(crate::sampler::boottime_us());
+        let (state, reason) = line.said();
         Ok(Status {
-            state: line.state,
-            reason,
+            state: state.to_owned(),
+            reason: reason.to_owned(),
             mode: line.mode,
             sample,
         })

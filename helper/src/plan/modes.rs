@@ -16,6 +16,8 @@ pub fn refused_modes(origin: &Device, ssd: &Device, mapped: Option<&Device>) -> 
         ModeRefusal::OtherSystems
     } else if origin.used_at_start || mapped.is_some_and(|device| device.used_at_start) {
         ModeRefusal::MountedAtStart
+    } else if ssd.block_bytes > origin.block_bytes {
+        ModeRefusal::BlockSize
     } else {
         return Vec::new();
     };

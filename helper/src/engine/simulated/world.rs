@@ -287,6 +287,7 @@ impl Scene {
                 clear_text: matches!(&block.backing, Some((_, kind)) if kind == "luks"),
                 read_only: false,
                 removable: drive.is_some_and(|d| d.removable),
+                block_bytes: 512,
                 rotates: drive.map(|d| d.rotation != 0),
                 swap: block.swap,
                 holders,

@@ -49,6 +49,7 @@ fn device(name: &str, size: u64) -> Device {
         clear_text: false,
         read_only: false,
         removable: false,
+        block_bytes: 512,
         rotates: Some(name.starts_with("sda")),
         swap: false,
         holders: Vec::new(),
