@@ -198,6 +198,11 @@ fn sentences(failure: &Failure) -> (String, String, String) {
             mode_refusal(&failure.name),
             gettext("Choose another way to treat what you save."),
         ),
+        Kind::UnwrittenData if failure.needed > 0 => (
+            gettext("Not Everything Is on the Hard Disk"),
+            gettext("{needed} are only on {device} and cannot be written back now."),
+            gettext("Bring the SSD and the hard disk back, or give that data up."),
+        ),
         Kind::UnwrittenData => (
             gettext("Not Everything Is on the Hard Disk"),
             gettext("Some of your data is only on {device} and cannot be written back now."),

@@ -2,7 +2,7 @@
 //! The ways to treat what is saved, and what each of them risks.
 
 use gettextrs::gettext;
-use tandem_api::{Mode, ModeRefusal, RefusedMode};
+use tandem_api::{Mode, RefusedMode};
 
 use super::{bytes, duration, fill};
 
@@ -43,17 +43,20 @@ pub const MODES: [Mode; 3] = [Mode::Writethrough, Mode::Writearound, Mode::Write
 /// Why a way to treat writes is not offered, by the word of [`tandem_api::ModeRefusal`].
 #[must_use]
 pub fn mode_refusal(reason: &str) -> String {
-    match reason.parse::<ModeRefusal>() {
-        Ok(ModeRefusal::Removable) => {
+    match reason {
+        "removable" => {
             gettext("A device that can be unplugged must never be the only place of what you save.")
         }
-        Ok(ModeRefusal::OtherSystems) => gettext(
+        "other-systems" => gettext(
             "This file system is shared with other systems, which would not see what is only on the SSD.",
         ),
-        Ok(ModeRefusal::MountedAtStart) => gettext(
+        "mounted-at-start" => gettext(
             "The computer mounts this disk at its start, before the cache is there, and would not see what is only on the SSD.",
         ),
-        Err(_) => gettext("This is not possible for this disk and this SSD."),
+        "block-size" => gettext(
+            "The SSD writes in larger blocks than the hard disk, so it cannot take all that is saved.",
+        ),
+        _ => gettext("This is not possible for this disk and this SSD."),
     }
 }
 
@@ -96,7 +99,8 @@ pub fn mode_change(from: Mode, to: Mode) -> String {
     }
 }
 
-fn elsewhere() -> String {
+/// What not to do with the disk while something is on the SSD only.
+pub(super) fn elsewhere() -> String {
     gettext(
         "Do not open this disk in Windows, a live system or another computer while anything is not yet on the hard disk.",
     )
@@ -157,6 +161,7 @@ pub fn unwritten_short(dirty: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tandem_api::ModeRefusal;
 
     #[test]
     fn the_warnings_name_the_amount_and_stand_as_long_as_there_is_one() {
@@ -194,7 +199,8 @@ mod tests {
                 mode: Mode::Writeback,
                 reason,
             }];
-            assert!(refusal(Mode::Writeback, &refused).ends_with('.'));
+            let why = refusal(Mode::Writeback, &refused);
+            assert!(why.ends_with('.') && why != mode_refusal("?"), "{reason}");
             assert_eq!(refusal(Mode::Writethrough, &refused), "");
         }
     }

@@ -5,6 +5,7 @@ use gettextrs::gettext;
 use tandem_api::{DeviceText, JobKind, Step, StepKind, Warning, WarningKind};
 
 use super::failure::programs;
+use super::mode::elsewhere;
 use super::{SEPARATOR, bytes, fill};
 
 /// A device by all that a person can check against its label: model, size, serial number.
@@ -138,14 +139,14 @@ pub fn step_words(step: &Step) -> (String, String) {
         ),
         StepKind::Detach => (
             gettext("Stop using the SSD"),
-            gettext("All data is on the hard disk"),
+            gettext("The hard disk goes on by itself"),
         ),
         StepKind::FreeSsd => (
             fill(
                 &gettext("Free {model}"),
                 &[("model", &short_name(&step.device))],
             ),
-            gettext("Only copies are on it; it can then be used for anything else"),
+            gettext("It can then be used for anything else"),
         ),
         StepKind::Unmap => (gettext("Give the plain hard disk back"), device),
     }
@@ -185,9 +186,7 @@ pub fn warning_words(warning: &Warning) -> String {
         WarningKind::WritebackRisk => gettext(
             "What you save is on the SSD first. If the SSD dies before it is on the hard disk too, the file system on the hard disk may be damaged beyond repair.",
         ),
-        WarningKind::WritebackElsewhere => gettext(
-            "Do not open this disk in Windows, a live system or another computer while anything is only on the SSD.",
-        ),
+        WarningKind::WritebackElsewhere => elsewhere(),
         WarningKind::ClearText => gettext(
             "This disk is encrypted and unlocked. Copies of your files will lie on {device} without encryption.",
         ),

@@ -58,19 +58,6 @@ pub struct CacheWords {
     pub severity: Severity,
 }
 
-impl CacheWords {
-    /// All sentences in order; empty where all is well.
-    #[must_use]
-    pub fn sentences(&self) -> String {
-        let all = [&self.what, &self.data, &self.next];
-        all.into_iter()
-            .filter(|sentence| !sentence.is_empty())
-            .cloned()
-            .collect::<Vec<_>>()
-            .join(" ")
-    }
-}
-
 /// Words for a state and its reason. `unwritten` says that data may be on the SSD only.
 #[must_use]
 pub fn cache_words(state: CacheState, reason: &str, unwritten: bool) -> CacheWords {
@@ -160,7 +147,11 @@ fn sentences(state: CacheState, reason: &str, unwritten: bool) -> [String; 3] {
         ],
         (CacheState::Bypass, _) => [
             gettext("The hard disk works at its own speed, without the SSD."),
-            data(unwritten),
+            if unwritten {
+                gettext("Some of your data may be only on the SSD. Nothing of it is lost.")
+            } else {
+                data(false)
+            },
             gettext(
                 "If it stays like this after the next start of the computer, choose “Flush and Remove”.",
             ),
@@ -194,7 +185,7 @@ fn sentences(state: CacheState, reason: &str, unwritten: bool) -> [String; 3] {
             ),
             gettext("Some of your data is only on the SSD."),
             gettext(
-                "Save the files that you can still read. Then “Flush and Remove” lets you give up what is only on the SSD.",
+                "If the disk was restored from a copy, bring it back as it was. Otherwise “Flush and Remove” lets you give up what is only on the SSD.",
             ),
         ],
         (CacheState::Stopped, "disk-changed") => [
@@ -274,8 +265,8 @@ mod tests {
                 // The service says that nothing was on the SSD only, whatever was known before.
                 let told = state == CacheState::Detached
                     || (state == CacheState::Bypass && reason == "ssd-error");
-                let words = cache_words(state, reason, true).sentences();
-                assert!(told || !words.contains("safe"), "{state} {reason}: {words}");
+                let data = cache_words(state, reason, true).data;
+                assert!(told || !data.contains("safe"), "{state} {reason}: {data}");
             }
         }
         for (state, reason) in [

@@ -43,7 +43,11 @@ mod imp {
         #[template_child]
         pub banner_title: TemplateChild<gtk::Label>,
         #[template_child]
-        pub banner_text: TemplateChild<gtk::Label>,
+        pub banner_what: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub banner_data: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub banner_next: TemplateChild<gtk::Label>,
         #[template_child]
         pub job_card: TemplateChild<JobCard>,
         #[template_child]
@@ -235,15 +239,16 @@ impl CachePage {
         let (dirty, seconds) = cache.with_series(Series::unwritten);
         let words = cache_words(facts.state, &facts.reason, facts.may_be_unwritten(dirty));
         imp.heading.set_subtitle(&words.title);
-        let sentences = words.sentences();
-        imp.banner.set_visible(!sentences.is_empty());
+        imp.banner.set_visible(!words.what.is_empty());
         imp.banner_icon.set_icon_name(Some(words.icon));
         for severity in Severity::ALL {
             imp.banner_icon.remove_css_class(severity.css_class());
         }
         imp.banner_icon.add_css_class(words.severity.css_class());
         imp.banner_title.set_label(&words.title);
-        imp.banner_text.set_label(&sentences);
+        imp.banner_what.set_label(&words.what);
+        imp.banner_data.set_label(&words.data);
+        imp.banner_next.set_label(&words.next);
         let running = facts.state == CacheState::Active;
         let here = running || facts.state == CacheState::Suspended;
         let unwritten = unwritten_words(dirty, seconds, facts.mode).filter(|_| here);

@@ -120,12 +120,11 @@ impl ModeList {
         for (of, row, button) in imp.modes.borrow().iter() {
             let why = refusal(*of, refused);
             let description = mode_description(*of);
-            row.set_sensitive(why.is_empty());
-            row.set_subtitle(&if why.is_empty() {
-                description
-            } else {
-                format!("{description}\n{why}")
-            });
+            let offered = why.is_empty();
+            // The row itself stays sensitive, so that the reason can be read.
+            button.set_sensitive(offered);
+            row.set_activatable(offered);
+            row.set_subtitle(if offered { &description } else { &why });
             if *of == mode {
                 button.set_active(true);
             }

@@ -56,7 +56,7 @@ fn offer_to_give_up(
             match client.plan_discard(&cache.path).await {
                 Ok(plan) => {
                     let body = gettext(
-                        "What is only on the SSD is lost for good. {disk} then works without the SSD; check its file system before you use it.",
+                        "{disk} then works without the SSD. Check its file system before you use it.",
                     );
                     let question = Question {
                         heading: gettext("Give Up What Is Only on the SSD?"),

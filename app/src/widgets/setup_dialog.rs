@@ -9,6 +9,7 @@ mod run;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use adw::prelude::*;
 use adw::subclass::prelude::*;
@@ -18,7 +19,7 @@ use gtk::glib::{self, clone, subclass::Signal};
 
 use crate::a11y;
 use crate::client::Client;
-use crate::display::{Choice, fill, origin_choices, ssd_choices, without_key};
+use crate::display::{Choice, fill, mode_warnings, origin_choices, ssd_choices, without_key};
 use crate::model::draft::{Draft, Page};
 use crate::model::objects::{DeviceObject, JobObject};
 use crate::model::store::{Store, objects};
@@ -200,6 +201,9 @@ impl SetupDialog {
             move |mode| {
                 dialog.imp().draft.borrow_mut().mode = mode;
                 dialog.refresh();
+                if !mode_warnings(mode).is_empty() {
+                    dialog.scroll_to_end();
+                }
             }
         ));
         imp.backup.connect_promised(clone!(
@@ -300,6 +304,14 @@ impl SetupDialog {
             _ => {}
         }
         self.focus_page();
+    }
+
+    /// Shows what has just appeared below, once it has its place.
+    fn scroll_to_end(&self) {
+        let adjustment = self.imp().scroller.vadjustment();
+        glib::timeout_add_local_once(Duration::from_millis(100), move || {
+            adjustment.set_value(adjustment.upper() - adjustment.page_size());
+        });
     }
 
     /// Puts the focus where the keyboard goes on: at the question, or at the button where it is answered. Where

@@ -10,8 +10,9 @@
     reason = "a tool for developers: it stops where it cannot go on"
 )]
 
-#[path = "../tests/stage/mod.rs"]
+#[path = "../../tests/stage/mod.rs"]
 mod stage;
+mod write_back;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -319,7 +320,7 @@ async fn tour(application: &adw::Application, camera: Camera) {
     let question: adw::MessageDialog = hand::window(application).await;
     camera.take(&question, "17-remove").await;
     levers.set_step_time(1500).await.expect("a lever");
-    question.response("remove");
+    hand::press(&question, &gettext("_Flush and Remove")).await;
     hand::wait(&window, "removal", || {
         hand::button(&window, &gettext("_Cancel"))
     })
@@ -328,6 +329,8 @@ async fn tour(application: &adw::Application, camera: Camera) {
     camera.take(&window, "18-removing").await;
     hand::wait(&window, &set_up, || hand::button(&window, &set_up)).await;
     camera.take(&window, "19-removed").await;
+
+    write_back::tour(application, &window, &camera, &levers).await;
 
     let failure = Failure::new(Kind::FilesystemBusy)
         .mount_points(vec!["/srv/films".into()])
