@@ -166,7 +166,9 @@ async fn create(
         if let Err(failure) = made {
             let failure = named(failure, &intent.actions[index]);
             // With a record, the next start would take the creation for complete.
-            if let Err(e) = store.drop_cache(&intent.uuid) {
+            if makes(&intent)
+                && let Err(e) = store.drop_cache(&intent.uuid)
+            {
                 tracing::error!("cannot forget the cache: {e}");
                 return Err(failure.data(DataState::Incomplete));
             }

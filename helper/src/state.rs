@@ -24,6 +24,10 @@ pub struct CacheRecord {
     /// the module says that nothing is: as long as it stands, the disk alone is not the truth.
     #[serde(default)]
     pub may_be_dirty: bool,
+    /// The disk was used without the cache while that stood: what is on the SSD only belongs to a state
+    /// of the disk that is no more, and would destroy the one that is.
+    #[serde(default)]
+    pub forked: bool,
 }
 
 impl CacheRecord {
@@ -34,6 +38,7 @@ impl CacheRecord {
             pair,
             detached_in: None,
             may_be_dirty,
+            forked: false,
         }
     }
 }

@@ -666,3 +666,69 @@ async fn write_back_is_not_offered_for_disks_that_others_read() {
         assert_eq!(refused.unwrap_err().kind, Kind::ModeRefused, "{disk}");
     }
 }
+
+#[tokio::test]
+async fn a_cache_comes_back_by_itself_with_what_is_on_its_ssd_only() {
+    let bench = Bench::new().await;
+    if bench.real {
+        return;
+    }
+    let cache = bench.dirty().await;
+    let simulation = bench.machine.simulation().await;
+    // Slow enough to be in the middle of a drain that waits.
+    bench.rate(1_000).await;
+    let path = cache.flush().await.unwrap();
+    let job = bench.machine.job(path.clone()).await;
+    until("the drain", async || job.pausable().await.unwrap()).await;
+    job.pause().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    let dirty = cache.dirty_bytes().await.unwrap();
+    simulation.restart().await.unwrap();
+    // The job of before fails, for its mapping is gone; the cache comes back, and what was dirty is there.
+    until("the cache", async || {
+        cache.state().await.unwrap() == CacheState::Active
+            && cache.dirty_bytes().await.unwrap() >= dirty / 2
+    })
+    .await;
+    bench.rate(1 << 40).await;
+    bench.nothing_lost().await;
+}
+
+#[tokio::test]
+async fn a_disk_that_was_used_without_its_ssd_is_not_overwritten() {
+    let bench = Bench::new().await;
+    if bench.real {
+        return;
+    }
+    let cache = bench.dirty().await;
+    let simulation = bench.machine.simulation().await;
+    let disk = bench.spec.origin.clone();
+    // The SSD is late, and somebody does not wait for it.
+    simulation.set_module(ModuleState::Refused).await.unwrap();
+    simulation.restart().await.unwrap();
+    until("a stop", async || {
+        cache.state().await.unwrap() == CacheState::Stopped
+    })
+    .await;
+    simulation.mount(&disk, "/mnt").await.unwrap();
+    until("the reason", async || {
+        cache.state_reason().await.unwrap() == "disk-changed"
+            || cache.state_reason().await.unwrap() == "module-refused"
+    })
+    .await;
+    simulation.set_module(ModuleState::Loaded).await.unwrap();
+    until("the reason", async || {
+        cache.state_reason().await.unwrap() == "disk-changed"
+    })
+    .await;
+    let refused = Failure::from(cache.plan_remove().await.unwrap_err());
+    assert_eq!(
+        (refused.kind, refused.name.as_str()),
+        (Kind::UnwrittenData, "disk-changed")
+    );
+    bench.nothing_lost().await;
+    let plan = cache.plan_discard().await.unwrap();
+    let job = cache.remove(&plan.plan_id, &plan.digest).await.unwrap();
+    bench.machine.end(job).await.unwrap();
+    assert!(bench.machine.caches().await.is_empty());
+}

@@ -620,3 +620,26 @@ async fn nothing_is_detached_while_something_is_on_the_ssd_only() {
     apply::run(&engine, &store, &plan, 0, &Calm).await.unwrap();
     assert!(world.lost_bytes() > 0);
 }
+
+#[tokio::test]
+async fn an_assembly_that_fails_keeps_the_cache_on_record() {
+    let world = Arc::new(World::default());
+    world.set_step_time(Duration::ZERO);
+    let folder = Folder::new("reassemble");
+    let store = Store::open(&folder.0).unwrap();
+    let engine = Simulated::new(world.clone());
+    let plan = creation_in(&engine, Mode::Writeback).await;
+    apply::run(&engine, &store, &plan, 0, &Calm).await.unwrap();
+    work(&world, &engine).await;
+    world.restart();
+    let record = store.caches().pop().unwrap();
+    for step in [StepKind::LoadModule, StepKind::Map] {
+        world.fail_next(step);
+        let plan = plan::assemble(&record.pair, &[]);
+        apply::run(&engine, &store, &plan, 0, &Calm)
+            .await
+            .unwrap_err();
+        assert_eq!(store.caches(), std::slice::from_ref(&record), "{step}");
+        assert_eq!(world.lost_bytes(), 0);
+    }
+}

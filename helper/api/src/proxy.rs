@@ -297,6 +297,12 @@ pub trait Simulation {
     /// Lets this much time pass for the counters of all caches at once, to have a history to show.
     fn advance(&self, seconds: u32) -> zbus::Result<()>;
 
+    /// The machine is switched off and on again, as far as devices are concerned.
+    fn restart(&self) -> zbus::Result<()>;
+
+    /// Somebody mounts this block object.
+    fn mount(&self, block: &OwnedObjectPath, point: &str) -> zbus::Result<()>;
+
     /// How fast the caches write to the disk what is only on the SSD, bytes a second (50 MB/s at first).
     fn set_drain_rate(&self, bytes: u64) -> zbus::Result<()>;
 

@@ -84,6 +84,7 @@ pub(super) async fn remove(
             pair,
             detached_in: Some(engine.boot_id()),
             may_be_dirty: false,
+            forked: false,
         };
         store.save_cache(&record).map_err(incomplete)?;
         detached = true;

@@ -49,6 +49,7 @@ impl Service {
                 continue;
             }
             let pair = current(&record.pair, &facts);
+            let record = self.record_fork(record, &pair, live, &facts);
             let view = self.view(&record, &pair, live, &facts).await;
             views.insert(pair.uuid.clone(), (pair, view));
         }
@@ -92,12 +93,12 @@ impl Service {
             (None, _) if ssd.is_none() => (CacheState::Stopped, "ssd-missing".to_owned()),
             (None, _) => (
                 CacheState::Stopped,
-                self.reason(&pair.uuid, origin.is_some_and(|d| !d.mounts.is_empty()))
+                self.reason(record, origin.is_some_and(|d| !d.mounts.is_empty()))
                     .await,
             ),
         };
         let missing = origin.is_none() || ssd.is_none();
-        if state == CacheState::Stopped && job.is_none() {
+        if state == CacheState::Stopped && job.is_none() && !record.forked {
             self.assemble(record, pair, origin, missing);
         }
         if let Some(status) = &status {
@@ -159,9 +160,33 @@ impl Service {
         }
     }
 
+    /// Has the record say that the disk is used without what is on the SSD only, if it is.
+    fn record_fork(
+        &self,
+        mut record: CacheRecord,
+        pair: &Pair,
+        live: Option<&Live>,
+        facts: &Facts,
+    ) -> CacheRecord {
+        let used = |disk: &Device| !disk.mounts.is_empty() || !disk.holders.is_empty() || disk.swap;
+        let plain = live.is_none() && facts.same_hardware(&pair.origin).is_some_and(used);
+        let kept = self.inner().running.iter().any(|r| r.uuid == pair.uuid);
+        if record.may_be_dirty && plain && !record.forked && !kept {
+            tracing::error!(
+                uuid = pair.uuid,
+                "the disk is used without what is on the SSD only"
+            );
+            record.forked = true;
+            if let Err(e) = self.store.save_cache(&record) {
+                tracing::error!("cannot record that: {e}");
+            }
+        }
+        record
+    }
+
     /// Why a cache whose devices are both there is not assembled.
-    async fn reason(&self, uuid: &str, disk_mounted: bool) -> String {
-        let changed = self.inner().changed.contains(uuid);
+    async fn reason(&self, record: &CacheRecord, disk_mounted: bool) -> String {
+        let changed = record.forked || self.inner().changed.contains(&record.pair.uuid);
         let word = match self.engine.module_state().await {
             ModuleState::NotBuilt => "module-not-built",
             ModuleState::Refused => "module-refused",

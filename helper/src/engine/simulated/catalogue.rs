@@ -103,7 +103,8 @@ impl Scene {
         name
     }
 
-    fn mount(&mut self, name: &str, point: &str, mounter: Mounter) {
+    /// Mounts a device somewhere.
+    pub fn mount(&mut self, name: &str, point: &str, mounter: Mounter) {
         if let Some(block) = self.blocks.get_mut(name) {
             block.mounts.push(Mount {
                 point: point.to_owned(),

@@ -5,6 +5,7 @@ use super::catalogue::drive;
 use super::udisks;
 use super::world::{World, block_path};
 use crate::dm::message::{Flush, Message};
+use crate::facts::Mounter;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -157,6 +158,18 @@ impl Simulation {
 
     fn advance(&self, seconds: u32) {
         self.0.advance(Duration::from_secs(seconds.into()));
+    }
+
+    async fn restart(&self) {
+        self.0.restart();
+        self.0.synced().await;
+    }
+
+    async fn mount(&self, block: OwnedObjectPath, point: String) -> Result<(), Failure> {
+        let name = self.name_of(&block)?;
+        self.0.change(|s| s.mount(&name, &point, Mounter::Other));
+        self.0.synced().await;
+        Ok(())
     }
 
     fn set_drain_rate(&self, bytes: u64) {
