@@ -13,6 +13,7 @@ pub mod mode_dialog;
 pub mod mode_list;
 pub mod overview;
 pub mod remove_dialog;
+pub mod scrolled;
 pub mod setup;
 pub mod setup_dialog;
 pub mod share_row;

@@ -11,6 +11,7 @@ use crate::display::mode_change;
 use crate::model::facts::CacheFacts;
 use crate::widgets::mode_list::ModeList;
 use crate::widgets::remove_dialog::show_failure;
+use crate::widgets::scrolled::{scroll_to_end, scrolled};
 
 /// Shows the modes, and changes to another if the person wants it. That it has changed the cache tells by itself.
 pub fn ask_for_mode(parent: Option<&gtk::Window>, client: &Client, cache: &CacheFacts) {
@@ -27,9 +28,10 @@ pub fn ask_for_mode(parent: Option<&gtk::Window>, client: &Client, cache: &Cache
         .build();
     more.append(&list);
     more.append(&consequence);
+    let scroller = scrolled(&more);
     let dialog = adw::MessageDialog::builder()
         .heading(gettext("What Should the SSD Do?"))
-        .extra_child(&more)
+        .extra_child(&scroller)
         .build();
     dialog.set_transient_for(parent);
     dialog.add_responses(&[
@@ -45,6 +47,7 @@ pub fn ask_for_mode(parent: Option<&gtk::Window>, client: &Client, cache: &Cache
         let words = mode_change(before, mode);
         consequence.set_label(&words);
         consequence.set_visible(!words.is_empty());
+        scroll_to_end(&scroller);
         if let Some(dialog) = weak.upgrade() {
             dialog.set_response_enabled("change", mode != before);
             let look = if mode == Mode::Writeback {

@@ -9,7 +9,6 @@ mod run;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use adw::prelude::*;
 use adw::subclass::prelude::*;
@@ -23,6 +22,7 @@ use crate::display::{Choice, fill, mode_warnings, origin_choices, ssd_choices, w
 use crate::model::draft::{Draft, Page};
 use crate::model::objects::{DeviceObject, JobObject};
 use crate::model::store::{Store, objects};
+use crate::widgets::scrolled::scroll_to_end;
 use crate::widgets::setup::backup_page::BackupPage;
 use crate::widgets::setup::device_page::DevicePage;
 use crate::widgets::setup::done_page::DonePage;
@@ -202,7 +202,7 @@ impl SetupDialog {
                 dialog.imp().draft.borrow_mut().mode = mode;
                 dialog.refresh();
                 if !mode_warnings(mode).is_empty() {
-                    dialog.scroll_to_end();
+                    scroll_to_end(&dialog.imp().scroller);
                 }
             }
         ));
@@ -304,14 +304,6 @@ impl SetupDialog {
             _ => {}
         }
         self.focus_page();
-    }
-
-    /// Shows what has just appeared below, once it has its place.
-    fn scroll_to_end(&self) {
-        let adjustment = self.imp().scroller.vadjustment();
-        glib::timeout_add_local_once(Duration::from_millis(100), move || {
-            adjustment.set_value(adjustment.upper() - adjustment.page_size());
-        });
     }
 
     /// Puts the focus where the keyboard goes on: at the question, or at the button where it is answered. Where
