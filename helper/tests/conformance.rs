@@ -665,6 +665,15 @@ async fn write_back_is_not_offered_for_disks_that_others_read() {
         let refused = bench.machine.plan(&PlanSpec { mode, ..spec }).await;
         assert_eq!(refused.unwrap_err().kind, Kind::ModeRefused, "{disk}");
     }
+    // Neither for a cache that is there already.
+    bench.machine.create(&spec("sda2", "sdc")).await.unwrap();
+    let cache = bench.the_cache().await;
+    let offered = cache.refused_modes().await.unwrap();
+    assert_eq!(offered[0].reason, ModeRefusal::OtherSystems);
+    let refused = Failure::from(cache.set_mode(Mode::Writeback).await.unwrap_err());
+    assert_eq!(refused.kind, Kind::ModeRefused);
+    assert_eq!(cache.mode().await.unwrap(), Mode::Writethrough);
+    cache.set_mode(Mode::Writearound).await.unwrap();
 }
 
 #[tokio::test]

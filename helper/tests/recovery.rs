@@ -11,6 +11,8 @@
     reason = "tests fail by panicking"
 )]
 
+mod common;
+
 use async_trait::async_trait;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,6 +26,7 @@ use tandem_helper::engine::simulated::{Simulated, World};
 use tandem_helper::engine::{Engine, Live, Status};
 use tandem_helper::facts::{Device, Facts};
 use tandem_helper::plan::{self, Plan, RemoveInput, Unwritten};
+use tandem_helper::service::Service;
 use tandem_helper::state::Store;
 
 /// Dies at one moment of one call.
@@ -640,6 +643,60 @@ async fn an_assembly_that_fails_keeps_the_cache_on_record() {
             .await
             .unwrap_err();
         assert_eq!(store.caches(), std::slice::from_ref(&record), "{step}");
+        assert_eq!(world.lost_bytes(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_drain_goes_on_as_a_job_that_waits_if_it_did() {
+    for restarts in [false, true] {
+        let world = Arc::new(World::default());
+        world.set_step_time(Duration::ZERO);
+        world.set_drain_rate(1_000);
+        let folder = Folder::new(&format!("resume-{restarts}"));
+        let store = Store::open(&folder.0).unwrap();
+        let engine = Arc::new(Simulated::new(world.clone()));
+        let plan = creation_in(&*engine, Mode::Writeback).await;
+        apply::run(&*engine, &store, &plan, 0, &Calm).await.unwrap();
+        work(&world, &*engine).await;
+        let plan = removal(&*engine, &store).await;
+        let mortal = Mortal::new(&world, 0, true);
+        let job = apply::run(&mortal, &store, &plan, 0, &Calm);
+        assert!(mortal.until_death(job).await);
+        let mut intent = store.intents().remove(0);
+        intent.paused = true;
+        store.save_intent(&intent).unwrap();
+        if restarts {
+            world.restart();
+        }
+
+        let (machine, connection) = common::Machine::empty().await;
+        let _service = Service::start(engine, store.clone(), connection)
+            .await
+            .unwrap();
+        let cache = machine.caches().await.remove(0);
+        common::until("the job", async || {
+            cache.job().await.unwrap().as_str() != "/"
+        })
+        .await;
+        let mut path = cache.job().await.unwrap();
+        common::until("a job that can be resumed", async || {
+            path = cache.job().await.unwrap();
+            let job = machine.job(path.clone()).await;
+            job.paused().await.unwrap_or(false)
+        })
+        .await;
+        let job = machine.job(path.clone()).await;
+        assert_eq!(job.kind().await.unwrap(), JobKind::Remove);
+        assert_eq!(job.steps().await.unwrap()[0].kind, StepKind::Drain);
+        world.set_drain_rate(1 << 40);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert!(job.paused().await.unwrap());
+        assert_eq!(cache.state().await.unwrap(), CacheState::Active);
+        job.resume().await.unwrap();
+        machine.end(path).await.unwrap();
+        assert!(machine.caches().await.is_empty());
+        assert!(store.intents().is_empty() && store.caches().is_empty());
         assert_eq!(world.lost_bytes(), 0);
     }
 }
