@@ -10,7 +10,8 @@
  *        56-57  recency  hits since it was last looked at for eviction, 0-3
  *        58-59  state    FREE, LIVE, BUSY
  *        60     held     no new pins: the owner waits for the last one to go
- *        61-63  zero
+ *        61-62  zero
+ *        63     regular: no longer on trial (policy.c)
  *
  * Two kinds of callers:
  *   readers   hold no lock, any context: td_word_pin(), td_word_unpin().
@@ -51,6 +52,7 @@
 #define TD_W_BUSY		(2ull << 58)
 #define TD_W_STATE		(3ull << 58)
 #define TD_W_HELD		(1ull << 60)
+#define TD_W_REGULAR		(1ull << 63)
 
 struct td_word {
 	struct env_atomic64 a;
@@ -231,6 +233,21 @@ static inline u64 td_word_forget(struct td_word *w, unsigned int mask,
 	} while (!env_cas(&w->a, &old, new));
 	*freed = old && !new;
 	return old;
+}
+
+/* LIVE with nothing in its way: it may be taken. */
+static inline bool td_word_is_idle(u64 v)
+{
+	return (v & TD_W_STATE) == TD_W_LIVE && !(v & (TD_W_PINS | TD_W_DIRTY));
+}
+
+/* A regular from now on, with no hits to its credit. */
+static inline void td_word_settle(struct td_word *w)
+{
+	u64 old = env_load(&w->a);
+
+	while (!env_cas(&w->a, &old, (old & ~TD_W_RECENCY) | TD_W_REGULAR))
+		;
 }
 
 /* One hit less to its credit. */

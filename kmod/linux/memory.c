@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The engine's memory: words, buckets and their locks, counters.
+ * The engine's memory: words, sets, buckets and their locks, counters.
  *
  * Invariant: either all of it is there or none.
  * Threads: constructor, destructor and preresume.
@@ -18,10 +18,12 @@ void tandem_engine_free(struct tandem *t)
 	struct td_engine *e = &t->engine;
 
 	vfree(e->words);
+	vfree(e->sets);
 	kvfree(e->buckets);
 	kvfree(t->locks);
 	free_percpu(e->counters);
 	e->words = NULL;
+	e->sets = NULL;
 	e->buckets = NULL;
 	t->locks = NULL;
 	e->counters = NULL;
@@ -40,10 +42,13 @@ int tandem_engine_alloc(struct tandem *t)
 			&layout);
 	e->nr_buckets = td_engine_buckets(&layout);
 	e->words = __vmalloc(array_size(layout.slots, sizeof(*e->words)), gfp);
+	e->sets = __vmalloc(array_size(layout.slots >> layout.way_shift,
+				       sizeof(*e->sets)), gfp);
 	e->buckets = kvmalloc_array(e->nr_buckets, sizeof(*e->buckets), gfp);
 	t->locks = kvmalloc_array(e->nr_buckets, sizeof(*t->locks), gfp);
 	e->counters = __alloc_percpu(TD_NR_COUNTERS * sizeof(u64), sizeof(u64));
-	if (!e->words || !e->buckets || !t->locks || !e->counters) {
+	if (!e->words || !e->sets || !e->buckets || !t->locks ||
+	    !e->counters) {
 		tandem_engine_free(t);
 		return -ENOMEM;
 	}

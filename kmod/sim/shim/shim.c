@@ -54,6 +54,7 @@ static struct sim_engine *engine_new(const struct td_layout *layout, u32 mode)
 
 	s->counters = must(calloc(TD_NR_COUNTERS, sizeof(*s->counters)));
 	s->e.words = must(calloc(layout->slots, sizeof(*s->e.words)));
+	s->e.sets = must(calloc(layout->slots >> layout->way_shift, sizeof(*s->e.sets)));
 	s->e.nr_buckets = td_engine_buckets(layout);
 	s->e.buckets = must(calloc(s->e.nr_buckets, sizeof(*s->e.buckets)));
 	s->e.counters = s->counters;
@@ -65,6 +66,7 @@ static void engine_free(struct sim_engine *s)
 {
 	free(s->e.buckets);
 	free(s->e.words);
+	free(s->e.sets);
 	free(s->counters);
 	free(s);
 }

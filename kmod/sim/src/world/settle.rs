@@ -23,7 +23,7 @@ impl Word {
             dirty: bits >> 40 & 0xf,
             pins: bits >> 44 & 0xfff,
             live: bits >> 58 & 3 == 1,
-            busy_or_held: bits >> 58 & 3 > 1 || bits >> 60 != 0,
+            busy_or_held: bits >> 58 & 3 > 1 || bits >> 60 & 7 != 0,
         }
     }
 }
