@@ -51,10 +51,12 @@ pub fn ask_for_mode(parent: Option<&gtk::Window>, client: &Client, cache: &Cache
     let all = gtk::Box::new(gtk::Orientation::Vertical, 0);
     all.append(&header);
     all.append(&scroller);
+    // Not wider than what it lies over.
+    let width = parent.map_or(520, |parent| parent.width().clamp(320, 520));
     let dialog = adw::Window::builder()
         .title(gettext("What Should the SSD Do?"))
         .modal(true)
-        .default_width(520)
+        .default_width(width)
         .default_height(560)
         .content(&all)
         .build();

@@ -12,10 +12,12 @@ const SOON: Duration = Duration::from_millis(400);
 /// Follows the end of the content for a moment.
 pub fn scroll_to_end(scroller: &gtk::ScrolledWindow) {
     let adjustment = scroller.vadjustment();
-    let to_end = |adjustment: &gtk::Adjustment| {
-        adjustment.set_value(adjustment.upper() - adjustment.page_size());
-    };
-    to_end(&adjustment);
-    let handler = adjustment.connect_changed(to_end);
+    // It changes while the content gets its place, and takes no other value until that is done.
+    let handler = adjustment.connect_changed(|adjustment| {
+        let adjustment = adjustment.clone();
+        glib::idle_add_local_once(move || {
+            adjustment.set_value(adjustment.upper() - adjustment.page_size());
+        });
+    });
     glib::timeout_add_local_once(SOON, move || adjustment.disconnect(handler));
 }
