@@ -62,7 +62,7 @@ impl Kind {
                 ("disk", "without a cache"),
                 ("ssd", "without a disk"),
                 ("tandem", "writethrough"),
-                ("dm-writecache", "blocks of 4 KiB"),
+                ("dm-writecache", "blocks of 4 KiB, which is write-back"),
                 ("dm-cache", "smq, writethrough, blocks of 32 KiB"),
                 ("bcache", "writethrough, nothing bypassed"),
             ],

@@ -96,17 +96,19 @@ fn times(text: &mut String, all: &[Figures]) -> Result<()> {
         "\n## Time on a disk that seeks\n\n\
          Disk and SSD are models over RAM disks (`tests/bench/model`): a disk of 7200 rpm with 8 ms for a random seek, a\n\
          queue of 32 and a volatile cache of 8 MiB; an SSD with 0.1 ms for a read, 80000 of them a second, 500 MB/s and a\n\
-         volatile cache. Warm reads: 4 KiB each, of 1024 blocks all over the disk. Copy: a file of 32 MiB that was never\n\
+         volatile cache. Warm reads: 4 KiB each, of 1024 blocks all over the disk, which were written\n\
+         once and read up to 20 times before. Copy: a file of 32 MiB that was never\n\
          read, in requests of 128 KiB, then the same again a minute later. Synced write: 4 KiB anywhere, and a\n\
          flush. Random writes: 8192 of 4 KiB anywhere, without a flush, 32 at a time.\n\n\
-         | device | | warm reads/s | at depth 32 | copy MB/s | second time | synced write us | writes/s at depth 32 |\n\
-         |---|---|---:|---:|---:|---:|---:|---:|\n",
+         | device | | warm reads/s | at depth 32 | % hits | copy MB/s | second time | synced write us | writes/s at depth 32 |\n\
+         |---|---|---:|---:|---:|---:|---:|---:|---:|\n",
     );
     for device in all {
         write!(text, "| {} | {} |", device.name, device.about)?;
         for figure in [
             "reads-1",
             "reads-32",
+            "share-32",
             "copy-first",
             "copy-second",
             "synced-write-us",

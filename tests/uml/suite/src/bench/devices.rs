@@ -151,14 +151,15 @@ impl Device {
         })
     }
 
-    /// Whether this many reads came from the SSD since it had `hits`. Some devices count requests, and cut large ones.
-    pub fn served(&self, hits: u64, reads: usize, length: usize) -> Result<bool> {
+    /// How many of a hundred of these reads came from the SSD since it had `hits`. Some devices count requests, and cut
+    /// large ones.
+    pub fn share(&self, hits: u64, reads: usize, length: usize) -> Result<u64> {
         let expected = match self.hits {
-            Hits::None => 0,
+            Hits::None => return Ok(100),
             Hits::Counter(_) => reads * (length / io::SECTOR),
             Hits::Word(_) | Hits::File(_) => reads,
         };
-        Ok(self.hits()? - hits >= expected as u64)
+        Ok(((self.hits()? - hits) * 100 / expected as u64).min(100))
     }
 }
 
