@@ -19,6 +19,9 @@ pub struct Pair {
     pub origin_id: String,
     /// How writes are treated.
     pub mode: Mode,
+    /// The disk was written without the cache since: the clean copies on the SSD are worthless.
+    #[serde(default)]
+    pub cold: bool,
 }
 
 impl Pair {

@@ -297,6 +297,9 @@ pub trait Simulation {
     /// Lets this much time pass for the counters of all caches at once, to have a history to show.
     fn advance(&self, seconds: u32) -> zbus::Result<()>;
 
+    /// Pulls the drive that this block object is (on) and plugs it in again, with all that is on it.
+    fn replug(&self, block: &OwnedObjectPath) -> zbus::Result<()>;
+
     /// The machine is switched off and on again, as far as devices are concerned.
     fn restart(&self) -> zbus::Result<()>;
 

@@ -197,11 +197,21 @@ impl Control {
             .map_err(failed("create a mapping"))?;
         let kernel_name = format!("dm-{}", created.device().minor);
         let id = DevId::Uuid(dm_uuid);
-        let line = (0, sectors, TARGET.to_owned(), table.to_string());
-        let made = self
-            .dm
-            .table_load(&id, &[line], DmOptions::default())
-            .map_err(failed("load the table"))
+        let load = |table: &Tandem| {
+            let line = (0, sectors, TARGET.to_owned(), table.to_string());
+            self.dm
+                .table_load(&id, &[line], DmOptions::default())
+                .map_err(failed("load the table"))
+        };
+        let made = match load(table) {
+            // A module that does not know the word starts cold always.
+            Err(e) if table.cold && e.errno == Some(Errno::INVAL) => load(&Tandem {
+                cold: false,
+                ..table.clone()
+            }),
+            other => other,
+        };
+        let made = made
             .and_then(|_| alone(&kernel_name).map_err(|e| other("hold the devices alone", e)))
             .and_then(|()| self.resume(&id));
         if made.is_err()

@@ -30,6 +30,8 @@ pub struct Tandem {
     pub origin_id: String,
     /// Write superblocks onto an SSD that holds none.
     pub new: bool,
+    /// Forget the clean copies before anything is served.
+    pub cold: bool,
 }
 
 impl fmt::Display for Tandem {
@@ -41,17 +43,20 @@ impl fmt::Display for Tandem {
             uuid,
             origin_id,
             new,
+            cold,
         } = self;
-        let words = if *new { 6 } else { 4 };
+        let words = 4 + 2 * (usize::from(*new) + usize::from(*cold));
         write!(
             f,
             "{origin} {ssd} {mode} {words} uuid {uuid} origin_id {origin_id}"
         )?;
         if *new {
-            f.write_str(" format new")
-        } else {
-            Ok(())
+            f.write_str(" format new")?;
         }
+        if *cold {
+            f.write_str(" start cold")?;
+        }
+        Ok(())
     }
 }
 
@@ -74,7 +79,7 @@ impl FromStr for Tandem {
         if rest.len() != count || !count.is_multiple_of(2) {
             return Err(Malformed("number of arguments"));
         }
-        let (mut uuid, mut origin_id, mut new) = (None, None, false);
+        let (mut uuid, mut origin_id, mut new, mut cold) = (None, None, false, false);
         for pair in rest.chunks_exact(2) {
             match *pair {
                 ["uuid", value] if uuid.is_none() && value.len() == 32 && is_hex(value) => {
@@ -89,6 +94,7 @@ impl FromStr for Tandem {
                     origin_id = Some(value.to_owned());
                 }
                 ["format", "new"] if !new => new = true,
+                ["start", "cold"] if !cold => cold = true,
                 _ => return Err(Malformed("argument")),
             }
         }
@@ -101,6 +107,7 @@ impl FromStr for Tandem {
             uuid,
             origin_id,
             new,
+            cold,
         })
     }
 }
@@ -130,6 +137,7 @@ mod tests {
             uuid: "0123456789abcdef0123456789abcdef".into(),
             origin_id: "00ff".into(),
             new,
+            cold: false,
         }
     }
 
@@ -145,7 +153,10 @@ mod tests {
     fn printing_and_parsing_are_inverse() {
         for new in [false, true] {
             for mode in Mode::ALL {
-                let table = table(new, *mode);
+                let mut table = table(new, *mode);
+                assert_eq!(table.to_string().parse(), Ok(table.clone()));
+                table.cold = true;
+                assert!(table.to_string().ends_with(" start cold"));
                 assert_eq!(table.to_string().parse(), Ok(table));
             }
         }

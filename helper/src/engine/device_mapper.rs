@@ -232,6 +232,7 @@ impl DeviceMapper {
             uuid: pair.uuid.clone(),
             origin_id: pair.origin_id.clone(),
             new,
+            cold: pair.cold && !new,
         };
         let names = [origin.ident.text.name.clone(), ssd.ident.text.name.clone()];
         let (copy, sectors) = (pair.clone(), origin.ident.text.size / SECTOR_BYTES);

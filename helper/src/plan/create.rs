@@ -37,6 +37,7 @@ pub fn create(
         ssd: ssd.ident.clone(),
         origin_id: origin.ident.origin_id(),
         mode: spec.mode,
+        cold: false,
     };
     let mut actions = vec![Action::LoadModule];
     let plain = Face::Plain(Box::new(origin.ident.clone()));

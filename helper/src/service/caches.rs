@@ -50,6 +50,10 @@ impl Service {
             }
             let pair = current(&record.pair, &facts);
             let record = self.record_fork(record, &pair, live, &facts);
+            let pair = Pair {
+                cold: record.pair.cold,
+                ..pair
+            };
             let view = self.view(&record, &pair, live, &facts).await;
             views.insert(pair.uuid.clone(), (pair, view));
         }
@@ -146,12 +150,14 @@ impl Service {
         let uuid = &record.pair.uuid;
         // A job keeps the record itself.
         let kept = self.inner().running.iter().any(|r| r.uuid == *uuid);
-        if may_be_dirty == record.may_be_dirty || kept {
+        // Everything goes to the disk alone: what the SSD has grows old, also if the machine forgets.
+        let cold = record.pair.cold || status.state == CacheState::Bypass.as_str();
+        if (may_be_dirty, cold) == (record.may_be_dirty, record.pair.cold) || kept {
             return;
         }
-        let saved = self.record(uuid).map(|now| CacheRecord {
-            may_be_dirty,
-            ..now
+        let saved = self.record(uuid).map(|mut now| {
+            (now.may_be_dirty, now.pair.cold) = (may_be_dirty, cold);
+            now
         });
         if let Ok(record) = saved
             && let Err(e) = self.store.save_cache(&record)
@@ -160,7 +166,8 @@ impl Service {
         }
     }
 
-    /// Has the record say that the disk is used without what is on the SSD only, if it is.
+    /// Has the record say that the disk is used without the cache, if it is: what the SSD has is not the
+    /// truth any more.
     fn record_fork(
         &self,
         mut record: CacheRecord,
@@ -168,15 +175,22 @@ impl Service {
         live: Option<&Live>,
         facts: &Facts,
     ) -> CacheRecord {
-        let used = |disk: &Device| !disk.mounts.is_empty() || !disk.holders.is_empty() || disk.swap;
+        let used = |disk: &Device| {
+            let other = disk.holders.iter().any(|h| h.kind != "tandem");
+            other || !disk.mounts.is_empty() || disk.swap
+        };
         let plain = live.is_none() && facts.same_hardware(&pair.origin).is_some_and(used);
         let kept = self.inner().running.iter().any(|r| r.uuid == pair.uuid);
-        if record.may_be_dirty && plain && !record.forked && !kept {
-            tracing::error!(
+        let forked = plain && record.may_be_dirty;
+        let known = (record.forked || !forked) && (record.pair.cold || !plain);
+        if !known && !kept && record.detached_in.is_none() {
+            tracing::warn!(
                 uuid = pair.uuid,
-                "the disk is used without what is on the SSD only"
+                forked,
+                "the disk is used without its cache"
             );
-            record.forked = true;
+            record.forked |= forked;
+            record.pair.cold |= plain;
             if let Err(e) = self.store.save_cache(&record) {
                 tracing::error!("cannot record that: {e}");
             }
@@ -260,9 +274,16 @@ impl Service {
         }
         tracing::info!(uuid = pair.uuid, mounts = mounts.len(), "assembling");
         let plan = plan::assemble(pair, &mounts);
-        apply::run(self.engine(), &self.store, &plan, 0, &Unseen)
-            .await
-            .map(drop)
+        apply::run(self.engine(), &self.store, &plan, 0, &Unseen).await?;
+        let mut record = self.record(&pair.uuid)?;
+        if record.pair.cold {
+            // The module has forgotten what was old, and has the SSD say so.
+            record.pair.cold = false;
+            if let Err(e) = self.store.save_cache(&record) {
+                tracing::warn!("the next start will be cold too: {e}");
+            }
+        }
+        Ok(())
     }
 
     async fn show(self: &Arc<Self>, views: BTreeMap<String, (Pair, View)>) -> zbus::Result<()> {

@@ -310,3 +310,44 @@ async fn a_disk_that_was_used_without_its_ssd_is_not_overwritten() {
     bench.machine.end(job).await.unwrap();
     assert!(bench.machine.caches().await.is_empty());
 }
+
+#[tokio::test]
+async fn a_cache_comes_back_warm_unless_the_disk_was_used_without_it() {
+    let bench = Bench::new().await;
+    if bench.real {
+        return;
+    }
+    bench.machine.create(&bench.spec).await.unwrap();
+    let cache = bench.the_cache().await;
+    let simulation = bench.machine.simulation().await;
+    simulation.advance(600).await.unwrap();
+    cache.watch().await.unwrap();
+    let used = async || cache.latest().await.unwrap().frames_used;
+    until("a warm cache", async || used().await > 50_000).await;
+    let active = async || cache.state().await.unwrap() == CacheState::Active;
+
+    // Twice: what was recorded the first time is not there the second.
+    for uses in [true, false] {
+        simulation.set_module(ModuleState::Refused).await.unwrap();
+        simulation.restart().await.unwrap();
+        until("a stop", async || !active().await).await;
+        if uses {
+            // Somebody does not wait for the cache.
+            simulation.mount(&bench.spec.origin, "/mnt").await.unwrap();
+        }
+        until("the reason", async || {
+            cache.state_reason().await.unwrap() == "module-refused"
+        })
+        .await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        simulation.set_module(ModuleState::Available).await.unwrap();
+        simulation.replug(&bench.spec.ssd).await.unwrap();
+        until("the cache", active).await;
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+        assert_eq!(used().await > 50_000, !uses);
+        if uses {
+            simulation.advance(600).await.unwrap();
+            until("a warm cache", async || used().await > 50_000).await;
+        }
+    }
+}

@@ -65,6 +65,17 @@ impl Load {
         }
     }
 
+    /// With so many frames on the SSD already.
+    pub fn warm(mut self, frames: u64) -> Self {
+        self.used = frames;
+        self
+    }
+
+    /// Frames on the SSD.
+    pub fn frames(&self) -> u64 {
+        self.used
+    }
+
     /// Lets time pass at once.
     pub fn advance(&mut self, time: Duration) {
         self.ahead += time;

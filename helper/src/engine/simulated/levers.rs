@@ -3,7 +3,7 @@
 
 use super::catalogue::drive;
 use super::udisks;
-use super::world::{World, block_path};
+use super::world::{Block, World, block_path};
 use crate::dm::message::{Flush, Message};
 use crate::facts::Mounter;
 use std::collections::HashMap;
@@ -158,6 +158,21 @@ impl Simulation {
 
     fn advance(&self, seconds: u32) {
         self.0.advance(Duration::from_secs(seconds.into()));
+    }
+
+    async fn replug(&self, block: OwnedObjectPath) -> Result<(), Failure> {
+        let name = self.name_of(&block)?;
+        let gone = self.0.change(|s| s.blocks.remove(&name));
+        // Long enough to be seen.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        self.0.change(|s| {
+            s.next_diskseq += 1;
+            let diskseq = s.next_diskseq;
+            s.blocks
+                .extend(gone.map(|block| (name, Block { diskseq, ..block })));
+        });
+        self.0.synced().await;
+        Ok(())
     }
 
     async fn restart(&self) {

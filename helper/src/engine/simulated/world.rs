@@ -48,8 +48,10 @@ pub struct Block {
     pub swap: bool,
     /// Somebody keeps it for himself whom nothing shows.
     pub held: bool,
-    /// Sectors on this SSD that are nowhere else, while no cache is assembled with it.
+    /// Sectors on this SSD that are nowhere else, and frames that it holds, while no cache is assembled
+    /// with it.
     pub dirty: u64,
+    pub warm: u64,
     pub mounts: Vec<Mount>,
     pub users: Vec<FileUser>,
     pub diskseq: u64,
@@ -348,6 +350,7 @@ impl Scene {
         self.blocks.retain(|_, b| b.whole.as_deref() != Some(name));
         if let Some(block) = self.blocks.get_mut(name) {
             self.lost += std::mem::take(&mut block.dirty);
+            block.warm = 0;
             block.table = false;
             block.blank = true;
             for text in [
@@ -413,14 +416,20 @@ impl Scene {
             block.kind = "tandem".into();
             block.uuid = pair.uuid.clone();
         }
-        let dirty = self.blocks.get_mut(&ssd);
-        let dirty = dirty.map_or(0, |block| std::mem::take(&mut block.dirty));
+        let kept = self.blocks.get_mut(&ssd);
+        let (dirty, warm) = kept.map_or((0, 0), |block| {
+            (
+                std::mem::take(&mut block.dirty),
+                std::mem::take(&mut block.warm),
+            )
+        });
         let mode = match pair.mode {
             Mode::Writeback if new => Mode::Writethrough,
             mode => mode,
         };
         let dirt = Dirt::new(mode, dirty, self.drain_rate);
-        let load = Load::new(pair.ssd.text.size, dirt);
+        let warm = if pair.cold { 0 } else { warm };
+        let load = Load::new(pair.ssd.text.size, dirt).warm(warm);
         let map = Map {
             pair: pair.clone(),
             dm,
@@ -465,10 +474,11 @@ impl Scene {
         };
         map.load.catch_up();
         let dirty = std::mem::take(&mut map.load.dirt.dirty);
+        let warm = map.load.frames();
         let ssd = map.pair.ssd.clone();
         let name = self.locate(&ssd).ok();
         match name.and_then(|name| self.blocks.get_mut(&name)) {
-            Some(block) => block.dirty = dirty,
+            Some(block) => (block.dirty, block.warm) = (dirty, warm),
             None => self.lost += dirty,
         }
     }
