@@ -129,6 +129,7 @@ pub async fn facts(connection: &Connection) -> Result<Facts, Failure> {
     Ok(Facts {
         devices,
         hides_processes: mounts.hides_processes(),
+        writes_back: crate::module::WRITES_BACK,
     })
 }
 

@@ -304,6 +304,7 @@ impl Scene {
         Facts {
             devices: self.blocks.iter().map(device).collect(),
             hides_processes: false,
+            writes_back: true,
         }
     }
 
