@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The screen as an assistive technology sees it: look, wait, press, type. Every wait has an end.
 
+use std::cell::RefCell;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,8 @@ use futures_util::future::try_join;
 use zbus::{Connection, connection};
 
 use crate::node::{Node, Seen, State};
+use crate::search::Search;
+use crate::tree::{Item, Tree};
 use crate::window;
 
 /// How long anything may take to appear, under emulation on a busy machine.
@@ -29,62 +32,17 @@ const CHOICES: &[&str] = &["check box", "checkbox", "radio button", "radio"];
 /// Which program's windows are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Every program but the authentication dialog's.
+    /// Ours.
     App,
     /// The program that asks for the password.
     Authentication,
 }
 
-/// A search through one window at a time.
-struct Search<'a> {
-    bus: &'a Connection,
-    named: &'a dyn Fn(&str) -> bool,
-    fits: &'a mut dyn FnMut(&Seen) -> bool,
-}
-
-impl Search<'_> {
-    /// Looks at an object and at what is below it.
-    async fn below(&mut self, node: &Node, depth: usize, window: &str) -> Result<Option<Seen>> {
-        let (name, children) = node.name_and_children(self.bus).await?;
-        let fitting = (self.named)(&name);
-        if children > 0 || fitting {
-            let place = node.place(self.bus).await.unwrap_or_default();
-            // GTK says of everything that it is visible; what is on no page that was ever shown has no size.
-            if depth > 0 && (place.width <= 0 || place.height <= 0) {
-                return Ok(None);
-            }
-            if fitting {
-                let (states, role) = try_join(node.states(self.bus), node.role(self.bus)).await?;
-                let (node, window) = (node.clone(), window.to_owned());
-                let seen = Seen {
-                    node,
-                    depth,
-                    name,
-                    role,
-                    states,
-                    place,
-                    window,
-                };
-                if (self.fits)(&seen) {
-                    return Ok(Some(seen));
-                }
-            }
-        }
-        if children > 0 {
-            for child in node.children(self.bus).await? {
-                // An object that goes away meanwhile is not on the screen.
-                if let Ok(Some(seen)) = Box::pin(self.below(&child, depth + 1, window)).await {
-                    return Ok(Some(seen));
-                }
-            }
-        }
-        Ok(None)
-    }
-}
-
 /// A connection to the accessibility bus.
 pub struct Desktop {
     bus: Connection,
+    /// The app, once it was found.
+    app: RefCell<Option<Tree>>,
     started: Instant,
 }
 
@@ -111,6 +69,7 @@ impl Desktop {
             .await?;
         Ok(Self {
             bus,
+            app: RefCell::default(),
             started: Instant::now(),
         })
     }
@@ -138,56 +97,95 @@ impl Desktop {
     pub async fn look(&self) -> Result<Vec<Seen>> {
         let mut all = Vec::new();
         for part in [Part::App, Part::Authentication] {
-            self.find(
-                part,
-                |_| true,
-                |seen| {
-                    all.push(seen.clone());
-                    false
-                },
-            )
-            .await?;
+            let keep = |seen: &Seen| {
+                all.push(seen.clone());
+                false
+            };
+            self.find(part, |_| true, keep).await?;
         }
         Ok(all)
     }
 
     /// The first thing on the screen whose name and then whose details are as asked, newest window first. Asking for
-    /// details costs three calls more, so only what has a fitting name is asked.
+    /// details costs two calls more, so only what has a fitting name is asked.
     async fn find(
         &self,
         part: Part,
         named: impl Fn(&str) -> bool,
         mut fits: impl FnMut(&Seen) -> bool,
     ) -> Result<Option<Seen>> {
-        let mut search = Search {
-            bus: &self.bus,
-            named: &named,
-            fits: &mut fits,
-        };
-        for program in Node::registry()?.children(&self.bus).await? {
-            // A program may end while it is looked at.
-            let Ok((name, _)) = program.name_and_children(&self.bus).await else {
-                continue;
-            };
-            if name.contains("polkit") != (part == Part::Authentication) {
-                continue;
-            }
-            for window in program
-                .children(&self.bus)
-                .await
-                .unwrap_or_default()
-                .into_iter()
-                .rev()
-            {
-                let Ok((title, _)) = window.name_and_children(&self.bus).await else {
-                    continue;
+        match part {
+            Part::App => {
+                let tree = self.app.take();
+                let tree = match tree {
+                    Some(tree) => Some(tree),
+                    None => self.program("tandem").await?.map(Tree::new),
                 };
-                if let Some(seen) = search.below(&window, 0, &title).await.unwrap_or_default() {
-                    return Ok(Some(seen));
+                let Some(mut tree) = tree else {
+                    return Ok(None);
+                };
+                // One that has ended is looked for again the next time.
+                let Ok(items) = tree.read(&self.bus).await else {
+                    return Ok(None);
+                };
+                self.app.replace(Some(tree));
+                for item in items.into_iter().filter(|item| named(&item.name)) {
+                    // An object that goes away meanwhile is not on the screen.
+                    if let Ok(Some(seen)) = self.seen(item).await
+                        && fits(&seen)
+                    {
+                        return Ok(Some(seen));
+                    }
+                }
+            }
+            Part::Authentication => {
+                let Some(program) = self.program("*polkit*").await? else {
+                    return Ok(None);
+                };
+                let windows = program.children(&self.bus).await.unwrap_or_default();
+                for window in windows.into_iter().rev() {
+                    let mut search = Search {
+                        bus: &self.bus,
+                        named: &named,
+                        fits: &mut fits,
+                    };
+                    if let Ok(Some(seen)) = search.below(&window, 0).await {
+                        return Ok(Some(seen));
+                    }
                 }
             }
         }
         Ok(None)
+    }
+
+    /// A program with a window by its name.
+    async fn program(&self, name: &str) -> Result<Option<Node>> {
+        for program in Node::registry()?.children(&self.bus).await? {
+            // A program may end while it is looked at.
+            if let Ok((found, _)) = program.name_and_children(&self.bus).await
+                && named(&found, name)
+            {
+                return Ok(Some(program));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The details of an object, unless it is on a page that was never shown.
+    async fn seen(&self, item: Item) -> Result<Option<Seen>> {
+        let (place, role) = try_join(item.node.place(&self.bus), item.node.role(&self.bus)).await?;
+        if item.depth > 0 && (place.width <= 0 || place.height <= 0) {
+            return Ok(None);
+        }
+        Ok(Some(Seen {
+            node: item.node,
+            depth: item.depth,
+            name: item.name,
+            role,
+            states: item.states,
+            place,
+            window: item.window,
+        }))
     }
 
     /// What is on the screen, for a person who reads a report of a failure.

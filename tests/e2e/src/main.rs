@@ -8,6 +8,8 @@
 mod desktop;
 mod flow;
 mod node;
+mod search;
+mod tree;
 mod window;
 
 use std::process::ExitCode;

@@ -70,6 +70,14 @@ impl Seen {
     }
 }
 
+/// State bits as one number; the bus has them in words of 32, lowest first.
+pub fn bits(words: &[u32]) -> u64 {
+    words
+        .iter()
+        .rev()
+        .fold(0, |all, word| all << 32 | u64::from(*word))
+}
+
 impl Node {
     /// The root below which every program on the bus is.
     pub fn registry() -> Result<Self> {
@@ -103,10 +111,7 @@ impl Node {
             .await?
             .body()
             .deserialize()?;
-        Ok(words
-            .iter()
-            .rev()
-            .fold(0, |all, word| all << 32 | u64::from(*word)))
+        Ok(bits(&words))
     }
 
     /// The name as a screen reader says it, and how many objects are directly below.

@@ -84,9 +84,10 @@ pub fn once(cx: &Cx, screen: Screen, name: &str) -> Result<Vm> {
     }
     let page = report.finish()?;
     say(format!(
-        "the report with its pictures: {} ({} s in all)",
+        "the report with its pictures: {} ({} s in all; {} s of processor time for the machine)",
         page.display(),
-        start.elapsed().as_secs()
+        start.elapsed().as_secs(),
+        vm.processor_time()?.as_secs()
     ));
     shown.map(|()| vm)
 }

@@ -104,7 +104,7 @@ impl Vm {
 pub fn user_line(line: &str) -> String {
     let quoted = line.replace('\'', "'\\''");
     format!(
-        "runuser -u {USER} -- env XDG_RUNTIME_DIR=/run/user/1000 DBUS_SESSION_BUS_ADDRESS=unix:path=/run/user/1000/bus \
+        "setpriv --reuid={USER} --regid={USER} --init-groups env HOME=/home/{USER} XDG_RUNTIME_DIR=/run/user/1000 DBUS_SESSION_BUS_ADDRESS=unix:path=/run/user/1000/bus \
          DISPLAY=:0 LANG=C.UTF-8 sh -c '{quoted}'"
     )
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Builds the project and lays it out as it is installed, for the guest.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use anyhow::Result;
 
@@ -15,6 +15,9 @@ use crate::{hash, run, suite};
 
 /// Unpacking a few dozen MB and reloading the guest's services, under emulation.
 const INSTALL_LIMIT: Duration = Duration::from_secs(120);
+
+/// Cargo's profile for programs that run under emulation.
+const PROFILE: &str = "guest";
 
 /// Programs and where they are installed.
 const PROGRAMS: &[(&str, &str)] = &[
@@ -35,41 +38,69 @@ pub struct Stage {
 
 /// Builds programs and module, and packs them with the data files.
 pub fn build(cx: &Cx, parts: &Parts) -> Result<Stage> {
+    // Another run may be packing just now.
+    let lock = File::create(cx.target.join("vm-stage.lock"))?;
+    lock.lock()?;
     let kernel = &parts.kernel;
     let start = Instant::now();
     say("building the app, the service and the module");
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(&cx.root).args(["build", "--quiet"]);
+    cargo
+        .current_dir(&cx.root)
+        .args(["build", "--quiet", "--profile", PROFILE]);
     for (program, _) in PROGRAMS {
         cargo.args(["--bin", program]);
     }
     run::show(&mut cargo)?;
     let module = module(cx, kernel)?;
+    let lists = module_lists(cx, parts, &module)?;
+    let programs: Vec<_> = PROGRAMS
+        .iter()
+        .map(|(name, place)| (cx.target.join(PROFILE).join(name), *place))
+        .collect();
 
-    let dir = cx.target.join("vm-stage");
-    if dir.exists() {
-        fs::remove_dir_all(&dir)?;
-    }
-    for (program, place) in PROGRAMS {
-        let to = dir.join(place);
-        fs::create_dir_all(&to)?;
-        let from = cx.target.join("debug").join(program);
-        run::output(run::cmd("strip", ["-o"]).arg(to.join(program)).arg(&from))?;
-    }
-    let modules = dir
-        .join("lib/modules")
-        .join(&kernel.release)
-        .join("updates");
-    fs::create_dir_all(&modules)?;
-    run::output(
-        run::cmd("strip", ["--strip-debug", "-o"])
-            .arg(modules.join("dm-tandem.ko"))
-            .arg(&module),
-    )?;
-    list_modules(parts, &dir)?;
-    data(cx, &dir)?;
     let tar = cx.target.join("vm-stage.tar");
-    let pack = [
+    let packed = cx.target.join("vm-stage.key");
+    let mut key = vec![
+        lists.display().to_string(),
+        hash::tree(&cx.path("data"))?,
+        hash::file(&cx.path("meson.build"))?,
+    ];
+    for (program, place) in &programs {
+        let changed = fs::metadata(program)?
+            .modified()?
+            .duration_since(UNIX_EPOCH)?;
+        key.push(format!("{} {place} {changed:?}", program.display()));
+    }
+    let key = hash::key(key);
+    if !(tar.is_file() && fs::read_to_string(&packed).is_ok_and(|old| old == key)) {
+        let _ = fs::remove_file(&packed);
+        let dir = cx.target.join("vm-stage");
+        if dir.exists() {
+            fs::remove_dir_all(&dir)?;
+        }
+        for (program, place) in &programs {
+            fs::create_dir_all(dir.join(place))?;
+            run::output(run::cmd("cp", ["-t"]).arg(dir.join(place)).arg(program))?;
+        }
+        fs::create_dir_all(dir.join("lib"))?;
+        run::output(
+            run::cmd("cp", ["-r"])
+                .arg(&lists)
+                .arg(dir.join("lib/modules")),
+        )?;
+        data(cx, &dir)?;
+        pack(&dir, &tar)?;
+        fs::write(&packed, key)?;
+    }
+    say(format!("built in {} s", start.elapsed().as_secs()));
+    Ok(Stage { tar })
+}
+
+fn pack(dir: &Path, tar: &Path) -> Result<()> {
+    // A machine that has the old one keeps it.
+    let new = tar.with_extension("new");
+    let words = [
         "--create",
         "--owner=0",
         "--group=0",
@@ -77,45 +108,52 @@ pub fn build(cx: &Cx, parts: &Parts) -> Result<Stage> {
         "--file",
     ];
     run::output(
-        run::cmd("tar", pack)
-            .arg(&tar)
+        run::cmd("tar", words)
+            .arg(&new)
             .arg("--directory")
-            .arg(&dir)
+            .arg(dir)
             .arg("."),
     )?;
-    say(format!("built in {} s", start.elapsed().as_secs()));
-    Ok(Stage { tar })
+    Ok(fs::rename(new, tar)?)
 }
 
-/// Lists the guest's modules with ours among them; the guest itself would take ten seconds for it.
-fn list_modules(parts: &Parts, dir: &Path) -> Result<()> {
+/// What lies below `lib/modules`: our module, and the lists of the guest's modules with ours among them, which the
+/// guest itself would take ten seconds to make.
+fn module_lists(cx: &Cx, parts: &Parts, module: &Path) -> Result<PathBuf> {
     let release = &parts.kernel.release;
-    let ours = dir.join("lib/modules").join(release);
-    let tree = dir.with_extension("modules");
-    let all = tree.join("lib/modules").join(release);
-    fs::create_dir_all(&all)?;
-    run::output(
-        run::cmd("cp", ["-r"])
-            .arg(parts.modules().join(release).join("kernel"))
-            .arg(&all),
-    )?;
-    run::output(run::cmd("cp", ["-r"]).arg(ours.join("updates")).arg(&all))?;
-    for name in [
-        "modules.builtin",
-        "modules.builtin.modinfo",
-        "modules.order",
-    ] {
-        fs::copy(parts.modules().join(release).join(name), all.join(name))?;
-    }
-    run::output(run::cmd("/sbin/depmod", ["-b"]).arg(&tree).arg(release))?;
-    for entry in fs::read_dir(&all)? {
-        let entry = entry?;
-        if entry.file_type()?.is_file() {
-            fs::copy(entry.path(), ours.join(entry.file_name()))?;
+    let key = hash::key([
+        hash::file(module)?,
+        parts.modules().display().to_string(),
+        release.clone(),
+    ]);
+    cx.cached("module-lists", &key, |dir| {
+        let tree = dir.join("tree");
+        let all = tree.join("lib/modules").join(release);
+        let updates = all.join("updates");
+        fs::create_dir_all(&updates)?;
+        run::output(
+            run::cmd("cp", ["-r"])
+                .arg(parts.modules().join(release).join("kernel"))
+                .arg(&all),
+        )?;
+        run::output(
+            run::cmd("strip", ["--strip-debug", "-o"])
+                .arg(updates.join("dm-tandem.ko"))
+                .arg(module),
+        )?;
+        for name in [
+            "modules.builtin",
+            "modules.builtin.modinfo",
+            "modules.order",
+        ] {
+            fs::copy(parts.modules().join(release).join(name), all.join(name))?;
         }
-    }
-    fs::remove_dir_all(&tree)?;
-    Ok(())
+        run::output(run::cmd("/sbin/depmod", ["-b"]).arg(&tree).arg(release))?;
+        fs::remove_dir_all(all.join("kernel"))?;
+        fs::rename(&all, dir.join(release))?;
+        fs::remove_dir_all(&tree)?;
+        Ok(())
+    })
 }
 
 /// The module for a kernel, built anew whenever its sources have changed.

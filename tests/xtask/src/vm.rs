@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 
 use crate::agent::Agent;
@@ -21,6 +21,8 @@ use crate::{hash, run};
 const MEMORY: u32 = 1536;
 /// From power on until the desktop is there, on a busy machine without KVM.
 const BOOT_LIMIT: Duration = Duration::from_secs(240);
+/// From the order until the machine is off.
+const SHUTDOWN: Duration = Duration::from_secs(180);
 /// Run after power on; what it warms up is part of the state.
 const READY: &str = include_str!("../../vm/ready.sh");
 /// Changes whenever a saved state of an older xtask would not do.
@@ -53,6 +55,16 @@ impl Parts {
     /// Where the host keeps the guest's kernel modules.
     pub fn modules(&self) -> &Path {
         &self.image.modules
+    }
+
+    /// Puts a root disk into `dir` that a machine may write to.
+    pub fn copy_root(&self, dir: &Path) -> Result<()> {
+        run::output(
+            run::cmd("cp", ["--sparse=always"])
+                .arg(&self.image.root)
+                .arg(dir.join("root.ext4")),
+        )
+        .map(drop)
     }
 
     /// How the guest's processor comes about, for reports.
@@ -113,6 +125,23 @@ impl Vm {
             vm.accelerator
         ));
         Ok(vm)
+    }
+
+    /// Switches a machine on whose root disk is in `dir` (see [`Parts::copy_root`]) and keeps what is written to it.
+    /// Whatever is plugged in next is there before its kernel looks.
+    pub fn power_on(cx: &Cx, parts: &Parts, dir: &Path) -> Result<Self> {
+        Self::launch(cx, parts, Origin::PowerOn(dir), Screen::Hidden)
+    }
+
+    /// Shuts the guest down as its user would, and ends with it.
+    pub fn power_off(mut self) -> Result<()> {
+        self.agent.sh("systemctl --no-block poweroff", SHUTDOWN)?;
+        let end = Instant::now() + SHUTDOWN;
+        while self.child.try_wait()?.is_none() {
+            ensure!(Instant::now() < end, "the guest does not shut down");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Ok(())
     }
 
     /// Boots a fresh machine from power on, desktop included.
@@ -272,6 +301,17 @@ impl Vm {
         self.qmp.screenshot(png)
     }
 
+    /// Processor time that the machine has taken so far, which hardly depends on what else this computer does.
+    pub fn processor_time(&self) -> Result<Duration> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        // After the name, which may hold anything, come state and numbers: user and system time in 1/100 s.
+        let (_, numbers) = stat.rsplit_once(')').context("a process has a name")?;
+        let numbers: Vec<_> = numbers.split_whitespace().collect();
+        let ticks = |index: usize| numbers.get(index).and_then(|text| text.parse::<u64>().ok());
+        let (user, system) = ticks(11).zip(ticks(12)).context("a process has times")?;
+        Ok(Duration::from_millis((user + system) * 10))
+    }
+
     /// Waits until the person has closed the machine's window.
     pub fn until_closed(mut self) -> Result<()> {
         self.child.wait()?;
@@ -341,11 +381,7 @@ fn save(cx: &Cx, parts: &Parts, dir: &Path) -> Result<()> {
         parts.accelerator()
     ));
     let start = Instant::now();
-    run::output(
-        run::cmd("cp", ["--sparse=always"])
-            .arg(&parts.image.root)
-            .arg(dir.join("root.ext4")),
-    )?;
+    parts.copy_root(dir)?;
     let mut vm = Vm::boot(cx, parts, dir)?;
     vm.qmp.run("stop", json!({}))?;
     vm.qmp.run("migrate-set-capabilities", capabilities())?;

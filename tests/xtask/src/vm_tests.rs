@@ -4,6 +4,7 @@
 mod bytes;
 mod kill;
 mod refusals;
+mod restart;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -50,6 +51,10 @@ fn main_job(bench: &mut Bench) -> Result<()> {
     bench.check("wizard, cache, figures, removal, same bytes", result);
     let result = nothing_left();
     bench.check("no machine is left when xtask is killed", result);
+    if bench.all {
+        let result = restart::run(bench);
+        bench.check("the cache comes back after a restart", result);
+    }
     Ok(())
 }
 

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! All objects of one program, by its own cache: one call tells as much as hundreds to the single objects.
+//!
+//! GTK has in its cache what was asked for once, so a tree is walked only where it has grown.
+
+use std::collections::{HashMap, HashSet};
+
+use anyhow::Result;
+use futures_util::{StreamExt, stream};
+use zbus::Connection;
+use zbus::OwnedObjectPath;
+
+use crate::node::Node;
+
+/// Calls that are under way at a time: the program answers them in one go, and waits for none.
+const TOGETHER: usize = 8;
+
+type Reference = (String, OwnedObjectPath);
+/// An entry as the bus has it: object, program, parent, index in the parent, number of children, interfaces, name,
+/// role, description, states.
+type Entry = (
+    Reference,
+    Reference,
+    Reference,
+    i32,
+    i32,
+    Vec<String>,
+    String,
+    u32,
+    String,
+    Vec<u32>,
+);
+
+/// One object.
+#[derive(Debug)]
+pub struct Item {
+    /// The object.
+    pub node: Node,
+    /// What it is in.
+    pub parent: OwnedObjectPath,
+    /// Its name as a screen reader says it.
+    pub name: String,
+    /// Its state bits.
+    pub states: u64,
+    /// How deep it lies; windows have 0.
+    pub depth: usize,
+    /// Name of the window that it is in.
+    pub window: String,
+    index: i32,
+    children: usize,
+}
+
+/// A program whose objects are followed.
+pub struct Tree {
+    program: Node,
+    /// How many children an object had, and how many of them were in the cache, when it was last walked.
+    walked: HashMap<OwnedObjectPath, (usize, usize)>,
+}
+
+impl Tree {
+    /// Begins to follow a program.
+    pub fn new(program: Node) -> Self {
+        Self {
+            program,
+            walked: HashMap::new(),
+        }
+    }
+
+    /// Everything in the program's windows, the newest window first, each object before what is in it.
+    pub async fn read(&mut self, bus: &Connection) -> Result<Vec<Item>> {
+        let mut unshown = HashSet::new();
+        loop {
+            let items = self.items(bus).await?;
+            let mut cached: HashMap<&OwnedObjectPath, usize> = HashMap::new();
+            for item in &items {
+                *cached.entry(&item.parent).or_default() += 1;
+            }
+            let mut grown = Vec::new();
+            for item in &items {
+                let path = &item.node.path;
+                let now = (item.children, cached.get(path).copied().unwrap_or(0));
+                if now.0 > now.1 && self.walked.get(path) != Some(&now) && !unshown.contains(path) {
+                    self.walked.insert(path.clone(), now);
+                    grown.push((item.node.clone(), item.parent == self.program.path));
+                }
+            }
+            if grown.is_empty() {
+                // What is shown later is walked then.
+                self.walked.retain(|path, _| !unshown.contains(path));
+                // The cache keeps pages that were left; the page's parent does not name them any more.
+                let mut left = HashSet::new();
+                for item in &items {
+                    let path = &item.node.path;
+                    if cached
+                        .get(path)
+                        .is_some_and(|cached| *cached > item.children)
+                    {
+                        let now: HashSet<_> = item
+                            .node
+                            .children(bus)
+                            .await
+                            .unwrap_or_default()
+                            .into_iter()
+                            .map(|child| child.path)
+                            .collect();
+                        let below = items.iter().filter(|below| below.parent == *path);
+                        left.extend(
+                            below
+                                .map(|below| below.node.path.clone())
+                                .filter(|below| !now.contains(below)),
+                        );
+                    }
+                }
+                let mut items = items;
+                items.retain(|item| !left.contains(&item.node.path));
+                return Ok(self.in_order(items));
+            }
+            let known: HashSet<_> = items.into_iter().map(|item| item.node.path).collect();
+            walk(bus, grown, &known, &mut unshown).await;
+        }
+    }
+
+    async fn items(&self, bus: &Connection) -> Result<Vec<Item>> {
+        let cache = Node {
+            path: OwnedObjectPath::try_from("/org/a11y/atspi/cache")?,
+            ..self.program.clone()
+        };
+        let reply = cache
+            .call(bus, "org.a11y.atspi.Cache", "GetItems", &())
+            .await?;
+        let entries: Vec<Entry> = reply.body().deserialize()?;
+        let items = entries.into_iter().map(
+            |((bus, path), _, (_, parent), index, children, _, name, _, _, states)| Item {
+                node: Node { bus, path },
+                parent,
+                name,
+                states: crate::node::bits(&states),
+                depth: 0,
+                window: String::new(),
+                index,
+                children: usize::try_from(children).unwrap_or(0),
+            },
+        );
+        Ok(items.collect())
+    }
+
+    fn in_order(&self, items: Vec<Item>) -> Vec<Item> {
+        let mut below: HashMap<OwnedObjectPath, Vec<Item>> = HashMap::new();
+        for item in items {
+            below.entry(item.parent.clone()).or_default().push(item);
+        }
+        for children in below.values_mut() {
+            children.sort_by_key(|item| std::cmp::Reverse(item.index));
+        }
+        let mut ordered = Vec::new();
+        let mut next = below.remove(&self.program.path).unwrap_or_default();
+        // The last window in the program's list is the newest.
+        next.reverse();
+        while let Some(mut item) = next.pop() {
+            if item.depth == 0 {
+                item.window.clone_from(&item.name);
+            }
+            for mut child in below.remove(&item.node.path).unwrap_or_default() {
+                child.depth = item.depth + 1;
+                child.window.clone_from(&item.window);
+                next.push(child);
+            }
+            ordered.push(item);
+        }
+        ordered
+    }
+}
+
+/// Asks for everything below `nodes`, each with whether it is a window, which brings it into the program's cache.
+async fn walk(
+    bus: &Connection,
+    nodes: Vec<(Node, bool)>,
+    known: &HashSet<OwnedObjectPath>,
+    unshown: &mut HashSet<OwnedObjectPath>,
+) {
+    let mut level = nodes;
+    while !level.is_empty() {
+        let asked = stream::iter(level)
+            .map(|(node, window)| async move {
+                // What is on no page that was ever shown has no size; the program as a whole has no place.
+                let shown = window
+                    || node
+                        .place(bus)
+                        .await
+                        .map_or(true, |place| place.width > 0 && place.height > 0);
+                if !shown {
+                    return Err(node.path);
+                }
+                // An object that goes away meanwhile has nothing in it.
+                Ok(node.children(bus).await.unwrap_or_default())
+            })
+            .buffered(TOGETHER)
+            .collect::<Vec<_>>()
+            .await;
+        level = Vec::new();
+        for answer in asked {
+            match answer {
+                Ok(children) => level.extend(
+                    children
+                        .into_iter()
+                        .filter(|child| !known.contains(&child.path))
+                        .map(|child| (child, false)),
+                ),
+                Err(path) => {
+                    unshown.insert(path);
+                }
+            }
+        }
+    }
+}
