@@ -107,8 +107,11 @@ pub async fn remove(desktop: &Desktop, remove: &Remove) -> Result<()> {
     desktop.shot("11-remove")?;
     desktop.press("_Flush and Remove*").await?;
     authenticate(desktop, remove.password.as_deref()).await?;
+    // The disk is offered again; the page around it stays in the tree all the time.
     desktop
-        .until(Part::App, "Set Up a Cache…", JOB_LIMIT, |_| true)
+        .until(Part::App, "Speed Up…*", JOB_LIMIT, |seen| {
+            seen.is(State::Sensitive)
+        })
         .await?;
     desktop.shot("13-plain")
 }

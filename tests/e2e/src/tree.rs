@@ -87,32 +87,6 @@ impl Tree {
             if grown.is_empty() {
                 // What is shown later is walked then.
                 self.walked.retain(|path, _| !unshown.contains(path));
-                // The cache keeps pages that were left; the page's parent does not name them any more.
-                let mut left = HashSet::new();
-                for item in &items {
-                    let path = &item.node.path;
-                    if cached
-                        .get(path)
-                        .is_some_and(|cached| *cached > item.children)
-                    {
-                        let now: HashSet<_> = item
-                            .node
-                            .children(bus)
-                            .await
-                            .unwrap_or_default()
-                            .into_iter()
-                            .map(|child| child.path)
-                            .collect();
-                        let below = items.iter().filter(|below| below.parent == *path);
-                        left.extend(
-                            below
-                                .map(|below| below.node.path.clone())
-                                .filter(|below| !now.contains(below)),
-                        );
-                    }
-                }
-                let mut items = items;
-                items.retain(|item| !left.contains(&item.node.path));
                 return Ok(self.in_order(items));
             }
             let known: HashSet<_> = items.into_iter().map(|item| item.node.path).collect();
