@@ -9,9 +9,12 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Poll, Waker};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tandem_api::{BUS_NAME, DeviceText, Failure, JobKind, ROOT_PATH, Step, StepKind};
-use zbus::{Connection, OwnedObjectPath, interface};
+use zbus::{OwnedObjectPath, interface};
 
 const JOB: &str = "/org/tandemcache/Tandem1/jobs/1";
 
@@ -121,15 +124,38 @@ impl Bus {
         Self(daemon, address.trim().to_owned())
     }
 
-    async fn service(&self, finished: bool) -> Connection {
-        zbus::connection::Builder::address(self.1.as_str())
-            .serve_at(ROOT_PATH, zbus::fdo::ObjectManager)
-            .serve_at(format!("{ROOT_PATH}/caches/1"), Cache)
-            .serve_at(JOB, Job { finished })
-            .name(BUS_NAME)
-            .build()
-            .await
-            .unwrap()
+    fn service(&self, finished: bool) -> Service {
+        let address = self.1.clone();
+        let (ready, begun) = mpsc::channel();
+        let over = Arc::new(Mutex::new((false, None::<Waker>)));
+        let told = Arc::clone(&over);
+        // In a thread that does nothing else: with some features of zbus nobody else answers.
+        let thread = std::thread::spawn(move || {
+            zbus::block_on(async {
+                let connection = zbus::connection::Builder::address(address.as_str())
+                    .serve_at(ROOT_PATH, zbus::fdo::ObjectManager)
+                    .serve_at(format!("{ROOT_PATH}/caches/1"), Cache)
+                    .serve_at(JOB, Job { finished })
+                    .name(BUS_NAME)
+                    .build()
+                    .await
+                    .unwrap();
+                ready.send(()).unwrap();
+                std::future::poll_fn(|context| {
+                    let mut over = told.lock().unwrap();
+                    over.1 = Some(context.waker().clone());
+                    if over.0 {
+                        Poll::Ready(())
+                    } else {
+                        Poll::Pending
+                    }
+                })
+                .await;
+                connection.close().await.unwrap();
+            });
+        });
+        begun.recv().unwrap();
+        Service { over, thread }
     }
 
     fn tandemctl(&self, arguments: &[&str]) -> (Child, BufReader<ChildStdout>) {
@@ -142,6 +168,26 @@ impl Bus {
             .unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
         (child, out)
+    }
+}
+
+/// A service that runs until it is told to die.
+struct Service {
+    over: Arc<Mutex<(bool, Option<Waker>)>>,
+    thread: JoinHandle<()>,
+}
+
+impl Service {
+    fn die(self) {
+        let waker = {
+            let mut over = self.over.lock().unwrap();
+            over.0 = true;
+            over.1.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        self.thread.join().unwrap();
     }
 }
 
@@ -171,7 +217,7 @@ fn end(mut child: Child) -> (Option<i32>, String) {
 #[test]
 fn a_service_that_dies_in_a_job_is_told_and_has_a_code_of_its_own() {
     let bus = Bus::new();
-    let service = zbus::block_on(bus.service(false));
+    let service = bus.service(false);
     let (child, mut out) = bus.tandemctl(&["flush"]);
     let mut line = String::new();
     out.read_line(&mut line).unwrap();
@@ -179,7 +225,7 @@ fn a_service_that_dies_in_a_job_is_told_and_has_a_code_of_its_own() {
     line.clear();
     out.read_line(&mut line).unwrap();
     assert_eq!(line, "25 %, 1.0 MB/s, 2 min left\n");
-    zbus::block_on(service.close()).unwrap();
+    service.die();
     let (code, text) = end(child);
     assert_eq!(code, Some(6), "{text}");
     assert!(text.contains("ended in the middle of the job"), "{text}");
@@ -188,10 +234,11 @@ fn a_service_that_dies_in_a_job_is_told_and_has_a_code_of_its_own() {
 #[test]
 fn a_job_that_is_over_ends_well() {
     let bus = Bus::new();
-    let _service = zbus::block_on(bus.service(true));
+    let service = bus.service(true);
     let (child, mut out) = bus.tandemctl(&["flush"]);
     let mut text = String::new();
     out.read_to_string(&mut text).unwrap();
     assert_eq!(text, "Done.\n");
     assert_eq!(end(child).0, Some(0));
+    service.die();
 }
