@@ -76,8 +76,9 @@ async fn until(item: &Proxy<'_>, property: &str, wanted: impl Fn(&str) -> bool) 
 
 #[test]
 fn the_indicator_shows_what_the_service_tells() {
+    // It waits by itself, so not in another's runtime.
+    let machine = Machine::start();
     zbus::block_on(async {
-        let machine = Machine::start();
         let (_session, address) = machine::bus("--session");
         let (panel, hears) = panel(&address).await;
         let tray = Command::new(env!("CARGO_BIN_EXE_tandem-tray"))
