@@ -86,18 +86,26 @@ pub struct Store {
 const CACHES: &str = "caches";
 const JOBS: &str = "jobs";
 const CACHE: &str = "cache";
+/// Extension of a file that is being written.
+const BESIDE: &str = "new";
 
 impl Store {
-    /// Opens the folder, making it if need be.
+    /// Opens the folder, making it if need be. What a cut left of a file that was being written goes.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If it cannot be made, or not be tidied.
     pub fn open(root: &Path) -> io::Result<Self> {
         for part in [CACHES, JOBS] {
             fs::DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
                 .create(root.join(part))?;
+            for entry in fs::read_dir(root.join(part))? {
+                let path = entry?.path();
+                if path.extension().is_some_and(|e| e == BESIDE) {
+                    fs::remove_file(path)?;
+                }
+            }
         }
         Ok(Self {
             root: root.to_owned(),
@@ -179,7 +187,7 @@ impl Store {
 
     fn save<T: Serialize>(&self, part: &str, uuid: &str, kind: &str, value: &T) -> io::Result<()> {
         let path = self.file(part, uuid, kind)?;
-        let beside = path.with_extension("new");
+        let beside = path.with_extension(BESIDE);
         let mut file = OpenOptions::new()
             .write(true)
             .create(true)
@@ -202,5 +210,23 @@ impl Store {
 
     fn flush(&self, part: &str) -> io::Result<()> {
         File::open(self.root.join(part))?.sync_all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_cut_left_half_written_is_gone_at_the_next_start() {
+        let root = std::env::temp_dir().join(format!("tandem-store-{}", std::process::id()));
+        let half = root.join(JOBS).join("0a.create.new");
+        let whole = root.join(JOBS).join("0b.create.json");
+        Store::open(&root).unwrap();
+        fs::write(&half, "").unwrap();
+        fs::write(&whole, "{}").unwrap();
+        Store::open(&root).unwrap();
+        assert!(!half.exists() && whole.exists());
+        fs::remove_dir_all(&root).unwrap();
     }
 }
