@@ -5,12 +5,15 @@
  *
  *   bits  0-35  tag      number of the frame of the disk that the slot holds
  *        36-39  valid    quarters readable from the SSD
- *        40-43  dirty    quarters newer than the disk (write-back; 0 so far)
+ *        40-43  dirty    quarters newer than the disk; a part of valid
  *        44-55  pins     reads of the slot in flight
  *        56-57  recency  hits since it was last looked at for eviction, 0-3
  *        58-59  state    FREE, LIVE, BUSY
  *        60     held     no new pins: the owner waits for the last one to go
- *        61-63  zero
+ *        61     pending  changed since it was last recorded
+ *        62     stale    the record, durable or under way, may name quarters
+ *                        that are not valid any more, or another frame
+ *        63     zero
  *
  * Two kinds of callers:
  *   readers   hold no lock, any context: td_word_pin(), td_word_unpin().
@@ -50,6 +53,8 @@
 #define TD_W_BUSY		(2ull << 58)
 #define TD_W_STATE		(3ull << 58)
 #define TD_W_HELD		(1ull << 60)
+#define TD_W_PENDING		(1ull << 61)
+#define TD_W_STALE		(1ull << 62)
 
 struct td_word {
 	struct env_atomic64 a;

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The bytes of journal, checkpoint and intent marks: print and check. FORMAT.md
+ * is the layout. Checking takes any bytes.
+ *
+ * A record is what is durably known of a slot: tag, valid and dirty of its
+ * word, or 0 for a slot that holds nothing.
+ *
+ * All functions: no lock, any context, no memory but what is passed in.
+ */
+#ifndef TANDEM_FORMAT_H
+#define TANDEM_FORMAT_H
+
+#include "super.h"
+#include "word.h"
+
+#define TD_BLOCK_BYTES		4096u
+#define TD_BLOCK_SECTORS	8u
+
+/* The part of a word that is recorded. */
+#define TD_RECORD		(TD_W_TAG | TD_W_VALID | TD_W_DIRTY)
+
+static inline u64 td_record_of(u64 word)
+{
+	return word & TD_W_VALID ? word & TD_RECORD : 0;
+}
+
+/*
+ * Journal. A group is 1..TD_GROUP_BLOCKS_MAX consecutive blocks written by one
+ * request; it counts only if each of its blocks is sound. Groups are numbered
+ * from 1 on without gaps; a group never wraps around the end of the ring.
+ */
+#define TD_GROUP_BLOCKS_MAX	8u
+#define TD_BLOCK_ENTRIES	336u	/* in one block */
+
+struct td_group_head {
+	u64 number;	/* of the group */
+	u32 index;	/* of this block in the group */
+	u32 blocks;	/* in the group, 1..TD_GROUP_BLOCKS_MAX */
+	u32 entries;	/* in this block, at most TD_BLOCK_ENTRIES */
+};
+
+/* Entry @i < TD_BLOCK_ENTRIES of @block. */
+void td_group_put(void *block, u32 i, u32 slot, u64 record);
+void td_group_get(const void *block, u32 i, u32 *slot, u64 *record);
+/* After all its entries were put: head, zeroes behind, checksum. */
+void td_group_seal(void *block, const u8 *uuid, const struct td_group_head *h);
+/* Is it a sound block of this cache? Then *h is complete and in range. */
+bool td_group_check(const void *block, const u8 *uuid, struct td_group_head *h);
+
+/*
+ * Checkpoint: two areas, each a head of one block and then pages. Number n is
+ * in area n & 1. Page p holds the records of slots p * TD_PAGE_SLOTS and on.
+ */
+#define TD_PAGE_SLOTS		511u
+
+struct td_checkpoint {
+	u64 number;		/* from 1 on; the higher sound one counts */
+	u64 group;		/* the first group to be applied over it */
+	u32 block;		/* where in the ring that group begins */
+	u32 slots;		/* must be the layout's */
+	bool empty;		/* no page was written: all slots hold nothing */
+};
+
+static inline u32 td_page_count(u32 slots)
+{
+	return slots / TD_PAGE_SLOTS + (slots % TD_PAGE_SLOTS != 0);
+}
+
+/* First sector on the SSD of area @which (0, 1). */
+u64 td_checkpoint_sector(const struct td_super *sb, u32 which);
+void td_checkpoint_seal(void *block, const u8 *uuid,
+			const struct td_checkpoint *c);
+bool td_checkpoint_check(const void *block, const u8 *uuid,
+			 struct td_checkpoint *c);
+void td_page_put(void *block, u32 i, u64 record);	/* i < TD_PAGE_SLOTS */
+u64 td_page_get(const void *block, u32 i);
+/* @number is the checkpoint's: a page of another one is not sound. */
+void td_page_seal(void *block, const u8 *uuid, u64 number, u32 page);
+bool td_page_check(const void *block, const u8 *uuid, u64 number, u32 page);
+
+/*
+ * Intent marks: one bit a region of the disk, in sectors that are sound or not
+ * each for itself, so that a torn write loses nothing. A sector that is not
+ * sound means that all its regions are marked.
+ */
+#define TD_SECTOR_BYTES		512u
+#define TD_SECTOR_MARKS		4032u
+#define TD_BLOCK_MARKS		(TD_SECTOR_MARKS * TD_BLOCK_SECTORS)
+#define TD_MARKS_MAX		(1u << 18)
+#define TD_MARK_SHIFT_MIN	11	/* log2 of sectors: 1 MiB, a run at most */
+
+/* log2 of sectors in a region, so that there are at most TD_MARKS_MAX. */
+u32 td_mark_shift(u64 origin_sectors);
+u32 td_mark_count(u64 origin_sectors);
+
+/* @i < TD_BLOCK_MARKS: a region's bit in its block. */
+void td_marks_set(void *block, u32 i);
+bool td_marks_get(const void *block, u32 i);
+/* @number: which block of the intent area. Before it: memset 0 and set. */
+void td_marks_seal(void *block, const u8 *uuid, u32 number);
+/* Sets all bits of the sectors that are not sound. False: there was one. */
+bool td_marks_check(void *block, const u8 *uuid, u32 number);
+
+#endif
