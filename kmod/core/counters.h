@@ -25,6 +25,8 @@
 	X(WRITE_BYPASSED_FAILED, write_bypassed_failed) \
 	X(WRITE_BYPASSED_DISCARD, write_bypassed_discard) \
 	X(WRITE_BYPASSED_MODE, write_bypassed_mode) \
+	X(WRITE_BACK, write_back) \
+	X(DRAINED, drained) \
 	X(FILLS, fills) \
 	X(EVICTIONS, evictions) \
 	X(INVALIDATED, invalidated) \
@@ -35,7 +37,12 @@
 	X(FLUSHES_DISK, flushes_disk) \
 	X(FLUSHES_SSD, flushes_ssd) \
 	X(SSD_ERRORS, ssd_errors) \
-	X(DISK_ERRORS, disk_errors)
+	X(DISK_ERRORS, disk_errors) \
+	X(SWEEPS, sweeps) \
+	X(GROUPS, groups) \
+	X(MARKS_SET, marks_set) \
+	X(MARKS_CLEARED, marks_cleared) \
+	X(CHECKPOINTS, checkpoints)
 
 enum td_counter {
 #define TD_COUNTER_ENUM(id, name) TD_C_##id,

@@ -177,7 +177,7 @@ struct td_engine {
 	struct env_atomic64 streams[TD_STREAMS];
 	struct td_ledger ledger;
 	struct td_link urgent;		/* writes that wait for a cleaning: td_req.gate */
-	u32 clean_region;		/* where cleaning goes on, in disk order */
+	u64 clean_frame;		/* where cleaning goes on, in disk order */
 };
 
 /* How many buckets suit @l: a power of two, at most 1024. */
@@ -283,10 +283,10 @@ bool td_clean_seek(struct td_engine *e, bool all, u64 *sector);
 
 /*
  * The SSD failed: bypass from now on (with dirty data: stranded), until the
- * index is loaded again. True for the first caller, who raises the event. No
- * lock, any context.
+ * index is loaded again. True for the first caller, who raises the event. Lock
+ * held, any context; appends to @woken what waited for the SSD.
  */
-bool td_fail(struct td_engine *e);
+bool td_fail(struct td_engine *e, struct td_list *woken);
 
 /*
  * A hit could not be read from the SSD; its slots are still pinned. True: read

@@ -31,10 +31,10 @@ enum td_mark_state {
 struct td_mark {
 	u32 dirty;	/* quarters that are newer than the disk */
 	u32 sweep;	/* low bits: the sweep that records its last change */
-	u32 flush;	/* low bits: disk flushes begun when its last write ended */
+	u32 flush;	/* low bits: the disk flush that covers its last write */
 	u16 inflight;	/* requests that may write to it */
 	u8 state;	/* enum td_mark_state */
-	u8 age;		/* ticks since its last write ended; saturates */
+	u8 tick;	/* low bits: of the clock when its last write ended */
 };
 
 enum td_work_kind {
@@ -59,7 +59,8 @@ struct td_work {
 };
 
 #define TD_GROUP_BYTES	(TD_GROUP_BLOCKS_MAX * TD_BLOCK_BYTES)
-#define TD_PAGES_BYTES	(16u * TD_BLOCK_BYTES)
+#define TD_PAGES_BATCH	8u
+#define TD_PAGES_BYTES	(TD_PAGES_BATCH * TD_BLOCK_BYTES)
 
 struct td_ledger {
 	struct td_super super;		/* areas and uuid */
@@ -67,6 +68,7 @@ struct td_ledger {
 	u64 *pending;			/* a bit a slot: to be recorded */
 	u64 *pending_words;		/* a bit a u64 of pending */
 	struct td_mark *marks;
+	u8 *marks_image;		/* bits of all marks that are not CLEAR */
 	u8 *group_buffer;		/* TD_GROUP_BYTES */
 	u8 *marks_buffer;		/* TD_BLOCK_BYTES */
 	u8 *pages_buffer;		/* TD_PAGES_BYTES */
@@ -74,6 +76,7 @@ struct td_ledger {
 	u32 nr_marks;
 	u32 mark_shift;
 	u32 nr_pending_words;		/* u64s in pending_words */
+	u32 nr_pending;			/* slots */
 	u64 dirty;			/* quarters */
 	u64 dirty_limit;		/* quarters; no new dirty data beyond */
 
@@ -87,9 +90,8 @@ struct td_ledger {
 	/* sweeps: begun and done counts; they never overlap */
 	u64 sweep_begun;
 	u64 sweep_done;
-	u32 sweep_cursor;		/* u64 of pending where it goes on */
-	u32 group_used;			/* blocks of the group being written */
-	u32 group_skip;			/* blocks left unused before it */
+	u32 sweep_cursor;		/* slot where it goes on */
+	u32 group_entries;		/* of the group being written */
 	bool sweep_wanted;
 	bool sweep_on;			/* begun and not done */
 	bool group_on;			/* its work is under way */
@@ -112,9 +114,13 @@ struct td_ledger {
 	u32 marks_set;			/* regions not in TD_MARK_CLEAR */
 	u32 marks_block;		/* being written */
 	u32 inflight;			/* sum of marks[].inflight */
+	u32 clear_block;		/* where clearing goes on */
+	u32 clear_left;			/* blocks that it has still to look at */
+	u8 tick;
+	bool clear_aged;		/* clear only what is old */
 	bool marks_on;
-	bool clear_wanted;		/* clear what can be cleared */
 	struct td_link mark_waiters;	/* td_req.gate */
+	struct td_link clear_waiters;	/* td_req.gate: flushes */
 
 	/* checkpoint */
 	u64 checkpoint;			/* number of the last that took effect */
@@ -136,6 +142,7 @@ struct td_sizes {
 	u64 pending;		/* u64 */
 	u64 pending_words;	/* u64 */
 	u64 marks;		/* struct td_mark */
+	u64 marks_image;	/* bytes */
 	u64 buckets;		/* struct td_bucket */
 };
 
@@ -154,8 +161,23 @@ void td_work_done(struct td_engine *e, const struct td_work *w, bool ok,
 bool td_work_due(const struct td_engine *e);
 
 /*
- * Once a second: begins a sweep if anything is pending, lets marks grow old.
+ * Once a second: begins a sweep if anything is pending, clears marks of regions
+ * that nobody writes to any more.
  */
 void td_tick(struct td_engine *e);
+
+/* @slot's word was changed: it has to be recorded. */
+static inline void td_ledger_pend(struct td_ledger *l, u32 slot)
+{
+	u64 *word = &l->pending[slot / 64];
+	u64 bit = 1ull << slot % 64;
+
+	if (*word & bit)
+		return;
+	*word |= bit;
+	l->pending_words[slot / 4096] |= 1ull << slot / 64 % 64;
+	l->nr_pending++;
+	l->changed = true;
+}
 
 #endif
