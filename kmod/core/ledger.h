@@ -136,6 +136,16 @@ struct td_ledger {
 	bool failed;			/* the SSD took a write and failed */
 };
 
+/* @slot is to be recorded by the next sweep. */
+static inline void td_ledger_pend(struct td_ledger *l, u32 slot)
+{
+	u32 word = slot / 64;
+
+	l->pending[word] |= 1ull << slot % 64;
+	l->pending_words[word / 64] |= 1ull << word % 64;
+	l->changed = true;
+}
+
 /* Memory that a cache needs, in elements and bytes. No lock. */
 struct td_sizes {
 	u64 words;		/* struct td_word */
