@@ -251,22 +251,31 @@ static u32 marks_crc(const struct disk_marks *d, const u8 *uuid, u64 number)
 			sizeof(*d));
 }
 
+/* The byte with bit @i of a block. */
+static size_t marks_byte(u32 i)
+{
+	return i / TD_SECTOR_MARKS * sizeof(struct disk_marks) +
+	       offsetof(struct disk_marks, bits) + i % TD_SECTOR_MARKS / 8;
+}
+
 void td_marks_set(void *block, u32 i)
 {
-	struct disk_marks *d = block;
+	((u8 *)block)[marks_byte(i)] |= (u8)(1u << i % 8);
+}
 
-	d += i / TD_SECTOR_MARKS;
-	i %= TD_SECTOR_MARKS;
-	d->bits[i / 8] |= (u8)(1u << i % 8);
+void td_marks_reset(void *block, u32 i)
+{
+	((u8 *)block)[marks_byte(i)] &= (u8)~(1u << i % 8);
 }
 
 bool td_marks_get(const void *block, u32 i)
 {
-	const struct disk_marks *d = block;
+	return td_marks_get8(block, i) >> i % 8 & 1;
+}
 
-	d += i / TD_SECTOR_MARKS;
-	i %= TD_SECTOR_MARKS;
-	return d->bits[i / 8] >> i % 8 & 1;
+u8 td_marks_get8(const void *block, u32 i)
+{
+	return ((const u8 *)block)[marks_byte(i)];
 }
 
 void td_marks_seal(void *block, const u8 *uuid, u32 number)

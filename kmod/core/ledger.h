@@ -43,7 +43,7 @@ enum td_work_kind {
 	TD_WORK_FLUSH_DISK,	/* disk flush */
 	TD_WORK_MARKS,		/* SSD write, FUA */
 	TD_WORK_PAGES,		/* SSD write */
-	TD_WORK_HEAD,		/* SSD write, FUA: a checkpoint takes effect */
+	TD_WORK_HEAD,		/* SSD write, PREFLUSH and FUA: a checkpoint takes effect */
 	TD_WORK_KINDS
 };
 
@@ -82,7 +82,6 @@ struct td_ledger {
 
 	/* journal */
 	u32 ring_blocks;
-	u32 group_blocks;		/* most in one group */
 	u32 head;			/* block where the next group begins */
 	u32 used;			/* blocks from the tail to the head */
 	u64 group;			/* number of the next group */
@@ -90,7 +89,7 @@ struct td_ledger {
 	/* sweeps: begun and done counts; they never overlap */
 	u64 sweep_begun;
 	u64 sweep_done;
-	u32 sweep_cursor;		/* slot where it goes on */
+	u32 sweep_cursor;		/* u64 of pending where it goes on */
 	u32 group_entries;		/* of the group being written */
 	bool sweep_wanted;
 	bool sweep_on;			/* begun and not done */
@@ -129,22 +128,10 @@ struct td_ledger {
 	u32 checkpoint_used;		/* ring blocks used when it began */
 	u32 page;			/* next to be written */
 	u32 page_batch;			/* being written */
-	u64 checkpoint_sweep;		/* must be done before the head is written */
-	u8 checkpoint_phase;		/* ledger.c */
+	u8 checkpoint_phase;		/* checkpoint.c */
 	bool checkpoint_on;		/* its work is under way */
-
-	bool failed;			/* the SSD took a write and failed */
+	bool checkpoint_wanted;
 };
-
-/* @slot is to be recorded by the next sweep. */
-static inline void td_ledger_pend(struct td_ledger *l, u32 slot)
-{
-	u32 word = slot / 64;
-
-	l->pending[word] |= 1ull << slot % 64;
-	l->pending_words[word / 64] |= 1ull << word % 64;
-	l->changed = true;
-}
 
 /* Memory that a cache needs, in elements and bytes. No lock. */
 struct td_sizes {

@@ -6,8 +6,8 @@
  * volatile cache must be durable before it is believed), then reads what
  * td_load_next() asks for and feeds it, until it asks for nothing more; then
  * td_load_end() gives the verdict. Nothing is written. Any bytes are taken, in
- * bounded time: each block is read once; twice if it lies where a group crosses
- * the end of a read, or beside one that cannot be read.
+ * bounded time: each block is read once; again if it lies where a group crosses
+ * the end of a read, or near one that cannot be read.
  *
  * Afterwards words hold LIVE frames, clean ones in marked regions are dropped
  * (and pending), regions' dirty counts and marks are set, the journal goes on
@@ -36,11 +36,14 @@ struct td_load {
 	u64 group;		/* number of the group that is expected next */
 	u64 highest;		/* of sound blocks beside those applied */
 	u32 phase;		/* load.c */
-	u32 at;			/* block, page or slot where it goes on */
+	u32 at;			/* block, page or group of slots where it goes on */
 	u32 end;		/* of the phase, not included */
 	u32 asked;		/* blocks that the caller is reading */
 	u32 single;		/* blocks still to be read one by one */
+	u32 want;		/* blocks to be read at once, or 0 */
 	u32 walk;		/* load.c: has the journal's end been found? */
+	u32 head;		/* behind the last group that was applied */
+	u32 used;		/* blocks from the checkpoint's to there */
 	enum td_load_error error;
 };
 

@@ -17,21 +17,28 @@
  *
  * Two kinds of callers:
  *   readers   hold no lock, any context: td_word_pin(), td_word_unpin().
- *   changers  hold the lock of the slot's bucket: all others. So a changer
- *             races with readers only, never with another changer.
+ *   changers  hold the engine's lock: all others. So a changer races with
+ *             readers only, never with another changer.
  *
  * Invariants:
- *   W1  FREE: the whole word is 0.
+ *   W1  FREE: the whole word is 0 but for pending and stale. Only if both are 0
+ *       too is the slot durably free.
  *   W2  BUSY: requests in flight own the slot: one fill, or writes of different
- *       quarters. Each may write its quarters on the SSD, which are not valid.
+ *       quarters, or a cleaning. A fill or a write that goes to the disk writes
+ *       quarters on the SSD that are not valid; a write-back write may write
+ *       valid ones.
  *   W3  The tag of a word changes only from FREE, or from LIVE with no pin and
  *       nothing dirty, in one step. So a pin keeps the slot's meaning.
- *   W4  HELD only together with BUSY.
+ *   W4  HELD only together with BUSY, and never with dirty quarters.
  *   W5  valid goes up only from BUSY, by td_word_publish(), td_word_disown().
+ *   W6  What is dirty is valid, and stays both until td_word_clean().
+ *   W7  A change of what is recorded (tag of a valid frame, valid, dirty) sets
+ *       pending; one that takes a quarter away also sets stale. (But not
+ *       td_word_clean(): the record said so before.)
  *
  * Overflow of pins: a reader that meets a full count fails to pin, as if the
- * frame were not cached, and reads the disk, which has the same data. (Dirty
- * data will need to wait instead.)
+ * frame were not cached, and reads the disk, which has the same data; if the
+ * frame is dirty it has to try again.
  */
 #ifndef TANDEM_WORD_H
 #define TANDEM_WORD_H
@@ -120,6 +127,23 @@ static inline bool td_word_unpin(struct td_word *w)
 	return unlikely(new & TD_W_HELD) && !(new & TD_W_PINS);
 }
 
+static inline unsigned int td_word_dirty(u64 v)
+{
+	return (unsigned int)(v >> TD_W_DIRTY_SHIFT) & TD_QUARTERS;
+}
+
+/* FREE, or holding nothing that can be read. */
+static inline bool td_word_is_free(u64 v)
+{
+	return !(v & (TD_W_VALID | TD_W_PINS | TD_W_BUSY));
+}
+
+/* No record, durable or under way, names anything in the slot. */
+static inline bool td_word_is_durably_free(u64 v)
+{
+	return td_word_is_free(v) && !(v & (TD_W_PENDING | TD_W_STALE));
+}
+
 /*
  * FREE, or LIVE without pins and dirty quarters -> BUSY for @tag, nothing
  * valid. False: a reader pinned it meanwhile. *was is what it replaced.
@@ -127,19 +151,24 @@ static inline bool td_word_unpin(struct td_word *w)
 static inline bool td_word_take(struct td_word *w, u64 tag, u64 *was)
 {
 	u64 old = env_load(&w->a);
+	u64 new;
 
 	do {
 		if ((old & TD_W_STATE) == TD_W_BUSY ||
 		    (old & (TD_W_PINS | TD_W_DIRTY)))
 			return false;
-	} while (!env_cas(&w->a, &old, tag | TD_W_BUSY));
+		new = tag | TD_W_BUSY | (old & (TD_W_PENDING | TD_W_STALE));
+		if (old & TD_W_VALID)
+			new |= TD_W_PENDING | TD_W_STALE;
+	} while (!env_cas(&w->a, &old, new));
 	*was = old;
 	return true;
 }
 
 /*
- * LIVE or BUSY -> BUSY, and @forget is no longer valid. With @hold and pins
- * there, new pins are refused until td_word_unhold(). Returns the new word.
+ * LIVE or BUSY -> BUSY, and @forget, which is not dirty, is no longer valid.
+ * With @hold and pins there, new pins are refused until td_word_unhold().
+ * Returns the new word.
  */
 static inline u64 td_word_own(struct td_word *w, unsigned int forget, bool hold)
 {
@@ -149,6 +178,8 @@ static inline u64 td_word_own(struct td_word *w, unsigned int forget, bool hold)
 	do {
 		new = old & ~(TD_W_STATE | td_word_quarters(forget));
 		new |= TD_W_BUSY;
+		if (old & td_word_quarters(forget))
+			new |= TD_W_PENDING | TD_W_STALE;
 		if (hold && (old & TD_W_PINS))
 			new |= TD_W_HELD;
 	} while (!env_cas(&w->a, &old, new));
@@ -167,53 +198,102 @@ static inline bool td_word_unhold(struct td_word *w)
 	return true;
 }
 
-/* BUSY stays so, for another owner; @publish is valid as well. */
-static inline void td_word_publish(struct td_word *w, unsigned int publish)
+/* @v with the quarters of @valid valid, and of @dirty both. */
+static inline u64 td_word_with(u64 v, unsigned int valid, unsigned int dirty)
+{
+	u64 new = v | td_word_quarters(valid | dirty) |
+		  (u64)dirty << TD_W_DIRTY_SHIFT;
+
+	return new == v ? v : new | TD_W_PENDING;
+}
+
+/* BUSY stays so, for another owner. Returns the word before. */
+static inline u64 td_word_publish(struct td_word *w, unsigned int valid,
+				  unsigned int dirty)
 {
 	u64 old = env_load(&w->a);
 
-	while (!env_cas(&w->a, &old, old | td_word_quarters(publish)))
+	while (!env_cas(&w->a, &old, td_word_with(old, valid, dirty)))
+		;
+	return old;
+}
+
+/*
+ * BUSY -> LIVE with @valid and @dirty as well, or FREE if that leaves nothing
+ * valid and nothing pinned. (Nothing valid but pinned: LIVE, and td_word_take()
+ * may have it when the pins are gone.) Returns the word before; *now after.
+ */
+static inline u64 td_word_disown(struct td_word *w, unsigned int valid,
+				 unsigned int dirty, u64 *now)
+{
+	u64 old = env_load(&w->a);
+	u64 new;
+
+	do {
+		new = td_word_with(old, valid, dirty);
+		new &= ~(TD_W_STATE | TD_W_HELD);
+		if (new & (TD_W_VALID | TD_W_PINS))
+			new |= TD_W_LIVE;
+		else
+			new &= TD_W_PENDING | TD_W_STALE;
+	} while (!env_cas(&w->a, &old, new));
+	*now = new;
+	return old;
+}
+
+/*
+ * The quarters of @mask, as far as they are not dirty, are no longer valid, in
+ * LIVE or BUSY; LIVE with nothing valid and nothing pinned becomes FREE. Returns
+ * the word before; *now after.
+ */
+static inline u64 td_word_forget(struct td_word *w, unsigned int mask, u64 *now)
+{
+	u64 old = env_load(&w->a);
+	u64 new;
+
+	do {
+		u64 gone = old & td_word_quarters(mask & ~td_word_dirty(old));
+
+		new = old & ~gone;
+		if (gone)
+			new |= TD_W_PENDING | TD_W_STALE;
+		if ((new & TD_W_STATE) == TD_W_LIVE &&
+		    !(new & (TD_W_VALID | TD_W_PINS)))
+			new &= TD_W_PENDING | TD_W_STALE;
+	} while (!env_cas(&w->a, &old, new));
+	*now = new;
+	return old;
+}
+
+/* The quarters of @mask are durably on the disk, and recorded so. */
+static inline void td_word_clean(struct td_word *w, unsigned int mask)
+{
+	u64 old = env_load(&w->a);
+
+	while (!env_cas(&w->a, &old,
+			old & ~((u64)mask << TD_W_DIRTY_SHIFT)))
 		;
 }
 
-/*
- * BUSY -> LIVE with @publish valid as well, or FREE if that leaves nothing
- * valid and nothing pinned. True: the slot became FREE. (Nothing valid but
- * pinned: LIVE, and td_word_take() may have it when the pins are gone.)
- */
-static inline bool td_word_disown(struct td_word *w, unsigned int publish)
+/* What is returned is being recorded: no longer pending. */
+static inline u64 td_word_snapshot(struct td_word *w)
 {
 	u64 old = env_load(&w->a);
-	u64 new;
 
-	do {
-		new = old & ~(TD_W_STATE | TD_W_HELD);
-		new |= TD_W_LIVE | td_word_quarters(publish);
-		if (!(new & (TD_W_VALID | TD_W_PINS)))
-			new = 0;
-	} while (!env_cas(&w->a, &old, new));
-	return new == 0;
+	while (!env_cas(&w->a, &old, old & ~TD_W_PENDING))
+		;
+	return old;
 }
 
-/*
- * The quarters of @mask are no longer valid, in LIVE or BUSY; LIVE with
- * nothing valid and nothing pinned becomes FREE, then *freed is true. Returns
- * the word before.
- */
-static inline u64 td_word_forget(struct td_word *w, unsigned int mask,
-				 bool *freed)
+/* The last snapshot is durable. */
+static inline void td_word_recorded(struct td_word *w)
 {
 	u64 old = env_load(&w->a);
-	u64 new;
 
 	do {
-		new = old & ~td_word_quarters(mask);
-		if ((new & TD_W_STATE) == TD_W_LIVE &&
-		    !(new & (TD_W_VALID | TD_W_PINS)))
-			new = 0;
-	} while (!env_cas(&w->a, &old, new));
-	*freed = old && !new;
-	return old;
+		if (old & TD_W_PENDING || !(old & TD_W_STALE))
+			return;
+	} while (!env_cas(&w->a, &old, old & ~TD_W_STALE));
 }
 
 /* One hit less to its credit. */

@@ -18,6 +18,7 @@ typedef uint8_t u8;
 typedef uint16_t u16;
 typedef uint32_t u32;
 typedef uint64_t u64;
+typedef int32_t s32;
 typedef int64_t s64;
 typedef uint16_t __le16;
 typedef uint32_t __le32;
@@ -64,6 +65,12 @@ static inline bool env_cas(struct env_atomic64 *a, u64 *old, u64 new)
 static inline u64 env_sub_return(struct env_atomic64 *a, u64 n)
 {
 	return __atomic_sub_fetch(&a->v, n, __ATOMIC_SEQ_CST);
+}
+
+/* Number of the lowest bit that is set; @v is not 0. */
+static inline u32 env_first_bit(u64 v)
+{
+	return (u32)__builtin_ctzll(v);
 }
 
 /* Counters: an array of TD_NR_COUNTERS numbers that wrap (used goes down). */
