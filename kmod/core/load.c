@@ -261,7 +261,7 @@ static void settle_twins(struct td_load *l, u32 slot, u32 end)
 
 		if (!td_word_has(u, td_word_tag(v)))
 			continue;
-		if (u & v & TD_W_DIRTY || (u & TD_W_DIRTY && v & TD_W_DIRTY))
+		if (u & TD_W_DIRTY && v & TD_W_DIRTY)
 			fail(l, TD_LOAD_IMPOSSIBLE);
 		twin = true;
 		if (!(u & TD_W_DIRTY))
@@ -410,8 +410,6 @@ bool td_load_next(struct td_load *l, u64 *sector, u32 *sectors)
 
 void td_load_feed(struct td_load *l, void *buffer)
 {
-	u8 *block = buffer;
-
 	if (l->phase == SLOTS) {
 		check_slots(l);
 		return;
@@ -427,7 +425,8 @@ void td_load_feed(struct td_load *l, void *buffer)
 		return;
 	}
 	for (u32 i = 0; i < l->asked && l->error == TD_LOAD_OK; i++, l->at++) {
-		u8 *here = block ? block + (size_t)i * TD_BLOCK_BYTES : NULL;
+		u8 *here = buffer ? (u8 *)buffer + (size_t)i * TD_BLOCK_BYTES :
+				    NULL;
 
 		if (l->phase == HEADS)
 			head(l, here);
