@@ -317,13 +317,14 @@ static void take_over(struct td_load *l)
 	ledger->used = l->used;
 	/* What came before is not known; a mark goes the normal way. */
 	ledger->disk_unflushed = true;
+	ledger->ssd_unflushed = true;
 	for (u32 i = 0; i < ledger->nr_marks; i++) {
 		struct td_mark *m = &ledger->marks[i];
 
 		if (m->state != TD_MARK_SET)
 			continue;
 		m->flush = (u32)(ledger->flush_begun + 1);
-		m->sweep = (u32)(ledger->sweep_begun + ledger->changed);
+		m->sweep = (u32)(ledger->sweep_begun + 1);
 	}
 }
 
