@@ -53,6 +53,21 @@ enum td_counter {
 	TD_NR_COUNTERS
 };
 
+/*
+ * A counter's value is the sum of what was counted from td_counter_first() to
+ * td_counter_last(). That is the counter itself, but read_requested: it is all
+ * that stands between it and write_requested, and so costs a read nothing.
+ */
+static inline unsigned int td_counter_first(unsigned int which)
+{
+	return which == TD_C_READ_REQUESTED ? which + 1 : which;
+}
+
+static inline unsigned int td_counter_last(unsigned int which)
+{
+	return which == TD_C_READ_REQUESTED ? TD_C_WRITE_REQUESTED - 1 : which;
+}
+
 /* Name of a shown counter; @which < TD_NR_SHOWN. Any context, no lock. */
 const char *td_counter_name(unsigned int which);
 

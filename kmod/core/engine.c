@@ -133,8 +133,8 @@ void td_req_init(struct td_req *r, enum td_kind kind, u64 sector, u32 count,
 void td_pass(struct td_engine *e, enum td_kind kind, u32 count,
 	     enum td_counter why)
 {
-	env_count(e->counters, kind == TD_READ ? TD_C_READ_REQUESTED :
-		  TD_C_WRITE_REQUESTED, count);
+	if (kind != TD_READ)
+		env_count(e->counters, TD_C_WRITE_REQUESTED, count);
 	env_count(e->counters, why, count);
 }
 

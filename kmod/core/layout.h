@@ -113,7 +113,7 @@ unsigned int td_quarters_cached(const struct td_layout *l, u64 frame);
 /* Quarters @first..@last of a frame, both counted. */
 static inline unsigned int td_quarters(u32 first, u32 last)
 {
-	return (0xfu >> (3 - last)) & (0xfu << first);
+	return (2u << last) - (1u << first);
 }
 
 /* Quarters of @frame that [sector, end) touches; it does touch the frame. */

@@ -6,7 +6,7 @@
  *   bits  0-35  tag      number of the frame of the disk that the slot holds
  *        36-39  valid    quarters readable from the SSD
  *        40-43  dirty    quarters newer than the disk; a part of valid
- *        44-55  pins     reads of the slot in flight
+ *        44-55  pins     reads of the slot in flight; full with the top bit
  *        56-57  recency  hits since it was last looked at for eviction, 0-3
  *        58-59  state    FREE, LIVE, BUSY
  *        60     held     no new pins: the owner waits for the last one to go
@@ -54,6 +54,7 @@
 #define TD_W_DIRTY		(0xfull << TD_W_DIRTY_SHIFT)
 #define TD_W_PIN		(1ull << 44)
 #define TD_W_PINS		(0xfffull << 44)
+#define TD_W_PINS_FULL		(1ull << 55)
 #define TD_W_TOUCH		(1ull << 56)
 #define TD_W_RECENCY		(3ull << 56)
 #define TD_W_LIVE		(1ull << 58)
@@ -93,27 +94,48 @@ static inline bool td_word_has(u64 v, u64 tag)
 }
 
 /*
- * Pin the slot if it holds frame @tag with all quarters of @want valid.
- * One step: what was checked is what was pinned. @want is not 0, so a FREE
- * word never matches.
+ * Does @old hold frame @tag with all quarters of @want valid, and may it be
+ * pinned? Then *new is @old with one more pin and one more hit to its credit.
+ * @want is not 0, so a FREE word never does.
+ */
+static inline bool td_word_pinned(u64 old, u64 tag, unsigned int want, u64 *new)
+{
+	u64 need = tag | td_word_quarters(want);
+	u64 mask = TD_W_TAG | TD_W_HELD | TD_W_PINS_FULL |
+		   td_word_quarters(want);
+
+	if (unlikely((old & mask) != need))
+		return false;
+	*new = old + TD_W_PIN;
+	if (unlikely((old & TD_W_RECENCY) != TD_W_RECENCY))
+		*new += TD_W_TOUCH;
+	return true;
+}
+
+/*
+ * Pin the slot if it holds what td_word_pinned() asks for. One step: what was
+ * checked is what was pinned.
  */
 static inline bool td_word_pin(struct td_word *w, u64 tag, unsigned int want)
 {
-	u64 need = tag | td_word_quarters(want);
-	u64 mask = TD_W_TAG | TD_W_HELD | td_word_quarters(want);
 	u64 old = env_load(&w->a);
 	u64 new;
 
 	do {
-		if ((old & mask) != need)
+		if (!td_word_pinned(old, tag, want, &new))
 			return false;
-		if (unlikely((old & TD_W_PINS) == TD_W_PINS))
-			return false;
-		new = old + TD_W_PIN;
-		if ((old & TD_W_RECENCY) != TD_W_RECENCY)
-			new += TD_W_TOUCH;
 	} while (unlikely(!env_cas(&w->a, &old, new)));
 	return true;
+}
+
+/* The same without a loop: also false if the word changed just then. */
+static inline bool td_word_pin_once(struct td_word *w, u64 tag, unsigned int want)
+{
+	u64 old = env_load(&w->a);
+	u64 new;
+
+	return td_word_pinned(old, tag, want, &new) &&
+	       likely(env_cas(&w->a, &old, new));
 }
 
 /*
