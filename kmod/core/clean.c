@@ -187,6 +187,13 @@ bool td_clean_seek(struct td_engine *e, bool all, u64 *sector)
 		u64 to = from + (1ull << shift);
 		u64 f;
 
+		if (!l->dirty_sums[region >> TD_SUM_SHIFT]) {
+			u32 next = ((region >> TD_SUM_SHIFT) + 1) << TD_SUM_SHIFT;
+
+			i += (next < l->nr_marks ? next : l->nr_marks) -
+			     region - 1;
+			continue;
+		}
 		if (!l->marks[region].dirty)
 			continue;
 		if (!i)

@@ -188,13 +188,12 @@ u64 td_index_own(struct td_engine *e, u32 slot, unsigned int forget, bool hold)
 }
 
 /* Quarters of @slot became dirty or clean: @by of them. */
-static void count_dirty(struct td_engine *e, u32 slot, s64 by)
+static void count_dirty(struct td_engine *e, u32 slot, s32 by)
 {
 	u64 frame = td_word_tag(td_word_load(&e->words[slot]));
-	u64 region = (frame << TD_FRAME_SHIFT) >> e->ledger.mark_shift;
 
-	e->ledger.dirty += (u64)by;
-	e->ledger.marks[region].dirty += (u32)by;
+	td_ledger_count_dirty(&e->ledger, (u32)((frame << TD_FRAME_SHIFT) >>
+						e->ledger.mark_shift), by);
 }
 
 static u32 count_quarters(unsigned int mask)
@@ -213,7 +212,7 @@ static void published(struct td_engine *e, u32 slot, u64 was,
 	if (dirty)
 		e->ledger.ssd_unflushed = true;
 	if (new)
-		count_dirty(e, slot, count_quarters(new));
+		count_dirty(e, slot, (s32)count_quarters(new));
 }
 
 void td_index_publish(struct td_engine *e, u32 slot, unsigned int valid,
@@ -251,7 +250,7 @@ void td_index_clean(struct td_engine *e, u32 slot, unsigned int mask)
 {
 	mask &= td_word_dirty(td_word_load(&e->words[slot]));
 	td_word_clean(&e->words[slot], mask);
-	count_dirty(e, slot, -(s64)count_quarters(mask));
+	count_dirty(e, slot, -(s32)count_quarters(mask));
 	env_count(e->counters, TD_C_DRAINED,
 		  count_quarters(mask) * TD_QUARTER_SECTORS);
 }

@@ -62,6 +62,9 @@ struct td_work {
 #define TD_PAGES_BATCH	8u
 #define TD_PAGES_BYTES	(TD_PAGES_BATCH * TD_BLOCK_BYTES)
 
+#define TD_SUM_SHIFT	9
+#define TD_DIRTY_SUMS	(TD_MARKS_MAX >> TD_SUM_SHIFT)
+
 struct td_ledger {
 	struct td_super super;		/* areas and uuid */
 	/* memory: the caller's, set before td_engine_init() */
@@ -78,6 +81,7 @@ struct td_ledger {
 	u32 nr_pending_words;		/* u64s in pending_words */
 	u32 nr_pending;			/* slots */
 	u64 dirty;			/* quarters */
+	u32 dirty_sums[TD_DIRTY_SUMS];	/* of 1 << TD_SUM_SHIFT regions each */
 	u64 dirty_limit;		/* quarters; no new dirty data beyond */
 
 	/* journal */
@@ -175,6 +179,20 @@ static inline void td_ledger_pend(struct td_ledger *l, u32 slot)
 	l->pending_words[slot / 4096] |= 1ull << slot / 64 % 64;
 	l->nr_pending++;
 	l->changed = true;
+}
+
+/* @by quarters of @region became dirty, or clean. */
+static inline void td_ledger_count_dirty(struct td_ledger *l, u32 region, s32 by)
+{
+	l->dirty += (u64)(s64)by;
+	l->dirty_sums[region >> TD_SUM_SHIFT] += (u32)by;
+	l->marks[region].dirty += (u32)by;
+}
+
+/* Is anything dirty? A hint, no lock. */
+static inline bool td_ledger_has_dirty(const struct td_ledger *l)
+{
+	return *(const volatile u64 *)&l->dirty != 0;
 }
 
 #endif

@@ -275,21 +275,18 @@ static void settle(struct td_load *l, u32 slot)
 {
 	struct td_ledger *ledger = &l->e->ledger;
 	u64 v = td_word_load(&l->e->words[slot]);
-	struct td_mark *m;
+	u32 region;
 
 	if (!(v & TD_W_STATE))
 		return;
-	m = &ledger->marks[(td_word_tag(v) << TD_FRAME_SHIFT) >>
-			   ledger->mark_shift];
-	if (m->state == TD_MARK_SET)
+	region = (u32)((td_word_tag(v) << TD_FRAME_SHIFT) >> ledger->mark_shift);
+	if (ledger->marks[region].state == TD_MARK_SET)
 		drop_clean(l, slot);
 	v = td_word_load(&l->e->words[slot]);
 	if (v & TD_W_STATE)
 		env_count(l->e->counters, TD_C_USED, 1);
-	for (unsigned int dirty = td_word_dirty(v); dirty; dirty &= dirty - 1) {
-		m->dirty++;
-		ledger->dirty++;
-	}
+	for (unsigned int dirty = td_word_dirty(v); dirty; dirty &= dirty - 1)
+		td_ledger_count_dirty(ledger, region, 1);
 }
 
 static void check_slots(struct td_load *l)

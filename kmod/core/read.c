@@ -55,6 +55,8 @@ static env_noinline u64 pin_following(struct td_engine *e, u64 frame, u64 end, u
  */
 static u64 first_dirty(struct td_engine *e, u64 sector, u64 end)
 {
+	if (!td_ledger_has_dirty(&e->ledger))
+		return end;
 	for (u64 at = sector; at < end;) {
 		u64 frame = td_frame_of(at);
 		u64 next = (frame + 1) << TD_FRAME_SHIFT;
