@@ -29,7 +29,7 @@
  *       valid ones.
  *   W3  The tag of a word changes only from FREE, or from LIVE with no pin and
  *       nothing dirty, in one step. So a pin keeps the slot's meaning.
- *   W4  HELD only together with BUSY, and never with dirty quarters.
+ *   W4  HELD only together with BUSY; set only where nothing is dirty.
  *   W5  valid goes up only from BUSY, by td_word_publish(), td_word_disown().
  *   W6  What is dirty is valid, and stays both until td_word_clean().
  *   W7  A change of what is recorded (tag of a valid frame, valid, dirty) sets

@@ -41,10 +41,13 @@ static bool recorded_now(const struct td_bucket *b, u32 slot, unsigned int mask)
 	return false;
 }
 
-/* Could @frame's part of @r be stored, as things are? */
+/*
+ * Could @frame's part of @r be stored, as things are? *adds: it would make
+ * dirty what is not.
+ */
 static enum td_writeback look(const struct td_engine *e,
 			      const struct td_bucket *b, const struct td_req *r,
-			      u64 frame)
+			      u64 frame, bool *adds)
 {
 	u64 end = r->sector + r->count;
 	unsigned int touched = touched_of(r, frame);
@@ -56,8 +59,10 @@ static enum td_writeback look(const struct td_engine *e,
 
 	if (touched & ~td_quarters_cached(&e->layout, frame))
 		return TD_WB_NO;
-	if (slot == TD_NO_SLOT)
+	if (slot == TD_NO_SLOT) {
+		*adds = true;
 		return part ? TD_WB_NO : TD_WB_GO;
+	}
 	v = td_word_load(&e->words[slot]);
 	if (td_store_filler(b, slot))
 		return TD_WB_FILL;
@@ -65,6 +70,7 @@ static enum td_writeback look(const struct td_engine *e,
 	    (part && (r->sector | end) & e->layout.block_mask))
 		return TD_WB_NO;
 	clean = touched & ~td_word_dirty(v);
+	*adds |= clean;
 	if ((clean && (clean & td_word_valid(v) || v & TD_W_STALE)) ||
 	    recorded_now(b, slot, touched))
 		return TD_WB_MARK;
@@ -102,17 +108,24 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 	u64 first = td_frame_of(r->sector);
 	u64 last = td_frame_of(r->sector + r->count - 1);
 	struct td_ledger *l = &e->ledger;
+	bool adds = false, needs_mark = false;
 	u32 near = TD_NO_SLOT;
 
 	if (env_load(&e->mode) != TD_WRITEBACK || r->kind != TD_WRITE ||
-	    !r->parts || r->no_writeback || l->dirty >= l->dirty_limit)
+	    !r->parts || r->no_writeback)
 		return TD_WB_NO;
 	for (u64 f = first; f <= last; f++) {
-		enum td_writeback w = look(e, b, r, f);
+		enum td_writeback w = look(e, b, r, f, &adds);
 
-		if (w != TD_WB_GO && !(w == TD_WB_MARK && marked))
+		if (w == TD_WB_MARK)
+			needs_mark = true;
+		else if (w != TD_WB_GO)
 			return w;
 	}
+	if (adds && l->dirty >= l->dirty_limit)
+		return TD_WB_NO;
+	if (needs_mark && !marked)
+		return TD_WB_MARK;
 	if (first & e->layout.run_mask)
 		near = td_index_find(e, first - 1);
 	r->nr_parts = 0;
