@@ -19,6 +19,7 @@ enum By {
     Sanitized,
     Threads,
     Superblock,
+    Load,
     Arguments,
 }
 
@@ -30,6 +31,7 @@ impl By {
             "sanitized" => By::Sanitized,
             "threads" => By::Threads,
             "superblock" => By::Superblock,
+            "load" => By::Load,
             "arguments" => By::Arguments,
             _ => return None,
         })
@@ -52,6 +54,7 @@ impl By {
                 "fuzzing",
                 &["fuzz", "--target", "superblock", "--seconds", "40"],
             ),
+            By::Load => ("fuzzing", &["fuzz", "--target", "load", "--seconds", "40"]),
             By::Arguments => (
                 "fuzzing",
                 &["fuzz", "--target", "arguments", "--seconds", "40"],
@@ -161,7 +164,7 @@ impl Mutant {
         let mut command = Command::new(program);
         command.args(arguments);
         match self.by {
-            By::Threads | By::Superblock | By::Arguments => {
+            By::Threads | By::Superblock | By::Load | By::Arguments => {
                 command.arg("--sources").arg(&dir);
             }
             By::Sanitized => {

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use crate::queue::{Io, Side};
 
 /// Lines kept.
-const ROOM: usize = 120;
+const ROOM: usize = 150;
 
 /// A log that costs nothing unless it is wanted.
 #[derive(Default)]
@@ -31,6 +31,13 @@ impl Trace {
             && first < high
             && low < first + count
         {
+            self.push(line());
+        }
+    }
+
+    /// Something happened that concerns all.
+    pub fn all(&mut self, line: impl FnOnce() -> String) {
+        if self.wanted.is_some() {
             self.push(line());
         }
     }
