@@ -2,9 +2,10 @@
 /*
  * dm-tandem: the target's life, from constructor to destructor.
  *
- * Invariant: the constructor writes to neither device. The superblock is
- * written, and the index of a replaced table taken over, at preresume, when the
- * old table has stopped and the new one has not begun.
+ * Invariant: the constructor writes to neither device. The index is read or
+ * written, or taken over from a replaced table, at preresume, when the old table
+ * has stopped and the new one has not begun. After postsuspend all that the cache
+ * holds is durable, if the SSD took it.
  * Threads: device-mapper calls these one at a time for a device.
  */
 #include <linux/module.h>
@@ -56,6 +57,12 @@ static int get_devices(struct dm_target *ti, struct tandem *t, char **argv)
 			return r;
 		}
 	}
+	t->coarse_ssd = bdev_logical_block_size(bdevs[1]) >
+			bdev_logical_block_size(bdevs[0]);
+	if (t->coarse_ssd && t->args.mode == TD_WRITEBACK) {
+		ti->error = "Write-back needs an SSD with blocks no larger than the disk's";
+		return r;
+	}
 	if (bdev_read_only(t->ssd->bdev)) {
 		ti->error = "SSD is read-only";
 		return -EROFS;
@@ -96,6 +103,9 @@ static int construct(struct dm_target *ti, struct tandem *t, unsigned int argc,
 	r = tandem_engine_alloc(t);
 	if (r)
 		return r;
+	r = tandem_cleaner_alloc(t);
+	if (r)
+		return r;
 	t->wq = alloc_workqueue("tandem", WQ_MEM_RECLAIM | WQ_HIGHPRI |
 				TANDEM_WQ_PERCPU, 0);
 	if (!t->wq)
@@ -110,12 +120,14 @@ static int construct(struct dm_target *ti, struct tandem *t, unsigned int argc,
 static void destroy(struct tandem *t)
 {
 	if (t->wq) {
-		tandem_jobs_wait(t);
+		tandem_cleaner_wait(t);
+		tandem_meta_halt(t);
 		tandem_defer_exit(t);
 		destroy_workqueue(t->wq);
 	}
 	if (!list_empty(&t->registered))
 		tandem_unregister(t);
+	tandem_cleaner_free(t);
 	tandem_engine_free(t);
 	put_devices(t);
 	kfree(t);
@@ -138,6 +150,8 @@ static int tandem_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	init_waitqueue_head(&t->idle);
 	INIT_LIST_HEAD(&t->registered);
 	tandem_defer_init(t);
+	tandem_meta_init(t);
+	tandem_cleaner_init(t);
 	r = construct(ti, t, argc, argv);
 	if (r) {
 		destroy(t);
@@ -157,26 +171,69 @@ static void tandem_dtr(struct dm_target *ti)
 	destroy(ti->private);
 }
 
-/* No bio is in flight any more; what they left behind ends here. */
+/* Bios in flight may still wait for something to be cleaned, but for no more. */
+static void tandem_presuspend(struct dm_target *ti)
+{
+	tandem_cleaner_stop(ti->private, true);
+}
+
+static void tandem_presuspend_undo(struct dm_target *ti)
+{
+	tandem_cleaner_stop(ti->private, false);
+}
+
+/*
+ * No bio is in flight any more; what they left behind ends here, and all that
+ * the cache holds becomes durable. What is dirty stays so: a stop does not drain.
+ */
 static void tandem_postsuspend(struct dm_target *ti)
 {
 	struct tandem *t = ti->private;
 
-	tandem_jobs_wait(t);
+	tandem_cleaner_wait(t);
+	if (t->live)
+		tandem_settle(t);
+	tandem_meta_halt(t);
 	t->suspended = true;
+}
+
+/* The index of a cache that was in use, or an empty one. */
+static int start(struct tandem *t)
+{
+	bool cold = t->args.cold || tandem_loss_noted(t);
+	int r;
+
+	if (t->new_super)
+		return tandem_index_format(t);
+	r = tandem_index_load(t);
+	if (r || !cold)
+		return r;
+	/* Durable before the first request: a crash must not bring it back. */
+	tandem_index_drop(t);
+	tandem_meta_go(t);
+	if (tandem_settle(t))
+		tandem_loss_forget(t);
+	tandem_meta_halt(t);
+	return 0;
 }
 
 static int tandem_preresume(struct dm_target *ti)
 {
 	struct tandem *t = ti->private;
-
 	int r = 0;
 
 	tandem_take_over(t);
+	if (!t->live)
+		r = start(t);
+	if (r)
+		return r;
 	if (t->write_super)
 		r = tandem_super_write(t);
 	/* One sound copy is enough; the other is made again another time. */
-	return t->new_super ? r : 0;
+	if (r && t->new_super)
+		return r;
+	t->live = true;
+	return 0;
 }
 
 static void tandem_resume(struct dm_target *ti)
@@ -184,9 +241,12 @@ static void tandem_resume(struct dm_target *ti)
 	struct tandem *t = ti->private;
 
 	tandem_registry_lock();
-	t->live = true;
 	t->suspended = false;
+	t->disk_used = jiffies;
+	t->written = jiffies;
 	tandem_registry_unlock();
+	tandem_meta_go(t);
+	tandem_cleaner_stop(t, false);
 }
 
 /*
@@ -218,6 +278,8 @@ static struct target_type tandem_target = {
 	.dtr = tandem_dtr,
 	.map = tandem_map,
 	.end_io = tandem_end_io,
+	.presuspend = tandem_presuspend,
+	.presuspend_undo = tandem_presuspend_undo,
 	.postsuspend = tandem_postsuspend,
 	.preresume = tandem_preresume,
 	.resume = tandem_resume,
@@ -235,6 +297,7 @@ static int __init tandem_init(void)
 static void __exit tandem_exit(void)
 {
 	dm_unregister_target(&tandem_target);
+	tandem_loss_forget_all();
 }
 
 module_init(tandem_init);

@@ -6,9 +6,15 @@
  * core may let it go until tandem_end_io() has paid.
  * Threads: map in process context; end_io in any context.
  * Why no lock on a hit: core pins by one atomic and the bio itself goes to the
- * SSD. Everything that completions want done by submitting I/O is deferred to
- * a worker, since they may run with interrupts off.
+ * SSD. A hit of one slot is the case to be quick in, so tandem_map() and
+ * tandem_end_io() are that case and leave all others to functions of their own
+ * (cargo xtask bench counts instructions). Everything that completions want done
+ * by submitting I/O is deferred to a worker, since they may run with interrupts
+ * off.
  */
+#include <linux/sched.h>
+
+#include "read.h"
 #include "tandem.h"
 
 /*
@@ -41,7 +47,7 @@ static noinline int map_miss(struct tandem *t, struct bio *bio, struct tandem_io
 	u64 sector = bio->bi_iter.bi_sector;
 	u32 count = bio_sectors(bio);
 	struct tandem_job *job;
-	spinlock_t *lock;
+	struct td_list woken;
 	unsigned long flags;
 	u32 todo;
 
@@ -51,47 +57,130 @@ static noinline int map_miss(struct tandem *t, struct bio *bio, struct tandem_io
 		return to_disk(t, bio, io);
 	}
 	io->end = TANDEM_END_PLAIN;
-	lock = &t->locks[td_bucket_of(&t->engine, sector)];
-	spin_lock_irqsave(lock, flags);
-	todo = td_begin(&t->engine, tandem_job_req(job));
-	spin_unlock_irqrestore(lock, flags);
-	if (todo & TD_DO_PASS) {
+	td_list_init(&woken);
+	flags = tandem_lock(t);
+	todo = td_begin(&t->engine, tandem_job_req(job), &woken);
+	tandem_unlock(t, flags);
+	if (todo & TD_DO_PASS)
 		tandem_job_free(job);
-		return to_disk(t, bio, io);
-	}
-	tandem_job_start(job, todo);
-	return DM_MAPIO_SUBMITTED;
+	else
+		tandem_job_start(job, todo, &woken);
+	tandem_carry_on(t, &woken);
+	return todo & TD_DO_PASS ? to_disk(t, bio, io) : DM_MAPIO_SUBMITTED;
 }
 
-static int map_read(struct tandem *t, struct bio *bio, struct tandem_io *io)
+/*
+ * Another request is just changing who may read a dirty frame. What it waits for
+ * has been submitted: each bio goes down before map sees the next one. A moment.
+ */
+static noinline enum td_verdict look_again(struct tandem *t, struct bio *bio,
+					   struct td_look *look)
+{
+	enum td_verdict verdict;
+
+	do {
+		if (bio->bi_opf & REQ_NOWAIT)
+			return TD_BUSY;
+		io_schedule_timeout(1);
+		verdict = td_read_look(&t->engine, bio->bi_iter.bi_sector,
+				       bio_sectors(bio), look);
+	} while (verdict == TD_BUSY);
+	return verdict;
+}
+
+/* @slots from @slot on are pinned: the bio goes to the SSD. */
+static __always_inline int map_hit(struct tandem *t, struct bio *bio, struct tandem_io *io,
+				   u32 slot, u32 slots)
+{
+	u64 sector = bio->bi_iter.bi_sector;
+
+	io->hit.slots = slots;
+	io->hit.word = &t->engine.words[slot];
+	io->hit.iter = bio->bi_iter;
+	bio->bi_iter.bi_sector = td_sector_in(&t->engine.layout, slot, sector);
+	/* An error means that the SSD is lost: let it try hard first. */
+	bio->bi_opf &= ~(REQ_RAHEAD | REQ_FAILFAST_MASK);
+	bio_set_dev(bio, t->ssd->bdev);
+	return DM_MAPIO_REMAPPED;
+}
+
+/* A read that td_read_home() does not answer. */
+static noinline int map_read(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
 	u32 count = bio_sectors(bio);
 	enum td_verdict verdict;
 	struct td_look look;
 
-	if (unlikely(t->engine.layout.block_mask && !segments_fit(t, bio))) {
+	/* Then nothing is dirty. */
+	if (unlikely(t->coarse_ssd && !segments_fit(t, bio))) {
 		td_pass(&t->engine, TD_READ, count,
 			TD_C_READ_BYPASSED_UNALIGNED);
 		return to_disk(t, bio, io);
 	}
 	verdict = td_read_look(&t->engine, bio->bi_iter.bi_sector, count,
 			       &look);
+	if (unlikely(verdict == TD_BUSY)) {
+		verdict = look_again(t, bio, &look);
+		if (verdict == TD_BUSY) {
+			io->end = TANDEM_END_PLAIN;
+			bio_wouldblock_error(bio);
+			return DM_MAPIO_SUBMITTED;
+		}
+	}
 	if (look.count < count)
 		dm_accept_partial_bio(bio, look.count);
 	if (likely(verdict == TD_HIT)) {
-		io->end = TANDEM_END_HIT;
-		io->hit.slot = look.slot;
-		io->hit.slots = look.slots;
-		io->hit.iter = bio->bi_iter;
-		bio_set_dev(bio, t->ssd->bdev);
-		/* An error means that the SSD is lost: let it try hard first. */
-		bio->bi_opf &= ~(REQ_RAHEAD | REQ_FAILFAST_MASK);
-		bio->bi_iter.bi_sector = look.ssd_sector;
-		return DM_MAPIO_REMAPPED;
+		io->end = TANDEM_END_HITS;
+		return map_hit(t, bio, io, look.slot, look.slots);
 	}
 	if (verdict == TD_PASS)
 		return to_disk(t, bio, io);
 	return map_miss(t, bio, io);
+}
+
+static void tracked_answer(struct tandem_io *io, struct bio *bio)
+{
+	io->end = TANDEM_END_PLAIN;
+	if (td_failed(&io->req))
+		bio->bi_status = BLK_STS_IOERR;
+	bio_endio(bio);
+}
+
+/* What td_begin() said of a request without private memory. */
+static int tracked_begun(struct tandem *t, struct bio *bio, struct tandem_io *io,
+			 u32 todo)
+{
+	if (todo & TD_DO_PASS)
+		return to_disk(t, bio, io);
+	if (todo & TD_DO_DISK)
+		return DM_MAPIO_REMAPPED;
+	if (todo & TD_DO_ANSWER)
+		tracked_answer(io, bio);
+	/* With nothing to do it waits, and may be gone already. */
+	return DM_MAPIO_SUBMITTED;
+}
+
+void tandem_tracked_woken(struct tandem *t, struct td_req *r,
+			  struct td_list *woken)
+{
+	struct tandem_io *io = container_of(r, struct tandem_io, req);
+	struct bio *bio = dm_bio_from_per_bio_data(io, sizeof(*io));
+	u32 todo = td_woken(r);
+	unsigned long flags;
+
+	if (todo & TD_DO_START) {
+		flags = tandem_lock(t);
+		todo = td_start(&t->engine, r, woken);
+		tandem_unlock(t, flags);
+	}
+	if (todo & TD_DO_ANSWER) {
+		tracked_answer(io, bio);
+		return;
+	}
+	if (todo & TD_DO_PASS)
+		to_disk(t, bio, io);
+	if (todo & (TD_DO_PASS | TD_DO_DISK))
+		submit_bio_noacct(bio);
 }
 
 static noinline int map_write(struct tandem *t, struct bio *bio, struct tandem_io *io,
@@ -104,11 +193,12 @@ static noinline int map_write(struct tandem *t, struct bio *bio, struct tandem_i
 	u32 left = run - ((u32)sector & (run - 1));
 	struct tandem_job *job = NULL;
 	struct td_req *r = &io->req;
-	bool copy;
-	spinlock_t *lock;
+	struct td_list woken;
 	unsigned long flags;
+	bool copy;
 	u32 todo;
 
+	WRITE_ONCE(t->written, jiffies);
 	/* dm does not cut discards and zero-outs at max_io_len. */
 	if (count > left) {
 		dm_accept_partial_bio(bio, left);
@@ -126,36 +216,49 @@ static noinline int map_write(struct tandem *t, struct bio *bio, struct tandem_i
 		io->end = TANDEM_END_TRACKED;
 		tandem_to_disk(t, bio);
 	}
-	lock = &t->locks[td_bucket_of(e, sector)];
-	spin_lock_irqsave(lock, flags);
-	todo = td_begin(e, r);
-	spin_unlock_irqrestore(lock, flags);
-	if (todo & TD_DO_PASS) {
-		if (job)
-			tandem_job_free(job);
-		return to_disk(t, bio, io);
-	}
+	r->fua = bio->bi_opf & REQ_FUA;
+	td_list_init(&woken);
+	flags = tandem_lock(t);
+	todo = td_begin(e, r, &woken);
+	tandem_unlock(t, flags);
 	if (job) {
-		tandem_job_start(job, todo);
-		return DM_MAPIO_SUBMITTED;
+		if (todo & TD_DO_PASS)
+			tandem_job_free(job);
+		else
+			tandem_job_start(job, todo, &woken);
+		tandem_carry_on(t, &woken);
+		return todo & TD_DO_PASS ? to_disk(t, bio, io) :
+			DM_MAPIO_SUBMITTED;
 	}
-	/* With nothing to do it waits, and may be gone already. */
-	return todo ? DM_MAPIO_REMAPPED : DM_MAPIO_SUBMITTED;
+	tandem_carry_on(t, &woken);
+	return tracked_begun(t, bio, io, todo);
 }
 
-int tandem_map(struct dm_target *ti, struct bio *bio)
+/* A flush has no data, and its bio goes nowhere: core says what is flushed. */
+static noinline int map_flush(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
-	struct tandem *t = ti->private;
-	struct tandem_io *io = dm_per_bio_data(bio, sizeof(*io));
+	struct td_list woken;
+	unsigned long flags;
+	u32 todo;
 
-	if (likely(bio_op(bio) == REQ_OP_READ))
-		return map_read(t, bio, io);
+	td_list_init(&woken);
+	td_req_init(&io->req, TD_FLUSH, 0, 0, NULL, 0);
+	io->end = TANDEM_END_PLAIN;
+	flags = tandem_lock(t);
+	todo = td_begin(&t->engine, &io->req, &woken);
+	tandem_unlock(t, flags);
+	tandem_carry_on(t, &woken);
+	return tracked_begun(t, bio, io, todo);
+}
+
+/* All but reads. */
+static noinline int map_other(struct tandem *t, struct bio *bio, struct tandem_io *io)
+{
 	switch (bio_op(bio)) {
 	case REQ_OP_WRITE:
 		if (bio_sectors(bio))
 			return map_write(t, bio, io, TD_WRITE);
-		env_count(t->engine.counters, TD_C_FLUSHES_DISK, 1);
-		return to_disk(t, bio, io);
+		return map_flush(t, bio, io);
 	case REQ_OP_DISCARD:
 	case REQ_OP_WRITE_ZEROES:
 		return map_write(t, bio, io, TD_DISCARD);
@@ -164,26 +267,40 @@ int tandem_map(struct dm_target *ti, struct bio *bio)
 	}
 }
 
-/* The last pin of a slot that somebody waits for is gone. */
-static noinline void drained(struct tandem *t, u64 sector, u32 slot)
+int tandem_map(struct dm_target *ti, struct bio *bio)
 {
-	u32 bucket = td_bucket_of(&t->engine, sector);
+	struct tandem *t = ti->private;
+	struct tandem_io *io = dm_per_bio_data(bio, sizeof(*io));
+	u32 slot;
+
+	if (unlikely(bio_op(bio) != REQ_OP_READ))
+		return map_other(t, bio, io);
+	if (unlikely(!td_read_home(&t->engine, bio->bi_iter.bi_sector,
+				   bio_sectors(bio), &slot)))
+		return map_read(t, bio, io);
+	io->end = TANDEM_END_HIT;
+	return map_hit(t, bio, io, slot, 1);
+}
+
+/* The last pin of a slot that somebody waits for is gone. */
+static noinline void drained(struct tandem *t, struct tandem_io *io, struct td_word *word)
+{
+	u32 bucket = td_bucket_of(&t->engine, io->hit.iter.bi_sector);
+	u32 slot = (u32)(word - t->engine.words);
 	struct td_req *owner;
 	unsigned long flags;
 	u32 todo;
 
-	spin_lock_irqsave(&t->locks[bucket], flags);
+	flags = tandem_lock(t);
 	todo = td_drained(&t->engine, bucket, slot, &owner);
-	spin_unlock_irqrestore(&t->locks[bucket], flags);
+	tandem_unlock(t, flags);
 	if (todo)
 		tandem_job_drained(owner);
 }
 
-/* The SSD failed the read of a copy: the disk has the same. */
-static noinline int read_again(struct tandem *t, struct bio *bio, struct tandem_io *io)
+/* The SSD failed the read of a copy, of which the disk has the same. */
+static int read_again(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
-	td_hit_failed(&t->engine, io->hit.iter.bi_size >> SECTOR_SHIFT);
-	tandem_ssd_failed(t);
 	io->end = TANDEM_END_PLAIN;
 	bio->bi_iter = io->hit.iter;
 	bio->bi_status = BLK_STS_OK;
@@ -195,37 +312,74 @@ static noinline int read_again(struct tandem *t, struct bio *bio, struct tandem_
 	return DM_ENDIO_INCOMPLETE;
 }
 
+static void unpin(struct tandem *t, struct tandem_io *io)
+{
+	u32 i;
+
+	for (i = 0; i < io->hit.slots; i++)
+		if (td_word_unpin(&io->hit.word[i]))
+			drained(t, io, &io->hit.word[i]);
+}
+
+/*
+ * While something is dirty, one bad block must not make the disk unwritable: it
+ * takes a failed write to say that the SSD is gone.
+ */
+static noinline int hit_failed(struct tandem *t, struct bio *bio, struct tandem_io *io)
+{
+	bool again = td_hit_failed(&t->engine, io->hit.iter.bi_sector,
+				   io->hit.iter.bi_size >> SECTOR_SHIFT,
+				   (u32)(io->hit.word - t->engine.words));
+	struct td_list woken;
+
+	td_list_init(&woken);
+	if (again && !READ_ONCE(t->engine.ledger.dirty))
+		tandem_ssd_failed(t, &woken);
+	unpin(t, io);
+	tandem_carry_on_later(t, &woken);
+	return again ? read_again(t, bio, io) : DM_ENDIO_DONE;
+}
+
 static noinline void tracked_done(struct tandem *t, struct td_req *r, bool ok)
 {
-	u32 bucket = td_bucket_of(&t->engine, r->sector);
 	struct td_list woken;
 	unsigned long flags;
 
 	td_list_init(&woken);
-	spin_lock_irqsave(&t->locks[bucket], flags);
+	flags = tandem_lock(t);
 	td_disk_done(&t->engine, r, ok, &woken);
-	spin_unlock_irqrestore(&t->locks[bucket], flags);
-	if (woken.head)
-		tandem_defer_woken(t, &woken);
+	tandem_unlock(t, flags);
+	tandem_carry_on_later(t, &woken);
+}
+
+/* All but a hit of one slot that went well. */
+static noinline int end_other(struct tandem *t, struct bio *bio, struct tandem_io *io,
+			      blk_status_t error)
+{
+	switch (io->end) {
+	case TANDEM_END_HIT:
+	case TANDEM_END_HITS:
+		if (error)
+			return hit_failed(t, bio, io);
+		unpin(t, io);
+		return DM_ENDIO_DONE;
+	case TANDEM_END_TRACKED:
+		tracked_done(t, &io->req, !error);
+		return DM_ENDIO_DONE;
+	case TANDEM_END_PLAIN:
+		break;
+	}
+	return DM_ENDIO_DONE;
 }
 
 int tandem_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *error)
 {
 	struct tandem *t = ti->private;
 	struct tandem_io *io = dm_per_bio_data(bio, sizeof(*io));
-	u32 slot, end;
 
-	if (likely(io->end == TANDEM_END_HIT)) {
-		slot = io->hit.slot;
-		end = slot + io->hit.slots;
-		do {
-			if (td_word_unpin(&t->engine.words[slot]))
-				drained(t, io->hit.iter.bi_sector, slot);
-		} while (++slot < end);
-		if (unlikely(*error))
-			return read_again(t, bio, io);
-	} else if (io->end == TANDEM_END_TRACKED) {
-		tracked_done(t, &io->req, !*error);
-	}
+	if (unlikely(io->end != TANDEM_END_HIT || *error))
+		return end_other(t, bio, io, *error);
+	if (unlikely(td_word_unpin(io->hit.word)))
+		drained(t, io, io->hit.word);
 	return DM_ENDIO_DONE;
 }

@@ -7,26 +7,43 @@
  * unreadable and is made again from the other.
  * Threads: constructor and preresume; they sleep.
  */
+#include <linux/highmem.h>
+#include <linux/mm.h>
 #include <linux/slab.h>
+#include <linux/vmalloc.h>
 
+#include "load.h"
 #include "tandem.h"
 
 #define BUFFER_BYTES	65536u
 
-/* @buffer: kmalloc'ed, at least @bytes. */
-static int ssd_io(struct tandem *t, blk_opf_t opf, u64 offset, void *buffer,
+/* Pages of TD_LOAD_BYTES, which may begin anywhere in one. */
+#define PAGES_MAX	(TD_LOAD_BYTES / PAGE_SIZE + 1)
+
+int tandem_ssd_io(struct tandem *t, blk_opf_t opf, u64 sector, void *buffer,
 		  u32 bytes)
 {
-	struct bio_vec bv;
+	bool virtual = is_vmalloc_addr(buffer);
+	struct bio_vec vecs[PAGES_MAX];
 	struct bio bio;
+	u32 at, n;
 	int r;
 
-	bio_init(&bio, t->ssd->bdev, &bv, 1, opf);
-	bio.bi_iter.bi_sector = offset >> SECTOR_SHIFT;
-	__bio_add_page(&bio, virt_to_page(buffer), bytes,
-		       offset_in_page(buffer));
+	bio_init(&bio, t->ssd->bdev, vecs, PAGES_MAX, opf);
+	bio.bi_iter.bi_sector = sector;
+	if (virtual)
+		flush_kernel_vmap_range(buffer, bytes);
+	for (at = 0; at < bytes; at += n) {
+		void *p = buffer + at;
+
+		n = min_t(u32, bytes - at, PAGE_SIZE - offset_in_page(p));
+		__bio_add_page(&bio, virtual ? vmalloc_to_page(p) :
+			       virt_to_page(p), n, offset_in_page(p));
+	}
 	r = submit_bio_wait(&bio);
 	bio_uninit(&bio);
+	if (virtual)
+		invalidate_kernel_vmap_range(buffer, bytes);
 	return r;
 }
 
@@ -36,8 +53,8 @@ static int area_is_used(struct tandem *t, void *buffer)
 	u64 at;
 	int r;
 
-	for (at = 0; at < (u64)TD_SUPER_AREA << SECTOR_SHIFT; at += BUFFER_BYTES) {
-		r = ssd_io(t, REQ_OP_READ, at, buffer, BUFFER_BYTES);
+	for (at = 0; at < TD_SUPER_AREA; at += BUFFER_BYTES >> SECTOR_SHIFT) {
+		r = tandem_ssd_io(t, REQ_OP_READ, at, buffer, BUFFER_BYTES);
 		if (r)
 			return r;
 		if (memchr_inv(buffer, 0, BUFFER_BYTES))
@@ -114,8 +131,8 @@ static int load_new(struct tandem *t, u64 ssd_sectors, void *buffer, char **why)
 /* A copy that cannot be read counts as one that was never written. */
 static bool read_copy(struct tandem *t, u32 copy, u8 *buffer)
 {
-	if (!ssd_io(t, REQ_OP_READ, TD_SUPER_OFFSET(copy), buffer,
-		    TD_SUPER_BYTES))
+	if (!tandem_ssd_io(t, REQ_OP_READ, TD_SUPER_OFFSET(copy) >> SECTOR_SHIFT,
+			   buffer, TD_SUPER_BYTES))
 		return true;
 	memset(buffer, 0, TD_SUPER_BYTES);
 	return false;
@@ -176,8 +193,9 @@ int tandem_super_write(struct tandem *t)
 	t->super.sequence++;
 	for (copy = 0; copy < TD_SUPER_COPIES && !r; copy++) {
 		td_super_encode(&t->super, copy, buffer);
-		r = ssd_io(t, REQ_OP_WRITE | REQ_SYNC | REQ_PREFLUSH | REQ_FUA,
-			   TD_SUPER_OFFSET(copy), buffer, TD_SUPER_BYTES);
+		r = tandem_ssd_io(t, REQ_OP_WRITE | REQ_SYNC | REQ_PREFLUSH |
+				  REQ_FUA, TD_SUPER_OFFSET(copy) >> SECTOR_SHIFT,
+				  buffer, TD_SUPER_BYTES);
 	}
 	kfree(buffer);
 	if (r)

@@ -7,6 +7,7 @@
 #define TANDEM_ENV_H
 
 #include <linux/atomic.h>
+#include <linux/bitops.h>
 #include <linux/compiler.h>
 #include <linux/crc32c.h>
 #include <linux/percpu.h>
@@ -39,6 +40,12 @@ static inline bool env_cas(struct env_atomic64 *a, u64 *old, u64 new)
 static inline u64 env_sub_return(struct env_atomic64 *a, u64 n)
 {
 	return (u64)atomic64_sub_return((s64)n, &a->v);
+}
+
+/* Number of the lowest bit that is set; @v is not 0. */
+static inline u32 env_first_bit(u64 v)
+{
+	return __ffs64(v);
 }
 
 /* One array of TD_NR_COUNTERS numbers a CPU; their sum is the value. */

@@ -41,7 +41,7 @@ pub const CASES: &[Entry] = &[
     ),
 ];
 
-fn config(mode: &'static str) -> Config {
+pub fn config(mode: &'static str) -> Config {
     let mut config = Config {
         mode,
         origin_under: Some(Under::Linear),
@@ -54,7 +54,7 @@ fn config(mode: &'static str) -> Config {
 }
 
 /// A target that fails everything, flushes too, which the target called error lets pass.
-fn broken(disk: &Disk) -> Line {
+pub fn broken(disk: &Disk) -> Line {
     Line::new(
         disk.sectors(),
         "flakey",
@@ -62,7 +62,7 @@ fn broken(disk: &Disk) -> Line {
     )
 }
 
-fn break_ssd(rig: &Rig) -> Result<()> {
+pub fn break_ssd(rig: &Rig) -> Result<()> {
     rig.below_ssd
         .as_ref()
         .context("no target below the SSD")?
