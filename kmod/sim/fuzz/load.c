@@ -517,17 +517,34 @@ static void carry_out(struct cache *c, const struct td_work *w)
 	}
 }
 
+/* All slots are recorded anew, which fills the ring: a checkpoint is due. */
+static void pend_all(struct cache *c)
+{
+	for (u32 i = 0; i < c->layout.slots; i++) {
+		u64 v = td_word_load(&c->e.words[i]);
+
+		env_store(&c->e.words[i].a, v | TD_W_PENDING);
+		td_ledger_pend(&c->e.ledger, i);
+	}
+}
+
 /* The cache goes on for a while; then the same must be there again. */
 static void go_on(struct cache *c, u32 count)
 {
 	struct td_list woken;
 	struct td_work w;
 
+	/* If the journal then ends before such a block, it is not believed. */
+	for (u32 i = 0; i < c->e.ledger.ring_blocks; i++)
+		if (!is_readable(c, journal_sector(c, i)))
+			return;
 	for (u32 i = 0; i < c->layout.slots; i++)
 		c->seen[i] = td_record_of(td_word_load(&c->e.words[i]));
 	for (u32 n = 0; n < count; n++) {
-		if (n % 4 == 0)
+		if (n % 4 == 0) {
+			pend_all(c);
 			td_tick(&c->e);
+		}
 		td_list_init(&woken);
 		if (td_work_next(&c->e, &w, &woken)) {
 			carry_out(c, &w);

@@ -75,23 +75,6 @@ static void plan(struct cache *c, u32 which)
 	c->seen = zeroed(c->layout.slots, sizeof(u64));
 }
 
-static void discard(struct cache *c)
-{
-	free(c->image);
-	free(c->unreadable);
-	free(c->e.words);
-	free(c->e.buckets);
-	free(c->e.ledger.pending);
-	free(c->e.ledger.pending_words);
-	free(c->e.ledger.marks);
-	free(c->e.ledger.marks_image);
-	free(c->e.ledger.group_buffer);
-	free(c->e.ledger.marks_buffer);
-	free(c->e.ledger.pages_buffer);
-	free(c->expected);
-	free(c->seen);
-}
-
 static u8 *block_at(struct cache *c, u64 sector)
 {
 	u64 block = (sector - TD_SUPER_AREA) / TD_BLOCK_SECTORS;

@@ -29,6 +29,23 @@ struct torn {
 	u64 cuts;
 };
 
+static void discard(struct cache *c)
+{
+	free(c->image);
+	free(c->unreadable);
+	free(c->e.words);
+	free(c->e.buckets);
+	free(c->e.ledger.pending);
+	free(c->e.ledger.pending_words);
+	free(c->e.ledger.marks);
+	free(c->e.ledger.marks_image);
+	free(c->e.ledger.group_buffer);
+	free(c->e.ledger.marks_buffer);
+	free(c->e.ledger.pages_buffer);
+	free(c->expected);
+	free(c->seen);
+}
+
 static u64 next_random(struct torn *t)
 {
 	/* splitmix64 */
