@@ -449,6 +449,7 @@ static void check_counts(struct cache *c)
 	struct td_ledger *l = &c->e.ledger;
 	u32 *dirty = zeroed(l->nr_marks, sizeof(u32));
 	u64 used = 0, all = 0;
+	u32 sums[TD_DIRTY_SUMS] = { 0 };
 	u32 set = 0, pending = 0;
 
 	for (u32 i = 0; i < c->layout.slots; i++) {
@@ -476,7 +477,9 @@ static void check_counts(struct cache *c)
 		set += marked;
 		must(marked == (l->marks[i].state == TD_MARK_SET), "marks differ");
 		must(l->marks[i].dirty == dirty[i], "a region's dirty differs");
+		sums[i >> TD_SUM_SHIFT] += dirty[i];
 	}
+	must(!memcmp(sums, l->dirty_sums, sizeof(sums)), "a sum differs");
 	must(c->counters[TD_C_USED] == used, "used differs");
 	must(l->dirty == all, "dirty differs");
 	must(l->marks_set == set, "number of marks differs");
