@@ -129,6 +129,7 @@ static void destroy(struct tandem *t)
 		tandem_unregister(t);
 	tandem_cleaner_free(t);
 	tandem_engine_free(t);
+	tandem_meta_free(t);
 	put_devices(t);
 	kfree(t);
 }
@@ -150,9 +151,11 @@ static int tandem_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	init_waitqueue_head(&t->idle);
 	INIT_LIST_HEAD(&t->registered);
 	tandem_defer_init(t);
-	tandem_meta_init(t);
 	tandem_cleaner_init(t);
-	r = construct(ti, t, argc, argv);
+	ti->error = "Out of memory";
+	r = tandem_meta_init(t);
+	if (!r)
+		r = construct(ti, t, argc, argv);
 	if (r) {
 		destroy(t);
 		return r;

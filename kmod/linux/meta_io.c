@@ -12,6 +12,8 @@
  * Threads: submitted in process context, by map itself if it can, since a flush
  * waits for it; completed by a worker.
  */
+#include <linux/slab.h>
+
 #include "tandem.h"
 
 static struct block_device *bdev_of(const struct tandem *t, u8 kind)
@@ -141,6 +143,7 @@ static bool needs_clock(const struct td_ledger *l)
 }
 
 void tandem_unlock_cleaner(struct tandem *t, unsigned long flags)
+	__releases(t->lock)
 {
 	const struct td_engine *e = &t->engine;
 	bool tick = !t->ticking && !t->halted && needs_clock(&e->ledger);
@@ -156,6 +159,7 @@ void tandem_unlock_cleaner(struct tandem *t, unsigned long flags)
 }
 
 void tandem_unlock(struct tandem *t, unsigned long flags)
+	__releases(t->lock)
 {
 	const struct td_engine *e = &t->engine;
 	bool urgent = !t->halted && e->urgent.next != &e->urgent;
@@ -193,7 +197,7 @@ static void tick_work(struct work_struct *work)
 		queue_delayed_work(t->wq, &t->tick, HZ);
 }
 
-void tandem_meta_init(struct tandem *t)
+int tandem_meta_init(struct tandem *t)
 {
 	u32 i;
 
@@ -201,11 +205,20 @@ void tandem_meta_init(struct tandem *t)
 	init_completion(&t->settled);
 	INIT_WORK(&t->meta, meta_work);
 	INIT_DELAYED_WORK(&t->tick, tick_work);
+	t->halted = true;
+	t->works = kcalloc(TD_WORK_KINDS, sizeof(*t->works), GFP_KERNEL);
+	if (!t->works)
+		return -ENOMEM;
 	for (i = 0; i < TD_WORK_KINDS; i++) {
 		t->works[i].t = t;
 		INIT_WORK(&t->works[i].done, done_work);
 	}
-	t->halted = true;
+	return 0;
+}
+
+void tandem_meta_free(struct tandem *t)
+{
+	kfree(t->works);
 }
 
 bool tandem_settle(struct tandem *t)

@@ -87,7 +87,7 @@ struct tandem {
 	struct work_struct deferred;
 	struct work_struct event;
 
-	struct tandem_work works[TD_WORK_KINDS];
+	struct tandem_work *works;	/* TD_WORK_KINDS of them */
 	struct work_struct meta;	/* submits the ledger's I/O */
 	struct delayed_work tick;
 	u32 works_on;			/* lock: in flight */
@@ -135,6 +135,7 @@ struct tandem_io {
 
 /* engine calls; meta_io.c */
 static inline unsigned long tandem_lock(struct tandem *t)
+	__acquires(t->lock)
 {
 	unsigned long flags;
 
@@ -143,9 +144,11 @@ static inline unsigned long tandem_lock(struct tandem *t)
 }
 
 /* Also sets going what the calls under the lock made necessary. Any context. */
-void tandem_unlock(struct tandem *t, unsigned long flags);
+void tandem_unlock(struct tandem *t, unsigned long flags)
+	__releases(t->lock);
 /* The same for the cleaner, who knows that there is something to clean. */
-void tandem_unlock_cleaner(struct tandem *t, unsigned long flags);
+void tandem_unlock_cleaner(struct tandem *t, unsigned long flags)
+	__releases(t->lock);
 /*
  * After a call of core: let go on who may, and submit the ledger's I/O. Empties
  * @woken. Process context.
@@ -155,7 +158,9 @@ void tandem_carry_on(struct tandem *t, struct td_list *woken);
 void tandem_carry_on_later(struct tandem *t, struct td_list *woken);
 /* The SSD failed a write: bypass or stranded, and an event, once. Any context. */
 void tandem_ssd_failed(struct tandem *t, struct td_list *woken);
-void tandem_meta_init(struct tandem *t);
+/* 0 or -ENOMEM; tandem_meta_free() either way. */
+int tandem_meta_init(struct tandem *t);
+void tandem_meta_free(struct tandem *t);
 /* All that is acknowledged or cached becomes durable, or fails. Sleeps. */
 bool tandem_settle(struct tandem *t);
 /* No request is in flight: let the ledger rest; and wake it again. Sleep. */

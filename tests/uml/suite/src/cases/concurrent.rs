@@ -30,12 +30,14 @@ pub const CASES: &[Entry] = &[
     ("concurrent: overlapping requests, write-back", || {
         overlapping("writeback", Times::Short)
     }),
-    ("concurrent: overlapping requests, write-back, slow disk", || {
-        overlapping("writeback", Times::SlowDisk)
-    }),
-    ("concurrent: overlapping requests, write-back, slow SSD", || {
-        overlapping("writeback", Times::SlowSsd)
-    }),
+    (
+        "concurrent: overlapping requests, write-back, slow disk",
+        || overlapping("writeback", Times::SlowDisk),
+    ),
+    (
+        "concurrent: overlapping requests, write-back, slow SSD",
+        || overlapping("writeback", Times::SlowSsd),
+    ),
     (
         "concurrent: changes of mode, flushes and drops under load",
         messages,

@@ -19,10 +19,22 @@ use crate::rig::{Rig, Under};
 
 pub const CASES: &[Entry] = &[
     ("failures: SSD gone with dirty data, and is back", stranded),
-    ("failures: SSD gone with dirty data under load", stranded_under_load),
-    ("failures: a bad block with dirty data on the SSD", bad_block),
-    ("failures: the disk fails with dirty data, and is back", disk_gone),
-    ("failures: SSD lost, the disk written, the SSD back", lost_and_back),
+    (
+        "failures: SSD gone with dirty data under load",
+        stranded_under_load,
+    ),
+    (
+        "failures: a bad block with dirty data on the SSD",
+        bad_block,
+    ),
+    (
+        "failures: the disk fails with dirty data, and is back",
+        disk_gone,
+    ),
+    (
+        "failures: SSD lost, the disk written, the SSD back",
+        lost_and_back,
+    ),
     ("failures: no memory for copies", no_memory),
 ];
 
@@ -68,7 +80,10 @@ fn stranded() -> Result<()> {
     let mut lost = 0;
     for start in (0..10 * MIB).step_by(4096) {
         match io::read(&file, start as u64, 4096) {
-            Ok(read) => ensure!(read[..] == model[start..start + 4096], "old data at {start}"),
+            Ok(read) => ensure!(
+                read[..] == model[start..start + 4096],
+                "old data at {start}"
+            ),
             Err(_) => lost += 8,
         }
     }
@@ -182,7 +197,10 @@ fn bad_block() -> Result<()> {
     let mut bad = Vec::new();
     for start in (0..8 * MIB).step_by(4096) {
         match io::read(&file, start as u64, 4096) {
-            Ok(read) => ensure!(read[..] == model[start..start + 4096], "old data at {start}"),
+            Ok(read) => ensure!(
+                read[..] == model[start..start + 4096],
+                "old data at {start}"
+            ),
             Err(_) => bad.push(start),
         }
     }
@@ -345,4 +363,3 @@ fn no_memory() -> Result<()> {
     }
     Ok(())
 }
-

@@ -28,8 +28,14 @@ pub const CASES: &[Entry] = &[
     ("starts: all is warm after a stop, write-back", || {
         warm("writeback")
     }),
-    ("starts: all is warm after a flush and a cut", warm_after_flush),
-    ("starts: a stop keeps dirty data, in another mode it is drained", keeps_dirty),
+    (
+        "starts: all is warm after a flush and a cut",
+        warm_after_flush,
+    ),
+    (
+        "starts: a stop keeps dirty data, in another mode it is drained",
+        keeps_dirty,
+    ),
     ("starts: a cut keeps what was flushed", cut_after_flush),
     ("starts: a cut under load, write-back", || {
         cut_under_load("writeback")
@@ -182,10 +188,7 @@ struct Bounds {
 
 impl Bounds {
     fn of(numbers: &[AtomicU64]) -> Vec<u64> {
-        numbers
-            .iter()
-            .map(|n| n.load(Ordering::SeqCst))
-            .collect()
+        numbers.iter().map(|n| n.load(Ordering::SeqCst)).collect()
     }
 }
 
@@ -285,7 +288,8 @@ fn cuts(rig: &Rig, bounds: &Bounds) -> Result<()> {
     for round in 0..8 {
         thread::sleep(Duration::from_millis(rng.u64(100..700)));
         if round % 3 == 2 {
-            rig.mapped()?.message(["flush start", "flush stop"][round / 3 % 2])?;
+            rig.mapped()?
+                .message(["flush start", "flush stop"][round / 3 % 2])?;
         }
         let flushed = Bounds::of(&bounds.flushed);
         let below = |dm: &Option<Dm>| dm.as_ref().map(Dm::suspend_noflush).transpose();
@@ -349,10 +353,7 @@ fn damaged() -> Result<()> {
     rig.ssd.put(MIB as u64, &io::random(3 * MIB / 2, 4))?;
     let before = rig.ssd.content()?;
     ensure!(rig.attach(false).is_err(), "a damaged index was taken");
-    ensure!(
-        rig.ssd.content()? == before,
-        "the refusal wrote to the SSD"
-    );
+    ensure!(rig.ssd.content()? == before, "the refusal wrote to the SSD");
     rig.ssd.put(0, &ssd)?;
     rig.attach(false)?;
     rig.equals(&model)
