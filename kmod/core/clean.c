@@ -7,6 +7,7 @@
  *       write needs no mark, for after a crash the SSD's copy counts.
  *   K2  A cleaning's slots are BUSY, so they keep their frames; quarters that are
  *       written meanwhile leave its parts' masks (writeback.c, B5).
+ *       It begins to read them when nobody has them pinned.
  *   K3  Its quarters become clean by a record that follows a flush of the disk
  *       that follows the write (ledger.c, L4).
  *
@@ -49,7 +50,7 @@ static unsigned int cleanable(const struct td_engine *e,
 		return 0;
 	v = td_word_load(&e->words[*slot]);
 	mask = td_word_dirty(v);
-	if (!mask || v & TD_W_PENDING)
+	if (!mask || v & (TD_W_PENDING | TD_W_HELD))
 		return 0;
 	for (u32 q = 0; q < 4; q++)
 		if (mask & 1u << q && in_use(b, frame, 1u << q))
@@ -89,6 +90,9 @@ static u32 take(struct td_engine *e, struct td_bucket *b, struct td_req *r,
 	if (p->to > frame_end(e, frame))
 		p->to = (u8)frame_end(e, frame);
 	r->count += p->to - p->from;
+	/* Who pinned it may be writing to it (write.h). */
+	p->held = td_index_own(e, slot, 0, true) & TD_W_HELD;
+	r->holds += p->held;
 	return end;
 }
 
@@ -101,6 +105,7 @@ u32 td_clean_begin(struct td_engine *e, struct td_bucket *b, struct td_req *r)
 
 	r->count = 0;
 	r->nr_parts = 0;
+	r->holds = 0;
 	/* First the first quarter of all that can be cleaned. */
 	for (; frame < end && !r->nr_parts; frame++) {
 		unsigned int mask = cleanable(e, b, frame, &slot);
@@ -118,8 +123,6 @@ u32 td_clean_begin(struct td_engine *e, struct td_bucket *b, struct td_req *r)
 	}
 	if (!r->nr_parts)
 		return TD_DO_PASS;
-	for (u32 i = 0; i < r->nr_parts; i++)
-		td_index_own(e, r->parts[i].slot, 0, false);
 	td_link_add_tail(&b->reqs, &r->link);
 	r->phase = TD_PHASE_ACTIVE;
 	r->span_sector = r->sector;
@@ -127,7 +130,7 @@ u32 td_clean_begin(struct td_engine *e, struct td_bucket *b, struct td_req *r)
 	/* K1: the records may be under way. */
 	r->sweep = l->sweep_on ? l->sweep_begun : 0;
 	r->pending = TD_DO_FETCH;
-	return TD_DO_FETCH;
+	return r->holds ? 0 : TD_DO_FETCH;
 }
 
 /* First dirty frame of the disk in [from, to); *unrecorded: one has to wait. */

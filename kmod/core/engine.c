@@ -133,8 +133,6 @@ void td_req_init(struct td_req *r, enum td_kind kind, u64 sector, u32 count,
 void td_pass(struct td_engine *e, enum td_kind kind, u32 count,
 	     enum td_counter why)
 {
-	if (kind != TD_READ)
-		env_count(e->counters, TD_C_WRITE_REQUESTED, count);
 	env_count(e->counters, why, count);
 }
 
@@ -266,7 +264,6 @@ u32 td_begin(struct td_engine *e, struct td_req *r, struct td_list *woken)
 		td_pass(e, TD_READ, r->count, TD_C_READ_BYPASSED_FAILED);
 		return TD_DO_PASS;
 	}
-	env_count(e->counters, TD_C_WRITE_REQUESTED, r->count);
 	td_link_add_tail(&b->reqs, &r->link);
 	td_marks_enter(e, r);
 	return td_start(e, r, woken);
@@ -356,7 +353,6 @@ static u32 writeback_done(struct td_engine *e, struct td_req *r,
 		r->phase = TD_PHASE_GATED;
 		return TD_DO_START;
 	}
-	env_count(e->counters, TD_C_WRITE_HIT, r->count);
 	env_count(e->counters, TD_C_WRITE_BACK, r->count);
 	td_end(e, r, woken);
 	if (!r->fua)
@@ -402,7 +398,9 @@ u32 td_drained(struct td_engine *e, u32 bucket, u32 slot,
 		if (!td_store_unheld(r, slot))
 			continue;
 		*owner = r;
-		return r->holds ? 0 : TD_DO_SSD;
+		if (r->holds)
+			return 0;
+		return r->kind == TD_CLEAN ? TD_DO_FETCH : TD_DO_SSD;
 	}
 	return 0;
 }

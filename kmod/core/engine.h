@@ -31,6 +31,7 @@
  *	td_ssd_done()	0 or END; in write-back ANSWER | END, or 0 and woken with
  *			that later (FUA), or START (the SSD failed: another way).
  *	td_drained()	Possibly SSD, for the owner of the slot.
+ * A write of what is dirty already may not need all that: write.h.
  *
  * Life of a flush (no sector, no memory): td_begin(): 0, or ANSWER | END.
  *
@@ -38,7 +39,7 @@
  * max_parts frames that are contiguous on the disk)
  *	td_clean_seek()	which sector to begin at.
  *	td_begin()	FETCH: read the extents from the SSD into private memory;
- *			PASS: nothing to do there.
+ *			PASS: nothing to do there; 0: td_drained() says FETCH.
  *	td_ssd_done()	DISK: write the span to the disk; or END.
  *	td_disk_done()	0, and END later; or END.
  *
@@ -260,8 +261,8 @@ u32 td_woken(const struct td_req *r);
 
 /*
  * td_word_unpin() said true for @slot, which is in @bucket. Lock held. If it
- * returns TD_DO_SSD then *owner is the request to carry it out for. A call that
- * comes late, when the slot has another owner, is harmless.
+ * returns TD_DO_SSD or TD_DO_FETCH then *owner is the request to carry it out
+ * for. A call that comes late, when the slot has another owner, is harmless.
  */
 u32 td_drained(struct td_engine *e, u32 bucket, u32 slot,
 	       struct td_req **owner);

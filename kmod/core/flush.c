@@ -174,10 +174,8 @@ void td_work_done(struct td_engine *e, const struct td_work *w, bool ok,
 	}
 	switch (w->kind) {
 	case TD_WORK_GROUP:
-		td_group_done(e, woken);
-		break;
 	case TD_WORK_FLUSH_SSD:
-		td_sweep_done(e, woken);
+		td_group_done(e, woken);
 		break;
 	case TD_WORK_MARKS:
 		td_marks_done(e, woken);

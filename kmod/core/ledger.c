@@ -218,7 +218,8 @@ static void wake_sweep_waiters(struct td_engine *e, struct td_list *woken)
 	}
 }
 
-void td_sweep_done(struct td_engine *e, struct td_list *woken)
+/* A group is done; was it the sweep's last? */
+static void end_sweep(struct td_engine *e, struct td_list *woken)
 {
 	struct td_ledger *l = &e->ledger;
 
@@ -255,5 +256,5 @@ void td_group_done(struct td_engine *e, struct td_list *woken)
 		td_end(e, r, woken);
 		td_wake(woken, r, TD_DO_END);
 	}
-	td_sweep_done(e, woken);
+	end_sweep(e, woken);
 }

@@ -42,9 +42,8 @@ static inline bool td_recording(const struct td_req *r)
 
 /* Groups */
 bool td_group_next(struct td_engine *e, struct td_work *w);
+/* It is durable, or the SSD was flushed if it had no entry. */
 void td_group_done(struct td_engine *e, struct td_list *woken);
-/* A sweep that had nothing to record has flushed the SSD. */
-void td_sweep_done(struct td_engine *e, struct td_list *woken);
 
 /* flush.c: flushes of both devices */
 u32 td_flush_begin(struct td_engine *e, struct td_req *r);

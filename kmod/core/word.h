@@ -29,7 +29,8 @@
  *       valid ones.
  *   W3  The tag of a word changes only from FREE, or from LIVE with no pin and
  *       nothing dirty, in one step. So a pin keeps the slot's meaning.
- *   W4  HELD only together with BUSY; set only where nothing is dirty.
+ *   W4  HELD only together with BUSY, and for one owner at a time. Who cannot pin
+ *       a dirty frame for that waits a moment.
  *   W5  valid goes up only from BUSY, by td_word_publish(), td_word_disown().
  *   W6  What is dirty is valid, and stays both until td_word_clean().
  *   W7  A change of what is recorded (tag of a valid frame, valid, dirty) sets
@@ -135,6 +136,23 @@ static inline bool td_word_pin_once(struct td_word *w, u64 tag, unsigned int wan
 	u64 new;
 
 	return td_word_pinned(old, tag, want, &new) &&
+	       likely(env_cas(&w->a, &old, new));
+}
+
+/*
+ * Pin for a write in place: all of @want dirty, and nobody owns the slot, so no
+ * cleaning is under way, and none begins before the pin is gone. Like
+ * td_word_pin_once().
+ */
+static inline bool td_word_pin_dirty(struct td_word *w, u64 tag,
+				     unsigned int want)
+{
+	u64 dirty = (u64)want << TD_W_DIRTY_SHIFT;
+	u64 old = env_load(&w->a);
+	u64 new;
+
+	return (old & (TD_W_STATE | dirty)) == (TD_W_LIVE | dirty) &&
+	       td_word_pinned(old, tag, want, &new) &&
 	       likely(env_cas(&w->a, &old, new));
 }
 
