@@ -370,7 +370,7 @@ static void drained_work(struct work_struct *work)
 	struct tandem_job *job = container_of(work, struct tandem_job,
 					      drained_work);
 
-	start_ssd(job, false);
+	start_ssd(job, job->req.kind == TD_CLEAN);
 	job_put(job);
 }
 

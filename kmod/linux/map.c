@@ -16,6 +16,7 @@
 
 #include "read.h"
 #include "tandem.h"
+#include "write.h"
 
 /*
  * An SSD with large blocks cannot split a bio inside one: each segment must be
@@ -251,13 +252,28 @@ static noinline int map_flush(struct tandem *t, struct bio *bio, struct tandem_i
 	return tracked_begun(t, bio, io, todo);
 }
 
+/* What is dirty already is written in place, as it is. */
+static noinline int map_data(struct tandem *t, struct bio *bio, struct tandem_io *io)
+{
+	u32 slot;
+
+	if (bio->bi_opf & REQ_FUA ||
+	    !td_write_home(&t->engine, bio->bi_iter.bi_sector,
+			   bio_sectors(bio), &slot))
+		return map_write(t, bio, io, TD_WRITE);
+	if (t->written != jiffies)
+		WRITE_ONCE(t->written, jiffies);
+	io->end = TANDEM_END_HOME;
+	return map_hit(t, bio, io, slot, 1);
+}
+
 /* All but reads. */
 static noinline int map_other(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
 	switch (bio_op(bio)) {
 	case REQ_OP_WRITE:
-		if (bio_sectors(bio))
-			return map_write(t, bio, io, TD_WRITE);
+		if (likely(bio_sectors(bio)))
+			return map_data(t, bio, io);
 		return map_flush(t, bio, io);
 	case REQ_OP_DISCARD:
 	case REQ_OP_WRITE_ZEROES:
@@ -340,6 +356,19 @@ static noinline int hit_failed(struct tandem *t, struct bio *bio, struct tandem_
 	return again ? read_again(t, bio, io) : DM_ENDIO_DONE;
 }
 
+static void home_done(struct tandem *t, struct tandem_io *io, bool ok)
+{
+	struct td_list woken;
+
+	td_write_home_done(&t->engine);
+	if (unlikely(!ok)) {
+		td_list_init(&woken);
+		tandem_ssd_failed(t, &woken);
+		tandem_carry_on_later(t, &woken);
+	}
+	unpin(t, io);
+}
+
 static noinline void tracked_done(struct tandem *t, struct td_req *r, bool ok)
 {
 	struct td_list woken;
@@ -362,6 +391,9 @@ static noinline int end_other(struct tandem *t, struct bio *bio, struct tandem_i
 		if (error)
 			return hit_failed(t, bio, io);
 		unpin(t, io);
+		return DM_ENDIO_DONE;
+	case TANDEM_END_HOME:
+		home_done(t, io, !error);
 		return DM_ENDIO_DONE;
 	case TANDEM_END_TRACKED:
 		tracked_done(t, &io->req, !error);

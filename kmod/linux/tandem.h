@@ -117,6 +117,7 @@ enum tandem_end {
 	TANDEM_END_PLAIN,	/* nothing */
 	TANDEM_END_HIT,		/* unpin one slot; read the disk if it failed */
 	TANDEM_END_HITS,	/* the same with more than one slot */
+	TANDEM_END_HOME,	/* a write like a hit: unpin one slot */
 	TANDEM_END_TRACKED,	/* tell core: a write without private memory */
 };
 
@@ -182,7 +183,7 @@ void tandem_job_free(struct tandem_job *job);
 void tandem_job_start(struct tandem_job *job, u32 todo, struct td_list *woken);
 /* Carry out what td_woken() says. Process context. */
 void tandem_job_woken(struct td_req *r, struct td_list *woken);
-/* td_drained() said SSD for @r. Any context. */
+/* td_drained() said SSD or FETCH for @r. Any context. */
 void tandem_job_drained(struct td_req *r);
 /* Waits until no job is in flight; process context, no new bios. */
 void tandem_jobs_wait(struct tandem *t);
