@@ -10,7 +10,7 @@
 //!
 //! A cut may bring back any value that is still in the history. A completed flush takes out of it what was certainly
 //! overwritten before the flush began: `v` came before `w` if it ended before `w`, or a read of `w`, began; and `w` was there
-//! when the flush began if it, or a read of it, had ended by then. After a cut each sector has one value, and only that one.
+//! for the flush if it had been acknowledged when the flush began. After a cut each sector has one value, and only that one.
 
 use crate::stamp::{OpId, Stamp};
 
@@ -71,6 +71,8 @@ struct Cluster {
     seen: Option<u8>,
     first_end: Time,
     last_start: Time,
+    /// When it was acknowledged.
+    acked: Time,
     /// It may never have happened, and nobody may read it.
     ghost: bool,
     /// When a flush made sure that no cut brings it back; who began to read before may still see it.
@@ -130,6 +132,7 @@ impl Oracle {
             seen: Some(0),
             first_end: 0,
             last_start: 0,
+            acked: 0,
             ghost: false,
             gone: NEVER,
         };
@@ -157,6 +160,7 @@ impl Oracle {
                 seen: None,
                 first_end: NEVER,
                 last_start: now,
+                acked: NEVER,
                 ghost: false,
                 gone: NEVER,
             });
@@ -176,7 +180,8 @@ impl Oracle {
     ) -> Result<(), Violation> {
         for sector in first..first + count {
             self.extend(sector, op, |cluster| {
-                cluster.first_end = cluster.first_end.min(now)
+                cluster.first_end = cluster.first_end.min(now);
+                cluster.acked = now;
             })?;
         }
         Ok(())
@@ -224,7 +229,7 @@ impl Oracle {
             if history.len() > 1 {
                 let floor = history
                     .iter()
-                    .filter(|cluster| cluster.first_end <= start && !cluster.ghost)
+                    .filter(|cluster| cluster.acked <= start)
                     .map(|cluster| cluster.last_start)
                     .max();
                 forget(history, floor.unwrap_or(0), now, oldest);
@@ -299,10 +304,11 @@ impl Oracle {
             });
         }
         own.seen = Some(stamp.version());
-        (own.first_end, own.last_start, own.ghost) = (now, now, false);
+        (own.first_end, own.last_start, own.acked, own.ghost) = (now, now, now, false);
         history.retain(|other| !power && other.gone == NEVER);
         for other in history.iter_mut() {
             (other.first_end, other.last_start, other.ghost) = (now - 1, 0, true);
+            other.acked = NEVER;
         }
         history.push(own);
         Ok(())
@@ -460,6 +466,15 @@ mod tests {
         oracle.flushed(16, 17, 16);
         assert!(oracle.saw(0, value(0), 18, 19).is_err());
         assert!(oracle.restarted(0, value(0), 30, true).is_err());
+    }
+
+    #[test]
+    fn a_flush_owes_nothing_to_a_write_that_was_only_seen() {
+        let mut oracle = Oracle::new(1);
+        oracle.write_starts(1, 0, 1, 10);
+        oracle.saw(0, value(1), 11, 12).unwrap();
+        oracle.flushed(13, 14, NEVER);
+        oracle.restarted(0, value(0), 30, true).unwrap();
     }
 
     #[test]

@@ -121,8 +121,9 @@ impl Script {
         None
     }
 
-    /// Leaves out what is not needed for something to go wrong, for so long.
-    pub fn shrink(&mut self, core: &Core, patience: std::time::Duration) {
+    /// Leaves out what is not needed for something like `fault` to go wrong, for so long.
+    pub fn shrink(&mut self, core: &Core, fault: &Fault, patience: std::time::Duration) {
+        let wanted = kind(fault);
         let deadline = std::time::Instant::now() + patience;
         let mut piece = self.choices.len().next_power_of_two() / 2;
         while piece > 0 {
@@ -136,12 +137,12 @@ impl Script {
                 let end = (at + piece).min(self.choices.len());
                 shorter.choices.drain(at..end);
                 match shorter.play(core, None) {
-                    Some((last, ..)) => {
+                    Some((last, fault, _)) if kind(&fault) == wanted => {
                         shorter.choices.truncate(last + 1);
                         *self = shorter;
                         progress = true;
                     }
-                    None => at += piece,
+                    _ => at += piece,
                 }
             }
             if !progress || piece > 1 {
@@ -149,4 +150,11 @@ impl Script {
             }
         }
     }
+}
+
+/// The words of a fault without its numbers.
+fn kind(fault: &Fault) -> String {
+    let text = fault.to_string();
+    let words = text.split(' ').filter(|word| word.chars().all(char::is_alphabetic));
+    words.take(6).collect()
 }

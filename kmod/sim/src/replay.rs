@@ -32,7 +32,7 @@ pub fn explain(core: &Core, fault: &Fault, mut script: Script, again: &str) -> S
     let mut text = format!("{fault}\n");
     if !script.choices.is_empty() {
         let long = script.choices.len();
-        script.shrink(core, PATIENCE);
+        script.shrink(core, fault, PATIENCE);
         let _ = writeln!(text, "{long} acts, of which {} are enough", script.choices.len());
         if let Some((_, fault, _)) = script.play(core, None) {
             let fault = fault.to_string();

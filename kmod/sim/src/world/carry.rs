@@ -325,6 +325,7 @@ impl World {
             self.cleanings -= 1;
             self.subs.remove(&id);
         }
+        self.pump();
         self.drop_if_over(id);
         Ok(())
     }

@@ -10,6 +10,7 @@ impl World {
     /// A second passed.
     pub fn second(&mut self) {
         self.last = "tick";
+        self.trace.all(|| "tick".to_owned());
         self.engine.tick();
         self.pump();
     }
@@ -91,6 +92,11 @@ impl World {
             WorkKind::Pages => "pages done",
             WorkKind::Head => "head done",
         };
+        if kind == WorkKind::FlushDisk {
+            self.seen.disk_errors += u64::from(failed);
+        } else {
+            self.seen.ssd_errors += u64::from(failed);
+        }
         if kind == WorkKind::FlushDisk && failed {
             for op in self.ops.values_mut() {
                 op.excused = true;

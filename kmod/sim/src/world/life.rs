@@ -88,6 +88,7 @@ impl World {
         while from < io.count {
             let count = block.min(io.count - from);
             if whole || self.rng.bool() {
+                self.note_io(&io, &format!("moves {from}+{count} at the cut"));
                 self.moved(&pending, from, count)?;
             }
             from += count;
@@ -200,6 +201,7 @@ impl World {
     /// # Errors
     /// It is not as warm as it was.
     pub fn stop(&mut self, mode: Mode) -> Result<(), Fault> {
+        (self.disk.failing, self.ssd.failing) = (0, 0);
         self.finish()?;
         if self.engine.state() != State::Active {
             return self.cut(Cut::Machine);
