@@ -141,7 +141,9 @@ bool td_work_next(struct td_engine *e, struct td_work *w, struct td_list *woken)
 		return true;
 	if (td_active(e) &&
 	    (td_marks_next(e, w, woken) || td_checkpoint_next(e, w) ||
-	     td_group_next(e, w)))
+	     td_group_next(e, w) ||
+	     /* The group found no room. */
+	     td_checkpoint_next(e, w)))
 		return true;
 	env_store(&e->due, 0);
 	return false;

@@ -70,7 +70,8 @@ void td_marks_leave(struct td_engine *e, struct td_req *r, bool wrote_disk)
 	else
 		m->sweep = (u32)l->sweep_begun;
 	if (wrote_disk)
-		m->flush = (u32)(l->flush_begun + 1);
+		/* The disk may have been flushed since it wrote. */
+		m->flush = (u32)(l->flush_begun + l->disk_unflushed);
 	m->tick = l->tick;
 }
 
