@@ -93,6 +93,7 @@ void td_engine_init(struct td_engine *e, const struct td_super *sb,
 	}
 	td_link_init(&e->urgent);
 	e->clean_frame = 0;
+	memset(&e->heat, 0, sizeof(e->heat));
 	td_ledger_init(e, sb);
 }
 
@@ -324,6 +325,10 @@ u32 td_disk_done(struct td_engine *e, struct td_req *r, bool ok,
 		 struct td_list *woken)
 {
 	r->pending &= (u8)~TD_DO_DISK;
+	if (r->kind == TD_DISCARD)
+		td_heat_discarded(&e->heat, r->span_sector, r->span_count);
+	else if (r->kind != TD_READ && ok)
+		td_heat_wrote(&e->heat, r->span_sector, r->span_count);
 	/* A discard may fail since the disk knows none. */
 	if (!ok && r->kind != TD_DISCARD)
 		env_count(e->counters, TD_C_DISK_ERRORS, 1);

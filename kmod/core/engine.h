@@ -57,6 +57,7 @@
 #define TANDEM_ENGINE_H
 
 #include "counters.h"
+#include "identity.h"
 #include "ledger.h"
 #include "layout.h"
 #include "link.h"
@@ -177,6 +178,7 @@ struct td_engine {
 	struct env_atomic64 due;	/* the ledger has something to do */
 	struct env_atomic64 streams[TD_STREAMS];
 	struct td_ledger ledger;
+	struct td_heat heat;		/* of the disk, by writes that succeeded */
 	struct td_link urgent;		/* writes that wait for a cleaning: td_req.gate */
 	u64 clean_frame;		/* where cleaning goes on, in disk order */
 };
