@@ -13,6 +13,9 @@
  *       write-back, and it is dirty in memory until that record is durable. So
  *       what is dirty on the SSD is dirty in memory.
  *   L5  The ring from its tail on holds every group since the checkpoint.
+ *   L6  Before the first group of a life its place is wiped, durably: else parts
+ *       of a group that was torn at the end of the life before and parts of a
+ *       new one that is torn too may add up to the former.
  *
  * Threads: the engine's lock.
  * Why a bit for each slot and not a queue: a slot that changes a hundred times
@@ -158,7 +161,7 @@ static bool begin_sweep(struct td_ledger *l)
 bool td_group_next(struct td_engine *e, struct td_work *w)
 {
 	struct td_ledger *l = &e->ledger;
-	u32 skip = 0, blocks;
+	u32 at = l->head, skip = 0, blocks;
 
 	if (l->group_on || (!l->sweep_on && !l->sweep_wanted))
 		return false;
@@ -169,11 +172,22 @@ bool td_group_next(struct td_engine *e, struct td_work *w)
 		td_checkpoint_want(e);
 		return false;
 	}
-	begin_sweep(l);
+	if (skip || l->head == l->ring_blocks)
+		at = 0;
 	l->group_entries = 0;
+	l->group_on = true;
+	w->sector = l->super.journal.start + at * TD_BLOCK_SECTORS;
+	w->buffer = l->group_buffer;
+	if (l->scrub) {
+		l->scrub_on = true;
+		memset(l->group_buffer, 0, TD_GROUP_BYTES);
+		w->kind = TD_WORK_GROUP;
+		w->sectors = TD_GROUP_BYTES / 512;
+		return true;
+	}
+	begin_sweep(l);
 	put_cleaned(e);
 	put_pending(e);
-	l->group_on = true;
 	if (!l->group_entries) {
 		w->kind = TD_WORK_FLUSH_SSD;
 		w->sectors = 0;
@@ -183,14 +197,10 @@ bool td_group_next(struct td_engine *e, struct td_work *w)
 	blocks = td_group_blocks(l->group_entries);
 	td_group_seal(l->group_buffer, l->super.uuid, l->group,
 		      l->group_entries);
-	if (l->head + TD_GROUP_BLOCKS_MAX > l->ring_blocks)
-		l->head = 0;
 	w->kind = TD_WORK_GROUP;
-	w->sector = l->super.journal.start + l->head * TD_BLOCK_SECTORS;
 	w->sectors = blocks * TD_BLOCK_SECTORS;
-	w->buffer = l->group_buffer;
 	l->group++;
-	l->head += blocks;
+	l->head = at + blocks;
 	l->used += skip + blocks;
 	if (l->used > l->ring_blocks / 2)
 		td_checkpoint_want(e);
@@ -238,6 +248,12 @@ void td_group_done(struct td_engine *e, struct td_list *woken)
 {
 	struct td_ledger *l = &e->ledger;
 
+	if (l->scrub_on) {
+		l->scrub_on = false;
+		l->scrub = false;
+		l->group_on = false;
+		return;
+	}
 	for (u32 i = 0; i < l->group_entries; i++) {
 		u64 record;
 		u32 slot;

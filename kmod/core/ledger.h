@@ -89,6 +89,8 @@ struct td_ledger {
 	u32 head;			/* block where the next group begins */
 	u32 used;			/* blocks from the tail to the head */
 	u64 group;			/* number of the next group */
+	bool scrub;			/* a torn group may lie where the next goes */
+	bool scrub_on;			/* that is being wiped */
 
 	/* sweeps: begun and done counts; they never overlap */
 	u64 sweep_begun;

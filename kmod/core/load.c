@@ -312,6 +312,7 @@ static void take_over(struct td_load *l)
 	ledger->group = l->group;
 	ledger->head = l->head == ledger->ring_blocks ? 0 : l->head;
 	ledger->used = l->used;
+	ledger->scrub = true;
 	/* What came before is not known; a mark goes the normal way. */
 	ledger->disk_unflushed = true;
 	ledger->ssd_unflushed = true;
