@@ -233,8 +233,9 @@ static int tandem_preresume(struct dm_target *ti)
 	if (t->write_super)
 		r = tandem_super_write(t);
 	/* One sound copy is enough; the other is made again another time. */
-	if (r && t->new_super)
+	if (r && (t->new_super || t->grown))
 		return r;
+	t->grown = false;
 	t->live = true;
 	return 0;
 }

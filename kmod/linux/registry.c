@@ -143,6 +143,23 @@ static struct tandem *predecessor(struct tandem *t)
 	return NULL;
 }
 
+bool tandem_reloads(struct tandem *t)
+{
+	const struct td_identity *id = &t->args.identity;
+	struct tandem *other;
+	bool reloads = false;
+
+	mutex_lock(&tandem_registry);
+	list_for_each_entry(other, &users, registered)
+		reloads |= other != t && other->md == t->md && other->live &&
+			   other->origin->bdev == t->origin->bdev &&
+			   other->ssd->bdev == t->ssd->bdev &&
+			   !memcmp(other->args.identity.uuid, id->uuid,
+				   TD_UUID_BYTES);
+	mutex_unlock(&tandem_registry);
+	return reloads;
+}
+
 /* The engine has moved: rings that are empty point to themselves. */
 static void relink(struct td_engine *e)
 {

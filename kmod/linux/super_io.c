@@ -138,6 +138,26 @@ static bool read_copy(struct tandem *t, u32 copy, u8 *buffer)
 	return false;
 }
 
+/*
+ * The disk has grown under the mapped device that is being reloaded. The index
+ * stays as it is: after the old table's last flush no mark is set, so it does not
+ * matter that the regions of the disk are counted anew. But the end of a quarter
+ * that was cut off by the disk's old end is not on the SSD.
+ */
+static bool grow(struct tandem *t)
+{
+	struct td_identity *id = &t->args.identity;
+	u64 old = t->super.origin_sectors;
+
+	if (old >= id->origin_sectors || old % TD_QUARTER_SECTORS ||
+	    id->origin_sectors >> (TD_TAG_BITS + TD_FRAME_SHIFT) ||
+	    !tandem_reloads(t))
+		return false;
+	t->super.origin_sectors = id->origin_sectors;
+	t->grown = true;
+	return true;
+}
+
 static int load(struct tandem *t, u64 ssd_sectors, u8 *buffer, char **why)
 {
 	u8 *second = buffer + TD_SUPER_BYTES;
@@ -157,8 +177,10 @@ static int load(struct tandem *t, u64 ssd_sectors, u8 *buffer, char **why)
 	if (error == TD_SUPER_OK)
 		error = td_super_match(&t->super, &t->args.identity,
 				       ssd_sectors);
+	if (error == TD_SUPER_DISK_SIZE && grow(t))
+		error = TD_SUPER_OK;
 	if (error == TD_SUPER_OK) {
-		t->write_super =
+		t->write_super = t->grown ||
 			td_super_parse(buffer, 0, &first_sb) != TD_SUPER_OK ||
 			td_super_parse(second, 1, &second_sb) != TD_SUPER_OK;
 		return 0;

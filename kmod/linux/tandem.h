@@ -105,6 +105,7 @@ struct tandem {
 	int load_error;			/* the index was read, and refused */
 	bool write_super;		/* at preresume */
 	bool new_super;			/* no copy is on the SSD yet */
+	bool grown;			/* the SSD knows a smaller disk */
 	bool coarse_ssd;		/* its blocks are larger than the disk's */
 	bool suspended;
 	bool live;			/* was resumed, and has its engine still */
@@ -255,6 +256,8 @@ void tandem_index_drop(struct tandem *t);
 /* registry.c: who uses which device; engine memory handed over */
 int tandem_register(struct tandem *t, char **why);
 void tandem_unregister(struct tandem *t);
+/* Is a table of the same mapped device, devices and uuid in use? */
+bool tandem_reloads(struct tandem *t);
 /* Preresume: take the index of the table that we replace, if it fits. */
 void tandem_take_over(struct tandem *t);
 /* While held no table takes over another's engine. */
