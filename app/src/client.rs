@@ -139,17 +139,51 @@ impl Client {
         Ok(job.to_string())
     }
 
+    /// Says exactly what removing a cache would do if what is only on its SSD were given up. Changes nothing.
+    ///
+    /// # Errors
+    /// Why it cannot be removed that way.
+    pub async fn plan_discard(&self, cache: &str) -> Result<PlanReply, Failure> {
+        Ok(self.cache(cache).await?.plan_discard().await?)
+    }
+
+    /// Treats writes another way from now on. Waits while the user authenticates.
+    ///
+    /// # Errors
+    /// Why it goes on as before.
+    pub async fn set_mode(&self, cache: &str, mode: Mode) -> Result<(), Failure> {
+        Ok(self.cache(cache).await?.set_mode(mode).await?)
+    }
+
+    /// Begins to write everything to the disk. Waits while the user authenticates.
+    ///
+    /// # Errors
+    /// Why it was not begun.
+    pub async fn flush(&self, cache: &str) -> Result<(), Failure> {
+        self.cache(cache).await?.flush().await?;
+        Ok(())
+    }
+
     /// Asks a job to stop and to undo what it did.
     ///
     /// # Errors
     /// If it is over.
     pub async fn cancel(&self, job: &str) -> Result<(), Failure> {
-        let proxy = JobProxy::builder(&self.connection)
-            .path(path(job)?)
-            .cache_properties(CacheProperties::No)
-            .build()
-            .await?;
-        Ok(proxy.cancel().await?)
+        Ok(self.job(job).await?.cancel().await?)
+    }
+
+    /// Asks a job to wait, or to go on.
+    ///
+    /// # Errors
+    /// If it cannot wait now.
+    pub async fn pause(&self, job: &str, pause: bool) -> Result<(), Failure> {
+        let proxy = self.job(job).await?;
+        if pause {
+            proxy.pause().await?;
+        } else {
+            proxy.resume().await?;
+        }
+        Ok(())
     }
 
     /// Asks for a sample each second, or says that nobody looks any more.
@@ -176,6 +210,14 @@ impl Client {
 
     async fn manager(&self) -> Result<ManagerProxy<'static>, Failure> {
         Ok(ManagerProxy::builder(&self.connection)
+            .cache_properties(CacheProperties::No)
+            .build()
+            .await?)
+    }
+
+    async fn job(&self, job: &str) -> Result<JobProxy<'static>, Failure> {
+        Ok(JobProxy::builder(&self.connection)
+            .path(path(job)?)
             .cache_properties(CacheProperties::No)
             .build()
             .await?)

@@ -248,7 +248,7 @@ async fn removal_gives_the_plain_disk_back(
     levers.set_step_time(400).await.unwrap();
     hand::press(window, "Flush and Remove…").await;
     let question: adw::MessageDialog = hand::window(application).await;
-    question.response("remove");
+    hand::press(&question, "Flush and Remove").await;
     hand::wait(window, "progress", || {
         hand::words(window)
             .contains("Removing the Cache")

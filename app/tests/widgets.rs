@@ -121,6 +121,8 @@ fn a_job_is_shown_as_the_service_tells_it() {
         rate: 0,
         seconds_left: 30,
         cancellable: true,
+        pausable: false,
+        paused: false,
         finished: None,
     };
     let job = tandem_app::model::objects::JobObject::new(facts.clone());
@@ -158,6 +160,7 @@ fn cache_facts(uuid: &str) -> CacheFacts {
         origin: device("Disk", "Films"),
         ssd: device("Flash", ""),
         mode: Mode::Writethrough,
+        refused_modes: vec![],
         state: CacheState::Active,
         reason: String::new(),
         mount_points: vec![],
@@ -241,7 +244,7 @@ fn the_overview_follows_its_store_and_keeps_what_stays() {
             .into_iter()
             .find_map(|widget| widget.downcast::<CacheRow>().ok())
     };
-    assert_eq!(row(&window).unwrap().title(), "“Films” on Disk");
+    assert_eq!(row(&window).unwrap().title(), "Films");
     let sample = |time_us, requested, hit| Sample {
         time_us,
         read: Direction {

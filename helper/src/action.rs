@@ -67,6 +67,10 @@ pub enum Action {
     /// Have the cache mapped, with the format that is on the SSD. No step of a plan: it is what the
     /// service does by itself after a start of the machine.
     Assemble(Pair),
+    /// Have writes wait on the SSD. Its undo is that of the mapping, while nothing is there only.
+    EnableWriteback(Pair),
+    /// Have nothing on the SSD only. The engine begins it; it is over when the status says so.
+    Drain(Pair),
     /// Have the mapping pass everything to the disk, and the SSD closed.
     Detach(Pair),
     /// Have no format of this cache on its SSD.
@@ -85,6 +89,8 @@ impl Action {
             Self::Assemble(pair) => vec![Self::Unmap(pair.clone())],
             Self::LoadModule
             | Self::Erase(_)
+            | Self::EnableWriteback(_)
+            | Self::Drain(_)
             | Self::Detach(_)
             | Self::FreeSsd(_)
             | Self::Unmap(_) => Vec::new(),
@@ -99,6 +105,8 @@ impl Action {
             Self::Mount(..) => StepKind::Mount,
             Self::Erase(_) => StepKind::EraseSsd,
             Self::Map(_) | Self::Assemble(_) => StepKind::Map,
+            Self::EnableWriteback(_) => StepKind::EnableWriteback,
+            Self::Drain(_) => StepKind::Drain,
             Self::Detach(_) => StepKind::Detach,
             Self::FreeSsd(_) => StepKind::FreeSsd,
             Self::Unmap(_) => StepKind::Unmap,
@@ -116,23 +124,40 @@ impl Action {
             Self::Unmount(Face::Mapped(pair), _) | Self::Mount(Face::Mapped(pair), _) => {
                 pair.origin.text.clone()
             }
-            Self::Map(pair) | Self::Assemble(pair) | Self::Detach(pair) | Self::Unmap(pair) => {
-                pair.origin.text.clone()
-            }
+            Self::Map(pair)
+            | Self::Assemble(pair)
+            | Self::EnableWriteback(pair)
+            | Self::Drain(pair)
+            | Self::Detach(pair)
+            | Self::Unmap(pair) => pair.origin.text.clone(),
             Self::FreeSsd(pair) => pair.ssd.text.clone(),
         }
     }
 
-    /// The step as the contract shows it.
-    pub fn step(&self, cache_bytes: u64) -> Step {
+    /// The pair that it is about, if it is about both devices.
+    pub fn pair(&self) -> Option<&Pair> {
+        match self {
+            Self::Map(pair)
+            | Self::Assemble(pair)
+            | Self::EnableWriteback(pair)
+            | Self::Drain(pair)
+            | Self::Detach(pair)
+            | Self::FreeSsd(pair)
+            | Self::Unmap(pair) => Some(pair),
+            Self::LoadModule | Self::Unmount(..) | Self::Mount(..) | Self::Erase(_) => None,
+        }
+    }
+
+    /// The step as the contract shows it. `dirty_bytes`: how much is only on the SSD.
+    pub fn step(&self, cache_bytes: u64, dirty_bytes: u64) -> Step {
         let target = match self {
             Self::Unmount(_, mount) | Self::Mount(_, mount) => mount.point.clone(),
             _ => String::new(),
         };
-        let bytes = if matches!(self, Self::Map(_)) {
-            cache_bytes
-        } else {
-            0
+        let bytes = match self {
+            Self::Map(_) => cache_bytes,
+            Self::Drain(_) => dirty_bytes,
+            _ => 0,
         };
         Step {
             kind: self.kind(),

@@ -6,12 +6,18 @@
 //! is still in use and completed from then on. The commit is the removal of the record, so the next
 //! start of the service always finds out what to do.
 
-use crate::action::{Action, Face};
+mod drain;
+mod removal;
+
+pub use drain::Drained;
+use removal::remove;
+
+use crate::action::Action;
 use crate::engine::Engine;
 use crate::plan::Plan;
 use crate::state::{CacheRecord, Intent, Store};
 use std::io;
-use tandem_api::{DataState, Failure, JobKind, Kind};
+use tandem_api::{DataState, Failure, JobKind, Kind, SECTOR_BYTES};
 
 /// How a job came to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,9 +37,15 @@ pub trait Watcher: Send + Sync {
     fn cancelled(&self) -> bool;
     /// From now on it can no longer be stopped.
     fn no_return(&self);
+    /// Whether the person wants it to wait; asked again and again while data is moved.
+    fn paused(&self) -> bool;
+    /// It begins to move data, waiting if the person wanted that before; or ends to.
+    fn moving(&self, paused: Option<bool>);
+    /// How far the moving is.
+    fn drained(&self, drained: Drained);
 }
 
-/// Carries out `plan`.
+/// Carries out `plan` for the user with this uid.
 ///
 /// # Errors
 /// Why it did not come to its end; [`Failure::data`] says what became of things.
@@ -41,6 +53,7 @@ pub async fn run(
     engine: &dyn Engine,
     store: &Store,
     plan: &Plan,
+    owner: u32,
     watcher: &dyn Watcher,
 ) -> Result<Outcome, Failure> {
     let intent = Intent {
@@ -49,11 +62,14 @@ pub async fn run(
         actions: plan.actions.clone(),
         done: 0,
         boot_id: engine.boot_id(),
+        discard: plan.discards,
+        paused: false,
+        owner,
     };
     store.save_intent(&intent).map_err(not_recorded)?;
     match plan.kind {
         JobKind::Create => create(engine, store, intent, watcher).await,
-        JobKind::Remove => remove(engine, store, intent, watcher).await,
+        JobKind::Remove | JobKind::Flush => remove(engine, store, intent, watcher).await,
     }
 }
 
@@ -70,7 +86,9 @@ pub async fn recover(
     tracing::warn!(uuid = intent.uuid, kind = %intent.kind, done = intent.done, "unfinished job found");
     match intent.kind {
         JobKind::Create => recover_creation(engine, store, intent, watcher).await,
-        JobKind::Remove => remove(engine, store, intent, watcher).await.map(|_| ()),
+        JobKind::Remove | JobKind::Flush => {
+            remove(engine, store, intent, watcher).await.map(|_| ())
+        }
     }
 }
 
@@ -82,25 +100,17 @@ async fn recover_creation(
     intent: Intent,
     watcher: &dyn Watcher,
 ) -> Result<(), Failure> {
-    let live = engine
-        .live()
-        .await?
-        .iter()
-        .any(|live| live.uuid == intent.uuid && live.attached);
+    let live = attached(engine, &intent.uuid).await?;
     if live && finish(engine, store, &intent).await {
         return Ok(());
     }
-    let made = intent
-        .actions
-        .iter()
-        .any(|action| matches!(action, Action::Map(_)));
     let recorded = store
         .caches()
         .iter()
         .any(|record| record.pair.uuid == intent.uuid);
-    if live && made && recorded {
+    if makes(&intent) && recorded {
         // It had come to its end; what is amiss since has another cause.
-        return store.drop_intent(&intent.uuid).map_err(not_recorded);
+        return store.drop_intent(&intent).map_err(not_recorded);
     }
     match undo(engine, store, &intent, intent.done, watcher).await {
         DataState::Incomplete => Err(Failure::new(Kind::Interrupted).data(DataState::Incomplete)),
@@ -126,13 +136,10 @@ async fn finish(engine: &dyn Engine, store: &Store, intent: &Intent) -> bool {
 fn record(store: &Store, intent: &Intent) -> io::Result<()> {
     for action in &intent.actions {
         if let Action::Map(pair) = action {
-            store.save_cache(&CacheRecord {
-                pair: pair.clone(),
-                detached_in: None,
-            })?;
+            store.save_cache(&CacheRecord::new(pair.clone()))?;
         }
     }
-    store.drop_intent(&intent.uuid)
+    store.drop_intent(intent)
 }
 
 async fn create(
@@ -147,13 +154,24 @@ async fn create(
         } else {
             intent.done = index;
             watcher.step(index, false);
-            match store.save_intent(&intent) {
-                Ok(()) => engine.apply(&intent.actions[index]).await,
+            let action = &intent.actions[index];
+            match store
+                .save_intent(&intent)
+                .and_then(|()| record_risk(store, action))
+            {
+                Ok(()) => engine.apply(action).await,
                 Err(e) => Err(not_recorded(e)),
             }
         };
         if let Err(failure) = made {
             let failure = named(failure, &intent.actions[index]);
+            // With a record, the next start would take the creation for complete.
+            if makes(&intent)
+                && let Err(e) = store.drop_cache(&intent.uuid)
+            {
+                tracing::error!("cannot forget the cache: {e}");
+                return Err(failure.data(DataState::Incomplete));
+            }
             let data = undo(engine, store, &intent, index, watcher).await;
             return Err(failure.data(data));
         }
@@ -166,6 +184,37 @@ async fn create(
     Ok(Outcome::Done)
 }
 
+/// Before data may be on the SSD only, a record says so, which nothing but the module's word takes back.
+fn record_risk(store: &Store, action: &Action) -> io::Result<()> {
+    match action {
+        Action::EnableWriteback(pair) => store.save_cache(&CacheRecord::new(pair.clone())),
+        _ => Ok(()),
+    }
+}
+
+/// Whether it makes a cache; otherwise it assembles one that is on record.
+fn makes(intent: &Intent) -> bool {
+    intent
+        .actions
+        .iter()
+        .any(|action| matches!(action, Action::Map(_)))
+}
+
+/// Whether the mapping of a cache uses its SSD.
+async fn attached(engine: &dyn Engine, uuid: &str) -> Result<bool, Failure> {
+    let live = engine.live().await?;
+    Ok(live.iter().any(|live| live.uuid == uuid && live.attached))
+}
+
+/// Bytes that are on the SSD only, as the module says; none if it is not there to be asked.
+async fn unwritten(engine: &dyn Engine, uuid: &str) -> Result<u64, Failure> {
+    if !attached(engine, uuid).await? {
+        return Ok(0);
+    }
+    let status = engine.status(uuid).await?;
+    Ok(status.sample.dirty_sectors.saturating_mul(SECTOR_BYTES))
+}
+
 /// Undoes the actions up to and including `last`, and forgets the job if that succeeds.
 async fn undo(
     engine: &dyn Engine,
@@ -175,6 +224,10 @@ async fn undo(
     watcher: &dyn Watcher,
 ) -> DataState {
     watcher.no_return();
+    if !matches!(unwritten(engine, &intent.uuid).await, Ok(0)) {
+        // What is to be undone wipes the SSD.
+        return DataState::Incomplete;
+    }
     let mut complete = true;
     let same_boot = intent.boot_id == engine.boot_id();
     for index in (0..=last.min(intent.actions.len().saturating_sub(1))).rev() {
@@ -195,107 +248,16 @@ async fn undo(
         return DataState::Incomplete;
     }
     // A cache that was only to be assembled again stays on record.
-    let made = intent
-        .actions
-        .iter()
-        .any(|action| matches!(action, Action::Map(_)));
-    let dropped = if made {
+    let dropped = if makes(intent) {
         store.drop_cache(&intent.uuid)
     } else {
         Ok(())
     };
-    let forgotten = dropped.and_then(|()| store.drop_intent(&intent.uuid));
+    let forgotten = dropped.and_then(|()| store.drop_intent(intent));
     match forgotten {
         Ok(()) if last == 0 => DataState::Unchanged,
         Ok(()) => DataState::Restored,
         Err(_) => DataState::Incomplete,
-    }
-}
-
-/// Continues a removal at `intent.done`.
-async fn remove(
-    engine: &dyn Engine,
-    store: &Store,
-    mut intent: Intent,
-    watcher: &dyn Watcher,
-) -> Result<Outcome, Failure> {
-    let same_boot = intent.boot_id == engine.boot_id();
-    let mut detached = false;
-    let stays = !intent.actions.iter().any(|a| matches!(a, Action::Unmap(_)));
-    for index in intent.done..intent.actions.len() {
-        let action = intent.actions[index].clone();
-        let first = index == 0;
-        if first && watcher.cancelled() {
-            store.drop_intent(&intent.uuid).map_err(not_recorded)?;
-            return Err(Failure::new(Kind::Cancelled));
-        }
-        watcher.no_return();
-        watcher.step(index, false);
-        intent.done = index;
-        store
-            .save_intent(&intent)
-            .map_err(|e| not_recorded(e).data(DataState::Incomplete))?;
-        if !same_boot && matches!(action, Action::Mount(..)) {
-            continue;
-        }
-        let Err(failure) = engine.apply(&action).await else {
-            continue;
-        };
-        let failure = named(failure, &action);
-        if matches!(action, Action::FreeSsd(_)) {
-            // A dying SSD must not keep the disk: without a record nothing uses it again.
-            tracing::warn!("the SSD could not be wiped: {failure}");
-            continue;
-        }
-        if matches!(action, Action::Unmount(..) | Action::Unmap(_)) {
-            // The SSD is free; what is left is a matter of form that can wait for the next start.
-            tracing::warn!("the mapping stays until the next start: {failure}");
-            remount(engine, &intent, index).await;
-            detached = true;
-            break;
-        }
-        if first {
-            store.drop_intent(&intent.uuid).map_err(not_recorded)?;
-            return Err(failure);
-        }
-        return Err(failure.data(DataState::Incomplete));
-    }
-    let incomplete = |e| not_recorded(e).data(DataState::Incomplete);
-    if (detached || stays)
-        && let Some(pair) = intent.actions.iter().find_map(|action| match action {
-            Action::Detach(pair) | Action::FreeSsd(pair) | Action::Unmap(pair) => {
-                Some(pair.clone())
-            }
-            _ => None,
-        })
-    {
-        let record = CacheRecord {
-            pair,
-            detached_in: Some(engine.boot_id()),
-        };
-        store.save_cache(&record).map_err(incomplete)?;
-        detached = true;
-    } else {
-        store.drop_cache(&intent.uuid).map_err(incomplete)?;
-    }
-    store.drop_intent(&intent.uuid).map_err(incomplete)?;
-    Ok(if detached {
-        Outcome::Detached
-    } else {
-        Outcome::Done
-    })
-}
-
-/// Mounts again what a removal unmounted before it met a busy file system at `index`.
-async fn remount(engine: &dyn Engine, intent: &Intent, index: usize) {
-    for action in intent.actions[..=index].iter().rev() {
-        if let Action::Unmount(Face::Mapped(_), _) = action {
-            for back in action.undo() {
-                if let Err(e) = engine.apply(&back).await {
-                    tracing::error!("cannot mount again: {e}");
-                }
-            }
-        }
     }
 }
 

@@ -17,11 +17,24 @@ pub enum Permission {
     CreateErasing,
     /// Give the plain disk back.
     Remove,
+    /// Give the plain disk back without what is only on the SSD.
+    Discard,
+    /// Let data be on the SSD only, for a while.
+    WriteBack,
+    /// Change what a cache does without a risk for the data.
+    Tune,
 }
 
 impl Permission {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Create, Self::CreateErasing, Self::Remove];
+    pub const ALL: [Self; 6] = [
+        Self::Create,
+        Self::CreateErasing,
+        Self::Remove,
+        Self::Discard,
+        Self::WriteBack,
+        Self::Tune,
+    ];
 
     /// Id of the polkit action.
     pub const fn id(self) -> &'static str {
@@ -29,18 +42,36 @@ impl Permission {
             Self::Create => "org.tandemcache.Tandem1.create",
             Self::CreateErasing => "org.tandemcache.Tandem1.create-erasing",
             Self::Remove => "org.tandemcache.Tandem1.remove",
+            Self::Discard => "org.tandemcache.Tandem1.discard",
+            Self::WriteBack => "org.tandemcache.Tandem1.write-back",
+            Self::Tune => "org.tandemcache.Tandem1.tune",
         }
     }
 
-    /// What the dialog asks; translated by polkit in our gettext domain, and it fills in the details.
-    /// Each stands in `helper/src/auth.rs` only, for xgettext to find behind the word `message`.
+    /// What the dialog asks; polkit translates it in our gettext domain and fills in the details.
     pub const fn message(self) -> &'static str {
         match self {
-            Self::Create => "Authenticate to use $(ssd) as a cache for $(disk)",
-            Self::CreateErasing => "Authenticate to ERASE $(ssd) and use it as a cache for $(disk)",
-            Self::Remove => "Authenticate to remove the cache from $(disk) and free $(ssd)",
+            Self::Create => gettext("Authenticate to use $(ssd) as a cache for $(disk)"),
+            Self::CreateErasing => {
+                gettext("Authenticate to ERASE $(ssd) and use it as a cache for $(disk)")
+            }
+            Self::Remove => {
+                gettext("Authenticate to remove the cache from $(disk) and free $(ssd)")
+            }
+            Self::Discard => gettext(
+                "Authenticate to GIVE UP the data for $(disk) that is only on $(ssd), and remove the cache",
+            ),
+            Self::WriteBack => gettext(
+                "Authenticate to let data for $(disk) be only on $(ssd) for a while. If that SSD dies then, the file system may be damaged beyond repair",
+            ),
+            Self::Tune => gettext("Authenticate to change the cache of $(disk) on $(ssd)"),
         }
     }
+}
+
+/// Marks a text for xgettext; it is polkit that translates.
+const fn gettext(text: &'static str) -> &'static str {
+    text
 }
 
 /// Asks whether the sender of a call may do something with a disk and an SSD. The person may be
@@ -123,4 +154,31 @@ pub async fn sender_uid(connection: &Connection, header: &Header<'_>) -> Result<
     bus.get_connection_unix_user(sender.into())
         .await
         .map_err(|e| denied(e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLICY: &str = include_str!("../../data/polkit-1/actions/org.tandemcache.Tandem1.policy");
+
+    /// The text of an action in the policy file.
+    fn action(id: &str) -> &'static str {
+        let (_, rest) = POLICY
+            .split_once(&format!("<action id=\"{id}\">"))
+            .unwrap_or_else(|| panic!("{id} is not in the policy file"));
+        rest.split_once("</action>").unwrap().0
+    }
+
+    #[test]
+    fn the_policy_file_has_each_permission_and_keeps_none_with_a_risk() {
+        for permission in Permission::ALL {
+            let action = action(permission.id());
+            let kept = action.contains("auth_admin_keep");
+            assert_eq!(kept, permission == Permission::Tune, "{permission:?}");
+            assert!(action.contains("<allow_inactive>no</allow_inactive>"));
+            assert!(!action.contains("yes<"), "{permission:?}");
+        }
+        assert_eq!(POLICY.matches("<action id=").count(), Permission::ALL.len());
+    }
 }

@@ -2,8 +2,8 @@
 //! The machine's block devices: what UDisks2 says of them, and what the kernel adds to it.
 
 use crate::facts::{Device, Facts, Holder, Ident};
-use crate::mounts::table::Mounts;
-use std::collections::HashMap;
+use crate::mounts::table::{Mounts, used_at_start};
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tandem_api::{DeviceText, Failure, Kind};
@@ -121,11 +121,15 @@ pub async fn facts(connection: &Connection) -> Result<Facts, Failure> {
     let mounts = Mounts::read().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
     let swaps = crate::read_lossy("/proc/swaps").unwrap_or_default();
     let boot = boot_id();
+    let early = used_at_start().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
     let devices = objects
         .keys()
-        .filter_map(|path| device(&objects, path, &mounts, &swaps, &boot))
+        .filter_map(|path| device(&objects, path, &mounts, &swaps, &early, &boot))
         .collect();
-    Ok(Facts { devices })
+    Ok(Facts {
+        devices,
+        hides_processes: mounts.hides_processes(),
+    })
 }
 
 fn device(
@@ -133,6 +137,7 @@ fn device(
     path: &OwnedObjectPath,
     mounts: &Mounts,
     swaps: &str,
+    early: &BTreeSet<String>,
     boot: &str,
 ) -> Option<Device> {
     let object = Object(objects, path);
@@ -190,7 +195,11 @@ fn device(
         partitioned,
         part_type: part(&|p| p.text("Type").to_lowercase()),
         usage: block.text("IdUsage"),
+        content_uuid: block.text("IdUUID"),
         blank: false,
+        claimed: false,
+        volume: line(sysfs(&name).join("dm/uuid")).map(|_| volume_kind(&name)),
+        clear_text: clear_text(&name, DEPTH),
         read_only: block.flag("ReadOnly"),
         removable: drive.as_ref().is_some_and(|d| {
             d.flag("Removable")
@@ -199,12 +208,16 @@ fn device(
                     "usb" | "sdio" | "ieee1394"
                 )
         }),
+        block_bytes: line(sysfs(&whole).join("queue/logical_block_size"))
+            .and_then(|n| n.parse().ok())
+            .unwrap_or(0),
         // 0 does not rotate, -1 rotates at a speed that it does not tell.
         rotates: drive.as_ref().map(|d| d.signed("RotationRate") != 0),
         swap: swaps
             .lines()
             .any(|line| line.split_ascii_whitespace().next() == Some(&node)),
         holders: holders(&name),
+        used_at_start: early.contains(&device_number),
         submounts: mounts.below(&own),
         mounts: own,
         drive: drive_path.map(|p| p.to_string()),
@@ -275,6 +288,23 @@ fn volume_kind(name: &str) -> String {
         _ => name,
     };
     kind.to_owned()
+}
+
+/// Volumes that may lie above each other; more are a loop.
+const DEPTH: u32 = 8;
+
+/// Whether the content of an encrypted device is to be read here in clear.
+fn clear_text(name: &str, depth: u32) -> bool {
+    if volume_kind(name) == "luks" {
+        return true;
+    }
+    let below = fs::read_dir(sysfs(name).join("slaves"))
+        .into_iter()
+        .flatten();
+    depth > 0
+        && below
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .any(|below| clear_text(&below, depth - 1))
 }
 
 fn holders(name: &str) -> Vec<Holder> {

@@ -5,6 +5,7 @@ pub mod device_mapper;
 pub mod simulated;
 
 use crate::action::Action;
+use crate::dm::message::Message;
 use crate::facts::{Device, Facts};
 use async_trait::async_trait;
 use tandem_api::{Failure, FileUser, Mode, ModuleState, Sample};
@@ -57,12 +58,18 @@ pub trait Engine: Send + Sync + 'static {
     /// Whether nothing but zeroes is to be found on a device; for one without a known signature.
     async fn blank(&self, device: &Device) -> Result<bool, Failure>;
 
+    /// Whether somebody keeps a device for himself that is neither mounted nor held by a volume.
+    async fn claimed(&self, device: &Device) -> Result<bool, Failure>;
+
     /// Who keeps the file system of this device busy.
     async fn users(&self, device: &Device) -> Vec<FileUser>;
 
     /// Makes one change. Idempotent; on an error the change was not made, or is undone by the
     /// action's own undo.
     async fn apply(&self, action: &Action) -> Result<(), Failure>;
+
+    /// Tells an attached mapping what shall be. Idempotent.
+    async fn tell(&self, uuid: &str, message: Message) -> Result<(), Failure>;
 
     /// Our mappings.
     async fn live(&self) -> Result<Vec<Live>, Failure>;

@@ -2,6 +2,7 @@
 //! What is known of the machine's block devices at one moment: plain values, so that all decisions
 //! about them are pure functions.
 
+use crate::action::DM_UUID_PREFIX;
 use serde::{Deserialize, Serialize};
 use tandem_api::DeviceText;
 
@@ -103,12 +104,23 @@ pub struct Device {
     pub part_type: String,
     /// `filesystem`, `crypto`, `raid`, `other`, or empty if there is no known signature.
     pub usage: String,
+    /// UUID of the file system or volume format on it; empty if there is none.
+    pub content_uuid: String,
     /// Nothing but zeroes was found where it was sampled; only looked at where `usage` is empty.
     pub blank: bool,
+    /// Somebody whom neither mounts nor holders show keeps it for himself; only looked at shortly
+    /// before it is used.
+    pub claimed: bool,
+    /// What kind of volume it is (`luks`, `lvm`, ...); none for a drive, a partition or an md array.
+    pub volume: Option<String>,
+    /// Shows the clear text of an encrypted device below it.
+    pub clear_text: bool,
     /// Cannot be written to.
     pub read_only: bool,
     /// Can be unplugged while running.
     pub removable: bool,
+    /// Bytes of its smallest request, 0 if unknown.
+    pub block_bytes: u32,
     /// Spinning platters; `None` if unknown.
     pub rotates: Option<bool>,
     /// In use as swap.
@@ -117,6 +129,8 @@ pub struct Device {
     pub holders: Vec<Holder>,
     /// Where it is mounted, in the order of mounting.
     pub mounts: Vec<Mount>,
+    /// The system mounts or unlocks it at its start, before a cache over it can be there.
+    pub used_at_start: bool,
     /// Other file systems mounted below one of its mount points.
     pub submounts: Vec<String>,
 }
@@ -147,6 +161,8 @@ impl Device {
 pub struct Facts {
     /// In no order.
     pub devices: Vec<Device>,
+    /// A user of this machine is not to see the processes of others.
+    pub hides_processes: bool,
 }
 
 impl Facts {
@@ -160,6 +176,26 @@ impl Facts {
         self.devices
             .iter()
             .filter(move |d| d.table.as_deref() == Some(whole.object()))
+    }
+
+    /// Another device that says the same of itself as this one.
+    pub fn twin(&self, device: &Device) -> Option<&Device> {
+        self.devices
+            .iter()
+            .find(|d| d.object() != device.object() && d.ident.same_hardware(&device.ident))
+    }
+
+    /// Another device with a part of the same file system. The two faces of a volume and what it is made
+    /// of are one device.
+    pub fn sharer(&self, device: &Device) -> Option<&Device> {
+        let same = |d: &&Device| {
+            d.object() != device.object()
+                && d.ident.text.content == device.ident.text.content
+                && d.content_uuid == device.content_uuid
+                && !d.ident.hardware.starts_with(DM_UUID_PREFIX)
+        };
+        let known = !device.content_uuid.is_empty();
+        known.then(|| self.devices.iter().find(same)).flatten()
     }
 
     /// The device that is this piece of hardware, whatever it is called now; none if several say the

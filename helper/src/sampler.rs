@@ -2,8 +2,8 @@
 //! Takes samples of one cache: each second while somebody watches, else every ten, and keeps the
 //! newest of them.
 
-use crate::engine::Engine;
 use crate::iface::cache::CacheObject;
+use crate::service::Service;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -88,13 +88,18 @@ impl Sampler {
     /// Samples until the task is aborted.
     pub async fn run(
         self: Arc<Self>,
-        engine: Arc<dyn Engine>,
+        service: Arc<Service>,
         uuid: String,
         object: InterfaceRef<CacheObject>,
     ) {
         loop {
             let began = tokio::time::Instant::now();
-            if let Ok(status) = engine.status(&uuid).await {
+            if let Ok(status) = service.engine().status(&uuid).await {
+                let clean = status.sample.dirty_sectors == 0;
+                if clean != (self.latest().dirty_sectors == 0) {
+                    // The record that says so follows.
+                    service.look_again();
+                }
                 self.push(status.sample.clone());
                 if let Err(e) = CacheObject::sampled(object.signal_emitter(), status.sample).await {
                     tracing::warn!("cannot tell a sample: {e}");

@@ -11,7 +11,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use tandem_api::JobKind;
+use tandem_api::{JobKind, Mode};
 
 /// A cache that exists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +20,27 @@ pub struct CacheRecord {
     pub pair: Pair,
     /// The boot in which it was detached while in use; its mapping does not outlive that boot.
     pub detached_in: Option<String>,
+    /// Something may be on the SSD only. Recorded before the first write can be, and taken back when
+    /// the module says that nothing is: as long as it stands, the disk alone is not the truth.
+    #[serde(default)]
+    pub may_be_dirty: bool,
+    /// The disk was used without the cache while that stood: what is on the SSD only belongs to a state
+    /// of the disk that is no more, and would destroy the one that is.
+    #[serde(default)]
+    pub forked: bool,
+}
+
+impl CacheRecord {
+    /// A cache that was made just now.
+    pub fn new(pair: Pair) -> Self {
+        let may_be_dirty = pair.mode == Mode::Writeback;
+        Self {
+            pair,
+            detached_in: None,
+            may_be_dirty,
+            forked: false,
+        }
+    }
 }
 
 /// A job that has begun and not ended.
@@ -35,6 +56,25 @@ pub struct Intent {
     pub done: usize,
     /// The boot in which it began: mounts are not made again in another one.
     pub boot_id: String,
+    /// What is on the SSD only was given up by name.
+    #[serde(default)]
+    pub discard: bool,
+    /// The person had it wait.
+    #[serde(default)]
+    pub paused: bool,
+    /// User who started it.
+    #[serde(default)]
+    pub owner: u32,
+}
+
+impl Intent {
+    /// The pair that is drained, if that is what it is at.
+    pub fn draining(&self) -> Option<&Pair> {
+        match self.actions.get(self.done) {
+            Some(Action::Drain(pair)) => Some(pair),
+            _ => None,
+        }
+    }
 }
 
 /// The folder of both.
@@ -45,6 +85,7 @@ pub struct Store {
 
 const CACHES: &str = "caches";
 const JOBS: &str = "jobs";
+const CACHE: &str = "cache";
 
 impl Store {
     /// Opens the folder, making it if need be.
@@ -73,7 +114,7 @@ impl Store {
     /// # Errors
     /// If it is not durable.
     pub fn save_cache(&self, record: &CacheRecord) -> io::Result<()> {
-        self.save(CACHES, &record.pair.uuid, record)
+        self.save(CACHES, &record.pair.uuid, CACHE, record)
     }
 
     /// Forgets a cache.
@@ -81,7 +122,7 @@ impl Store {
     /// # Errors
     /// If that is not durable.
     pub fn drop_cache(&self, uuid: &str) -> io::Result<()> {
-        self.drop(CACHES, uuid)
+        self.drop(CACHES, uuid, CACHE)
     }
 
     /// Jobs that did not end.
@@ -94,23 +135,25 @@ impl Store {
     /// # Errors
     /// If it is not durable: the next action must not begin.
     pub fn save_intent(&self, intent: &Intent) -> io::Result<()> {
-        self.save(JOBS, &intent.uuid, intent)
+        self.save(JOBS, &intent.uuid, intent.kind.as_str(), intent)
     }
 
     /// Ends a job.
     ///
     /// # Errors
     /// If that is not durable.
-    pub fn drop_intent(&self, uuid: &str) -> io::Result<()> {
-        self.drop(JOBS, uuid)
+    pub fn drop_intent(&self, intent: &Intent) -> io::Result<()> {
+        self.drop(JOBS, &intent.uuid, intent.kind.as_str())
     }
 
-    fn file(&self, part: &str, uuid: &str) -> io::Result<PathBuf> {
+    /// A cache that is drained over a start of the machine is assembled meanwhile: there may be a job of
+    /// each kind.
+    fn file(&self, part: &str, uuid: &str, kind: &str) -> io::Result<PathBuf> {
         let plain = !uuid.is_empty() && uuid.bytes().all(|b| b.is_ascii_hexdigit());
         if !plain {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a uuid"));
         }
-        Ok(self.root.join(part).join(format!("{uuid}.json")))
+        Ok(self.root.join(part).join(format!("{uuid}.{kind}.json")))
     }
 
     fn load<T: DeserializeOwned>(&self, part: &str) -> Vec<T> {
@@ -134,8 +177,8 @@ impl Store {
             .collect()
     }
 
-    fn save<T: Serialize>(&self, part: &str, uuid: &str, value: &T) -> io::Result<()> {
-        let path = self.file(part, uuid)?;
+    fn save<T: Serialize>(&self, part: &str, uuid: &str, kind: &str, value: &T) -> io::Result<()> {
+        let path = self.file(part, uuid, kind)?;
         let beside = path.with_extension("new");
         let mut file = OpenOptions::new()
             .write(true)
@@ -149,8 +192,8 @@ impl Store {
         self.flush(part)
     }
 
-    fn drop(&self, part: &str, uuid: &str) -> io::Result<()> {
-        match fs::remove_file(self.file(part, uuid)?) {
+    fn drop(&self, part: &str, uuid: &str, kind: &str) -> io::Result<()> {
+        match fs::remove_file(self.file(part, uuid, kind)?) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(e) => Err(e),
             Ok(()) => self.flush(part),

@@ -90,6 +90,29 @@ pub fn is_blank(node: &str, size: u64) -> io::Result<bool> {
     Ok(true)
 }
 
+/// Whether somebody has a device for himself alone. Nothing is kept and nothing is read.
+///
+/// # Errors
+/// If the device cannot be opened for another reason.
+pub fn is_claimed(node: &str) -> io::Result<bool> {
+    for attempt in 0.. {
+        match OpenOptions::new()
+            .read(true)
+            .custom_flags(rustix::fs::OFlags::EXCL.bits().cast_signed())
+            .open(node)
+        {
+            Ok(_) => return Ok(false),
+            // Some look at a device alone for a moment, as udev's probes do.
+            Err(e) if e.kind() == io::ErrorKind::ResourceBusy && attempt < TRIES => {
+                std::thread::sleep(PAUSE)
+            }
+            Err(e) if e.kind() == io::ErrorKind::ResourceBusy => return Ok(true),
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(false)
+}
+
 /// Wipes both ends, and makes the kernel forget partitions.
 ///
 /// # Errors

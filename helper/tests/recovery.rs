@@ -18,11 +18,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tandem_api::*;
 use tandem_helper::action::Action;
-use tandem_helper::apply::{self, Watcher};
+use tandem_helper::apply::{self, Drained, Watcher};
+use tandem_helper::dm::message::Message;
 use tandem_helper::engine::simulated::{Simulated, World};
 use tandem_helper::engine::{Engine, Live, Status};
 use tandem_helper::facts::{Device, Facts};
-use tandem_helper::plan::{self, Plan, RemoveInput};
+use tandem_helper::plan::{self, Plan, RemoveInput, Unwritten};
 use tandem_helper::state::Store;
 
 /// Dies at one moment of one call.
@@ -79,6 +80,9 @@ impl Engine for Mortal {
     async fn blank(&self, device: &Device) -> Result<bool, Failure> {
         self.inner.blank(device).await
     }
+    async fn claimed(&self, device: &Device) -> Result<bool, Failure> {
+        self.inner.claimed(device).await
+    }
     async fn users(&self, device: &Device) -> Vec<FileUser> {
         self.inner.users(device).await
     }
@@ -92,6 +96,9 @@ impl Engine for Mortal {
             self.die().await;
         }
         result
+    }
+    async fn tell(&self, uuid: &str, message: Message) -> Result<(), Failure> {
+        self.inner.tell(uuid, message).await
     }
     async fn live(&self) -> Result<Vec<Live>, Failure> {
         self.inner.live().await
@@ -112,6 +119,11 @@ impl Watcher for Calm {
         false
     }
     fn no_return(&self) {}
+    fn paused(&self) -> bool {
+        false
+    }
+    fn moving(&self, _: Option<bool>) {}
+    fn drained(&self, _: Drained) {}
 }
 
 struct Folder(PathBuf);
@@ -148,10 +160,14 @@ async fn facts(engine: &dyn Engine) -> Facts {
 }
 
 async fn creation(engine: &dyn Engine) -> Plan {
+    creation_in(engine, Mode::Writethrough).await
+}
+
+async fn creation_in(engine: &dyn Engine, mode: Mode) -> Plan {
     let spec = PlanSpec {
         origin: path("sda1"),
         ssd: path("sdc"),
-        mode: Mode::Writethrough,
+        mode,
         erase_ssd: false,
     };
     plan::create(&spec, UUID, &facts(engine).await, &[], Vec::new()).unwrap()
@@ -159,7 +175,8 @@ async fn creation(engine: &dyn Engine) -> Plan {
 
 async fn removal(engine: &dyn Engine, store: &Store) -> Plan {
     let facts = facts(engine).await;
-    let pair = store.caches().remove(0).pair;
+    let record = store.caches().remove(0);
+    let pair = record.pair.clone();
     let mapped = facts
         .devices
         .iter()
@@ -174,7 +191,13 @@ async fn removal(engine: &dyn Engine, store: &Store) -> Plan {
         mounts: &mapped.mounts,
         users: Vec::new(),
         pinned: false,
+        unwritten: Unwritten {
+            possible: record.may_be_dirty,
+            ..Unwritten::default()
+        },
+        discard: false,
     })
+    .unwrap()
 }
 
 /// `old`, `new`, or what is in between.
@@ -211,7 +234,7 @@ async fn run_and_die(
     after: bool,
 ) -> bool {
     let mortal = Mortal::new(world, at, after);
-    let job = apply::run(&mortal, store, plan, &Calm);
+    let job = apply::run(&mortal, store, plan, 0, &Calm);
     let died = mortal.until_death(job).await;
     let engine = Simulated::new(world.clone());
     for intent in store.intents() {
@@ -246,7 +269,7 @@ async fn a_killed_creation_leaves_the_plain_disk_or_the_cache() {
             seen.push(state);
             if state == "plain" {
                 // And it can be made again, without agreeing to lose anything.
-                apply::run(&engine, &store, &creation(&engine).await, &Calm)
+                apply::run(&engine, &store, &creation(&engine).await, 0, &Calm)
                     .await
                     .unwrap();
                 assert_eq!(self::state(&engine, &store).await, "cached");
@@ -265,7 +288,7 @@ async fn a_killed_removal_leaves_the_cache_or_the_plain_disk() {
             let folder = Folder::new(&format!("remove-{at}-{after}"));
             let store = Store::open(&folder.0).unwrap();
             let engine = Simulated::new(world.clone());
-            apply::run(&engine, &store, &creation(&engine).await, &Calm)
+            apply::run(&engine, &store, &creation(&engine).await, 0, &Calm)
                 .await
                 .unwrap();
             let plan = removal(&engine, &store).await;
@@ -297,7 +320,7 @@ async fn a_kill_while_undoing_is_recovered_too() {
                 .iter()
                 .position(|a| matches!(a, Action::Map(_)));
             let first = Mortal::new(&world, map.unwrap(), false);
-            let job = apply::run(&first, &store, &plan, &Calm);
+            let job = apply::run(&first, &store, &plan, 0, &Calm);
             assert!(first.until_death(job).await);
             let second = Mortal::new(&world, at, after);
             for intent in store.intents() {
@@ -329,7 +352,9 @@ async fn a_step_that_fails_is_undone_as_a_whole() {
         let engine = Simulated::new(world.clone());
         let plan = creation(&engine).await;
         world.fail_next(plan.actions[at].kind());
-        let failure = apply::run(&engine, &store, &plan, &Calm).await.unwrap_err();
+        let failure = apply::run(&engine, &store, &plan, 0, &Calm)
+            .await
+            .unwrap_err();
         assert_eq!(failure.kind, Kind::StepFailed);
         assert_eq!(failure.name, plan.actions[at].kind().as_str());
         let data = if at == 0 {
@@ -351,12 +376,12 @@ async fn an_ssd_that_cannot_be_wiped_does_not_keep_the_disk() {
     let folder = Folder::new("unwiped");
     let store = Store::open(&folder.0).unwrap();
     let engine = Simulated::new(world.clone());
-    apply::run(&engine, &store, &creation(&engine).await, &Calm)
+    apply::run(&engine, &store, &creation(&engine).await, 0, &Calm)
         .await
         .unwrap();
     world.fail_next(StepKind::FreeSsd);
     let plan = removal(&engine, &store).await;
-    apply::run(&engine, &store, &plan, &Calm).await.unwrap();
+    apply::run(&engine, &store, &plan, 0, &Calm).await.unwrap();
     assert!(store.caches().is_empty() && store.intents().is_empty());
     assert!(engine.live().await.unwrap().is_empty());
     let facts = engine.facts().await.unwrap();
@@ -375,7 +400,7 @@ async fn a_creation_that_cannot_be_finished_after_a_kill_is_undone() {
     let mortal = Mortal::new(&world, plan.actions.len() - 1, false);
     assert!(
         mortal
-            .until_death(apply::run(&mortal, &store, &plan, &Calm))
+            .until_death(apply::run(&mortal, &store, &plan, 0, &Calm))
             .await
     );
     world.fail_next(StepKind::Mount);
@@ -397,7 +422,7 @@ async fn a_killed_assembly_is_finished_or_undone_and_keeps_the_cache() {
             let store = Store::open(&folder.0).unwrap();
             let engine = Simulated::new(world.clone());
             let plan = creation(&engine).await;
-            apply::run(&engine, &store, &plan, &Calm).await.unwrap();
+            apply::run(&engine, &store, &plan, 0, &Calm).await.unwrap();
             // As after a start of the machine: no mapping, and the plain disk is mounted.
             let record = store.caches().remove(0);
             for action in plan.actions.iter().rev() {
@@ -426,5 +451,195 @@ async fn a_killed_assembly_is_finished_or_undone_and_keeps_the_cache() {
                 assert_eq!(points("dm_2d1"), Some(home), "at {at}, after {after}");
             }
         }
+    }
+}
+
+/// Lets the cache be used for a while in write-back.
+async fn work(world: &World, engine: &dyn Engine) {
+    world.advance(Duration::from_secs(20));
+    let status = engine.status(UUID).await.unwrap();
+    assert_eq!(status.mode, Mode::Writeback);
+    assert!(status.sample.dirty_sectors > 0);
+}
+
+#[tokio::test]
+async fn a_killed_creation_in_write_back_never_loses_what_is_on_the_ssd_only() {
+    for restarts in [false, true] {
+        for at in 0..6 {
+            for after in [false, true] {
+                let world = Arc::new(World::default());
+                world.set_step_time(Duration::ZERO);
+                let folder = Folder::new(&format!("writeback-{restarts}-{at}-{after}"));
+                let store = Store::open(&folder.0).unwrap();
+                let engine = Simulated::new(world.clone());
+                let plan = creation_in(&engine, Mode::Writeback).await;
+                let last = plan.actions.len() - 1;
+                assert!(matches!(plan.actions[last], Action::EnableWriteback(_)));
+                let mortal = Mortal::new(&world, at, after);
+                let job = apply::run(&mortal, &store, &plan, 0, &Calm);
+                let died = mortal.until_death(job).await;
+                assert_eq!(died, at <= last);
+                // Work goes on while the service is dead.
+                world.advance(Duration::from_secs(20));
+                if restarts {
+                    world.restart();
+                }
+                for intent in store.intents() {
+                    apply::recover(&engine, &store, intent, &Calm)
+                        .await
+                        .unwrap();
+                }
+                let what = format!("at {at}, after {after}, restarts {restarts}");
+                assert_eq!(world.lost_bytes(), 0, "{what}");
+                assert!(store.intents().is_empty(), "{what}");
+                let enabled = at > last || (at == last && after);
+                let recorded = store.caches().pop();
+                if enabled {
+                    assert!(recorded.is_some_and(|r| r.may_be_dirty), "{what}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_killed_removal_drains_first_and_loses_nothing() {
+    for at in 0..8 {
+        for after in [false, true] {
+            let world = Arc::new(World::default());
+            world.set_step_time(Duration::ZERO);
+            world.set_drain_rate(u64::MAX / 4096);
+            let folder = Folder::new(&format!("drain-{at}-{after}"));
+            let store = Store::open(&folder.0).unwrap();
+            let engine = Simulated::new(world.clone());
+            let plan = creation_in(&engine, Mode::Writeback).await;
+            apply::run(&engine, &store, &plan, 0, &Calm).await.unwrap();
+            work(&world, &engine).await;
+            let plan = removal(&engine, &store).await;
+            assert_eq!(plan.actions.len(), 6);
+            assert!(matches!(plan.actions[0], Action::Drain(_)));
+            let died = run_and_die(&world, &store, &plan, at, after).await;
+            assert_eq!(died, at < plan.actions.len());
+            assert_eq!(state(&engine, &store).await, "plain");
+            assert_eq!(world.lost_bytes(), 0, "at {at}, after {after}");
+        }
+    }
+}
+
+/// Wants to stop, or not.
+struct Impatient;
+
+impl Watcher for Impatient {
+    fn step(&self, _: usize, _: bool) {}
+    fn cancelled(&self) -> bool {
+        true
+    }
+    fn no_return(&self) {}
+    fn paused(&self) -> bool {
+        false
+    }
+    fn moving(&self, _: Option<bool>) {}
+    fn drained(&self, _: Drained) {}
+}
+
+#[tokio::test]
+async fn a_drain_survives_a_start_of_the_machine_or_is_given_up_without_loss() {
+    for gives_up in [false, true] {
+        let world = Arc::new(World::default());
+        world.set_step_time(Duration::ZERO);
+        let folder = Folder::new(&format!("restart-{gives_up}"));
+        let store = Store::open(&folder.0).unwrap();
+        let engine = Simulated::new(world.clone());
+        let plan = creation_in(&engine, Mode::Writeback).await;
+        apply::run(&engine, &store, &plan, 0, &Calm).await.unwrap();
+        work(&world, &engine).await;
+        let plan = removal(&engine, &store).await;
+        assert!(run_dying(&world, &store, &plan).await);
+        world.restart();
+        // The cache is assembled beside the unfinished job.
+        let intent = store.intents().pop().unwrap();
+        assert!(intent.draining().is_some());
+        let pair = store.caches().pop().unwrap().pair;
+        let assembly = plan::assemble(&pair, &[]);
+        apply::run(&engine, &store, &assembly, 0, &Calm)
+            .await
+            .unwrap();
+        assert_eq!(store.intents(), std::slice::from_ref(&intent));
+        let dirty = engine.status(UUID).await.unwrap().sample.dirty_sectors;
+        assert!(dirty > 0, "it came back with the SSD");
+        if gives_up {
+            let ended = apply::recover(&engine, &store, intent, &Impatient).await;
+            assert_eq!(ended.unwrap_err().kind, Kind::Cancelled);
+            // As if nothing had been asked.
+            work(&world, &engine).await;
+            assert!(store.caches().pop().unwrap().may_be_dirty);
+        } else {
+            world.set_drain_rate(u64::MAX / 4096);
+            apply::recover(&engine, &store, intent, &Calm)
+                .await
+                .unwrap();
+            assert!(store.caches().is_empty() && engine.live().await.unwrap().is_empty());
+        }
+        assert!(store.intents().is_empty());
+        assert_eq!(world.lost_bytes(), 0);
+    }
+}
+
+/// Runs a plan until its engine dies after the first action.
+async fn run_dying(world: &Arc<World>, store: &Store, plan: &Plan) -> bool {
+    let mortal = Mortal::new(world, 0, true);
+    mortal
+        .until_death(apply::run(&mortal, store, plan, 0, &Calm))
+        .await
+}
+
+#[tokio::test]
+async fn nothing_is_detached_while_something_is_on_the_ssd_only() {
+    let world = Arc::new(World::default());
+    world.set_step_time(Duration::ZERO);
+    let folder = Folder::new("detach");
+    let store = Store::open(&folder.0).unwrap();
+    let engine = Simulated::new(world.clone());
+    let plan = creation_in(&engine, Mode::Writeback).await;
+    apply::run(&engine, &store, &plan, 0, &Calm).await.unwrap();
+    work(&world, &engine).await;
+    // A plan that forgot to drain, as one made before write-back was switched on.
+    let mut plan = removal(&engine, &store).await;
+    plan.actions.retain(|a| !matches!(a, Action::Drain(_)));
+    let refused = apply::run(&engine, &store, &plan, 0, &Calm)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (refused.kind, refused.data),
+        (Kind::UnwrittenData, DataState::Unwritten)
+    );
+    assert_eq!(world.lost_bytes(), 0);
+    assert!(store.intents().is_empty() && store.caches().len() == 1);
+    // By name it can be given up.
+    plan.discards = true;
+    apply::run(&engine, &store, &plan, 0, &Calm).await.unwrap();
+    assert!(world.lost_bytes() > 0);
+}
+
+#[tokio::test]
+async fn an_assembly_that_fails_keeps_the_cache_on_record() {
+    let world = Arc::new(World::default());
+    world.set_step_time(Duration::ZERO);
+    let folder = Folder::new("reassemble");
+    let store = Store::open(&folder.0).unwrap();
+    let engine = Simulated::new(world.clone());
+    let plan = creation_in(&engine, Mode::Writeback).await;
+    apply::run(&engine, &store, &plan, 0, &Calm).await.unwrap();
+    work(&world, &engine).await;
+    world.restart();
+    let record = store.caches().pop().unwrap();
+    for step in [StepKind::LoadModule, StepKind::Map] {
+        world.fail_next(step);
+        let plan = plan::assemble(&record.pair, &[]);
+        apply::run(&engine, &store, &plan, 0, &Calm)
+            .await
+            .unwrap_err();
+        assert_eq!(store.caches(), std::slice::from_ref(&record), "{step}");
+        assert_eq!(world.lost_bytes(), 0);
     }
 }

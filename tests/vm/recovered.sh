@@ -3,12 +3,18 @@
 # which state it came to: `plain` or `cached`. Anything in between is an error.
 set -u
 systemctl reset-failed tandem.service
-for _ in $(seq 300); do
-	tandemctl list >/dev/null 2>&1 && [ -z "$(ls /var/lib/tandem/jobs 2>/dev/null)" ] && break
+end=$(($(date +%s) + 180))
+until said=$(timeout 60 tandemctl list 2>&1) && [ -z "$(ls /var/lib/tandem/jobs 2>/dev/null)" ]; do
+	if [ "$(date +%s)" -gt $end ]; then
+		echo "not put right: tandemctl list says: $said"
+		tail -n +1 /var/lib/tandem/jobs/*
+		systemctl status tandem --no-pager --lines=0
+		journalctl -u tandem --no-pager -o short-monotonic -n 30
+		exit 1
+	fi
 	sleep 0.2
 done
 udevadm settle
-[ -z "$(ls /var/lib/tandem/jobs 2>/dev/null)" ] || { echo "a job is left: $(cat /var/lib/tandem/jobs/*)"; exit 1; }
 source=$(findmnt --noheadings --output SOURCE /home/anna/Archive)
 table=$(dmsetup table --target tandem)
 maps=$(dmsetup ls 2>/dev/null | grep -c '^tandem-')

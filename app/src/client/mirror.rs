@@ -2,13 +2,16 @@
 //! A copy of another service's objects that follows its signals.
 //!
 //! One `GetManagedObjects` at the start, then `InterfacesAdded`, `InterfacesRemoved` and `PropertiesChanged`: nothing
-//! is asked for twice and nothing polls. Signals that overtake the first answer are applied again on top of it, which
-//! ends at the same values because they come in order. The streams are always drained, as zbus' queue needs.
+//! is asked for twice and nothing polls. Signals that overtake an answer are applied again on top of it, which ends at
+//! the same values because they come in order. The streams are always drained, also while an answer is awaited: zbus
+//! holds the whole connection, and with it that answer, as soon as the queue of one stream is full.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::pin::pin;
 
-use futures_util::{FutureExt, StreamExt, future::Either, stream};
-use zbus::fdo::{DBusProxy, ObjectManagerProxy, PropertiesProxy};
+use futures_util::future::{Either, select};
+use futures_util::{FutureExt, Stream, StreamExt, stream};
+use zbus::fdo::{DBusProxy, NameOwnerChanged, ObjectManagerProxy, PropertiesProxy};
 use zbus::names::{BusName, InterfaceName};
 use zbus::wire::serialized::Context;
 use zbus::wire::{LE, to_bytes};
@@ -71,19 +74,31 @@ async fn try_follow(
     let mut all = stream::select(signals.map(Either::Left), owners.map(Either::Right));
 
     let mut objects = Objects::new();
-    match load(connection, source).await {
+    let mut waiting = Backlog::default();
+    let name = BusName::try_from(service)?;
+    let first = async {
+        let loaded = load(connection, source).await;
+        (loaded, bus.get_name_owner(name).await.ok())
+    };
+    let (loaded, mut owner) = draining(first, &mut all, &mut waiting).await;
+    match loaded {
         Ok(loaded) => {
             objects = loaded;
             tell(News::Objects(&objects));
         }
         Err(error) => tell(News::Failed(error)),
     }
-    let mut owner = bus.get_name_owner(BusName::try_from(service)?).await.ok();
 
-    while let Some(first) = all.next().await {
-        let mut changed = Effect::None;
+    loop {
+        let mut changed = waiting.lost();
         // Whatever has come together is told together.
-        let mut next = Some(first);
+        let mut next = match waiting.items.pop_front() {
+            None if changed == Effect::None => all.next().await,
+            waited => waited,
+        };
+        if next.is_none() && changed == Effect::None {
+            return Ok(());
+        }
         while let Some(item) = next {
             match item {
                 Either::Left(Ok(message)) => {
@@ -109,10 +124,11 @@ async fn try_follow(
                     }
                 }
             }
-            next = all.next().now_or_never().flatten();
+            let waited = waiting.items.pop_front();
+            next = waited.or_else(|| all.next().now_or_never().flatten());
         }
         if changed == Effect::Reload {
-            match load(connection, source).await {
+            match draining(load(connection, source), &mut all, &mut waiting).await {
                 Ok(loaded) => objects = loaded,
                 Err(error) => {
                     tell(News::Failed(error));
@@ -124,7 +140,59 @@ async fn try_follow(
             tell(News::Objects(&objects));
         }
     }
-    Ok(())
+}
+
+/// A signal of the service, or a change of who it is.
+type Item = Either<zbus::Result<Message>, NameOwnerChanged>;
+
+/// What came while an answer was awaited, in order.
+#[derive(Default)]
+struct Backlog {
+    items: VecDeque<Item>,
+    overflowed: bool,
+}
+
+impl Backlog {
+    /// More than this is not kept: reading all anew is cheaper then.
+    const MOST: usize = 4096;
+
+    fn push(&mut self, item: Item) {
+        if self.items.len() < Self::MOST {
+            self.items.push_back(item);
+            return;
+        }
+        self.overflowed = true;
+        // Who the service is must not be missed; what it said can be asked for.
+        self.items.retain(|kept| matches!(kept, Either::Right(_)));
+        if matches!(item, Either::Right(_)) {
+            self.items.push_back(item);
+        }
+    }
+
+    /// What has to be done because something was not kept.
+    fn lost(&mut self) -> Effect {
+        if std::mem::take(&mut self.overflowed) {
+            Effect::Reload
+        } else {
+            Effect::None
+        }
+    }
+}
+
+/// Awaits `work`, and takes in meanwhile whatever comes.
+async fn draining<T>(
+    work: impl Future<Output = T>,
+    all: &mut (impl Stream<Item = Item> + Unpin),
+    waiting: &mut Backlog,
+) -> T {
+    let mut work = pin!(work);
+    loop {
+        match select(work.as_mut(), all.next()).await {
+            Either::Left((done, _)) => return done,
+            Either::Right((Some(item), _)) => waiting.push(item),
+            Either::Right((None, _)) => return work.await,
+        }
+    }
 }
 
 async fn load(connection: &Connection, source: Source) -> zbus::Result<Objects> {

@@ -76,6 +76,7 @@ fn cache(path: &str, values: &Properties) -> Option<CacheFacts> {
         origin: read(values, "OriginText")?,
         ssd: read(values, "SsdText")?,
         mode: read(values, "Mode")?,
+        refused_modes: read(values, "RefusedModes").unwrap_or_default(),
         state: read(values, "State")?,
         reason: read(values, "StateReason").unwrap_or_default(),
         mount_points: read(values, "MountPoints").unwrap_or_default(),
@@ -97,6 +98,8 @@ fn job(path: &str, values: &Properties) -> Option<JobFacts> {
         rate: read(values, "RateBytes").unwrap_or_default(),
         seconds_left: read(values, "EstimatedSeconds").unwrap_or_default(),
         cancellable: read(values, "Cancellable").unwrap_or_default(),
+        pausable: read(values, "Pausable").unwrap_or_default(),
+        paused: read(values, "Paused").unwrap_or_default(),
         finished: over.then(|| {
             if success {
                 Ok(())

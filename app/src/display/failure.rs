@@ -4,7 +4,7 @@
 use gettextrs::gettext;
 use tandem_api::{DataState, DeviceText, Failure, FileUser, Kind};
 
-use super::{bytes, fill};
+use super::{bytes, fill, mode_refusal};
 
 /// The words for a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +76,12 @@ fn name_of(device: &DeviceText) -> String {
 
 /// Names of programs, each once.
 pub(super) fn programs(users: &[FileUser]) -> String {
-    let mut names: Vec<&str> = users.iter().map(|user| user.command.as_str()).collect();
+    let hidden = gettext("a program of another user");
+    let name = |user: &'_ FileUser| match user.command.as_str() {
+        "" => hidden.clone(),
+        command => command.to_owned(),
+    };
+    let mut names: Vec<String> = users.iter().map(name).collect();
     names.sort_unstable();
     names.dedup();
     names.join(", ")
@@ -90,6 +95,9 @@ fn data_words(state: DataState) -> String {
         }
         DataState::Incomplete => gettext(
             "Your data is safe on the hard disk, but not everything could be put back yet. Tandem tries again at its next start.",
+        ),
+        DataState::Unwritten => gettext(
+            "Some of your data is only on the SSD. Nothing is lost as long as the SSD works or comes back.",
         ),
     }
 }
@@ -125,6 +133,13 @@ fn sentences(failure: &Failure) -> (String, String, String) {
                 "{device} holds unknown or encrypted content, and you have not agreed to erase it.",
             ),
             gettext("Go back and agree to erase it, or choose another SSD."),
+        ),
+        Kind::SsdIsVolume => (
+            gettext("Not Found at the Start"),
+            gettext(
+                "{device} is a volume ({name}) that is not there early enough when the computer starts.",
+            ),
+            gettext("Choose the SSD itself or one of its partitions."),
         ),
         Kind::SsdTooSmall => (
             gettext("The SSD Is Too Small"),
@@ -165,6 +180,38 @@ fn sentences(failure: &Failure) -> (String, String, String) {
             gettext("The Disk Is in Use"),
             gettext("{device} is used by {name}."),
             gettext("Choose the volume on top of it, or another disk."),
+        ),
+        Kind::PartOfVolume => (
+            gettext("Part of a Larger Volume"),
+            gettext("{device} is one of several devices that belong together ({name})."),
+            gettext("Choose the volume as a whole, or another device."),
+        ),
+        Kind::Indistinguishable => (
+            gettext("Cannot Be Recognised"),
+            gettext(
+                "{device} does not say anything by which it could be told from other devices and found again.",
+            ),
+            gettext("Choose another device, or connect it in another way."),
+        ),
+        Kind::ModeRefused => (
+            gettext("Not for This Disk"),
+            mode_refusal(&failure.name),
+            gettext("Choose another way to treat what you save."),
+        ),
+        Kind::UnwrittenData if failure.needed > 0 => (
+            gettext("Not Everything Is on the Hard Disk"),
+            gettext("{needed} are only on {device} and cannot be written back now."),
+            gettext("Bring the SSD and the hard disk back, or give that data up."),
+        ),
+        Kind::UnwrittenData => (
+            gettext("Not Everything Is on the Hard Disk"),
+            gettext("Some of your data is only on {device} and cannot be written back now."),
+            gettext("Bring the SSD and the hard disk back, or give that data up."),
+        ),
+        Kind::SsdLost => (
+            gettext("The SSD Has Failed"),
+            gettext("{device} failed while data was only there."),
+            gettext("Switch the computer off, check the cables of the SSD, and start again."),
         ),
         Kind::FstabNamesDevice => (
             gettext("Mounted by Its Device Name"),

@@ -1,26 +1,31 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! From states to words, icons and severity. Pure: no widget, no bus, tested without GTK.
 
-mod cache;
 mod choice;
 mod device;
 mod failure;
+mod mode;
 mod numbers;
 mod plan;
+mod state;
 mod traffic;
 
-pub use cache::{CacheWords, Severity, cache_words, mode_description, mode_name, recommended};
 pub use choice::{Choice, origin_choices, ssd_choices};
 pub use device::{
     DeviceWords, VolumeWords, content_words, device_words, obstacle_words, ssd_words, volume_words,
 };
 pub use failure::{FailureWords, failure_words};
+pub use mode::{
+    MODES, UnwrittenWords, mode_change, mode_description, mode_name, mode_refusal, mode_warnings,
+    recommended, refusal, unwritten_short, unwritten_words,
+};
 pub use numbers::{bytes, duration, percent, rate};
 pub use plan::{
     device_facts, full_name, job_title, plain_name, plan_title, short_name, step_words,
     warning_words,
 };
-pub use traffic::{Share, reason_words, shares};
+pub use state::{CacheWords, Severity, cache_words};
+pub use traffic::{Share, read_shares, reason_words, write_shares};
 
 /// Between facts in a line; the dot stays with what is before it.
 pub const SEPARATOR: &str = "\u{a0}· ";
@@ -52,9 +57,31 @@ pub fn fill(sentence: &str, values: &[(&str, &str)]) -> String {
     words + rest
 }
 
+/// A value for words with the mark of a key in them: its underscores are no marks.
+#[must_use]
+pub fn keyless(value: &str) -> String {
+    value.replace('_', "__")
+}
+
+/// Words with the mark of a key, as they are read out.
+#[must_use]
+pub fn without_key(words: &str) -> String {
+    let parts: Vec<String> = words
+        .split("__")
+        .map(|part| part.replace('_', ""))
+        .collect();
+    parts.join("_")
+}
+
 #[cfg(test)]
 mod tests {
-    use super::fill;
+    use super::{fill, keyless, without_key};
+
+    #[test]
+    fn the_mark_of_a_key_is_not_read_out_and_underscores_in_names_are() {
+        let words = fill("_Erase {model}", &[("model", &keyless("SSD_120__x"))]);
+        assert_eq!(without_key(&words), "Erase SSD_120__x");
+    }
 
     #[test]
     fn values_are_put_in_once_and_never_read_again() {

@@ -5,6 +5,7 @@ use gettextrs::gettext;
 use tandem_api::{DeviceText, JobKind, Step, StepKind, Warning, WarningKind};
 
 use super::failure::programs;
+use super::mode::elsewhere;
 use super::{SEPARATOR, bytes, fill};
 
 /// A device by all that a person can check against its label: model, size, serial number.
@@ -125,23 +126,27 @@ pub fn step_words(step: &Step) -> (String, String) {
             fill(&gettext("Mount {place} again"), &[("place", &step.target)]),
             gettext("At the same place, with the same options"),
         ),
-        StepKind::Detach if step.bytes > 0 => (
+        StepKind::EnableWriteback => (
+            gettext("Let saved files reach the hard disk later"),
+            gettext("From then on they are on the SSD first"),
+        ),
+        StepKind::Drain => (
             fill(
                 &gettext("Write {size} back to the hard disk"),
                 &[("size", &bytes(step.bytes))],
             ),
-            gettext("Then the SSD is no longer used"),
+            gettext("What is saved meanwhile goes to the hard disk at once"),
         ),
         StepKind::Detach => (
             gettext("Stop using the SSD"),
-            gettext("All data is on the hard disk"),
+            gettext("The hard disk goes on by itself"),
         ),
         StepKind::FreeSsd => (
             fill(
                 &gettext("Free {model}"),
                 &[("model", &short_name(&step.device))],
             ),
-            gettext("Only copies are on it; it can then be used for anything else"),
+            gettext("It can then be used for anything else"),
         ),
         StepKind::Unmap => (gettext("Give the plain hard disk back"), device),
     }
@@ -178,6 +183,16 @@ pub fn warning_words(warning: &Warning) -> String {
         WarningKind::StaysMapped => gettext(
             "Files on the disk are in use. They stay reachable, and the last traces of the cache go at the next start of the computer.",
         ),
+        WarningKind::WritebackRisk => gettext(
+            "What you save is on the SSD first. If the SSD dies before it is on the hard disk too, the file system on the hard disk may be damaged beyond repair.",
+        ),
+        WarningKind::WritebackElsewhere => elsewhere(),
+        WarningKind::ClearText => gettext(
+            "This disk is encrypted and unlocked. Copies of your files will lie on {device} without encryption.",
+        ),
+        WarningKind::LosesUnwritten => gettext(
+            "What is only on the SSD will be lost, and the file system on the hard disk may be damaged beyond repair.",
+        ),
     };
     fill(
         &sentence,
@@ -196,6 +211,7 @@ pub fn job_title(kind: JobKind, undoing: bool) -> String {
         _ if undoing => gettext("Putting Everything Back"),
         JobKind::Create => gettext("Setting Up the Cache"),
         JobKind::Remove => gettext("Removing the Cache"),
+        JobKind::Flush => gettext("Writing Everything to the Hard Disk"),
     }
 }
 

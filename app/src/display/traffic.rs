@@ -2,7 +2,7 @@
 //! Where requests went: from the SSD, from the disk, or past the cache and why.
 
 use gettextrs::gettext;
-use tandem_api::{Direction, Mode, SECTOR_BYTES};
+use tandem_api::{Direction, SECTOR_BYTES};
 
 use super::fill;
 
@@ -23,50 +23,83 @@ pub struct Share {
 
 /// The ways of reads, the SSD first.
 #[must_use]
-pub fn shares(direction: &Direction, writes: Option<Mode>) -> Vec<Share> {
-    let (hit, missed) = match writes {
-        None => (
-            (gettext("From the SSD"), gettext("Fast: a copy was there")),
-            (
-                gettext("From the Hard Disk"),
-                gettext("Not on the SSD yet; kept there for the next time"),
-            ),
+pub fn read_shares(reads: &Direction) -> Vec<Share> {
+    let ways = vec![
+        (
+            "hit",
+            gettext("From the SSD"),
+            gettext("Fast: a copy was there"),
+            reads.hit,
         ),
-        Some(_) => (
-            (
-                gettext("To the Hard Disk and the SSD"),
-                gettext("Fast when it is read again"),
-            ),
-            (gettext("To the Hard Disk Only"), String::new()),
+        (
+            "missed",
+            gettext("From the Hard Disk"),
+            gettext("Not on the SSD yet; kept there for the next time"),
+            reads.missed,
         ),
-    };
-    let mut ways = vec![
-        ("hit".to_owned(), hit, direction.hit),
-        ("missed".to_owned(), missed, direction.missed),
     ];
-    for reason in &direction.bypassed {
-        ways.push((
-            reason.name.clone(),
-            reason_words(&reason.name),
-            reason.value,
-        ));
+    shares(ways, reads)
+}
+
+/// The ways of writes, the SSD first. `write_back` sectors were on the SSD only at first; they count as stored there.
+#[must_use]
+pub fn write_shares(writes: &Direction, write_back: u64) -> Vec<Share> {
+    let mut ways = vec![
+        (
+            "hit",
+            gettext("To the Hard Disk and the SSD"),
+            gettext("Fast when it is read again"),
+            writes.hit.saturating_sub(write_back),
+        ),
+        (
+            "missed",
+            gettext("To the Hard Disk Only"),
+            String::new(),
+            writes.missed,
+        ),
+    ];
+    if write_back > 0 {
+        let first = (
+            "back",
+            gettext("To the SSD First"),
+            gettext("Fastest; written to the hard disk a little later"),
+            write_back,
+        );
+        ways.insert(0, first);
     }
-    let total: u64 = ways.iter().map(|way| way.2).fold(0, u64::saturating_add);
-    ways.into_iter()
-        .enumerate()
-        .filter(|(place, way)| *place < 2 || way.2 > 0)
-        .map(|(_, (key, (title, subtitle), sectors))| Share {
-            key,
-            title,
-            subtitle,
-            bytes: sectors.saturating_mul(SECTOR_BYTES),
-            share: if total == 0 {
-                0.0
-            } else {
-                sectors as f64 / total as f64
-            },
-        })
-        .collect()
+    shares(ways, writes)
+}
+
+/// The ways that are always shown, and the reasons past the cache that occurred.
+fn shares(always: Vec<(&str, String, String, u64)>, direction: &Direction) -> Vec<Share> {
+    let share = |key: &str, title, subtitle, sectors: u64| Share {
+        key: key.to_owned(),
+        title,
+        subtitle,
+        bytes: sectors.saturating_mul(SECTOR_BYTES),
+        share: 0.0,
+    };
+    let mut ways: Vec<Share> = always
+        .into_iter()
+        .map(|(key, title, subtitle, sectors)| share(key, title, subtitle, sectors))
+        .collect();
+    let past = direction.bypassed.iter().filter(|reason| reason.value > 0);
+    ways.extend(past.map(|reason| {
+        let (title, subtitle) = reason_words(&reason.name);
+        share(&reason.name, title, subtitle, reason.value)
+    }));
+    let total = ways
+        .iter()
+        .map(|way| way.bytes)
+        .fold(0, u64::saturating_add);
+    for way in &mut ways {
+        way.share = if total == 0 {
+            0.0
+        } else {
+            way.bytes as f64 / total as f64
+        };
+    }
+    ways
 }
 
 /// Why data went past the cache: what, and why that is right.
@@ -101,6 +134,10 @@ pub fn reason_words(reason: &str) -> (String, String) {
             gettext("Past the Cache: Not Kept"),
             gettext("The chosen mode keeps only what you read"),
         ),
+        "limit" | "full" => (
+            gettext("Past the Cache: Enough Is Waiting"),
+            gettext("As much was waiting on the SSD as the hard disk can take in good time"),
+        ),
         "bypass" => (
             gettext("Past the Cache: Not in Use"),
             gettext("The cache was not in use at that time"),
@@ -125,15 +162,12 @@ mod tests {
                 value,
             })
             .to_vec();
-        let ways = shares(
-            &Direction {
-                requested: 100,
-                hit: 70,
-                missed: 10,
-                bypassed,
-            },
-            None,
-        );
+        let ways = read_shares(&Direction {
+            requested: 100,
+            hit: 70,
+            missed: 10,
+            bypassed,
+        });
         assert_eq!(
             ways.iter().map(|way| way.key.as_str()).collect::<Vec<_>>(),
             ["hit", "missed", "sequential"]
@@ -145,10 +179,29 @@ mod tests {
     #[test]
     fn nothing_requested_is_no_division_by_zero() {
         assert!(
-            shares(&Direction::default(), Some(Mode::Writearound))
+            write_shares(&Direction::default(), 0)
                 .iter()
                 .all(|way| way.share == 0.0)
         );
+    }
+
+    #[test]
+    fn what_was_on_the_ssd_first_is_told_apart_and_counted_once() {
+        let writes = Direction {
+            requested: 100,
+            hit: 80,
+            missed: 20,
+            bypassed: vec![],
+        };
+        let of = |write_back| -> Vec<_> {
+            write_shares(&writes, write_back)
+                .into_iter()
+                .map(|way| (way.key, way.bytes / SECTOR_BYTES))
+                .collect()
+        };
+        let way = |key: &str, sectors| (key.to_owned(), sectors);
+        assert_eq!(of(0), [way("hit", 80), way("missed", 20)]);
+        assert_eq!(of(60), [way("back", 60), way("hit", 20), way("missed", 20)]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What a person has chosen so far in the wizard, and the order of its pages. Pure.
 
-use tandem_api::Mode;
+use tandem_api::{Mode, RefusedMode};
 
 /// The pages of the wizard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +114,13 @@ impl Draft {
         }
     }
 
+    /// These modes are not offered for the disk and the SSD: one of them is no longer chosen.
+    pub fn offer(&mut self, refused: &[RefusedMode]) {
+        if refused.iter().any(|refused| refused.mode == self.mode) {
+            self.mode = Mode::Writethrough;
+        }
+    }
+
     /// Another disk: the promise of a backup was given for the one before.
     pub fn choose_origin(&mut self, path: Option<String>) {
         if self.origin != path {
@@ -126,6 +133,7 @@ impl Draft {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tandem_api::ModeRefusal;
 
     #[test]
     fn the_pages_are_in_one_order_and_nothing_begun_is_gone_back_on() {
@@ -164,6 +172,25 @@ mod tests {
         draft.choose_origin(Some("/b/sda1".into()));
         draft.backup = true;
         assert!(draft.is_answered(Page::Disk) && draft.is_answered(Page::Backup));
+    }
+
+    #[test]
+    fn a_mode_that_is_refused_is_no_longer_chosen() {
+        let refused = [RefusedMode {
+            mode: Mode::Writeback,
+            reason: ModeRefusal::Removable,
+        }];
+        for (before, after) in [
+            (Mode::Writeback, Mode::Writethrough),
+            (Mode::Writearound, Mode::Writearound),
+        ] {
+            let mut draft = Draft {
+                mode: before,
+                ..Draft::default()
+            };
+            draft.offer(&refused);
+            assert_eq!(draft.mode, after);
+        }
     }
 
     #[test]

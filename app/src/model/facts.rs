@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What the service says of caches and jobs, as plain values.
 
-use tandem_api::{CacheState, DeviceText, Failure, JobKind, Mode, ModuleState, Step};
+use tandem_api::{CacheState, DeviceText, Failure, JobKind, Mode, ModuleState, RefusedMode, Step};
 
 use super::inventory::CacheParts;
 
@@ -20,6 +20,8 @@ pub struct CacheFacts {
     pub ssd: DeviceText,
     /// How writes are treated.
     pub mode: Mode,
+    /// Modes that are not offered for it, and why.
+    pub refused_modes: Vec<RefusedMode>,
     /// What it is doing.
     pub state: CacheState,
     /// Why, as a word; may be empty.
@@ -30,6 +32,14 @@ pub struct CacheFacts {
     pub cache_bytes: u64,
     /// Path of the job that changes it now.
     pub job: Option<String>,
+}
+
+impl CacheFacts {
+    /// Whether data may be on the SSD only, if the newest sample says that `dirty` bytes are.
+    #[must_use]
+    pub fn may_be_unwritten(&self, dirty: u64) -> bool {
+        dirty > 0 || self.mode == Mode::Writeback
+    }
 }
 
 /// One job at one moment.
@@ -55,6 +65,10 @@ pub struct JobFacts {
     pub seconds_left: u64,
     /// Whether it can still be cancelled.
     pub cancellable: bool,
+    /// Whether it can be paused now.
+    pub pausable: bool,
+    /// Whether it waits until it is resumed.
+    pub paused: bool,
     /// How it ended, if it has.
     pub finished: Option<Result<(), Box<Failure>>>,
 }

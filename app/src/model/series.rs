@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use tandem_api::Sample;
+use tandem_api::{SECTOR_BYTES, Sample};
 
 /// How far back samples are kept, in microseconds.
 pub const SPAN_US: u64 = 300_000_000;
@@ -112,6 +112,15 @@ impl Series {
     #[must_use]
     pub fn latest(&self) -> Option<&Sample> {
         self.samples.back()
+    }
+
+    /// Bytes that the newest sample says are on the SSD only, and the seconds until they are on the disk.
+    #[must_use]
+    pub fn unwritten(&self) -> (u64, u64) {
+        self.latest().map_or((0, 0), |sample| {
+            let dirty = sample.dirty_sectors.saturating_mul(SECTOR_BYTES);
+            (dirty, sample.drain_seconds)
+        })
     }
 
     /// Sample at the start of the last window, for speeds.

@@ -8,20 +8,23 @@ use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::CompositeTemplate;
 use gtk::glib::{self, clone};
-use tandem_api::{SECTOR_BYTES, Sample};
+use tandem_api::{CacheState, SECTOR_BYTES, Sample};
 
 use crate::client::Client;
 use crate::display::{
     Severity, bytes, cache_words, fill, full_name, mode_description, mode_name, percent,
-    plain_name, rate, shares,
+    plain_name, rate, read_shares, unwritten_words, write_shares,
 };
-use crate::model::objects::{CacheObject, JobObject};
+use crate::model::facts::CacheFacts;
+use crate::model::objects::CacheObject;
 use crate::model::series::Series;
 use crate::model::store::Store;
 use crate::widgets::chart::Chart;
-use crate::widgets::job_view::JobView;
-use crate::widgets::remove_dialog::ask_to_remove;
+use crate::widgets::job_card::JobCard;
+use crate::widgets::mode_dialog::ask_for_mode;
+use crate::widgets::remove_dialog::{ask_to_remove, show_failure};
 use crate::widgets::share_row::{ShareRow, show_shares};
+use crate::widgets::unwritten_card::UnwrittenCard;
 
 mod imp {
     use super::*;
@@ -40,13 +43,15 @@ mod imp {
         #[template_child]
         pub banner_title: TemplateChild<gtk::Label>,
         #[template_child]
-        pub banner_text: TemplateChild<gtk::Label>,
+        pub banner_what: TemplateChild<gtk::Label>,
         #[template_child]
-        pub job_card: TemplateChild<gtk::Box>,
+        pub banner_data: TemplateChild<gtk::Label>,
         #[template_child]
-        pub job: TemplateChild<JobView>,
+        pub banner_next: TemplateChild<gtk::Label>,
         #[template_child]
-        pub cancel: TemplateChild<gtk::Button>,
+        pub job_card: TemplateChild<JobCard>,
+        #[template_child]
+        pub unwritten: TemplateChild<UnwrittenCard>,
         #[template_child]
         pub hit_rate: TemplateChild<gtk::Label>,
         #[template_child]
@@ -79,7 +84,8 @@ mod imp {
         pub store: OnceCell<Store>,
         pub cache: RefCell<Option<CacheObject>>,
         pub handlers: RefCell<Vec<glib::SignalHandlerId>>,
-        pub shown_job: RefCell<Option<JobObject>>,
+        /// A job changes the cache now.
+        pub changing: Cell<bool>,
         pub busy: Cell<bool>,
     }
 
@@ -91,8 +97,9 @@ mod imp {
 
         fn class_init(class: &mut Self::Class) {
             Chart::ensure_type();
-            JobView::ensure_type();
+            JobCard::ensure_type();
             ShareRow::ensure_type();
+            UnwrittenCard::ensure_type();
             class.bind_template();
         }
 
@@ -109,10 +116,15 @@ mod imp {
                 self.obj(),
                 move |_| page.remove()
             ));
-            self.cancel.connect_clicked(clone!(
+            self.unwritten.connect_flush(clone!(
                 #[weak(rename_to = page)]
                 self.obj(),
-                move |_| page.cancel()
+                move || page.flush()
+            ));
+            self.mode.connect_activated(clone!(
+                #[weak(rename_to = page)]
+                self.obj(),
+                move |_| page.change_mode()
             ));
         }
 
@@ -138,6 +150,7 @@ impl CachePage {
         // The window does this once.
         let _ = self.imp().client.set(client.clone());
         let _ = self.imp().store.set(store.clone());
+        self.imp().job_card.connect_to(client);
         store.connect_changed(clone!(
             #[weak(rename_to = page)]
             self,
@@ -199,17 +212,8 @@ impl CachePage {
         let Some(facts) = self.cache().map(|cache| cache.facts()) else {
             return;
         };
-        let words = cache_words(facts.state, &facts.reason);
         imp.heading.set_title(&plain_name(&facts.origin));
-        imp.heading.set_subtitle(&words.title);
-        imp.banner.set_visible(!words.banner.is_empty());
-        imp.banner_icon.set_icon_name(Some(words.icon));
-        for severity in [Severity::Good, Severity::Calm, Severity::Warning] {
-            imp.banner_icon.remove_css_class(severity.css_class());
-        }
-        imp.banner_icon.add_css_class(words.severity.css_class());
-        imp.banner_title.set_label(&words.title);
-        imp.banner_text.set_label(&words.banner);
+        self.refresh_state();
         let set =
             |row: &adw::ActionRow, text: &str| row.set_subtitle(&glib::markup_escape_text(text));
         set(&imp.origin, &full_name(&facts.origin));
@@ -225,6 +229,33 @@ impl CachePage {
             ),
         );
         self.refresh_job();
+    }
+
+    /// What the cache is doing, and what is not yet on the disk.
+    fn refresh_state(&self) {
+        let imp = self.imp();
+        let Some(cache) = self.cache() else { return };
+        let facts = cache.facts();
+        let (dirty, seconds) = cache.with_series(Series::unwritten);
+        let words = cache_words(facts.state, &facts.reason, facts.may_be_unwritten(dirty));
+        imp.heading.set_subtitle(&words.title);
+        imp.banner.set_visible(!words.what.is_empty());
+        imp.banner_icon.set_icon_name(Some(words.icon));
+        for severity in Severity::ALL {
+            imp.banner_icon.remove_css_class(severity.css_class());
+        }
+        imp.banner_icon.add_css_class(words.severity.css_class());
+        imp.banner_title.set_label(&words.title);
+        imp.banner_what.set_label(&words.what);
+        imp.banner_data.set_label(&words.data);
+        imp.banner_next.set_label(&words.next);
+        let running = facts.state == CacheState::Active;
+        let here = running || facts.state == CacheState::Suspended;
+        let unwritten = unwritten_words(dirty, seconds, facts.mode).filter(|_| here);
+        let can_flush = running && !imp.changing.get();
+        imp.unwritten
+            .show(unwritten.as_ref(), can_flush, imp.busy.get());
+        imp.mode.set_sensitive(can_flush);
     }
 
     fn refresh_numbers(&self) {
@@ -248,9 +279,13 @@ impl CachePage {
                 &gettext("Filled of {size}"),
                 &[("size", &bytes(facts.cache_bytes))],
             ));
-            show_shares(&imp.reads, &shares(&sample.read, None));
-            show_shares(&imp.writes, &shares(&sample.write, Some(facts.mode)));
+            show_shares(&imp.reads, &read_shares(&sample.read));
+            show_shares(
+                &imp.writes,
+                &write_shares(&sample.write, sample.write_back_sectors),
+            );
         });
+        self.refresh_state();
     }
 
     /// Shows the job that changes this cache, if there is one, and how it ended.
@@ -261,19 +296,17 @@ impl CachePage {
         let job = path
             .and_then(|path| store.job(&path))
             .filter(|job| job.facts().finished.is_none());
-        imp.job_card.set_visible(job.is_some());
+        imp.changing.set(job.is_some());
         imp.remove_group.set_visible(job.is_none());
-        imp.cancel.set_sensitive(job.as_ref().is_some_and(|job| {
-            let facts = job.facts();
-            facts.cancellable && !facts.undoing
-        }));
-        if *imp.shown_job.borrow() != job {
-            imp.job.show(job.as_ref());
-            imp.shown_job.replace(job);
-        }
+        imp.job_card.show(job.as_ref());
+        self.refresh_state();
     }
 
-    fn remove(&self) {
+    /// Calls the service, and lets nothing else be asked for until it has answered.
+    fn ask<F: Future<Output = ()>>(
+        &self,
+        ask: impl FnOnce(Option<gtk::Window>, Client, CacheFacts) -> F + 'static,
+    ) {
         let (Some(client), Some(cache)) = (self.imp().client.get().cloned(), self.cache()) else {
             return;
         };
@@ -281,33 +314,37 @@ impl CachePage {
             return;
         }
         self.imp().remove.set_sensitive(false);
+        self.refresh_state();
         glib::spawn_future_local(clone!(
             #[weak(rename_to = page)]
             self,
             async move {
                 let parent = page.root().and_downcast::<gtk::Window>();
-                ask_to_remove(parent.as_ref(), &client, &cache.facts()).await;
+                ask(parent, client, cache.facts()).await;
                 page.imp().busy.set(false);
                 page.imp().remove.set_sensitive(true);
+                page.refresh_state();
             }
         ));
     }
 
-    fn cancel(&self) {
-        let job = self
-            .imp()
-            .shown_job
-            .borrow()
-            .as_ref()
-            .map(|job| job.facts().path);
-        let (Some(client), Some(job)) = (self.imp().client.get().cloned(), job) else {
-            return;
-        };
-        glib::spawn_future_local(async move {
-            // Whether it came in time, the end of the job tells.
-            if let Err(failure) = client.cancel(&job).await {
-                tracing::info!("the job could not be cancelled: {failure}");
+    fn remove(&self) {
+        self.ask(|parent, client, cache| async move {
+            ask_to_remove(parent.as_ref(), &client, &cache).await;
+        });
+    }
+
+    fn flush(&self) {
+        self.ask(|parent, client, cache| async move {
+            if let Err(failure) = client.flush(&cache.path).await {
+                show_failure(parent.as_ref(), &failure);
             }
+        });
+    }
+
+    fn change_mode(&self) {
+        self.ask(|parent, client, cache| async move {
+            ask_for_mode(parent.as_ref(), &client, &cache);
         });
     }
 }

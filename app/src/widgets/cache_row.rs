@@ -9,8 +9,12 @@ use gettextrs::gettext;
 use gtk::CompositeTemplate;
 use gtk::glib::{self, clone};
 
-use crate::display::{Severity, cache_words, fill, percent, plan_title, short_name};
+use crate::display::{
+    Severity, cache_words, fill, percent, plain_name, short_name, unwritten_short,
+};
+use crate::model::facts::CacheFacts;
 use crate::model::objects::CacheObject;
+use crate::model::series::Series;
 
 mod imp {
     use super::*;
@@ -96,15 +100,17 @@ impl CacheRow {
     fn refresh(&self, cache: &CacheObject) {
         let imp = self.imp();
         let facts = cache.facts();
-        let words = cache_words(facts.state, &facts.reason);
-        self.set_title(&plan_title(&facts.origin));
-        self.set_subtitle(&fill(
-            // Translators: a cache in one line, for example "Working · with Samsung 870"
-            &gettext("{state} · with {ssd}"),
-            &[("state", &words.title), ("ssd", &short_name(&facts.ssd))],
-        ));
+        let (dirty, _) = cache.with_series(Series::unwritten);
+        let words = cache_words(facts.state, &facts.reason, facts.may_be_unwritten(dirty));
+        self.set_title(&plain_name(&facts.origin));
+        let mut subtitle = parts_line(&words.title, &facts);
+        let waiting = unwritten_short(dirty);
+        if !waiting.is_empty() {
+            subtitle = format!("{subtitle}\n{waiting}");
+        }
+        self.set_subtitle(&subtitle);
         imp.icon.set_icon_name(Some(words.icon));
-        for severity in [Severity::Good, Severity::Calm, Severity::Warning] {
+        for severity in Severity::ALL {
             imp.icon.remove_css_class(severity.css_class());
         }
         imp.icon.add_css_class(words.severity.css_class());
@@ -112,4 +118,20 @@ impl CacheRow {
         imp.rate
             .set_label(&rate.map_or_else(|| gettext("–"), percent));
     }
+}
+
+/// State and devices in one line; the disk is named where the title is the label of its file system.
+fn parts_line(state: &str, facts: &CacheFacts) -> String {
+    let ssd = short_name(&facts.ssd);
+    if facts.origin.label.is_empty() {
+        // Translators: a cache in one line, for example "Working · with Samsung 870"
+        let words = gettext("{state} · with {ssd}");
+        return fill(&words, &[("state", state), ("ssd", &ssd)]);
+    }
+    let disk = short_name(&facts.origin);
+    fill(
+        // Translators: a cache in one line, for example "Working · WD Blue with Samsung 870"
+        &gettext("{state} · {disk} with {ssd}"),
+        &[("state", state), ("disk", &disk), ("ssd", &ssd)],
+    )
 }

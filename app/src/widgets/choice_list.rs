@@ -102,6 +102,7 @@ impl ChoiceList {
 
     fn build(&self) {
         let imp = self.imp();
+        let focused = self.focused_path();
         while let Some(row) = imp.rows.first_child() {
             imp.rows.remove(&row);
         }
@@ -127,8 +128,20 @@ impl ChoiceList {
                     list.emit_by_name::<()>("chosen", &[&Some(path.clone())]);
                 }
             ));
-            imp.rows.append(&row(choice, &button));
+            let row = row(choice, &button);
+            row.set_widget_name(&choice.path);
+            imp.rows.append(&row);
+            if focused.as_deref() == Some(&choice.path) {
+                row.grab_focus();
+            }
         }
+    }
+
+    /// Block path of the row with the focus: it keeps it when the list changes.
+    fn focused_path(&self) -> Option<String> {
+        let row = self.imp().rows.focus_child()?;
+        let focus = self.root()?.focus()?;
+        (focus == row || focus.is_ancestor(&row)).then(|| row.widget_name().to_string())
     }
 }
 

@@ -4,7 +4,7 @@
 use adw::subclass::prelude::*;
 use gtk::glib::{self, clone};
 use gtk::{CompositeTemplate, prelude::*};
-use tandem_api::Failure;
+use tandem_api::{DataState, Failure};
 
 use crate::display::failure_words;
 
@@ -18,6 +18,8 @@ mod imp {
         pub title: TemplateChild<gtk::Label>,
         #[template_child]
         pub what: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub fate: TemplateChild<gtk::Image>,
         #[template_child]
         pub data: TemplateChild<gtk::Label>,
         #[template_child]
@@ -85,6 +87,12 @@ impl ErrorView {
         imp.title.set_label(&words.title);
         imp.what.set_label(&words.what);
         imp.data.set_label(&words.data);
+        let (icon, class) = match failure.data {
+            DataState::Unwritten => ("dialog-warning-symbolic", "warning"),
+            _ => ("security-high-symbolic", "success"),
+        };
+        imp.fate.set_icon_name(Some(icon));
+        imp.fate.set_css_classes(&[class]);
         imp.next.set_label(&words.next);
         imp.next.set_visible(!words.next.is_empty());
         imp.details.set_label(&words.details);

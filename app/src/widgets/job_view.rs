@@ -93,6 +93,10 @@ impl JobView {
 /// How far, how fast, how long.
 fn estimate(job: &JobFacts) -> String {
     let mut words = vec![percent(job.progress)];
+    if job.paused {
+        words.push(gettext("paused"));
+        return words.join(SEPARATOR);
+    }
     if job.rate > 0 {
         words.push(rate(job.rate));
     }
@@ -123,6 +127,8 @@ mod tests {
             rate: 0,
             seconds_left: 0,
             cancellable: true,
+            pausable: true,
+            paused: false,
             finished: None,
         };
         assert_eq!(estimate(&job), "50 %");
@@ -132,5 +138,7 @@ mod tests {
             estimate(&job).replace('\u{a0}', " "),
             "50 % · 120.0 MB/s · about 2 minutes left"
         );
+        job.paused = true;
+        assert_eq!(estimate(&job).replace('\u{a0}', " "), "50 % · paused");
     }
 }

@@ -8,17 +8,86 @@ use gtk::glib;
 use crate::client::Client;
 use crate::display::{failure_words, fill, plan_title, warning_words};
 use crate::model::facts::CacheFacts;
+use crate::widgets::scrolled::scrolled;
 use crate::widgets::step_list::StepList;
-use tandem_api::Failure;
+use tandem_api::{Failure, Kind, PlanReply};
 
 /// Shows the steps of a removal, and executes them if the person agrees.
 ///
-/// How it goes on is told by the cache's job; a failure before that is shown here.
+/// How it goes on is told by the cache's job; a failure before that is shown here. If the SSD holds data that cannot be
+/// written to the disk now, the person may give it up.
 pub async fn ask_to_remove(parent: Option<&gtk::Window>, client: &Client, cache: &CacheFacts) {
-    let plan = match client.plan_remove(&cache.path).await {
-        Ok(plan) => plan,
-        Err(failure) => return show_failure(parent, &failure),
-    };
+    match client.plan_remove(&cache.path).await {
+        Ok(plan) => {
+            let body = gettext(
+                "Afterwards {disk} works without the SSD, with all its files as they are now, and the SSD is free for other uses.",
+            );
+            let question = Question {
+                heading: gettext("Flush and Remove?"),
+                body: fill(&body, &[("disk", &plan_title(&cache.origin))]),
+                agree: gettext("_Flush and Remove"),
+            };
+            ask(parent, client, cache, plan, &question);
+        }
+        Err(failure) if failure.kind == Kind::UnwrittenData => {
+            offer_to_give_up(parent, client, cache, &failure);
+        }
+        Err(failure) => show_failure(parent, &failure),
+    }
+}
+
+/// Says what keeps data from being written to the disk, and offers to give it up.
+fn offer_to_give_up(
+    parent: Option<&gtk::Window>,
+    client: &Client,
+    cache: &CacheFacts,
+    failure: &Failure,
+) {
+    let dialog = failure_dialog(parent, failure);
+    dialog.add_responses(&[
+        ("give-up", &gettext("_Give That Data Up…")),
+        ("close", &gettext("_Close")),
+    ]);
+    dialog.set_default_response(Some("close"));
+    dialog.set_close_response("close");
+    let (parent, client, cache) = (parent.cloned(), client.clone(), cache.clone());
+    dialog.connect_response(Some("give-up"), move |_, _| {
+        let (parent, client, cache) = (parent.clone(), client.clone(), cache.clone());
+        glib::spawn_future_local(async move {
+            match client.plan_discard(&cache.path).await {
+                Ok(plan) => {
+                    let body = gettext(
+                        "{disk} then works without the SSD. Check its file system before you use it.",
+                    );
+                    let question = Question {
+                        heading: gettext("Give Up What Is Only on the SSD?"),
+                        body: fill(&body, &[("disk", &plan_title(&cache.origin))]),
+                        agree: gettext("_Give Up and Remove"),
+                    };
+                    ask(parent.as_ref(), &client, &cache, plan, &question);
+                }
+                Err(failure) => show_failure(parent.as_ref(), &failure),
+            }
+        });
+    });
+    dialog.present();
+}
+
+/// The words of a question before a removal.
+struct Question {
+    heading: String,
+    body: String,
+    /// On the button, with the mark of its key.
+    agree: String,
+}
+
+fn ask(
+    parent: Option<&gtk::Window>,
+    client: &Client,
+    cache: &CacheFacts,
+    plan: PlanReply,
+    question: &Question,
+) {
     let steps: StepList = glib::Object::new();
     steps.show(&plan.steps);
     let more = gtk::Box::builder()
@@ -36,19 +105,16 @@ pub async fn ask_to_remove(parent: Option<&gtk::Window>, client: &Client, cache:
     }
     more.append(&steps);
     let dialog = adw::MessageDialog::builder()
-        .heading(gettext("Flush and Remove?"))
-        .body(fill(
-            &gettext("Afterwards {disk} works without the SSD, with all its files as they are now, and the SSD is free for other uses."),
-            &[("disk", &plan_title(&cache.origin))],
-        ))
+        .heading(&question.heading)
+        .body(&question.body)
         .body_use_markup(false)
-        .extra_child(&more)
+        .extra_child(&scrolled(&more))
         .build();
     dialog.set_transient_for(parent);
     dialog.add_responses(&[
         // Translators: the underscore marks the key that works together with Alt
         ("cancel", &gettext("_Cancel")),
-        ("remove", &gettext("_Flush and Remove")),
+        ("remove", &question.agree),
     ]);
     dialog.set_response_appearance("remove", adw::ResponseAppearance::Destructive);
     dialog.set_default_response(Some("cancel"));
@@ -69,6 +135,24 @@ pub async fn ask_to_remove(parent: Option<&gtk::Window>, client: &Client, cache:
 
 /// Shows a failure that belongs to no page.
 pub fn show_failure(parent: Option<&gtk::Window>, failure: &Failure) {
+    let dialog = failure_dialog(parent, failure);
+    dialog.add_responses(&[
+        ("copy", &gettext("_Copy Details")),
+        ("close", &gettext("_Close")),
+    ]);
+    dialog.set_default_response(Some("close"));
+    dialog.set_close_response("close");
+    let words = failure_words(failure);
+    dialog.connect_response(Some("copy"), move |dialog, _| {
+        dialog
+            .clipboard()
+            .set_text(&[words.title.as_str(), &words.what, &words.details].join("\n"));
+    });
+    dialog.present();
+}
+
+/// What happened, with the details to unfold.
+fn failure_dialog(parent: Option<&gtk::Window>, failure: &Failure) -> adw::MessageDialog {
     let words = failure_words(failure);
     let details = gtk::Label::builder()
         .label(&words.details)
@@ -92,16 +176,5 @@ pub fn show_failure(parent: Option<&gtk::Window>, failure: &Failure) {
         .extra_child(&expander)
         .build();
     dialog.set_transient_for(parent);
-    dialog.add_responses(&[
-        ("copy", &gettext("_Copy Details")),
-        ("close", &gettext("_Close")),
-    ]);
-    dialog.set_default_response(Some("close"));
-    dialog.set_close_response("close");
-    dialog.connect_response(Some("copy"), move |dialog, _| {
-        dialog
-            .clipboard()
-            .set_text(&[words.title.as_str(), &words.what, &words.details].join("\n"));
-    });
-    dialog.present();
+    dialog
 }

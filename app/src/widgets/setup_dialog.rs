@@ -5,32 +5,30 @@
 //! a call is under way the dialog is busy and further clicks are ignored. What the job does is shown as the service
 //! tells it.
 
+mod run;
+
 use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::CompositeTemplate;
 use gtk::glib::{self, clone, subclass::Signal};
-use tandem_api::{Failure, Kind};
 
+use crate::a11y;
 use crate::client::Client;
-use crate::display::{Choice, fill, origin_choices, ssd_choices};
+use crate::display::{Choice, fill, mode_warnings, origin_choices, ssd_choices, without_key};
 use crate::model::draft::{Draft, Page};
 use crate::model::objects::{DeviceObject, JobObject};
 use crate::model::store::{Store, objects};
+use crate::widgets::scrolled::scroll_to_end;
 use crate::widgets::setup::backup_page::BackupPage;
 use crate::widgets::setup::device_page::DevicePage;
 use crate::widgets::setup::done_page::DonePage;
 use crate::widgets::setup::mode_page::ModePage;
 use crate::widgets::setup::progress_page::ProgressPage;
 use crate::widgets::setup::summary_page::{SummaryPage, action_words, erases};
-
-/// The button that erases cannot be pressed for this long after it has appeared where "Next" was, so that a double
-/// click on "Next" erases nothing.
-const SECOND_THOUGHT: Duration = Duration::from_millis(700);
 
 mod imp {
     use super::*;
@@ -197,12 +195,15 @@ impl SetupDialog {
                 dialog.refresh();
             }
         ));
-        imp.mode.connect_chosen(clone!(
+        imp.mode.list().connect_chosen(clone!(
             #[weak(rename_to = dialog)]
             self,
             move |mode| {
                 dialog.imp().draft.borrow_mut().mode = mode;
                 dialog.refresh();
+                if !mode_warnings(mode).is_empty() {
+                    scroll_to_end(&dialog.imp().scroller);
+                }
             }
         ));
         imp.backup.connect_promised(clone!(
@@ -297,9 +298,24 @@ impl SetupDialog {
         });
         imp.heading.set_subtitle(&subtitle);
         self.refresh();
-        if page == Page::Summary {
-            self.make_plan();
+        match page {
+            Page::Mode => self.ask_modes(),
+            Page::Summary => self.make_plan(),
+            _ => {}
         }
+        self.focus_page();
+    }
+
+    /// Puts the focus where the keyboard goes on: at the question, or at the button where it is answered. Where
+    /// pressing the button has consequences the focus is on the text, so that it can be read and scrolled.
+    fn focus_page(&self) {
+        let imp = self.imp();
+        let page = self.page();
+        match page {
+            Page::Summary | Page::Progress => imp.scroller.grab_focus(),
+            page if imp.draft.borrow().is_answered(page) => imp.primary.grab_focus(),
+            _ => imp.pages.child_focus(gtk::DirectionType::TabForward),
+        };
     }
 
     fn go_back(&self) {
@@ -342,10 +358,6 @@ impl SetupDialog {
         }
     }
 
-    fn job_facts(&self) -> Option<crate::model::facts::JobFacts> {
-        self.imp().job.borrow().as_ref().map(|(job, _)| job.facts())
-    }
-
     /// Brings buttons and title in line with page and draft.
     fn refresh(&self) {
         let imp = self.imp();
@@ -361,15 +373,18 @@ impl SetupDialog {
                     "suggested-action"
                 },
             ),
-            (Page::Summary, None) if imp.busy.get() => (gettext("Next"), "suggested-action"),
-            (Page::Summary, None) => (gettext("Try Again"), "suggested-action"),
-            (Page::Progress, _) if imp.ended.get() => (gettext("Try Again"), "suggested-action"),
-            (Page::Progress, _) => (gettext("Cancel"), "regular"),
-            (Page::Done, _) => (gettext("Show Cache"), "suggested-action"),
-            _ => (gettext("Next"), "suggested-action"),
+            (Page::Summary, None) if imp.busy.get() => (gettext("_Next"), "suggested-action"),
+            (Page::Summary, None) => (gettext("_Try Again"), "suggested-action"),
+            (Page::Progress, _) if imp.ended.get() => (gettext("_Try Again"), "suggested-action"),
+            (Page::Progress, _) => (gettext("_Cancel"), "regular"),
+            (Page::Done, _) => (gettext("_Show Cache"), "suggested-action"),
+            _ => (gettext("_Next"), "suggested-action"),
         };
-        imp.primary.set_use_underline(false);
         imp.primary.set_label(&words);
+        a11y::set_label(&*imp.primary, &without_key(&words));
+        // Enter presses the button from anywhere, except where that ends or erases something.
+        let harmless = class == "suggested-action";
+        self.set_default_widget(harmless.then_some(&*imp.primary));
         // "Erase" with a long model has more than one line in a narrow window.
         if let Some(label) = imp.primary.child().and_downcast::<gtk::Label>() {
             label.set_wrap(true);
@@ -393,144 +408,5 @@ impl SetupDialog {
     fn set_busy(&self, busy: bool) {
         self.imp().busy.set(busy);
         self.refresh();
-    }
-
-    fn make_plan(&self) {
-        let imp = self.imp();
-        let Some(client) = imp.client.get().cloned() else {
-            return;
-        };
-        let draft = imp.draft.borrow().clone();
-        let (Some(origin), Some(ssd)) = (draft.origin, draft.ssd) else {
-            return;
-        };
-        imp.summary.wait();
-        self.set_busy(true);
-        glib::spawn_future_local(clone!(
-            #[weak(rename_to = dialog)]
-            self,
-            async move {
-                // The page says what will be erased, and its button is the agreement.
-                let plan = client.plan(&origin, &ssd, draft.mode, true).await;
-                let imp = dialog.imp();
-                match plan {
-                    Ok(plan) => {
-                        imp.thinking.set(true);
-                        imp.summary.show_plan(plan);
-                        glib::timeout_add_local_once(
-                            SECOND_THOUGHT,
-                            clone!(
-                                #[weak]
-                                dialog,
-                                move || {
-                                    dialog.imp().thinking.set(false);
-                                    dialog.refresh();
-                                }
-                            ),
-                        );
-                    }
-                    Err(failure) => imp.summary.show_failure(&failure),
-                }
-                dialog.set_busy(false);
-            }
-        ));
-    }
-
-    fn begin(&self) {
-        let imp = self.imp();
-        let (Some(client), Some(plan)) = (imp.client.get().cloned(), imp.summary.plan()) else {
-            return;
-        };
-        imp.ended.set(false);
-        self.set_busy(true);
-        glib::spawn_future_local(clone!(
-            #[weak(rename_to = dialog)]
-            self,
-            async move {
-                let begun = client.create(&plan).await;
-                dialog.set_busy(false);
-                match begun {
-                    Ok(path) => {
-                        dialog.imp().done.show(&plan);
-                        dialog.imp().job_path.replace(Some(path));
-                        dialog.look_for_job();
-                    }
-                    Err(failure) => {
-                        dialog.imp().summary.show_failure(&failure);
-                        dialog.refresh();
-                    }
-                }
-            }
-        ));
-    }
-
-    /// The job was begun: shows it as soon as the service has told of it, and notices if it vanishes.
-    fn look_for_job(&self) {
-        let imp = self.imp();
-        let (Some(path), Some(store)) = (imp.job_path.borrow().clone(), imp.store.get()) else {
-            return;
-        };
-        if imp.ended.get() {
-            return;
-        }
-        let known = imp.job.borrow().is_some();
-        match store.job(&path) {
-            Some(job) if !known => {
-                let handler = job.connect_changed(clone!(
-                    #[weak(rename_to = dialog)]
-                    self,
-                    move |job| dialog.job_changed(job)
-                ));
-                imp.progress.show_job(&job);
-                imp.job.replace(Some((job.clone(), handler)));
-                self.go(Page::Progress);
-                self.job_changed(&job);
-            }
-            None if known => self.job_failed(&Failure::new(Kind::Interrupted)),
-            _ => {}
-        }
-    }
-
-    fn job_changed(&self, job: &JobObject) {
-        if self.imp().ended.get() {
-            return;
-        }
-        match job.facts().finished {
-            None => self.refresh(),
-            Some(Ok(())) => {
-                self.imp().ended.set(true);
-                self.go(Page::Done);
-            }
-            Some(Err(failure)) => self.job_failed(&failure),
-        }
-    }
-
-    fn job_failed(&self, failure: &Failure) {
-        let imp = self.imp();
-        imp.ended.set(true);
-        imp.job_path.replace(None);
-        if let Some((job, handler)) = imp.job.take() {
-            job.disconnect(handler);
-        }
-        imp.progress.show_failure(failure);
-        self.refresh();
-    }
-
-    fn cancel(&self) {
-        let (Some(client), Some(job)) = (self.imp().client.get().cloned(), self.job_facts()) else {
-            return;
-        };
-        self.set_busy(true);
-        glib::spawn_future_local(clone!(
-            #[weak(rename_to = dialog)]
-            self,
-            async move {
-                // Whether it came in time, the end of the job tells.
-                if let Err(failure) = client.cancel(&job.path).await {
-                    tracing::info!("the job could not be cancelled: {failure}");
-                }
-                dialog.set_busy(false);
-            }
-        ));
     }
 }

@@ -8,9 +8,10 @@ use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::glib::{self, clone};
 use gtk::{CompositeTemplate, gio};
-use tandem_api::JobKind;
+use tandem_api::{JobKind, Kind};
 
 use crate::client::{Client, ServiceEvent};
+use crate::display::failure_words;
 use crate::model::objects::{CacheObject, JobObject};
 use crate::model::store::{Store, objects};
 use crate::widgets::cache_page::CachePage;
@@ -34,7 +35,7 @@ mod imp {
         pub cache_page: TemplateChild<CachePage>,
         pub store: Store,
         pub client: OnceCell<Client>,
-        pub removal: RefCell<Option<(JobObject, glib::SignalHandlerId)>>,
+        pub job: RefCell<Option<(JobObject, glib::SignalHandlerId)>>,
     }
 
     #[glib::object_subclass]
@@ -118,7 +119,7 @@ impl Window {
         imp.store.connect_changed(clone!(
             #[weak(rename_to = window)]
             self,
-            move |store| window.look_for_removal(store)
+            move |store| window.look_for_job(store)
         ));
         imp.leaflet.connect_visible_child_notify(clone!(
             #[weak(rename_to = window)]
@@ -214,17 +215,17 @@ impl Window {
         ));
     }
 
-    /// A removal tells its end here, wherever the person is by then.
-    fn look_for_removal(&self, store: &Store) {
+    /// A removal or a flush tells its end here, wherever the person is by then.
+    fn look_for_job(&self, store: &Store) {
         let imp = self.imp();
-        if imp.removal.borrow().is_some() {
+        if imp.job.borrow().is_some() {
             return;
         }
         let caches = store.caches();
         let paths = objects::<CacheObject>(&caches).filter_map(|cache| cache.facts().job);
         let under_way = |job: &JobObject| {
             let facts = job.facts();
-            facts.kind == JobKind::Remove && facts.finished.is_none()
+            facts.kind != JobKind::Create && facts.finished.is_none()
         };
         let Some(job) = paths.filter_map(|path| store.job(&path)).find(under_way) else {
             return;
@@ -232,20 +233,28 @@ impl Window {
         let handler = job.connect_changed(clone!(
             #[weak(rename_to = window)]
             self,
-            move |job| window.removal_changed(job)
+            move |job| window.job_changed(job)
         ));
-        imp.removal.replace(Some((job, handler)));
+        imp.job.replace(Some((job, handler)));
     }
 
-    fn removal_changed(&self, job: &JobObject) {
-        let Some(end) = job.facts().finished else {
+    fn job_changed(&self, job: &JobObject) {
+        let facts = job.facts();
+        let Some(end) = facts.finished else {
             return;
         };
-        if let Some((job, handler)) = self.imp().removal.take() {
+        if let Some((job, handler)) = self.imp().job.take() {
             job.disconnect(handler);
         }
         match end {
+            Ok(()) if facts.kind == JobKind::Flush => {
+                self.toast(&gettext("Everything is on the hard disk"));
+            }
             Ok(()) => self.toast(&gettext("The cache is removed, and the SSD is free")),
+            // Who stopped it knows why.
+            Err(failure) if failure.kind == Kind::Cancelled => {
+                self.toast(&failure_words(&failure).what);
+            }
             Err(failure) => show_failure(Some(self.upcast_ref()), &failure),
         }
     }

@@ -34,8 +34,9 @@ pub fn words(root: &impl IsA<gtk::Widget>) -> String {
         .collect()
 }
 
-/// The button with these words, if it is on the screen.
+/// The button with these words, with or without the mark of its key, if it is on the screen.
 pub fn button(root: &impl IsA<gtk::Widget>, words: &str) -> Option<gtk::Button> {
+    let words = words.replace('_', "");
     shown(root)
         .into_iter()
         .filter_map(|widget| widget.downcast::<gtk::Button>().ok())

@@ -7,6 +7,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Ends a program that was started here.
 pub struct Running(pub Child);
@@ -54,10 +55,36 @@ impl Machine {
             .env("DBUS_SYSTEM_BUS_ADDRESS", &address)
             .spawn()
             .expect("the service starts");
+        zbus::block_on(service(&address));
         Self {
             address,
             _helper: Running(helper),
             _bus: bus,
+        }
+    }
+}
+
+/// Waits until the service is on the bus; nobody could start it there.
+async fn service(address: &str) {
+    let connection = zbus::connection::Builder::address(address)
+        .build()
+        .await
+        .expect("the bus answers");
+    let bus = zbus::fdo::DBusProxy::new(&connection)
+        .await
+        .expect("the bus answers");
+    let start = Instant::now();
+    for name in [tandem_api::BUS_NAME, "org.freedesktop.UDisks2"] {
+        loop {
+            let known = bus.name_has_owner(name.try_into().expect("a name")).await;
+            if known.is_ok_and(|known| known) {
+                break;
+            }
+            assert!(
+                start.elapsed() < Duration::from_secs(60),
+                "{name} does not appear"
+            );
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 }

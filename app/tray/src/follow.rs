@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use futures_util::{StreamExt, future::Either, stream};
 use ksni::Handle;
-use tandem_api::{BUS_NAME, CACHE_INTERFACE, CacheProxy, ROOT_PATH, Sample};
+use tandem_api::{BUS_NAME, CACHE_INTERFACE, CacheProxy, ROOT_PATH, SECTOR_BYTES, Sample};
 use zbus::fdo::{DBusProxy, ObjectManagerProxy};
 use zbus::names::BusName;
 use zbus::proxy::CacheProperties;
@@ -93,9 +93,14 @@ impl Known {
     fn sample(&mut self, path: &str, sample: Sample) {
         if let Some((shown, earlier)) = self.caches.get_mut(path) {
             shown.hit_rate = sample.read_hit_rate_since(earlier);
+            shown.dirty_bytes = dirty_bytes(&sample);
             *earlier = sample;
         }
     }
+}
+
+fn dirty_bytes(sample: &Sample) -> u64 {
+    sample.dirty_sectors.saturating_mul(SECTOR_BYTES)
 }
 
 async fn caches(connection: &Connection) -> zbus::Result<Vec<(String, Shown, Sample)>> {
@@ -128,6 +133,7 @@ async fn cache(
         .build()
         .await?;
     let disk = proxy.origin_text().await?;
+    let latest = proxy.latest().await?;
     let shown = Shown {
         uuid: proxy.uuid().await?,
         disk: [disk.label, disk.model, disk.name]
@@ -135,9 +141,12 @@ async fn cache(
             .find(|name| !name.is_empty())
             .unwrap_or_default(),
         state: proxy.state().await?,
+        reason: proxy.state_reason().await?,
+        mode: proxy.mode().await?,
         hit_rate: None,
+        dirty_bytes: dirty_bytes(&latest),
     };
-    Ok((path.to_string(), shown, proxy.latest().await?))
+    Ok((path.to_string(), shown, latest))
 }
 
 fn sampled(message: &Message) -> Option<(String, Sample)> {

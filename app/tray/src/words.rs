@@ -2,7 +2,7 @@
 //! States in words and icons. Pure.
 
 use gettextrs::gettext;
-use tandem_api::CacheState;
+use tandem_api::{CacheState, Mode};
 
 /// One cache as the indicator shows it.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,8 +13,21 @@ pub struct Shown {
     pub disk: String,
     /// What it is doing.
     pub state: CacheState,
+    /// Why, as a word; may be empty.
+    pub reason: String,
+    /// How writes are treated.
+    pub mode: Mode,
     /// Share of reads served by the SSD, 0 to 1; `None` while nothing is read.
     pub hit_rate: Option<f64>,
+    /// Bytes that are on the SSD only.
+    pub dirty_bytes: u64,
+}
+
+impl Shown {
+    /// Whether data may be on the SSD only.
+    fn unwritten(&self) -> bool {
+        self.dirty_bytes > 0 || self.mode == Mode::Writeback
+    }
 }
 
 /// Name of the icon for all caches: the one that most wants to be noticed.
@@ -30,26 +43,56 @@ pub fn icon(caches: &[Shown]) -> &'static str {
 
 /// Whether a person should look.
 pub fn needs_attention(caches: &[Shown]) -> bool {
-    caches
-        .iter()
-        .any(|cache| matches!(cache.state, CacheState::Bypass | CacheState::Stopped))
+    caches.iter().any(|cache| {
+        matches!(cache.state, CacheState::Bypass | CacheState::Stopped)
+            || cache.reason == "disk-error"
+    })
 }
 
-/// One cache in a line: "Films: working, hit rate 87 %".
+/// One cache in a line: "Films: working, hit rate 87 %, 120 MB not yet on the hard disk".
 pub fn line(cache: &Shown) -> String {
-    let words = match (cache.state, cache.hit_rate) {
-        (CacheState::Active, Some(_)) => gettext("{disk}: working, hit rate {rate} %"),
-        (CacheState::Active, None) => gettext("{disk}: working"),
-        (CacheState::Suspended, _) => gettext("{disk}: pausing for a moment"),
-        (CacheState::Bypass, _) => gettext("{disk}: the SSD is not in use, your data is safe"),
-        (CacheState::Stopped, _) => gettext("{disk}: not started, your data is safe"),
-        (CacheState::Detached, _) => gettext("{disk}: removed"),
+    let words = match (cache.state, cache.reason.as_str(), cache.hit_rate) {
+        (_, "ssd-gone-dirty", _) => {
+            gettext("{disk}: the SSD is missing, and some of your data is only there")
+        }
+        (_, "disk-error", _) => gettext("{disk}: the hard disk reported an error"),
+        (CacheState::Active, _, Some(_)) => gettext("{disk}: working, hit rate {rate} %"),
+        (CacheState::Active, _, None) => gettext("{disk}: working"),
+        (CacheState::Suspended, ..) => gettext("{disk}: pausing for a moment"),
+        (CacheState::Bypass, "ssd-error", _) => {
+            gettext("{disk}: the SSD is not in use, your data is safe")
+        }
+        (CacheState::Stopped, ..) if cache.unwritten() => {
+            gettext("{disk}: not started, some of your data may be only on the SSD")
+        }
+        (CacheState::Bypass, ..) if cache.unwritten() => gettext("{disk}: the SSD is not in use"),
+        (CacheState::Bypass, ..) => gettext("{disk}: the SSD is not in use, your data is safe"),
+        (CacheState::Stopped, ..) => gettext("{disk}: not started, your data is safe"),
+        (CacheState::Detached, ..) => gettext("{disk}: removed"),
     };
     let rate = format!("{:.0}", cache.hit_rate.unwrap_or_default() * 100.0);
-    // The rate first: a disk may be called "{rate}".
-    words
-        .replace("{rate}", &rate)
-        .replace("{disk}", &cache.disk)
+    // The disk last: it may be called "{rate}".
+    let line = words.replace("{rate}", &rate);
+    let here = matches!(cache.state, CacheState::Active | CacheState::Suspended);
+    let line = if here && cache.dirty_bytes > 0 {
+        // Translators: {line} is what a cache does, for example "Films: working"; {size} is for example "120 MB"
+        gettext("{line}, {size} not yet on the hard disk")
+            .replace("{size}", &size(cache.dirty_bytes))
+            .replace("{line}", &line)
+    } else {
+        line
+    };
+    line.replace("{disk}", &cache.disk)
+}
+
+/// A size without decimals, which every language writes its own way.
+fn size(bytes: u64) -> String {
+    const MB: u64 = 1_000_000;
+    let (number, words) = match bytes.div_ceil(MB) {
+        megabytes @ 0..10_000 => (megabytes, gettext("{number} MB")),
+        megabytes => (megabytes.div_ceil(1000), gettext("{number} GB")),
+    };
+    words.replace("{number}", &number.to_string())
 }
 
 #[cfg(test)]
@@ -61,7 +104,10 @@ mod tests {
             uuid: String::new(),
             disk: "Films".into(),
             state,
+            reason: String::new(),
+            mode: Mode::Writethrough,
             hit_rate,
+            dirty_bytes: 0,
         }
     }
 
@@ -72,11 +118,37 @@ mod tests {
             "Films: working, hit rate 87 %"
         );
         for state in CacheState::ALL.iter().copied() {
-            let words = line(&cache(state, None));
-            assert!(
-                words.starts_with("Films") && !words.contains('{'),
-                "{words}"
-            );
+            for reason in ["", "ssd-error", "ssd-gone-dirty", "disk-error", "new"] {
+                let shown = Shown {
+                    reason: reason.into(),
+                    ..cache(state, None)
+                };
+                let words = line(&shown);
+                assert!(
+                    words.starts_with("Films") && !words.contains('{'),
+                    "{words}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_on_the_disk_yet_is_told_and_never_called_safe() {
+        let shown = Shown {
+            dirty_bytes: 119_500_000,
+            ..cache(CacheState::Active, Some(0.5))
+        };
+        assert_eq!(
+            line(&shown),
+            "Films: working, hit rate 50 %, 120 MB not yet on the hard disk"
+        );
+        assert_eq!(size(1), "1 MB");
+        assert_eq!(size(12_000_000_001), "13 GB");
+        for state in [CacheState::Bypass, CacheState::Stopped] {
+            let mut shown = cache(state, None);
+            assert!(line(&shown).contains("safe"));
+            shown.mode = Mode::Writeback;
+            assert!(!line(&shown).contains("safe"), "{}", line(&shown));
         }
     }
 
@@ -85,10 +157,15 @@ mod tests {
         let well = cache(CacheState::Active, None);
         let failed = cache(CacheState::Bypass, None);
         assert_eq!(icon(std::slice::from_ref(&well)), "tandem-active-symbolic");
-        assert_eq!(icon(&[well, failed]), "tandem-bypass-symbolic");
+        assert_eq!(icon(&[well.clone(), failed]), "tandem-bypass-symbolic");
         assert_eq!(
             icon(&[cache(CacheState::Suspended, None)]),
             "tandem-paused-symbolic"
         );
+        let disk = Shown {
+            reason: "disk-error".into(),
+            ..well
+        };
+        assert_eq!(icon(&[disk]), "tandem-bypass-symbolic");
     }
 }

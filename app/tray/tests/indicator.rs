@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use machine::{Machine, Running};
-use tandem_api::{CacheState, ManagerProxy, Mode, PlanSpec, SimulationProxy};
+use tandem_api::{CacheProxy, CacheState, ManagerProxy, Mode, PlanSpec, SimulationProxy};
 use zbus::{Connection, OwnedObjectPath, Proxy, interface};
 
 /// What a panel offers to indicators.
@@ -154,6 +154,19 @@ fn the_indicator_shows_what_the_service_tells() {
             .keys()
             .find(|path| path.as_str().contains("/caches/"))
             .unwrap();
+        let proxy = CacheProxy::builder(&system)
+            .path(cache.clone())
+            .build()
+            .await
+            .unwrap();
+        // What waits on the SSD is told as it comes, a sample each second while somebody watches.
+        proxy.watch().await.unwrap();
+        proxy.set_mode(Mode::Writeback).await.unwrap();
+        levers.advance(60).await.unwrap();
+        until(&item, "ToolTip", |words| {
+            words.contains("MB not yet on the hard disk") && words.contains("hit rate")
+        })
+        .await;
         let uuid = cache.as_str().rsplit('/').next().unwrap();
         levers
             .set_state(uuid, CacheState::Bypass, "ssd-error")

@@ -44,15 +44,20 @@ impl DeviceText {
     }
 }
 
-/// A program that keeps a file system busy.
+/// A program, or something else, that keeps a file system busy.
+///
+/// Where the machine hides the processes of others from a user (`hidepid`), so do we: a program of
+/// somebody else has no number, no name and no user then.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Type)]
 pub struct FileUser {
-    /// Process id.
+    /// Process id; 0 for what is no process.
     pub pid: u32,
-    /// Command name as `/proc/<pid>/comm` gives it.
+    /// Command name as `/proc/<pid>/comm` gives it; without a process the name of a unit of systemd, or
+    /// the path of a swap file or of a file behind a loop device.
     pub command: String,
     /// Numeric id of the user who runs it.
     pub uid: u32,
-    /// Login name of that user; the number in decimal if it has none.
+    /// Login name of that user, the number in decimal if it has none; without a process `systemd`,
+    /// `swap` or `loop`.
     pub user: String,
 }

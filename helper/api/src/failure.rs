@@ -23,6 +23,9 @@ words! {
         SsdHoldsData = "ssd-holds-data",
         /// The SSD holds unknown or encrypted content and erasing it was not agreed to: `device`.
         SsdUnknownContent = "ssd-unknown-content",
+        /// The SSD is a volume of LVM or LUKS, which would not be found early enough at the start of the
+        /// machine: `device`, `name` (`lvm`, `luks`, ...).
+        SsdIsVolume = "ssd-is-volume",
         /// The SSD is too small: `device`, `needed`, `actual` (bytes).
         SsdTooSmall = "ssd-too-small",
         /// The disk is too small to be worth a cache: `device`, `needed`, `actual` (bytes).
@@ -41,6 +44,15 @@ words! {
         OriginPartitioned = "origin-partitioned",
         /// The disk is used by something other than a mount: `device`, `name` as for `ssd-in-use`.
         OriginInUse = "origin-in-use",
+        /// The device is one of several that make up a file system or volume: `device`, `name` (`btrfs`,
+        /// `zfs`, `md`, `lvm`, ...). A cache over a part of it would be found twice.
+        PartOfVolume = "part-of-volume",
+        /// The device cannot be told from another one, or says nothing of itself by which it would be
+        /// found again: `device`, `name` (kernel name of the other one, or empty).
+        Indistinguishable = "indistinguishable",
+        /// The mode is not offered for this disk and SSD: `device` (the disk), `name` (the
+        /// [`crate::ModeRefusal`]).
+        ModeRefused = "mode-refused",
         /// fstab names the disk in a way that would not find the cached one, so it could not be
         /// mounted again: `device`, `mount_points`, `name` (fstab's first field, as `/dev/sda1`).
         FstabNamesDevice = "fstab-names-device",
@@ -74,6 +86,12 @@ words! {
         WrongState = "wrong-state",
         /// The SSD belongs to a cache of another disk: `device` (the SSD).
         WrongDisk = "wrong-disk",
+        /// Data that is only on the SSD cannot be written to the disk now: `device` (the SSD), `name` (the
+        /// `StateReason` that stands against it), `needed` (bytes of that data, 0 if unknown).
+        UnwrittenData = "unwritten-data",
+        /// The SSD failed or went away while data was only there: `device`, `needed` (bytes of that
+        /// data).
+        SsdLost = "ssd-lost",
         /// A step failed: `device`, `name` (the step's [`crate::StepKind`]).
         StepFailed = "step-failed",
         /// The job was cancelled.
@@ -100,6 +118,8 @@ words! {
         /// Not all could be undone; the data is safe on the disk, but something (the mount, the
         /// mapping) is not as before. The service tries again when it starts next.
         Incomplete = "incomplete",
+        /// Some data is only on the SSD. Nothing is lost as long as the SSD works or comes back.
+        Unwritten = "unwritten",
     }
 }
 

@@ -42,7 +42,7 @@ pub use failure::{DataState, Failure, Kind};
 pub use plan::{PlanReply, PlanSpec, Step, StepKind, Warning, WarningKind};
 pub use proxy::*;
 pub use sample::{Counter, Direction, Sample};
-pub use state::{CacheState, JobKind, Mode, ModuleState};
+pub use state::{CacheState, JobKind, Mode, ModeRefusal, ModuleState, RefusedMode};
 pub use words::UnknownWord;
 
 /// Well-known name of the service.

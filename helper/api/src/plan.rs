@@ -2,7 +2,7 @@
 //! What will be done, step by step, before anything is done.
 
 use crate::words::words;
-use crate::{DeviceText, FileUser, Mode};
+use crate::{DeviceText, FileUser, Mode, RefusedMode};
 use serde::{Deserialize, Serialize};
 use zbus::{OwnedObjectPath, Type};
 
@@ -33,8 +33,13 @@ words! {
         Map = "map",
         /// Mounts `device` (through the cache, or plain after a removal) at `target`, as before.
         Mount = "mount",
-        /// Waits until all is on the disk and stops using the SSD, without unmounting. `bytes` is
-        /// what has to be written to the disk first (0 in today's modes).
+        /// From now on, writes to `device` (the disk) may wait on the SSD. The last step of a creation:
+        /// until then nothing is on the SSD only, so that all can be undone.
+        EnableWriteback = "enable-writeback",
+        /// Writes to `device` (the disk) what is only on the SSD, and lets nothing new stay there.
+        /// `bytes` is how much that was when the plan was made. May take hours; can be paused.
+        Drain = "drain",
+        /// Stops using the SSD, without unmounting `device` (the disk). Nothing is on the SSD only.
         Detach = "detach",
         /// Frees the SSD, `device`: wipes the cache's format from it and discards the copies.
         FreeSsd = "free-ssd",
@@ -84,6 +89,16 @@ words! {
         /// The file system stays mounted through a plain mapping until the next start, because it
         /// is in use; see [`Warning::users`].
         StaysMapped = "stays-mapped",
+        /// Write-back: if the SSD dies while data is only there, the file system on the disk may be
+        /// damaged beyond repair.
+        WritebackRisk = "writeback-risk",
+        /// Write-back: the disk must not be opened in another system or computer while data is only on
+        /// the SSD.
+        WritebackElsewhere = "writeback-elsewhere",
+        /// The disk is an unlocked encrypted volume: copies of its clear text will lie on the SSD.
+        ClearText = "clear-text",
+        /// What is only on the SSD will be lost, and the file system may be damaged beyond repair.
+        LosesUnwritten = "loses-unwritten",
     }
 }
 
@@ -115,6 +130,8 @@ pub struct PlanReply {
     pub ssd: DeviceText,
     /// Mode of the cache.
     pub mode: Mode,
+    /// Modes that are not offered for these two, and why.
+    pub refused_modes: Vec<RefusedMode>,
     /// Where the disk is mounted now, and will be again.
     pub mount_points: Vec<String>,
     /// Bytes of data that the cache can hold.

@@ -2,7 +2,8 @@
 //! Proxies of the service's interfaces, for every client.
 
 use crate::{
-    CacheState, DeviceText, Failure, JobKind, Mode, ModuleState, PlanReply, PlanSpec, Sample, Step,
+    CacheState, DeviceText, Failure, JobKind, Mode, ModuleState, PlanReply, PlanSpec, RefusedMode,
+    Sample, Step,
 };
 use zbus::{OwnedObjectPath, proxy};
 
@@ -21,8 +22,8 @@ pub trait Manager {
     fn plan(&self, spec: &PlanSpec) -> zbus::Result<PlanReply>;
 
     /// Executes a plan of [`Self::plan`] after asking the user to authenticate
-    /// (`org.tandemcache.Tandem1.create`, or `.create-erasing` where the plan erases content). The job's
-    /// object exists from the moment of this answer until ten seconds after its end.
+    /// (`org.tandemcache.Tandem1.create`, or `.create-erasing` where the plan erases content; in mode
+    /// write-back `.write-back` as well). The job's object exists from the moment of this answer until ten seconds after its end.
     ///
     /// # Errors
     /// `PlanUnknown`, `NotAuthorized`, `AuthorityUnavailable`, `DeviceGone`, `DeviceChanged`,
@@ -68,15 +69,44 @@ pub trait Cache {
     fn history(&self) -> zbus::Result<Vec<Sample>>;
 
     /// Says what removing the cache would do. Needs no authorisation and changes nothing.
+    ///
+    /// # Errors
+    /// `UnwrittenData` if something is only on the SSD and cannot be written to the disk now.
     fn plan_remove(&self) -> zbus::Result<PlanReply>;
 
-    /// Executes a plan of [`Self::plan_remove`] after asking the user to authenticate
-    /// (`org.tandemcache.Tandem1.remove`).
+    /// Says what removing the cache would do if what is only on the SSD were given up. Needs no
+    /// authorisation and changes nothing.
+    ///
+    /// # Errors
+    /// `WrongState` if nothing has to be given up: see [`Self::plan_remove`].
+    fn plan_discard(&self) -> zbus::Result<PlanReply>;
+
+    /// Executes a plan of [`Self::plan_remove`] or [`Self::plan_discard`] after asking the user to
+    /// authenticate (`org.tandemcache.Tandem1.remove`, `.discard`).
     ///
     /// # Errors
     /// As [`ManagerProxy::create`].
     #[zbus(allow_interactive_auth)]
     fn remove(&self, plan_id: &str, digest: &str) -> zbus::Result<OwnedObjectPath>;
+
+    /// Treats writes another way from now on, after asking the user to authenticate
+    /// (`org.tandemcache.Tandem1.write-back` for that mode, `.tune` for the others). Leaving write-back,
+    /// what is only on the SSD is written to the disk little by little: see [`Self::dirty_bytes`].
+    ///
+    /// # Errors
+    /// `ModeRefused`, `WrongState`, `Busy`, `NotAuthorized`, `AuthorityUnavailable`, `StepFailed`: the mode
+    /// is as it was then.
+    #[zbus(allow_interactive_auth)]
+    fn set_mode(&self, mode: Mode) -> zbus::Result<()>;
+
+    /// Writes all to the disk that is only on the SSD, as a job that can be paused, after asking the
+    /// user to authenticate (`.tune`). Until its end writes go to the disk as in write-through, so that
+    /// it comes to an end; then the mode is as before.
+    ///
+    /// # Errors
+    /// `WrongState`, `Busy`, `TooMany`, `NotAuthorized`, `AuthorityUnavailable`.
+    #[zbus(allow_interactive_auth)]
+    fn flush(&self) -> zbus::Result<OwnedObjectPath>;
 
     /// A new sample; also the new value of [`Self::latest`].
     #[zbus(signal)]
@@ -109,6 +139,18 @@ pub trait Cache {
     /// How writes are treated.
     #[zbus(property)]
     fn mode(&self) -> zbus::Result<Mode>;
+
+    /// Modes that [`Self::set_mode`] refuses, and why.
+    #[zbus(property)]
+    fn refused_modes(&self) -> zbus::Result<Vec<RefusedMode>>;
+
+    /// Bytes that are only on the SSD, as in the newest sample; told by [`Self::receive_sampled`] only.
+    #[zbus(property(emits_changed_signal = "false"))]
+    fn dirty_bytes(&self) -> zbus::Result<u64>;
+
+    /// Seconds that writing them to the disk would take, as in the newest sample.
+    #[zbus(property(emits_changed_signal = "false"))]
+    fn seconds_to_drain(&self) -> zbus::Result<u64>;
 
     /// What the cache is doing.
     #[zbus(property)]
@@ -149,6 +191,17 @@ pub trait Job {
     /// (`Cancelled`) or too late. Allowed for the user who started it and for root.
     fn cancel(&self) -> zbus::Result<()>;
 
+    /// Asks a job that [`Self::pausable`] says can be paused to wait, until [`Self::resume`]. A job that
+    /// is paused when the machine is switched off is paused after the next start. Allowed for the user
+    /// who started it and for root.
+    ///
+    /// # Errors
+    /// `WrongState` if it cannot be paused now.
+    fn pause(&self) -> zbus::Result<()>;
+
+    /// Ends [`Self::pause`].
+    fn resume(&self) -> zbus::Result<()>;
+
     /// The job is over. With `success` the failure is empty ([`Failure::none`]) and to be ignored.
     /// A client that may have come too late reads [`Self::finished`] after subscribing.
     #[zbus(signal)]
@@ -186,6 +239,14 @@ pub trait Job {
     #[zbus(property)]
     fn cancellable(&self) -> zbus::Result<bool>;
 
+    /// Whether [`Self::pause`] has an effect now: in a step that moves data.
+    #[zbus(property)]
+    fn pausable(&self) -> zbus::Result<bool>;
+
+    /// Whether the job waits for [`Self::resume`].
+    #[zbus(property)]
+    fn paused(&self) -> zbus::Result<bool>;
+
     /// Cache that the job makes or changes, by uuid (32 hex digits).
     #[zbus(property(emits_changed_signal = "const"))]
     fn cache_uuid(&self) -> zbus::Result<String>;
@@ -221,6 +282,9 @@ pub trait Simulation {
     /// Programs that from now on keep this block object's file system busy; none makes it free.
     fn set_users(&self, block: &OwnedObjectPath, users: &[crate::FileUser]) -> zbus::Result<()>;
 
+    /// Whether from now on somebody keeps this block object for himself whom nothing shows.
+    fn hold(&self, block: &OwnedObjectPath, held: bool) -> zbus::Result<()>;
+
     /// State of the module; [`ModuleState::Refused`] and [`ModuleState::NotBuilt`] make loading fail.
     fn set_module(&self, state: ModuleState) -> zbus::Result<()>;
 
@@ -232,6 +296,18 @@ pub trait Simulation {
 
     /// Lets this much time pass for the counters of all caches at once, to have a history to show.
     fn advance(&self, seconds: u32) -> zbus::Result<()>;
+
+    /// The machine is switched off and on again, as far as devices are concerned.
+    fn restart(&self) -> zbus::Result<()>;
+
+    /// Somebody mounts this block object.
+    fn mount(&self, block: &OwnedObjectPath, point: &str) -> zbus::Result<()>;
+
+    /// How fast the caches write to the disk what is only on the SSD, bytes a second (50 MB/s at first).
+    fn set_drain_rate(&self, bytes: u64) -> zbus::Result<()>;
+
+    /// Bytes that were only on an SSD and have been lost since the simulation began.
+    fn lost_bytes(&self) -> zbus::Result<u64>;
 
     /// Puts a cache (32 hex digits) into a state, with a reason: `active`, or `bypass` for a lost SSD.
     fn set_state(&self, uuid: &str, state: CacheState, reason: &str) -> zbus::Result<()>;

@@ -53,8 +53,19 @@ pub struct Sample {
     pub frames_total: u64,
     /// Sectors of a frame.
     pub frame_sectors: u64,
-    /// Sectors whose only current copy is on the SSD. Always 0 in today's modes.
+    /// Sectors whose only current copy is on the SSD. May be above 0 in every mode: what write-back
+    /// left is written to the disk little by little.
     pub dirty_sectors: u64,
+    /// Seconds that writing all of them to the disk would take, by the measured rate.
+    pub drain_seconds: u64,
+    /// Sectors that were written to the disk after having been only on the SSD.
+    pub drained_sectors: u64,
+    /// Sectors of writes that were acknowledged when only the SSD had them; a part of `write.hit`.
+    pub write_back_sectors: u64,
+    /// Blocks of 4096 bytes of the journal on the SSD that are in use.
+    pub journal_used: u64,
+    /// All blocks of the journal.
+    pub journal_total: u64,
     /// Reads.
     pub read: Direction,
     /// Writes.

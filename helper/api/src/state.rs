@@ -2,6 +2,8 @@
 //! Words for what a cache, a job and the kernel module are doing.
 
 use crate::words::words;
+use serde::{Deserialize, Serialize};
+use zbus::Type;
 
 words! {
     /// How writes are treated.
@@ -10,7 +12,34 @@ words! {
         Writethrough = "writethrough",
         /// Writes go to the disk only; the SSD keeps what is read.
         Writearound = "writearound",
+        /// Writes go to the SSD, are acknowledged when it has them, and reach the disk later: until
+        /// then the disk alone is of no use.
+        Writeback = "writeback",
     }
+}
+
+words! {
+    /// Why a mode is not offered for a disk and an SSD.
+    ModeRefusal {
+        /// The disk or the SSD can be unplugged while data is on the SSD only.
+        Removable = "removable",
+        /// The file system is one that other systems write to, past the cache.
+        OtherSystems = "other-systems",
+        /// fstab mounts the disk at the start of the machine, before the cache is there: the disk would be
+        /// changed past the data that is on the SSD only.
+        MountedAtStart = "mounted-at-start",
+        /// The SSD takes larger blocks than the disk, so that not every write can be on it alone.
+        BlockSize = "block-size",
+    }
+}
+
+/// A mode that is not offered. Every mode that is not named is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+pub struct RefusedMode {
+    /// Which mode.
+    pub mode: Mode,
+    /// Why.
+    pub reason: ModeRefusal,
 }
 
 words! {
@@ -18,12 +47,14 @@ words! {
     CacheState {
         /// Hits are served from the SSD.
         Active = "active",
-        /// All requests go to the disk; `StateReason` says why (`ssd-error`, ...).
+        /// Requests go to the disk; `StateReason` says why: `ssd-error`, or `ssd-gone-dirty` where the
+        /// SSD took data with it that was only there. Then what is on the disk can still be read, and
+        /// every write fails until the SSD is back or the data is given up.
         Bypass = "bypass",
         /// Requests wait because the mapping is suspended; lasts moments.
         Suspended = "suspended",
         /// The service knows the cache but it is not assembled; `StateReason` says why
-        /// (`ssd-missing`, `disk-missing`, `module`, ...).
+        /// (`ssd-missing`, `ssd-gone-dirty`, `disk-missing`, `disk-in-use`, `module-not-built`, ...).
         Stopped = "stopped",
         /// The cache has been removed and the SSD is free, but the file system is in use through a
         /// plain pass-through mapping that goes when it is unmounted or at the next start.
@@ -38,6 +69,8 @@ words! {
         Create = "create",
         /// Flushes a cache and gives the plain disk back.
         Remove = "remove",
+        /// Writes all to the disk that is only on the SSD; the cache stays.
+        Flush = "flush",
     }
 }
 

@@ -87,7 +87,8 @@ fn enums_travel_as_their_words() {
     check(WarningKind::ALL);
     check(Kind::ALL);
     check(DataState::ALL);
-    assert!("writeback".parse::<Mode>().is_err());
+    check(ModeRefusal::ALL);
+    assert!("write-back".parse::<Mode>().is_err());
 }
 
 #[test]

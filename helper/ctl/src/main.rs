@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Tandem's SSD caches on the command line, over the same service as the app.
 //!
-//! Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused before anything was changed, 4 not allowed,
-//! 5 service not there.
+//! Exit codes: 0 done, 1 failed or cancelled, 2 wrong usage, 3 refused before anything was changed, 4 not
+//! allowed, 5 service not there, 6 service gone in the middle of a job.
 
 mod devices;
+mod job;
 mod run;
 mod words;
 
@@ -24,8 +25,9 @@ struct Arguments {
     command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 refused and nothing changed, \
-                          4 not allowed, 5 service not there.";
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed or cancelled, 2 wrong usage, \
+                          3 refused and nothing changed, 4 not allowed, 5 service not there, \
+                          6 service gone in the middle of a job.";
 
 /// Which disk, which SSD, and how.
 #[derive(clap::Args)]
@@ -34,7 +36,7 @@ struct Choice {
     disk: String,
     /// SSD or partition that becomes the cache
     ssd: String,
-    /// writethrough: writes go to both; writearound: writes go to the disk only
+    /// writethrough: writes go to both; writearound: to the disk only; writeback: to the SSD first
     #[arg(long, default_value = "writethrough", value_parser = mode)]
     mode: Mode,
     /// Agree that whatever is on the SSD may be erased
@@ -69,10 +71,35 @@ enum Command {
         #[arg(long)]
         count: Option<u32>,
     },
+    /// Treat writes another way from now on
+    Mode {
+        /// writethrough, writearound or writeback
+        #[arg(value_parser = mode)]
+        mode: Mode,
+        /// Cache; may be left out if there is one
+        cache: Option<String>,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Write everything to the disk that is only on the SSD, and keep the cache
+    Flush {
+        /// Cache; may be left out if there is one
+        cache: Option<String>,
+        /// Have the flush or removal that is under way wait
+        #[arg(long, conflicts_with = "resume")]
+        pause: bool,
+        /// Have it go on
+        #[arg(long)]
+        resume: bool,
+    },
     /// Write everything to the disk, free the SSD, and give the plain disk back
     Remove {
         /// Cache; may be left out if there is one
         cache: Option<String>,
+        /// Give up what is only on the SSD and cannot be written to the disk
+        #[arg(long)]
+        discard_unwritten: bool,
         /// Do not ask
         #[arg(long)]
         yes: bool,
@@ -81,7 +108,7 @@ enum Command {
 
 fn mode(word: &str) -> Result<Mode, String> {
     word.parse()
-        .map_err(|_| "must be writethrough or writearound".to_owned())
+        .map_err(|_| "must be writethrough, writearound or writeback".to_owned())
 }
 
 /// How a command ends other than well.
@@ -90,6 +117,8 @@ enum Ending {
     Failure(Box<Failure>),
     /// The command line makes no sense here.
     Usage(String),
+    /// The service has left the bus in the middle of a job.
+    Lost,
 }
 
 impl From<zbus::Error> for Ending {
@@ -108,6 +137,16 @@ fn main() -> ExitCode {
         Ending::Usage(text) => {
             eprintln!("tandemctl: {text}");
             ExitCode::from(2)
+        }
+        Ending::Lost => {
+            if json {
+                say(serde_json::json!({ "lost": true }));
+            }
+            eprintln!(
+                "tandemctl: The service ended in the middle of the job. It puts things right when it starts \
+                 again; “tandemctl status” shows how they are."
+            );
+            ExitCode::from(6)
         }
         Ending::Failure(failure) => {
             if json {
@@ -128,11 +167,12 @@ fn say(line: impl std::fmt::Display) {
 
 fn code(failure: &Failure) -> u8 {
     match (failure.kind, failure.data) {
+        // What was begun has failed, whoever was to blame.
+        (_, DataState::Restored | DataState::Incomplete | DataState::Unwritten) => 1,
         (Kind::NotAuthorized, _) => 4,
         (Kind::ServiceUnavailable | Kind::AuthorityUnavailable, _) => 5,
         (Kind::StepFailed | Kind::Internal | Kind::Cancelled, _) => 1,
         (_, DataState::Unchanged) => 3,
-        _ => 1,
     }
 }
 
@@ -156,5 +196,7 @@ mod tests {
         assert_eq!(code(&Failure::new(Kind::StepFailed)), 1);
         assert_eq!(code(&Failure::new(Kind::NotAuthorized)), 4);
         assert_eq!(code(&Failure::new(Kind::ServiceUnavailable)), 5);
+        let late = Failure::new(Kind::ServiceUnavailable).data(DataState::Incomplete);
+        assert_eq!(code(&late), 1);
     }
 }

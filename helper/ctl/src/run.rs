@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The commands.
 
+use crate::job::follow;
 use crate::{Arguments, Choice, Command, Ending, devices, say, words};
-use futures_util::{StreamExt, select};
+use futures_util::{FutureExt, StreamExt};
 use std::io::{BufRead, IsTerminal, Write};
 use tandem_api::{
-    BUS_NAME, CACHE_INTERFACE, CacheProxy, JobProxy, ManagerProxy, PlanReply, PlanSpec, ROOT_PATH,
-    Sample,
+    BUS_NAME, CACHE_INTERFACE, CacheProxy, CacheState, JobProxy, ManagerProxy, Mode, PlanReply,
+    PlanSpec, ROOT_PATH, Sample,
 };
+use zbus::Connection;
 use zbus::fdo::ObjectManagerProxy;
-use zbus::{Connection, OwnedObjectPath};
+
+/// How long a new sample may take; the service takes one each second for who watches.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
 
 /// Runs a command line.
 pub async fn run(arguments: Arguments) -> Result<(), Ending> {
@@ -35,14 +39,71 @@ pub async fn run(arguments: Arguments) -> Result<(), Ending> {
             let cache = one(&connection, cache.as_deref()).await?;
             watch(&cache, count, json).await
         }
-        Command::Remove { cache, yes } => {
+        Command::Mode { mode, cache, yes } => {
             let cache = one(&connection, cache.as_deref()).await?;
-            let plan = cache.plan_remove().await?;
+            set_mode(&cache, mode, yes, json).await
+        }
+        Command::Flush {
+            cache,
+            pause,
+            resume,
+        } => {
+            let cache = one(&connection, cache.as_deref()).await?;
+            if pause || resume {
+                return wait(&connection, &cache, pause).await;
+            }
+            let job = cache.flush().await?;
+            follow(&connection, job, json).await
+        }
+        Command::Remove {
+            cache,
+            discard_unwritten,
+            yes,
+        } => {
+            let cache = one(&connection, cache.as_deref()).await?;
+            let plan = if discard_unwritten {
+                cache.plan_discard().await?
+            } else {
+                cache.plan_remove().await?
+            };
             agree(&plan, yes, json)?;
             let job = cache.remove(&plan.plan_id, &plan.digest).await?;
             follow(&connection, job, json).await
         }
     }
+}
+
+/// Changes the mode; for the one that is a risk, says so and asks.
+async fn set_mode(cache: &CacheProxy<'_>, mode: Mode, yes: bool, json: bool) -> Result<(), Ending> {
+    if mode == Mode::Writeback && !yes {
+        let disk = words::device(&cache.origin_text().await?);
+        for kind in words::WRITEBACK_WARNINGS {
+            say(format_args!("Note: {}", words::risk(kind, &disk)));
+        }
+        ask(json)?;
+    }
+    cache.set_mode(mode).await?;
+    if json {
+        say(serde_json::json!({ "mode": mode }));
+    } else {
+        say(format_args!("Mode: {mode}"));
+    }
+    Ok(())
+}
+
+/// Has the flush that is under way wait, or go on.
+async fn wait(connection: &Connection, cache: &CacheProxy<'_>, pause: bool) -> Result<(), Ending> {
+    let path = cache.job().await?;
+    if path.as_str() == "/" {
+        return Err(Ending::Usage("no flush is under way".to_owned()));
+    }
+    let job = JobProxy::builder(connection).path(path).build().await?;
+    if pause {
+        job.pause().await?;
+    } else {
+        job.resume().await?;
+    }
+    Ok(())
 }
 
 async fn spec(connection: &Connection, choice: &Choice) -> Result<PlanSpec, Ending> {
@@ -73,9 +134,10 @@ fn show_plan(plan: &PlanReply, json: bool) {
 /// Shows what will be done and asks, unless that was answered on the command line.
 fn agree(plan: &PlanReply, yes: bool, json: bool) -> Result<(), Ending> {
     show_plan(plan, json);
-    if yes {
-        return Ok(());
-    }
+    if yes { Ok(()) } else { ask(json) }
+}
+
+fn ask(json: bool) -> Result<(), Ending> {
     let input = std::io::stdin();
     if json || !input.is_terminal() {
         return Err(Ending::Usage(
@@ -90,52 +152,6 @@ fn agree(plan: &PlanReply, yes: bool, json: bool) -> Result<(), Ending> {
         Ok(())
     } else {
         Err(Ending::Usage("not agreed; nothing was changed".to_owned()))
-    }
-}
-
-/// Shows a job until it ends.
-async fn follow(connection: &Connection, job: OwnedObjectPath, json: bool) -> Result<(), Ending> {
-    let job = JobProxy::builder(connection).path(job).build().await?;
-    let mut completed = job.receive_completed().await?.fuse();
-    let mut index = job.receive_step_index_changed().await.fuse();
-    let steps = job.steps().await?;
-    let mut said = None;
-    loop {
-        // After subscribing: a job that ended in between has said so here.
-        let (over, success, failure) = job.finished().await?;
-        if over {
-            if json {
-                println!(
-                    "{}",
-                    serde_json::json!({ "success": success, "failure": (!success).then_some(&failure) })
-                );
-            } else if success {
-                say("Done.");
-            }
-            return if success {
-                Ok(())
-            } else {
-                Err(Ending::Failure(Box::new(failure)))
-            };
-        }
-        let (at, undoing) = (job.step_index().await?, job.undoing().await?);
-        if !json
-            && said != Some((at, undoing))
-            && let Some(step) = usize::try_from(at).ok().and_then(|at| steps.get(at))
-        {
-            let what = if undoing { "undoing" } else { "step" };
-            say(format_args!(
-                "[{what} {}/{}] {}",
-                at + 1,
-                steps.len(),
-                words::step(step)
-            ));
-            said = Some((at, undoing));
-        }
-        select! {
-            _ = completed.next() => {}
-            _ = index.next() => {}
-        }
     }
 }
 
@@ -196,7 +212,7 @@ async fn list(connection: &Connection, json: bool) -> Result<(), Ending> {
     status(connection, None, false).await?;
     say("Disks:");
     for device in devices.iter().filter(|d| !d.hidden) {
-        println!(
+        say(format_args!(
             "  {:<12} {:>8}  {}  {} {}",
             device.name,
             words::bytes(device.size),
@@ -207,12 +223,30 @@ async fn list(connection: &Connection, json: bool) -> Result<(), Ending> {
             },
             device.content,
             device.label
-        );
+        ));
     }
     Ok(())
 }
 
+/// A sample of now: the newest one that the service has may be ten seconds old.
+async fn fresh(cache: &CacheProxy<'_>) -> Result<Sample, Ending> {
+    let state = cache.state().await?;
+    if matches!(state, CacheState::Active | CacheState::Bypass) {
+        let mut samples = cache.receive_sampled().await?.fuse();
+        cache.watch().await?;
+        let late = FutureExt::fuse(async_io::Timer::after(PATIENCE));
+        futures_util::pin_mut!(late);
+        futures_util::select! {
+            _ = samples.next() => {}
+            _ = late => {}
+        }
+        cache.unwatch().await?;
+    }
+    Ok(cache.latest().await?)
+}
+
 async fn facts(cache: &CacheProxy<'_>) -> Result<serde_json::Value, Ending> {
+    let latest = fresh(cache).await?;
     Ok(serde_json::json!({
         "uuid": cache.uuid().await?,
         "name": cache.name().await?,
@@ -224,7 +258,10 @@ async fn facts(cache: &CacheProxy<'_>) -> Result<serde_json::Value, Ending> {
         "mapped": cache.mapped().await?,
         "mount_points": cache.mount_points().await?,
         "cache_bytes": cache.cache_bytes().await?,
-        "latest": cache.latest().await?,
+        "refused_modes": cache.refused_modes().await?,
+        "dirty_bytes": cache.dirty_bytes().await?,
+        "seconds_to_drain": cache.seconds_to_drain().await?,
+        "latest": latest,
     }))
 }
 
@@ -254,25 +291,26 @@ async fn status(connection: &Connection, wanted: Option<&str>, json: bool) -> Re
             "  SSD:     {}",
             words::device(&cache.ssd_text().await?)
         ));
-        println!(
+        say(format_args!(
             "  State:   {}",
             words::state(cache.state().await?, &cache.state_reason().await?)
-        );
+        ));
         say(format_args!("  Mode:    {}", cache.mode().await?));
         say(format_args!(
             "  Mounted: {}",
             cache.mount_points().await?.join(", ")
         ));
-        let sample = cache.latest().await?;
+        let sample = fresh(cache).await?;
         if sample.time_us > 0 {
             say(format_args!(
                 "  Reads:   {}",
                 share(&sample, &Sample::default())
             ));
-            println!(
+            say(format_args!(
                 "  Filled:  {} of {} frames",
                 sample.frames_used, sample.frames_total
-            );
+            ));
+            say(format_args!("  On the SSD only: {}", words::dirty(&sample)));
         }
     }
     Ok(())
@@ -300,8 +338,8 @@ async fn watch(cache: &CacheProxy<'_>, count: Option<u32>, json: bool) -> Result
         } else {
             let delta =
                 |now: u64, then: u64| words::bytes(now.saturating_sub(then).saturating_mul(512));
-            println!(
-                "read {:>9}  {:<16}  past the cache {:>9}  written {:>9}  filled {}/{}",
+            say(format_args!(
+                "read {:>9}  {:<16}  past the cache {:>9}  written {:>9}  filled {}/{}  on the SSD only {}",
                 delta(sample.read.requested, before.read.requested),
                 share(&sample, &before),
                 delta(
@@ -311,7 +349,8 @@ async fn watch(cache: &CacheProxy<'_>, count: Option<u32>, json: bool) -> Result
                 delta(sample.write.requested, before.write.requested),
                 sample.frames_used,
                 sample.frames_total,
-            );
+                words::dirty(&sample),
+            ));
         }
         before = sample;
         seen += 1;

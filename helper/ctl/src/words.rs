@@ -3,8 +3,8 @@
 //! asks for it when the contract grows.
 
 use tandem_api::{
-    CacheState, DataState, DeviceText, Failure, FileUser, Kind, Step, StepKind, Warning,
-    WarningKind,
+    CacheState, DataState, DeviceText, Failure, FileUser, Kind, ModeRefusal, SECTOR_BYTES, Sample,
+    Step, StepKind, Warning, WarningKind,
 };
 
 /// Bytes as people say them, with decimal prefixes like those on a drive's label.
@@ -47,7 +47,11 @@ pub fn content(device: &DeviceText) -> String {
 }
 
 fn users(users: &[FileUser]) -> String {
-    let one = |u: &FileUser| format!("{} (process {}, {})", u.command, u.pid, u.user);
+    let one = |u: &FileUser| match u.pid {
+        0 if u.command.is_empty() => "a program of another user".to_owned(),
+        0 => format!("{} ({})", u.command, u.user),
+        pid => format!("{} (process {pid}, {})", u.command, u.user),
+    };
     users.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
@@ -61,7 +65,12 @@ pub fn step(step: &Step) -> String {
         StepKind::EraseSsd => format!("ERASE {device}, which holds {}", content(&step.device)),
         StepKind::Map => format!("Put a cache of {} over {device}", bytes(step.bytes)),
         StepKind::Mount => format!("Mount {device} at {target} again"),
-        StepKind::Detach => format!("Write everything to {device} and stop using the SSD"),
+        StepKind::EnableWriteback => format!("Let writes to {device} wait on the SSD"),
+        StepKind::Drain => format!(
+            "Write {} that are only on the SSD to {device}",
+            bytes(step.bytes)
+        ),
+        StepKind::Detach => format!("Stop using the SSD for {device}"),
         StepKind::FreeSsd => format!("Free {device}"),
         StepKind::Unmap => format!("Remove the cache's device from over {device}"),
     }
@@ -99,6 +108,15 @@ pub fn warning(warning: &Warning) -> String {
                 "Other systems on this computer must not write to {device} while the cache exists."
             )
         }
+        kind @ (WarningKind::WritebackRisk | WarningKind::WritebackElsewhere) => {
+            risk(kind, &device)
+        }
+        WarningKind::ClearText => format!(
+            "The disk is encrypted and unlocked; copies of its clear text will lie on {device} unencrypted."
+        ),
+        WarningKind::LosesUnwritten => format!(
+            "What is only on the SSD will be lost; the file system on {device} may be damaged beyond repair."
+        ),
         WarningKind::StaysMapped if users.is_empty() => {
             format!("{device} is in use and stays on a plain mapping until the next start.")
         }
@@ -107,6 +125,44 @@ pub fn warning(warning: &Warning) -> String {
                 "{device} is in use and stays on a plain mapping until the next start: {users}."
             )
         }
+    }
+}
+
+/// What is to be known of write-back.
+pub const WRITEBACK_WARNINGS: [WarningKind; 2] =
+    [WarningKind::WritebackRisk, WarningKind::WritebackElsewhere];
+
+/// One of these, for a disk.
+pub fn risk(kind: WarningKind, disk: &str) -> String {
+    if kind == WarningKind::WritebackElsewhere {
+        format!(
+            "Do not open {disk} in Windows, a live system or another computer while anything is only on the SSD."
+        )
+    } else {
+        format!(
+            "If the SSD dies while data is only there, the file system on {disk} may be damaged beyond repair."
+        )
+    }
+}
+
+/// What is only on the SSD, and how long it would take to write it.
+pub fn dirty(sample: &Sample) -> String {
+    match sample.dirty_sectors {
+        0 => "nothing".to_owned(),
+        sectors => format!(
+            "{}, {} to write",
+            bytes(sectors.saturating_mul(SECTOR_BYTES)),
+            duration(sample.drain_seconds)
+        ),
+    }
+}
+
+/// Seconds as people say them.
+pub fn duration(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds.div_ceil(60)),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
     }
 }
 
@@ -138,6 +194,9 @@ pub fn failure(failure: &Failure) -> String {
             "Your data is safe on the disk, but not everything is as it was before; \
              the service tries again when it starts next."
         }
+        DataState::Unwritten => {
+            "Some of your data is only on the SSD; nothing is lost as long as the SSD works or comes back."
+        }
     };
     format!("{what} {data}")
 }
@@ -164,6 +223,25 @@ fn what(failure: &Failure) -> String {
         Kind::SsdUnknownContent => format!(
             "{device} holds unknown or encrypted content. To use it, agree to lose it with --erase-ssd."
         ),
+        Kind::SsdIsVolume => format!(
+            "{device} is a volume ({name}) that is not there early enough at the start of the computer; \
+             use the SSD itself or a partition of it."
+        ),
+        Kind::PartOfVolume => format!(
+            "{device} is one of several devices that belong together ({name}); use the volume as a whole."
+        ),
+        Kind::Indistinguishable if name.is_empty() => {
+            format!("{device} says nothing of itself by which it could be found again.")
+        }
+        Kind::Indistinguishable => {
+            format!("{device} cannot be told from {name}: both say the same of themselves.")
+        }
+        Kind::ModeRefused => format!("This mode is not offered: {}", mode_refusal(name)),
+        Kind::UnwrittenData => format!(
+            "Data is only on {device} and cannot be written to the disk now ({name}). \
+             To give it up, use --discard-unwritten."
+        ),
+        Kind::SsdLost => format!("{device} failed or went away while data was only there."),
         Kind::SsdTooSmall => format!("{device} is too small: {}.", sizes()),
         Kind::OriginTooSmall => format!("{device} is too small to be worth a cache: {}.", sizes()),
         Kind::ReadOnly => format!("{device} cannot be written to."),
@@ -219,6 +297,19 @@ fn what(failure: &Failure) -> String {
             format!("The service {name} does not answer: {}.", failure.detail)
         }
         Kind::Internal => format!("A fault in the service: {}.", failure.detail),
+    }
+}
+
+/// Why a mode is not offered.
+pub fn mode_refusal(reason: &str) -> &'static str {
+    match reason.parse() {
+        Ok(ModeRefusal::Removable) => "a device that can be unplugged must not hold data alone.",
+        Ok(ModeRefusal::OtherSystems) => "other systems write to this file system as well.",
+        Ok(ModeRefusal::MountedAtStart) => {
+            "/etc/fstab mounts the disk at the start, before the cache is there."
+        }
+        Ok(ModeRefusal::BlockSize) => "the SSD takes larger blocks than the disk.",
+        Err(_) => "not for this disk and this SSD.",
     }
 }
 

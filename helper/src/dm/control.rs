@@ -3,6 +3,7 @@
 //! handled the event (the cookie protocol, in the devicemapper crate), so that device nodes and
 //! links are right when a call returns.
 
+use super::message::Message;
 use super::status::StatusLine;
 use super::table::{LINEAR, Linear, TARGET, Tandem};
 use crate::action::{DM_UUID_PREFIX, Pair};
@@ -264,6 +265,19 @@ impl Control {
                 .device_remove(id, DmOptions::default())
                 .map(drop)
                 .map_err(failed("remove the mapping"))
+        })
+    }
+
+    /// Tells an attached mapping something.
+    ///
+    /// # Errors
+    /// If there is none, or it does not understand.
+    pub fn tell(&self, uuid: &str, message: Message) -> DmResult<()> {
+        self.with(uuid, |id| {
+            self.dm
+                .target_msg(id, None, &message.to_string())
+                .map(drop)
+                .map_err(failed("tell the mapping"))
         })
     }
 

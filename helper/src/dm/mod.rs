@@ -2,5 +2,6 @@
 //! Device-mapper: typed lines, and the one place of its ioctls.
 
 pub mod control;
+pub mod message;
 pub mod status;
 pub mod table;

@@ -14,7 +14,7 @@ const MOST_WORDS: usize = 1024;
 /// A status line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusLine {
-    /// `active`, `bypass`, `suspended`.
+    /// `active`, `bypass`, `stranded`, `flushing`, `paused`, `suspended`.
     pub state: String,
     /// `-`, or why.
     pub reason: String,
@@ -107,6 +107,17 @@ impl FromStr for StatusLine {
 }
 
 impl StatusLine {
+    /// State and reason in the words of the contract. A flush is a job there, not a state, and an SSD
+    /// that took dirty data with it is a reason.
+    pub fn said(&self) -> (&str, &str) {
+        match (self.state.as_str(), self.reason.as_str()) {
+            ("stranded", _) => ("bypass", "ssd-gone-dirty"),
+            ("flushing" | "paused", "-") => ("active", ""),
+            (state, "-") => (state, ""),
+            other => other,
+        }
+    }
+
     /// The counters in the form of the contract, taken at `time_us`.
     pub fn sample(&self, time_us: u64) -> Sample {
         let mut rest = self.counters.clone();
@@ -132,12 +143,21 @@ impl StatusLine {
             }
         };
         let (read, write) = (direction("read"), direction("write"));
+        let mut take = |name| rest.remove(name).unwrap_or(0);
+        let (drain_seconds, drained_sectors) = (take("drain_seconds"), take("drained"));
+        let write_back_sectors = take("write_back");
+        let (journal_used, journal_total) = (take("journal_used"), take("journal_total"));
         Sample {
             time_us,
             frames_used: self.used,
             frames_total: self.total,
             frame_sectors: self.frame_sectors,
             dirty_sectors: self.dirty,
+            drain_seconds,
+            drained_sectors,
+            write_back_sectors,
+            journal_used,
+            journal_total,
             read,
             write,
             events: rest
@@ -194,11 +214,51 @@ mod tests {
     }
 
     #[test]
+    fn the_state_is_said_in_the_words_of_the_contract() {
+        let said = |state: &str| {
+            let line = format!("{state} writeback 32 7/4096 640 0");
+            let line: StatusLine = line.parse().unwrap();
+            let (state, reason) = line.said();
+            (state.to_owned(), reason.to_owned())
+        };
+        for (kernel, state, reason) in [
+            ("active -", "active", ""),
+            ("flushing -", "active", ""),
+            ("paused -", "active", ""),
+            ("bypass ssd-error", "bypass", "ssd-error"),
+            ("stranded ssd-error-dirty", "bypass", "ssd-gone-dirty"),
+            ("suspended -", "suspended", ""),
+        ] {
+            assert_eq!(said(kernel), (state.to_owned(), reason.to_owned()));
+            assert!(state.parse::<tandem_api::CacheState>().is_ok());
+        }
+    }
+
+    #[test]
+    fn what_write_back_counts_has_places_of_its_own() {
+        let line = "bypass ssd-gone-dirty writeback 32 7/4096 640 16 commits 2 drain_seconds 9 drained 128 \
+                    journal_total 64 journal_used 3 marks 5 write_back 768 write_hit 768";
+        let line: StatusLine = line.parse().unwrap();
+        assert_eq!((line.mode, line.dirty), (Mode::Writeback, 640));
+        let sample = line.sample(0);
+        assert_eq!((sample.dirty_sectors, sample.drain_seconds), (640, 9));
+        assert_eq!(
+            (sample.drained_sectors, sample.write_back_sectors),
+            (128, 768)
+        );
+        assert_eq!((sample.journal_used, sample.journal_total), (3, 64));
+        // They are a part of what was hit, and no reason to go past the cache.
+        assert_eq!((sample.write.hit, sample.write.bypassed.len()), (768, 0));
+        let names: Vec<_> = sample.events.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names, ["commits", "marks"]);
+    }
+
+    #[test]
     fn what_is_not_of_the_form_is_refused() {
         for bad in [
             "",
             "active - writethrough 32 7/4096 0",
-            "active - writeback 32 7/4096 0 0",
+            "active - write-back 32 7/4096 0 0",
             "active - writethrough 32 7 0 0",
             "active - writethrough 32 7/4096 0 2 fills",
             "active - writethrough 32 7/4096 0 1 fills",

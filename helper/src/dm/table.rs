@@ -161,7 +161,7 @@ mod tests {
             }
         }
         for bad in [
-            good.replace("writearound", "writeback"),
+            good.replace("writearound", "write-around"),
             good.replace(" 4 ", " 5 "),
             good.replace("uuid", "name"),
             good.replace("0123", "x123"),

@@ -8,6 +8,7 @@ use super::{Engine, Live, Status};
 use crate::action::{Action, Face, Pair};
 use crate::disks::{self, UDISKS};
 use crate::dm::control::{Control, DmFailure, explain};
+use crate::dm::message::{Flush, Message};
 use crate::dm::table::{Linear, Tandem};
 use crate::facts::{Device, Facts, Ident, Mount, Mounter};
 use crate::mounts::table::Mounts;
@@ -17,11 +18,10 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use std::collections::{BTreeSet, HashMap};
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tandem_api::{Failure, FileUser, Kind, ModuleState, SECTOR_BYTES};
+use tandem_api::{Failure, FileUser, Kind, Mode, ModuleState, SECTOR_BYTES};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
@@ -206,16 +206,28 @@ impl DeviceMapper {
         let table = Tandem {
             origin: disks::number(&origin.ident.text.name).ok_or_else(|| gone(&pair.origin))?,
             ssd: disks::number(&ssd.ident.text.name).ok_or_else(|| gone(&pair.ssd))?,
-            mode: pair.mode,
+            // A new cache is told to use write-back when all else is done.
+            mode: if new && pair.mode == Mode::Writeback {
+                Mode::Writethrough
+            } else {
+                pair.mode
+            },
             uuid: pair.uuid.clone(),
             origin_id: pair.origin_id.clone(),
             new,
         };
         let names = [origin.ident.text.name.clone(), ssd.ident.text.name.clone()];
         let (copy, sectors) = (pair.clone(), origin.ident.text.size / SECTOR_BYTES);
-        blocking(move || Control::open()?.map(&copy, &table, sectors, |ours| alone(&names, ours)))
-            .await?
-            .map_err(|e| explain(&e, pair))?;
+        let mapped = blocking(move || {
+            Control::open()?.map(&copy, &table, sectors, |ours| alone(&names, ours))
+        })
+        .await?;
+        if let Err(e) = mapped {
+            return Err(self
+                .in_use(&origin, &e)
+                .await
+                .unwrap_or_else(|| explain(&e, pair)));
+        }
         self.listen();
         self.look_again(pair).await;
         let uuid = Face::Mapped(Box::new(pair.clone()));
@@ -231,6 +243,17 @@ impl DeviceMapper {
             tokio::time::sleep(PAUSE).await;
         }
         Ok(())
+    }
+
+    /// Who has a disk that the kernel says is in use although nothing is mounted: a namespace that
+    /// keeps a mount, most of all.
+    async fn in_use(&self, disk: &Device, error: &DmFailure) -> Option<Failure> {
+        (error.errno == Some(rustix::io::Errno::BUSY)).then_some(())?;
+        let ident = &disk.ident;
+        let place = Place::of(&ident.text.name, ident.node(), disk.object())?;
+        let users = self.users_of(&place, &[]).await;
+        let busy = Failure::new(Kind::FilesystemBusy).device(&ident.text);
+        (!users.is_empty()).then(|| busy.users(users).detail(error))
     }
 
     async fn detach(&self, pair: &Pair) -> Result<(), Failure> {
@@ -249,8 +272,14 @@ impl DeviceMapper {
         if let Err(e) = &result
             && e.errno == Some(rustix::io::Errno::BUSY)
         {
+            let place = self.face(&Face::Mapped(Box::new(pair.clone()))).await?;
+            let users = match place {
+                Some(place) => self.users_of(&place, &[]).await,
+                None => Vec::new(),
+            };
             return Err(Failure::new(Kind::FilesystemBusy)
                 .device(&pair.origin.text)
+                .users(users)
                 .detail(e));
         }
         result.map_err(failed)?;
@@ -322,14 +351,18 @@ impl DeviceMapper {
     }
 
     async fn users_of(&self, place: &Place, mounts: &[Mount]) -> Vec<FileUser> {
-        let mut devices: BTreeSet<u64> = place.raw_number().into_iter().collect();
-        devices.extend(
-            mounts
-                .iter()
-                .filter_map(|m| Some(std::fs::metadata(&m.point).ok()?.dev())),
-        );
-        // A file of some process on a server that is gone may block the search for ever.
-        let search = tokio::task::spawn_blocking(move || users::of(&devices));
+        let points: Vec<String> = mounts.iter().map(|m| m.point.clone()).collect();
+        let (number, nodes) = (place.number.clone(), place.nodes.clone());
+        let search = tokio::task::spawn_blocking(move || {
+            let mut found = users::files(&points);
+            found.extend(users::of(users::Wanted {
+                numbers: BTreeSet::from([number]),
+                nodes: &nodes,
+                points,
+            }));
+            found
+        });
+        // A machine may have very many processes.
         let found = tokio::time::timeout(SEARCH, search).await;
         let mut users = found.ok().and_then(Result::ok).unwrap_or_default();
         for mount in mounts {
@@ -420,6 +453,13 @@ impl Engine for DeviceMapper {
             .map_err(|e| step(&e.to_string()).device(&device.ident.text))
     }
 
+    async fn claimed(&self, device: &Device) -> Result<bool, Failure> {
+        let node = device.ident.node();
+        blocking(move || wipe::is_claimed(&node))
+            .await?
+            .map_err(|e| step(&e.to_string()).device(&device.ident.text))
+    }
+
     async fn users(&self, device: &Device) -> Vec<FileUser> {
         match Place::of(
             &device.ident.text.name,
@@ -446,7 +486,18 @@ impl Engine for DeviceMapper {
             Action::Detach(pair) => self.detach(pair).await,
             Action::FreeSsd(pair) => self.free(pair).await,
             Action::Unmap(pair) => self.unmap(pair).await,
+            Action::EnableWriteback(pair) => {
+                self.tell(&pair.uuid, Message::Mode(Mode::Writeback)).await
+            }
+            Action::Drain(pair) => self.tell(&pair.uuid, Message::Flush(Flush::Start)).await,
         }
+    }
+
+    async fn tell(&self, uuid: &str, message: Message) -> Result<(), Failure> {
+        let uuid = uuid.to_owned();
+        blocking(move || Control::open()?.tell(&uuid, message))
+            .await?
+            .map_err(failed)
     }
 
     async fn live(&self) -> Result<Vec<Live>, Failure> {
@@ -469,15 +520,11 @@ impl Engine for DeviceMapper {
         let line = blocking(move || Control::open()?.status(&uuid))
             .await?
             .map_err(failed)?;
-        let reason = if line.reason == "-" {
-            String::new()
-        } else {
-            line.reason.clone()
-        };
         let sample = line.sample(crate::sampler::boottime_us());
+        let (state, reason) = line.said();
         Ok(Status {
-            state: line.state,
-            reason,
+            state: state.to_owned(),
+            reason: reason.to_owned(),
             mode: line.mode,
             sample,
         })

@@ -5,7 +5,10 @@ use crate::action::Pair;
 use crate::sampler::Sampler;
 use crate::service::Service;
 use std::sync::{Arc, Mutex, PoisonError};
-use tandem_api::{CacheState, DeviceText, Failure, JobKind, Kind, Mode, PlanReply, Sample};
+use tandem_api::{
+    CacheState, DeviceText, Failure, JobKind, Kind, Mode, PlanReply, RefusedMode, SECTOR_BYTES,
+    Sample,
+};
 use zbus::message::Header;
 use zbus::object_server::{InterfaceRef, SignalEmitter};
 use zbus::{OwnedObjectPath, interface};
@@ -19,6 +22,8 @@ pub struct View {
     pub ssd: DeviceText,
     /// How writes are treated.
     pub mode: Mode,
+    /// How they cannot be treated.
+    pub refused_modes: Vec<RefusedMode>,
     /// What it is doing.
     pub state: CacheState,
     /// Why.
@@ -79,6 +84,9 @@ impl CacheObject {
         if old.mode != new.mode {
             this.mode_changed(emitter).await?;
         }
+        if old.refused_modes != new.refused_modes {
+            this.refused_modes_changed(emitter).await?;
+        }
         if old.mapped != new.mapped {
             this.mapped_changed(emitter).await?;
         }
@@ -128,6 +136,25 @@ impl CacheObject {
     async fn plan_remove(&self, #[zbus(header)] header: Header<'_>) -> Result<PlanReply, Failure> {
         self.service.touch();
         self.service.plan_remove(&header, &self.pair.uuid).await
+    }
+
+    async fn plan_discard(&self, #[zbus(header)] header: Header<'_>) -> Result<PlanReply, Failure> {
+        self.service.touch();
+        self.service.plan_discard(&header, &self.pair.uuid).await
+    }
+
+    async fn set_mode(
+        &self,
+        mode: Mode,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<(), Failure> {
+        self.service.touch();
+        self.service.set_mode(&header, &self.pair.uuid, mode).await
+    }
+
+    async fn flush(&self, #[zbus(header)] header: Header<'_>) -> Result<OwnedObjectPath, Failure> {
+        self.service.touch();
+        self.service.flush(&header, &self.pair.uuid).await
     }
 
     async fn remove(
@@ -185,6 +212,24 @@ impl CacheObject {
     #[zbus(property)]
     fn mode(&self) -> Mode {
         self.view(|v| v.mode)
+    }
+
+    #[zbus(property)]
+    fn refused_modes(&self) -> Vec<RefusedMode> {
+        self.view(|v| v.refused_modes.clone())
+    }
+
+    #[zbus(property(emits_changed_signal = "false"))]
+    fn dirty_bytes(&self) -> u64 {
+        self.sampler
+            .latest()
+            .dirty_sectors
+            .saturating_mul(SECTOR_BYTES)
+    }
+
+    #[zbus(property(emits_changed_signal = "false"))]
+    fn seconds_to_drain(&self) -> u64 {
+        self.sampler.latest().drain_seconds
     }
 
     #[zbus(property)]

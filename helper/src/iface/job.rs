@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `org.tandemcache.Tandem1.Job`, see [`tandem_api::JobProxy`].
 
-use crate::apply::Watcher;
+use crate::apply::{Drained, Watcher};
 use crate::auth;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
-use tandem_api::{Failure, JobKind, Kind, Step};
+use tandem_api::{Failure, JobKind, Kind, Step, StepKind};
 use tokio::sync::Notify;
 use zbus::message::Header;
 use zbus::object_server::{InterfaceRef, SignalEmitter};
@@ -18,6 +18,10 @@ struct State {
     undoing: bool,
     cancelled: bool,
     cancellable: bool,
+    /// In a step that moves data; and whether the person wants it to wait.
+    pausable: bool,
+    paused: bool,
+    drained: Option<Drained>,
     finished: Option<(bool, Failure)>,
 }
 
@@ -37,6 +41,9 @@ impl Progress {
             undoing: false,
             cancelled: false,
             cancellable: true,
+            pausable: false,
+            paused: false,
+            drained: None,
             finished: None,
         };
         Self {
@@ -70,19 +77,34 @@ impl Progress {
         });
     }
 
+    /// A step that moves data takes nearly all of the time, the others share the rest.
     fn fraction(&self) -> f64 {
-        let count = self.steps.len().max(1) as f64;
+        let weight = |step: &Step| {
+            if step.kind == StepKind::Drain {
+                99.0
+            } else {
+                1.0
+            }
+        };
+        let sum = |steps: &[Step]| steps.iter().map(weight).sum::<f64>();
         self.get(|s| {
             if matches!(s.finished, Some((true, _))) {
-                1.0
-            } else {
-                s.index as f64 / count
+                return 1.0;
             }
+            let index = s.index.min(self.steps.len());
+            let within = self.steps.get(index).map_or(0.0, |step| {
+                let moved = s.drained.filter(|_| step.kind == StepKind::Drain);
+                moved.map_or(0.0, |d| 1.0 - d.left as f64 / d.total.max(1) as f64) * weight(step)
+            });
+            (sum(&self.steps[..index]) + within) / sum(&self.steps).max(1.0)
         })
     }
 
-    /// By the pace so far; a step that moves data would bring its own.
+    /// By the pace so far; a step that moves data brings its own.
     fn seconds_left(&self) -> u64 {
+        if let Some(drained) = self.get(|s| s.drained.filter(|_| s.pausable)) {
+            return drained.seconds;
+        }
         let done = self.fraction();
         if done <= 0.0 || self.get(|s| s.finished.is_some()) {
             return 0;
@@ -103,6 +125,21 @@ impl Watcher for Progress {
     fn no_return(&self) {
         self.set(|s| s.cancellable = false);
     }
+
+    fn paused(&self) -> bool {
+        self.get(|s| s.paused)
+    }
+
+    fn moving(&self, paused: Option<bool>) {
+        self.set(|s| {
+            s.pausable = paused.is_some();
+            s.paused = paused.unwrap_or(false);
+        });
+    }
+
+    fn drained(&self, drained: Drained) {
+        self.set(|s| s.drained = Some(drained));
+    }
 }
 
 /// One job.
@@ -122,6 +159,23 @@ impl JobObject {
             owner,
             progress,
         }
+    }
+
+    /// The caller started the job, or is root.
+    async fn owned(&self, connection: &Connection, header: &Header<'_>) -> Result<(), Failure> {
+        let uid = auth::sender_uid(connection, header).await?;
+        if uid != self.owner && uid != 0 {
+            return Err(Failure::new(Kind::NotAuthorized).detail("not the job's owner"));
+        }
+        Ok(())
+    }
+
+    fn wait(&self, paused: bool) -> Result<(), Failure> {
+        if !self.progress.get(|s| s.pausable) {
+            return Err(Failure::new(Kind::WrongState).name("not-pausable"));
+        }
+        self.progress.set(|s| s.paused = paused);
+        Ok(())
     }
 
     /// Tells every change, at last the end, and returns.
@@ -164,8 +218,21 @@ impl JobObject {
         if old.is_none_or(|old| old.undoing != new.undoing) {
             self.undoing_changed(emitter).await?;
         }
-        if old.is_none_or(|old| old.index != new.index) {
+        if old.is_none_or(|old| old.pausable != new.pausable) {
+            self.pausable_changed(emitter).await?;
+        }
+        if old.is_none_or(|old| old.paused != new.paused) {
+            self.paused_changed(emitter).await?;
+        }
+        let moved = old.is_none_or(|old| old.drained != new.drained);
+        if moved || old.is_none_or(|old| old.pausable != new.pausable) {
+            self.rate_bytes_changed(emitter).await?;
+        }
+        let stepped = old.is_none_or(|old| old.index != new.index);
+        if stepped {
             self.step_index_changed(emitter).await?;
+        }
+        if stepped || moved {
             self.estimated_seconds_changed(emitter).await?;
             self.progress_changed(emitter).await?;
         }
@@ -183,12 +250,27 @@ impl JobObject {
         #[zbus(header)] header: Header<'_>,
         #[zbus(connection)] connection: &Connection,
     ) -> Result<(), Failure> {
-        let uid = auth::sender_uid(connection, &header).await?;
-        if uid != self.owner && uid != 0 {
-            return Err(Failure::new(Kind::NotAuthorized).detail("not the job's owner"));
-        }
+        self.owned(connection, &header).await?;
         self.progress.set(|s| s.cancelled = true);
         Ok(())
+    }
+
+    async fn pause(
+        &self,
+        #[zbus(header)] header: Header<'_>,
+        #[zbus(connection)] connection: &Connection,
+    ) -> Result<(), Failure> {
+        self.owned(connection, &header).await?;
+        self.wait(true)
+    }
+
+    async fn resume(
+        &self,
+        #[zbus(header)] header: Header<'_>,
+        #[zbus(connection)] connection: &Connection,
+    ) -> Result<(), Failure> {
+        self.owned(connection, &header).await?;
+        self.wait(false)
     }
 
     #[zbus(signal)]
@@ -226,7 +308,18 @@ impl JobObject {
 
     #[zbus(property)]
     fn rate_bytes(&self) -> u64 {
-        0
+        self.progress
+            .get(|s| s.drained.filter(|_| s.pausable).map_or(0, |d| d.rate))
+    }
+
+    #[zbus(property)]
+    fn pausable(&self) -> bool {
+        self.progress.get(|s| s.pausable)
+    }
+
+    #[zbus(property)]
+    fn paused(&self) -> bool {
+        self.progress.get(|s| s.paused)
     }
 
     #[zbus(property)]

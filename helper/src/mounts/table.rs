@@ -2,17 +2,27 @@
 //! The mount table of the machine, fstab and the records of mount(8). Parsing is pure.
 
 use crate::facts::{Mount, Mounter};
+use std::collections::BTreeSet;
 use std::fs;
 
 /// The mount table of the first process: ours is a copy inside our sandbox.
 pub const MOUNTINFO: &str = "/proc/1/mountinfo";
 const FSTAB: &str = "/etc/fstab";
+const CRYPTTAB: &str = "/etc/crypttab";
 /// Options that only mount(8) knows, such as who mounted.
 const UTAB: &str = "/run/mount/utab";
 
 /// A line of the mount table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
+    /// Number of the mount, which no other one has in any namespace.
+    pub id: u64,
+    /// Number of the mount that it lies in.
+    pub parent: u64,
+    /// Peer group in which mounts and unmounts happen alike, if it is in one.
+    pub shared: Option<u64>,
+    /// Follows the mounts and unmounts of a peer group.
+    pub follows: bool,
     /// `major:minor` as the kernel gives it; for Btrfs not that of the device.
     pub device: String,
     /// Source as it was named, usually a device node.
@@ -26,7 +36,7 @@ pub struct Entry {
 pub struct Mounts(pub Vec<Entry>);
 
 /// Undoes the octal escapes of space, tab, newline and backslash.
-fn unescape(text: &str) -> String {
+pub(super) fn unescape(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -91,9 +101,10 @@ impl Mounts {
         let entry = |line: &str| -> Option<Entry> {
             let (left, right) = line.split_once(" - ")?;
             let left: Vec<&str> = left.split(' ').collect();
-            let [_, _, device, root, point, options, ..] = left[..] else {
+            let [id, parent, device, root, point, options, ref tags @ ..] = left[..] else {
                 return None;
             };
+            let tag = |name: &str| tags.iter().find_map(|tag| tag.strip_prefix(name));
             let right: Vec<&str> = right.split(' ').collect();
             let [fstype, source, system] = right[..] else {
                 return None;
@@ -108,6 +119,10 @@ impl Mounts {
             };
             let mounter = mounter(&point, fstab, utab, passwd, &of_device);
             Some(Entry {
+                id: id.parse().ok()?,
+                parent: parent.parse().ok()?,
+                shared: tag("shared:").and_then(|group| group.parse().ok()),
+                follows: tag("master:").is_some(),
                 device: device.to_owned(),
                 source,
                 mount: Mount {
@@ -135,6 +150,32 @@ impl Mounts {
             .map(|e| &e.mount)
     }
 
+    /// Whether the kernel keeps from a user what processes others run.
+    pub fn hides_processes(&self) -> bool {
+        let hides = |option: &str| {
+            option
+                .strip_prefix("hidepid=")
+                .is_some_and(|value| !matches!(value, "0" | "off"))
+        };
+        let proc = |e: &&Entry| e.mount.point == "/proc" && e.mount.fstype == "proc";
+        let last = self.0.iter().rfind(proc);
+        last.is_some_and(|e| e.mount.options.split(',').any(hides))
+    }
+
+    /// The mount that a path lies in, the one on top if there are several.
+    pub fn around(&self, path: &str) -> Option<&Entry> {
+        let inside = |e: &&Entry| {
+            let point = e.mount.point.trim_end_matches('/');
+            path.strip_prefix(point)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        // Of equally long ones the last, which covers the others.
+        self.0
+            .iter()
+            .filter(inside)
+            .max_by_key(|e| e.mount.point.trim_end_matches('/').len())
+    }
+
     /// Mount points of others that lie below one of these.
     pub fn below(&self, mounts: &[Mount]) -> Vec<String> {
         let inside = |point: &str| {
@@ -151,6 +192,36 @@ impl Mounts {
             .filter(|point| inside(point) && !own(point))
             .collect()
     }
+}
+
+/// Numbers of the devices that the system mounts or unlocks at its start.
+///
+/// # Errors
+/// If fstab or crypttab is there and cannot be read.
+pub fn used_at_start() -> std::io::Result<BTreeSet<String>> {
+    let optional = |path| match crate::read_lossy(path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+        other => other,
+    };
+    let (fstab, crypttab) = (optional(FSTAB)?, optional(CRYPTTAB)?);
+    Ok(early(&fstab, &crypttab)
+        .filter_map(|spec| node_number(&spec_node(&spec)?))
+        .collect())
+}
+
+/// First fields of fstab and second ones of crypttab, without the entries that wait for somebody to ask.
+fn early<'a>(fstab: &'a str, crypttab: &'a str) -> impl Iterator<Item = String> + 'a {
+    let entry = |line: &'a str, spec: usize, options: usize| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let waits = |options: &&str| options.split(',').any(|option| option == "noauto");
+        let late = words.get(options).is_some_and(waits);
+        (!line.trim_start().starts_with('#') && !late)
+            .then(|| words.get(spec).map(|spec| unescape(spec)))
+            .flatten()
+    };
+    let mounted = fstab.lines().filter_map(move |line| entry(line, 0, 3));
+    let unlocked = crypttab.lines().filter_map(move |line| entry(line, 1, 3));
+    mounted.chain(unlocked)
 }
 
 /// `major:minor` of the block device that a node or a link leads to.
@@ -282,6 +353,17 @@ garbage
         let sdd = [Some("/dev/sdd1".to_owned())];
         let sdd: Vec<_> = all.of("8:49", &sdd).collect();
         assert_eq!(sdd[0].mounter, Mounter::Fstab("/dev/sdd1".into()));
+    }
+
+    #[test]
+    fn what_the_start_uses_is_known() {
+        let fstab = "# UUID=no /no ext4 defaults 0 0\n\
+                     UUID=a / ext4 errors=remount-ro 0 1\n\
+                     UUID=b /late ext4 noauto,nofail 0 2\n\
+                     /dev/sdx1\t/x\text4\n";
+        let crypttab = "home UUID=c none luks\nlater UUID=d none luks,noauto\n\n";
+        let found: Vec<_> = early(fstab, crypttab).collect();
+        assert_eq!(found, ["UUID=a", "/dev/sdx1", "UUID=c"]);
     }
 
     #[test]

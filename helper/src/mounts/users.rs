@@ -1,62 +1,169 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Who keeps a file system busy: every process with an open file, a folder, a program or a mapped
-//! library on it, or with a mount of it in a namespace of its own.
+//! library on it, or in a mount namespace that keeps a mount of it for itself; swap files and files
+//! behind loop devices.
+//!
+//! Nothing is looked at through the file systems themselves: one on a server that is gone would
+//! hold us for ever. The kernel's own texts name mounts by number, and numbers are compared.
 
-use std::collections::BTreeSet;
+use super::table::{Entry, Mounts};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use tandem_api::FileUser;
 
-/// Programs that are named; more do not help a person.
+/// Users that are named; more do not help a person.
 const MOST: usize = 50;
 
-/// Users of the file system with these device numbers (`st_dev`), without ourselves. Blocks.
-pub fn of(devices: &BTreeSet<u64>) -> Vec<FileUser> {
-    let passwd = crate::read_lossy("/etc/passwd").unwrap_or_default();
-    let Ok(processes) = fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    let ourselves = std::process::id();
-    let mut users: Vec<_> = processes
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok())
-        .filter(|pid| *pid != ourselves)
-        .filter(|pid| uses(&Path::new("/proc").join(pid.to_string()), devices))
-        .filter_map(|pid| describe(pid, &passwd))
-        .take(MOST)
-        .collect();
+/// A file system as the mount tables of all namespaces show it.
+pub struct Wanted<'a> {
+    /// Numbers (`major:minor`) that its mounts may have.
+    pub numbers: BTreeSet<String>,
+    /// Names that its device may have as the source of a mount.
+    pub nodes: &'a [Option<String>],
+    /// Where it is mounted.
+    pub points: Vec<String>,
+}
+
+impl Wanted<'_> {
+    fn is(&self, entry: &Entry) -> bool {
+        self.numbers.contains(&entry.device)
+            || self
+                .nodes
+                .iter()
+                .flatten()
+                .any(|node| *node == entry.source)
+    }
+}
+
+/// A mount namespace.
+struct Namespace {
+    mounts: Mounts,
+    /// Keeps a mount when it is unmounted on the machine.
+    keeps: bool,
+    named: bool,
+}
+
+/// Users of a file system, without ourselves.
+pub fn of(wanted: Wanted<'_>) -> Vec<FileUser> {
+    let mut users = processes(Path::new("/proc"), wanted, std::process::id());
     users.sort();
     users
 }
 
+fn processes(proc: &Path, mut wanted: Wanted<'_>, ourselves: u32) -> Vec<FileUser> {
+    let passwd = crate::read_lossy("/etc/passwd").unwrap_or_default();
+    let table = |pid: &str| {
+        let text = crate::read_lossy(proc.join(pid).join("mountinfo")).unwrap_or_default();
+        Mounts::parse(&text, "", "", "", &|_| None)
+    };
+    let namespace = |pid: &str| fs::read_link(proc.join(pid).join("ns/mnt")).ok();
+    let machine = table("1");
+    // Btrfs gives each mount a number that its device does not have.
+    let points = &wanted.points;
+    let at = |e: &&Entry| points.contains(&e.mount.point);
+    let numbers: Vec<_> = machine.0.iter().filter(at).map(|e| &e.device).collect();
+    wanted.numbers.extend(numbers.into_iter().cloned());
+
+    let mut pids: Vec<u32> = fs::read_dir(proc)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|pid| *pid != ourselves)
+        .collect();
+    pids.sort_unstable();
+    let home = namespace("1");
+    let mut namespaces = BTreeMap::new();
+    for pid in &pids {
+        let pid = pid.to_string();
+        // A process that has gone meanwhile has none.
+        let Some(name) = namespace(&pid) else {
+            continue;
+        };
+        namespaces.entry(name).or_insert_with_key(|name| {
+            let mounts = table(&pid);
+            let keeps = Some(name) != home.as_ref() && keeps(&mounts, &machine, &wanted);
+            Namespace {
+                mounts,
+                keeps,
+                named: false,
+            }
+        });
+    }
+    let all = namespaces.values().flat_map(|n| &n.mounts.0);
+    let ids: BTreeSet<u64> = all.filter(|e| wanted.is(e)).map(|e| e.id).collect();
+    let mut users = Vec::new();
+    for pid in pids {
+        if users.len() == MOST {
+            break;
+        }
+        let process = proc.join(pid.to_string());
+        let mut counts = false;
+        if let Some(space) = namespace(&pid.to_string()).and_then(|n| namespaces.get_mut(&n)) {
+            counts = uses(&process, &ids, &wanted, &space.mounts);
+            // One process of a namespace stands for it.
+            if space.keeps && !space.named {
+                (counts, space.named) = (true, true);
+            }
+        }
+        if counts {
+            users.extend(describe(&process, pid, &passwd));
+        }
+    }
+    users
+}
+
+/// Whether a namespace has a mount of the file system that does not go when the machine unmounts its
+/// own: the mount that it lies in follows nobody and has no peer on the machine.
+fn keeps(mounts: &Mounts, machine: &Mounts, wanted: &Wanted<'_>) -> bool {
+    mounts.0.iter().filter(|e| wanted.is(e)).any(|entry| {
+        let around = mounts.0.iter().find(|e| e.id == entry.parent);
+        let follows = around.is_some_and(|around| {
+            let peer = |e: &Entry| e.shared.is_some() && e.shared == around.shared;
+            around.follows || machine.0.iter().any(peer)
+        });
+        !follows
+    })
+}
+
 /// Processes come and go while we look: what cannot be read does not count.
-fn uses(process: &Path, devices: &BTreeSet<u64>) -> bool {
-    let on_it = |path: &Path| fs::metadata(path).is_ok_and(|m| devices.contains(&m.dev()));
-    ["cwd", "root", "exe"]
-        .iter()
-        .any(|link| on_it(&process.join(link)))
-        || fs::read_dir(process.join("fd"))
-            .is_ok_and(|mut fds| fds.any(|fd| fd.is_ok_and(|fd| on_it(&fd.path()))))
+fn uses(process: &Path, ids: &BTreeSet<u64>, wanted: &Wanted<'_>, mounts: &Mounts) -> bool {
+    let lies_on_it = |link: &str| {
+        let path = fs::read_link(process.join(link)).ok();
+        let path = path.as_deref().and_then(Path::to_str);
+        path.and_then(|path| mounts.around(path))
+            .is_some_and(|e| ids.contains(&e.id))
+    };
+    let open = |info: fs::DirEntry| {
+        let text = crate::read_lossy(info.path()).unwrap_or_default();
+        let number = text.lines().find_map(|line| line.strip_prefix("mnt_id:"));
+        number
+            .and_then(|n| n.trim().parse().ok())
+            .is_some_and(|id| ids.contains(&id))
+    };
+    ["cwd", "root"].into_iter().any(lies_on_it)
+        || fs::read_dir(process.join("fdinfo"))
+            .is_ok_and(|mut all| all.any(|info| info.is_ok_and(open)))
         || crate::read_lossy(process.join("maps")).is_ok_and(|maps| {
             maps.lines()
-                .any(|line| maps_line(line).is_some_and(|d| devices.contains(&d)))
+                .any(|line| maps_line(line).is_some_and(|d| wanted.numbers.contains(&d)))
         })
 }
 
 /// Device of a line of `/proc/<pid>/maps`: `address perms offset major:minor inode path`.
-fn maps_line(line: &str) -> Option<u64> {
+fn maps_line(line: &str) -> Option<String> {
     let (major, minor) = line.split_ascii_whitespace().nth(3)?.split_once(':')?;
     let number = |text| u32::from_str_radix(text, 16).ok();
-    Some(rustix::fs::makedev(number(major)?, number(minor)?))
+    Some(format!("{}:{}", number(major)?, number(minor)?))
 }
 
-fn describe(pid: u32, passwd: &str) -> Option<FileUser> {
-    let process = Path::new("/proc").join(pid.to_string());
+fn describe(process: &Path, pid: u32, passwd: &str) -> Option<FileUser> {
     let command = crate::read_lossy(process.join("comm"))
         .ok()?
         .trim_end()
         .to_owned();
-    let uid = fs::metadata(&process).ok()?.uid();
+    let uid = fs::metadata(process).ok()?.uid();
     Some(FileUser {
         pid,
         command,
@@ -75,52 +182,68 @@ fn login(uid: u32, passwd: &str) -> String {
     name.unwrap_or(number)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::process::CommandExt;
-    use std::process::{Command, Stdio};
-
-    #[test]
-    fn a_process_with_an_open_file_is_found_by_name() {
-        let folder = std::env::temp_dir().join(format!("tandem-users-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let file = fs::File::create(folder.join("open")).unwrap();
-        let device = file.metadata().unwrap().dev();
-        let mut child = Command::new("/bin/sleep")
-            .arg0("sleep")
-            .arg("60")
-            .stdin(Stdio::from(file))
-            .spawn()
-            .unwrap();
-        // Half the machine has a file open on this file system, so the one process is asked for.
-        let process = Path::new("/proc").join(child.id().to_string());
-        let by = |link: &str| fs::metadata(process.join(link)).is_ok_and(|m| m.dev() == device);
-        let found = by("fd/0") && uses(&process, &BTreeSet::from([device]));
-        let described = describe(child.id(), &fs::read_to_string("/etc/passwd").unwrap()).unwrap();
-        // The device numbers of no file system of ours.
-        let none = of(&BTreeSet::from([rustix::fs::makedev(0xfff, 0xfffff)]));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        fs::remove_dir_all(&folder).unwrap();
-        assert!(none.is_empty(), "{none:?}");
-        assert!(found);
-        assert_eq!(described.command, "sleep");
-        assert_eq!(described.uid, rustix::process::getuid().as_raw());
-        assert!(!described.user.is_empty());
-    }
-
-    #[test]
-    fn a_mapped_library_counts() {
-        let line = "7f00-7f01 r-xp 00000000 fe:01 4242   /lib/x.so";
-        assert_eq!(maps_line(line), Some(rustix::fs::makedev(0xfe, 1)));
-        assert_eq!(maps_line("garbage"), None);
-    }
-
-    #[test]
-    fn a_user_without_a_name_is_a_number() {
-        let passwd = "root:x:0:0::/root:/bin/sh\nanna:x:1000:1000::/home/anna:/bin/sh\n";
-        assert_eq!(login(1000, passwd), "anna");
-        assert_eq!(login(77, passwd), "77");
-    }
+/// Files on these mount points that the kernel itself keeps open: for swap, or behind a loop device.
+pub fn files(points: &[String]) -> Vec<FileUser> {
+    let Ok(mounts) = Mounts::read() else {
+        return Vec::new();
+    };
+    let swaps = crate::read_lossy("/proc/swaps").unwrap_or_default();
+    let loops = fs::read_dir("/sys/block").into_iter().flatten();
+    let loops = loops
+        .filter_map(|entry| crate::read_lossy(entry.ok()?.path().join("loop/backing_file")).ok());
+    kernels(&mounts, points, &swaps, loops)
 }
+
+fn kernels(
+    mounts: &Mounts,
+    points: &[String],
+    swaps: &str,
+    loops: impl Iterator<Item = String>,
+) -> Vec<FileUser> {
+    let swaps = swaps.lines().filter_map(|line| {
+        let (path, rest) = line.split_once(' ')?;
+        (rest.split_ascii_whitespace().next()? == "file")
+            .then(|| (super::table::unescape(path), "swap"))
+    });
+    let loops = loops.map(|path| (path.trim_end().to_owned(), "loop"));
+    swaps
+        .chain(loops)
+        .filter(|(path, _)| {
+            mounts
+                .around(path)
+                .is_some_and(|e| points.contains(&e.mount.point))
+        })
+        .map(|(command, user)| FileUser {
+            pid: 0,
+            command,
+            uid: 0,
+            user: user.to_owned(),
+        })
+        .collect()
+}
+
+/// What a user may know of these: where processes of others are hidden from him, only that they are
+/// there.
+pub fn discreet(users: Vec<FileUser>, uid: u32, hides: bool) -> Vec<FileUser> {
+    if !hides || uid == 0 {
+        return users;
+    }
+    let mut all: Vec<_> = users
+        .into_iter()
+        .map(|user| match user.pid {
+            pid if pid == 0 || user.uid == uid => user,
+            _ => FileUser {
+                pid: 0,
+                command: String::new(),
+                uid: u32::MAX,
+                user: String::new(),
+            },
+        })
+        .collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+#[cfg(test)]
+mod tests;

@@ -34,6 +34,21 @@ fn in_use(device: &Device, role: Kind) -> Result<(), Failure> {
     Err(Failure::new(role).device(text).name(&holder.kind))
 }
 
+/// Nobody may keep it for himself in a way that only shows when one tries, as an imported pool of ZFS
+/// does.
+fn claimed(device: &Device, role: Kind) -> Result<(), Failure> {
+    if !device.claimed {
+        return Ok(());
+    }
+    let content = device.ident.text.content.as_str();
+    let name = match member(device) {
+        Some(volume) => volume,
+        None if content.is_empty() => "exclusive",
+        None => content,
+    };
+    Err(Failure::new(role).device(&device.ident.text).name(name))
+}
+
 /// Members of a volume group or an array must not be taken from it, whether it runs or not: its
 /// scanner would find the same member twice.
 fn member(device: &Device) -> Option<&'static str> {
@@ -43,6 +58,7 @@ fn member(device: &Device) -> Option<&'static str> {
         "zfs_member" => Some("zfs"),
         "bcache" => Some("bcache"),
         "mpath_member" => Some("multipath"),
+        "bcachefs" => Some("bcachefs"),
         _ => None,
     }
 }
@@ -55,22 +71,30 @@ fn is_tandem(device: &Device) -> bool {
 /// one in its place: some bridges give every disk behind them the same serial number.
 pub fn identity(device: &Device, facts: &Facts) -> Result<(), Failure> {
     let ident = &device.ident;
-    let unique = facts
-        .same_hardware(ident)
-        .is_some_and(|d| d.object() == device.object());
-    if unique {
-        return Ok(());
+    let refused = Failure::new(Kind::Indistinguishable).device(&ident.text);
+    if ident.hardware.is_empty() && ident.part_uuid.is_empty() {
+        return Err(refused.detail("nothing identifies the device"));
     }
-    let nothing = ident.hardware.is_empty() && ident.part_uuid.is_empty();
-    let detail = if nothing {
-        "nothing identifies the device"
-    } else {
-        "another device says the same of itself"
+    match facts.twin(device) {
+        Some(twin) => Err(refused.name(&twin.ident.text.name)),
+        None => Ok(()),
+    }
+}
+
+/// A device that has a part of something larger is none by itself. On an SSD that may be erased only
+/// what others still need counts: an old signature of an array or a volume group is content like any.
+fn whole(device: &Device, facts: &Facts, only_shared: bool) -> Result<(), Failure> {
+    let alone = member(device).filter(|_| !only_shared);
+    let shared = match device.ident.text.content.as_str() {
+        "btrfs" => facts.sharer(device).map(|_| "btrfs"),
+        _ => None,
     };
-    Err(Failure::new(Kind::InvalidArgument)
-        .device(&ident.text)
-        .name("identity")
-        .detail(detail))
+    match alone.or(shared) {
+        Some(volume) => Err(Failure::new(Kind::PartOfVolume)
+            .device(&device.ident.text)
+            .name(volume)),
+        None => Ok(()),
+    }
 }
 
 /// The two must not overlap.
@@ -86,7 +110,7 @@ pub fn distinct(origin: &Device, ssd: &Device) -> Result<(), Failure> {
 }
 
 /// Whether this can be the disk behind a cache.
-pub fn origin(device: &Device, caches: &[String]) -> Result<(), Failure> {
+pub fn origin(device: &Device, facts: &Facts, caches: &[String]) -> Result<(), Failure> {
     let text = &device.ident.text;
     let refuse = |kind| Err(Failure::new(kind).device(text));
     let at = |points: &[&str]| {
@@ -123,9 +147,8 @@ pub fn origin(device: &Device, caches: &[String]) -> Result<(), Failure> {
         return refuse(Kind::OriginPartitioned);
     }
     in_use(device, Kind::OriginInUse)?;
-    if let Some(volume) = member(device) {
-        return Err(Failure::new(Kind::OriginInUse).device(text).name(volume));
-    }
+    whole(device, facts, false)?;
+    claimed(device, Kind::OriginInUse)?;
     if device.read_only {
         return refuse(Kind::ReadOnly);
     }
@@ -203,6 +226,11 @@ pub fn ssd(device: &Device, facts: &Facts, caches: &[String], erase: bool) -> Re
             return Err(Failure::new(Kind::SsdInUse).device(text).name("swap"));
         }
         in_use(part, Kind::SsdInUse)?;
+        whole(part, facts, true)?;
+    }
+    claimed(device, Kind::SsdInUse)?;
+    if let Some(volume) = &device.volume {
+        return Err(Failure::new(Kind::SsdIsVolume).device(text).name(volume));
     }
     if device.read_only {
         return Err(Failure::new(Kind::ReadOnly).device(text));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Putting a cache over a disk.
 
+use super::modes::{self, FOREIGN};
 use super::{Plan, Subject, checks};
 use crate::action::{Action, Face, Pair};
 use crate::facts::{Device, Facts};
-use tandem_api::{DeviceText, Failure, FileUser, JobKind, Kind, PlanSpec, Warning, WarningKind};
-
-/// File systems that other systems on the same machine are likely to write to.
-const FOREIGN: [&str; 5] = ["ntfs", "vfat", "exfat", "hfsplus", "BitLocker"];
+use tandem_api::{
+    DeviceText, Failure, FileUser, JobKind, Kind, Mode, PlanSpec, Warning, WarningKind,
+};
 
 /// What making the cache `uuid` takes. `caches`: object paths of all devices that are part of one;
 /// `users`: who uses the disk's file system.
@@ -26,8 +26,10 @@ pub fn create(
     checks::distinct(origin, ssd)?;
     checks::identity(origin, facts)?;
     checks::identity(ssd, facts)?;
-    checks::origin(origin, caches)?;
+    checks::origin(origin, facts, caches)?;
     checks::ssd(ssd, facts, caches, spec.erase_ssd)?;
+    let refused_modes = modes::refused_modes(origin, ssd, None);
+    modes::offered(spec.mode, &refused_modes, origin)?;
 
     let pair = Pair {
         uuid: uuid.to_owned(),
@@ -49,25 +51,31 @@ pub fn create(
         actions.push(Action::Erase(ssd.ident.clone()));
     }
     actions.push(Action::Map(pair.clone()));
-    let mapped = Face::Mapped(Box::new(pair));
+    let mapped = Face::Mapped(Box::new(pair.clone()));
     actions.extend(
         origin
             .mounts
             .iter()
             .map(|m| Action::Mount(mapped.clone(), m.clone())),
     );
+    // Last, so that whatever has to be undone, nothing is on the SSD only.
+    if spec.mode == Mode::Writeback {
+        actions.push(Action::EnableWriteback(pair));
+    }
 
     let subject = Subject {
         origin: &origin.ident.text,
         ssd: &ssd.ident.text,
         mode: spec.mode,
+        refused_modes,
+        dirty_bytes: 0,
         mount_points: origin.mount_points(),
     };
     Ok(Plan::new(
         JobKind::Create,
         uuid,
         actions,
-        warnings(origin, ssd, users),
+        warnings(origin, ssd, spec.mode, users),
         subject,
     ))
 }
@@ -80,7 +88,7 @@ pub fn worth_reading(spec: &PlanSpec, facts: &Facts, caches: &[String]) -> bool 
         checks::distinct(origin, ssd)?;
         checks::identity(origin, facts)?;
         checks::identity(ssd, facts)?;
-        checks::origin(origin, caches)?;
+        checks::origin(origin, facts, caches)?;
         checks::ssd(ssd, facts, caches, true)
     };
     checked().is_ok()
@@ -100,7 +108,7 @@ fn holds_something(ssd: &Device) -> bool {
     ssd.partitioned || !ssd.usage.is_empty() || !ssd.ident.text.content.is_empty() || !ssd.blank
 }
 
-fn warnings(origin: &Device, ssd: &Device, users: Vec<FileUser>) -> Vec<Warning> {
+fn warnings(origin: &Device, ssd: &Device, mode: Mode, users: Vec<FileUser>) -> Vec<Warning> {
     let mut all = Vec::new();
     let mut warn = |kind, device: &Device, users| {
         all.push(Warning {
@@ -117,6 +125,10 @@ fn warnings(origin: &Device, ssd: &Device, users: Vec<FileUser>) -> Vec<Warning>
             WarningKind::ErasesUnknown
         };
         warn(kind, ssd, Vec::new());
+    }
+    if mode == Mode::Writeback {
+        warn(WarningKind::WritebackRisk, origin, Vec::new());
+        warn(WarningKind::WritebackElsewhere, origin, Vec::new());
     }
     if !users.is_empty() {
         warn(WarningKind::InUse, origin, users);
@@ -139,6 +151,9 @@ fn warnings(origin: &Device, ssd: &Device, users: Vec<FileUser>) -> Vec<Warning>
     }
     if origin.ident.text.content.is_empty() {
         warn(WarningKind::OriginUnknown, origin, Vec::new());
+    }
+    if origin.clear_text {
+        warn(WarningKind::ClearText, ssd, Vec::new());
     }
     if FOREIGN.contains(&origin.ident.text.content.as_str()) {
         warn(WarningKind::OtherSystems, origin, Vec::new());

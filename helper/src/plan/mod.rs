@@ -3,6 +3,7 @@
 
 mod checks;
 mod create;
+mod modes;
 mod remove;
 mod size;
 #[cfg(test)]
@@ -11,7 +12,8 @@ mod tests;
 use crate::action::{Face, Pair};
 use crate::facts::Mount;
 pub use create::{create, worth_reading};
-pub use remove::{RemoveInput, remove};
+pub use modes::{offered, refused_modes};
+pub use remove::{RemoveInput, Unwritten, remove};
 
 use crate::action::Action;
 use serde::Serialize;
@@ -34,6 +36,8 @@ pub struct Plan {
     pub uuid: String,
     /// What is done, one action for each step of the reply.
     pub actions: Vec<Action>,
+    /// What is only on the SSD is given up.
+    pub discards: bool,
     /// What is shown; `plan_id` is empty until the plan is stored.
     pub reply: PlanReply,
 }
@@ -50,11 +54,15 @@ impl Plan {
         let mut reply = PlanReply {
             plan_id: String::new(),
             digest: String::new(),
-            steps: actions.iter().map(|a| a.step(cache_bytes)).collect(),
+            steps: actions
+                .iter()
+                .map(|a| a.step(cache_bytes, of.dirty_bytes))
+                .collect(),
             warnings,
             origin: of.origin.clone(),
             ssd: of.ssd.clone(),
             mode: of.mode,
+            refused_modes: of.refused_modes,
             mount_points: of.mount_points,
             cache_bytes,
             memory_bytes: size::memory_bytes(of.ssd.size),
@@ -65,6 +73,7 @@ impl Plan {
             kind,
             uuid: uuid.to_owned(),
             actions,
+            discards: false,
             reply,
         }
     }
@@ -72,7 +81,7 @@ impl Plan {
     /// Whether executing this would do the same as executing `other`; who uses the file system and
     /// other warnings may differ.
     pub fn does_the_same(&self, other: &Self) -> bool {
-        self.actions == other.actions
+        self.actions == other.actions && self.discards == other.discards
     }
 
     /// Whether old content is erased.
@@ -103,9 +112,25 @@ pub fn assemble(pair: &Pair, mounts: &[Mount]) -> Plan {
         origin: &pair.origin.text,
         ssd: &pair.ssd.text,
         mode: pair.mode,
+        refused_modes: Vec::new(),
+        dirty_bytes: 0,
         mount_points: mounts.iter().map(|m| m.point.clone()).collect(),
     };
     Plan::new(JobKind::Create, &pair.uuid, actions, Vec::new(), subject)
+}
+
+/// Writing to the disk what is only on the SSD of a cache.
+pub fn flush(pair: &Pair, dirty_bytes: u64, mount_points: Vec<String>) -> Plan {
+    let subject = Subject {
+        origin: &pair.origin.text,
+        ssd: &pair.ssd.text,
+        mode: pair.mode,
+        refused_modes: Vec::new(),
+        dirty_bytes,
+        mount_points,
+    };
+    let actions = vec![Action::Drain(pair.clone())];
+    Plan::new(JobKind::Flush, &pair.uuid, actions, Vec::new(), subject)
 }
 
 /// Whether the mounts of a disk can be made again at the same place.
@@ -121,6 +146,8 @@ struct Subject<'a> {
     origin: &'a DeviceText,
     ssd: &'a DeviceText,
     mode: tandem_api::Mode,
+    refused_modes: Vec<tandem_api::RefusedMode>,
+    dirty_bytes: u64,
     mount_points: Vec<String>,
 }
 

@@ -4,7 +4,18 @@
 use super::{Plan, Subject};
 use crate::action::{Action, Face, Pair};
 use crate::facts::Mount;
-use tandem_api::{FileUser, JobKind, Warning, WarningKind};
+use tandem_api::{Failure, FileUser, JobKind, Kind, Warning, WarningKind};
+
+/// What may be on the SSD only.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Unwritten {
+    /// There may be something.
+    pub possible: bool,
+    /// Bytes as the module has them; 0 if it cannot be asked.
+    pub bytes: u64,
+    /// Why it cannot be written to the disk now, a word as for `StateReason`; none if it can.
+    pub stuck: Option<String>,
+}
 
 /// What is known of a cache that is to go.
 pub struct RemoveInput<'a> {
@@ -25,14 +36,23 @@ pub struct RemoveInput<'a> {
     pub users: Vec<FileUser>,
     /// It cannot be unmounted for a reason other than a program (other file systems below it).
     pub pinned: bool,
+    /// What may be on the SSD only.
+    pub unwritten: Unwritten,
+    /// The person gives that up.
+    pub discard: bool,
 }
 
 /// What removing a cache takes.
 ///
 /// The SSD is let go first, under the running file system, so that a busy one is no obstacle; then,
 /// if nobody uses the file system, it moves to the plain disk. If somebody does, it stays on a
-/// mapping that only passes through and that goes at the next start.
-pub fn remove(input: RemoveInput<'_>) -> Plan {
+/// mapping that only passes through and that goes at the next start. What is on the SSD only goes to the
+/// disk before anything else.
+///
+/// # Errors
+/// `UnwrittenData` if that is not possible; with `discard`, `WrongState` if it is, or if nothing is
+/// there to be given up.
+pub fn remove(input: RemoveInput<'_>) -> Result<Plan, Failure> {
     let RemoveInput {
         pair,
         attached,
@@ -42,9 +62,25 @@ pub fn remove(input: RemoveInput<'_>) -> Plan {
         mounts,
         users,
         pinned,
+        unwritten,
+        discard,
     } = input;
+    let stuck = unwritten.stuck.as_ref().filter(|_| unwritten.possible);
+    match stuck {
+        Some(reason) if !discard => {
+            return Err(Failure::new(Kind::UnwrittenData)
+                .device(&pair.ssd.text)
+                .name(reason)
+                .sizes(unwritten.bytes, 0));
+        }
+        None if discard => return Err(Failure::new(Kind::WrongState).name("written")),
+        _ => {}
+    }
     let stays = mapped && !orphaned && (!users.is_empty() || pinned);
     let mut actions = Vec::new();
+    if unwritten.possible && stuck.is_none() {
+        actions.push(Action::Drain(pair.clone()));
+    }
     if attached {
         actions.push(Action::Detach(pair.clone()));
     }
@@ -79,6 +115,9 @@ pub fn remove(input: RemoveInput<'_>) -> Plan {
             users,
         });
     };
+    if discard {
+        warn(WarningKind::LosesUnwritten, Vec::new());
+    }
     if stays {
         warn(WarningKind::StaysMapped, users);
     } else if !mounts.is_empty() {
@@ -88,7 +127,13 @@ pub fn remove(input: RemoveInput<'_>) -> Plan {
         origin: &pair.origin.text,
         ssd: &pair.ssd.text,
         mode: pair.mode,
+        refused_modes: Vec::new(),
+        dirty_bytes: unwritten.bytes,
         mount_points: mounts.iter().map(|m| m.point.clone()).collect(),
     };
-    Plan::new(JobKind::Remove, &pair.uuid, actions, warnings, subject)
+    let plan = Plan::new(JobKind::Remove, &pair.uuid, actions, warnings, subject);
+    Ok(Plan {
+        discards: discard,
+        ..plan
+    })
 }

@@ -2,7 +2,8 @@
 //! Shows the caches as the machine has them: every change of the machine leads here, and this is the
 //! only place that adds, changes and removes their objects.
 
-use super::execute::{Unseen, current, leads_to, mapped, shared};
+use super::execute::{Unseen, shared};
+use super::plans::{current, leads_to, mapped};
 use super::{Running, Service, Shown};
 use crate::action::Pair;
 use crate::apply;
@@ -15,7 +16,7 @@ use crate::sampler::Sampler;
 use crate::state::CacheRecord;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tandem_api::{CacheState, DeviceText, Failure, Kind, ModuleState, ROOT_PATH};
+use tandem_api::{CacheState, DeviceText, Failure, Kind, Mode, ModuleState, ROOT_PATH};
 use zbus::OwnedObjectPath;
 
 fn path(uuid: &str) -> String {
@@ -48,6 +49,7 @@ impl Service {
                 continue;
             }
             let pair = current(&record.pair, &facts);
+            let record = self.record_fork(record, &pair, live, &facts);
             let view = self.view(&record, &pair, live, &facts).await;
             views.insert(pair.uuid.clone(), (pair, view));
         }
@@ -85,17 +87,27 @@ impl Service {
             (Some(_), Some(status)) => state(status),
             (Some(_), None) => (CacheState::Suspended, String::new()),
             (None, _) if origin.is_none() => (CacheState::Stopped, "disk-missing".to_owned()),
+            (None, _) if ssd.is_none() && record.may_be_dirty => {
+                (CacheState::Stopped, "ssd-gone-dirty".to_owned())
+            }
             (None, _) if ssd.is_none() => (CacheState::Stopped, "ssd-missing".to_owned()),
             (None, _) => (
                 CacheState::Stopped,
-                self.reason(origin.is_some_and(|d| !d.mounts.is_empty()))
+                self.reason(record, origin.is_some_and(|d| !d.mounts.is_empty()))
                     .await,
             ),
         };
         let missing = origin.is_none() || ssd.is_none();
-        if state == CacheState::Stopped && job.is_none() {
+        if state == CacheState::Stopped && job.is_none() && !record.forked {
             self.assemble(record, pair, origin, missing);
         }
+        if let Some(status) = &status {
+            self.record_risk(record, status);
+        }
+        let refused_modes = match (origin, ssd) {
+            (Some(origin), Some(ssd)) => plan::refused_modes(origin, ssd, mapped(facts, pair)),
+            _ => Vec::new(),
+        };
         let gone = |text: &DeviceText| DeviceText {
             object: nothing(),
             ..text.clone()
@@ -105,6 +117,7 @@ impl Service {
             origin: origin.map_or_else(|| gone(&pair.origin.text), |d| d.ident.text.clone()),
             ssd: ssd.map_or_else(|| gone(&pair.ssd.text), |d| d.ident.text.clone()),
             mode: status.as_ref().map_or(pair.mode, |s| s.mode),
+            refused_modes,
             state,
             reason,
             mapped: device.map_or_else(nothing, |d| d.ident.text.object.clone()),
@@ -119,11 +132,65 @@ impl Service {
         }
     }
 
+    /// Has the record say whether something may be on the SSD only. That it may be is recorded before
+    /// the mode is set; what is recorded here is that the module has found nothing any more.
+    fn record_risk(&self, record: &CacheRecord, status: &Status) {
+        let writeback = status.mode == Mode::Writeback || record.pair.mode == Mode::Writeback;
+        let dirty = status.sample.dirty_sectors > 0;
+        let clean = !writeback && !dirty && status.state == CacheState::Active.as_str();
+        let may_be_dirty = if clean {
+            false
+        } else {
+            record.may_be_dirty || dirty || status.mode == Mode::Writeback
+        };
+        let uuid = &record.pair.uuid;
+        // A job keeps the record itself.
+        let kept = self.inner().running.iter().any(|r| r.uuid == *uuid);
+        if may_be_dirty == record.may_be_dirty || kept {
+            return;
+        }
+        let saved = self.record(uuid).map(|now| CacheRecord {
+            may_be_dirty,
+            ..now
+        });
+        if let Ok(record) = saved
+            && let Err(e) = self.store.save_cache(&record)
+        {
+            tracing::error!("cannot record what is on the SSD only: {e}");
+        }
+    }
+
+    /// Has the record say that the disk is used without what is on the SSD only, if it is.
+    fn record_fork(
+        &self,
+        mut record: CacheRecord,
+        pair: &Pair,
+        live: Option<&Live>,
+        facts: &Facts,
+    ) -> CacheRecord {
+        let used = |disk: &Device| !disk.mounts.is_empty() || !disk.holders.is_empty() || disk.swap;
+        let plain = live.is_none() && facts.same_hardware(&pair.origin).is_some_and(used);
+        let kept = self.inner().running.iter().any(|r| r.uuid == pair.uuid);
+        if record.may_be_dirty && plain && !record.forked && !kept {
+            tracing::error!(
+                uuid = pair.uuid,
+                "the disk is used without what is on the SSD only"
+            );
+            record.forked = true;
+            if let Err(e) = self.store.save_cache(&record) {
+                tracing::error!("cannot record that: {e}");
+            }
+        }
+        record
+    }
+
     /// Why a cache whose devices are both there is not assembled.
-    async fn reason(&self, disk_mounted: bool) -> String {
+    async fn reason(&self, record: &CacheRecord, disk_mounted: bool) -> String {
+        let changed = record.forked || self.inner().changed.contains(&record.pair.uuid);
         let word = match self.engine.module_state().await {
             ModuleState::NotBuilt => "module-not-built",
             ModuleState::Refused => "module-refused",
+            _ if changed => "disk-changed",
             _ if disk_mounted => "disk-in-use",
             _ => "not-assembled",
         };
@@ -142,6 +209,7 @@ impl Service {
             let mut inner = self.inner();
             if missing {
                 inner.attempted.remove(&pair.uuid);
+                inner.changed.remove(&pair.uuid);
                 false
             } else {
                 let devices = [pair.origin.clone(), pair.ssd.clone()];
@@ -168,6 +236,9 @@ impl Service {
         tokio::spawn(async move {
             if let Err(e) = this.assemble_now(&pair, disk.as_ref()).await {
                 tracing::error!(uuid = pair.uuid, "cannot assemble: {e}");
+                if e.kind == Kind::WrongDisk {
+                    this.inner().changed.insert(pair.uuid.clone());
+                }
             }
             let ours = |r: &Running| r.uuid == pair.uuid && r.path == nothing();
             this.inner().running.retain(|r| !ours(r));
@@ -189,7 +260,7 @@ impl Service {
         }
         tracing::info!(uuid = pair.uuid, mounts = mounts.len(), "assembling");
         let plan = plan::assemble(pair, &mounts);
-        apply::run(self.engine(), &self.store, &plan, &Unseen)
+        apply::run(self.engine(), &self.store, &plan, 0, &Unseen)
             .await
             .map(drop)
     }
@@ -226,11 +297,7 @@ impl Service {
             let object = CacheObject::new(self.clone(), pair, view, sampler.clone());
             server.at(path.as_str(), object).await?;
             let object = server.interface::<_, CacheObject>(path.as_str()).await?;
-            let task = tokio::spawn(
-                sampler
-                    .clone()
-                    .run(self.engine.clone(), uuid.clone(), object),
-            );
+            let task = tokio::spawn(sampler.clone().run(self.clone(), uuid.clone(), object));
             self.inner().shown.insert(uuid, Shown { sampler, task });
         }
         let module = self.engine.module_state().await;

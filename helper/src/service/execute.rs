@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! From a question to a plan, and from a plan to a running job.
+//! From a plan to a running job.
 
 use super::{MOST_JOBS, Running, Service};
-use crate::action::{Action, Pair};
-use crate::apply::{self, Watcher};
+use crate::action::Action;
+use crate::apply::{self, Drained, Watcher};
 use crate::auth::{self, Permission};
-use crate::engine::Live;
-use crate::facts::{Device, Facts, Ident};
+use crate::facts::Ident;
 use crate::iface::job::{JobObject, Progress};
-use crate::plan::{self, Plan, RemoveInput};
+use crate::mounts::users;
+use crate::plan::{self, Plan};
+use crate::state::Intent;
 use std::sync::Arc;
 use std::time::Duration;
-use tandem_api::{Failure, FileUser, JobKind, Kind, PlanReply, PlanSpec, ROOT_PATH};
+use tandem_api::{
+    DeviceText, Failure, FileUser, JobKind, Kind, Mode, ROOT_PATH, SECTOR_BYTES, Step,
+};
 use zbus::OwnedObjectPath;
 use zbus::message::Header;
 
@@ -19,100 +22,6 @@ use zbus::message::Header;
 const LINGER: Duration = Duration::from_secs(10);
 
 impl Service {
-    /// `Manager.Plan`.
-    pub(crate) async fn plan_create(
-        &self,
-        header: &Header<'_>,
-        spec: PlanSpec,
-    ) -> Result<PlanReply, Failure> {
-        let _call = self.call();
-        let uid = auth::sender_uid(&self.connection, header).await?;
-        let uuid = uuid::Uuid::new_v4().simple().to_string();
-        let plan = self.creation(&spec, &uuid).await?;
-        self.offer(plan, Some(spec), uid)
-    }
-
-    /// `Cache.PlanRemove`.
-    pub(crate) async fn plan_remove(
-        &self,
-        header: &Header<'_>,
-        uuid: &str,
-    ) -> Result<PlanReply, Failure> {
-        let _call = self.call();
-        let uid = auth::sender_uid(&self.connection, header).await?;
-        let plan = self.removal(uuid).await?;
-        self.offer(plan, None, uid)
-    }
-
-    async fn creation(&self, spec: &PlanSpec, uuid: &str) -> Result<Plan, Failure> {
-        let _one = self.planning.lock().await;
-        let mut facts = self.engine.facts().await?;
-        let parts = self.parts(&facts);
-        if let Some(ssd) = facts.device(spec.ssd.as_str())
-            && ssd.usage.is_empty()
-            && !ssd.partitioned
-            && plan::worth_reading(spec, &facts, &parts)
-        {
-            let blank = self.engine.blank(ssd).await?;
-            let ssd = facts
-                .devices
-                .iter_mut()
-                .find(|d| d.object() == spec.ssd.as_str());
-            ssd.into_iter().for_each(|ssd| ssd.blank = blank);
-        }
-        let users = match facts.device(spec.origin.as_str()) {
-            Some(device) if !device.mounts.is_empty() => self.engine.users(device).await,
-            _ => Vec::new(),
-        };
-        plan::create(spec, uuid, &facts, &parts, users)
-    }
-
-    async fn removal(&self, uuid: &str) -> Result<Plan, Failure> {
-        let record = self
-            .store
-            .caches()
-            .into_iter()
-            .find(|r| r.pair.uuid == uuid);
-        let record = record.ok_or_else(|| Failure::new(Kind::WrongState).name("removed"))?;
-        let facts = self.engine.facts().await?;
-        let live = self
-            .engine
-            .live()
-            .await?
-            .into_iter()
-            .find(|l| l.uuid == uuid);
-        let pair = current(&record.pair, &facts);
-        let device = mapped(&facts, &pair);
-        let users = match device {
-            Some(device) if !device.mounts.is_empty() => self.engine.users(device).await,
-            _ => Vec::new(),
-        };
-        let attached = live.as_ref().is_some_and(|l| l.attached);
-        let intact = live.as_ref().is_some_and(|l| leads_to(l, &pair, &facts));
-        Ok(plan::remove(RemoveInput {
-            pair: &pair,
-            attached: attached && intact,
-            orphaned: attached && !intact,
-            mapped: live.is_some(),
-            ssd_present: record.detached_in.is_none() && facts.same_hardware(&pair.ssd).is_some(),
-            mounts: device.map_or(&[], |d| &d.mounts),
-            users,
-            pinned: device.is_some_and(|d| !d.submounts.is_empty() || !d.holders.is_empty()),
-        }))
-    }
-
-    /// Object paths of all devices that are part of a cache.
-    fn parts(&self, facts: &Facts) -> Vec<String> {
-        let mut parts = Vec::new();
-        for record in self.store.caches() {
-            let ssd = record.detached_in.is_none().then_some(&record.pair.ssd);
-            for ident in std::iter::once(&record.pair.origin).chain(ssd) {
-                parts.extend(facts.same_hardware(ident).map(|d| d.object().to_owned()));
-            }
-        }
-        parts
-    }
-
     /// `Manager.Create` and `Cache.Remove`. What is authorised and done is the plan as it was given
     /// out; nothing that the caller can still change takes part.
     pub(crate) async fn execute(
@@ -142,10 +51,14 @@ impl Service {
         let permission = match kind {
             JobKind::Create if frozen.erases() => Permission::CreateErasing,
             JobKind::Create => Permission::Create,
-            JobKind::Remove => Permission::Remove,
+            JobKind::Remove if frozen.discards => Permission::Discard,
+            JobKind::Remove | JobKind::Flush => Permission::Remove,
         };
         let (disk, ssd) = (&frozen.reply.origin, &frozen.reply.ssd);
         auth::check(&self.connection, header, permission, disk, ssd).await?;
+        if kind == JobKind::Create && frozen.reply.mode == Mode::Writeback {
+            auth::check(&self.connection, header, Permission::WriteBack, disk, ssd).await?;
+        }
         // A plan is executed once, even if two calls were waiting for the same answer.
         self.inner().offers.remove(plan_id).ok_or_else(unknown)?;
         self.touch();
@@ -154,8 +67,8 @@ impl Service {
             self.idle(&devices).await?;
         }
         let now = match &spec {
-            Some(spec) => self.creation(spec, &frozen.uuid).await?,
-            None => self.removal(&frozen.uuid).await?,
+            Some(spec) => self.creation(spec, &frozen.uuid, uid).await?,
+            None => self.removal(&frozen.uuid, frozen.discards, uid).await?,
         };
         if !now.does_the_same(&frozen) {
             return Err(Failure::new(Kind::DeviceChanged).device(disk));
@@ -186,7 +99,7 @@ impl Service {
     }
 
     /// No job, running or left half done by an earlier one, has to do with these devices.
-    async fn idle(&self, devices: &[Ident; 2]) -> Result<(), Failure> {
+    pub(super) async fn idle(self: &Arc<Self>, devices: &[Ident; 2]) -> Result<(), Failure> {
         if let Some(running) = self
             .inner()
             .running
@@ -198,20 +111,103 @@ impl Service {
         let unfinished = || {
             let intents = self.store.intents();
             intents
-                .iter()
-                .any(|i| involved(&i.actions).is_some_and(|d| shared(&d, devices)))
+                .into_iter()
+                .filter(|i| involved(&i.actions).is_some_and(|d| shared(&d, devices)))
+                .collect::<Vec<_>>()
         };
-        if unfinished() {
+        if !unfinished().is_empty() {
             self.recover().await;
-            if unfinished() {
-                return Err(Failure::new(Kind::Busy).device(&devices[0].text));
+            let busy = || Failure::new(Kind::Busy).device(&devices[0].text);
+            if self.running(devices).is_some() {
+                return Err(busy());
+            }
+            for intent in unfinished() {
+                // One that waits for its cache to be assembled has changed nothing that matters.
+                if intent.draining().is_none() || self.store.drop_intent(&intent).is_err() {
+                    return Err(busy());
+                }
             }
         }
         Ok(())
     }
 
-    async fn begin(self: &Arc<Self>, plan: Plan, uid: u32) -> Result<OwnedObjectPath, Failure> {
-        let devices = involved(&plan.actions)
+    /// The device on which a job runs already.
+    fn running(&self, devices: &[Ident; 2]) -> Option<Failure> {
+        let inner = self.inner();
+        let running = inner.running.iter().find(|r| shared(&r.devices, devices))?;
+        Some(Failure::new(Kind::Busy).device(&running.devices[0].text))
+    }
+
+    /// Has the devices for a moment without a job; they are free again when the answer is dropped.
+    pub(super) fn hold(&self, uuid: &str, devices: [Ident; 2]) -> Result<Held<'_>, Failure> {
+        let mut inner = self.inner();
+        if let Some(running) = inner.running.iter().find(|r| shared(&r.devices, &devices)) {
+            return Err(Failure::new(Kind::Busy).device(&running.devices[0].text));
+        }
+        inner.running.push(Running {
+            path: DeviceText::none().object,
+            uuid: uuid.to_owned(),
+            devices,
+        });
+        Ok(Held(self, uuid.to_owned()))
+    }
+
+    /// Begins a plan.
+    pub(super) async fn begin(
+        self: &Arc<Self>,
+        plan: Plan,
+        uid: u32,
+    ) -> Result<OwnedObjectPath, Failure> {
+        let (kind, uuid) = (plan.kind, plan.uuid.clone());
+        let (steps, actions) = (plan.reply.steps.clone(), plan.actions.clone());
+        self.start_job(
+            kind,
+            uuid,
+            steps,
+            &actions,
+            uid,
+            move |this, watcher| async move {
+                apply::run(this.engine(), &this.store, &plan, uid, &*watcher)
+                    .await
+                    .map(drop)
+            },
+        )
+        .await
+    }
+
+    /// Goes on with a drain that an earlier life of the service began, as the job of the user who
+    /// started it.
+    async fn resume(self: &Arc<Self>, intent: Intent) -> Result<OwnedObjectPath, Failure> {
+        let bytes = match self.engine.status(&intent.uuid).await {
+            Ok(status) => status.sample.dirty_sectors.saturating_mul(SECTOR_BYTES),
+            Err(_) => 0,
+        };
+        let (kind, uuid, owner) = (intent.kind, intent.uuid.clone(), intent.owner);
+        let actions = intent.actions.clone();
+        let steps = actions.iter().map(|a| a.step(0, bytes)).collect();
+        self.start_job(
+            kind,
+            uuid,
+            steps,
+            &actions,
+            owner,
+            move |this, watcher| async move {
+                apply::recover(this.engine(), &this.store, intent, &*watcher).await
+            },
+        )
+        .await
+    }
+
+    async fn start_job<J: Future<Output = Result<(), Failure>> + Send>(
+        self: &Arc<Self>,
+        kind: JobKind,
+        uuid: String,
+        steps: Vec<Step>,
+        actions: &[Action],
+        uid: u32,
+        work: impl FnOnce(Arc<Self>, Arc<Progress>) -> J + Send + 'static,
+    ) -> Result<OwnedObjectPath, Failure> {
+        let devices = involved(actions)
             .ok_or_else(|| Failure::new(Kind::Internal).detail("plan without devices"))?;
         let path = {
             let mut inner = self.inner();
@@ -226,13 +222,13 @@ impl Service {
                 .map_err(|e| Failure::new(Kind::Internal).detail(e))?;
             inner.running.push(Running {
                 path: path.clone(),
-                uuid: plan.uuid.clone(),
+                uuid: uuid.clone(),
                 devices,
             });
             path
         };
-        let progress = Arc::new(Progress::new(plan.reply.steps.clone()));
-        let object = JobObject::new(plan.kind, plan.uuid.clone(), uid, progress.clone());
+        let progress = Arc::new(Progress::new(steps));
+        let object = JobObject::new(kind, uuid.clone(), uid, progress.clone());
         let server = self.connection.object_server();
         let shown = async {
             server.at(&path, object).await?;
@@ -249,20 +245,25 @@ impl Service {
         let (this, job) = (self.clone(), path.clone());
         tokio::spawn(async move {
             this.refresh().await;
-            let result = apply::run(this.engine(), &this.store, &plan, &*progress).await;
+            let result = work(this.clone(), progress.clone()).await;
             match &result {
-                Ok(outcome) => {
-                    tracing::info!(kind = %plan.kind, uuid = plan.uuid, ?outcome, "job done")
-                }
-                Err(failure) => {
-                    tracing::error!(kind = %plan.kind, uuid = plan.uuid, "job failed: {failure}")
-                }
+                Ok(()) => tracing::info!(%kind, uuid, "job done"),
+                Err(failure) => tracing::error!(%kind, uuid, "job failed: {failure}"),
             }
             this.inner().running.retain(|r| r.path != job);
             this.touch();
             // Who hears of the end already finds the cache there, or gone.
             this.refresh().await;
-            progress.finish(result.map(|_| ()));
+            let result = match result {
+                // Everybody can read how a job ended.
+                Err(failure) if !failure.users.is_empty() => {
+                    let shows = this.engine.facts().await.is_ok_and(|f| !f.hides_processes);
+                    let users = users::discreet(failure.users.clone(), uid, !shows);
+                    Err(failure.users(users))
+                }
+                other => other,
+            };
+            progress.finish(result);
             let _ = told.await;
             tokio::time::sleep(LINGER).await;
             let _ = this
@@ -275,10 +276,20 @@ impl Service {
     }
 
     /// Ends or undoes what an earlier life of the service, or a job that failed, left half done.
-    pub(super) async fn recover(&self) {
+    ///
+    /// A drain can take hours, and goes on as a job as soon as its cache is assembled.
+    pub(super) async fn recover(self: &Arc<Self>) {
         let _one = self.recovering.lock().await;
         for intent in self.store.intents() {
             if self.inner().running.iter().any(|r| r.uuid == intent.uuid) {
+                continue;
+            }
+            if intent.draining().is_some() {
+                let live = self.engine.live().await.unwrap_or_default();
+                let attached = live.iter().any(|l| l.uuid == intent.uuid && l.attached);
+                if attached && let Err(e) = self.resume(intent).await {
+                    tracing::error!("cannot go on with a flush: {e}");
+                }
                 continue;
             }
             if let Err(e) = apply::recover(self.engine(), &self.store, intent, &Unseen).await {
@@ -299,48 +310,35 @@ impl Watcher for Unseen {
     }
 
     fn no_return(&self) {}
+
+    fn paused(&self) -> bool {
+        false
+    }
+
+    fn moving(&self, _: Option<bool>) {}
+
+    fn drained(&self, _: Drained) {}
+}
+
+/// Devices that no job may have to do with at the moment.
+pub(super) struct Held<'a>(&'a Service, String);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let none = DeviceText::none().object;
+        let ours = |r: &Running| r.uuid == self.1 && r.path == none;
+        self.0.inner().running.retain(|r| !ours(r));
+    }
 }
 
 /// Disk and SSD of a plan.
 fn involved(actions: &[Action]) -> Option<[Ident; 2]> {
-    actions.iter().find_map(|action| match action {
-        Action::Map(pair) | Action::Detach(pair) | Action::FreeSsd(pair) | Action::Unmap(pair) => {
-            Some([pair.origin.clone(), pair.ssd.clone()])
-        }
-        _ => None,
-    })
+    let pair = actions.iter().find_map(Action::pair)?;
+    Some([pair.origin.clone(), pair.ssd.clone()])
 }
 
 /// Whether two jobs have to do with the same device.
 pub(super) fn shared(a: &[Ident; 2], b: &[Ident; 2]) -> bool {
     let same = |a: &Ident, b: &Ident| a.same_hardware(b) || a.text.object == b.text.object;
     a.iter().any(|a| b.iter().any(|b| same(a, b)))
-}
-
-/// The pair with its devices as they are called now.
-pub(super) fn current(pair: &Pair, facts: &Facts) -> Pair {
-    let now = |ident: &Ident| {
-        facts
-            .same_hardware(ident)
-            .map_or_else(|| ident.clone(), |d| d.ident.clone())
-    };
-    Pair {
-        origin: now(&pair.origin),
-        ssd: now(&pair.ssd),
-        ..pair.clone()
-    }
-}
-
-/// The mapped device of a pair.
-pub(super) fn mapped<'a>(facts: &'a Facts, pair: &Pair) -> Option<&'a Device> {
-    let dm_uuid = pair.dm_uuid();
-    facts.devices.iter().find(|d| d.ident.hardware == dm_uuid)
-}
-
-/// Whether a mapping still leads to the disk of its pair: one that was pulled and plugged in again is
-/// another device to the kernel, and the mapping still means the one that is gone.
-pub(super) fn leads_to(live: &Live, pair: &Pair, facts: &Facts) -> bool {
-    facts
-        .same_hardware(&pair.origin)
-        .is_some_and(|disk| disk.number == live.origin)
 }

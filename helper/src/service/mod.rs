@@ -6,6 +6,8 @@
 
 mod caches;
 mod execute;
+mod plans;
+mod tune;
 
 use crate::engine::Engine;
 use crate::facts::Ident;
@@ -66,6 +68,8 @@ struct Inner {
     shown: BTreeMap<String, Shown>,
     /// Caches that could not be assembled with the devices that are there.
     attempted: BTreeSet<String>,
+    /// Those of them whose disk is not as the SSD remembers it.
+    changed: BTreeSet<String>,
     next_job: u64,
     /// As last told.
     module: Option<tandem_api::ModuleState>,
@@ -132,6 +136,11 @@ impl Service {
         Ok(this)
     }
 
+    /// Something may have changed that no event tells.
+    pub(crate) fn look_again(&self) {
+        self.again.notify_one();
+    }
+
     /// The engine.
     pub fn engine(&self) -> &dyn Engine {
         &*self.engine
@@ -184,12 +193,14 @@ impl Service {
                 () = self.engine.changed() => {}
                 () = self.again.notified() => {}
             }
-            if tried.elapsed() > RETRY && !self.store.intents().is_empty() {
+            self.refresh().await;
+            let intents = self.store.intents();
+            let waits = intents.iter().any(|i| i.draining().is_some());
+            if waits || (tried.elapsed() > RETRY && !intents.is_empty()) {
                 // What could not be put right before may be possible now.
                 self.recover().await;
                 tried = Instant::now();
             }
-            self.refresh().await;
             tokio::time::sleep(CALM).await;
         }
     }

@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The host's end of the guest's agent (tests/vm/agent.c): runs shell scripts in the guest as root.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+/// What the guest is asked when a script does not end in time.
+const BUSY: &str = include_str!("../../vm/busy.sh");
+/// How long the answer may take.
+const BUSY_LIMIT: Duration = Duration::from_secs(30);
+
 /// One port of the guest's agent; it runs one script at a time.
 pub struct Agent {
     reader: BufReader<UnixStream>,
+    /// Socket of another port, on which the guest can be asked what it is doing.
+    second: Option<PathBuf>,
 }
 
 /// How a script ended and what it printed on both outputs.
@@ -28,7 +35,14 @@ impl Agent {
             .with_context(|| format!("cannot connect to {}", socket.display()))?;
         Ok(Self {
             reader: BufReader::new(stream),
+            second: None,
         })
+    }
+
+    /// Has the guest asked on another port, which nobody else may be using then, when a script does not end in time.
+    pub fn asking(mut self, second: &Path) -> Self {
+        self.second = Some(second.to_owned());
+        self
     }
 
     /// Runs a script; each whole line that it prints goes to `line` as it comes.
@@ -46,13 +60,17 @@ impl Agent {
             .context("the guest has gone")?;
         let (mut bytes, mut told) = (Vec::new(), 0);
         loop {
-            let head = self.head(end).with_context(|| {
-                format!(
-                    "in the guest, {limit:?} at most: {}\n{}",
-                    first_line(script),
-                    String::from_utf8_lossy(&bytes)
-                )
-            })?;
+            let head = match self.head(end) {
+                Ok(head) => head,
+                Err(error) => {
+                    let printed = String::from_utf8_lossy(&bytes).into_owned();
+                    let script = first_line(script);
+                    bail!(
+                        "in the guest: {script}: {error:#}\n{printed}{}",
+                        self.doing()
+                    );
+                }
+            };
             let (kind, number) = head
                 .trim()
                 .split_once(' ')
@@ -91,20 +109,32 @@ impl Agent {
         Ok(ended.text)
     }
 
+    /// What the guest is doing, for whoever reads why a script did not end.
+    fn doing(&self) -> String {
+        let ask = |second: &Path| Self::connect(second)?.run(BUSY, BUSY_LIMIT, |_| ());
+        match self.second.as_deref().map(ask) {
+            None => String::new(),
+            Some(Ok(ended)) => ended.text,
+            Some(Err(error)) => format!("the guest does not tell what it is doing: {error:#}"),
+        }
+    }
+
     fn head(&mut self, end: Instant) -> Result<String> {
-        let left = end
-            .checked_duration_since(Instant::now())
-            .filter(|left| !left.is_zero());
-        let left = left.context("time is up")?;
+        let left = end.saturating_duration_since(Instant::now());
+        // Zero would mean to wait for ever.
+        let left = left.max(Duration::from_millis(1));
         self.reader.get_ref().set_read_timeout(Some(left))?;
         let mut head = String::new();
-        if self.reader.read_line(&mut head)? == 0 {
-            bail!("the guest has gone");
+        match self.reader.read_line(&mut head) {
+            Ok(0) => bail!("the guest has gone"),
+            Ok(_) => Ok(head),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => bail!("it does not end in time"),
+            Err(error) => Err(error.into()),
         }
-        Ok(head)
     }
 }
 
 fn first_line(script: &str) -> &str {
-    script.trim().lines().next().unwrap_or("")
+    let comment = |line: &&str| !line.is_empty() && !line.starts_with('#');
+    script.lines().map(str::trim).find(comment).unwrap_or("")
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::agent::Agent;
 use crate::cx::{Cx, say};
 use crate::guest::{LONG, MOUNT_POINT, SHORT, Sectors, user_line};
 use crate::image::PASSWORD;
@@ -201,6 +202,7 @@ impl Demo<'_> {
                 } else if let Some(name) = line.strip_prefix("SHOT ") {
                     let taken = report.picture(name).and_then(|file| {
                         qmp.screenshot(&file)?;
+                        let mut second = Agent::connect(second)?;
                         second.sh(&format!("touch /run/user/1000/shot-{name}"), SHORT)
                     });
                     failure = failure.take().or(taken.err());

@@ -64,6 +64,7 @@ pub fn pair(scratch: &Scratch) -> Result<Pair> {
         serial: "BARGE0001",
         wwn: 0x5000_c500_0000_0001,
         rotation_rate: 7200,
+        read_only: false,
     };
     let ssd = Disk {
         file: scratch.path().join("ssd.raw"),
@@ -72,6 +73,7 @@ pub fn pair(scratch: &Scratch) -> Result<Pair> {
         serial: "DART0001",
         wwn: 0x5002_5380_0000_0001,
         rotation_rate: 1,
+        read_only: false,
     };
     File::create(&ssd.file)?.set_len(SSD_MIB * MIB)?;
     let tree = scratch.path().join("files");

@@ -132,7 +132,7 @@ fn functional(bench: &mut Bench, version: &str) -> Result<()> {
     let cx = bench.cx;
     let target = target(cx, version, &bench.log)?;
     let programs = PROGRAMS.map(|program| (Path::new(program), program));
-    let (initramfs, variables) = initramfs(cx, &target, MODULES, &programs)?;
+    let (initramfs, variables) = initramfs(cx, &target, MODULES, &[], &programs)?;
     let qemu = Qemu::get(cx)?;
     let mut guest = qemu.command();
     let accel = if qemu.kvm_works(cx) {
@@ -173,12 +173,13 @@ pub fn boot(guest: &mut Command, kernel: &Kernel, initramfs: &Path, words: &str)
         ]);
 }
 
-/// Makes an initramfs with the suite, our module, `modules` and `programs` (this machine's file, its path in the guest);
-/// returns it with the kernel's words that name the modules.
+/// Makes an initramfs with the suite, our module, the kernel's `modules`, modules built elsewhere and `programs` (this
+/// machine's file, its path in the guest); returns it with the kernel's words that name the modules.
 pub fn initramfs(
     cx: &Cx,
     target: &Target,
     modules: &[&str],
+    built: &[&Path],
     programs: &[(&Path, &str)],
 ) -> Result<(PathBuf, String)> {
     let dir = cx
@@ -211,7 +212,9 @@ pub fn initramfs(
             file + &arguments.map_or(String::new(), |(_, arguments)| format!(":{arguments}")),
         );
     }
-    names.push(put_module(&target.module, &dir.join("m"))?);
+    for module in built.iter().copied().chain([target.module.as_path()]) {
+        names.push(put_module(module, &dir.join("m"))?);
+    }
     for (program, to) in programs {
         put_program(program, to, &dir)?;
     }

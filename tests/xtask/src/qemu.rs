@@ -42,22 +42,9 @@ impl Qemu {
     }
 
     /// `qemu-system-x86_64` with its own libraries, modules and firmware; the caller adds the machine.
+    /// The kernel ends it when the thread that starts it ends, however that comes about.
     pub fn command(&self) -> Command {
-        self.prepared(Command::new(self.program()))
-    }
-
-    /// The same, but the kernel ends it when the thread that started it ends, however that comes about.
-    pub fn command_that_ends_with_us(&self) -> Command {
-        let mut command = run::cmd("setpriv", ["--pdeathsig", "KILL", "--"]);
-        command.arg(self.program());
-        self.prepared(command)
-    }
-
-    fn program(&self) -> PathBuf {
-        self.root.join("usr/bin/qemu-system-x86_64")
-    }
-
-    fn prepared(&self, mut command: Command) -> Command {
+        let mut command = run::ending_with_us(&self.root.join("usr/bin/qemu-system-x86_64"));
         let lib = self.root.join("usr/lib/x86_64-linux-gnu");
         let path = format!(
             "{0}:{1}:{0}/pulseaudio",

@@ -18,6 +18,13 @@ pub fn cmd<S: AsRef<OsStr>>(program: &str, args: impl IntoIterator<Item = S>) ->
     command
 }
 
+/// A command that the kernel ends as soon as the thread that started it ends, even by SIGKILL.
+pub fn ending_with_us(program: &Path) -> Command {
+    let mut command = cmd("setpriv", ["--pdeathsig", "KILL", "--"]);
+    command.arg(program);
+    command
+}
+
 /// Runs to the end with the person's terminal as output.
 pub fn show(command: &mut Command) -> Result<()> {
     let status = command

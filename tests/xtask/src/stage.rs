@@ -171,6 +171,7 @@ pub fn install(vm: &mut Vm, stage: &Stage) -> Result<()> {
         serial: "PACKAGE01",
         wwn: 0x5000_0000_0000_00aa,
         rotation_rate: 1,
+        read_only: true,
     };
     vm.plug(&disk)?;
     vm.agent

@@ -135,7 +135,7 @@ impl Kernel {
         let program = suite::program(cx)?;
         let sockets = cx.target.join("uml-run");
         fs::create_dir_all(&sockets)?;
-        let mut guest = Command::new(self.build.join("linux"));
+        let mut guest = run::ending_with_us(&self.build.join("linux"));
         guest
             .arg("mem=1500M")
             .args(["rootfstype=hostfs", "rootflags=/", "ro"])

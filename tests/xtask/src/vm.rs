@@ -77,8 +77,8 @@ pub struct Vm {
     pub qmp: Qmp,
     /// The port for what the scenario does.
     pub agent: Agent,
-    /// A second port, for what has to happen while a script runs on the first.
-    pub second: Agent,
+    /// A second port, for what has to happen while a script runs on the first; one connection at a time.
+    pub second: PathBuf,
     dir: PathBuf,
     accelerator: &'static str,
 }
@@ -129,8 +129,7 @@ impl Vm {
             std::env::temp_dir().join(format!("tandem-vm-{}-{}", std::process::id(), unique()));
         fs::create_dir_all(&dir)?;
         let log = cx.target.join("vm-console.log");
-        // It ends with us, however we end.
-        let mut command = parts.qemu.command_that_ends_with_us();
+        let mut command = parts.qemu.command();
         command.args([
             "-name",
             "tandem",
@@ -224,11 +223,10 @@ impl Vm {
             let qmp = Qmp::connect(&dir.join("qmp"), Duration::from_secs(30))?;
             Ok((
                 qmp,
-                Agent::connect(&dir.join("agent0"))?,
-                Agent::connect(&dir.join("agent1"))?,
+                Agent::connect(&dir.join("agent0"))?.asking(&dir.join("agent1")),
             ))
         };
-        let (qmp, agent, second) = connect().with_context(|| {
+        let (qmp, agent) = connect().with_context(|| {
             format!(
                 "QEMU says: {}",
                 run::tail(&fs::read_to_string(&errors).unwrap_or_default())
@@ -239,7 +237,7 @@ impl Vm {
             child,
             qmp,
             agent,
-            second,
+            second: dir.join("agent1"),
             dir,
             accelerator: parts.accelerator(),
         })
@@ -250,7 +248,7 @@ impl Vm {
         let node = format!("node-{}", disk.serial);
         self.qmp.run(
             "blockdev-add",
-            json!({ "node-name": node, "driver": "raw", "discard": "unmap", "cache": { "direct": false, "no-flush": true },
+            json!({ "node-name": node, "driver": "raw", "read-only": disk.read_only, "discard": "unmap", "cache": { "direct": false, "no-flush": true },
                 "file": { "driver": "file", "filename": disk.file, "discard": "unmap", "cache": { "direct": false, "no-flush": true } } }),
         )?;
         self.qmp.run(
@@ -332,6 +330,8 @@ pub struct Disk {
     pub wwn: u64,
     /// Turns per minute; 1 says that nothing turns.
     pub rotation_rate: u16,
+    /// Several machines may have it at a time.
+    pub read_only: bool,
 }
 
 /// Boots a machine and keeps its memory, devices and root disk.

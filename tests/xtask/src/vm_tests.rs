@@ -5,7 +5,12 @@ mod bytes;
 mod kill;
 mod refusals;
 
-use anyhow::Result;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
 
 use crate::demo;
 use crate::disks::{self, Pair, Scratch};
@@ -43,6 +48,37 @@ pub fn layers() -> Vec<Layer> {
 fn main_job(bench: &mut Bench) -> Result<()> {
     let result = demo::once(bench.cx, Screen::Hidden, "main").map(drop);
     bench.check("wizard, cache, figures, removal, same bytes", result);
+    let result = nothing_left();
+    bench.check("no machine is left when xtask is killed", result);
+    Ok(())
+}
+
+/// Kills an xtask that has a machine running, as the system does when memory runs out, and waits for the machine's end.
+fn nothing_left() -> Result<()> {
+    let mut xtask = Command::new(std::env::current_exe()?)
+        .args(["vm", "echo it runs; sleep 600"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let pid = xtask.id();
+    let output = xtask.stdout.take().context("xtask has an output")?;
+    let runs = BufReader::new(output)
+        .lines()
+        .any(|line| line.is_ok_and(|line| line == "it runs"));
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    xtask.kill()?;
+    xtask.wait()?;
+    ensure!(runs, "xtask started no machine");
+    let children = children.context("who is whose child is not told here")?;
+    let children: Vec<_> = children.split_whitespace().collect();
+    ensure!(children.len() == 1, "not one QEMU: {children:?}");
+    let qemu = format!("/proc/{}/exe", children[0]);
+    let end = Instant::now() + Duration::from_secs(10);
+    while fs::read_link(&qemu).is_ok_and(|exe| exe.ends_with("qemu-system-x86_64")) {
+        ensure!(Instant::now() < end, "QEMU outlives xtask");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    fs::remove_dir_all(std::env::temp_dir().join(format!("tandem-vm-{pid}-0")))?;
     Ok(())
 }
 

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Asks what the SSD should keep.
+//! Asks what the SSD should do with what is saved.
 
-use std::sync::OnceLock;
-
-use adw::prelude::*;
 use adw::subclass::prelude::*;
-use gettextrs::gettext;
 use gtk::CompositeTemplate;
-use gtk::glib::{self, clone, subclass::Signal};
-use tandem_api::Mode;
+use gtk::glib;
+use gtk::prelude::*;
 
-use crate::display::{fill, mode_description, mode_name, recommended};
+use crate::widgets::mode_list::ModeList;
 
 mod imp {
     use super::*;
@@ -19,13 +15,7 @@ mod imp {
     #[template(file = "mode_page.ui")]
     pub struct ModePage {
         #[template_child]
-        pub writethrough_row: TemplateChild<adw::ActionRow>,
-        #[template_child]
-        pub writethrough: TemplateChild<gtk::CheckButton>,
-        #[template_child]
-        pub writearound_row: TemplateChild<adw::ActionRow>,
-        #[template_child]
-        pub writearound: TemplateChild<gtk::CheckButton>,
+        pub list: TemplateChild<ModeList>,
     }
 
     #[glib::object_subclass]
@@ -35,6 +25,7 @@ mod imp {
         type ParentType = adw::Bin;
 
         fn class_init(class: &mut Self::Class) {
+            ModeList::ensure_type();
             class.bind_template();
         }
 
@@ -43,69 +34,22 @@ mod imp {
         }
     }
 
-    impl ObjectImpl for ModePage {
-        fn signals() -> &'static [Signal] {
-            static SIGNALS: OnceLock<Vec<Signal>> = OnceLock::new();
-            SIGNALS.get_or_init(|| vec![Signal::builder("chosen").build()])
-        }
-
-        fn constructed(&self) {
-            self.parent_constructed();
-            let rows = [
-                (
-                    Mode::Writethrough,
-                    &self.writethrough_row,
-                    &self.writethrough,
-                ),
-                (Mode::Writearound, &self.writearound_row, &self.writearound),
-            ];
-            for (mode, row, button) in rows {
-                let name = mode_name(mode);
-                if mode == recommended() {
-                    row.set_title(&fill(&gettext("{mode} (recommended)"), &[("mode", &name)]));
-                } else {
-                    row.set_title(&name);
-                }
-                row.set_subtitle(&mode_description(mode));
-                button.connect_toggled(clone!(
-                    #[weak(rename_to = page)]
-                    self.obj(),
-                    move |button| if button.is_active() {
-                        page.emit_by_name::<()>("chosen", &[]);
-                    }
-                ));
-            }
-        }
-    }
-
+    impl ObjectImpl for ModePage {}
     impl WidgetImpl for ModePage {}
     impl BinImpl for ModePage {}
 }
 
 glib::wrapper! {
-    /// The two modes, the recommended one first.
+    /// A question with the modes under it.
     pub struct ModePage(ObjectSubclass<imp::ModePage>)
         @extends adw::Bin, gtk::Widget,
         @implements gtk::Buildable, gtk::ConstraintTarget;
 }
 
 impl ModePage {
-    /// The mode that is marked.
+    /// The list of modes; it emits what is chosen.
     #[must_use]
-    pub fn mode(&self) -> Mode {
-        if self.imp().writearound.is_active() {
-            Mode::Writearound
-        } else {
-            Mode::Writethrough
-        }
-    }
-
-    /// Calls `then` with the mode that is chosen.
-    pub fn connect_chosen(&self, then: impl Fn(Mode) + 'static) {
-        self.connect_closure(
-            "chosen",
-            false,
-            glib::closure_local!(move |page: &Self| then(page.mode())),
-        );
+    pub fn list(&self) -> ModeList {
+        self.imp().list.get()
     }
 }

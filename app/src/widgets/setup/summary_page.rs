@@ -8,11 +8,12 @@ use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::CompositeTemplate;
 use gtk::glib;
-use tandem_api::{Failure, PlanReply, StepKind, Warning};
+use tandem_api::{Failure, PlanReply, StepKind};
 
-use crate::display::{bytes, device_facts, fill, plan_title, short_name, warning_words};
+use crate::display::{bytes, device_facts, fill, keyless, plan_title, short_name, warning_words};
 use crate::widgets::error_view::ErrorView;
 use crate::widgets::step_list::StepList;
+use crate::widgets::warning_list::show_warnings;
 
 mod imp {
     use super::*;
@@ -25,9 +26,13 @@ mod imp {
         #[template_child]
         pub error: TemplateChild<ErrorView>,
         #[template_child]
-        pub origin: TemplateChild<adw::ActionRow>,
+        pub origin: TemplateChild<gtk::Label>,
         #[template_child]
-        pub ssd: TemplateChild<adw::ActionRow>,
+        pub origin_facts: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub ssd: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub ssd_facts: TemplateChild<gtk::Label>,
         #[template_child]
         pub fate: TemplateChild<gtk::Label>,
         #[template_child]
@@ -76,16 +81,16 @@ pub fn erases(plan: &PlanReply) -> bool {
         .any(|step| step.kind == StepKind::EraseSsd)
 }
 
-/// The words on the button that begins it: a verb with its object.
+/// The words on the button that begins it: a verb with its object, and the mark of its key.
 #[must_use]
 pub fn action_words(plan: &PlanReply) -> String {
     if erases(plan) {
         fill(
-            &gettext("Erase {model} and Set Up"),
-            &[("model", &short_name(&plan.ssd))],
+            &gettext("_Erase {model} and Set Up"),
+            &[("model", &keyless(&short_name(&plan.ssd)))],
         )
     } else {
-        gettext("Set Up the Cache")
+        gettext("_Set Up the Cache")
     }
 }
 
@@ -112,10 +117,10 @@ impl SummaryPage {
     /// Shows this plan.
     pub fn show_plan(&self, plan: PlanReply) {
         let imp = self.imp();
-        imp.origin.set_title(&plan_title(&plan.origin));
-        imp.origin.set_subtitle(&device_facts(&plan.origin));
-        imp.ssd.set_title(&plan_title(&plan.ssd));
-        imp.ssd.set_subtitle(&device_facts(&plan.ssd));
+        imp.origin.set_label(&plan_title(&plan.origin));
+        imp.origin_facts.set_label(&device_facts(&plan.origin));
+        imp.ssd.set_label(&plan_title(&plan.ssd));
+        imp.ssd_facts.set_label(&device_facts(&plan.ssd));
         let (fate, class) = if erases(&plan) {
             (gettext("Erased"), "erased")
         } else {
@@ -123,7 +128,9 @@ impl SummaryPage {
         };
         imp.fate.set_label(&fate);
         imp.fate.set_css_classes(&["pill-label", class]);
-        self.show_warnings(&plan.warnings);
+        let warnings: Vec<_> = plan.warnings.iter().map(warning_words).collect();
+        show_warnings(&imp.warnings, &warnings);
+        imp.warnings.set_visible(!warnings.is_empty());
         imp.steps.show(&plan.steps);
         imp.memory.set_label(&fill(
             &gettext("The cache holds {cache} and needs {memory} of memory while it works."),
@@ -134,24 +141,5 @@ impl SummaryPage {
         ));
         imp.plan.replace(Some(plan));
         imp.stack.set_visible_child_name("plan");
-    }
-
-    fn show_warnings(&self, warnings: &[Warning]) {
-        let list = &self.imp().warnings;
-        while let Some(row) = list.first_child() {
-            list.remove(&row);
-        }
-        for warning in warnings {
-            let row = adw::ActionRow::builder()
-                .use_markup(false)
-                .title(warning_words(warning))
-                .title_lines(0)
-                .build();
-            let icon = gtk::Image::from_icon_name("dialog-warning-symbolic");
-            icon.add_css_class("warning");
-            row.add_prefix(&icon);
-            list.append(&row);
-        }
-        list.set_visible(!warnings.is_empty());
     }
 }

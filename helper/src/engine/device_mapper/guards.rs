@@ -41,15 +41,6 @@ impl Place {
             .of(&self.number, &self.nodes)
             .any(|m| m.point == point))
     }
-
-    /// Its number as `stat` gives it.
-    pub fn raw_number(&self) -> Option<u64> {
-        let (major, minor) = self.number.split_once(':')?;
-        Some(rustix::fs::makedev(
-            major.parse().ok()?,
-            minor.parse().ok()?,
-        ))
-    }
 }
 
 /// Nobody but the mapping of `pair` may be on a device that becomes part of it.

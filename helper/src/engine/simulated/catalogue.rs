@@ -103,7 +103,8 @@ impl Scene {
         name
     }
 
-    fn mount(&mut self, name: &str, point: &str, mounter: Mounter) {
+    /// Mounts a device somewhere.
+    pub fn mount(&mut self, name: &str, point: &str, mounter: Mounter) {
         if let Some(block) = self.blocks.get_mut(name) {
             block.mounts.push(Mount {
                 point: point.to_owned(),
@@ -157,6 +158,8 @@ pub fn scene() -> Scene {
         blocks: BTreeMap::new(),
         maps: BTreeMap::new(),
         next_diskseq: 0,
+        drain_rate: super::dirt::RATE,
+        lost: 0,
     };
 
     let system = s.plug(drive(

@@ -2,6 +2,7 @@
 //! A made-up but plausible working day: a desktop that reads much the same things again and again,
 //! now and then copies a large file, and writes a little. The cache warms up over some minutes.
 
+use super::dirt::{Dirt, JOURNAL_BLOCKS};
 use std::time::{Duration, Instant};
 use tandem_api::{Counter, Direction, SECTOR_BYTES, Sample};
 
@@ -34,12 +35,14 @@ pub struct Load {
     evictions: u64,
     streams: u64,
     flushes: u64,
+    /// What is on the SSD only.
+    pub dirt: Dirt,
     ahead: Duration,
 }
 
 impl Load {
-    /// A cold cache on an SSD of this many bytes.
-    pub fn new(bytes: u64) -> Self {
+    /// A cold cache on an SSD of this many bytes, with what is on it only.
+    pub fn new(bytes: u64, dirt: Dirt) -> Self {
         Self {
             since: Instant::now(),
             ticks: 0,
@@ -57,6 +60,7 @@ impl Load {
             evictions: 0,
             streams: 0,
             flushes: 0,
+            dirt,
             ahead: Duration::ZERO,
         }
     }
@@ -74,7 +78,8 @@ impl Load {
         self.noise % below.max(1)
     }
 
-    fn catch_up(&mut self) {
+    /// Lets the time pass that has passed.
+    pub fn catch_up(&mut self) {
         let passed = self.since.elapsed() + self.ahead;
         let due = u64::try_from(passed.as_millis() / TICK.as_millis()).unwrap_or(u64::MAX);
         while self.ticks < due {
@@ -104,6 +109,7 @@ impl Load {
         }
         let write = 300 + self.random(900);
         self.write_hit += write * 7 / 10;
+        self.dirt.tick(write * 7 / 10, TICKS_PER_SECOND);
         self.write_missed += write - write * 7 / 10;
         if self.random(100) == 0 {
             self.busy += 64;
@@ -132,7 +138,12 @@ impl Load {
             frames_used: self.used,
             frames_total: self.total,
             frame_sectors: FRAME_SECTORS,
-            dirty_sectors: 0,
+            dirty_sectors: self.dirt.dirty,
+            drain_seconds: self.dirt.seconds(),
+            drained_sectors: self.dirt.drained,
+            write_back_sectors: self.dirt.accepted,
+            journal_used: self.dirt.commits % (JOURNAL_BLOCKS / 2),
+            journal_total: JOURNAL_BLOCKS,
             read: Direction {
                 requested: self.hit + self.missed + self.sequential + self.busy,
                 hit: self.hit,
@@ -146,6 +157,7 @@ impl Load {
                 bypassed: write_bypassed,
             },
             events: vec![
+                counter("commits", self.dirt.commits),
                 counter("evictions", self.evictions),
                 counter("fills", self.fills),
                 counter("flushes_disk", self.flushes),
@@ -161,7 +173,10 @@ mod tests {
 
     #[test]
     fn it_warms_up_and_adds_up() {
-        let mut load = Load::new(250_000_000_000);
+        let mut load = Load::new(
+            250_000_000_000,
+            Dirt::new(tandem_api::Mode::Writethrough, 0, super::super::dirt::RATE),
+        );
         load.advance(Duration::from_secs(10));
         let cold = load.sample();
         load.advance(Duration::from_secs(600));

@@ -4,6 +4,8 @@
 use super::catalogue::drive;
 use super::udisks;
 use super::world::{World, block_path};
+use crate::dm::message::{Flush, Message};
+use crate::facts::Mounter;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,8 +105,13 @@ impl Simulation {
             s.drives.remove(&drive);
             for map in s.maps.values_mut() {
                 if map.pair.ssd.hardware == drive {
+                    map.load.catch_up();
+                    // It is frozen where it was.
+                    map.load.dirt.tell(Message::Flush(Flush::Start));
+                    map.load.dirt.tell(Message::Flush(Flush::Pause));
+                    let dirty = map.load.dirt.dirty > 0;
                     map.state = CacheState::Bypass;
-                    map.reason = "ssd-error".to_owned();
+                    map.reason = if dirty { "ssd-gone-dirty" } else { "ssd-error" }.to_owned();
                 }
             }
         });
@@ -126,6 +133,16 @@ impl Simulation {
         Ok(())
     }
 
+    fn hold(&self, block: OwnedObjectPath, held: bool) -> Result<(), Failure> {
+        let name = self.name_of(&block)?;
+        self.0.change(|s| {
+            if let Some(block) = s.blocks.get_mut(&name) {
+                block.held = held;
+            }
+        });
+        Ok(())
+    }
+
     fn set_module(&self, state: ModuleState) {
         self.0.change(|s| s.module = state);
     }
@@ -140,11 +157,27 @@ impl Simulation {
     }
 
     fn advance(&self, seconds: u32) {
-        self.0.read_mut(|s| {
-            for map in s.maps.values_mut() {
-                map.load.advance(Duration::from_secs(seconds.into()));
-            }
-        });
+        self.0.advance(Duration::from_secs(seconds.into()));
+    }
+
+    async fn restart(&self) {
+        self.0.restart();
+        self.0.synced().await;
+    }
+
+    async fn mount(&self, block: OwnedObjectPath, point: String) -> Result<(), Failure> {
+        let name = self.name_of(&block)?;
+        self.0.change(|s| s.mount(&name, &point, Mounter::Other));
+        self.0.synced().await;
+        Ok(())
+    }
+
+    fn set_drain_rate(&self, bytes: u64) {
+        self.0.set_drain_rate(bytes);
+    }
+
+    fn lost_bytes(&self) -> u64 {
+        self.0.lost_bytes()
     }
 
     fn set_state(&self, uuid: &str, state: CacheState, reason: &str) -> Result<(), Failure> {

@@ -4,6 +4,7 @@
 
 mod catalogue;
 mod counters;
+mod dirt;
 mod levers;
 mod udisks;
 mod world;
@@ -13,11 +14,12 @@ pub use world::World;
 
 use super::{Engine, Live, Status};
 use crate::action::{Action, Face};
+use crate::dm::message::{Flush, Message};
 use crate::facts::{Device, Facts};
 use async_trait::async_trait;
 use std::sync::Arc;
 use std::time::Duration;
-use tandem_api::{Failure, FileUser, Kind, ModuleState, StepKind};
+use tandem_api::{Failure, FileUser, Kind, Mode, ModuleState, SECTOR_BYTES, StepKind};
 use world::{Map, Scene};
 
 /// The engine over a [`World`].
@@ -62,6 +64,14 @@ impl Engine for Simulated {
         }))
     }
 
+    async fn claimed(&self, device: &Device) -> Result<bool, Failure> {
+        Ok(self.world.read(|s| {
+            s.blocks
+                .get(&device.ident.text.name)
+                .is_some_and(|b| b.held)
+        }))
+    }
+
     async fn users(&self, device: &Device) -> Vec<FileUser> {
         self.world
             .read(|scene| scene.users(&device.ident.text.name))
@@ -73,6 +83,10 @@ impl Engine for Simulated {
         let result = self.world.change(|scene| perform(scene, action));
         self.world.synced().await;
         result
+    }
+
+    async fn tell(&self, uuid: &str, message: Message) -> Result<(), Failure> {
+        self.world.change(|scene| scene.tell(uuid, message))
     }
 
     async fn live(&self) -> Result<Vec<Live>, Failure> {
@@ -95,7 +109,7 @@ impl Engine for Simulated {
             Ok(Status {
                 state: map.state.as_str().to_owned(),
                 reason: map.reason.clone(),
-                mode: map.pair.mode,
+                mode: map.load.dirt.mode,
                 sample: map.load.sample(),
             })
         })
@@ -110,6 +124,37 @@ impl World {
     /// How long each action takes from now on.
     pub fn set_step_time(&self, time: Duration) {
         self.read_mut(|scene| scene.step_time = time);
+    }
+
+    /// The machine is switched off and on again: nothing is assembled, and nothing is mounted that a
+    /// person mounts.
+    pub fn restart(&self) {
+        self.change(|scene| scene.restart());
+    }
+
+    /// Lets time pass for all caches at once.
+    pub fn advance(&self, time: Duration) {
+        self.read_mut(|scene| {
+            for map in scene.maps.values_mut() {
+                map.load.advance(time);
+            }
+        });
+    }
+
+    /// Bytes that were on an SSD only, and are nowhere any more.
+    pub fn lost_bytes(&self) -> u64 {
+        self.read(|scene| scene.lost.saturating_mul(SECTOR_BYTES))
+    }
+
+    /// How fast the caches drain from now on, bytes a second.
+    pub fn set_drain_rate(&self, bytes: u64) {
+        self.read_mut(|scene| {
+            scene.drain_rate = bytes;
+            for map in scene.maps.values_mut() {
+                map.load.catch_up();
+                map.load.dirt.rate = bytes;
+            }
+        });
     }
 
     /// The next action of this kind fails.
@@ -171,7 +216,10 @@ fn perform(scene: &mut Scene, action: &Action) -> Result<(), Failure> {
         }
         Action::Map(pair) => scene.map(pair, true),
         Action::Assemble(pair) => scene.map(pair, false),
+        Action::EnableWriteback(pair) => scene.tell(&pair.uuid, Message::Mode(Mode::Writeback)),
+        Action::Drain(pair) => scene.tell(&pair.uuid, Message::Flush(Flush::Start)),
         Action::Detach(pair) => {
+            scene.keep_dirt(&pair.uuid);
             if let Some(map) = scene.maps.get_mut(&pair.uuid) {
                 map.attached = false;
             }

@@ -3,13 +3,15 @@
 
 use super::catalogue;
 use super::counters::Load;
+use super::dirt::Dirt;
 use crate::action::{Face, Pair};
-use crate::facts::{Device, Facts, Holder, Ident, Mount};
+use crate::dm::message::Message;
+use crate::facts::{Device, Facts, Holder, Ident, Mount, Mounter};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tandem_api::{CacheState, DeviceText, Failure, FileUser, Kind, ModuleState, StepKind};
+use tandem_api::{CacheState, DeviceText, Failure, FileUser, Kind, Mode, ModuleState, StepKind};
 use tokio::sync::{Notify, watch};
 use zbus::OwnedObjectPath;
 
@@ -44,6 +46,10 @@ pub struct Block {
     pub uuid: String,
     pub blank: bool,
     pub swap: bool,
+    /// Somebody keeps it for himself whom nothing shows.
+    pub held: bool,
+    /// Sectors on this SSD that are nowhere else, while no cache is assembled with it.
+    pub dirty: u64,
     pub mounts: Vec<Mount>,
     pub users: Vec<FileUser>,
     pub diskseq: u64,
@@ -77,6 +83,10 @@ pub struct Scene {
     pub blocks: BTreeMap<String, Block>,
     pub maps: BTreeMap<String, Map>,
     pub next_diskseq: u64,
+    /// Bytes a second.
+    pub drain_rate: u64,
+    /// Sectors that were on an SSD only, and are nowhere any more.
+    pub lost: u64,
 }
 
 /// The simulated machine.
@@ -270,18 +280,28 @@ impl Scene {
                 partitioned: block.table,
                 part_type: block.part_type.clone(),
                 usage: block.usage.clone(),
+                content_uuid: block.uuid.clone(),
                 blank: false,
+                claimed: false,
+                volume: block.backing.as_ref().map(|(_, kind)| kind.clone()),
+                clear_text: matches!(&block.backing, Some((_, kind)) if kind == "luks"),
                 read_only: false,
                 removable: drive.is_some_and(|d| d.removable),
+                block_bytes: 512,
                 rotates: drive.map(|d| d.rotation != 0),
                 swap: block.swap,
                 holders,
                 mounts: block.mounts.clone(),
+                used_at_start: block
+                    .mounts
+                    .iter()
+                    .any(|m| matches!(m.mounter, Mounter::Fstab(_))),
                 submounts: Vec::new(),
             }
         };
         Facts {
             devices: self.blocks.iter().map(device).collect(),
+            hides_processes: false,
         }
     }
 
@@ -327,6 +347,7 @@ impl Scene {
     pub fn wipe(&mut self, name: &str) {
         self.blocks.retain(|_, b| b.whole.as_deref() != Some(name));
         if let Some(block) = self.blocks.get_mut(name) {
+            self.lost += std::mem::take(&mut block.dirty);
             block.table = false;
             block.blank = true;
             for text in [
@@ -392,7 +413,14 @@ impl Scene {
             block.kind = "tandem".into();
             block.uuid = pair.uuid.clone();
         }
-        let load = Load::new(pair.ssd.text.size);
+        let dirty = self.blocks.get_mut(&ssd);
+        let dirty = dirty.map_or(0, |block| std::mem::take(&mut block.dirty));
+        let mode = match pair.mode {
+            Mode::Writeback if new => Mode::Writethrough,
+            mode => mode,
+        };
+        let dirt = Dirt::new(mode, dirty, self.drain_rate);
+        let load = Load::new(pair.ssd.text.size, dirt);
         let map = Map {
             pair: pair.clone(),
             dm,
@@ -415,8 +443,50 @@ impl Scene {
                 .device(&pair.origin.text)
                 .users(self.users(&name)));
         }
+        self.keep_dirt(&pair.uuid);
         self.blocks.remove(&name);
         self.maps.remove(&pair.uuid);
         Ok(())
+    }
+
+    /// What the module makes of a message.
+    pub fn tell(&mut self, uuid: &str, message: Message) -> Result<(), Failure> {
+        let map = self.maps.get_mut(uuid).filter(|map| map.attached);
+        let map = map.ok_or_else(|| Failure::new(Kind::StepFailed).detail("no such mapping"))?;
+        map.load.catch_up();
+        map.load.dirt.tell(message);
+        Ok(())
+    }
+
+    /// What is on the SSD only stays there when its mapping goes.
+    pub fn keep_dirt(&mut self, uuid: &str) {
+        let Some(map) = self.maps.get_mut(uuid).filter(|map| map.attached) else {
+            return;
+        };
+        map.load.catch_up();
+        let dirty = std::mem::take(&mut map.load.dirt.dirty);
+        let ssd = map.pair.ssd.clone();
+        let name = self.locate(&ssd).ok();
+        match name.and_then(|name| self.blocks.get_mut(&name)) {
+            Some(block) => block.dirty = dirty,
+            None => self.lost += dirty,
+        }
+    }
+
+    /// Off and on again.
+    pub fn restart(&mut self) {
+        for uuid in self.maps.keys().cloned().collect::<Vec<_>>() {
+            self.keep_dirt(&uuid);
+            if let Some(name) = self.mapped(&uuid) {
+                self.blocks.remove(&name);
+            }
+        }
+        self.maps.clear();
+        self.boot.push('+');
+        for block in self.blocks.values_mut() {
+            block
+                .mounts
+                .retain(|m| matches!(m.mounter, Mounter::Fstab(_)));
+        }
     }
 }

@@ -90,6 +90,11 @@ pub fn direct(path: &Path) -> Result<File> {
     open(path, OFlags::DIRECT)
 }
 
+/// The same for measurements: reading does not note the time of the access.
+pub fn direct_without_times(path: &Path) -> Result<File> {
+    open(path, OFlags::DIRECT | OFlags::NOATIME)
+}
+
 /// Opens for direct requests whose writes are durable when they return (FUA).
 pub fn durable(path: &Path) -> Result<File> {
     open(path, OFlags::DIRECT | OFlags::DSYNC)
@@ -149,6 +154,11 @@ pub fn size(path: &Path) -> Result<usize> {
 
 /// A number from a device's `queue` directory in sysfs.
 pub fn queue(path: &Path, attribute: &str) -> Result<u64> {
+    Ok(queue_text(path, attribute)?.parse()?)
+}
+
+/// A word from a device's `queue` directory in sysfs.
+pub fn queue_text(path: &Path, attribute: &str) -> Result<String> {
     let name = path.file_name().context("a node without a name")?;
     let text = std::fs::read_to_string(
         Path::new("/sys/block")
@@ -156,7 +166,7 @@ pub fn queue(path: &Path, attribute: &str) -> Result<u64> {
             .join("queue")
             .join(attribute),
     )?;
-    Ok(text.trim().parse()?)
+    Ok(text.trim().to_owned())
 }
 
 const BLKDISCARD: Opcode = opcode::none(0x12, 119);

@@ -10,8 +10,9 @@
     reason = "a tool for developers: it stops where it cannot go on"
 )]
 
-#[path = "../tests/stage/mod.rs"]
+#[path = "../../tests/stage/mod.rs"]
 mod stage;
+mod write_back;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -211,7 +212,7 @@ async fn tour(application: &adw::Application, camera: Camera) {
     window.set_up(None);
     let dialog: SetupDialog = hand::window(application).await;
     dialog.set_default_size(camera.width.min(640), 720);
-    let next = gettext("Next");
+    let next = gettext("_Next");
     camera.take(&dialog, "02-wizard-disk").await;
     hand::choose(&dialog, "Archive").await;
     hand::press(&dialog, &next).await;
@@ -236,17 +237,17 @@ async fn tour(application: &adw::Application, camera: Camera) {
     levers.set_authorized(false).await.expect("a lever");
     hand::press(&dialog, &begin).await;
     hand::wait(&dialog, "refusal", || {
-        hand::button(&dialog, &gettext("Try Again"))
+        hand::button(&dialog, &gettext("_Try Again"))
     })
     .await;
     camera.take(&dialog, "07-wizard-refused").await;
     levers.set_authorized(true).await.expect("a lever");
-    hand::press(&dialog, &gettext("Try Again")).await;
+    hand::press(&dialog, &gettext("_Try Again")).await;
 
     levers.fail_next(StepKind::Map).await.expect("a lever");
     hand::press(&dialog, &begin).await;
     hand::wait(&dialog, "failure", || {
-        hand::button(&dialog, &gettext("Try Again")).filter(WidgetExt::is_sensitive)
+        hand::button(&dialog, &gettext("_Try Again")).filter(WidgetExt::is_sensitive)
     })
     .await;
     camera.take(&dialog, "08-wizard-failed").await;
@@ -257,16 +258,16 @@ async fn tour(application: &adw::Application, camera: Camera) {
         expander.set_expanded(true);
     }
     camera.take(&dialog, "09-wizard-failed-details").await;
-    hand::press(&dialog, &gettext("Try Again")).await;
+    hand::press(&dialog, &gettext("_Try Again")).await;
     // What was erased before the failure does not come back: there is nothing left to erase now.
-    hand::press(&dialog, &gettext("Set Up the Cache")).await;
+    hand::press(&dialog, &gettext("_Set Up the Cache")).await;
     hand::wait(&dialog, "progress", || {
-        hand::button(&dialog, &gettext("Cancel"))
+        hand::button(&dialog, &gettext("_Cancel"))
     })
     .await;
     glib::timeout_future(Duration::from_millis(1200)).await;
     camera.take(&dialog, "10-wizard-progress").await;
-    let show = gettext("Show Cache");
+    let show = gettext("_Show Cache");
     hand::wait(&dialog, &show, || hand::button(&dialog, &show)).await;
     camera.take(&dialog, "11-wizard-done").await;
     hand::press(&dialog, &show).await;
@@ -319,15 +320,17 @@ async fn tour(application: &adw::Application, camera: Camera) {
     let question: adw::MessageDialog = hand::window(application).await;
     camera.take(&question, "17-remove").await;
     levers.set_step_time(1500).await.expect("a lever");
-    question.response("remove");
+    hand::press(&question, &gettext("_Flush and Remove")).await;
     hand::wait(&window, "removal", || {
-        hand::button(&window, &gettext("Cancel"))
+        hand::button(&window, &gettext("_Cancel"))
     })
     .await;
     glib::timeout_future(Duration::from_millis(700)).await;
     camera.take(&window, "18-removing").await;
     hand::wait(&window, &set_up, || hand::button(&window, &set_up)).await;
     camera.take(&window, "19-removed").await;
+
+    write_back::tour(application, &window, &camera, &levers).await;
 
     let failure = Failure::new(Kind::FilesystemBusy)
         .mount_points(vec!["/srv/films".into()])

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Pictures of a cache that saves to the SSD first, from the choice to what is given up.
+
+use std::time::Duration;
+
+use adw::prelude::*;
+use gettextrs::gettext;
+use gtk::glib;
+use tandem_api::{CacheState, Mode, SimulationProxy};
+use tandem_app::display::mode_name;
+use tandem_app::widgets::setup_dialog::SetupDialog;
+use tandem_app::widgets::window::Window;
+
+use crate::stage::hand;
+use crate::{Camera, primary};
+
+/// Bytes a second, so slow that a flush is still going on when its picture is taken.
+const SLOW: u64 = 40_000_000;
+
+/// Begins where no cache is, and ends there.
+pub async fn tour(
+    application: &adw::Application,
+    window: &Window,
+    camera: &Camera,
+    levers: &SimulationProxy<'_>,
+) {
+    levers.set_step_time(300).await.expect("a lever");
+    choose(application, window, camera).await;
+
+    let uuid = window
+        .shown_cache()
+        .expect("its page is shown")
+        .facts()
+        .uuid;
+    camera.take(window, "33-cache-nothing-waits").await;
+    levers.set_drain_rate(SLOW).await.expect("a lever");
+    levers.advance(200).await.expect("a lever");
+    let flush = gettext("Write Everything to the Hard Disk Now");
+    hand::wait(window, "something that waits", || {
+        hand::words(window).contains(&flush).then_some(())
+    })
+    .await;
+    camera.take(window, "34-cache-waiting").await;
+    let height = window.default_height();
+    window.set_default_size(camera.width, if camera.width < 600 { 2700 } else { 2000 });
+    camera.take(window, "35-cache-waiting-whole").await;
+    window.set_default_size(camera.width, height);
+    window.show_overview();
+    camera.take(window, "36-overview-waiting").await;
+    window.show_cache(&uuid);
+
+    flushed(window, camera).await;
+    mode_changed(application, window, camera).await;
+    troubled(window, camera, levers, &uuid).await;
+    given_up(application, window, camera, levers, &uuid).await;
+}
+
+/// Through the wizard.
+async fn choose(application: &adw::Application, window: &Window, camera: &Camera) {
+    let next = gettext("_Next");
+    let modes = mode_name(Mode::Writeback);
+    window.set_up(None);
+    let dialog: SetupDialog = hand::window(application).await;
+    dialog.set_default_size(camera.width.min(640), 720);
+    for disk in ["Windows", "Archive"] {
+        hand::choose(&dialog, disk).await;
+        hand::press(&dialog, &next).await;
+        hand::choose(&dialog, "Samsung SSD 870 EVO 250GB").await;
+        hand::press(&dialog, &next).await;
+        hand::wait(&dialog, "modes", || hand::row(&dialog, &modes)).await;
+        glib::timeout_future(Duration::from_millis(300)).await;
+        if disk == "Windows" {
+            camera.take(&dialog, "30-wizard-mode-refused").await;
+            for _ in 0..2 {
+                let back = hand::shown(&dialog)
+                    .into_iter()
+                    .filter_map(|widget| widget.downcast::<gtk::Button>().ok())
+                    .find(|button| {
+                        button
+                            .icon_name()
+                            .is_some_and(|name| name.contains("previous"))
+                    });
+                back.expect("there is a way back").emit_clicked();
+                glib::timeout_future(Duration::from_millis(300)).await;
+            }
+        }
+    }
+    hand::choose(&dialog, &modes).await;
+    camera.take(&dialog, "31-wizard-mode-back").await;
+    hand::press(&dialog, &next).await;
+    hand::choose(&dialog, &gettext("I have a backup")).await;
+    hand::press(&dialog, &next).await;
+    glib::timeout_future(Duration::from_millis(1200)).await;
+    camera.take(&dialog, "32-wizard-summary-back").await;
+    let begin = primary(&dialog);
+    hand::press(&dialog, &begin).await;
+    hand::press(&dialog, &gettext("_Show Cache")).await;
+}
+
+async fn flushed(window: &Window, camera: &Camera) {
+    let flush = hand::shown(window)
+        .into_iter()
+        .filter_map(|widget| widget.downcast::<gtk::Button>().ok())
+        .find(|button| {
+            hand::words(button).contains(&gettext("Write Everything to the Hard Disk Now"))
+        });
+    flush.expect("it can be written").emit_clicked();
+    let pause = gettext("Pause");
+    hand::wait(window, &pause, || hand::button(window, &pause)).await;
+    glib::timeout_future(Duration::from_millis(2500)).await;
+    camera.take(window, "37-flushing").await;
+    hand::press(window, &pause).await;
+    let resume = gettext("Resume");
+    hand::wait(window, &resume, || hand::button(window, &resume)).await;
+    camera.take(window, "38-flush-paused").await;
+    hand::press(window, &gettext("Cancel")).await;
+    hand::wait(window, "end of the flush", || {
+        hand::button(window, &resume).is_none().then_some(())
+    })
+    .await;
+}
+
+async fn mode_changed(application: &adw::Application, window: &Window, camera: &Camera) {
+    let row = hand::row(window, &gettext("What the SSD does")).expect("the row of the mode");
+    row.emit_by_name::<()>("activated", &[]);
+    let dialog: adw::MessageDialog = hand::window(application).await;
+    camera.take(&dialog, "39-mode").await;
+    hand::choose(&dialog, &mode_name(Mode::Writearound)).await;
+    camera.take(&dialog, "40-mode-away").await;
+    hand::press(&dialog, &gettext("_Cancel")).await;
+    glib::timeout_future(Duration::from_millis(300)).await;
+}
+
+/// What goes wrong.
+async fn troubled(window: &Window, camera: &Camera, levers: &SimulationProxy<'_>, uuid: &str) {
+    for (state, reason, name) in [
+        (CacheState::Active, "disk-error", "41-disk-error"),
+        (CacheState::Bypass, "-", "42-bypass"),
+        (CacheState::Stopped, "disk-changed", "43-disk-changed"),
+        (CacheState::Stopped, "ssd-missing", "44-ssd-missing"),
+        (CacheState::Bypass, "ssd-gone-dirty", "45-ssd-gone"),
+    ] {
+        levers
+            .set_state(uuid, state, reason)
+            .await
+            .expect("a lever");
+        glib::timeout_future(Duration::from_millis(600)).await;
+        camera.take(window, name).await;
+    }
+}
+
+async fn given_up(
+    application: &adw::Application,
+    window: &Window,
+    camera: &Camera,
+    levers: &SimulationProxy<'_>,
+    uuid: &str,
+) {
+    let remove = gettext("Flush and Remove…");
+    hand::press(window, &remove).await;
+    let refusal: adw::MessageDialog = hand::window(application).await;
+    camera.take(&refusal, "46-not-written").await;
+    hand::press(&refusal, &gettext("_Give That Data Up…")).await;
+    glib::timeout_future(Duration::from_millis(700)).await;
+    let question: adw::MessageDialog = hand::window(application).await;
+    camera.take(&question, "47-give-up").await;
+    hand::press(&question, &gettext("_Cancel")).await;
+    glib::timeout_future(Duration::from_millis(300)).await;
+
+    // The SSD is back: what waits is written, and then it goes.
+    levers
+        .set_state(uuid, CacheState::Active, "")
+        .await
+        .expect("a lever");
+    glib::timeout_future(Duration::from_millis(600)).await;
+    hand::press(window, &remove).await;
+    let question: adw::MessageDialog = hand::window(application).await;
+    camera.take(&question, "48-remove-waiting").await;
+    hand::press(&question, &gettext("_Flush and Remove")).await;
+    let pause = gettext("Pause");
+    hand::wait(window, &pause, || hand::button(window, &pause)).await;
+    glib::timeout_future(Duration::from_millis(1500)).await;
+    camera.take(window, "49-removing-drain").await;
+    levers
+        .set_drain_rate(u64::from(u32::MAX))
+        .await
+        .expect("a lever");
+    let set_up = gettext("Set Up a Cache…");
+    hand::wait(window, &set_up, || hand::button(window, &set_up)).await;
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The ways to treat what is saved, and what each of them risks.
+
+use gettextrs::gettext;
+use tandem_api::{Mode, RefusedMode};
+
+use super::{bytes, duration, fill};
+
+/// Name of a mode.
+#[must_use]
+pub fn mode_name(mode: Mode) -> String {
+    match mode {
+        Mode::Writethrough => gettext("Keep What You Read and Write"),
+        Mode::Writearound => gettext("Keep Only What You Read"),
+        Mode::Writeback => gettext("Save to the SSD First"),
+    }
+}
+
+/// The mode to take by those who have no reason for another.
+pub const fn recommended() -> Mode {
+    Mode::Writethrough
+}
+
+/// What a mode does and for whom it is.
+#[must_use]
+pub fn mode_description(mode: Mode) -> String {
+    match mode {
+        Mode::Writethrough => gettext(
+            "What you save goes to the hard disk and a copy to the SSD, so that it is fast when you open it again. Best for most people. (Write-through)",
+        ),
+        Mode::Writearound => gettext(
+            "What you save goes to the hard disk only. Wears the SSD less; good for archives and downloads. (Write-around)",
+        ),
+        Mode::Writeback => gettext(
+            "Fastest: new files are first on the SSD only and reach the hard disk a little later. For those who save much and have a backup. (Write-back)",
+        ),
+    }
+}
+
+/// All modes, the recommended one first and the risky one last.
+pub const MODES: [Mode; 3] = [Mode::Writethrough, Mode::Writearound, Mode::Writeback];
+
+/// Why a way to treat writes is not offered, by the word of [`tandem_api::ModeRefusal`].
+#[must_use]
+pub fn mode_refusal(reason: &str) -> String {
+    match reason {
+        "removable" => {
+            gettext("A device that can be unplugged must never be the only place of what you save.")
+        }
+        "other-systems" => gettext(
+            "This file system is shared with other systems, which would not see what is only on the SSD.",
+        ),
+        "mounted-at-start" => gettext(
+            "The computer mounts this disk at its start, before the cache is there, and would not see what is only on the SSD.",
+        ),
+        "block-size" => gettext(
+            "The SSD writes in larger blocks than the hard disk, so it cannot take all that is saved.",
+        ),
+        _ => gettext("This is not possible for this disk and this SSD."),
+    }
+}
+
+/// Why this mode is not offered; empty if it is.
+#[must_use]
+pub fn refusal(mode: Mode, refused: &[RefusedMode]) -> String {
+    refused
+        .iter()
+        .find(|refused| refused.mode == mode)
+        .map(|refused| mode_refusal(refused.reason.as_str()))
+        .unwrap_or_default()
+}
+
+/// What somebody has to know who lets data be on the SSD only.
+#[must_use]
+pub fn mode_warnings(mode: Mode) -> Vec<String> {
+    match mode {
+        Mode::Writethrough | Mode::Writearound => Vec::new(),
+        Mode::Writeback => vec![
+            gettext(
+                "If the SSD dies, the file system on the hard disk may be damaged beyond repair: what you saved last is not yet on the hard disk.",
+            ),
+            elsewhere(),
+        ],
+    }
+}
+
+/// What a change from one mode to another does to what is on the SSD already; may be empty.
+#[must_use]
+pub fn mode_change(from: Mode, to: Mode) -> String {
+    match (from, to) {
+        (from, to) if from == to => String::new(),
+        (Mode::Writeback, _) => gettext(
+            "What is not yet on the hard disk is written there in the background. The disk stays in danger until that is done.",
+        ),
+        (_, Mode::Writearound) => {
+            gettext("What is on the SSD already stays there until newer files need the room.")
+        }
+        _ => String::new(),
+    }
+}
+
+/// What not to do with the disk while something is on the SSD only.
+pub(super) fn elsewhere() -> String {
+    gettext(
+        "Do not open this disk in Windows, a live system or another computer while anything is not yet on the hard disk.",
+    )
+}
+
+/// What is not yet on the hard disk, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnwrittenWords {
+    /// How much it is.
+    pub title: String,
+    /// How long it takes until it is there.
+    pub time: String,
+    /// What happens if the SSD dies now, and what not to do.
+    pub warnings: Vec<String>,
+}
+
+/// Words for `dirty` bytes that are on the SSD only and take `seconds` to be written to the disk, 0 if that is not
+/// known. While there are none, only a mode that lets there be some is worth words.
+#[must_use]
+pub fn unwritten_words(dirty: u64, seconds: u64, mode: Mode) -> Option<UnwrittenWords> {
+    if dirty == 0 {
+        return (mode == Mode::Writeback).then(|| UnwrittenWords {
+            title: gettext("Everything Is on the Hard Disk"),
+            time: gettext(
+                "What you save is on the SSD first and reaches the hard disk a little later.",
+            ),
+            warnings: Vec::new(),
+        });
+    }
+    let size = bytes(dirty);
+    let put = |words: String| fill(&words, &[("size", &size), ("time", &duration(seconds))]);
+    Some(UnwrittenWords {
+        title: put(gettext("{size} Not Yet on the Hard Disk")),
+        time: put(if seconds == 0 {
+            gettext("It is written there little by little.")
+        } else {
+            gettext("Writing it there takes about {time}.")
+        }),
+        warnings: vec![
+            put(gettext(
+                "If the SSD dies now, the file system on the hard disk may be damaged beyond repair: {size} are not yet on the hard disk.",
+            )),
+            elsewhere(),
+        ],
+    })
+}
+
+/// How much is not yet on the hard disk, in few words; empty if nothing is.
+#[must_use]
+pub fn unwritten_short(dirty: u64) -> String {
+    if dirty == 0 {
+        return String::new();
+    }
+    let words = gettext("{size} not yet on the hard disk");
+    fill(&words, &[("size", &bytes(dirty))])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tandem_api::ModeRefusal;
+
+    #[test]
+    fn the_warnings_name_the_amount_and_stand_as_long_as_there_is_one() {
+        let words = unwritten_words(120_000_000, 95, Mode::Writethrough).unwrap();
+        assert_eq!(
+            words.title.replace('\u{a0}', " "),
+            "120.0 MB Not Yet on the Hard Disk"
+        );
+        assert_eq!(words.time, "Writing it there takes about 2 minutes.");
+        assert_eq!(
+            words.warnings[0].replace('\u{a0}', " "),
+            "If the SSD dies now, the file system on the hard disk may be damaged beyond repair: 120.0 MB are not yet on the hard disk."
+        );
+        assert!(words.warnings[1].starts_with("Do not open this disk in Windows"));
+        let words = unwritten_words(512, 0, Mode::Writeback).unwrap();
+        assert!(!words.time.contains("about") && words.warnings.len() == 2);
+        let calm = unwritten_words(0, 0, Mode::Writeback).unwrap();
+        assert!(calm.warnings.is_empty());
+        assert_eq!(unwritten_words(0, 0, Mode::Writethrough), None);
+    }
+
+    #[test]
+    fn only_what_risks_data_warns_and_what_is_safest_is_recommended() {
+        for mode in MODES {
+            assert_eq!(mode_warnings(mode).is_empty(), mode != Mode::Writeback);
+        }
+        assert_eq!(recommended(), Mode::Writethrough);
+        assert_eq!(MODES.len(), Mode::ALL.len());
+    }
+
+    #[test]
+    fn a_refused_mode_says_why_and_another_does_not() {
+        for reason in ModeRefusal::ALL.iter().copied() {
+            let refused = [RefusedMode {
+                mode: Mode::Writeback,
+                reason,
+            }];
+            let why = refusal(Mode::Writeback, &refused);
+            assert!(why.ends_with('.') && why != mode_refusal("?"), "{reason}");
+            assert_eq!(refusal(Mode::Writethrough, &refused), "");
+        }
+    }
+
+    #[test]
+    fn leaving_write_back_says_that_it_takes_time() {
+        assert!(mode_change(Mode::Writeback, Mode::Writethrough).contains("in the background"));
+        assert_eq!(mode_change(Mode::Writeback, Mode::Writeback), "");
+        assert_eq!(mode_change(Mode::Writethrough, Mode::Writeback), "");
+    }
+}

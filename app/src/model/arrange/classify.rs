@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What a block is and holds, and what its drive is called. Pure.
+
+use crate::model::inventory::{Block, Content, Drive, Medium, VirtualKind};
+
+/// What a block with this drive, or without one, is.
+pub fn medium(block: &Block, drive: Option<&Drive>) -> Medium {
+    match drive {
+        Some(drive) => match drive.rotation_rate {
+            Some(0) => Medium::Ssd,
+            // Sticks say that they turn, at a speed that is not known, just as USB disks do.
+            Some(-1) | None if drive.connection == "usb" => Medium::Usb,
+            _ => Medium::HardDisk,
+        },
+        None => Medium::Virtual(virtual_kind(block)),
+    }
+}
+
+fn virtual_kind(block: &Block) -> VirtualKind {
+    if block.md_array {
+        VirtualKind::Array
+    } else if block.crypto_backing.is_some() {
+        VirtualKind::Unlocked
+    } else if block
+        .symlinks
+        .iter()
+        .any(|link| link.contains("dm-uuid-LVM-"))
+    {
+        VirtualKind::Logical
+    } else {
+        VirtualKind::Other
+    }
+}
+
+/// What a block holds.
+pub fn content(block: &Block) -> Content {
+    match (block.usage.as_str(), block.kind.as_str()) {
+        ("filesystem", kind) => Content::FileSystem(kind.to_owned()),
+        ("crypto", _) => Content::Encrypted,
+        (_, "swap") => Content::Swap,
+        ("raid", kind) => Content::Member(kind.to_owned()),
+        _ if block.has_table => Content::EmptyTable,
+        ("", "") => Content::Unknown,
+        (_, kind) => Content::Member(kind.to_owned()),
+    }
+}
+
+/// Maker and model without saying the maker twice.
+pub fn model(drive: &Drive) -> String {
+    let (vendor, model) = (drive.vendor.trim(), drive.model.trim());
+    // SATA disks all carry the vendor "ATA", which is no maker.
+    if vendor.is_empty()
+        || vendor == "ATA"
+        || model.to_lowercase().starts_with(&vendor.to_lowercase())
+    {
+        model.to_owned()
+    } else {
+        format!("{vendor} {model}").trim().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_of_unknown_speed_is_a_hard_disk_unless_it_may_be_a_stick() {
+        let of = |rotation_rate: Option<i32>, connection: &str| {
+            let drive = Drive {
+                rotation_rate,
+                connection: connection.into(),
+                ..Drive::default()
+            };
+            medium(&Block::default(), Some(&drive))
+        };
+        assert_eq!(of(Some(-1), ""), Medium::HardDisk);
+        assert_eq!(of(Some(7200), "usb"), Medium::HardDisk);
+        assert_eq!(of(Some(-1), "usb"), Medium::Usb);
+        assert_eq!(of(Some(0), "usb"), Medium::Ssd);
+        assert_eq!(of(None, ""), Medium::HardDisk);
+    }
+
+    #[test]
+    fn the_maker_is_named_once() {
+        let named = |vendor: &str, name: &str| {
+            model(&Drive {
+                vendor: vendor.into(),
+                model: name.into(),
+                ..Drive::default()
+            })
+        };
+        assert_eq!(named("ATA", "ST2000DM008"), "ST2000DM008");
+        assert_eq!(named("Samsung", "Samsung SSD 870"), "Samsung SSD 870");
+        assert_eq!(named("WD", "Elements"), "WD Elements");
+    }
+}

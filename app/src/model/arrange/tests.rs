@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Whole machines, as a person sees them.
+
+use super::*;
+use crate::model::inventory::{Partition, VirtualKind};
+
+fn block(name: &str, size: u64) -> Block {
+    Block {
+        path: format!("/b/{name}"),
+        device: format!("/dev/{name}"),
+        size,
+        ..Block::default()
+    }
+}
+
+fn drive(name: &str, rotation_rate: i32) -> Drive {
+    Drive {
+        path: format!("/d/{name}"),
+        vendor: "ATA".into(),
+        model: format!("Model {name}"),
+        rotation_rate: Some(rotation_rate),
+        ..Drive::default()
+    }
+}
+
+fn on(mut block: Block, drive: &Drive) -> Block {
+    block.drive = Some(drive.path.clone());
+    block
+}
+
+fn part(mut block: Block, table: &Block, number: u32) -> Block {
+    block.partition = Some(Partition {
+        table: table.path.clone(),
+        number,
+        ..Partition::default()
+    });
+    block.drive.clone_from(&table.drive);
+    block
+}
+
+fn fs(mut block: Block, mount: &str) -> Block {
+    block.usage = "filesystem".into();
+    block.kind = "ext4".into();
+    block.mount_points = if mount.is_empty() {
+        vec![]
+    } else {
+        vec![mount.into()]
+    };
+    block
+}
+
+fn snapshot(blocks: Vec<Block>, drives: Vec<Drive>) -> Snapshot {
+    Snapshot {
+        blocks: blocks
+            .into_iter()
+            .map(|block| (block.path.clone(), block))
+            .collect(),
+        drives: drives
+            .into_iter()
+            .map(|drive| (drive.path.clone(), drive))
+            .collect(),
+    }
+}
+
+const GB: u64 = 1_000_000_000;
+
+#[test]
+fn a_partitioned_disk_is_offered_as_its_partitions() {
+    let hdd = drive("hdd", 7200);
+    let mut disk = on(block("sda", 2000 * GB), &hdd);
+    disk.has_table = true;
+    let mut frame = part(block("sda2", 1024), &disk, 2);
+    frame.partition.as_mut().unwrap().container = true;
+    let data = fs(part(block("sda1", 1900 * GB), &disk, 1), "/home");
+    let tenth = fs(part(block("sda10", 90 * GB), &disk, 10), "");
+    let fifth = fs(part(block("sda5", 90 * GB), &disk, 5), "");
+    let devices = arrange(
+        &snapshot(vec![tenth, fifth, disk, data, frame], vec![hdd]),
+        &[],
+    );
+    assert_eq!(devices.len(), 1);
+    assert_eq!(devices[0].model, "Model hdd");
+    let names: Vec<_> = devices[0]
+        .volumes
+        .iter()
+        .map(|volume| volume.device.as_str())
+        .collect();
+    assert_eq!(names, ["/dev/sda1", "/dev/sda5", "/dev/sda10"]);
+    assert_eq!(devices[0].volumes[0].as_origin, Ok(()));
+    assert_eq!(devices[0].volumes[0].as_ssd, Err(Obstacle::NotFast));
+}
+
+#[test]
+fn arrays_and_unlocked_volumes_without_a_drive_are_shown() {
+    let mut array = fs(block("md0", 4000 * GB), "");
+    array.md_array = true;
+    let mut opened = fs(block("dm-0", 400 * GB), "");
+    opened.crypto_backing = Some("/b/sdb1".into());
+    let mut logical = fs(block("dm-1", 400 * GB), "");
+    logical.symlinks = vec!["/dev/disk/by-id/dm-uuid-LVM-abc".into()];
+    let devices = arrange(&snapshot(vec![array, opened, logical], vec![]), &[]);
+    let kinds: Vec<_> = devices.iter().map(|device| device.medium).collect();
+    assert_eq!(
+        kinds,
+        [
+            VirtualKind::Array,
+            VirtualKind::Unlocked,
+            VirtualKind::Logical
+        ]
+        .map(Medium::Virtual)
+    );
+    assert!(
+        devices
+            .iter()
+            .all(|device| device.volumes[0].as_origin.is_ok())
+    );
+}
+
+#[test]
+fn a_disk_of_unknown_speed_is_a_hard_disk() {
+    let hdd = drive("hdd", -1);
+    let devices = arrange(&snapshot(vec![on(block("sda", GB), &hdd)], vec![hdd]), &[]);
+    assert_eq!(devices[0].medium, Medium::HardDisk);
+}
+
+#[test]
+fn what_nobody_would_call_a_disk_is_hidden() {
+    let mut snap = block("loop3", GB);
+    snap.is_loop = true;
+    snap.kind = "squashfs".into();
+    let mut ignored = block("sdz", GB);
+    ignored.hint_ignore = true;
+    let mut dvd = drive("dvd", -1);
+    dvd.optical = true;
+    let disc = on(block("sr1x", GB), &dvd);
+    let all = vec![
+        snap,
+        ignored,
+        disc,
+        block("nbd0", 0),
+        block("zram0", GB),
+        block("ram0", GB),
+    ];
+    assert_eq!(arrange(&snapshot(all, vec![dvd]), &[]), vec![]);
+}
+
+#[test]
+fn the_system_its_boot_partitions_and_swap_are_not_offered() {
+    let hdd = drive("hdd", 5400);
+    let mut disk = on(block("sda", 1000 * GB), &hdd);
+    disk.has_table = true;
+    let mut efi = fs(part(block("sda1", GB), &disk, 1), "");
+    efi.partition.as_mut().unwrap().type_id = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B".into();
+    let boot = fs(part(block("sda2", GB), &disk, 2), "/boot");
+    let root = fs(part(block("sda3", 300 * GB), &disk, 3), "/");
+    let mut swap = part(block("sda4", 8 * GB), &disk, 4);
+    swap.kind = "swap".into();
+    let tiny = part(block("sda5", 1 << 20), &disk, 5);
+    let devices = arrange(
+        &snapshot(vec![disk, efi, boot, root, swap, tiny], vec![hdd]),
+        &[],
+    );
+    let verdicts: Vec<_> = devices[0]
+        .volumes
+        .iter()
+        .map(|volume| volume.as_origin.unwrap_err())
+        .collect();
+    assert_eq!(
+        verdicts,
+        [
+            Obstacle::Boot,
+            Obstacle::Boot,
+            Obstacle::System,
+            Obstacle::Swap,
+            Obstacle::TooSmall
+        ]
+    );
+}
+
+#[test]
+fn a_cached_disk_shows_what_its_cache_shows_and_the_mapping_is_not_listed_twice() {
+    let (hdd, fast) = (drive("hdd", 7200), drive("ssd", 0));
+    let mut origin = on(block("sda", 1000 * GB), &hdd);
+    origin.hint_ignore = true;
+    let ssd = on(block("sdb", 120 * GB), &fast);
+    let mut mapped = fs(block("dm-3", 1000 * GB), "/srv/films");
+    mapped.label = "Films".into();
+    let parts = CacheParts {
+        origin: origin.path.clone(),
+        ssd: ssd.path.clone(),
+        mapped: mapped.path.clone(),
+    };
+    let devices = arrange(
+        &snapshot(vec![origin, ssd, mapped], vec![hdd, fast]),
+        &[parts],
+    );
+    assert_eq!(devices.len(), 2);
+    let volume = &devices[0].volumes[0];
+    assert_eq!(
+        (volume.name.as_str(), volume.mount_points[0].as_str()),
+        ("Films", "/srv/films")
+    );
+    assert_eq!(volume.as_origin, Err(Obstacle::Cached));
+    assert_eq!(devices[1].volumes[0].as_ssd, Err(Obstacle::CacheSsd));
+}
+
+#[test]
+fn an_ssd_in_use_cannot_be_erased_and_unknown_content_is_never_called_empty() {
+    let fast = drive("ssd", 0);
+    let used = fs(on(block("sdb", 120 * GB), &fast), "/mnt");
+    let strange = on(block("sdc", 120 * GB), &fast);
+    let devices = arrange(&snapshot(vec![used, strange], vec![fast]), &[]);
+    assert_eq!(devices[0].volumes[0].as_ssd, Err(Obstacle::InUse));
+    assert_eq!(devices[1].volumes[0].as_ssd, Ok(()));
+    assert_eq!(devices[1].volumes[0].content, Content::Unknown);
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! From the choices to a plan, from the agreement to a job, and on to its end.
+
+use std::time::Duration;
+
+use adw::prelude::*;
+use adw::subclass::prelude::*;
+use gtk::glib::{self, clone};
+use tandem_api::{Failure, Kind, Mode};
+
+use super::SetupDialog;
+use crate::model::draft::Page;
+use crate::model::facts::JobFacts;
+use crate::model::objects::JobObject;
+
+/// The button that erases cannot be pressed for this long after it has appeared where "Next" was, so that a double
+/// click on "Next" erases nothing.
+const SECOND_THOUGHT: Duration = Duration::from_millis(700);
+
+impl SetupDialog {
+    pub(super) fn job_facts(&self) -> Option<JobFacts> {
+        self.imp().job.borrow().as_ref().map(|(job, _)| job.facts())
+    }
+
+    /// Finds out which modes are offered for this disk and this SSD: the service says so with every plan.
+    pub(super) fn ask_modes(&self) {
+        let imp = self.imp();
+        let draft = imp.draft.borrow().clone();
+        imp.mode.list().show(draft.mode, &[]);
+        let (Some(client), Some(origin), Some(ssd)) =
+            (imp.client.get().cloned(), draft.origin, draft.ssd)
+        else {
+            return;
+        };
+        glib::spawn_future_local(clone!(
+            #[weak(rename_to = dialog)]
+            self,
+            async move {
+                // Why there can be no plan at all the summary says.
+                let Ok(plan) = client.plan(&origin, &ssd, Mode::Writethrough, true).await else {
+                    return;
+                };
+                let imp = dialog.imp();
+                let mut draft = imp.draft.borrow_mut();
+                if draft.origin.as_ref() != Some(&origin) || draft.ssd.as_ref() != Some(&ssd) {
+                    return;
+                }
+                draft.offer(&plan.refused_modes);
+                let mode = draft.mode;
+                drop(draft);
+                imp.mode.list().show(mode, &plan.refused_modes);
+            }
+        ));
+    }
+
+    pub(super) fn make_plan(&self) {
+        let imp = self.imp();
+        let Some(client) = imp.client.get().cloned() else {
+            return;
+        };
+        let draft = imp.draft.borrow().clone();
+        let (Some(origin), Some(ssd)) = (draft.origin, draft.ssd) else {
+            return;
+        };
+        imp.summary.wait();
+        self.set_busy(true);
+        glib::spawn_future_local(clone!(
+            #[weak(rename_to = dialog)]
+            self,
+            async move {
+                // The page says what will be erased, and its button is the agreement.
+                let plan = client.plan(&origin, &ssd, draft.mode, true).await;
+                let imp = dialog.imp();
+                match plan {
+                    Ok(plan) => {
+                        imp.thinking.set(true);
+                        imp.summary.show_plan(plan);
+                        glib::timeout_add_local_once(
+                            SECOND_THOUGHT,
+                            clone!(
+                                #[weak]
+                                dialog,
+                                move || {
+                                    dialog.imp().thinking.set(false);
+                                    dialog.refresh();
+                                }
+                            ),
+                        );
+                    }
+                    Err(failure) => imp.summary.show_failure(&failure),
+                }
+                dialog.set_busy(false);
+            }
+        ));
+    }
+
+    pub(super) fn begin(&self) {
+        let imp = self.imp();
+        let (Some(client), Some(plan)) = (imp.client.get().cloned(), imp.summary.plan()) else {
+            return;
+        };
+        imp.ended.set(false);
+        self.set_busy(true);
+        glib::spawn_future_local(clone!(
+            #[weak(rename_to = dialog)]
+            self,
+            async move {
+                let begun = client.create(&plan).await;
+                dialog.set_busy(false);
+                match begun {
+                    Ok(path) => {
+                        dialog.imp().done.show(&plan);
+                        dialog.imp().job_path.replace(Some(path));
+                        dialog.look_for_job();
+                    }
+                    Err(failure) => {
+                        dialog.imp().summary.show_failure(&failure);
+                        dialog.refresh();
+                    }
+                }
+            }
+        ));
+    }
+
+    /// The job was begun: shows it as soon as the service has told of it, and notices if it vanishes.
+    pub(super) fn look_for_job(&self) {
+        let imp = self.imp();
+        let (Some(path), Some(store)) = (imp.job_path.borrow().clone(), imp.store.get()) else {
+            return;
+        };
+        if imp.ended.get() {
+            return;
+        }
+        let known = imp.job.borrow().is_some();
+        match store.job(&path) {
+            Some(job) if !known => {
+                let handler = job.connect_changed(clone!(
+                    #[weak(rename_to = dialog)]
+                    self,
+                    move |job| dialog.job_changed(job)
+                ));
+                imp.progress.show_job(&job);
+                imp.job.replace(Some((job.clone(), handler)));
+                self.go(Page::Progress);
+                self.job_changed(&job);
+            }
+            None if known => self.job_failed(&Failure::new(Kind::Interrupted)),
+            _ => {}
+        }
+    }
+
+    fn job_changed(&self, job: &JobObject) {
+        if self.imp().ended.get() {
+            return;
+        }
+        match job.facts().finished {
+            None => self.refresh(),
+            Some(Ok(())) => {
+                self.imp().ended.set(true);
+                self.go(Page::Done);
+            }
+            Some(Err(failure)) => self.job_failed(&failure),
+        }
+    }
+
+    fn job_failed(&self, failure: &Failure) {
+        let imp = self.imp();
+        imp.ended.set(true);
+        imp.job_path.replace(None);
+        if let Some((job, handler)) = imp.job.take() {
+            job.disconnect(handler);
+        }
+        imp.progress.show_failure(failure);
+        self.refresh();
+    }
+
+    pub(super) fn cancel(&self) {
+        let (Some(client), Some(job)) = (self.imp().client.get().cloned(), self.job_facts()) else {
+            return;
+        };
+        self.set_busy(true);
+        glib::spawn_future_local(clone!(
+            #[weak(rename_to = dialog)]
+            self,
+            async move {
+                // Whether it came in time, the end of the job tells.
+                if let Err(failure) = client.cancel(&job.path).await {
+                    tracing::info!("the job could not be cancelled: {failure}");
+                }
+                dialog.set_busy(false);
+            }
+        ));
+    }
+}

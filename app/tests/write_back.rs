@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A cache that saves to the SSD first, on a simulated machine: chosen with its warnings, flushed with a pause, changed,
+//! and given up with its data, by pressing what is on the screen.
+//!
+//! One test, because a process has one application.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test stops where it cannot go on"
+)]
+
+mod stage;
+
+use std::time::Duration;
+
+use adw::prelude::*;
+use gtk::glib;
+use stage::hand;
+use stage::machine::Machine;
+use tandem_api::{CacheState, Mode, SimulationProxy};
+use tandem_app::application;
+use tandem_app::display::mode_name;
+use tandem_app::model::series::Series;
+use tandem_app::widgets::setup_dialog::SetupDialog;
+use tandem_app::widgets::window::Window;
+
+const FLUSH: &str = "Write Everything to the Hard Disk Now";
+const RISK: &str =
+    "If the SSD dies now, the file system on the hard disk may be damaged beyond repair: ";
+const ELSEWHERE: &str = "Do not open this disk in Windows, a live system or another computer";
+
+#[gtk::test]
+async fn what_is_not_yet_on_the_disk_is_told_written_and_given_up() {
+    let machine = Machine::start();
+    // SAFETY: the only test of this process, and nothing has been started in it that reads the environment.
+    unsafe { std::env::set_var("DBUS_SYSTEM_BUS_ADDRESS", &machine.address) };
+    application::register_resources().unwrap();
+    let application = application::application();
+    application.set_flags(gtk::gio::ApplicationFlags::NON_UNIQUE);
+    application.register(gtk::gio::Cancellable::NONE).unwrap();
+    let bus = zbus::Connection::system().await.unwrap();
+    let levers = SimulationProxy::new(&bus).await.unwrap();
+    levers.set_step_time(20).await.unwrap();
+    let window = Window::new(&application);
+    window.present();
+    hand::wait(&window, "disks", || {
+        hand::button(&window, "Set Up a Cache…")
+    })
+    .await;
+
+    write_back_is_chosen_with_its_warnings(&application, &window).await;
+    what_waits_is_told(&window, &levers).await;
+    a_flush_can_be_paused_and_comes_to_an_end(&window, &levers).await;
+    the_mode_changes_when_the_service_says_so(&application, &window).await;
+    what_cannot_be_written_can_be_given_up(&application, &window, &levers).await;
+}
+
+async fn write_back_is_chosen_with_its_warnings(application: &adw::Application, window: &Window) {
+    window.set_up(None);
+    let dialog: SetupDialog = hand::window(application).await;
+    let back = mode_name(Mode::Writeback);
+    // A disk that Windows reads too is not for it, and the row says why.
+    hand::choose(&dialog, "Windows").await;
+    hand::press(&dialog, "Next").await;
+    hand::choose(&dialog, "Samsung SSD 870 EVO 250GB").await;
+    hand::press(&dialog, "Next").await;
+    let row = hand::wait(&dialog, "refusal", || {
+        hand::row(&dialog, &back).filter(|row| !row.is_activatable())
+    })
+    .await;
+    assert!(
+        row.subtitle()
+            .unwrap()
+            .contains("shared with other systems")
+    );
+    assert!(!check(&row).is_sensitive());
+    for _ in 0..2 {
+        let button = hand::shown(&dialog)
+            .into_iter()
+            .filter_map(|widget| widget.downcast::<gtk::Button>().ok())
+            .find(|button| button.tooltip_text().is_some_and(|words| words == "Back"))
+            .unwrap();
+        button.emit_clicked();
+    }
+    hand::choose(&dialog, "Archive").await;
+    hand::press(&dialog, "Next").await;
+    hand::choose(&dialog, "Samsung SSD 870 EVO 250GB").await;
+    hand::press(&dialog, "Next").await;
+    hand::wait(&dialog, "offer", || {
+        hand::row(&dialog, &back).filter(WidgetExt::is_visible)
+    })
+    .await;
+    assert!(
+        !check(&hand::row(&dialog, &back).unwrap()).is_active(),
+        "nobody is given write-back who does not ask for it"
+    );
+    assert!(!hand::words(&dialog).contains("beyond repair"));
+    hand::choose(&dialog, &back).await;
+    let words = hand::words(&dialog);
+    assert!(
+        words.contains("may be damaged beyond repair") && words.contains(ELSEWHERE),
+        "{words}"
+    );
+    hand::press(&dialog, "Next").await;
+    hand::choose(&dialog, "I have a backup").await;
+    hand::press(&dialog, "Next").await;
+    hand::wait(&dialog, "summary", || {
+        let words = hand::words(&dialog);
+        (words.contains("beyond repair") && words.contains(ELSEWHERE)).then_some(())
+    })
+    .await;
+    hand::press(&dialog, "Set Up the Cache").await;
+    hand::press(&dialog, "Show Cache").await;
+}
+
+async fn what_waits_is_told(window: &Window, levers: &SimulationProxy<'_>) {
+    hand::wait(window, "cache page", || {
+        hand::button(window, "Flush and Remove…")
+    })
+    .await;
+    // Slow enough that it lasts until it is looked at.
+    levers.set_drain_rate(5_000_000).await.unwrap();
+    levers.advance(60).await.unwrap();
+    hand::wait(window, "warnings", || {
+        hand::words(window).contains(RISK).then_some(())
+    })
+    .await;
+    let words = hand::words(window);
+    assert!(words.contains(ELSEWHERE) && words.contains("Writing it there takes about "));
+    let cache = window.shown_cache().unwrap();
+    let point = cache.with_series(|series| series.last().copied()).unwrap();
+    assert!(point.dirty > 0.0, "the line of the chart rises");
+    assert!(words.contains("To the SSD First"));
+}
+
+async fn a_flush_can_be_paused_and_comes_to_an_end(window: &Window, levers: &SimulationProxy<'_>) {
+    let dirty = || {
+        window
+            .shown_cache()
+            .unwrap()
+            .with_series(Series::unwritten)
+            .0
+    };
+    flush(window).emit_clicked();
+    hand::press(window, "Pause").await;
+    hand::wait(window, "Resume", || hand::button(window, "Resume")).await;
+    assert!(hand::words(window).contains("paused"));
+    assert!(
+        hand::words(window).contains(RISK),
+        "the warning stands as long as something waits"
+    );
+    glib::timeout_future(Duration::from_millis(1300)).await;
+    let before = dirty();
+    glib::timeout_future(Duration::from_millis(1300)).await;
+    assert_eq!(dirty(), before, "nothing is written while it is paused");
+    assert!(before > 0);
+    levers.set_drain_rate(2_000_000_000).await.unwrap();
+    hand::press(window, "Resume").await;
+    hand::wait(window, "end of the flush", || {
+        hand::words(window)
+            .contains("Everything is on the hard disk")
+            .then_some(())
+    })
+    .await;
+    assert_eq!(levers.lost_bytes().await.unwrap(), 0);
+}
+
+async fn the_mode_changes_when_the_service_says_so(
+    application: &adw::Application,
+    window: &Window,
+) {
+    for mode in [Mode::Writearound, Mode::Writeback] {
+        let row = hand::wait(window, "mode", || {
+            hand::row(window, "What the SSD does").filter(WidgetExt::is_sensitive)
+        })
+        .await;
+        row.emit_by_name::<()>("activated", &[]);
+        let dialog: adw::MessageDialog = hand::window(application).await;
+        assert!(!hand::button(&dialog, "Change").unwrap().is_sensitive());
+        hand::choose(&dialog, &mode_name(mode)).await;
+        let warned = hand::words(&dialog).contains("damaged beyond repair");
+        assert_eq!(warned, mode == Mode::Writeback);
+        hand::press(&dialog, "Change").await;
+        hand::wait(window, "new mode", || {
+            let row = hand::row(window, "What the SSD does")?;
+            row.subtitle()?.starts_with(&mode_name(mode)).then_some(())
+        })
+        .await;
+    }
+}
+
+async fn what_cannot_be_written_can_be_given_up(
+    application: &adw::Application,
+    window: &Window,
+    levers: &SimulationProxy<'_>,
+) {
+    levers.set_drain_rate(5_000_000).await.unwrap();
+    levers.advance(60).await.unwrap();
+    hand::wait(window, "something that waits", || {
+        hand::words(window).contains(RISK).then_some(())
+    })
+    .await;
+    let uuid = window.shown_cache().unwrap().facts().uuid;
+    levers
+        .set_state(&uuid, CacheState::Bypass, "ssd-gone-dirty")
+        .await
+        .unwrap();
+    hand::wait(window, "banner", || {
+        hand::words(window)
+            .contains("Nothing is lost if the SSD comes back as it was.")
+            .then_some(())
+    })
+    .await;
+    assert!(!hand::words(window).contains("safe"));
+    hand::press(window, "Flush and Remove…").await;
+    let refusal: adw::MessageDialog = hand::window(application).await;
+    assert!(hand::words(&refusal).contains("cannot be written back now"));
+    hand::press(&refusal, "Give That Data Up…").await;
+    let question = hand::wait(window, "question", || {
+        let all = gtk::Window::list_toplevels().into_iter();
+        all.filter_map(|window| window.downcast::<adw::MessageDialog>().ok())
+            .find(|dialog| hand::words(dialog).contains("Give Up What Is Only on the SSD?"))
+    })
+    .await;
+    let words = hand::words(&question);
+    assert!(
+        words.contains("What is only on the SSD will be lost") && !words.contains("All data is on"),
+        "{words}"
+    );
+    hand::press(&question, "Give Up and Remove").await;
+    hand::wait(window, "Set Up a Cache…", || {
+        hand::button(window, "Set Up a Cache…")
+    })
+    .await;
+    assert!(levers.lost_bytes().await.unwrap() > 0);
+}
+
+fn check(row: &adw::ActionRow) -> gtk::CheckButton {
+    hand::shown(row)
+        .into_iter()
+        .find_map(|widget| widget.downcast::<gtk::CheckButton>().ok())
+        .unwrap()
+}
+
+fn flush(window: &Window) -> gtk::Button {
+    hand::shown(window)
+        .into_iter()
+        .filter_map(|widget| widget.downcast::<gtk::Button>().ok())
+        .find(|button| hand::words(button).contains(FLUSH))
+        .unwrap()
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A job on the screen, from its beginning to its end or to the end of the service.
+
+use crate::{Ending, say, words};
+use futures_util::{FutureExt, StreamExt, select};
+use std::time::Duration;
+use tandem_api::{BUS_NAME, JobProxy, Kind, Step};
+use zbus::fdo::DBusProxy;
+use zbus::proxy::CacheProperties;
+use zbus::{Connection, OwnedObjectPath};
+
+/// Time between two lines about a step that moves data.
+const NEWS: Duration = Duration::from_secs(5);
+
+/// Shows a job until it ends.
+pub async fn follow(
+    connection: &Connection,
+    job: OwnedObjectPath,
+    json: bool,
+) -> Result<(), Ending> {
+    let bus = DBusProxy::new(connection).await?;
+    let mut lost = bus
+        .receive_name_owner_changed_with_args(&[(0, BUS_NAME), (2, "")])
+        .await?
+        .fuse();
+    let follow = follow_job(connection, job, json).fuse();
+    futures_util::pin_mut!(follow);
+    select! {
+        // The service leaves the bus when it dies, whatever it was doing.
+        _ = lost.next() => Err(Ending::Lost),
+        ended = follow => match ended {
+            // A question that came too late for the one and too early for the other.
+            Err(Ending::Failure(failure)) if failure.kind == Kind::ServiceUnavailable => {
+                Err(Ending::Lost)
+            }
+            other => other,
+        },
+    }
+}
+
+async fn follow_job(
+    connection: &Connection,
+    job: OwnedObjectPath,
+    json: bool,
+) -> Result<(), Ending> {
+    let job = JobProxy::builder(connection)
+        .path(job)
+        .cache_properties(CacheProperties::No)
+        .build()
+        .await?;
+    let changes = zbus::fdo::PropertiesProxy::builder(connection)
+        .destination(BUS_NAME)
+        .path(job.inner().path().clone())
+        .build()
+        .await?;
+    let mut completed = job.receive_completed().await?.fuse();
+    let mut changed = changes.receive_properties_changed().await?.fuse();
+    let steps = job.steps().await?;
+    let mut said = Said::default();
+    loop {
+        // After subscribing: a job that ended in between has said so here.
+        let (over, success, failure) = job.finished().await?;
+        if over {
+            if json {
+                say(serde_json::json!({
+                    "success": success,
+                    "failure": (!success).then_some(&failure),
+                }));
+            } else if success {
+                say("Done.");
+            }
+            return if success {
+                Ok(())
+            } else {
+                Err(Ending::Failure(Box::new(failure)))
+            };
+        }
+        if !json {
+            said.news(&job, &steps).await?;
+        }
+        select! {
+            _ = completed.next() => {}
+            _ = changed.next() => {}
+        }
+    }
+}
+
+/// What has been said of a job.
+#[derive(Default)]
+struct Said {
+    step: Option<(u32, bool)>,
+    paused: bool,
+    moved: Option<std::time::Instant>,
+}
+
+impl Said {
+    /// Says what is new.
+    async fn news(&mut self, job: &JobProxy<'_>, steps: &[Step]) -> Result<(), Ending> {
+        let (at, undoing) = (job.step_index().await?, job.undoing().await?);
+        if self.step != Some((at, undoing))
+            && let Some(step) = usize::try_from(at).ok().and_then(|at| steps.get(at))
+        {
+            let what = if undoing { "undoing" } else { "step" };
+            say(format_args!(
+                "[{what} {}/{}] {}",
+                at + 1,
+                steps.len(),
+                words::step(step)
+            ));
+            self.step = Some((at, undoing));
+        }
+        if !job.pausable().await? {
+            return Ok(());
+        }
+        let paused = job.paused().await?;
+        if paused != self.paused {
+            say(if paused { "Waiting." } else { "Going on." });
+            self.paused = paused;
+        }
+        let due = self.moved.is_none_or(|then| then.elapsed() > NEWS);
+        if due && !paused {
+            say(format_args!(
+                "{:.0} %, {}/s, {} left",
+                job.progress().await? * 100.0,
+                words::bytes(job.rate_bytes().await?),
+                words::duration(job.estimated_seconds().await?)
+            ));
+            self.moved = Some(std::time::Instant::now());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Writing to the disk what is only on the SSD: the module does it, and this watches, tells and waits.
+
+use super::{Watcher, not_recorded};
+use crate::action::{Action, Pair};
+use crate::dm::message::{Flush, Message};
+use crate::engine::Engine;
+use crate::state::{Intent, Store};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+use tandem_api::{DataState, Failure, Kind, SECTOR_BYTES, Sample};
+
+/// Time between two looks. The module has no event for progress.
+const LOOK: Duration = Duration::from_millis(500);
+/// The rate is measured over so many of them.
+const LOOKS: usize = 20;
+/// So many in vain one after the other, and the mapping is gone.
+const IN_VAIN: u32 = 10;
+
+/// How far a drain is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drained {
+    /// Bytes that are still on the SSD only.
+    pub left: u64,
+    /// The most that there were.
+    pub total: u64,
+    /// Bytes a second, lately.
+    pub rate: u64,
+    /// Seconds until the end, 0 if unknown.
+    pub seconds: u64,
+}
+
+/// What is left, at the moments of the last looks.
+struct Pace {
+    looks: VecDeque<(Instant, u64)>,
+    total: u64,
+}
+
+impl Pace {
+    fn look(&mut self, now: Instant, sample: &Sample) -> Drained {
+        let left = sample.dirty_sectors.saturating_mul(SECTOR_BYTES);
+        self.total = self.total.max(left);
+        if self.looks.len() == LOOKS {
+            self.looks.pop_front();
+        }
+        self.looks.push_back((now, left));
+        let rate = self.looks.front().map_or(0.0, |(then, had)| {
+            let time = now.saturating_duration_since(*then).as_secs_f64();
+            let written = had.saturating_sub(left) as f64;
+            if time > 0.0 { written / time } else { 0.0 }
+        });
+        // The module knows what order the disk likes; without its word the pace so far must do.
+        let seconds = match sample.drain_seconds {
+            0 if rate > 0.0 => (left as f64 / rate).ceil() as u64,
+            seconds => seconds,
+        };
+        Drained {
+            left,
+            total: self.total,
+            rate: rate as u64,
+            seconds,
+        }
+    }
+}
+
+/// Has nothing left on the SSD only. `intent` remembers whether it waits.
+///
+/// # Errors
+/// `Cancelled`, `SsdLost`, or that the module cannot be reached.
+pub(super) async fn drain(
+    engine: &dyn Engine,
+    store: &Store,
+    intent: &mut Intent,
+    pair: &Pair,
+    watcher: &dyn Watcher,
+) -> Result<(), Failure> {
+    engine.apply(&Action::Drain(pair.clone())).await?;
+    watcher.moving(Some(intent.paused));
+    let result = follow(engine, store, intent, pair, watcher).await;
+    watcher.moving(None);
+    result
+}
+
+async fn follow(
+    engine: &dyn Engine,
+    store: &Store,
+    intent: &mut Intent,
+    pair: &Pair,
+    watcher: &dyn Watcher,
+) -> Result<(), Failure> {
+    let mut pace = Pace {
+        looks: VecDeque::new(),
+        total: 0,
+    };
+    let (mut told, mut in_vain) = (false, 0);
+    // Requests that were under way when the flush began may still have left something.
+    let mut clean = false;
+    loop {
+        if watcher.cancelled() {
+            return Err(Failure::new(Kind::Cancelled));
+        }
+        let paused = watcher.paused();
+        if paused != intent.paused {
+            intent.paused = paused;
+            store.save_intent(intent).map_err(not_recorded)?;
+        }
+        if paused != told {
+            let flush = if paused { Flush::Pause } else { Flush::Resume };
+            engine.tell(&pair.uuid, Message::Flush(flush)).await?;
+            (told, pace.looks) = (paused, VecDeque::new());
+        }
+        match engine.status(&pair.uuid).await {
+            Ok(status) if status.sample.dirty_sectors == 0 && clean => return Ok(()),
+            Ok(status) => {
+                in_vain = 0;
+                clean = status.sample.dirty_sectors == 0;
+                let drained = pace.look(Instant::now(), &status.sample);
+                if status.reason.starts_with("ssd-") {
+                    return Err(Failure::new(Kind::SsdLost)
+                        .device(&pair.ssd.text)
+                        .sizes(drained.left, 0)
+                        .data(DataState::Unwritten)
+                        .detail(&status.reason));
+                }
+                watcher.drained(drained);
+            }
+            Err(e) if in_vain == IN_VAIN => return Err(e),
+            Err(_) => in_vain += 1,
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(dirty_sectors: u64, drain_seconds: u64) -> Sample {
+        Sample {
+            dirty_sectors,
+            drain_seconds,
+            ..Sample::default()
+        }
+    }
+
+    #[test]
+    fn pace_and_estimate_follow_what_is_left() {
+        let mut pace = Pace {
+            looks: VecDeque::new(),
+            total: 0,
+        };
+        let begun = Instant::now();
+        let first = pace.look(begun, &at(2_000_000, 0));
+        assert_eq!((first.rate, first.seconds), (0, 0));
+        let later = pace.look(begun + Duration::from_secs(2), &at(1_500_000, 0));
+        assert_eq!(
+            (later.left, later.total),
+            (1_500_000 * 512, 2_000_000 * 512)
+        );
+        assert_eq!((later.rate, later.seconds), (250_000 * 512, 6));
+        // The module's word goes before.
+        let said = pace.look(begun + Duration::from_secs(4), &at(1_000_000, 40));
+        assert_eq!(said.seconds, 40);
+    }
+}

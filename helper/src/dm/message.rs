@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Messages to the `tandem` target, as kmod/TARGET.rst describes them. Each says what shall be, so that
+//! it can be sent again.
+
+use std::fmt;
+use tandem_api::Mode;
+
+/// What the target is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Message {
+    /// Treat writes so from now on.
+    Mode(Mode),
+    /// Write to the disk what is only on the SSD.
+    Flush(Flush),
+}
+
+/// How far a flush shall be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flush {
+    /// Begun: nothing new stays on the SSD only, and what does is written to the disk.
+    Start,
+    /// Waiting: as begun, but nothing is written.
+    Pause,
+    /// No longer waiting.
+    Resume,
+    /// Over: the mode holds again.
+    Stop,
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mode(mode) => write!(f, "mode {mode}"),
+            Self::Flush(flush) => f.write_str(match flush {
+                Flush::Start => "flush start",
+                Flush::Pause => "flush pause",
+                Flush::Resume => "flush resume",
+                Flush::Stop => "flush stop",
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_the_documented_ones() {
+        assert_eq!(Message::Mode(Mode::Writeback).to_string(), "mode writeback");
+        for (flush, word) in [
+            (Flush::Start, "start"),
+            (Flush::Pause, "pause"),
+            (Flush::Resume, "resume"),
+            (Flush::Stop, "stop"),
+        ] {
+            assert_eq!(Message::Flush(flush).to_string(), format!("flush {word}"));
+        }
+    }
+}

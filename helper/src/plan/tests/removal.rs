@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Plans that give the plain disk back.
+
+use super::*;
+
+#[test]
+fn removing_lets_the_ssd_go_first_and_ends_on_the_plain_disk() {
+    let plan = Scene::new().plan().unwrap();
+    let Some(Action::Map(pair)) = plan.actions.iter().find(|a| matches!(a, Action::Map(_))) else {
+        panic!("no mapping");
+    };
+    let mounts = [mount("/media/anna/Data", Mounter::Udisks(1000))];
+    let input = |users: Vec<FileUser>| RemoveInput {
+        pair,
+        attached: true,
+        mapped: true,
+        orphaned: false,
+        ssd_present: true,
+        mounts: &mounts,
+        users,
+        pinned: false,
+        unwritten: Unwritten::default(),
+        discard: false,
+    };
+    let remove = |input| remove(input).unwrap();
+    let kinds = |plan: &Plan| plan.reply.steps.iter().map(|s| s.kind).collect::<Vec<_>>();
+    assert_eq!(
+        kinds(&remove(input(Vec::new()))),
+        [
+            StepKind::Detach,
+            StepKind::FreeSsd,
+            StepKind::Unmount,
+            StepKind::Unmap,
+            StepKind::Mount
+        ]
+    );
+    let user = FileUser {
+        pid: 7,
+        command: "bash".into(),
+        uid: 1,
+        user: "anna".into(),
+    };
+    let busy = remove(input(vec![user]));
+    assert_eq!(kinds(&busy), [StepKind::Detach, StepKind::FreeSsd]);
+    assert_eq!(busy.reply.warnings[0].kind, WarningKind::StaysMapped);
+    // A lost SSD is no obstacle, and neither is a cache that is not assembled.
+    let lost = RemoveInput {
+        ssd_present: false,
+        ..input(Vec::new())
+    };
+    assert!(!kinds(&remove(lost)).contains(&StepKind::FreeSsd));
+    let stopped = RemoveInput {
+        attached: false,
+        mapped: false,
+        mounts: &[],
+        ..input(Vec::new())
+    };
+    assert_eq!(kinds(&remove(stopped)), [StepKind::FreeSsd]);
+    // Neither is one of which nothing is left.
+    let nothing = RemoveInput {
+        attached: false,
+        mapped: false,
+        ssd_present: false,
+        mounts: &[],
+        ..input(Vec::new())
+    };
+    assert_eq!(kinds(&remove(nothing)), [StepKind::Unmap]);
+    // Whose disk was pulled: the mapping leads nowhere, and its SSD is free only afterwards.
+    let orphaned = RemoveInput {
+        attached: false,
+        orphaned: true,
+        ..input(Vec::new())
+    };
+    assert_eq!(
+        kinds(&remove(orphaned)),
+        [StepKind::Unmount, StepKind::Unmap, StepKind::FreeSsd]
+    );
+}
+
+#[test]
+fn what_is_on_the_ssd_only_is_written_first_or_given_up_by_name() {
+    let plan = Scene::new().plan().unwrap();
+    let pair = plan.actions.iter().find_map(Action::pair).unwrap();
+    let input = |unwritten: Unwritten, discard| RemoveInput {
+        pair,
+        attached: true,
+        mapped: true,
+        orphaned: false,
+        ssd_present: true,
+        mounts: &[],
+        users: Vec::new(),
+        pinned: false,
+        unwritten,
+        discard,
+    };
+    let dirty = |stuck: Option<&str>| Unwritten {
+        possible: true,
+        bytes: 4096,
+        stuck: stuck.map(str::to_owned),
+    };
+    let drains = remove(input(dirty(None), false)).unwrap();
+    let first = &drains.reply.steps[0];
+    assert_eq!((first.kind, first.bytes), (StepKind::Drain, 4096));
+    assert!(!drains.discards);
+
+    let refused = remove(input(dirty(Some("ssd-missing")), false)).unwrap_err();
+    assert_eq!(
+        (refused.kind, refused.name.as_str(), refused.needed),
+        (Kind::UnwrittenData, "ssd-missing", 4096)
+    );
+    let given_up = remove(input(dirty(Some("ssd-missing")), true)).unwrap();
+    assert!(given_up.discards);
+    assert!(
+        given_up
+            .reply
+            .steps
+            .iter()
+            .all(|s| s.kind != StepKind::Drain)
+    );
+    let kinds: Vec<_> = given_up.reply.warnings.iter().map(|w| w.kind).collect();
+    assert!(kinds.contains(&WarningKind::LosesUnwritten));
+    // It is another plan, although the SSD is gone and the steps are those of a clean one.
+    let gone = |discard| RemoveInput {
+        ssd_present: false,
+        ..input(dirty(Some("ssd-missing")), discard)
+    };
+    let clean = RemoveInput {
+        ssd_present: false,
+        ..input(Unwritten::default(), false)
+    };
+    assert!(
+        !remove(clean)
+            .unwrap()
+            .does_the_same(&remove(gone(true)).unwrap())
+    );
+
+    // What can be written, or is not there, cannot be given up.
+    for unwritten in [dirty(None), Unwritten::default()] {
+        let refused = remove(input(unwritten, true)).unwrap_err();
+        assert_eq!(refused.kind, Kind::WrongState);
+    }
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! From a question to a plan: what is known is gathered here, and decided in [`crate::plan`].
+
+use super::Service;
+use crate::action::Pair;
+use crate::auth;
+use crate::engine::Live;
+use crate::facts::{Device, Facts, Ident};
+use crate::mounts::users;
+use crate::plan::{self, Plan, RemoveInput, Unwritten};
+use crate::state::CacheRecord;
+use tandem_api::{Failure, Kind, Mode, PlanReply, PlanSpec, SECTOR_BYTES};
+use zbus::message::Header;
+
+impl Service {
+    /// `Manager.Plan`.
+    pub(crate) async fn plan_create(
+        &self,
+        header: &Header<'_>,
+        spec: PlanSpec,
+    ) -> Result<PlanReply, Failure> {
+        let _call = self.call();
+        let uid = auth::sender_uid(&self.connection, header).await?;
+        let uuid = uuid::Uuid::new_v4().simple().to_string();
+        let plan = self.creation(&spec, &uuid, uid).await?;
+        self.offer(plan, Some(spec), uid)
+    }
+
+    /// `Cache.PlanRemove`.
+    pub(crate) async fn plan_remove(
+        &self,
+        header: &Header<'_>,
+        uuid: &str,
+    ) -> Result<PlanReply, Failure> {
+        let _call = self.call();
+        let uid = auth::sender_uid(&self.connection, header).await?;
+        let plan = self.removal(uuid, false, uid).await?;
+        self.offer(plan, None, uid)
+    }
+
+    /// `Cache.PlanDiscard`.
+    pub(crate) async fn plan_discard(
+        &self,
+        header: &Header<'_>,
+        uuid: &str,
+    ) -> Result<PlanReply, Failure> {
+        let _call = self.call();
+        let uid = auth::sender_uid(&self.connection, header).await?;
+        let plan = self.removal(uuid, true, uid).await?;
+        self.offer(plan, None, uid)
+    }
+
+    /// The record of a cache.
+    pub(super) fn record(&self, uuid: &str) -> Result<CacheRecord, Failure> {
+        let record = self
+            .store
+            .caches()
+            .into_iter()
+            .find(|r| r.pair.uuid == uuid);
+        record.ok_or_else(|| Failure::new(Kind::WrongState).name("removed"))
+    }
+
+    pub(super) async fn creation(
+        &self,
+        spec: &PlanSpec,
+        uuid: &str,
+        uid: u32,
+    ) -> Result<Plan, Failure> {
+        let _one = self.planning.lock().await;
+        let mut facts = self.engine.facts().await?;
+        let parts = self.parts(&facts);
+        if plan::worth_reading(spec, &facts, &parts) {
+            for object in [spec.ssd.as_str(), spec.origin.as_str()] {
+                let devices = &mut facts.devices;
+                let Some(device) = devices.iter_mut().find(|d| d.object() == object) else {
+                    continue;
+                };
+                if device.mounts.is_empty() && device.holders.is_empty() {
+                    device.claimed = self.engine.claimed(device).await?;
+                }
+                if object == spec.ssd.as_str() && device.usage.is_empty() && !device.partitioned {
+                    device.blank = self.engine.blank(device).await?;
+                }
+            }
+        }
+        let users = match facts.device(spec.origin.as_str()) {
+            Some(device) if !device.mounts.is_empty() => self.engine.users(device).await,
+            _ => Vec::new(),
+        };
+        let users = users::discreet(users, uid, facts.hides_processes);
+        plan::create(spec, uuid, &facts, &parts, users)
+    }
+
+    pub(super) async fn removal(
+        &self,
+        uuid: &str,
+        discard: bool,
+        uid: u32,
+    ) -> Result<Plan, Failure> {
+        let record = self.record(uuid)?;
+        let facts = self.engine.facts().await?;
+        let live = self
+            .engine
+            .live()
+            .await?
+            .into_iter()
+            .find(|l| l.uuid == uuid);
+        let pair = current(&record.pair, &facts);
+        let device = mapped(&facts, &pair);
+        let users = match device {
+            Some(device) if !device.mounts.is_empty() => self.engine.users(device).await,
+            _ => Vec::new(),
+        };
+        let users = users::discreet(users, uid, facts.hides_processes);
+        let attached = live.as_ref().is_some_and(|l| l.attached);
+        let intact = live.as_ref().is_some_and(|l| leads_to(l, &pair, &facts));
+        let unwritten = self.unwritten(&record, attached && intact, &facts).await;
+        plan::remove(RemoveInput {
+            pair: &pair,
+            attached: attached && intact,
+            orphaned: attached && !intact,
+            mapped: live.is_some(),
+            ssd_present: record.detached_in.is_none() && facts.same_hardware(&pair.ssd).is_some(),
+            mounts: device.map_or(&[], |d| &d.mounts),
+            users,
+            pinned: device.is_some_and(|d| !d.submounts.is_empty() || !d.holders.is_empty()),
+            unwritten,
+            discard,
+        })
+    }
+
+    /// What may be on the SSD of a cache only. `works`: it is assembled over the disk that it means.
+    async fn unwritten(&self, record: &CacheRecord, works: bool, facts: &Facts) -> Unwritten {
+        let pair = &record.pair;
+        let status = match works {
+            true => self.engine.status(&pair.uuid).await.ok(),
+            false => None,
+        };
+        let bytes = status
+            .as_ref()
+            .map_or(0, |s| s.sample.dirty_sectors.saturating_mul(SECTOR_BYTES));
+        let writes = status.as_ref().is_some_and(|s| s.mode == Mode::Writeback);
+        let stuck = match &status {
+            Some(status) if status.reason.starts_with("ssd-") => Some(status.reason.clone()),
+            Some(_) => None,
+            None if facts.same_hardware(&pair.ssd).is_none() => Some("ssd-missing".to_owned()),
+            None if facts.same_hardware(&pair.origin).is_none() => Some("disk-missing".to_owned()),
+            None if record.forked => Some("disk-changed".to_owned()),
+            None => Some("not-assembled".to_owned()),
+        };
+        let recorded = record.may_be_dirty && record.detached_in.is_none();
+        Unwritten {
+            possible: recorded || writes || bytes > 0,
+            bytes,
+            stuck,
+        }
+    }
+
+    /// Object paths of all devices that are part of a cache.
+    fn parts(&self, facts: &Facts) -> Vec<String> {
+        let mut parts = Vec::new();
+        for record in self.store.caches() {
+            let ssd = record.detached_in.is_none().then_some(&record.pair.ssd);
+            for ident in std::iter::once(&record.pair.origin).chain(ssd) {
+                parts.extend(facts.same_hardware(ident).map(|d| d.object().to_owned()));
+            }
+        }
+        parts
+    }
+}
+
+/// The pair with its devices as they are called now.
+pub(super) fn current(pair: &Pair, facts: &Facts) -> Pair {
+    let now = |ident: &Ident| {
+        facts
+            .same_hardware(ident)
+            .map_or_else(|| ident.clone(), |d| d.ident.clone())
+    };
+    Pair {
+        origin: now(&pair.origin),
+        ssd: now(&pair.ssd),
+        ..pair.clone()
+    }
+}
+
+/// The mapped device of a pair.
+pub(super) fn mapped<'a>(facts: &'a Facts, pair: &Pair) -> Option<&'a Device> {
+    let dm_uuid = pair.dm_uuid();
+    facts.devices.iter().find(|d| d.ident.hardware == dm_uuid)
+}
+
+/// Whether a mapping still leads to the disk of its pair: one that was pulled and plugged in again is
+/// another device to the kernel, and the mapping still means the one that is gone.
+pub(super) fn leads_to(live: &Live, pair: &Pair, facts: &Facts) -> bool {
+    facts
+        .same_hardware(&pair.origin)
+        .is_some_and(|disk| disk.number == live.origin)
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Changes of a cache that stays: its mode, and writing to the disk what is only on the SSD.
+
+use super::Service;
+use super::plans::{current, mapped};
+use crate::auth::{self, Permission};
+use crate::dm::message::Message;
+use crate::engine::Status;
+use crate::plan;
+use crate::state::CacheRecord;
+use std::sync::Arc;
+use tandem_api::{CacheState, Failure, Kind, Mode, SECTOR_BYTES};
+use zbus::OwnedObjectPath;
+use zbus::message::Header;
+
+impl Service {
+    /// `Cache.SetMode`.
+    pub(crate) async fn set_mode(
+        self: &Arc<Self>,
+        header: &Header<'_>,
+        uuid: &str,
+        mode: Mode,
+    ) -> Result<(), Failure> {
+        let _call = self.call();
+        auth::sender_uid(&self.connection, header).await?;
+        let (record, _) = self.working(uuid).await?;
+        self.offered(&record, mode).await?;
+        let permission = match mode {
+            Mode::Writeback => Permission::WriteBack,
+            Mode::Writethrough | Mode::Writearound => Permission::Tune,
+        };
+        let (disk, ssd) = (&record.pair.origin, &record.pair.ssd);
+        auth::check(&self.connection, header, permission, &disk.text, &ssd.text).await?;
+
+        // The answer may have taken minutes.
+        let devices = [disk.clone(), ssd.clone()];
+        self.idle(&devices).await?;
+        let held = self.hold(uuid, devices)?;
+        let (record, _) = self.working(uuid).await?;
+        self.offered(&record, mode).await?;
+        let result = {
+            // What is shown follows the record, and may change it.
+            let _alone = self.refreshing.lock().await;
+            self.change_mode(&record, mode).await
+        };
+        drop(held);
+        self.refresh().await;
+        result
+    }
+
+    /// What is on the SSD only is on record before it can be; a mode that is left is off the record
+    /// when the module has left it.
+    async fn change_mode(&self, record: &CacheRecord, mode: Mode) -> Result<(), Failure> {
+        let failed = |e| Failure::new(Kind::Internal).detail(format_args!("cannot record: {e}"));
+        let mut new = record.clone();
+        new.pair.mode = mode;
+        new.may_be_dirty |= mode == Mode::Writeback;
+        if mode == Mode::Writeback {
+            self.store.save_cache(&new).map_err(failed)?;
+        }
+        let told = self
+            .engine
+            .tell(&record.pair.uuid, Message::Mode(mode))
+            .await;
+        if let Err(e) = told {
+            if mode == Mode::Writeback {
+                // The module did not take it: but whether something is dirty, it says itself.
+                new.pair.mode = record.pair.mode;
+                self.store.save_cache(&new).map_err(failed)?;
+            }
+            return Err(e.name("mode"));
+        }
+        self.store.save_cache(&new).map_err(failed)
+    }
+
+    /// `Cache.Flush`.
+    pub(crate) async fn flush(
+        self: &Arc<Self>,
+        header: &Header<'_>,
+        uuid: &str,
+    ) -> Result<OwnedObjectPath, Failure> {
+        let _call = self.call();
+        let uid = auth::sender_uid(&self.connection, header).await?;
+        let (record, _) = self.working(uuid).await?;
+        let (disk, ssd) = (&record.pair.origin, &record.pair.ssd);
+        let tune = Permission::Tune;
+        auth::check(&self.connection, header, tune, &disk.text, &ssd.text).await?;
+        self.idle(&[disk.clone(), ssd.clone()]).await?;
+        let (record, status) = self.working(uuid).await?;
+        let bytes = status.sample.dirty_sectors.saturating_mul(SECTOR_BYTES);
+        let facts = self.engine.facts().await?;
+        let points = mapped(&facts, &record.pair).map(|d| d.mount_points());
+        let plan = plan::flush(&record.pair, bytes, points.unwrap_or_default());
+        self.begin(plan, uid).await
+    }
+
+    /// A cache that is assembled and uses its SSD, with its devices as they are called now.
+    async fn working(&self, uuid: &str) -> Result<(CacheRecord, Status), Failure> {
+        let mut record = self.record(uuid)?;
+        let live = self.engine.live().await?;
+        if !live.iter().any(|l| l.uuid == uuid && l.attached) {
+            return Err(Failure::new(Kind::WrongState).name(CacheState::Stopped.as_str()));
+        }
+        let status = self.engine.status(uuid).await?;
+        if status.state == CacheState::Bypass.as_str() {
+            return Err(Failure::new(Kind::WrongState).name(&status.state));
+        }
+        record.pair = current(&record.pair, &self.engine.facts().await?);
+        Ok((record, status))
+    }
+
+    /// Whether a mode is offered for a cache.
+    async fn offered(&self, record: &CacheRecord, mode: Mode) -> Result<(), Failure> {
+        let facts = self.engine.facts().await?;
+        let pair = &record.pair;
+        let gone = |text| Failure::new(Kind::DeviceGone).device(text);
+        let origin = facts.same_hardware(&pair.origin);
+        let origin = origin.ok_or_else(|| gone(&pair.origin.text))?;
+        let ssd = facts.same_hardware(&pair.ssd);
+        let ssd = ssd.ok_or_else(|| gone(&pair.ssd.text))?;
+        let refused = plan::refused_modes(origin, ssd, mapped(&facts, pair));
+        plan::offered(mode, &refused, origin)
+    }
+}
