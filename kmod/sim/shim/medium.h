@@ -6,18 +6,8 @@
 #ifndef TANDEM_SIM_MEDIUM_H
 #define TANDEM_SIM_MEDIUM_H
 
-#include <stdio.h>
-#include <stdlib.h>
-
+#include "check.h"
 #include "load.h"
-
-static void must(bool condition, const char *why)
-{
-	if (!condition) {
-		fprintf(stderr, "%s\n", why);
-		abort();
-	}
-}
 
 /* An SSD's metadata, from the journal to the data; and an engine. */
 struct cache {
@@ -32,14 +22,6 @@ struct cache {
 	u64 *expected;		/* records of the simpler reader */
 	u64 *seen;		/* records after the first load */
 };
-
-static void *zeroed(u64 count, size_t size)
-{
-	void *memory = calloc(count, size);
-
-	must(memory, "no memory");
-	return memory;
-}
 
 static void plan(struct cache *c, u32 which)
 {

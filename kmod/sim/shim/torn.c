@@ -26,6 +26,8 @@ struct torn {
 	bool *since;		/* a group recorded the slot since it began */
 	u8 *before;		/* what a write replaces */
 	bool *marked;		/* regions with a durable mark */
+	u64 *former;		/* if the group that a cut tore were there */
+	bool starting;		/* from what a cut left */
 	u64 cuts;
 };
 
@@ -105,6 +107,9 @@ static void apply_group_to(struct torn *t, const struct td_work *w, u64 *records
 		const u8 *block = (u8 *)w->buffer + (size_t)b * TD_BLOCK_BYTES;
 		struct td_group_head h;
 
+		/* Zeroes: the place of a group that was torn is wiped. */
+		if (!*block)
+			return;
 		must(td_group_check(block, t->live.super.uuid, &h),
 		     "the ledger writes a block that is not sound");
 		for (u32 i = 0; i < h.entries; i++) {
@@ -125,13 +130,11 @@ static u32 region_of_record(const struct torn *t, u64 record)
 		     t->live.e.ledger.mark_shift);
 }
 
-/* Load what is on the image; @records is what should be there. */
-static void check_load(struct torn *t, const u64 *records)
+/* Is what was loaded what @records and the marks say? */
+static bool is_loaded(struct torn *t, const u64 *records)
 {
 	struct cache *c = &t->again;
 
-	t->cuts++;
-	must(load(c) == TD_LOAD_OK, "what a cut left is not believed");
 	for (u32 i = 0; i < c->layout.slots; i++) {
 		u64 expected = records[i];
 		u64 dirty = (expected & TD_W_DIRTY) >> 4;
@@ -140,8 +143,10 @@ static void check_load(struct torn *t, const u64 *records)
 		if (expected && c->e.ledger.marks[region_of_record(t, expected)].state
 		    == TD_MARK_SET)
 			expected = dirty ? (expected & ~TD_W_VALID) | dirty : 0;
-		must(v == expected, "what a cut left has another index");
+		if (v != expected)
+			return false;
 	}
+	return true;
 }
 
 static void check_marks(struct torn *t, const struct td_work *w, bool garbage)
@@ -163,6 +168,11 @@ static u8 *sector_at(struct torn *t, u64 sector)
 {
 	return block_at(&t->live, sector - sector % TD_BLOCK_SECTORS) +
 	       sector % TD_BLOCK_SECTORS * TD_SECTOR_BYTES;
+}
+
+static bool is_wipe(const struct td_work *w)
+{
+	return w->kind == TD_WORK_GROUP && !*(const u8 *)w->buffer;
 }
 
 /*
@@ -196,7 +206,15 @@ static void cut(struct torn *t, const struct td_work *w, const u8 *reached,
 		for (u32 i = 0; i < t->live.layout.slots; i++)
 			if (!t->since[i])
 				records[i] = t->pages[i];
-	check_load(t, records);
+	t->cuts++;
+	must(load(&t->again) == TD_LOAD_OK, "what a cut left is not believed");
+	/*
+	 * Wiping a torn group may complete it, if its missing sectors are zero.
+	 * Nothing was done since, so it is as if it had not been torn.
+	 */
+	must(is_loaded(t, records) ||
+	     (is_wipe(w) && is_loaded(t, t->former)),
+	     "what a cut left has another index");
 }
 
 static void cut_everywhere(struct torn *t, const struct td_work *w)
@@ -306,19 +324,48 @@ static bool carry(struct torn *t, const struct td_work *w, u32 one_in)
 	cut(t, w, reached, false);
 	memcpy(t->durable, t->again.expected,
 	       t->live.layout.slots * sizeof(u64));
+	if (w->kind == TD_WORK_GROUP && !is_wipe(w)) {
+		memcpy(t->former, t->durable, t->live.layout.slots * sizeof(u64));
+		apply_group_to(t, w, t->former, NULL);
+	} else if (is_wipe(w) && !is_loaded(t, t->durable)) {
+		memcpy(t->durable, t->former, t->live.layout.slots * sizeof(u64));
+	}
 	start_again(t);
 	return false;
+}
+
+/* What the ledger has to do, until it is done. False: the power was cut. */
+static bool work(struct torn *t, struct td_list *woken)
+{
+	struct td_engine *e = &t->live.e;
+	struct td_work w;
+
+	for (u32 i = 0; i < 3; i++)
+		td_tick(e);
+	while (td_work_next(e, &w, woken)) {
+		/* Large groups seldom fail to meet what a cut left of another. */
+		if (!carry(t, &w, w.sectors > TD_BLOCK_SECTORS ? 3 : 12))
+			return false;
+		td_work_done(e, &w, true, woken);
+		/* More changes, so that pages meet what is pending. */
+		if (w.kind == TD_WORK_PAGES && !t->starting)
+			change(t);
+	}
+	return true;
 }
 
 static void step(struct torn *t)
 {
 	static const u32 amounts[4] = { 5, 60, 900, 4000 };
 	struct td_engine *e = &t->live.e;
+	u32 count = below(t, amounts[below(t, 4)]) + 1;
 	struct td_req markers[MARKERS];
 	struct td_list woken;
-	struct td_work w;
-	u32 count = below(t, amounts[below(t, 4)]) + 1;
 
+	td_list_init(&woken);
+	/* Nothing is served before all is settled. */
+	while (t->starting)
+		t->starting = !work(t, &woken);
 	while (count--)
 		change(t);
 	for (u32 i = 0; i < below(t, MARKERS); i++) {
@@ -330,18 +377,7 @@ static void step(struct torn *t)
 	}
 	if (!below(t, 3))
 		td_checkpoint_want(e);
-	for (u32 i = 0; i < 3; i++)
-		td_tick(e);
-	td_list_init(&woken);
-	while (td_work_next(e, &w, &woken)) {
-		/* Large groups seldom fail to meet what a cut left of another. */
-		if (!carry(t, &w, w.sectors > TD_BLOCK_SECTORS ? 3 : 12))
-			return;
-		td_work_done(e, &w, true, &woken);
-		/* More changes, so that pages meet what is pending. */
-		if (w.kind == TD_WORK_PAGES)
-			change(t);
-	}
+	t->starting = !work(t, &woken);
 }
 
 u64 sim_torn(u64 seed)
@@ -355,6 +391,7 @@ u64 sim_torn(u64 seed)
 	t.durable = zeroed(t.live.layout.slots, sizeof(u64));
 	t.pages = zeroed(t.live.layout.slots, sizeof(u64));
 	t.since = zeroed(t.live.layout.slots, sizeof(bool));
+	t.former = zeroed(t.live.layout.slots, sizeof(u64));
 	t.before = zeroed(1, TD_PAGES_BYTES);
 	format(&t.live);
 	renew(&t.live);
@@ -368,6 +405,7 @@ u64 sim_torn(u64 seed)
 	free(t.pages);
 	free(t.since);
 	free(t.before);
+	free(t.former);
 	free(t.marked);
 	return t.cuts;
 }

@@ -7,4 +7,7 @@
 /* Returns how many cuts were tried; a difference ends the program. */
 u64 sim_torn(u64 seed);
 
+/* The same for samples of the disk; returns how many there were. */
+u64 sim_identity(u64 seed);
+
 #endif

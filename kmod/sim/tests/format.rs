@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Every write of metadata cut at every sector: recognised (promises 6, 10, 12).
+//! Every write of metadata cut at every sector: recognised (promises 6, 10, 12), and the disk known again or not (21).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,6 +11,8 @@ const SEEDS: u64 = 24;
 unsafe extern "C" {
     /// shim/torn.c: ends the program if something differs.
     fn sim_torn(seed: u64) -> u64;
+    /// shim/identity.c: likewise.
+    fn sim_identity(seed: u64) -> u64;
 }
 
 #[test]
@@ -33,4 +35,13 @@ fn a_torn_write_changes_nothing() {
     let cuts = cuts.into_inner();
     println!("{cuts} cuts from {SEEDS} seeds");
     assert!(cuts > 20_000, "only {cuts} cuts");
+}
+
+#[test]
+fn a_changed_disk_is_seen() {
+    for seed in 0..200 {
+        // SAFETY: as above.
+        let samples = unsafe { sim_identity(seed) };
+        assert!(samples > 20, "only {samples} samples");
+    }
 }
