@@ -31,7 +31,10 @@ static bool in_use(const struct td_bucket *b, u64 frame, unsigned int mask)
 		if (q->kind == TD_READ || q->phase == TD_PHASE_WAITING ||
 		    q->phase == TD_PHASE_GATED)
 			continue;
-		if (td_frame_of(q->sector) <= frame && frame <= td_frame_of(last) &&
+		if (td_frame_of(q->sector) > frame || frame > td_frame_of(last))
+			continue;
+		/* A slot has one record: one cleaning at a time. */
+		if (q->kind == TD_CLEAN ||
 		    td_quarters_touched(frame, q->sector, last + 1) & mask)
 			return true;
 	}

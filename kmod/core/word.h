@@ -315,6 +315,15 @@ static inline void td_word_clean(struct td_word *w, unsigned int mask)
 		;
 }
 
+/* The record under way will not say what is there: once more. */
+static inline void td_word_pend(struct td_word *w)
+{
+	u64 old = env_load(&w->a);
+
+	while (!env_cas(&w->a, &old, old | TD_W_PENDING))
+		;
+}
+
 /* What is returned is being recorded: no longer pending. */
 static inline u64 td_word_snapshot(struct td_word *w)
 {

@@ -77,17 +77,29 @@ static enum td_writeback look(const struct td_engine *e,
 	return TD_WB_GO;
 }
 
-/* Cleanings of these quarters of @slot lose their point. */
-static void redirty(struct td_bucket *b, u32 slot, unsigned int mask)
+/*
+ * Cleanings of these quarters of @slot lose their point. If the record that says
+ * "clean" is under way, one that says "dirty" has to follow it.
+ */
+static void redirty(struct td_engine *e, struct td_bucket *b, u32 slot,
+		    unsigned int mask)
 {
 	for (struct td_link *l = b->reqs.next; l != &b->reqs; l = l->next) {
 		struct td_req *q = td_req_of(l);
 
 		if (q->kind != TD_CLEAN)
 			continue;
-		for (u32 i = 0; i < q->nr_parts; i++)
-			if (q->parts[i].slot == slot)
-				q->parts[i].mask &= (u8)~mask;
+		for (u32 i = 0; i < q->nr_parts; i++) {
+			struct td_part *p = &q->parts[i];
+
+			if (p->slot != slot || !(p->mask & mask))
+				continue;
+			p->mask &= (u8)~mask;
+			if (td_recording(q)) {
+				td_word_pend(&e->words[slot]);
+				td_ledger_pend(&e->ledger, slot);
+			}
+		}
 	}
 }
 
@@ -136,7 +148,7 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 
 		if (slot != TD_NO_SLOT) {
 			td_index_own(e, slot, 0, false);
-			redirty(b, slot, touched);
+			redirty(e, b, slot, touched);
 		} else {
 			slot = td_index_take(e, f, near, TD_TAKE_ANY, &r->sweep);
 			if (slot == TD_NO_SLOT) {
