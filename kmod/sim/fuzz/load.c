@@ -377,7 +377,9 @@ static bool simple_load(struct cache *c, struct simple *s)
 		    !td_checkpoint_check(block_at(c, sector), c->super.uuid, &head))
 			continue;
 		if ((head.number & 1) != area || head.slots != c->layout.slots ||
-		    head.block >= c->super.journal.length / TD_BLOCK_SECTORS)
+		    head.block >= c->super.journal.length / TD_BLOCK_SECTORS ||
+		    head.number > TD_NUMBER_MAX / 2 ||
+		    head.group > TD_NUMBER_MAX / 2)
 			return false;
 		if (head.number > best.number)
 			best = head;
@@ -536,6 +538,8 @@ static void go_on(struct cache *c, u32 count)
 {
 	struct td_list woken;
 	struct td_work w;
+	u32 head, used;
+	u64 group;
 
 	/* If the journal then ends before such a block, it is not believed. */
 	for (u32 i = 0; i < c->e.ledger.ring_blocks; i++)
@@ -555,7 +559,12 @@ static void go_on(struct cache *c, u32 count)
 		}
 		must(!td_list_pop(&woken), "nobody waited");
 	}
+	group = c->e.ledger.group;
+	head = c->e.ledger.head % c->e.ledger.ring_blocks;
+	used = c->e.ledger.used;
 	must(load(c) == TD_LOAD_OK, "its own writes are not believed");
+	must(c->e.ledger.group == group && c->e.ledger.head == head &&
+	     c->e.ledger.used == used, "the journal ends elsewhere");
 	check_words(c, c->seen, "what was loaded and recorded is not there again");
 	check_counts(c);
 }

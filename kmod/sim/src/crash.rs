@@ -144,7 +144,7 @@ pub fn run(core: &Core, seed: u64, cuts: u64, keep: bool) -> Result<Coverage, Bo
             script.choices.push(choice);
         }
         coverage.acts += 1;
-        let ends = matches!(act, Act::Cut(_) | Act::Stop(_));
+        let ends = done < cuts && matches!(act, Act::Cut(_) | Act::Stop(_));
         if ends {
             coverage.cut(&world);
             coverage.collect(core, &world);
