@@ -308,12 +308,39 @@ static u32 read_done(struct td_engine *e, struct td_req *r, bool ok,
 		TD_DO_ANSWER | TD_DO_SSD;
 }
 
+/* A write that waits for a cleaning of what @r was to clean, or NULL. */
+static struct td_req *waits_for(struct td_engine *e, const struct td_req *r)
+{
+	for (struct td_link *k = e->urgent.next; k != &e->urgent; k = k->next)
+		if (td_req_overlap(td_req_of_gate(k), r))
+			return td_req_of_gate(k);
+	return NULL;
+}
+
+/*
+ * @r, a cleaning, could not be done: it ends, and those that waited for it get
+ * EIO. (Its quarters stay dirty; linux/ tries again.)
+ */
+void td_clean_failed(struct td_engine *e, struct td_req *r, struct td_list *woken)
+{
+	struct td_req *q;
+
+	while ((q = waits_for(e, r)) != NULL) {
+		td_link_del(&q->gate);
+		q->failed = true;
+		env_count(e->counters, TD_C_WRITE_BYPASSED_FAILED, q->count);
+		td_end(e, q, woken);
+		td_wake(woken, q, TD_DO_ANSWER | TD_DO_END);
+	}
+	td_end(e, r, woken);
+}
+
 static u32 cleaning_written(struct td_engine *e, struct td_req *r, bool ok,
 			    struct td_list *woken)
 {
 	e->ledger.disk_unflushed = true;
 	if (!ok || !td_active(e)) {
-		td_end(e, r, woken);
+		td_clean_failed(e, r, woken);
 		return TD_DO_END;
 	}
 	r->flush = td_flush_want(e);
@@ -375,7 +402,7 @@ u32 td_ssd_done(struct td_engine *e, struct td_req *r, bool ok,
 		env_count(e->counters, TD_C_SSD_ERRORS, 1);
 	if (r->kind == TD_CLEAN) {
 		if (!ok || !td_active(e)) {
-			td_end(e, r, woken);
+			td_clean_failed(e, r, woken);
 			return TD_DO_END;
 		}
 		r->pending = TD_DO_DISK;

@@ -123,7 +123,7 @@ void td_flush_done(struct td_engine *e, bool ok, struct td_list *woken)
 		} else if (ok && td_active(e)) {
 			td_ledger_cleaned(e, r);
 		} else {
-			td_end(e, r, woken);
+			td_clean_failed(e, r, woken);
 			td_wake(woken, r, TD_DO_END);
 		}
 	}

@@ -76,7 +76,11 @@ void td_checkpoint_want(struct td_engine *e);
 bool td_checkpoint_next(struct td_engine *e, struct td_work *w);
 void td_checkpoint_done(struct td_engine *e, const struct td_work *w);
 
-/* engine.c: out of its ring; wakes who waited for it. */
+/* engine.c */
+/* A cleaning could not be done; it is woken, or answered, with END. */
+void td_clean_failed(struct td_engine *e, struct td_req *r,
+		     struct td_list *woken);
+/* Out of its ring; wakes who waited for it. */
 void td_end(struct td_engine *e, struct td_req *r, struct td_list *woken);
 
 #endif
