@@ -55,7 +55,8 @@ static void head(struct td_load *l, const void *block)
 	if (!block || !td_checkpoint_check(block, uuid(l), &c))
 		return;
 	if ((c.number & 1) != l->at || c.slots != l->e->layout.slots ||
-	    c.block >= l->e->ledger.ring_blocks) {
+	    c.block >= l->e->ledger.ring_blocks ||
+	    c.number > TD_NUMBER_MAX / 2 || c.group > TD_NUMBER_MAX / 2) {
 		fail(l, TD_LOAD_IMPOSSIBLE);
 		return;
 	}
