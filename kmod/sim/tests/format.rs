@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 // The crate brings core and the shim.
 use tandem_sim as _;
 
-const SEEDS: u64 = 24;
+const SEEDS: u64 = 12;
 
 unsafe extern "C" {
     /// shim/torn.c: ends the program if something differs.
