@@ -149,7 +149,8 @@ static bool cancel_fill(struct td_engine *e, struct td_bucket *b, u32 slot)
 static bool shared(const struct td_bucket *b, const struct td_req *r, u32 slot)
 {
 	for (struct td_link *l = b->reqs.next; l != &b->reqs; l = l->next)
-		if (td_req_overlap(td_req_of(l), r) && owns(td_req_of(l), slot))
+		if (td_req_of(l) != r && td_req_overlap(td_req_of(l), r) &&
+		    owns(td_req_of(l), slot))
 			return true;
 	return false;
 }
