@@ -24,7 +24,9 @@ fn place(text: &str) -> Option<(u64, u64)> {
     let sector = number("sector ")
         .or_else(|| number(" at "))
         .or_else(|| Some(number("frame ")? * 32))?;
-    Some((sector & !31, (sector | 31) + 1))
+    // Another sector's data: how they met is to be seen in all.
+    let foreign = number("@").is_some_and(|other| other != sector);
+    (!foreign).then_some((sector & !31, (sector | 31) + 1))
 }
 
 /// The fault, the shortest run that was found to show one, and the last events of its frame.
