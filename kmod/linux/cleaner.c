@@ -11,7 +11,9 @@
  *       written back only gets less.
  * Threads: one worker looks; jobs end in others. State under tandem.lock.
  * Why jobs of up to 256 KiB and several at once: neighbours become one write,
- * and the disk's queue has enough to sort.
+ * and the disk's queue has enough to sort. For a while after a failure a job takes
+ * one frame, and one that fails is passed over until the next round: so a bad
+ * block keeps nobody but its frame from being written back.
  */
 #include <linux/slab.h>
 
@@ -20,7 +22,9 @@
 
 #define JOB_BYTES	(256u << 10)
 #define JOB_PARTS	(JOB_BYTES >> (TD_FRAME_SHIFT + SECTOR_SHIFT))
-#define RETRY		(2 * HZ)	/* after a failure */
+#define RETRY_DISK	(2 * HZ)	/* after a failure */
+#define RETRY_SSD	(HZ / 10)
+#define CAREFUL		(10 * HZ)	/* one frame a job, after a failure */
 #define RATE_GUESS	(10u << 20)	/* bytes/s, until it was measured */
 #define PASSES_MAX	8u		/* places with nothing to do, in a row */
 
@@ -90,7 +94,8 @@ static enum begun begin(struct tandem *t, u32 *again)
 		job = list_first_entry(&c->free, struct tandem_job, free);
 		tandem_job_prepare(job, t);
 		td_req_init(&job->req, TD_CLEAN, sector, 0,
-			    tandem_job_parts(job), JOB_PARTS);
+			    tandem_job_parts(job),
+			    time_before(jiffies, c->careful) ? 1 : JOB_PARTS);
 		todo = td_begin(&t->engine, &job->req, &woken);
 		job->memory_sector = job->req.span_sector;
 		begun = todo & TD_DO_PASS ? NOTHING_THERE : BEGUN;
@@ -133,15 +138,26 @@ void tandem_cleaner_kick(struct tandem *t)
 	mod_delayed_work(t->wq, &t->cleaner.work, 0);
 }
 
-void tandem_cleaner_wrote(struct tandem *t, u32 sectors, bool ok)
+void tandem_cleaner_wrote(struct tandem *t, u32 sectors)
 {
 	struct tandem_cleaner *c = &t->cleaner;
 	unsigned long flags = tandem_lock(t);
 
-	if (!ok)
-		c->not_before = jiffies + RETRY;
-	else if (c->full_speed)
+	if (c->full_speed)
 		c->written += sectors;
+	tandem_unlock_cleaner(t, flags);
+}
+
+void tandem_cleaner_failed(struct tandem *t, const struct td_req *r, bool disk)
+{
+	struct tandem_cleaner *c = &t->cleaner;
+	unsigned long flags = tandem_lock(t);
+
+	c->careful = jiffies + CAREFUL;
+	if (r->max_parts == 1) {
+		c->not_before = jiffies + (disk ? RETRY_DISK : RETRY_SSD);
+		t->engine.clean_frame = td_frame_of(r->sector) + 1;
+	}
 	tandem_unlock_cleaner(t, flags);
 }
 
@@ -259,6 +275,7 @@ void tandem_cleaner_init(struct tandem *t)
 	INIT_LIST_HEAD(&c->free);
 	c->rate = RATE_GUESS;
 	c->not_before = jiffies;
+	c->careful = jiffies;
 	c->since = jiffies;
 	c->stopping = true;
 }

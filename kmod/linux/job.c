@@ -332,8 +332,10 @@ static void disk_work(struct work_struct *work)
 	job->status = job->disk_bio.bi_status;
 	ok = !job->status;
 	bio_uninit(&job->disk_bio);
-	if (job->req.kind == TD_CLEAN)
-		tandem_cleaner_wrote(t, job->req.span_count, ok);
+	if (job->req.kind == TD_CLEAN && ok)
+		tandem_cleaner_wrote(t, job->req.span_count);
+	else if (job->req.kind == TD_CLEAN)
+		tandem_cleaner_failed(t, &job->req, true);
 	flags = tandem_lock(t);
 	todo = td_disk_done(&t->engine, &job->req, ok, &woken);
 	tandem_unlock(t, flags);
@@ -356,7 +358,7 @@ static void ssd_work(struct work_struct *work)
 	if (!ok && !job->fetch)
 		tandem_ssd_failed(t, &woken);
 	if (!ok && job->fetch)
-		tandem_cleaner_wrote(t, 0, false);
+		tandem_cleaner_failed(t, &job->req, false);
 	if (!ok || !next_ssd(job)) {
 		flags = tandem_lock(t);
 		todo = td_ssd_done(&t->engine, &job->req, ok, &woken);

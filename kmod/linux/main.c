@@ -204,20 +204,29 @@ static void tandem_postsuspend(struct dm_target *ti)
 static int start(struct tandem *t)
 {
 	bool cold = t->args.cold || tandem_loss_noted(t);
+	bool settled;
 	int r;
 
 	if (t->new_super)
 		return tandem_index_format(t);
 	r = tandem_index_load(t);
-	if (r || !cold)
+	if (r)
 		return r;
-	/* Durable before the first request: a crash must not bring it back. */
-	tandem_index_drop(t);
+	if (cold)
+		tandem_index_drop(t);
+	/*
+	 * Durable before the first request: what is forgotten must not come back,
+	 * and what a cut left half written of the journal must not become whole.
+	 */
 	tandem_meta_go(t);
-	if (tandem_settle(t))
-		tandem_loss_forget(t);
+	settled = tandem_settle(t);
 	tandem_meta_halt(t);
-	return 0;
+	if (settled && cold)
+		tandem_loss_forget(t);
+	if (settled || !td_active(&t->engine))
+		return 0;
+	DMERR("Cannot flush the disk");
+	return t->load_error = -EIO;
 }
 
 static int tandem_preresume(struct dm_target *ti)

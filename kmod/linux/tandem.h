@@ -60,6 +60,7 @@ struct tandem_cleaner {
 	bool stopping;			/* a suspend began: urgent places only */
 	bool was_dirty;			/* raise an event when nothing is any more */
 	unsigned long not_before;	/* jiffies; after a failure */
+	unsigned long careful;		/* jiffies; until then by single frames */
 	unsigned long since;		/* jiffies: busy was brought up to date */
 	u64 busy;			/* jiffies with cleaning at full speed */
 	u64 written;			/* sectors in that time */
@@ -102,7 +103,7 @@ struct tandem {
 	struct tandem_args args;
 	struct td_super super;
 	struct tandem_loss *loss;	/* registry.c: to note a lost SSD in */
-	int load_error;			/* the index was read, and refused */
+	int load_error;			/* the index was read, in vain */
 	bool write_super;		/* at preresume */
 	bool new_super;			/* no copy is on the SSD yet */
 	bool grown;			/* the SSD knows a smaller disk */
@@ -214,8 +215,10 @@ int tandem_cleaner_message(struct tandem *t, const char *word);
 void tandem_cleaner_tick(struct tandem *t);
 /* A job that was begun is free again. Process context. */
 void tandem_cleaner_ended(struct tandem *t, struct tandem_job *job);
-/* Its write of @sectors has ended. Process context. */
-void tandem_cleaner_wrote(struct tandem *t, u32 sectors, bool ok);
+/* @sectors are on the disk. Process context. */
+void tandem_cleaner_wrote(struct tandem *t, u32 sectors);
+/* The disk, or the SSD, failed the cleaning @r. Process context. */
+void tandem_cleaner_failed(struct tandem *t, const struct td_req *r, bool disk);
 /* What @old measured and was told is right for @t, too. No lock. */
 void tandem_cleaner_inherit(struct tandem *t, const struct tandem *old);
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Devices that fail while something is dirty, or lost while nothing is, and memory that is short (promises 18 to 20, 26).
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use fastrand::Rng;
 
 use super::Entry;
@@ -211,14 +212,28 @@ fn bad_block() -> Result<()> {
         "{} blocks bad, {status:?}",
         bad.len()
     );
-    // A drain leaves them, and takes the rest.
+    // A drain leaves them, and takes the rest, as far as it does not share a frame with them.
+    let frames = |starts: &[usize]| starts.iter().map(|at| at / 16384).collect::<BTreeSet<_>>();
+    let most = frames(&bad).len() as u64 * 32;
     rig.mapped()?.message("flush start")?;
-    thread::sleep(Duration::from_millis(3000));
-    rig.mapped()?.message("flush stop")?;
+    let until = Instant::now() + Duration::from_secs(30);
+    while rig.status()?.dirty > most {
+        ensure!(
+            Instant::now() < until,
+            "{most} sectors may be left: {:?}",
+            rig.status()?
+        );
+        thread::sleep(Duration::from_millis(50));
+    }
     ensure!(
         rig.status()?.dirty >= bad.len() as u64 * 8,
         "a block that cannot be read became clean"
     );
+    // A discard waits for it to be written back, which fails.
+    if io::discard(&file, bad[0] as u64, 4096).is_ok() {
+        bail!("a discard over a block that cannot be read was answered");
+    }
+    rig.mapped()?.message("flush stop")?;
     for start in bad {
         model[start..start + 4096].fill(7);
         io::write(&file, start as u64, &model[start..start + 4096])
@@ -230,6 +245,13 @@ fn bad_block() -> Result<()> {
     }
     drop(file);
     rig.equals(&model)
+}
+
+/// Whether the plain disk lacks what was written at `start`.
+fn rig_is_dirty(rig: &Rig, model: &[u8], start: usize) -> bool {
+    io::direct(rig.origin.path())
+        .and_then(|file| io::read(&file, start as u64, 4096))
+        .is_ok_and(|plain| plain[..] != model[start..start + 4096])
 }
 
 fn disk_gone() -> Result<()> {
@@ -256,6 +278,19 @@ fn disk_gone() -> Result<()> {
         status.dirty > 0 && status.state == "flushing" && status.get("disk_errors")? > 0,
         "{status:?}"
     );
+    // A write to the disk that has to wait for what is dirty there fails as the disk does.
+    {
+        let start = (0..8 * MIB)
+            .step_by(4096)
+            .find(|start| rig_is_dirty(&rig, &model, *start))
+            .context("nothing is dirty")?;
+        let file = io::direct(&rig.path()?)?;
+        rig.mapped()?.message("mode writethrough")?;
+        ensure!(
+            io::write(&file, start as u64, &[1; 4096]).is_err(),
+            "a write to a dead disk was acknowledged"
+        );
+    }
     rig.mapped()?.suspend()?;
     rig.mapped()?.resume()?;
     rig.detach().context("removed while the disk fails")?;

@@ -148,6 +148,8 @@ fn cut_after_flush() -> Result<()> {
     for mode in ["writeback", "writethrough"] {
         let (rig, mut model) = Rig::new(Config {
             mode,
+            origin: Shape::new(10),
+            ssd: Shape::new(6),
             ..Config::default()
         })?;
         let mix = Mix {
@@ -155,9 +157,9 @@ fn cut_after_flush() -> Result<()> {
             writes: 60,
             discards: 3,
             zeroes: 3,
-            ..Mix::new(8 * MIB)
+            ..Mix::new(4 * MIB)
         };
-        for round in 0..3 {
+        for round in 0..2 {
             let file = io::direct(&rig.path()?)?;
             drive(&file, &mut model, &mut Rng::with_seed(round), mix, 150)?;
             file.sync_all()?;
@@ -285,7 +287,7 @@ fn cut_under_load(mode: &'static str) -> Result<()> {
 
 fn cuts(rig: &Rig, bounds: &Bounds) -> Result<()> {
     let mut rng = Rng::with_seed(1);
-    for round in 0..8 {
+    for round in 0..6 {
         thread::sleep(Duration::from_millis(rng.u64(100..700)));
         if round % 3 == 2 {
             rig.mapped()?
