@@ -262,6 +262,20 @@ static bool simple_apply(struct cache *c, u32 slot, u64 record)
 	return true;
 }
 
+/* As FORMAT.md says: uuid, two numbers, and what is behind the checksum. */
+static bool is_sound(const struct cache *c, const u8 *at, u32 bytes, u64 first,
+		     u64 second, const char *magic)
+{
+	__le64 numbers[2] = { cpu_to_le64(first), cpu_to_le64(second) };
+	u32 crc = env_crc32c(0xffffffffu, c->super.uuid, TD_UUID_BYTES);
+	__le32 stored;
+
+	memcpy(&stored, at, 4);
+	crc = env_crc32c(crc, numbers, sizeof(numbers));
+	crc = ~env_crc32c(crc, at + 4, bytes - 4);
+	return crc == le32_to_cpu(stored) && !memcmp(at + 4, magic, 4);
+}
+
 static bool simple_pages(struct cache *c, const struct td_checkpoint *head)
 {
 	u32 pages = head->empty ? 0 : td_page_count(c->layout.slots);
@@ -271,7 +285,7 @@ static bool simple_pages(struct cache *c, const struct td_checkpoint *head)
 		const u8 *page = block_at(c, sector);
 
 		if (!is_readable(c, sector) ||
-		    !td_page_check(page, c->super.uuid, head->number, p))
+		    !is_sound(c, page, TD_BLOCK_BYTES, head->number, p, "TDPG"))
 			return false;
 		for (u32 i = 0; i < TD_PAGE_SLOTS; i++) {
 			u32 slot = p * TD_PAGE_SLOTS + i;
@@ -393,15 +407,14 @@ static bool simple_load(struct cache *c, struct simple *s)
 
 static bool simple_mark(struct cache *c, u32 region)
 {
-	u64 sector = c->super.intent.start +
-		     (u64)(region / TD_BLOCK_MARKS) * TD_BLOCK_SECTORS;
-	static u8 copy[TD_BLOCK_BYTES] __attribute__((aligned(8)));
+	u32 sector = region / TD_SECTOR_MARKS, bit = region % TD_SECTOR_MARKS;
+	u64 block = c->super.intent.start + sector / 8 * 8;
+	const u8 *at = block_at(c, block) + sector % 8 * TD_SECTOR_BYTES;
 
-	if (!is_readable(c, sector))
+	if (!is_readable(c, block) ||
+	    !is_sound(c, at, TD_SECTOR_BYTES, 0, sector, "TDMK"))
 		return true;
-	memcpy(copy, block_at(c, sector), sizeof(copy));
-	td_marks_check(copy, c->super.uuid, region / TD_BLOCK_MARKS);
-	return td_marks_get(copy, region % TD_BLOCK_MARKS);
+	return at[8 + bit / 8] >> bit % 8 & 1;
 }
 
 /* Twins and marked regions; false: two dirty slots for one frame. */
