@@ -178,6 +178,15 @@ u32 td_index_take(struct td_engine *e, u64 frame, u32 near, enum td_greed greed,
 		evict(e, p, frame, near_way, greed, sweep);
 }
 
+u64 td_index_joined(const struct td_engine *e, u32 slot)
+{
+	u64 v = td_word_load(&e->words[slot]);
+
+	if ((v & TD_W_STATE) != TD_W_BUSY || !(v & TD_W_STALE))
+		return 0;
+	return e->ledger.sweep_begun + !!(v & TD_W_PENDING);
+}
+
 u64 td_index_own(struct td_engine *e, u32 slot, unsigned int forget, bool hold)
 {
 	u64 now = td_word_own(&e->words[slot], forget, hold);

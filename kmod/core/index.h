@@ -35,6 +35,12 @@ u32 td_index_take(struct td_engine *e, u64 frame, u32 near, enum td_greed greed,
 		  u64 *sweep);
 
 /*
+ * Which sweep must be done before data is written to @slot, which a request in
+ * flight took before? 0: none. Lock held.
+ */
+u64 td_index_joined(const struct td_engine *e, u32 slot);
+
+/*
  * Operations on words with what follows from them: counts, what is pending.
  * Lock held.
  */

@@ -218,8 +218,12 @@ static u32 plan_frame(struct td_engine *e, struct td_bucket *b,
 	/* Reads of dirty quarters beside it could not go to the disk meanwhile. */
 	may_hold = !joins && !(v & TD_W_DIRTY);
 	mask = store ? updatable(e, r, frame, slot, touched) : 0;
-	/* Not beside a fill, nor where a pin may be one of these quarters'. */
-	if (joins && (cancel_fill(e, b, slot) || v & TD_W_HELD))
+	/*
+	 * Not beside a fill, nor where a pin may be one of these quarters', nor
+	 * where the record may still name another frame.
+	 */
+	if (joins && (cancel_fill(e, b, slot) ||
+		      v & (TD_W_HELD | TD_W_STALE)))
 		mask = 0;
 	if (mask) {
 		u64 own = td_index_own(e, slot, touched, may_hold);

@@ -8,7 +8,7 @@
  *       a quarter that is valid and not dirty, one of a stale slot, one of a
  *       cleaning that is being recorded.
  *   B2  A slot that was taken from another frame is written only after the sweep
- *       that records it free (td_index_take()).
+ *       that records it free (td_index_take()), by who joins there too.
  *   B3  It makes whole quarters dirty: it covers them, or they were valid.
  *   B4  What is valid stays so while it is written: all reads of it come from
  *       the SSD, which is as linearizable as any disk.
@@ -147,6 +147,10 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 		u32 slot = td_index_find(e, f);
 
 		if (slot != TD_NO_SLOT) {
+			u64 sweep = td_index_joined(e, slot);
+
+			if (sweep > r->sweep)
+				r->sweep = sweep;
 			td_index_own(e, slot, 0, false);
 			redirty(e, b, slot, touched);
 		} else {
