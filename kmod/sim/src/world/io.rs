@@ -205,6 +205,13 @@ impl World {
         }
     }
 
+    /// A cleaning failed, so those that waited for it may fail.
+    pub(super) fn excuse_all(&mut self) {
+        for op in self.ops.values_mut() {
+            op.excused = true;
+        }
+    }
+
     /// A disk answered what the application asked for, so its error is the application's.
     fn excuse(&mut self, id: u64, failed: bool) -> Result<(), Fault> {
         let op = self.sub(id)?.op;
@@ -266,6 +273,9 @@ impl World {
         if matches!(kind, ReqKind::Write | ReqKind::Discard) {
             self.excuse(id, failed)?;
         }
+        if kind == ReqKind::Clean && failed {
+            self.excuse_all();
+        }
         self.seen.disk_errors += u64::from(failed && kind != ReqKind::Discard);
         if let Some(sub) = self.subs.get_mut(&id) {
             sub.done = true;
@@ -294,6 +304,9 @@ impl World {
         if failed && !fetched {
             let woken = self.engine.fail();
             self.wake(woken);
+        }
+        if failed && fetched {
+            self.excuse_all();
         }
         if left > 0 {
             self.pump();

@@ -98,9 +98,7 @@ impl World {
             self.seen.ssd_errors += u64::from(failed);
         }
         if kind == WorkKind::FlushDisk && failed {
-            for op in self.ops.values_mut() {
-                op.excused = true;
-            }
+            self.excuse_all();
         }
         let woken = self.engine.work_done(kind, !failed);
         self.wake(woken);
