@@ -15,6 +15,7 @@
 #define CRC_SEED	0xffffffffu
 #define STATE_RUNNING	1u
 #define STATE_STOPPED	2u
+#define NR_FIXED	9u	/* samples that are always taken */
 
 struct disk_sample {
 	__le64 quarter;
@@ -119,12 +120,12 @@ void td_samples_pick(const struct td_heat *heat, u64 origin_sectors,
 	 * again at 16 KiB, btrfs at 64 KiB; NTFS, RAID at its end. None that may
 	 * be free: what was discarded may read differently each time.
 	 */
-	const u64 fixed[] = {
+	const u64 fixed[NR_FIXED] = {
 		0, 1, 4, 16, 256, 260, 272, quarters - 2, quarters - 1,
 	};
 
 	s->count = 0;
-	for (u32 i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
+	for (u32 i = 0; i < NR_FIXED; i++)
 		if (fixed[i] < quarters)
 			add(s, fixed[i]);
 	for (u32 i = 0; i < TD_HOT_MAX; i++)

@@ -81,7 +81,8 @@ static inline void env_count(env_counters c, unsigned int which, u64 delta)
 	__atomic_fetch_add(&c[which], delta, __ATOMIC_RELAXED);
 }
 
-#ifdef __x86_64__
+#if defined(__x86_64__) && !defined(__CHECKER__)
+#define ENV_HAS_CRC32C
 /* Of whole words; returns how many bytes that were. */
 __attribute__((__target__("sse4.2")))
 static inline size_t env_crc32c_words(u32 *crc, const u8 *p, size_t len)
@@ -103,7 +104,7 @@ static inline u32 env_crc32c(u32 crc, const void *data, size_t len)
 {
 	const u8 *p = data;
 
-#ifdef __x86_64__
+#ifdef ENV_HAS_CRC32C
 	if (__builtin_cpu_supports("sse4.2")) {
 		size_t done = env_crc32c_words(&crc, p, len);
 
