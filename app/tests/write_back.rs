@@ -176,7 +176,7 @@ async fn the_mode_changes_when_the_service_says_so(
         })
         .await;
         row.emit_by_name::<()>("activated", &[]);
-        let dialog: adw::MessageDialog = hand::window(application).await;
+        let dialog: adw::Window = hand::window(application).await;
         assert!(!hand::button(&dialog, "Change").unwrap().is_sensitive());
         hand::choose(&dialog, &mode_name(mode)).await;
         let warned = hand::words(&dialog).contains("damaged beyond repair");

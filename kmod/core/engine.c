@@ -68,6 +68,7 @@ struct td_sizes td_engine_sizes(const struct td_super *sb,
 
 	return (struct td_sizes) {
 		.words = l->slots,
+		.sets = l->slots >> l->way_shift,
 		.pending = ((u64)l->slots + 63) / 64,
 		.pending_words = ((u64)l->slots + 4095) / 4096,
 		.marks = marks,
@@ -89,7 +90,6 @@ void td_engine_init(struct td_engine *e, const struct td_super *sb,
 		env_store(&e->streams[i], 0);
 	for (u32 i = 0; i < e->nr_buckets; i++) {
 		td_link_init(&e->buckets[i].reqs);
-		e->buckets[i].clock = 0;
 	}
 	td_link_init(&e->urgent);
 	e->clean_frame = 0;

@@ -160,9 +160,18 @@ struct td_look {
 	u64 ssd_sector;		/* HIT */
 };
 
+#define TD_GHOSTS	14
+
+/* What the policy knows of a set of ways (policy.c); 32 bytes. */
+struct td_set {
+	u16 ghosts[TD_GHOSTS];	/* fingerprints of frames that went; 0: none */
+	u8 ghost;		/* the oldest of them */
+	u8 trials;		/* ways to look at next */
+	u8 regulars;
+};
+
 struct td_bucket {
 	struct td_link reqs;	/* in order of arrival */
-	u32 clock;		/* evictions, for ageing */
 };
 
 #define TD_STREAMS	16
@@ -170,6 +179,7 @@ struct td_bucket {
 struct td_engine {
 	struct td_layout layout;
 	struct td_word *words;		/* layout.slots of them, zeroed */
+	struct td_set *sets;		/* one for each set of ways, zeroed */
 	struct td_bucket *buckets;	/* nr_buckets of them */
 	u32 nr_buckets;			/* a power of two */
 	env_counters counters;

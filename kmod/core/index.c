@@ -8,14 +8,9 @@
  * the lock. Readers pin and unpin at any time.
  * Why so: first choice is the way that the run already uses, since a run that
  * lies together is read by one request; then its home way, where readers look
- * first; then any free one; then the policy: a clock with two bits in the set.
- * A frame enters with no hit to its credit, so what is read once goes before
- * what is read twice, and a scan wears out only the places of other scans. All
- * of the set lose one hit every eighth eviction, so old fame fades.
+ * first; then any free one; then what the policy gives up (policy.c).
  */
-#include "index.h"
-
-#define AGEING	8	/* evictions between two ageings, a power of two */
+#include "policy.h"
 
 static u32 ways(const struct td_engine *e)
 {
@@ -60,11 +55,6 @@ bool td_index_readable(const struct td_engine *e, u64 frame, unsigned int want)
 	       !(want & ~td_word_valid(v));
 }
 
-static bool is_idle(u64 v)
-{
-	return (v & TD_W_STATE) == TD_W_LIVE && !(v & (TD_W_PINS | TD_W_DIRTY));
-}
-
 bool td_index_has_room(const struct td_engine *e, u64 frame)
 {
 	struct td_place p = place_of(e, frame);
@@ -103,44 +93,31 @@ static bool take(struct td_engine *e, u64 frame, u32 slot, u64 *sweep)
 	return true;
 }
 
-static void age(struct td_engine *e, struct td_place p, u64 frame)
-{
-	for (u32 i = 0; i < ways(e); i++)
-		td_word_age(&e->words[nth_slot(e, p, frame, i)]);
-}
-
-/* The first slot in order of preference with at most @recency hits. */
-static u32 take_idle(struct td_engine *e, struct td_place p, u64 frame,
-		     u32 first, u64 recency, u64 *sweep)
-{
-	for (u32 i = 0; i < ways(e); i++) {
-		u32 slot = td_slot_at(&e->layout, p.base,
-				      (first + i) & (ways(e) - 1), frame);
-		u64 v = td_word_load(&e->words[slot]);
-
-		if (is_idle(v) && (v & TD_W_RECENCY) <= recency &&
-		    take(e, frame, slot, sweep))
-			return slot;
-	}
-	return TD_NO_SLOT;
-}
-
+/* Give up what the policy chooses, if anything. */
 static u32 evict(struct td_engine *e, struct td_place p, u64 frame, u32 near_way,
 		 enum td_greed greed, u64 *sweep)
 {
-	u32 bucket = td_bucket_of(e, frame << TD_FRAME_SHIFT);
-	u32 clock = e->buckets[bucket].clock++;
-	u32 first = near_way;
-	u32 slot;
+	bool known = td_policy_known(e, frame);
 
-	if (near_way == TD_NO_SLOT)
-		first = clock;
-	slot = take_idle(e, p, frame, first, 0, sweep);
-	for (u64 r = 1; slot == TD_NO_SLOT && greed == TD_TAKE_ANY && r <= 3; r++)
-		slot = take_idle(e, p, frame, first, r * TD_W_TOUCH, sweep);
-	if (slot != TD_NO_SLOT && (clock & (AGEING - 1)) == 0)
-		age(e, p, frame);
-	return slot;
+	/* A reader may pin just then what was chosen. */
+	for (u32 tries = 0; tries < ways(e); tries++) {
+		u32 way = td_policy_victim(e, frame, near_way, known, greed);
+		u32 slot;
+		u64 gone;
+
+		if (way == TD_NO_WAY)
+			break;
+		slot = td_slot_at(&e->layout, p.base, way, frame);
+		gone = td_word_tag(td_word_load(&e->words[slot]));
+		if (!take(e, frame, slot, sweep))
+			continue;
+		td_policy_gone(e, gone);
+		if (known)
+			td_word_settle(&e->words[slot]);
+		return slot;
+	}
+	td_policy_gone(e, frame);
+	return TD_NO_SLOT;
 }
 
 /* A free slot; @durably: that no record names. */

@@ -8,11 +8,12 @@
 #include "engine.h"
 
 #define TD_NO_SLOT	0xffffffffu
+#define TD_NO_WAY	TD_NO_SLOT
 
 /* How far td_index_take() may go for a slot. */
 enum td_greed {
 	TD_TAKE_FREE,	/* a durably free one only */
-	TD_TAKE_COLD,	/* or one without a hit since it was last looked at */
+	TD_TAKE_COLD,	/* or, for a new frame, one of those on trial */
 	TD_TAKE_ANY,	/* or any that nobody uses just now */
 };
 

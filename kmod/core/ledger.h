@@ -142,6 +142,7 @@ struct td_ledger {
 /* Memory that a cache needs, in elements and bytes. No lock. */
 struct td_sizes {
 	u64 words;		/* struct td_word */
+	u64 sets;		/* struct td_set */
 	u64 pending;		/* u64 */
 	u64 pending_words;	/* u64 */
 	u64 marks;		/* struct td_mark */

@@ -87,7 +87,7 @@ static void apply(struct td_load *l, u32 slot, u64 record)
 		fail(l, TD_LOAD_IMPOSSIBLE);
 	else
 		env_store(&l->e->words[slot].a,
-			  record ? record | TD_W_LIVE : 0);
+			  record ? record | TD_W_LIVE | TD_W_REGULAR : 0);
 }
 
 static void page(struct td_load *l, const void *block, u32 number)

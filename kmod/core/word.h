@@ -13,7 +13,7 @@
  *        61     pending  changed since it was last recorded
  *        62     stale    the record, durable or under way, may name quarters
  *                        that are not valid any more, or another frame
- *        63     zero
+ *        63     regular: no longer on trial (policy.c)
  *
  * Two kinds of callers:
  *   readers   hold no lock, any context: td_word_pin(), td_word_unpin().
@@ -64,6 +64,7 @@
 #define TD_W_HELD		(1ull << 60)
 #define TD_W_PENDING		(1ull << 61)
 #define TD_W_STALE		(1ull << 62)
+#define TD_W_REGULAR		(1ull << 63)
 
 struct td_word {
 	struct env_atomic64 a;
@@ -343,6 +344,21 @@ static inline void td_word_recorded(struct td_word *w)
 		if (old & TD_W_PENDING || !(old & TD_W_STALE))
 			return;
 	} while (!env_cas(&w->a, &old, old & ~TD_W_STALE));
+}
+
+/* LIVE with nothing in its way: it may be taken. */
+static inline bool td_word_is_idle(u64 v)
+{
+	return (v & TD_W_STATE) == TD_W_LIVE && !(v & (TD_W_PINS | TD_W_DIRTY));
+}
+
+/* A regular from now on, with no hits to its credit. */
+static inline void td_word_settle(struct td_word *w)
+{
+	u64 old = env_load(&w->a);
+
+	while (!env_cas(&w->a, &old, (old & ~TD_W_RECENCY) | TD_W_REGULAR))
+		;
 }
 
 /* One hit less to its credit. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The engine's memory: words, buckets, what is to be recorded, marks, the
+ * The engine's memory: words, sets, buckets, what is to be recorded, marks, the
  * ledger's buffers, counters.
  *
  * Invariant: either all of it is there or none.
@@ -24,6 +24,7 @@ void tandem_engine_free(struct tandem *t)
 	struct td_ledger *l = &e->ledger;
 
 	vfree(e->words);
+	vfree(e->sets);
 	kvfree(e->buckets);
 	kvfree(l->pending);
 	kvfree(l->pending_words);
@@ -57,6 +58,8 @@ int tandem_engine_alloc(struct tandem *t)
 	e->nr_buckets = sizes.buckets;
 	e->words = __vmalloc(array_size(sizes.words, sizeof(*e->words)),
 			     GFP_ENGINE);
+	e->sets = __vmalloc(array_size(sizes.sets, sizeof(*e->sets)),
+			    GFP_ENGINE);
 	e->buckets = array(sizes.buckets, sizeof(*e->buckets));
 	l->pending = array(sizes.pending, sizeof(*l->pending));
 	l->pending_words = array(sizes.pending_words, sizeof(*l->pending_words));
@@ -66,8 +69,8 @@ int tandem_engine_alloc(struct tandem *t)
 	l->marks_buffer = kmalloc(TD_BLOCK_BYTES, GFP_ENGINE);
 	l->pages_buffer = kmalloc(TD_PAGES_BYTES, GFP_ENGINE);
 	e->counters = __alloc_percpu(TD_NR_COUNTERS * sizeof(u64), sizeof(u64));
-	if (!e->words || !e->buckets || !l->pending || !l->pending_words ||
-	    !l->marks || !l->marks_image || !l->group_buffer ||
+	if (!e->words || !e->sets || !e->buckets || !l->pending ||
+	    !l->pending_words || !l->marks || !l->marks_image || !l->group_buffer ||
 	    !l->marks_buffer || !l->pages_buffer || !e->counters) {
 		tandem_engine_free(t);
 		return -ENOMEM;

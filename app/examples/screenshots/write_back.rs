@@ -123,7 +123,8 @@ async fn flushed(window: &Window, camera: &Camera) {
 async fn mode_changed(application: &adw::Application, window: &Window, camera: &Camera) {
     let row = hand::row(window, &gettext("What the SSD does")).expect("the row of the mode");
     row.emit_by_name::<()>("activated", &[]);
-    let dialog: adw::MessageDialog = hand::window(application).await;
+    let dialog: adw::Window = hand::window(application).await;
+    dialog.set_default_size(camera.width.min(520), 560);
     camera.take(&dialog, "39-mode").await;
     hand::choose(&dialog, &mode_name(Mode::Writearound)).await;
     camera.take(&dialog, "40-mode-away").await;

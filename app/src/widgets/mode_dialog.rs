@@ -3,15 +3,16 @@
 
 use adw::prelude::*;
 use gettextrs::gettext;
-use gtk::glib;
+use gtk::glib::{self, clone};
 use tandem_api::Mode;
 
+use crate::a11y;
 use crate::client::Client;
-use crate::display::mode_change;
+use crate::display::{mode_change, without_key};
 use crate::model::facts::CacheFacts;
 use crate::widgets::mode_list::ModeList;
 use crate::widgets::remove_dialog::show_failure;
-use crate::widgets::scrolled::{scroll_to_end, scrolled};
+use crate::widgets::scrolled::scroll_to_end;
 
 /// Shows the modes, and changes to another if the person wants it. That it has changed the cache tells by itself.
 pub fn ask_for_mode(parent: Option<&gtk::Window>, client: &Client, cache: &CacheFacts) {
@@ -22,52 +23,102 @@ pub fn ask_for_mode(parent: Option<&gtk::Window>, client: &Client, cache: &Cache
         .xalign(0.0)
         .visible(false)
         .build();
-    let more = gtk::Box::builder()
+    let content = gtk::Box::builder()
         .orientation(gtk::Orientation::Vertical)
         .spacing(18)
+        .margin_start(18)
+        .margin_end(18)
+        .margin_top(18)
+        .margin_bottom(18)
         .build();
-    more.append(&list);
-    more.append(&consequence);
-    let scroller = scrolled(&more);
-    let dialog = adw::MessageDialog::builder()
-        .heading(gettext("What Should the SSD Do?"))
-        .extra_child(&scroller)
+    content.append(&list);
+    content.append(&consequence);
+    let scroller = gtk::ScrolledWindow::builder()
+        .hscrollbar_policy(gtk::PolicyType::Never)
+        .vexpand(true)
+        .child(&adw::Clamp::builder().child(&content).build())
+        .build();
+    let cancel = button(&gettext("_Cancel"));
+    // Translators: changes what the SSD does to what was just chosen
+    let change = button(&gettext("C_hange"));
+    change.set_sensitive(false);
+    let header = adw::HeaderBar::builder()
+        .show_start_title_buttons(false)
+        .show_end_title_buttons(false)
+        .build();
+    header.pack_start(&cancel);
+    header.pack_end(&change);
+    let all = gtk::Box::new(gtk::Orientation::Vertical, 0);
+    all.append(&header);
+    all.append(&scroller);
+    let dialog = adw::Window::builder()
+        .title(gettext("What Should the SSD Do?"))
+        .modal(true)
+        .default_width(520)
+        .default_height(560)
+        .content(&all)
         .build();
     dialog.set_transient_for(parent);
-    dialog.add_responses(&[
-        ("cancel", &gettext("_Cancel")),
-        // Translators: changes what the SSD does to what was just chosen
-        ("change", &gettext("C_hange")),
-    ]);
-    dialog.set_response_enabled("change", false);
-    dialog.set_close_response("cancel");
+    close_by_escape(&dialog);
     let before = cache.mode;
-    let weak = dialog.downgrade();
-    list.connect_chosen(move |mode| {
-        let words = mode_change(before, mode);
-        consequence.set_label(&words);
-        consequence.set_visible(!words.is_empty());
-        scroll_to_end(&scroller);
-        if let Some(dialog) = weak.upgrade() {
-            dialog.set_response_enabled("change", mode != before);
-            let look = if mode == Mode::Writeback {
-                adw::ResponseAppearance::Destructive
+    list.connect_chosen(clone!(
+        #[weak]
+        change,
+        #[weak]
+        consequence,
+        #[weak]
+        scroller,
+        move |mode| {
+            let words = mode_change(before, mode);
+            consequence.set_label(&words);
+            consequence.set_visible(!words.is_empty());
+            scroll_to_end(&scroller);
+            change.set_sensitive(mode != before);
+            change.set_css_classes(&[if mode == Mode::Writeback {
+                "destructive-action"
             } else {
-                adw::ResponseAppearance::Suggested
-            };
-            dialog.set_response_appearance("change", look);
+                "suggested-action"
+            }]);
         }
-    });
+    ));
+    cancel.connect_clicked(clone!(
+        #[weak]
+        dialog,
+        move |_| dialog.close()
+    ));
     let (client, path) = (client.clone(), cache.path.clone());
     let parent = parent.cloned();
-    dialog.connect_response(Some("change"), move |_, _| {
-        let (client, path, parent, mode) =
-            (client.clone(), path.clone(), parent.clone(), list.mode());
-        glib::spawn_future_local(async move {
-            if let Err(failure) = client.set_mode(&path, mode).await {
-                show_failure(parent.as_ref(), &failure);
-            }
-        });
-    });
+    change.connect_clicked(clone!(
+        #[weak]
+        dialog,
+        #[weak]
+        list,
+        move |_| {
+            dialog.close();
+            let (client, path, parent) = (client.clone(), path.clone(), parent.clone());
+            let mode = list.mode();
+            glib::spawn_future_local(async move {
+                if let Err(failure) = client.set_mode(&path, mode).await {
+                    show_failure(parent.as_ref(), &failure);
+                }
+            });
+        }
+    ));
     dialog.present();
+}
+
+fn button(words: &str) -> gtk::Button {
+    let button = gtk::Button::with_mnemonic(words);
+    a11y::set_label(&button, &without_key(words));
+    button
+}
+
+fn close_by_escape(dialog: &adw::Window) {
+    let keys = gtk::ShortcutController::new();
+    keys.set_scope(gtk::ShortcutScope::Managed);
+    keys.add_shortcut(gtk::Shortcut::new(
+        gtk::ShortcutTrigger::parse_string("Escape"),
+        Some(gtk::NamedAction::new("window.close")),
+    ));
+    dialog.add_controller(keys);
 }

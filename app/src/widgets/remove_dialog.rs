@@ -8,7 +8,6 @@ use gtk::glib;
 use crate::client::Client;
 use crate::display::{failure_words, fill, plan_title, warning_words};
 use crate::model::facts::CacheFacts;
-use crate::widgets::scrolled::scrolled;
 use crate::widgets::step_list::StepList;
 use tandem_api::{Failure, Kind, PlanReply};
 
@@ -108,7 +107,7 @@ fn ask(
         .heading(&question.heading)
         .body(&question.body)
         .body_use_markup(false)
-        .extra_child(&scrolled(&more))
+        .extra_child(&more)
         .build();
     dialog.set_transient_for(parent);
     dialog.add_responses(&[

@@ -18,6 +18,7 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use std::collections::{BTreeSet, HashMap};
 use std::os::fd::AsFd;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -172,7 +173,23 @@ impl DeviceMapper {
                 mount.point
             )));
         }
-        systemd::mount(&self.connection, &place.node, mount).await?;
+        let mut mounting = pin!(systemd::mount(&self.connection, &place.node, mount));
+        let mut patience = SHOWN;
+        loop {
+            match tokio::time::timeout(patience, &mut mounting).await {
+                Ok(mounted) => break mounted?,
+                Err(_) => {
+                    // udev does not hear of a device that is closed while it looks at it; then systemd
+                    // waits for what is there already. A check of the file system takes long, too.
+                    tracing::warn!("still waiting for {} to be mounted", mount.point);
+                    let node = place.node.clone();
+                    if let Ok(Err(e)) = blocking(move || wipe::nudge(&node)).await {
+                        tracing::warn!("cannot have {} looked at again: {e}", place.node);
+                    }
+                    patience *= 2;
+                }
+            }
+        }
         if place.mounted_at(&mount.point)? {
             return Ok(());
         }

@@ -189,14 +189,17 @@ impl Service {
     async fn follow_machine(self: Arc<Self>) {
         let mut tried = Instant::now();
         loop {
+            let unfinished = !self.store.intents().is_empty();
             tokio::select! {
                 () = self.engine.changed() => {}
                 () = self.again.notified() => {}
+                // What is amiss may pass without an event.
+                () = tokio::time::sleep(RETRY), if unfinished => {}
             }
             self.refresh().await;
             let intents = self.store.intents();
             let waits = intents.iter().any(|i| i.draining().is_some());
-            if waits || (tried.elapsed() > RETRY && !intents.is_empty()) {
+            if waits || (tried.elapsed() >= RETRY && !intents.is_empty()) {
                 // What could not be put right before may be possible now.
                 self.recover().await;
                 tried = Instant::now();

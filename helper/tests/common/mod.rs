@@ -34,17 +34,7 @@ impl Drop for Machine {
 impl Machine {
     /// The simulated service on a private bus, with quick steps.
     pub async fn simulated() -> Self {
-        let config = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/private-bus.conf");
-        let mut daemon = Command::new("dbus-daemon")
-            .args(["--nofork", "--print-address", "--config-file", config])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("dbus-daemon");
-        let mut address = String::new();
-        BufReader::new(daemon.stdout.take().unwrap())
-            .read_line(&mut address)
-            .unwrap();
-        let address = address.trim().to_owned();
+        let (daemon, address) = bus();
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         let state =
@@ -72,6 +62,24 @@ impl Machine {
         .await;
         this.simulation().await.set_step_time(1).await.unwrap();
         this
+    }
+
+    /// A private bus on which the test itself serves, and a second connection to it.
+    pub async fn empty() -> (Self, Connection) {
+        let (daemon, address) = bus();
+        let connect = async || {
+            zbus::connection::Builder::address(address.as_str())
+                .build()
+                .await
+                .unwrap()
+        };
+        let this = Self {
+            daemon: Some(daemon),
+            service: None,
+            state: "/nonexistent".into(),
+            connection: connect().await,
+        };
+        (this, connect().await)
     }
 
     /// The machine's own service.
@@ -186,6 +194,21 @@ impl Machine {
             .map(|p| String::from_utf8_lossy(p).trim_end_matches('\0').to_owned())
             .collect()
     }
+}
+
+/// A private bus, and its address.
+fn bus() -> (Child, String) {
+    let config = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/private-bus.conf");
+    let mut daemon = Command::new("dbus-daemon")
+        .args(["--nofork", "--print-address", "--config-file", config])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("dbus-daemon");
+    let mut address = String::new();
+    BufReader::new(daemon.stdout.take().unwrap())
+        .read_line(&mut address)
+        .unwrap();
+    (daemon, address.trim().to_owned())
 }
 
 /// Object path of a block device.

@@ -105,6 +105,7 @@ static struct sim_engine *engine_new(const struct sim_geometry *g, u32 mode)
 	s->counters = zeroed(TD_NR_COUNTERS, sizeof(*s->counters));
 	e->counters = s->counters;
 	e->words = zeroed(sizes.words, sizeof(*e->words));
+	e->sets = zeroed(sizes.sets, sizeof(*e->sets));
 	e->nr_buckets = (u32)sizes.buckets;
 	e->buckets = zeroed(sizes.buckets, sizeof(*e->buckets));
 	ledger->pending = zeroed(sizes.pending, sizeof(*ledger->pending));
@@ -132,6 +133,7 @@ static void engine_free(struct sim_engine *s)
 	free(ledger->pages_buffer);
 	free(s->e.buckets);
 	free(s->e.words);
+	free(s->e.sets);
 	free(s->counters);
 	free(s);
 }

@@ -7,6 +7,7 @@ pub mod engine;
 pub mod explore;
 mod ffi;
 pub mod fuzz;
+pub mod hitrate;
 pub mod mutants;
 pub mod native;
 pub mod oracle;

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use tandem_sim::engine::Core;
+use tandem_sim::hitrate::core::Writes;
+use tandem_sim::hitrate::report::{self, Wish};
 use tandem_sim::mutants::{self, Outcome};
 use tandem_sim::native::{self, Sources};
 use tandem_sim::random::{self, Summary};
@@ -73,6 +75,23 @@ enum Command {
         #[arg(long, value_parser = fuzz::TARGETS)]
         target: Option<String>,
     },
+    /// Hit rates for recorded requests: core's own policy beside well-known ones.
+    Replay {
+        /// A recording: CSV of `t_us,op,dev,offset,size` with a header, or that compressed by zstd.
+        trace: PathBuf,
+        /// Sizes of the cache, in hundredths of all blocks that the recording touches.
+        #[arg(long, value_delimiter = ',', default_values_t = [1.0, 5.0, 10.0, 20.0])]
+        percent: Vec<f64>,
+        /// Size of a block in KiB. Every block plays a frame of core.
+        #[arg(long, default_value_t = 16)]
+        block: u64,
+        /// Core serves the writes as writes, in write-through; only reads are counted, for all policies.
+        #[arg(long)]
+        writes_through: bool,
+        /// log2 of the frames in a run, instead of what suits the size.
+        #[arg(long)]
+        run_shift: Option<u32>,
+    },
     /// Seeded bugs: each must be found.
     Mutants {
         /// Only those whose name contains this.
@@ -129,6 +148,26 @@ fn run(arguments: Arguments) -> Done {
             for name in fuzz::TARGETS.into_iter().filter(wanted) {
                 fuzz::run(name, &sources, &dir(name)?, seconds)?;
             }
+            Ok(())
+        }
+        Command::Replay {
+            trace,
+            percent,
+            block,
+            writes_through,
+            run_shift,
+        } => {
+            let wish = Wish {
+                percents: percent,
+                block_bytes: block << 10,
+                writes: if writes_through {
+                    Writes::Through
+                } else {
+                    Writes::LikeReads
+                },
+                run_shift,
+            };
+            print!("{}", report::table(&core()?, &trace, &wish)?);
             Ok(())
         }
         Command::Mutants { name } => hunt(&name),

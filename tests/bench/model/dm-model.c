@@ -49,6 +49,7 @@
 /* Both: 550 MB/s on the wire, and the time to take a command in. */
 #define WIRE_NS		930ull		/* for a sector */
 #define COMMAND_NS	20000ull
+#define MAX_SECTORS	2560u
 
 /* What dm keeps for us with each bio. */
 struct model_io {
@@ -280,7 +281,8 @@ static void disk_takes(struct model *m, struct model_io *io)
 		u64 read = m->ahead_at + transfer_ns(end - m->ahead);
 
 		m->ahead = end;
-		m->ahead_at = max(read, io->arrived);
+		/* It goes on, but not more than a track before its time. */
+		m->ahead_at = max(read, io->arrived - REVOLUTION_NS);
 		m->head = end;
 		m->free_at = max(m->free_at, read);
 		answer_at(m, io, max(soon, read + COMMAND_NS));
@@ -308,9 +310,9 @@ static void ssd_takes(struct model *m, struct model_io *io)
 		if (m->channel[i] < *channel)
 			channel = &m->channel[i];
 	if (io->op == REQ_OP_READ) {
-		at = max(at, *channel) + SSD_READ_NS - COMMAND_NS;
+		at = max(io->arrived, *channel) + SSD_READ_NS;
 	} else {
-		at = max(at, *channel) + SSD_WRITE_NS - COMMAND_NS;
+		at = max(io->arrived, *channel) + SSD_WRITE_NS;
 		if (io->fua)
 			at += SSD_FLUSH_NS;
 		else
@@ -454,6 +456,13 @@ static int model_iterate_devices(struct dm_target *ti, iterate_devices_callout_f
 	return fn(ti, m->dev, 0, ti->len, data);
 }
 
+/* A request may be as large as with a disk; a RAM disk wants smaller ones. */
+static void model_io_hints(struct dm_target *ti, struct queue_limits *limits)
+{
+	limits->max_hw_sectors = MAX_SECTORS;
+	limits->max_sectors = MAX_SECTORS;
+}
+
 static struct target_type model_target = {
 	.name = "model",
 	.version = {1, 0, 0},
@@ -463,6 +472,7 @@ static struct target_type model_target = {
 	.map = model_map,
 	.end_io = model_end_io,
 	.iterate_devices = model_iterate_devices,
+	.io_hints = model_io_hints,
 };
 module_dm(model);
 

@@ -22,8 +22,8 @@ pub struct Base {
 }
 
 impl Base {
-    /// Three RAM disks, each with something in its last page: how deep the kernel looks for a page of a RAM disk
-    /// depends on the last one that there is.
+    /// Three RAM disks, all pages of which are there: how deep the kernel looks for one depends on the last that there
+    /// is, and making one costs more than using it.
     pub fn ram() -> Result<Self> {
         let base = Self {
             disk: "/dev/ram0".into(),
@@ -32,8 +32,10 @@ impl Base {
             models: Vec::new(),
         };
         for path in [&base.disk, &base.ssd, &base.metadata] {
-            let last = io::size(path)? - 4096;
-            io::direct(path)?.write_all_at(&Buffer::of(&[1; 4096])?, last as u64)?;
+            let (file, zeroes) = (io::direct(path)?, Buffer::new(io::MIB)?);
+            for at in (0..io::size(path)?).step_by(io::MIB) {
+                file.write_all_at(&zeroes, at as u64)?;
+            }
         }
         Ok(base)
     }

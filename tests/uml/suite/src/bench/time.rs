@@ -3,13 +3,13 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use fastrand::Rng;
 
+use super::aio::{self, Verb};
 use super::devices::Device;
 use super::{ensure_served, show, warm};
 use crate::io::{self, Buffer};
@@ -17,6 +17,7 @@ use crate::io::{self, Buffer};
 const BLOCK: usize = 4096;
 /// Blocks all over the disk that are read again and again.
 const HOT: usize = 1024;
+const ROUNDS: usize = 4;
 /// A file that is read from its start to its end, as by a copy, and the requests that readahead makes for it.
 const COPY: usize = 32 * io::MIB;
 const READAHEAD: usize = 128 * 1024;
@@ -37,11 +38,10 @@ pub fn run(device: &Device) -> Result<()> {
     warm(device, &file, &hot, BLOCK)?;
     for depth in [1, 32] {
         let hits = device.hits()?;
-        let time = at_depth(depth, &hot, |buffer, offset| {
-            Ok(file.read_exact_at(buffer, offset)?)
-        })?;
-        ensure_served(device, hits, HOT, BLOCK)?;
-        show(format!("reads-{depth}"), per_second(HOT, time));
+        let reads = hot.iter().copied().cycle().take(ROUNDS * HOT);
+        let time = aio::each(&file, Verb::Read, reads, BLOCK, depth)?;
+        show(format!("reads-{depth}"), per_second(ROUNDS * HOT, time));
+        ensure_served(device, hits, ROUNDS * HOT, BLOCK)?;
     }
     for name in ["copy-first", "copy-second"] {
         let time = copy(&file, half)?;
@@ -49,19 +49,16 @@ pub fn run(device: &Device) -> Result<()> {
         // Fills and promotions may go on behind it.
         thread::sleep(Duration::from_secs(60));
     }
-    let synced = random_blocks(&mut rng, 0..2 * half, SYNCED);
-    let time = at_depth(1, &synced, |buffer, offset| {
-        file.write_all_at(buffer, offset)?;
-        Ok(file.sync_data()?)
-    })?;
-    show(
-        "synced-write-us",
-        u64::try_from(time.as_micros())? / SYNCED as u64,
-    );
+    let start = Instant::now();
+    let block = Buffer::new(BLOCK)?;
+    for offset in random_blocks(&mut rng, 0..2 * half, SYNCED) {
+        file.write_all_at(&block, offset)?;
+        file.sync_data()?;
+    }
+    let time = start.elapsed() / SYNCED as u32;
+    show("synced-write-us", u64::try_from(time.as_micros())?);
     let writes = random_blocks(&mut rng, 0..2 * half, WRITES);
-    let time = at_depth(32, &writes, |buffer, offset| {
-        Ok(file.write_all_at(buffer, offset)?)
-    })?;
+    let time = aio::each(&file, Verb::Write, writes, BLOCK, 32)?;
     show("writes-32", per_second(WRITES, time));
     Ok(())
 }
@@ -84,36 +81,5 @@ fn copy(file: &File, from: u64) -> Result<Duration> {
     for at in (0..COPY).step_by(READAHEAD) {
         file.read_exact_at(&mut buffer, from + at as u64)?;
     }
-    Ok(start.elapsed())
-}
-
-/// Does all requests, so many at a time.
-fn at_depth(
-    depth: usize,
-    offsets: &[u64],
-    request: impl Fn(&mut Buffer, u64) -> Result<()> + Sync,
-) -> Result<Duration> {
-    let next = AtomicUsize::new(0);
-    let start = Instant::now();
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..depth)
-            .map(|_| {
-                scope.spawn(|| -> Result<()> {
-                    let mut buffer = Buffer::of(&io::random(BLOCK, 1))?;
-                    while let Some(offset) = offsets.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        request(&mut buffer, *offset)?;
-                    }
-                    Ok(())
-                })
-            })
-            .collect();
-        for worker in workers {
-            match worker.join() {
-                Ok(result) => result?,
-                Err(_) => anyhow::bail!("a worker panicked"),
-            }
-        }
-        Ok(())
-    })?;
     Ok(start.elapsed())
 }

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What every engine must do while data is on an SSD only.
+
+use crate::Bench;
+use crate::common::{spec, until};
+use std::time::Duration;
+use tandem_api::*;
+
+/// Whether the machine's module knows write-back; the simulated one does.
+fn knows_writeback(bench: &Bench) -> bool {
+    !bench.real || std::env::var_os("TANDEM_TEST_WRITEBACK").is_some()
+}
+
+impl Bench {
+    /// Has a cache in write-back with something on its SSD only.
+    async fn dirty(&self) -> CacheProxy<'static> {
+        let spec = PlanSpec {
+            mode: Mode::Writeback,
+            ..self.spec.clone()
+        };
+        self.machine.create(&spec).await.unwrap();
+        let cache = self.the_cache().await;
+        assert_eq!(cache.mode().await.unwrap(), Mode::Writeback);
+        self.soil(&cache).await;
+        cache
+    }
+
+    /// Has something on the SSD only.
+    async fn soil(&self, cache: &CacheProxy<'_>) {
+        cache.watch().await.unwrap();
+        if self.real {
+            let file = format!("{}/dirt", self.points_of(cache).await[0]);
+            let status = std::process::Command::new("dd")
+                .args(["if=/dev/urandom", "bs=4k", "count=4096", "oflag=direct"])
+                .arg(format!("of={file}"))
+                .status();
+            assert!(status.unwrap().success());
+        } else {
+            self.machine.simulation().await.advance(20).await.unwrap();
+        }
+        until("something dirty", async || {
+            cache.dirty_bytes().await.unwrap() > 0
+        })
+        .await;
+    }
+
+    async fn points_of(&self, cache: &CacheProxy<'_>) -> Vec<String> {
+        cache.mount_points().await.unwrap()
+    }
+
+    async fn rate(&self, bytes: u64) {
+        if !self.real {
+            let simulation = self.machine.simulation().await;
+            simulation.set_drain_rate(bytes).await.unwrap();
+        }
+    }
+
+    async fn nothing_lost(&self) {
+        if !self.real {
+            let simulation = self.machine.simulation().await;
+            assert_eq!(simulation.lost_bytes().await.unwrap(), 0);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_cache_in_write_back_is_drained_before_it_goes() {
+    let bench = Bench::new().await;
+    if !knows_writeback(&bench) {
+        return;
+    }
+    let points = bench.points().await;
+    let cache = bench.dirty().await;
+    let plan = cache.plan_remove().await.unwrap();
+    assert_eq!(plan.steps[0].kind, StepKind::Drain);
+    assert!(plan.steps[0].bytes > 0);
+    // Nothing has to be given up, so nothing can be.
+    let refused = Failure::from(cache.plan_discard().await.unwrap_err());
+    assert_eq!(refused.kind, Kind::WrongState);
+    bench.machine.remove(&cache).await.unwrap();
+    bench.nothing_lost().await;
+    bench.as_before(&points).await;
+}
+
+#[tokio::test]
+async fn the_mode_changes_under_a_mounted_file_system() {
+    let bench = Bench::new().await;
+    if !knows_writeback(&bench) {
+        return;
+    }
+    bench.machine.create(&bench.spec).await.unwrap();
+    let cache = bench.the_cache().await;
+    assert_eq!(cache.refused_modes().await.unwrap(), []);
+    cache.set_mode(Mode::Writeback).await.unwrap();
+    assert_eq!(cache.mode().await.unwrap(), Mode::Writeback);
+    bench.soil(&cache).await;
+    cache.set_mode(Mode::Writearound).await.unwrap();
+    assert_eq!(cache.mode().await.unwrap(), Mode::Writearound);
+    // What is dirty goes to the disk by itself, and then nothing has to be drained.
+    bench.rate(1 << 40).await;
+    until("all on the disk", async || {
+        cache.dirty_bytes().await.unwrap() == 0
+            && cache.plan_remove().await.unwrap().steps[0].kind != StepKind::Drain
+    })
+    .await;
+    bench.machine.remove(&cache).await.unwrap();
+    bench.nothing_lost().await;
+}
+
+#[tokio::test]
+async fn a_flush_tells_how_far_it_is_waits_and_leaves_the_mode() {
+    let bench = Bench::new().await;
+    if !knows_writeback(&bench) {
+        return;
+    }
+    let cache = bench.dirty().await;
+    bench.rate(1_000_000).await;
+    let path = cache.flush().await.unwrap();
+    let job = bench.machine.job(path.clone()).await;
+    assert_eq!(job.kind().await.unwrap(), JobKind::Flush);
+    assert_eq!(cache.job().await.unwrap(), path);
+    if !bench.real {
+        until("a job that can wait", async || {
+            job.pausable().await.unwrap()
+        })
+        .await;
+        job.pause().await.unwrap();
+        assert!(job.paused().await.unwrap());
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        let (before, at) = (
+            cache.dirty_bytes().await.unwrap(),
+            job.progress().await.unwrap(),
+        );
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        assert_eq!(cache.dirty_bytes().await.unwrap(), before);
+        assert!((job.progress().await.unwrap() - at).abs() < f64::EPSILON);
+        job.resume().await.unwrap();
+        until("progress", async || job.progress().await.unwrap() > at).await;
+        until("a rate", async || job.rate_bytes().await.unwrap() > 0).await;
+        let (rate, seconds) = (
+            job.rate_bytes().await.unwrap(),
+            job.estimated_seconds().await.unwrap(),
+        );
+        assert!((500_000..2_000_000).contains(&rate), "{rate}");
+        let left = cache.dirty_bytes().await.unwrap() / 1_000_000;
+        assert!(seconds.abs_diff(left) <= left / 4 + 2, "{seconds} {left}");
+    }
+    bench.rate(1 << 40).await;
+    bench.machine.end(path).await.unwrap();
+    assert_eq!(cache.mode().await.unwrap(), Mode::Writeback);
+    // It is as if nothing had been asked: writes stay on the SSD again.
+    bench.soil(&cache).await;
+    bench.machine.remove(&cache).await.unwrap();
+    bench.nothing_lost().await;
+}
+
+#[tokio::test]
+async fn a_drain_that_is_cancelled_leaves_the_cache_as_it_was() {
+    let bench = Bench::new().await;
+    if !knows_writeback(&bench) || bench.real {
+        return;
+    }
+    let cache = bench.dirty().await;
+    bench.rate(1_000).await;
+    for removes in [true, false] {
+        let path = if removes {
+            let plan = cache.plan_remove().await.unwrap();
+            cache.remove(&plan.plan_id, &plan.digest).await.unwrap()
+        } else {
+            cache.flush().await.unwrap()
+        };
+        let job = bench.machine.job(path.clone()).await;
+        until("the drain", async || job.pausable().await.unwrap()).await;
+        assert!(job.cancellable().await.unwrap());
+        // Nothing else is done with the cache meanwhile.
+        let busy = Failure::from(cache.set_mode(Mode::Writearound).await.unwrap_err());
+        assert_eq!(busy.kind, Kind::Busy);
+        job.cancel().await.unwrap();
+        let ended = bench.machine.end(path).await.unwrap_err();
+        assert_eq!(
+            (ended.kind, ended.data),
+            (Kind::Cancelled, DataState::Unchanged)
+        );
+        assert_eq!(cache.state().await.unwrap(), CacheState::Active);
+        assert_eq!(cache.mode().await.unwrap(), Mode::Writeback);
+    }
+    bench.nothing_lost().await;
+}
+
+#[tokio::test]
+async fn what_a_lost_ssd_had_is_given_up_by_name_only() {
+    let bench = Bench::new().await;
+    if !knows_writeback(&bench) || bench.real {
+        return;
+    }
+    let cache = bench.dirty().await;
+    let simulation = bench.machine.simulation().await;
+    simulation.unplug(&bench.spec.ssd).await.unwrap();
+    until("the state", async || {
+        cache.state_reason().await.unwrap() == "ssd-gone-dirty"
+    })
+    .await;
+    let refused = Failure::from(cache.plan_remove().await.unwrap_err());
+    assert_eq!(
+        (refused.kind, refused.name.as_str()),
+        (Kind::UnwrittenData, "ssd-gone-dirty")
+    );
+    assert!(refused.needed > 0);
+    let plan = cache.plan_discard().await.unwrap();
+    let kinds: Vec<_> = plan.warnings.iter().map(|w| w.kind).collect();
+    assert!(kinds.contains(&WarningKind::LosesUnwritten));
+    bench.nothing_lost().await;
+    let job = cache.remove(&plan.plan_id, &plan.digest).await.unwrap();
+    bench.machine.end(job).await.unwrap();
+    assert!(simulation.lost_bytes().await.unwrap() > 0);
+    assert!(bench.machine.caches().await.is_empty());
+}
+
+#[tokio::test]
+async fn write_back_is_not_offered_for_disks_that_others_read() {
+    let bench = Bench::new().await;
+    if bench.real {
+        return;
+    }
+    for (disk, reason) in [
+        ("sda2", ModeRefusal::OtherSystems),
+        ("sdb1", ModeRefusal::MountedAtStart),
+        ("sdg1", ModeRefusal::Removable),
+    ] {
+        let spec = spec(disk, "sdc");
+        let plan = bench.machine.plan(&spec).await.unwrap();
+        let mode = Mode::Writeback;
+        assert_eq!(plan.refused_modes, [RefusedMode { mode, reason }], "{disk}");
+        let refused = bench.machine.plan(&PlanSpec { mode, ..spec }).await;
+        assert_eq!(refused.unwrap_err().kind, Kind::ModeRefused, "{disk}");
+    }
+    // Neither for a cache that is there already.
+    bench.machine.create(&spec("sda2", "sdc")).await.unwrap();
+    let cache = bench.the_cache().await;
+    let offered = cache.refused_modes().await.unwrap();
+    assert_eq!(offered[0].reason, ModeRefusal::OtherSystems);
+    let refused = Failure::from(cache.set_mode(Mode::Writeback).await.unwrap_err());
+    assert_eq!(refused.kind, Kind::ModeRefused);
+    assert_eq!(cache.mode().await.unwrap(), Mode::Writethrough);
+    cache.set_mode(Mode::Writearound).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_cache_comes_back_by_itself_with_what_is_on_its_ssd_only() {
+    let bench = Bench::new().await;
+    if bench.real {
+        return;
+    }
+    let cache = bench.dirty().await;
+    let simulation = bench.machine.simulation().await;
+    // Slow enough to be in the middle of a drain that waits.
+    bench.rate(1_000).await;
+    let path = cache.flush().await.unwrap();
+    let job = bench.machine.job(path.clone()).await;
+    until("the drain", async || job.pausable().await.unwrap()).await;
+    job.pause().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    let dirty = cache.dirty_bytes().await.unwrap();
+    simulation.restart().await.unwrap();
+    // The job of before fails, for its mapping is gone; the cache comes back, and what was dirty is there.
+    until("the cache", async || {
+        cache.state().await.unwrap() == CacheState::Active
+            && cache.dirty_bytes().await.unwrap() >= dirty / 2
+    })
+    .await;
+    bench.rate(1 << 40).await;
+    bench.nothing_lost().await;
+}
+
+#[tokio::test]
+async fn a_disk_that_was_used_without_its_ssd_is_not_overwritten() {
+    let bench = Bench::new().await;
+    if bench.real {
+        return;
+    }
+    let cache = bench.dirty().await;
+    let simulation = bench.machine.simulation().await;
+    let disk = bench.spec.origin.clone();
+    // The SSD is late, and somebody does not wait for it.
+    simulation.set_module(ModuleState::Refused).await.unwrap();
+    simulation.restart().await.unwrap();
+    until("a stop", async || {
+        cache.state().await.unwrap() == CacheState::Stopped
+    })
+    .await;
+    simulation.mount(&disk, "/mnt").await.unwrap();
+    until("the reason", async || {
+        cache.state_reason().await.unwrap() == "disk-changed"
+            || cache.state_reason().await.unwrap() == "module-refused"
+    })
+    .await;
+    simulation.set_module(ModuleState::Loaded).await.unwrap();
+    until("the reason", async || {
+        cache.state_reason().await.unwrap() == "disk-changed"
+    })
+    .await;
+    let refused = Failure::from(cache.plan_remove().await.unwrap_err());
+    assert_eq!(
+        (refused.kind, refused.name.as_str()),
+        (Kind::UnwrittenData, "disk-changed")
+    );
+    bench.nothing_lost().await;
+    let plan = cache.plan_discard().await.unwrap();
+    let job = cache.remove(&plan.plan_id, &plan.digest).await.unwrap();
+    bench.machine.end(job).await.unwrap();
+    assert!(bench.machine.caches().await.is_empty());
+}

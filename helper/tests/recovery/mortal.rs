@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! An engine that dies.
+
+use async_trait::async_trait;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tandem_api::*;
+use tandem_helper::action::Action;
+use tandem_helper::dm::message::Message;
+use tandem_helper::engine::simulated::{Simulated, World};
+use tandem_helper::engine::{Engine, Live, Status};
+use tandem_helper::facts::{Device, Facts};
+
+/// Dies at one moment of one call.
+pub struct Mortal {
+    inner: Simulated,
+    calls: AtomicUsize,
+    dies_at: usize,
+    after: bool,
+    died: tokio::sync::Notify,
+}
+
+impl Mortal {
+    /// Runs a job until its end or until the engine dies; says whether it died.
+    pub async fn until_death<T>(&self, job: impl Future<Output = T>) -> bool {
+        tokio::select! {
+            _ = job => false,
+            () = self.died.notified() => true,
+        }
+    }
+
+    async fn die(&self) {
+        self.died.notify_one();
+        std::future::pending::<()>().await;
+    }
+
+    /// An engine over this world that dies in the call with this number, before or after it is made.
+    pub fn new(world: &Arc<World>, dies_at: usize, after: bool) -> Self {
+        Self {
+            inner: Simulated::new(world.clone()),
+            calls: AtomicUsize::new(0),
+            dies_at,
+            after,
+            died: tokio::sync::Notify::new(),
+        }
+    }
+}
+
+#[async_trait]
+impl Engine for Mortal {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+    fn kernel(&self) -> String {
+        self.inner.kernel()
+    }
+    fn boot_id(&self) -> String {
+        self.inner.boot_id()
+    }
+    async fn module_state(&self) -> ModuleState {
+        self.inner.module_state().await
+    }
+    async fn facts(&self) -> Result<Facts, Failure> {
+        self.inner.facts().await
+    }
+    async fn blank(&self, device: &Device) -> Result<bool, Failure> {
+        self.inner.blank(device).await
+    }
+    async fn claimed(&self, device: &Device) -> Result<bool, Failure> {
+        self.inner.claimed(device).await
+    }
+    async fn users(&self, device: &Device) -> Vec<FileUser> {
+        self.inner.users(device).await
+    }
+    async fn apply(&self, action: &Action) -> Result<(), Failure> {
+        let dies = self.calls.fetch_add(1, Ordering::SeqCst) == self.dies_at;
+        if dies && !self.after {
+            self.die().await;
+        }
+        let result = self.inner.apply(action).await;
+        if dies {
+            self.die().await;
+        }
+        result
+    }
+    async fn tell(&self, uuid: &str, message: Message) -> Result<(), Failure> {
+        self.inner.tell(uuid, message).await
+    }
+    async fn live(&self) -> Result<Vec<Live>, Failure> {
+        self.inner.live().await
+    }
+    async fn status(&self, uuid: &str) -> Result<Status, Failure> {
+        self.inner.status(uuid).await
+    }
+    async fn changed(&self) {
+        self.inner.changed().await;
+    }
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Whenever the service or the machine stops, nothing is lost that is on the SSD only.
+
+use crate::mortal::Mortal;
+use crate::{Calm, Folder, UUID, common, creation_in, removal, run_and_die, state};
+use std::sync::Arc;
+use std::time::Duration;
+use tandem_api::*;
+use tandem_helper::action::Action;
+use tandem_helper::apply::{self, Drained, Watcher};
+use tandem_helper::engine::Engine;
+use tandem_helper::engine::simulated::{Simulated, World};
+use tandem_helper::plan::{self, Plan};
+use tandem_helper::service::Service;
+use tandem_helper::state::Store;
+
+/// Lets the cache be used for a while in write-back.
+async fn work(world: &World, engine: &dyn Engine) {
+    world.advance(Duration::from_secs(20));
+    let status = engine.status(UUID).await.unwrap();
+    assert_eq!(status.mode, Mode::Writeback);
+    assert!(status.sample.dirty_sectors > 0);
+}
+
+#[tokio::test]
+async fn a_killed_creation_in_write_back_never_loses_what_is_on_the_ssd_only() {
+    for restarts in [false, true] {
+        for at in 0..6 {
+            for after in [false, true] {
+                let world = Arc::new(World::default());
+                world.set_step_time(Duration::ZERO);
+                let folder = Folder::new(&format!("writeback-{restarts}-{at}-{after}"));
+                let store = Store::open(&folder.0).unwrap();
+                let engine = Simulated::new(world.clone());
+                let plan = creation_in(&engine, Mode::Writeback).await;
+                let last = plan.actions.len() - 1;
+                assert!(matches!(plan.actions[last], Action::EnableWriteback(_)));
+                let mortal = Mortal::new(&world, at, after);
+                let job = apply::run(&mortal, &store, &plan, 0, &Calm);
+                let died = mortal.until_death(job).await;
+                assert_eq!(died, at <= last);
+                // Work goes on while the service is dead.
+                world.advance(Duration::from_secs(20));
+                if restarts {
+                    world.restart();
+                }
+                for intent in store.intents() {
+                    apply::recover(&engine, &store, intent, &Calm)
+                        .await
+                        .unwrap();
+                }
+                let what = format!("at {at}, after {after}, restarts {restarts}");
+                assert_eq!(world.lost_bytes(), 0, "{what}");
+                assert!(store.intents().is_empty(), "{what}");
+                let enabled = at > last || (at == last && after);
+                let recorded = store.caches().pop();
+                if enabled {
+                    assert!(recorded.is_some_and(|r| r.may_be_dirty), "{what}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_killed_removal_drains_first_and_loses_nothing() {
+    for at in 0..8 {
+        for after in [false, true] {
+            let world = Arc::new(World::default());
+            world.set_step_time(Duration::ZERO);
+            world.set_drain_rate(u64::MAX / 4096);
+            let folder = Folder::new(&format!("drain-{at}-{after}"));
+            let store = Store::open(&folder.0).unwrap();
+            let engine = Simulated::new(world.clone());
+            let plan = creation_in(&engine, Mode::Writeback).await;
+            apply::run(&engine, &store, &plan, 0, &Calm).await.unwrap();
+            work(&world, &engine).await;
+            let plan = removal(&engine, &store).await;
+            assert_eq!(plan.actions.len(), 6);
+            assert!(matches!(plan.actions[0], Action::Drain(_)));
+            let died = run_and_die(&world, &store, &plan, at, after).await;
+            assert_eq!(died, at < plan.actions.len());
+            assert_eq!(state(&engine, &store).await, "plain");
+            assert_eq!(world.lost_bytes(), 0, "at {at}, after {after}");
+        }
+    }
+}
+
+/// Wants to stop, or not.
+struct Impatient;
+
+impl Watcher for Impatient {
+    fn step(&self, _: usize, _: bool) {}
+    fn cancelled(&self) -> bool {
+        true
+    }
+    fn no_return(&self) {}
+    fn paused(&self) -> bool {
+        false
+    }
+    fn moving(&self, _: Option<bool>) {}
+    fn drained(&self, _: Drained) {}
+}
+
+#[tokio::test]
+async fn a_drain_survives_a_start_of_the_machine_or_is_given_up_without_loss() {
+    for gives_up in [false, true] {
+        let world = Arc::new(World::default());
+        world.set_step_time(Duration::ZERO);
+        let folder = Folder::new(&format!("restart-{gives_up}"));
+        let store = Store::open(&folder.0).unwrap();
+        let engine = Simulated::new(world.clone());
+        let plan = creation_in(&engine, Mode::Writeback).await;
+        apply::run(&engine, &store, &plan, 0, &Calm).await.unwrap();
+        work(&world, &engine).await;
+        let plan = removal(&engine, &store).await;
+        assert!(run_dying(&world, &store, &plan).await);
+        world.restart();
+        // The cache is assembled beside the unfinished job.
+        let intent = store.intents().pop().unwrap();
+        assert!(intent.draining().is_some());
+        let pair = store.caches().pop().unwrap().pair;
+        let assembly = plan::assemble(&pair, &[]);
+        apply::run(&engine, &store, &assembly, 0, &Calm)
+            .await
+            .unwrap();
+        assert_eq!(store.intents(), std::slice::from_ref(&intent));
+        let dirty = engine.status(UUID).await.unwrap().sample.dirty_sectors;
+        assert!(dirty > 0, "it came back with the SSD");
+        if gives_up {
+            let ended = apply::recover(&engine, &store, intent, &Impatient).await;
+            assert_eq!(ended.unwrap_err().kind, Kind::Cancelled);
+            // As if nothing had been asked.
+            work(&world, &engine).await;
+            assert!(store.caches().pop().unwrap().may_be_dirty);
+        } else {
+            world.set_drain_rate(u64::MAX / 4096);
+            apply::recover(&engine, &store, intent, &Calm)
+                .await
+                .unwrap();
+            assert!(store.caches().is_empty() && engine.live().await.unwrap().is_empty());
+        }
+        assert!(store.intents().is_empty());
+        assert_eq!(world.lost_bytes(), 0);
+    }
+}
+
+/// Runs a plan until its engine dies after the first action.
+async fn run_dying(world: &Arc<World>, store: &Store, plan: &Plan) -> bool {
+    let mortal = Mortal::new(world, 0, true);
+    mortal
+        .until_death(apply::run(&mortal, store, plan, 0, &Calm))
+        .await
+}
+
+#[tokio::test]
+async fn nothing_is_detached_while_something_is_on_the_ssd_only() {
+    let world = Arc::new(World::default());
+    world.set_step_time(Duration::ZERO);
+    let folder = Folder::new("detach");
+    let store = Store::open(&folder.0).unwrap();
+    let engine = Simulated::new(world.clone());
+    let plan = creation_in(&engine, Mode::Writeback).await;
+    apply::run(&engine, &store, &plan, 0, &Calm).await.unwrap();
+    work(&world, &engine).await;
+    // A plan that forgot to drain, as one made before write-back was switched on.
+    let mut plan = removal(&engine, &store).await;
+    plan.actions.retain(|a| !matches!(a, Action::Drain(_)));
+    let refused = apply::run(&engine, &store, &plan, 0, &Calm)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (refused.kind, refused.data),
+        (Kind::UnwrittenData, DataState::Unwritten)
+    );
+    assert_eq!(world.lost_bytes(), 0);
+    assert!(store.intents().is_empty() && store.caches().len() == 1);
+    // By name it can be given up.
+    plan.discards = true;
+    apply::run(&engine, &store, &plan, 0, &Calm).await.unwrap();
+    assert!(world.lost_bytes() > 0);
+}
+
+#[tokio::test]
+async fn an_assembly_that_fails_keeps_the_cache_on_record() {
+    let world = Arc::new(World::default());
+    world.set_step_time(Duration::ZERO);
+    let folder = Folder::new("reassemble");
+    let store = Store::open(&folder.0).unwrap();
+    let engine = Simulated::new(world.clone());
+    let plan = creation_in(&engine, Mode::Writeback).await;
+    apply::run(&engine, &store, &plan, 0, &Calm).await.unwrap();
+    work(&world, &engine).await;
+    world.restart();
+    let record = store.caches().pop().unwrap();
+    for step in [StepKind::LoadModule, StepKind::Map] {
+        world.fail_next(step);
+        let plan = plan::assemble(&record.pair, &[]);
+        apply::run(&engine, &store, &plan, 0, &Calm)
+            .await
+            .unwrap_err();
+        assert_eq!(store.caches(), std::slice::from_ref(&record), "{step}");
+        assert_eq!(world.lost_bytes(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_drain_goes_on_as_a_job_that_waits_if_it_did() {
+    for restarts in [false, true] {
+        let world = Arc::new(World::default());
+        world.set_step_time(Duration::ZERO);
+        world.set_drain_rate(1_000);
+        let folder = Folder::new(&format!("resume-{restarts}"));
+        let store = Store::open(&folder.0).unwrap();
+        let engine = Arc::new(Simulated::new(world.clone()));
+        let plan = creation_in(&*engine, Mode::Writeback).await;
+        apply::run(&*engine, &store, &plan, 0, &Calm).await.unwrap();
+        work(&world, &*engine).await;
+        let plan = removal(&*engine, &store).await;
+        let mortal = Mortal::new(&world, 0, true);
+        let job = apply::run(&mortal, &store, &plan, 0, &Calm);
+        assert!(mortal.until_death(job).await);
+        let mut intent = store.intents().remove(0);
+        intent.paused = true;
+        store.save_intent(&intent).unwrap();
+        if restarts {
+            world.restart();
+        }
+
+        let (machine, connection) = common::Machine::empty().await;
+        let _service = Service::start(engine, store.clone(), connection)
+            .await
+            .unwrap();
+        let cache = machine.caches().await.remove(0);
+        common::until("the job", async || {
+            cache.job().await.unwrap().as_str() != "/"
+        })
+        .await;
+        let mut path = cache.job().await.unwrap();
+        common::until("a job that can be resumed", async || {
+            path = cache.job().await.unwrap();
+            let job = machine.job(path.clone()).await;
+            job.paused().await.unwrap_or(false)
+        })
+        .await;
+        let job = machine.job(path.clone()).await;
+        assert_eq!(job.kind().await.unwrap(), JobKind::Remove);
+        assert_eq!(job.steps().await.unwrap()[0].kind, StepKind::Drain);
+        world.set_drain_rate(1 << 40);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert!(job.paused().await.unwrap());
+        assert_eq!(cache.state().await.unwrap(), CacheState::Active);
+        job.resume().await.unwrap();
+        machine.end(path).await.unwrap();
+        assert!(machine.caches().await.is_empty());
+        assert!(store.intents().is_empty() && store.caches().is_empty());
+        assert_eq!(world.lost_bytes(), 0);
+    }
+}

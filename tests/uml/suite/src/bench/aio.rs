@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Many requests in flight from one thread, by the kernel's own asynchronous I/O.
+//!
+//! Not io_uring: on a device that may block it leaves requests to threads, which one processor has to switch between.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::ptr::null_mut;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail, ensure};
+
+use crate::io::Buffer;
+
+/// `struct iocb` of linux/aio_abi.h.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Request {
+    data: u64,
+    key: u32,
+    rw_flags: u32,
+    opcode: u16,
+    priority: u16,
+    fd: u32,
+    buffer: u64,
+    length: u64,
+    offset: u64,
+    reserved: u64,
+    flags: u32,
+    eventfd: u32,
+}
+
+/// `struct io_event`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Event {
+    data: u64,
+    request: u64,
+    result: i64,
+    result2: i64,
+}
+
+/// What the requests do.
+#[derive(Clone, Copy)]
+pub enum Verb {
+    /// Reads.
+    Read,
+    /// Writes.
+    Write,
+}
+
+/// Does a request of `length` bytes at each offset, `depth` of them at a time; returns the time from the first to the
+/// last.
+pub fn each(
+    file: &File,
+    verb: Verb,
+    offsets: impl IntoIterator<Item = u64>,
+    length: usize,
+    depth: usize,
+) -> Result<Duration> {
+    let buffers: Vec<Buffer> = (0..depth)
+        .map(|_| Buffer::new(length))
+        .collect::<Result<_>>()?;
+    let mut requests = vec![Request::default(); depth];
+    let mut events = vec![Event::default(); depth];
+    let mut context = 0u64;
+    // SAFETY: the kernel writes one number to `context`.
+    let result = unsafe { libc::syscall(libc::SYS_io_setup, depth, &raw mut context) };
+    check(result)?;
+    let mut free: Vec<usize> = (0..depth).collect();
+    let mut offsets = offsets.into_iter().peekable();
+    let start = Instant::now();
+    loop {
+        let mut batch: Vec<*mut Request> = Vec::with_capacity(free.len());
+        while let (Some(slot), Some(offset)) = (free.last().copied(), offsets.peek().copied()) {
+            free.pop();
+            offsets.next();
+            requests[slot] = Request {
+                data: slot as u64,
+                opcode: match verb {
+                    Verb::Read => 0,
+                    Verb::Write => 1,
+                },
+                fd: file.as_raw_fd().cast_unsigned(),
+                buffer: buffers[slot].address() as u64,
+                length: length as u64,
+                offset,
+                ..Request::default()
+            };
+            batch.push(&raw mut requests[slot]);
+        }
+        if !batch.is_empty() {
+            // SAFETY: the requests and their buffers stay where they are until their events came.
+            let result =
+                unsafe { libc::syscall(libc::SYS_io_submit, context, batch.len(), batch.as_ptr()) };
+            ensure!(check(result)? == batch.len(), "not all requests were taken");
+        } else if free.len() == depth {
+            break;
+        }
+        // SAFETY: room for `depth` events, which is the most there are.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_io_getevents,
+                context,
+                1,
+                depth,
+                events.as_mut_ptr(),
+                null_mut::<libc::timespec>(),
+            )
+        };
+        for event in &events[..check(result)?] {
+            ensure!(
+                event.result == length as i64,
+                "a request failed: {}",
+                event.result
+            );
+            free.push(usize::try_from(event.data)?);
+        }
+    }
+    let time = start.elapsed();
+    // SAFETY: nothing is in flight any more.
+    check(unsafe { libc::syscall(libc::SYS_io_destroy, context) })?;
+    Ok(time)
+}
+
+fn check(result: i64) -> Result<usize> {
+    match usize::try_from(result) {
+        Ok(number) => Ok(number),
+        Err(_) => bail!("asynchronous I/O: {}", std::io::Error::last_os_error()),
+    }
+}
