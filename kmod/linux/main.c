@@ -110,9 +110,6 @@ static int construct(struct dm_target *ti, struct tandem *t, unsigned int argc,
 				TANDEM_WQ_PERCPU, 0);
 	if (!t->wq)
 		return -ENOMEM;
-	r = dm_set_target_max_io_len(ti, td_run_sectors(&t->engine.layout));
-	if (r)
-		return r;
 	ti->error = NULL;
 	return 0;
 }

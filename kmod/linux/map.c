@@ -75,7 +75,7 @@ static noinline int map_miss(struct tandem *t, struct bio *bio, struct tandem_io
  * has been submitted: each bio goes down before map sees the next one. A moment.
  */
 static noinline enum td_verdict look_again(struct tandem *t, struct bio *bio,
-					   struct td_look *look)
+					   u32 count, struct td_look *look)
 {
 	enum td_verdict verdict;
 
@@ -84,7 +84,7 @@ static noinline enum td_verdict look_again(struct tandem *t, struct bio *bio,
 			return TD_BUSY;
 		io_schedule_timeout(1);
 		verdict = td_read_look(&t->engine, bio->bi_iter.bi_sector,
-				       bio_sectors(bio), look);
+				       count, look);
 	} while (verdict == TD_BUSY);
 	return verdict;
 }
@@ -105,30 +105,43 @@ static __always_inline int map_hit(struct tandem *t, struct bio *bio, struct tan
 	return DM_MAPIO_REMAPPED;
 }
 
+/*
+ * Sectors of the bio that lie in its first run; map cuts it there. (dm would cut
+ * at max_io_len, but also at the longest request of the disk, in the middle of a
+ * frame, and the rest would meet the frame being filled.)
+ */
+static u32 in_run(const struct tandem *t, const struct bio *bio)
+{
+	u32 run = td_run_sectors(&t->engine.layout);
+	u32 left = run - ((u32)bio->bi_iter.bi_sector & (run - 1));
+
+	return min(left, bio_sectors(bio));
+}
+
 /* A read that td_read_home() does not answer. */
 static noinline int map_read(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
-	u32 count = bio_sectors(bio);
+	u32 count = in_run(t, bio);
 	enum td_verdict verdict;
 	struct td_look look;
 
 	/* Then nothing is dirty. */
 	if (unlikely(t->coarse_ssd && !segments_fit(t, bio))) {
-		td_pass(&t->engine, TD_READ, count,
+		td_pass(&t->engine, TD_READ, bio_sectors(bio),
 			TD_C_READ_BYPASSED_UNALIGNED);
 		return to_disk(t, bio, io);
 	}
 	verdict = td_read_look(&t->engine, bio->bi_iter.bi_sector, count,
 			       &look);
 	if (unlikely(verdict == TD_BUSY)) {
-		verdict = look_again(t, bio, &look);
+		verdict = look_again(t, bio, count, &look);
 		if (verdict == TD_BUSY) {
 			io->end = TANDEM_END_PLAIN;
 			bio_wouldblock_error(bio);
 			return DM_MAPIO_SUBMITTED;
 		}
 	}
-	if (look.count < count)
+	if (look.count < bio_sectors(bio))
 		dm_accept_partial_bio(bio, look.count);
 	if (likely(verdict == TD_HIT)) {
 		io->end = TANDEM_END_HITS;
@@ -189,9 +202,7 @@ static noinline int map_write(struct tandem *t, struct bio *bio, struct tandem_i
 {
 	struct td_engine *e = &t->engine;
 	u64 sector = bio->bi_iter.bi_sector;
-	u32 count = bio_sectors(bio);
-	u32 run = td_run_sectors(&e->layout);
-	u32 left = run - ((u32)sector & (run - 1));
+	u32 count = in_run(t, bio);
 	struct tandem_job *job = NULL;
 	struct td_req *r = &io->req;
 	struct td_list woken;
@@ -200,11 +211,8 @@ static noinline int map_write(struct tandem *t, struct bio *bio, struct tandem_i
 	u32 todo;
 
 	WRITE_ONCE(t->written, jiffies);
-	/* dm does not cut discards and zero-outs at max_io_len. */
-	if (count > left) {
-		dm_accept_partial_bio(bio, left);
-		count = left;
-	}
+	if (count < bio_sectors(bio))
+		dm_accept_partial_bio(bio, count);
 	copy = kind == TD_WRITE && td_write_wants_copy(e, sector, count);
 	if (copy)
 		job = tandem_job_new(t, bio, kind, sector, count);

@@ -52,6 +52,7 @@ impl Coverage {
             }
         };
         note("in all", true);
+        note("before anybody was served", world.is_starting());
         note(world.last, true);
         note("beside a sweep", facts.sweep_on);
         note("beside a checkpoint", facts.checkpoint_on);
@@ -363,6 +364,8 @@ impl Author {
         let rng = &mut self.rng;
         if self.habits.left == 0 {
             return match rng.u8(..32) {
+                // Recoveries are cut again and again.
+                _ if world.is_starting() && rng.bool() => Act::Cut(Cut::Power(any_luck(rng), any_luck(rng))),
                 0 => Act::Stop(self.mode),
                 1..=4 => Act::Cut(Cut::Machine),
                 _ => {
@@ -372,7 +375,11 @@ impl Author {
                 }
             };
         }
-        self.habits.left -= 1;
+        if !world.is_starting() || rng.u8(..16) == 0 {
+            self.habits.left -= 1;
+        } else {
+            return Act::Step;
+        }
         if world.under_way() < self.habits.depth && rng.u8(..) < self.habits.busy {
             return Act::Submit(self.request());
         }

@@ -46,6 +46,13 @@ macro_rules! ensure {
 }
 use ensure;
 
+const FLUSH: workload::Request = workload::Request {
+    verb: Verb::Flush,
+    first: 0,
+    count: 0,
+    restless: false,
+};
+
 /// A request of an application.
 struct Op {
     request: workload::Request,
@@ -126,6 +133,8 @@ pub struct World {
     work_due: bool,
     clean_due: bool,
     cleanings: usize,
+    /// The flush that has to end before anybody is served.
+    starting: Option<OpId>,
     /// What is under way to the disks.
     pub queue: Queue,
     now: Time,
@@ -177,6 +186,7 @@ impl World {
             work_due: false,
             clean_due: false,
             cleanings: 0,
+            starting: None,
             now: 1,
             next_op: 1,
             next_sub: 1,
@@ -185,7 +195,13 @@ impl World {
             counter_names: core.counter_names(),
         };
         world.format(geometry);
+        world.start_up();
         world
+    }
+
+    /// Nobody is served yet.
+    pub fn is_starting(&self) -> bool {
+        self.starting.is_some()
     }
 
     /// Requests that are not answered yet.
@@ -224,8 +240,20 @@ impl World {
         self.tasks.push((task, lazy));
     }
 
-    /// An application asks for something.
+    /// An application asks for something; nothing happens before the start is over.
     pub fn submit(&mut self, request: workload::Request) {
+        if self.starting.is_none() {
+            self.enter(request);
+        }
+    }
+
+    /// The start flushes both disks before anybody is served: what the load gave up can then not come back.
+    fn start_up(&mut self) {
+        self.starting = Some(self.next_op);
+        self.enter(FLUSH);
+    }
+
+    fn enter(&mut self, request: workload::Request) {
         self.last = "submit";
         let op = self.next_op;
         self.next_op += 1;
@@ -404,6 +432,12 @@ impl World {
         }
         if let Some(buffer) = op.buffer {
             self.memory.release(buffer);
+        }
+        if self.starting == Some(id) {
+            self.starting = None;
+            if op.failed && self.engine.state() == crate::engine::State::Active {
+                self.start_up();
+            }
         }
         Ok(())
     }

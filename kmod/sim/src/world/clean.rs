@@ -15,7 +15,7 @@ impl World {
     /// # Errors
     /// Core did something that it must not do.
     pub fn clean(&mut self, all: bool) -> Result<(), Fault> {
-        if self.cleanings >= CLEANERS {
+        if self.cleanings >= CLEANERS || self.starting.is_some() {
             return Ok(());
         }
         let Some(sector) = self.engine.clean_seek(all) else {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! From start to end: formatting, stop, power cut, death of the machine, recovery.
 
-use super::{Fault, Seen, World, ensure};
+use super::{FLUSH, Fault, Seen, World, ensure};
 use crate::disk::Luck;
 use crate::engine::{Engine, Geometry, Loaded, Mode, State};
 use crate::queue::{Kind, Memory, Pending, Side};
 use crate::stamp::Bytes;
-use crate::workload::{Request, Verb};
 
 /// How it ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,6 +104,7 @@ impl World {
         self.tasks.clear();
         self.memory = Memory::default();
         (self.work_due, self.clean_due, self.cleanings) = (false, false, 0);
+        self.starting = None;
         self.seen = Seen::default();
     }
 
@@ -182,8 +182,8 @@ impl World {
             self.check_kept(before)?;
         }
         self.forget_warm();
+        self.start_up();
         self.last = "recovery";
-        self.pump();
         Ok(())
     }
 
@@ -206,12 +206,7 @@ impl World {
         if self.engine.state() != State::Active {
             return self.cut(Cut::Machine);
         }
-        self.submit(Request {
-            verb: Verb::Flush,
-            first: 0,
-            count: 0,
-            restless: false,
-        });
+        self.submit(FLUSH);
         self.finish()?;
         if self.engine.state() != State::Active {
             return self.cut(Cut::Machine);
