@@ -389,7 +389,7 @@ static noinline void tracked_done(struct tandem *t, struct td_req *r, bool ok)
 	tandem_carry_on_later(t, &woken);
 }
 
-/* All but a hit of one slot that went well. */
+/* All but a hit or a home write of one slot that went well. */
 static noinline int end_other(struct tandem *t, struct bio *bio, struct tandem_io *io,
 			      blk_status_t error)
 {
@@ -416,9 +416,12 @@ int tandem_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *error)
 {
 	struct tandem *t = ti->private;
 	struct tandem_io *io = dm_per_bio_data(bio, sizeof(*io));
+	bool home = io->end == TANDEM_END_HOME;
 
-	if (unlikely(io->end != TANDEM_END_HIT || *error))
+	if (unlikely((io->end != TANDEM_END_HIT && !home) || *error))
 		return end_other(t, bio, io, *error);
+	if (home)
+		td_write_home_done(&t->engine);
 	if (unlikely(td_word_unpin(io->hit.word)))
 		drained(t, io, io->hit.word);
 	return DM_ENDIO_DONE;
