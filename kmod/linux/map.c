@@ -263,14 +263,15 @@ static noinline int map_flush(struct tandem *t, struct bio *bio, struct tandem_i
 /* What is dirty already is written in place, as it is. */
 static noinline int map_data(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
+	unsigned long now = jiffies;
 	u32 slot;
 
 	if (bio->bi_opf & REQ_FUA ||
 	    !td_write_home(&t->engine, bio->bi_iter.bi_sector,
 			   bio_sectors(bio), &slot))
 		return map_write(t, bio, io, TD_WRITE);
-	if (t->written != jiffies)
-		WRITE_ONCE(t->written, jiffies);
+	if (t->written != now)
+		WRITE_ONCE(t->written, now);
 	io->end = TANDEM_END_HOME;
 	return map_hit(t, bio, io, slot, 1);
 }
