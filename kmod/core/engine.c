@@ -88,9 +88,8 @@ void td_engine_init(struct td_engine *e, const struct td_super *sb,
 	env_store(&e->due, 0);
 	for (u32 i = 0; i < TD_STREAMS; i++)
 		env_store(&e->streams[i], 0);
-	for (u32 i = 0; i < e->nr_buckets; i++) {
+	for (u32 i = 0; i < e->nr_buckets; i++)
 		td_link_init(&e->buckets[i].reqs);
-	}
 	td_link_init(&e->urgent);
 	e->clean_frame = 0;
 	memset(&e->heat, 0, sizeof(e->heat));

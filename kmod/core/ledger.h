@@ -195,7 +195,7 @@ static inline void td_ledger_count_dirty(struct td_ledger *l, u32 region, s32 by
 /* Is anything dirty? A hint, no lock. */
 static inline bool td_ledger_has_dirty(const struct td_ledger *l)
 {
-	return *(const volatile u64 *)&l->dirty != 0;
+	return env_peek(l->dirty) != 0;
 }
 
 #endif

@@ -43,10 +43,8 @@ static inline bool td_write_home(struct td_engine *e, u64 sector, u32 count,
  */
 static inline void td_write_home_done(struct td_engine *e)
 {
-	volatile bool *unflushed = &e->ledger.ssd_unflushed;
-
-	if (!*unflushed)
-		*unflushed = true;
+	if (!env_peek(e->ledger.ssd_unflushed))
+		env_poke(e->ledger.ssd_unflushed, true);
 }
 
 #endif

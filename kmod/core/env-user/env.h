@@ -73,6 +73,10 @@ static inline u32 env_first_bit(u64 v)
 	return (u32)__builtin_ctzll(v);
 }
 
+/* One access to what another thread may change meanwhile; no order. */
+#define env_peek(x)	__atomic_load_n(&(x), __ATOMIC_RELAXED)
+#define env_poke(x, v)	__atomic_store_n(&(x), v, __ATOMIC_RELAXED)
+
 /* Counters: an array of TD_NR_COUNTERS numbers that wrap (used goes down). */
 typedef u64 *env_counters;
 

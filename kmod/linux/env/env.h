@@ -48,6 +48,9 @@ static inline u32 env_first_bit(u64 v)
 	return __ffs64(v);
 }
 
+#define env_peek(x)	READ_ONCE(x)
+#define env_poke(x, v)	WRITE_ONCE(x, v)
+
 /* One array of TD_NR_COUNTERS numbers a CPU; their sum is the value. */
 typedef u64 __percpu *env_counters;
 
