@@ -106,6 +106,9 @@ static int construct(struct dm_target *ti, struct tandem *t, unsigned int argc,
 	r = tandem_cleaner_alloc(t);
 	if (r)
 		return r;
+	r = tandem_identity_alloc(t);
+	if (r)
+		return r;
 	t->wq = alloc_workqueue("tandem", WQ_MEM_RECLAIM | WQ_HIGHPRI |
 				TANDEM_WQ_PERCPU, 0);
 	if (!t->wq)
@@ -125,6 +128,7 @@ static void destroy(struct tandem *t)
 	if (!list_empty(&t->registered))
 		tandem_unregister(t);
 	tandem_cleaner_free(t);
+	tandem_identity_free(t);
 	tandem_engine_free(t);
 	tandem_meta_free(t);
 	put_devices(t);
@@ -189,18 +193,21 @@ static void tandem_presuspend_undo(struct dm_target *ti)
 static void tandem_postsuspend(struct dm_target *ti)
 {
 	struct tandem *t = ti->private;
+	bool settled;
 
 	tandem_cleaner_wait(t);
-	if (t->live)
-		tandem_settle(t);
+	settled = t->live && tandem_settle(t);
 	tandem_meta_halt(t);
+	if (settled && td_active(&t->engine))
+		tandem_identity_stopped(t);
 	t->suspended = true;
 }
 
 /* The index of a cache that was in use, or an empty one. */
 static int start(struct tandem *t)
 {
-	bool cold = t->args.cold || tandem_loss_noted(t);
+	bool lost = tandem_loss_noted(t);
+	bool drop = t->args.cold || lost;
 	bool settled;
 	int r;
 
@@ -209,7 +216,19 @@ static int start(struct tandem *t)
 	r = tandem_index_load(t);
 	if (r)
 		return r;
-	if (cold)
+	switch (tandem_identity_check(t)) {
+	case TD_DISK_CHANGED:
+		if (t->engine.ledger.dirty) {
+			DMERR("Disk was changed while the SSD held data for it");
+			return t->load_error = -EILSEQ;
+		}
+		drop = true;
+		break;
+	case TD_DISK_SAME:
+	case TD_DISK_UNKNOWN:
+		break;
+	}
+	if (drop)
 		tandem_index_drop(t);
 	/*
 	 * Durable before the first request: what is forgotten must not come back,
@@ -218,24 +237,34 @@ static int start(struct tandem *t)
 	tandem_meta_go(t);
 	settled = tandem_settle(t);
 	tandem_meta_halt(t);
-	if (settled && cold)
+	if (settled && lost)
 		tandem_loss_forget(t);
-	if (settled || !td_active(&t->engine))
+	/* Past a failed SSD; but who asks for a cold start takes 0 for done. */
+	if (settled || (!td_active(&t->engine) && !t->args.cold))
 		return 0;
-	DMERR("Cannot flush the disk");
+	DMERR("Cannot flush the devices");
 	return t->load_error = -EIO;
 }
 
 static int tandem_preresume(struct dm_target *ti)
 {
 	struct tandem *t = ti->private;
+	struct td_list woken;
 	int r = 0;
 
+	td_list_init(&woken);
 	tandem_take_over(t);
 	if (!t->live)
 		r = start(t);
 	if (r)
 		return r;
+	if (td_active(&t->engine) && !t->new_super)
+		r = tandem_identity_running(t);
+	if (r && !t->live)
+		return r;
+	/* Who has been served goes on, past the SSD. */
+	if (r)
+		tandem_ssd_failed(t, &woken);
 	if (t->write_super)
 		r = tandem_super_write(t);
 	/* One sound copy is enough; the other is made again another time. */

@@ -185,6 +185,7 @@ void tandem_take_over(struct tandem *t)
 		t->engine = old->engine;
 		relink(&t->engine);
 		tandem_cleaner_inherit(t, old);
+		*t->samples = *old->samples;
 		t->super = old->super;
 		t->write_super = old->write_super;
 		t->new_super = old->new_super;

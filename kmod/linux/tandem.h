@@ -22,6 +22,7 @@
 #include <linux/workqueue.h>
 
 #include "engine.h"
+#include "identity.h"
 #include "super.h"
 
 #define DM_MSG_PREFIX "tandem"
@@ -100,6 +101,8 @@ struct tandem {
 
 	struct tandem_cleaner cleaner;
 
+	struct td_samples *samples;	/* identity_io.c */
+	void *samples_buffer;
 	struct tandem_args args;
 	struct td_super super;
 	struct tandem_loss *loss;	/* registry.c: to note a lost SSD in */
@@ -247,6 +250,19 @@ int tandem_super_write(struct tandem *t);
 /* @buffer: from kmalloc or vmalloc, at most TD_LOAD_BYTES. */
 int tandem_ssd_io(struct tandem *t, blk_opf_t opf, u64 sector, void *buffer,
 		  u32 bytes);
+
+/* @buffer: from kmalloc. */
+int tandem_disk_read(struct tandem *t, u64 sector, void *buffer, u32 bytes);
+
+/* identity_io.c: process context, may sleep. 0 or an error. */
+int tandem_identity_alloc(struct tandem *t);
+void tandem_identity_free(struct tandem *t);
+/* Compare what the last clean stop noted of the disk with the disk. */
+enum td_verdict_of_disk tandem_identity_check(struct tandem *t);
+/* From now on the disk may change: what was noted counts no more. */
+int tandem_identity_running(struct tandem *t);
+/* Everything is durable, and no request in flight: note the disk's samples. */
+void tandem_identity_stopped(struct tandem *t);
 
 /* index_io.c: process context, may sleep. 0 or an error. */
 /* Write an empty index. */

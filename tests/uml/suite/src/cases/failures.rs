@@ -39,6 +39,10 @@ pub const CASES: &[Entry] = &[
         "failures: SSD gone, then suspend, reload, remove",
         gone_then_removed,
     ),
+    (
+        "failures: SSD gone while the device is suspended",
+        gone_while_suspended,
+    ),
 ];
 
 pub fn config(mode: &'static str) -> Config {
@@ -271,4 +275,25 @@ fn gone_then_removed() -> Result<()> {
     rig.mapped()?.resume()?;
     rig.equals(&model)?;
     rig.detach()
+}
+
+fn gone_while_suspended() -> Result<()> {
+    let (rig, mut model) = Rig::new(config("writethrough"))?;
+    let file = io::direct(&rig.path()?)?;
+    io::read(&file, 0, MIB)?;
+    rig.quiet()?;
+    let suspended = rig.mapped()?.suspended()?;
+    break_ssd(&rig)?;
+    drop(suspended);
+    drive(
+        &file,
+        &mut model,
+        &mut Rng::with_seed(5),
+        Mix::new(4 * MIB),
+        50,
+    )?;
+    drop(file);
+    let status = rig.quiet()?;
+    ensure!(status.state == "bypass", "state {}", status.state);
+    rig.equals(&model)
 }

@@ -45,6 +45,10 @@ pub const CASES: &[Entry] = &[
     }),
     ("starts: `start cold` forgets what is clean only", cold),
     ("starts: a damaged index is refused", damaged),
+    (
+        "starts: a disk that was written without the cache is noticed",
+        changed_disk,
+    ),
 ];
 
 /// Reads the first MiBs by frames in random order, so that all are cached.
@@ -341,6 +345,59 @@ fn cold() -> Result<()> {
         "{dirty} sectors were dirty: {status:?}"
     );
     rig.equals(&model)
+}
+
+/// Promise 21, for quarters that are sampled: the first one, and those that were written most often.
+fn changed_disk() -> Result<()> {
+    for mode in ["writethrough", "writeback"] {
+        for place in [0, 5 * MIB] {
+            let (mut rig, mut model) = Rig::new(Config {
+                mode,
+                ..Config::default()
+            })?;
+            read_frames(&rig, 8)?;
+            rig.detach()?;
+            rig.attach(false)?;
+            ensure!(
+                rig.status()?.used > 0,
+                "an unchanged disk was not known again"
+            );
+            let file = io::direct(&rig.path()?)?;
+            // Straight to the disk, for what goes there is counted.
+            rig.mapped()?.message("flush start")?;
+            for round in 0..20 {
+                model[5 * MIB..5 * MIB + 4096].fill(round);
+                io::write(&file, 5 * MIB as u64, &model[5 * MIB..5 * MIB + 4096])?;
+            }
+            rig.mapped()?.message("flush stop")?;
+            drop(file);
+            if mode == "writeback" {
+                write_quarters(&rig, &mut model, 20, 1)?;
+            }
+            rig.detach()?;
+            let before = rig.origin.content()?;
+            rig.origin.put(place as u64, &io::random(4096, 9))?;
+            if mode == "writeback" {
+                ensure!(
+                    rig.attach(false).is_err(),
+                    "a changed disk was taken with dirty data, {place}"
+                );
+                // It was refused for what it was, and nothing was done to it.
+                rig.origin.put(0, &before)?;
+                rig.attach(false)?;
+                ensure!(rig.status()?.dirty > 0, "{:?}", rig.status()?);
+            } else {
+                model[place..place + 4096].copy_from_slice(&io::random(4096, 9));
+                rig.attach(false)?;
+                ensure!(
+                    rig.status()?.used == 0,
+                    "a changed disk was not noticed, {place}"
+                );
+            }
+            rig.equals(&model)?;
+        }
+    }
+    Ok(())
 }
 
 fn damaged() -> Result<()> {
