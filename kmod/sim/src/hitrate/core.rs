@@ -2,7 +2,9 @@
 //! Core's own policy: the engine itself serves the recording, and each request ends before the next begins.
 
 use super::{Recording, Tally};
-use crate::engine::{Actions, Core, Engine, Geometry, Mode, NewRequest, Region, ReqKind, Verdict, Waking};
+use crate::engine::{
+    Actions, Core, Engine, Geometry, Mode, NewRequest, Region, ReqKind, Verdict, Waking,
+};
 
 /// Sectors of a frame.
 const FRAME: u64 = 32;
