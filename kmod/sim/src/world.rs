@@ -153,6 +153,8 @@ struct Seen {
     served_by_ssd: u64,
     stored_for_writes: u64,
     ssd_errors: u64,
+    /// Those after which the SSD may not be used any more.
+    ssd_lost: u64,
     disk_errors: u64,
 }
 
@@ -226,6 +228,7 @@ impl World {
     /// Forgets the clean copies of a group.
     pub fn forget_group(&mut self, group: u32) {
         self.last = "drop";
+        self.guard.lonely = None;
         self.engine.forget_group(group);
         self.pump();
     }

@@ -250,6 +250,7 @@ impl World {
             self.seen.ssd_errors += 1;
         }
         if elsewhere {
+            self.seen.ssd_lost += 1;
             let woken = self.engine.fail();
             self.wake(woken);
             self.pump();
@@ -302,6 +303,7 @@ impl World {
         let (failed, left, fetched) = (sub.ssd_failed, sub.ssd_left, sub.kind == ReqKind::Clean);
         sub.done |= left == 0;
         if failed && !fetched {
+            self.seen.ssd_lost += 1;
             let woken = self.engine.fail();
             self.wake(woken);
         }

@@ -96,6 +96,7 @@ impl World {
             self.seen.disk_errors += u64::from(failed);
         } else {
             self.seen.ssd_errors += u64::from(failed);
+            self.seen.ssd_lost += u64::from(failed);
         }
         if kind == WorkKind::FlushDisk && failed {
             self.excuse_all();

@@ -172,8 +172,9 @@ impl World {
     fn check_start(&mut self, before: &[u64], power: bool, lost: bool) -> Result<(), Fault> {
         let words = self.engine.words();
         self.trace.all(|| {
-            let used = words.iter().filter(|&&word| word != 0).count();
-            format!("started, {used} slots in use")
+            let used = (0..).zip(&words).filter(|(_, word)| **word != 0);
+            let used: Vec<_> = used.map(|(slot, word)| format!("{slot}: {word:#x}")).collect();
+            format!("started with {}", used.join(", "))
         });
         self.check_words(&words, true)?;
         self.check_values(&words, power)?;

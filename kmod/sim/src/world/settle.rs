@@ -57,7 +57,7 @@ impl World {
         self.finish()?;
         self.last = "rest";
         ensure!(
-            self.seen.ssd_errors == 0 || self.engine.state() != State::Active,
+            self.seen.ssd_lost == 0 || self.engine.state() != State::Active,
             "the SSD failed, but the cache is still in use"
         );
         self.check_quiet()?;
