@@ -203,8 +203,9 @@ pub fn run_many(
                         Ok(_) => failure.script,
                         Err(again) => again.script,
                     };
-                    let again =
-                        format!("cargo run -p tandem-sim --release -- crash --seed {seed} --cuts {each}");
+                    let again = format!(
+                        "cargo run -p tandem-sim --release -- crash --seed {seed} --cuts {each}"
+                    );
                     let words = crate::replay::explain(&core, &failure.fault, script, &again);
                     let mut result = result.lock().unwrap_or_else(PoisonError::into_inner);
                     result.1.get_or_insert((seed, words));
@@ -365,7 +366,9 @@ impl Author {
         if self.habits.left == 0 {
             return match rng.u8(..32) {
                 // Recoveries are cut again and again.
-                _ if world.is_starting() && rng.bool() => Act::Cut(Cut::Power(any_luck(rng), any_luck(rng))),
+                _ if world.is_starting() && rng.bool() => {
+                    Act::Cut(Cut::Power(any_luck(rng), any_luck(rng)))
+                }
                 0 => Act::Stop(self.mode),
                 1..=4 => Act::Cut(Cut::Machine),
                 _ => {

@@ -458,7 +458,10 @@ impl Engine {
     }
 
     /// Calls with a list of requests to be woken.
-    fn waking<T>(&mut self, call: impl FnOnce(&Api, *mut RawEngine, &mut List) -> T) -> (T, Waking) {
+    fn waking<T>(
+        &mut self,
+        call: impl FnOnce(&Api, *mut RawEngine, &mut List) -> T,
+    ) -> (T, Waking) {
         let mut list = List {
             woken: self.woken.as_mut_ptr(),
             room: WOKEN_ROOM as u64,
@@ -554,10 +557,12 @@ impl Engine {
     pub fn work_next(&mut self) -> (Option<Work>, Waking) {
         self.waking(|api, raw, list| {
             let (mut kind, mut sector, mut sectors) = (0, 0, 0);
-            unsafe { (api.work_next)(raw, &mut kind, &mut sector, &mut sectors, list) }.then(|| Work {
-                kind: WORK_KINDS[kind as usize],
-                first: sector,
-                count: u64::from(sectors),
+            unsafe { (api.work_next)(raw, &mut kind, &mut sector, &mut sectors, list) }.then(|| {
+                Work {
+                    kind: WORK_KINDS[kind as usize],
+                    first: sector,
+                    count: u64::from(sectors),
+                }
             })
         })
     }

@@ -321,7 +321,9 @@ impl Oracle {
         change: impl FnOnce(&mut Cluster),
     ) -> Result<(), Violation> {
         let history = &mut self.sectors[sector as usize];
-        let Some(at) = history.iter().position(|cluster| cluster.op == op && !cluster.ghost)
+        let Some(at) = history
+            .iter()
+            .position(|cluster| cluster.op == op && !cluster.ghost)
         else {
             return Err(Violation::Foreign {
                 sector,

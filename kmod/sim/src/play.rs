@@ -155,6 +155,8 @@ impl Script {
 /// The words of a fault without its numbers.
 fn kind(fault: &Fault) -> String {
     let text = fault.to_string();
-    let words = text.split(' ').filter(|word| word.chars().all(char::is_alphabetic));
+    let words = text
+        .split(' ')
+        .filter(|word| word.chars().all(char::is_alphabetic));
     words.take(6).collect()
 }

@@ -35,7 +35,11 @@ pub fn explain(core: &Core, fault: &Fault, mut script: Script, again: &str) -> S
     if !script.choices.is_empty() {
         let long = script.choices.len();
         script.shrink(core, fault, PATIENCE);
-        let _ = writeln!(text, "{long} acts, of which {} are enough", script.choices.len());
+        let _ = writeln!(
+            text,
+            "{long} acts, of which {} are enough",
+            script.choices.len()
+        );
         if let Some((_, fault, _)) = script.play(core, None) {
             let fault = fault.to_string();
             let place = place(&fault).unwrap_or((0, script.machine.geometry.origin_sectors));

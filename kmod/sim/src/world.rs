@@ -317,9 +317,8 @@ impl World {
 
     /// An application changes the buffer of some request that is under way.
     pub fn disturb(&mut self) {
-        let restless = |(id, op): (&OpId, &Op)| {
-            (op.request.restless && op.buffer.is_some()).then_some(*id)
-        };
+        let restless =
+            |(id, op): (&OpId, &Op)| (op.request.restless && op.buffer.is_some()).then_some(*id);
         let Some(id) = self.ops.iter().filter_map(restless).max() else {
             return;
         };

@@ -364,7 +364,13 @@ impl World {
         Ok(())
     }
 
-    pub(super) fn write_disk(&mut self, id: u64, role: Role, first: u64, count: u64) -> Result<(), Fault> {
+    pub(super) fn write_disk(
+        &mut self,
+        id: u64,
+        role: Role,
+        first: u64,
+        count: u64,
+    ) -> Result<(), Fault> {
         let sub = self.sub(id)?;
         let Some(op) = self.ops.get(&sub.op) else {
             return Err(Fault::Other(format!(

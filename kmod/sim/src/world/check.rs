@@ -84,7 +84,8 @@ impl Guard {
         if let Some(warm) = &mut self.warm
             && count > 0
         {
-            let regions = (first >> REGION_SHIFT) as usize..=((first + count - 1) >> REGION_SHIFT) as usize;
+            let regions =
+                (first >> REGION_SHIFT) as usize..=((first + count - 1) >> REGION_SHIFT) as usize;
             warm.regions_written[regions].fill(true);
         }
     }
@@ -107,7 +108,9 @@ impl World {
             ..
         } = self.guard;
         ensure!(
-            disk_flushed == 0 || disk_written > disk_flushed || self.engine.state() != State::Active,
+            disk_flushed == 0
+                || disk_written > disk_flushed
+                || self.engine.state() != State::Active,
             "the disk is flushed again, though nothing was written to it since"
         );
         Ok(())
@@ -263,10 +266,15 @@ impl World {
                 slot_of[word.tag as usize] = slot;
             }
         }
-        let touched = self.oracle.touched().iter().map(|&sector| u64::from(sector));
+        let touched = self
+            .oracle
+            .touched()
+            .iter()
+            .map(|&sector| u64::from(sector));
         let value = |sector: u64| {
             let slot = slot_of[sector as usize / 32];
-            if slot != u32::MAX && Word::of(words[slot as usize]).valid >> (sector / 8 % 4) & 1 != 0 {
+            if slot != u32::MAX && Word::of(words[slot as usize]).valid >> (sector / 8 % 4) & 1 != 0
+            {
                 let at = layout.data_start + u64::from(slot) * 32 + sector % 32;
                 return self.ssd.content()[at as usize];
             }

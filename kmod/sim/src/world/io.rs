@@ -39,23 +39,11 @@ impl World {
         self.queue.submit(io, &mut self.rng, now);
     }
 
-    pub(super) fn read(
-        &mut self,
-        side: Side,
-        range: (u64, u64),
-        to: (Buffer, u64),
-        token: u64,
-    ) {
+    pub(super) fn read(&mut self, side: Side, range: (u64, u64), to: (Buffer, u64), token: u64) {
         self.transfer(Kind::Read, side, range, to, token);
     }
 
-    pub(super) fn write(
-        &mut self,
-        side: Side,
-        range: (u64, u64),
-        from: (Buffer, u64),
-        token: u64,
-    ) {
+    pub(super) fn write(&mut self, side: Side, range: (u64, u64), from: (Buffer, u64), token: u64) {
         self.transfer(Kind::Write, side, range, from, token);
     }
 

@@ -5,7 +5,6 @@ use super::{FLUSH, Fault, Seen, World, ensure};
 use crate::disk::Luck;
 use crate::engine::{Engine, Geometry, Loaded, Mode, State};
 use crate::queue::{Kind, Memory, Pending, Side};
-use crate::stamp::Bytes;
 
 /// How it ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,8 +37,7 @@ impl World {
     /// What is left is not what it must be.
     pub fn cut(&mut self, cut: Cut) -> Result<(), Fault> {
         let what = self.last;
-        self.trace
-            .all(|| format!("CUT after \"{what}\": {cut:?}"));
+        self.trace.all(|| format!("CUT after \"{what}\": {cut:?}"));
         for pending in self.queue.take() {
             self.cut_io(pending)?;
         }
@@ -136,9 +134,14 @@ impl World {
                     break;
                 }
                 step += 1;
-                let sectors = self.ssd.content().get(first as usize..(first + count) as usize);
+                let sectors = self
+                    .ssd
+                    .content()
+                    .get(first as usize..(first + count) as usize);
                 let Some(sectors) = sectors else {
-                    return Err(Fault::Other(format!("the load reads beyond the SSD: {first}+{count}")));
+                    return Err(Fault::Other(format!(
+                        "the load reads beyond the SSD: {first}+{count}"
+                    )));
                 };
                 let bytes: Vec<u8> = sectors.iter().flat_map(|&s| self.bytes.get(s)).collect();
                 load.feed(Some(&bytes));
@@ -163,7 +166,7 @@ impl World {
     /// Forgets the bytes that no sector has any more; nothing on the SSD is volatile.
     fn sort_bytes(&mut self) {
         if self.bytes.len() > BYTES_ROOM {
-            let old = std::mem::replace(&mut self.bytes, Bytes::default());
+            let old = std::mem::take(&mut self.bytes);
             let bytes = &mut self.bytes;
             self.ssd.rename(|stamp| bytes.inherit(&old, stamp));
         }
@@ -173,7 +176,9 @@ impl World {
         let words = self.engine.words();
         self.trace.all(|| {
             let used = (0..).zip(&words).filter(|(_, word)| **word != 0);
-            let used: Vec<_> = used.map(|(slot, word)| format!("{slot}: {word:#x}")).collect();
+            let used: Vec<_> = used
+                .map(|(slot, word)| format!("{slot}: {word:#x}"))
+                .collect();
             format!("started with {}", used.join(", "))
         });
         self.check_words(&words, true)?;
