@@ -10,8 +10,8 @@
  *   B2  A slot that was taken from another frame is written only after the sweep
  *       that records it free (td_index_take()), by who joins there too.
  *   B3  It makes whole quarters dirty: it covers them, or they were valid.
- *   B4  What is valid stays so while it is written: all reads of it come from
- *       the SSD, which is as linearizable as any disk.
+ *   B4  What is valid stays so while it is written, and is dirty from the start:
+ *       all reads of it come from the SSD, which is as linearizable as any disk.
  *   B5  A cleaning that moves a quarter meanwhile no longer makes it clean.
  *
  * Threads: the engine's lock.
@@ -162,6 +162,15 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 		}
 		near = slot;
 		td_store_add_write(r, f, slot, touched);
+	}
+	for (u32 i = 0; i < r->nr_parts; i++) {
+		const struct td_part *p = &r->parts[i];
+		u64 v = td_word_load(&e->words[p->slot]);
+		unsigned int clean = p->mask & td_word_valid(v) &
+				     ~td_word_dirty(v);
+
+		if (clean)
+			td_index_publish(e, p->slot, 0, clean);
 	}
 	r->writeback = true;
 	return TD_WB_GO;
