@@ -173,7 +173,8 @@ pub fn run(core: &Core, seed: u64, cuts: u64, keep: bool) -> Result<Coverage, Bo
 /// The seed and the words of the first failure that was found.
 pub type Failed = Option<(u64, String)>;
 
-/// At least `cuts` cuts, from the seed `first` on, on so many threads. `core` is called in each.
+/// At least `cuts` cuts, from the seed `first` on, on so many threads. `core` is called in each. `brief`: a failure is not made
+/// shorter.
 ///
 /// # Errors
 /// There is no core.
@@ -182,6 +183,7 @@ pub fn run_many(
     first: u64,
     cuts: u64,
     threads: usize,
+    brief: bool,
 ) -> Result<(Coverage, Failed), LoadError> {
     let each = cuts.clamp(1, CUTS);
     let next = AtomicU64::new(first);
@@ -199,7 +201,7 @@ pub fn run_many(
                 Ok(coverage) => total.add(&coverage),
                 Err(failure) => {
                     next.store(end, Ordering::Relaxed);
-                    let script = match run(&core, seed, each, true) {
+                    let script = match run(&core, seed, each, !brief) {
                         Ok(_) => failure.script,
                         Err(again) => again.script,
                     };

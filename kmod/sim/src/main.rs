@@ -39,6 +39,9 @@ enum Command {
         /// Requests of each seed.
         #[arg(long, default_value_t = 20_000)]
         requests: u64,
+        /// Only say what was wrong.
+        #[arg(long)]
+        brief: bool,
         /// With core under the address and undefined behaviour sanitizers.
         #[arg(long)]
         sanitize: bool,
@@ -54,6 +57,9 @@ enum Command {
         /// Threads.
         #[arg(long, default_value_t = 2)]
         threads: usize,
+        /// Only say what was wrong.
+        #[arg(long)]
+        brief: bool,
         /// With core under the address and undefined behaviour sanitizers.
         #[arg(long)]
         sanitize: bool,
@@ -133,14 +139,16 @@ fn run(arguments: Arguments) -> Done {
             seed,
             cuts,
             threads,
+            brief,
             ..
-        } => crashes(&core, seed, cuts, threads),
+        } => crashes(&core, seed, cuts, threads, brief),
         Command::Random {
             seed,
             seeds,
             requests,
+            brief,
             ..
-        } => random(&core()?, seed, seeds, requests),
+        } => random(&core()?, seed, seeds, requests, brief),
         Command::Words => words(&core()?),
         Command::Threads { rounds } => Ok(sanitize::threads(&sources, &dir("threads")?, rounds)?),
         Command::Fuzz { seconds, target } => {
@@ -174,11 +182,12 @@ fn run(arguments: Arguments) -> Done {
     }
 }
 
-fn random(core: &Core, seed: u64, seeds: u64, requests: u64) -> Done {
+fn random(core: &Core, seed: u64, seeds: u64, requests: u64, brief: bool) -> Done {
     let mut total = Summary::default();
     for seed in seed..seed.saturating_add(seeds) {
         match random::run(core, seed, requests, false) {
             Ok(summary) => total.add(&summary),
+            Err(failure) if brief => return Err(format!("seed {seed}: {}", failure.fault).into()),
             Err(failure) => {
                 let script = match random::run(core, seed, requests, true) {
                     Ok(_) => failure.script,
@@ -208,9 +217,10 @@ fn crashes(
     first: u64,
     cuts: u64,
     threads: usize,
+    brief: bool,
 ) -> Done {
     let start = std::time::Instant::now();
-    let (coverage, failed) = crash::run_many(core, first, cuts, threads)?;
+    let (coverage, failed) = crash::run_many(core, first, cuts, threads, brief)?;
     if let Some((seed, words)) = failed {
         return Err(format!(
             "seed {seed}: after {} cuts, {:.2} s: {words}",

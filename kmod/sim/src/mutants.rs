@@ -15,6 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     Random,
+    Crash,
     Words,
     Sanitized,
     Threads,
@@ -27,6 +28,7 @@ impl By {
     fn parse(name: &str) -> Option<By> {
         Some(match name {
             "random" => By::Random,
+            "crash" => By::Crash,
             "words" => By::Words,
             "sanitized" => By::Sanitized,
             "threads" => By::Threads,
@@ -42,12 +44,16 @@ impl By {
         match self {
             By::Random => (
                 "random requests",
-                &["random", "--seeds", "500", "--requests", "6000"],
+                &["random", "--seeds", "500", "--requests", "6000", "--brief"],
+            ),
+            By::Crash => (
+                "power cuts",
+                &["crash", "--cuts", "200000", "--threads", "1", "--brief"],
             ),
             By::Words => ("all schedules", &["words"]),
             By::Sanitized => (
                 "random requests, sanitized",
-                &["random", "--seeds", "50", "--requests", "6000"],
+                &["random", "--seeds", "50", "--requests", "6000", "--brief"],
             ),
             By::Threads => ("threads", &["threads", "--rounds", "20000"]),
             By::Superblock => (
@@ -173,7 +179,7 @@ impl Mutant {
                     .arg(native::library(&sources, &dir, &native::SANITIZE)?);
                 command.envs(sanitize::environment()?);
             }
-            By::Random | By::Words => {
+            By::Random | By::Crash | By::Words => {
                 command
                     .arg("--core")
                     .arg(native::library(&sources, &dir, &["-w"])?);
