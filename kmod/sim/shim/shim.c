@@ -5,6 +5,7 @@
  * and every use after END.
  */
 #include "shim.h"
+#include "write.h"
 
 #include <stdlib.h>
 
@@ -198,6 +199,16 @@ static u32 read_look(struct sim_engine *s, u64 sector, u32 count,
 static bool write_wants_copy(struct sim_engine *s, u64 sector, u32 count)
 {
 	return td_write_wants_copy(&s->e, sector, count);
+}
+
+static bool write_home(struct sim_engine *s, u64 sector, u32 count, u32 *slot)
+{
+	return td_write_home(&s->e, sector, count, slot);
+}
+
+static void write_home_done(struct sim_engine *s)
+{
+	td_write_home_done(&s->e);
 }
 
 static void span_of(struct sim_engine *s, u32 kind, u64 sector, u32 count,
@@ -463,6 +474,8 @@ static const struct sim_api api = {
 	.group_of = group_of,
 	.read_look = read_look,
 	.write_wants_copy = write_wants_copy,
+	.write_home = write_home,
+	.write_home_done = write_home_done,
 	.span_of = span_of,
 	.pass = pass,
 	.request_new = request_new,

@@ -11,7 +11,7 @@
 #include "load.h"
 #include "super.h"
 
-#define SIM_API_VERSION	2
+#define SIM_API_VERSION	3
 
 struct sim_engine;
 
@@ -85,6 +85,9 @@ struct sim_api {
 			 struct td_look *look);
 	bool (*write_wants_copy)(struct sim_engine *engine, u64 sector,
 				 u32 count);
+	bool (*write_home)(struct sim_engine *engine, u64 sector, u32 count,
+			   u32 *slot);
+	void (*write_home_done)(struct sim_engine *engine);
 	void (*span_of)(struct sim_engine *engine, u32 kind, u64 sector,
 			u32 count, struct td_span *span);
 	void (*pass)(struct sim_engine *engine, u32 kind, u32 count, u32 why);

@@ -98,6 +98,7 @@ struct Habits {
     flushes: u8,
     discards: u8,
     cleans: u8,
+    drops: u8,
     ticks: u8,
     sizes: u8,
     odd: u8,
@@ -113,6 +114,8 @@ struct Author {
     /// All requests are of whole blocks of 4 KiB.
     whole: bool,
     writeback: bool,
+    /// There are many slots.
+    large: bool,
     habits: Habits,
     mode: Mode,
 }
@@ -231,8 +234,12 @@ pub fn run_many(
 
 /// Few slots, a short journal, two to four regions of the disk.
 fn any_machine(rng: &mut fastrand::Rng) -> Machine {
-    let run_shift = rng.u32(0..=2);
-    let way_shift = rng.u32(0..=2);
+    // Now and then so many slots that a record fills more than a sector, or more than a block.
+    let (run_shift, way_shift) = match rng.u8(..64) {
+        0 => (5, 2),
+        1..=6 => (4, 2),
+        _ => (rng.u32(0..=2), rng.u32(0..=2)),
+    };
     let groups = rng.u32(1..=3);
     let slots = u64::from(groups) << (run_shift + way_shift);
     let (disk_block, block_sectors) = *pick(rng, &[(1, 1), (1, 1), (1, 1), (8, 8), (1, 8)]);
@@ -247,7 +254,7 @@ fn any_machine(rng: &mut fastrand::Rng) -> Machine {
         region
     };
     let journal = region(rng.u64(16..=28));
-    let checkpoint = region(4);
+    let checkpoint = region(2 * (1 + slots.div_ceil(511)));
     let intent = region(1);
     let data = Region {
         start: at,
@@ -286,7 +293,7 @@ impl Author {
         let sectors = geometry.origin_sectors;
         let slots = geometry.data.length / 32;
         // Some neighbours in some regions, and the end of the disk.
-        let wanted = rng.u64(1..=slots * 2) as usize;
+        let wanted = rng.u64(1..=(slots * 2).min(60)) as usize;
         let mut frames = vec![(sectors - 1) / 32];
         while frames.len() < wanted.max(2) {
             let first = rng.u64(..sectors / 32);
@@ -301,6 +308,7 @@ impl Author {
             flushes: 16,
             discards: 4,
             cleans: 8,
+            drops: 0,
             ticks: 4,
             sizes: 1,
             odd: 32,
@@ -313,6 +321,7 @@ impl Author {
             groups: geometry.groups,
             whole: machine.disk_block == 8,
             writeback: machine.disk_block >= u64::from(geometry.block_sectors),
+            large: slots >= 64,
             habits,
             mode: machine.mode,
         }
@@ -333,8 +342,13 @@ impl Author {
             flushes: *pick(rng, &[0, 8, 24, 80]),
             discards: *pick(rng, &[0, 0, 4, 16]),
             cleans: *pick(rng, &[0, 0, 8, 24, 60]),
+            drops: *pick(rng, &[0, 0, 0, 8]),
             ticks: *pick(rng, &[0, 4, 12]),
-            sizes: *pick(rng, &[0, 0, 1, 2]),
+            sizes: if self.large && rng.bool() {
+                3
+            } else {
+                *pick(rng, &[0, 0, 1, 2])
+            },
             odd: *pick(rng, &[0, 0, 32, 128]),
             left: match rng.u8(..8) {
                 0..=1 => rng.u64(..10),
@@ -394,6 +408,9 @@ impl Author {
         if rng.u8(..) < self.habits.ticks {
             return Act::Tick;
         }
+        if rng.u8(..) < self.habits.drops {
+            return Act::Forget(rng.u32(..self.groups));
+        }
         match rng.u16(..2048) {
             0 => {
                 self.mode = any_mode(rng, self.writeback);
@@ -432,7 +449,8 @@ impl Author {
         let quarters = match self.habits.sizes {
             0 => 1,
             1 => rng.u64(1..=4),
-            _ => rng.u64(1..=16),
+            2 => rng.u64(1..=16),
+            _ => 256,
         };
         request.first = frame * 32 + 8 * rng.u64(..4);
         request.count = quarters * 8;

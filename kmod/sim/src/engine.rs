@@ -399,6 +399,18 @@ impl Engine {
         unsafe { (self.core.api.write_wants_copy)(self.raw, sector, count as u32) }
     }
 
+    /// The slot that a whole write may go to as it is; it is pinned.
+    pub fn write_home(&mut self, sector: u64, count: u64) -> Option<u32> {
+        let mut slot = 0;
+        unsafe { (self.core.api.write_home)(self.raw, sector, count as u32, &mut slot) }
+            .then_some(slot)
+    }
+
+    /// Such a write is on the SSD.
+    pub fn write_home_done(&mut self) {
+        unsafe { (self.core.api.write_home_done)(self.raw) }
+    }
+
     /// The private memory for a request.
     pub fn span(&self, kind: ReqKind, sector: u64, count: u64) -> Span {
         let mut span = Span::default();

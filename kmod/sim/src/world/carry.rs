@@ -111,6 +111,12 @@ impl World {
     fn map_write(&mut self, op: OpId, first: u64, count: u64) -> Result<(), Fault> {
         self.seen.written += count;
         let id = self.add_sub(op, ReqKind::Write, first, count);
+        let fua = |op: &super::Op| op.request.verb == Verb::Write { fua: true };
+        if !self.ops.get(&op).is_some_and(fua)
+            && let Some(slot) = self.engine.write_home(first, count)
+        {
+            return self.write_home(id, slot);
+        }
         let wanted = self.engine.wants_copy(first, count);
         let (mut frames, mut no_memory) = (0, false);
         if wanted && self.memory_is_short() {
@@ -130,6 +136,25 @@ impl World {
             format!("#{op} part {first}+{count}: copied {}", frames > 0)
         });
         self.add_request(id, frames, no_memory);
+        Ok(())
+    }
+
+    /// The application's memory goes to the SSD as it is.
+    fn write_home(&mut self, id: u64, slot: u32) -> Result<(), Fault> {
+        let (first, count) = (self.sub(id)?.first, self.sub(id)?.count);
+        let place = self.user_slice(id)?;
+        let range = (
+            self.engine.layout().data_start + u64::from(slot) * 32 + first % 32,
+            count,
+        );
+        self.check_ssd(range)?;
+        self.seen.stored_for_writes += count;
+        self.trace
+            .note(first, count, || format!("{first}+{count} goes home"));
+        if let Some(sub) = self.subs.get_mut(&id) {
+            sub.hit = Some((slot, 1));
+        }
+        self.write(Side::Ssd, range, place, token(id, Role::Home));
         Ok(())
     }
 

@@ -11,14 +11,16 @@ use crate::stamp::Stamp;
 pub(super) enum Role {
     Direct,
     Hit,
+    Home,
     Span,
     Extent,
     Work,
 }
 
-const ROLES: [Role; 5] = [
+const ROLES: [Role; 6] = [
     Role::Direct,
     Role::Hit,
+    Role::Home,
     Role::Span,
     Role::Extent,
     Role::Work,
@@ -187,6 +189,7 @@ impl World {
         match role(&io) {
             Role::Direct => self.direct_done(id, failed),
             Role::Hit => self.hit_done(id, failed),
+            Role::Home => self.home_done(id, failed),
             Role::Span => self.span_done(id, failed),
             Role::Extent => self.extent_done(id, failed),
             Role::Work => self.work_ended(WORK_KINDS[id as usize], failed),
@@ -252,6 +255,33 @@ impl World {
         } else {
             self.seen.served_by_ssd += count;
         }
+        self.answer(id)?;
+        self.drop_if_over(id);
+        Ok(())
+    }
+
+    fn home_done(&mut self, id: u64, failed: bool) -> Result<(), Fault> {
+        let sub = self.sub(id)?;
+        let (first, hit) = (sub.first, sub.hit);
+        self.engine.write_home_done();
+        if failed {
+            self.seen.ssd_lost += 1;
+            self.excuse(id, true)?;
+            let woken = self.engine.fail();
+            self.wake(woken);
+        }
+        if let Some((slot, _)) = hit
+            && self.engine.unpin(slot)
+        {
+            self.later(Task::Drained {
+                sector: first,
+                slot,
+            });
+        }
+        if let Some(sub) = self.subs.get_mut(&id) {
+            sub.failed = failed;
+        }
+        self.pump();
         self.answer(id)?;
         self.drop_if_over(id);
         Ok(())
