@@ -79,7 +79,10 @@ impl Tree {
             for item in &items {
                 let path = &item.node.path;
                 let now = (item.children, cached.get(path).copied().unwrap_or(0));
-                if now.0 > now.1 && self.walked.get(path) != Some(&now) && !unshown.contains(path) {
+                if now.0 <= now.1 {
+                    // Children that replace these will be new ones, however many.
+                    self.walked.remove(path);
+                } else if self.walked.get(path) != Some(&now) && !unshown.contains(path) {
                     self.walked.insert(path.clone(), now);
                     grown.push((item.node.clone(), item.parent == self.program.path));
                 }
