@@ -45,6 +45,27 @@ pub trait Watcher: Send + Sync {
     fn drained(&self, drained: Drained);
 }
 
+/// Nobody watches, and all is done without a wait.
+pub struct Unwatched;
+
+impl Watcher for Unwatched {
+    fn step(&self, _: usize, _: bool) {}
+
+    fn cancelled(&self) -> bool {
+        false
+    }
+
+    fn no_return(&self) {}
+
+    fn paused(&self) -> bool {
+        false
+    }
+
+    fn moving(&self, _: Option<bool>) {}
+
+    fn drained(&self, _: Drained) {}
+}
+
 /// Carries out `plan` for the user with this uid.
 ///
 /// # Errors

@@ -135,12 +135,14 @@ impl CacheObject {
 
     async fn plan_remove(&self, #[zbus(header)] header: Header<'_>) -> Result<PlanReply, Failure> {
         self.service.touch();
-        self.service.plan_remove(&header, &self.pair.uuid).await
+        let uuid = &self.pair.uuid;
+        self.service.plan_remove(&header, uuid, false).await
     }
 
     async fn plan_discard(&self, #[zbus(header)] header: Header<'_>) -> Result<PlanReply, Failure> {
         self.service.touch();
-        self.service.plan_discard(&header, &self.pair.uuid).await
+        let uuid = &self.pair.uuid;
+        self.service.plan_remove(&header, uuid, true).await
     }
 
     async fn set_mode(

@@ -2,11 +2,11 @@
 //! Shows the caches as the machine has them: every change of the machine leads here, and this is the
 //! only place that adds, changes and removes their objects.
 
-use super::execute::{Unseen, shared};
+use super::execute::shared;
 use super::plans::{current, leads_to, mapped};
 use super::{Running, Service, Shown};
 use crate::action::Pair;
-use crate::apply;
+use crate::apply::{self, Unwatched};
 use crate::engine::{Live, Status};
 use crate::facts::{Device, Facts};
 use crate::iface::cache::{CacheObject, View};
@@ -276,7 +276,7 @@ impl Service {
         }
         tracing::info!(uuid = pair.uuid, mounts = mounts.len(), "assembling");
         let plan = plan::assemble(pair, &mounts);
-        apply::run(self.engine(), &self.store, &plan, 0, &Unseen).await?;
+        apply::run(self.engine(), &self.store, &plan, 0, &Unwatched).await?;
         let mut record = self.record(&pair.uuid)?;
         if record.pair.cold {
             // The module has forgotten what was old, and has the SSD say so.

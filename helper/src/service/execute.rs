@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! From a plan to a running job.
 
-use super::{MOST_JOBS, Running, Service};
+use super::{Inner, MOST_JOBS, Running, Service};
 use crate::action::Action;
-use crate::apply::{self, Drained, Watcher};
+use crate::apply::{self, Unwatched};
 use crate::auth::{self, Permission};
 use crate::facts::Ident;
 use crate::iface::job::{JobObject, Progress};
@@ -100,14 +100,7 @@ impl Service {
 
     /// No job, running or left half done by an earlier one, has to do with these devices.
     pub(super) async fn idle(self: &Arc<Self>, devices: &[Ident; 2]) -> Result<(), Failure> {
-        if let Some(running) = self
-            .inner()
-            .running
-            .iter()
-            .find(|r| shared(&r.devices, devices))
-        {
-            return Err(Failure::new(Kind::Busy).device(&running.devices[0].text));
-        }
+        self.inner().free(devices)?;
         let unfinished = || {
             let intents = self.store.intents();
             intents
@@ -118,7 +111,7 @@ impl Service {
         if !unfinished().is_empty() {
             self.recover().await;
             let busy = || Failure::new(Kind::Busy).device(&devices[0].text);
-            if self.running(devices).is_some() {
+            if self.inner().free(devices).is_err() {
                 return Err(busy());
             }
             for intent in unfinished() {
@@ -131,19 +124,10 @@ impl Service {
         Ok(())
     }
 
-    /// The device on which a job runs already.
-    fn running(&self, devices: &[Ident; 2]) -> Option<Failure> {
-        let inner = self.inner();
-        let running = inner.running.iter().find(|r| shared(&r.devices, devices))?;
-        Some(Failure::new(Kind::Busy).device(&running.devices[0].text))
-    }
-
     /// Has the devices for a moment without a job; they are free again when the answer is dropped.
     pub(super) fn hold(&self, uuid: &str, devices: [Ident; 2]) -> Result<Held<'_>, Failure> {
         let mut inner = self.inner();
-        if let Some(running) = inner.running.iter().find(|r| shared(&r.devices, &devices)) {
-            return Err(Failure::new(Kind::Busy).device(&running.devices[0].text));
-        }
+        inner.free(&devices)?;
         inner.running.push(Running {
             path: DeviceText::none().object,
             uuid: uuid.to_owned(),
@@ -214,9 +198,7 @@ impl Service {
             if inner.running.len() >= MOST_JOBS {
                 return Err(Failure::new(Kind::TooMany));
             }
-            if let Some(running) = inner.running.iter().find(|r| shared(&r.devices, &devices)) {
-                return Err(Failure::new(Kind::Busy).device(&running.devices[0].text));
-            }
+            inner.free(&devices)?;
             inner.next_job += 1;
             let path = OwnedObjectPath::try_from(format!("{ROOT_PATH}/jobs/{}", inner.next_job))
                 .map_err(|e| Failure::new(Kind::Internal).detail(e))?;
@@ -292,32 +274,21 @@ impl Service {
                 }
                 continue;
             }
-            if let Err(e) = apply::recover(self.engine(), &self.store, intent, &Unseen).await {
+            if let Err(e) = apply::recover(self.engine(), &self.store, intent, &Unwatched).await {
                 tracing::error!("cannot put an unfinished job right: {e}");
             }
         }
     }
 }
 
-/// Nobody watches a recovery.
-pub(super) struct Unseen;
-
-impl Watcher for Unseen {
-    fn step(&self, _: usize, _: bool) {}
-
-    fn cancelled(&self) -> bool {
-        false
+impl Inner {
+    /// No job has to do with these devices.
+    fn free(&self, devices: &[Ident; 2]) -> Result<(), Failure> {
+        let busy = self.running.iter().find(|r| shared(&r.devices, devices));
+        busy.map_or(Ok(()), |running| {
+            Err(Failure::new(Kind::Busy).device(&running.devices[0].text))
+        })
     }
-
-    fn no_return(&self) {}
-
-    fn paused(&self) -> bool {
-        false
-    }
-
-    fn moving(&self, _: Option<bool>) {}
-
-    fn drained(&self, _: Drained) {}
 }
 
 /// Devices that no job may have to do with at the moment.

@@ -26,27 +26,16 @@ impl Service {
         self.offer(plan, Some(spec), uid)
     }
 
-    /// `Cache.PlanRemove`.
+    /// `Cache.PlanRemove`, or with `discard` `Cache.PlanDiscard`.
     pub(crate) async fn plan_remove(
         &self,
         header: &Header<'_>,
         uuid: &str,
+        discard: bool,
     ) -> Result<PlanReply, Failure> {
         let _call = self.call();
         let uid = auth::sender_uid(&self.connection, header).await?;
-        let plan = self.removal(uuid, false, uid).await?;
-        self.offer(plan, None, uid)
-    }
-
-    /// `Cache.PlanDiscard`.
-    pub(crate) async fn plan_discard(
-        &self,
-        header: &Header<'_>,
-        uuid: &str,
-    ) -> Result<PlanReply, Failure> {
-        let _call = self.call();
-        let uid = auth::sender_uid(&self.connection, header).await?;
-        let plan = self.removal(uuid, true, uid).await?;
+        let plan = self.removal(uuid, discard, uid).await?;
         self.offer(plan, None, uid)
     }
 

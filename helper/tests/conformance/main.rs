@@ -55,6 +55,41 @@ impl Bench {
         self.machine.mounted(self.spec.origin.as_str()).await
     }
 
+    /// Somebody called `sleep` is in the folder `point` of this device: a process, or what is simulated to be one.
+    async fn occupy(
+        &self,
+        object: &zbus::OwnedObjectPath,
+        point: &str,
+    ) -> Option<std::process::Child> {
+        if self.real {
+            let child = std::process::Command::new("/bin/sleep")
+                .arg("600")
+                .current_dir(point)
+                .spawn();
+            return Some(child.unwrap());
+        }
+        let user = FileUser {
+            pid: 4242,
+            command: "sleep".into(),
+            uid: 1000,
+            user: "anna".into(),
+        };
+        let levers = self.machine.simulation().await;
+        levers.set_users(object, &[user]).await.unwrap();
+        None
+    }
+
+    /// He goes.
+    async fn leave(&self, object: &zbus::OwnedObjectPath, sleeper: Option<std::process::Child>) {
+        if let Some(mut child) = sleeper {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        } else {
+            let levers = self.machine.simulation().await;
+            levers.set_users(object, &[]).await.unwrap();
+        }
+    }
+
     async fn the_cache(&self) -> CacheProxy<'static> {
         let mut caches = self.machine.caches().await;
         assert_eq!(caches.len(), 1);
@@ -236,28 +271,7 @@ async fn a_second_job_on_the_same_devices_is_refused() {
 async fn a_busy_file_system_is_answered_with_who_uses_it() {
     let bench = Bench::new().await;
     let points = bench.points().await;
-    let mut sleeper = None;
-    if bench.real {
-        let child = std::process::Command::new("/bin/sleep")
-            .arg("600")
-            .current_dir(&points[0])
-            .spawn();
-        sleeper = Some(child.unwrap());
-    } else {
-        let user = FileUser {
-            pid: 4242,
-            command: "sleep".into(),
-            uid: 1000,
-            user: "anna".into(),
-        };
-        bench
-            .machine
-            .simulation()
-            .await
-            .set_users(&bench.spec.origin, &[user])
-            .await
-            .unwrap();
-    }
+    let sleeper = bench.occupy(&bench.spec.origin, &points[0]).await;
     let plan = bench.machine.plan(&bench.spec).await.unwrap();
     let in_use = plan
         .warnings
@@ -275,18 +289,7 @@ async fn a_busy_file_system_is_answered_with_who_uses_it() {
             .iter()
             .any(|u| u.command == "sleep" && !u.user.is_empty() && u.pid > 0)
     );
-    if let Some(mut child) = sleeper {
-        child.kill().unwrap();
-        child.wait().unwrap();
-    } else {
-        bench
-            .machine
-            .simulation()
-            .await
-            .set_users(&bench.spec.origin, &[])
-            .await
-            .unwrap();
-    }
+    bench.leave(&bench.spec.origin, sleeper).await;
     bench.as_before(&points).await;
 }
 
@@ -297,28 +300,7 @@ async fn removing_under_a_busy_file_system_frees_the_ssd() {
     bench.machine.create(&bench.spec).await.unwrap();
     let cache = bench.the_cache().await;
     let mapped = cache.mapped().await.unwrap();
-    let mut sleeper = None;
-    if bench.real {
-        let child = std::process::Command::new("/bin/sleep")
-            .arg("600")
-            .current_dir(&points[0])
-            .spawn();
-        sleeper = Some(child.unwrap());
-    } else {
-        let user = FileUser {
-            pid: 4242,
-            command: "sleep".into(),
-            uid: 1000,
-            user: "anna".into(),
-        };
-        bench
-            .machine
-            .simulation()
-            .await
-            .set_users(&mapped, &[user])
-            .await
-            .unwrap();
-    }
+    let sleeper = bench.occupy(&mapped, &points[0]).await;
     let plan = cache.plan_remove().await.unwrap();
     let stays = plan
         .warnings
@@ -332,18 +314,7 @@ async fn removing_under_a_busy_file_system_frees_the_ssd() {
     })
     .await;
     assert_eq!(bench.machine.mounted(mapped.as_str()).await, points);
-    if let Some(mut child) = sleeper {
-        child.kill().unwrap();
-        child.wait().unwrap();
-    } else {
-        bench
-            .machine
-            .simulation()
-            .await
-            .set_users(&mapped, &[])
-            .await
-            .unwrap();
-    }
+    bench.leave(&mapped, sleeper).await;
     // Once nobody uses it, asking again ends on the plain disk.
     bench.machine.remove(&cache).await.unwrap();
     bench.as_before(&points).await;

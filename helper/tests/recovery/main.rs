@@ -22,27 +22,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tandem_api::*;
 use tandem_helper::action::Action;
-use tandem_helper::apply::{self, Drained, Watcher};
+use tandem_helper::apply::{self, Unwatched};
 use tandem_helper::engine::Engine;
 use tandem_helper::engine::simulated::{Simulated, World};
 use tandem_helper::facts::{Device, Facts};
 use tandem_helper::plan::{self, Plan, RemoveInput, Unwritten};
 use tandem_helper::state::Store;
-
-struct Calm;
-
-impl Watcher for Calm {
-    fn step(&self, _: usize, _: bool) {}
-    fn cancelled(&self) -> bool {
-        false
-    }
-    fn no_return(&self) {}
-    fn paused(&self) -> bool {
-        false
-    }
-    fn moving(&self, _: Option<bool>) {}
-    fn drained(&self, _: Drained) {}
-}
 
 struct Folder(PathBuf);
 
@@ -152,11 +137,13 @@ async fn run_and_die(
     after: bool,
 ) -> bool {
     let mortal = Mortal::new(world, at, after);
-    let job = apply::run(&mortal, store, plan, 0, &Calm);
+    let job = apply::run(&mortal, store, plan, 0, &Unwatched);
     let died = mortal.until_death(job).await;
     let engine = Simulated::new(world.clone());
     for intent in store.intents() {
-        apply::recover(&engine, store, intent, &Calm).await.unwrap();
+        apply::recover(&engine, store, intent, &Unwatched)
+            .await
+            .unwrap();
     }
     died
 }
@@ -187,7 +174,7 @@ async fn a_killed_creation_leaves_the_plain_disk_or_the_cache() {
             seen.push(state);
             if state == "plain" {
                 // And it can be made again, without agreeing to lose anything.
-                apply::run(&engine, &store, &creation(&engine).await, 0, &Calm)
+                apply::run(&engine, &store, &creation(&engine).await, 0, &Unwatched)
                     .await
                     .unwrap();
                 assert_eq!(self::state(&engine, &store).await, "cached");
@@ -206,7 +193,7 @@ async fn a_killed_removal_leaves_the_cache_or_the_plain_disk() {
             let folder = Folder::new(&format!("remove-{at}-{after}"));
             let store = Store::open(&folder.0).unwrap();
             let engine = Simulated::new(world.clone());
-            apply::run(&engine, &store, &creation(&engine).await, 0, &Calm)
+            apply::run(&engine, &store, &creation(&engine).await, 0, &Unwatched)
                 .await
                 .unwrap();
             let plan = removal(&engine, &store).await;
@@ -238,15 +225,15 @@ async fn a_kill_while_undoing_is_recovered_too() {
                 .iter()
                 .position(|a| matches!(a, Action::Map(_)));
             let first = Mortal::new(&world, map.unwrap(), false);
-            let job = apply::run(&first, &store, &plan, 0, &Calm);
+            let job = apply::run(&first, &store, &plan, 0, &Unwatched);
             assert!(first.until_death(job).await);
             let second = Mortal::new(&world, at, after);
             for intent in store.intents() {
-                let recovery = apply::recover(&second, &store, intent, &Calm);
+                let recovery = apply::recover(&second, &store, intent, &Unwatched);
                 second.until_death(recovery).await;
             }
             for intent in store.intents() {
-                apply::recover(&engine, &store, intent, &Calm)
+                apply::recover(&engine, &store, intent, &Unwatched)
                     .await
                     .unwrap();
             }
@@ -270,7 +257,7 @@ async fn a_step_that_fails_is_undone_as_a_whole() {
         let engine = Simulated::new(world.clone());
         let plan = creation(&engine).await;
         world.fail_next(plan.actions[at].kind());
-        let failure = apply::run(&engine, &store, &plan, 0, &Calm)
+        let failure = apply::run(&engine, &store, &plan, 0, &Unwatched)
             .await
             .unwrap_err();
         assert_eq!(failure.kind, Kind::StepFailed);
@@ -294,12 +281,14 @@ async fn an_ssd_that_cannot_be_wiped_does_not_keep_the_disk() {
     let folder = Folder::new("unwiped");
     let store = Store::open(&folder.0).unwrap();
     let engine = Simulated::new(world.clone());
-    apply::run(&engine, &store, &creation(&engine).await, 0, &Calm)
+    apply::run(&engine, &store, &creation(&engine).await, 0, &Unwatched)
         .await
         .unwrap();
     world.fail_next(StepKind::FreeSsd);
     let plan = removal(&engine, &store).await;
-    apply::run(&engine, &store, &plan, 0, &Calm).await.unwrap();
+    apply::run(&engine, &store, &plan, 0, &Unwatched)
+        .await
+        .unwrap();
     assert!(store.caches().is_empty() && store.intents().is_empty());
     assert!(engine.live().await.unwrap().is_empty());
     let facts = engine.facts().await.unwrap();
@@ -318,12 +307,12 @@ async fn a_creation_that_cannot_be_finished_after_a_kill_is_undone() {
     let mortal = Mortal::new(&world, plan.actions.len() - 1, false);
     assert!(
         mortal
-            .until_death(apply::run(&mortal, &store, &plan, 0, &Calm))
+            .until_death(apply::run(&mortal, &store, &plan, 0, &Unwatched))
             .await
     );
     world.fail_next(StepKind::Mount);
     for intent in store.intents() {
-        apply::recover(&engine, &store, intent, &Calm)
+        apply::recover(&engine, &store, intent, &Unwatched)
             .await
             .unwrap();
     }
@@ -340,7 +329,9 @@ async fn a_killed_assembly_is_finished_or_undone_and_keeps_the_cache() {
             let store = Store::open(&folder.0).unwrap();
             let engine = Simulated::new(world.clone());
             let plan = creation(&engine).await;
-            apply::run(&engine, &store, &plan, 0, &Calm).await.unwrap();
+            apply::run(&engine, &store, &plan, 0, &Unwatched)
+                .await
+                .unwrap();
             // As after a start of the machine: no mapping, and the plain disk is mounted.
             let record = store.caches().remove(0);
             for action in plan.actions.iter().rev() {

@@ -2,12 +2,12 @@
 //! Whenever the service or the machine stops, nothing is lost that is on the SSD only.
 
 use crate::mortal::Mortal;
-use crate::{Calm, Folder, UUID, common, creation_in, removal, run_and_die, state};
+use crate::{Folder, UUID, common, creation_in, removal, run_and_die, state};
 use std::sync::Arc;
 use std::time::Duration;
 use tandem_api::*;
 use tandem_helper::action::Action;
-use tandem_helper::apply::{self, Drained, Watcher};
+use tandem_helper::apply::{self, Drained, Unwatched, Watcher};
 use tandem_helper::engine::Engine;
 use tandem_helper::engine::simulated::{Simulated, World};
 use tandem_helper::plan::{self, Plan};
@@ -20,6 +20,39 @@ async fn work(world: &World, engine: &dyn Engine) {
     let status = engine.status(UUID).await.unwrap();
     assert_eq!(status.mode, Mode::Writeback);
     assert!(status.sample.dirty_sectors > 0);
+}
+
+/// A cache in write-back, with something on its SSD only.
+struct Dirty {
+    world: Arc<World>,
+    store: Store,
+    engine: Arc<Simulated>,
+    _folder: Folder,
+}
+
+impl Dirty {
+    /// `rate`: of draining, in bytes a second, if it matters.
+    async fn new(name: &str, rate: Option<u64>) -> Self {
+        let world = Arc::new(World::default());
+        world.set_step_time(Duration::ZERO);
+        if let Some(rate) = rate {
+            world.set_drain_rate(rate);
+        }
+        let folder = Folder::new(name);
+        let store = Store::open(&folder.0).unwrap();
+        let engine = Arc::new(Simulated::new(world.clone()));
+        let plan = creation_in(&*engine, Mode::Writeback).await;
+        apply::run(&*engine, &store, &plan, 0, &Unwatched)
+            .await
+            .unwrap();
+        work(&world, &*engine).await;
+        Self {
+            world,
+            store,
+            engine,
+            _folder: folder,
+        }
+    }
 }
 
 #[tokio::test]
@@ -36,7 +69,7 @@ async fn a_killed_creation_in_write_back_never_loses_what_is_on_the_ssd_only() {
                 let last = plan.actions.len() - 1;
                 assert!(matches!(plan.actions[last], Action::EnableWriteback(_)));
                 let mortal = Mortal::new(&world, at, after);
-                let job = apply::run(&mortal, &store, &plan, 0, &Calm);
+                let job = apply::run(&mortal, &store, &plan, 0, &Unwatched);
                 let died = mortal.until_death(job).await;
                 assert_eq!(died, at <= last);
                 // Work goes on while the service is dead.
@@ -45,7 +78,7 @@ async fn a_killed_creation_in_write_back_never_loses_what_is_on_the_ssd_only() {
                     world.restart();
                 }
                 for intent in store.intents() {
-                    apply::recover(&engine, &store, intent, &Calm)
+                    apply::recover(&engine, &store, intent, &Unwatched)
                         .await
                         .unwrap();
                 }
@@ -66,21 +99,19 @@ async fn a_killed_creation_in_write_back_never_loses_what_is_on_the_ssd_only() {
 async fn a_killed_removal_drains_first_and_loses_nothing() {
     for at in 0..8 {
         for after in [false, true] {
-            let world = Arc::new(World::default());
-            world.set_step_time(Duration::ZERO);
-            world.set_drain_rate(u64::MAX / 4096);
-            let folder = Folder::new(&format!("drain-{at}-{after}"));
-            let store = Store::open(&folder.0).unwrap();
-            let engine = Simulated::new(world.clone());
-            let plan = creation_in(&engine, Mode::Writeback).await;
-            apply::run(&engine, &store, &plan, 0, &Calm).await.unwrap();
-            work(&world, &engine).await;
-            let plan = removal(&engine, &store).await;
+            let name = format!("drain-{at}-{after}");
+            let Dirty {
+                world,
+                store,
+                engine,
+                _folder,
+            } = Dirty::new(&name, Some(u64::MAX / 4096)).await;
+            let plan = removal(&*engine, &store).await;
             assert_eq!(plan.actions.len(), 6);
             assert!(matches!(plan.actions[0], Action::Drain(_)));
             let died = run_and_die(&world, &store, &plan, at, after).await;
             assert_eq!(died, at < plan.actions.len());
-            assert_eq!(state(&engine, &store).await, "plain");
+            assert_eq!(state(&*engine, &store).await, "plain");
             assert_eq!(world.lost_bytes(), 0, "at {at}, after {after}");
         }
     }
@@ -105,15 +136,14 @@ impl Watcher for Impatient {
 #[tokio::test]
 async fn a_drain_survives_a_start_of_the_machine_or_is_given_up_without_loss() {
     for gives_up in [false, true] {
-        let world = Arc::new(World::default());
-        world.set_step_time(Duration::ZERO);
-        let folder = Folder::new(&format!("restart-{gives_up}"));
-        let store = Store::open(&folder.0).unwrap();
-        let engine = Simulated::new(world.clone());
-        let plan = creation_in(&engine, Mode::Writeback).await;
-        apply::run(&engine, &store, &plan, 0, &Calm).await.unwrap();
-        work(&world, &engine).await;
-        let plan = removal(&engine, &store).await;
+        let Dirty {
+            world,
+            store,
+            engine,
+            _folder,
+        } = Dirty::new(&format!("restart-{gives_up}"), None).await;
+        let engine = &*engine;
+        let plan = removal(engine, &store).await;
         assert!(run_dying(&world, &store, &plan).await);
         world.restart();
         // The cache is assembled beside the unfinished job.
@@ -121,21 +151,21 @@ async fn a_drain_survives_a_start_of_the_machine_or_is_given_up_without_loss() {
         assert!(intent.draining().is_some());
         let pair = store.caches().pop().unwrap().pair;
         let assembly = plan::assemble(&pair, &[]);
-        apply::run(&engine, &store, &assembly, 0, &Calm)
+        apply::run(engine, &store, &assembly, 0, &Unwatched)
             .await
             .unwrap();
         assert_eq!(store.intents(), std::slice::from_ref(&intent));
         let dirty = engine.status(UUID).await.unwrap().sample.dirty_sectors;
         assert!(dirty > 0, "it came back with the SSD");
         if gives_up {
-            let ended = apply::recover(&engine, &store, intent, &Impatient).await;
+            let ended = apply::recover(engine, &store, intent, &Impatient).await;
             assert_eq!(ended.unwrap_err().kind, Kind::Cancelled);
             // As if nothing had been asked.
-            work(&world, &engine).await;
+            work(&world, engine).await;
             assert!(store.caches().pop().unwrap().may_be_dirty);
         } else {
             world.set_drain_rate(u64::MAX / 4096);
-            apply::recover(&engine, &store, intent, &Calm)
+            apply::recover(engine, &store, intent, &Unwatched)
                 .await
                 .unwrap();
             assert!(store.caches().is_empty() && engine.live().await.unwrap().is_empty());
@@ -149,24 +179,23 @@ async fn a_drain_survives_a_start_of_the_machine_or_is_given_up_without_loss() {
 async fn run_dying(world: &Arc<World>, store: &Store, plan: &Plan) -> bool {
     let mortal = Mortal::new(world, 0, true);
     mortal
-        .until_death(apply::run(&mortal, store, plan, 0, &Calm))
+        .until_death(apply::run(&mortal, store, plan, 0, &Unwatched))
         .await
 }
 
 #[tokio::test]
 async fn nothing_is_detached_while_something_is_on_the_ssd_only() {
-    let world = Arc::new(World::default());
-    world.set_step_time(Duration::ZERO);
-    let folder = Folder::new("detach");
-    let store = Store::open(&folder.0).unwrap();
-    let engine = Simulated::new(world.clone());
-    let plan = creation_in(&engine, Mode::Writeback).await;
-    apply::run(&engine, &store, &plan, 0, &Calm).await.unwrap();
-    work(&world, &engine).await;
+    let Dirty {
+        world,
+        store,
+        engine,
+        _folder,
+    } = Dirty::new("detach", None).await;
+    let engine = &*engine;
     // A plan that forgot to drain, as one made before write-back was switched on.
-    let mut plan = removal(&engine, &store).await;
+    let mut plan = removal(engine, &store).await;
     plan.actions.retain(|a| !matches!(a, Action::Drain(_)));
-    let refused = apply::run(&engine, &store, &plan, 0, &Calm)
+    let refused = apply::run(engine, &store, &plan, 0, &Unwatched)
         .await
         .unwrap_err();
     assert_eq!(
@@ -177,26 +206,27 @@ async fn nothing_is_detached_while_something_is_on_the_ssd_only() {
     assert!(store.intents().is_empty() && store.caches().len() == 1);
     // By name it can be given up.
     plan.discards = true;
-    apply::run(&engine, &store, &plan, 0, &Calm).await.unwrap();
+    apply::run(engine, &store, &plan, 0, &Unwatched)
+        .await
+        .unwrap();
     assert!(world.lost_bytes() > 0);
 }
 
 #[tokio::test]
 async fn an_assembly_that_fails_keeps_the_cache_on_record() {
-    let world = Arc::new(World::default());
-    world.set_step_time(Duration::ZERO);
-    let folder = Folder::new("reassemble");
-    let store = Store::open(&folder.0).unwrap();
-    let engine = Simulated::new(world.clone());
-    let plan = creation_in(&engine, Mode::Writeback).await;
-    apply::run(&engine, &store, &plan, 0, &Calm).await.unwrap();
-    work(&world, &engine).await;
+    let Dirty {
+        world,
+        store,
+        engine,
+        _folder,
+    } = Dirty::new("reassemble", None).await;
+    let engine = &*engine;
     world.restart();
     let record = store.caches().pop().unwrap();
     for step in [StepKind::LoadModule, StepKind::Map] {
         world.fail_next(step);
         let plan = plan::assemble(&record.pair, &[]);
-        apply::run(&engine, &store, &plan, 0, &Calm)
+        apply::run(engine, &store, &plan, 0, &Unwatched)
             .await
             .unwrap_err();
         assert_eq!(store.caches(), std::slice::from_ref(&record), "{step}");
@@ -207,18 +237,15 @@ async fn an_assembly_that_fails_keeps_the_cache_on_record() {
 #[tokio::test]
 async fn a_drain_goes_on_as_a_job_that_waits_if_it_did() {
     for restarts in [false, true] {
-        let world = Arc::new(World::default());
-        world.set_step_time(Duration::ZERO);
-        world.set_drain_rate(1_000);
-        let folder = Folder::new(&format!("resume-{restarts}"));
-        let store = Store::open(&folder.0).unwrap();
-        let engine = Arc::new(Simulated::new(world.clone()));
-        let plan = creation_in(&*engine, Mode::Writeback).await;
-        apply::run(&*engine, &store, &plan, 0, &Calm).await.unwrap();
-        work(&world, &*engine).await;
+        let Dirty {
+            world,
+            store,
+            engine,
+            _folder,
+        } = Dirty::new(&format!("resume-{restarts}"), Some(1_000)).await;
         let plan = removal(&*engine, &store).await;
         let mortal = Mortal::new(&world, 0, true);
-        let job = apply::run(&mortal, &store, &plan, 0, &Calm);
+        let job = apply::run(&mortal, &store, &plan, 0, &Unwatched);
         assert!(mortal.until_death(job).await);
         let mut intent = store.intents().remove(0);
         intent.paused = true;
