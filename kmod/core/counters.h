@@ -20,11 +20,13 @@
 	X(READ_BYPASSED_FAILED, read_bypassed_failed) \
 	X(WRITE_REQUESTED, write_requested) \
 	X(WRITE_HIT, write_hit) \
+	X(WRITE_BACK, write_back) \
 	X(WRITE_MISSED, write_missed) \
 	X(WRITE_BYPASSED_MEMORY, write_bypassed_memory) \
 	X(WRITE_BYPASSED_FAILED, write_bypassed_failed) \
 	X(WRITE_BYPASSED_DISCARD, write_bypassed_discard) \
 	X(WRITE_BYPASSED_MODE, write_bypassed_mode) \
+	X(DRAINED, drained) \
 	X(FILLS, fills) \
 	X(EVICTIONS, evictions) \
 	X(INVALIDATED, invalidated) \
@@ -35,7 +37,12 @@
 	X(FLUSHES_DISK, flushes_disk) \
 	X(FLUSHES_SSD, flushes_ssd) \
 	X(SSD_ERRORS, ssd_errors) \
-	X(DISK_ERRORS, disk_errors)
+	X(DISK_ERRORS, disk_errors) \
+	X(SWEEPS, sweeps) \
+	X(GROUPS, groups) \
+	X(MARKS_SET, marks_set) \
+	X(MARKS_CLEARED, marks_cleared) \
+	X(CHECKPOINTS, checkpoints)
 
 enum td_counter {
 #define TD_COUNTER_ENUM(id, name) TD_C_##id,
@@ -48,17 +55,29 @@ enum td_counter {
 
 /*
  * A counter's value is the sum of what was counted from td_counter_first() to
- * td_counter_last(). That is the counter itself, but read_requested: it is all
- * that stands between it and write_requested, and so costs a read nothing.
+ * td_counter_last(). That is the counter itself, but for three, which cost a
+ * request nothing: read_requested and write_requested are all that stands behind
+ * them up to the last reason, and write_hit counts only copies that were
+ * updated, beside what write_back counts.
  */
 static inline unsigned int td_counter_first(unsigned int which)
 {
-	return which == TD_C_READ_REQUESTED ? which + 1 : which;
+	return which == TD_C_READ_REQUESTED || which == TD_C_WRITE_REQUESTED ?
+		which + 1 : which;
 }
 
 static inline unsigned int td_counter_last(unsigned int which)
 {
-	return which == TD_C_READ_REQUESTED ? TD_C_WRITE_REQUESTED - 1 : which;
+	switch (which) {
+	case TD_C_READ_REQUESTED:
+		return TD_C_WRITE_REQUESTED - 1;
+	case TD_C_WRITE_REQUESTED:
+		return TD_C_DRAINED - 1;
+	case TD_C_WRITE_HIT:
+		return TD_C_WRITE_BACK;
+	default:
+		return which;
+	}
 }
 
 /* Name of a shown counter; @which < TD_NR_SHOWN. Any context, no lock. */

@@ -42,7 +42,7 @@
  * of the disk, which is seldom more than one.
  */
 #include "index.h"
-#include "store.h"
+#include "ledger_int.h"
 
 #define COUNTER_NAME(id, name) #name,
 static const char *const names[] = { TD_COUNTERS(COUNTER_NAME) };
@@ -61,18 +61,39 @@ u32 td_engine_buckets(const struct td_layout *l)
 	return n;
 }
 
-void td_engine_init(struct td_engine *e, const struct td_layout *l,
-		    enum td_mode mode)
+struct td_sizes td_engine_sizes(const struct td_super *sb,
+				const struct td_layout *l)
+{
+	u32 marks = td_mark_count(sb->origin_sectors);
+
+	return (struct td_sizes) {
+		.words = l->slots,
+		.sets = l->slots >> l->way_shift,
+		.pending = ((u64)l->slots + 63) / 64,
+		.pending_words = ((u64)l->slots + 4095) / 4096,
+		.marks = marks,
+		.marks_image = (marks + TD_BLOCK_MARKS - 1) / TD_BLOCK_MARKS *
+			       (u64)TD_BLOCK_BYTES,
+		.buckets = td_engine_buckets(l),
+	};
+}
+
+void td_engine_init(struct td_engine *e, const struct td_super *sb,
+		    const struct td_layout *l, enum td_mode mode)
 {
 	e->layout = *l;
+	e->nr_buckets = td_engine_buckets(l);
 	env_store(&e->mode, mode);
 	env_store(&e->state, TD_ACTIVE);
+	env_store(&e->due, 0);
 	for (u32 i = 0; i < TD_STREAMS; i++)
 		env_store(&e->streams[i], 0);
-	for (u32 i = 0; i < e->nr_buckets; i++) {
+	for (u32 i = 0; i < e->nr_buckets; i++)
 		td_link_init(&e->buckets[i].reqs);
-		e->buckets[i].clock = 0;
-	}
+	td_link_init(&e->urgent);
+	e->clean_frame = 0;
+	memset(&e->heat, 0, sizeof(e->heat));
+	td_ledger_init(e, sb);
 }
 
 void td_list_init(struct td_list *list)
@@ -93,19 +114,14 @@ struct td_req *td_list_pop(struct td_list *list)
 	return r;
 }
 
-static void woken_add(struct td_list *list, struct td_req *r)
-{
-	r->next = NULL;
-	*list->tail = r;
-	list->tail = &r->next;
-}
-
 void td_req_init(struct td_req *r, enum td_kind kind, u64 sector, u32 count,
 		 struct td_part *parts, u32 max_parts)
 {
 	memset(r, 0, sizeof(*r));
 	td_link_init(&r->link);
-	r->kind = kind;
+	td_link_init(&r->gate);
+	td_link_init(&r->gate2);
+	r->kind = (u8)kind;
 	r->sector = sector;
 	r->count = count;
 	r->span_sector = sector;
@@ -117,8 +133,6 @@ void td_req_init(struct td_req *r, enum td_kind kind, u64 sector, u32 count,
 void td_pass(struct td_engine *e, enum td_kind kind, u32 count,
 	     enum td_counter why)
 {
-	if (kind != TD_READ)
-		env_count(e->counters, TD_C_WRITE_REQUESTED, count);
 	env_count(e->counters, why, count);
 }
 
@@ -133,7 +147,8 @@ static bool write_before(const struct td_bucket *b, const struct td_req *r,
 			 const struct td_link *before)
 {
 	for (struct td_link *l = b->reqs.next; l != before; l = l->next)
-		if (td_req_of(l)->kind != TD_READ && td_req_collide(td_req_of(l), r))
+		if (td_req_is_write(td_req_of(l)) &&
+		    td_req_collide(td_req_of(l), r))
 			return true;
 	return false;
 }
@@ -154,13 +169,16 @@ static u32 begin_read(struct td_engine *e, struct td_bucket *b,
 	td_link_add_tail(&b->reqs, &r->link);
 	r->phase = TD_PHASE_ACTIVE;
 	r->pending = TD_DO_DISK;
+	/* What has to be recorded before the fill is, beside the disk's work. */
+	if (r->sweep > e->ledger.sweep_begun)
+		td_ledger_want_sweep(e);
 	td_pass(e, TD_READ, r->count, TD_C_READ_MISSED);
 	return TD_DO_DISK;
 }
 
-/* No earlier write is in its way: make its frames unreadable, and go. */
-static u32 start_write(struct td_engine *e, struct td_bucket *b,
-		       struct td_req *r)
+/* Nothing is in its way: make its frames unreadable, and go. */
+static u32 start_disk_write(struct td_engine *e, struct td_bucket *b,
+			    struct td_req *r)
 {
 	td_store_plan_write(e, b, r);
 	r->phase = TD_PHASE_ACTIVE;
@@ -172,45 +190,103 @@ static u32 start_write(struct td_engine *e, struct td_bucket *b,
 	return r->holds ? TD_DO_DISK : r->pending;
 }
 
-u32 td_begin(struct td_engine *e, struct td_req *r)
+static u32 start_writeback(struct td_engine *e, struct td_req *r)
 {
-	struct td_bucket *b = bucket_of(e, r);
-
-	if (!td_active(e)) {
-		td_pass(e, r->kind, r->count, r->kind == TD_READ ?
-			TD_C_READ_BYPASSED_FAILED : TD_C_WRITE_BYPASSED_FAILED);
-		return TD_DO_PASS;
-	}
-	if (r->kind == TD_READ)
-		return begin_read(e, b, r);
-	env_count(e->counters, TD_C_WRITE_REQUESTED, r->count);
-	td_link_add_tail(&b->reqs, &r->link);
-	if (write_before(b, r, &r->link)) {
-		r->phase = TD_PHASE_WAITING;
-		env_count(e->counters, TD_C_WAITS, 1);
-		return 0;
-	}
-	return start_write(e, b, r);
+	r->phase = TD_PHASE_ACTIVE;
+	r->pending = TD_DO_SSD;
+	return td_ledger_waits(e, r, TD_DO_SSD) ? 0 : TD_DO_SSD;
 }
 
-/* Out of the ring, slots given up or published; then those that waited. */
-static void end(struct td_engine *e, struct td_req *r, struct td_list *woken)
+static u32 wait_in_ring(struct td_engine *e, struct td_req *r)
+{
+	if (r->phase == TD_PHASE_NEW)
+		env_count(e->counters, TD_C_WAITS, 1);
+	r->phase = TD_PHASE_WAITING;
+	return 0;
+}
+
+/* The SSD is not there any more: a write goes past it, or nowhere. */
+static u32 start_past(struct td_engine *e, struct td_req *r,
+		      struct td_list *woken)
+{
+	r->failed = env_load(&e->state) == TD_STRANDED;
+	e->ledger.disk_unflushed = true;
+	env_count(e->counters, TD_C_WRITE_BYPASSED_FAILED, r->count);
+	td_end(e, r, woken);
+	return r->failed ? TD_DO_ANSWER | TD_DO_END : TD_DO_PASS;
+}
+
+u32 td_start(struct td_engine *e, struct td_req *r, struct td_list *woken)
 {
 	struct td_bucket *b = bucket_of(e, r);
-	bool write = r->kind != TD_READ;
+	bool marked;
+
+	td_link_del(&r->gate);
+	if (write_before(b, r, &r->link))
+		return wait_in_ring(e, r);
+	if (!td_active(e))
+		return start_past(e, r, woken);
+	marked = td_marks_is_set(e, r);
+	switch (td_writeback_plan(e, b, r, marked)) {
+	case TD_WB_GO:
+		return start_writeback(e, r);
+	case TD_WB_FILL:
+		return wait_in_ring(e, r);
+	case TD_WB_MARK:
+		break;
+	case TD_WB_NO:
+		if (td_writeback_dirty(e, r)) {
+			td_link_add_tail(&e->urgent, &r->gate);
+			td_ledger_due(e);
+			return wait_in_ring(e, r);
+		}
+		if (marked)
+			return start_disk_write(e, b, r);
+		break;
+	}
+	r->phase = TD_PHASE_GATED;
+	td_marks_wait(e, r);
+	return 0;
+}
+
+u32 td_begin(struct td_engine *e, struct td_req *r, struct td_list *woken)
+{
+	struct td_bucket *b;
+
+	if (r->kind == TD_FLUSH)
+		return td_flush_begin(e, r);
+	b = bucket_of(e, r);
+	if (r->kind == TD_CLEAN)
+		return td_active(e) ? td_clean_begin(e, b, r) : TD_DO_PASS;
+	if (r->kind == TD_READ) {
+		if (td_active(e))
+			return begin_read(e, b, r);
+		td_pass(e, TD_READ, r->count, TD_C_READ_BYPASSED_FAILED);
+		return TD_DO_PASS;
+	}
+	td_link_add_tail(&b->reqs, &r->link);
+	td_marks_enter(e, r);
+	return td_start(e, r, woken);
+}
+
+void td_end(struct td_engine *e, struct td_req *r, struct td_list *woken)
+{
+	struct td_bucket *b = bucket_of(e, r);
 
 	td_link_del(&r->link);
 	td_store_finish(e, b, r);
-	if (!write)
-		return;
+	r->nr_parts = 0;
+	td_marks_leave(e, r, td_req_is_write(r) && !r->writeback);
 	for (struct td_link *l = b->reqs.next; l != &b->reqs; l = l->next) {
 		struct td_req *q = td_req_of(l);
 
-		if (q->phase == TD_PHASE_WAITING && td_req_collide(q, r) &&
-		    !write_before(b, q, l)) {
-			q->woken = (u8)start_write(e, b, q);
-			woken_add(woken, q);
-		}
+		if (q->phase != TD_PHASE_WAITING || !td_req_overlap(q, r) ||
+		    write_before(b, q, l))
+			continue;
+		/* Once: td_start() will say what comes next. */
+		q->phase = TD_PHASE_GATED;
+		td_link_del(&q->gate);
+		td_wake(woken, q, TD_DO_START);
 	}
 }
 
@@ -219,38 +295,124 @@ u32 td_woken(const struct td_req *r)
 	return r->woken;
 }
 
+static u32 read_done(struct td_engine *e, struct td_req *r, bool ok,
+		     struct td_list *woken)
+{
+	if (!ok || !td_active(e) || !td_store_wanted(r)) {
+		td_end(e, r, woken);
+		return (ok ? TD_DO_ANSWER : TD_DO_RETRY) | TD_DO_END;
+	}
+	r->pending |= TD_DO_SSD;
+	return td_ledger_waits(e, r, TD_DO_SSD) ? TD_DO_ANSWER :
+		TD_DO_ANSWER | TD_DO_SSD;
+}
+
+/* A write that waits for a cleaning of what @r was to clean, or NULL. */
+static struct td_req *waits_for(struct td_engine *e, const struct td_req *r)
+{
+	for (struct td_link *k = e->urgent.next; k != &e->urgent; k = k->next)
+		if (td_req_overlap(td_req_of_gate(k), r))
+			return td_req_of_gate(k);
+	return NULL;
+}
+
+/*
+ * @r, a cleaning, could not be done: it ends, and those that waited for it get
+ * EIO. (Its quarters stay dirty; linux/ tries again.)
+ */
+void td_clean_failed(struct td_engine *e, struct td_req *r, struct td_list *woken)
+{
+	struct td_req *q;
+
+	while ((q = waits_for(e, r)) != NULL) {
+		td_link_del(&q->gate);
+		q->failed = true;
+		env_count(e->counters, TD_C_WRITE_BYPASSED_FAILED, q->count);
+		td_end(e, q, woken);
+		td_wake(woken, q, TD_DO_ANSWER | TD_DO_END);
+	}
+	td_end(e, r, woken);
+}
+
+static u32 cleaning_written(struct td_engine *e, struct td_req *r, bool ok,
+			    struct td_list *woken)
+{
+	e->ledger.disk_unflushed = true;
+	if (!ok || !td_active(e)) {
+		td_clean_failed(e, r, woken);
+		return TD_DO_END;
+	}
+	r->flush = td_flush_want(e);
+	td_link_add_tail(&e->ledger.flush_waiters, &r->gate2);
+	return 0;
+}
+
 u32 td_disk_done(struct td_engine *e, struct td_req *r, bool ok,
 		 struct td_list *woken)
 {
 	r->pending &= (u8)~TD_DO_DISK;
-	r->failed = !ok;
+	if (r->kind == TD_DISCARD)
+		td_heat_discarded(&e->heat, r->span_sector, r->span_count);
+	else if (r->kind != TD_READ && ok)
+		td_heat_wrote(&e->heat, r->span_sector, r->span_count);
 	/* A discard may fail since the disk knows none. */
 	if (!ok && r->kind != TD_DISCARD)
 		env_count(e->counters, TD_C_DISK_ERRORS, 1);
-	if (r->kind == TD_READ) {
-		if (ok && td_active(e) && td_store_wanted(r)) {
-			r->pending |= TD_DO_SSD;
-			return TD_DO_ANSWER | TD_DO_SSD;
-		}
-		end(e, r, woken);
-		return (ok ? TD_DO_ANSWER : TD_DO_RETRY) | TD_DO_END;
-	}
+	if (r->kind == TD_CLEAN)
+		return cleaning_written(e, r, ok, woken);
+	r->failed = !ok;
+	if (r->kind == TD_READ)
+		return read_done(e, r, ok, woken);
+	e->ledger.disk_unflushed = true;
 	if (r->pending)
 		return TD_DO_ANSWER;
-	end(e, r, woken);
+	td_end(e, r, woken);
 	return TD_DO_ANSWER | TD_DO_END;
+}
+
+/* The data of a write-back write is on the SSD, or not. */
+static u32 writeback_done(struct td_engine *e, struct td_req *r,
+			  struct td_list *woken)
+{
+	struct td_bucket *b = bucket_of(e, r);
+
+	if (r->ssd_failed || !td_active(e)) {
+		td_store_finish(e, b, r);
+		r->nr_parts = 0;
+		r->writeback = false;
+		r->no_writeback = true;
+		r->phase = TD_PHASE_GATED;
+		return TD_DO_START;
+	}
+	env_count(e->counters, TD_C_WRITE_BACK, r->count);
+	td_end(e, r, woken);
+	if (!r->fua)
+		return TD_DO_ANSWER | TD_DO_END;
+	r->sweep = td_ledger_want_sweep(e);
+	td_ledger_waits(e, r, TD_DO_ANSWER | TD_DO_END);
+	return 0;
 }
 
 u32 td_ssd_done(struct td_engine *e, struct td_req *r, bool ok,
 		struct td_list *woken)
 {
-	r->pending &= (u8)~TD_DO_SSD;
 	r->ssd_failed = !ok;
 	if (!ok)
 		env_count(e->counters, TD_C_SSD_ERRORS, 1);
+	if (r->kind == TD_CLEAN) {
+		if (!ok || !td_active(e)) {
+			td_clean_failed(e, r, woken);
+			return TD_DO_END;
+		}
+		r->pending = TD_DO_DISK;
+		return td_ledger_waits(e, r, TD_DO_DISK) ? 0 : TD_DO_DISK;
+	}
+	r->pending &= (u8)~TD_DO_SSD;
+	if (r->writeback)
+		return writeback_done(e, r, woken);
 	if (r->pending)
 		return 0;
-	end(e, r, woken);
+	td_end(e, r, woken);
 	return TD_DO_END;
 }
 
@@ -267,16 +429,82 @@ u32 td_drained(struct td_engine *e, u32 bucket, u32 slot,
 		if (!td_store_unheld(r, slot))
 			continue;
 		*owner = r;
-		return r->holds ? 0 : TD_DO_SSD;
+		if (r->holds)
+			return 0;
+		return r->kind == TD_CLEAN ? TD_DO_FETCH : TD_DO_SSD;
 	}
 	return 0;
 }
 
-bool td_fail(struct td_engine *e)
+/* What waited for a sweep: it will never be done. */
+static void fail_sweep_waiter(struct td_engine *e, struct td_req *r,
+			      bool stranded, struct td_list *woken)
 {
-	u64 active = TD_ACTIVE;
+	switch (r->kind) {
+	case TD_FLUSH:
+		r->failed |= stranded;
+		td_flush_gate(e, r, TD_GATE_SWEEP, woken);
+		break;
+	case TD_WRITE:
+		if (r->then != TD_DO_SSD) {
+			/* FUA: its data is on the SSD, but not for sure. */
+			r->failed = true;
+			td_wake(woken, r, r->then);
+			break;
+		}
+		r->ssd_failed = true;
+		writeback_done(e, r, woken);
+		td_wake(woken, r, TD_DO_START);
+		break;
+	default:
+		td_end(e, r, woken);
+		td_wake(woken, r, TD_DO_END);
+	}
+}
 
-	return env_cas(&e->state, &active, TD_BYPASS);
+bool td_fail(struct td_engine *e, struct td_list *woken)
+{
+	struct td_ledger *l = &e->ledger;
+	bool stranded = l->dirty;
+
+	if (!td_active(e))
+		return false;
+	env_store(&e->state, stranded ? TD_STRANDED : TD_BYPASS);
+	l->disk_unflushed = true;
+	td_ledger_due(e);
+	while (l->sweep_waiters.next != &l->sweep_waiters) {
+		struct td_req *r = td_req_of_gate(l->sweep_waiters.next);
+
+		td_link_del(&r->gate);
+		fail_sweep_waiter(e, r, stranded, woken);
+	}
+	while (l->mark_waiters.next != &l->mark_waiters) {
+		struct td_req *r = td_req_of_gate(l->mark_waiters.next);
+
+		td_link_del(&r->gate);
+		td_wake(woken, r, TD_DO_START);
+	}
+	while (l->clear_waiters.next != &l->clear_waiters) {
+		struct td_req *r = td_req_of_gate(l->clear_waiters.next);
+
+		td_link_del(&r->gate);
+		td_flush_gate(e, r, TD_GATE_CLEAR, woken);
+	}
+	while (l->cleaned.next != &l->cleaned) {
+		struct td_req *r = td_req_of_gate(l->cleaned.next);
+
+		td_link_del(&r->gate);
+		td_end(e, r, woken);
+		td_wake(woken, r, TD_DO_END);
+	}
+	while (e->urgent.next != &e->urgent) {
+		struct td_req *r = td_req_of_gate(e->urgent.next);
+
+		td_link_del(&r->gate);
+		r->phase = TD_PHASE_GATED;
+		td_wake(woken, r, TD_DO_START);
+	}
+	return true;
 }
 
 void td_forget_group(struct td_engine *e, u32 group)

@@ -9,64 +9,90 @@
  *
  * Life of a read
  *	td_read_look()	no lock. HIT: pinned; read the SSD, then
- *			td_word_unpin() each slot. PASS: read the disk. MISS:
- *			get a request with parts and private memory, then
- *	td_begin()	bucket lock. DISK: read the request's span into private
- *			memory, or PASS: forget the request, read the disk.
- *	td_disk_done()	bucket lock. ANSWER | SSD: copy out, answer, write the
- *			extents; or RETRY | END.
- *	td_ssd_done()	bucket lock. END.
- * If there is no memory: td_pass().
+ *			td_word_unpin() each slot. PASS: read the disk. BUSY: wait
+ *			a moment, look again. MISS: get a request with parts and
+ *			private memory, then
+ *	td_begin()	DISK: read the request's span into private memory, or PASS:
+ *			forget the request, read the disk.
+ *	td_disk_done()	ANSWER [| SSD]: copy out, answer, write the extents; or
+ *			RETRY | END. Without SSD and END: woken with SSD later.
+ *	td_ssd_done()	END.
+ * If there is no memory: td_pass(), and read the disk.
  *
- * Life of a write (write-through and write-around)
+ * Life of a write, a discard or a zero-out
  *	td_write_wants_copy()	no lock, a hint. If true, try to get private
  *			memory and copy the user's data into it.
- *	td_begin()	bucket lock. 0: it waits for an overlapping one, and
- *			comes back by some later call's list. DISK [| SSD]:
- *			write the disk (from private memory if there, else from
- *			the user's); write the extents on the SSD.
- *	td_disk_done()	bucket lock. ANSWER, when nothing is left also END.
- *	td_ssd_done()	bucket lock. 0 or END.
- *	td_drained()	bucket lock. Possibly SSD, for the owner of the slot.
- * Without private memory, and for discards: DISK, then ANSWER | END.
+ *	td_begin()	0: it waits, and comes back by some later call's list.
+ *			DISK [| SSD]: write the disk (from private memory if
+ *			there, else from the user's); write the extents on the SSD.
+ *			SSD alone: write-back. PASS: forget it, write the disk.
+ *			ANSWER | END: with td_failed().
+ *	td_disk_done()	ANSWER, when nothing is left also END.
+ *	td_ssd_done()	0 or END; in write-back ANSWER | END, or 0 and woken with
+ *			that later (FUA), or START (the SSD failed: another way).
+ *	td_drained()	Possibly SSD, for the owner of the slot.
+ * A write of what is dirty already may not need all that: write.h.
  *
- * Every action is carried out after the bucket lock has been dropped, SSD
- * after the disk's action of the same return value has been *submitted*.
- * Flushes need no call in these modes: the disk alone holds the truth.
+ * Life of a flush (no sector, no memory): td_begin(): 0, or ANSWER | END.
  *
- * Locks: one for each bucket, e->nr_buckets of them; requests never need two.
- * td_bucket_of() tells which. In the kernel it is a spinlock taken with
- * interrupts off, since completions take it.
+ * Life of a cleaning request (the caller's own, with private memory for
+ * max_parts frames that are contiguous on the disk)
+ *	td_clean_seek()	which sector to begin at.
+ *	td_begin()	FETCH: read the extents from the SSD into private memory;
+ *			PASS: nothing to do there; 0: td_drained() says FETCH.
+ *	td_ssd_done()	DISK: write the span to the disk; or END.
+ *	td_disk_done()	0, and END later; or END.
+ *
+ * A woken request has its actions in td_woken(): START means: call td_start()
+ * and carry out what it returns; other bits are actions.
+ *
+ * Every action is carried out after the lock has been dropped, SSD after the
+ * disk's action of the same return value has been *submitted*. After each call
+ * with the lock held: if td_work_due(), take the ledger's own I/O (ledger.h).
+ *
+ * One lock, the caller's, guards all but the words, which readers pin without
+ * it. In the kernel it is a spinlock taken with interrupts off.
  */
 #ifndef TANDEM_ENGINE_H
 #define TANDEM_ENGINE_H
 
 #include "counters.h"
+#include "identity.h"
+#include "ledger.h"
 #include "layout.h"
 #include "link.h"
 #include "word.h"
 
-enum td_mode { TD_WRITETHROUGH, TD_WRITEAROUND };
-enum td_state { TD_ACTIVE, TD_BYPASS };
-enum td_kind { TD_READ, TD_WRITE, TD_DISCARD /* and zero-outs */ };
+enum td_mode { TD_WRITETHROUGH, TD_WRITEAROUND, TD_WRITEBACK };
+/* BYPASS: the SSD failed, nothing was dirty. STRANDED: it failed with dirty data. */
+enum td_state { TD_ACTIVE, TD_BYPASS, TD_STRANDED };
+enum td_kind {
+	TD_READ,
+	TD_WRITE,
+	TD_DISCARD,	/* and zero-outs */
+	TD_FLUSH,
+	TD_CLEAN,
+};
 
 /* Actions: bits of what td_begin() and the *_done() functions return. */
 #define TD_DO_DISK	0x01u	/* disk I/O of the span; tell td_disk_done() */
 #define TD_DO_SSD	0x02u	/* write all extents; tell td_ssd_done() once */
-#define TD_DO_ANSWER	0x04u	/* answer the user, with the error if any */
+#define TD_DO_ANSWER	0x04u	/* answer the user, EIO if td_failed() */
 #define TD_DO_RETRY	0x08u	/* read the user's own range from the disk */
 #define TD_DO_END	0x10u	/* core has forgotten the request: free it */
 #define TD_DO_PASS	0x20u	/* was not taken in: to the disk as it is */
+#define TD_DO_FETCH	0x40u	/* read all extents; tell td_ssd_done() once */
+#define TD_DO_START	0x80u	/* call td_start() */
 
 /*
  * One frame of a request that has a slot. Immutable from the request's first
- * action on, but for @held and @cancelled (bucket lock).
+ * action on, but for the last three (lock).
  */
 struct td_part {
 	u32 slot;
 	u8 frame;	/* offset from the request's first frame */
-	u8 mask;	/* quarters written and published */
-	u8 from, to;	/* sectors of the frame written, within mask */
+	u8 from, to;	/* sectors of the frame to be moved */
+	u8 mask;	/* quarters to be published, or cleaned */
 	bool held;	/* the slot's pins must drain before it is written */
 	bool cancelled;
 };
@@ -77,10 +103,14 @@ struct td_part {
  * a td_list and is the caller's after it took the request from there.
  */
 struct td_req {
-	struct td_link link;
+	struct td_link link;	/* its bucket's ring */
+	struct td_link gate;	/* waits for a sweep, a mark or a cleaning */
+	struct td_link gate2;	/* waits for a flush of the disk */
 	struct td_req *next;
-	u64 sector;		/* the user's range */
+	u64 sector;		/* the user's range; a cleaning's span */
 	u64 span_sector;	/* what is read from or written to the disk */
+	u64 sweep;		/* number of the sweep that it waits for */
+	u64 flush;		/* number of the disk flush that it waits for */
 	u32 count;
 	u32 span_count;
 	struct td_part *parts;	/* room for max_parts, or NULL: no copy */
@@ -91,12 +121,24 @@ struct td_req {
 	u8 phase;
 	u8 pending;
 	u8 woken;		/* actions that it was woken with */
+	u8 then;		/* actions when its gates are open */
+	u8 gates;		/* that are closed */
+	bool fua;		/* caller */
 	bool no_memory;		/* caller: a copy was wanted but there is none */
-	bool failed;		/* the disk's answer */
+	bool writeback;		/* goes to the SSD alone */
+	bool no_writeback;	/* was tried and failed, or may not */
+	bool counted;		/* in its region's inflight */
+	bool failed;		/* EIO, or the disk's answer to a fill */
 	bool ssd_failed;
 };
 
-/* Requests that an event set going: each has the actions DISK [| SSD]. */
+/* Has the request to be answered with EIO? Valid with ANSWER. */
+static inline bool td_failed(const struct td_req *r)
+{
+	return r->failed;
+}
+
+/* Requests that an event set going: what to do is in td_woken(). */
 struct td_list {
 	struct td_req *head;
 	struct td_req **tail;
@@ -109,7 +151,7 @@ struct td_extent {
 	u32 count;
 };
 
-enum td_verdict { TD_HIT, TD_MISS, TD_PASS };
+enum td_verdict { TD_HIT, TD_MISS, TD_PASS, TD_BUSY };
 
 struct td_look {
 	u32 count;		/* sectors of the request that this answers */
@@ -130,7 +172,6 @@ struct td_set {
 
 struct td_bucket {
 	struct td_link reqs;	/* in order of arrival */
-	u32 clock;		/* evictions, for ageing */
 };
 
 #define TD_STREAMS	16
@@ -144,20 +185,26 @@ struct td_engine {
 	env_counters counters;
 	struct env_atomic64 mode;	/* enum td_mode */
 	struct env_atomic64 state;	/* enum td_state */
+	struct env_atomic64 due;	/* the ledger has something to do */
 	struct env_atomic64 streams[TD_STREAMS];
+	struct td_ledger ledger;
+	struct td_heat heat;		/* of the disk, by writes that succeeded */
+	struct td_link urgent;		/* writes that wait for a cleaning: td_req.gate */
+	u64 clean_frame;		/* where cleaning goes on, in disk order */
 };
 
-/* How many buckets (and locks) suit @l: a power of two, at most 1024. */
+/* How many buckets suit @l: a power of two, at most 1024. */
 u32 td_engine_buckets(const struct td_layout *l);
 
 /*
- * Before first use, one thread. @e->words, buckets, nr_buckets and counters
- * are set by the caller.
+ * Before first use, one thread. The memory (td_engine_sizes(), zeroed) and
+ * counters were set by the caller. An empty cache, as just formatted; then
+ * load.h for one that was in use.
  */
-void td_engine_init(struct td_engine *e, const struct td_layout *l,
-		    enum td_mode mode);
+void td_engine_init(struct td_engine *e, const struct td_super *sb,
+		    const struct td_layout *l, enum td_mode mode);
 
-/* The bucket whose lock guards the runs of @sector. Any context. */
+/* The bucket of the runs of @sector. Any context. */
 static inline u32 td_bucket_of(const struct td_engine *e, u64 sector)
 {
 	return td_group_of(&e->layout, sector) & (e->nr_buckets - 1);
@@ -196,7 +243,8 @@ struct td_span td_span_of(const struct td_engine *e, enum td_kind kind,
 
 /*
  * Set up @r in memory that need not be zeroed. @parts NULL: no private
- * memory; a TD_READ always has parts.
+ * memory; a TD_READ or TD_CLEAN always has parts. The caller then sets fua and
+ * no_memory.
  */
 void td_req_init(struct td_req *r, enum td_kind kind, u64 sector, u32 count,
 		 struct td_part *parts, u32 max_parts);
@@ -210,10 +258,11 @@ void td_list_init(struct td_list *list);
 struct td_req *td_list_pop(struct td_list *list);
 
 /*
- * Bucket lock held, any context; each returns actions for @r, and appends to
- * @woken the requests that may start now.
+ * Lock held, any context; each returns actions for @r, and appends to @woken
+ * the requests that may go on.
  */
-u32 td_begin(struct td_engine *e, struct td_req *r);
+u32 td_begin(struct td_engine *e, struct td_req *r, struct td_list *woken);
+u32 td_start(struct td_engine *e, struct td_req *r, struct td_list *woken);
 u32 td_disk_done(struct td_engine *e, struct td_req *r, bool ok,
 		 struct td_list *woken);
 u32 td_ssd_done(struct td_engine *e, struct td_req *r, bool ok,
@@ -223,33 +272,45 @@ u32 td_ssd_done(struct td_engine *e, struct td_req *r, bool ok,
 u32 td_woken(const struct td_req *r);
 
 /*
- * td_word_unpin() said true for @slot. Bucket lock held (of the group that
- * the slot is in: any sector that was read from it tells). If it returns
- * TD_DO_SSD then *owner is the request to carry it out for. A call that comes
- * late, when the slot has another owner, is harmless.
+ * td_word_unpin() said true for @slot, which is in @bucket. Lock held. If it
+ * returns TD_DO_SSD or TD_DO_FETCH then *owner is the request to carry it out
+ * for. A call that comes late, when the slot has another owner, is harmless.
  */
 u32 td_drained(struct td_engine *e, u32 bucket, u32 slot,
 	       struct td_req **owner);
 
 /*
- * Next extent of @r to write to the SSD, in order of the disk. *cursor starts
- * at 0. False: no more. No lock; from the SSD action until td_ssd_done().
+ * Next extent of @r to write to the SSD, or to fetch, in order of the disk.
+ * *cursor starts at 0. False: no more. No lock; from the action until
+ * td_ssd_done().
  */
 bool td_next_extent(const struct td_engine *e, const struct td_req *r,
 		    u32 *cursor, struct td_extent *extent);
 
 /*
- * The SSD failed: bypass from now on, for good. True for the first caller,
- * who raises the event. No lock, any context.
+ * Where should cleaning go on? Urgent places first, then, with @all, the next
+ * dirty run in disk order. False: nowhere. Lock held. Then td_begin() with a
+ * request of kind CLEAN and that sector (its count is ignored and set).
  */
-bool td_fail(struct td_engine *e);
-
-/* A hit that failed was read from the disk instead. No lock, any context. */
-void td_hit_failed(struct td_engine *e, u32 count);
+bool td_clean_seek(struct td_engine *e, bool all, u64 *sector);
 
 /*
- * Forget all copies in group @group, and what is being stored there. Lock of
- * bucket group & (nr_buckets - 1) held. Reads in flight still end well.
+ * The SSD failed: bypass from now on (with dirty data: stranded), until the
+ * index is loaded again. True for the first caller, who raises the event. Lock
+ * held, any context; appends to @woken what waited for the SSD.
+ */
+bool td_fail(struct td_engine *e, struct td_list *woken);
+
+/*
+ * A hit could not be read from the SSD; its slots are still pinned. True: read
+ * the disk instead (and td_fail()). False: the only copy is lost for now, EIO.
+ * No lock, any context.
+ */
+bool td_hit_failed(struct td_engine *e, u64 sector, u32 count, u32 slot);
+
+/*
+ * Forget all clean copies in group @group, and what is being stored there. Lock
+ * held. Reads in flight still end well.
  */
 void td_forget_group(struct td_engine *e, u32 group);
 

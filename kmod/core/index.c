@@ -3,9 +3,9 @@
  * Which slot holds a frame, and which slot it may get.
  *
  * Invariant: at most one word has a given tag. (Only td_index_take() sets one,
- * under the lock of the frame's bucket, after td_index_find() found none.)
+ * under the lock, after td_index_find() found none.)
  * Threads: finding needs no lock but then is a hint; taking and giving up need
- * the bucket's lock. Readers pin and unpin at any time.
+ * the lock. Readers pin and unpin at any time.
  * Why so: first choice is the way that the run already uses, since a run that
  * lies together is read by one request; then its home way, where readers look
  * first; then any free one; then what the policy gives up (policy.c).
@@ -55,29 +55,37 @@ bool td_index_readable(const struct td_engine *e, u64 frame, unsigned int want)
 	       !(want & ~td_word_valid(v));
 }
 
-/* Free, or holding nothing that can be read. */
-static bool is_free(u64 v)
-{
-	return !(v & (TD_W_VALID | TD_W_PINS | TD_W_BUSY));
-}
-
 bool td_index_has_room(const struct td_engine *e, u64 frame)
 {
 	struct td_place p = place_of(e, frame);
 
 	for (u32 i = 0; i < ways(e); i++)
-		if (is_free(td_word_load(&e->words[nth_slot(e, p, frame, i)])))
+		if (td_word_is_durably_free(td_word_load(&e->words[nth_slot(e, p, frame, i)])))
 			return true;
 	return false;
 }
 
-/* Take this one; false if a reader was faster. */
-static bool take(struct td_engine *e, u64 frame, u32 slot)
+/* The sweep after which no record names what was in a slot that was @was. */
+static u64 freeing_sweep(const struct td_ledger *l, u64 was)
 {
-	u64 was;
+	if (was & (TD_W_VALID | TD_W_PENDING))
+		return l->sweep_begun + 1;
+	/* Its record is under way. */
+	return was & TD_W_STALE ? l->sweep_begun : 0;
+}
+
+/* Take this one; false if a reader was faster. */
+static bool take(struct td_engine *e, u64 frame, u32 slot, u64 *sweep)
+{
+	u64 was, needed;
 
 	if (!td_word_take(&e->words[slot], frame, &was))
 		return false;
+	needed = freeing_sweep(&e->ledger, was);
+	if (needed > *sweep)
+		*sweep = needed;
+	if (was & TD_W_VALID)
+		td_ledger_pend(&e->ledger, slot);
 	if (!(was & TD_W_STATE))
 		env_count(e->counters, TD_C_USED, 1);
 	else if (was & TD_W_VALID)
@@ -87,7 +95,7 @@ static bool take(struct td_engine *e, u64 frame, u32 slot)
 
 /* Give up what the policy chooses, if anything. */
 static u32 evict(struct td_engine *e, struct td_place p, u64 frame, u32 near_way,
-		 enum td_greed greed)
+		 enum td_greed greed, u64 *sweep)
 {
 	bool known = td_policy_known(e, frame);
 
@@ -101,7 +109,7 @@ static u32 evict(struct td_engine *e, struct td_place p, u64 frame, u32 near_way
 			break;
 		slot = td_slot_at(&e->layout, p.base, way, frame);
 		gone = td_word_tag(td_word_load(&e->words[slot]));
-		if (!take(e, frame, slot))
+		if (!take(e, frame, slot, sweep))
 			continue;
 		td_policy_gone(e, gone);
 		if (known)
@@ -112,41 +120,123 @@ static u32 evict(struct td_engine *e, struct td_place p, u64 frame, u32 near_way
 	return TD_NO_SLOT;
 }
 
-u32 td_index_take(struct td_engine *e, u64 frame, u32 near, enum td_greed greed)
+/* A free slot; @durably: that no record names. */
+static u32 take_free(struct td_engine *e, struct td_place p, u64 frame,
+		     u32 near_way, bool durably, u64 *sweep)
+{
+	u32 first = near_way == TD_NO_SLOT ? p.home : near_way;
+
+	for (u32 i = 0; i < ways(e); i++) {
+		u32 slot = td_slot_at(&e->layout, p.base,
+				      (first + i) & (ways(e) - 1), frame);
+		u64 v = td_word_load(&e->words[slot]);
+
+		if ((durably ? td_word_is_durably_free(v) : td_word_is_free(v)) &&
+		    take(e, frame, slot, sweep))
+			return slot;
+	}
+	return TD_NO_SLOT;
+}
+
+u32 td_index_take(struct td_engine *e, u64 frame, u32 near, enum td_greed greed,
+		  u64 *sweep)
 {
 	struct td_place p = place_of(e, frame);
 	u32 near_way = TD_NO_SLOT;
 	u32 slot;
 
-	if (near != TD_NO_SLOT) {
+	if (near != TD_NO_SLOT)
 		near_way = (near - p.base) >> e->layout.run_shift;
-		slot = td_slot_at(&e->layout, p.base, near_way, frame);
-		if (is_free(td_word_load(&e->words[slot])) &&
-		    take(e, frame, slot))
-			return slot;
-	}
-	for (u32 i = 0; i < ways(e); i++) {
-		slot = nth_slot(e, p, frame, i);
-		if (is_free(td_word_load(&e->words[slot])) &&
-		    take(e, frame, slot))
-			return slot;
-	}
-	return greed == TD_TAKE_FREE ? TD_NO_SLOT :
-		evict(e, p, frame, near_way, greed);
+	slot = take_free(e, p, frame, near_way, true, sweep);
+	if (slot != TD_NO_SLOT || greed == TD_TAKE_FREE)
+		return slot;
+	slot = take_free(e, p, frame, near_way, false, sweep);
+	return slot != TD_NO_SLOT ? slot :
+		evict(e, p, frame, near_way, greed, sweep);
 }
 
-void td_index_disown(struct td_engine *e, u32 slot, unsigned int publish)
+u64 td_index_joined(const struct td_engine *e, u32 slot)
 {
-	if (td_word_disown(&e->words[slot], publish))
+	u64 v = td_word_load(&e->words[slot]);
+
+	if ((v & TD_W_STATE) != TD_W_BUSY || !(v & TD_W_STALE))
+		return 0;
+	return e->ledger.sweep_begun + !!(v & TD_W_PENDING);
+}
+
+u64 td_index_own(struct td_engine *e, u32 slot, unsigned int forget, bool hold)
+{
+	u64 now = td_word_own(&e->words[slot], forget, hold);
+
+	if (now & TD_W_PENDING)
+		td_ledger_pend(&e->ledger, slot);
+	return now;
+}
+
+/* Quarters of @slot became dirty or clean: @by of them. */
+static void count_dirty(struct td_engine *e, u32 slot, s32 by)
+{
+	u64 frame = td_word_tag(td_word_load(&e->words[slot]));
+
+	td_ledger_count_dirty(&e->ledger, (u32)((frame << TD_FRAME_SHIFT) >>
+						e->ledger.mark_shift), by);
+}
+
+static u32 count_quarters(unsigned int mask)
+{
+	return (0x4332322132212110ull >> (4 * (mask & TD_QUARTERS))) & 0xf;
+}
+
+/* @dirty was published in a slot that was @was. */
+static void published(struct td_engine *e, u32 slot, u64 was,
+		      unsigned int dirty)
+{
+	unsigned int new = dirty & ~td_word_dirty(was);
+
+	if (td_word_load(&e->words[slot]) & TD_W_PENDING)
+		td_ledger_pend(&e->ledger, slot);
+	if (dirty)
+		e->ledger.ssd_unflushed = true;
+	if (new)
+		count_dirty(e, slot, (s32)count_quarters(new));
+}
+
+void td_index_publish(struct td_engine *e, u32 slot, unsigned int valid,
+		      unsigned int dirty)
+{
+	u64 was = td_word_publish(&e->words[slot], valid, dirty);
+
+	published(e, slot, was, dirty);
+}
+
+void td_index_disown(struct td_engine *e, u32 slot, unsigned int valid,
+		     unsigned int dirty)
+{
+	u64 now;
+	u64 was = td_word_disown(&e->words[slot], valid, dirty, &now);
+
+	if (!(now & TD_W_STATE))
 		env_count(e->counters, TD_C_USED, (u64)-1);
+	published(e, slot, was, dirty);
 }
 
 u64 td_index_forget(struct td_engine *e, u32 slot, unsigned int mask)
 {
-	bool freed;
-	u64 was = td_word_forget(&e->words[slot], mask, &freed);
+	u64 now;
+	u64 was = td_word_forget(&e->words[slot], mask, &now);
 
-	if (freed)
+	if ((was & TD_W_STATE) && !(now & TD_W_STATE))
 		env_count(e->counters, TD_C_USED, (u64)-1);
+	if (now & TD_W_PENDING)
+		td_ledger_pend(&e->ledger, slot);
 	return was;
+}
+
+void td_index_clean(struct td_engine *e, u32 slot, unsigned int mask)
+{
+	mask &= td_word_dirty(td_word_load(&e->words[slot]));
+	td_word_clean(&e->words[slot], mask);
+	count_dirty(e, slot, -(s32)count_quarters(mask));
+	env_count(e->counters, TD_C_DRAINED,
+		  count_quarters(mask) * TD_QUARTER_SECTORS);
 }

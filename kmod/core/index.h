@@ -12,12 +12,12 @@
 
 /* How far td_index_take() may go for a slot. */
 enum td_greed {
-	TD_TAKE_FREE,	/* a free one only */
+	TD_TAKE_FREE,	/* a durably free one only */
 	TD_TAKE_COLD,	/* or, for a new frame, one of those on trial */
 	TD_TAKE_ANY,	/* or any that nobody uses just now */
 };
 
-/* The slot whose word has @frame's tag. Lock: for a lasting answer. */
+/* The slot whose word has @frame's tag. Lock held for a lasting answer. */
 u32 td_index_find(const struct td_engine *e, u64 frame);
 
 /* Can all of @want of @frame be read now? No lock; a hint. */
@@ -28,12 +28,29 @@ bool td_index_has_room(const struct td_engine *e, u64 frame);
 
 /*
  * Take a slot for @frame, which has none: BUSY, nothing valid. @near: a slot
- * of the same run; its way is tried first, or TD_NO_SLOT. Bucket lock.
+ * of the same run; its way is tried first, or TD_NO_SLOT. *sweep is raised to
+ * the number of the sweep that must be done before data is written there; not
+ * at all if the slot was durably free. Lock held.
  */
-u32 td_index_take(struct td_engine *e, u64 frame, u32 near, enum td_greed greed);
+u32 td_index_take(struct td_engine *e, u64 frame, u32 near, enum td_greed greed,
+		  u64 *sweep);
 
-/* td_word_disown() and td_word_forget(), with the count. Bucket lock. */
-void td_index_disown(struct td_engine *e, u32 slot, unsigned int publish);
+/*
+ * Which sweep must be done before data is written to @slot, which a request in
+ * flight took before? 0: none. Lock held.
+ */
+u64 td_index_joined(const struct td_engine *e, u32 slot);
+
+/*
+ * Operations on words with what follows from them: counts, what is pending.
+ * Lock held.
+ */
+u64 td_index_own(struct td_engine *e, u32 slot, unsigned int forget, bool hold);
+void td_index_publish(struct td_engine *e, u32 slot, unsigned int valid,
+		      unsigned int dirty);
+void td_index_disown(struct td_engine *e, u32 slot, unsigned int valid,
+		     unsigned int dirty);
 u64 td_index_forget(struct td_engine *e, u32 slot, unsigned int mask);
+void td_index_clean(struct td_engine *e, u32 slot, unsigned int mask);
 
 #endif

@@ -14,7 +14,7 @@
  * takes all that comes.
  *
  * Invariant: none that data depends on; any idle slot is a right answer.
- * Threads: under the bucket's lock; readers count hits meanwhile.
+ * Threads: under the lock; readers count hits meanwhile.
  * Cost: struct td_set, 2 bytes for each slot of a set of 16.
  * Why fingerprints of 16 bits: one of 8 takes a stranger for a ghost in 5 of
  * 100 misses, which costs a third of a point of hit rate.

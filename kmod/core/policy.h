@@ -3,7 +3,7 @@
  * The policy: which slot of a set is given up for another frame.
  *
  * A set is the slots that one frame may lie in: the ways of its group, at its
- * position in the run. Bucket lock held in all functions.
+ * position in the run. Lock held in all functions.
  */
 #ifndef TANDEM_POLICY_H
 #define TANDEM_POLICY_H

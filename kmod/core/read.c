@@ -49,8 +49,37 @@ static env_noinline u64 pin_following(struct td_engine *e, u64 frame, u64 end, u
 	return end;
 }
 
+/*
+ * First sector of [sector, end) that only the SSD has, or @end. A hint: what
+ * becomes dirty meanwhile was written while the read was under way.
+ */
+static u64 first_dirty(struct td_engine *e, u64 sector, u64 end)
+{
+	if (!td_ledger_has_dirty(&e->ledger))
+		return end;
+	for (u64 at = sector; at < end;) {
+		u64 frame = td_frame_of(at);
+		u64 next = (frame + 1) << TD_FRAME_SHIFT;
+		u32 slot = td_index_find(e, frame);
+		u64 v = slot == TD_NO_SLOT ? 0 : td_word_load(&e->words[slot]);
+		unsigned int dirty = 0;
+
+		if (td_word_has(v, frame))
+			dirty = td_word_dirty(v) &
+				td_quarters_touched(frame, at, end);
+		if (dirty) {
+			u64 first = (frame << TD_FRAME_SHIFT) +
+				    (env_first_bit(dirty) << TD_QUARTER_SHIFT);
+
+			return first > at ? first : at;
+		}
+		at = next;
+	}
+	return end;
+}
+
 /* End of the last frame's part of [sector, end) that is not on the SSD. */
-static env_noinline u64 end_of_missing(struct td_engine *e, u64 sector, u64 end)
+static u64 end_of_missing(struct td_engine *e, u64 sector, u64 end)
 {
 	u64 frame = td_frame_of(end - 1);
 
@@ -65,11 +94,55 @@ static env_noinline u64 end_of_missing(struct td_engine *e, u64 sector, u64 end)
 	return end;
 }
 
-static env_noinline enum td_verdict past(struct td_engine *e, u32 count,
-					 enum td_counter why)
+/* From @sector, which is dirty, on: what can be read in one frame's slot. */
+static enum td_verdict look_dirty(struct td_engine *e, u64 sector, u64 end,
+				  struct td_look *look)
 {
-	td_pass(e, TD_READ, count, why);
-	return TD_PASS;
+	u64 frame = td_frame_of(sector);
+	u64 start = frame << TD_FRAME_SHIFT;
+	u32 slot = td_index_find(e, frame);
+	u32 quarter = (u32)(sector >> TD_QUARTER_SHIFT) & 3;
+	unsigned int valid;
+
+	if (slot == TD_NO_SLOT)
+		return TD_BUSY;
+	valid = td_word_valid(td_word_load(&e->words[slot]));
+	while (quarter < 4 && valid & 1u << quarter)
+		quarter++;
+	if (end > start + (quarter << TD_QUARTER_SHIFT))
+		end = start + (quarter << TD_QUARTER_SHIFT);
+	/* Its pins may all be in use, or it is somewhere else by now. */
+	if (end <= sector ||
+	    !td_word_pin(&e->words[slot], frame,
+			 td_quarters_touched(frame, sector, end)))
+		return TD_BUSY;
+	look->slot = slot;
+	look->slots = 1;
+	look->count = (u32)(end - sector);
+	look->ssd_sector = td_sector_in(&e->layout, slot, sector);
+	env_count(e->counters, TD_C_READ_HIT, look->count);
+	return TD_HIT;
+}
+
+/*
+ * The first frame cannot be pinned as a whole, or the SSD is not to be used
+ * (@why): up to what only the SSD has, or that.
+ */
+static env_noinline enum td_verdict look_further(struct td_engine *e, u64 sector,
+						 u64 end, enum td_counter why,
+						 struct td_look *look)
+{
+	u64 dirty = first_dirty(e, sector, end);
+
+	if (dirty == sector)
+		return look_dirty(e, sector, end, look);
+	look->count = (u32)(dirty - sector);
+	if (why != TD_C_READ_MISSED) {
+		td_pass(e, TD_READ, look->count, why);
+		return TD_PASS;
+	}
+	look->count = (u32)(end_of_missing(e, sector, dirty) - sector);
+	return TD_MISS;
 }
 
 enum td_verdict td_read_look(struct td_engine *e, u64 sector, u32 count,
@@ -83,19 +156,19 @@ enum td_verdict td_read_look(struct td_engine *e, u64 sector, u32 count,
 
 	look->count = count;
 	if (unlikely(!td_active(e)))
-		return past(e, count, TD_C_READ_BYPASSED_FAILED);
+		return look_further(e, sector, end, TD_C_READ_BYPASSED_FAILED,
+				    look);
 	if (unlikely((sector | count) & l->block_mask))
-		return past(e, count, TD_C_READ_BYPASSED_UNALIGNED);
+		return look_further(e, sector, end,
+				    TD_C_READ_BYPASSED_UNALIGNED, look);
 
 	slot = td_home_of(l, frame);
 	/* The home way first, where it mostly is. */
 	if (unlikely(!td_word_pin(&e->words[slot], frame, want))) {
 		slot = pin_elsewhere(e, frame, want);
-		if (slot == TD_NO_SLOT) {
-			look->count = (u32)(end_of_missing(e, sector, end) -
-					    sector);
-			return TD_MISS;
-		}
+		if (slot == TD_NO_SLOT)
+			return look_further(e, sector, end, TD_C_READ_MISSED,
+					    look);
 	}
 	look->slot = slot;
 	look->slots = 1;
@@ -107,9 +180,18 @@ enum td_verdict td_read_look(struct td_engine *e, u64 sector, u32 count,
 	return TD_HIT;
 }
 
-void td_hit_failed(struct td_engine *e, u32 count)
+bool td_hit_failed(struct td_engine *e, u64 sector, u32 count, u32 slot)
 {
+	u64 end = sector + count;
+	u64 last = td_frame_of(end - 1);
+	bool lost = false;
+
+	for (u64 f = td_frame_of(sector); f <= last; f++, slot++)
+		if (td_word_dirty(td_word_load(&e->words[slot])) &
+		    td_quarters_touched(f, sector, end))
+			lost = true;
 	env_count(e->counters, TD_C_SSD_ERRORS, 1);
 	env_count(e->counters, TD_C_READ_HIT, -(u64)count);
 	env_count(e->counters, TD_C_READ_BYPASSED_FAILED, count);
+	return !lost;
 }

@@ -5,7 +5,7 @@
  * Invariant: every part's slot is BUSY and owned by the part's request, from
  * planning to td_store_finish(); its mask was not valid when its SSD write was
  * allowed to start.
- * Threads: all under the bucket's lock, but td_next_extent() and the two
+ * Threads: all under the engine's lock, but td_next_extent() and the two
  * questions that map asks, which read what does not change.
  * Why a write takes free slots only: what is written is seldom read back from
  * a cache soon, and the page cache has it; so it does not evict.
@@ -13,8 +13,8 @@
 #include "index.h"
 #include "store.h"
 
-static struct td_part *add_part(struct td_req *r, u64 frame, u32 slot,
-				unsigned int mask)
+struct td_part *td_store_add(struct td_req *r, u64 frame, u32 slot,
+			     unsigned int mask)
 {
 	struct td_part *p = &r->parts[r->nr_parts++];
 
@@ -94,15 +94,16 @@ void td_store_plan_fill(struct td_engine *e, const struct td_bucket *b,
 			mask &= ~td_word_valid(td_word_load(&e->words[slot]));
 			if (!mask)
 				continue;
-			td_word_own(&e->words[slot], 0, false);
+			td_index_own(e, slot, 0, false);
 		} else {
 			slot = td_index_take(e, frame, near, stream ?
-					     TD_TAKE_COLD : TD_TAKE_ANY);
+					     TD_TAKE_COLD : TD_TAKE_ANY,
+					     &r->sweep);
 			if (slot == TD_NO_SLOT)
 				continue;
 			near = slot;
 		}
-		p = add_part(r, frame, slot, mask);
+		p = td_store_add(r, frame, slot, mask);
 		if (frame == td_frame_of(l->cached_sectors))
 			p->to = (u8)(l->cached_sectors &
 				     (TD_FRAME_SECTORS - 1));
@@ -123,25 +124,33 @@ static bool owns(const struct td_req *r, u32 slot)
 	return false;
 }
 
-/* If it is a fill that owns @slot, it must not publish it. True: it is. */
-static bool cancel_fill(struct td_engine *e, struct td_bucket *b, u32 slot)
+struct td_req *td_store_filler(const struct td_bucket *b, u32 slot)
 {
 	for (struct td_link *l = b->reqs.next; l != &b->reqs; l = l->next) {
 		struct td_req *q = td_req_of(l);
 
-		if (q->kind == TD_READ && owns(q, slot)) {
-			td_store_cancel(e, q, slot, slot);
-			return true;
-		}
+		if (q->kind == TD_READ && owns(q, slot))
+			return q;
 	}
-	return false;
+	return NULL;
+}
+
+/* If it is a fill that owns @slot, it must not publish it. True: it is. */
+static bool cancel_fill(struct td_engine *e, struct td_bucket *b, u32 slot)
+{
+	struct td_req *q = td_store_filler(b, slot);
+
+	if (q)
+		td_store_cancel(e, q, slot, slot);
+	return q;
 }
 
 /* Does a request in the ring, other than @r, own @slot, which is @r's too? */
 static bool shared(const struct td_bucket *b, const struct td_req *r, u32 slot)
 {
 	for (struct td_link *l = b->reqs.next; l != &b->reqs; l = l->next)
-		if (td_req_overlap(td_req_of(l), r) && owns(td_req_of(l), slot))
+		if (td_req_of(l) != r && td_req_overlap(td_req_of(l), r) &&
+		    owns(td_req_of(l), slot))
 			return true;
 	return false;
 }
@@ -163,12 +172,12 @@ static unsigned int updatable(const struct td_engine *e, const struct td_req *r,
 	return mask;
 }
 
-/* A write's part: just the sectors that it writes, within whole quarters. */
-static u32 add_write(struct td_req *r, u64 frame, u32 slot, unsigned int mask)
+u32 td_store_add_write(struct td_req *r, u64 frame, u32 slot,
+		       unsigned int mask)
 {
 	u64 start = frame << TD_FRAME_SHIFT;
 	u64 end = r->sector + r->count;
-	struct td_part *p = add_part(r, frame, slot, mask);
+	struct td_part *p = td_store_add(r, frame, slot, mask);
 	u32 first = 0, last = 3;
 
 	while (!(mask & 1u << first))
@@ -191,7 +200,7 @@ static u32 plan_frame(struct td_engine *e, struct td_bucket *b,
 	u64 end = r->sector + r->count;
 	unsigned int touched = td_quarters_touched(frame, r->sector, end);
 	u32 slot = td_index_find(e, frame);
-	bool joins, held = false;
+	bool joins, may_hold, held = false;
 	unsigned int mask;
 	u32 stored;
 	u64 v;
@@ -201,21 +210,30 @@ static u32 plan_frame(struct td_engine *e, struct td_bucket *b,
 						   end) : 0;
 		if (mask)
 			slot = td_index_take(e, frame, TD_NO_SLOT,
-					     TD_TAKE_FREE);
-		return slot == TD_NO_SLOT ? 0 : add_write(r, frame, slot, mask);
+					     TD_TAKE_FREE, &r->sweep);
+		return slot == TD_NO_SLOT ? 0 : td_store_add_write(r, frame, slot, mask);
 	}
 	v = td_word_load(&e->words[slot]);
 	joins = v & TD_W_BUSY;
+	/* Reads of dirty quarters beside it could not go to the disk meanwhile. */
+	may_hold = !joins && !(v & TD_W_DIRTY);
 	mask = store ? updatable(e, r, frame, slot, touched) : 0;
-	/* Not beside a fill, nor where a pin may be one of these quarters'. */
-	if (joins && (cancel_fill(e, b, slot) || v & TD_W_HELD))
+	/*
+	 * Not beside a fill, nor where a pin may be one of these quarters', nor
+	 * where the record may still name another frame.
+	 */
+	if (joins && (cancel_fill(e, b, slot) ||
+		      v & (TD_W_HELD | TD_W_STALE)))
 		mask = 0;
 	if (mask) {
-		u64 own = td_word_own(&e->words[slot], touched, !joins);
+		u64 own = td_index_own(e, slot, touched, may_hold);
 
 		held = own & TD_W_HELD;
-		if (joins && own & TD_W_PINS)
+		if (!may_hold && own & TD_W_PINS) {
 			mask = 0;
+			if (!joins)
+				td_index_disown(e, slot, 0, 0);
+		}
 	} else {
 		td_index_forget(e, slot, touched);
 	}
@@ -224,7 +242,7 @@ static u32 plan_frame(struct td_engine *e, struct td_bucket *b,
 	if (!mask)
 		return 0;
 	r->holds += held;
-	stored = add_write(r, frame, slot, mask);
+	stored = td_store_add_write(r, frame, slot, mask);
 	r->parts[r->nr_parts - 1].held = held;
 	return stored;
 }
@@ -233,7 +251,7 @@ void td_store_plan_write(struct td_engine *e, struct td_bucket *b,
 			 struct td_req *r)
 {
 	u64 last = td_frame_of(r->sector + r->count - 1);
-	bool around = env_load(&e->mode) != TD_WRITETHROUGH;
+	bool around = env_load(&e->mode) == TD_WRITEAROUND;
 	bool store = r->parts && !around && td_active(e);
 	enum td_counter why = TD_C_WRITE_MISSED;
 	u32 hit = 0;
@@ -253,17 +271,22 @@ void td_store_plan_write(struct td_engine *e, struct td_bucket *b,
 void td_store_finish(struct td_engine *e, const struct td_bucket *b,
 		     struct td_req *r)
 {
-	bool good = !r->failed && !r->ssd_failed && td_active(e);
+	bool good = !r->failed && !r->ssd_failed && td_active(e) &&
+		    r->kind != TD_CLEAN;
 
 	for (u32 i = 0; i < r->nr_parts; i++) {
 		const struct td_part *p = &r->parts[i];
 		bool publish = good && !p->cancelled;
+		unsigned int valid = publish ? p->mask : 0;
+		unsigned int dirty = r->writeback ? valid : 0;
 
+		/* What a failed write left in place is nobody's data. */
+		if (r->writeback && !publish)
+			td_index_forget(e, p->slot, p->mask);
 		if (shared(b, r, p->slot))
-			td_word_publish(&e->words[p->slot],
-					publish ? p->mask : 0);
+			td_index_publish(e, p->slot, valid, dirty);
 		else
-			td_index_disown(e, p->slot, publish ? p->mask : 0);
+			td_index_disown(e, p->slot, valid, dirty);
 		if (publish && r->kind == TD_READ)
 			env_count(e->counters, TD_C_FILLS, 1);
 	}
@@ -297,7 +320,8 @@ void td_store_cancel(struct td_engine *e, struct td_req *r, u32 first,
 	for (u32 i = 0; i < r->nr_parts; i++) {
 		struct td_part *p = &r->parts[i];
 
-		if (p->slot < first || p->slot > last || p->cancelled)
+		if (p->slot < first || p->slot > last || p->cancelled ||
+		    r->writeback || r->kind == TD_CLEAN)
 			continue;
 		p->cancelled = true;
 		if (r->kind == TD_READ)
@@ -309,8 +333,10 @@ bool td_write_wants_copy(struct td_engine *e, u64 sector, u32 count)
 {
 	u64 end = sector + count;
 
-	if (!td_active(e) || env_load(&e->mode) != TD_WRITETHROUGH)
+	if (!td_active(e) || env_load(&e->mode) == TD_WRITEAROUND)
 		return false;
+	if (env_load(&e->mode) == TD_WRITEBACK)
+		return true;
 	for (u64 f = td_frame_of(sector); f <= td_frame_of(end - 1); f++) {
 		if (td_index_find(e, f) != TD_NO_SLOT)
 			return true;
@@ -338,7 +364,9 @@ bool td_next_extent(const struct td_engine *e, const struct td_req *r,
 			from = p->from;
 		if (to > p->to)
 			to = p->to;
-		if (!(p->mask & 1u << (*cursor % 4)) || from >= to)
+		/* A cleaning moves all between from and to, whatever became of it. */
+		if ((r->kind != TD_CLEAN && !(p->mask & 1u << (*cursor % 4))) ||
+		    from >= to)
 			continue;
 		ssd = td_slot_sector(&e->layout, p->slot) + from;
 		sector = ((start + p->frame) << TD_FRAME_SHIFT) + from;

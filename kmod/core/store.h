@@ -9,11 +9,32 @@
 #include "engine.h"
 #include "stream.h"
 
-enum td_phase { TD_PHASE_NEW, TD_PHASE_WAITING, TD_PHASE_ACTIVE };
+enum td_phase {
+	TD_PHASE_NEW,
+	TD_PHASE_WAITING,	/* for another request of its bucket */
+	TD_PHASE_GATED,		/* for its mark */
+	TD_PHASE_ACTIVE,	/* has its parts */
+	TD_PHASE_RECORDING,	/* a cleaning: in the group under way */
+};
 
 static inline struct td_req *td_req_of(struct td_link *link)
 {
 	return (struct td_req *)((char *)link - offsetof(struct td_req, link));
+}
+
+static inline struct td_req *td_req_of_gate(struct td_link *link)
+{
+	return (struct td_req *)((char *)link - offsetof(struct td_req, gate));
+}
+
+static inline struct td_req *td_req_of_gate2(struct td_link *link)
+{
+	return (struct td_req *)((char *)link - offsetof(struct td_req, gate2));
+}
+
+static inline bool td_req_is_write(const struct td_req *r)
+{
+	return r->kind == TD_WRITE || r->kind == TD_DISCARD;
 }
 
 /* Do the two touch a common frame? */
@@ -24,7 +45,7 @@ static inline bool td_req_overlap(const struct td_req *a,
 	       td_frame_of(b->sector) <= td_frame_of(a->sector + a->count - 1);
 }
 
-/* Two writes: do they touch a common quarter? */
+/* Do they touch a common quarter? */
 static inline bool td_req_collide(const struct td_req *a,
 				  const struct td_req *b)
 {
@@ -36,18 +57,28 @@ static inline bool td_req_collide(const struct td_req *a,
 
 /*
  * Take slots for the frames of a read that misses, but for those that other
- * requests touch; @stream: not at the cost of better things. Sets parts and
- * span.
+ * requests touch; @stream: not at the cost of better things. Sets parts, span
+ * and sweep.
  */
 void td_store_plan_fill(struct td_engine *e, const struct td_bucket *b,
 			struct td_req *r, bool stream);
 
 /*
  * Unpublish what a write touches, cancel fills of it, choose what it stores,
- * count it. Sets parts and holds.
+ * count it. Nothing that it touches is dirty. Sets parts and holds.
  */
 void td_store_plan_write(struct td_engine *e, struct td_bucket *b,
 			 struct td_req *r);
+
+/* The fill in the ring that owns @slot, or NULL. */
+struct td_req *td_store_filler(const struct td_bucket *b, u32 slot);
+
+/* A part for @mask of @frame, in whole; room for it is there. */
+struct td_part *td_store_add(struct td_req *r, u64 frame, u32 slot,
+			     unsigned int mask);
+/* A write's part: just the sectors that it writes, within whole quarters. */
+u32 td_store_add_write(struct td_req *r, u64 frame, u32 slot,
+		       unsigned int mask);
 
 /*
  * Publish the parts if all went well, and give their slots up. @r is not in
@@ -62,8 +93,29 @@ bool td_store_wanted(const struct td_req *r);
 /* The pins of @slot drained. True: @r waited for that. */
 bool td_store_unheld(struct td_req *r, u32 slot);
 
-/* Cancel the parts in slots @first..@last. */
+/* Cancel the parts in slots @first..@last, if they may be given up. */
 void td_store_cancel(struct td_engine *e, struct td_req *r, u32 first,
 		     u32 last);
+
+/* writeback.c */
+enum td_writeback {
+	TD_WB_GO,	/* parts and sweep are set */
+	TD_WB_FILL,	/* wait for a fill of one of its frames */
+	TD_WB_MARK,	/* it needs its region's mark */
+	TD_WB_NO,	/* not this time: to the disk */
+};
+
+/*
+ * Can @r go to the SSD alone? @marked: its region's mark is durable. On GO it
+ * has its slots.
+ */
+enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
+				    struct td_req *r, bool marked);
+
+/* Does @r, on its way to the disk, touch a quarter that is dirty? */
+bool td_writeback_dirty(const struct td_engine *e, const struct td_req *r);
+
+/* clean.c */
+u32 td_clean_begin(struct td_engine *e, struct td_bucket *b, struct td_req *r);
 
 #endif

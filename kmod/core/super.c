@@ -3,18 +3,21 @@
  * The superblock's bytes, and what they must say to be believed.
  *
  * Invariant: a td_super that parsed OK has regions that lie in order, do not
- * overlap, end within ssd_sectors, and a data region of exactly groups << (way_shift +
- * run_shift) slots; so no later arithmetic on it can overflow.
+ * overlap, end within ssd_sectors and hold what format.h puts there, and a data
+ * region of exactly groups << (way_shift + run_shift) slots; so no later
+ * arithmetic on it can overflow.
  * Threads: pure functions on the caller's memory.
  * Why two copies: a torn write or a bad sector leaves the other. Both are
  * written with a flush between them, so at most one is ever torn.
  */
-#include "super.h"
+#include "format.h"
 
 #define MAGIC		0x31304d45444e4154ull	/* "TANDEM01", as bytes */
 #define VERSION		1u
 #define INCOMPAT_KNOWN	0u
 #define CRC_SEED	0xffffffffu
+#define JOURNAL_MIN	512u	/* sectors: 256 KiB, eight groups of any size */
+#define JOURNAL_MAX	131072u	/* 64 MiB, so that a start reads no more */
 
 /* Byte for byte as on the SSD; every field is aligned to its size. */
 struct disk_super {
@@ -59,25 +62,28 @@ static u64 align_up(u64 n, u64 step)
 	return (n + step - 1) / step * step;
 }
 
+/* Both areas: a head and its pages each. */
+static u64 checkpoint_length(u64 slots)
+{
+	return 2 * (1 + (u64)td_page_count((u32)slots)) * TD_BLOCK_SECTORS;
+}
+
 /* Sectors of metadata in front of the data, all multiples of 4 KiB. */
 static u64 plan_regions(u64 ssd_sectors, struct td_super *sb)
 {
-	u64 slots = ssd_sectors >> TD_FRAME_SHIFT;
 	u64 journal = ssd_sectors / 256;
 
-	/* 64 KiB to 64 MiB */
-	if (journal < 128)
-		journal = 128;
-	if (journal > 131072)
-		journal = 131072;
+	if (journal < JOURNAL_MIN)
+		journal = JOURNAL_MIN;
+	if (journal > JOURNAL_MAX)
+		journal = JOURNAL_MAX;
 	sb->journal.start = TD_SUPER_AREA;
-	sb->journal.length = align_up(journal, 8);
-	/* Two checkpoints of one word a slot, and 4 KiB a MiB for headers. */
+	sb->journal.length = align_up(journal, TD_BLOCK_SECTORS);
 	sb->checkpoint.start = sb->journal.start + sb->journal.length;
-	sb->checkpoint.length = 2 * align_up(slots / 64 + slots / 16384 + 16, 8);
-	/* Two bitmaps of 64 KiB. */
+	/* More slots than this there are not. */
+	sb->checkpoint.length = checkpoint_length(ssd_sectors >> TD_FRAME_SHIFT);
 	sb->intent.start = sb->checkpoint.start + sb->checkpoint.length;
-	sb->intent.length = 256;
+	sb->intent.length = td_mark_blocks(sb->origin_sectors) * TD_BLOCK_SECTORS;
 	/* Data on a boundary that erase blocks and RAID chunks like. */
 	return align_up(sb->intent.start + sb->intent.length, TD_SUPER_AREA);
 }
@@ -178,7 +184,11 @@ static bool geometry_holds(const struct td_super *sb)
 	/* groups has 32 bits and the shifts add up to 10 at most. */
 	slots = (u64)sb->groups << (sb->run_shift + sb->way_shift);
 	return slots <= 1u << 31 && sb->data.length == slots << TD_FRAME_SHIFT &&
-	       sb->checkpoint.length / 2 >= slots / 64 + slots / 16384 + 1;
+	       sb->journal.length >= JOURNAL_MIN &&
+	       sb->journal.length <= JOURNAL_MAX &&
+	       sb->checkpoint.length >= checkpoint_length(slots) &&
+	       sb->intent.length >=
+			td_mark_blocks(sb->origin_sectors) * TD_BLOCK_SECTORS;
 }
 
 enum td_super_error td_super_parse(const void *buffer, u32 copy,

@@ -5,31 +5,41 @@
  *
  *   bits  0-35  tag      number of the frame of the disk that the slot holds
  *        36-39  valid    quarters readable from the SSD
- *        40-43  dirty    quarters newer than the disk (write-back; 0 so far)
+ *        40-43  dirty    quarters newer than the disk; a part of valid
  *        44-55  pins     reads of the slot in flight; full with the top bit
  *        56-57  recency  hits since it was last looked at for eviction, 0-3
  *        58-59  state    FREE, LIVE, BUSY
  *        60     held     no new pins: the owner waits for the last one to go
- *        61-62  zero
+ *        61     pending  changed since it was last recorded
+ *        62     stale    the record, durable or under way, may name quarters
+ *                        that are not valid any more, or another frame
  *        63     regular: no longer on trial (policy.c)
  *
  * Two kinds of callers:
  *   readers   hold no lock, any context: td_word_pin(), td_word_unpin().
- *   changers  hold the lock of the slot's bucket: all others. So a changer
- *             races with readers only, never with another changer.
+ *   changers  hold the engine's lock: all others. So a changer races with
+ *             readers only, never with another changer.
  *
  * Invariants:
- *   W1  FREE: the whole word is 0.
+ *   W1  FREE: the whole word is 0 but for pending and stale. Only if both are 0
+ *       too is the slot durably free.
  *   W2  BUSY: requests in flight own the slot: one fill, or writes of different
- *       quarters. Each may write its quarters on the SSD, which are not valid.
+ *       quarters, or a cleaning. A fill or a write that goes to the disk writes
+ *       quarters on the SSD that are not valid; a write-back write may write
+ *       valid ones.
  *   W3  The tag of a word changes only from FREE, or from LIVE with no pin and
  *       nothing dirty, in one step. So a pin keeps the slot's meaning.
- *   W4  HELD only together with BUSY.
+ *   W4  HELD only together with BUSY, and for one owner at a time. Who cannot pin
+ *       a dirty frame for that waits a moment.
  *   W5  valid goes up only from BUSY, by td_word_publish(), td_word_disown().
+ *   W6  What is dirty is valid, and stays both until td_word_clean().
+ *   W7  A change of what is recorded (tag of a valid frame, valid, dirty) sets
+ *       pending; one that takes a quarter away also sets stale. (But not
+ *       td_word_clean(): the record said so before.)
  *
  * Overflow of pins: a reader that meets a full count fails to pin, as if the
- * frame were not cached, and reads the disk, which has the same data. (Dirty
- * data will need to wait instead.)
+ * frame were not cached, and reads the disk, which has the same data; if the
+ * frame is dirty it has to try again.
  */
 #ifndef TANDEM_WORD_H
 #define TANDEM_WORD_H
@@ -52,6 +62,8 @@
 #define TD_W_BUSY		(2ull << 58)
 #define TD_W_STATE		(3ull << 58)
 #define TD_W_HELD		(1ull << 60)
+#define TD_W_PENDING		(1ull << 61)
+#define TD_W_STALE		(1ull << 62)
 #define TD_W_REGULAR		(1ull << 63)
 
 struct td_word {
@@ -129,6 +141,23 @@ static inline bool td_word_pin_once(struct td_word *w, u64 tag, unsigned int wan
 }
 
 /*
+ * Pin for a write in place: all of @want dirty, and nobody owns the slot, so no
+ * cleaning is under way, and none begins before the pin is gone. Like
+ * td_word_pin_once().
+ */
+static inline bool td_word_pin_dirty(struct td_word *w, u64 tag,
+				     unsigned int want)
+{
+	u64 dirty = (u64)want << TD_W_DIRTY_SHIFT;
+	u64 old = env_load(&w->a);
+	u64 new;
+
+	return (old & (TD_W_STATE | dirty)) == (TD_W_LIVE | dirty) &&
+	       td_word_pinned(old, tag, want, &new) &&
+	       likely(env_cas(&w->a, &old, new));
+}
+
+/*
  * Undo one pin. True: that was the last one and the owner waits for it; the
  * caller must tell core by td_drained().
  */
@@ -139,6 +168,23 @@ static inline bool td_word_unpin(struct td_word *w)
 	return unlikely(new & TD_W_HELD) && !(new & TD_W_PINS);
 }
 
+static inline unsigned int td_word_dirty(u64 v)
+{
+	return (unsigned int)(v >> TD_W_DIRTY_SHIFT) & TD_QUARTERS;
+}
+
+/* FREE, or holding nothing that can be read. */
+static inline bool td_word_is_free(u64 v)
+{
+	return !(v & (TD_W_VALID | TD_W_PINS | TD_W_BUSY));
+}
+
+/* No record, durable or under way, names anything in the slot. */
+static inline bool td_word_is_durably_free(u64 v)
+{
+	return td_word_is_free(v) && !(v & (TD_W_PENDING | TD_W_STALE));
+}
+
 /*
  * FREE, or LIVE without pins and dirty quarters -> BUSY for @tag, nothing
  * valid. False: a reader pinned it meanwhile. *was is what it replaced.
@@ -146,19 +192,24 @@ static inline bool td_word_unpin(struct td_word *w)
 static inline bool td_word_take(struct td_word *w, u64 tag, u64 *was)
 {
 	u64 old = env_load(&w->a);
+	u64 new;
 
 	do {
 		if ((old & TD_W_STATE) == TD_W_BUSY ||
 		    (old & (TD_W_PINS | TD_W_DIRTY)))
 			return false;
-	} while (!env_cas(&w->a, &old, tag | TD_W_BUSY));
+		new = tag | TD_W_BUSY | (old & (TD_W_PENDING | TD_W_STALE));
+		if (old & TD_W_VALID)
+			new |= TD_W_PENDING | TD_W_STALE;
+	} while (!env_cas(&w->a, &old, new));
 	*was = old;
 	return true;
 }
 
 /*
- * LIVE or BUSY -> BUSY, and @forget is no longer valid. With @hold and pins
- * there, new pins are refused until td_word_unhold(). Returns the new word.
+ * LIVE or BUSY -> BUSY, and @forget, which is not dirty, is no longer valid.
+ * With @hold and pins there, new pins are refused until td_word_unhold().
+ * Returns the new word.
  */
 static inline u64 td_word_own(struct td_word *w, unsigned int forget, bool hold)
 {
@@ -168,6 +219,8 @@ static inline u64 td_word_own(struct td_word *w, unsigned int forget, bool hold)
 	do {
 		new = old & ~(TD_W_STATE | td_word_quarters(forget));
 		new |= TD_W_BUSY;
+		if (old & td_word_quarters(forget))
+			new |= TD_W_PENDING | TD_W_STALE;
 		if (hold && (old & TD_W_PINS))
 			new |= TD_W_HELD;
 	} while (!env_cas(&w->a, &old, new));
@@ -186,53 +239,111 @@ static inline bool td_word_unhold(struct td_word *w)
 	return true;
 }
 
-/* BUSY stays so, for another owner; @publish is valid as well. */
-static inline void td_word_publish(struct td_word *w, unsigned int publish)
+/* @v with the quarters of @valid valid, and of @dirty both. */
+static inline u64 td_word_with(u64 v, unsigned int valid, unsigned int dirty)
+{
+	u64 new = v | td_word_quarters(valid | dirty) |
+		  (u64)dirty << TD_W_DIRTY_SHIFT;
+
+	return new == v ? v : new | TD_W_PENDING;
+}
+
+/* BUSY stays so, for another owner. Returns the word before. */
+static inline u64 td_word_publish(struct td_word *w, unsigned int valid,
+				  unsigned int dirty)
 {
 	u64 old = env_load(&w->a);
 
-	while (!env_cas(&w->a, &old, old | td_word_quarters(publish)))
+	while (!env_cas(&w->a, &old, td_word_with(old, valid, dirty)))
+		;
+	return old;
+}
+
+/*
+ * BUSY -> LIVE with @valid and @dirty as well, or FREE if that leaves nothing
+ * valid and nothing pinned. (Nothing valid but pinned: LIVE, and td_word_take()
+ * may have it when the pins are gone.) Returns the word before; *now after.
+ */
+static inline u64 td_word_disown(struct td_word *w, unsigned int valid,
+				 unsigned int dirty, u64 *now)
+{
+	u64 old = env_load(&w->a);
+	u64 new;
+
+	do {
+		new = td_word_with(old, valid, dirty);
+		new &= ~(TD_W_STATE | TD_W_HELD);
+		if (new & (TD_W_VALID | TD_W_PINS))
+			new |= TD_W_LIVE;
+		else
+			new &= TD_W_PENDING | TD_W_STALE;
+	} while (!env_cas(&w->a, &old, new));
+	*now = new;
+	return old;
+}
+
+/*
+ * The quarters of @mask, as far as they are not dirty, are no longer valid, in
+ * LIVE or BUSY; LIVE with nothing valid and nothing pinned becomes FREE. Returns
+ * the word before; *now after.
+ */
+static inline u64 td_word_forget(struct td_word *w, unsigned int mask, u64 *now)
+{
+	u64 old = env_load(&w->a);
+	u64 new;
+
+	do {
+		u64 gone = old & td_word_quarters(mask & ~td_word_dirty(old));
+
+		new = old & ~gone;
+		if (gone)
+			new |= TD_W_PENDING | TD_W_STALE;
+		if ((new & TD_W_STATE) == TD_W_LIVE &&
+		    !(new & (TD_W_VALID | TD_W_PINS)))
+			new &= TD_W_PENDING | TD_W_STALE;
+	} while (!env_cas(&w->a, &old, new));
+	*now = new;
+	return old;
+}
+
+/* The quarters of @mask are durably on the disk, and recorded so. */
+static inline void td_word_clean(struct td_word *w, unsigned int mask)
+{
+	u64 old = env_load(&w->a);
+
+	while (!env_cas(&w->a, &old,
+			old & ~((u64)mask << TD_W_DIRTY_SHIFT)))
 		;
 }
 
-/*
- * BUSY -> LIVE with @publish valid as well, or FREE if that leaves nothing
- * valid and nothing pinned. True: the slot became FREE. (Nothing valid but
- * pinned: LIVE, and td_word_take() may have it when the pins are gone.)
- */
-static inline bool td_word_disown(struct td_word *w, unsigned int publish)
+/* The record under way will not say what is there: once more. */
+static inline void td_word_pend(struct td_word *w)
 {
 	u64 old = env_load(&w->a);
-	u64 new;
 
-	do {
-		new = old & ~(TD_W_STATE | TD_W_HELD);
-		new |= TD_W_LIVE | td_word_quarters(publish);
-		if (!(new & (TD_W_VALID | TD_W_PINS)))
-			new = 0;
-	} while (!env_cas(&w->a, &old, new));
-	return new == 0;
+	while (!env_cas(&w->a, &old, old | TD_W_PENDING))
+		;
 }
 
-/*
- * The quarters of @mask are no longer valid, in LIVE or BUSY; LIVE with
- * nothing valid and nothing pinned becomes FREE, then *freed is true. Returns
- * the word before.
- */
-static inline u64 td_word_forget(struct td_word *w, unsigned int mask,
-				 bool *freed)
+/* What is returned is being recorded: no longer pending. */
+static inline u64 td_word_snapshot(struct td_word *w)
 {
 	u64 old = env_load(&w->a);
-	u64 new;
+
+	while (!env_cas(&w->a, &old, old & ~TD_W_PENDING))
+		;
+	return old;
+}
+
+/* The last snapshot is durable. */
+static inline void td_word_recorded(struct td_word *w)
+{
+	u64 old = env_load(&w->a);
 
 	do {
-		new = old & ~td_word_quarters(mask);
-		if ((new & TD_W_STATE) == TD_W_LIVE &&
-		    !(new & (TD_W_VALID | TD_W_PINS)))
-			new = 0;
-	} while (!env_cas(&w->a, &old, new));
-	*freed = old && !new;
-	return old;
+		if (old & TD_W_PENDING || !(old & TD_W_STALE))
+			return;
+	} while (!env_cas(&w->a, &old, old & ~TD_W_STALE));
 }
 
 /* LIVE with nothing in its way: it may be taken. */

@@ -33,10 +33,36 @@ static int parse_origin_id(const char *word, struct td_identity *id, char **why)
 	return 0;
 }
 
+static const char *const modes[] = {
+	[TD_WRITETHROUGH] = "writethrough",
+	[TD_WRITEAROUND] = "writearound",
+	[TD_WRITEBACK] = "writeback",
+};
+
+const char *tandem_mode_name(enum td_mode mode)
+{
+	return modes[mode];
+}
+
+int tandem_parse_mode(const char *word, enum td_mode *mode)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(modes); i++) {
+		if (strcmp(word, modes[i]))
+			continue;
+		*mode = i;
+		return 0;
+	}
+	return -EINVAL;
+}
+
 static int parse_pair(const char *name, const char *value,
 		      struct tandem_args *args, unsigned int *seen, char **why)
 {
-	static const char *const names[] = { "uuid", "origin_id", "format" };
+	static const char *const names[] = {
+		"uuid", "origin_id", "format", "start"
+	};
 	unsigned int which;
 
 	for (which = 0; which < ARRAY_SIZE(names); which++)
@@ -55,12 +81,14 @@ static int parse_pair(const char *name, const char *value,
 		return parse_uuid(value, &args->identity, why);
 	if (which == 1)
 		return parse_origin_id(value, &args->identity, why);
-	if (strcmp(value, "new")) {
-		*why = "format must be new";
-		return -EINVAL;
+	if (which == 3) {
+		args->cold = true;
+		*why = "start must be cold";
+		return strcmp(value, "cold") ? -EINVAL : 0;
 	}
 	args->format = true;
-	return 0;
+	*why = "format must be new";
+	return strcmp(value, "new") ? -EINVAL : 0;
 }
 
 int tandem_parse_args(unsigned int argc, char **argv, struct tandem_args *args,
@@ -73,13 +101,10 @@ int tandem_parse_args(unsigned int argc, char **argv, struct tandem_args *args,
 	if (argc < 2 || kstrtouint(argv[1], 10, &words) || words != argc - 2 ||
 	    words % 2)
 		return -EINVAL;
-	if (!strcmp(argv[0], "writethrough")) {
-		args->mode = TD_WRITETHROUGH;
-	} else if (!strcmp(argv[0], "writearound")) {
-		args->mode = TD_WRITEAROUND;
-	} else {
-		*why = "Mode must be writethrough or writearound";
-		return -EINVAL;
+	r = tandem_parse_mode(argv[0], &args->mode);
+	if (r) {
+		*why = "Mode must be writethrough, writearound or writeback";
+		return r;
 	}
 	for (i = 2; i < argc; i += 2) {
 		r = parse_pair(argv[i], argv[i + 1], args, &seen, why);

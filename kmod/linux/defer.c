@@ -15,7 +15,6 @@ static void defer_work(struct work_struct *work)
 	struct tandem *t = container_of(work, struct tandem, deferred);
 	struct bio_list bios;
 	struct td_list reqs;
-	struct td_req *r;
 	struct bio *bio;
 
 	spin_lock_irq(&t->deferred_lock);
@@ -29,24 +28,24 @@ static void defer_work(struct work_struct *work)
 
 	while ((bio = bio_list_pop(&bios)))
 		submit_bio_noacct(bio);
-	while ((r = td_list_pop(&reqs))) {
-		if (r->parts) {
-			tandem_job_woken(r);
-			continue;
-		}
-		bio = dm_bio_from_per_bio_data(container_of(r, struct tandem_io,
-							    req),
-					       sizeof(struct tandem_io));
-		submit_bio_noacct(bio);
-	}
+	tandem_carry_on(t, &reqs);
 }
 
 static void event_work(struct work_struct *work)
 {
 	struct tandem *t = container_of(work, struct tandem, event);
 
-	DMERR("%s: the SSD failed; every request goes to the disk now",
-	      dm_table_device_name(t->ti->table));
+	switch (env_load(&t->engine.state)) {
+	case TD_BYPASS:
+		tandem_loss_note(t);
+		DMERR("%s: the SSD failed; every request goes to the disk now",
+		      dm_table_device_name(t->ti->table));
+		break;
+	case TD_STRANDED:
+		DMERR("%s: the SSD failed with data on it that the disk has not; writes fail now",
+		      dm_table_device_name(t->ti->table));
+		break;
+	}
 	dm_table_event(t->ti->table);
 }
 
@@ -83,11 +82,6 @@ void tandem_defer_woken(struct tandem *t, struct td_list *woken)
 	*t->deferred_reqs.tail = woken->head;
 	t->deferred_reqs.tail = woken->tail;
 	spin_unlock_irqrestore(&t->deferred_lock, flags);
+	td_list_init(woken);
 	queue_work(t->wq, &t->deferred);
-}
-
-void tandem_ssd_failed(struct tandem *t)
-{
-	if (td_fail(&t->engine))
-		schedule_work(&t->event);
 }

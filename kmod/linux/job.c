@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Requests with private memory: fills, and writes that are copied once.
+ * Requests with private memory: fills, writes that are copied once, cleanings.
  *
  * A job holds the pages, core's request, and one bio for each device, so that
  * nothing has to be allocated after it began. Its extents on the SSD are
- * written one after another by the one bio.
+ * written or fetched one after another by the one bio.
  *
  * Invariants:
  *   J1  What goes to the SSD, and a write's data for the disk, comes from the
@@ -17,12 +17,13 @@
  * Threads: new and start in map or a worker; bios complete in any context and
  * only queue their work. The works of one job may run at the same time.
  * Why no reserve of memory: without memory a request goes past the cache, which
- * is always right in these modes. So no one ever waits for a page here.
+ * is always right, if need be after a cleaning; and the cleaner has its jobs
+ * from the start. So no one ever waits for a page here.
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
 
-#include "tandem.h"
+#include "job.h"
 
 /* Private pages of one target; beyond, requests go past the cache. */
 #define PAGES_MAX	((64u << 20) >> PAGE_SHIFT)
@@ -30,45 +31,66 @@
 /* Never wait, never complain, and leave the reserves to those who reclaim. */
 #define GFP_JOB		(GFP_NOWAIT | __GFP_NOWARN | __GFP_NOMEMALLOC)
 
-struct tandem_job {
-	struct td_req req;
-	struct tandem *t;
-	struct bio *bio;	/* the user's, until it is answered */
-	u64 memory_sector;	/* of the first byte of the pages */
-	u32 nr_pages;
-	u32 cursor;		/* of td_next_extent() */
-	refcount_t refs;
-	struct work_struct disk_work;		/* disk_bio completed */
-	struct work_struct ssd_work;		/* ssd_bio completed */
-	struct work_struct drained_work;	/* the slots' last pin is gone */
-	struct bio disk_bio;
-	struct bio ssd_bio;
-	struct bio_vec pages[];	/* each a whole page; then the parts */
-};
+/* Marked as direct I/O is, so that nobody throttles a worker. */
+#define REQ_OURS	(REQ_SYNC | REQ_IDLE)
 
 static void disk_work(struct work_struct *work);
 static void ssd_work(struct work_struct *work);
 static void drained_work(struct work_struct *work);
-
-static struct tandem_job *job_of(struct td_req *r)
-{
-	return container_of(r, struct tandem_job, req);
-}
 
 struct td_req *tandem_job_req(struct tandem_job *job)
 {
 	return &job->req;
 }
 
+void tandem_job_release(struct tandem_job *job)
+{
+	while (job->nr_pages--)
+		__free_page(job->pages[job->nr_pages].bv_page);
+	kfree(job);
+}
+
+struct tandem_job *tandem_job_alloc(u32 pages, u32 parts, gfp_t gfp)
+{
+	struct tandem_job *job = kmalloc(struct_size(job, pages, pages) +
+					 parts * sizeof(struct td_part), gfp);
+
+	if (!job)
+		return NULL;
+	for (job->nr_pages = 0; job->nr_pages < pages; job->nr_pages++) {
+		struct page *page = alloc_page(gfp);
+
+		if (!page) {
+			tandem_job_release(job);
+			return NULL;
+		}
+		bvec_set_page(&job->pages[job->nr_pages], page, PAGE_SIZE, 0);
+	}
+	return job;
+}
+
+void tandem_job_prepare(struct tandem_job *job, struct tandem *t)
+{
+	atomic_inc(&t->jobs);
+	job->t = t;
+	job->bio = NULL;
+	job->status = BLK_STS_OK;
+	refcount_set(&job->refs, 2);
+	INIT_WORK(&job->disk_work, disk_work);
+	INIT_WORK(&job->ssd_work, ssd_work);
+	INIT_WORK(&job->drained_work, drained_work);
+}
+
 void tandem_job_free(struct tandem_job *job)
 {
 	struct tandem *t = job->t;
-	u32 i;
 
-	for (i = 0; i < job->nr_pages; i++)
-		__free_page(job->pages[i].bv_page);
-	atomic_long_sub(job->nr_pages, &t->pages);
-	kfree(job);
+	if (job->req.kind == TD_CLEAN) {
+		tandem_cleaner_ended(t, job);
+	} else {
+		atomic_long_sub(job->nr_pages, &t->pages);
+		tandem_job_release(job);
+	}
 	if (atomic_dec_and_test(&t->jobs))
 		wake_up(&t->idle);
 }
@@ -115,43 +137,22 @@ struct tandem_job *tandem_job_new(struct tandem *t, struct bio *bio,
 	struct td_span span = td_span_of(&t->engine, kind, sector, count);
 	u32 pages = DIV_ROUND_UP(span.quarters << (TD_QUARTER_SHIFT + SECTOR_SHIFT),
 				 PAGE_SIZE);
-	struct tandem_job *job;
+	struct tandem_job *job = NULL;
 
-	if (atomic_long_add_return(pages, &t->pages) > PAGES_MAX)
-		goto none;
-	job = kmalloc(struct_size(job, pages, pages) +
-		      span.frames * sizeof(struct td_part), GFP_JOB);
-	if (!job)
-		goto none;
-	for (job->nr_pages = 0; job->nr_pages < pages; job->nr_pages++) {
-		struct page *page = alloc_page(GFP_JOB);
-
-		if (!page)
-			goto none_job;
-		bvec_set_page(&job->pages[job->nr_pages], page, PAGE_SIZE, 0);
+	if (atomic_long_add_return(pages, &t->pages) <= PAGES_MAX)
+		job = tandem_job_alloc(pages, span.frames, GFP_JOB);
+	if (!job) {
+		atomic_long_sub(pages, &t->pages);
+		return NULL;
 	}
-	atomic_inc(&t->jobs);
-	job->t = t;
+	tandem_job_prepare(job, t);
 	job->bio = bio;
 	job->memory_sector = span.sector;
-	job->cursor = 0;
-	refcount_set(&job->refs, 2);
-	INIT_WORK(&job->disk_work, disk_work);
-	INIT_WORK(&job->ssd_work, ssd_work);
-	INIT_WORK(&job->drained_work, drained_work);
-	td_req_init(&job->req, kind, sector, count,
-		    (struct td_part *)&job->pages[pages], span.frames);
+	td_req_init(&job->req, kind, sector, count, tandem_job_parts(job),
+		    span.frames);
 	if (kind == TD_WRITE)
 		copy_data(job, false);
 	return job;
-
-none_job:
-	while (job->nr_pages--)
-		__free_page(job->pages[job->nr_pages].bv_page);
-	kfree(job);
-none:
-	atomic_long_sub(pages, &t->pages);
-	return NULL;
 }
 
 static void disk_endio(struct bio *bio)
@@ -196,136 +197,174 @@ static void start_disk(struct tandem_job *job)
 				  REQ_SWAP;
 	struct bio *bio = &job->disk_bio;
 
-	aim(job, bio, job->t->origin->bdev, job->bio->bi_opf & inherit,
+	aim(job, bio, job->t->origin->bdev, job->bio ?
+	    job->bio->bi_opf & inherit : REQ_OP_WRITE | REQ_OURS,
 	    job->req.span_sector, job->req.span_count);
 	bio->bi_iter.bi_sector = job->req.span_sector;
-	bio->bi_ioprio = job->bio->bi_ioprio;
 	bio->bi_end_io = disk_endio;
+	if (!job->bio) {
+		submit_bio_noacct(bio);
+		return;
+	}
+	WRITE_ONCE(job->t->disk_used, jiffies);
+	bio->bi_ioprio = job->bio->bi_ioprio;
 	/* What was not asked for is not worth the disk's long retries. */
 	if (job->req.span_count > job->req.count)
 		bio->bi_opf |= REQ_FAILFAST_DEV;
 	dm_submit_bio_remap(job->bio, bio);
 }
 
-/* Write the next extent; false if there was none left. */
-static bool start_ssd(struct tandem_job *job)
+/* Write or fetch the next extent; false if there was none left. */
+static bool next_ssd(struct tandem_job *job)
 {
 	struct bio *bio = &job->ssd_bio;
 	struct td_extent x;
 
 	if (!td_next_extent(&job->t->engine, &job->req, &job->cursor, &x))
 		return false;
-	/* Marked as direct I/O is, so that nobody throttles the worker. */
-	aim(job, bio, job->t->ssd->bdev, REQ_OP_WRITE | REQ_SYNC | REQ_IDLE,
-	    x.sector, x.count);
+	aim(job, bio, job->t->ssd->bdev, REQ_OURS |
+	    (job->fetch ? REQ_OP_READ : REQ_OP_WRITE), x.sector, x.count);
 	bio->bi_iter.bi_sector = x.ssd_sector;
 	bio->bi_end_io = ssd_endio;
 	submit_bio_noacct(bio);
 	return true;
 }
 
-static void carry_out(struct tandem_job *job, u32 todo)
+static void start_ssd(struct tandem_job *job, bool fetch)
 {
-	if (todo & TD_DO_DISK)
-		start_disk(job);
-	if (todo & TD_DO_SSD)
-		start_ssd(job);
-}
-
-void tandem_job_start(struct tandem_job *job, u32 todo)
-{
-	carry_out(job, todo);
-	job_put(job);
-}
-
-void tandem_job_woken(struct td_req *r)
-{
-	struct tandem_job *job = job_of(r);
-
-	refcount_inc(&job->refs);
-	carry_out(job, td_woken(r));
-	job_put(job);
-}
-
-void tandem_job_drained(struct td_req *r)
-{
-	struct tandem_job *job = job_of(r);
-
-	refcount_inc(&job->refs);
-	queue_work(job->t->wq, &job->drained_work);
+	job->cursor = 0;
+	job->fetch = fetch;
+	next_ssd(job);
 }
 
 static void answer(struct tandem_job *job)
 {
 	struct bio *bio = job->bio;
 
-	if (job->req.kind == TD_READ)
-		copy_data(job, true);
-	else
-		bio->bi_status = job->disk_bio.bi_status;
 	job->bio = NULL;
+	if (!bio)
+		return;
+	if (td_failed(&job->req)) {
+		bio->bi_status = job->status ? job->status : BLK_STS_IOERR;
+	} else if (job->req.kind == TD_READ) {
+		job->bio = bio;
+		copy_data(job, true);
+		job->bio = NULL;
+	}
 	bio_endio(bio);
 }
 
-/* The wider read failed: does the user's own part of it? */
-static void retry(struct tandem_job *job)
+/* The user's own range of the user's own bio. */
+static void hand_to_disk(struct tandem_job *job)
 {
-	tandem_to_disk(job->t, job->bio);
-	submit_bio_noacct(job->bio);
+	struct bio *bio = job->bio;
+
+	job->bio = NULL;
+	tandem_to_disk(job->t, bio);
+	submit_bio_noacct(bio);
+}
+
+static void carry_out(struct tandem_job *job, u32 todo, struct td_list *woken)
+{
+	unsigned long flags;
+
+	if (todo & TD_DO_START) {
+		flags = tandem_lock(job->t);
+		todo = td_start(&job->t->engine, &job->req, woken);
+		tandem_unlock(job->t, flags);
+	}
+	if (todo & TD_DO_ANSWER)
+		answer(job);
+	if (todo & (TD_DO_RETRY | TD_DO_PASS))
+		hand_to_disk(job);
+	if (todo & TD_DO_DISK)
+		start_disk(job);
+	if (todo & (TD_DO_SSD | TD_DO_FETCH))
+		start_ssd(job, todo & TD_DO_FETCH);
+	if (todo & (TD_DO_END | TD_DO_PASS))
+		job_put(job);
+}
+
+void tandem_job_start(struct tandem_job *job, u32 todo, struct td_list *woken)
+{
+	carry_out(job, todo, woken);
+	job_put(job);
+}
+
+void tandem_job_woken(struct td_req *r, struct td_list *woken)
+{
+	struct tandem_job *job = tandem_job_of(r);
+
+	refcount_inc(&job->refs);
+	carry_out(job, td_woken(r), woken);
+	job_put(job);
+}
+
+void tandem_job_drained(struct td_req *r)
+{
+	struct tandem_job *job = tandem_job_of(r);
+
+	refcount_inc(&job->refs);
+	queue_work(job->t->wq, &job->drained_work);
+}
+
+/* What a bio's completion leads to; then its reference goes. */
+static void go_on(struct tandem_job *job, u32 todo, struct td_list *woken)
+{
+	struct tandem *t = job->t;
+
+	carry_out(job, todo, woken);
+	tandem_carry_on(t, woken);
+	job_put(job);
 }
 
 static void disk_work(struct work_struct *work)
 {
 	struct tandem_job *job = container_of(work, struct tandem_job,
 					      disk_work);
-	struct td_engine *e = &job->t->engine;
-	spinlock_t *lock = &job->t->locks[td_bucket_of(e, job->req.sector)];
-	bool ok = !job->disk_bio.bi_status;
+	struct tandem *t = job->t;
 	struct td_list woken;
+	unsigned long flags;
 	u32 todo;
+	bool ok;
 
 	td_list_init(&woken);
+	job->status = job->disk_bio.bi_status;
+	ok = !job->status;
 	bio_uninit(&job->disk_bio);
-	spin_lock_irq(lock);
-	todo = td_disk_done(e, &job->req, ok, &woken);
-	spin_unlock_irq(lock);
-	if (todo & TD_DO_ANSWER)
-		answer(job);
-	if (todo & TD_DO_RETRY)
-		retry(job);
-	if (todo & TD_DO_SSD)
-		start_ssd(job);
-	if (woken.head)
-		tandem_defer_woken(job->t, &woken);
-	if (todo & TD_DO_END)
-		job_put(job);
-	job_put(job);
+	if (job->req.kind == TD_CLEAN && ok)
+		tandem_cleaner_wrote(t, job->req.span_count);
+	else if (job->req.kind == TD_CLEAN)
+		tandem_cleaner_failed(t, &job->req, true);
+	flags = tandem_lock(t);
+	todo = td_disk_done(&t->engine, &job->req, ok, &woken);
+	tandem_unlock(t, flags);
+	go_on(job, todo, &woken);
 }
 
 static void ssd_work(struct work_struct *work)
 {
 	struct tandem_job *job = container_of(work, struct tandem_job,
 					      ssd_work);
-	struct td_engine *e = &job->t->engine;
-	spinlock_t *lock = &job->t->locks[td_bucket_of(e, job->req.sector)];
+	struct tandem *t = job->t;
 	bool ok = !job->ssd_bio.bi_status;
 	struct td_list woken;
+	unsigned long flags;
 	u32 todo = 0;
 
 	td_list_init(&woken);
 	bio_uninit(&job->ssd_bio);
-	if (!ok)
-		tandem_ssd_failed(job->t);
-	if (!ok || !start_ssd(job)) {
-		spin_lock_irq(lock);
-		todo = td_ssd_done(e, &job->req, ok, &woken);
-		spin_unlock_irq(lock);
+	/* One that cannot be read is a bad block until a write fails. */
+	if (!ok && !job->fetch)
+		tandem_ssd_failed(t, &woken);
+	if (!ok && job->fetch)
+		tandem_cleaner_failed(t, &job->req, false);
+	if (!ok || !next_ssd(job)) {
+		flags = tandem_lock(t);
+		todo = td_ssd_done(&t->engine, &job->req, ok, &woken);
+		tandem_unlock(t, flags);
 	}
-	if (woken.head)
-		tandem_defer_woken(job->t, &woken);
-	if (todo & TD_DO_END)
-		job_put(job);
-	job_put(job);
+	go_on(job, todo, &woken);
 }
 
 static void drained_work(struct work_struct *work)
@@ -333,7 +372,7 @@ static void drained_work(struct work_struct *work)
 	struct tandem_job *job = container_of(work, struct tandem_job,
 					      drained_work);
 
-	start_ssd(job);
+	start_ssd(job, job->req.kind == TD_CLEAN);
 	job_put(job);
 }
 

@@ -2,9 +2,10 @@
 /*
  * dm-tandem: the target's life, from constructor to destructor.
  *
- * Invariant: the constructor writes to neither device. The superblock is
- * written, and the index of a replaced table taken over, at preresume, when the
- * old table has stopped and the new one has not begun.
+ * Invariant: the constructor writes to neither device. The index is read or
+ * written, or taken over from a replaced table, at preresume, when the old table
+ * has stopped and the new one has not begun. After postsuspend all that the cache
+ * holds is durable, if the SSD took it.
  * Threads: device-mapper calls these one at a time for a device.
  */
 #include <linux/module.h>
@@ -56,6 +57,12 @@ static int get_devices(struct dm_target *ti, struct tandem *t, char **argv)
 			return r;
 		}
 	}
+	t->coarse_ssd = bdev_logical_block_size(bdevs[1]) >
+			bdev_logical_block_size(bdevs[0]);
+	if (t->coarse_ssd && t->args.mode == TD_WRITEBACK) {
+		ti->error = "Write-back needs an SSD with blocks no larger than the disk's";
+		return r;
+	}
 	if (bdev_read_only(t->ssd->bdev)) {
 		ti->error = "SSD is read-only";
 		return -EROFS;
@@ -96,13 +103,16 @@ static int construct(struct dm_target *ti, struct tandem *t, unsigned int argc,
 	r = tandem_engine_alloc(t);
 	if (r)
 		return r;
+	r = tandem_cleaner_alloc(t);
+	if (r)
+		return r;
+	r = tandem_identity_alloc(t);
+	if (r)
+		return r;
 	t->wq = alloc_workqueue("tandem", WQ_MEM_RECLAIM | WQ_HIGHPRI |
 				TANDEM_WQ_PERCPU, 0);
 	if (!t->wq)
 		return -ENOMEM;
-	r = dm_set_target_max_io_len(ti, td_run_sectors(&t->engine.layout));
-	if (r)
-		return r;
 	ti->error = NULL;
 	return 0;
 }
@@ -110,13 +120,17 @@ static int construct(struct dm_target *ti, struct tandem *t, unsigned int argc,
 static void destroy(struct tandem *t)
 {
 	if (t->wq) {
-		tandem_jobs_wait(t);
+		tandem_cleaner_wait(t);
+		tandem_meta_halt(t);
 		tandem_defer_exit(t);
 		destroy_workqueue(t->wq);
 	}
 	if (!list_empty(&t->registered))
 		tandem_unregister(t);
+	tandem_cleaner_free(t);
+	tandem_identity_free(t);
 	tandem_engine_free(t);
+	tandem_meta_free(t);
 	put_devices(t);
 	kfree(t);
 }
@@ -138,7 +152,11 @@ static int tandem_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	init_waitqueue_head(&t->idle);
 	INIT_LIST_HEAD(&t->registered);
 	tandem_defer_init(t);
-	r = construct(ti, t, argc, argv);
+	tandem_cleaner_init(t);
+	ti->error = "Out of memory";
+	r = tandem_meta_init(t);
+	if (!r)
+		r = construct(ti, t, argc, argv);
 	if (r) {
 		destroy(t);
 		return r;
@@ -157,26 +175,104 @@ static void tandem_dtr(struct dm_target *ti)
 	destroy(ti->private);
 }
 
-/* No bio is in flight any more; what they left behind ends here. */
+/* Bios in flight may still wait for something to be cleaned, but for no more. */
+static void tandem_presuspend(struct dm_target *ti)
+{
+	tandem_cleaner_stop(ti->private, true);
+}
+
+static void tandem_presuspend_undo(struct dm_target *ti)
+{
+	tandem_cleaner_stop(ti->private, false);
+}
+
+/*
+ * No bio is in flight any more; what they left behind ends here, and all that
+ * the cache holds becomes durable. What is dirty stays so: a stop does not drain.
+ */
 static void tandem_postsuspend(struct dm_target *ti)
 {
 	struct tandem *t = ti->private;
+	bool settled;
 
-	tandem_jobs_wait(t);
+	tandem_cleaner_wait(t);
+	settled = t->live && tandem_settle(t);
+	tandem_meta_halt(t);
+	if (settled && td_active(&t->engine))
+		tandem_identity_stopped(t);
 	t->suspended = true;
+}
+
+/* The index of a cache that was in use, or an empty one. */
+static int start(struct tandem *t)
+{
+	bool lost = tandem_loss_noted(t);
+	bool drop = t->args.cold || lost;
+	bool settled;
+	int r;
+
+	if (t->new_super)
+		return tandem_index_format(t);
+	r = tandem_index_load(t);
+	if (r)
+		return r;
+	switch (tandem_identity_check(t)) {
+	case TD_DISK_CHANGED:
+		if (t->engine.ledger.dirty) {
+			DMERR("Disk was changed while the SSD held data for it");
+			return t->load_error = -EILSEQ;
+		}
+		drop = true;
+		break;
+	case TD_DISK_SAME:
+	case TD_DISK_UNKNOWN:
+		break;
+	}
+	if (drop)
+		tandem_index_drop(t);
+	/*
+	 * Durable before the first request: what is forgotten must not come back,
+	 * and what a cut left half written of the journal must not become whole.
+	 */
+	tandem_meta_go(t);
+	settled = tandem_settle(t);
+	tandem_meta_halt(t);
+	if (settled && lost)
+		tandem_loss_forget(t);
+	/* Past a failed SSD; but who asks for a cold start takes 0 for done. */
+	if (settled || (!td_active(&t->engine) && !t->args.cold))
+		return 0;
+	DMERR("Cannot flush the devices");
+	return t->load_error = -EIO;
 }
 
 static int tandem_preresume(struct dm_target *ti)
 {
 	struct tandem *t = ti->private;
-
+	struct td_list woken;
 	int r = 0;
 
+	td_list_init(&woken);
 	tandem_take_over(t);
+	if (!t->live)
+		r = start(t);
+	if (r)
+		return r;
+	if (td_active(&t->engine) && !t->new_super)
+		r = tandem_identity_running(t);
+	if (r && !t->live)
+		return r;
+	/* Who has been served goes on, past the SSD. */
+	if (r)
+		tandem_ssd_failed(t, &woken);
 	if (t->write_super)
 		r = tandem_super_write(t);
 	/* One sound copy is enough; the other is made again another time. */
-	return t->new_super ? r : 0;
+	if (r && (t->new_super || t->grown))
+		return r;
+	t->grown = false;
+	t->live = true;
+	return 0;
 }
 
 static void tandem_resume(struct dm_target *ti)
@@ -184,9 +280,12 @@ static void tandem_resume(struct dm_target *ti)
 	struct tandem *t = ti->private;
 
 	tandem_registry_lock();
-	t->live = true;
 	t->suspended = false;
+	t->disk_used = jiffies;
+	t->written = jiffies;
 	tandem_registry_unlock();
+	tandem_meta_go(t);
+	tandem_cleaner_stop(t, false);
 }
 
 /*
@@ -212,12 +311,14 @@ static void tandem_io_hints(struct dm_target *ti, struct queue_limits *limits)
 
 static struct target_type tandem_target = {
 	.name = "tandem",
-	.version = {1, 0, 0},
+	.version = {1, 1, 0},
 	.module = THIS_MODULE,
 	.ctr = tandem_ctr,
 	.dtr = tandem_dtr,
 	.map = tandem_map,
 	.end_io = tandem_end_io,
+	.presuspend = tandem_presuspend,
+	.presuspend_undo = tandem_presuspend_undo,
 	.postsuspend = tandem_postsuspend,
 	.preresume = tandem_preresume,
 	.resume = tandem_resume,
@@ -235,6 +336,7 @@ static int __init tandem_init(void)
 static void __exit tandem_exit(void)
 {
 	dm_unregister_target(&tandem_target);
+	tandem_loss_forget_all();
 }
 
 module_init(tandem_init);

@@ -12,8 +12,11 @@
  * by submitting I/O is deferred to a worker, since they may run with interrupts
  * off.
  */
+#include <linux/sched.h>
+
 #include "read.h"
 #include "tandem.h"
+#include "write.h"
 
 /*
  * An SSD with large blocks cannot split a bio inside one: each segment must be
@@ -45,7 +48,7 @@ static noinline int map_miss(struct tandem *t, struct bio *bio, struct tandem_io
 	u64 sector = bio->bi_iter.bi_sector;
 	u32 count = bio_sectors(bio);
 	struct tandem_job *job;
-	spinlock_t *lock;
+	struct td_list woken;
 	unsigned long flags;
 	u32 todo;
 
@@ -55,16 +58,35 @@ static noinline int map_miss(struct tandem *t, struct bio *bio, struct tandem_io
 		return to_disk(t, bio, io);
 	}
 	io->end = TANDEM_END_PLAIN;
-	lock = &t->locks[td_bucket_of(&t->engine, sector)];
-	spin_lock_irqsave(lock, flags);
-	todo = td_begin(&t->engine, tandem_job_req(job));
-	spin_unlock_irqrestore(lock, flags);
-	if (todo & TD_DO_PASS) {
+	td_list_init(&woken);
+	flags = tandem_lock(t);
+	todo = td_begin(&t->engine, tandem_job_req(job), &woken);
+	tandem_unlock(t, flags);
+	if (todo & TD_DO_PASS)
 		tandem_job_free(job);
-		return to_disk(t, bio, io);
-	}
-	tandem_job_start(job, todo);
-	return DM_MAPIO_SUBMITTED;
+	else
+		tandem_job_start(job, todo, &woken);
+	tandem_carry_on(t, &woken);
+	return todo & TD_DO_PASS ? to_disk(t, bio, io) : DM_MAPIO_SUBMITTED;
+}
+
+/*
+ * Another request is just changing who may read a dirty frame. What it waits for
+ * has been submitted: each bio goes down before map sees the next one. A moment.
+ */
+static noinline enum td_verdict look_again(struct tandem *t, struct bio *bio,
+					   u32 count, struct td_look *look)
+{
+	enum td_verdict verdict;
+
+	do {
+		if (bio->bi_opf & REQ_NOWAIT)
+			return TD_BUSY;
+		io_schedule_timeout(1);
+		verdict = td_read_look(&t->engine, bio->bi_iter.bi_sector,
+				       count, look);
+	} while (verdict == TD_BUSY);
+	return verdict;
 }
 
 /* @slots from @slot on are pinned: the bio goes to the SSD. */
@@ -83,21 +105,43 @@ static __always_inline int map_hit(struct tandem *t, struct bio *bio, struct tan
 	return DM_MAPIO_REMAPPED;
 }
 
+/*
+ * Sectors of the bio that lie in its first run; map cuts it there. (dm would cut
+ * at max_io_len, but also at the longest request of the disk, in the middle of a
+ * frame, and the rest would meet the frame being filled.)
+ */
+static u32 in_run(const struct tandem *t, const struct bio *bio)
+{
+	u32 run = td_run_sectors(&t->engine.layout);
+	u32 left = run - ((u32)bio->bi_iter.bi_sector & (run - 1));
+
+	return min(left, bio_sectors(bio));
+}
+
 /* A read that td_read_home() does not answer. */
 static noinline int map_read(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
-	u32 count = bio_sectors(bio);
+	u32 count = in_run(t, bio);
 	enum td_verdict verdict;
 	struct td_look look;
 
-	if (unlikely(t->engine.layout.block_mask && !segments_fit(t, bio))) {
-		td_pass(&t->engine, TD_READ, count,
+	/* Then nothing is dirty. */
+	if (unlikely(t->coarse_ssd && !segments_fit(t, bio))) {
+		td_pass(&t->engine, TD_READ, bio_sectors(bio),
 			TD_C_READ_BYPASSED_UNALIGNED);
 		return to_disk(t, bio, io);
 	}
 	verdict = td_read_look(&t->engine, bio->bi_iter.bi_sector, count,
 			       &look);
-	if (look.count < count)
+	if (unlikely(verdict == TD_BUSY)) {
+		verdict = look_again(t, bio, count, &look);
+		if (verdict == TD_BUSY) {
+			io->end = TANDEM_END_PLAIN;
+			bio_wouldblock_error(bio);
+			return DM_MAPIO_SUBMITTED;
+		}
+	}
+	if (look.count < bio_sectors(bio))
 		dm_accept_partial_bio(bio, look.count);
 	if (likely(verdict == TD_HIT)) {
 		io->end = TANDEM_END_HITS;
@@ -108,26 +152,67 @@ static noinline int map_read(struct tandem *t, struct bio *bio, struct tandem_io
 	return map_miss(t, bio, io);
 }
 
+static void tracked_answer(struct tandem_io *io, struct bio *bio)
+{
+	io->end = TANDEM_END_PLAIN;
+	if (td_failed(&io->req))
+		bio->bi_status = BLK_STS_IOERR;
+	bio_endio(bio);
+}
+
+/* What td_begin() said of a request without private memory. */
+static int tracked_begun(struct tandem *t, struct bio *bio, struct tandem_io *io,
+			 u32 todo)
+{
+	if (todo & TD_DO_PASS)
+		return to_disk(t, bio, io);
+	if (todo & TD_DO_DISK)
+		return DM_MAPIO_REMAPPED;
+	if (todo & TD_DO_ANSWER)
+		tracked_answer(io, bio);
+	/* With nothing to do it waits, and may be gone already. */
+	return DM_MAPIO_SUBMITTED;
+}
+
+void tandem_tracked_woken(struct tandem *t, struct td_req *r,
+			  struct td_list *woken)
+{
+	struct tandem_io *io = container_of(r, struct tandem_io, req);
+	struct bio *bio = dm_bio_from_per_bio_data(io, sizeof(*io));
+	u32 todo = td_woken(r);
+	unsigned long flags;
+
+	if (todo & TD_DO_START) {
+		flags = tandem_lock(t);
+		todo = td_start(&t->engine, r, woken);
+		tandem_unlock(t, flags);
+	}
+	if (todo & TD_DO_ANSWER) {
+		tracked_answer(io, bio);
+		return;
+	}
+	if (todo & TD_DO_PASS)
+		to_disk(t, bio, io);
+	if (todo & (TD_DO_PASS | TD_DO_DISK))
+		submit_bio_noacct(bio);
+}
+
 static noinline int map_write(struct tandem *t, struct bio *bio, struct tandem_io *io,
 			      enum td_kind kind)
 {
 	struct td_engine *e = &t->engine;
 	u64 sector = bio->bi_iter.bi_sector;
-	u32 count = bio_sectors(bio);
-	u32 run = td_run_sectors(&e->layout);
-	u32 left = run - ((u32)sector & (run - 1));
+	u32 count = in_run(t, bio);
 	struct tandem_job *job = NULL;
 	struct td_req *r = &io->req;
-	bool copy;
-	spinlock_t *lock;
+	struct td_list woken;
 	unsigned long flags;
+	bool copy;
 	u32 todo;
 
-	/* dm does not cut discards and zero-outs at max_io_len. */
-	if (count > left) {
-		dm_accept_partial_bio(bio, left);
-		count = left;
-	}
+	WRITE_ONCE(t->written, jiffies);
+	if (count < bio_sectors(bio))
+		dm_accept_partial_bio(bio, count);
 	copy = kind == TD_WRITE && td_write_wants_copy(e, sector, count);
 	if (copy)
 		job = tandem_job_new(t, bio, kind, sector, count);
@@ -140,21 +225,55 @@ static noinline int map_write(struct tandem *t, struct bio *bio, struct tandem_i
 		io->end = TANDEM_END_TRACKED;
 		tandem_to_disk(t, bio);
 	}
-	lock = &t->locks[td_bucket_of(e, sector)];
-	spin_lock_irqsave(lock, flags);
-	todo = td_begin(e, r);
-	spin_unlock_irqrestore(lock, flags);
-	if (todo & TD_DO_PASS) {
-		if (job)
-			tandem_job_free(job);
-		return to_disk(t, bio, io);
-	}
+	r->fua = bio->bi_opf & REQ_FUA;
+	td_list_init(&woken);
+	flags = tandem_lock(t);
+	todo = td_begin(e, r, &woken);
+	tandem_unlock(t, flags);
 	if (job) {
-		tandem_job_start(job, todo);
-		return DM_MAPIO_SUBMITTED;
+		if (todo & TD_DO_PASS)
+			tandem_job_free(job);
+		else
+			tandem_job_start(job, todo, &woken);
+		tandem_carry_on(t, &woken);
+		return todo & TD_DO_PASS ? to_disk(t, bio, io) :
+			DM_MAPIO_SUBMITTED;
 	}
-	/* With nothing to do it waits, and may be gone already. */
-	return todo ? DM_MAPIO_REMAPPED : DM_MAPIO_SUBMITTED;
+	tandem_carry_on(t, &woken);
+	return tracked_begun(t, bio, io, todo);
+}
+
+/* A flush has no data, and its bio goes nowhere: core says what is flushed. */
+static noinline int map_flush(struct tandem *t, struct bio *bio, struct tandem_io *io)
+{
+	struct td_list woken;
+	unsigned long flags;
+	u32 todo;
+
+	td_list_init(&woken);
+	td_req_init(&io->req, TD_FLUSH, 0, 0, NULL, 0);
+	io->end = TANDEM_END_PLAIN;
+	flags = tandem_lock(t);
+	todo = td_begin(&t->engine, &io->req, &woken);
+	tandem_unlock(t, flags);
+	tandem_carry_on(t, &woken);
+	return tracked_begun(t, bio, io, todo);
+}
+
+/* What is dirty already is written in place, as it is. */
+static noinline int map_data(struct tandem *t, struct bio *bio, struct tandem_io *io)
+{
+	unsigned long now = jiffies;
+	u32 slot;
+
+	if (bio->bi_opf & REQ_FUA ||
+	    !td_write_home(&t->engine, bio->bi_iter.bi_sector,
+			   bio_sectors(bio), &slot))
+		return map_write(t, bio, io, TD_WRITE);
+	if (t->written != now)
+		WRITE_ONCE(t->written, now);
+	io->end = TANDEM_END_HOME;
+	return map_hit(t, bio, io, slot, 1);
 }
 
 /* All but reads. */
@@ -162,10 +281,9 @@ static noinline int map_other(struct tandem *t, struct bio *bio, struct tandem_i
 {
 	switch (bio_op(bio)) {
 	case REQ_OP_WRITE:
-		if (bio_sectors(bio))
-			return map_write(t, bio, io, TD_WRITE);
-		env_count(t->engine.counters, TD_C_FLUSHES_DISK, 1);
-		return to_disk(t, bio, io);
+		if (likely(bio_sectors(bio)))
+			return map_data(t, bio, io);
+		return map_flush(t, bio, io);
 	case REQ_OP_DISCARD:
 	case REQ_OP_WRITE_ZEROES:
 		return map_write(t, bio, io, TD_DISCARD);
@@ -198,18 +316,16 @@ static noinline void drained(struct tandem *t, struct tandem_io *io, struct td_w
 	unsigned long flags;
 	u32 todo;
 
-	spin_lock_irqsave(&t->locks[bucket], flags);
+	flags = tandem_lock(t);
 	todo = td_drained(&t->engine, bucket, slot, &owner);
-	spin_unlock_irqrestore(&t->locks[bucket], flags);
+	tandem_unlock(t, flags);
 	if (todo)
 		tandem_job_drained(owner);
 }
 
-/* The SSD failed the read of a copy: the disk has the same. */
-static noinline int read_again(struct tandem *t, struct bio *bio, struct tandem_io *io)
+/* The SSD failed the read of a copy, of which the disk has the same. */
+static int read_again(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
-	td_hit_failed(&t->engine, io->hit.iter.bi_size >> SECTOR_SHIFT);
-	tandem_ssd_failed(t);
 	io->end = TANDEM_END_PLAIN;
 	bio->bi_iter = io->hit.iter;
 	bio->bi_status = BLK_STS_OK;
@@ -221,33 +337,73 @@ static noinline int read_again(struct tandem *t, struct bio *bio, struct tandem_
 	return DM_ENDIO_INCOMPLETE;
 }
 
+static void unpin(struct tandem *t, struct tandem_io *io)
+{
+	u32 i;
+
+	for (i = 0; i < io->hit.slots; i++)
+		if (td_word_unpin(&io->hit.word[i]))
+			drained(t, io, &io->hit.word[i]);
+}
+
+/*
+ * While something is dirty, one bad block must not make the disk unwritable: it
+ * takes a failed write to say that the SSD is gone.
+ */
+static noinline int hit_failed(struct tandem *t, struct bio *bio, struct tandem_io *io)
+{
+	bool again = td_hit_failed(&t->engine, io->hit.iter.bi_sector,
+				   io->hit.iter.bi_size >> SECTOR_SHIFT,
+				   (u32)(io->hit.word - t->engine.words));
+	struct td_list woken;
+
+	td_list_init(&woken);
+	if (again && !READ_ONCE(t->engine.ledger.dirty))
+		tandem_ssd_failed(t, &woken);
+	unpin(t, io);
+	tandem_carry_on_later(t, &woken);
+	return again ? read_again(t, bio, io) : DM_ENDIO_DONE;
+}
+
+static void home_done(struct tandem *t, struct tandem_io *io, bool ok)
+{
+	struct td_list woken;
+
+	td_write_home_done(&t->engine);
+	if (unlikely(!ok)) {
+		td_list_init(&woken);
+		tandem_ssd_failed(t, &woken);
+		tandem_carry_on_later(t, &woken);
+	}
+	unpin(t, io);
+}
+
 static noinline void tracked_done(struct tandem *t, struct td_req *r, bool ok)
 {
-	u32 bucket = td_bucket_of(&t->engine, r->sector);
 	struct td_list woken;
 	unsigned long flags;
 
 	td_list_init(&woken);
-	spin_lock_irqsave(&t->locks[bucket], flags);
+	flags = tandem_lock(t);
 	td_disk_done(&t->engine, r, ok, &woken);
-	spin_unlock_irqrestore(&t->locks[bucket], flags);
-	if (woken.head)
-		tandem_defer_woken(t, &woken);
+	tandem_unlock(t, flags);
+	tandem_carry_on_later(t, &woken);
 }
 
-/* All but a hit of one slot that went well. */
+/* All but a hit or a home write of one slot that went well. */
 static noinline int end_other(struct tandem *t, struct bio *bio, struct tandem_io *io,
 			      blk_status_t error)
 {
-	u32 i;
-
 	switch (io->end) {
 	case TANDEM_END_HIT:
 	case TANDEM_END_HITS:
-		for (i = 0; i < io->hit.slots; i++)
-			if (td_word_unpin(&io->hit.word[i]))
-				drained(t, io, &io->hit.word[i]);
-		return error ? read_again(t, bio, io) : DM_ENDIO_DONE;
+		if (error)
+			return hit_failed(t, bio, io);
+		unpin(t, io);
+		return DM_ENDIO_DONE;
+	case TANDEM_END_HOME:
+		home_done(t, io, !error);
+		return DM_ENDIO_DONE;
 	case TANDEM_END_TRACKED:
 		tracked_done(t, &io->req, !error);
 		return DM_ENDIO_DONE;
@@ -261,9 +417,12 @@ int tandem_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *error)
 {
 	struct tandem *t = ti->private;
 	struct tandem_io *io = dm_per_bio_data(bio, sizeof(*io));
+	bool home = io->end == TANDEM_END_HOME;
 
-	if (unlikely(io->end != TANDEM_END_HIT || *error))
+	if (unlikely((io->end != TANDEM_END_HIT && !home) || *error))
 		return end_other(t, bio, io, *error);
+	if (home)
+		td_write_home_done(&t->engine);
 	if (unlikely(td_word_unpin(io->hit.word)))
 		drained(t, io, io->hit.word);
 	return DM_ENDIO_DONE;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The engine's memory: words, sets, buckets and their locks, counters.
+ * The engine's memory: words, sets, buckets, what is to be recorded, marks, the
+ * ledger's buffers, counters.
  *
  * Invariant: either all of it is there or none.
  * Threads: constructor, destructor and preresume.
  * Why not vzalloc: for a cache of terabytes the words are gigabytes, and asking
- * for them must fail rather than have processes killed.
+ * for them must fail rather than have processes killed. The ledger's buffers are
+ * whole for the SSD, since each is written by one request.
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -13,47 +15,66 @@
 
 #include "tandem.h"
 
+#define GFP_ENGINE	(GFP_KERNEL | __GFP_ZERO | __GFP_NOWARN | \
+			 __GFP_RETRY_MAYFAIL)
+
 void tandem_engine_free(struct tandem *t)
 {
 	struct td_engine *e = &t->engine;
+	struct td_ledger *l = &e->ledger;
 
 	vfree(e->words);
 	vfree(e->sets);
 	kvfree(e->buckets);
-	kvfree(t->locks);
+	kvfree(l->pending);
+	kvfree(l->pending_words);
+	kvfree(l->marks);
+	kvfree(l->marks_image);
+	kfree(l->group_buffer);
+	kfree(l->marks_buffer);
+	kfree(l->pages_buffer);
 	free_percpu(e->counters);
-	e->words = NULL;
-	e->sets = NULL;
-	e->buckets = NULL;
-	t->locks = NULL;
-	e->counters = NULL;
+	memset(e, 0, sizeof(*e));
+}
+
+static void *array(u64 count, size_t size)
+{
+	if (count > SIZE_MAX / size)
+		return NULL;
+	return kvmalloc(count * size, GFP_ENGINE);
 }
 
 int tandem_engine_alloc(struct tandem *t)
 {
-	const gfp_t gfp = GFP_KERNEL | __GFP_ZERO | __GFP_NOWARN |
-			  __GFP_RETRY_MAYFAIL;
 	struct td_engine *e = &t->engine;
+	struct td_ledger *l = &e->ledger;
 	struct td_layout layout;
-	u32 i;
+	struct td_sizes sizes;
 
 	td_super_layout(&t->super,
 			bdev_logical_block_size(t->ssd->bdev) >> SECTOR_SHIFT,
 			&layout);
-	e->nr_buckets = td_engine_buckets(&layout);
-	e->words = __vmalloc(array_size(layout.slots, sizeof(*e->words)), gfp);
-	e->sets = __vmalloc(array_size(layout.slots >> layout.way_shift,
-				       sizeof(*e->sets)), gfp);
-	e->buckets = kvmalloc_array(e->nr_buckets, sizeof(*e->buckets), gfp);
-	t->locks = kvmalloc_array(e->nr_buckets, sizeof(*t->locks), gfp);
+	sizes = td_engine_sizes(&t->super, &layout);
+	e->nr_buckets = sizes.buckets;
+	e->words = __vmalloc(array_size(sizes.words, sizeof(*e->words)),
+			     GFP_ENGINE);
+	e->sets = __vmalloc(array_size(sizes.sets, sizeof(*e->sets)),
+			    GFP_ENGINE);
+	e->buckets = array(sizes.buckets, sizeof(*e->buckets));
+	l->pending = array(sizes.pending, sizeof(*l->pending));
+	l->pending_words = array(sizes.pending_words, sizeof(*l->pending_words));
+	l->marks = array(sizes.marks, sizeof(*l->marks));
+	l->marks_image = array(sizes.marks_image, 1);
+	l->group_buffer = kmalloc(TD_GROUP_BYTES, GFP_ENGINE);
+	l->marks_buffer = kmalloc(TD_BLOCK_BYTES, GFP_ENGINE);
+	l->pages_buffer = kmalloc(TD_PAGES_BYTES, GFP_ENGINE);
 	e->counters = __alloc_percpu(TD_NR_COUNTERS * sizeof(u64), sizeof(u64));
-	if (!e->words || !e->sets || !e->buckets || !t->locks ||
-	    !e->counters) {
+	if (!e->words || !e->sets || !e->buckets || !l->pending ||
+	    !l->pending_words || !l->marks || !l->marks_image || !l->group_buffer ||
+	    !l->marks_buffer || !l->pages_buffer || !e->counters) {
 		tandem_engine_free(t);
 		return -ENOMEM;
 	}
-	for (i = 0; i < e->nr_buckets; i++)
-		spin_lock_init(&t->locks[i]);
-	td_engine_init(e, &layout, t->args.mode);
+	td_engine_init(e, &t->super, &layout, t->args.mode);
 	return 0;
 }

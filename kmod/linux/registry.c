@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Which mapped device uses which disk and which SSD, in the whole module.
+ * Which mapped device uses which disk and which SSD, in the whole module; and
+ * which caches lost their SSD while their disk was written.
  *
  * Invariant: a device is used by one mapped device only. The same mapped device
  * may have it twice: that is a table reload, and the new table takes the index
@@ -11,11 +12,20 @@
  * one does not exclude another table.
  */
 #include <linux/mutex.h>
+#include <linux/slab.h>
 
 #include "tandem.h"
 
 static DEFINE_MUTEX(tandem_registry);
 static LIST_HEAD(users);
+
+/* A cache whose SSD, if it comes back, holds what is no longer true. */
+struct tandem_loss {
+	struct list_head list;
+	u8 uuid[TD_UUID_BYTES];
+};
+
+static LIST_HEAD(losses);
 
 void tandem_registry_lock(void)
 {
@@ -49,7 +59,13 @@ int tandem_register(struct tandem *t, char **why)
 	if (!r)
 		list_add(&t->registered, &users);
 	mutex_unlock(&tandem_registry);
-	return r;
+	if (r)
+		return r;
+	t->loss = kmalloc(sizeof(*t->loss), GFP_KERNEL);
+	if (t->loss)
+		return 0;
+	*why = "Out of memory";
+	return -ENOMEM;
 }
 
 void tandem_unregister(struct tandem *t)
@@ -57,6 +73,58 @@ void tandem_unregister(struct tandem *t)
 	mutex_lock(&tandem_registry);
 	list_del(&t->registered);
 	mutex_unlock(&tandem_registry);
+	kfree(t->loss);
+}
+
+static struct tandem_loss *loss_of(const struct tandem *t)
+{
+	struct tandem_loss *loss;
+
+	list_for_each_entry(loss, &losses, list)
+		if (!memcmp(loss->uuid, t->args.identity.uuid, TD_UUID_BYTES))
+			return loss;
+	return NULL;
+}
+
+void tandem_loss_note(struct tandem *t)
+{
+	mutex_lock(&tandem_registry);
+	if (t->loss && !loss_of(t)) {
+		memcpy(t->loss->uuid, t->args.identity.uuid, TD_UUID_BYTES);
+		list_add(&t->loss->list, &losses);
+		t->loss = NULL;
+	}
+	mutex_unlock(&tandem_registry);
+}
+
+bool tandem_loss_noted(const struct tandem *t)
+{
+	bool noted;
+
+	mutex_lock(&tandem_registry);
+	noted = loss_of(t);
+	mutex_unlock(&tandem_registry);
+	return noted;
+}
+
+void tandem_loss_forget(const struct tandem *t)
+{
+	struct tandem_loss *loss;
+
+	mutex_lock(&tandem_registry);
+	loss = loss_of(t);
+	if (loss)
+		list_del(&loss->list);
+	mutex_unlock(&tandem_registry);
+	kfree(loss);
+}
+
+void tandem_loss_forget_all(void)
+{
+	struct tandem_loss *loss, *next;
+
+	list_for_each_entry_safe(loss, next, &losses, list)
+		kfree(loss);
 }
 
 /* The table that @t replaces, if what it has in the index is right for @t. */
@@ -75,6 +143,37 @@ static struct tandem *predecessor(struct tandem *t)
 	return NULL;
 }
 
+bool tandem_reloads(struct tandem *t)
+{
+	const struct td_identity *id = &t->args.identity;
+	struct tandem *other;
+	bool reloads = false;
+
+	mutex_lock(&tandem_registry);
+	list_for_each_entry(other, &users, registered)
+		reloads |= other != t && other->md == t->md && other->live &&
+			   other->origin->bdev == t->origin->bdev &&
+			   other->ssd->bdev == t->ssd->bdev &&
+			   !memcmp(other->args.identity.uuid, id->uuid,
+				   TD_UUID_BYTES);
+	mutex_unlock(&tandem_registry);
+	return reloads;
+}
+
+/* The engine has moved: rings that are empty point to themselves. */
+static void relink(struct td_engine *e)
+{
+	struct td_ledger *l = &e->ledger;
+
+	td_link_init(&e->urgent);
+	td_link_init(&l->sweep_waiters);
+	td_link_init(&l->cleaned);
+	td_link_init(&l->recording);
+	td_link_init(&l->flush_waiters);
+	td_link_init(&l->mark_waiters);
+	td_link_init(&l->clear_waiters);
+}
+
 void tandem_take_over(struct tandem *t)
 {
 	struct tandem *old;
@@ -84,14 +183,16 @@ void tandem_take_over(struct tandem *t)
 	if (old) {
 		tandem_engine_free(t);
 		t->engine = old->engine;
-		t->locks = old->locks;
+		relink(&t->engine);
+		tandem_cleaner_inherit(t, old);
+		*t->samples = *old->samples;
 		t->super = old->super;
 		t->write_super = old->write_super;
 		t->new_super = old->new_super;
 		env_store(&t->engine.mode, t->args.mode);
 		memset(&old->engine, 0, sizeof(old->engine));
-		old->locks = NULL;
 		old->live = false;
+		t->live = true;
 	}
 	mutex_unlock(&tandem_registry);
 }

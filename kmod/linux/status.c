@@ -9,6 +9,7 @@
  */
 #include <linux/sched.h>
 
+#include "pace.h"
 #include "tandem.h"
 
 u64 tandem_counter(const struct tandem *t, unsigned int which)
@@ -25,31 +26,77 @@ u64 tandem_counter(const struct tandem *t, unsigned int which)
 
 static const char *mode_name(const struct tandem *t)
 {
-	return env_load(&t->engine.mode) == TD_WRITETHROUGH ? "writethrough" :
-		"writearound";
+	return tandem_mode_name(env_load(&t->engine.mode));
 }
 
-static void status_info(const struct tandem *t, char *result,
-			unsigned int maxlen)
+static const char *state_name(const struct tandem *t)
+{
+	if (t->suspended)
+		return "suspended";
+	switch (env_load(&t->engine.state)) {
+	case TD_STRANDED:
+		return "stranded";
+	case TD_BYPASS:
+		return "bypass";
+	}
+	switch (t->cleaner.flush) {
+	case TANDEM_FLUSH_PAUSED:
+		return "paused";
+	case TANDEM_FLUSH_ON:
+		return "flushing";
+	case TANDEM_FLUSH_OFF:
+		break;
+	}
+	return "active";
+}
+
+static const char *reason(const struct tandem *t)
+{
+	switch (env_load(&t->engine.state)) {
+	case TD_STRANDED:
+		return "ssd-error-dirty";
+	case TD_BYPASS:
+		return "ssd-error";
+	}
+	return "-";
+}
+
+static void status_info(struct tandem *t, char *result, unsigned int maxlen)
 {
 	const struct td_engine *e = &t->engine;
+	const struct td_ledger *l = &e->ledger;
 	unsigned int sz = 0, i;
-	bool active;
+	unsigned long flags;
+	struct {
+		const char *name;
+		u64 value;
+	} gauges[] = {
+		{ "journal_used", l->used },
+		{ "journal_total", l->ring_blocks },
+		{ "drain_seconds", tandem_pace_seconds(l->dirty, t->cleaner.rate) },
+		{ "marked", l->marks_set },
+		{ "dirty_limit", l->dirty_limit << TD_QUARTER_SHIFT },
+	};
+	u64 dirty;
 
 	/* A table that was replaced has nothing left to tell. */
 	if (!e->words) {
-		DMEMIT("suspended - %s %u 0/0 0 0", mode_name(t),
-		       TD_FRAME_SECTORS);
+		DMEMIT("suspended - %s %u 0/0 0 0",
+		       tandem_mode_name(t->args.mode), TD_FRAME_SECTORS);
 		return;
 	}
-	active = td_active(e);
-	DMEMIT("%s %s %s %u %llu/%u 0 %u",
-	       t->suspended ? "suspended" : active ? "active" : "bypass",
-	       active ? "-" : "ssd-error", mode_name(t), TD_FRAME_SECTORS,
-	       active ? tandem_counter(t, TD_C_USED) : 0ull, e->layout.slots,
-	       2 * TD_NR_SHOWN);
+	flags = tandem_lock(t);
+	dirty = l->dirty << TD_QUARTER_SHIFT;
+	tandem_unlock(t, flags);
+	DMEMIT("%s %s %s %u %llu/%u %llu %zu", state_name(t), reason(t),
+	       mode_name(t), TD_FRAME_SECTORS,
+	       env_load(&e->state) == TD_BYPASS ? 0ull :
+	       tandem_counter(t, TD_C_USED), e->layout.slots, dirty,
+	       2 * (TD_NR_SHOWN + ARRAY_SIZE(gauges)));
 	for (i = 0; i < TD_NR_SHOWN; i++)
 		DMEMIT(" %s %llu", td_counter_name(i), tandem_counter(t, i));
+	for (i = 0; i < ARRAY_SIZE(gauges); i++)
+		DMEMIT(" %s %llu", gauges[i].name, gauges[i].value);
 }
 
 static void status_table(const struct tandem *t, char *result,
@@ -66,7 +113,7 @@ static void status_table(const struct tandem *t, char *result,
 void tandem_status(struct dm_target *ti, status_type_t type,
 		   unsigned int flags, char *result, unsigned int maxlen)
 {
-	const struct tandem *t = ti->private;
+	struct tandem *t = ti->private;
 
 	switch (type) {
 	case STATUSTYPE_INFO:
@@ -83,45 +130,40 @@ void tandem_status(struct dm_target *ti, status_type_t type,
 	}
 }
 
-static void drop(struct tandem *t)
+static int set_mode(struct tandem *t, const char *word)
 {
-	struct td_engine *e = &t->engine;
-	u32 group;
+	enum td_mode mode;
+	int r = tandem_parse_mode(word, &mode);
 
-	for (group = 0; group < e->layout.groups; group++) {
-		spinlock_t *lock = &t->locks[group & (e->nr_buckets - 1)];
-
-		spin_lock_irq(lock);
-		td_forget_group(e, group);
-		spin_unlock_irq(lock);
-		cond_resched();
-	}
+	if (r)
+		return r;
+	if (mode == TD_WRITEBACK && t->coarse_ssd)
+		return -EINVAL;
+	tandem_registry_lock();
+	t->args.mode = mode;
+	env_store(&t->engine.mode, mode);
+	tandem_registry_unlock();
+	tandem_cleaner_kick(t);
+	return 0;
 }
 
 int tandem_message(struct dm_target *ti, unsigned int argc, char **argv,
 		   char *result, unsigned int maxlen)
 {
 	struct tandem *t = ti->private;
-	enum td_mode mode;
+	int r = -EINVAL;
 
 	if (argc == 1 && !strcasecmp(argv[0], "drop")) {
 		tandem_registry_lock();
-		drop(t);
+		tandem_index_drop(t);
 		tandem_registry_unlock();
 		return 0;
 	}
-	if (argc != 2 || strcasecmp(argv[0], "mode"))
-		return -EINVAL;
-	if (!strcmp(argv[1], "writethrough"))
-		mode = TD_WRITETHROUGH;
-	else if (!strcmp(argv[1], "writearound"))
-		mode = TD_WRITEAROUND;
-	else
-		return -EINVAL;
-	tandem_registry_lock();
-	t->args.mode = mode;
-	env_store(&t->engine.mode, mode);
-	tandem_registry_unlock();
-	dm_table_event(ti->table);
-	return 0;
+	if (argc == 2 && !strcasecmp(argv[0], "mode"))
+		r = set_mode(t, argv[1]);
+	else if (argc == 2 && !strcasecmp(argv[0], "flush"))
+		r = tandem_cleaner_message(t, argv[1]);
+	if (!r)
+		dm_table_event(ti->table);
+	return r;
 }

@@ -7,27 +7,55 @@
  * unreadable and is made again from the other.
  * Threads: constructor and preresume; they sleep.
  */
+#include <linux/highmem.h>
+#include <linux/mm.h>
 #include <linux/slab.h>
+#include <linux/vmalloc.h>
 
+#include "load.h"
 #include "tandem.h"
 
 #define BUFFER_BYTES	65536u
 
-/* @buffer: kmalloc'ed, at least @bytes. */
-static int ssd_io(struct tandem *t, blk_opf_t opf, u64 offset, void *buffer,
-		  u32 bytes)
+/* Pages of TD_LOAD_BYTES, which may begin anywhere in one. */
+#define PAGES_MAX	(TD_LOAD_BYTES / PAGE_SIZE + 1)
+
+static int device_io(struct block_device *bdev, blk_opf_t opf, u64 sector,
+		     void *buffer, u32 bytes)
 {
-	struct bio_vec bv;
+	bool virtual = is_vmalloc_addr(buffer);
+	struct bio_vec vecs[PAGES_MAX];
 	struct bio bio;
+	u32 at, n;
 	int r;
 
-	bio_init(&bio, t->ssd->bdev, &bv, 1, opf);
-	bio.bi_iter.bi_sector = offset >> SECTOR_SHIFT;
-	__bio_add_page(&bio, virt_to_page(buffer), bytes,
-		       offset_in_page(buffer));
+	bio_init(&bio, bdev, vecs, PAGES_MAX, opf);
+	bio.bi_iter.bi_sector = sector;
+	if (virtual)
+		flush_kernel_vmap_range(buffer, bytes);
+	for (at = 0; at < bytes; at += n) {
+		void *p = buffer + at;
+
+		n = min_t(u32, bytes - at, PAGE_SIZE - offset_in_page(p));
+		__bio_add_page(&bio, virtual ? vmalloc_to_page(p) :
+			       virt_to_page(p), n, offset_in_page(p));
+	}
 	r = submit_bio_wait(&bio);
 	bio_uninit(&bio);
+	if (virtual)
+		invalidate_kernel_vmap_range(buffer, bytes);
 	return r;
+}
+
+int tandem_ssd_io(struct tandem *t, blk_opf_t opf, u64 sector, void *buffer,
+		  u32 bytes)
+{
+	return device_io(t->ssd->bdev, opf, sector, buffer, bytes);
+}
+
+int tandem_disk_read(struct tandem *t, u64 sector, void *buffer, u32 bytes)
+{
+	return device_io(t->origin->bdev, REQ_OP_READ, sector, buffer, bytes);
 }
 
 /* 0: the area of the superblocks is all zero; 1: it is not. */
@@ -36,8 +64,8 @@ static int area_is_used(struct tandem *t, void *buffer)
 	u64 at;
 	int r;
 
-	for (at = 0; at < (u64)TD_SUPER_AREA << SECTOR_SHIFT; at += BUFFER_BYTES) {
-		r = ssd_io(t, REQ_OP_READ, at, buffer, BUFFER_BYTES);
+	for (at = 0; at < TD_SUPER_AREA; at += BUFFER_BYTES >> SECTOR_SHIFT) {
+		r = tandem_ssd_io(t, REQ_OP_READ, at, buffer, BUFFER_BYTES);
 		if (r)
 			return r;
 		if (memchr_inv(buffer, 0, BUFFER_BYTES))
@@ -114,11 +142,31 @@ static int load_new(struct tandem *t, u64 ssd_sectors, void *buffer, char **why)
 /* A copy that cannot be read counts as one that was never written. */
 static bool read_copy(struct tandem *t, u32 copy, u8 *buffer)
 {
-	if (!ssd_io(t, REQ_OP_READ, TD_SUPER_OFFSET(copy), buffer,
-		    TD_SUPER_BYTES))
+	if (!tandem_ssd_io(t, REQ_OP_READ, TD_SUPER_OFFSET(copy) >> SECTOR_SHIFT,
+			   buffer, TD_SUPER_BYTES))
 		return true;
 	memset(buffer, 0, TD_SUPER_BYTES);
 	return false;
+}
+
+/*
+ * The disk has grown under the mapped device that is being reloaded. The index
+ * stays as it is: after the old table's last flush no mark is set, so it does not
+ * matter that the regions of the disk are counted anew. But the end of a quarter
+ * that was cut off by the disk's old end is not on the SSD.
+ */
+static bool grow(struct tandem *t)
+{
+	struct td_identity *id = &t->args.identity;
+	u64 old = t->super.origin_sectors;
+
+	if (old >= id->origin_sectors || old % TD_QUARTER_SECTORS ||
+	    id->origin_sectors >> (TD_TAG_BITS + TD_FRAME_SHIFT) ||
+	    !tandem_reloads(t))
+		return false;
+	t->super.origin_sectors = id->origin_sectors;
+	t->grown = true;
+	return true;
 }
 
 static int load(struct tandem *t, u64 ssd_sectors, u8 *buffer, char **why)
@@ -140,8 +188,10 @@ static int load(struct tandem *t, u64 ssd_sectors, u8 *buffer, char **why)
 	if (error == TD_SUPER_OK)
 		error = td_super_match(&t->super, &t->args.identity,
 				       ssd_sectors);
+	if (error == TD_SUPER_DISK_SIZE && grow(t))
+		error = TD_SUPER_OK;
 	if (error == TD_SUPER_OK) {
-		t->write_super =
+		t->write_super = t->grown ||
 			td_super_parse(buffer, 0, &first_sb) != TD_SUPER_OK ||
 			td_super_parse(second, 1, &second_sb) != TD_SUPER_OK;
 		return 0;
@@ -176,8 +226,9 @@ int tandem_super_write(struct tandem *t)
 	t->super.sequence++;
 	for (copy = 0; copy < TD_SUPER_COPIES && !r; copy++) {
 		td_super_encode(&t->super, copy, buffer);
-		r = ssd_io(t, REQ_OP_WRITE | REQ_SYNC | REQ_PREFLUSH | REQ_FUA,
-			   TD_SUPER_OFFSET(copy), buffer, TD_SUPER_BYTES);
+		r = tandem_ssd_io(t, REQ_OP_WRITE | REQ_SYNC | REQ_PREFLUSH |
+				  REQ_FUA, TD_SUPER_OFFSET(copy) >> SECTOR_SHIFT,
+				  buffer, TD_SUPER_BYTES);
 	}
 	kfree(buffer);
 	if (r)

@@ -5,14 +5,15 @@
  * linux/ executes what core decides. Locks, outermost first:
  *	tandem_registry (mutex, registry.c): constructor, destructor, preresume,
  *		status, messages
- *	tandem.locks[bucket] (spinlock, interrupts off): core's bucket locks;
- *		never two at once, and no I/O is submitted under one
+ *	tandem.lock (spinlock, interrupts off): core's lock, and what is said to
+ *		be under it below; no I/O is submitted under it
  *	tandem.deferred_lock (spinlock, interrupts off): nothing inside
  */
 #ifndef TANDEM_LINUX_H
 #define TANDEM_LINUX_H
 
 #include <linux/bio.h>
+#include <linux/completion.h>
 #include <linux/device-mapper.h>
 #include <linux/list.h>
 #include <linux/refcount.h>
@@ -21,19 +22,56 @@
 #include <linux/workqueue.h>
 
 #include "engine.h"
+#include "identity.h"
 #include "super.h"
 
 #define DM_MSG_PREFIX "tandem"
+
+struct tandem_job;
+struct tandem_loss;
 
 struct tandem_args {
 	struct td_identity identity;
 	enum td_mode mode;
 	bool format;
+	bool cold;
+};
+
+/* The ledger's own I/O of one kind, of which one is under way at most. */
+struct tandem_work {
+	struct td_work work;
+	struct tandem *t;
+	struct bio bio;
+	struct bio_vec vec;
+	struct work_struct done;
+};
+
+/* What the user said by the messages "flush ...". */
+enum tandem_flush { TANDEM_FLUSH_OFF, TANDEM_FLUSH_ON, TANDEM_FLUSH_PAUSED };
+
+#define TANDEM_CLEANS	16	/* cleaning jobs */
+
+/* Who writes dirty data back to the disk; cleaner.c. All under tandem.lock. */
+struct tandem_cleaner {
+	struct delayed_work work;
+	struct list_head free;		/* jobs that are not in use */
+	struct tandem_job *jobs[TANDEM_CLEANS];
+	u32 inflight;
+	enum tandem_flush flush;
+	bool stopping;			/* a suspend began: urgent places only */
+	bool was_dirty;			/* raise an event when nothing is any more */
+	unsigned long not_before;	/* jiffies; after a failure */
+	unsigned long careful;		/* jiffies; until then by single frames */
+	unsigned long since;		/* jiffies: busy was brought up to date */
+	u64 busy;			/* jiffies with cleaning at full speed */
+	u64 written;			/* sectors in that time */
+	u64 rate;			/* bytes a second */
+	bool full_speed;
 };
 
 struct tandem {
 	struct td_engine engine;
-	spinlock_t *locks;		/* core's, one for each bucket */
+	spinlock_t lock;		/* core's */
 	struct dm_dev *origin;
 	struct dm_dev *ssd;
 	struct dm_target *ti;
@@ -41,7 +79,9 @@ struct tandem {
 	struct workqueue_struct *wq;
 	atomic_t jobs;			/* in flight */
 	atomic_long_t pages;		/* private pages in use */
-	wait_queue_head_t idle;		/* jobs became 0 */
+	wait_queue_head_t idle;		/* jobs or works_on became 0 */
+	unsigned long disk_used;	/* jiffies: last foreground request to it */
+	unsigned long written;		/* jiffies: last write */
 
 	spinlock_t deferred_lock;	/* guards the two lists */
 	struct bio_list deferred_bios;	/* to submit to where they point */
@@ -49,10 +89,28 @@ struct tandem {
 	struct work_struct deferred;
 	struct work_struct event;
 
+	struct tandem_work *works;	/* TD_WORK_KINDS of them */
+	struct work_struct meta;	/* submits the ledger's I/O */
+	struct delayed_work tick;
+	u32 works_on;			/* lock: in flight */
+	bool halted;			/* lock: no work is taken from the ledger */
+	bool ticking;			/* lock: tick is queued */
+	bool told;			/* lock: the event of a failure was raised */
+	struct td_req settle;		/* the flush of a stop */
+	struct completion settled;
+
+	struct tandem_cleaner cleaner;
+
+	struct td_samples *samples;	/* identity_io.c */
+	void *samples_buffer;
 	struct tandem_args args;
 	struct td_super super;
+	struct tandem_loss *loss;	/* registry.c: to note a lost SSD in */
+	int load_error;			/* the index was read, in vain */
 	bool write_super;		/* at preresume */
 	bool new_super;			/* no copy is on the SSD yet */
+	bool grown;			/* the SSD knows a smaller disk */
+	bool coarse_ssd;		/* its blocks are larger than the disk's */
 	bool suspended;
 	bool live;			/* was resumed, and has its engine still */
 	struct list_head registered;
@@ -64,6 +122,7 @@ enum tandem_end {
 	TANDEM_END_PLAIN,	/* nothing */
 	TANDEM_END_HIT,		/* unpin one slot; read the disk if it failed */
 	TANDEM_END_HITS,	/* the same with more than one slot */
+	TANDEM_END_HOME,	/* a write like a hit: unpin one slot */
 	TANDEM_END_TRACKED,	/* tell core: a write without private memory */
 };
 
@@ -80,8 +139,41 @@ struct tandem_io {
 	};
 };
 
+/* engine calls; meta_io.c */
+static inline unsigned long tandem_lock(struct tandem *t)
+	__acquires(t->lock)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&t->lock, flags);
+	return flags;
+}
+
+/* Also sets going what the calls under the lock made necessary. Any context. */
+void tandem_unlock(struct tandem *t, unsigned long flags)
+	__releases(t->lock);
+/* The same for the cleaner, who knows that there is something to clean. */
+void tandem_unlock_cleaner(struct tandem *t, unsigned long flags)
+	__releases(t->lock);
+/*
+ * After a call of core: let go on who may, and submit the ledger's I/O. Empties
+ * @woken. Process context.
+ */
+void tandem_carry_on(struct tandem *t, struct td_list *woken);
+/* The same, from a worker. Any context. */
+void tandem_carry_on_later(struct tandem *t, struct td_list *woken);
+/* The SSD failed a write: bypass or stranded, and an event, once. Any context. */
+void tandem_ssd_failed(struct tandem *t, struct td_list *woken);
+/* 0 or -ENOMEM; tandem_meta_free() either way. */
+int tandem_meta_init(struct tandem *t);
+void tandem_meta_free(struct tandem *t);
+/* All that is acknowledged or cached becomes durable, or fails. Sleeps. */
+bool tandem_settle(struct tandem *t);
+/* No request is in flight: let the ledger rest; and wake it again. Sleep. */
+void tandem_meta_halt(struct tandem *t);
+void tandem_meta_go(struct tandem *t);
+
 /* job.c: requests with private memory */
-struct tandem_job;
 
 /* NULL: no memory just now. Any context; map calls it. */
 struct tandem_job *tandem_job_new(struct tandem *t, struct bio *bio,
@@ -93,10 +185,10 @@ void tandem_job_free(struct tandem_job *job);
  * Carry out what td_begin() returned, nothing if it waits, and give up the
  * caller's hold on the job. Process context.
  */
-void tandem_job_start(struct tandem_job *job, u32 todo);
-/* Carry out what td_woken() says; a request with parts is a job's. */
-void tandem_job_woken(struct td_req *r);
-/* td_drained() said SSD for @r. Any context. */
+void tandem_job_start(struct tandem_job *job, u32 todo, struct td_list *woken);
+/* Carry out what td_woken() says. Process context. */
+void tandem_job_woken(struct td_req *r, struct td_list *woken);
+/* td_drained() said SSD or FETCH for @r. Any context. */
 void tandem_job_drained(struct td_req *r);
 /* Waits until no job is in flight; process context, no new bios. */
 void tandem_jobs_wait(struct tandem *t);
@@ -108,33 +200,95 @@ void tandem_defer_exit(struct tandem *t);
 void tandem_defer_bio(struct tandem *t, struct bio *bio);
 /* Start these requests later; empties @woken. Any context. */
 void tandem_defer_woken(struct tandem *t, struct td_list *woken);
-/* The SSD failed: bypass, and an event, once. Any context. */
-void tandem_ssd_failed(struct tandem *t);
+
+/* cleaner.c: dirty data goes to the disk */
+void tandem_cleaner_init(struct tandem *t);
+/* 0 or -ENOMEM; tandem_cleaner_free() either way. */
+int tandem_cleaner_alloc(struct tandem *t);
+void tandem_cleaner_free(struct tandem *t);
+/* Look what is to be cleaned, now. Any context, lock held or not. */
+void tandem_cleaner_kick(struct tandem *t);
+/* From presuspend on only what requests in flight wait for is cleaned. */
+void tandem_cleaner_stop(struct tandem *t, bool stop);
+/* No request is in flight: waits until no cleaning is. */
+void tandem_cleaner_wait(struct tandem *t);
+/* "flush ...": 0 or -EINVAL. Process context. */
+int tandem_cleaner_message(struct tandem *t, const char *word);
+/* Once a second, lock held. */
+void tandem_cleaner_tick(struct tandem *t);
+/* A job that was begun is free again. Process context. */
+void tandem_cleaner_ended(struct tandem *t, struct tandem_job *job);
+/* @sectors are on the disk. Process context. */
+void tandem_cleaner_wrote(struct tandem *t, u32 sectors);
+/* The disk, or the SSD, failed the cleaning @r. Process context. */
+void tandem_cleaner_failed(struct tandem *t, const struct td_req *r, bool disk);
+/* What @old measured and was told is right for @t, too. No lock. */
+void tandem_cleaner_inherit(struct tandem *t, const struct tandem *old);
 
 /* map.c: called by dm for each bio */
 int tandem_map(struct dm_target *ti, struct bio *bio);
 int tandem_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *error);
+/* Carry out what td_woken() says for a request without memory. Process context. */
+void tandem_tracked_woken(struct tandem *t, struct td_req *r,
+			  struct td_list *woken);
 static inline void tandem_to_disk(struct tandem *t, struct bio *bio)
 {
+	WRITE_ONCE(t->disk_used, jiffies);
 	bio_set_dev(bio, t->origin->bdev);
 }
 
 /* args.c: 0, or an error with *why set. */
 int tandem_parse_args(unsigned int argc, char **argv, struct tandem_args *args,
 		      char **why);
+/* -EINVAL: there is no such mode. */
+int tandem_parse_mode(const char *word, enum td_mode *mode);
+const char *tandem_mode_name(enum td_mode mode);
 
 /* super_io.c: process context, may sleep. */
 int tandem_super_load(struct tandem *t, u64 ssd_sectors, char **why);
 int tandem_super_write(struct tandem *t);
+/* @buffer: from kmalloc or vmalloc, at most TD_LOAD_BYTES. */
+int tandem_ssd_io(struct tandem *t, blk_opf_t opf, u64 sector, void *buffer,
+		  u32 bytes);
+
+/* @buffer: from kmalloc. */
+int tandem_disk_read(struct tandem *t, u64 sector, void *buffer, u32 bytes);
+
+/* identity_io.c: process context, may sleep. 0 or an error. */
+int tandem_identity_alloc(struct tandem *t);
+void tandem_identity_free(struct tandem *t);
+/* Compare what the last clean stop noted of the disk with the disk. */
+enum td_verdict_of_disk tandem_identity_check(struct tandem *t);
+/* From now on the disk may change: what was noted counts no more. */
+int tandem_identity_running(struct tandem *t);
+/* Everything is durable, and no request in flight: note the disk's samples. */
+void tandem_identity_stopped(struct tandem *t);
+
+/* index_io.c: process context, may sleep. 0 or an error. */
+/* Write an empty index. */
+int tandem_index_format(struct tandem *t);
+/* Read what the last owner left. */
+int tandem_index_load(struct tandem *t);
+/* Forget all that is clean. */
+void tandem_index_drop(struct tandem *t);
 
 /* registry.c: who uses which device; engine memory handed over */
 int tandem_register(struct tandem *t, char **why);
 void tandem_unregister(struct tandem *t);
+/* Is a table of the same mapped device, devices and uuid in use? */
+bool tandem_reloads(struct tandem *t);
 /* Preresume: take the index of the table that we replace, if it fits. */
 void tandem_take_over(struct tandem *t);
 /* While held no table takes over another's engine. */
 void tandem_registry_lock(void);
 void tandem_registry_unlock(void);
+/* The SSD failed with nothing dirty, and the disk is written past it. */
+void tandem_loss_note(struct tandem *t);
+/* Did that happen to this cache since the module was loaded? */
+bool tandem_loss_noted(const struct tandem *t);
+/* It has been made good by a cold start; or by unloading the module. */
+void tandem_loss_forget(const struct tandem *t);
+void tandem_loss_forget_all(void);
 
 /* memory.c: the engine's memory */
 /* 0 or -ENOMEM; on error nothing is left allocated. */

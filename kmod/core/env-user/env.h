@@ -18,6 +18,7 @@ typedef uint8_t u8;
 typedef uint16_t u16;
 typedef uint32_t u32;
 typedef uint64_t u64;
+typedef int32_t s32;
 typedef int64_t s64;
 typedef uint16_t __le16;
 typedef uint32_t __le32;
@@ -66,6 +67,16 @@ static inline u64 env_sub_return(struct env_atomic64 *a, u64 n)
 	return __atomic_sub_fetch(&a->v, n, __ATOMIC_SEQ_CST);
 }
 
+/* Number of the lowest bit that is set; @v is not 0. */
+static inline u32 env_first_bit(u64 v)
+{
+	return (u32)__builtin_ctzll(v);
+}
+
+/* One access to what another thread may change meanwhile; no order. */
+#define env_peek(x)	__atomic_load_n(&(x), __ATOMIC_RELAXED)
+#define env_poke(x, v)	__atomic_store_n(&(x), v, __ATOMIC_RELAXED)
+
 /* Counters: an array of TD_NR_COUNTERS numbers that wrap (used goes down). */
 typedef u64 *env_counters;
 
@@ -74,11 +85,37 @@ static inline void env_count(env_counters c, unsigned int which, u64 delta)
 	__atomic_fetch_add(&c[which], delta, __ATOMIC_RELAXED);
 }
 
+#if defined(__x86_64__) && !defined(__CHECKER__)
+#define ENV_HAS_CRC32C
+/* Of whole words; returns how many bytes that were. */
+__attribute__((__target__("sse4.2")))
+static inline size_t env_crc32c_words(u32 *crc, const u8 *p, size_t len)
+{
+	u64 sum = *crc, word;
+	size_t done = 0;
+
+	for (; len - done >= sizeof(word); done += sizeof(word)) {
+		memcpy(&word, p + done, sizeof(word));
+		sum = __builtin_ia32_crc32di(sum, word);
+	}
+	*crc = (u32)sum;
+	return done;
+}
+#endif
+
 /* crc32c without inversions, as the kernel's crc32c(): chain through crc. */
 static inline u32 env_crc32c(u32 crc, const void *data, size_t len)
 {
 	const u8 *p = data;
 
+#ifdef ENV_HAS_CRC32C
+	if (__builtin_cpu_supports("sse4.2")) {
+		size_t done = env_crc32c_words(&crc, p, len);
+
+		p += done;
+		len -= done;
+	}
+#endif
 	while (len--) {
 		crc ^= *p++;
 		for (int bit = 0; bit < 8; bit++)

@@ -7,6 +7,7 @@
 #define TANDEM_ENV_H
 
 #include <linux/atomic.h>
+#include <linux/bitops.h>
 #include <linux/compiler.h>
 #include <linux/crc32c.h>
 #include <linux/percpu.h>
@@ -40,6 +41,15 @@ static inline u64 env_sub_return(struct env_atomic64 *a, u64 n)
 {
 	return (u64)atomic64_sub_return((s64)n, &a->v);
 }
+
+/* Number of the lowest bit that is set; @v is not 0. */
+static inline u32 env_first_bit(u64 v)
+{
+	return __ffs64(v);
+}
+
+#define env_peek(x)	READ_ONCE(x)
+#define env_poke(x, v)	WRITE_ONCE(x, v)
 
 /* One array of TD_NR_COUNTERS numbers a CPU; their sum is the value. */
 typedef u64 __percpu *env_counters;

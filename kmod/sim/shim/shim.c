@@ -1,24 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Gives core memory: each request and its parts are allocations of their own,
- * so that a sanitizer sees every step beyond them and every use after END.
+ * Gives core memory: each request and its parts, and each array of an engine,
+ * are allocations of their own, so that a sanitizer sees every step beyond them
+ * and every use after END.
  */
 #include "shim.h"
+#include "write.h"
 
 #include <stdlib.h>
 
 #include "../words/words.h"
-#include "read.h"
 
 struct sim_engine {
 	struct td_engine e;
 	u64 *counters;
+	struct td_work works[TD_WORK_KINDS];
 };
 
 struct sim_request {
 	struct td_req r;
 	struct td_part *parts;
 	u64 id;
+};
+
+struct sim_load {
+	struct td_load l;
+	u32 sectors;
 };
 
 static struct sim_request *of(struct td_req *r)
@@ -33,37 +40,98 @@ static void *must(void *memory)
 	return memory;
 }
 
-static bool plan(u64 origin_sectors, u64 ssd_sectors, u32 block_sectors,
-		 struct td_layout *layout)
+static void *zeroed(u64 count, size_t size)
+{
+	return must(calloc(count ? count : 1, size));
+}
+
+static void to_super(const struct sim_geometry *g, struct td_super *sb)
+{
+	memset(sb, 0, sizeof(*sb));
+	sb->uuid[0] = 1;
+	sb->origin_id[0] = 1;
+	sb->origin_id_bytes = 1;
+	sb->sequence = 1;
+	sb->origin_sectors = g->origin_sectors;
+	sb->ssd_sectors = g->ssd_sectors;
+	sb->run_shift = g->run_shift;
+	sb->way_shift = g->way_shift;
+	sb->groups = g->groups;
+	sb->journal = g->journal;
+	sb->checkpoint = g->checkpoint;
+	sb->intent = g->intent;
+	sb->data = g->data;
+}
+
+static bool plan(struct sim_geometry *g)
 {
 	struct td_identity id = {
 		.uuid = { 1 }, .origin_id = { 1 }, .origin_id_bytes = 1,
-		.origin_sectors = origin_sectors,
+		.origin_sectors = g->origin_sectors,
 	};
 	struct td_super sb;
 
-	if (td_super_plan(&id, ssd_sectors, &sb) != TD_SUPER_OK)
+	if (td_super_plan(&id, g->ssd_sectors, &sb) != TD_SUPER_OK)
 		return false;
-	td_super_layout(&sb, block_sectors, layout);
+	g->run_shift = sb.run_shift;
+	g->way_shift = sb.way_shift;
+	g->groups = sb.groups;
+	g->journal = sb.journal;
+	g->checkpoint = sb.checkpoint;
+	g->intent = sb.intent;
+	g->data = sb.data;
 	return true;
 }
 
-static struct sim_engine *engine_new(const struct td_layout *layout, u32 mode)
+static void layout(const struct sim_geometry *g, struct td_layout *l)
 {
-	struct sim_engine *s = must(calloc(1, sizeof(*s)));
+	struct td_super sb;
 
-	s->counters = must(calloc(TD_NR_COUNTERS, sizeof(*s->counters)));
-	s->e.words = must(calloc(layout->slots, sizeof(*s->e.words)));
-	s->e.sets = must(calloc(layout->slots >> layout->way_shift, sizeof(*s->e.sets)));
-	s->e.nr_buckets = td_engine_buckets(layout);
-	s->e.buckets = must(calloc(s->e.nr_buckets, sizeof(*s->e.buckets)));
-	s->e.counters = s->counters;
-	td_engine_init(&s->e, layout, (enum td_mode)mode);
+	to_super(g, &sb);
+	td_super_layout(&sb, g->block_sectors, l);
+}
+
+static struct sim_engine *engine_new(const struct sim_geometry *g, u32 mode)
+{
+	struct sim_engine *s = zeroed(1, sizeof(*s));
+	struct td_engine *e = &s->e;
+	struct td_ledger *ledger = &e->ledger;
+	struct td_sizes sizes;
+	struct td_super sb;
+	struct td_layout l;
+
+	to_super(g, &sb);
+	td_super_layout(&sb, g->block_sectors, &l);
+	sizes = td_engine_sizes(&sb, &l);
+	s->counters = zeroed(TD_NR_COUNTERS, sizeof(*s->counters));
+	e->counters = s->counters;
+	e->words = zeroed(sizes.words, sizeof(*e->words));
+	e->sets = zeroed(sizes.sets, sizeof(*e->sets));
+	e->nr_buckets = (u32)sizes.buckets;
+	e->buckets = zeroed(sizes.buckets, sizeof(*e->buckets));
+	ledger->pending = zeroed(sizes.pending, sizeof(*ledger->pending));
+	ledger->pending_words = zeroed(sizes.pending_words,
+				       sizeof(*ledger->pending_words));
+	ledger->marks = zeroed(sizes.marks, sizeof(*ledger->marks));
+	ledger->marks_image = zeroed(sizes.marks_image, 1);
+	ledger->group_buffer = must(malloc(TD_GROUP_BYTES));
+	ledger->marks_buffer = must(malloc(TD_BLOCK_BYTES));
+	ledger->pages_buffer = must(malloc(TD_PAGES_BYTES));
+	td_engine_init(e, &sb, &l, (enum td_mode)mode);
 	return s;
 }
 
 static void engine_free(struct sim_engine *s)
 {
+	struct td_ledger *ledger = &s->e.ledger;
+
+	free(ledger->pending);
+	free(ledger->pending_words);
+	free(ledger->marks);
+	free(ledger->marks_image);
+	free(ledger->group_buffer);
+	free(ledger->marks_buffer);
+	free(ledger->pages_buffer);
 	free(s->e.buckets);
 	free(s->e.words);
 	free(s->e.sets);
@@ -76,23 +144,45 @@ static void set_mode(struct sim_engine *s, u32 mode)
 	env_store(&s->e.mode, mode);
 }
 
-static bool active(struct sim_engine *s)
+static void set_limit(struct sim_engine *s, u64 quarters)
 {
-	return td_active(&s->e);
+	s->e.ledger.dirty_limit = quarters;
+}
+
+static void facts(struct sim_engine *s, struct sim_facts *f)
+{
+	const struct td_ledger *l = &s->e.ledger;
+
+	f->dirty = l->dirty;
+	f->group = l->group;
+	f->checkpoint = l->checkpoint;
+	f->ring_blocks = l->ring_blocks;
+	f->head = l->head;
+	f->used = l->used;
+	f->pending = l->nr_pending;
+	f->marks_set = l->marks_set;
+	f->inflight = l->inflight;
+	f->state = (u32)env_load(&s->e.state);
+	f->sweep_on = l->sweep_on;
+	f->checkpoint_on = l->checkpoint_on;
+	f->urgent = s->e.urgent.next != &s->e.urgent;
 }
 
 static u64 counter(struct sim_engine *s, u32 which)
 {
 	u64 sum = 0;
 
+	if (which >= TD_NR_SHOWN)
+		return s->counters[which];
 	for (u32 i = td_counter_first(which); i <= td_counter_last(which); i++)
 		sum += s->counters[i];
 	return sum;
 }
 
-static u64 word(struct sim_engine *s, u32 slot)
+static void words(struct sim_engine *s, u64 *out)
 {
-	return td_word_load(&s->e.words[slot]);
+	for (u32 i = 0; i < s->e.layout.slots; i++)
+		out[i] = td_word_load(&s->e.words[i]);
 }
 
 static u32 group_of(struct sim_engine *s, u64 sector)
@@ -100,28 +190,25 @@ static u32 group_of(struct sim_engine *s, u64 sector)
 	return td_group_of(&s->e.layout, sector);
 }
 
-static u32 bucket_of(struct sim_engine *s, u64 sector)
-{
-	return td_bucket_of(&s->e, sector);
-}
-
 static u32 read_look(struct sim_engine *s, u64 sector, u32 count,
 		     struct td_look *look)
 {
-	u32 slot;
-
-	if (!td_read_home(&s->e, sector, count, &slot))
-		return td_read_look(&s->e, sector, count, look);
-	*look = (struct td_look) {
-		.count = count, .slot = slot, .slots = 1,
-		.ssd_sector = td_sector_in(&s->e.layout, slot, sector),
-	};
-	return TD_HIT;
+	return td_read_look(&s->e, sector, count, look);
 }
 
 static bool write_wants_copy(struct sim_engine *s, u64 sector, u32 count)
 {
 	return td_write_wants_copy(&s->e, sector, count);
+}
+
+static bool write_home(struct sim_engine *s, u64 sector, u32 count, u32 *slot)
+{
+	return td_write_home(&s->e, sector, count, slot);
+}
+
+static void write_home_done(struct sim_engine *s)
+{
+	td_write_home_done(&s->e);
 }
 
 static void span_of(struct sim_engine *s, u32 kind, u64 sector, u32 count,
@@ -136,7 +223,7 @@ static void pass(struct sim_engine *s, u32 kind, u32 count, u32 why)
 }
 
 static struct sim_request *request_new(u64 id, u32 kind, u64 sector, u32 count,
-				       u32 parts, bool no_memory)
+				       u32 parts, bool no_memory, bool fua)
 {
 	struct sim_request *q = must(malloc(sizeof(*q)));
 
@@ -146,6 +233,7 @@ static struct sim_request *request_new(u64 id, u32 kind, u64 sector, u32 count,
 		q->parts = must(malloc(parts * sizeof(*q->parts)));
 	td_req_init(&q->r, (enum td_kind)kind, sector, count, q->parts, parts);
 	q->r.no_memory = no_memory;
+	q->r.fua = fua;
 	return q;
 }
 
@@ -161,45 +249,68 @@ static void request_span(const struct sim_request *q, u64 *sector, u32 *count)
 	*count = q->r.span_count;
 }
 
-static u32 begin(struct sim_engine *s, struct sim_request *q)
+static bool request_failed(const struct sim_request *q)
 {
-	return td_begin(&s->e, &q->r);
+	return td_failed(&q->r);
 }
 
-static void report(struct td_list *list, struct sim_woken *woken, size_t room,
-		   size_t *count)
+static void report(struct td_list *from, struct sim_list *to)
 {
 	struct td_req *r;
 
-	for (*count = 0; (r = td_list_pop(list)) != NULL; (*count)++) {
-		if (*count == room)
+	for (to->count = 0; (r = td_list_pop(from)) != NULL; to->count++) {
+		if (to->count == to->room)
 			abort();
-		woken[*count].id = of(r)->id;
-		woken[*count].actions = td_woken(r);
+		to->woken[to->count].id = of(r)->id;
+		to->woken[to->count].actions = td_woken(r);
 	}
 }
 
-static u32 disk_done(struct sim_engine *s, struct sim_request *q, bool ok,
-		     struct sim_woken *woken, size_t room, size_t *count)
+static u32 begin(struct sim_engine *s, struct sim_request *q,
+		 struct sim_list *list)
 {
-	struct td_list list;
+	struct td_list woken;
 	u32 actions;
 
-	td_list_init(&list);
-	actions = td_disk_done(&s->e, &q->r, ok, &list);
-	report(&list, woken, room, count);
+	td_list_init(&woken);
+	actions = td_begin(&s->e, &q->r, &woken);
+	report(&woken, list);
+	return actions;
+}
+
+static u32 start(struct sim_engine *s, struct sim_request *q,
+		 struct sim_list *list)
+{
+	struct td_list woken;
+	u32 actions;
+
+	td_list_init(&woken);
+	actions = td_start(&s->e, &q->r, &woken);
+	report(&woken, list);
+	return actions;
+}
+
+static u32 disk_done(struct sim_engine *s, struct sim_request *q, bool ok,
+		     struct sim_list *list)
+{
+	struct td_list woken;
+	u32 actions;
+
+	td_list_init(&woken);
+	actions = td_disk_done(&s->e, &q->r, ok, &woken);
+	report(&woken, list);
 	return actions;
 }
 
 static u32 ssd_done(struct sim_engine *s, struct sim_request *q, bool ok,
-		    struct sim_woken *woken, size_t room, size_t *count)
+		    struct sim_list *list)
 {
-	struct td_list list;
+	struct td_list woken;
 	u32 actions;
 
-	td_list_init(&list);
-	actions = td_ssd_done(&s->e, &q->r, ok, &list);
-	report(&list, woken, room, count);
+	td_list_init(&woken);
+	actions = td_ssd_done(&s->e, &q->r, ok, &woken);
+	report(&woken, list);
 	return actions;
 }
 
@@ -214,8 +325,9 @@ static bool unpin(struct sim_engine *s, u32 slot)
 	return td_word_unpin(&s->e.words[slot]);
 }
 
-static u32 drained(struct sim_engine *s, u32 bucket, u32 slot, u64 *owner)
+static u32 drained(struct sim_engine *s, u64 sector, u32 slot, u64 *owner)
 {
+	u32 bucket = td_bucket_of(&s->e, sector);
 	struct td_req *r = NULL;
 	u32 actions = td_drained(&s->e, bucket, slot, &r);
 
@@ -223,19 +335,124 @@ static u32 drained(struct sim_engine *s, u32 bucket, u32 slot, u64 *owner)
 	return actions;
 }
 
-static bool fail(struct sim_engine *s)
+static bool clean_seek(struct sim_engine *s, bool all, u64 *sector)
 {
-	return td_fail(&s->e);
+	return td_clean_seek(&s->e, all, sector);
 }
 
-static void hit_failed(struct sim_engine *s, u32 count)
+static bool fail(struct sim_engine *s, struct sim_list *list)
 {
-	td_hit_failed(&s->e, count);
+	struct td_list woken;
+	bool first;
+
+	td_list_init(&woken);
+	first = td_fail(&s->e, &woken);
+	report(&woken, list);
+	return first;
+}
+
+static bool hit_failed(struct sim_engine *s, u64 sector, u32 count, u32 slot)
+{
+	return td_hit_failed(&s->e, sector, count, slot);
 }
 
 static void forget_group(struct sim_engine *s, u32 group)
 {
 	td_forget_group(&s->e, group);
+}
+
+static bool work_due(struct sim_engine *s)
+{
+	return td_work_due(&s->e);
+}
+
+static bool work_next(struct sim_engine *s, u32 *kind, u64 *sector,
+		      u32 *sectors, struct sim_list *list)
+{
+	struct td_list woken;
+	struct td_work work;
+	bool any;
+
+	td_list_init(&woken);
+	any = td_work_next(&s->e, &work, &woken);
+	report(&woken, list);
+	if (!any)
+		return false;
+	s->works[work.kind] = work;
+	*kind = work.kind;
+	*sector = work.sector;
+	*sectors = work.sectors;
+	return true;
+}
+
+static void work_bytes(struct sim_engine *s, u32 kind, u32 from, u32 sectors,
+		       u8 *bytes)
+{
+	memcpy(bytes, (u8 *)s->works[kind].buffer + from * 512ull,
+	       sectors * 512ull);
+}
+
+static void work_done(struct sim_engine *s, u32 kind, bool ok,
+		      struct sim_list *list)
+{
+	struct td_list woken;
+
+	td_list_init(&woken);
+	td_work_done(&s->e, &s->works[kind], ok, &woken);
+	report(&woken, list);
+}
+
+static void tick(struct sim_engine *s)
+{
+	td_tick(&s->e);
+}
+
+static struct sim_load *load_new(struct sim_engine *s)
+{
+	struct sim_load *load = must(malloc(sizeof(*load)));
+
+	td_load_begin(&load->l, &s->e);
+	load->sectors = 0;
+	return load;
+}
+
+static bool load_next(struct sim_load *load, u64 *sector, u32 *sectors)
+{
+	bool more = td_load_next(&load->l, sector, sectors);
+
+	load->sectors = more ? *sectors : 0;
+	return more;
+}
+
+static void load_feed(struct sim_load *load, const u8 *bytes)
+{
+	u8 *buffer = NULL;
+
+	if (bytes) {
+		buffer = must(malloc(load->sectors * 512ull + !load->sectors));
+		memcpy(buffer, bytes, load->sectors * 512ull);
+	}
+	td_load_feed(&load->l, buffer);
+	free(buffer);
+}
+
+static u32 load_end(struct sim_load *load)
+{
+	u32 error = td_load_end(&load->l);
+
+	free(load);
+	return error;
+}
+
+static bool format_next(const struct sim_geometry *g, u32 step, u64 *sector,
+			u32 *sectors, const u8 **bytes)
+{
+	static _Thread_local u8 buffer[TD_LOAD_BYTES];
+	struct td_super sb;
+
+	to_super(g, &sb);
+	*bytes = buffer;
+	return td_format_next(&sb, step, sector, sectors, buffer);
 }
 
 static const struct sim_api api = {
@@ -246,30 +463,46 @@ static const struct sim_api api = {
 	.why_memory_write = TD_C_WRITE_BYPASSED_MEMORY,
 	.counter_name = td_counter_name,
 	.plan = plan,
+	.layout = layout,
 	.engine_new = engine_new,
 	.engine_free = engine_free,
 	.set_mode = set_mode,
-	.active = active,
+	.set_limit = set_limit,
+	.facts = facts,
 	.counter = counter,
-	.word = word,
+	.words = words,
 	.group_of = group_of,
-	.bucket_of = bucket_of,
 	.read_look = read_look,
 	.write_wants_copy = write_wants_copy,
+	.write_home = write_home,
+	.write_home_done = write_home_done,
 	.span_of = span_of,
 	.pass = pass,
 	.request_new = request_new,
 	.request_free = request_free,
 	.request_span = request_span,
+	.request_failed = request_failed,
 	.begin = begin,
+	.start = start,
 	.disk_done = disk_done,
 	.ssd_done = ssd_done,
 	.next_extent = next_extent,
 	.unpin = unpin,
 	.drained = drained,
+	.clean_seek = clean_seek,
 	.fail = fail,
 	.hit_failed = hit_failed,
 	.forget_group = forget_group,
+	.work_due = work_due,
+	.work_next = work_next,
+	.work_bytes = work_bytes,
+	.work_done = work_done,
+	.tick = tick,
+	.load_new = load_new,
+	.load_next = load_next,
+	.load_feed = load_feed,
+	.load_end = load_end,
+	.format_next = format_next,
 	.scenarios = words_scenarios,
 	.scenario_name = words_scenario_name,
 	.scenario_run = words_scenario_run,

@@ -2,24 +2,63 @@
 /*
  * Core as a table of functions, so that the simulator can run the core that it
  * was linked with, or one that it built later: a mutant, or one under
- * sanitizers. src/engine.rs has the same declarations; keep them together.
+ * sanitizers. src/ffi.rs has the same declarations; keep them together.
  */
 #ifndef TANDEM_SIM_SHIM_H
 #define TANDEM_SIM_SHIM_H
 
 #include "engine.h"
+#include "load.h"
 #include "super.h"
 
-#define SIM_API_VERSION	1
+#define SIM_API_VERSION	3
 
 struct sim_engine;
 
 /* A td_req with its parts and the simulator's number for it. */
 struct sim_request;
 
+/* A td_load with the last buffer that it asked for. */
+struct sim_load;
+
+/* What a superblock says, in sectors; regions as in struct td_super. */
+struct sim_geometry {
+	u64 origin_sectors;
+	u64 ssd_sectors;
+	struct td_region journal, checkpoint, intent, data;
+	u32 block_sectors;
+	u32 groups;
+	u32 run_shift;
+	u32 way_shift;
+};
+
 struct sim_woken {
 	u64 id;
 	u32 actions;
+};
+
+/* Requests that a call woke. */
+struct sim_list {
+	struct sim_woken *woken;
+	u64 room;
+	u64 count;
+};
+
+/* What the driver and the checks want to know of the ledger. */
+struct sim_facts {
+	u64 dirty;
+	u64 group;
+	u64 checkpoint;
+	u32 ring_blocks;
+	u32 head;
+	u32 used;
+	u32 pending;
+	u32 marks_set;
+	u32 inflight;
+	u32 state;
+	bool sweep_on;
+	bool checkpoint_on;
+	bool urgent;
 };
 
 struct sim_api {
@@ -29,21 +68,26 @@ struct sim_api {
 	u32 why_memory_read;
 	u32 why_memory_write;
 	const char *(*counter_name)(unsigned int which);
-	bool (*plan)(u64 origin_sectors, u64 ssd_sectors, u32 block_sectors,
-		     struct td_layout *layout);
-	struct sim_engine *(*engine_new)(const struct td_layout *layout,
+	/* Fills all but origin_sectors, ssd_sectors and block_sectors. */
+	bool (*plan)(struct sim_geometry *geometry);
+	void (*layout)(const struct sim_geometry *geometry,
+		       struct td_layout *layout);
+	struct sim_engine *(*engine_new)(const struct sim_geometry *geometry,
 					 u32 mode);
 	void (*engine_free)(struct sim_engine *engine);
 	void (*set_mode)(struct sim_engine *engine, u32 mode);
-	bool (*active)(struct sim_engine *engine);
+	void (*set_limit)(struct sim_engine *engine, u64 quarters);
+	void (*facts)(struct sim_engine *engine, struct sim_facts *facts);
 	u64 (*counter)(struct sim_engine *engine, u32 which);
-	u64 (*word)(struct sim_engine *engine, u32 slot);
+	void (*words)(struct sim_engine *engine, u64 *words);
 	u32 (*group_of)(struct sim_engine *engine, u64 sector);
-	u32 (*bucket_of)(struct sim_engine *engine, u64 sector);
 	u32 (*read_look)(struct sim_engine *engine, u64 sector, u32 count,
 			 struct td_look *look);
 	bool (*write_wants_copy)(struct sim_engine *engine, u64 sector,
 				 u32 count);
+	bool (*write_home)(struct sim_engine *engine, u64 sector, u32 count,
+			   u32 *slot);
+	void (*write_home_done)(struct sim_engine *engine);
 	void (*span_of)(struct sim_engine *engine, u32 kind, u64 sector,
 			u32 count, struct td_span *span);
 	void (*pass)(struct sim_engine *engine, u32 kind, u32 count, u32 why);
@@ -52,28 +96,51 @@ struct sim_api {
 	 * there should have been some.
 	 */
 	struct sim_request *(*request_new)(u64 id, u32 kind, u64 sector,
-					   u32 count, u32 parts,
-					   bool no_memory);
+					   u32 count, u32 parts, bool no_memory,
+					   bool fua);
 	void (*request_free)(struct sim_request *request);
 	void (*request_span)(const struct sim_request *request, u64 *sector,
 			     u32 *count);
-	u32 (*begin)(struct sim_engine *engine, struct sim_request *request);
-	/* The done functions fill *woken up to @room and set *count. */
+	bool (*request_failed)(const struct sim_request *request);
+	/* Those with @list fill it and set its count. */
+	u32 (*begin)(struct sim_engine *engine, struct sim_request *request,
+		     struct sim_list *list);
+	u32 (*start)(struct sim_engine *engine, struct sim_request *request,
+		     struct sim_list *list);
 	u32 (*disk_done)(struct sim_engine *engine, struct sim_request *request,
-			 bool ok, struct sim_woken *woken, size_t room,
-			 size_t *count);
+			 bool ok, struct sim_list *list);
 	u32 (*ssd_done)(struct sim_engine *engine, struct sim_request *request,
-			bool ok, struct sim_woken *woken, size_t room,
-			size_t *count);
+			bool ok, struct sim_list *list);
 	bool (*next_extent)(struct sim_engine *engine,
 			    const struct sim_request *request, u32 *cursor,
 			    struct td_extent *extent);
 	bool (*unpin)(struct sim_engine *engine, u32 slot);
-	u32 (*drained)(struct sim_engine *engine, u32 bucket, u32 slot,
+	u32 (*drained)(struct sim_engine *engine, u64 sector, u32 slot,
 		       u64 *owner);
-	bool (*fail)(struct sim_engine *engine);
-	void (*hit_failed)(struct sim_engine *engine, u32 count);
+	bool (*clean_seek)(struct sim_engine *engine, bool all, u64 *sector);
+	bool (*fail)(struct sim_engine *engine, struct sim_list *list);
+	bool (*hit_failed)(struct sim_engine *engine, u64 sector, u32 count,
+			   u32 slot);
 	void (*forget_group)(struct sim_engine *engine, u32 group);
+	bool (*work_due)(struct sim_engine *engine);
+	/* Kinds are numbered as td_work_kind. */
+	bool (*work_next)(struct sim_engine *engine, u32 *kind, u64 *sector,
+			  u32 *sectors, struct sim_list *list);
+	/* Copies what the work of @kind, which is under way, is to write. */
+	void (*work_bytes)(struct sim_engine *engine, u32 kind, u32 from,
+			   u32 sectors, u8 *bytes);
+	void (*work_done)(struct sim_engine *engine, u32 kind, bool ok,
+			  struct sim_list *list);
+	void (*tick)(struct sim_engine *engine);
+	struct sim_load *(*load_new)(struct sim_engine *engine);
+	bool (*load_next)(struct sim_load *load, u64 *sector, u32 *sectors);
+	/* @bytes NULL: could not be read. */
+	void (*load_feed)(struct sim_load *load, const u8 *bytes);
+	/* enum td_load_error; frees. */
+	u32 (*load_end)(struct sim_load *load);
+	/* *bytes: TD_LOAD_BYTES that last until the next call. */
+	bool (*format_next)(const struct sim_geometry *geometry, u32 step,
+			    u64 *sector, u32 *sectors, const u8 **bytes);
 	/* words/words.h */
 	u32 (*scenarios)(void);
 	const char *(*scenario_name)(u32 scenario);

@@ -5,8 +5,8 @@ use std::ffi::{CStr, c_char, c_void};
 use std::path::Path;
 use std::rc::Rc;
 
-use crate::ffi::{API_VERSION, Api, Done, RawEngine, RawRequest, Woken};
-pub use crate::ffi::{Extent, Layout, Look, Span};
+use crate::ffi::{API_VERSION, Api, Done, Enter, List, RawEngine, RawLoad, RawRequest, Woken};
+pub use crate::ffi::{Extent, Facts, Geometry, Layout, Look, Region, Span};
 
 /// What core wants done: bits of `TD_DO_*`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,6 +20,8 @@ impl Actions {
     pub const RETRY: u32 = 0x08;
     pub const END: u32 = 0x10;
     pub const PASS: u32 = 0x20;
+    pub const FETCH: u32 = 0x40;
+    pub const START: u32 = 0x80;
 
     pub fn has(self, action: u32) -> bool {
         self.0 & action != 0
@@ -32,6 +34,16 @@ impl Actions {
 pub enum Mode {
     WriteThrough = 0,
     WriteAround = 1,
+    WriteBack = 2,
+}
+
+/// `enum td_state`
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum State {
+    Active,
+    Bypass,
+    Stranded,
 }
 
 /// `enum td_kind`
@@ -41,6 +53,8 @@ pub enum ReqKind {
     Read = 0,
     Write = 1,
     Discard = 2,
+    Flush = 3,
+    Clean = 4,
 }
 
 /// `enum td_verdict`
@@ -50,7 +64,51 @@ pub enum Verdict {
     Hit,
     Miss,
     Pass,
+    Busy,
 }
+
+/// `enum td_work_kind`
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum WorkKind {
+    Group,
+    FlushSsd,
+    FlushDisk,
+    Marks,
+    Pages,
+    Head,
+}
+
+/// All kinds of work, in core's order.
+pub const WORK_KINDS: [WorkKind; 6] = [
+    WorkKind::Group,
+    WorkKind::FlushSsd,
+    WorkKind::FlushDisk,
+    WorkKind::Marks,
+    WorkKind::Pages,
+    WorkKind::Head,
+];
+
+/// I/O of the ledger's own; sectors of the SSD.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub struct Work {
+    pub kind: WorkKind,
+    pub first: u64,
+    pub count: u64,
+}
+
+/// `enum td_load_error`
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum Loaded {
+    Good,
+    Damaged,
+    Impossible,
+}
+
+/// Requests that may go on, with their actions.
+pub type Waking = Vec<(u64, Actions)>;
 
 unsafe extern "C" {
     fn tandem_sim_api() -> *const Api;
@@ -106,17 +164,34 @@ impl Core {
         }
     }
 
-    /// The layout that a superblock for disks of these sizes (in sectors) gives; `None` if core refuses.
-    pub fn plan(
-        &self,
-        origin_sectors: u64,
-        ssd_sectors: u64,
-        block_sectors: u32,
-    ) -> Option<Layout> {
+    /// Completes `geometry`, which says the sizes of the disks, as a new superblock would; false if core refuses.
+    pub fn plan(&self, geometry: &mut Geometry) -> bool {
+        // SAFETY: a plain function of numbers that fills `geometry`.
+        unsafe { (self.api.plan)(geometry) }
+    }
+
+    /// Where frames lie.
+    pub fn layout(&self, geometry: &Geometry) -> Layout {
         let mut layout = Layout::default();
         // SAFETY: a plain function of numbers that fills `layout`.
-        unsafe { (self.api.plan)(origin_sectors, ssd_sectors, block_sectors, &mut layout) }
-            .then_some(layout)
+        unsafe { (self.api.layout)(geometry, &mut layout) };
+        layout
+    }
+
+    /// What has to be written for a new cache: first sector and bytes of each write.
+    pub fn format(&self, geometry: &Geometry) -> Vec<(u64, Vec<u8>)> {
+        let mut all = Vec::new();
+        let (mut sector, mut sectors, mut bytes) = (0, 0, std::ptr::null());
+        // SAFETY: `bytes` has `sectors` sectors until the next call.
+        while let step = all.len() as u32
+            && unsafe {
+                (self.api.format_next)(geometry, step, &mut sector, &mut sectors, &mut bytes)
+            }
+        {
+            let bytes = unsafe { std::slice::from_raw_parts(bytes, sectors as usize * 512) };
+            all.push((sector, bytes.to_vec()));
+        }
+        all
     }
 
     /// Names of the counters that status shows, in order.
@@ -193,10 +268,25 @@ unsafe fn text(string: *const c_char) -> String {
 /// A request known to core. To be given back by [`Engine::end`].
 pub struct Request(*mut RawRequest);
 
+/// What a new request is.
+#[derive(Clone, Copy)]
+#[allow(missing_docs)]
+pub struct NewRequest {
+    pub kind: ReqKind,
+    pub sector: u64,
+    pub count: u64,
+    /// 0 means no private memory.
+    pub parts: u32,
+    /// There should have been some.
+    pub no_memory: bool,
+    pub fua: bool,
+}
+
 /// One cache.
 pub struct Engine {
     core: Core,
     raw: *mut RawEngine,
+    geometry: Geometry,
     layout: Layout,
     woken: Vec<Woken>,
 }
@@ -215,14 +305,25 @@ const WOKEN_ROOM: usize = 4096;
 // the simulator sees to and the sanitizers check.
 impl Engine {
     /// An empty cache.
-    pub fn new(core: &Core, layout: Layout, mode: Mode) -> Engine {
-        let raw = unsafe { (core.api.engine_new)(&layout, mode as u32) };
+    pub fn new(core: &Core, geometry: Geometry, mode: Mode) -> Engine {
+        let raw = unsafe { (core.api.engine_new)(&geometry, mode as u32) };
         Engine {
             core: core.clone(),
             raw,
-            layout,
+            geometry,
+            layout: core.layout(&geometry),
             woken: vec![Woken::default(); WOKEN_ROOM],
         }
+    }
+
+    /// Which core this is.
+    pub fn core(&self) -> &Core {
+        &self.core
+    }
+
+    /// What its superblock says.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
     }
 
     /// Where frames lie.
@@ -235,9 +336,25 @@ impl Engine {
         unsafe { (self.core.api.set_mode)(self.raw, mode as u32) }
     }
 
-    /// The SSD is in use.
-    pub fn active(&self) -> bool {
-        unsafe { (self.core.api.active)(self.raw) }
+    /// So many quarters may be dirty.
+    pub fn set_limit(&mut self, quarters: u64) {
+        unsafe { (self.core.api.set_limit)(self.raw, quarters) }
+    }
+
+    /// The ledger's state.
+    pub fn facts(&self) -> Facts {
+        let mut facts = Facts::default();
+        unsafe { (self.core.api.facts)(self.raw, &mut facts) };
+        facts
+    }
+
+    /// Whether the SSD is in use.
+    pub fn state(&self) -> State {
+        match self.facts().state {
+            0 => State::Active,
+            1 => State::Bypass,
+            _ => State::Stranded,
+        }
     }
 
     /// Values of the counters that status shows.
@@ -252,10 +369,11 @@ impl Engine {
         unsafe { (self.core.api.counter)(self.raw, self.core.api.used) }
     }
 
-    /// The word of a slot.
-    pub fn word(&self, slot: u32) -> u64 {
-        assert!(slot < self.layout.slots);
-        unsafe { (self.core.api.word)(self.raw, slot) }
+    /// The words of all slots.
+    pub fn words(&self) -> Vec<u64> {
+        let mut words = vec![0; self.layout.slots as usize];
+        unsafe { (self.core.api.words)(self.raw, words.as_mut_ptr()) };
+        words
     }
 
     /// The group of a sector's run.
@@ -270,7 +388,8 @@ impl Engine {
             match unsafe { (self.core.api.read_look)(self.raw, sector, count as u32, &mut look) } {
                 0 => Verdict::Hit,
                 1 => Verdict::Miss,
-                _ => Verdict::Pass,
+                2 => Verdict::Pass,
+                _ => Verdict::Busy,
             };
         (verdict, look)
     }
@@ -278,6 +397,18 @@ impl Engine {
     /// A write should bring private memory.
     pub fn wants_copy(&mut self, sector: u64, count: u64) -> bool {
         unsafe { (self.core.api.write_wants_copy)(self.raw, sector, count as u32) }
+    }
+
+    /// The slot that a whole write may go to as it is; it is pinned.
+    pub fn write_home(&mut self, sector: u64, count: u64) -> Option<u32> {
+        let mut slot = 0;
+        unsafe { (self.core.api.write_home)(self.raw, sector, count as u32, &mut slot) }
+            .then_some(slot)
+    }
+
+    /// Such a write is on the SSD.
+    pub fn write_home_done(&mut self) {
+        unsafe { (self.core.api.write_home_done)(self.raw) }
     }
 
     /// The private memory for a request.
@@ -298,19 +429,26 @@ impl Engine {
         unsafe { (api.pass)(self.raw, kind as u32, count as u32, why) }
     }
 
-    /// A request that [`Engine::begin`] will take; `parts` 0 means no private memory,
-    /// `no_memory` that there should have been some.
-    pub fn request(
-        &self,
-        id: u64,
-        kind: ReqKind,
-        sector: u64,
-        count: u64,
-        parts: u32,
-        no_memory: bool,
-    ) -> Request {
+    /// A request that [`Engine::begin`] will take.
+    pub fn request(&self, id: u64, new: NewRequest) -> Request {
+        let NewRequest {
+            kind,
+            sector,
+            count,
+            parts,
+            no_memory,
+            fua,
+        } = new;
         Request(unsafe {
-            (self.core.api.request_new)(id, kind as u32, sector, count as u32, parts, no_memory)
+            (self.core.api.request_new)(
+                id,
+                kind as u32,
+                sector,
+                count as u32,
+                parts,
+                no_memory,
+                fua,
+            )
         })
     }
 
@@ -326,43 +464,56 @@ impl Engine {
         (sector, u64::from(count))
     }
 
-    /// Hands the request to core.
-    pub fn begin(&mut self, request: &Request) -> Actions {
-        Actions(unsafe { (self.core.api.begin)(self.raw, request.0) })
+    /// It has to be answered with an error.
+    pub fn failed(&self, request: &Request) -> bool {
+        unsafe { (self.core.api.request_failed)(request.0) }
     }
 
-    /// Its disk I/O ended. Also returns requests that may start now.
-    pub fn disk_done(&mut self, request: &Request, ok: bool) -> (Actions, Vec<(u64, Actions)>) {
+    /// Calls with a list of requests to be woken.
+    fn waking<T>(
+        &mut self,
+        call: impl FnOnce(&Api, *mut RawEngine, &mut List) -> T,
+    ) -> (T, Waking) {
+        let mut list = List {
+            woken: self.woken.as_mut_ptr(),
+            room: WOKEN_ROOM as u64,
+            count: 0,
+        };
+        let result = call(self.core.api, self.raw, &mut list);
+        let woken = &self.woken[..list.count as usize];
+        let woken = woken.iter().map(|woken| (woken.id, Actions(woken.actions)));
+        (result, woken.collect())
+    }
+
+    /// Hands the request to core.
+    pub fn begin(&mut self, request: &Request) -> (Actions, Waking) {
+        self.enter(self.core.api.begin, request)
+    }
+
+    /// The request that was woken with START goes on.
+    pub fn start(&mut self, request: &Request) -> (Actions, Waking) {
+        self.enter(self.core.api.start, request)
+    }
+
+    fn enter(&mut self, enter: Enter, request: &Request) -> (Actions, Waking) {
+        self.waking(|_, raw, list| Actions(unsafe { enter(raw, request.0, list) }))
+    }
+
+    /// Its disk I/O ended.
+    pub fn disk_done(&mut self, request: &Request, ok: bool) -> (Actions, Waking) {
         self.done(self.core.api.disk_done, request, ok)
     }
 
-    /// All its SSD I/O ended. Also returns requests that may start now.
-    pub fn ssd_done(&mut self, request: &Request, ok: bool) -> (Actions, Vec<(u64, Actions)>) {
+    /// All its SSD I/O ended.
+    pub fn ssd_done(&mut self, request: &Request, ok: bool) -> (Actions, Waking) {
         self.done(self.core.api.ssd_done, request, ok)
     }
 
-    fn done(&mut self, done: Done, request: &Request, ok: bool) -> (Actions, Vec<(u64, Actions)>) {
-        let mut count = 0;
-        let actions = unsafe {
-            done(
-                self.raw,
-                request.0,
-                ok,
-                self.woken.as_mut_ptr(),
-                WOKEN_ROOM,
-                &mut count,
-            )
-        };
-        (
-            Actions(actions),
-            self.woken[..count]
-                .iter()
-                .map(|woken| (woken.id, Actions(woken.actions)))
-                .collect(),
-        )
+    fn done(&mut self, done: Done, request: &Request, ok: bool) -> (Actions, Waking) {
+        self.waking(|_, raw, list| Actions(unsafe { done(raw, request.0, ok, list) }))
     }
 
-    /// What the request stores on the SSD.
+    /// What the request stores on the SSD, or fetches from there.
     pub fn extents(&self, request: &Request) -> Vec<Extent> {
         let mut cursor = 0;
         let mut all = Vec::new();
@@ -383,25 +534,116 @@ impl Engine {
     /// The last pin of a slot that was read at `sector` went. Returns whose turn it is, with its actions.
     pub fn drained(&mut self, sector: u64, slot: u32) -> Option<(u64, Actions)> {
         let mut owner = 0;
-        let actions = unsafe {
-            let bucket = (self.core.api.bucket_of)(self.raw, sector);
-            (self.core.api.drained)(self.raw, bucket, slot, &mut owner)
-        };
+        let actions = unsafe { (self.core.api.drained)(self.raw, sector, slot, &mut owner) };
         (actions != 0).then_some((owner, Actions(actions)))
     }
 
+    /// Where cleaning should go on; with `all` not only where somebody waits for it.
+    pub fn clean_seek(&mut self, all: bool) -> Option<u64> {
+        let mut sector = 0;
+        unsafe { (self.core.api.clean_seek)(self.raw, all, &mut sector) }.then_some(sector)
+    }
+
     /// The SSD failed.
-    pub fn fail(&mut self) -> bool {
-        unsafe { (self.core.api.fail)(self.raw) }
+    pub fn fail(&mut self) -> Waking {
+        self.waking(|api, raw, list| unsafe { (api.fail)(raw, list) })
+            .1
     }
 
-    /// A hit of `count` sectors failed and was read from the disk.
-    pub fn hit_failed(&mut self, count: u64) {
-        unsafe { (self.core.api.hit_failed)(self.raw, count as u32) }
+    /// A hit of `count` sectors failed, its slots from `slot` on are still pinned; true if the disk is to be read instead.
+    pub fn hit_failed(&mut self, sector: u64, count: u64, slot: u32) -> bool {
+        unsafe { (self.core.api.hit_failed)(self.raw, sector, count as u32, slot) }
     }
 
-    /// Forgets all copies of a group.
+    /// Forgets all clean copies of a group.
     pub fn forget_group(&mut self, group: u32) {
         unsafe { (self.core.api.forget_group)(self.raw, group) }
+    }
+
+    /// The ledger has I/O of its own.
+    pub fn work_due(&self) -> bool {
+        unsafe { (self.core.api.work_due)(self.raw) }
+    }
+
+    /// The ledger's next I/O.
+    pub fn work_next(&mut self) -> (Option<Work>, Waking) {
+        self.waking(|api, raw, list| {
+            let (mut kind, mut sector, mut sectors) = (0, 0, 0);
+            unsafe { (api.work_next)(raw, &mut kind, &mut sector, &mut sectors, list) }.then(|| {
+                Work {
+                    kind: WORK_KINDS[kind as usize],
+                    first: sector,
+                    count: u64::from(sectors),
+                }
+            })
+        })
+    }
+
+    /// What the work under way is to write, from its sector `from` on.
+    pub fn work_bytes(&self, kind: WorkKind, from: u64, bytes: &mut [[u8; 512]]) {
+        let count = bytes.len() as u32;
+        let room = bytes.as_mut_ptr().cast();
+        unsafe { (self.core.api.work_bytes)(self.raw, kind as u32, from as u32, count, room) }
+    }
+
+    /// The work of this kind ended.
+    pub fn work_done(&mut self, kind: WorkKind, ok: bool) -> Waking {
+        self.waking(|api, raw, list| unsafe { (api.work_done)(raw, kind as u32, ok, list) })
+            .1
+    }
+
+    /// A second passed.
+    pub fn tick(&mut self) {
+        unsafe { (self.core.api.tick)(self.raw) }
+    }
+
+    /// Begins to load the index; the engine must be new.
+    pub fn load(&mut self) -> Load<'_> {
+        Load {
+            raw: unsafe { (self.core.api.load_new)(self.raw) },
+            engine: self,
+            ended: false,
+        }
+    }
+}
+
+/// An index on its way from the SSD into memory.
+pub struct Load<'a> {
+    engine: &'a mut Engine,
+    raw: *mut RawLoad,
+    ended: bool,
+}
+
+// SAFETY (all calls below): the engine is borrowed, and the raw pointer is good until `load_end`, which is called once.
+impl Load<'_> {
+    /// What is to be read next: first sector and count.
+    pub fn wants(&mut self) -> Option<(u64, u64)> {
+        let (mut sector, mut sectors) = (0, 0);
+        unsafe { (self.engine.core.api.load_next)(self.raw, &mut sector, &mut sectors) }
+            .then_some((sector, u64::from(sectors)))
+    }
+
+    /// The content of what was wanted; `None` if it could not be read.
+    pub fn feed(&mut self, bytes: Option<&[u8]>) {
+        let bytes = bytes.map_or(std::ptr::null(), <[u8]>::as_ptr);
+        unsafe { (self.engine.core.api.load_feed)(self.raw, bytes) }
+    }
+
+    /// The verdict.
+    pub fn end(mut self) -> Loaded {
+        self.ended = true;
+        match unsafe { (self.engine.core.api.load_end)(self.raw) } {
+            0 => Loaded::Good,
+            1 => Loaded::Damaged,
+            _ => Loaded::Impossible,
+        }
+    }
+}
+
+impl Drop for Load<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            unsafe { (self.engine.core.api.load_end)(self.raw) };
+        }
     }
 }

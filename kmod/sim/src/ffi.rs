@@ -4,7 +4,33 @@
 use std::ffi::{c_char, c_uint, c_void};
 
 /// `SIM_API_VERSION`
-pub const API_VERSION: u32 = 1;
+pub const API_VERSION: u32 = 3;
+
+/// `struct td_region`: sectors of the SSD.
+#[repr(C)]
+#[derive(Clone, Copy, Default, Debug)]
+#[allow(missing_docs)]
+pub struct Region {
+    pub start: u64,
+    pub length: u64,
+}
+
+/// `struct sim_geometry`: what a superblock says.
+#[repr(C)]
+#[derive(Clone, Copy, Default, Debug)]
+#[allow(missing_docs)]
+pub struct Geometry {
+    pub origin_sectors: u64,
+    pub ssd_sectors: u64,
+    pub journal: Region,
+    pub checkpoint: Region,
+    pub intent: Region,
+    pub data: Region,
+    pub block_sectors: u32,
+    pub groups: u32,
+    pub run_shift: u32,
+    pub way_shift: u32,
+}
 
 /// `struct td_layout`: where frames lie on the SSD. Units as in core/layout.h.
 #[repr(C)]
@@ -54,13 +80,42 @@ pub struct Extent {
     pub count: u32,
 }
 
-/// `struct sim_woken`: a request that may start now.
+/// `struct sim_facts`: the ledger's state.
+#[repr(C)]
+#[derive(Clone, Copy, Default, Debug)]
+#[allow(missing_docs)]
+pub struct Facts {
+    pub dirty: u64,
+    pub group: u64,
+    pub checkpoint: u64,
+    pub ring_blocks: u32,
+    pub head: u32,
+    pub used: u32,
+    pub pending: u32,
+    pub marks_set: u32,
+    pub inflight: u32,
+    pub state: u32,
+    pub sweep_on: bool,
+    pub checkpoint_on: bool,
+    pub urgent: bool,
+}
+
+/// `struct sim_woken`: a request that may go on now.
 #[repr(C)]
 #[derive(Clone, Copy, Default, Debug)]
 #[allow(missing_docs)]
 pub struct Woken {
     pub id: u64,
     pub actions: u32,
+}
+
+/// `struct sim_list`
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct List {
+    pub woken: *mut Woken,
+    pub room: u64,
+    pub count: u64,
 }
 
 /// `struct sim_engine`
@@ -75,8 +130,20 @@ pub struct RawRequest {
     _opaque: [u8; 0],
 }
 
+/// `struct sim_load`
+#[repr(C)]
+pub struct RawLoad {
+    _opaque: [u8; 0],
+}
+
 /// Remembers a state of the explorer; true if it was met before.
 pub type Met = unsafe extern "C" fn(context: *mut c_void, state: u64) -> bool;
+
+/// Hands a request to core.
+pub type Enter = unsafe extern "C" fn(*mut RawEngine, *mut RawRequest, *mut List) -> u32;
+
+/// A completion told to core.
+pub type Done = unsafe extern "C" fn(*mut RawEngine, *mut RawRequest, bool, *mut List) -> u32;
 
 /// `struct sim_api`
 #[repr(C)]
@@ -88,32 +155,50 @@ pub struct Api {
     pub why_memory_read: u32,
     pub why_memory_write: u32,
     pub counter_name: unsafe extern "C" fn(c_uint) -> *const c_char,
-    pub plan: unsafe extern "C" fn(u64, u64, u32, *mut Layout) -> bool,
-    pub engine_new: unsafe extern "C" fn(*const Layout, u32) -> *mut RawEngine,
+    pub plan: unsafe extern "C" fn(*mut Geometry) -> bool,
+    pub layout: unsafe extern "C" fn(*const Geometry, *mut Layout),
+    pub engine_new: unsafe extern "C" fn(*const Geometry, u32) -> *mut RawEngine,
     pub engine_free: unsafe extern "C" fn(*mut RawEngine),
     pub set_mode: unsafe extern "C" fn(*mut RawEngine, u32),
-    pub active: unsafe extern "C" fn(*mut RawEngine) -> bool,
+    pub set_limit: unsafe extern "C" fn(*mut RawEngine, u64),
+    pub facts: unsafe extern "C" fn(*mut RawEngine, *mut Facts),
     pub counter: unsafe extern "C" fn(*mut RawEngine, u32) -> u64,
-    pub word: unsafe extern "C" fn(*mut RawEngine, u32) -> u64,
+    pub words: unsafe extern "C" fn(*mut RawEngine, *mut u64),
     pub group_of: unsafe extern "C" fn(*mut RawEngine, u64) -> u32,
-    pub bucket_of: unsafe extern "C" fn(*mut RawEngine, u64) -> u32,
     pub read_look: unsafe extern "C" fn(*mut RawEngine, u64, u32, *mut Look) -> u32,
     pub write_wants_copy: unsafe extern "C" fn(*mut RawEngine, u64, u32) -> bool,
+    pub write_home: unsafe extern "C" fn(*mut RawEngine, u64, u32, *mut u32) -> bool,
+    pub write_home_done: unsafe extern "C" fn(*mut RawEngine),
     pub span_of: unsafe extern "C" fn(*mut RawEngine, u32, u64, u32, *mut Span),
     pub pass: unsafe extern "C" fn(*mut RawEngine, u32, u32, u32),
-    pub request_new: unsafe extern "C" fn(u64, u32, u64, u32, u32, bool) -> *mut RawRequest,
+    pub request_new: unsafe extern "C" fn(u64, u32, u64, u32, u32, bool, bool) -> *mut RawRequest,
     pub request_free: unsafe extern "C" fn(*mut RawRequest),
     pub request_span: unsafe extern "C" fn(*const RawRequest, *mut u64, *mut u32),
-    pub begin: unsafe extern "C" fn(*mut RawEngine, *mut RawRequest) -> u32,
+    pub request_failed: unsafe extern "C" fn(*const RawRequest) -> bool,
+    pub begin: Enter,
+    pub start: Enter,
     pub disk_done: Done,
     pub ssd_done: Done,
     pub next_extent:
         unsafe extern "C" fn(*mut RawEngine, *const RawRequest, *mut u32, *mut Extent) -> bool,
     pub unpin: unsafe extern "C" fn(*mut RawEngine, u32) -> bool,
-    pub drained: unsafe extern "C" fn(*mut RawEngine, u32, u32, *mut u64) -> u32,
-    pub fail: unsafe extern "C" fn(*mut RawEngine) -> bool,
-    pub hit_failed: unsafe extern "C" fn(*mut RawEngine, u32),
+    pub drained: unsafe extern "C" fn(*mut RawEngine, u64, u32, *mut u64) -> u32,
+    pub clean_seek: unsafe extern "C" fn(*mut RawEngine, bool, *mut u64) -> bool,
+    pub fail: unsafe extern "C" fn(*mut RawEngine, *mut List) -> bool,
+    pub hit_failed: unsafe extern "C" fn(*mut RawEngine, u64, u32, u32) -> bool,
     pub forget_group: unsafe extern "C" fn(*mut RawEngine, u32),
+    pub work_due: unsafe extern "C" fn(*mut RawEngine) -> bool,
+    pub work_next:
+        unsafe extern "C" fn(*mut RawEngine, *mut u32, *mut u64, *mut u32, *mut List) -> bool,
+    pub work_bytes: unsafe extern "C" fn(*mut RawEngine, u32, u32, u32, *mut u8),
+    pub work_done: unsafe extern "C" fn(*mut RawEngine, u32, bool, *mut List),
+    pub tick: unsafe extern "C" fn(*mut RawEngine),
+    pub load_new: unsafe extern "C" fn(*mut RawEngine) -> *mut RawLoad,
+    pub load_next: unsafe extern "C" fn(*mut RawLoad, *mut u64, *mut u32) -> bool,
+    pub load_feed: unsafe extern "C" fn(*mut RawLoad, *const u8),
+    pub load_end: unsafe extern "C" fn(*mut RawLoad) -> u32,
+    pub format_next:
+        unsafe extern "C" fn(*const Geometry, u32, *mut u64, *mut u32, *mut *const u8) -> bool,
     pub scenarios: unsafe extern "C" fn() -> u32,
     pub scenario_name: unsafe extern "C" fn(u32) -> *const c_char,
     pub scenario_run: unsafe extern "C" fn(
@@ -128,13 +213,3 @@ pub struct Api {
         *mut *const c_char,
     ) -> u32,
 }
-
-/// A completion told to core.
-pub type Done = unsafe extern "C" fn(
-    *mut RawEngine,
-    *mut RawRequest,
-    bool,
-    *mut Woken,
-    usize,
-    *mut usize,
-) -> u32;

@@ -9,7 +9,7 @@ use std::process::Command;
 use crate::native::{self, Error, Sources, file_error};
 
 /// All targets.
-pub const TARGETS: [&str; 2] = ["superblock", "arguments"];
+pub const TARGETS: [&str; 3] = ["superblock", "load", "arguments"];
 
 /// Builds one target into `dir` and runs it for so many seconds.
 ///

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Runs the kernel module's engine in user space, against simulated disks.
 
+pub mod crash;
 pub mod disk;
 pub mod engine;
 pub mod explore;
@@ -10,6 +11,7 @@ pub mod hitrate;
 pub mod mutants;
 pub mod native;
 pub mod oracle;
+pub mod play;
 pub mod queue;
 pub mod random;
 pub mod replay;

@@ -11,7 +11,7 @@ use tandem_sim::hitrate::report::{self, Wish};
 use tandem_sim::mutants::{self, Outcome};
 use tandem_sim::native::{self, Sources};
 use tandem_sim::random::{self, Summary};
-use tandem_sim::{explore, fuzz, replay, sanitize};
+use tandem_sim::{crash, explore, fuzz, replay, sanitize};
 
 #[derive(Parser)]
 #[command(about)]
@@ -39,6 +39,27 @@ enum Command {
         /// Requests of each seed.
         #[arg(long, default_value_t = 20_000)]
         requests: u64,
+        /// Only say what was wrong.
+        #[arg(long)]
+        brief: bool,
+        /// With core under the address and undefined behaviour sanitizers.
+        #[arg(long)]
+        sanitize: bool,
+    },
+    /// Small worlds that are cut again and again; a failing seed is made shorter and played again with a trace.
+    Crash {
+        /// First seed.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// How many cuts at least; more than 100 are spread over the seeds from the first on.
+        #[arg(long, default_value_t = crash::CUTS)]
+        cuts: u64,
+        /// Threads.
+        #[arg(long, default_value_t = 2)]
+        threads: usize,
+        /// Only say what was wrong.
+        #[arg(long)]
+        brief: bool,
         /// With core under the address and undefined behaviour sanitizers.
         #[arg(long)]
         sanitize: bool,
@@ -111,13 +132,23 @@ fn run(arguments: Arguments) -> Done {
         None => native::build_dir(name),
     };
     match arguments.command {
-        Command::Random { sanitize: true, .. } => Ok(sanitize::again()?),
+        Command::Random { sanitize: true, .. } | Command::Crash { sanitize: true, .. } => {
+            Ok(sanitize::again()?)
+        }
+        Command::Crash {
+            seed,
+            cuts,
+            threads,
+            brief,
+            ..
+        } => crashes(&core, seed, cuts, threads, brief),
         Command::Random {
             seed,
             seeds,
             requests,
+            brief,
             ..
-        } => random(&core()?, seed, seeds, requests),
+        } => random(&core()?, seed, seeds, requests, brief),
         Command::Words => words(&core()?),
         Command::Threads { rounds } => Ok(sanitize::threads(&sources, &dir("threads")?, rounds)?),
         Command::Fuzz { seconds, target } => {
@@ -151,12 +182,23 @@ fn run(arguments: Arguments) -> Done {
     }
 }
 
-fn random(core: &Core, seed: u64, seeds: u64, requests: u64) -> Done {
+fn random(core: &Core, seed: u64, seeds: u64, requests: u64, brief: bool) -> Done {
     let mut total = Summary::default();
     for seed in seed..seed.saturating_add(seeds) {
-        match random::run(core, seed, requests, None) {
+        match random::run(core, seed, requests, false) {
             Ok(summary) => total.add(&summary),
-            Err(failure) => return Err(replay::explain(core, seed, requests, &failure).into()),
+            Err(failure) if brief => return Err(format!("seed {seed}: {}", failure.fault).into()),
+            Err(failure) => {
+                let script = match random::run(core, seed, requests, true) {
+                    Ok(_) => failure.script,
+                    Err(again) => again.script,
+                };
+                let again = format!(
+                    "cargo run -p tandem-sim -- random --seed {seed} --requests {requests}"
+                );
+                let words = replay::explain(core, &failure.fault, script, &again);
+                return Err(format!("seed {seed}: {words}").into());
+            }
         }
     }
     println!(
@@ -164,6 +206,39 @@ fn random(core: &Core, seed: u64, seeds: u64, requests: u64) -> Done {
         total.requests
     );
     for (name, value) in &total.counters {
+        println!("  {name} {value}");
+    }
+    Ok(())
+}
+
+/// Loads a core for each thread, as one cannot be shared.
+fn crashes(
+    core: &(impl Fn() -> Result<Core, tandem_sim::engine::LoadError> + Sync),
+    first: u64,
+    cuts: u64,
+    threads: usize,
+    brief: bool,
+) -> Done {
+    let start = std::time::Instant::now();
+    let (coverage, failed) = crash::run_many(core, first, cuts, threads, brief)?;
+    if let Some((seed, words)) = failed {
+        return Err(format!(
+            "seed {seed}: after {} cuts, {:.2} s: {words}",
+            coverage.total(),
+            start.elapsed().as_secs_f64()
+        )
+        .into());
+    }
+    println!(
+        "{} cuts, {} acts, {:.1} s: no promise broken",
+        coverage.total(),
+        coverage.acts,
+        start.elapsed().as_secs_f64()
+    );
+    for (name, count) in &coverage.cuts {
+        println!("  cuts {name}: {count}");
+    }
+    for (name, value) in &coverage.counters {
         println!("  {name} {value}");
     }
     Ok(())

@@ -15,10 +15,12 @@ const PATIENCE: Duration = Duration::from_secs(300);
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     Random,
+    Crash,
     Words,
     Sanitized,
     Threads,
     Superblock,
+    Load,
     Arguments,
 }
 
@@ -26,10 +28,12 @@ impl By {
     fn parse(name: &str) -> Option<By> {
         Some(match name {
             "random" => By::Random,
+            "crash" => By::Crash,
             "words" => By::Words,
             "sanitized" => By::Sanitized,
             "threads" => By::Threads,
             "superblock" => By::Superblock,
+            "load" => By::Load,
             "arguments" => By::Arguments,
             _ => return None,
         })
@@ -40,18 +44,23 @@ impl By {
         match self {
             By::Random => (
                 "random requests",
-                &["random", "--seeds", "500", "--requests", "6000"],
+                &["random", "--seeds", "500", "--requests", "6000", "--brief"],
+            ),
+            By::Crash => (
+                "power cuts",
+                &["crash", "--cuts", "200000", "--threads", "1", "--brief"],
             ),
             By::Words => ("all schedules", &["words"]),
             By::Sanitized => (
                 "random requests, sanitized",
-                &["random", "--seeds", "50", "--requests", "6000"],
+                &["random", "--seeds", "50", "--requests", "6000", "--brief"],
             ),
             By::Threads => ("threads", &["threads", "--rounds", "20000"]),
             By::Superblock => (
                 "fuzzing",
                 &["fuzz", "--target", "superblock", "--seconds", "40"],
             ),
+            By::Load => ("fuzzing", &["fuzz", "--target", "load", "--seconds", "40"]),
             By::Arguments => (
                 "fuzzing",
                 &["fuzz", "--target", "arguments", "--seconds", "40"],
@@ -161,7 +170,7 @@ impl Mutant {
         let mut command = Command::new(program);
         command.args(arguments);
         match self.by {
-            By::Threads | By::Superblock | By::Arguments => {
+            By::Threads | By::Superblock | By::Load | By::Arguments => {
                 command.arg("--sources").arg(&dir);
             }
             By::Sanitized => {
@@ -170,7 +179,7 @@ impl Mutant {
                     .arg(native::library(&sources, &dir, &native::SANITIZE)?);
                 command.envs(sanitize::environment()?);
             }
-            By::Random | By::Words => {
+            By::Random | By::Crash | By::Words => {
                 command
                     .arg("--core")
                     .arg(native::library(&sources, &dir, &["-w"])?);

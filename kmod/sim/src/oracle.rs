@@ -7,6 +7,10 @@
 //! not overlap, and a zone that runs backward must not lie wholly within one that runs forward.
 //!
 //! Time is a counter that the caller raises with every event, so that no two events share an instant.
+//!
+//! A cut may bring back any value that is still in the history. A completed flush takes out of it what was certainly
+//! overwritten before the flush began: `v` came before `w` if it ended before `w`, or a read of `w`, began; and `w` was there
+//! for the flush if it had been acknowledged when the flush began. After a cut each sector has one value, and only that one.
 
 use crate::stamp::{OpId, Stamp};
 
@@ -19,9 +23,7 @@ const NEVER: Time = Time::MAX;
 #[derive(Debug, thiserror::Error)]
 pub enum Violation {
     /// A value that nobody wrote to this sector, or that lies too far back.
-    #[error(
-        "sector {sector}: {stamp} was never written here or is older than the last quiet moment"
-    )]
+    #[error("sector {sector}: {stamp} was never written here or is older than a flush")]
     Foreign {
         /// Where, in 512 bytes.
         sector: u64,
@@ -39,6 +41,16 @@ pub enum Violation {
         first: u8,
         /// The version seen later.
         second: u8,
+    },
+    /// After a cut the sector holds what it must not hold.
+    #[error("sector {sector}: after the cut it holds {stamp}, allowed are {allowed}")]
+    Lost {
+        /// Where, in 512 bytes.
+        sector: u64,
+        /// What it holds.
+        stamp: Stamp,
+        /// What it may hold.
+        allowed: String,
     },
     /// No order of the requests explains what they saw.
     #[error("sector {sector}: no order explains both {a} and {b}")]
@@ -59,10 +71,19 @@ struct Cluster {
     seen: Option<u8>,
     first_end: Time,
     last_start: Time,
+    /// When it was acknowledged.
+    acked: Time,
+    /// It may never have happened, and nobody may read it.
+    ghost: bool,
+    /// When a flush made sure that no cut brings it back; who began to read before may still see it.
+    gone: Time,
 }
 
 impl Cluster {
     fn conflicts(&self, other: &Cluster) -> bool {
+        if self.ghost || other.ghost {
+            return false;
+        }
         let low = self
             .first_end
             .min(self.last_start)
@@ -96,10 +117,11 @@ impl Cluster {
     }
 }
 
-/// The histories of all sectors since the last quiet moment.
+/// The histories of all sectors.
 pub struct Oracle {
     sectors: Vec<Vec<Cluster>>,
     touched: Vec<u32>,
+    written: Vec<bool>,
 }
 
 impl Oracle {
@@ -110,18 +132,27 @@ impl Oracle {
             seen: Some(0),
             first_end: 0,
             last_start: 0,
+            acked: 0,
+            ghost: false,
+            gone: NEVER,
         };
         Oracle {
             sectors: vec![vec![base]; sectors as usize],
             touched: Vec::new(),
+            written: vec![false; sectors as usize],
         }
+    }
+
+    /// Sectors that were ever written, each at least once.
+    pub fn touched(&self) -> &[u32] {
+        &self.touched
     }
 
     /// A write, discard or zero-out of `count` sectors from `first` begins.
     pub fn write_starts(&mut self, op: OpId, first: u64, count: u64, now: Time) {
         for sector in first..first + count {
             let history = &mut self.sectors[sector as usize];
-            if history.len() == 1 {
+            if !std::mem::replace(&mut self.written[sector as usize], true) {
                 self.touched.push(sector as u32);
             }
             history.push(Cluster {
@@ -129,6 +160,9 @@ impl Oracle {
                 seen: None,
                 first_end: NEVER,
                 last_start: now,
+                acked: NEVER,
+                ghost: false,
+                gone: NEVER,
             });
         }
     }
@@ -146,7 +180,8 @@ impl Oracle {
     ) -> Result<(), Violation> {
         for sector in first..first + count {
             self.extend(sector, op, |cluster| {
-                cluster.first_end = cluster.first_end.min(now)
+                cluster.first_end = cluster.first_end.min(now);
+                cluster.acked = now;
             })?;
         }
         Ok(())
@@ -187,20 +222,96 @@ impl Oracle {
         }
     }
 
-    /// Nothing is under way and the disk holds what `content` says for each sector: forgets all that went before.
-    /// `content` must have been [seen](Oracle::saw) first.
-    pub fn quiet(&mut self, content: &[Stamp], now: Time) {
-        for sector in self.touched.drain(..) {
-            let stamp = content[sector as usize];
+    /// A flush that began at `start` was acknowledged at `now`. The oldest request under way began at `oldest`.
+    pub fn flushed(&mut self, start: Time, now: Time, oldest: Time) {
+        for &sector in &self.touched {
             let history = &mut self.sectors[sector as usize];
-            history.clear();
-            history.push(Cluster {
-                op: stamp.op(),
-                seen: Some(stamp.version()),
-                first_end: now,
-                last_start: now,
+            if history.len() > 1 {
+                let floor = history
+                    .iter()
+                    .filter(|cluster| cluster.acked <= start)
+                    .map(|cluster| cluster.last_start)
+                    .max();
+                forget(history, floor.unwrap_or(0), now, oldest);
+            }
+        }
+    }
+
+    /// The write `op` was acknowledged, and is durable.
+    pub fn forced(&mut self, op: OpId, first: u64, count: u64, now: Time, oldest: Time) {
+        for history in &mut self.sectors[first as usize..(first + count) as usize] {
+            if let Some(own) = history.iter().find(|cluster| cluster.op == op) {
+                let floor = own.last_start;
+                forget(history, floor, now, oldest);
+            }
+        }
+    }
+
+    /// Nothing is under way any more at `now`, and the sector holds `stamp`: what was neither acknowledged nor seen has
+    /// happened by now or will not, though a cut may still bring it back.
+    ///
+    /// # Errors
+    /// It must not hold that.
+    pub fn quiet(&mut self, sector: u64, stamp: Stamp, now: Time) -> Result<(), Violation> {
+        for cluster in &mut self.sectors[sector as usize] {
+            if cluster.first_end == NEVER && cluster.op != stamp.op() {
+                cluster.ghost = true;
+                cluster.first_end = now;
+            }
+        }
+        self.saw(sector, stamp, now + 1, now + 2)
+    }
+
+    /// After a cut the sector holds `stamp`. If the power went (`power`), for good; if only the machine died, another power
+    /// cut may still bring back what a disk's volatile cache hides.
+    ///
+    /// # Errors
+    /// It must not.
+    pub fn restarted(
+        &mut self,
+        sector: u64,
+        stamp: Stamp,
+        now: Time,
+        power: bool,
+    ) -> Result<(), Violation> {
+        let history = &mut self.sectors[sector as usize];
+        let at = history.iter().position(|cluster| {
+            stamp.sector() == sector
+                && cluster.op == stamp.op()
+                && cluster.gone == NEVER
+                && (power || !cluster.ghost)
+        });
+        let Some(at) = at else {
+            let allowed = history.iter().filter(|cluster| cluster.gone == NEVER);
+            let mut allowed: Vec<_> = allowed.map(|c| format!("#{}", c.op)).collect();
+            allowed.sort();
+            let allowed = allowed.join(", ");
+            return Err(Violation::Lost {
+                sector,
+                stamp,
+                allowed,
+            });
+        };
+        let mut own = history.swap_remove(at);
+        if let Some(first) = own.seen
+            && first != stamp.version()
+        {
+            return Err(Violation::Unsteady {
+                sector,
+                op: own.op,
+                first,
+                second: stamp.version(),
             });
         }
+        own.seen = Some(stamp.version());
+        (own.first_end, own.last_start, own.acked, own.ghost) = (now, now, now, false);
+        history.retain(|other| !power && other.gone == NEVER);
+        for other in history.iter_mut() {
+            (other.first_end, other.last_start, other.ghost) = (now - 1, 0, true);
+            other.acked = NEVER;
+        }
+        history.push(own);
+        Ok(())
     }
 
     fn extend(
@@ -210,7 +321,10 @@ impl Oracle {
         change: impl FnOnce(&mut Cluster),
     ) -> Result<(), Violation> {
         let history = &mut self.sectors[sector as usize];
-        let Some(at) = history.iter().position(|cluster| cluster.op == op) else {
+        let Some(at) = history
+            .iter()
+            .position(|cluster| cluster.op == op && !cluster.ghost)
+        else {
             return Err(Violation::Foreign {
                 sector,
                 stamp: Stamp::new(op, sector, 0),
@@ -229,6 +343,16 @@ impl Oracle {
         }
         Ok(())
     }
+}
+
+/// Takes out of a history what was overwritten before `floor`.
+fn forget(history: &mut Vec<Cluster>, floor: Time, now: Time, oldest: Time) {
+    history.retain_mut(|cluster| {
+        if cluster.gone == NEVER && cluster.first_end < floor && cluster.last_start < floor {
+            cluster.gone = now;
+        }
+        cluster.gone == NEVER || cluster.gone > oldest && !cluster.ghost
+    });
 }
 
 #[cfg(test)]
@@ -303,11 +427,98 @@ mod tests {
     }
 
     #[test]
-    fn what_was_overwritten_before_a_quiet_moment_is_foreign() {
+    fn a_flush_keeps_the_last_value_and_what_may_be_later() {
+        let mut oracle = written(&[(1, 10, 12), (2, 14, 16)]);
+        oracle.write_starts(3, 0, 1, 17);
+        oracle.flushed(20, 20 + 1, NEVER);
+        assert!(oracle.restarted(0, value(1), 30, true).is_err());
+        for op in [2, 3] {
+            let mut oracle = written(&[(1, 10, 12), (2, 14, 16)]);
+            oracle.write_starts(3, 0, 1, 17);
+            oracle.flushed(20, 20 + 1, NEVER);
+            oracle.restarted(0, value(op), 30, true).unwrap();
+            assert!(oracle.restarted(0, value(5 - op), 31, true).is_err());
+        }
+    }
+
+    #[test]
+    fn without_a_flush_all_may_come_back_until_it_was_found() {
+        for op in [0, 1, 2] {
+            let mut oracle = written(&[(1, 10, 12), (2, 14, 16)]);
+            oracle.restarted(0, value(op), 30, true).unwrap();
+            assert!(oracle.saw(0, value((op + 1) % 3), 31, 32).is_err());
+            assert!(oracle.restarted(0, value((op + 2) % 3), 33, true).is_err());
+        }
+    }
+
+    #[test]
+    fn a_flush_that_began_before_the_acknowledgement_says_nothing() {
         let mut oracle = written(&[(1, 10, 12)]);
-        oracle.saw(0, value(1), 13, 14).unwrap();
-        oracle.quiet(&[value(1)], 15);
-        assert!(oracle.saw(0, value(0), 16, 17).is_err());
-        oracle.saw(0, value(1), 18, 19).unwrap();
+        oracle.flushed(11, 11 + 1, NEVER);
+        oracle.restarted(0, value(0), 30, true).unwrap();
+    }
+
+    #[test]
+    fn who_began_to_read_before_a_flush_may_see_the_old_value() {
+        let mut oracle = Oracle::new(1);
+        oracle.write_starts(1, 0, 1, 10);
+        oracle.write_ends(1, 0, 1, 12).unwrap();
+        oracle.flushed(13, 14, 11);
+        oracle.saw(0, value(0), 11, 15).unwrap();
+        oracle.flushed(16, 17, 16);
+        assert!(oracle.saw(0, value(0), 18, 19).is_err());
+        assert!(oracle.restarted(0, value(0), 30, true).is_err());
+    }
+
+    #[test]
+    fn a_flush_owes_nothing_to_a_write_that_was_only_seen() {
+        let mut oracle = Oracle::new(1);
+        oracle.write_starts(1, 0, 1, 10);
+        oracle.saw(0, value(1), 11, 12).unwrap();
+        oracle.flushed(13, 14, NEVER);
+        oracle.restarted(0, value(0), 30, true).unwrap();
+    }
+
+    #[test]
+    fn fua_takes_out_what_came_before_it() {
+        let mut oracle = written(&[(1, 10, 12), (2, 14, 16)]);
+        oracle.forced(2, 0, 1, 17, NEVER);
+        assert!(oracle.restarted(0, value(1), 30, true).is_err());
+    }
+
+    #[test]
+    fn of_two_writes_at_once_the_one_that_was_read_is_kept() {
+        let mut oracle = written(&[(1, 10, 20), (2, 11, 21)]);
+        oracle.saw(0, value(1), 22, 23).unwrap();
+        oracle.flushed(24, 24 + 1, NEVER);
+        assert!(oracle.restarted(0, value(2), 30, true).is_err());
+    }
+
+    #[test]
+    fn when_the_machine_dies_twice_the_value_stays() {
+        let mut oracle = written(&[(1, 10, 12)]);
+        oracle.restarted(0, value(0), 20, false).unwrap();
+        assert!(oracle.restarted(0, value(1), 30, false).is_err());
+        oracle.restarted(0, value(1), 40, true).unwrap();
+    }
+
+    #[test]
+    fn when_nothing_is_under_way_nothing_shows_up_late() {
+        let mut oracle = Oracle::new(1);
+        oracle.write_starts(1, 0, 1, 10);
+        oracle.quiet(0, value(0), 20).unwrap();
+        assert!(oracle.saw(0, value(1), 23, 24).is_err());
+        oracle.restarted(0, value(1), 30, true).unwrap();
+        oracle.flushed(40, 40 + 1, NEVER);
+    }
+
+    #[test]
+    fn what_did_not_happen_is_no_reason_to_forget_what_did() {
+        let mut oracle = Oracle::new(1);
+        oracle.write_starts(1, 0, 1, 10);
+        oracle.quiet(0, value(0), 20).unwrap();
+        oracle.flushed(30, 30 + 1, NEVER);
+        assert!(oracle.restarted(0, value(1), 40, true).is_err());
+        oracle.restarted(0, value(0), 41, true).unwrap();
     }
 }

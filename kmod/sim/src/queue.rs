@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Requests under way to the two disks, and the memory that they move.
 //!
-//! Nothing is ordered, and some requests take far longer than others: [`Queue::step`] picks any request and either moves some of its sectors or completes it. So data may
-//! arrive in pieces, long before the completion is told, and in any order against other requests to the same sectors.
+//! Nothing is ordered, and some requests take far longer than others: [`Queue::pick`] takes any request and says whether it
+//! flushes first, moves some of its sectors or is completed. So data may arrive in pieces, long before the completion is
+//! told, and in any order against other requests to the same sectors.
 
 use crate::disk::Disk;
 use crate::oracle::Time;
@@ -55,6 +56,12 @@ impl Memory {
             .unwrap_or_default()
     }
 
+    /// Copies sectors from one piece to another; both are large enough.
+    pub fn copy(&mut self, from: (Buffer, u64), to: (Buffer, u64), count: u64) {
+        let source = self.get(from.0)[from.1 as usize..][..count as usize].to_vec();
+        self.get_mut(to.0)[to.1 as usize..][..count as usize].copy_from_slice(&source);
+    }
+
     /// Pieces in use.
     pub fn used(&self) -> usize {
         self.buffers.len() - self.free.len()
@@ -75,7 +82,7 @@ pub enum Side {
 pub enum Kind {
     /// Fills the buffer from the disk.
     Read,
-    /// Stores the buffer.
+    /// Stores the buffer, or what the ledger gave.
     Write,
     /// Leaves the sectors with some new content that nobody chose. The number is that of the user's request.
     Discard(u32),
@@ -93,7 +100,7 @@ impl Kind {
 }
 
 /// A request to one disk.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Io {
     /// To which disk.
     pub side: Side,
@@ -103,39 +110,44 @@ pub struct Io {
     pub first: u64,
     /// Length in sectors.
     pub count: u64,
-    /// The memory and the sector in it; `None` if nothing is moved.
+    /// The memory and the sector in it; `None` if nothing is moved, or the ledger gives it.
     pub buffer: Option<(Buffer, u64)>,
+    /// A flush before anything is moved.
+    pub preflush: bool,
     /// Durable when completed.
     pub fua: bool,
     /// Whom to tell; chosen by the caller.
     pub token: u64,
 }
 
-struct Pending {
-    io: Io,
-    moved: u64,
-    start: Time,
-    writer: u64,
+/// A request under way.
+#[derive(Clone, Copy)]
+pub struct Pending {
+    /// The request.
+    pub io: Io,
+    /// Sectors moved.
+    pub moved: u64,
+    /// The flush before it was carried out, or there is none.
+    pub flushed: bool,
+    /// When it was submitted.
+    pub start: Time,
+    /// Its number as a writer.
+    pub writer: u64,
     lazy: bool,
 }
 
-/// What a step did.
-pub enum Step {
-    /// Nothing: the request that was picked does not want to go on yet.
+/// What the request that was picked wants to do.
+pub enum Turn {
+    /// Nothing yet.
     Missed,
-    /// Moved the sectors `from..to` of the request.
-    Moved {
+    /// The flush before it.
+    Preflush(Pending),
+    /// Move so many sectors, from those on that were moved.
+    Move(Pending, u64),
+    /// End.
+    Complete {
         /// The request.
-        io: Io,
-        /// First sector, counted from the request's first.
-        from: u64,
-        /// One after the last.
-        to: u64,
-    },
-    /// Ended the request.
-    Completed {
-        /// The request.
-        io: Io,
+        pending: Pending,
         /// It failed; some sectors may have been moved.
         failed: bool,
     },
@@ -165,6 +177,7 @@ impl Queue {
         self.pending.push(Pending {
             io,
             moved: 0,
+            flushed: !io.preflush,
             start: now,
             writer: self.writers,
             lazy,
@@ -186,87 +199,43 @@ impl Queue {
         self.pending.iter().map(|pending| &pending.io)
     }
 
-    /// Lets any request go on; `None` if there is none.
-    pub fn step(
-        &mut self,
-        rng: &mut fastrand::Rng,
-        memory: &mut Memory,
-        disk: &mut Disk,
-        ssd: &mut Disk,
-        now: Time,
-    ) -> Option<Step> {
+    /// All requests under way, which are so no more.
+    pub fn take(&mut self) -> Vec<Pending> {
+        std::mem::take(&mut self.pending)
+    }
+
+    /// Lets any request go on; `None` if there is none. The caller carries out what it says.
+    pub fn pick(&mut self, rng: &mut fastrand::Rng, disk: &Disk, ssd: &Disk) -> Option<Turn> {
         if self.pending.is_empty() {
             return None;
         }
         let at = rng.usize(..self.pending.len());
         let pending = &mut self.pending[at];
-        let reluctance = match pending.io.side {
-            _ if pending.lazy => LAZINESS,
-            Side::Origin => self.disk_reluctance,
-            Side::Ssd => self.ssd_reluctance,
+        let (device, reluctance) = match pending.io.side {
+            Side::Origin => (disk, self.disk_reluctance),
+            Side::Ssd => (ssd, self.ssd_reluctance),
         };
+        let reluctance = if pending.lazy { LAZINESS } else { reluctance };
         if rng.u8(..) < reluctance {
-            return Some(Step::Missed);
+            return Some(Turn::Missed);
         }
-        let device = match pending.io.side {
-            Side::Origin => disk,
-            Side::Ssd => ssd,
-        };
         let failed = device.dead || (device.failing > 0 && rng.u32(..65536) < device.failing);
-        if !failed && pending.moved < pending.io.count && pending.io.kind != Kind::Flush {
+        if !failed && !pending.flushed {
+            pending.flushed = true;
+            return Some(Turn::Preflush(*pending));
+        }
+        if !failed && pending.moved < pending.io.count {
+            let before = *pending;
             let rest = pending.io.count - pending.moved;
             let part = if rng.u8(..4) == 0 {
-                rng.u64(1..=rest)
+                rng.u64(1..=rest).next_multiple_of(device.block()).min(rest)
             } else {
                 rest
             };
-            let from = pending.moved;
             pending.moved += part;
-            carry(pending, from, part, memory, device);
-            return Some(Step::Moved {
-                io: pending.io.clone(),
-                from,
-                to: from + part,
-            });
+            return Some(Turn::Move(before, part));
         }
-        let Pending {
-            io,
-            start,
-            moved,
-            writer,
-            ..
-        } = self.pending.swap_remove(at);
-        if !failed && io.kind == Kind::Flush {
-            device.flush_completed(start);
-        }
-        if io.kind.changes() {
-            device.write_completed(io.first, moved, writer, io.fua && !failed, now);
-        }
-        Some(Step::Completed { io, failed })
-    }
-}
-
-/// Moves `count` sectors of a request, from its sector `from` on.
-fn carry(pending: &Pending, from: u64, count: u64, memory: &mut Memory, disk: &mut Disk) {
-    let Pending { io, writer, .. } = pending;
-    let first = io.first + from;
-    let slice = io.buffer.map(|(buffer, offset)| {
-        (
-            buffer,
-            (offset + from) as usize..(offset + from + count) as usize,
-        )
-    });
-    match (io.kind, slice) {
-        (Kind::Read, Some((buffer, range))) => disk.read(first, &mut memory.get_mut(buffer)[range]),
-        (Kind::Write, Some((buffer, range))) => {
-            disk.write(first, &memory.get(buffer)[range], *writer)
-        }
-        (Kind::Discard(op) | Kind::Zeroes(op), _) => {
-            let stamps: Vec<_> = (first..first + count)
-                .map(|sector| Stamp::new(op, sector, 0))
-                .collect();
-            disk.write(first, &stamps, *writer);
-        }
-        _ => {}
+        let pending = self.pending.swap_remove(at);
+        Some(Turn::Complete { pending, failed })
     }
 }

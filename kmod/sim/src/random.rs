@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Random requests against core, everything drawn from one seed.
+//! Random requests against core, in all sizes, everything drawn from one seed; now and then a stop or a cut.
 
-use crate::engine::{Core, Engine, Layout, Mode};
+use std::collections::BTreeMap;
+
+use crate::crash::Failure;
+use crate::disk::Luck;
+use crate::engine::{Core, Geometry, Mode, Region};
+use crate::play::{Act, Choice, Script};
 use crate::trace::Trace;
 use crate::workload::{Workload, pick};
-use crate::world::{Fault, World};
+use crate::world::{Cut, Machine, World};
 
 /// Requests between two quiet moments.
 const ROUND: u64 = 2000;
-
-/// A run that found something.
-#[derive(Debug)]
-pub struct Failure {
-    /// What.
-    pub fault: Fault,
-    /// Requests submitted until then, in this run.
-    pub requests: u64,
-    /// What happened near the place.
-    pub trace: Vec<String>,
-}
 
 /// Totals of a run, to see that it exercised something.
 #[derive(Default, Debug)]
@@ -26,7 +20,7 @@ pub struct Summary {
     /// Requests submitted.
     pub requests: u64,
     /// Counters of core, added up over all its engines, by name.
-    pub counters: std::collections::BTreeMap<String, u64>,
+    pub counters: BTreeMap<String, u64>,
 }
 
 impl Summary {
@@ -39,138 +33,193 @@ impl Summary {
         }
     }
 
-    fn collect(&mut self, core: &Core, engine: &Engine) {
-        for (name, value) in core.counter_names().into_iter().zip(engine.counters()) {
+    fn collect(&mut self, core: &Core, world: &World) {
+        for (name, value) in core
+            .counter_names()
+            .into_iter()
+            .zip(world.engine.counters())
+        {
             let total = self.counters.entry(name).or_default();
             *total = total.wrapping_add(value);
         }
     }
 }
 
-/// Runs `requests` requests from `seed`.
+/// A run under way.
+struct Run {
+    world: World,
+    rng: fastrand::Rng,
+    script: Script,
+    keep: bool,
+    writeback: bool,
+    summary: Summary,
+}
+
+type Step = Result<(), Box<Failure>>;
+
+impl Run {
+    fn act(&mut self, act: Act) -> Step {
+        let choice = Choice::new(act, &mut self.rng);
+        if self.keep {
+            self.script.choices.push(choice);
+        }
+        choice.apply(&mut self.world).map_err(|fault| {
+            Box::new(Failure {
+                fault,
+                script: self.script.clone(),
+            })
+        })
+    }
+}
+
+/// Runs `requests` requests from `seed`. With `keep` a failure's script is complete, else empty.
 ///
 /// # Errors
-/// What went wrong. If `place` names sectors `(first, end)`, with a trace of what happened to them.
-pub fn run(
-    core: &Core,
-    seed: u64,
-    requests: u64,
-    place: Option<(u64, u64)>,
-) -> Result<Summary, Box<Failure>> {
+/// What went wrong.
+pub fn run(core: &Core, seed: u64, requests: u64, keep: bool) -> Result<Summary, Box<Failure>> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let most = *pick(&mut rng, &[40, 700, 5000, 20000]);
     let sectors = rng.u64(1..=most);
-    let ssd_sectors = 40_000;
-    let layout = any_layout(core, sectors, ssd_sectors, &mut rng);
-    let engine = Engine::new(core, layout, any_mode(&mut rng));
-    let trace = place.map_or_else(Trace::default, |(first, end)| Trace::of(first, end));
+    let geometry = any_geometry(core, sectors, &mut rng);
+    let writeback = geometry.block_sectors == 1;
+    let machine = Machine {
+        geometry,
+        disk_block: 1,
+        mode: any_mode(&mut rng, writeback),
+    };
     let mut workload = Workload::new(sectors);
-    let mut world = World::new(core, engine, sectors, ssd_sectors, rng.fork(), trace);
-    let mut summary = Summary::default();
-    while summary.requests < requests {
-        let count = ROUND.min(requests - summary.requests);
-        if let Err(fault) = round(&mut world, &mut workload, &mut rng, count, &mut summary) {
-            let trace = world.trace.lines().map(str::to_owned).collect();
-            return Err(Box::new(Failure {
-                fault,
-                requests: summary.requests,
-                trace,
-            }));
-        }
-        if !world.engine.active() || rng.u8(..4) == 0 {
-            summary.collect(core, &world.engine);
-            let layout = any_layout(core, sectors, ssd_sectors, &mut rng);
-            world.renew(Engine::new(core, layout, any_mode(&mut rng)));
+    let script = Script {
+        machine,
+        choices: Vec::new(),
+    };
+    let world = World::new(core, &machine, Trace::default());
+    let mut run = Run {
+        world,
+        rng,
+        script,
+        keep,
+        writeback,
+        summary: Summary::default(),
+    };
+    while run.summary.requests < requests {
+        let count = ROUND.min(requests - run.summary.requests);
+        round(&mut run, &mut workload, count)?;
+        let failed = run.world.engine.state() != crate::engine::State::Active;
+        if failed || run.rng.u8(..4) == 0 {
+            run.summary.collect(core, &run.world);
+            let mode = any_mode(&mut run.rng, run.writeback);
+            run.act(Act::Mode(mode))?;
+            if failed || run.rng.bool() {
+                run.act(Act::Cut(Cut::Power(Luck::Writes(128), Luck::Blocks(128))))?;
+            } else {
+                run.act(Act::Stop(mode))?;
+            }
         }
     }
-    summary.collect(core, &world.engine);
-    Ok(summary)
+    run.summary.collect(core, &run.world);
+    if run.world.engine.state() == crate::engine::State::Active {
+        let mode = any_mode(&mut run.rng, run.writeback);
+        run.act(Act::Drain(mode))?;
+    }
+    Ok(run.summary)
 }
 
-fn any_mode(rng: &mut fastrand::Rng) -> Mode {
-    if rng.u8(..5) == 0 {
-        Mode::WriteAround
-    } else {
-        Mode::WriteThrough
+fn any_mode(rng: &mut fastrand::Rng, writeback: bool) -> Mode {
+    match rng.u8(..6) {
+        0..=1 if writeback => Mode::WriteBack,
+        0 | 2 => Mode::WriteAround,
+        _ => Mode::WriteThrough,
     }
 }
 
-/// A layout as a superblock gives it, or one that is smaller and odder.
-fn any_layout(core: &Core, sectors: u64, ssd_sectors: u64, rng: &mut fastrand::Rng) -> Layout {
-    let block_sectors = *pick(rng, &[1, 1, 2, 8]);
-    if rng.u8(..8) == 0
-        && let Some(layout) = core.plan(sectors, ssd_sectors, block_sectors)
-    {
-        return layout;
-    }
-    let run_shift = rng.u32(0..=6);
-    let way_shift = rng.u32(0..=4).min(10 - run_shift);
-    let groups = rng.u32(1..=(1024 >> (run_shift + way_shift)));
-    Layout {
+/// As a superblock gives it, or one that is smaller and odder.
+fn any_geometry(core: &Core, sectors: u64, rng: &mut fastrand::Rng) -> Geometry {
+    let mut geometry = Geometry {
         origin_sectors: sectors,
-        cached_sectors: sectors & !(u64::from(block_sectors) - 1),
-        data_start: 2048 + 8 * rng.u64(..4),
-        groups,
-        lanes: groups << way_shift,
-        slots: groups << (way_shift + run_shift),
-        run_shift,
-        run_mask: (1 << run_shift) - 1,
-        way_shift,
-        block_mask: block_sectors - 1,
+        ssd_sectors: 40_000,
+        block_sectors: *pick(rng, &[1, 1, 1, 2, 8]),
+        ..Geometry::default()
+    };
+    if rng.u8(..8) == 0 && core.plan(&mut geometry) {
+        return geometry;
     }
+    geometry.run_shift = rng.u32(0..=6);
+    geometry.way_shift = rng.u32(0..=4).min(10 - geometry.run_shift);
+    let shift = geometry.run_shift + geometry.way_shift;
+    geometry.groups = rng.u32(1..=(1024 >> shift));
+    let slots = u64::from(geometry.groups) << shift;
+    let mut at = 2048;
+    let mut region = |length: u64| {
+        let region = Region { start: at, length };
+        at += length;
+        region
+    };
+    geometry.journal = region(8 * rng.u64(16..=64));
+    geometry.checkpoint = region(16 * (1 + slots.div_ceil(511)));
+    geometry.intent = region(8);
+    geometry.data = region(slots * 32);
+    geometry
 }
 
-fn round(
-    world: &mut World,
-    workload: &mut Workload,
-    rng: &mut fastrand::Rng,
-    count: u64,
-    summary: &mut Summary,
-) -> Result<(), Fault> {
+fn round(run: &mut Run, workload: &mut Workload, count: u64) -> Step {
+    let rng = &mut run.rng;
     workload.next_phase(rng);
     let depth = *pick(rng, &[1, 2, 4, 8, 32, 128]);
-    let groups = world.engine.layout().groups;
-    let end = summary.requests + count;
-    world.memory_shortage = *pick(rng, &[0, 0, 0, 0, 0, 20, 128, 255]);
-    world.disk.failing = *pick(rng, &[0, 0, 0, 0, 0, 0, 0, 300]);
-    world.ssd.failing = *pick(rng, &[0, 0, 0, 0, 0, 0, 0, 20]);
-    world.queue.lazy = *pick(rng, &[0, 16, 64]);
-    world.queue.disk_reluctance = *pick(rng, &[0, 0, 128, 230, 250]);
-    world.queue.ssd_reluctance = *pick(rng, &[0, 0, 0, 128, 230]);
+    let groups = run.world.engine.layout().groups;
+    let end = run.summary.requests + count;
+    let mut shortage = *pick(rng, &[0, 0, 0, 0, 0, 20, 128, 255]);
+    let disk_failing = *pick(rng, &[0, 0, 0, 0, 0, 0, 0, 300]);
+    let ssd_failing = *pick(rng, &[0, 0, 0, 0, 0, 0, 0, 20]);
+    let mut pace = (
+        *pick(rng, &[0, 0, 128, 230, 250]),
+        *pick(rng, &[0, 0, 0, 128, 230]),
+        *pick(rng, &[0, 16, 64]),
+    );
     if rng.u8(..3) == 0 {
         // As disks are: the hard one slow, the SSD fast, but for some requests.
-        (
-            world.queue.disk_reluctance,
-            world.queue.ssd_reluctance,
-            world.queue.lazy,
-        ) = (240, 0, 64);
-        world.memory_shortage = 0;
+        pace = (240, 0, 64);
+        shortage = 0;
     }
     let dies_at = if rng.u8(..24) == 0 {
-        summary.requests + rng.u64(..count)
+        run.summary.requests + rng.u64(..count)
     } else {
         u64::MAX
     };
     let changes_mode = rng.u8(..4) == 0;
     let drops = rng.u8(..4) == 0;
-    while summary.requests < end {
-        if world.under_way() < depth && rng.u8(..4) == 0 {
-            let request = workload.next(rng);
-            world.submit(request);
-            summary.requests += 1;
-            world.ssd.dead |= summary.requests > dies_at;
-        } else if !world.step()? && world.under_way() > 0 {
-            world.finish()?;
+    let cleans = *pick(rng, &[0, 0, 200, 2000]);
+    let limit = *pick(rng, &[u64::MAX, u64::MAX, 40, 400]);
+    run.act(Act::Limit(limit))?;
+    run.act(Act::Pace(pace.0, pace.1, pace.2))?;
+    run.act(Act::Faults(disk_failing, ssd_failing, shortage))?;
+    let mut died = false;
+    while run.summary.requests < end {
+        if run.world.under_way() < depth && run.rng.u8(..4) == 0 {
+            let request = workload.next(&mut run.rng);
+            run.act(Act::Submit(request))?;
+            run.summary.requests += 1;
+            if !died && run.summary.requests > dies_at {
+                died = true;
+                run.act(Act::SsdDies)?;
+            }
+        } else {
+            run.act(Act::Step)?;
         }
-        match rng.u16(..) {
-            0..=1000 => world.disturb(),
-            1001..=1020 if changes_mode => world.engine.set_mode(any_mode(rng)),
-            1021..=1300 if drops => world.engine.forget_group(rng.u32(..groups)),
+        let ticket = run.rng.u16(..);
+        match ticket {
+            0..=1000 => run.act(Act::Disturb)?,
+            1001..=1020 if changes_mode => {
+                let mode = any_mode(&mut run.rng, run.writeback);
+                run.act(Act::Mode(mode))?;
+            }
+            1021..=1300 if drops => {
+                let group = run.rng.u32(..groups);
+                run.act(Act::Forget(group))?;
+            }
+            1301..=1400 => run.act(Act::Tick)?,
+            2000.. if ticket < 2000 + cleans => run.act(Act::Clean)?,
             _ => {}
         }
     }
-    world.settle()?;
-    world.ssd.dead = false;
-    world.ssd.failing = 0;
-    Ok(())
+    run.act(Act::Settle)
 }

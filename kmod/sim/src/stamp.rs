@@ -3,7 +3,8 @@
 //!
 //! A stamp names the request that wrote it, the sector that it was meant for and which of the values that the application
 //! put into its buffer while the request ran. Every write therefore has values of its own, which is what makes the check
-//! for linearizability exact, and data that turns up at a wrong place is recognised at sight.
+//! for linearizability exact, and data that turns up at a wrong place is recognised at sight. Sectors of the SSD's metadata
+//! hold real bytes; their stamp is where to find them.
 
 /// Number of a request; 0 is the content that the disk had before the cache came.
 pub type OpId = u32;
@@ -11,6 +12,9 @@ pub type OpId = u32;
 /// The content of one sector of 512 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Stamp(pub u64);
+
+/// Instead of a sector of the disk: bytes.
+const BYTES: u64 = 0xff_fffe;
 
 impl Stamp {
     /// What memory holds that nobody wrote to: fresh pages, an SSD as it came, a buffer before its read.
@@ -42,6 +46,53 @@ impl std::fmt::Display for Stamp {
         if *self == Stamp::JUNK {
             return f.write_str("junk");
         }
+        if self.sector() == BYTES {
+            return f.write_str("metadata");
+        }
         write!(f, "#{}.{}@{}", self.op(), self.version(), self.sector())
+    }
+}
+
+/// The bytes of all sectors of metadata, also of those in a volatile cache.
+#[derive(Default)]
+pub struct Bytes {
+    blocks: Vec<[u8; 512]>,
+}
+
+impl Bytes {
+    /// Keeps the bytes of one sector.
+    pub fn keep(&mut self, bytes: &[u8; 512]) -> Stamp {
+        self.blocks.push(*bytes);
+        Stamp(BYTES << 40 | (self.blocks.len() - 1) as u64)
+    }
+
+    /// What a read of the sector returns: junk for what is no metadata.
+    pub fn get(&self, stamp: Stamp) -> [u8; 512] {
+        if stamp.sector() == BYTES {
+            self.blocks[(stamp.0 & 0xff_ffff_ffff) as usize]
+        } else {
+            let mut bytes = [0xa5; 512];
+            bytes[..8].copy_from_slice(&stamp.0.to_le_bytes());
+            bytes
+        }
+    }
+
+    /// How many sectors are kept.
+    pub fn len(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Nothing is kept.
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// Keeps a stamp's bytes in `self`, if it has any in `old`.
+    pub fn inherit(&mut self, old: &Bytes, stamp: Stamp) -> Stamp {
+        if stamp.sector() == BYTES {
+            self.keep(&old.get(stamp))
+        } else {
+            stamp
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use crate::queue::{Io, Side};
 
 /// Lines kept.
-const ROOM: usize = 120;
+const ROOM: usize = 150;
 
 /// A log that costs nothing unless it is wanted.
 #[derive(Default)]
@@ -25,12 +25,18 @@ impl Trace {
         }
     }
 
-    /// Something happened to `count` sectors of the disk.
+    /// Something happened to `count` sectors of the disk; 0 if to all.
     pub fn note(&mut self, first: u64, count: u64, line: impl FnOnce() -> String) {
         if let Some((low, high)) = self.wanted
-            && first < high
-            && low < first + count
+            && (count == 0 || first < high && low < first + count)
         {
+            self.push(line());
+        }
+    }
+
+    /// Something happened that concerns all.
+    pub fn all(&mut self, line: impl FnOnce() -> String) {
+        if self.wanted.is_some() {
             self.push(line());
         }
     }
@@ -45,6 +51,7 @@ impl Trace {
     /// Something happened to an I/O.
     pub fn io(&mut self, io: &Io, line: impl FnOnce() -> String) {
         match io.side {
+            _ if io.count == 0 => self.all(line),
             Side::Origin => self.note(io.first, io.count, line),
             Side::Ssd => self.ssd(io.first, io.count, line),
         }

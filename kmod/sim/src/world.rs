@@ -5,16 +5,25 @@
 //! What the kernel may do at the same time on several processors is here done in any order: each step that the kernel takes
 //! without a lock held, or between two locks, is a [`Task`] of its own.
 
+use std::collections::HashMap;
+
 use crate::disk::Disk;
-use crate::engine::{Actions, Core, Engine, ReqKind, Request};
+use crate::engine::{Actions, Core, Engine, Geometry, Mode, ReqKind, Request, Waking};
 use crate::oracle::{Oracle, Time, Violation};
-use crate::queue::{Buffer, Io, Kind, Memory, Queue, Side, Step};
-use crate::stamp::{OpId, Stamp};
+use crate::queue::{Buffer, Io, Memory, Queue};
+use crate::stamp::{Bytes, OpId, Stamp};
 use crate::trace::Trace;
 use crate::workload::{self, Verb};
 
 mod carry;
+mod check;
+mod clean;
+mod io;
+mod ledger;
+mod life;
 mod settle;
+
+pub use life::Cut;
 
 /// Something is wrong with core (or with the simulator).
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +46,13 @@ macro_rules! ensure {
 }
 use ensure;
 
+const FLUSH: workload::Request = workload::Request {
+    verb: Verb::Flush,
+    first: 0,
+    count: 0,
+    restless: false,
+};
+
 /// A request of an application.
 struct Op {
     request: workload::Request,
@@ -44,13 +60,14 @@ struct Op {
     buffer: Option<Buffer>,
     left: u64,
     failed: bool,
-    disk_failed: bool,
+    /// A disk gave it a reason to fail.
+    excused: bool,
     /// Sectors of its buffer that the application changed during a read: nothing can be said of them.
     spoiled: bool,
     version: u8,
 }
 
-/// A part of a request that lies in one run, as device-mapper splits it.
+/// A part of a request that lies in one run, as device-mapper splits it; or a cleaning.
 struct Sub {
     op: OpId,
     kind: ReqKind,
@@ -61,8 +78,9 @@ struct Sub {
     hit: Option<(u32, u32)>,
     ssd_left: usize,
     ssd_failed: bool,
-    disk_failed: bool,
-    disk_done: bool,
+    failed: bool,
+    /// A disk has done what it was asked for.
+    done: bool,
     answered: bool,
 }
 
@@ -72,28 +90,19 @@ enum Task {
     Begin { sub: u64 },
     Do { sub: u64, actions: Actions },
     Drained { sector: u64, slot: u32 },
+    Work,
+    Clean,
 }
 
-/// What an I/O was for; the lowest bits of its token.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Role {
-    Flush,
-    Direct,
-    Hit,
-    Span,
-    Extent,
-}
-
-const ROLES: [Role; 5] = [
-    Role::Flush,
-    Role::Direct,
-    Role::Hit,
-    Role::Span,
-    Role::Extent,
-];
-
-fn token(id: u64, role: Role) -> u64 {
-    id << 3 | role as u64
+/// What a world is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine {
+    /// The sizes of the disks, and what is where on the SSD.
+    pub geometry: Geometry,
+    /// Sectors of a logical block of the hard disk. Write-back needs blocks of the SSD that are no larger.
+    pub disk_block: u64,
+    /// The mode at the start.
+    pub mode: Mode,
 }
 
 /// What the caller may look at or change between steps.
@@ -110,23 +119,33 @@ pub struct World {
     pub rng: fastrand::Rng,
     /// What happened.
     pub trace: Trace,
+    /// What happened last, in words for the count of cuts.
+    pub last: &'static str,
+    bytes: Bytes,
+    mode: Mode,
+    limit: u64,
     oracle: Oracle,
     memory: Memory,
-    ops: std::collections::HashMap<OpId, Op>,
-    subs: std::collections::HashMap<u64, Sub>,
+    ops: HashMap<OpId, Op>,
+    subs: HashMap<u64, Sub>,
     /// What is due, and whether it hardly ever gets a processor while others can.
     tasks: Vec<(Task, bool)>,
+    work_due: bool,
+    clean_due: bool,
+    cleanings: usize,
+    /// The flush that has to end before anybody is served.
+    starting: Option<OpId>,
     /// What is under way to the disks.
     pub queue: Queue,
-    /// When each request was acknowledged; 0 if it was not.
-    acked: Vec<Time>,
     now: Time,
+    next_op: OpId,
     next_sub: u64,
     seen: Seen,
+    guard: check::Guard,
     counter_names: Vec<String>,
 }
 
-/// The simulator's own count, in sectors, to hold core's counters against.
+/// The simulator's own count in this life, in sectors, to hold core's counters against.
 #[derive(Default)]
 struct Seen {
     read: u64,
@@ -134,49 +153,84 @@ struct Seen {
     served_by_ssd: u64,
     stored_for_writes: u64,
     ssd_errors: u64,
+    /// Those after which the SSD may not be used any more.
+    ssd_lost: u64,
     disk_errors: u64,
 }
 
 impl World {
-    /// A disk of `sectors` sectors behind `engine`.
-    pub fn new(
-        core: &Core,
-        engine: Engine,
-        sectors: u64,
-        ssd_sectors: u64,
-        rng: fastrand::Rng,
-        trace: Trace,
-    ) -> World {
-        World {
-            engine,
-            disk: Disk::new(sectors, |sector| Stamp::new(0, sector, 0)),
-            ssd: Disk::new(ssd_sectors, |_| Stamp::JUNK),
+    /// A disk behind an SSD that was just formatted.
+    pub fn new(core: &Core, machine: &Machine, trace: Trace) -> World {
+        let Machine {
+            geometry,
+            disk_block,
+            mode,
+        } = *machine;
+        let sectors = geometry.origin_sectors;
+        let block = u64::from(geometry.block_sectors);
+        let mut world = World {
+            engine: Engine::new(core, geometry, mode),
+            disk: Disk::new(sectors, disk_block, |sector| Stamp::new(0, sector, 0)),
+            ssd: Disk::new(geometry.ssd_sectors, block, |_| Stamp::JUNK),
             memory_shortage: 0,
-            rng,
+            rng: fastrand::Rng::with_seed(0),
             trace,
+            last: "nothing",
+            bytes: Bytes::default(),
+            mode,
+            limit: u64::MAX,
             oracle: Oracle::new(sectors),
             memory: Memory::default(),
             queue: Queue::default(),
-            ops: Default::default(),
-            subs: Default::default(),
+            ops: HashMap::new(),
+            subs: HashMap::new(),
             tasks: Vec::new(),
-            acked: vec![1],
+            work_due: false,
+            clean_due: false,
+            cleanings: 0,
+            starting: None,
             now: 1,
+            next_op: 1,
             next_sub: 1,
             seen: Seen::default(),
+            guard: check::Guard::default(),
             counter_names: core.counter_names(),
-        }
+        };
+        world.format(geometry);
+        world.start_up();
+        world
     }
 
-    /// Starts over with an empty cache, as after a stop. Nothing may be under way.
-    pub fn renew(&mut self, engine: Engine) {
-        self.engine = engine;
-        self.seen = Seen::default();
+    /// Nobody is served yet.
+    pub fn is_starting(&self) -> bool {
+        self.starting.is_some()
     }
 
     /// Requests that are not answered yet.
     pub fn under_way(&self) -> usize {
         self.ops.len()
+    }
+
+    /// Changes the mode.
+    pub fn set_mode(&mut self, mode: Mode) {
+        self.last = "mode";
+        self.mode = mode;
+        self.engine.set_mode(mode);
+        self.pump();
+    }
+
+    /// So many quarters may be dirty.
+    pub fn set_limit(&mut self, quarters: u64) {
+        self.limit = quarters;
+        self.engine.set_limit(quarters);
+    }
+
+    /// Forgets the clean copies of a group.
+    pub fn forget_group(&mut self, group: u32) {
+        self.last = "drop";
+        self.guard.lonely = None;
+        self.engine.forget_group(group);
+        self.pump();
     }
 
     fn tick(&mut self) -> Time {
@@ -189,11 +243,24 @@ impl World {
         self.tasks.push((task, lazy));
     }
 
-    /// An application asks for something.
+    /// An application asks for something; nothing happens before the start is over.
     pub fn submit(&mut self, request: workload::Request) {
-        let op = self.acked.len() as OpId;
+        if self.starting.is_none() {
+            self.enter(request);
+        }
+    }
+
+    /// The start flushes both disks before anybody is served: what the load gave up can then not come back.
+    fn start_up(&mut self) {
+        self.starting = Some(self.next_op);
+        self.enter(FLUSH);
+    }
+
+    fn enter(&mut self, request: workload::Request) {
+        self.last = "submit";
+        let op = self.next_op;
+        self.next_op += 1;
         let start = self.tick();
-        self.acked.push(0);
         let workload::Request {
             verb, first, count, ..
         } = request;
@@ -213,8 +280,10 @@ impl World {
         };
         if !matches!(verb, Verb::Read | Verb::Flush) {
             self.oracle.write_starts(op, first, count, start);
+            self.guard.region_written(first, count);
         }
-        let (failed, disk_failed, spoiled, version) = (false, false, false, 0);
+        let idle = self.ops.is_empty() && self.subs.is_empty();
+        self.guard.lonely = (verb == Verb::Flush && idle).then_some(op);
         self.ops.insert(
             op,
             Op {
@@ -222,24 +291,15 @@ impl World {
                 start,
                 buffer,
                 left: count,
-                failed,
-                disk_failed,
-                spoiled,
-                version,
+                failed: false,
+                excused: false,
+                spoiled: false,
+                version: 0,
             },
         );
         if verb == Verb::Flush {
-            let token = token(u64::from(op), Role::Flush);
-            let io = Io {
-                side: Side::Origin,
-                kind: Kind::Flush,
-                first: 0,
-                count: 0,
-                buffer: None,
-                fua: false,
-                token,
-            };
-            self.queue.submit(io, &mut self.rng, start);
+            let id = self.add_sub(op, ReqKind::Flush, 0, 0);
+            self.add_request(id, 0, false);
             return;
         }
         let run = 32u64 << self.engine.layout().run_shift;
@@ -257,15 +317,9 @@ impl World {
 
     /// An application changes the buffer of some request that is under way.
     pub fn disturb(&mut self) {
-        let restless: Vec<_> = self
-            .ops
-            .iter()
-            .filter(|(_, op)| op.request.restless && op.buffer.is_some())
-            .collect();
-        if restless.is_empty() {
-            return;
-        }
-        let Some(id) = restless.iter().map(|(id, _)| **id).max() else {
+        let restless =
+            |(id, op): (&OpId, &Op)| (op.request.restless && op.buffer.is_some()).then_some(*id);
+        let Some(id) = self.ops.iter().filter_map(restless).max() else {
             return;
         };
         let Some(op) = self.ops.get_mut(&id) else {
@@ -305,73 +359,18 @@ impl World {
             }
             return Ok(true);
         }
-        let now = self.tick();
-        let step = self.queue.step(
-            &mut self.rng,
-            &mut self.memory,
-            &mut self.disk,
-            &mut self.ssd,
-            now,
-        );
-        match step {
-            None => return Ok(false),
-            Some(Step::Missed) => {}
-            Some(Step::Moved { io, from, to }) => self.moved(&io, from, to)?,
-            Some(Step::Completed { io, failed }) => self.completed(&io, failed)?,
-        }
-        Ok(true)
-    }
-
-    /// Some sectors of an I/O were moved: was it allowed to?
-    fn moved(&mut self, io: &Io, from: u64, to: u64) -> Result<(), Fault> {
-        let first = io.first + from;
-        if io.side == Side::Ssd {
-            self.trace.ssd(first, to - from, || {
-                format!("SSD {:?} {first}+{} moves", io.kind, to - from)
-            });
-            return Ok(());
-        }
-        self.trace.note(first, to - from, || {
-            format!("disk {:?} {first}+{} moves", io.kind, to - from)
-        });
-        if !io.kind.changes() {
-            return Ok(());
-        }
-        for sector in first..first + (to - from) {
-            let stamp = self.disk.content()[sector as usize];
-            let ours = stamp.sector() == sector && self.ops.contains_key(&stamp.op());
-            ensure!(
-                ours,
-                "disk sector {sector} was given {stamp}, which no request under way wrote"
-            );
-        }
-        Ok(())
-    }
-
-    fn completed(&mut self, io: &Io, failed: bool) -> Result<(), Fault> {
-        let id = io.token >> 3;
-        let side = if io.side == Side::Ssd { "SSD" } else { "disk" };
-        self.trace.io(io, || {
-            format!(
-                "{side} {:?} {}+{} ends, {}",
-                io.kind,
-                io.first,
-                io.count,
-                if failed { "failed" } else { "good" }
-            )
-        });
-        match ROLES[(io.token & 7) as usize] {
-            Role::Flush => self.flushed(id as OpId, failed),
-            Role::Direct => self.direct_done(id, failed),
-            Role::Hit => self.hit_done(id, failed),
-            Role::Span => self.span_done(id, failed),
-            Role::Extent => self.extent_done(id, failed),
+        self.tick();
+        let turn = self.queue.pick(&mut self.rng, &self.disk, &self.ssd);
+        match turn {
+            None => Ok(false),
+            Some(turn) => self.take_turn(turn).map(|()| true),
         }
     }
 
     /// A part of a request is answered.
     fn answer(&mut self, id: u64) -> Result<(), Fault> {
         let now = self.tick();
+        self.last = "answer";
         let Some(sub) = self.subs.get_mut(&id) else {
             return Err(Fault::Other(format!("answer for unknown part {id}")));
         };
@@ -384,7 +383,7 @@ impl World {
         let Some(op) = self.ops.get_mut(&op_id) else {
             return Err(Fault::Other(format!("#{op_id} is unknown")));
         };
-        op.failed |= sub.disk_failed;
+        op.failed |= sub.failed;
         op.left -= count;
         if op.left == 0 {
             self.ended(op_id, now)
@@ -404,12 +403,14 @@ impl World {
         self.trace.note(first, count, || {
             format!("#{id} ends, {}", if op.failed { "failed" } else { "good" })
         });
+        let excused = op.excused || self.engine.state() == crate::engine::State::Stranded;
         ensure!(
-            !op.failed || op.disk_failed,
-            "#{id} failed though the disk did not"
+            !op.failed || excused,
+            "#{id} {verb:?} {first}+{count} failed though no disk did"
         );
         if !op.failed {
-            self.acked[id as usize] = now;
+            let oldest = self.ops.values().map(|op| op.start).min();
+            let oldest = oldest.unwrap_or(now);
             match verb {
                 Verb::Read if !op.spoiled => {
                     let content = op
@@ -421,43 +422,42 @@ impl World {
                     }
                 }
                 Verb::Read => {}
-                Verb::Flush => self.check_durable(op.start)?,
+                Verb::Flush => {
+                    self.oracle.flushed(op.start, now, oldest);
+                    self.remember_warm(id);
+                }
                 _ => self.oracle.write_ends(id, first, count, now)?,
             }
             if verb == (Verb::Write { fua: true }) {
-                for sector in first..first + count {
-                    let mine = self.disk.content()[sector as usize].op() == id;
-                    ensure!(
-                        !(mine && self.disk.is_volatile(sector)),
-                        "#{id} was FUA, but sector {sector} is not durable"
-                    );
-                }
+                self.oracle.forced(id, first, count, now, oldest);
             }
         }
         if let Some(buffer) = op.buffer {
             self.memory.release(buffer);
         }
-        Ok(())
-    }
-
-    /// A flush that began at `start` is acknowledged: what was acknowledged before must be durable.
-    fn check_durable(&self, start: Time) -> Result<(), Fault> {
-        for (sector, stamp) in self.disk.volatile() {
-            let acked = self.acked[stamp.op() as usize];
-            ensure!(
-                acked == 0 || acked > start,
-                "a flush was acknowledged, but {stamp} at {sector} is not durable"
-            );
+        if self.starting == Some(id) {
+            self.starting = None;
+            if op.failed && self.engine.state() == crate::engine::State::Active {
+                self.start_up();
+            }
         }
         Ok(())
     }
 
-    fn flushed(&mut self, id: OpId, failed: bool) -> Result<(), Fault> {
-        if let Some(op) = self.ops.get_mut(&id) {
-            op.failed = failed;
-            op.disk_failed = failed;
+    fn wake(&mut self, woken: Waking) {
+        for (id, actions) in woken {
+            self.note_actions(id, "is woken", actions);
+            self.due(id, actions);
         }
-        let now = self.tick();
-        self.ended(id, now)
+    }
+
+    fn note_io(&mut self, io: &Io, what: &str) {
+        self.trace.io(io, || {
+            let side = match io.side {
+                crate::queue::Side::Ssd => "SSD",
+                crate::queue::Side::Origin => "disk",
+            };
+            format!("{side} {:?} {}+{} {what}", io.kind, io.first, io.count)
+        });
     }
 }

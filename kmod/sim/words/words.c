@@ -187,7 +187,8 @@ static bool plan_write(u32 frame, unsigned int mask, bool with_copy)
 {
 	u64 v = td_word_load(&shared.word);
 	bool joins = shared.owners > 0;
-	bool store_it = with_copy, freed;
+	bool store_it = with_copy;
+	u64 now;
 
 	if (!td_word_has(v, frame))
 		return false;
@@ -198,7 +199,7 @@ static bool plan_write(u32 frame, unsigned int mask, bool with_copy)
 		store_it = false;
 	}
 	if (!store_it) {
-		td_word_forget(&shared.word, mask, &freed);
+		td_word_forget(&shared.word, mask, &now);
 		return false;
 	}
 	v = td_word_own(&shared.word, mask, !joins);
@@ -214,6 +215,7 @@ static void do_write(u32 frame, unsigned int mask, bool with_copy)
 {
 	bool stored, waits;
 	u32 values[4];
+	u64 now;
 
 	lock_quarters(mask);
 	schedule_lock(&shared.lock);
@@ -241,9 +243,9 @@ static void do_write(u32 frame, unsigned int mask, bool with_copy)
 	schedule_lock(&shared.lock);
 	shared.writers[frame]--;
 	if (stored && --shared.owners)
-		td_word_publish(&shared.word, mask);
+		td_word_publish(&shared.word, mask, 0);
 	else if (stored)
-		td_word_disown(&shared.word, mask);
+		td_word_disown(&shared.word, mask, 0, &now);
 	schedule_unlock(&shared.lock);
 	schedule_point();
 	for (int q = 0; q < 4; q++)
@@ -257,7 +259,7 @@ static void do_fill(u32 frame)
 	unsigned int missing = TD_QUARTERS;
 	bool mine = false, taken = false;
 	u32 values[4];
-	u64 v;
+	u64 v, now;
 
 	schedule_lock(&shared.lock);
 	v = td_word_load(&shared.word);
@@ -294,7 +296,7 @@ static void do_fill(u32 frame)
 	}
 	schedule_lock(&shared.lock);
 	schedule_observe(shared.cancelled);
-	td_word_disown(&shared.word, shared.cancelled ? 0 : missing);
+	td_word_disown(&shared.word, shared.cancelled ? 0 : missing, 0, &now);
 	shared.filling = false;
 	schedule_unlock(&shared.lock);
 }
@@ -357,7 +359,8 @@ const char *words_wrong(void)
 	if (load(&wrong))
 		return wrong;
 	if (!(v & TD_W_STATE)) {
-		must(v == 0, "a free slot remembers something");
+		must(!(v & ~(TD_W_PENDING | TD_W_STALE)),
+		     "a free slot remembers something");
 		return wrong;
 	}
 	must((v & TD_W_STATE) == TD_W_LIVE, "the slot is still owned");

@@ -44,7 +44,11 @@ fn programs(bench: &mut Bench) -> Result<()> {
 fn engine(bench: &mut Bench) -> Result<()> {
     cargo_test(bench, &["tandem-sim"], None)?;
     let seconds = if bench.all { "600" } else { "30" };
-    let runs: [(&str, &[&str]); 4] = [
+    let runs: [(&str, &[&str]); 5] = [
+        (
+            "a million power cuts",
+            &["crash", "--cuts", "1000000", "--brief"],
+        ),
         (
             "random requests under ASan and UBSan",
             &["random", "--seeds", "20", "--sanitize"],

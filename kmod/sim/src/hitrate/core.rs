@@ -2,7 +2,9 @@
 //! Core's own policy: the engine itself serves the recording, and each request ends before the next begins.
 
 use super::{Recording, Tally};
-use crate::engine::{Actions, Core, Engine, Layout, Mode, ReqKind, Verdict};
+use crate::engine::{
+    Actions, Core, Engine, Geometry, Mode, NewRequest, Region, ReqKind, Verdict, Waking,
+};
 
 /// Sectors of a frame.
 const FRAME: u64 = 32;
@@ -41,20 +43,28 @@ impl Shape {
         }
     }
 
-    /// The layout with at most `room` slots, for a disk of so many frames.
-    fn layout(self, room: usize, frames: u64) -> Layout {
-        let groups = (room >> (self.run_shift + self.way_shift)) as u32;
-        Layout {
+    /// The geometry with at most `room` slots, for a disk of so many frames.
+    fn geometry(self, room: usize, frames: u64) -> Geometry {
+        let shift = self.run_shift + self.way_shift;
+        let groups = (room >> shift) as u32;
+        let slots = u64::from(groups) << shift;
+        let mut end = 2048;
+        let mut region = |length: u64| {
+            let start = end;
+            end += length;
+            Region { start, length }
+        };
+        Geometry {
             origin_sectors: frames * FRAME,
-            cached_sectors: frames * FRAME,
-            data_start: 2048,
+            journal: region(8192),
+            checkpoint: region(16 * (1 + slots.div_ceil(511))),
+            intent: region(256),
+            data: region(slots * FRAME),
+            ssd_sectors: end,
+            block_sectors: 1,
             groups,
-            lanes: groups << self.way_shift,
-            slots: groups << (self.way_shift + self.run_shift),
             run_shift: self.run_shift,
-            run_mask: (1 << self.run_shift) - 1,
             way_shift: self.way_shift,
-            block_mask: 0,
         }
     }
 }
@@ -68,10 +78,10 @@ pub struct Cache {
 impl Cache {
     /// At most `room` slots, for a disk of `frames` frames.
     pub fn new(core: &Core, shape: Shape, room: usize, frames: u64) -> Cache {
-        let layout = shape.layout(room, frames);
+        let geometry = shape.geometry(room, frames);
         Cache {
-            engine: Engine::new(core, layout, Mode::WriteThrough),
-            run_sectors: FRAME << layout.run_shift,
+            engine: Engine::new(core, geometry, Mode::WriteThrough),
+            run_sectors: FRAME << geometry.run_shift,
         }
     }
 
@@ -101,7 +111,7 @@ impl Cache {
                     }
                 }
                 Verdict::Miss => self.serve(ReqKind::Read, at, next - at, true),
-                Verdict::Pass => {}
+                Verdict::Pass | Verdict::Busy => {}
             }
             for frame in at / FRAME..=(next - 1) / FRAME {
                 seen(frame, verdict == Verdict::Hit);
@@ -124,17 +134,52 @@ impl Cache {
     fn serve(&mut self, kind: ReqKind, sector: u64, count: u64, copy: bool) {
         let engine = &mut self.engine;
         let frames = engine.span(kind, sector, count).frames;
-        let request = engine.request(1, kind, sector, count, if copy { frames } else { 0 }, false);
-        let mut actions = engine.begin(&request);
-        let mut stores = actions.has(Actions::SSD);
-        if actions.has(Actions::DISK) {
-            actions = engine.disk_done(&request, true).0;
-            stores |= actions.has(Actions::SSD);
-        }
-        if stores {
-            engine.ssd_done(&request, true);
+        let request = engine.request(
+            1,
+            NewRequest {
+                kind,
+                sector,
+                count,
+                parts: if copy { frames } else { 0 },
+                no_memory: false,
+                fua: false,
+            },
+        );
+        let (actions, mut waking) = engine.begin(&request);
+        waking.push((1, actions));
+        loop {
+            let Some((_, actions)) = waking.pop() else {
+                // It waits for the journal.
+                Cache::work(engine, &mut waking);
+                continue;
+            };
+            let mut more = |(actions, woken): (Actions, Waking)| {
+                waking.push((1, actions));
+                waking.extend(woken);
+            };
+            if actions.has(Actions::START) {
+                more(engine.start(&request));
+            }
+            if actions.has(Actions::DISK) {
+                more(engine.disk_done(&request, true));
+            }
+            if actions.has(Actions::SSD | Actions::FETCH) {
+                more(engine.ssd_done(&request, true));
+            }
+            if actions.has(Actions::END | Actions::PASS) {
+                break;
+            }
         }
         engine.end(request);
+    }
+
+    /// Lets the ledger do all that it has to do.
+    fn work(engine: &mut Engine, waking: &mut Waking) {
+        engine.tick();
+        while let (Some(work), woken) = engine.work_next() {
+            waking.extend(woken);
+            waking.extend(engine.work_done(work.kind, true));
+        }
     }
 }
 

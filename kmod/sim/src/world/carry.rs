@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Carries out what core decides, as the device-mapper target does.
 
-use super::{Fault, Role, Sub, Task, World, ensure, token};
-use crate::engine::{Actions, Look, ReqKind, Request, Verdict};
+use super::io::{Role, token};
+use super::{Fault, Sub, Task, World, ensure};
+use crate::engine::{Actions, Look, NewRequest, ReqKind, Request, Verdict};
 use crate::queue::{Buffer, Io, Kind, Side};
 use crate::stamp::OpId;
 use crate::workload::Verb;
 
 /// The order in which actions of one answer are carried out.
-const ORDER: [u32; 6] = [
+const ORDER: [u32; 8] = [
     Actions::PASS,
+    Actions::START,
     Actions::DISK,
     Actions::ANSWER,
     Actions::SSD,
+    Actions::FETCH,
     Actions::RETRY,
     Actions::END,
 ];
@@ -32,7 +35,13 @@ impl World {
                 if let Some((sub, actions)) = turn {
                     self.later(Task::Do { sub, actions });
                 }
+                self.pump();
                 Ok(())
+            }
+            Task::Work => self.take_work(),
+            Task::Clean => {
+                self.clean_due = false;
+                self.clean(false)
             }
         }
     }
@@ -55,6 +64,14 @@ impl World {
 
     fn map_read(&mut self, op: OpId, first: u64, asked: u64) -> Result<(), Fault> {
         let (verdict, look) = self.engine.look(first, asked);
+        if verdict == Verdict::Busy {
+            self.later(Task::Map {
+                op,
+                first,
+                count: asked,
+            });
+            return Ok(());
+        }
         let count = u64::from(look.count);
         ensure!(
             count > 0 && count <= asked,
@@ -74,7 +91,7 @@ impl World {
         let id = self.add_sub(op, ReqKind::Read, first, count);
         match verdict {
             Verdict::Hit => self.read_hit(id, look),
-            Verdict::Pass => self.read_direct(id),
+            Verdict::Pass | Verdict::Busy => self.read_direct(id),
             Verdict::Miss => {
                 let span = self.engine.span(ReqKind::Read, first, count);
                 if self.memory_is_short() {
@@ -94,6 +111,12 @@ impl World {
     fn map_write(&mut self, op: OpId, first: u64, count: u64) -> Result<(), Fault> {
         self.seen.written += count;
         let id = self.add_sub(op, ReqKind::Write, first, count);
+        let fua = |op: &super::Op| op.request.verb == Verb::Write { fua: true };
+        if !self.ops.get(&op).is_some_and(fua)
+            && let Some(slot) = self.engine.write_home(first, count)
+        {
+            return self.write_home(id, slot);
+        }
         let wanted = self.engine.wants_copy(first, count);
         let (mut frames, mut no_memory) = (0, false);
         if wanted && self.memory_is_short() {
@@ -103,9 +126,8 @@ impl World {
             frames = span.frames;
             let memory = self.memory.allocate(span.quarters as usize * 8);
             let source = self.user_slice(id)?;
-            let content = self.memory.get(source.0)[source.1 as usize..][..count as usize].to_vec();
-            let offset = (first - span.sector) as usize;
-            self.memory.get_mut(memory)[offset..offset + count as usize].copy_from_slice(&content);
+            self.memory
+                .copy(source, (memory, first - span.sector), count);
             if let Some(sub) = self.subs.get_mut(&id) {
                 sub.private = Some((memory, span.sector));
             }
@@ -117,11 +139,30 @@ impl World {
         Ok(())
     }
 
+    /// The application's memory goes to the SSD as it is.
+    fn write_home(&mut self, id: u64, slot: u32) -> Result<(), Fault> {
+        let (first, count) = (self.sub(id)?.first, self.sub(id)?.count);
+        let place = self.user_slice(id)?;
+        let range = (
+            self.engine.layout().data_start + u64::from(slot) * 32 + first % 32,
+            count,
+        );
+        self.check_ssd(range)?;
+        self.seen.stored_for_writes += count;
+        self.trace
+            .note(first, count, || format!("{first}+{count} goes home"));
+        if let Some(sub) = self.subs.get_mut(&id) {
+            sub.hit = Some((slot, 1));
+        }
+        self.write(Side::Ssd, range, place, token(id, Role::Home));
+        Ok(())
+    }
+
     fn memory_is_short(&mut self) -> bool {
         self.memory_shortage > 0 && self.rng.u8(..) < self.memory_shortage
     }
 
-    fn add_sub(&mut self, op: OpId, kind: ReqKind, first: u64, count: u64) -> u64 {
+    pub(super) fn add_sub(&mut self, op: OpId, kind: ReqKind, first: u64, count: u64) -> u64 {
         let id = self.next_sub;
         self.next_sub += 1;
         let sub = Sub {
@@ -134,31 +175,41 @@ impl World {
             hit: None,
             ssd_left: 0,
             ssd_failed: false,
-            disk_failed: false,
-            disk_done: false,
+            failed: false,
+            done: false,
             answered: false,
         };
         self.subs.insert(id, sub);
         id
     }
 
-    fn add_request(&mut self, id: u64, frames: u32, no_memory: bool) {
-        if let Some(sub) = self.subs.get_mut(&id) {
-            sub.request = Some(
-                self.engine
-                    .request(id, sub.kind, sub.first, sub.count, frames, no_memory),
-            );
-            self.later(Task::Begin { sub: id });
-        }
+    pub(super) fn add_request(&mut self, id: u64, frames: u32, no_memory: bool) {
+        let Some(sub) = self.subs.get_mut(&id) else {
+            return;
+        };
+        let fua = self
+            .ops
+            .get(&sub.op)
+            .is_some_and(|op| op.request.verb == Verb::Write { fua: true });
+        let new = NewRequest {
+            kind: sub.kind,
+            sector: sub.first,
+            count: sub.count,
+            parts: frames,
+            no_memory,
+            fua,
+        };
+        sub.request = Some(self.engine.request(id, new));
+        self.later(Task::Begin { sub: id });
     }
 
-    fn sub(&self, id: u64) -> Result<&Sub, Fault> {
+    pub(super) fn sub(&self, id: u64) -> Result<&Sub, Fault> {
         self.subs
             .get(&id)
             .ok_or_else(|| Fault::Other(format!("core names request {id}, which has ended")))
     }
 
-    fn request(&self, id: u64) -> Result<&Request, Fault> {
+    pub(super) fn request(&self, id: u64) -> Result<&Request, Fault> {
         self.sub(id)?
             .request
             .as_ref()
@@ -183,13 +234,36 @@ impl World {
         else {
             return Err(Fault::Other(format!("request {id} is unknown")));
         };
-        let actions = self.engine.begin(request);
+        let (actions, woken) = self.engine.begin(request);
+        self.last = "begin";
         self.note_actions(id, "begins", actions);
-        self.due(id, actions);
+        self.follow(id, actions, woken);
         Ok(())
     }
 
-    fn note_actions(&mut self, id: u64, what: &str, actions: Actions) {
+    /// Core was told something of a request: all that follows.
+    pub(super) fn follow(&mut self, id: u64, actions: Actions, woken: crate::engine::Waking) {
+        self.due(id, actions);
+        self.wake(woken);
+        self.pump();
+    }
+
+    fn restart(&mut self, id: u64) -> Result<(), Fault> {
+        let Some(Sub {
+            request: Some(request),
+            ..
+        }) = self.subs.get(&id)
+        else {
+            return Err(Fault::Other(format!("request {id} is unknown")));
+        };
+        let (actions, woken) = self.engine.start(request);
+        self.last = "start";
+        self.note_actions(id, "starts", actions);
+        self.follow(id, actions, woken);
+        Ok(())
+    }
+
+    pub(super) fn note_actions(&mut self, id: u64, what: &str, actions: Actions) {
         if let Some(sub) = self.subs.get(&id) {
             let (op, first, count) = (sub.op, sub.first, sub.count);
             self.trace.note(first, count, || {
@@ -201,7 +275,14 @@ impl World {
         }
     }
 
-    fn due(&mut self, id: u64, actions: Actions) {
+    pub(super) fn due(&mut self, id: u64, actions: Actions) {
+        // Now, under the lock: the request may have ended when the answer is given.
+        if actions.has(Actions::ANSWER)
+            && let Some(sub) = self.subs.get_mut(&id)
+            && let Some(request) = &sub.request
+        {
+            sub.failed = self.engine.failed(request);
+        }
         if actions.0 != 0 {
             self.later(Task::Do { sub: id, actions });
         }
@@ -215,9 +296,11 @@ impl World {
         self.due(id, Actions(actions.0 & !first));
         match first {
             Actions::PASS => self.pass(id),
+            Actions::START => self.restart(id),
             Actions::DISK => self.disk(id),
             Actions::ANSWER => self.answer_request(id),
             Actions::SSD => self.store(id),
+            Actions::FETCH => self.fetch(id),
             Actions::RETRY => self.read_direct(id),
             _ => self.end_request(id),
         }
@@ -225,20 +308,35 @@ impl World {
 
     fn pass(&mut self, id: u64) -> Result<(), Fault> {
         self.forget_request(id);
-        if self.sub(id)?.kind == ReqKind::Read {
-            return self.read_direct(id);
+        match self.sub(id)?.kind {
+            ReqKind::Read => return self.read_direct(id),
+            ReqKind::Flush => {
+                self.io(Io {
+                    side: Side::Origin,
+                    kind: Kind::Flush,
+                    first: 0,
+                    count: 0,
+                    buffer: None,
+                    preflush: false,
+                    fua: false,
+                    token: token(id, Role::Direct),
+                });
+                return Ok(());
+            }
+            _ => {}
         }
         let (first, count) = (self.sub(id)?.first, self.sub(id)?.count);
         self.write_disk(id, Role::Direct, first, count)
     }
 
-    /// Gives back what a request holds that core has forgotten.
-    fn forget_request(&mut self, id: u64) {
+    /// Gives back what a request holds that core has forgotten; its memory when it was answered from it.
+    pub(super) fn forget_request(&mut self, id: u64) {
         if let Some(sub) = self.subs.get_mut(&id) {
             if let Some(request) = sub.request.take() {
                 self.engine.end(request);
             }
-            if let Some((memory, _)) = sub.private.take() {
+            let answered = sub.answered || sub.kind == ReqKind::Clean;
+            if answered && let Some((memory, _)) = sub.private.take() {
                 self.memory.release(memory);
             }
         }
@@ -247,15 +345,22 @@ impl World {
     fn end_request(&mut self, id: u64) -> Result<(), Fault> {
         self.request(id)?;
         self.forget_request(id);
-        if self.sub(id)?.answered {
+        self.last = "end";
+        if self.sub(id)?.kind == ReqKind::Clean {
+            self.cleanings -= 1;
             self.subs.remove(&id);
         }
+        self.pump();
+        self.drop_if_over(id);
         Ok(())
     }
 
     fn disk(&mut self, id: u64) -> Result<(), Fault> {
         let (first, count) = self.engine.disk_span(self.request(id)?);
         let sub = self.sub(id)?;
+        if sub.kind == ReqKind::Clean {
+            return self.write_cleaned(id, first, count);
+        }
         if sub.kind != ReqKind::Read {
             ensure!(
                 (first, count) == (sub.first, sub.count),
@@ -279,18 +384,18 @@ impl World {
             "#{} reads beyond the disk",
             sub.op
         );
-        self.io(
-            Side::Origin,
-            Kind::Read,
-            (first, count),
-            Some((memory, first - base)),
-            false,
-            token(id, Role::Span),
-        );
+        let place = (memory, first - base);
+        self.read(Side::Origin, (first, count), place, token(id, Role::Span));
         Ok(())
     }
 
-    fn write_disk(&mut self, id: u64, role: Role, first: u64, count: u64) -> Result<(), Fault> {
+    pub(super) fn write_disk(
+        &mut self,
+        id: u64,
+        role: Role,
+        first: u64,
+        count: u64,
+    ) -> Result<(), Fault> {
         let sub = self.sub(id)?;
         let Some(op) = self.ops.get(&sub.op) else {
             return Err(Fault::Other(format!(
@@ -309,28 +414,23 @@ impl World {
             Some((memory, base)) => Some((memory, first - base)),
             None => Some(self.user_slice(id)?),
         };
-        self.io(
-            Side::Origin,
+        self.io(Io {
+            side: Side::Origin,
             kind,
-            (first, count),
-            source,
+            first,
+            count,
+            buffer: source,
+            preflush: false,
             fua,
-            token(id, role),
-        );
+            token: token(id, role),
+        });
         Ok(())
     }
 
-    fn read_direct(&mut self, id: u64) -> Result<(), Fault> {
+    pub(super) fn read_direct(&mut self, id: u64) -> Result<(), Fault> {
         let place = self.user_slice(id)?;
         let (first, count) = (self.sub(id)?.first, self.sub(id)?.count);
-        self.io(
-            Side::Origin,
-            Kind::Read,
-            (first, count),
-            Some(place),
-            false,
-            token(id, Role::Direct),
-        );
+        self.read(Side::Origin, (first, count), place, token(id, Role::Direct));
         Ok(())
     }
 
@@ -341,19 +441,12 @@ impl World {
         if let Some(sub) = self.subs.get_mut(&id) {
             sub.hit = Some((look.slot, look.slots));
         }
-        self.io(
-            Side::Ssd,
-            Kind::Read,
-            range,
-            Some(place),
-            false,
-            token(id, Role::Hit),
-        );
+        self.read(Side::Ssd, range, place, token(id, Role::Hit));
         Ok(())
     }
 
     /// What core wants of the SSD lies within its data and on its blocks.
-    fn check_ssd(&self, (first, count): (u64, u64)) -> Result<(), Fault> {
+    pub(super) fn check_ssd(&self, (first, count): (u64, u64)) -> Result<(), Fault> {
         let layout = self.engine.layout();
         let end = layout.data_start + u64::from(layout.slots) * 32;
         let inside = count > 0 && first >= layout.data_start && first + count <= end;
@@ -396,63 +489,31 @@ impl World {
             self.trace.note(extent.sector, range.1, || {
                 format!("#{op} stores {extent:?}")
             });
-            let source = Some((memory, extent.sector - base));
-            self.io(
-                Side::Ssd,
-                Kind::Write,
-                range,
-                source,
-                false,
-                token(id, Role::Extent),
-            );
+            let slots = range.0 - self.engine.layout().data_start;
+            self.guard.slots_written(slots, range.1);
+            let source = (memory, extent.sector - base);
+            self.write(Side::Ssd, range, source, token(id, Role::Extent));
         }
         Ok(())
-    }
-
-    fn io(
-        &mut self,
-        side: Side,
-        kind: Kind,
-        (first, count): (u64, u64),
-        buffer: Option<(Buffer, u64)>,
-        fua: bool,
-        token: u64,
-    ) {
-        let now = self.tick();
-        self.queue.submit(
-            Io {
-                side,
-                kind,
-                first,
-                count,
-                buffer,
-                fua,
-                token,
-            },
-            &mut self.rng,
-            now,
-        );
     }
 
     /// An answer that core asked for.
     fn answer_request(&mut self, id: u64) -> Result<(), Fault> {
         let sub = self.sub(id)?;
+        let failed = sub.failed;
         ensure!(
-            sub.disk_done,
-            "#{} is answered before the disk is done",
+            sub.done || failed || sub.kind == ReqKind::Flush,
+            "#{} is answered before a disk is done",
             sub.op
         );
-        let (kind, failed, private, first, count) =
-            (sub.kind, sub.disk_failed, sub.private, sub.first, sub.count);
+        let (op, kind, private, first, count) =
+            (sub.op, sub.kind, sub.private, sub.first, sub.count);
         if kind == ReqKind::Read && !failed {
             let Some((memory, base)) = private else {
-                return Err(Fault::Other(format!("#{} has no private memory", sub.op)));
+                return Err(Fault::Other(format!("#{op} has no private memory")));
             };
-            let from = (first - base) as usize;
-            let content = self.memory.get(memory)[from..from + count as usize].to_vec();
-            let (buffer, offset) = self.user_slice(id)?;
-            self.memory.get_mut(buffer)[offset as usize..][..content.len()]
-                .copy_from_slice(&content);
+            let place = self.user_slice(id)?;
+            self.memory.copy((memory, first - base), place, count);
         }
         self.answer(id)?;
         self.drop_if_over(id);
@@ -460,115 +521,15 @@ impl World {
     }
 
     /// Nothing of this part is left: neither core nor the application waits for it.
-    fn drop_if_over(&mut self, id: u64) {
-        if self
-            .subs
-            .get(&id)
-            .is_some_and(|sub| sub.answered && sub.request.is_none())
+    pub(super) fn drop_if_over(&mut self, id: u64) {
+        if let Some(sub) = self.subs.get(&id)
+            && sub.answered
+            && sub.request.is_none()
         {
-            self.subs.remove(&id);
-        }
-    }
-
-    fn disk_ended(&mut self, id: u64, failed: bool) -> Result<(), Fault> {
-        if let Some(sub) = self.subs.get_mut(&id) {
-            sub.disk_failed = failed;
-            sub.disk_done = true;
-        }
-        Ok(())
-    }
-
-    /// The disk answered just what the application asked for, so its error is the application's.
-    fn user_may_fail(&mut self, id: u64, failed: bool) -> Result<(), Fault> {
-        let op = self.sub(id)?.op;
-        if let Some(op) = self.ops.get_mut(&op) {
-            op.disk_failed |= failed;
-        }
-        Ok(())
-    }
-
-    pub(super) fn direct_done(&mut self, id: u64, failed: bool) -> Result<(), Fault> {
-        self.disk_ended(id, failed)?;
-        self.user_may_fail(id, failed)?;
-        self.answer(id)?;
-        self.drop_if_over(id);
-        Ok(())
-    }
-
-    pub(super) fn hit_done(&mut self, id: u64, failed: bool) -> Result<(), Fault> {
-        let sub = self.sub(id)?;
-        let (first, count) = (sub.first, sub.count);
-        let Some((slot, slots)) = sub.hit else {
-            return Err(Fault::Other(format!("#{} was no hit", sub.op)));
-        };
-        for slot in slot..slot + slots {
-            if self.engine.unpin(slot) {
-                self.later(Task::Drained {
-                    sector: first,
-                    slot,
-                });
+            if let Some((memory, _)) = sub.private {
+                self.memory.release(memory);
             }
-        }
-        if failed {
-            self.engine.fail();
-            self.engine.hit_failed(count);
-            self.seen.ssd_errors += 1;
-            return self.read_direct(id);
-        }
-        self.seen.served_by_ssd += count;
-        self.answer(id)?;
-        self.drop_if_over(id);
-        Ok(())
-    }
-
-    pub(super) fn span_done(&mut self, id: u64, failed: bool) -> Result<(), Fault> {
-        self.disk_ended(id, failed)?;
-        let kind = self.sub(id)?.kind;
-        if kind != ReqKind::Read {
-            self.user_may_fail(id, failed)?;
-        }
-        self.seen.disk_errors += u64::from(failed && kind != ReqKind::Discard);
-        let Some(Sub {
-            request: Some(request),
-            ..
-        }) = self.subs.get(&id)
-        else {
-            return Err(Fault::Other(format!("request {id} is unknown")));
-        };
-        let (actions, woken) = self.engine.disk_done(request, !failed);
-        self.note_actions(id, "is done on the disk", actions);
-        self.due(id, actions);
-        self.wake(woken);
-        Ok(())
-    }
-
-    pub(super) fn extent_done(&mut self, id: u64, failed: bool) -> Result<(), Fault> {
-        if failed {
-            self.engine.fail();
-        }
-        let Some(sub) = self.subs.get_mut(&id) else {
-            return Err(Fault::Other(format!("request {id} is unknown")));
-        };
-        sub.ssd_failed |= failed;
-        sub.ssd_left -= 1;
-        if sub.ssd_left > 0 {
-            return Ok(());
-        }
-        let Some(request) = &sub.request else {
-            return Err(Fault::Other(format!("request {id} has ended")));
-        };
-        self.seen.ssd_errors += u64::from(sub.ssd_failed);
-        let (actions, woken) = self.engine.ssd_done(request, !sub.ssd_failed);
-        self.note_actions(id, "is done on the SSD", actions);
-        self.due(id, actions);
-        self.wake(woken);
-        Ok(())
-    }
-
-    fn wake(&mut self, woken: Vec<(u64, Actions)>) {
-        for (id, actions) in woken {
-            self.note_actions(id, "is woken", actions);
-            self.due(id, actions);
+            self.subs.remove(&id);
         }
     }
 }

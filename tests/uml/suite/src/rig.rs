@@ -81,7 +81,7 @@ pub struct Rig {
     pub origin_id: String,
     /// Name of the mapped device.
     pub name: String,
-    mode: &'static str,
+    config: Config,
 }
 
 impl Rig {
@@ -110,7 +110,7 @@ impl Rig {
             uuid,
             origin_id,
             name,
-            mode: config.mode,
+            config,
         })
     }
 
@@ -157,7 +157,7 @@ impl Rig {
 
     /// The right table line.
     pub fn good_line(&self, format: bool) -> Line {
-        self.line(&format!("{} {}", self.mode, self.words(format)))
+        self.line(&format!("{} {}", self.config.mode, self.words(format)))
     }
 
     /// Maps the cache: a new one, or the one that is on the SSD.
@@ -211,9 +211,65 @@ impl Rig {
         Ok(status)
     }
 
-    /// Compares the mapped device, twice, and the disk with what should be on them.
+    /// The disks as a cut would leave them that loses nothing that is in their caches, mapped by nobody yet.
+    ///
+    /// The SSD is copied first: what is written to the disk meanwhile is written under marks that were there before.
+    pub fn cut(&self) -> Result<Self> {
+        let rig = Self::disks(self.config)?;
+        rig.ssd.put(0, &self.ssd.content()?)?;
+        rig.origin.put(0, &self.origin.content()?)?;
+        Ok(Self {
+            uuid: self.uuid.clone(),
+            origin_id: self.origin_id.clone(),
+            ..rig
+        })
+    }
+
+    /// Maps the cache that is on the SSD in another mode from now on.
+    pub fn attach_as(&mut self, mode: &'static str) -> Result<()> {
+        self.config.mode = mode;
+        self.attach(false)
+    }
+
+    /// Waits until nothing is dirty; in write-back that takes the message "flush start".
+    pub fn wait_clean(&self) -> Result<Status> {
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            let status = self.status()?;
+            if status.dirty == 0 {
+                return Ok(status);
+            }
+            ensure!(Instant::now() < until, "dirty after 60 s: {status:?}");
+            sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Writes back what is dirty.
+    pub fn drain(&self) -> Result<()> {
+        // Another target may have taken the cache's place.
+        if self.mapped()?.status()?.is_empty() || self.status()?.dirty == 0 {
+            return Ok(());
+        }
+        self.mapped()?.message("flush start")?;
+        self.wait_clean()?;
+        self.mapped()?.message("flush stop")
+    }
+
+    /// Compares the mapped device with what should be on it.
+    pub fn shows(&self, model: &[u8]) -> Result<()> {
+        if let Some(difference) = io::compare(&self.path()?, model)? {
+            bail!("mapped device: {difference}; {}", self.mapped()?.status()?);
+        }
+        Ok(())
+    }
+
+    /// Compares the mapped device, twice, and the disk with what should be on them. Writes back what is dirty.
     pub fn equals(&self, model: &[u8]) -> Result<()> {
         let mapped = self.path()?;
+        if let Some(difference) = io::compare(&mapped, model)? {
+            bail!("mapped device, before it was drained: {difference}");
+        }
+        self.drain()?;
         for (what, path) in [
             ("mapped device", mapped.as_path()),
             ("mapped device, read again", mapped.as_path()),

@@ -27,7 +27,21 @@ pub const CASES: &[Entry] = &[
     ("concurrent: overlapping requests, slow SSD", || {
         overlapping("writethrough", Times::SlowSsd)
     }),
-    ("concurrent: mode changes and drops under load", messages),
+    ("concurrent: overlapping requests, write-back", || {
+        overlapping("writeback", Times::Short)
+    }),
+    (
+        "concurrent: overlapping requests, write-back, slow disk",
+        || overlapping("writeback", Times::SlowDisk),
+    ),
+    (
+        "concurrent: overlapping requests, write-back, slow SSD",
+        || overlapping("writeback", Times::SlowSsd),
+    ),
+    (
+        "concurrent: changes of mode, flushes and drops under load",
+        messages,
+    ),
     (
         "concurrent: a buffer that changes while it is written",
         scribbled_write,
@@ -230,7 +244,16 @@ fn messages() -> Result<()> {
     let rig = arena(config("writethrough", Times::Short))?;
     let mut round = 0;
     fight(&rig, 6, || {
-        let message = ["mode writearound", "drop", "mode writethrough", "drop"][round % 4];
+        let message = [
+            "mode writearound",
+            "drop",
+            "mode writeback",
+            "flush start",
+            "flush stop",
+            "drop",
+            "mode writethrough",
+            "mode writeback",
+        ][round % 8];
         round += 1;
         thread::sleep(Duration::from_millis(7));
         rig.mapped()?.message(message)

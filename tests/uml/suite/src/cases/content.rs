@@ -287,7 +287,7 @@ fn modes() -> Result<()> {
     }
     for message in [
         "mode",
-        "mode writeback",
+        "mode writeonly",
         "mode writethrough now",
         "drop all",
         "nonsense",

@@ -39,9 +39,13 @@ pub const CASES: &[Entry] = &[
         "failures: SSD gone, then suspend, reload, remove",
         gone_then_removed,
     ),
+    (
+        "failures: SSD gone while the device is suspended",
+        gone_while_suspended,
+    ),
 ];
 
-fn config(mode: &'static str) -> Config {
+pub fn config(mode: &'static str) -> Config {
     let mut config = Config {
         mode,
         origin_under: Some(Under::Linear),
@@ -54,7 +58,7 @@ fn config(mode: &'static str) -> Config {
 }
 
 /// A target that fails everything, flushes too, which the target called error lets pass.
-fn broken(disk: &Disk) -> Line {
+pub fn broken(disk: &Disk) -> Line {
     Line::new(
         disk.sectors(),
         "flakey",
@@ -62,7 +66,7 @@ fn broken(disk: &Disk) -> Line {
     )
 }
 
-fn break_ssd(rig: &Rig) -> Result<()> {
+pub fn break_ssd(rig: &Rig) -> Result<()> {
     rig.below_ssd
         .as_ref()
         .context("no target below the SSD")?
@@ -271,4 +275,25 @@ fn gone_then_removed() -> Result<()> {
     rig.mapped()?.resume()?;
     rig.equals(&model)?;
     rig.detach()
+}
+
+fn gone_while_suspended() -> Result<()> {
+    let (rig, mut model) = Rig::new(config("writethrough"))?;
+    let file = io::direct(&rig.path()?)?;
+    io::read(&file, 0, MIB)?;
+    rig.quiet()?;
+    let suspended = rig.mapped()?.suspended()?;
+    break_ssd(&rig)?;
+    drop(suspended);
+    drive(
+        &file,
+        &mut model,
+        &mut Rng::with_seed(5),
+        Mix::new(4 * MIB),
+        50,
+    )?;
+    drop(file);
+    let status = rig.quiet()?;
+    ensure!(status.state == "bypass", "state {}", status.state);
+    rig.equals(&model)
 }

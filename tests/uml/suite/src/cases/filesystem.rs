@@ -109,7 +109,7 @@ fn check_files(numbers: std::ops::Range<u64>) -> Result<()> {
 }
 
 fn fresh() -> Result<()> {
-    for mode in ["writethrough", "writearound"] {
+    for mode in ["writethrough", "writearound", "writeback"] {
         let (mut rig, _) = Rig::new(Config {
             mode,
             ..Config::default()

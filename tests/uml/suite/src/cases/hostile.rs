@@ -72,7 +72,7 @@ fn made() -> Result<(Rig, Vec<u8>, Vec<u8>)> {
 fn used_blocks(good: &[u8]) -> Vec<usize> {
     good.chunks(4096)
         .enumerate()
-        .filter(|(_, block)| block.iter().any(|byte| *byte != 0))
+        .filter(|(_, block)| block.starts_with(b"TANDEM01"))
         .map(|(n, _)| n * 4096)
         .collect()
 }

@@ -16,23 +16,26 @@ use crate::dm::{Dm, Line};
 use crate::io::{self, MIB};
 use crate::model::{Mix, drive};
 use crate::module;
-use crate::rig::{Config, Rig};
+use crate::rig::{Config, Rig, Status};
 
 pub const CASES: &[Entry] = &[
     (
         "life: a new cache writes superblocks on the SSD only",
         create,
     ),
-    (
-        "life: stop and start again, disk changed in between",
-        restart,
-    ),
+    ("life: stop and start again", restart),
     (
         "life: the same line with `format new` may be loaded again",
         same_line,
     ),
-    ("life: suspend and resume under load", suspend),
-    ("life: table reload under load", reload),
+    ("life: suspend and resume under load", || {
+        suspend("writethrough")
+    }),
+    ("life: suspend and resume under load, write-back", || {
+        suspend("writeback")
+    }),
+    ("life: table reload under load, with every mode", reload),
+    ("life: the disk grows, and is not let shrink", growth),
     ("life: swap to the plain disk under load", swap_out),
     (
         "life: remove while buffered data is unwritten",
@@ -119,10 +122,6 @@ fn restart() -> Result<()> {
             rig.origin.content()? == model,
             "the plain disk is not what the device showed"
         );
-        // Another program writes to the plain disk while the cache is away.
-        let change = io::random(3 * MIB, round + 100);
-        model[MIB..4 * MIB].copy_from_slice(&change);
-        rig.origin.put(MIB as u64, &change)?;
         rig.attach(false)?;
         rig.equals(&model)
             .with_context(|| format!("round {round}"))?;
@@ -234,8 +233,8 @@ fn slow() -> Config {
     config
 }
 
-fn suspend() -> Result<()> {
-    let (rig, model) = Rig::new(slow())?;
+fn suspend(mode: &'static str) -> Result<()> {
+    let (rig, model) = Rig::new(Config { mode, ..slow() })?;
     let load = Load::start(&rig.path()?, &model, 4);
     for _ in 0..15 {
         thread::sleep(Duration::from_millis(60));
@@ -265,11 +264,7 @@ fn reload() -> Result<()> {
     let mut requested = 0;
     for round in 0..15 {
         thread::sleep(Duration::from_millis(60));
-        let mode = if round % 2 == 0 {
-            "writearound"
-        } else {
-            "writethrough"
-        };
+        let mode = ["writearound", "writeback", "writethrough", "writeback"][round % 4];
         rig.mapped()?
             .load(rig.line(&format!("{mode} {}", rig.words(false))))?;
         rig.mapped()?.suspend()?;
@@ -284,6 +279,50 @@ fn reload() -> Result<()> {
     }
     let model = load.finish()?;
     rig.quiet()?;
+    rig.equals(&model)
+}
+
+/// A disk that was seen in part only, as before its partition was enlarged.
+fn growth() -> Result<()> {
+    let config = Config {
+        mode: "writeback",
+        ..Config::default()
+    };
+    let mut rig = Rig::disks(config)?;
+    let mut model = rig.origin.fill(1)?;
+    let shorter = |rig: &Rig, sectors: u64| {
+        let mut line = rig.good_line(true);
+        line.length = sectors;
+        line
+    };
+    let device = Dm::with(&rig.name, shorter(&rig, 30 * 2048))?;
+    let file = io::direct(device.path())?;
+    for number in 0..40 {
+        let start = number * 81920;
+        model[start..start + 8192].fill(number as u8);
+        io::write(&file, start as u64, &model[start..start + 8192])?;
+    }
+    let status = Status::parse(&device.status()?)?;
+    ensure!(status.dirty == 40 * 16, "{status:?}");
+    device.load(rig.good_line(false))?;
+    device.suspend()?;
+    device.resume()?;
+    let grown = Status::parse(&device.status()?)?;
+    ensure!(
+        grown.dirty == status.dirty && grown.used == status.used,
+        "{status:?}, then {grown:?}"
+    );
+    ensure!(
+        device.load(shorter(&rig, 30 * 2048)).is_err(),
+        "the disk may shrink"
+    );
+    if let Some(difference) = io::compare(device.path(), &model)? {
+        bail!("grown: {difference}");
+    }
+    drop(file);
+    device.remove()?;
+    drop(device);
+    rig.attach(false)?;
     rig.equals(&model)
 }
 

@@ -4,12 +4,15 @@
 mod concurrent;
 mod content;
 mod failures;
+mod failures_dirty;
 mod filesystem;
 mod hits;
 mod hostile;
 mod life;
 mod order;
 mod refusals;
+mod starts;
+mod writeback;
 
 use crate::Case;
 
@@ -21,9 +24,12 @@ pub fn all() -> Vec<Case> {
         content::CASES,
         hits::CASES,
         order::CASES,
+        writeback::CASES,
+        starts::CASES,
         concurrent::CASES,
         filesystem::CASES,
         failures::CASES,
+        failures_dirty::CASES,
         hostile::CASES,
         // Removes the module, so it is last.
         life::LAST,

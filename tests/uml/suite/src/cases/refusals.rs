@@ -108,7 +108,7 @@ fn words() -> Result<()> {
         format!("writethrough 4 uuid {uuid} origin_id abcd format new"),
         format!("writethrough -1 uuid {uuid} origin_id abcd format new"),
         format!("writethrough x uuid {uuid} origin_id abcd format new"),
-        format!("writeback 6 uuid {uuid} origin_id abcd format new"),
+        format!("writeonly 6 uuid {uuid} origin_id abcd format new"),
         format!("WRITETHROUGH 6 uuid {uuid} origin_id abcd format new"),
         format!("writethrough 4 uuid {uuid} origin_id abcd"),
     ];
@@ -380,7 +380,7 @@ fn distinct() -> Result<()> {
         ),
         (
             "unknown mode",
-            rig.line(&format!("writeback {}", rig.words(false))),
+            rig.line(&format!("writeonly {}", rig.words(false))),
         ),
         (
             "unknown argument",

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Checkpoints: the whole index is written anew, so that the ring's groups up to
+ * there may go.
+ *
+ * Invariants:
+ *   C1  Pages are taken from the words as they are, one after another, while the
+ *       ring goes on; groups from the one that was next when the checkpoint
+ *       began are applied over them. No group was under way then, so what the
+ *       last group made clean was clean in memory.
+ *   C2  The head is written with PREFLUSH and FUA when all pages are: then they,
+ *       and the data that their newest records describe, are durable.
+ *   C3  The tail moves when the head is durable. The other area holds the
+ *       checkpoint before, which counts until then.
+ *
+ * A page may be newer than the ring: a frame that moved from one slot to
+ * another meanwhile may then be named by both. load.c knows what that means.
+ * Threads: the engine's lock.
+ */
+#include "ledger_int.h"
+
+enum { IDLE, PAGES, HEAD };
+
+void td_checkpoint_want(struct td_engine *e)
+{
+	struct td_ledger *l = &e->ledger;
+
+	if (l->checkpoint_phase == IDLE && !l->checkpoint_wanted) {
+		l->checkpoint_wanted = true;
+		td_ledger_due(e);
+	}
+}
+
+static void begin(struct td_ledger *l)
+{
+	l->checkpoint_wanted = false;
+	l->checkpoint_phase = PAGES;
+	l->checkpoint_group = l->group;
+	l->checkpoint_block = l->head < l->ring_blocks ? l->head : 0;
+	l->checkpoint_used = l->used;
+	l->page = 0;
+}
+
+/* Where the number'th checkpoint's head is; its pages follow. */
+static u64 head_sector(const struct td_ledger *l)
+{
+	return td_checkpoint_sector(&l->super, (l->checkpoint + 1) & 1);
+}
+
+static void take_page(struct td_engine *e, u8 *buffer, u32 page)
+{
+	struct td_ledger *l = &e->ledger;
+	u32 first = page * TD_PAGE_SLOTS;
+
+	memset(buffer, 0, TD_BLOCK_BYTES);
+	for (u32 i = 0; i < TD_PAGE_SLOTS && first + i < e->layout.slots; i++)
+		td_page_put(buffer, i,
+			    td_record_of(td_word_load(&e->words[first + i])));
+	td_page_seal(buffer, l->super.uuid, l->checkpoint + 1, page);
+}
+
+static void take_pages(struct td_engine *e, struct td_work *w)
+{
+	struct td_ledger *l = &e->ledger;
+	u32 left = td_page_count(e->layout.slots) - l->page;
+
+	l->page_batch = left < TD_PAGES_BATCH ? left : TD_PAGES_BATCH;
+	for (u32 i = 0; i < l->page_batch; i++)
+		take_page(e, l->pages_buffer + i * TD_BLOCK_BYTES, l->page + i);
+	w->kind = TD_WORK_PAGES;
+	w->sector = head_sector(l) + (u64)(l->page + 1) * TD_BLOCK_SECTORS;
+	w->sectors = l->page_batch * TD_BLOCK_SECTORS;
+	w->buffer = l->pages_buffer;
+}
+
+static void take_head(struct td_engine *e, struct td_work *w)
+{
+	struct td_ledger *l = &e->ledger;
+	struct td_checkpoint c = {
+		.number = l->checkpoint + 1,
+		.group = l->checkpoint_group,
+		.block = l->checkpoint_block,
+		.slots = e->layout.slots,
+	};
+
+	td_checkpoint_seal(l->pages_buffer, l->super.uuid, &c);
+	w->kind = TD_WORK_HEAD;
+	w->sector = head_sector(l);
+	w->sectors = TD_BLOCK_SECTORS;
+	w->buffer = l->pages_buffer;
+}
+
+bool td_checkpoint_next(struct td_engine *e, struct td_work *w)
+{
+	struct td_ledger *l = &e->ledger;
+
+	if (l->checkpoint_on)
+		return false;
+	if (l->checkpoint_phase == IDLE) {
+		if (!l->checkpoint_wanted || l->group_on)
+			return false;
+		begin(l);
+	}
+	if (l->checkpoint_phase == PAGES)
+		take_pages(e, w);
+	else
+		take_head(e, w);
+	l->checkpoint_on = true;
+	return true;
+}
+
+void td_checkpoint_done(struct td_engine *e, const struct td_work *w)
+{
+	struct td_ledger *l = &e->ledger;
+
+	l->checkpoint_on = false;
+	if (w->kind == TD_WORK_PAGES) {
+		l->page += l->page_batch;
+		if (l->page == td_page_count(e->layout.slots))
+			l->checkpoint_phase = HEAD;
+		return;
+	}
+	l->checkpoint++;
+	l->checkpoint_phase = IDLE;
+	l->used -= l->checkpoint_used;
+	env_count(e->counters, TD_C_CHECKPOINTS, 1);
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Cleaning: dirty quarters go to the disk, in its order.
+ *
+ * Invariants:
+ *   K1  Only what is recorded dirty, durably, is written to the disk: such a
+ *       write needs no mark, for after a crash the SSD's copy counts.
+ *   K2  A cleaning's slots are BUSY, so they keep their frames; quarters that are
+ *       written meanwhile leave its parts' masks (writeback.c, B5).
+ *       It begins to read them when nobody has them pinned.
+ *   K3  Its quarters become clean by a record that follows a flush of the disk
+ *       that follows the write (ledger.c, L4).
+ *
+ * One request moves one piece of the disk without a gap, inside a run.
+ * Threads: the engine's lock.
+ * Why in order of regions and not a tree of dirty frames: each region counts its
+ * dirty quarters, so finding the next one costs a look at counts and at most a
+ * region's frames, and no memory.
+ */
+#include "index.h"
+#include "ledger_int.h"
+
+/* Does a request in flight write or move one of @mask of @frame? */
+static bool in_use(const struct td_bucket *b, u64 frame, unsigned int mask)
+{
+	for (struct td_link *l = b->reqs.next; l != &b->reqs; l = l->next) {
+		const struct td_req *q = td_req_of(l);
+		u64 last = q->sector + q->count - 1;
+
+		/* Those that wait have touched nothing yet. */
+		if (q->kind == TD_READ || q->phase == TD_PHASE_WAITING ||
+		    q->phase == TD_PHASE_GATED)
+			continue;
+		if (td_frame_of(q->sector) > frame || frame > td_frame_of(last))
+			continue;
+		/* A slot has one record: one cleaning at a time. */
+		if (q->kind == TD_CLEAN ||
+		    td_quarters_touched(frame, q->sector, last + 1) & mask)
+			return true;
+	}
+	return false;
+}
+
+/* Quarters of @frame that may be cleaned now; *slot is set if there are any. */
+static unsigned int cleanable(const struct td_engine *e,
+			      const struct td_bucket *b, u64 frame, u32 *slot)
+{
+	unsigned int mask;
+	u64 v;
+
+	*slot = td_index_find(e, frame);
+	if (*slot == TD_NO_SLOT)
+		return 0;
+	v = td_word_load(&e->words[*slot]);
+	mask = td_word_dirty(v);
+	if (!mask || v & (TD_W_PENDING | TD_W_HELD))
+		return 0;
+	for (u32 q = 0; q < 4; q++)
+		if (mask & 1u << q && in_use(b, frame, 1u << q))
+			mask &= ~(1u << q);
+	return mask;
+}
+
+/* End of the disk's part in @frame, in sectors of the frame. */
+static u32 frame_end(const struct td_engine *e, u64 frame)
+{
+	u64 left = e->layout.cached_sectors - (frame << TD_FRAME_SHIFT);
+
+	return left < TD_FRAME_SECTORS ? (u32)left : TD_FRAME_SECTORS;
+}
+
+/*
+ * Take the quarters of @frame from @first on that can be cleaned and have no
+ * gap. Returns the quarter after the last; @first: none.
+ */
+static u32 take(struct td_engine *e, struct td_bucket *b, struct td_req *r,
+		u64 frame, u32 first)
+{
+	u32 slot, end = first;
+	unsigned int mask = cleanable(e, b, frame, &slot);
+	struct td_part *p;
+
+	while (end < 4 && mask & 1u << end)
+		end++;
+	if (end == first)
+		return first;
+	if (!r->nr_parts)
+		r->sector = (frame << TD_FRAME_SHIFT) +
+			    (first << TD_QUARTER_SHIFT);
+	p = td_store_add(r, frame, slot, td_quarters(first, end - 1));
+	p->from = (u8)(first << TD_QUARTER_SHIFT);
+	p->to = (u8)(end << TD_QUARTER_SHIFT);
+	if (p->to > frame_end(e, frame))
+		p->to = (u8)frame_end(e, frame);
+	r->count += p->to - p->from;
+	/* Who pinned it may be writing to it (write.h). */
+	p->held = td_index_own(e, slot, 0, true) & TD_W_HELD;
+	r->holds += p->held;
+	return end;
+}
+
+u32 td_clean_begin(struct td_engine *e, struct td_bucket *b, struct td_req *r)
+{
+	struct td_ledger *l = &e->ledger;
+	u64 frame = td_frame_of(r->sector);
+	u64 end = (frame | e->layout.run_mask) + 1;
+	u32 slot;
+
+	r->count = 0;
+	r->nr_parts = 0;
+	r->holds = 0;
+	/* First the first quarter of all that can be cleaned. */
+	for (; frame < end && !r->nr_parts; frame++) {
+		unsigned int mask = cleanable(e, b, frame, &slot);
+		u32 first = 0, next;
+
+		if (!mask)
+			continue;
+		while (!(mask & 1u << first))
+			first++;
+		next = take(e, b, r, frame, first);
+		while (next == 4 && frame + 1 < end &&
+		       r->nr_parts < r->max_parts) {
+			next = take(e, b, r, ++frame, 0);
+		}
+	}
+	if (!r->nr_parts)
+		return TD_DO_PASS;
+	td_link_add_tail(&b->reqs, &r->link);
+	r->phase = TD_PHASE_ACTIVE;
+	r->span_sector = r->sector;
+	r->span_count = r->count;
+	/* K1: the records may be under way. */
+	r->sweep = l->sweep_on ? l->sweep_begun : 0;
+	r->pending = TD_DO_FETCH;
+	return r->holds ? 0 : TD_DO_FETCH;
+}
+
+/* First dirty frame of the disk in [from, to); *unrecorded: one has to wait. */
+static u64 next_dirty(const struct td_engine *e, u64 from, u64 to,
+		      bool *unrecorded)
+{
+	for (u64 f = from; f < to; f++) {
+		u32 slot = td_index_find(e, f);
+		const struct td_bucket *b =
+			&e->buckets[td_bucket_of(e, f << TD_FRAME_SHIFT)];
+		u64 v;
+
+		if (slot == TD_NO_SLOT)
+			continue;
+		v = td_word_load(&e->words[slot]);
+		if (!td_word_dirty(v))
+			continue;
+		if (v & TD_W_PENDING)
+			*unrecorded = true;
+		else if (cleanable(e, b, f, &slot))
+			return f;
+	}
+	return to;
+}
+
+/* Writes that wait for it come first. */
+static bool seek_urgent(struct td_engine *e, bool *unrecorded, u64 *sector)
+{
+	for (struct td_link *k = e->urgent.next; k != &e->urgent; k = k->next) {
+		const struct td_req *r = td_req_of_gate(k);
+		u64 end = td_frame_of(r->sector + r->count - 1) + 1;
+		u64 f = next_dirty(e, td_frame_of(r->sector), end, unrecorded);
+
+		if (f < end) {
+			*sector = f << TD_FRAME_SHIFT;
+			return true;
+		}
+	}
+	return false;
+}
+
+bool td_clean_seek(struct td_engine *e, bool all, u64 *sector)
+{
+	struct td_ledger *l = &e->ledger;
+	u32 shift = l->mark_shift - TD_FRAME_SHIFT;
+	u32 first = (u32)(e->clean_frame >> shift);
+	bool unrecorded = false;
+
+	if (!l->dirty || !td_active(e))
+		return false;
+	if (seek_urgent(e, &unrecorded, sector))
+		return true;
+	/* From where we are to the end, then from the beginning to there. */
+	for (u32 i = 0; all && i <= l->nr_marks; i++) {
+		u32 region = (first + i) % l->nr_marks;
+		u64 from = (u64)region << shift;
+		u64 to = from + (1ull << shift);
+		u64 f;
+
+		if (!l->dirty_sums[region >> TD_SUM_SHIFT]) {
+			u32 next = ((region >> TD_SUM_SHIFT) + 1) << TD_SUM_SHIFT;
+
+			i += (next < l->nr_marks ? next : l->nr_marks) -
+			     region - 1;
+			continue;
+		}
+		if (!l->marks[region].dirty)
+			continue;
+		if (!i)
+			from = e->clean_frame;
+		f = next_dirty(e, from, to, &unrecorded);
+		if (f < to) {
+			e->clean_frame = f;
+			*sector = f << TD_FRAME_SHIFT;
+			return true;
+		}
+	}
+	if (unrecorded)
+		td_ledger_want_sweep(e);
+	return false;
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Flushes: of the disk, of both, and what the ledger does next.
+ *
+ * Invariants:
+ *   F1  A flush is answered only when every write acknowledged before it began is
+ *       durable: those on the disk by a flush of the disk that began later,
+ *       those on the SSD by a sweep that began later.
+ *   F2  The disk is flushed only if a write to it completed since the start of
+ *       its last flush, or that failed, or nothing is known (at the start).
+ *   F3  One flush of the disk is under way at a time; who comes meanwhile shares
+ *       the next one.
+ *
+ * Threads: the engine's lock.
+ * Why a flush with nothing in flight clears the marks before it is answered:
+ * the machine may be switched off next, and what is marked starts cold.
+ */
+#include "ledger_int.h"
+
+u64 td_flush_want(struct td_engine *e)
+{
+	e->ledger.flush_wanted = true;
+	td_ledger_due(e);
+	return e->ledger.flush_begun + 1;
+}
+
+static u32 answer(struct td_req *r)
+{
+	r->phase = TD_PHASE_ACTIVE;
+	return TD_DO_ANSWER | TD_DO_END;
+}
+
+/* All is durable. Are there marks to clear? */
+static bool clears(struct td_engine *e, struct td_req *r)
+{
+	struct td_ledger *l = &e->ledger;
+
+	if (r->failed || !td_active(e) || !l->marks_set || l->inflight)
+		return false;
+	r->gates = TD_GATE_CLEAR;
+	td_link_add_tail(&l->clear_waiters, &r->gate);
+	td_marks_clear(e, false);
+	return true;
+}
+
+u32 td_flush_begin(struct td_engine *e, struct td_req *r)
+{
+	struct td_ledger *l = &e->ledger;
+	bool stranded = env_load(&e->state) == TD_STRANDED;
+
+	r->gates = 0;
+	/* Past the cache writes are not followed. */
+	if (!td_active(e))
+		l->disk_unflushed = true;
+	if (l->disk_unflushed || l->flush_on) {
+		r->flush = l->disk_unflushed ? td_flush_want(e) :
+			l->flush_begun;
+		r->gates |= TD_GATE_FLUSH;
+		td_link_add_tail(&l->flush_waiters, &r->gate2);
+	}
+	if (stranded) {
+		r->failed = true;
+	} else if (td_active(e) &&
+		   (l->changed || l->ssd_unflushed || l->sweep_on)) {
+		r->sweep = l->changed || l->ssd_unflushed ?
+			td_ledger_want_sweep(e) : l->sweep_begun;
+		if (td_ledger_waits(e, r, 0))
+			r->gates |= TD_GATE_SWEEP;
+	}
+	if (r->gates || clears(e, r))
+		return 0;
+	return answer(r);
+}
+
+void td_flush_gate(struct td_engine *e, struct td_req *r, u32 gate,
+		   struct td_list *woken)
+{
+	r->gates &= (u8)~gate;
+	if (r->gates || (gate != TD_GATE_CLEAR && clears(e, r)))
+		return;
+	td_wake(woken, r, answer(r));
+}
+
+bool td_flush_next(struct td_engine *e, struct td_work *w)
+{
+	struct td_ledger *l = &e->ledger;
+
+	if (l->flush_on || !l->flush_wanted)
+		return false;
+	l->flush_wanted = false;
+	l->flush_on = true;
+	l->flush_begun++;
+	l->disk_unflushed = false;
+	w->kind = TD_WORK_FLUSH_DISK;
+	w->sectors = 0;
+	env_count(e->counters, TD_C_FLUSHES_DISK, 1);
+	return true;
+}
+
+void td_flush_done(struct td_engine *e, bool ok, struct td_list *woken)
+{
+	struct td_ledger *l = &e->ledger;
+	struct td_link *next;
+
+	l->flush_on = false;
+	if (ok) {
+		l->flush_done = l->flush_begun;
+	} else {
+		l->disk_unflushed = true;
+		env_count(e->counters, TD_C_DISK_ERRORS, 1);
+	}
+	for (struct td_link *k = l->flush_waiters.next; k != &l->flush_waiters;
+	     k = next) {
+		struct td_req *r = td_req_of_gate2(k);
+
+		next = k->next;
+		if (r->flush > l->flush_begun)
+			continue;
+		td_link_del(k);
+		if (r->kind == TD_FLUSH) {
+			r->failed |= !ok;
+			td_flush_gate(e, r, TD_GATE_FLUSH, woken);
+		} else if (ok && td_active(e)) {
+			td_ledger_cleaned(e, r);
+		} else {
+			td_clean_failed(e, r, woken);
+			td_wake(woken, r, TD_DO_END);
+		}
+	}
+}
+
+bool td_work_due(const struct td_engine *e)
+{
+	return env_load(&e->due) != 0;
+}
+
+bool td_work_next(struct td_engine *e, struct td_work *w, struct td_list *woken)
+{
+	memset(w, 0, sizeof(*w));
+	if (td_flush_next(e, w))
+		return true;
+	if (td_active(e) &&
+	    (td_marks_next(e, w, woken) || td_checkpoint_next(e, w) ||
+	     td_group_next(e, w) ||
+	     /* The group found no room. */
+	     td_checkpoint_next(e, w)))
+		return true;
+	env_store(&e->due, 0);
+	return false;
+}
+
+void td_work_done(struct td_engine *e, const struct td_work *w, bool ok,
+		  struct td_list *woken)
+{
+	struct td_ledger *l = &e->ledger;
+
+	td_ledger_due(e);
+	if (w->kind == TD_WORK_FLUSH_DISK) {
+		td_flush_done(e, ok, woken);
+		return;
+	}
+	if (!ok) {
+		env_count(e->counters, TD_C_SSD_ERRORS, 1);
+		td_fail(e, woken);
+	}
+	/* After a failure nothing of it counts any more. */
+	if (!td_active(e)) {
+		while (l->recording.next != &l->recording) {
+			struct td_req *r = td_req_of_gate(l->recording.next);
+
+			td_link_del(&r->gate);
+			td_end(e, r, woken);
+			td_wake(woken, r, TD_DO_END);
+		}
+		return;
+	}
+	switch (w->kind) {
+	case TD_WORK_GROUP:
+	case TD_WORK_FLUSH_SSD:
+		td_group_done(e, woken);
+		break;
+	case TD_WORK_MARKS:
+		td_marks_done(e, woken);
+		break;
+	default:
+		td_checkpoint_done(e, w);
+		break;
+	}
+}
+
+void td_tick(struct td_engine *e)
+{
+	struct td_ledger *l = &e->ledger;
+
+	if (!td_active(e))
+		return;
+	if (l->changed || l->ssd_unflushed)
+		td_ledger_want_sweep(e);
+	td_marks_tick(e);
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Samples of the disk: which, how they are stored, how they are compared.
+ *
+ * Invariant: samples count only if the last thing written of them says that the
+ * cache was stopped; whoever may change the disk writes RUNNING first.
+ * Threads: pure functions on the caller's memory; heat is guarded by the lock.
+ * Why the most often written: whoever mounts a file system elsewhere writes its
+ * superblock and its journal, and they are what was written most here, wherever
+ * they lie, also inside an encrypted volume.
+ */
+#include "identity.h"
+
+#define MAGIC		0x31304c504d534454ull	/* "TDSMPL01", as bytes */
+#define CRC_SEED	0xffffffffu
+#define STATE_RUNNING	1u
+#define STATE_STOPPED	2u
+#define NR_FIXED	9u	/* samples that are always taken */
+
+struct disk_sample {
+	__le64 quarter;
+	__le32 crc;
+	__le32 zero;
+};
+
+struct disk_samples {
+	__le64 magic;
+	__le32 crc;		/* of all behind it */
+	__le32 state;
+	__le64 sequence;
+	__le32 copy;
+	__le32 count;
+	struct disk_sample sample[TD_SAMPLES_MAX];
+	u8 zero[TD_SAMPLES_BYTES - 32 - TD_SAMPLES_MAX * 16];
+};
+
+_Static_assert(sizeof(struct disk_samples) == TD_SAMPLES_BYTES, "one block");
+
+static u32 checksum(const struct disk_samples *d, const u8 *uuid)
+{
+	size_t from = offsetof(struct disk_samples, state);
+	u32 crc = env_crc32c(CRC_SEED, uuid, TD_UUID_BYTES);
+
+	return ~env_crc32c(crc, (const u8 *)d + from, sizeof(*d) - from);
+}
+
+void td_samples_encode(const struct td_samples *s, const u8 *uuid, u32 copy,
+		       void *block)
+{
+	struct disk_samples *d = block;
+
+	memset(d, 0, sizeof(*d));
+	d->magic = cpu_to_le64(MAGIC);
+	d->state = cpu_to_le32(s->stopped ? STATE_STOPPED : STATE_RUNNING);
+	d->sequence = cpu_to_le64(s->sequence);
+	d->copy = cpu_to_le32(copy);
+	d->count = cpu_to_le32(s->stopped ? s->count : 0);
+	for (u32 i = 0; s->stopped && i < s->count; i++) {
+		d->sample[i].quarter = cpu_to_le64(s->sample[i].quarter);
+		d->sample[i].crc = cpu_to_le32(s->sample[i].crc);
+	}
+	d->crc = cpu_to_le32(checksum(d, uuid));
+}
+
+bool td_samples_parse(const void *block, const u8 *uuid, u32 copy,
+		      u64 origin_sectors, struct td_samples *s)
+{
+	const struct disk_samples *d = block;
+	u32 state = le32_to_cpu(d->state);
+
+	if (le64_to_cpu(d->magic) != MAGIC ||
+	    le32_to_cpu(d->crc) != checksum(d, uuid) ||
+	    le32_to_cpu(d->copy) != copy ||
+	    (state != STATE_RUNNING && state != STATE_STOPPED))
+		return false;
+	memset(s, 0, sizeof(*s));
+	s->sequence = le64_to_cpu(d->sequence);
+	s->stopped = state == STATE_STOPPED;
+	s->count = le32_to_cpu(d->count);
+	if (s->count > (s->stopped ? TD_SAMPLES_MAX : 0))
+		return false;
+	for (u32 i = 0; i < s->count; i++) {
+		s->sample[i].quarter = le64_to_cpu(d->sample[i].quarter);
+		s->sample[i].crc = le32_to_cpu(d->sample[i].crc);
+		if (s->sample[i].quarter >= origin_sectors >> TD_QUARTER_SHIFT)
+			return false;
+	}
+	return true;
+}
+
+void td_samples_choose(const void *first, const void *second,
+		       const struct td_super *sb, struct td_samples *s)
+{
+	struct td_samples other;
+	bool a = td_samples_parse(first, sb->uuid, 0, sb->origin_sectors, s);
+	bool b = td_samples_parse(second, sb->uuid, 1, sb->origin_sectors,
+				  &other);
+
+	if (b && (!a || other.sequence > s->sequence))
+		*s = other;
+	else if (!a)
+		memset(s, 0, sizeof(*s));
+}
+
+static void add(struct td_samples *s, u64 quarter)
+{
+	for (u32 i = 0; i < s->count; i++)
+		if (s->sample[i].quarter == quarter)
+			return;
+	s->sample[s->count++].quarter = quarter;
+}
+
+void td_samples_pick(const struct td_heat *heat, u64 origin_sectors,
+		     struct td_samples *s)
+{
+	u64 quarters = origin_sectors >> TD_QUARTER_SHIFT;
+	/*
+	 * Partition tables at both ends; superblocks of a volume and of one in a
+	 * first partition at 1 MiB: ext4, XFS, NTFS, LUKS at its start, LUKS
+	 * again at 16 KiB, btrfs at 64 KiB; NTFS, RAID at its end. None that may
+	 * be free: what was discarded may read differently each time.
+	 */
+	const u64 fixed[NR_FIXED] = {
+		0, 1, 4, 16, 256, 260, 272, quarters - 2, quarters - 1,
+	};
+
+	s->count = 0;
+	for (u32 i = 0; i < NR_FIXED; i++)
+		if (fixed[i] < quarters)
+			add(s, fixed[i]);
+	for (u32 i = 0; i < TD_HOT_MAX; i++)
+		if (heat->count[i] && heat->quarter[i] < quarters)
+			add(s, heat->quarter[i]);
+}
+
+void td_probe_begin(struct td_probe *p, struct td_samples *s, bool compares)
+{
+	memset(p, 0, sizeof(*p));
+	p->samples = s;
+	p->compares = compares;
+}
+
+bool td_probe_next(const struct td_probe *p, u64 *sector)
+{
+	if (p->at >= p->samples->count)
+		return false;
+	*sector = p->samples->sample[p->at].quarter << TD_QUARTER_SHIFT;
+	return true;
+}
+
+void td_probe_feed(struct td_probe *p, const void *quarter)
+{
+	struct td_sample sample = p->samples->sample[p->at++];
+	u32 crc;
+
+	if (!quarter)
+		return;
+	crc = ~env_crc32c(CRC_SEED, quarter, TD_QUARTER_SECTORS * 512);
+	if (p->compares) {
+		p->kept++;
+		p->differs |= crc != sample.crc;
+		return;
+	}
+	sample.crc = crc;
+	p->samples->sample[p->kept++] = sample;
+}
+
+enum td_verdict_of_disk td_probe_end(struct td_probe *p)
+{
+	if (!p->compares) {
+		p->samples->count = p->kept;
+		p->samples->stopped = true;
+		return TD_DISK_SAME;
+	}
+	if (p->differs)
+		return TD_DISK_CHANGED;
+	return p->kept ? TD_DISK_SAME : TD_DISK_UNKNOWN;
+}
+
+/*
+ * The space-saving algorithm: one that is not known replaces the least and
+ * inherits its count, so none that has more than 1/TD_HOT_MAX of all is missed.
+ */
+void td_heat_wrote(struct td_heat *h, u64 sector, u32 count)
+{
+	u64 quarter = (sector + TD_QUARTER_SECTORS - 1) >> TD_QUARTER_SHIFT;
+	u32 least = 0;
+
+	/* The first whole quarter stands for all of a large write. */
+	if (quarter << TD_QUARTER_SHIFT >= sector + count)
+		quarter = sector >> TD_QUARTER_SHIFT;
+	for (u32 i = 0; i < TD_HOT_MAX; i++) {
+		if (h->count[i] && h->quarter[i] == quarter) {
+			if (h->count[i] != (u32)-1)
+				h->count[i]++;
+			return;
+		}
+		if (h->count[i] < h->count[least])
+			least = i;
+	}
+	h->quarter[least] = quarter;
+	if (h->count[least] != (u32)-1)
+		h->count[least]++;
+}
+
+void td_heat_discarded(struct td_heat *h, u64 sector, u32 count)
+{
+	u64 first = sector >> TD_QUARTER_SHIFT;
+	u64 last = (sector + count - 1) >> TD_QUARTER_SHIFT;
+
+	for (u32 i = 0; i < TD_HOT_MAX; i++)
+		if (h->quarter[i] >= first && h->quarter[i] <= last)
+			h->count[i] = 0;
+}

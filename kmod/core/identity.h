@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Is the disk as this cache left it? Checksums of some quarters of it are written
+ * to the SSD at a clean stop, and compared before anything is served again.
+ *
+ * Sampled are places where file systems and partition tables keep what every
+ * mount changes, and those that this cache's users wrote most often: journals,
+ * metadata. Certain for a change to a sampled quarter, and for no other. After a
+ * crash nothing is known. FORMAT.md is the layout; parsing takes any bytes.
+ *
+ * The caller's order:
+ *   start	td_samples_choose(); td_probe_begin() with what it found, read and feed,
+ *		td_probe_end(). CHANGED: dirty data is not for this disk; clean data
+ *		has to be dropped, durably. Then RUNNING is written to both
+ *		copies (FUA), then the first request is served.
+ *   clean stop	all is flushed, on both devices. td_samples_pick(), td_probe_begin(),
+ *		read and feed, td_probe_end(); STOPPED is written to both copies.
+ *
+ * All functions: no memory but what is passed in; no lock unless said otherwise.
+ */
+#ifndef TANDEM_IDENTITY_H
+#define TANDEM_IDENTITY_H
+
+#include "super.h"
+
+#define TD_SAMPLES_BYTES	4096u	/* one copy */
+/* Byte offset on the SSD of copy @copy: behind that of the superblock. */
+#define TD_SAMPLES_OFFSET(copy)	(TD_SUPER_OFFSET(copy) + TD_SUPER_BYTES)
+#define TD_SAMPLES_MAX		64u
+#define TD_HOT_MAX		48u
+
+/* What is written often: of each frequent quarter at least its share is known. */
+struct td_heat {
+	u64 quarter[TD_HOT_MAX];
+	u32 count[TD_HOT_MAX];	/* 0: unused */
+};
+
+struct td_sample {
+	u64 quarter;		/* of the disk, whole */
+	u32 crc;
+};
+
+struct td_samples {
+	u64 sequence;		/* of two sound copies the higher one counts */
+	bool stopped;		/* else RUNNING: count is 0 */
+	u32 count;
+	struct td_sample sample[TD_SAMPLES_MAX];
+};
+
+void td_samples_encode(const struct td_samples *s, const u8 *uuid, u32 copy,
+		       void *block);
+/* False: not sound. Quarters lie within @origin_sectors, or it is not sound. */
+bool td_samples_parse(const void *block, const u8 *uuid, u32 copy,
+		      u64 origin_sectors, struct td_samples *s);
+/* The newer sound copy; if none is, RUNNING with sequence 0. */
+void td_samples_choose(const void *first, const void *second,
+		       const struct td_super *sb, struct td_samples *s);
+/* What is to be sampled at a stop: quarters, no checksums yet. Lock held. */
+void td_samples_pick(const struct td_heat *heat, u64 origin_sectors,
+		     struct td_samples *s);
+
+enum td_verdict_of_disk {
+	TD_DISK_SAME,
+	TD_DISK_CHANGED,
+	TD_DISK_UNKNOWN,	/* nothing could be compared */
+};
+
+/* Reads of the disk for all samples: to fill in checksums, or to compare. */
+struct td_probe {
+	struct td_samples *samples;
+	u32 at;
+	u32 kept;		/* samples whose quarters could be read */
+	bool compares;
+	bool differs;
+};
+
+void td_probe_begin(struct td_probe *p, struct td_samples *s, bool compares);
+/* Read the quarter (TD_QUARTER_SECTORS) at *sector of the disk. False: no more. */
+bool td_probe_next(const struct td_probe *p, u64 *sector);
+/* @quarter NULL: it cannot be read. Then it is no sample, or not compared. */
+void td_probe_feed(struct td_probe *p, const void *quarter);
+/* Filled in: SAME, and the samples are ready to be encoded as STOPPED. */
+enum td_verdict_of_disk td_probe_end(struct td_probe *p);
+
+/* @count sectors from @sector of the disk were written. Lock held. */
+void td_heat_wrote(struct td_heat *h, u64 sector, u32 count);
+/* They were discarded: what is read there may be anything. Lock held. */
+void td_heat_discarded(struct td_heat *h, u64 sector, u32 count);
+
+#endif

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Sweeps: what changed in the index becomes durable.
+ *
+ * Invariants:
+ *   L1  Groups are written one at a time, each by one request with PREFLUSH, so
+ *       the data of a quarter that is recorded valid was flushed before.
+ *   L2  Sweep n is done when every slot that was pending when it began has been
+ *       recorded by a group that is durable, and the SSD was flushed since.
+ *   L3  A group holds a slot's whole record, so groups may be applied again, and
+ *       over a checkpoint that has newer records.
+ *   L4  A quarter is recorded clean only after the disk was flushed behind its
+ *       write-back, and it is dirty in memory until that record is durable. So
+ *       what is dirty on the SSD is dirty in memory.
+ *   L5  The ring from its tail on holds every group since the checkpoint.
+ *   L6  Before the first group of a life its place is wiped, durably: else parts
+ *       of a group that was torn at the end of the life before and parts of a
+ *       new one that is torn too may add up to the former.
+ *
+ * Threads: the engine's lock.
+ * Why a bit for each slot and not a queue: a slot that changes a hundred times
+ * between two sweeps is recorded once, and no burst of changes needs memory.
+ */
+#include "index.h"
+#include "ledger_int.h"
+
+void td_wake(struct td_list *woken, struct td_req *r, u32 actions)
+{
+	r->woken = (u8)actions;
+	r->next = NULL;
+	*woken->tail = r;
+	woken->tail = &r->next;
+}
+
+void td_ledger_init(struct td_engine *e, const struct td_super *sb)
+{
+	struct td_ledger *l = &e->ledger;
+
+	l->super = *sb;
+	l->ring_blocks = (u32)(sb->journal.length / TD_BLOCK_SECTORS);
+	l->nr_pending_words = (e->layout.slots + 4095) / 4096;
+	l->group = 1;
+	l->checkpoint = 1;
+	l->dirty_limit = (u64)-1;
+	l->disk_unflushed = true;
+	td_link_init(&l->sweep_waiters);
+	td_link_init(&l->cleaned);
+	td_link_init(&l->recording);
+	td_link_init(&l->flush_waiters);
+	td_marks_init(e);
+}
+
+u64 td_ledger_want_sweep(struct td_engine *e)
+{
+	e->ledger.sweep_wanted = true;
+	td_ledger_due(e);
+	return e->ledger.sweep_begun + 1;
+}
+
+bool td_ledger_waits(struct td_engine *e, struct td_req *r, u32 then)
+{
+	struct td_ledger *l = &e->ledger;
+
+	if (r->sweep <= l->sweep_done)
+		return false;
+	if (r->sweep > l->sweep_begun)
+		td_ledger_want_sweep(e);
+	r->then = (u8)then;
+	td_link_add_tail(&l->sweep_waiters, &r->gate);
+	return true;
+}
+
+void td_ledger_cleaned(struct td_engine *e, struct td_req *r)
+{
+	td_link_add_tail(&e->ledger.cleaned, &r->gate);
+	td_ledger_want_sweep(e);
+}
+
+static void put(struct td_ledger *l, u32 slot, u64 record)
+{
+	td_group_put(l->group_buffer, l->group_entries++, slot, record);
+}
+
+static u32 room(const struct td_ledger *l)
+{
+	return TD_GROUP_ENTRIES - l->group_entries;
+}
+
+/* Cleaned quarters of slots are recorded as such, as many as there is room. */
+static void put_cleaned(struct td_engine *e)
+{
+	struct td_ledger *l = &e->ledger;
+
+	while (l->cleaned.next != &l->cleaned) {
+		struct td_req *r = td_req_of_gate(l->cleaned.next);
+
+		if (r->nr_parts > room(l))
+			return;
+		td_link_del(&r->gate);
+		td_link_add_tail(&l->recording, &r->gate);
+		r->phase = TD_PHASE_RECORDING;
+		for (u32 i = 0; i < r->nr_parts; i++) {
+			const struct td_part *p = &r->parts[i];
+			u64 clean = (u64)p->mask << TD_W_DIRTY_SHIFT;
+			u64 v;
+
+			if (!clean)
+				continue;
+			v = td_word_snapshot(&e->words[p->slot]);
+			put(l, p->slot, td_record_of(v) & ~clean);
+		}
+	}
+}
+
+/* Pending slots from the cursor on. */
+static void put_pending(struct td_engine *e)
+{
+	struct td_ledger *l = &e->ledger;
+	u32 words = (e->layout.slots + 63) / 64;
+
+	for (u32 at = l->sweep_cursor; at < words; at++) {
+		u64 *summary = &l->pending_words[at / 64];
+
+		if (at % 64 == 0 && !*summary) {
+			at += 63;
+			continue;
+		}
+		if (room(l) < 64) {
+			l->sweep_cursor = at;
+			return;
+		}
+		*summary &= ~(1ull << at % 64);
+		for (u64 left = l->pending[at]; left; left &= left - 1) {
+			u32 slot = at * 64 + env_first_bit(left);
+			u64 v = td_word_snapshot(&e->words[slot]);
+
+			l->nr_pending--;
+			if (v & TD_W_PENDING)
+				put(l, slot, td_record_of(v));
+		}
+		l->pending[at] = 0;
+	}
+	l->sweep_cursor = words;
+}
+
+static bool begin_sweep(struct td_ledger *l)
+{
+	if (l->sweep_on)
+		return true;
+	if (!l->sweep_wanted)
+		return false;
+	l->sweep_begun++;
+	l->sweep_on = true;
+	l->sweep_wanted = false;
+	l->changed = false;
+	l->ssd_unflushed = false;
+	l->sweep_cursor = 0;
+	return true;
+}
+
+bool td_group_next(struct td_engine *e, struct td_work *w)
+{
+	struct td_ledger *l = &e->ledger;
+	u32 at = l->head, skip = 0, blocks;
+
+	if (l->group_on || (!l->sweep_on && !l->sweep_wanted))
+		return false;
+	/* The largest group must fit, wherever it comes to lie. */
+	if (l->head + TD_GROUP_BLOCKS_MAX > l->ring_blocks)
+		skip = l->ring_blocks - l->head;
+	if (l->used + skip + TD_GROUP_BLOCKS_MAX > l->ring_blocks) {
+		td_checkpoint_want(e);
+		return false;
+	}
+	if (skip || l->head == l->ring_blocks)
+		at = 0;
+	l->group_entries = 0;
+	l->group_on = true;
+	w->sector = l->super.journal.start + at * TD_BLOCK_SECTORS;
+	w->buffer = l->group_buffer;
+	if (l->scrub) {
+		l->scrub_on = true;
+		memset(l->group_buffer, 0, TD_GROUP_BYTES);
+		w->kind = TD_WORK_GROUP;
+		w->sectors = TD_GROUP_BYTES / 512;
+		return true;
+	}
+	begin_sweep(l);
+	put_cleaned(e);
+	put_pending(e);
+	if (!l->group_entries) {
+		w->kind = TD_WORK_FLUSH_SSD;
+		w->sectors = 0;
+		env_count(e->counters, TD_C_FLUSHES_SSD, 1);
+		return true;
+	}
+	blocks = td_group_blocks(l->group_entries);
+	td_group_seal(l->group_buffer, l->super.uuid, l->group,
+		      l->group_entries);
+	w->kind = TD_WORK_GROUP;
+	w->sectors = blocks * TD_BLOCK_SECTORS;
+	l->group++;
+	l->head = at + blocks;
+	l->used += skip + blocks;
+	if (l->used > l->ring_blocks / 2)
+		td_checkpoint_want(e);
+	env_count(e->counters, TD_C_GROUPS, 1);
+	return true;
+}
+
+static void wake_sweep_waiters(struct td_engine *e, struct td_list *woken)
+{
+	struct td_ledger *l = &e->ledger;
+	struct td_link *next;
+
+	for (struct td_link *k = l->sweep_waiters.next; k != &l->sweep_waiters;
+	     k = next) {
+		struct td_req *r = td_req_of_gate(k);
+
+		next = k->next;
+		if (r->sweep > l->sweep_done)
+			continue;
+		td_link_del(k);
+		if (r->kind == TD_FLUSH)
+			td_flush_gate(e, r, TD_GATE_SWEEP, woken);
+		else
+			td_wake(woken, r, r->then);
+	}
+}
+
+/* A group is done; was it the sweep's last? */
+static void end_sweep(struct td_engine *e, struct td_list *woken)
+{
+	struct td_ledger *l = &e->ledger;
+
+	l->group_on = false;
+	if (l->sweep_cursor < (e->layout.slots + 63) / 64)
+		return;
+	l->sweep_on = false;
+	l->sweep_done = l->sweep_begun;
+	env_count(e->counters, TD_C_SWEEPS, 1);
+	if (l->cleaned.next != &l->cleaned)
+		l->sweep_wanted = true;
+	wake_sweep_waiters(e, woken);
+}
+
+void td_group_done(struct td_engine *e, struct td_list *woken)
+{
+	struct td_ledger *l = &e->ledger;
+
+	if (l->scrub_on) {
+		l->scrub_on = false;
+		l->scrub = false;
+		l->group_on = false;
+		return;
+	}
+	for (u32 i = 0; i < l->group_entries; i++) {
+		u64 record;
+		u32 slot;
+
+		td_group_get(l->group_buffer +
+			     i / TD_BLOCK_ENTRIES * TD_BLOCK_BYTES,
+			     i % TD_BLOCK_ENTRIES, &slot, &record);
+		td_word_recorded(&e->words[slot]);
+	}
+	while (l->recording.next != &l->recording) {
+		struct td_req *r = td_req_of_gate(l->recording.next);
+
+		td_link_del(&r->gate);
+		for (u32 i = 0; i < r->nr_parts; i++)
+			td_index_clean(e, r->parts[i].slot, r->parts[i].mask);
+		td_end(e, r, woken);
+		td_wake(woken, r, TD_DO_END);
+	}
+	end_sweep(e, woken);
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The ledger: what is durable, what must become so before what, and who waits
+ * for it. It owns the journal, the checkpoint, the intent marks and the flushes.
+ *
+ * A sweep records every change of the index up to its start: one group of the
+ * journal, or several. A sweep's first group is preceded by a flush of the SSD
+ * (as all its groups are), so the data that it describes is durable before it.
+ *
+ * All functions: engine lock held, unless they say otherwise.
+ */
+#ifndef TANDEM_LEDGER_H
+#define TANDEM_LEDGER_H
+
+#include "format.h"
+#include "link.h"
+
+struct td_engine;
+struct td_req;
+struct td_list;
+
+enum td_mark_state {
+	TD_MARK_CLEAR,
+	TD_MARK_WANTED,		/* to be set by the next write of its block */
+	TD_MARK_SETTING,	/* being written */
+	TD_MARK_SET,		/* durable */
+	TD_MARK_CLEARING,	/* being written without it */
+};
+
+/* One region of the disk. */
+struct td_mark {
+	u32 dirty;	/* quarters that are newer than the disk */
+	u32 sweep;	/* low bits: the sweep that records its last change */
+	u32 flush;	/* low bits: the disk flush that covers its last write */
+	u16 inflight;	/* requests that may write to it */
+	u8 state;	/* enum td_mark_state */
+	u8 tick;	/* low bits: of the clock when its last write ended */
+};
+
+enum td_work_kind {
+	TD_WORK_GROUP,		/* SSD write, PREFLUSH and FUA */
+	TD_WORK_FLUSH_SSD,	/* SSD flush: a sweep that has nothing to record */
+	TD_WORK_FLUSH_DISK,	/* disk flush */
+	TD_WORK_MARKS,		/* SSD write, FUA */
+	TD_WORK_PAGES,		/* SSD write */
+	TD_WORK_HEAD,		/* SSD write, PREFLUSH and FUA: a checkpoint takes effect */
+	TD_WORK_KINDS
+};
+
+/*
+ * I/O that nobody asked for. @buffer is one of the engine's; it is the caller's
+ * from td_work_next() until td_work_done().
+ */
+struct td_work {
+	u8 kind;
+	u64 sector;	/* on the SSD */
+	u32 sectors;	/* 0 for flushes */
+	void *buffer;
+};
+
+#define TD_GROUP_BYTES	(TD_GROUP_BLOCKS_MAX * TD_BLOCK_BYTES)
+#define TD_PAGES_BATCH	8u
+#define TD_PAGES_BYTES	(TD_PAGES_BATCH * TD_BLOCK_BYTES)
+
+#define TD_SUM_SHIFT	9
+#define TD_DIRTY_SUMS	(TD_MARKS_MAX >> TD_SUM_SHIFT)
+
+struct td_ledger {
+	struct td_super super;		/* areas and uuid */
+	/* memory: the caller's, set before td_engine_init() */
+	u64 *pending;			/* a bit a slot: to be recorded */
+	u64 *pending_words;		/* a bit a u64 of pending */
+	struct td_mark *marks;
+	u8 *marks_image;		/* bits of all marks that are not CLEAR */
+	u8 *group_buffer;		/* TD_GROUP_BYTES */
+	u8 *marks_buffer;		/* TD_BLOCK_BYTES */
+	u8 *pages_buffer;		/* TD_PAGES_BYTES */
+
+	u32 nr_marks;
+	u32 mark_shift;
+	u32 nr_pending_words;		/* u64s in pending_words */
+	u32 nr_pending;			/* slots */
+	u64 dirty;			/* quarters */
+	u32 dirty_sums[TD_DIRTY_SUMS];	/* of 1 << TD_SUM_SHIFT regions each */
+	u64 dirty_limit;		/* quarters; no new dirty data beyond */
+
+	/* journal */
+	u32 ring_blocks;
+	u32 head;			/* block where the next group begins */
+	u32 used;			/* blocks from the tail to the head */
+	u64 group;			/* number of the next group */
+	bool scrub;			/* a torn group may lie where the next goes */
+	bool scrub_on;			/* that is being wiped */
+
+	/* sweeps: begun and done counts; they never overlap */
+	u64 sweep_begun;
+	u64 sweep_done;
+	u32 sweep_cursor;		/* u64 of pending where it goes on */
+	u32 group_entries;		/* of the group being written */
+	bool sweep_wanted;
+	bool sweep_on;			/* begun and not done */
+	bool group_on;			/* its work is under way */
+	bool changed;			/* something is pending */
+	bool ssd_unflushed;		/* dirty data written since the last sweep */
+	struct td_link sweep_waiters;	/* td_req.gate, in order of td_req.sweep */
+	struct td_link cleaned;		/* clean requests to be recorded */
+	struct td_link recording;	/* those in the group under way */
+
+	/* flushes of the disk */
+	u64 flush_begun;
+	u64 flush_done;			/* number of the last that succeeded */
+	bool flush_wanted;
+	bool flush_on;
+	bool disk_unflushed;
+	struct td_link flush_waiters;	/* td_req.gate2 */
+
+	/* marks */
+	u32 marks_wanted;		/* regions in TD_MARK_WANTED */
+	u32 marks_set;			/* regions not in TD_MARK_CLEAR */
+	u32 marks_block;		/* being written */
+	u32 inflight;			/* sum of marks[].inflight */
+	u32 clear_block;		/* where clearing goes on */
+	u32 clear_left;			/* blocks that it has still to look at */
+	u8 tick;
+	bool clear_aged;		/* clear only what is old */
+	bool marks_on;
+	struct td_link mark_waiters;	/* td_req.gate */
+	struct td_link clear_waiters;	/* td_req.gate: flushes */
+
+	/* checkpoint */
+	u64 checkpoint;			/* number of the last that took effect */
+	u64 checkpoint_group;		/* of the one being written */
+	u32 checkpoint_block;
+	u32 checkpoint_used;		/* ring blocks used when it began */
+	u32 page;			/* next to be written */
+	u32 page_batch;			/* being written */
+	u8 checkpoint_phase;		/* checkpoint.c */
+	bool checkpoint_on;		/* its work is under way */
+	bool checkpoint_wanted;
+};
+
+/* Memory that a cache needs, in elements and bytes. No lock. */
+struct td_sizes {
+	u64 words;		/* struct td_word */
+	u64 sets;		/* struct td_set */
+	u64 pending;		/* u64 */
+	u64 pending_words;	/* u64 */
+	u64 marks;		/* struct td_mark */
+	u64 marks_image;	/* bytes */
+	u64 buckets;		/* struct td_bucket */
+};
+
+struct td_sizes td_engine_sizes(const struct td_super *sb,
+				const struct td_layout *l);
+
+/*
+ * Next I/O of the ledger's own, or false. Call until false after every event
+ * when td_work_due() says so; several works may be under way, one of a kind.
+ * Appends what may go on to @woken.
+ */
+bool td_work_next(struct td_engine *e, struct td_work *w, struct td_list *woken);
+void td_work_done(struct td_engine *e, const struct td_work *w, bool ok,
+		  struct td_list *woken);
+/* A hint, no lock. */
+bool td_work_due(const struct td_engine *e);
+
+/*
+ * Once a second: begins a sweep if anything is pending, clears marks of regions
+ * that nobody writes to any more.
+ */
+void td_tick(struct td_engine *e);
+
+/* @slot's word was changed: it has to be recorded. */
+static inline void td_ledger_pend(struct td_ledger *l, u32 slot)
+{
+	u64 *word = &l->pending[slot / 64];
+	u64 bit = 1ull << slot % 64;
+
+	if (*word & bit)
+		return;
+	*word |= bit;
+	l->pending_words[slot / 4096] |= 1ull << slot / 64 % 64;
+	l->nr_pending++;
+	l->changed = true;
+}
+
+/* @by quarters of @region became dirty, or clean. */
+static inline void td_ledger_count_dirty(struct td_ledger *l, u32 region, s32 by)
+{
+	l->dirty += (u64)(s64)by;
+	l->dirty_sums[region >> TD_SUM_SHIFT] += (u32)by;
+	l->marks[region].dirty += (u32)by;
+}
+
+/* Is anything dirty? A hint, no lock. */
+static inline bool td_ledger_has_dirty(const struct td_ledger *l)
+{
+	return env_peek(l->dirty) != 0;
+}
+
+#endif

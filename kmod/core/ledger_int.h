@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Between ledger.c, marks.c, checkpoint.c, flush.c and the engine. Lock held in
+ * all of them.
+ */
+#ifndef TANDEM_LEDGER_INT_H
+#define TANDEM_LEDGER_INT_H
+
+#include "engine.h"
+#include "store.h"
+
+/* Gates of a flush (td_req.gates). */
+#define TD_GATE_SWEEP	1u
+#define TD_GATE_FLUSH	2u
+#define TD_GATE_CLEAR	4u
+
+void td_ledger_init(struct td_engine *e, const struct td_super *sb);
+
+/* Something has to be done: td_work_next(). */
+static inline void td_ledger_due(struct td_engine *e)
+{
+	env_store(&e->due, 1);
+}
+
+/* @r goes on with @actions. It is in no gate. */
+void td_wake(struct td_list *woken, struct td_req *r, u32 actions);
+
+/*
+ * Must @r wait for sweep r->sweep? True: it will be woken with @then.
+ */
+bool td_ledger_waits(struct td_engine *e, struct td_req *r, u32 then);
+/* A sweep that begins after now is needed. Returns its number. */
+u64 td_ledger_want_sweep(struct td_engine *e);
+
+/* A clean request was written to the disk: flush, record, END. */
+void td_ledger_cleaned(struct td_engine *e, struct td_req *r);
+/* Is @r's record under way, so that its quarters may be clean on the SSD? */
+static inline bool td_recording(const struct td_req *r)
+{
+	return r->kind == TD_CLEAN && r->phase == TD_PHASE_RECORDING;
+}
+
+/* Groups */
+bool td_group_next(struct td_engine *e, struct td_work *w);
+/* It is durable, or the SSD was flushed if it had no entry. */
+void td_group_done(struct td_engine *e, struct td_list *woken);
+
+/* flush.c: flushes of both devices */
+u32 td_flush_begin(struct td_engine *e, struct td_req *r);
+bool td_flush_next(struct td_engine *e, struct td_work *w);
+void td_flush_done(struct td_engine *e, bool ok, struct td_list *woken);
+/* One of its gates is open. */
+void td_flush_gate(struct td_engine *e, struct td_req *r, u32 gate,
+		   struct td_list *woken);
+/* A flush of the disk that begins after now is needed. Returns its number. */
+u64 td_flush_want(struct td_engine *e);
+
+/* marks.c */
+void td_marks_init(struct td_engine *e);
+/* A request that may write to its region begins, ends. */
+void td_marks_enter(struct td_engine *e, struct td_req *r);
+void td_marks_leave(struct td_engine *e, struct td_req *r, bool wrote_disk);
+/* Is the mark of @r's region durable? */
+bool td_marks_is_set(const struct td_engine *e, const struct td_req *r);
+/* Have it set; @r is woken with START. */
+void td_marks_wait(struct td_engine *e, struct td_req *r);
+/* Look at all marks, and clear what can be; only old ones if @aged. */
+void td_marks_clear(struct td_engine *e, bool aged);
+bool td_marks_next(struct td_engine *e, struct td_work *w,
+		   struct td_list *woken);
+void td_marks_done(struct td_engine *e, struct td_list *woken);
+void td_marks_tick(struct td_engine *e);
+
+/* checkpoint.c */
+void td_checkpoint_want(struct td_engine *e);
+bool td_checkpoint_next(struct td_engine *e, struct td_work *w);
+void td_checkpoint_done(struct td_engine *e, const struct td_work *w);
+
+/* engine.c */
+/* A cleaning could not be done; it is woken, or answered, with END. */
+void td_clean_failed(struct td_engine *e, struct td_req *r,
+		     struct td_list *woken);
+/* Out of its ring; wakes who waited for it. */
+void td_end(struct td_engine *e, struct td_req *r, struct td_list *woken);
+
+#endif

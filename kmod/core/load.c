@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * From what is on the SSD to an index in memory.
+ *
+ * Invariants:
+ *   R1  A group is applied only if all of it is sound and every group before it
+ *       was; a record only if it is possible. Else there is no index at all.
+ *   R2  Where the journal ends is believed only if no block of the whole ring is
+ *       of a later group than the next: one group is written at a time, so a
+ *       cut leaves no such block. There is one if a group in the middle, or the
+ *       newest checkpoint's head, has rotted; what is before it is then old.
+ *   R3  A block that cannot be read is not taken for the end.
+ *   R4  Nothing is applied to memory beyond what the layout and the superblock's
+ *       checked numbers allow, and no loop depends on what was read.
+ *
+ * Two slots may name one frame: a page of the checkpoint is as new as its
+ * writing, and a sweep of several groups may be cut between them. A dirty one
+ * is the newer (a frame leaves a slot only when it is recorded clean). Of two
+ * clean ones either may be the older: both go.
+ * Threads: one, before the engine is in use.
+ */
+#include "load.h"
+
+enum { HEADS, PAGES, TAIL, WRAPPED, MARKS, SLOTS, READY };
+
+/* Is the next group looked for, only at the ring's start, or not any more? */
+enum { WALKING, SKIPPING, ENDED };
+
+#define GROUPS_AT_ONCE	64u	/* of slots, checked by one call */
+
+void td_load_begin(struct td_load *l, struct td_engine *e)
+{
+	memset(l, 0, sizeof(*l));
+	l->e = e;
+	l->phase = HEADS;
+	l->end = 2;
+	l->error = TD_LOAD_OK;
+}
+
+static void fail(struct td_load *l, enum td_load_error error)
+{
+	if (l->error == TD_LOAD_OK)
+		l->error = error;
+}
+
+static const u8 *uuid(const struct td_load *l)
+{
+	return l->e->ledger.super.uuid;
+}
+
+static void head(struct td_load *l, const void *block)
+{
+	struct td_checkpoint c;
+
+	if (!block || !td_checkpoint_check(block, uuid(l), &c))
+		return;
+	if ((c.number & 1) != l->at || c.slots != l->e->layout.slots ||
+	    c.block >= l->e->ledger.ring_blocks ||
+	    c.number > TD_NUMBER_MAX / 2 || c.group > TD_NUMBER_MAX / 2) {
+		fail(l, TD_LOAD_IMPOSSIBLE);
+		return;
+	}
+	if (c.number > l->checkpoint.number)
+		l->checkpoint = c;
+}
+
+static bool is_possible(const struct td_layout *l, u32 slot, u64 record)
+{
+	u64 tag = td_word_tag(record);
+	unsigned int valid = td_word_valid(record);
+	u32 group_slots = 1u << (l->run_shift + l->way_shift);
+
+	if (slot >= l->slots || record & ~TD_RECORD)
+		return false;
+	if (!valid)
+		return !record;
+	return !(td_word_dirty(record) & ~valid) &&
+	       !(valid & ~td_quarters_cached(l, tag)) &&
+	       td_place_of(l, tag).base == (slot & ~(group_slots - 1)) &&
+	       (slot & l->run_mask) == ((u32)tag & l->run_mask);
+}
+
+/* Before its first use a word is changed like any memory. */
+static void apply(struct td_load *l, u32 slot, u64 record)
+{
+	if (!is_possible(&l->e->layout, slot, record))
+		fail(l, TD_LOAD_IMPOSSIBLE);
+	else
+		env_store(&l->e->words[slot].a,
+			  record ? record | TD_W_LIVE | TD_W_REGULAR : 0);
+}
+
+static void page(struct td_load *l, const void *block, u32 number)
+{
+	u32 first = number * TD_PAGE_SLOTS;
+	u32 count = l->e->layout.slots - first;
+
+	if (!block || !td_page_check(block, uuid(l), l->checkpoint.number,
+				     number)) {
+		fail(l, TD_LOAD_DAMAGED);
+		return;
+	}
+	if (count > TD_PAGE_SLOTS)
+		count = TD_PAGE_SLOTS;
+	for (u32 i = 0; i < count; i++)
+		apply(l, first + i, td_page_get(block, i));
+}
+
+static const u8 *nth_block(const u8 *buffer, u32 i)
+{
+	return buffer + (size_t)i * TD_BLOCK_BYTES;
+}
+
+/*
+ * Is the group that is expected next at @buffer, the first of @count blocks?
+ * Returns its blocks, which may be more than @count: then they were not looked
+ * at. 0: no.
+ */
+static u32 find_group(struct td_load *l, const u8 *buffer, u32 count)
+{
+	struct td_group_head h, other;
+
+	if (!td_group_check(buffer, uuid(l), &h))
+		return 0;
+	if (h.number > l->highest)
+		l->highest = h.number;
+	if (h.number != l->group || h.index || h.blocks > l->end - l->at)
+		return 0;
+	if (h.blocks > count)
+		return h.blocks;
+	for (u32 i = 1; i < h.blocks; i++) {
+		if (!td_group_check(nth_block(buffer, i), uuid(l), &other))
+			return 0;
+		if (other.number != h.number || other.tie != h.tie ||
+		    other.index != i || other.blocks != h.blocks)
+			return 0;
+	}
+	return h.blocks;
+}
+
+static void apply_group(struct td_load *l, const u8 *buffer, u32 blocks)
+{
+	struct td_group_head h;
+
+	for (u32 b = 0; b < blocks; b++) {
+		const u8 *block = nth_block(buffer, b);
+
+		if (!td_group_check(block, uuid(l), &h))
+			continue;
+		for (u32 i = 0; i < h.entries; i++) {
+			u64 record;
+			u32 slot;
+
+			td_group_get(block, i, &slot, &record);
+			apply(l, slot, record);
+		}
+	}
+	if (l->walk == SKIPPING)
+		l->used += l->e->ledger.ring_blocks - l->head;
+	l->walk = WALKING;
+	l->used += blocks;
+	l->at += blocks;
+	l->head = l->at;
+	l->group++;
+}
+
+/* The next group is not at l->at, where it was looked for. */
+static void stop_walking(struct td_load *l)
+{
+	u32 left = l->e->ledger.ring_blocks - l->at;
+
+	if (l->phase == TAIL && left < TD_GROUP_BLOCKS_MAX)
+		l->walk = SKIPPING;
+	else
+		l->walk = ENDED;
+}
+
+static bool looks_here(const struct td_load *l)
+{
+	return l->walk == WALKING ||
+	       (l->walk == SKIPPING && l->phase == WRAPPED);
+}
+
+static void journal(struct td_load *l, const u8 *buffer, u32 count)
+{
+	u32 first = l->at;
+
+	l->want = 0;
+	if (!buffer) {
+		if (looks_here(l))
+			fail(l, TD_LOAD_DAMAGED);
+		l->at += count;
+		return;
+	}
+	while (l->at - first < count && l->error == TD_LOAD_OK) {
+		u32 done = l->at - first;
+		u32 blocks = find_group(l, nth_block(buffer, done),
+					count - done);
+
+		if (looks_here(l) && blocks > count - done) {
+			/* Again, from its first block on. */
+			if (!done)
+				l->want = blocks;
+			return;
+		}
+		if (looks_here(l) && blocks) {
+			apply_group(l, nth_block(buffer, done), blocks);
+			continue;
+		}
+		if (looks_here(l))
+			stop_walking(l);
+		l->at++;
+	}
+}
+
+static void mark(struct td_load *l, u32 region)
+{
+	struct td_ledger *ledger = &l->e->ledger;
+	u8 *image = ledger->marks_image +
+		    (size_t)(region / TD_BLOCK_MARKS) * TD_BLOCK_BYTES;
+
+	ledger->marks[region].state = TD_MARK_SET;
+	ledger->marks_set++;
+	td_marks_set(image, region % TD_BLOCK_MARKS);
+}
+
+static void marks(struct td_load *l, void *block, u32 number)
+{
+	u32 first = number * TD_BLOCK_MARKS;
+	u32 count = l->e->ledger.nr_marks - first;
+
+	if (count > TD_BLOCK_MARKS)
+		count = TD_BLOCK_MARKS;
+	if (block)
+		td_marks_check(block, uuid(l), number);
+	for (u32 i = 0; i < count; i++)
+		if (!block || td_marks_get(block, i))
+			mark(l, first + i);
+}
+
+/* @slot's quarters that are not dirty are no longer valid. */
+static void drop_clean(struct td_load *l, u32 slot)
+{
+	u64 was, now;
+
+	was = td_word_forget(&l->e->words[slot], TD_QUARTERS, &now);
+	if (now != was)
+		td_ledger_pend(&l->e->ledger, slot);
+}
+
+/* @slot against those behind it that might hold the same frame. */
+static void settle_twins(struct td_load *l, u32 slot, u32 end)
+{
+	u64 v = td_word_load(&l->e->words[slot]);
+	bool twin = false;
+
+	if (!(v & TD_W_STATE))
+		return;
+	for (u32 other = slot + l->e->layout.run_mask + 1; other < end;
+	     other += l->e->layout.run_mask + 1) {
+		u64 u = td_word_load(&l->e->words[other]);
+
+		if (!td_word_has(u, td_word_tag(v)))
+			continue;
+		if (u & TD_W_DIRTY && v & TD_W_DIRTY)
+			fail(l, TD_LOAD_IMPOSSIBLE);
+		twin = true;
+		if (!(u & TD_W_DIRTY))
+			drop_clean(l, other);
+	}
+	if (twin && !(v & TD_W_DIRTY))
+		drop_clean(l, slot);
+}
+
+static void settle(struct td_load *l, u32 slot)
+{
+	struct td_ledger *ledger = &l->e->ledger;
+	u64 v = td_word_load(&l->e->words[slot]);
+	u32 region;
+
+	if (!(v & TD_W_STATE))
+		return;
+	region = (u32)((td_word_tag(v) << TD_FRAME_SHIFT) >> ledger->mark_shift);
+	if (ledger->marks[region].state == TD_MARK_SET)
+		drop_clean(l, slot);
+	v = td_word_load(&l->e->words[slot]);
+	if (v & TD_W_STATE)
+		env_count(l->e->counters, TD_C_USED, 1);
+	for (unsigned int dirty = td_word_dirty(v); dirty; dirty &= dirty - 1)
+		td_ledger_count_dirty(ledger, region, 1);
+}
+
+static void check_slots(struct td_load *l)
+{
+	u32 shift = l->e->layout.run_shift + l->e->layout.way_shift;
+
+	for (u32 n = 0; n < GROUPS_AT_ONCE && l->at < l->end; n++, l->at++) {
+		u32 first = l->at << shift;
+		u32 end = first + (1u << shift);
+
+		for (u32 slot = first; slot < end; slot++)
+			settle_twins(l, slot, end);
+		for (u32 slot = first; slot < end; slot++)
+			settle(l, slot);
+	}
+}
+
+static void take_over(struct td_load *l)
+{
+	struct td_ledger *ledger = &l->e->ledger;
+
+	ledger->checkpoint = l->checkpoint.number;
+	ledger->group = l->group;
+	ledger->head = l->head == ledger->ring_blocks ? 0 : l->head;
+	ledger->used = l->used;
+	ledger->scrub = true;
+	/* What came before is not known; a mark goes the normal way. */
+	ledger->disk_unflushed = true;
+	ledger->ssd_unflushed = true;
+	for (u32 i = 0; i < ledger->nr_marks; i++) {
+		struct td_mark *m = &ledger->marks[i];
+
+		if (m->state != TD_MARK_SET)
+			continue;
+		m->flush = (u32)(ledger->flush_begun + 1);
+		m->sweep = (u32)(ledger->sweep_begun + 1);
+	}
+}
+
+static void enter(struct td_load *l, u32 phase, u32 at, u32 end)
+{
+	l->phase = phase;
+	l->at = at;
+	l->end = end;
+	l->single = 0;
+}
+
+static void next_phase(struct td_load *l)
+{
+	const struct td_engine *e = l->e;
+	const struct td_checkpoint *c = &l->checkpoint;
+
+	switch (l->phase) {
+	case HEADS:
+		if (!c->number)
+			fail(l, TD_LOAD_DAMAGED);
+		enter(l, PAGES, 0,
+		      c->empty ? 0 : td_page_count(e->layout.slots));
+		break;
+	case PAGES:
+		l->group = c->group;
+		l->walk = WALKING;
+		l->head = c->block;
+		enter(l, TAIL, c->block, e->ledger.ring_blocks);
+		break;
+	case TAIL:
+		enter(l, WRAPPED, 0, c->block);
+		break;
+	case WRAPPED:
+		if (l->highest > l->group)
+			fail(l, TD_LOAD_DAMAGED);
+		enter(l, MARKS, 0,
+		      td_mark_blocks(e->ledger.super.origin_sectors));
+		break;
+	case MARKS:
+		enter(l, SLOTS, 0, e->layout.groups);
+		break;
+	default:
+		take_over(l);
+		enter(l, READY, 0, 1);
+	}
+}
+
+static u64 sector_of(const struct td_load *l)
+{
+	const struct td_super *sb = &l->e->ledger.super;
+
+	switch (l->phase) {
+	case HEADS:
+		return td_checkpoint_sector(sb, l->at);
+	case PAGES:
+		return td_checkpoint_sector(sb, l->checkpoint.number & 1) +
+		       (1 + (u64)l->at) * TD_BLOCK_SECTORS;
+	case MARKS:
+		return sb->intent.start + (u64)l->at * TD_BLOCK_SECTORS;
+	default:
+		return sb->journal.start + (u64)l->at * TD_BLOCK_SECTORS;
+	}
+}
+
+bool td_load_next(struct td_load *l, u64 *sector, u32 *sectors)
+{
+	while (l->error == TD_LOAD_OK && l->at == l->end)
+		next_phase(l);
+	if (l->error != TD_LOAD_OK || l->phase == READY)
+		return false;
+	l->asked = l->end - l->at;
+	if (l->asked > TD_LOAD_BLOCKS)
+		l->asked = TD_LOAD_BLOCKS;
+	if (l->single || l->phase == HEADS)
+		l->asked = 1;
+	if (l->want)
+		l->asked = l->want;
+	if (l->phase == SLOTS)
+		l->asked = 0;
+	*sector = sector_of(l);
+	*sectors = l->asked * TD_BLOCK_SECTORS;
+	return true;
+}
+
+void td_load_feed(struct td_load *l, void *buffer)
+{
+	if (l->phase == SLOTS) {
+		check_slots(l);
+		return;
+	}
+	if (!buffer && l->asked > 1 && !l->want) {
+		l->single = l->asked;
+		return;
+	}
+	if (l->single)
+		l->single--;
+	if (l->phase == TAIL || l->phase == WRAPPED) {
+		journal(l, buffer, l->asked);
+		return;
+	}
+	for (u32 i = 0; i < l->asked && l->error == TD_LOAD_OK; i++, l->at++) {
+		u8 *here = buffer ? (u8 *)buffer + (size_t)i * TD_BLOCK_BYTES :
+				    NULL;
+
+		if (l->phase == HEADS)
+			head(l, here);
+		else if (l->phase == PAGES)
+			page(l, here, l->at);
+		else
+			marks(l, here, l->at);
+	}
+}
+
+enum td_load_error td_load_end(struct td_load *l)
+{
+	if (l->phase != READY)
+		fail(l, TD_LOAD_DAMAGED);
+	return l->error;
+}
+
+static u32 at_most(u32 n, u32 most)
+{
+	return n < most ? n : most;
+}
+
+bool td_format_next(const struct td_super *sb, u32 step, u64 *sector,
+		    u32 *sectors, void *buffer)
+{
+	struct td_checkpoint c = {
+		.number = 1, .group = 1, .slots = td_super_slots(sb),
+		.empty = true,
+	};
+	u32 ring = (u32)(sb->journal.length / TD_BLOCK_SECTORS);
+	u32 reads = (ring + TD_LOAD_BLOCKS - 1) / TD_LOAD_BLOCKS;
+	u32 blocks = td_mark_blocks(sb->origin_sectors);
+
+	memset(buffer, 0, TD_LOAD_BYTES);
+	if (step < reads) {
+		u32 first = step * TD_LOAD_BLOCKS;
+
+		*sector = sb->journal.start + (u64)first * TD_BLOCK_SECTORS;
+		*sectors = at_most(ring - first, TD_LOAD_BLOCKS) *
+			   TD_BLOCK_SECTORS;
+		return true;
+	}
+	step -= reads;
+	*sectors = TD_BLOCK_SECTORS;
+	if (step < 2) {
+		*sector = td_checkpoint_sector(sb, step);
+		if (step == (c.number & 1))
+			td_checkpoint_seal(buffer, sb->uuid, &c);
+		return true;
+	}
+	step -= 2;
+	*sector = sb->intent.start + (u64)step * TD_BLOCK_SECTORS;
+	if (step < blocks)
+		td_marks_seal(buffer, sb->uuid, step);
+	return step < blocks;
+}

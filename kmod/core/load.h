@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * From what is on the SSD to an index in memory, after a stop or a cut.
+ *
+ * The caller flushes the SSD first (what a crashed kernel left in the SSD's
+ * volatile cache must be durable before it is believed), then reads what
+ * td_load_next() asks for and feeds it, until it asks for nothing more; then
+ * td_load_end() gives the verdict. Nothing is written. Any bytes are taken, in
+ * bounded time: each block is read once; again if it lies where a group crosses
+ * the end of a read, or near one that cannot be read.
+ *
+ * Afterwards words hold LIVE frames, clean ones in marked regions are dropped
+ * (and pending), regions' dirty counts and marks are set, the journal goes on
+ * behind the last sound group. Without TD_LOAD_OK the engine is not fit for use.
+ *
+ * One thread, before the engine is in use; no lock. The engine was initialised by
+ * td_engine_init() with zeroed memory.
+ */
+#ifndef TANDEM_LOAD_H
+#define TANDEM_LOAD_H
+
+#include "engine.h"
+
+#define TD_LOAD_BLOCKS	64u
+#define TD_LOAD_BYTES	(TD_LOAD_BLOCKS * TD_BLOCK_BYTES)	/* of the buffer */
+
+enum td_load_error {
+	TD_LOAD_OK,
+	TD_LOAD_DAMAGED,	/* index cannot be read; dirty data may be lost */
+	TD_LOAD_IMPOSSIBLE,	/* sound checksums, but records that cannot be */
+};
+
+struct td_load {
+	struct td_engine *e;
+	struct td_checkpoint checkpoint;	/* number 0: none was sound yet */
+	u64 group;		/* number of the group that is expected next */
+	u64 highest;		/* of sound blocks beside those applied */
+	u32 phase;		/* load.c */
+	u32 at;			/* block, page or group of slots where it goes on */
+	u32 end;		/* of the phase, not included */
+	u32 asked;		/* blocks that the caller is reading */
+	u32 single;		/* blocks still to be read one by one */
+	u32 want;		/* blocks to be read at once, or 0 */
+	u32 walk;		/* load.c: has the journal's end been found? */
+	u32 head;		/* behind the last group that was applied */
+	u32 used;		/* blocks from the checkpoint's to there */
+	enum td_load_error error;
+};
+
+void td_load_begin(struct td_load *l, struct td_engine *e);
+/*
+ * Read *sectors (at most TD_LOAD_BYTES) from *sector of the SSD on, then call
+ * td_load_feed(). 0 sectors: nothing is to be read, the feeding computes. False:
+ * no more.
+ */
+bool td_load_next(struct td_load *l, u64 *sector, u32 *sectors);
+/* @buffer NULL: it could not be read. At a multiple of 8; it is written to. */
+void td_load_feed(struct td_load *l, void *buffer);
+enum td_load_error td_load_end(struct td_load *l);
+
+/*
+ * What has to be written for a new cache before its superblocks: a journal of
+ * zeroes, an empty checkpoint, marks all clear. @step counts from 0; false: no
+ * more. @buffer of TD_LOAD_BYTES is to be written to *sector, *sectors of it;
+ * after the last a flush, then the superblocks.
+ */
+bool td_format_next(const struct td_super *sb, u32 step, u64 *sector,
+		    u32 *sectors, void *buffer);
+
+#endif

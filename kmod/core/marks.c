@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Intent marks: the durable note that writes to a region of the disk may be
+ * under way, so that its clean copies are not believed after a crash.
+ *
+ * Invariants:
+ *   M1  A request that writes to the disk, or in place over a clean quarter, is
+ *       carried out only while the mark of its region is SET.
+ *   M2  A mark leaves SET only when no request is in flight to its region, and
+ *       a flush of the disk that began after the last of them ended has
+ *       succeeded, and a sweep that began after it is done.
+ *   M3  The image holds a 1 for every mark that is not CLEAR (or CLEARING). One
+ *       block of it is written at a time.
+ *
+ * CLEARING is left to itself when the block has been written: from then on it
+ * means CLEAR. So nobody has to look for such regions.
+ * Threads: the engine's lock.
+ * Why not cleared as soon as possible: a region that is written to is mostly
+ * written to again, and each change costs a write of the SSD.
+ */
+#include "ledger_int.h"
+
+#define OLD_TICKS	8	/* a mark without writes for so long may go */
+
+static u32 region_of(const struct td_engine *e, const struct td_req *r)
+{
+	return (u32)(r->sector >> e->ledger.mark_shift);
+}
+
+static u8 *image_block(const struct td_ledger *l, u32 block)
+{
+	return l->marks_image + (size_t)block * TD_BLOCK_BYTES;
+}
+
+static u32 nr_blocks(const struct td_ledger *l)
+{
+	return (l->nr_marks + TD_BLOCK_MARKS - 1) / TD_BLOCK_MARKS;
+}
+
+void td_marks_init(struct td_engine *e)
+{
+	struct td_ledger *l = &e->ledger;
+
+	l->mark_shift = td_mark_shift(l->super.origin_sectors);
+	l->nr_marks = td_mark_count(l->super.origin_sectors);
+	td_link_init(&l->mark_waiters);
+	td_link_init(&l->clear_waiters);
+}
+
+void td_marks_enter(struct td_engine *e, struct td_req *r)
+{
+	e->ledger.marks[region_of(e, r)].inflight++;
+	e->ledger.inflight++;
+	r->counted = true;
+}
+
+void td_marks_leave(struct td_engine *e, struct td_req *r, bool wrote_disk)
+{
+	struct td_ledger *l = &e->ledger;
+	struct td_mark *m = &l->marks[region_of(e, r)];
+
+	if (!r->counted)
+		return;
+	r->counted = false;
+	m->inflight--;
+	l->inflight--;
+	/* What it changed in the index is pending, or in the sweep that goes on. */
+	if (l->changed || l->ssd_unflushed)
+		m->sweep = (u32)(l->sweep_begun + 1);
+	else
+		m->sweep = (u32)l->sweep_begun;
+	if (wrote_disk)
+		/* The disk may have been flushed since it wrote. */
+		m->flush = (u32)(l->flush_begun + l->disk_unflushed);
+	m->tick = l->tick;
+}
+
+/* CLEAR -> WANTED. */
+static void want(struct td_engine *e, u32 region)
+{
+	struct td_ledger *l = &e->ledger;
+
+	l->marks[region].state = TD_MARK_WANTED;
+	td_marks_set(image_block(l, region / TD_BLOCK_MARKS),
+		     region % TD_BLOCK_MARKS);
+	l->marks_wanted++;
+	l->marks_set++;
+	td_ledger_due(e);
+}
+
+bool td_marks_is_set(const struct td_engine *e, const struct td_req *r)
+{
+	return e->ledger.marks[region_of(e, r)].state == TD_MARK_SET;
+}
+
+void td_marks_wait(struct td_engine *e, struct td_req *r)
+{
+	struct td_ledger *l = &e->ledger;
+	u32 region = region_of(e, r);
+	struct td_mark *m = &l->marks[region];
+
+	if (m->state == TD_MARK_CLEAR ||
+	    (m->state == TD_MARK_CLEARING &&
+	     !(l->marks_on && l->marks_block == region / TD_BLOCK_MARKS)))
+		want(e, region);
+	td_link_add_tail(&l->mark_waiters, &r->gate);
+}
+
+/* Copy block @block of the image to where it is written from. */
+static void write_block(struct td_engine *e, u32 block, struct td_work *w)
+{
+	struct td_ledger *l = &e->ledger;
+
+	memcpy(l->marks_buffer, image_block(l, block), TD_BLOCK_BYTES);
+	td_marks_seal(l->marks_buffer, l->super.uuid, block);
+	l->marks_block = block;
+	l->marks_on = true;
+	w->kind = TD_WORK_MARKS;
+	w->sector = l->super.intent.start + (u64)block * TD_BLOCK_SECTORS;
+	w->sectors = TD_BLOCK_SECTORS;
+	w->buffer = l->marks_buffer;
+}
+
+/* Write the block of the first that waits; all of that block are served. */
+static bool set_next(struct td_engine *e, struct td_work *w)
+{
+	struct td_ledger *l = &e->ledger;
+	u32 block = (u32)-1;
+
+	if (!l->marks_wanted)
+		return false;
+	for (struct td_link *k = l->mark_waiters.next; k != &l->mark_waiters;
+	     k = k->next) {
+		u32 region = region_of(e, td_req_of_gate(k));
+		struct td_mark *m = &l->marks[region];
+
+		if (m->state != TD_MARK_WANTED)
+			continue;
+		if (block == (u32)-1)
+			block = region / TD_BLOCK_MARKS;
+		if (region / TD_BLOCK_MARKS != block)
+			continue;
+		m->state = TD_MARK_SETTING;
+		l->marks_wanted--;
+	}
+	if (block == (u32)-1)
+		return false;
+	write_block(e, block, w);
+	return true;
+}
+
+static bool clearable(const struct td_ledger *l, const struct td_mark *m)
+{
+	return m->state == TD_MARK_SET && !m->inflight &&
+	       (s32)((u32)l->flush_done - m->flush) >= 0 &&
+	       (s32)((u32)l->sweep_done - m->sweep) >= 0;
+}
+
+static bool is_old(const struct td_ledger *l, const struct td_mark *m)
+{
+	return (u8)(l->tick - m->tick) >= OLD_TICKS;
+}
+
+/* Clear what can be cleared in block @block; false: nothing. */
+static bool clear_block(struct td_engine *e, u32 block)
+{
+	struct td_ledger *l = &e->ledger;
+	u8 *image = image_block(l, block);
+	u32 first = block * TD_BLOCK_MARKS;
+	u32 count = l->nr_marks - first;
+	bool any = false;
+
+	if (count > TD_BLOCK_MARKS)
+		count = TD_BLOCK_MARKS;
+	for (u32 i = 0; i < count; i++) {
+		struct td_mark *m = &l->marks[first + i];
+
+		if (i % 8 == 0 && !td_marks_get8(image, i)) {
+			i += 7;
+			continue;
+		}
+		if (!td_marks_get(image, i) || !clearable(l, m) ||
+		    (l->clear_aged && !is_old(l, m)))
+			continue;
+		m->state = TD_MARK_CLEARING;
+		td_marks_reset(image, i);
+		l->marks_set--;
+		env_count(e->counters, TD_C_MARKS_CLEARED, 1);
+		any = true;
+	}
+	return any;
+}
+
+void td_marks_clear(struct td_engine *e, bool aged)
+{
+	struct td_ledger *l = &e->ledger;
+
+	/* A pass for a flush goes on until its end. */
+	if (aged && l->clear_left && !l->clear_aged)
+		return;
+	l->clear_aged = aged;
+	l->clear_block = 0;
+	l->clear_left = nr_blocks(l);
+	td_ledger_due(e);
+}
+
+static void wake_clear_waiters(struct td_engine *e, struct td_list *woken)
+{
+	struct td_link *head = &e->ledger.clear_waiters;
+
+	while (head->next != head) {
+		struct td_req *r = td_req_of_gate(head->next);
+
+		td_link_del(&r->gate);
+		td_flush_gate(e, r, TD_GATE_CLEAR, woken);
+	}
+}
+
+bool td_marks_next(struct td_engine *e, struct td_work *w,
+		   struct td_list *woken)
+{
+	struct td_ledger *l = &e->ledger;
+
+	if (l->marks_on)
+		return false;
+	if (set_next(e, w))
+		return true;
+	while (l->clear_left) {
+		u32 block = l->clear_block++;
+
+		l->clear_left--;
+		if (clear_block(e, block)) {
+			write_block(e, block, w);
+			return true;
+		}
+	}
+	wake_clear_waiters(e, woken);
+	return false;
+}
+
+void td_marks_done(struct td_engine *e, struct td_list *woken)
+{
+	struct td_ledger *l = &e->ledger;
+	struct td_link *next;
+
+	l->marks_on = false;
+	for (struct td_link *k = l->mark_waiters.next; k != &l->mark_waiters;
+	     k = next) {
+		struct td_req *r = td_req_of_gate(k);
+		u32 region = region_of(e, r);
+		struct td_mark *m = &l->marks[region];
+
+		next = k->next;
+		if (region / TD_BLOCK_MARKS != l->marks_block)
+			continue;
+		if (m->state == TD_MARK_CLEARING) {
+			want(e, region);
+		} else if (m->state == TD_MARK_SETTING) {
+			m->state = TD_MARK_SET;
+			env_count(e->counters, TD_C_MARKS_SET, 1);
+		}
+		if (m->state == TD_MARK_SET) {
+			td_link_del(k);
+			td_wake(woken, r, TD_DO_START);
+		}
+	}
+}
+
+void td_marks_tick(struct td_engine *e)
+{
+	struct td_ledger *l = &e->ledger;
+
+	l->tick++;
+	if (!l->marks_set || l->tick % OLD_TICKS)
+		return;
+	if (l->disk_unflushed)
+		td_flush_want(e);
+	td_marks_clear(e, true);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The commonest write-back write: of what is dirty already, in one frame that
+ * lies in its home way. It goes to the SSD as it is, like a read hit.
+ *
+ * Why that needs no lock: the place is recorded dirty or will be, so no order
+ * has to be kept; the pin keeps the slot's frame; a cleaning begins only when the
+ * pin is gone; and two writes of one place at the same time are what they are on
+ * any disk. What it does not take, td_begin() does.
+ */
+#ifndef TANDEM_WRITE_H
+#define TANDEM_WRITE_H
+
+#include "engine.h"
+
+/*
+ * True: the whole write (not FUA) is to go to *slot, which is pinned; it is
+ * counted. False: nothing was done. No lock, any context.
+ */
+static inline bool td_write_home(struct td_engine *e, u64 sector, u32 count,
+				 u32 *slot)
+{
+	const struct td_layout *l = &e->layout;
+	u64 frame = td_frame_of(sector);
+	u32 first = (u32)sector & (TD_FRAME_SECTORS - 1);
+	u32 last = first + count - 1;
+
+	if (unlikely(last >= TD_FRAME_SECTORS || l->block_mask ||
+		     !td_active(e) || env_load(&e->mode) != TD_WRITEBACK))
+		return false;
+	*slot = td_home_of(l, frame);
+	if (!td_word_pin_dirty(&e->words[*slot], frame,
+			       td_quarters(first >> TD_QUARTER_SHIFT,
+					   last >> TD_QUARTER_SHIFT)))
+		return false;
+	env_count(e->counters, TD_C_WRITE_BACK, count);
+	return true;
+}
+
+/*
+ * Such a write is on the SSD: before td_word_unpin() and before it is answered.
+ * (If it failed: td_fail(), and EIO.) No lock, any context.
+ */
+static inline void td_write_home_done(struct td_engine *e)
+{
+	if (!env_peek(e->ledger.ssd_unflushed))
+		env_poke(e->ledger.ssd_unflushed, true);
+}
+
+#endif

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Writes that go to the SSD alone, and when they may.
+ *
+ * Invariants:
+ *   B1  Where a durable record, or one under way, says "clean" of a quarter, a
+ *       write-back write changes that place only while the region's mark is SET:
+ *       a quarter that is valid and not dirty, one of a stale slot, one of a
+ *       cleaning that is being recorded.
+ *   B2  A slot that was taken from another frame is written only after the sweep
+ *       that records it free (td_index_take()), by who joins there too.
+ *   B3  It makes whole quarters dirty: it covers them, or they were valid.
+ *   B4  What is valid stays so while it is written, and is dirty from the start:
+ *       all reads of it come from the SSD, which is as linearizable as any disk.
+ *   B5  A cleaning that moves a quarter meanwhile no longer makes it clean.
+ *
+ * Threads: the engine's lock.
+ * Why a mark and not another slot where B1 asks: one write of the mark serves all
+ * writes to the region, and the frame's other quarters need not be moved.
+ */
+#include "index.h"
+#include "ledger_int.h"
+
+static unsigned int touched_of(const struct td_req *r, u64 frame)
+{
+	return td_quarters_touched(frame, r->sector, r->sector + r->count);
+}
+
+/* Is a cleaning that moves one of @mask of @slot being recorded? */
+static bool recorded_now(const struct td_bucket *b, u32 slot, unsigned int mask)
+{
+	for (struct td_link *l = b->reqs.next; l != &b->reqs; l = l->next) {
+		const struct td_req *q = td_req_of(l);
+
+		if (!td_recording(q))
+			continue;
+		for (u32 i = 0; i < q->nr_parts; i++)
+			if (q->parts[i].slot == slot && q->parts[i].mask & mask)
+				return true;
+	}
+	return false;
+}
+
+/*
+ * Could @frame's part of @r be stored, as things are? *adds: it would make
+ * dirty what is not.
+ */
+static enum td_writeback look(const struct td_engine *e,
+			      const struct td_bucket *b, const struct td_req *r,
+			      u64 frame, bool *adds)
+{
+	u64 end = r->sector + r->count;
+	unsigned int touched = touched_of(r, frame);
+	unsigned int part = touched & ~td_quarters_covered(&e->layout, frame,
+							   r->sector, end);
+	u32 slot = td_index_find(e, frame);
+	unsigned int clean;
+	u64 v;
+
+	if (touched & ~td_quarters_cached(&e->layout, frame))
+		return TD_WB_NO;
+	if (slot == TD_NO_SLOT) {
+		*adds = true;
+		return part ? TD_WB_NO : TD_WB_GO;
+	}
+	v = td_word_load(&e->words[slot]);
+	if (td_store_filler(b, slot))
+		return TD_WB_FILL;
+	if (part & ~td_word_valid(v) ||
+	    (part && (r->sector | end) & e->layout.block_mask))
+		return TD_WB_NO;
+	clean = touched & ~td_word_dirty(v);
+	*adds |= clean;
+	if ((clean && (clean & td_word_valid(v) || v & TD_W_STALE)) ||
+	    recorded_now(b, slot, touched))
+		return TD_WB_MARK;
+	return TD_WB_GO;
+}
+
+/*
+ * Cleanings of these quarters of @slot lose their point. If the record that says
+ * "clean" is under way, one that says "dirty" has to follow it.
+ */
+static void redirty(struct td_engine *e, struct td_bucket *b, u32 slot,
+		    unsigned int mask)
+{
+	for (struct td_link *l = b->reqs.next; l != &b->reqs; l = l->next) {
+		struct td_req *q = td_req_of(l);
+
+		if (q->kind != TD_CLEAN)
+			continue;
+		for (u32 i = 0; i < q->nr_parts; i++) {
+			struct td_part *p = &q->parts[i];
+
+			if (p->slot != slot || !(p->mask & mask))
+				continue;
+			p->mask &= (u8)~mask;
+			if (td_recording(q)) {
+				td_word_pend(&e->words[slot]);
+				td_ledger_pend(&e->ledger, slot);
+			}
+		}
+	}
+}
+
+static void give_back(struct td_engine *e, const struct td_bucket *b,
+		      struct td_req *r)
+{
+	r->ssd_failed = true;
+	td_store_finish(e, b, r);
+	r->ssd_failed = false;
+	r->writeback = false;
+	r->nr_parts = 0;
+	r->sweep = 0;
+}
+
+enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
+				    struct td_req *r, bool marked)
+{
+	u64 first = td_frame_of(r->sector);
+	u64 last = td_frame_of(r->sector + r->count - 1);
+	struct td_ledger *l = &e->ledger;
+	bool adds = false, needs_mark = false;
+	u32 near = TD_NO_SLOT;
+
+	if (env_load(&e->mode) != TD_WRITEBACK || r->kind != TD_WRITE ||
+	    !r->parts || r->no_writeback)
+		return TD_WB_NO;
+	for (u64 f = first; f <= last; f++) {
+		enum td_writeback w = look(e, b, r, f, &adds);
+
+		if (w == TD_WB_MARK)
+			needs_mark = true;
+		else if (w != TD_WB_GO)
+			return w;
+	}
+	if (adds && l->dirty >= l->dirty_limit)
+		return TD_WB_NO;
+	if (needs_mark && !marked)
+		return TD_WB_MARK;
+	if (first & e->layout.run_mask)
+		near = td_index_find(e, first - 1);
+	r->nr_parts = 0;
+	r->sweep = 0;
+	for (u64 f = first; f <= last; f++) {
+		unsigned int touched = touched_of(r, f);
+		u32 slot = td_index_find(e, f);
+
+		if (slot != TD_NO_SLOT) {
+			u64 sweep = td_index_joined(e, slot);
+
+			if (sweep > r->sweep)
+				r->sweep = sweep;
+			td_index_own(e, slot, 0, false);
+			redirty(e, b, slot, touched);
+		} else {
+			slot = td_index_take(e, f, near, TD_TAKE_ANY, &r->sweep);
+			if (slot == TD_NO_SLOT) {
+				give_back(e, b, r);
+				return TD_WB_NO;
+			}
+		}
+		near = slot;
+		td_store_add_write(r, f, slot, touched);
+	}
+	for (u32 i = 0; i < r->nr_parts; i++) {
+		const struct td_part *p = &r->parts[i];
+		u64 v = td_word_load(&e->words[p->slot]);
+		unsigned int clean = p->mask & td_word_valid(v) &
+				     ~td_word_dirty(v);
+
+		if (clean)
+			td_index_publish(e, p->slot, 0, clean);
+	}
+	r->writeback = true;
+	return TD_WB_GO;
+}
+
+bool td_writeback_dirty(const struct td_engine *e, const struct td_req *r)
+{
+	u64 last = td_frame_of(r->sector + r->count - 1);
+
+	if (!e->ledger.dirty)
+		return false;
+	for (u64 f = td_frame_of(r->sector); f <= last; f++) {
+		u32 slot = td_index_find(e, f);
+
+		if (slot != TD_NO_SLOT &&
+		    td_word_dirty(td_word_load(&e->words[slot])) &
+		    touched_of(r, f))
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The cleaner: asks core where dirty data is, and takes it to the disk in jobs of
+ * its own; what the user says about that; how fast it goes.
+ *
+ * Invariants:
+ *   C1  All memory is there from the constructor on: dirty data is written back
+ *       when nobody can allocate any more.
+ *   C2  One job is kept for places that a request waits for.
+ *   C3  The limit of dirty data is 0 while a flush is on, so that what is to be
+ *       written back only gets less.
+ * Threads: one worker looks; jobs end in others. State under tandem.lock.
+ * Why jobs of up to 256 KiB and several at once: neighbours become one write,
+ * and the disk's queue has enough to sort. For a while after a failure a job takes
+ * one frame, and one that fails is passed over until the next round: so a bad
+ * block keeps nobody but its frame from being written back.
+ */
+#include <linux/slab.h>
+
+#include "job.h"
+#include "pace.h"
+
+#define JOB_BYTES	(256u << 10)
+#define JOB_PARTS	(JOB_BYTES >> (TD_FRAME_SHIFT + SECTOR_SHIFT))
+#define RETRY_DISK	(2 * HZ)	/* after a failure */
+#define RETRY_SSD	(HZ / 10)
+#define CAREFUL		(10 * HZ)	/* one frame a job, after a failure */
+#define RATE_GUESS	(10u << 20)	/* bytes/s, until it was measured */
+#define PASSES_MAX	8u		/* places with nothing to do, in a row */
+
+static u32 ms_since(unsigned long then)
+{
+	return jiffies_to_msecs(min_t(unsigned long, jiffies - then, 60 * HZ));
+}
+
+/* All dirty data is to go to the disk. Lock held. */
+static bool draining(const struct tandem *t)
+{
+	return t->cleaner.flush == TANDEM_FLUSH_ON ||
+	       env_load(&t->engine.mode) != TD_WRITEBACK;
+}
+
+static u32 allowance(const struct tandem *t, u32 *again)
+{
+	const struct tandem_cleaner *c = &t->cleaner;
+	const struct tandem_pace pace = {
+		.dirty = t->engine.ledger.dirty,
+		.limit = t->engine.ledger.dirty_limit,
+		.disk_idle = ms_since(READ_ONCE(t->disk_used)),
+		.write_idle = ms_since(READ_ONCE(t->written)),
+		.drain = draining(t),
+		.paused = c->stopping || c->flush == TANDEM_FLUSH_PAUSED,
+	};
+
+	return tandem_pace(&pace, again);
+}
+
+/* Bring the time at full speed up to date. Lock held. */
+static void account(struct tandem_cleaner *c)
+{
+	if (c->inflight && c->full_speed)
+		c->busy += jiffies - c->since;
+	c->since = jiffies;
+}
+
+static void set_limit(struct tandem *t)
+{
+	t->engine.ledger.dirty_limit = t->cleaner.flush != TANDEM_FLUSH_OFF ? 0 :
+		tandem_pace_limit(t->cleaner.rate, (u64)t->engine.layout.slots * 4);
+}
+
+enum begun { BEGUN, NOTHING_THERE, NO_PLACE };
+
+/* One job, if there is a place for it. */
+static enum begun begin(struct tandem *t, u32 *again)
+{
+	struct tandem_cleaner *c = &t->cleaner;
+	enum begun begun = NO_PLACE;
+	struct tandem_job *job = NULL;
+	struct td_list woken;
+	unsigned long flags;
+	u32 allowed, todo = 0;
+	u64 sector;
+
+	td_list_init(&woken);
+	flags = tandem_lock(t);
+	allowed = allowance(t, again);
+	account(c);
+	c->full_speed = allowed == TANDEM_FULL_SPEED;
+	if (time_before(jiffies, c->not_before)) {
+		*again = max(jiffies_to_msecs(c->not_before - jiffies), 1u);
+	} else if (!list_empty(&c->free) &&
+		   td_clean_seek(&t->engine, c->inflight < allowed, &sector)) {
+		job = list_first_entry(&c->free, struct tandem_job, free);
+		tandem_job_prepare(job, t);
+		td_req_init(&job->req, TD_CLEAN, sector, 0,
+			    tandem_job_parts(job),
+			    time_before(jiffies, c->careful) ? 1 : JOB_PARTS);
+		todo = td_begin(&t->engine, &job->req, &woken);
+		job->memory_sector = job->req.span_sector;
+		begun = todo & TD_DO_PASS ? NOTHING_THERE : BEGUN;
+	}
+	if (begun == BEGUN) {
+		list_del_init(&job->free);
+		c->inflight++;
+	}
+	tandem_unlock_cleaner(t, flags);
+	if (begun == BEGUN)
+		tandem_job_start(job, todo, &woken);
+	else if (begun == NOTHING_THERE && atomic_dec_and_test(&t->jobs))
+		wake_up(&t->idle);
+	tandem_carry_on(t, &woken);
+	return begun;
+}
+
+static void clean_work(struct work_struct *work)
+{
+	struct tandem *t = container_of(to_delayed_work(work), struct tandem,
+					cleaner.work);
+	u32 passes = 0, again = 0;
+	enum begun begun;
+
+	do {
+		begun = begin(t, &again);
+		passes = begun == NOTHING_THERE ? passes + 1 : 0;
+		cond_resched();
+	} while (begun != NO_PLACE && passes < PASSES_MAX);
+	/* What is dirty but not recorded yet will be, within the second. */
+	if (passes)
+		again = 100;
+	if (again)
+		queue_delayed_work(t->wq, &t->cleaner.work,
+				   msecs_to_jiffies(again) + 1);
+}
+
+void tandem_cleaner_kick(struct tandem *t)
+{
+	mod_delayed_work(t->wq, &t->cleaner.work, 0);
+}
+
+void tandem_cleaner_wrote(struct tandem *t, u32 sectors)
+{
+	struct tandem_cleaner *c = &t->cleaner;
+	unsigned long flags = tandem_lock(t);
+
+	if (c->full_speed)
+		c->written += sectors;
+	tandem_unlock_cleaner(t, flags);
+}
+
+void tandem_cleaner_failed(struct tandem *t, const struct td_req *r, bool disk)
+{
+	struct tandem_cleaner *c = &t->cleaner;
+	unsigned long flags = tandem_lock(t);
+
+	c->careful = jiffies + CAREFUL;
+	if (r->max_parts == 1) {
+		c->not_before = jiffies + (disk ? RETRY_DISK : RETRY_SSD);
+		t->engine.clean_frame = td_frame_of(r->sector) + 1;
+	}
+	tandem_unlock_cleaner(t, flags);
+}
+
+void tandem_cleaner_ended(struct tandem *t, struct tandem_job *job)
+{
+	struct tandem_cleaner *c = &t->cleaner;
+	unsigned long flags = tandem_lock(t);
+
+	account(c);
+	c->inflight--;
+	list_add_tail(&job->free, &c->free);
+	tandem_unlock_cleaner(t, flags);
+	tandem_cleaner_kick(t);
+}
+
+void tandem_cleaner_tick(struct tandem *t)
+{
+	struct tandem_cleaner *c = &t->cleaner;
+	u64 dirty = t->engine.ledger.dirty;
+	u64 rate;
+
+	account(c);
+	if (c->busy >= HZ && c->written) {
+		rate = div64_u64((c->written << SECTOR_SHIFT) * HZ, c->busy);
+		c->rate = max((3 * c->rate + rate) / 4, 4096ull);
+		c->busy = 0;
+		c->written = 0;
+	}
+	set_limit(t);
+	if (!dirty && c->was_dirty && draining(t))
+		schedule_work(&t->event);
+	c->was_dirty = dirty;
+	if (dirty)
+		tandem_cleaner_kick(t);
+}
+
+void tandem_cleaner_stop(struct tandem *t, bool stop)
+{
+	unsigned long flags = tandem_lock(t);
+
+	t->cleaner.stopping = stop;
+	set_limit(t);
+	tandem_unlock_cleaner(t, flags);
+	if (!stop)
+		tandem_cleaner_kick(t);
+}
+
+void tandem_cleaner_wait(struct tandem *t)
+{
+	/* A look that began before the stop may begin jobs. */
+	cancel_delayed_work_sync(&t->cleaner.work);
+	tandem_jobs_wait(t);
+	cancel_delayed_work_sync(&t->cleaner.work);
+}
+
+int tandem_cleaner_message(struct tandem *t, const char *word)
+{
+	struct tandem_cleaner *c = &t->cleaner;
+	unsigned long flags = tandem_lock(t);
+	int r = 0;
+
+	if (!strcmp(word, "start"))
+		c->flush = TANDEM_FLUSH_ON;
+	else if (!strcmp(word, "stop"))
+		c->flush = TANDEM_FLUSH_OFF;
+	else if (c->flush == TANDEM_FLUSH_OFF)
+		r = -EINVAL;
+	else if (!strcmp(word, "pause"))
+		c->flush = TANDEM_FLUSH_PAUSED;
+	else if (!strcmp(word, "resume"))
+		c->flush = TANDEM_FLUSH_ON;
+	else
+		r = -EINVAL;
+	set_limit(t);
+	tandem_unlock_cleaner(t, flags);
+	tandem_cleaner_kick(t);
+	return r;
+}
+
+void tandem_cleaner_inherit(struct tandem *t, const struct tandem *old)
+{
+	t->cleaner.flush = old->cleaner.flush;
+	t->cleaner.rate = old->cleaner.rate;
+}
+
+int tandem_cleaner_alloc(struct tandem *t)
+{
+	struct tandem_cleaner *c = &t->cleaner;
+	u32 i;
+
+	for (i = 0; i < TANDEM_CLEANS; i++) {
+		c->jobs[i] = tandem_job_alloc(DIV_ROUND_UP(JOB_BYTES, PAGE_SIZE),
+					      JOB_PARTS, GFP_KERNEL);
+		if (!c->jobs[i])
+			return -ENOMEM;
+		list_add_tail(&c->jobs[i]->free, &c->free);
+	}
+	return 0;
+}
+
+void tandem_cleaner_free(struct tandem *t)
+{
+	u32 i;
+
+	for (i = 0; i < TANDEM_CLEANS; i++)
+		if (t->cleaner.jobs[i])
+			tandem_job_release(t->cleaner.jobs[i]);
+}
+
+void tandem_cleaner_init(struct tandem *t)
+{
+	struct tandem_cleaner *c = &t->cleaner;
+
+	INIT_DELAYED_WORK(&c->work, clean_work);
+	INIT_LIST_HEAD(&c->free);
+	c->rate = RATE_GUESS;
+	c->not_before = jiffies;
+	c->careful = jiffies;
+	c->since = jiffies;
+	c->stopping = true;
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Reading the index from the SSD before the first request, and writing an empty
+ * one for a new cache.
+ *
+ * Invariant: what a crashed kernel left in the SSD's volatile cache is made
+ * durable before it is believed; an index that cannot be is refused, never
+ * guessed, since there may be data in it that the disk has not.
+ * Threads: preresume; they sleep, and nobody else uses the engine.
+ */
+#include <linux/blkdev.h>
+#include <linux/sched/mm.h>
+#include <linux/vmalloc.h>
+
+#include "load.h"
+#include "tandem.h"
+
+static void *get_buffer(void)
+{
+	unsigned int noio = memalloc_noio_save();
+	void *buffer = vmalloc(TD_LOAD_BYTES);
+
+	memalloc_noio_restore(noio);
+	return buffer;
+}
+
+int tandem_index_format(struct tandem *t)
+{
+	void *buffer = get_buffer();
+	u64 sector;
+	u32 step, sectors;
+	int r = buffer ? 0 : -ENOMEM;
+
+	for (step = 0; !r && td_format_next(&t->super, step, &sector, &sectors,
+					    buffer); step++)
+		r = tandem_ssd_io(t, REQ_OP_WRITE | REQ_SYNC | REQ_META, sector,
+				  buffer, sectors << SECTOR_SHIFT);
+	if (!r)
+		r = blkdev_issue_flush(t->ssd->bdev);
+	vfree(buffer);
+	if (r)
+		DMERR("Cannot write the index: %d", r);
+	return r;
+}
+
+static int read_index(struct tandem *t, void *buffer)
+{
+	struct td_load load;
+	u64 sector;
+	u32 sectors;
+
+	td_load_begin(&load, &t->engine);
+	while (td_load_next(&load, &sector, &sectors)) {
+		bool ok = !sectors ||
+			  !tandem_ssd_io(t, REQ_OP_READ | REQ_META, sector,
+					 buffer, sectors << SECTOR_SHIFT);
+
+		td_load_feed(&load, ok ? buffer : NULL);
+		cond_resched();
+	}
+	switch (td_load_end(&load)) {
+	case TD_LOAD_OK:
+		return 0;
+	case TD_LOAD_DAMAGED:
+		DMERR("SSD index is damaged");
+		break;
+	case TD_LOAD_IMPOSSIBLE:
+		DMERR("SSD index is impossible");
+		break;
+	}
+	return -EILSEQ;
+}
+
+int tandem_index_load(struct tandem *t)
+{
+	void *buffer;
+	int r = t->load_error;
+
+	/* The engine has been fed, and cannot be a second time. */
+	if (r)
+		return r;
+	r = blkdev_issue_flush(t->ssd->bdev);
+	if (r) {
+		DMERR("Cannot flush the SSD: %d", r);
+		return r;
+	}
+	buffer = get_buffer();
+	if (!buffer)
+		return -ENOMEM;
+	r = read_index(t, buffer);
+	vfree(buffer);
+	t->load_error = r;
+	return r;
+}
+
+void tandem_index_drop(struct tandem *t)
+{
+	struct td_list woken;
+	unsigned long flags;
+	u32 group;
+
+	td_list_init(&woken);
+	for (group = 0; group < t->engine.layout.groups; group++) {
+		flags = tandem_lock(t);
+		td_forget_group(&t->engine, group);
+		tandem_unlock(t, flags);
+		cond_resched();
+	}
+	tandem_carry_on(t, &woken);
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The ledger's own I/O: groups of the journal, marks, checkpoints, flushes; the
+ * clock that drives it, and the stop that lets it rest.
+ *
+ * Invariants:
+ *   M1  One work of a kind is under way, in a bio and with a buffer that are
+ *       there from the constructor on: nothing is allocated.
+ *   M2  After each call of core that may have made work due, somebody takes it:
+ *       the caller, if he may submit I/O, else a worker.
+ *   M3  Halted: no work is under way, none is taken, no clock ticks.
+ * Threads: submitted in process context, by map itself if it can, since a flush
+ * waits for it; completed by a worker.
+ */
+#include <linux/slab.h>
+
+#include "tandem.h"
+
+static struct block_device *bdev_of(const struct tandem *t, u8 kind)
+{
+	return kind == TD_WORK_FLUSH_DISK ? t->origin->bdev : t->ssd->bdev;
+}
+
+static void work_endio(struct bio *bio)
+{
+	struct tandem_work *w = bio->bi_private;
+
+	queue_work(w->t->wq, &w->done);
+}
+
+static void submit(struct tandem *t, struct tandem_work *w)
+{
+	static const blk_opf_t how[TD_WORK_KINDS] = {
+		[TD_WORK_GROUP] = REQ_META | REQ_PREFLUSH | REQ_FUA,
+		[TD_WORK_FLUSH_SSD] = REQ_PREFLUSH,
+		[TD_WORK_FLUSH_DISK] = REQ_PREFLUSH,
+		[TD_WORK_MARKS] = REQ_META | REQ_FUA,
+		[TD_WORK_PAGES] = REQ_META,
+		[TD_WORK_HEAD] = REQ_META | REQ_PREFLUSH | REQ_FUA,
+	};
+	const struct td_work *work = &w->work;
+
+	/* Marked as direct I/O is, so that nobody throttles the worker. */
+	bio_init(&w->bio, bdev_of(t, work->kind), &w->vec, 1,
+		 REQ_OP_WRITE | REQ_SYNC | REQ_IDLE | how[work->kind]);
+	w->bio.bi_iter.bi_sector = work->sector;
+	w->bio.bi_private = w;
+	w->bio.bi_end_io = work_endio;
+	if (work->sectors)
+		__bio_add_page(&w->bio, virt_to_page(work->buffer),
+			       work->sectors << SECTOR_SHIFT,
+			       offset_in_page(work->buffer));
+	submit_bio_noacct(&w->bio);
+}
+
+/* Take one work and submit it. False: there was none. */
+static bool submit_next(struct tandem *t, struct td_list *woken)
+{
+	struct td_work work;
+	struct tandem_work *w = NULL;
+	unsigned long flags = tandem_lock(t);
+
+	if (!t->halted && td_work_next(&t->engine, &work, woken)) {
+		w = &t->works[work.kind];
+		w->work = work;
+		t->works_on++;
+	}
+	tandem_unlock(t, flags);
+	if (w)
+		submit(t, w);
+	return w;
+}
+
+static void go(struct tandem *t, struct td_req *r, struct td_list *woken)
+{
+	if (r->parts)
+		tandem_job_woken(r, woken);
+	else if (r == &t->settle)
+		complete(&t->settled);
+	else
+		tandem_tracked_woken(t, r, woken);
+}
+
+void tandem_carry_on(struct tandem *t, struct td_list *woken)
+{
+	struct td_req *r;
+
+	do {
+		while ((r = td_list_pop(woken)))
+			go(t, r, woken);
+		if (td_work_due(&t->engine))
+			while (submit_next(t, woken))
+				;
+	} while (woken->head);
+}
+
+void tandem_carry_on_later(struct tandem *t, struct td_list *woken)
+{
+	if (woken->head)
+		tandem_defer_woken(t, woken);
+	else if (td_work_due(&t->engine))
+		queue_work(t->wq, &t->meta);
+}
+
+static void meta_work(struct work_struct *work)
+{
+	struct tandem *t = container_of(work, struct tandem, meta);
+	struct td_list woken;
+
+	td_list_init(&woken);
+	tandem_carry_on(t, &woken);
+}
+
+static void done_work(struct work_struct *work)
+{
+	struct tandem_work *w = container_of(work, struct tandem_work, done);
+	struct tandem *t = w->t;
+	bool ok = !w->bio.bi_status;
+	struct td_list woken;
+	unsigned long flags;
+	bool last, clean;
+
+	td_list_init(&woken);
+	bio_uninit(&w->bio);
+	flags = tandem_lock(t);
+	/* What was dirty but not recorded may be cleaned now. */
+	clean = w->work.kind == TD_WORK_GROUP && t->engine.ledger.dirty;
+	td_work_done(&t->engine, &w->work, ok, &woken);
+	/* From here on @w may be in use again. */
+	last = !--t->works_on;
+	tandem_unlock(t, flags);
+	tandem_carry_on(t, &woken);
+	if (clean)
+		tandem_cleaner_kick(t);
+	if (last)
+		wake_up(&t->idle);
+}
+
+/* Is there anything that time alone must bring forward? */
+static bool needs_clock(const struct td_ledger *l)
+{
+	return l->changed || l->ssd_unflushed || l->marks_set || l->dirty;
+}
+
+void tandem_unlock_cleaner(struct tandem *t, unsigned long flags)
+	__releases(t->lock)
+{
+	const struct td_engine *e = &t->engine;
+	bool tick = !t->ticking && !t->halted && needs_clock(&e->ledger);
+	bool failed = !td_active(e) && !t->told;
+
+	t->ticking |= tick;
+	t->told |= failed;
+	spin_unlock_irqrestore(&t->lock, flags);
+	if (unlikely(tick))
+		queue_delayed_work(t->wq, &t->tick, HZ);
+	if (unlikely(failed))
+		schedule_work(&t->event);
+}
+
+void tandem_unlock(struct tandem *t, unsigned long flags)
+	__releases(t->lock)
+{
+	const struct td_engine *e = &t->engine;
+	bool urgent = !t->halted && e->urgent.next != &e->urgent;
+
+	tandem_unlock_cleaner(t, flags);
+	if (unlikely(urgent))
+		tandem_cleaner_kick(t);
+}
+
+void tandem_ssd_failed(struct tandem *t, struct td_list *woken)
+{
+	unsigned long flags = tandem_lock(t);
+
+	td_fail(&t->engine, woken);
+	tandem_unlock(t, flags);
+}
+
+static void tick_work(struct work_struct *work)
+{
+	struct tandem *t = container_of(to_delayed_work(work), struct tandem,
+					tick);
+	struct td_list woken;
+	unsigned long flags;
+	bool again;
+
+	td_list_init(&woken);
+	flags = tandem_lock(t);
+	td_tick(&t->engine);
+	tandem_cleaner_tick(t);
+	again = !t->halted && needs_clock(&t->engine.ledger);
+	t->ticking = again;
+	tandem_unlock(t, flags);
+	tandem_carry_on(t, &woken);
+	if (again)
+		queue_delayed_work(t->wq, &t->tick, HZ);
+}
+
+int tandem_meta_init(struct tandem *t)
+{
+	u32 i;
+
+	spin_lock_init(&t->lock);
+	init_completion(&t->settled);
+	INIT_WORK(&t->meta, meta_work);
+	INIT_DELAYED_WORK(&t->tick, tick_work);
+	t->halted = true;
+	t->works = kcalloc(TD_WORK_KINDS, sizeof(*t->works), GFP_KERNEL);
+	if (!t->works)
+		return -ENOMEM;
+	for (i = 0; i < TD_WORK_KINDS; i++) {
+		t->works[i].t = t;
+		INIT_WORK(&t->works[i].done, done_work);
+	}
+	return 0;
+}
+
+void tandem_meta_free(struct tandem *t)
+{
+	kfree(t->works);
+}
+
+bool tandem_settle(struct tandem *t)
+{
+	struct td_list woken;
+	unsigned long flags;
+	u32 todo;
+
+	td_list_init(&woken);
+	reinit_completion(&t->settled);
+	td_req_init(&t->settle, TD_FLUSH, 0, 0, NULL, 0);
+	flags = tandem_lock(t);
+	todo = td_begin(&t->engine, &t->settle, &woken);
+	tandem_unlock(t, flags);
+	tandem_carry_on(t, &woken);
+	if (todo & TD_DO_PASS)
+		return false;
+	if (!(todo & TD_DO_ANSWER))
+		wait_for_completion(&t->settled);
+	return !td_failed(&t->settle);
+}
+
+static bool rests(struct tandem *t)
+{
+	unsigned long flags = tandem_lock(t);
+	bool rest = !t->works_on;
+
+	tandem_unlock(t, flags);
+	return rest;
+}
+
+void tandem_meta_halt(struct tandem *t)
+{
+	unsigned long flags = tandem_lock(t);
+
+	t->halted = true;
+	tandem_unlock(t, flags);
+	cancel_delayed_work_sync(&t->tick);
+	cancel_delayed_work_sync(&t->cleaner.work);
+	wait_event(t->idle, rests(t));
+	/* Nobody looks at the engine after this, so another table may have it. */
+	flush_workqueue(t->wq);
+	flush_work(&t->event);
+	t->ticking = false;
+}
+
+void tandem_meta_go(struct tandem *t)
+{
+	struct td_list woken;
+	unsigned long flags;
+
+	td_list_init(&woken);
+	flags = tandem_lock(t);
+	t->halted = false;
+	tandem_unlock(t, flags);
+	tandem_carry_on(t, &woken);
+}

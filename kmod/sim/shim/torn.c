@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Every write of metadata, cut at every sector: what is loaded then must be what
+ * was durable before, or after if nothing of the write is missing.
+ *
+ * The ledger itself writes. Words are changed at random, without the engine's
+ * rules: what they say is nothing to the format. At times the cut happens, and
+ * the cache goes on from what was loaded; then its next group has the number of
+ * the torn one.
+ */
+#include "medium.h"
+
+#include "../../core/ledger_int.h"
+#include "torn.h"
+
+#define STEPS		30
+#define CUTS_RANDOM	12u
+#define MARKERS		4u
+
+struct torn {
+	struct cache live;
+	struct cache again;	/* loads what a cut leaves; the same image */
+	u64 state;		/* of the random numbers */
+	u64 *durable;		/* a record for each slot */
+	u64 *pages;		/* those of the checkpoint being written */
+	bool *since;		/* a group recorded the slot since it began */
+	u8 *before;		/* what a write replaces */
+	bool *marked;		/* regions with a durable mark */
+	u64 *former;		/* if the group that a cut tore were there */
+	bool starting;		/* from what a cut left */
+	u64 cuts;
+};
+
+static void discard(struct cache *c)
+{
+	free(c->image);
+	free(c->unreadable);
+	free(c->e.words);
+	free(c->e.buckets);
+	free(c->e.ledger.pending);
+	free(c->e.ledger.pending_words);
+	free(c->e.ledger.marks);
+	free(c->e.ledger.marks_image);
+	free(c->e.ledger.group_buffer);
+	free(c->e.ledger.marks_buffer);
+	free(c->e.ledger.pages_buffer);
+	free(c->expected);
+	free(c->seen);
+}
+
+static u64 next_random(struct torn *t)
+{
+	/* splitmix64 */
+	u64 z = t->state += 0x9e3779b97f4a7c15ull;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return z ^ z >> 31;
+}
+
+static u32 below(struct torn *t, u32 n)
+{
+	return (u32)(next_random(t) >> 33) % n;
+}
+
+/* Each frame has one way, so that no two slots hold the same one. */
+static void change(struct torn *t)
+{
+	const struct td_layout *l = &t->live.layout;
+	u64 frames = (l->origin_sectors + TD_FRAME_SECTORS - 1) >> TD_FRAME_SHIFT;
+	u64 tag = next_random(t) % frames;
+	unsigned int cached = td_quarters_cached(l, tag);
+	unsigned int valid = below(t, 16) & cached;
+	struct td_place p = td_place_of(l, tag);
+	u32 slot = td_slot_at(l, p.base, (u32)(tag * 7) & ((1u << l->way_shift) - 1),
+			      tag);
+	u64 v = TD_W_PENDING;
+
+	if (valid)
+		v |= TD_W_LIVE | tag | td_word_quarters(valid) |
+		     (u64)(valid & below(t, 16)) << TD_W_DIRTY_SHIFT;
+	env_store(&t->live.e.words[slot].a, v);
+	td_ledger_pend(&t->live.e.ledger, slot);
+}
+
+static bool mark_on_image(struct torn *t, u32 region)
+{
+	u64 sector = t->live.super.intent.start +
+		     (u64)(region / TD_BLOCK_MARKS) * TD_BLOCK_SECTORS;
+	static _Thread_local u8 copy[TD_BLOCK_BYTES] __attribute__((aligned(8)));
+
+	/* Regions come in order: one look at each block. */
+	if (region % TD_BLOCK_MARKS == 0) {
+		memcpy(copy, block_at(&t->live, sector), sizeof(copy));
+		td_marks_check(copy, t->live.super.uuid, region / TD_BLOCK_MARKS);
+	}
+	return td_marks_get(copy, region % TD_BLOCK_MARKS);
+}
+
+/* Each group's entry that counts, in @records. */
+static void apply_group_to(struct torn *t, const struct td_work *w, u64 *records,
+			   bool *since)
+{
+	u32 blocks = w->sectors / TD_BLOCK_SECTORS;
+
+	for (u32 b = 0; b < blocks; b++) {
+		const u8 *block = (u8 *)w->buffer + (size_t)b * TD_BLOCK_BYTES;
+		struct td_group_head h;
+
+		/* Zeroes: the place of a group that was torn is wiped. */
+		if (!*block)
+			return;
+		must(td_group_check(block, t->live.super.uuid, &h),
+		     "the ledger writes a block that is not sound");
+		for (u32 i = 0; i < h.entries; i++) {
+			u64 record;
+			u32 slot;
+
+			td_group_get(block, i, &slot, &record);
+			records[slot] = record;
+			if (since)
+				since[slot] = true;
+		}
+	}
+}
+
+static u32 region_of_record(const struct torn *t, u64 record)
+{
+	return (u32)((record & TD_W_TAG) << TD_FRAME_SHIFT >>
+		     t->live.e.ledger.mark_shift);
+}
+
+/* Is what was loaded what @records and the marks say? */
+static bool is_loaded(struct torn *t, const u64 *records)
+{
+	struct cache *c = &t->again;
+
+	for (u32 i = 0; i < c->layout.slots; i++) {
+		u64 expected = records[i];
+		u64 dirty = (expected & TD_W_DIRTY) >> 4;
+		u64 v = td_record_of(td_word_load(&c->e.words[i]));
+
+		if (expected && c->e.ledger.marks[region_of_record(t, expected)].state
+		    == TD_MARK_SET)
+			expected = dirty ? (expected & ~TD_W_VALID) | dirty : 0;
+		if (v != expected)
+			return false;
+	}
+	return true;
+}
+
+static void check_marks(struct torn *t, const struct td_work *w, bool garbage)
+{
+	u32 first = t->live.e.ledger.marks_block * TD_BLOCK_MARKS;
+
+	for (u32 i = 0; i < t->live.e.ledger.nr_marks; i++) {
+		bool found = t->again.e.ledger.marks[i].state == TD_MARK_SET;
+		bool written = t->marked[i];
+
+		if (w->kind == TD_WORK_MARKS && i - first < TD_BLOCK_MARKS)
+			written = td_marks_get(w->buffer, i - first);
+		must(found == t->marked[i] || found == written ||
+		     (garbage && found), "a mark comes or goes by a cut");
+	}
+}
+
+static u8 *sector_at(struct torn *t, u64 sector)
+{
+	return block_at(&t->live, sector - sector % TD_BLOCK_SECTORS) +
+	       sector % TD_BLOCK_SECTORS * TD_SECTOR_BYTES;
+}
+
+static bool is_wipe(const struct td_work *w)
+{
+	return w->kind == TD_WORK_GROUP && !*(const u8 *)w->buffer;
+}
+
+/*
+ * @reached: which sectors of the write are on the SSD, a byte for each. @garbage:
+ * one of the others is neither old nor new. The image is left so.
+ */
+static void cut(struct torn *t, const struct td_work *w, const u8 *reached,
+		bool garbage)
+{
+	const u8 *data = w->buffer;
+	u64 *records = t->again.expected;
+	bool whole = true;
+
+	for (u32 i = 0; i < w->sectors; i++) {
+		u8 *at = sector_at(t, w->sector + i);
+		const u8 *from = reached[i] ? data : t->before;
+
+		memcpy(at, from + (size_t)i * TD_SECTOR_BYTES, TD_SECTOR_BYTES);
+		if (garbage && !reached[i]) {
+			at[below(t, TD_SECTOR_BYTES)] ^= 0x5a;
+			garbage = false;
+		}
+		/* What is missing may be the same as what was there. */
+		whole &= !memcmp(at, data + (size_t)i * TD_SECTOR_BYTES,
+				 TD_SECTOR_BYTES);
+	}
+	memcpy(records, t->durable, t->live.layout.slots * sizeof(u64));
+	if (whole && w->kind == TD_WORK_GROUP)
+		apply_group_to(t, w, records, NULL);
+	if (whole && w->kind == TD_WORK_HEAD)
+		for (u32 i = 0; i < t->live.layout.slots; i++)
+			if (!t->since[i])
+				records[i] = t->pages[i];
+	t->cuts++;
+	must(load(&t->again) == TD_LOAD_OK, "what a cut left is not believed");
+	/*
+	 * Wiping a torn group may complete it, if its missing sectors are zero.
+	 * Nothing was done since, so it is as if it had not been torn.
+	 */
+	must(is_loaded(t, records) ||
+	     (is_wipe(w) && is_loaded(t, t->former)),
+	     "what a cut left has another index");
+}
+
+static void cut_everywhere(struct torn *t, const struct td_work *w)
+{
+	u8 reached[TD_PAGES_BYTES / TD_SECTOR_BYTES];
+	u32 n = w->sectors;
+
+	for (u32 i = 0; i <= n; i++) {
+		memset(reached, 0, n);
+		memset(reached, 1, i);
+		cut(t, w, reached, false);
+		check_marks(t, w, false);
+	}
+	for (u32 i = 0; i < n; i++) {
+		memset(reached, 1, n);
+		reached[i] = 0;
+		cut(t, w, reached, i & 1);
+		check_marks(t, w, i & 1);
+	}
+	for (u32 i = 0; i < CUTS_RANDOM; i++) {
+		/* Of 512 bytes, or of 4096. */
+		u32 unit = i & 1 ? TD_BLOCK_SECTORS : 1;
+
+		for (u32 s = 0; s < n; s++)
+			reached[s] = s % unit ? reached[s - 1] :
+				     (u8)below(t, 2);
+		cut(t, w, reached, false);
+		check_marks(t, w, false);
+	}
+}
+
+static void remember_pages(struct torn *t, const struct td_work *w)
+{
+	u64 first = td_checkpoint_sector(&t->live.super,
+					 (t->live.e.ledger.checkpoint + 1) & 1) +
+		    TD_BLOCK_SECTORS;
+	u32 page = (u32)((w->sector - first) / TD_BLOCK_SECTORS);
+
+	if (!page)
+		memset(t->since, 0, t->live.layout.slots);
+	for (u32 b = 0; b < w->sectors / TD_BLOCK_SECTORS; b++, page++)
+		for (u32 i = 0; i < TD_PAGE_SLOTS; i++)
+			if (page * TD_PAGE_SLOTS + i < t->live.layout.slots)
+				t->pages[page * TD_PAGE_SLOTS + i] = td_page_get(
+					(u8 *)w->buffer + (size_t)b * TD_BLOCK_BYTES, i);
+}
+
+/* All of it reached the SSD. */
+static void complete(struct torn *t, const struct td_work *w)
+{
+	const u8 *data = w->buffer;
+
+	for (u32 i = 0; i < w->sectors; i++)
+		memcpy(sector_at(t, w->sector + i),
+		       data + (size_t)i * TD_SECTOR_BYTES, TD_SECTOR_BYTES);
+	switch (w->kind) {
+	case TD_WORK_GROUP:
+		apply_group_to(t, w, t->durable, t->since);
+		break;
+	case TD_WORK_PAGES:
+		remember_pages(t, w);
+		break;
+	case TD_WORK_HEAD:
+		for (u32 i = 0; i < t->live.layout.slots; i++)
+			if (!t->since[i])
+				t->durable[i] = t->pages[i];
+		break;
+	case TD_WORK_MARKS:
+		for (u32 i = 0; i < t->live.e.ledger.nr_marks; i++)
+			t->marked[i] = mark_on_image(t, i);
+	}
+}
+
+/* The machine starts again; what a cut left stays. */
+static void start_again(struct torn *t)
+{
+	must(load(&t->live) == TD_LOAD_OK, "what was believed is not any more");
+	for (u32 i = 0; i < t->live.layout.slots; i++) {
+		u64 v = td_word_load(&t->live.e.words[i]);
+
+		/* What was dropped is on the SSD still. */
+		if (!(v & TD_W_PENDING))
+			t->durable[i] = td_record_of(v);
+	}
+	for (u32 i = 0; i < t->live.e.ledger.nr_marks; i++)
+		t->marked[i] = mark_on_image(t, i);
+}
+
+/* False: the power was cut. */
+static bool carry(struct torn *t, const struct td_work *w, u32 one_in)
+{
+	u8 reached[TD_PAGES_BYTES / TD_SECTOR_BYTES];
+
+	if (!w->sectors)
+		return true;
+	for (u32 i = 0; i < w->sectors; i++)
+		memcpy(t->before + (size_t)i * TD_SECTOR_BYTES,
+		       sector_at(t, w->sector + i), TD_SECTOR_BYTES);
+	cut_everywhere(t, w);
+	if (below(t, one_in)) {
+		complete(t, w);
+		return true;
+	}
+	for (u32 i = 0; i < w->sectors; i++)
+		reached[i] = i % TD_BLOCK_SECTORS ? reached[i - 1] :
+			     (u8)below(t, 2);
+	cut(t, w, reached, false);
+	memcpy(t->durable, t->again.expected,
+	       t->live.layout.slots * sizeof(u64));
+	if (w->kind == TD_WORK_GROUP && !is_wipe(w)) {
+		memcpy(t->former, t->durable, t->live.layout.slots * sizeof(u64));
+		apply_group_to(t, w, t->former, NULL);
+	} else if (is_wipe(w) && !is_loaded(t, t->durable)) {
+		memcpy(t->durable, t->former, t->live.layout.slots * sizeof(u64));
+	}
+	start_again(t);
+	return false;
+}
+
+/* What the ledger has to do, until it is done. False: the power was cut. */
+static bool work(struct torn *t, struct td_list *woken)
+{
+	struct td_engine *e = &t->live.e;
+	struct td_work w;
+
+	for (u32 i = 0; i < 3; i++)
+		td_tick(e);
+	while (td_work_next(e, &w, woken)) {
+		/* Large groups seldom fail to meet what a cut left of another. */
+		if (!carry(t, &w, w.sectors > TD_BLOCK_SECTORS ? 3 : 12))
+			return false;
+		td_work_done(e, &w, true, woken);
+		/* More changes, so that pages meet what is pending. */
+		if (w.kind == TD_WORK_PAGES && !t->starting)
+			change(t);
+	}
+	return true;
+}
+
+static void step(struct torn *t)
+{
+	static const u32 amounts[4] = { 5, 60, 900, 4000 };
+	struct td_engine *e = &t->live.e;
+	u32 count = below(t, amounts[below(t, 4)]) + 1;
+	struct td_req markers[MARKERS];
+	struct td_list woken;
+
+	td_list_init(&woken);
+	/* Nothing is served before all is settled. */
+	while (t->starting)
+		t->starting = !work(t, &woken);
+	while (count--)
+		change(t);
+	for (u32 i = 0; i < below(t, MARKERS); i++) {
+		td_req_init(markers + i, TD_WRITE,
+			    next_random(t) % t->live.layout.origin_sectors, 1,
+			    NULL, 0);
+		if (!td_marks_is_set(e, markers + i))
+			td_marks_wait(e, markers + i);
+	}
+	if (!below(t, 3))
+		td_checkpoint_want(e);
+	t->starting = !work(t, &woken);
+}
+
+u64 sim_torn(u64 seed)
+{
+	struct torn t = { .state = seed };
+
+	plan(&t.live, seed & 1 ? 2 : 0);
+	plan(&t.again, seed & 1 ? 2 : 0);
+	free(t.again.image);
+	t.again.image = t.live.image;
+	t.durable = zeroed(t.live.layout.slots, sizeof(u64));
+	t.pages = zeroed(t.live.layout.slots, sizeof(u64));
+	t.since = zeroed(t.live.layout.slots, sizeof(bool));
+	t.former = zeroed(t.live.layout.slots, sizeof(u64));
+	t.before = zeroed(1, TD_PAGES_BYTES);
+	format(&t.live);
+	renew(&t.live);
+	t.marked = zeroed(t.live.e.ledger.nr_marks, sizeof(bool));
+	for (u32 i = 0; i < STEPS; i++)
+		step(&t);
+	t.again.image = NULL;
+	discard(&t.live);
+	discard(&t.again);
+	free(t.durable);
+	free(t.pages);
+	free(t.since);
+	free(t.before);
+	free(t.former);
+	free(t.marked);
+	return t.cuts;
+}

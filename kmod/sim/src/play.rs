@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A run as a list of acts, so that it can be played again, and made shorter.
+
+use crate::engine::{Core, Mode};
+use crate::trace::Trace;
+use crate::workload::Request;
+use crate::world::{Cut, Fault, Machine, World};
+
+/// What the outside does to the machine, or that time goes on.
+#[derive(Clone, Copy, Debug)]
+pub enum Act {
+    /// An application asks for something.
+    Submit(Request),
+    /// An application changes a buffer under way.
+    Disturb,
+    /// One step of what is due or under way.
+    Step,
+    /// A second passes.
+    Tick,
+    /// The cleaner goes on where it was.
+    Clean,
+    /// Another mode.
+    Mode(Mode),
+    /// Another limit of what may be dirty, in quarters.
+    Limit(u64),
+    /// Clean copies of a group are dropped.
+    Forget(u32),
+    /// Errors, of 65536 requests: hard disk, SSD; of 256: no memory.
+    Faults(u32, u32, u8),
+    /// The SSD is gone for this life.
+    SsdDies,
+    /// Reluctance, of 256: hard disk, SSD; and how many hardly go on.
+    Pace(u8, u8, u8),
+    /// Power cut, or the machine dies; then recovery.
+    Cut(Cut),
+    /// A clean stop, and a start in this mode.
+    Stop(Mode),
+    /// Everything ends and is compared.
+    Settle,
+    /// Everything dirty goes to the disk, in this mode.
+    Drain(Mode),
+}
+
+/// An act and the seed of all that is random in it.
+#[derive(Clone, Copy, Debug)]
+pub struct Choice {
+    /// What.
+    pub act: Act,
+    /// The seed.
+    pub salt: u64,
+}
+
+impl Choice {
+    /// An act with a seed from `rng`.
+    pub fn new(act: Act, rng: &mut fastrand::Rng) -> Choice {
+        Choice {
+            act,
+            salt: rng.u64(..),
+        }
+    }
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// Something was wrong with core.
+    pub fn apply(self, world: &mut World) -> Result<(), Fault> {
+        world.rng = fastrand::Rng::with_seed(self.salt);
+        match self.act {
+            Act::Submit(request) => world.submit(request),
+            Act::Disturb => world.disturb(),
+            Act::Step => drop(world.step()?),
+            Act::Tick => world.second(),
+            Act::Clean => world.clean(true)?,
+            Act::Mode(mode) => world.set_mode(mode),
+            Act::Limit(quarters) => world.set_limit(quarters),
+            Act::Forget(group) => world.forget_group(group),
+            Act::Faults(disk, ssd, memory) => {
+                (world.disk.failing, world.ssd.failing) = (disk, ssd);
+                world.memory_shortage = memory;
+            }
+            Act::SsdDies => world.ssd.dead = true,
+            Act::Pace(disk, ssd, lazy) => {
+                world.queue.disk_reluctance = disk;
+                world.queue.ssd_reluctance = ssd;
+                world.queue.lazy = lazy;
+            }
+            Act::Cut(cut) => {
+                world.ssd.dead = false;
+                world.cut(cut)?;
+            }
+            Act::Stop(mode) => {
+                world.stop(mode)?;
+                world.ssd.dead = false;
+            }
+            Act::Settle => world.settle()?,
+            Act::Drain(mode) => world.drain(mode)?,
+        }
+        Ok(())
+    }
+}
+
+/// A run that can be played again.
+#[derive(Clone)]
+pub struct Script {
+    /// The disks.
+    pub machine: Machine,
+    /// What happens.
+    pub choices: Vec<Choice>,
+}
+
+impl Script {
+    /// Plays it until something is wrong; keeps a trace of the sectors `place`.
+    pub fn play(&self, core: &Core, place: Option<(u64, u64)>) -> Option<(usize, Fault, World)> {
+        let trace = place.map_or_else(Trace::default, |(first, end)| Trace::of(first, end));
+        let mut world = World::new(core, &self.machine, trace);
+        for (at, choice) in self.choices.iter().enumerate() {
+            if let Err(fault) = choice.apply(&mut world) {
+                return Some((at, fault, world));
+            }
+        }
+        None
+    }
+
+    /// Leaves out what is not needed for something like `fault` to go wrong, for so long.
+    pub fn shrink(&mut self, core: &Core, fault: &Fault, patience: std::time::Duration) {
+        let wanted = kind(fault);
+        let deadline = std::time::Instant::now() + patience;
+        let mut piece = self.choices.len().next_power_of_two() / 2;
+        while piece > 0 {
+            let mut at = 0;
+            let mut progress = false;
+            while at < self.choices.len() {
+                if std::time::Instant::now() > deadline {
+                    return;
+                }
+                let mut shorter = self.clone();
+                let end = (at + piece).min(self.choices.len());
+                shorter.choices.drain(at..end);
+                match shorter.play(core, None) {
+                    Some((last, fault, _)) if kind(&fault) == wanted => {
+                        shorter.choices.truncate(last + 1);
+                        *self = shorter;
+                        progress = true;
+                    }
+                    _ => at += piece,
+                }
+            }
+            if !progress || piece > 1 {
+                piece /= 2;
+            }
+        }
+    }
+}
+
+/// The words of a fault without its numbers.
+fn kind(fault: &Fault) -> String {
+    let text = fault.to_string();
+    let words = text
+        .split(' ')
+        .filter(|word| word.chars().all(char::is_alphabetic));
+    words.take(6).collect()
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What the index must be like at any moment, what it must be like after a restart, and when the disk may be flushed.
+
+use super::{Fault, World, ensure};
+use crate::engine::{Layout, State};
+use crate::oracle::Time;
+use crate::queue::Side;
+use crate::stamp::{OpId, Stamp};
+
+/// log2 of sectors in a region of the disk that has an intent mark, for the disks that are simulated here.
+const REGION_SHIFT: u32 = 11;
+
+/// The part of a word that is on record: tag, valid, dirty.
+const RECORD: u64 = (1 << 44) - 1;
+
+/// The fields of core's word, as core/word.h documents them.
+pub(super) struct Word {
+    pub tag: u64,
+    pub valid: u64,
+    pub dirty: u64,
+    pub pins: u64,
+    pub state: u64,
+    pub held: bool,
+}
+
+/// States of a slot.
+pub(super) const LIVE: u64 = 1;
+
+impl Word {
+    pub(super) fn of(bits: u64) -> Word {
+        Word {
+            tag: bits & 0xf_ffff_ffff,
+            valid: bits >> 36 & 0xf,
+            dirty: bits >> 40 & 0xf,
+            pins: bits >> 44 & 0xfff,
+            state: bits >> 58 & 3,
+            held: bits >> 60 & 1 != 0,
+        }
+    }
+}
+
+/// What the record of a slot should say.
+fn record(bits: u64) -> u64 {
+    if Word::of(bits).valid == 0 {
+        0
+    } else {
+        bits & RECORD
+    }
+}
+
+/// The index at the last moment from which a start must be warm.
+struct Warm {
+    words: Vec<u64>,
+    slots_written: Vec<bool>,
+    regions_written: Vec<bool>,
+}
+
+/// What is remembered in order to check it later.
+#[derive(Default)]
+pub(super) struct Guard {
+    /// A flush beside which nothing else was under way until now.
+    pub lonely: Option<OpId>,
+    warm: Option<Warm>,
+    /// When the last write to the disk was completed, and when its last good flush began; 0: not known in this life.
+    disk_written: Time,
+    disk_flushed: Time,
+}
+
+impl Guard {
+    pub(super) fn written(&mut self, side: Side, now: Time) {
+        if side == Side::Origin {
+            self.disk_written = now;
+        }
+    }
+
+    pub(super) fn flushed(&mut self, side: Side, start: Time, failed: bool) {
+        if side == Side::Origin && !failed {
+            self.disk_flushed = start;
+        }
+    }
+
+    /// A write to the disk begins that covers these sectors.
+    pub(super) fn region_written(&mut self, first: u64, count: u64) {
+        if let Some(warm) = &mut self.warm
+            && count > 0
+        {
+            let regions =
+                (first >> REGION_SHIFT) as usize..=((first + count - 1) >> REGION_SHIFT) as usize;
+            warm.regions_written[regions].fill(true);
+        }
+    }
+
+    /// A write to the SSD begins: sectors counted from the first slot's.
+    pub(super) fn slots_written(&mut self, first: u64, count: u64) {
+        if let Some(warm) = &mut self.warm {
+            let slots = first as usize / 32..=(first + count - 1) as usize / 32;
+            warm.slots_written[slots].fill(true);
+        }
+    }
+}
+
+impl World {
+    /// The disk is to be flushed: only if a write to it was completed since the last good flush began.
+    pub(super) fn check_promise_5(&self) -> Result<(), Fault> {
+        let Guard {
+            disk_written,
+            disk_flushed,
+            ..
+        } = self.guard;
+        ensure!(
+            disk_flushed == 0
+                || disk_written > disk_flushed
+                || self.engine.state() != State::Active,
+            "the disk is flushed again, though nothing was written to it since"
+        );
+        Ok(())
+    }
+
+    /// The flush `op` was answered: if nothing else was under way, a start from here on must be warm.
+    pub(super) fn remember_warm(&mut self, op: OpId) {
+        if self.guard.lonely.take() != Some(op) || self.engine.state() != State::Active {
+            return;
+        }
+        let layout = self.engine.layout();
+        self.guard.warm = Some(Warm {
+            words: self.engine.words(),
+            slots_written: vec![false; layout.slots as usize],
+            regions_written: vec![false; (layout.origin_sectors >> REGION_SHIFT) as usize + 1],
+        });
+    }
+
+    pub(super) fn forget_warm(&mut self) {
+        self.guard = Guard::default();
+    }
+
+    /// Promise 13 after a cut: `before` are the words of the moment before it.
+    pub(super) fn check_kept(&self, before: &[u64]) -> Result<(), Fault> {
+        let Some(warm) = &self.guard.warm else {
+            return Ok(());
+        };
+        for (slot, &now) in self.engine.words().iter().enumerate() {
+            let was = record(warm.words[slot]);
+            let region = (Word::of(was).tag << 5 >> REGION_SHIFT) as usize;
+            let same = was != 0
+                && record(before[slot]) == was
+                && !warm.slots_written[slot]
+                && !warm.regions_written[region];
+            // The record that it is clean now may just have come through.
+            let cleaned = Word::of(was).dirty & !Word::of(now).dirty;
+            ensure!(
+                !same || record(now) | cleaned << 40 == was,
+                "slot {slot} was durable as {was:#x}, and is {now:#x} after the cut (frame {}, sector {})",
+                Word::of(was).tag,
+                Word::of(was).tag * 32
+            );
+        }
+        Ok(())
+    }
+
+    /// Promise 13 after a stop.
+    pub(super) fn check_warm(&self, before: &[u64]) -> Result<(), Fault> {
+        for (slot, (&was, &now)) in before.iter().zip(&self.engine.words()).enumerate() {
+            ensure!(
+                record(was) == record(now),
+                "slot {slot} was {was:#x} before the stop, and is {now:#x} after it (frame {}, sector {})",
+                Word::of(was).tag,
+                Word::of(was).tag * 32
+            );
+        }
+        Ok(())
+    }
+
+    /// What must hold at any moment between two calls of core.
+    pub(super) fn check_words(&self, words: &[u64], quiet: bool) -> Result<(), Fault> {
+        let layout = *self.engine.layout();
+        let (mut used, mut dirty) = (0, 0);
+        let mut tags = std::collections::HashMap::new();
+        for (slot, &bits) in (0..).zip(words) {
+            let word = Word::of(bits);
+            dirty += u64::from(word.dirty.count_ones());
+            if word.state == 0 {
+                ensure!(
+                    word.valid | word.dirty | word.pins == 0,
+                    "slot {slot} is free, but {bits:#x}"
+                );
+                continue;
+            }
+            used += 1;
+            ensure!(
+                word.dirty & !word.valid == 0,
+                "slot {slot} has dirty quarters that are not valid: {bits:#x}"
+            );
+            ensure!(
+                !quiet || word.state == LIVE && !word.held && word.pins == 0,
+                "slot {slot} is not at rest: {bits:#x}"
+            );
+            if let Some(other) = tags.insert(word.tag, slot) {
+                return Err(Fault::Other(format!(
+                    "frame {} is in slots {other} and {slot}",
+                    word.tag
+                )));
+            }
+            self.check_place(&layout, slot, word.tag)?;
+        }
+        let counted = self.engine.used();
+        ensure!(
+            used == counted,
+            "{used} slots are in use, core counts {counted}"
+        );
+        let counted = self.engine.facts().dirty;
+        ensure!(
+            dirty == counted,
+            "{dirty} quarters are dirty, core counts {counted}"
+        );
+        Ok(())
+    }
+
+    fn check_place(&self, layout: &Layout, slot: u32, frame: u64) -> Result<(), Fault> {
+        let group = slot >> (layout.way_shift + layout.run_shift);
+        ensure!(
+            self.engine.group_of(frame * 32) == group,
+            "frame {frame} lies in slot {slot} of another group"
+        );
+        let position = (1 << layout.run_shift) - 1;
+        ensure!(
+            u64::from(slot) & position == frame & position,
+            "frame {frame} lies at another position, in slot {slot}"
+        );
+        Ok(())
+    }
+
+    /// What can be read from the SSD and is not dirty equals the disk.
+    pub(super) fn check_copies(&self, words: &[u64]) -> Result<(), Fault> {
+        let layout = *self.engine.layout();
+        for (slot, &bits) in (0..).zip(words) {
+            let word = Word::of(bits);
+            for quarter in (0..4).filter(|quarter| (word.valid & !word.dirty) >> quarter & 1 != 0) {
+                let first = word.tag * 32 + quarter * 8;
+                ensure!(
+                    first < layout.origin_sectors,
+                    "slot {slot} holds sector {first}, beyond the disk"
+                );
+                let count = (layout.origin_sectors - first).min(8);
+                let on_ssd = layout.data_start + slot * 32 + quarter * 8;
+                let copy = &self.ssd.content()[on_ssd as usize..][..count as usize];
+                let disk = &self.disk.content()[first as usize..][..count as usize];
+                for (sector, (copy, disk)) in (first..).zip(copy.iter().zip(disk)) {
+                    ensure!(
+                        copy == disk,
+                        "sector {sector}: the disk holds {disk}, its clean copy in slot {slot} {copy}"
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a read of each sector that was ever written would return, by the index.
+    pub(super) fn effective(&self, words: &[u64]) -> Vec<(u64, Stamp)> {
+        let layout = self.engine.layout();
+        let frames = layout.origin_sectors.div_ceil(32) as usize;
+        let mut slot_of = vec![u32::MAX; frames];
+        for (slot, &bits) in (0..).zip(words) {
+            let word = Word::of(bits);
+            if word.valid != 0 && (word.tag as usize) < frames {
+                slot_of[word.tag as usize] = slot;
+            }
+        }
+        let touched = self
+            .oracle
+            .touched()
+            .iter()
+            .map(|&sector| u64::from(sector));
+        let value = |sector: u64| {
+            let slot = slot_of[sector as usize / 32];
+            if slot != u32::MAX && Word::of(words[slot as usize]).valid >> (sector / 8 % 4) & 1 != 0
+            {
+                let at = layout.data_start + u64::from(slot) * 32 + sector % 32;
+                return self.ssd.content()[at as usize];
+            }
+            self.disk.content()[sector as usize]
+        };
+        touched.map(|sector| (sector, value(sector))).collect()
+    }
+}

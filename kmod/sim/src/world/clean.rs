@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The cleaner: fetches dirty data from the SSD and writes it to the disk.
+
+use super::io::{Role, token};
+use super::{Fault, World, ensure};
+use crate::engine::{Actions, NewRequest, ReqKind};
+use crate::queue::Side;
+
+/// Most cleanings at a time.
+const CLEANERS: usize = 3;
+
+impl World {
+    /// Cleans something: where somebody waits for it, and with `all` elsewhere.
+    ///
+    /// # Errors
+    /// Core did something that it must not do.
+    pub fn clean(&mut self, all: bool) -> Result<(), Fault> {
+        if self.cleanings >= CLEANERS || self.starting.is_some() {
+            return Ok(());
+        }
+        let Some(sector) = self.engine.clean_seek(all) else {
+            self.pump_work();
+            return Ok(());
+        };
+        self.last = "clean";
+        self.guard.lonely = None;
+        let frames = self.rng.u32(1..=4);
+        let id = self.add_sub(0, ReqKind::Clean, sector, 0);
+        let new = NewRequest {
+            kind: ReqKind::Clean,
+            sector,
+            count: 0,
+            parts: frames,
+            no_memory: false,
+            fua: false,
+        };
+        let request = self.engine.request(id, new);
+        let (actions, woken) = self.engine.begin(&request);
+        let (first, count) = self.engine.disk_span(&request);
+        if let Some(sub) = self.subs.get_mut(&id) {
+            sub.request = Some(request);
+        }
+        self.trace.note(first, count, || {
+            format!("cleaning {id} of {first}+{count}: actions {:#x}", actions.0)
+        });
+        self.cleanings += 1;
+        if actions.has(Actions::PASS) {
+            self.forget_request(id);
+            self.subs.remove(&id);
+            self.cleanings -= 1;
+            self.wake(woken);
+            self.pump();
+            return Ok(());
+        }
+        let base = first & !31;
+        ensure!(
+            count > 0 && first + count <= base + u64::from(frames) * 32,
+            "cleaning of {first}+{count} has memory for {frames} frames"
+        );
+        let memory = self.memory.allocate(frames as usize * 32);
+        if let Some(sub) = self.subs.get_mut(&id) {
+            sub.private = Some((memory, base));
+            (sub.first, sub.count) = (first, count);
+        }
+        self.follow(id, actions, woken);
+        Ok(())
+    }
+
+    /// Fetches what is to be cleaned.
+    pub(super) fn fetch(&mut self, id: u64) -> Result<(), Fault> {
+        let extents = self.engine.extents(self.request(id)?);
+        ensure!(!extents.is_empty(), "cleaning {id} has nothing to fetch");
+        let Some((memory, base)) = self.sub(id)?.private else {
+            return Err(Fault::Other(format!("cleaning {id} has no memory")));
+        };
+        if let Some(sub) = self.subs.get_mut(&id) {
+            sub.ssd_left = extents.len();
+        }
+        for extent in extents {
+            let range = (extent.ssd_sector, u64::from(extent.count));
+            self.check_ssd(range)?;
+            let inside = extent.sector >= base
+                && (extent.sector - base + range.1) as usize <= self.memory.get(memory).len();
+            ensure!(
+                inside,
+                "cleaning {id} fetches {extent:?} to memory from {base} on"
+            );
+            let place = (memory, extent.sector - base);
+            self.read(Side::Ssd, range, place, token(id, Role::Extent));
+        }
+        Ok(())
+    }
+
+    /// Writes to the disk what was fetched.
+    pub(super) fn write_cleaned(&mut self, id: u64, first: u64, count: u64) -> Result<(), Fault> {
+        let Some((memory, base)) = self.sub(id)?.private else {
+            return Err(Fault::Other(format!("cleaning {id} has no memory")));
+        };
+        let inside = first >= base
+            && (first - base + count) as usize <= self.memory.get(memory).len()
+            && first + count <= self.engine.layout().origin_sectors;
+        ensure!(
+            inside,
+            "cleaning {id} writes {first}+{count} from memory from {base} on"
+        );
+        let place = (memory, first - base);
+        self.write(Side::Origin, (first, count), place, token(id, Role::Span));
+        Ok(())
+    }
+}

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! I/O: submitted, moved piece by piece, completed; and what is told to core then.
+
+use super::{Fault, Sub, Task, World, ensure};
+use crate::engine::{ReqKind, WORK_KINDS};
+use crate::queue::{Buffer, Io, Kind, Pending, Side, Turn};
+use crate::stamp::Stamp;
+
+/// What an I/O was for; the lowest bits of its token.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Role {
+    Direct,
+    Hit,
+    Home,
+    Span,
+    Extent,
+    Work,
+}
+
+const ROLES: [Role; 6] = [
+    Role::Direct,
+    Role::Hit,
+    Role::Home,
+    Role::Span,
+    Role::Extent,
+    Role::Work,
+];
+
+pub(super) fn token(id: u64, role: Role) -> u64 {
+    id << 3 | role as u64
+}
+
+fn role(io: &Io) -> Role {
+    ROLES[(io.token & 7) as usize]
+}
+
+impl World {
+    pub(super) fn io(&mut self, io: Io) {
+        let now = self.tick();
+        self.note_io(&io, "is submitted");
+        self.queue.submit(io, &mut self.rng, now);
+    }
+
+    pub(super) fn read(&mut self, side: Side, range: (u64, u64), to: (Buffer, u64), token: u64) {
+        self.transfer(Kind::Read, side, range, to, token);
+    }
+
+    pub(super) fn write(&mut self, side: Side, range: (u64, u64), from: (Buffer, u64), token: u64) {
+        self.transfer(Kind::Write, side, range, from, token);
+    }
+
+    fn transfer(
+        &mut self,
+        kind: Kind,
+        side: Side,
+        (first, count): (u64, u64),
+        memory: (Buffer, u64),
+        token: u64,
+    ) {
+        self.io(Io {
+            side,
+            kind,
+            first,
+            count,
+            buffer: Some(memory),
+            preflush: false,
+            fua: false,
+            token,
+        });
+    }
+
+    /// The request that the queue picked goes on.
+    pub(super) fn take_turn(&mut self, turn: Turn) -> Result<(), Fault> {
+        match turn {
+            Turn::Missed => Ok(()),
+            Turn::Preflush(pending) => {
+                self.last = "preflush";
+                self.note_io(&pending.io, "has flushed first");
+                self.flush_done(&pending);
+                Ok(())
+            }
+            Turn::Move(pending, count) => {
+                let io = pending.io;
+                self.last = match (io.side, io.kind.changes()) {
+                    (Side::Origin, true) => "disk stores",
+                    (Side::Ssd, true) if role(&io) == Role::Work => "SSD stores metadata",
+                    (Side::Ssd, true) => "SSD stores",
+                    _ => "read",
+                };
+                let from = pending.moved;
+                self.note_io(&io, &format!("moves {from}+{count}"));
+                self.moved(&pending, from, count)
+            }
+            Turn::Complete { pending, failed } => self.completed(&pending, failed),
+        }
+    }
+
+    fn flush_done(&mut self, pending: &Pending) {
+        match pending.io.side {
+            Side::Origin => self.disk.flush_completed(pending.start),
+            Side::Ssd => self.ssd.flush_completed(pending.start),
+        }
+    }
+
+    /// Moves `count` sectors of a request, from its sector `from` on.
+    pub(super) fn moved(&mut self, pending: &Pending, from: u64, count: u64) -> Result<(), Fault> {
+        let Pending { io, writer, .. } = *pending;
+        let first = io.first + from;
+        let device = match io.side {
+            Side::Origin => &mut self.disk,
+            Side::Ssd => &mut self.ssd,
+        };
+        match (io.kind, io.buffer) {
+            (Kind::Read, Some((buffer, offset))) => {
+                let to = &mut self.memory.get_mut(buffer)[(offset + from) as usize..];
+                to[..count as usize]
+                    .copy_from_slice(&device.content()[first as usize..][..count as usize]);
+            }
+            (Kind::Write, Some((buffer, offset))) => {
+                let source = &self.memory.get(buffer)[(offset + from) as usize..];
+                for (sector, &stamp) in (first..first + count).zip(source) {
+                    device.write(sector, stamp, writer);
+                }
+            }
+            (Kind::Write, None) => {
+                let mut bytes = vec![[0; 512]; count as usize];
+                let kind = WORK_KINDS[(io.token >> 3) as usize];
+                self.engine.work_bytes(kind, from, &mut bytes);
+                for (sector, bytes) in (first..).zip(&bytes) {
+                    device.write(sector, self.bytes.keep(bytes), writer);
+                }
+            }
+            (Kind::Discard(op) | Kind::Zeroes(op), _) => {
+                for sector in first..first + count {
+                    device.write(sector, Stamp::new(op, sector, 0), writer);
+                }
+            }
+            _ => {}
+        }
+        if io.side == Side::Origin && io.kind.changes() {
+            self.check_disk(&io, first, count)?;
+        }
+        Ok(())
+    }
+
+    /// What the disk was given, a user wrote to that very place.
+    fn check_disk(&self, io: &Io, first: u64, count: u64) -> Result<(), Fault> {
+        let cleaning = self
+            .subs
+            .get(&(io.token >> 3))
+            .is_some_and(|sub| sub.kind == ReqKind::Clean);
+        for sector in first..first + count {
+            let stamp = self.disk.content()[sector as usize];
+            let known = cleaning || self.ops.contains_key(&stamp.op());
+            ensure!(
+                known && stamp.sector() == sector,
+                "disk sector {sector} was given {stamp}, which no request under way wrote"
+            );
+        }
+        Ok(())
+    }
+
+    fn completed(&mut self, pending: &Pending, failed: bool) -> Result<(), Fault> {
+        let io = pending.io;
+        let now = self.now;
+        self.note_io(&io, if failed { "failed" } else { "is done" });
+        let device = match io.side {
+            Side::Origin => &mut self.disk,
+            Side::Ssd => &mut self.ssd,
+        };
+        if io.kind == Kind::Flush {
+            if !failed {
+                device.flush_completed(pending.start);
+            }
+            self.guard.flushed(io.side, pending.start, failed);
+        } else if io.kind.changes() {
+            let fua = io.fua && !failed;
+            device.write_completed(io.first, pending.moved, pending.writer, fua, now);
+            self.guard.written(io.side, now);
+        }
+        let id = io.token >> 3;
+        self.last = match (io.side, io.kind) {
+            (_, Kind::Flush) => "flush done",
+            (Side::Origin, Kind::Read) => "disk read done",
+            (Side::Ssd, Kind::Read) => "SSD read done",
+            (Side::Origin, _) => "disk write done",
+            (Side::Ssd, _) => "SSD write done",
+        };
+        match role(&io) {
+            Role::Direct => self.direct_done(id, failed),
+            Role::Hit => self.hit_done(id, failed),
+            Role::Home => self.home_done(id, failed),
+            Role::Span => self.span_done(id, failed),
+            Role::Extent => self.extent_done(id, failed),
+            Role::Work => self.work_ended(WORK_KINDS[id as usize], failed),
+        }
+    }
+
+    /// A cleaning failed, so those that waited for it may fail.
+    pub(super) fn excuse_all(&mut self) {
+        for op in self.ops.values_mut() {
+            op.excused = true;
+        }
+    }
+
+    /// A disk answered what the application asked for, so its error is the application's.
+    fn excuse(&mut self, id: u64, failed: bool) -> Result<(), Fault> {
+        let op = self.sub(id)?.op;
+        if let Some(op) = self.ops.get_mut(&op) {
+            op.excused |= failed;
+        }
+        Ok(())
+    }
+
+    fn direct_done(&mut self, id: u64, failed: bool) -> Result<(), Fault> {
+        if let Some(sub) = self.subs.get_mut(&id) {
+            sub.failed = failed;
+        }
+        self.excuse(id, failed)?;
+        self.answer(id)?;
+        self.drop_if_over(id);
+        Ok(())
+    }
+
+    fn hit_done(&mut self, id: u64, failed: bool) -> Result<(), Fault> {
+        let sub = self.sub(id)?;
+        let (first, count) = (sub.first, sub.count);
+        let Some((slot, slots)) = sub.hit else {
+            return Err(Fault::Other(format!("#{} was no hit", sub.op)));
+        };
+        let elsewhere = failed && self.engine.hit_failed(first, count, slot);
+        for slot in slot..slot + slots {
+            if self.engine.unpin(slot) {
+                self.later(Task::Drained {
+                    sector: first,
+                    slot,
+                });
+            }
+        }
+        if failed {
+            self.seen.ssd_errors += 1;
+        }
+        if elsewhere {
+            self.seen.ssd_lost += 1;
+            let woken = self.engine.fail();
+            self.wake(woken);
+            self.pump();
+            return self.read_direct(id);
+        }
+        if failed {
+            self.excuse(id, true)?;
+            if let Some(sub) = self.subs.get_mut(&id) {
+                sub.failed = true;
+            }
+        } else {
+            self.seen.served_by_ssd += count;
+        }
+        self.answer(id)?;
+        self.drop_if_over(id);
+        Ok(())
+    }
+
+    fn home_done(&mut self, id: u64, failed: bool) -> Result<(), Fault> {
+        let sub = self.sub(id)?;
+        let (first, hit) = (sub.first, sub.hit);
+        self.engine.write_home_done();
+        if failed {
+            self.seen.ssd_lost += 1;
+            self.excuse(id, true)?;
+            let woken = self.engine.fail();
+            self.wake(woken);
+        }
+        if let Some((slot, _)) = hit
+            && self.engine.unpin(slot)
+        {
+            self.later(Task::Drained {
+                sector: first,
+                slot,
+            });
+        }
+        if let Some(sub) = self.subs.get_mut(&id) {
+            sub.failed = failed;
+        }
+        self.pump();
+        self.answer(id)?;
+        self.drop_if_over(id);
+        Ok(())
+    }
+
+    fn span_done(&mut self, id: u64, failed: bool) -> Result<(), Fault> {
+        let kind = self.sub(id)?.kind;
+        if matches!(kind, ReqKind::Write | ReqKind::Discard) {
+            self.excuse(id, failed)?;
+        }
+        if kind == ReqKind::Clean && failed {
+            self.excuse_all();
+        }
+        self.seen.disk_errors += u64::from(failed && kind != ReqKind::Discard);
+        if let Some(sub) = self.subs.get_mut(&id) {
+            sub.done = true;
+        }
+        let Some(Sub {
+            request: Some(request),
+            ..
+        }) = self.subs.get(&id)
+        else {
+            return Err(Fault::Other(format!("request {id} is unknown")));
+        };
+        let (actions, woken) = self.engine.disk_done(request, !failed);
+        self.note_actions(id, "is done on the disk", actions);
+        self.follow(id, actions, woken);
+        Ok(())
+    }
+
+    fn extent_done(&mut self, id: u64, failed: bool) -> Result<(), Fault> {
+        let Some(sub) = self.subs.get_mut(&id) else {
+            return Err(Fault::Other(format!("request {id} is unknown")));
+        };
+        sub.ssd_failed |= failed;
+        sub.ssd_left -= 1;
+        let (failed, left, fetched) = (sub.ssd_failed, sub.ssd_left, sub.kind == ReqKind::Clean);
+        sub.done |= left == 0;
+        if failed && !fetched {
+            self.seen.ssd_lost += 1;
+            let woken = self.engine.fail();
+            self.wake(woken);
+        }
+        if failed && fetched {
+            self.excuse_all();
+        }
+        if left > 0 {
+            self.pump();
+            return Ok(());
+        }
+        let Some(Sub {
+            request: Some(request),
+            ..
+        }) = self.subs.get(&id)
+        else {
+            return Err(Fault::Other(format!("request {id} has ended")));
+        };
+        self.seen.ssd_errors += u64::from(failed);
+        let (actions, woken) = self.engine.ssd_done(request, !failed);
+        self.note_actions(id, "is done on the SSD", actions);
+        self.follow(id, actions, woken);
+        Ok(())
+    }
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The ledger's own I/O: groups, marks, checkpoints and flushes.
+
+use super::io::{Role, token};
+use super::{Fault, Task, World, ensure};
+use crate::engine::{Work, WorkKind};
+use crate::queue::{Io, Kind, Side};
+
+impl World {
+    /// A second passed.
+    pub fn second(&mut self) {
+        self.last = "tick";
+        self.trace.all(|| "tick".to_owned());
+        self.engine.tick();
+        self.pump();
+    }
+
+    /// Looks whether core's lock was released with something to do: the ledger's I/O, or cleaning that somebody waits for.
+    pub(super) fn pump(&mut self) {
+        self.pump_work();
+        if !self.clean_due && self.cleanings == 0 && self.engine.facts().urgent {
+            self.clean_due = true;
+            self.later(Task::Clean);
+        }
+    }
+
+    pub(super) fn pump_work(&mut self) {
+        if !self.work_due && self.engine.work_due() {
+            self.work_due = true;
+            self.later(Task::Work);
+        }
+    }
+
+    pub(super) fn take_work(&mut self) -> Result<(), Fault> {
+        self.work_due = false;
+        loop {
+            let (work, woken) = self.engine.work_next();
+            self.wake(woken);
+            match work {
+                Some(work) => self.carry_work(work)?,
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn carry_work(&mut self, work: Work) -> Result<(), Fault> {
+        let Work { kind, first, count } = work;
+        let (side, does, preflush, fua) = match kind {
+            WorkKind::Group | WorkKind::Head => (Side::Ssd, Kind::Write, true, true),
+            WorkKind::Marks => (Side::Ssd, Kind::Write, false, true),
+            WorkKind::Pages => (Side::Ssd, Kind::Write, false, false),
+            WorkKind::FlushSsd => (Side::Ssd, Kind::Flush, false, false),
+            WorkKind::FlushDisk => (Side::Origin, Kind::Flush, false, false),
+        };
+        self.last = "work";
+        if does == Kind::Write {
+            let geometry = self.engine.geometry();
+            let region = match kind {
+                WorkKind::Group => geometry.journal,
+                WorkKind::Marks => geometry.intent,
+                _ => geometry.checkpoint,
+            };
+            let inside = count > 0
+                && first >= region.start
+                && first + count <= region.start + region.length
+                && (first | count) & 7 == 0;
+            ensure!(inside, "{work:?} is not within {region:?}");
+        }
+        if kind == WorkKind::FlushDisk {
+            self.check_promise_5()?;
+        }
+        self.io(Io {
+            side,
+            kind: does,
+            first,
+            count,
+            buffer: None,
+            preflush,
+            fua,
+            token: token(kind as u64, Role::Work),
+        });
+        Ok(())
+    }
+
+    pub(super) fn work_ended(&mut self, kind: WorkKind, failed: bool) -> Result<(), Fault> {
+        self.last = match kind {
+            WorkKind::Group => "group done",
+            WorkKind::FlushSsd => "SSD flush done",
+            WorkKind::FlushDisk => "disk flush done",
+            WorkKind::Marks => "marks done",
+            WorkKind::Pages => "pages done",
+            WorkKind::Head => "head done",
+        };
+        if kind == WorkKind::FlushDisk {
+            self.seen.disk_errors += u64::from(failed);
+        } else {
+            self.seen.ssd_errors += u64::from(failed);
+            self.seen.ssd_lost += u64::from(failed);
+        }
+        if kind == WorkKind::FlushDisk && failed {
+            self.excuse_all();
+        }
+        let woken = self.engine.work_done(kind, !failed);
+        self.wake(woken);
+        self.pump();
+        Ok(())
+    }
+}

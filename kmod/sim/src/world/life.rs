@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! From start to end: formatting, stop, power cut, death of the machine, recovery.
+
+use super::{FLUSH, Fault, Seen, World, ensure};
+use crate::disk::Luck;
+use crate::engine::{Engine, Geometry, Loaded, Mode, State};
+use crate::queue::{Kind, Memory, Pending, Side};
+
+/// How it ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cut {
+    /// The power goes; what is left of the caches of the disk and the SSD.
+    Power(Luck, Luck),
+    /// The kernel dies, the disks keep their power.
+    Machine,
+}
+
+/// More sectors of metadata than these are sorted out at a restart.
+const BYTES_ROOM: usize = 4096;
+
+impl World {
+    /// Writes an empty index to the SSD.
+    pub(super) fn format(&mut self, geometry: Geometry) {
+        let core = self.engine.core().clone();
+        for (first, bytes) in core.format(&geometry) {
+            for (sector, bytes) in (first..).zip(bytes.as_chunks::<512>().0) {
+                let stamp = self.bytes.keep(bytes);
+                self.ssd.write(sector, stamp, 0);
+            }
+        }
+        self.ssd.flush_all();
+    }
+
+    /// Everything that is in memory is gone.
+    ///
+    /// # Errors
+    /// What is left is not what it must be.
+    pub fn cut(&mut self, cut: Cut) -> Result<(), Fault> {
+        let what = self.last;
+        self.trace.all(|| format!("CUT after \"{what}\": {cut:?}"));
+        for pending in self.queue.take() {
+            self.cut_io(pending)?;
+        }
+        let before = self.engine.words();
+        self.check_words(&before, false)?;
+        let lost = self.engine.state() == State::Bypass;
+        self.drop_memory();
+        let mut power = matches!(cut, Cut::Power(..));
+        match cut {
+            Cut::Power(disk, ssd) => {
+                self.disk.power_cut(disk, &mut self.rng);
+                self.ssd.power_cut(ssd, &mut self.rng);
+            }
+            Cut::Machine => {
+                let now = self.tick();
+                self.disk.machine_died(now);
+                self.ssd.machine_died(now);
+            }
+        }
+        power |= self.start(lost)?;
+        self.check_start(&before, power, lost)
+    }
+
+    /// An I/O under way at a cut may have come further than anybody was told.
+    fn cut_io(&mut self, pending: Pending) -> Result<(), Fault> {
+        let io = pending.io;
+        if io.kind == Kind::Flush || !io.kind.changes() || self.rng.bool() {
+            return Ok(());
+        }
+        if !pending.flushed {
+            if self.rng.bool() {
+                return Ok(());
+            }
+            match io.side {
+                Side::Origin => self.disk.flush_completed(pending.start),
+                Side::Ssd => self.ssd.flush_completed(pending.start),
+            }
+        }
+        let block = match io.side {
+            Side::Origin => self.disk.block(),
+            Side::Ssd => self.ssd.block(),
+        };
+        let whole = self.rng.bool();
+        let mut from = pending.moved;
+        while from < io.count {
+            let count = block.min(io.count - from);
+            if whole || self.rng.bool() {
+                self.note_io(&io, &format!("moves {from}+{count} at the cut"));
+                self.moved(&pending, from, count)?;
+            }
+            from += count;
+        }
+        Ok(())
+    }
+
+    fn drop_memory(&mut self) {
+        let subs = std::mem::take(&mut self.subs);
+        for request in subs.into_values().filter_map(|sub| sub.request) {
+            self.engine.end(request);
+        }
+        self.ops.clear();
+        self.tasks.clear();
+        self.memory = Memory::default();
+        (self.work_due, self.clean_due, self.cleanings) = (false, false, 0);
+        self.starting = None;
+        self.seen = Seen::default();
+    }
+
+    /// Loads the index from the SSD. True if the power went meanwhile.
+    fn start(&mut self, lost: bool) -> Result<bool, Fault> {
+        let mut power = false;
+        loop {
+            let again = self.rng.u8(..16) == 0;
+            if again && self.rng.bool() {
+                // The power goes before what the SSD still had to write is durable.
+                self.power_goes();
+                power = true;
+            }
+            self.ssd.flush_all();
+            let geometry = *self.engine.geometry();
+            if lost {
+                // The host's record says that the disk was written past the SSD.
+                self.format(geometry);
+            }
+            self.sort_bytes();
+            let core = self.engine.core().clone();
+            self.engine = Engine::new(&core, geometry, self.mode);
+            self.engine.set_limit(self.limit);
+            let interrupted = again.then(|| self.rng.u8(..6));
+            let mut load = self.engine.load();
+            let mut step = 0;
+            while let Some((first, count)) = load.wants() {
+                if interrupted == Some(step) {
+                    break;
+                }
+                step += 1;
+                let sectors = self
+                    .ssd
+                    .content()
+                    .get(first as usize..(first + count) as usize);
+                let Some(sectors) = sectors else {
+                    return Err(Fault::Other(format!(
+                        "the load reads beyond the SSD: {first}+{count}"
+                    )));
+                };
+                let bytes: Vec<u8> = sectors.iter().flat_map(|&s| self.bytes.get(s)).collect();
+                load.feed(Some(&bytes));
+            }
+            if interrupted.is_some_and(|at| at <= step) {
+                drop(load);
+                self.power_goes();
+                power = true;
+                continue;
+            }
+            let loaded = load.end();
+            ensure!(loaded == Loaded::Good, "the index was found {loaded:?}");
+            return Ok(power);
+        }
+    }
+
+    fn power_goes(&mut self) {
+        self.disk.power_cut(Luck::Blocks(128), &mut self.rng);
+        self.ssd.power_cut(Luck::Blocks(128), &mut self.rng);
+    }
+
+    /// Forgets the bytes that no sector has any more; nothing on the SSD is volatile.
+    fn sort_bytes(&mut self) {
+        if self.bytes.len() > BYTES_ROOM {
+            let old = std::mem::take(&mut self.bytes);
+            let bytes = &mut self.bytes;
+            self.ssd.rename(|stamp| bytes.inherit(&old, stamp));
+        }
+    }
+
+    fn check_start(&mut self, before: &[u64], power: bool, lost: bool) -> Result<(), Fault> {
+        let words = self.engine.words();
+        self.trace.all(|| {
+            let used = (0..).zip(&words).filter(|(_, word)| **word != 0);
+            let used: Vec<_> = used
+                .map(|(slot, word)| format!("{slot}: {word:#x}"))
+                .collect();
+            format!("started with {}", used.join(", "))
+        });
+        self.check_words(&words, true)?;
+        self.check_values(&words, power)?;
+        self.check_copies(&words)?;
+        if !lost {
+            self.check_kept(before)?;
+        }
+        self.forget_warm();
+        self.start_up();
+        self.last = "recovery";
+        Ok(())
+    }
+
+    /// Each sector has a value that it may have, and has only that from now on.
+    fn check_values(&mut self, words: &[u64], power: bool) -> Result<(), Fault> {
+        let now = self.tick();
+        for (sector, stamp) in self.effective(words) {
+            self.oracle.restarted(sector, stamp, now, power)?;
+        }
+        Ok(())
+    }
+
+    /// Everything ends, is flushed, and the table goes away; then the next start, in `mode`.
+    ///
+    /// # Errors
+    /// It is not as warm as it was.
+    pub fn stop(&mut self, mode: Mode) -> Result<(), Fault> {
+        (self.disk.failing, self.ssd.failing) = (0, 0);
+        self.finish()?;
+        if self.engine.state() != State::Active {
+            return self.cut(Cut::Machine);
+        }
+        self.submit(FLUSH);
+        self.finish()?;
+        if self.engine.state() != State::Active {
+            return self.cut(Cut::Machine);
+        }
+        self.last = "stop";
+        self.trace.all(|| "STOP".to_owned());
+        let before = self.engine.words();
+        self.check_words(&before, true)?;
+        self.drop_memory();
+        let lights_out = self.rng.bool();
+        if lights_out {
+            self.disk.power_cut(Luck::Lose, &mut self.rng);
+            self.ssd.power_cut(Luck::Lose, &mut self.rng);
+        }
+        self.mode = mode;
+        let power = lights_out | self.start(false)?;
+        self.check_warm(&before)?;
+        self.check_start(&before, power, false)
+    }
+}

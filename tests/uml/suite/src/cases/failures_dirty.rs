@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Devices that fail while something is dirty, or lost while nothing is, and memory that is short (promises 18 to 20, 26).
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use fastrand::Rng;
+
+use super::Entry;
+use super::failures::{break_ssd, broken, config};
+use super::writeback::write_quarters;
+use crate::dm::Line;
+use crate::io::{self, MIB};
+use crate::model::{Mix, drive};
+use crate::rig::{Rig, Under};
+
+pub const CASES: &[Entry] = &[
+    ("failures: SSD gone with dirty data, and is back", stranded),
+    (
+        "failures: SSD gone with dirty data under load",
+        stranded_under_load,
+    ),
+    (
+        "failures: a bad block with dirty data on the SSD",
+        bad_block,
+    ),
+    (
+        "failures: the disk fails with dirty data, and is back",
+        disk_gone,
+    ),
+    (
+        "failures: SSD lost, the disk written, the SSD back",
+        lost_and_back,
+    ),
+    ("failures: no memory for copies", no_memory),
+];
+
+fn heal_ssd(rig: &Rig) -> Result<()> {
+    rig.below_ssd
+        .as_ref()
+        .context("no target below the SSD")?
+        .swap(Under::Linear.line(&rig.ssd))
+}
+
+fn is_stranded(rig: &Rig) -> Result<()> {
+    let status = rig.status()?;
+    ensure!(
+        status.state == "stranded" && status.reason == "ssd-error-dirty" && status.dirty > 0,
+        "{status:?}"
+    );
+    Ok(())
+}
+
+/// Loads the same table again, as one does when the SSD is back.
+fn reload(rig: &Rig) -> Result<()> {
+    rig.mapped()?.load(rig.good_line(false))?;
+    rig.mapped()?.suspend()?;
+    rig.mapped()?.resume()
+}
+
+fn stranded() -> Result<()> {
+    let (mut rig, mut model) = Rig::new(config("writeback"))?;
+    let event = rig.mapped()?.event()?;
+    write_quarters(&rig, &mut model, 150, 1)?;
+    let file = io::direct(&rig.path()?)?;
+    file.sync_all()?;
+    let disk = rig.origin.content()?;
+    break_ssd(&rig)?;
+    ensure!(
+        io::write(&file, 0, &[1; 4096]).is_err(),
+        "a write that went nowhere was acknowledged"
+    );
+    is_stranded(&rig)?;
+    thread::sleep(Duration::from_millis(100));
+    ensure!(rig.mapped()?.event()? > event, "no event");
+    // What the disk has is read; what only the SSD has is an error, never the disk's old data.
+    let mut lost = 0;
+    for start in (0..10 * MIB).step_by(4096) {
+        match io::read(&file, start as u64, 4096) {
+            Ok(read) => ensure!(
+                read[..] == model[start..start + 4096],
+                "old data at {start}"
+            ),
+            Err(_) => lost += 8,
+        }
+    }
+    let dirty = rig.status()?.dirty;
+    ensure!(lost == dirty, "{lost} sectors failed, {dirty} are dirty");
+    for start in [0, 9 * MIB as u64, 30 * MIB as u64] {
+        ensure!(
+            io::write(&file, start, &[1; 4096]).is_err(),
+            "a write at {start} was acknowledged"
+        );
+    }
+    ensure!(file.sync_all().is_err(), "a flush was acknowledged");
+    ensure!(
+        rig.origin.content()? == disk,
+        "the disk was written while stranded"
+    );
+    drop(file);
+    // Suspend and resume end, and nothing is better after it.
+    rig.mapped()?.suspend()?;
+    rig.mapped()?.resume()?;
+    is_stranded(&rig)?;
+    heal_ssd(&rig)?;
+    reload(&rig)?;
+    let status = rig.status()?;
+    ensure!(
+        status.state == "active" && status.dirty == dirty,
+        "{status:?}"
+    );
+    rig.shows(&model)?;
+    break_ssd(&rig)?;
+    ensure!(
+        io::write(&io::direct(&rig.path()?)?, 0, &[1; 4096]).is_err(),
+        "acknowledged"
+    );
+    // Removed while stranded, found at the next start.
+    rig.detach()?;
+    heal_ssd(&rig)?;
+    rig.attach(false)?;
+    rig.equals(&model)
+}
+
+fn stranded_under_load() -> Result<()> {
+    let (mut rig, mut model) = Rig::new(config("writeback"))?;
+    write_quarters(&rig, &mut model, 50, 1)?;
+    io::direct(&rig.path()?)?.sync_all()?;
+    let threads: Vec<_> = (0..4_u64)
+        .map(|seed| {
+            let path = rig.path();
+            thread::spawn(move || -> Result<()> {
+                let file = io::direct(&path?)?;
+                let mut rng = Rng::with_seed(seed);
+                // Not where the checked data is.
+                let base = (16 + seed * 4) * MIB as u64;
+                for _ in 0..2000 {
+                    let at = base + rng.u64(0..512) * 4096;
+                    let done = match rng.u8(0..10) {
+                        0 => file.sync_all().map_err(Into::into),
+                        1 => io::zero(&file, at, 8192),
+                        2..5 => io::read(&file, at, 8192).map(drop),
+                        _ => io::write(&file, at, &[1; 8192]),
+                    };
+                    if done.is_err() && rng.u8(0..50) == 0 {
+                        break;
+                    }
+                }
+                Ok(())
+            })
+        })
+        .collect();
+    thread::sleep(Duration::from_millis(500));
+    break_ssd(&rig)?;
+    for thread in threads {
+        thread
+            .join()
+            .map_err(|_| anyhow::anyhow!("a thread panicked"))??;
+    }
+    is_stranded(&rig)?;
+    rig.quiet()?;
+    rig.detach()?;
+    heal_ssd(&rig)?;
+    rig.attach(false)?;
+    let shown = io::whole(&rig.path()?)?;
+    ensure!(
+        io::difference(&shown[..16 * MIB], &model[..16 * MIB]).is_none(),
+        "flushed data is lost"
+    );
+    rig.equals(&shown)
+}
+
+/// dm-dust fails reads of blocks, which writing heals; not every kernel has it.
+fn bad_block() -> Result<()> {
+    let (rig, mut model) = Rig::new(config("writeback"))?;
+    let file = io::direct(&rig.path()?)?;
+    write_quarters(&rig, &mut model, 100, 1)?;
+    file.sync_all()?;
+    let below = rig.below_ssd.as_ref().context("no target below the SSD")?;
+    let dust = format!("{} 0 512", rig.ssd.path().display());
+    if below
+        .swap(Line::new(rig.ssd.sectors(), "dust", dust))
+        .is_err()
+    {
+        println!("     no dm-dust in this kernel");
+        return Ok(());
+    }
+    for sector in 4096..rig.ssd.sectors() {
+        if sector % 64 == 0 {
+            below.message(&format!("addbadblock {sector}"))?;
+        }
+    }
+    below.message("enable")?;
+    let mut bad = Vec::new();
+    for start in (0..8 * MIB).step_by(4096) {
+        match io::read(&file, start as u64, 4096) {
+            Ok(read) => ensure!(
+                read[..] == model[start..start + 4096],
+                "old data at {start}"
+            ),
+            Err(_) => bad.push(start),
+        }
+    }
+    let status = rig.status()?;
+    ensure!(!bad.is_empty(), "no block was bad: {status:?}");
+    ensure!(
+        status.state == "active" && bad.len() as u64 * 8 < status.dirty,
+        "{} blocks bad, {status:?}",
+        bad.len()
+    );
+    // A drain leaves them, and takes the rest, as far as it does not share a frame with them.
+    let frames = |starts: &[usize]| starts.iter().map(|at| at / 16384).collect::<BTreeSet<_>>();
+    let most = frames(&bad).len() as u64 * 32;
+    rig.mapped()?.message("flush start")?;
+    let until = Instant::now() + Duration::from_secs(30);
+    while rig.status()?.dirty > most {
+        ensure!(
+            Instant::now() < until,
+            "{most} sectors may be left: {:?}",
+            rig.status()?
+        );
+        thread::sleep(Duration::from_millis(50));
+    }
+    ensure!(
+        rig.status()?.dirty >= bad.len() as u64 * 8,
+        "a block that cannot be read became clean"
+    );
+    // A discard waits for it to be written back, which fails.
+    if io::discard(&file, bad[0] as u64, 4096).is_ok() {
+        bail!("a discard over a block that cannot be read was answered");
+    }
+    rig.mapped()?.message("flush stop")?;
+    for start in bad {
+        model[start..start + 4096].fill(7);
+        io::write(&file, start as u64, &model[start..start + 4096])
+            .with_context(|| format!("overwriting the bad block at {start}"))?;
+        ensure!(
+            io::read(&file, start as u64, 4096)?[..] == model[start..start + 4096],
+            "not healed"
+        );
+    }
+    drop(file);
+    rig.equals(&model)
+}
+
+/// Whether the plain disk lacks what was written at `start`.
+fn rig_is_dirty(rig: &Rig, model: &[u8], start: usize) -> bool {
+    io::direct(rig.origin.path())
+        .and_then(|file| io::read(&file, start as u64, 4096))
+        .is_ok_and(|plain| plain[..] != model[start..start + 4096])
+}
+
+fn disk_gone() -> Result<()> {
+    let (mut rig, mut model) = Rig::new(config("writeback"))?;
+    write_quarters(&rig, &mut model, 100, 1)?;
+    let below = rig
+        .below_origin
+        .as_ref()
+        .context("no target below the disk")?;
+    below.swap(broken(&rig.origin))?;
+    // Writes are still taken, hits are served; what needs the disk fails.
+    write_quarters(&rig, &mut model, 100, 2)?;
+    {
+        let file = io::direct(&rig.path()?)?;
+        ensure!(
+            io::read(&file, 20 * MIB as u64, 4096).is_err(),
+            "read from a dead disk"
+        );
+    }
+    rig.mapped()?.message("flush start")?;
+    thread::sleep(Duration::from_millis(1000));
+    let status = rig.status()?;
+    ensure!(
+        status.dirty > 0 && status.state == "flushing" && status.get("disk_errors")? > 0,
+        "{status:?}"
+    );
+    // A write to the disk that has to wait for what is dirty there fails as the disk does.
+    {
+        let start = (0..8 * MIB)
+            .step_by(4096)
+            .find(|start| rig_is_dirty(&rig, &model, *start))
+            .context("nothing is dirty")?;
+        let file = io::direct(&rig.path()?)?;
+        rig.mapped()?.message("mode writethrough")?;
+        ensure!(
+            io::write(&file, start as u64, &[1; 4096]).is_err(),
+            "a write to a dead disk was acknowledged"
+        );
+    }
+    rig.mapped()?.suspend()?;
+    rig.mapped()?.resume()?;
+    rig.detach().context("removed while the disk fails")?;
+    let below = rig
+        .below_origin
+        .as_ref()
+        .context("no target below the disk")?;
+    below.swap(Under::Linear.line(&rig.origin))?;
+    rig.attach(false)?;
+    rig.equals(&model)
+}
+
+/// Promise 19, within one boot: what the SSD has when it is back is older than the disk.
+fn lost_and_back() -> Result<()> {
+    for again in ["reload", "create"] {
+        let (mut rig, mut model) = Rig::new(config("writethrough"))?;
+        write_quarters(&rig, &mut model, 100, 1)?;
+        io::read(&io::direct(&rig.path()?)?, 0, 8 * MIB)?;
+        rig.quiet()?;
+        io::direct(&rig.path()?)?.sync_all()?;
+        break_ssd(&rig)?;
+        write_quarters(&rig, &mut model, 100, 2)?;
+        ensure!(rig.status()?.state == "bypass", "{:?}", rig.status()?);
+        heal_ssd(&rig)?;
+        if again == "reload" {
+            reload(&rig)?;
+        } else {
+            rig.detach()?;
+            rig.attach(false)?;
+        }
+        ensure!(
+            rig.status()?.used == 0 && rig.status()?.state == "active",
+            "{again}: {:?}",
+            rig.status()?
+        );
+        rig.equals(&model).context(again)?;
+        // The start has made up for the loss: the next one is warm.
+        rig.quiet()?;
+        let used = rig.status()?.used;
+        rig.detach()?;
+        rig.attach(false)?;
+        ensure!(rig.status()?.used == used, "{:?}", rig.status()?);
+        rig.equals(&model).context(again)?;
+    }
+    Ok(())
+}
+
+/// Lets allocations fail that may not wait, which are those of the module's jobs.
+struct Starved;
+
+const FAULTS: [&str; 2] = ["failslab", "fail_page_alloc"];
+
+impl Starved {
+    fn set(name: &str, file: &str, value: &str) -> Result<()> {
+        let path = Path::new("/sys/kernel/debug").join(name).join(file);
+        fs::write(&path, value).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    fn new(percent: &str) -> Result<Self> {
+        for name in FAULTS {
+            Self::set(name, "ignore-gfp-wait", "Y")?;
+            Self::set(name, "verbose", "0")?;
+            Self::set(name, "times", "-1")?;
+            Self::set(name, "interval", "1")?;
+        }
+        Self::set("fail_page_alloc", "min-order", "0")?;
+        for name in FAULTS {
+            Self::set(name, "probability", percent)?;
+        }
+        Ok(Self)
+    }
+}
+
+impl Drop for Starved {
+    fn drop(&mut self) {
+        for name in FAULTS {
+            let _ = Self::set(name, "probability", "0");
+        }
+    }
+}
+
+fn no_memory() -> Result<()> {
+    if !Path::new("/sys/kernel/debug/fail_page_alloc").exists() {
+        println!("     no fault injection in this kernel");
+        return Ok(());
+    }
+    for mode in ["writeback", "writethrough"] {
+        let (rig, mut model) = Rig::new(config(mode))?;
+        {
+            let file = io::direct(&rig.path()?)?;
+            let mix = Mix {
+                longest: 256,
+                ..Mix::new(8 * MIB)
+            };
+            let starved = Starved::new("30")?;
+            drive(&file, &mut model, &mut Rng::with_seed(1), mix, 600)?;
+            drop(starved);
+        }
+        let status = rig.quiet()?;
+        ensure!(
+            status.get("read_bypassed_memory")? > 0 && status.get("write_bypassed_memory")? > 0,
+            "no allocation failed: {status:?}"
+        );
+        rig.equals(&model).context(mode)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Write-back: what is where, what a flush costs, draining, the limit, discards (promises 3, 5, 9, 14, 23, 28, 30).
+
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use fastrand::Rng;
+
+use super::Entry;
+use crate::io::{self, MIB, SECTOR};
+use crate::model::{Mix, drive};
+use crate::rig::{Config, Rig};
+
+pub const CASES: &[Entry] = &[
+    (
+        "write-back: data is on the SSD only until it is drained",
+        where_it_is,
+    ),
+    ("write-back: an fsync costs the disk nothing", fsync),
+    (
+        "write-back: after a write to the disk a flush reaches it",
+        fsync_of_disk,
+    ),
+    ("write-back: FUA is recorded when it returns", fua),
+    (
+        "write-back: flush start, pause, resume, stop",
+        flush_messages,
+    ),
+    ("write-back: dirty data stays below the limit", limit),
+    (
+        "write-back: discards and zero-outs over dirty data",
+        discards,
+    ),
+    ("write-back: leaving the mode drains", leaving),
+    ("write-back: requests of all sizes", all_sizes),
+    (
+        "write-back: an SSD with larger blocks than the disk",
+        coarse,
+    ),
+];
+
+pub fn config() -> Config {
+    Config {
+        mode: "writeback",
+        ..Config::default()
+    }
+}
+
+/// Writes `count` random quarters of the first MiBs and keeps the model; returns how many different ones.
+pub fn write_quarters(rig: &Rig, model: &mut [u8], count: usize, seed: u64) -> Result<u64> {
+    let file = io::direct(&rig.path()?)?;
+    let mut rng = Rng::with_seed(seed);
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..count {
+        let start = rng.usize(0..2048) * 4096;
+        seen.insert(start);
+        rng.fill(&mut model[start..start + 4096]);
+        io::write(&file, start as u64, &model[start..start + 4096])?;
+    }
+    Ok(seen.len() as u64)
+}
+
+fn where_it_is() -> Result<()> {
+    let (rig, mut model) = Rig::new(config())?;
+    let before = model.clone();
+    let disk = rig.origin.stat()?;
+    let quarters = write_quarters(&rig, &mut model, 200, 1)?;
+    let status = rig.status()?;
+    ensure!(
+        (rig.origin.stat()? - disk).written == 0,
+        "the disk was written"
+    );
+    ensure!(
+        status.dirty == quarters * 8 && status.get("write_back")? == 200 * 8,
+        "{quarters} quarters written: {status:?}"
+    );
+    ensure!(
+        status.get("drain_seconds")? > 0,
+        "no time to drain: {status:?}"
+    );
+    rig.shows(&model)?;
+    ensure!(
+        rig.origin.content()? == before,
+        "the plain disk has changed"
+    );
+    rig.mapped()?.message("flush start")?;
+    let status = rig.wait_clean()?;
+    ensure!(
+        status.get("drained")? == quarters * 8 && status.state == "flushing",
+        "{status:?}"
+    );
+    ensure!(
+        rig.origin.content()? == model,
+        "the plain disk is not what the device shows"
+    );
+    rig.shows(&model)
+}
+
+fn fsync() -> Result<()> {
+    let (rig, mut model) = Rig::new(config())?;
+    // What the start left to be flushed.
+    let file = io::direct(&rig.path()?)?;
+    file.sync_all()?;
+    let (disk, ssd) = (rig.origin.stat()?, rig.ssd.stat()?);
+    for round in 0..100 {
+        let start = round * 8192;
+        model[start..start + 4096].fill(round as u8);
+        io::write(&file, start as u64, &model[start..start + 4096])?;
+        file.sync_all()?;
+    }
+    let disk = rig.origin.stat()? - disk;
+    ensure!(
+        disk.flushes == 0 && disk.written == 0,
+        "the disk had work: {disk:?}"
+    );
+    ensure!(
+        (rig.ssd.stat()? - ssd).flushes >= 100,
+        "the SSD was not flushed"
+    );
+    let mut cut = rig.cut()?;
+    cut.attach(false)?;
+    cut.shows(&model)
+}
+
+fn fsync_of_disk() -> Result<()> {
+    let (rig, mut model) = Rig::new(config())?;
+    let file = io::direct(&rig.path()?)?;
+    rig.mapped()?.message("flush start")?;
+    for round in 0..10 {
+        let start = round * 65536;
+        model[start..start + 4096].fill(round as u8);
+        io::write(&file, start as u64, &model[start..start + 4096])?;
+        let disk = rig.origin.stat()?;
+        file.sync_all()?;
+        ensure!(
+            (rig.origin.stat()? - disk).flushes >= 1,
+            "round {round}: no flush on the disk"
+        );
+        let disk = rig.origin.stat()?;
+        file.sync_all()?;
+        ensure!(
+            (rig.origin.stat()? - disk).flushes == 0,
+            "round {round}: a flush that nobody needed"
+        );
+    }
+    drop(file);
+    rig.equals(&model)
+}
+
+fn fua() -> Result<()> {
+    let (rig, mut model) = Rig::new(config())?;
+    let file = io::durable(&rig.path()?)?;
+    for round in 0..20 {
+        let start = round * 40960;
+        let disk = rig.origin.stat()?;
+        model[start..start + 8192].fill(round as u8);
+        io::write(&file, start as u64, &model[start..start + 8192])?;
+        // Later the cleaner may have begun.
+        ensure!(
+            round > 5 || (rig.origin.stat()? - disk).written == 0,
+            "the disk was written"
+        );
+        if round % 7 == 6 {
+            let mut cut = rig.cut()?;
+            cut.attach(false)?;
+            ensure!(cut.status()?.dirty > 0, "no dirty data after the cut");
+            cut.shows(&model)?;
+        }
+    }
+    Ok(())
+}
+
+fn flush_messages() -> Result<()> {
+    let mut config = config();
+    config.origin.delay_ns = 3_000_000;
+    let (rig, mut model) = Rig::new(config)?;
+    let device = rig.mapped()?;
+    for word in ["pause", "resume", "nonsense"] {
+        ensure!(
+            device.message(&format!("flush {word}")).is_err(),
+            "flush {word} was taken"
+        );
+    }
+    device.message("flush stop")?;
+    write_quarters(&rig, &mut model, 250, 2)?;
+    device.message("flush start")?;
+    device.message("flush start")?;
+    device.message("flush pause")?;
+    device.message("flush pause")?;
+    ensure!(rig.status()?.state == "paused", "{:?}", rig.status()?);
+    thread::sleep(Duration::from_millis(200));
+    let left = rig.status()?.dirty;
+    ensure!(left > 0, "too fast for the case");
+    thread::sleep(Duration::from_millis(2500));
+    ensure!(
+        rig.status()?.dirty == left,
+        "{} sectors dirty, {left} when it was paused",
+        rig.status()?.dirty
+    );
+    // Nothing gets dirty meanwhile.
+    let file = io::direct(&rig.path()?)?;
+    model[20 * MIB..20 * MIB + 4096].fill(1);
+    io::write(&file, 20 * MIB as u64, &model[20 * MIB..20 * MIB + 4096])?;
+    drop(file);
+    ensure!(rig.status()?.dirty == left, "a write got dirty");
+    let event = device.event()?;
+    device.message("flush resume")?;
+    rig.wait_clean()?;
+    ensure!(rig.status()?.state == "flushing", "{:?}", rig.status()?);
+    thread::sleep(Duration::from_millis(1500));
+    ensure!(device.event()? >= event + 2, "no event when it was over");
+    device.message("flush stop")?;
+    ensure!(rig.status()?.state == "active", "{:?}", rig.status()?);
+    write_quarters(&rig, &mut model, 10, 3)?;
+    ensure!(rig.status()?.dirty > 0, "no write-back after the flush");
+    rig.equals(&model)
+}
+
+fn limit() -> Result<()> {
+    let mut config = config();
+    config.origin.delay_ns = 1_000_000;
+    let (rig, mut model) = Rig::new(config)?;
+    let file = io::direct(&rig.path()?)?;
+    let mut rng = Rng::with_seed(4);
+    let mut most = 0;
+    for number in 0..1500 {
+        let start = rng.usize(0..2500) * 16384;
+        let end = (start + rng.usize(1..=8) * 4096).min(model.len());
+        rng.fill(&mut model[start..end]);
+        io::write(&file, start as u64, &model[start..end])?;
+        if number % 50 == 0 {
+            let status = rig.status()?;
+            most = most.max(status.dirty);
+            ensure!(
+                status.dirty <= status.get("dirty_limit")? + 512,
+                "{status:?}"
+            );
+        }
+    }
+    ensure!(most > 4 * 2048, "only {most} sectors were dirty");
+    drop(file);
+    rig.equals(&model)?;
+    rig.quiet()?;
+    Ok(())
+}
+
+fn discards() -> Result<()> {
+    let (rig, mut model) = Rig::new(config())?;
+    for round in 0..4 {
+        write_quarters(&rig, &mut model, 100, round)?;
+        let file = io::direct(&rig.path()?)?;
+        let mut rng = Rng::with_seed(round);
+        for _ in 0..20 {
+            let start = rng.usize(0..4000) * 2048;
+            let length = rng.usize(1..200) * SECTOR;
+            io::zero(&file, start as u64, length as u64)?;
+            model[start..start + length].fill(0);
+            let start = rng.usize(0..1000) * 8192;
+            io::discard(&file, start as u64, 12288)?;
+            let shown = io::read(&file, start as u64, 12288)?;
+            model[start..start + 12288].copy_from_slice(&shown);
+        }
+        file.sync_all()?;
+        let mut cut = rig.cut()?;
+        cut.attach(false)?;
+        cut.shows(&model).context("after a cut")?;
+    }
+    rig.equals(&model)
+}
+
+fn leaving() -> Result<()> {
+    for mode in ["writethrough", "writearound"] {
+        let (rig, mut model) = Rig::new(config())?;
+        write_quarters(&rig, &mut model, 250, 5)?;
+        ensure!(rig.status()?.dirty > 0, "nothing is dirty");
+        rig.mapped()?.message(&format!("mode {mode}"))?;
+        let status = rig.wait_clean()?;
+        ensure!(
+            status.state == "active" && status.mode == mode,
+            "{status:?}"
+        );
+        ensure!(
+            rig.origin.content()? == model,
+            "the plain disk is not what the device shows"
+        );
+        rig.equals(&model)?;
+    }
+    Ok(())
+}
+
+fn all_sizes() -> Result<()> {
+    let (rig, mut model) = Rig::new(config())?;
+    {
+        let file = io::direct(&rig.path()?)?;
+        let mix = Mix {
+            writes: 50,
+            discards: 3,
+            zeroes: 3,
+            ..Mix::new(12 * MIB)
+        };
+        drive(&file, &mut model, &mut Rng::with_seed(6), mix, 1500)?;
+    }
+    rig.quiet()?;
+    rig.equals(&model)
+}
+
+fn coarse() -> Result<()> {
+    let mut config = Config::default();
+    config.ssd.block = 4096;
+    let (rig, _) = Rig::new(config)?;
+    ensure!(
+        rig.mapped()?.message("mode writeback").is_err(),
+        "the message was taken"
+    );
+    ensure!(
+        rig.mapped()?
+            .load(rig.line(&format!("writeback {}", rig.words(false))))
+            .is_err(),
+        "the table was taken"
+    );
+    Ok(())
+}
