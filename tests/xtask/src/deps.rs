@@ -36,6 +36,7 @@ const NEEDED: &[(&str, &[&str])] = &[
             "libssl-dev",
             "cpio",
             "kmod",
+            "pahole",
             "rsync",
             "xz-utils",
             "zstd",
