@@ -8,14 +8,14 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::layer::{Bench, Layer};
-use crate::{run, rust_tests};
+use crate::run;
 
 /// Longest subject of a commit, in characters.
 const SUBJECT: usize = 72;
 
 /// The layers, in the order in which they run.
 pub fn layers() -> Vec<Layer> {
-    let mut layers = vec![
+    vec![
         Layer {
             name: "style",
             about: "rustfmt, clippy, licences, commits",
@@ -26,9 +26,7 @@ pub fn layers() -> Vec<Layer> {
             about: "what is installed beside the programs is valid",
             run: data,
         },
-    ];
-    layers.extend(rust_tests::layers());
-    layers
+    ]
 }
 
 fn style(bench: &mut Bench) -> Result<()> {

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! One layer of tests: a name, what it holds to, and a function which runs it and counts.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 
 use crate::cx::Cx;
+use crate::results::Test;
 use crate::run;
 
 /// One layer of `cargo xtask test`.
@@ -27,24 +29,30 @@ pub struct Bench<'a> {
     pub cx: &'a Cx,
     /// The whole matrix instead of the pairwise subset.
     pub all: bool,
+    /// How long each target is fuzzed.
+    pub fuzz_seconds: u64,
     /// The layer's log; everything that its programs print goes there.
     pub log: PathBuf,
-    /// Tests that passed.
-    pub passed: u64,
-    /// Names of the tests that failed.
-    pub failed: Vec<String>,
+    /// What was tested so far.
+    pub tests: Vec<Test>,
+    /// What was measured, a line each.
+    pub figures: Vec<String>,
+    /// The end of the last test.
+    since: Instant,
 }
 
 impl<'a> Bench<'a> {
     /// Starts an empty log for a layer.
-    pub fn new(cx: &'a Cx, all: bool, log: &Path) -> Result<Self> {
+    pub fn new(cx: &'a Cx, all: bool, fuzz_seconds: u64, log: &Path) -> Result<Self> {
         File::create(log).with_context(|| format!("cannot make {}", log.display()))?;
         Ok(Self {
             cx,
             all,
+            fuzz_seconds,
             log: log.to_owned(),
-            passed: 0,
-            failed: Vec::new(),
+            tests: Vec::new(),
+            figures: Vec::new(),
+            since: Instant::now(),
         })
     }
 
@@ -55,19 +63,35 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Counts one named test by its result; a failure goes to the log, and the layer goes on.
+    /// Counts one named test, which ran since the last one, by its result; a failure goes to the log, and the layer goes on.
     pub fn check(&mut self, name: &str, result: Result<()>) {
-        match result {
-            Ok(()) => {
-                self.note(&format!("ok     {name}"));
-                self.passed += 1;
-            }
-            Err(error) => {
-                self.note(&format!("FAILED {name}: {error:#}"));
-                eprintln!("\n    failed: {name}: {error:#}");
-                self.failed.push(name.to_owned());
-            }
+        match &result {
+            Ok(()) => self.note(&format!("ok     {name}")),
+            Err(error) => self.note(&format!("FAILED {name}: {error:#}")),
         }
+        let seconds = self.since.elapsed().as_secs_f64();
+        self.since = Instant::now();
+        self.count(Test {
+            name: name.to_owned(),
+            passed: result.is_ok(),
+            seconds: Some(seconds),
+            words: result
+                .err()
+                .map_or(String::new(), |error| format!("{error:#}")),
+        });
+    }
+
+    /// Counts a test of which the log tells already.
+    pub fn count(&mut self, test: Test) {
+        if !test.passed {
+            eprintln!("\n    failed: {}: {}", test.name, test.words);
+        }
+        self.tests.push(test);
+    }
+
+    /// Whether a test failed so far.
+    pub fn has_failed(&self) -> bool {
+        self.tests.iter().any(|test| !test.passed)
     }
 
     /// Runs a command into the log and counts it as one test.
@@ -75,5 +99,14 @@ impl<'a> Bench<'a> {
         self.note(&format!("--- {name}"));
         let result = run::logged(command, &self.log);
         self.check(name, result);
+    }
+
+    /// Runs a command into the log and returns what it said.
+    pub fn said(&mut self, command: &mut Command) -> Result<(String, Result<()>)> {
+        let before = fs::metadata(&self.log)?.len();
+        let result = run::logged(command, &self.log);
+        let all = fs::read(&self.log)?;
+        let new = all.get(usize::try_from(before)?..).unwrap_or_default();
+        Ok((String::from_utf8_lossy(new).into_owned(), result))
     }
 }

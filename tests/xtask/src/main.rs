@@ -18,16 +18,20 @@ mod host;
 mod image;
 mod kernels;
 mod layer;
+mod mutants;
 mod pins;
+mod promises;
 mod qemu;
 mod qmp;
 mod report;
+mod results;
 mod run;
 mod rust_tests;
 mod screenshots;
 mod stage;
 mod suite;
 mod test;
+mod test_log;
 mod uml;
 mod vm;
 mod vm_shell;
@@ -53,6 +57,8 @@ enum Command {
     Deps(deps::Args),
     /// Run every layer of tests; `--only` chooses, `--all` runs large matrices whole.
     Test(test::Args),
+    /// Name each promise of the crash contract with the tests that keep it and the seeded bugs that they found.
+    Promises,
     /// Show the main job by clicks in a virtual machine, with pictures and a report.
     Demo(demo::Args),
     /// Take pictures of every page of the app on a simulated machine.
@@ -79,6 +85,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Deps(args) => deps::command(&cx, &args)?,
         Command::Test(args) => return test::command(&cx, &args),
+        Command::Promises => return promises::command(&cx),
         Command::Demo(args) => demo::command(&cx, &args)?,
         Command::Screenshots(args) => screenshots::command(&cx, &args)?,
         Command::Vm(args) => vm_shell::command(&cx, &args)?,

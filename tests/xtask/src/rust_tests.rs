@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Layers of tests that cargo runs, each counted by the closing lines of its test programs.
+//! Layers of tests that cargo runs; each test is counted by its own line.
 
-use std::fs;
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 
 use crate::layer::{Bench, Layer};
+use crate::results::Test;
 use crate::run;
 
 /// The layers, in the order in which they run.
@@ -19,8 +19,13 @@ pub fn layers() -> Vec<Layer> {
         },
         Layer {
             name: "engine",
-            about: "the cache engine against a trivial model",
+            about: "the cache engine against a trivial model, and a million power cuts",
             run: engine,
+        },
+        Layer {
+            name: "fuzz",
+            about: "hostile metadata, arguments and messages",
+            run: fuzz,
         },
         Layer {
             name: "app",
@@ -43,29 +48,34 @@ fn programs(bench: &mut Bench) -> Result<()> {
 
 fn engine(bench: &mut Bench) -> Result<()> {
     cargo_test(bench, &["tandem-sim"], None)?;
-    let seconds = if bench.all { "600" } else { "30" };
-    let runs: [(&str, &[&str]); 5] = [
-        (
-            "a million power cuts",
-            &["crash", "--cuts", "1000000", "--brief"],
-        ),
-        (
-            "random requests under ASan and UBSan",
-            &["random", "--seeds", "20", "--sanitize"],
-        ),
-        (
-            "operations of the word by threads under TSan",
-            &["threads", "--rounds", "5000"],
-        ),
-        ("fuzzing", &["fuzz", "--seconds", seconds]),
-        ("every seeded bug is found", &["mutants"]),
-    ];
-    for (name, words) in runs {
-        let mut command = run::cmd("cargo", ["run", "--quiet", "--package", "tandem-sim", "--"]);
-        command.args(words).current_dir(&bench.cx.root);
-        bench.command(name, &mut command);
+    let mut cuts = simulator(bench, &["crash", "--cuts", "1000000", "--brief"]);
+    let (said, result) = bench.said(&mut cuts)?;
+    figures(bench, &said, |line| line.contains(" cuts, "));
+    bench.check("a million power cuts", result);
+    Ok(())
+}
+
+fn fuzz(bench: &mut Bench) -> Result<()> {
+    let seconds = bench.fuzz_seconds.to_string();
+    for target in ["superblock", "load", "arguments"] {
+        let words = ["fuzz", "--target", target, "--seconds", &seconds];
+        let (said, result) = bench.said(&mut simulator(bench, &words))?;
+        figures(bench, &said, |line| line.starts_with(target));
+        bench.check(target, result);
     }
     Ok(())
+}
+
+/// The simulator with these arguments.
+pub fn simulator(bench: &Bench, words: &[&str]) -> Command {
+    let mut command = run::cmd("cargo", ["run", "--quiet", "--package", "tandem-sim", "--"]);
+    command.args(words).current_dir(&bench.cx.root);
+    command
+}
+
+fn figures(bench: &mut Bench, said: &str, wanted: impl Fn(&str) -> bool) {
+    let lines = said.lines().filter(|line| wanted(line)).map(str::to_owned);
+    bench.figures.extend(lines);
 }
 
 fn app(bench: &mut Bench) -> Result<()> {
@@ -76,55 +86,110 @@ fn app(bench: &mut Bench) -> Result<()> {
 }
 
 /// Runs the tests of some packages, through `wrapper` if there is one, and counts each test.
-pub fn cargo_test(bench: &mut Bench, packages: &[&str], wrapper: Option<&str>) -> Result<()> {
+fn cargo_test(bench: &mut Bench, packages: &[&str], wrapper: Option<&str>) -> Result<()> {
     let mut words: Vec<&str> = Vec::new();
     if let Some(wrapper) = wrapper {
         words.extend([wrapper, "--auto-servernum"]);
     }
-    words.extend(["cargo", "test", "--quiet", "--no-fail-fast"]);
+    words.extend(["cargo", "test", "--no-fail-fast"]);
     for package in packages {
         words.extend(["--package", package]);
     }
     let mut command: Command = run::cmd(words[0], &words[1..]);
-    command.current_dir(&bench.cx.root);
-    let result = run::logged(&mut command, &bench.log);
-    let (passed, failed) = counted(&fs::read_to_string(&bench.log)?);
-    bench.passed += passed;
-    if let Err(error) = result {
-        // A test program that crashed has no closing line: count it all the same.
-        for _ in 1..failed {
-            bench.failed.push(format!("one of {}", packages.join(", ")));
-        }
-        bench.check(&packages.join(", "), Err(error));
-    } else if failed > 0 {
-        bail!("cargo test succeeded with {failed} failed tests");
+    let (said, result) = bench.said(command.current_dir(&bench.cx.root))?;
+    let tests = each(&said);
+    let passed = tests.iter().filter(|test| test.passed).count() as u64;
+    let failed = tests.len() as u64 - passed;
+    tests.into_iter().for_each(|test| bench.count(test));
+    // A program that crashed, or did not build, has no line for it.
+    if result.is_err() && failed == 0 {
+        bench.check(&packages.join(", "), result);
     }
+    ensure!(
+        result_agrees(&said, passed, failed),
+        "the tests' own lines do not add up to the closing lines"
+    );
     Ok(())
 }
 
+/// Each `test NAME ... ok` with the program that it is in.
+fn each(log: &str) -> Vec<Test> {
+    let mut program = "";
+    let mut tests = Vec::new();
+    for line in log.lines() {
+        let line = line.trim();
+        if let Some(rest) = line.strip_prefix("Running ") {
+            let file = rest.rsplit('/').next().unwrap_or(rest);
+            program = file.rsplit_once('-').map_or(file, |(name, _)| name);
+        } else if let Some(name) = line.strip_prefix("Doc-tests ") {
+            program = name;
+        } else if let Some((name, end)) = line
+            .strip_prefix("test ")
+            .and_then(|rest| rest.rsplit_once(" ... "))
+            && (end == "ok" || end == "FAILED")
+        {
+            tests.push(Test {
+                name: format!("{program}::{name}"),
+                passed: end == "ok",
+                seconds: None,
+                words: String::new(),
+            });
+        }
+    }
+    tests
+}
+
 /// Sums of all lines `test result: ok. 3 passed; 0 failed; ...`.
-fn counted(log: &str) -> (u64, u64) {
+fn result_agrees(log: &str, passed: u64, failed: u64) -> bool {
     let number = |line: &str, word: &str| -> u64 {
         line.split([';', '.'])
             .find_map(|part| part.trim().strip_suffix(word)?.trim().parse().ok())
             .unwrap_or(0)
     };
-    log.lines()
+    let sums = log
+        .lines()
         .filter(|line| line.starts_with("test result:"))
         .fold((0, 0), |(passed, failed), line| {
             (
                 passed + number(line, "passed"),
                 failed + number(line, "failed"),
             )
-        })
+        });
+    sums == (passed, failed)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::{each, result_agrees};
+
+    const LOG: &str = "     Running unittests src/lib.rs (target/debug/deps/tandem_api-0c9b8d0e5b0d4d5c)\n\
+        \n\
+        running 2 tests\n\
+        test words::are_plain ... ok\n\
+        test words::are_short ... FAILED\n\
+        test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured\n\
+        \x20    Running tests/crash.rs (target/debug/deps/crash-5b0d4d5c0c9b8d0e)\n\
+        test slow ... ignored\n\
+        test no_cut_breaks_a_promise ... ok\n\
+        test result: ok. 1 passed; 0 failed; 1 ignored; 0 measured\n";
+
+    #[test]
+    fn each_test_has_the_name_of_its_program() {
+        let found: Vec<_> = each(LOG)
+            .into_iter()
+            .map(|test| (test.name, test.passed))
+            .collect();
+        let expected = [
+            ("tandem_api::words::are_plain", true),
+            ("tandem_api::words::are_short", false),
+            ("crash::no_cut_breaks_a_promise", true),
+        ];
+        assert_eq!(found, expected.map(|(name, ok)| (name.to_owned(), ok)));
+    }
+
     #[test]
     fn closing_lines_are_summed() {
-        let log = "x\ntest result: ok. 3 passed; 0 failed; 1 ignored; 0 measured\n\
-                   test result: FAILED. 10 passed; 2 failed; 0 ignored; 0 measured\n";
-        assert_eq!(super::counted(log), (13, 2));
+        assert!(result_agrees(LOG, 2, 1));
+        assert!(!result_agrees(LOG, 3, 0));
     }
 }

@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::cx::Cx;
 use crate::layer::Bench;
+use crate::results::Test;
 use crate::run;
 
 /// Builds the suite as one static program, which runs in a guest that has nothing else.
@@ -69,22 +70,16 @@ pub fn cases(bench: &mut Bench, guest: &mut Command, limit: Duration) -> Result<
     let mut last = String::from("nothing");
     let log = bench.log.clone();
     let ended = follow(guest, limit, &log, |line| {
-        if let Some(rest) = line.strip_prefix("ok   ") {
-            let name = rest.rsplit_once(" (").map_or(rest, |(name, _)| name);
-            last = name.to_owned();
-            bench.passed += 1;
-        } else if let Some(rest) = line.strip_prefix("FAIL ") {
-            let (name, error) = rest.split_once(" s): ").unwrap_or((rest, ""));
-            let name = name.rsplit_once(" (").map_or(name, |(name, _)| name);
-            last = name.to_owned();
-            bench.check(name, Err(anyhow::anyhow!("{error}")));
+        if let Some(test) = case(line) {
+            last.clone_from(&test.name);
+            bench.count(test);
         } else if let Some(code) = line.strip_prefix("suite: exit ") {
             exit = code.trim().parse::<u32>().ok();
         }
     })?;
     match (ended, exit) {
         (true, Some(0)) => Ok(()),
-        (true, Some(_)) if !bench.failed.is_empty() => Ok(()),
+        (true, Some(_)) if bench.has_failed() => Ok(()),
         (true, Some(code)) => bail!("the suite ended with {code}; see {}", log.display()),
         (true, None) => bail!(
             "the guest died after the case: {last}; see {}",
@@ -96,6 +91,22 @@ pub fn cases(bench: &mut Bench, guest: &mut Command, limit: Duration) -> Result<
             log.display()
         ),
     }
+}
+
+/// A case by its line, `ok   NAME (1.20 s)` or `FAIL NAME (1.20 s): what was wrong`.
+fn case(line: &str) -> Option<Test> {
+    let (passed, rest) = match line.strip_prefix("ok   ") {
+        Some(rest) => (true, rest),
+        None => (false, line.strip_prefix("FAIL ")?),
+    };
+    let (head, words) = rest.split_once(" s)").unwrap_or((rest, ""));
+    let (name, seconds) = head.rsplit_once(" (").unwrap_or((head, ""));
+    Some(Test {
+        name: name.to_owned(),
+        passed,
+        seconds: seconds.parse().ok(),
+        words: words.trim_start_matches(": ").to_owned(),
+    })
 }
 
 /// Runs a guest into the log and shows each line to `each`. Returns whether it ended by itself within `limit`.
@@ -154,4 +165,27 @@ fn watch(
             thread::sleep(Duration::from_millis(50));
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::case;
+
+    #[test]
+    fn a_case_is_read_from_its_line() {
+        let ok = case("ok   starts: a cut (twice) (1.20 s)").unwrap();
+        assert_eq!(
+            (ok.name.as_str(), ok.passed),
+            ("starts: a cut (twice)", true)
+        );
+        assert_eq!(ok.seconds, Some(1.2));
+        let failed = case("FAIL life: stop (0.10 s): left behind: dm-0").unwrap();
+        assert_eq!((failed.name.as_str(), failed.passed), ("life: stop", false));
+        assert_eq!(failed.words, "left behind: dm-0");
+        assert_eq!(
+            case("FAIL leaks: the kernel says: x").unwrap().name,
+            "leaks: the kernel says: x"
+        );
+        assert!(case("suite: 3 passed, 0 failed").is_none());
+    }
 }

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `cargo xtask test`: every layer in order, a log for each, and one line of figures at the end.
+//! `cargo xtask test`: every layer in order, a log and a file of results for each, and one line of figures at the end.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 
 use crate::cx::{Cx, say};
 use crate::layer::{Bench, Layer};
-use crate::{c_style, deps, host, kernels, uml, vm_tests};
+use crate::results::{self, Sources};
+use crate::{c_style, deps, host, kernels, mutants, run, rust_tests, test_log, uml, vm_tests};
 
 /// Arguments of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -20,31 +22,34 @@ pub struct Args {
     /// Run only the layers whose names begin so; may be given several times.
     #[arg(long, value_name = "LAYER")]
     only: Vec<String>,
+    /// How long each target is fuzzed.
+    #[arg(long, value_name = "N", default_value_t = 15)]
+    fuzz_seconds: u64,
     /// Name the layers and stop.
     #[arg(long)]
     list: bool,
-}
-
-/// What became of one layer.
-struct Outcome {
-    name: &'static str,
-    passed: u64,
-    failed: Vec<String>,
-    time: Duration,
+    /// Run nothing: write the results of all layers, which must be of this commit, to tests/logs.
+    #[arg(long, conflicts_with_all = ["all", "only", "list"])]
+    log: bool,
 }
 
 /// The layers in the order in which they run: what fails fastest comes first.
-fn layers() -> Vec<Layer> {
+pub fn layers() -> Vec<Layer> {
     let mut layers = host::layers();
+    layers.extend(rust_tests::layers());
     layers.extend(c_style::layers());
     layers.extend(uml::layers());
     layers.extend(kernels::layers());
     layers.extend(vm_tests::layers());
+    layers.extend(mutants::layers());
     layers
 }
 
 /// Runs the layers; fails when a test failed or nothing was tested.
 pub fn command(cx: &Cx, args: &Args) -> Result<ExitCode> {
+    if args.log {
+        return test_log::command(cx);
+    }
     let chosen: Vec<_> = layers()
         .into_iter()
         .filter(|layer| {
@@ -60,74 +65,70 @@ pub fn command(cx: &Cx, args: &Args) -> Result<ExitCode> {
     }
     if args.list {
         for layer in &chosen {
-            println!("{:<18} {}", layer.name, layer.about);
+            println!("{:<22} {}", layer.name, layer.about);
         }
         return Ok(ExitCode::SUCCESS);
     }
     deps::ensure()?;
-    let outcomes = chosen
+    let results = chosen
         .iter()
-        .map(|layer| run(cx, layer, args.all))
+        .map(|layer| run(cx, layer, args))
         .collect::<Result<Vec<_>>>()?;
-    Ok(summary(&outcomes))
+    println!("\n{}", test_log::table(&results));
+    Ok(test_log::verdict(&results))
 }
 
-fn run(cx: &Cx, layer: &Layer, all: bool) -> Result<Outcome> {
+fn run(cx: &Cx, layer: &Layer, args: &Args) -> Result<results::Layer> {
     let logs = cx.target.join("test");
     fs::create_dir_all(&logs)?;
     let log = logs.join(format!("{}.log", layer.name));
     say(format!("{}: {}", layer.name, layer.about));
+    let before = Sources::now(cx)?;
     let start = Instant::now();
-    let mut bench = Bench::new(cx, all, &log)?;
+    let mut bench = Bench::new(cx, args.all, args.fuzz_seconds, &log)?;
     let ran = (layer.run)(&mut bench);
     if let Err(error) = ran {
         bench.check("the layer itself", Err(error));
-    } else if bench.passed == 0 && bench.failed.is_empty() {
-        bench.check("the layer itself", Err(anyhow::anyhow!("it ran no test")));
+    } else if bench.tests.is_empty() {
+        bench.check("the layer itself", Err(anyhow!("it ran no test")));
     }
-    let outcome = Outcome {
-        name: layer.name,
-        passed: bench.passed,
-        failed: bench.failed,
-        time: start.elapsed(),
+    let mut names = BTreeSet::new();
+    let twice = bench.tests.iter().find(|test| !names.insert(&test.name));
+    if let Some(name) = twice.map(|test| test.name.clone()) {
+        bench.check(
+            "the layer itself",
+            Err(anyhow!("two tests are called {name}")),
+        );
+    }
+    let mut sources = Sources::now(cx)?;
+    // Who changes files while they are tested has tested neither.
+    sources.clean &= before == sources;
+    let result = results::Layer {
+        name: layer.name.to_owned(),
+        sources,
+        date: run::output(&mut run::cmd("date", ["--utc", "+%F %T"]))?
+            .trim()
+            .to_owned(),
+        all: args.all,
+        processors: std::thread::available_parallelism()?.get(),
+        seconds: start.elapsed().as_secs_f64(),
+        tests: bench.tests,
+        figures: bench.figures,
     };
+    result.save(cx)?;
+    let failed = result.failed().count();
     println!(
-        "    {} passed, {} failed, {} s{}",
-        outcome.passed,
-        outcome.failed.len(),
-        outcome.time.as_secs(),
-        if outcome.failed.is_empty() {
+        "    {} passed, {failed} failed, {:.0} s{}",
+        result.passed(),
+        result.seconds,
+        if failed == 0 {
             String::new()
         } else {
             format!("; see {}", log.display())
         }
     );
-    Ok(outcome)
-}
-
-fn summary(outcomes: &[Outcome]) -> ExitCode {
-    println!(
-        "\n{:<18} {:>7} {:>7} {:>7}",
-        "layer", "passed", "failed", "seconds"
-    );
-    for outcome in outcomes {
-        println!(
-            "{:<18} {:>7} {:>7} {:>7}",
-            outcome.name,
-            outcome.passed,
-            outcome.failed.len(),
-            outcome.time.as_secs()
-        );
-        for name in &outcome.failed {
-            println!("    failed: {name}");
-        }
+    for figure in &result.figures {
+        println!("    {figure}");
     }
-    let passed: u64 = outcomes.iter().map(|outcome| outcome.passed).sum();
-    let failed: usize = outcomes.iter().map(|outcome| outcome.failed.len()).sum();
-    println!("\n{passed} passed, {failed} failed");
-    if failed == 0 && passed > 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    Ok(result)
 }

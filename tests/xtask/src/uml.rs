@@ -131,7 +131,7 @@ impl Kernel {
     }
 
     /// A guest whose root is this machine's, read-only, and whose first process is the suite.
-    fn guest(&self, cx: &Cx, variables: &[(&str, &str)]) -> Result<Command> {
+    pub fn guest(&self, cx: &Cx, variables: &[(&str, &str)]) -> Result<Command> {
         let program = suite::program(cx)?;
         let sockets = cx.target.join("uml-run");
         fs::create_dir_all(&sockets)?;

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Layers that show that tests find bugs: each seeded bug is a test, which passes when the bug is found.
+//!
+//! Those of the engine are in `kmod/sim/mutants` and the simulator hunts them. Those of the module's kernel part are in
+//! `tests/uml/mutants`, in the same form: the case of User-mode Linux that `case` names must fail.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::layer::{Bench, Layer};
+use crate::results::Test;
+use crate::rust_tests::simulator;
+use crate::{run, suite, uml};
+
+/// A case takes a second or a few; the suite itself ends one that hangs.
+const LIMIT: Duration = Duration::from_secs(400);
+
+/// The layers, in the order in which they run.
+pub fn layers() -> Vec<Layer> {
+    vec![
+        Layer {
+            name: "mutants",
+            about: "each bug seeded into the engine is found by the simulator",
+            run: engine,
+        },
+        Layer {
+            name: "uml-mutants",
+            about: "each bug seeded into the kernel module is found in User-mode Linux",
+            run: module,
+        },
+    ]
+}
+
+fn engine(bench: &mut Bench) -> Result<()> {
+    let mut command = simulator(bench, &["mutants"]);
+    let (said, result) = bench.said(&mut command)?;
+    let bugs: Vec<_> = said.lines().filter_map(hunted).collect();
+    let summary = said
+        .lines()
+        .rfind(|line| line.ends_with(" seeded bugs found"));
+    bench.figures.extend(summary.map(str::to_owned));
+    bugs.into_iter().for_each(|bug| bench.count(bug));
+    if !bench.has_failed() {
+        result?;
+    }
+    Ok(())
+}
+
+/// What the simulator says of a seeded bug: `NAME: found by random requests in 0.20 s: what was wrong`.
+fn hunted(line: &str) -> Option<Test> {
+    let (name, rest) = line.split_once(": ")?;
+    let bug = |passed, seconds, words: &str| Test {
+        name: name.to_owned(),
+        passed,
+        seconds,
+        words: words.to_owned(),
+    };
+    if let Some(found) = rest.strip_prefix("found by ") {
+        let (by, rest) = found.split_once(" in ")?;
+        let seconds = rest.split(' ').next()?.parse().ok()?;
+        return Some(bug(true, Some(seconds), by));
+    }
+    (rest.starts_with("NOT FOUND") || rest.starts_with("NOT TRIED")).then(|| bug(false, None, rest))
+}
+
+/// A bug for the module.
+pub struct Mutant {
+    /// Its file's name without the ending.
+    pub name: String,
+    /// What is wrong with it.
+    pub why: String,
+    /// The test that must fail.
+    pub case: String,
+    /// Beneath `kmod`.
+    file: String,
+    old: String,
+    new: String,
+}
+
+impl Mutant {
+    fn parse(name: &str, text: &str) -> Option<Self> {
+        let (head, texts) = text.split_once("\n-\n")?;
+        let (old, new) = texts.split_once("\n+\n")?;
+        let field = |name: &str| {
+            let line = head.lines().find_map(|line| line.strip_prefix(name));
+            line.map(|rest| rest.trim().to_owned())
+        };
+        Some(Self {
+            name: name.to_owned(),
+            why: field("why ")?,
+            case: field("case ")?,
+            file: field("file ")?,
+            old: old.to_owned(),
+            new: new.strip_suffix('\n').unwrap_or(new).to_owned(),
+        })
+    }
+
+    /// Copies the module's sources `from` there, with this bug.
+    pub fn plant(&self, from: &Path, to: &Path) -> Result<()> {
+        if to.exists() {
+            fs::remove_dir_all(to)?;
+        }
+        fs::create_dir_all(to)?;
+        for part in ["Kbuild", "Makefile", "configure.d", "core", "linux"] {
+            run::output(run::cmd("cp", ["-r"]).arg(from.join(part)).arg(to))?;
+        }
+        let file = to.join(&self.file);
+        let text =
+            fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        ensure!(
+            text.matches(&self.old).count() == 1,
+            "its text is not once in {}: bring it up to date",
+            self.file
+        );
+        Ok(fs::write(&file, text.replacen(&self.old, &self.new, 1))?)
+    }
+}
+
+/// All seeded bugs in a directory, by name.
+pub fn all(dir: &Path) -> Result<Vec<Mutant>> {
+    let mut mutants = Vec::new();
+    for entry in fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))? {
+        let path = entry?.path();
+        if path.extension().is_none_or(|end| end != "mutant") {
+            continue;
+        }
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        let mutant = Mutant::parse(&name, &fs::read_to_string(&path)?)
+            .with_context(|| format!("{} is no seeded bug", path.display()))?;
+        mutants.push(mutant);
+    }
+    mutants.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(mutants)
+}
+
+fn module(bench: &mut Bench) -> Result<()> {
+    let kernel = uml::kernel(bench.cx, "plain")?;
+    for mutant in all(&bench.cx.path("tests/uml/mutants"))? {
+        let result = hunt(bench, &kernel, &mutant);
+        bench.note(&format!("{}: {}: {result:?}", mutant.name, mutant.why));
+        let (passed, seconds, words) = match result {
+            Ok(time) => (
+                true,
+                Some(time.as_secs_f64()),
+                format!("uml-plain/{}", mutant.case),
+            ),
+            Err(error) => (false, None, format!("{error:#}")),
+        };
+        bench.count(Test {
+            name: mutant.name,
+            passed,
+            seconds,
+            words,
+        });
+    }
+    Ok(())
+}
+
+/// Builds the module with the bug and runs the case that must fail; returns how long it took to.
+fn hunt(bench: &Bench, kernel: &uml::Kernel, mutant: &Mutant) -> Result<Duration> {
+    let source = bench.cx.target.join("uml-mutants/source");
+    let build = bench.cx.target.join("uml-mutants/build");
+    mutant.plant(&bench.cx.path("kmod"), &source)?;
+    suite::module(&source, &kernel.build, &build, &["ARCH=um"], &bench.log)?;
+    let module = build.join("dm-tandem.ko").display().to_string();
+    // A word of a kernel's command line has no spaces.
+    let only = mutant.case.replace(' ', "_");
+    let variables = [("SUITE_MODULES", module.as_str()), ("SUITE_ONLY", &only)];
+    let mut guest = kernel.guest(bench.cx, &variables)?;
+    let (mut failed, mut passed) = (false, false);
+    let start = Instant::now();
+    suite::follow(&mut guest, LIMIT, &bench.log, |line| {
+        failed |= line
+            .strip_prefix("FAIL ")
+            .is_some_and(|rest| rest.starts_with(&mutant.case));
+        passed |= line
+            .strip_prefix("ok   ")
+            .is_some_and(|rest| rest.starts_with(&mutant.case));
+    })?;
+    if failed {
+        Ok(start.elapsed())
+    } else if passed {
+        bail!("not found by {:?}", mutant.case)
+    } else {
+        bail!("the case {:?} did not come to an end", mutant.case)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Mutant, hunted};
+
+    #[test]
+    fn the_simulators_lines_are_understood() {
+        let bug = hunted("lost-update: found by power cuts in 0.31 s: seed 2: lost: #4").unwrap();
+        assert_eq!((bug.name.as_str(), bug.passed), ("lost-update", true));
+        assert_eq!(
+            (bug.seconds, bug.words.as_str()),
+            (Some(0.31), "power cuts")
+        );
+        assert!(!hunted("x: NOT FOUND in 9.00 s: why").unwrap().passed);
+        assert!(!hunted("x: NOT TRIED: cannot build").unwrap().passed);
+        assert!(hunted("83 of 83 seeded bugs found").is_none());
+    }
+
+    #[test]
+    fn a_mutant_has_a_reason_a_file_and_a_case() {
+        let text = "# SPDX\nwhy it is wrong\nfile linux/map.c\ncase life: stop\n-\na\nb\n+\nc\n";
+        let mutant = Mutant::parse("name", text).unwrap();
+        assert_eq!(
+            (mutant.case.as_str(), mutant.old.as_str()),
+            ("life: stop", "a\nb")
+        );
+        assert_eq!(mutant.new, "c");
+        assert!(Mutant::parse("name", &text.replace("case ", "by ")).is_none());
+    }
+}

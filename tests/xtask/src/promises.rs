@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `cargo xtask promises`: each promise of the crash contract with the tests that keep it and the seeded bugs that those
+//! tests were seen to find, from the results of these very sources. `tests/promises.toml` says which they are.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+use crate::cx::Cx;
+use crate::results::{Layer, Sources};
+use crate::test;
+
+/// Promises of the contract.
+const PROMISES: usize = 32;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    promise: Vec<Promise>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Promise {
+    number: usize,
+    /// The promise in short.
+    words: String,
+    /// Tests as LAYER/NAME.
+    tests: Vec<String>,
+    /// Seeded bugs as LAYER/NAME; the test passes when the bug is found.
+    bugs: Vec<String>,
+}
+
+/// What is known of one promise.
+pub struct Line {
+    /// It has tests and seeded bugs, all ran on these sources, all passed.
+    pub kept: bool,
+    /// Number, words, tests, bugs.
+    pub text: String,
+}
+
+/// Prints one line a promise; fails unless each is kept.
+pub fn command(cx: &Cx) -> Result<ExitCode> {
+    let lines = lines(cx)?;
+    for line in &lines {
+        println!("{}", line.text);
+    }
+    let kept = lines.iter().filter(|line| line.kept).count();
+    println!("{kept} of {} promises kept", lines.len());
+    Ok(if kept == lines.len() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Each promise by the results that are there.
+pub fn lines(cx: &Cx) -> Result<Vec<Line>> {
+    let file = read(cx)?;
+    let now = Sources::now(cx)?;
+    let mut layers = BTreeMap::new();
+    for layer in test::layers() {
+        if let Some(result) = Layer::load(cx, layer.name)? {
+            layers.insert(result.name.clone(), result);
+        }
+    }
+    let lines = file
+        .promise
+        .iter()
+        .map(|promise| line(promise, &layers, &now));
+    Ok(lines.collect())
+}
+
+fn read(cx: &Cx) -> Result<File> {
+    let text = std::fs::read_to_string(cx.path("tests/promises.toml"))?;
+    let file: File = toml::from_str(&text).context("tests/promises.toml")?;
+    let numbers: Vec<_> = file.promise.iter().map(|promise| promise.number).collect();
+    let expected: Vec<_> = (1..=PROMISES).collect();
+    ensure!(
+        numbers == expected,
+        "tests/promises.toml does not have the promises 1 to {PROMISES} in order: {numbers:?}"
+    );
+    Ok(file)
+}
+
+fn line(promise: &Promise, layers: &BTreeMap<String, Layer>, now: &Sources) -> Line {
+    let mut kept = true;
+    let mut told = |names: &[String], none: &str| {
+        if names.is_empty() {
+            kept = false;
+            return none.to_owned();
+        }
+        let each = names.iter().map(|name| {
+            let (passed, words) = found(name, layers, now);
+            kept &= passed;
+            format!("{name}{words}")
+        });
+        each.collect::<Vec<_>>().join(", ")
+    };
+    let tests = told(&promise.tests, "TEST MISSING");
+    let bugs = told(&promise.bugs, "SEEDED BUG MISSING");
+    Line {
+        kept,
+        text: format!(
+            "{:>2} {} {}: {tests}; found {bugs}",
+            promise.number,
+            if kept { "kept" } else { "OPEN" },
+            promise.words
+        ),
+    }
+}
+
+/// Whether a test passed, and what there is to say of it beyond that.
+fn found(name: &str, layers: &BTreeMap<String, Layer>, now: &Sources) -> (bool, String) {
+    let (layer, test) = name.split_once('/').unwrap_or((name, ""));
+    let Some(result) = layers.get(layer) else {
+        return (false, " (NOT RUN)".to_owned());
+    };
+    if let Some(why) = result.sources.stale(now) {
+        return (false, format!(" (STALE, {why})"));
+    }
+    match result.test(test) {
+        None => (false, " (NO SUCH TEST)".to_owned()),
+        Some(test) if !test.passed => (false, " (FAILED)".to_owned()),
+        // Of a seeded bug: what found it, and when.
+        Some(test) if !test.words.is_empty() => {
+            let seconds = test.seconds.unwrap_or_default();
+            (true, format!(" ({}, {seconds:.1} s)", test.words))
+        }
+        Some(_) => (true, " (passed)".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+
+    use super::*;
+    use crate::results::Test;
+
+    fn sources(tree: &str) -> Sources {
+        Sources {
+            commit: "c".repeat(40),
+            tree: tree.to_owned(),
+            clean: true,
+        }
+    }
+
+    fn layers(tree: &str, passed: bool) -> BTreeMap<String, Layer> {
+        let test = |name: &str, passed, words: &str| Test {
+            name: name.to_owned(),
+            passed,
+            seconds: Some(0.5),
+            words: words.to_owned(),
+        };
+        let layer = |name: &str, tests| Layer {
+            name: name.to_owned(),
+            sources: sources(tree),
+            date: String::new(),
+            all: false,
+            processors: 2,
+            seconds: 1.0,
+            tests,
+            figures: Vec::new(),
+        };
+        let all = [
+            layer("engine", vec![test("cuts", passed, "")]),
+            layer("mutants", vec![test("bug", true, "power cuts")]),
+        ];
+        all.map(|layer| (layer.name.clone(), layer)).into()
+    }
+
+    fn promise(tests: &[&str], bugs: &[&str]) -> Promise {
+        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        Promise {
+            number: 7,
+            words: "a slot is freed first".into(),
+            tests: owned(tests),
+            bugs: owned(bugs),
+        }
+    }
+
+    #[test]
+    fn a_promise_is_kept_by_a_test_that_passed_and_a_bug_that_was_found() {
+        let line = line(
+            &promise(&["engine/cuts"], &["mutants/bug"]),
+            &layers("t", true),
+            &sources("t"),
+        );
+        assert!(line.kept);
+        assert_eq!(
+            line.text,
+            " 7 kept a slot is freed first: engine/cuts (passed); found mutants/bug (power cuts, 0.5 s)"
+        );
+    }
+
+    #[test]
+    fn whatever_lacks_is_named() {
+        let cases = [
+            (promise(&[], &["mutants/bug"]), true, "t", "TEST MISSING"),
+            (
+                promise(&["engine/cuts"], &[]),
+                true,
+                "t",
+                "SEEDED BUG MISSING",
+            ),
+            (
+                promise(&["engine/cuts"], &["mutants/bug"]),
+                false,
+                "t",
+                "FAILED",
+            ),
+            (
+                promise(&["engine/cuts"], &["mutants/bug"]),
+                true,
+                "u",
+                "STALE",
+            ),
+            (
+                promise(&["engine/gone"], &["mutants/bug"]),
+                true,
+                "t",
+                "NO SUCH TEST",
+            ),
+            (
+                promise(&["vm-kill/x"], &["mutants/bug"]),
+                true,
+                "t",
+                "NOT RUN",
+            ),
+        ];
+        for (promise, passed, tree, word) in cases {
+            let line = line(&promise, &layers(tree, passed), &sources("t"));
+            assert!(!line.kept && line.text.contains(word), "{}", line.text);
+        }
+    }
+
+    /// What can be told without running anything: the names of cases and of seeded bugs.
+    #[test]
+    fn the_list_names_what_is_there() {
+        let cx = Cx::new().unwrap();
+        let all: BTreeSet<_> = test::layers().iter().map(|layer| layer.name).collect();
+        let dir = cx.path("tests/uml/suite/src/cases");
+        let cases: String = fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap())
+            .collect();
+        for promise in read(&cx).unwrap().promise {
+            for name in promise.tests.iter().chain(&promise.bugs) {
+                let (layer, test) = name.split_once('/').unwrap();
+                assert!(all.contains(layer), "{}: no layer {layer}", promise.number);
+                let there = match layer {
+                    "mutants" => cx.path(&format!("kmod/sim/mutants/{test}.mutant")).exists(),
+                    "uml-mutants" => cx
+                        .path(&format!("tests/uml/mutants/{test}.mutant"))
+                        .exists(),
+                    name if name.starts_with("uml-") || name.starts_with("kernel-") => {
+                        cases.contains(&format!("\"{test}\""))
+                    }
+                    _ => true,
+                };
+                assert!(there, "{}: there is no {name}", promise.number);
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The results of layers as a table, and as a file to keep: `cargo xtask test --log`.
+
+use std::fmt::Write;
+use std::fs;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+use crate::cx::{Cx, say};
+use crate::results::{LOGS, Layer, Sources};
+use crate::{promises, test};
+
+/// Results as a person reads them on a terminal, and the names of what failed.
+pub fn table(results: &[Layer]) -> String {
+    let mut text = format!(
+        "{:<22} {:>7} {:>7} {:>7}\n",
+        "layer", "passed", "failed", "seconds"
+    );
+    for result in results {
+        let _ = writeln!(
+            text,
+            "{:<22} {:>7} {:>7} {:>7.0}",
+            result.name,
+            result.passed(),
+            result.failed().count(),
+            result.seconds
+        );
+        for test in result.failed() {
+            let _ = writeln!(text, "    failed: {}", test.name);
+        }
+    }
+    let _ = write!(text, "\n{}", sums(results));
+    text
+}
+
+fn sums(results: &[Layer]) -> String {
+    let passed: usize = results.iter().map(Layer::passed).sum();
+    let failed: usize = results.iter().map(|result| result.failed().count()).sum();
+    format!("{passed} passed, {failed} failed")
+}
+
+/// Green when something passed and nothing failed.
+pub fn verdict(results: &[Layer]) -> ExitCode {
+    let green = results.iter().all(|result| result.failed().count() == 0)
+        && results.iter().any(|result| result.passed() > 0);
+    if green {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// Writes the results of all layers to a file below tests/logs, if they are of these sources.
+pub fn command(cx: &Cx) -> Result<ExitCode> {
+    let now = Sources::now(cx)?;
+    let mut results = Vec::new();
+    let mut refused = Vec::new();
+    for layer in test::layers() {
+        match Layer::load(cx, layer.name)? {
+            None => refused.push(format!("{}: was not run", layer.name)),
+            Some(result) => match result.sources.stale(&now) {
+                Some(why) => refused.push(format!("{}: {why}", layer.name)),
+                None => results.push(result),
+            },
+        }
+    }
+    if !refused.is_empty() {
+        bail!(
+            "a log takes all layers, run on the files of {}:\n  {}",
+            now.short(),
+            refused.join("\n  ")
+        );
+    }
+    let last = results.iter().max_by_key(|result| &result.date);
+    let last = last.context("there are layers")?;
+    let day = last.date.split(' ').next().unwrap_or_default();
+    let dir = cx.path(LOGS);
+    fs::create_dir_all(&dir)?;
+    let file = dir.join(format!("{day}-{}.md", last.sources.short()));
+    fs::write(&file, page(cx, &results, last)?)?;
+    say(format!("{}; {}", file.display(), sums(&results)));
+    Ok(verdict(&results))
+}
+
+fn page(cx: &Cx, results: &[Layer], last: &Layer) -> Result<String> {
+    let mut text = format!(
+        "<!-- SPDX-License-Identifier: GPL-3.0-or-later -->\n# Tests of {}\n\n\
+         Commit {}, no file changed, until {} UTC, {} processors: {}.\n\
+         Written by `cargo xtask test --log` from each layer's own results; \"whole\" are those with `--all`.\n\n\
+         | layer | matrix | passed | failed | seconds | figures |\n|---|---|--:|--:|--:|---|\n",
+        last.sources.short(),
+        last.sources.commit,
+        last.date,
+        last.processors,
+        sums(results),
+    );
+    for result in results {
+        let matrix = if result.all { "whole" } else { "pairwise" };
+        let failed = result.failed().count();
+        let _ = writeln!(
+            text,
+            "| {} | {matrix} | {} | {failed} | {:.0} | {} |",
+            result.name,
+            result.passed(),
+            result.seconds,
+            result.figures.join("; ").replace('|', "/"),
+        );
+    }
+    for (result, test) in results
+        .iter()
+        .flat_map(|result| result.failed().map(move |test| (result, test)))
+    {
+        let words = test.words.lines().next().unwrap_or_default();
+        let _ = writeln!(text, "\nFailed: {}/{}: {words}", result.name, test.name);
+    }
+    let lines = promises::lines(cx)?;
+    let kept = lines.iter().filter(|line| line.kept).count();
+    let _ = writeln!(
+        text,
+        "\n## The crash contract: {kept} of {} promises kept\n",
+        lines.len()
+    );
+    for line in lines {
+        let _ = writeln!(text, "- {}", line.text);
+    }
+    Ok(text)
+}
