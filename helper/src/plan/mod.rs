@@ -50,13 +50,13 @@ impl Plan {
         warnings: Vec<Warning>,
         of: Subject<'_>,
     ) -> Self {
-        let cache_bytes = size::cache_bytes(of.ssd.size);
+        let room = size::Room::new(of.ssd.size, of.origin.size);
         let mut reply = PlanReply {
             plan_id: String::new(),
             digest: String::new(),
             steps: actions
                 .iter()
-                .map(|a| a.step(cache_bytes, of.dirty_bytes))
+                .map(|a| a.step(room.cache_bytes(), of.dirty_bytes))
                 .collect(),
             warnings,
             origin: of.origin.clone(),
@@ -64,8 +64,8 @@ impl Plan {
             mode: of.mode,
             refused_modes: of.refused_modes,
             mount_points: of.mount_points,
-            cache_bytes,
-            memory_bytes: size::memory_bytes(of.ssd.size),
+            cache_bytes: room.cache_bytes(),
+            memory_bytes: room.memory_bytes(),
             valid_seconds: VALID_SECONDS,
         };
         reply.digest = digest(&reply, &actions);

@@ -1,61 +1,136 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How much an SSD can hold: the arithmetic of kmod/FORMAT.md, to say it before anything is written.
+//! How much an SSD can hold: what kmod/core/super.c makes of it, to say it before anything is written.
 
 /// Sectors of a frame, the unit of caching.
 const FRAME: u64 = 32;
-/// Sectors before the first region.
+/// Sectors before the first region, and what the data begins on a multiple of.
 const SUPER: u64 = 2048;
-/// Memory for one frame's word in the index.
-const WORD_BYTES: u64 = 8;
+/// Sectors of a block of metadata.
+const BLOCK: u64 = 8;
+/// Least and most sectors of the journal.
+const JOURNAL: (u64, u64) = (512, 131_072);
+/// Slots of a checkpoint's page.
+const PAGE_SLOTS: u64 = 511;
+/// Slots are numbered in 31 bits; what is beyond them stays unused.
+const MOST_SECTORS: u64 = FRAME << 31;
+/// Intent marks: of one block, of all, and least sectors of a region.
+const BLOCK_MARKS: u64 = 4032 * BLOCK;
+const MOST_MARKS: u64 = 1 << 18;
+const REGION: u64 = 2048;
 /// Largest run and number of ways, as powers of two, and the least number of groups wanted.
 const RUN_SHIFT: u32 = 6;
 const WAY_SHIFT: u32 = 4;
 const GROUPS: u64 = 16;
+/// Kernel memory: for a slot's word and for its bit, in bits; for a set and for a region's mark, in bytes.
+const SLOT_BITS: u64 = 64 + 1;
+const SET_BYTES: u64 = 32;
+const MARK_BYTES: u64 = 16;
+/// Kernel memory for what is on its way from the SSD to the disk.
+const CLEANER_BYTES: u64 = 16 << 18;
 
-/// Frames that an SSD of this many bytes holds; 0 if it is too small.
-fn frames(bytes: u64) -> u64 {
-    let sectors = (bytes / 512).min(1 << 36);
-    let slots = sectors / FRAME;
-    let journal = (sectors / 256).clamp(128, 131_072).next_multiple_of(8);
-    let checkpoint = 2 * (slots / 64 + slots / 16_384 + 16).next_multiple_of(8);
-    let intent = 256;
-    let data = (SUPER + journal + checkpoint + intent).next_multiple_of(SUPER);
-    let slots = sectors.saturating_sub(data) / FRAME;
-    let (mut run, mut way) = (RUN_SHIFT, WAY_SHIFT);
-    while slots >> (run + way) < GROUPS && run + way > 4 {
-        if run > 2 {
-            run -= 1;
-        } else {
-            way -= 1;
+/// Regions of a disk of this many sectors, each with an intent mark.
+fn marks(origin: u64) -> u64 {
+    let mut region = REGION;
+    while origin.div_ceil(region) > MOST_MARKS {
+        region *= 2;
+    }
+    origin.div_ceil(region)
+}
+
+/// The room for copies on an SSD.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    slots: u64,
+    way_shift: u32,
+    marks: u64,
+}
+
+impl Room {
+    /// On an SSD for a disk, both in bytes.
+    pub fn new(ssd: u64, origin: u64) -> Self {
+        let sectors = (ssd / 512).min(MOST_SECTORS);
+        let marks = marks(origin / 512);
+        let journal = (sectors / 256)
+            .clamp(JOURNAL.0, JOURNAL.1)
+            .next_multiple_of(BLOCK);
+        let checkpoint = 2 * (1 + (sectors / FRAME).div_ceil(PAGE_SLOTS)) * BLOCK;
+        let intent = marks.div_ceil(BLOCK_MARKS) * BLOCK;
+        let data = (SUPER + journal + checkpoint + intent).next_multiple_of(SUPER);
+        let slots = sectors.saturating_sub(data) / FRAME;
+        let (mut run, mut way) = (RUN_SHIFT, WAY_SHIFT);
+        while slots >> (run + way) < GROUPS && run + way > 4 {
+            if run > 2 {
+                run -= 1;
+            } else {
+                way -= 1;
+            }
+        }
+        Self {
+            slots: slots >> (run + way) << (run + way),
+            way_shift: way,
+            marks,
         }
     }
-    slots >> (run + way) << (run + way)
-}
 
-/// Bytes of data that a cache on an SSD of this many bytes holds.
-pub fn cache_bytes(bytes: u64) -> u64 {
-    frames(bytes) * FRAME * 512
-}
+    /// Bytes of data that it holds; 0 if the SSD is too small.
+    pub fn cache_bytes(&self) -> u64 {
+        self.slots * FRAME * 512
+    }
 
-/// Bytes of kernel memory for the index of such a cache.
-pub fn memory_bytes(bytes: u64) -> u64 {
-    frames(bytes) * WORD_BYTES
+    /// Bytes of kernel memory that it takes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.slots * SLOT_BITS / 8
+            + (self.slots >> self.way_shift) * SET_BYTES
+            + self.marks * MARK_BYTES
+            + CLEANER_BYTES
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tandem_sim::engine::{Core, Geometry};
+
+    /// What core plans: slots and ways; none if it refuses.
+    fn core(core: &Core, ssd: u64, origin: u64) -> Option<(u64, u32)> {
+        let mut geometry = Geometry {
+            ssd_sectors: ssd / 512,
+            origin_sectors: origin / 512,
+            block_sectors: 1,
+            ..Geometry::default()
+        };
+        let way = core.plan(&mut geometry).then_some(geometry.way_shift)?;
+        let slots = u64::from(geometry.groups) << (geometry.run_shift + way);
+        Some((slots, way))
+    }
 
     #[test]
     fn it_is_what_the_module_makes_of_it() {
-        // As status lines of the module showed it.
-        assert_eq!(frames(512 << 20), 31_744);
-        assert_eq!(frames(256 << 20), 15_872);
-        assert_eq!(frames(0), 0);
+        let module = Core::linked();
+        // From nothing to beyond what slots can be numbered, by a factor that meets no power of two twice.
+        let mut tried = 0;
+        let mut ssd = 1_000_000_u64;
+        while ssd < 80 << 40 {
+            for origin in [16 << 20, 31_999 << 30, 256 << 30, 257 << 30, 900 << 40] {
+                let room = Room::new(ssd, origin);
+                let planned = core(&module, ssd, origin);
+                let ours = (room.slots > 0).then_some((room.slots, room.way_shift));
+                assert_eq!(ours, planned, "SSD {ssd}, disk {origin}");
+                tried += 1;
+            }
+            ssd = ssd / 100 * 103 + 4097;
+        }
+        assert!(tried > 2_000, "{tried}");
+    }
+
+    #[test]
+    fn most_of_an_ssd_holds_data_and_memory_is_a_thousandth_of_it() {
         for gib in [1, 7, 120, 2_000, 30_000] {
-            let bytes = gib << 30;
-            let held = cache_bytes(bytes);
-            assert!(held < bytes && held > bytes / 100 * 92, "{gib}: {held}");
+            let (bytes, origin) = (gib << 30, 4 << 40);
+            let room = Room::new(bytes, origin);
+            let (held, memory) = (room.cache_bytes(), room.memory_bytes());
+            assert!(held < bytes && held > bytes / 100 * 98, "{gib}: {held}");
+            assert!(memory < held / 1_500 + (9 << 20), "{gib}: {memory}");
         }
     }
 }
