@@ -129,7 +129,6 @@ pub async fn facts(connection: &Connection) -> Result<Facts, Failure> {
     Ok(Facts {
         devices,
         hides_processes: mounts.hides_processes(),
-        writes_back: crate::module::WRITES_BACK,
     })
 }
 

@@ -163,8 +163,6 @@ pub struct Facts {
     pub devices: Vec<Device>,
     /// A user of this machine is not to see the processes of others.
     pub hides_processes: bool,
-    /// The module can keep data on the SSD alone for a while.
-    pub writes_back: bool,
 }
 
 impl Facts {

@@ -23,9 +23,6 @@ pub fn release() -> String {
         .into_owned()
 }
 
-/// The bundled module writes through and around, and does not know write-back yet.
-pub const WRITES_BACK: bool = false;
-
 /// Whether the kernel can run a cache.
 pub fn state() -> ModuleState {
     if Path::new(LOADED).exists() {

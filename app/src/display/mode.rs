@@ -56,7 +56,6 @@ pub fn mode_refusal(reason: &str) -> String {
         "block-size" => gettext(
             "The SSD writes in larger blocks than the hard disk, so it cannot take all that is saved.",
         ),
-        "module" => gettext("The kernel module of this version cannot do it yet."),
         _ => gettext("This is not possible for this disk and this SSD."),
     }
 }

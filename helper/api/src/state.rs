@@ -30,8 +30,6 @@ words! {
         MountedAtStart = "mounted-at-start",
         /// The SSD takes larger blocks than the disk, so that not every write can be on it alone.
         BlockSize = "block-size",
-        /// The kernel module of this version cannot do it.
-        Module = "module",
     }
 }
 

@@ -309,7 +309,6 @@ pub fn mode_refusal(reason: &str) -> &'static str {
             "/etc/fstab mounts the disk at the start, before the cache is there."
         }
         Ok(ModeRefusal::BlockSize) => "the SSD takes larger blocks than the disk.",
-        Ok(ModeRefusal::Module) => "the kernel module of this version cannot do it.",
         Err(_) => "not for this disk and this SSD.",
     }
 }

@@ -28,7 +28,7 @@ pub fn create(
     checks::identity(ssd, facts)?;
     checks::origin(origin, facts, caches)?;
     checks::ssd(ssd, facts, caches, spec.erase_ssd)?;
-    let refused_modes = modes::refused_modes(facts, origin, ssd, None);
+    let refused_modes = modes::refused_modes(origin, ssd, None);
     modes::offered(spec.mode, &refused_modes, origin)?;
 
     let pair = Pair {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Which ways to treat writes are offered for a disk and an SSD.
 
-use crate::facts::{Device, Facts};
+use crate::facts::Device;
 use tandem_api::{Failure, Kind, Mode, ModeRefusal, RefusedMode};
 
 /// File systems that other systems on the same machine are likely to write to.
@@ -9,15 +9,8 @@ pub(super) const FOREIGN: [&str; 5] = ["ntfs", "vfat", "exfat", "hfsplus", "BitL
 
 /// Modes that are not offered. `mapped`: the disk as it shows through its cache, if there is one
 /// already; the names that the system uses at its start lead there then.
-pub fn refused_modes(
-    facts: &Facts,
-    origin: &Device,
-    ssd: &Device,
-    mapped: Option<&Device>,
-) -> Vec<RefusedMode> {
-    let reason = if !facts.writes_back {
-        ModeRefusal::Module
-    } else if origin.removable || ssd.removable {
+pub fn refused_modes(origin: &Device, ssd: &Device, mapped: Option<&Device>) -> Vec<RefusedMode> {
+    let reason = if origin.removable || ssd.removable {
         ModeRefusal::Removable
     } else if FOREIGN.contains(&origin.ident.text.content.as_str()) {
         ModeRefusal::OtherSystems

@@ -109,9 +109,7 @@ impl Service {
             self.record_risk(record, status);
         }
         let refused_modes = match (origin, ssd) {
-            (Some(origin), Some(ssd)) => {
-                plan::refused_modes(facts, origin, ssd, mapped(facts, pair))
-            }
+            (Some(origin), Some(ssd)) => plan::refused_modes(origin, ssd, mapped(facts, pair)),
             _ => Vec::new(),
         };
         let gone = |text: &DeviceText| DeviceText {

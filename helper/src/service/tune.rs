@@ -118,7 +118,7 @@ impl Service {
         let origin = origin.ok_or_else(|| gone(&pair.origin.text))?;
         let ssd = facts.same_hardware(&pair.ssd);
         let ssd = ssd.ok_or_else(|| gone(&pair.ssd.text))?;
-        let refused = plan::refused_modes(&facts, origin, ssd, mapped(&facts, pair));
+        let refused = plan::refused_modes(origin, ssd, mapped(&facts, pair));
         plan::offered(mode, &refused, origin)
     }
 }

@@ -304,7 +304,6 @@ impl Scene {
         Facts {
             devices: self.blocks.iter().map(device).collect(),
             hides_processes: false,
-            writes_back: true,
         }
     }
 

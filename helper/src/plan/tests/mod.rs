@@ -98,7 +98,6 @@ impl Scene {
             facts: Facts {
                 devices: vec![disk, part, device("sdb", 200 * GIB)],
                 hides_processes: false,
-                writes_back: true,
             },
             spec,
             caches: vec![],

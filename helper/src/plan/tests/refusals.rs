@@ -319,7 +319,7 @@ fn mounts_that_cannot_be_made_again_are_refused() {
 #[test]
 fn write_back_is_refused_where_the_disk_may_be_read_without_the_ssd() {
     type Change = (ModeRefusal, fn(&mut Scene));
-    let changes: [Change; 9] = [
+    let changes: [Change; 8] = [
         (ModeRefusal::Removable, |s| s.at("sda1").removable = true),
         (ModeRefusal::Removable, |s| s.at("sdb").removable = true),
         (ModeRefusal::OtherSystems, |s| {
@@ -335,7 +335,6 @@ fn write_back_is_refused_where_the_disk_may_be_read_without_the_ssd() {
             s.at("sda1").ident.text.content = "BitLocker".into()
         }),
         (ModeRefusal::BlockSize, |s| s.at("sdb").block_bytes = 4096),
-        (ModeRefusal::Module, |s| s.facts.writes_back = false),
         (ModeRefusal::MountedAtStart, |s| {
             s.at("sda1").used_at_start = true
         }),
