@@ -73,7 +73,7 @@ impl Talkative {
 
 #[test]
 fn a_service_that_talks_while_it_is_asked_is_heard_to_the_end() {
-    let (_bus, address) = machine::bus("--session");
+    let (_bus, address) = machine::bus::start();
     // SAFETY: the only test of this process, and nothing has been started in it that reads the environment.
     unsafe { std::env::set_var("DBUS_SYSTEM_BUS_ADDRESS", &address) };
     let (told, hears) = channel();

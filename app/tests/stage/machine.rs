@@ -4,20 +4,14 @@
 #![allow(dead_code, reason = "each user needs a part of it")]
 #![allow(clippy::expect_used, reason = "a test stops where it cannot go on")]
 
-use std::io::{BufRead, BufReader};
+#[path = "../../../helper/tests/common/bus.rs"]
+pub mod bus;
+
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Ends a program that was started here.
-pub struct Running(pub Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use bus::Running;
 
 /// Folder of the project.
 pub fn project() -> PathBuf {
@@ -42,8 +36,7 @@ impl Machine {
     /// # Panics
     /// If `tandem-helper` is not built, or there is no `dbus-daemon`.
     pub fn start() -> Self {
-        let configuration = project().join("helper/tests/private-bus.conf");
-        let (bus, address) = bus(&format!("--config-file={}", configuration.display()));
+        let (bus, address) = bus::start();
         let helper = built("tandem-helper");
         assert!(
             helper.exists(),
@@ -87,24 +80,6 @@ async fn service(address: &str) {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
-}
-
-/// A bus of its own, and its address.
-///
-/// # Panics
-/// If there is no `dbus-daemon`.
-pub fn bus(configuration: &str) -> (Running, String) {
-    let mut bus = Command::new("dbus-daemon")
-        .args([configuration, "--print-address", "--nofork"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("dbus-daemon is installed");
-    let mut address = String::new();
-    let output = bus.stdout.take().expect("its output was asked for");
-    BufReader::new(output)
-        .read_line(&mut address)
-        .expect("it prints its address");
-    (Running(bus), address.trim().to_owned())
 }
 
 /// Where cargo puts a program of this workspace: beside the folder of this one.

@@ -7,11 +7,12 @@
 
 pub mod hand;
 pub mod machine;
+pub mod opened;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use machine::Running;
+use machine::bus::Running;
 
 /// A screen without a monitor, unless there is one already.
 pub fn screen() -> Option<(Running, Option<Running>, String)> {

@@ -14,7 +14,8 @@ use std::process::Command;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use machine::{Machine, Running};
+use machine::Machine;
+use machine::bus::{self, Running};
 use tandem_api::{CacheProxy, CacheState, ManagerProxy, Mode, PlanSpec, SimulationProxy};
 use zbus::{Connection, OwnedObjectPath, Proxy, interface};
 
@@ -79,7 +80,7 @@ fn the_indicator_shows_what_the_service_tells() {
     // It waits by itself, so not in another's runtime.
     let machine = Machine::start();
     zbus::block_on(async {
-        let (_session, address) = machine::bus("--session");
+        let (_session, address) = bus::start();
         let (panel, hears) = panel(&address).await;
         let tray = Command::new(env!("CARGO_BIN_EXE_tandem-tray"))
             .env("DBUS_SESSION_BUS_ADDRESS", &address)

@@ -7,6 +7,10 @@
     reason = "tests fail by panicking"
 )]
 
+#[path = "../../tests/common/bus.rs"]
+mod bus;
+
+use bus::Running;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
@@ -100,32 +104,19 @@ impl Job {
 }
 
 /// A bus of its own.
-struct Bus(Child, String);
-
-impl Drop for Bus {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+struct Bus {
+    address: String,
+    _daemon: Running,
 }
 
 impl Bus {
     fn new() -> Self {
-        let config = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/private-bus.conf");
-        let mut daemon = Command::new("dbus-daemon")
-            .args(["--nofork", "--print-address", "--config-file", config])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("dbus-daemon");
-        let mut address = String::new();
-        BufReader::new(daemon.stdout.take().unwrap())
-            .read_line(&mut address)
-            .unwrap();
-        Self(daemon, address.trim().to_owned())
+        let (_daemon, address) = bus::start();
+        Self { address, _daemon }
     }
 
     fn service(&self, finished: bool) -> Service {
-        let address = self.1.clone();
+        let address = self.address.clone();
         let (ready, begun) = mpsc::channel();
         let over = Arc::new(Mutex::new((false, None::<Waker>)));
         let told = Arc::clone(&over);
@@ -161,7 +152,7 @@ impl Bus {
     fn tandemctl(&self, arguments: &[&str]) -> (Child, BufReader<ChildStdout>) {
         let mut child = Command::new(env!("CARGO_BIN_EXE_tandemctl"))
             .args(arguments)
-            .env("DBUS_SYSTEM_BUS_ADDRESS", &self.1)
+            .env("DBUS_SYSTEM_BUS_ADDRESS", &self.address)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

@@ -2,9 +2,11 @@
 //! A service to talk to: simulated on a bus of its own, or the machine's.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+mod bus;
+
+use bus::Running;
 use futures_util::StreamExt;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 use tandem_api::*;
 use zbus::fdo::ObjectManagerProxy;
@@ -15,18 +17,16 @@ pub const LIMIT: Duration = Duration::from_secs(90);
 
 /// A bus with the service on it; both end with this.
 pub struct Machine {
-    daemon: Option<Child>,
-    service: Option<Child>,
+    service: Option<Running>,
+    _daemon: Option<Running>,
     state: std::path::PathBuf,
     pub connection: Connection,
 }
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        for child in [&mut self.service, &mut self.daemon].into_iter().flatten() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        // What it writes at its end would be left.
+        self.service = None;
         let _ = std::fs::remove_dir_all(&self.state);
     }
 }
@@ -34,7 +34,7 @@ impl Drop for Machine {
 impl Machine {
     /// The simulated service on a private bus, with quick steps.
     pub async fn simulated() -> Self {
-        let (daemon, address) = bus();
+        let (daemon, address) = bus::start();
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         let state =
@@ -51,8 +51,8 @@ impl Machine {
             .await
             .unwrap();
         let this = Self {
-            daemon: Some(daemon),
-            service: Some(service),
+            service: Some(Running(service)),
+            _daemon: Some(daemon),
             state,
             connection,
         };
@@ -66,7 +66,7 @@ impl Machine {
 
     /// A private bus on which the test itself serves, and a second connection to it.
     pub async fn empty() -> (Self, Connection) {
-        let (daemon, address) = bus();
+        let (daemon, address) = bus::start();
         let connect = async || {
             zbus::connection::Builder::address(address.as_str())
                 .build()
@@ -74,8 +74,8 @@ impl Machine {
                 .unwrap()
         };
         let this = Self {
-            daemon: Some(daemon),
             service: None,
+            _daemon: Some(daemon),
             state: "/nonexistent".into(),
             connection: connect().await,
         };
@@ -86,8 +86,8 @@ impl Machine {
     pub async fn real() -> Self {
         let connection = Connection::system().await.unwrap();
         Self {
-            daemon: None,
             service: None,
+            _daemon: None,
             state: "/nonexistent".into(),
             connection,
         }
@@ -194,21 +194,6 @@ impl Machine {
             .map(|p| String::from_utf8_lossy(p).trim_end_matches('\0').to_owned())
             .collect()
     }
-}
-
-/// A private bus, and its address.
-fn bus() -> (Child, String) {
-    let config = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/private-bus.conf");
-    let mut daemon = Command::new("dbus-daemon")
-        .args(["--nofork", "--print-address", "--config-file", config])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("dbus-daemon");
-    let mut address = String::new();
-    BufReader::new(daemon.stdout.take().unwrap())
-        .read_line(&mut address)
-        .unwrap();
-    (daemon, address.trim().to_owned())
 }
 
 /// Object path of a block device.

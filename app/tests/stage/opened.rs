@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The app's window on a simulated machine.
+
+use adw::prelude::*;
+use tandem_api::SimulationProxy;
+use tandem_app::application;
+use tandem_app::widgets::window::Window;
+
+use super::hand;
+use super::machine::Machine;
+
+/// The window, shown, with the machine that it shows.
+pub struct Opened {
+    /// The application of this process.
+    pub application: adw::Application,
+    /// Its window.
+    pub window: Window,
+    /// A connection to the machine's bus.
+    pub bus: zbus::Connection,
+    /// What has the machine do what real ones do by themselves.
+    pub levers: SimulationProxy<'static>,
+    _machine: Machine,
+}
+
+/// Starts a machine whose jobs take `step_ms` a step, and opens the window on it. Once in a process, by its only test:
+/// a process has one application and one environment.
+///
+/// # Panics
+/// If the disks of the machine do not appear in the window.
+pub async fn open(step_ms: u32) -> Opened {
+    let machine = Machine::start();
+    // SAFETY: nothing has been started in this process that reads the environment.
+    unsafe {
+        std::env::set_var("DBUS_SYSTEM_BUS_ADDRESS", &machine.address);
+        // What is announced is kept without anybody who listens.
+        std::env::set_var("GTK_A11Y", "test");
+    }
+    application::register_resources().expect("resources are sound");
+    let application = application::application();
+    application.set_flags(gtk::gio::ApplicationFlags::NON_UNIQUE);
+    application
+        .register(gtk::gio::Cancellable::NONE)
+        .expect("nobody else has its name");
+    let bus = zbus::Connection::system()
+        .await
+        .expect("the machine's bus answers");
+    let levers = SimulationProxy::new(&bus)
+        .await
+        .expect("the machine is simulated");
+    levers.set_step_time(step_ms).await.expect("a lever");
+    let window = Window::new(&application);
+    window.present();
+    hand::wait(&window, "disks", || {
+        hand::button(&window, "Set Up a Cache…")
+    })
+    .await;
+    Opened {
+        application,
+        window,
+        bus,
+        levers,
+        _machine: machine,
+    }
+}

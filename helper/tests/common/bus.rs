@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A bus of its own for a test: everybody may own any name and say anything on it.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// Ends a program that was started here.
+pub struct Running(pub Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts a bus, and returns its address.
+///
+/// # Panics
+/// If there is no `dbus-daemon`.
+pub fn start() -> (Running, String) {
+    let configuration = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .map(|folder| folder.join("helper/tests/private-bus.conf"))
+        .find(|file| file.exists())
+        .expect("the package is in the project");
+    let mut daemon = Command::new("dbus-daemon")
+        .args(["--nofork", "--print-address", "--config-file"])
+        .arg(configuration)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("dbus-daemon is installed");
+    let output = daemon.stdout.take().expect("its output was asked for");
+    let mut address = String::new();
+    BufReader::new(output)
+        .read_line(&mut address)
+        .expect("it prints its address");
+    (Running(daemon), address.trim().to_owned())
+}
