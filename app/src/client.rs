@@ -75,7 +75,7 @@ impl Client {
                 )),
             },
             News::Signal(message) => {
-                if let Some((path, sample)) = tandem::sampled(message) {
+                if let Some((path, sample)) = Sample::told_by(message) {
                     tell(ServiceEvent::Sampled(path, sample));
                 }
             }

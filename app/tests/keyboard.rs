@@ -13,29 +13,15 @@ mod stage;
 
 use adw::prelude::*;
 use gtk::DirectionType;
-use stage::hand;
-use stage::machine::Machine;
-use tandem_app::application;
+use stage::{hand, opened};
 use tandem_app::widgets::setup_dialog::SetupDialog;
-use tandem_app::widgets::window::Window;
 
 #[gtk::test]
 async fn the_wizard_needs_no_mouse() {
-    let machine = Machine::start();
-    // SAFETY: the only test of this process, and nothing has been started in it that reads the environment.
-    unsafe { std::env::set_var("DBUS_SYSTEM_BUS_ADDRESS", &machine.address) };
-    application::register_resources().unwrap();
-    let application = application::application();
-    application.set_flags(gtk::gio::ApplicationFlags::NON_UNIQUE);
-    application.register(gtk::gio::Cancellable::NONE).unwrap();
-    let window = Window::new(&application);
-    window.present();
-    hand::wait(&window, "disks", || {
-        hand::button(&window, "Set Up a Cache…")
-    })
-    .await;
+    let opened = opened::open(20).await;
+    let window = &opened.window;
     window.set_up(None);
-    let dialog: SetupDialog = hand::window(&application).await;
+    let dialog: SetupDialog = hand::window(&opened.application).await;
 
     // The focus is in the list; the arrow keys and Tab reach every row that can be chosen, and Enter chooses.
     hand::wait(&dialog, "first row", || hand::row(&dialog, "Archive")).await;
@@ -100,7 +86,7 @@ async fn the_wizard_needs_no_mouse() {
 
     assert!(shortcuts(&dialog).contains(&"Escape".to_owned()));
     WidgetExt::activate_action(&dialog, "window.close", None).unwrap();
-    hand::wait(&window, "end of the dialog", || {
+    hand::wait(window, "end of the dialog", || {
         (!dialog.is_visible()).then_some(())
     })
     .await;

@@ -15,10 +15,8 @@ use std::time::Duration;
 
 use adw::prelude::*;
 use gtk::glib;
-use stage::hand;
-use stage::machine::Machine;
+use stage::{hand, opened};
 use tandem_api::{CacheState, ManagerProxy, SimulationProxy, StepKind};
-use tandem_app::application;
 use tandem_app::display::mode_name;
 use tandem_app::widgets::chart::Chart;
 use tandem_app::widgets::setup_dialog::SetupDialog;
@@ -26,35 +24,21 @@ use tandem_app::widgets::window::Window;
 
 #[gtk::test]
 async fn from_the_first_click_to_the_plain_disk() {
-    let machine = Machine::start();
-    // SAFETY: the only test of this process, and nothing has been started in it that reads the environment.
-    unsafe { std::env::set_var("DBUS_SYSTEM_BUS_ADDRESS", &machine.address) };
-    application::register_resources().unwrap();
-    let application = application::application();
-    application.set_flags(gtk::gio::ApplicationFlags::NON_UNIQUE);
-    application.register(gtk::gio::Cancellable::NONE).unwrap();
-    let bus = zbus::Connection::system().await.unwrap();
-    let levers = SimulationProxy::new(&bus).await.unwrap();
-    levers.set_step_time(150).await.unwrap();
-    let window = Window::new(&application);
-    window.present();
+    let opened = opened::open(150).await;
+    let (window, levers) = (&opened.window, &opened.levers);
 
-    overview_is_live(&window, &levers).await;
+    overview_is_live(window, levers).await;
     window.set_up(None);
-    let dialog: SetupDialog = hand::window(&application).await;
+    let dialog: SetupDialog = hand::window(&opened.application).await;
     pages_ask_for_answers_and_go_back(&dialog).await;
-    failures_are_explained_on_the_page(&dialog, &levers).await;
-    a_double_click_begins_one_job(&dialog, &bus).await;
+    failures_are_explained_on_the_page(&dialog, levers).await;
+    a_double_click_begins_one_job(&dialog, &opened.bus).await;
     hand::press(&dialog, "Show Cache").await;
-    cache_page_shows_what_the_service_tells(&window, &levers).await;
-    removal_gives_the_plain_disk_back(&window, &application, &levers).await;
+    cache_page_shows_what_the_service_tells(window, levers).await;
+    removal_gives_the_plain_disk_back(window, &opened.application, levers).await;
 }
 
 async fn overview_is_live(window: &Window, levers: &SimulationProxy<'_>) {
-    hand::wait(window, "Set Up a Cache…", || {
-        hand::button(window, "Set Up a Cache…")
-    })
-    .await;
     for title in ["Archive", "Windows", "Projects", "Private"] {
         assert!(
             hand::row(window, title).is_some(),

@@ -16,10 +16,8 @@ use std::time::Duration;
 
 use adw::prelude::*;
 use gtk::glib;
-use stage::hand;
-use stage::machine::Machine;
+use stage::{hand, opened};
 use tandem_api::{CacheState, Mode, SimulationProxy};
-use tandem_app::application;
 use tandem_app::display::mode_name;
 use tandem_app::model::series::Series;
 use tandem_app::widgets::setup_dialog::SetupDialog;
@@ -32,28 +30,14 @@ const ELSEWHERE: &str = "Do not open this disk in Windows, a live system or anot
 
 #[gtk::test]
 async fn what_is_not_yet_on_the_disk_is_told_written_and_given_up() {
-    let machine = Machine::start();
-    // SAFETY: the only test of this process, and nothing has been started in it that reads the environment.
-    unsafe { std::env::set_var("DBUS_SYSTEM_BUS_ADDRESS", &machine.address) };
-    application::register_resources().unwrap();
-    let application = application::application();
-    application.set_flags(gtk::gio::ApplicationFlags::NON_UNIQUE);
-    application.register(gtk::gio::Cancellable::NONE).unwrap();
-    let bus = zbus::Connection::system().await.unwrap();
-    let levers = SimulationProxy::new(&bus).await.unwrap();
-    levers.set_step_time(20).await.unwrap();
-    let window = Window::new(&application);
-    window.present();
-    hand::wait(&window, "disks", || {
-        hand::button(&window, "Set Up a Cache…")
-    })
-    .await;
+    let opened = opened::open(20).await;
+    let (application, window, levers) = (&opened.application, &opened.window, &opened.levers);
 
-    write_back_is_chosen_with_its_warnings(&application, &window).await;
-    what_waits_is_told(&window, &levers).await;
-    a_flush_can_be_paused_and_comes_to_an_end(&window, &levers).await;
-    the_mode_changes_when_the_service_says_so(&application, &window).await;
-    what_cannot_be_written_can_be_given_up(&application, &window, &levers).await;
+    write_back_is_chosen_with_its_warnings(application, window).await;
+    what_waits_is_told(window, levers).await;
+    a_flush_can_be_paused_and_comes_to_an_end(window, levers).await;
+    the_mode_changes_when_the_service_says_so(application, window).await;
+    what_cannot_be_written_can_be_given_up(application, window, levers).await;
 }
 
 async fn write_back_is_chosen_with_its_warnings(application: &adw::Application, window: &Window) {

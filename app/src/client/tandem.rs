@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Reads the service's objects into facts.
 
-use tandem_api::{
-    BUS_NAME, CACHE_INTERFACE, Failure, JOB_INTERFACE, MANAGER_INTERFACE, ROOT_PATH, Sample,
-};
-use zbus::{Message, OwnedObjectPath};
+use tandem_api::{BUS_NAME, CACHE_INTERFACE, Failure, JOB_INTERFACE, MANAGER_INTERFACE, ROOT_PATH};
+use zbus::OwnedObjectPath;
 
 use super::mirror::{Objects, Properties, Source, read};
 use crate::model::facts::{CacheFacts, JobFacts, ServiceFacts};
@@ -36,25 +34,6 @@ pub fn service(objects: &Objects) -> Option<ServiceFacts> {
             .filter_map(|(path, values)| job(path, values))
             .collect(),
     })
-}
-
-/// The path of the cache and the sample of a `Sampled` signal.
-pub fn sampled(message: &Message) -> Option<(String, Sample)> {
-    let header = message.header();
-    let is_sample = header
-        .interface()
-        .is_some_and(|name| name.as_str() == CACHE_INTERFACE)
-        && header
-            .member()
-            .is_some_and(|name| name.as_str() == "Sampled");
-    let path = header.path()?.to_string();
-    is_sample.then(|| {
-        message
-            .body()
-            .deserialize()
-            .ok()
-            .map(|sample| (path, sample))
-    })?
 }
 
 /// An object path property; `/` stands for none.

@@ -41,7 +41,7 @@ pub async fn follow(handle: &Handle<Indicator>) -> zbus::Result<()> {
         match item {
             Either::Left(message) => {
                 let message = message?;
-                match sampled(&message) {
+                match Sample::told_by(&message) {
                     Some((path, sample)) => known.sample(&path, sample),
                     None if concerns_caches(&message) => known.load(&connection).await,
                     None => continue,
@@ -147,24 +147,6 @@ async fn cache(
         dirty_bytes: dirty_bytes(&latest),
     };
     Ok((path.to_string(), shown, latest))
-}
-
-fn sampled(message: &Message) -> Option<(String, Sample)> {
-    let header = message.header();
-    let is_sample = header
-        .interface()
-        .is_some_and(|name| name.as_str() == CACHE_INTERFACE)
-        && header
-            .member()
-            .is_some_and(|name| name.as_str() == "Sampled");
-    let path = header.path()?.to_string();
-    is_sample.then(|| {
-        message
-            .body()
-            .deserialize()
-            .ok()
-            .map(|sample| (path, sample))
-    })?
 }
 
 /// Whether a signal may have changed what is shown. Jobs tell much that does not.

@@ -2,7 +2,9 @@
 //! Counters of a cache at one moment.
 
 use serde::{Deserialize, Serialize};
-use zbus::Type;
+use zbus::{Message, Type};
+
+use crate::Sampled;
 
 /// A named counter: a reason, or an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
@@ -75,6 +77,14 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// Path of the cache and what it told, if the message is its [`Sampled`] signal.
+    #[must_use]
+    pub fn told_by(message: &Message) -> Option<(String, Self)> {
+        let signal = Sampled::from_message(message.clone())?;
+        let sample = signal.args().ok()?.sample;
+        Some((message.header().path()?.to_string(), sample))
+    }
+
     /// Value of an event counter, 0 if the kernel does not give it.
     pub fn event(&self, name: &str) -> u64 {
         self.events
