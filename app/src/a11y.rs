@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Names for assistive technologies that change at run time. The only unsafe code of the window: the function has
-//! been in GTK since 4.0, but its bindings ask for 4.10.
+//! Names for assistive technologies that change at run time. The only unsafe code of the window: the functions have
+//! been in GTK since 4.0, but their bindings ask for 4.10.
 
 use std::ffi::c_int;
 
 use gtk::ffi::{self, GtkAccessible, GtkAccessibleProperty};
 use gtk::glib::translate::{ToGlibPtr, ToGlibPtrMut};
-use gtk::glib::{self, gobject_ffi::GValue, prelude::*};
+use gtk::glib::{self, gobject_ffi::GValue};
+use gtk::prelude::*;
 
 unsafe extern "C" {
     fn gtk_accessible_update_property_value(
@@ -14,6 +15,10 @@ unsafe extern "C" {
         count: c_int,
         properties: *mut GtkAccessibleProperty,
         values: *const GValue,
+    );
+    fn gtk_accessible_reset_property(
+        accessible: *mut GtkAccessible,
+        property: GtkAccessibleProperty,
     );
 }
 
@@ -29,6 +34,31 @@ pub fn set_description(widget: &impl IsA<gtk::Widget>, description: &str) {
         ffi::GTK_ACCESSIBLE_PROPERTY_DESCRIPTION,
         description,
     );
+}
+
+/// Has the buttons with marked letters in `root` named by what is written on them. Before 4.10 GTK names each twice, as
+/// "_Next Next": by its label and by its words, which it sets whenever they change.
+pub fn name_by_labels(root: &impl IsA<gtk::Widget>) {
+    let root = root.upcast_ref::<gtk::Widget>();
+    if let Some(button) = root.downcast_ref::<gtk::Button>()
+        && button.uses_underline()
+    {
+        forget_label(button);
+        button.connect_label_notify(forget_label);
+    }
+    let mut child = root.first_child();
+    while let Some(widget) = child {
+        name_by_labels(&widget);
+        child = widget.next_sibling();
+    }
+}
+
+fn forget_label(button: &gtk::Button) {
+    let widget: *mut ffi::GtkWidget = button.upcast_ref::<gtk::Widget>().to_glib_none().0;
+    // SAFETY: every GtkWidget is a GtkAccessible and is alive for the call.
+    unsafe {
+        gtk_accessible_reset_property(widget.cast(), ffi::GTK_ACCESSIBLE_PROPERTY_LABEL);
+    }
 }
 
 fn set(widget: &impl IsA<gtk::Widget>, property: GtkAccessibleProperty, text: &str) {

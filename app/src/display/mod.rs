@@ -63,24 +63,16 @@ pub fn keyless(value: &str) -> String {
     value.replace('_', "__")
 }
 
-/// Words with the mark of a key, as they are read out.
-#[must_use]
-pub fn without_key(words: &str) -> String {
-    let parts: Vec<String> = words
-        .split("__")
-        .map(|part| part.replace('_', ""))
-        .collect();
-    parts.join("_")
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{fill, keyless, without_key};
+    use super::{fill, keyless};
 
     #[test]
-    fn the_mark_of_a_key_is_not_read_out_and_underscores_in_names_are() {
-        let words = fill("_Erase {model}", &[("model", &keyless("SSD_120__x"))]);
-        assert_eq!(without_key(&words), "Erase SSD_120__x");
+    fn underscores_in_names_mark_no_key() {
+        assert_eq!(
+            fill("_Erase {model}", &[("model", &keyless("SSD_120"))]),
+            "_Erase SSD__120"
+        );
     }
 
     #[test]

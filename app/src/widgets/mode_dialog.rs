@@ -8,7 +8,7 @@ use tandem_api::Mode;
 
 use crate::a11y;
 use crate::client::Client;
-use crate::display::{mode_change, without_key};
+use crate::display::mode_change;
 use crate::model::facts::CacheFacts;
 use crate::widgets::mode_list::ModeList;
 use crate::widgets::remove_dialog::show_failure;
@@ -38,9 +38,9 @@ pub fn ask_for_mode(parent: Option<&gtk::Window>, client: &Client, cache: &Cache
         .vexpand(true)
         .child(&adw::Clamp::builder().child(&content).build())
         .build();
-    let cancel = button(&gettext("_Cancel"));
+    let cancel = gtk::Button::with_mnemonic(&gettext("_Cancel"));
     // Translators: changes what the SSD does to what was just chosen
-    let change = button(&gettext("C_hange"));
+    let change = gtk::Button::with_mnemonic(&gettext("C_hange"));
     change.set_sensitive(false);
     let header = adw::HeaderBar::builder()
         .show_start_title_buttons(false)
@@ -106,13 +106,8 @@ pub fn ask_for_mode(parent: Option<&gtk::Window>, client: &Client, cache: &Cache
             });
         }
     ));
+    a11y::name_by_labels(&dialog);
     dialog.present();
-}
-
-fn button(words: &str) -> gtk::Button {
-    let button = gtk::Button::with_mnemonic(words);
-    a11y::set_label(&button, &without_key(words));
-    button
 }
 
 fn close_by_escape(dialog: &adw::Window) {

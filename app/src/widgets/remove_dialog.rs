@@ -5,6 +5,7 @@ use adw::prelude::*;
 use gettextrs::gettext;
 use gtk::glib;
 
+use crate::a11y;
 use crate::client::Client;
 use crate::display::{failure_words, fill, plan_title, warning_words};
 use crate::model::facts::CacheFacts;
@@ -69,7 +70,7 @@ fn offer_to_give_up(
             }
         });
     });
-    dialog.present();
+    show(&dialog);
 }
 
 /// The words of a question before a removal.
@@ -129,7 +130,7 @@ fn ask(
             }
         });
     });
-    dialog.present();
+    show(&dialog);
 }
 
 /// Shows a failure that belongs to no page.
@@ -147,6 +148,11 @@ pub fn show_failure(parent: Option<&gtk::Window>, failure: &Failure) {
             .clipboard()
             .set_text(&[words.title.as_str(), &words.what, &words.details].join("\n"));
     });
+    show(&dialog);
+}
+
+fn show(dialog: &adw::MessageDialog) {
+    a11y::name_by_labels(dialog);
     dialog.present();
 }
 

@@ -18,7 +18,7 @@ use gtk::glib::{self, clone, subclass::Signal};
 
 use crate::a11y;
 use crate::client::Client;
-use crate::display::{Choice, fill, mode_warnings, origin_choices, ssd_choices, without_key};
+use crate::display::{Choice, fill, mode_warnings, origin_choices, ssd_choices};
 use crate::model::draft::{Draft, Page};
 use crate::model::objects::{DeviceObject, JobObject};
 use crate::model::store::{Store, objects};
@@ -110,6 +110,7 @@ mod imp {
         fn constructed(&self) {
             self.parent_constructed();
             self.obj().connect_pages();
+            a11y::name_by_labels(&*self.obj());
         }
     }
 
@@ -381,7 +382,6 @@ impl SetupDialog {
             _ => (gettext("_Next"), "suggested-action"),
         };
         imp.primary.set_label(&words);
-        a11y::set_label(&*imp.primary, &without_key(&words));
         // Enter presses the button from anywhere, except where that ends or erases something.
         let harmless = class == "suggested-action";
         self.set_default_widget(harmless.then_some(&*imp.primary));

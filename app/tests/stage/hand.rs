@@ -5,6 +5,18 @@ use std::time::{Duration, Instant};
 
 use adw::prelude::*;
 use gtk::glib;
+use gtk::glib::translate::{ToGlibPtr, from_glib};
+
+unsafe extern "C" {
+    fn gtk_test_accessible_has_property(
+        accessible: *mut gtk::ffi::GtkAccessible,
+        property: gtk::ffi::GtkAccessibleProperty,
+    ) -> glib::ffi::gboolean;
+    fn gtk_test_accessible_has_relation(
+        accessible: *mut gtk::ffi::GtkAccessible,
+        relation: gtk::ffi::GtkAccessibleRelation,
+    ) -> glib::ffi::gboolean;
+}
 
 /// Longest wait for anything to appear.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -74,12 +86,35 @@ pub async fn wait<T>(root: &impl IsA<gtk::Widget>, what: &str, look: impl Fn() -
     }
 }
 
+/// How often a screen reader says the name of a button: its own words and those of its label come one after the other.
+pub fn names(button: &gtk::Button) -> usize {
+    let widget: *mut gtk::ffi::GtkWidget = button.upcast_ref::<gtk::Widget>().to_glib_none().0;
+    // SAFETY: every GtkWidget is a GtkAccessible and is alive for the calls.
+    let named: [bool; 2] = unsafe {
+        [
+            from_glib(gtk_test_accessible_has_property(
+                widget.cast(),
+                gtk::ffi::GTK_ACCESSIBLE_PROPERTY_LABEL,
+            )),
+            from_glib(gtk_test_accessible_has_relation(
+                widget.cast(),
+                gtk::ffi::GTK_ACCESSIBLE_RELATION_LABELLED_BY,
+            )),
+        ]
+    };
+    named.into_iter().filter(|named| *named).count()
+}
+
 /// Presses the button with these words as soon as it can be pressed.
+///
+/// # Panics
+/// If it does not appear, or is announced under more or fewer names than one.
 pub async fn press(root: &impl IsA<gtk::Widget>, words: &str) {
     let found = wait(root, words, || {
         button(root, words).filter(WidgetExt::is_sensitive)
     })
     .await;
+    assert_eq!(names(&found), 1, "names of the button {words}");
     found.emit_clicked();
 }
 

@@ -51,21 +51,21 @@ pub async fn create(desktop: &Desktop, create: &Create) -> Result<()> {
     desktop.step(&format!("wizard: the slow disk is “{}”", create.disk));
     desktop.choose(&create.disk).await?;
     desktop.shot("02-disk")?;
-    desktop.press("Next*").await?;
+    desktop.press("Next").await?;
     desktop.wait("Step 2 of *").await?;
     desktop.step(&format!("wizard: the SSD is “{}”", create.ssd));
     desktop.choose(&create.ssd).await?;
     desktop.shot("03-ssd")?;
-    desktop.press("Next*").await?;
+    desktop.press("Next").await?;
     desktop.wait("Step 3 of *").await?;
     desktop.step("wizard: new files are written to both");
     desktop.shot("04-mode")?;
-    desktop.press("Next*").await?;
+    desktop.press("Next").await?;
     desktop.wait("Step 4 of *").await?;
     desktop.step("wizard: there is a backup");
     desktop.choose("I have a backup*").await?;
     desktop.shot("05-backup")?;
-    desktop.press("Next*").await?;
+    desktop.press("Next").await?;
     desktop.wait("Step 5 of *").await?;
     let confirm = desktop
         .until(Part::App, "*Set Up*", LIMIT, |seen| {
@@ -83,13 +83,13 @@ pub async fn create(desktop: &Desktop, create: &Create) -> Result<()> {
     desktop.press(&confirm.name).await?;
     authenticate(desktop, create.password.as_deref()).await?;
     desktop
-        .until(Part::App, "Show Cache*", JOB_LIMIT, |seen| {
+        .until(Part::App, "Show Cache", JOB_LIMIT, |seen| {
             seen.is(State::Sensitive)
         })
         .await?;
     desktop.step("the cache is set up");
     desktop.shot("08-done")?;
-    desktop.press("Show Cache*").await?;
+    desktop.press("Show Cache").await?;
     desktop.wait("Flush and Remove*").await?;
     desktop.shot("09-cache")
 }
@@ -105,7 +105,7 @@ pub async fn remove(desktop: &Desktop, remove: &Remove) -> Result<()> {
     desktop.wait("Flush and Remove?").await?;
     desktop.step("the app says what removing does, and asks");
     desktop.shot("11-remove")?;
-    desktop.press("_Flush and Remove*").await?;
+    desktop.press("Flush and Remove").await?;
     authenticate(desktop, remove.password.as_deref()).await?;
     // The disk is offered again; the page around it stays in the tree all the time.
     desktop
