@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The machine's block devices: what UDisks2 says of them, and what the kernel adds to it.
 
+use crate::boot;
 use crate::facts::{Device, Facts, Holder, Ident};
-use crate::mounts::table::{Mounts, used_at_start};
+use crate::mounts::table::{Mounts, unlocked_at_start, used_at_start};
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -122,10 +123,21 @@ pub async fn facts(connection: &Connection) -> Result<Facts, Failure> {
     let swaps = crate::read_lossy("/proc/swaps").unwrap_or_default();
     let boot = boot_id();
     let early = used_at_start().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
-    let devices = objects
+    let mut devices: Vec<_> = objects
         .keys()
         .filter_map(|path| device(&objects, path, &mounts, &swaps, &early, &boot))
         .collect();
+    if boot::assembles() {
+        let unlocked = unlocked_at_start().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
+        let machine = boot::devices::Machine::default();
+        for device in &mut devices {
+            // A start without a disk that is to be unlocked would wait in vain for what is in it.
+            let found = machine
+                .find(&device.ident)
+                .filter(|_| !unlocked.contains(&device.number));
+            device.found_at_start = found.is_some_and(|found| found.number == device.number);
+        }
+    }
     Ok(Facts {
         devices,
         hides_processes: mounts.hides_processes(),
@@ -218,6 +230,7 @@ fn device(
             .any(|line| line.split_ascii_whitespace().next() == Some(&node)),
         holders: holders(&name),
         used_at_start: early.contains(&device_number),
+        found_at_start: false,
         submounts: mounts.below(&own),
         mounts: own,
         drive: drive_path.map(|p| p.to_string()),

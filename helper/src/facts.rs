@@ -129,8 +129,10 @@ pub struct Device {
     pub holders: Vec<Holder>,
     /// Where it is mounted, in the order of mounting.
     pub mounts: Vec<Mount>,
-    /// The system mounts or unlocks it at its start, before a cache over it can be there.
+    /// The system mounts or unlocks it at its start.
     pub used_at_start: bool,
+    /// What assembles caches at the start finds it by what is recorded, in time for those mounts.
+    pub found_at_start: bool,
     /// Other file systems mounted below one of its mount points.
     pub submounts: Vec<String>,
 }

@@ -7,6 +7,7 @@
 pub mod action;
 pub mod apply;
 pub mod auth;
+pub mod boot;
 pub mod disks;
 pub mod dm;
 pub mod engine;
@@ -20,6 +21,18 @@ pub mod service;
 pub mod state;
 pub mod superblock;
 mod wipe;
+
+/// Has what is told go to the journal, as much of it as `TANDEM_LOG` says.
+pub fn log() {
+    tracing_subscriber::fmt()
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_env("TANDEM_LOG")
+                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info,zbus=warn")),
+        )
+        .with_writer(std::io::stderr)
+        .without_time()
+        .init();
+}
 
 /// Lower-case hex digits.
 pub fn hex(bytes: &[u8]) -> String {

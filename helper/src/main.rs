@@ -9,10 +9,7 @@ use tandem_helper::engine::Engine;
 use tandem_helper::engine::device_mapper::DeviceMapper;
 use tandem_helper::engine::simulated::{self, Simulated, World};
 use tandem_helper::service::Service;
-use tandem_helper::state::Store;
-
-/// Where the records are unless systemd says otherwise.
-const STATE: &str = "/var/lib/tandem";
+use tandem_helper::state::{FOLDER, Store};
 
 /// Builds, watches and removes SSD caches; started by D-Bus.
 #[derive(Parser)]
@@ -29,14 +26,7 @@ struct Arguments {
 
 #[tokio::main(worker_threads = 2)]
 async fn main() -> ExitCode {
-    tracing_subscriber::fmt()
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_env("TANDEM_LOG")
-                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info,zbus=warn")),
-        )
-        .with_writer(std::io::stderr)
-        .without_time()
-        .init();
+    tandem_helper::log();
     match run(Arguments::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
@@ -53,7 +43,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
             std::env::temp_dir().join(format!("tandem-simulated-{}", std::process::id()))
         }
         (None, false) => {
-            std::env::var_os("STATE_DIRECTORY").map_or_else(|| PathBuf::from(STATE), PathBuf::from)
+            std::env::var_os("STATE_DIRECTORY").map_or_else(|| PathBuf::from(FOLDER), PathBuf::from)
         }
     };
     let store = Store::open(&folder)?;

@@ -13,6 +13,9 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use tandem_api::{JobKind, Mode};
 
+/// Where the records are unless systemd says otherwise.
+pub const FOLDER: &str = "/var/lib/tandem";
+
 /// A cache that exists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheRecord {

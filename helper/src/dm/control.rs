@@ -186,23 +186,10 @@ impl Control {
         {
             return Ok(());
         }
-        // What a crash left without a table holds nothing and nobody can have opened it.
+        // What has no table in force, because it only holds the disk or a crash left it, nobody can have opened.
         self.unmap(&pair.uuid)?;
-        let (name, dm_uuid) = (pair.name(), pair.dm_uuid());
-        let name = DmName::new(&name).map_err(|e| other("name a mapping", e))?;
-        let dm_uuid = DmUuid::new(&dm_uuid).map_err(|e| other("name a mapping", e))?;
-        let created = self
-            .dm
-            .device_create(name, Some(dm_uuid), DmOptions::default())
-            .map_err(failed("create a mapping"))?;
-        let kernel_name = format!("dm-{}", created.device().minor);
-        let id = DevId::Uuid(dm_uuid);
-        let load = |table: &Tandem| {
-            let line = (0, sectors, TARGET.to_owned(), table.to_string());
-            self.dm
-                .table_load(&id, &[line], DmOptions::default())
-                .map_err(failed("load the table"))
-        };
+        let kernel_name = self.create(pair)?;
+        let load = |table: &Tandem| self.load(pair, sectors, TARGET, &table.to_string());
         let made = match load(table) {
             // A module that does not know the word starts cold always.
             Err(e) if table.cold && e.errno == Some(Errno::INVAL) => load(&Tandem {
@@ -212,14 +199,55 @@ impl Control {
             other => other,
         };
         let made = made
-            .and_then(|_| alone(&kernel_name).map_err(|e| other("hold the devices alone", e)))
-            .and_then(|()| self.resume(&id));
+            .and_then(|()| alone(&kernel_name).map_err(|e| other("hold the devices alone", e)))
+            .and_then(|()| self.with(&pair.uuid, |id| self.resume(id)));
         if made.is_err()
             && let Err(e) = self.unmap(&pair.uuid)
         {
             tracing::error!("cannot remove a mapping that could not be made: {e}");
         }
         made
+    }
+
+    /// Makes an empty mapping, and gives its kernel name.
+    fn create(&self, pair: &Pair) -> DmResult<String> {
+        let (name, dm_uuid) = (pair.name(), pair.dm_uuid());
+        let name = DmName::new(&name).map_err(|e| other("name a mapping", e))?;
+        let dm_uuid = DmUuid::new(&dm_uuid).map_err(|e| other("name a mapping", e))?;
+        let created = self
+            .dm
+            .device_create(name, Some(dm_uuid), DmOptions::default())
+            .map_err(failed("create a mapping"))?;
+        Ok(format!("dm-{}", created.device().minor))
+    }
+
+    /// Loads a table, which comes into force when the mapping is resumed.
+    fn load(&self, pair: &Pair, sectors: u64, target: &str, line: &str) -> DmResult<()> {
+        let line = (0, sectors, target.to_owned(), line.to_owned());
+        self.with(&pair.uuid, |id| {
+            self.dm
+                .table_load(id, &[line], DmOptions::default())
+                .map(drop)
+                .map_err(failed("load the table"))
+        })
+    }
+
+    /// Keeps a disk from everybody until [`Self::map`] takes its place: a mapping whose table never
+    /// comes into force. The kernel then lets nobody else have the disk for himself, and there is
+    /// nothing to be read or written.
+    ///
+    /// # Errors
+    /// `EBUSY` if somebody has the disk already.
+    pub fn hold(&self, pair: &Pair, disk: &Linear, sectors: u64) -> DmResult<()> {
+        if self.entries()?.iter().any(|e| e.live.uuid == pair.uuid) {
+            return Ok(());
+        }
+        self.create(pair)?;
+        let loaded = self.load(pair, sectors, LINEAR, &disk.to_string());
+        if loaded.is_err() {
+            self.unmap(&pair.uuid)?;
+        }
+        loaded
     }
 
     /// Has a mapping pass everything to `device`, if it exists. The kernel suspends it, which

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The engine over a real machine: device-mapper, UDisks2, systemd and the kernel's own files.
 
-mod guards;
+pub(crate) mod guards;
 
 use self::guards::{Place, alone, free_to_map, unclaimed_content};
 use super::{Engine, Live, Status};

@@ -199,14 +199,53 @@ impl Mounts {
 /// # Errors
 /// If fstab or crypttab is there and cannot be read.
 pub fn used_at_start() -> std::io::Result<BTreeSet<String>> {
-    let optional = |path| match crate::read_lossy(path) {
+    Ok(numbers(&optional(FSTAB)?, &optional(CRYPTTAB)?))
+}
+
+/// Those of them that it unlocks.
+///
+/// # Errors
+/// If crypttab is there and cannot be read.
+pub fn unlocked_at_start() -> std::io::Result<BTreeSet<String>> {
+    Ok(numbers("", &optional(CRYPTTAB)?))
+}
+
+fn numbers(fstab: &str, crypttab: &str) -> BTreeSet<String> {
+    early(fstab, crypttab)
+        .filter_map(|spec| node_number(&spec_node(&spec)?))
+        .collect()
+}
+
+/// Where the system mounts the device with this number at its start.
+///
+/// # Errors
+/// If fstab cannot be read.
+pub fn points_at_start(number: &str) -> std::io::Result<Vec<String>> {
+    let fstab = crate::read_lossy(FSTAB)?;
+    let leads = |line: &&str| {
+        let spec = early(line, "").next();
+        let node = spec.and_then(|spec| spec_node(&spec));
+        node.and_then(|node| node_number(&node)).as_deref() == Some(number)
+    };
+    let point = |line: &str| line.split_ascii_whitespace().nth(1).map(unescape);
+    Ok(fstab.lines().filter(leads).filter_map(point).collect())
+}
+
+/// Whether the system waits at its start for a device that is not there yet.
+///
+/// # Errors
+/// If fstab or crypttab is there and cannot be read.
+pub fn waits_at_start() -> std::io::Result<bool> {
+    let (fstab, crypttab) = (optional(FSTAB)?, optional(CRYPTTAB)?);
+    let mut nodes = early(&fstab, &crypttab).filter_map(|spec| spec_node(&spec));
+    Ok(nodes.any(|node| fs::metadata(node).is_err()))
+}
+
+fn optional(path: &str) -> std::io::Result<String> {
+    match crate::read_lossy(path) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
         other => other,
-    };
-    let (fstab, crypttab) = (optional(FSTAB)?, optional(CRYPTTAB)?);
-    Ok(early(&fstab, &crypttab)
-        .filter_map(|spec| node_number(&spec_node(&spec)?))
-        .collect())
+    }
 }
 
 /// First fields of fstab and second ones of crypttab, without the entries that wait for somebody to ask.

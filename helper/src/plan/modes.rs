@@ -10,11 +10,14 @@ pub(super) const FOREIGN: [&str; 5] = ["ntfs", "vfat", "exfat", "hfsplus", "BitL
 /// Modes that are not offered. `mapped`: the disk as it shows through its cache, if there is one
 /// already; the names that the system uses at its start lead there then.
 pub fn refused_modes(origin: &Device, ssd: &Device, mapped: Option<&Device>) -> Vec<RefusedMode> {
+    let at_start = origin.used_at_start || mapped.is_some_and(|device| device.used_at_start);
+    let mut devices = [Some(origin), Some(ssd), mapped].into_iter().flatten();
+    let assembled = devices.all(|device| device.found_at_start);
     let reason = if origin.removable || ssd.removable {
         ModeRefusal::Removable
     } else if FOREIGN.contains(&origin.ident.text.content.as_str()) {
         ModeRefusal::OtherSystems
-    } else if origin.used_at_start || mapped.is_some_and(|device| device.used_at_start) {
+    } else if at_start && !assembled {
         ModeRefusal::MountedAtStart
     } else if ssd.block_bytes > origin.block_bytes {
         ModeRefusal::BlockSize

@@ -26,6 +26,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("tandemctl", "usr/bin"),
     ("tandem-helper", "usr/libexec"),
     ("tandem-probe", "usr/libexec"),
+    ("tandem-assemble", "usr/libexec"),
     ("tandem-e2e", "usr/local/bin"),
     ("tandem-kill", "usr/local/bin"),
 ];

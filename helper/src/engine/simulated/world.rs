@@ -298,6 +298,7 @@ impl Scene {
                     .mounts
                     .iter()
                     .any(|m| matches!(m.mounter, Mounter::Fstab(_))),
+                found_at_start: false,
                 submounts: Vec::new(),
             }
         };

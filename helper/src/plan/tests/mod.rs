@@ -55,6 +55,7 @@ fn device(name: &str, size: u64) -> Device {
         holders: Vec::new(),
         mounts: Vec::new(),
         used_at_start: false,
+        found_at_start: false,
         submounts: Vec::new(),
     }
 }

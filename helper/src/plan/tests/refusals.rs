@@ -339,6 +339,14 @@ fn write_back_is_refused_where_the_disk_may_be_read_without_the_ssd() {
             s.at("sda1").used_at_start = true
         }),
     ];
+    let mut both = Scene::new();
+    both.at("sda1").used_at_start = true;
+    for name in ["sda1", "sdb"] {
+        // One of them alone is not enough.
+        assert!(!both.plan().unwrap().reply.refused_modes.is_empty());
+        both.at(name).found_at_start = true;
+    }
+    assert!(both.plan().unwrap().reply.refused_modes.is_empty());
     for (reason, change) in changes {
         let offered = Scene::new()
             .with(change)

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Assembles the caches while the machine starts, before the file systems of fstab are mounted.
+//!
+//! Neither the bus nor UDisks2 runs then. It never waits longer than [`WITH_DATA`], and whatever it
+//! cannot do, the machine starts: a cache with nothing of its own is left to the service, which comes
+//! later, and its disk is used without it. A disk whose newest data may be on the SSD only is claimed
+//! before anything else, so that nobody can mount, check or unlock it before the cache is there.
+
+pub mod devices;
+mod held;
+
+use self::devices::{Found, Machine, UDEV_DATA};
+use crate::dm::control::Control;
+use crate::dm::table::{Linear, Tandem};
+use crate::engine::device_mapper::guards;
+use crate::mounts::table;
+use crate::state::{CacheRecord, FOLDER, Intent, Store};
+use crate::{superblock, wipe};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tandem_api::{JobKind, SECTOR_BYTES};
+
+/// How long a missing device is waited for where data may be on the SSD only: a disk that has to spin
+/// up takes 10 s, and several do it one after the other.
+const WITH_DATA: Duration = Duration::from_secs(30);
+/// The same where a start without the SSD costs no more than what was cached.
+const WITHOUT: Duration = Duration::from_secs(10);
+/// Until udev has at least begun to look at what is there.
+const BEGUN: Duration = Duration::from_secs(1);
+/// There while udev has something to do.
+const UDEV_BUSY: &str = "/run/udev/queue";
+
+/// What has the system run this at its start.
+const UNIT: &str = "/usr/lib/systemd/system/sysinit.target.wants/tandem-assemble.service";
+
+/// Whether this machine assembles at its start: the unit is there, and the records are readable before
+/// any other file system than that of the system is mounted.
+pub fn assembles() -> bool {
+    let device = |path: &str| std::fs::metadata(path).map(|m| m.dev());
+    let same = matches!((device(FOLDER), device("/")), (Ok(a), Ok(b)) if a == b);
+    same && Path::new(UNIT).exists()
+}
+
+/// A cache that is to be assembled.
+struct Cache {
+    record: CacheRecord,
+    disk: Option<Found>,
+    /// The disk is claimed.
+    held: bool,
+    /// What went wrong for good.
+    failed: Option<String>,
+}
+
+/// Whether a job has left this cache behind on purpose: it goes on without it.
+fn given_up(job: &Intent, record: &CacheRecord) -> bool {
+    job.uuid == record.pair.uuid && job.kind == JobKind::Remove && job.draining().is_none()
+}
+
+/// Assembles what can be, and holds what has to be. Whether nothing is amiss.
+pub fn run(store: &Store) -> bool {
+    let jobs = store.intents();
+    let wanted = |record: &CacheRecord| {
+        let idle = !jobs.iter().any(|job| given_up(job, record));
+        idle && record.detached_in.is_none() && !record.forked
+    };
+    let mut caches: Vec<Cache> = store
+        .caches()
+        .into_iter()
+        .filter(wanted)
+        .map(|record| Cache {
+            record,
+            disk: None,
+            held: false,
+            failed: None,
+        })
+        .collect();
+    if caches.is_empty() {
+        return true;
+    }
+    let control = match Control::open() {
+        Ok(control) => control,
+        Err(e) => {
+            tracing::error!("no cache is assembled: {e}");
+            return false;
+        }
+    };
+    // Before the first look, so that what changes after it is heard.
+    let watch = watch().map_err(|e| tracing::warn!("not waiting for devices: {e}"));
+    let begun = Instant::now();
+    loop {
+        caches.retain_mut(|cache| !cache.assembled(&control, store));
+        let patience = caches.iter().map(Cache::patience).max();
+        let left = patience.and_then(|patience| patience.checked_sub(begun.elapsed()));
+        match (&watch, left) {
+            (Ok(watch), Some(left)) if !left.is_zero() => wait(watch, left),
+            _ => break,
+        }
+    }
+    for cache in &mut caches {
+        cache.leave(store);
+    }
+    let held: Vec<_> = caches
+        .iter()
+        .filter(|cache| cache.held)
+        .filter_map(|cache| Some((&cache.record.pair, cache.disk.clone()?)))
+        .collect();
+    if let Err(e) = held::leave_out(&held) {
+        tracing::error!("the start of the machine may stop at a file system: {e}");
+    }
+    held.is_empty() && caches.iter().all(|cache| cache.failed.is_none())
+}
+
+impl Cache {
+    /// Takes one step further, and says whether there is nothing left to do.
+    fn assembled(&mut self, control: &Control, store: &Store) -> bool {
+        if self.failed.is_some() {
+            return false;
+        }
+        let machine = Machine::default();
+        self.disk = machine.find(&self.record.pair.origin);
+        let Some(disk) = self.disk.clone() else {
+            return false;
+        };
+        if self.record.may_be_dirty && !self.held {
+            self.hold(control, &disk);
+        }
+        let Some(ssd) = machine.find(&self.record.pair.ssd) else {
+            return false;
+        };
+        match self.map(control, &disk, &ssd) {
+            Ok(()) => {
+                self.done(store, &disk, &ssd);
+                true
+            }
+            Err(e) => {
+                self.failed = Some(e);
+                if self.record.may_be_dirty {
+                    // The attempt let it go.
+                    self.hold(control, &disk);
+                }
+                false
+            }
+        }
+    }
+
+    fn hold(&mut self, control: &Control, disk: &Found) {
+        let table = Linear {
+            device: disk.number.clone(),
+        };
+        match control.hold(&self.record.pair, &table, disk.sectors) {
+            Ok(()) => self.held = true,
+            Err(e) => tracing::error!("{} is not protected: {e}", disk.name),
+        }
+    }
+
+    fn map(&self, control: &Control, disk: &Found, ssd: &Found) -> Result<(), String> {
+        let pair = &self.record.pair;
+        let carried = File::open(ssd.node()).and_then(|file| superblock::read(&file));
+        if carried.map_err(|e| e.to_string())?.as_ref() != Some(&pair.uuid) {
+            return Err(format!("{} does not hold this cache any more", ssd.name));
+        }
+        let table = Tandem {
+            origin: disk.number.clone(),
+            ssd: ssd.number.clone(),
+            mode: pair.mode,
+            uuid: pair.uuid.clone(),
+            origin_id: pair.origin_id.clone(),
+            new: false,
+            cold: pair.cold,
+        };
+        let names = [disk.name.clone(), ssd.name.clone()];
+        let sectors = pair.origin.text.size / SECTOR_BYTES;
+        let alone = |ours: &str| guards::alone(&names, ours);
+        let mapped = control.map(pair, &table, sectors, alone);
+        mapped.map_err(|e| e.to_string())
+    }
+
+    fn done(&mut self, store: &Store, disk: &Found, ssd: &Found) {
+        tracing::info!("{} works with its cache on {}", disk.name, ssd.name);
+        // udev's rules depend on what lies above a device.
+        for device in [disk, ssd] {
+            if let Err(e) = wipe::nudge(&device.node()) {
+                tracing::warn!("cannot have {} looked at again: {e}", device.name);
+            }
+        }
+        if self.record.pair.cold {
+            // The module has forgotten what was old, and has the SSD say so.
+            self.record.pair.cold = false;
+            if let Err(e) = store.save_cache(&self.record) {
+                tracing::warn!("the next start will be cold too: {e}");
+            }
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        if self.failed.is_some() {
+            Duration::ZERO
+        } else if self.record.may_be_dirty {
+            WITH_DATA
+        } else if self.disk.is_some()
+            || Path::new(UDEV_BUSY).exists()
+            || table::waits_at_start().unwrap_or(true)
+        {
+            WITHOUT
+        } else {
+            // Nobody asks for the disk: one that is plugged in now and then must not delay each start.
+            BEGUN
+        }
+    }
+
+    /// The machine starts without this cache.
+    fn leave(&mut self, store: &Store) {
+        let pair = &self.record.pair;
+        let text = |device: &tandem_api::DeviceText| format!("{} {}", device.model, device.serial);
+        let (disk, ssd) = (text(&pair.origin.text), text(&pair.ssd.text));
+        let reason = self.failed.as_deref().unwrap_or("a device is missing");
+        if self.held {
+            tracing::error!(
+                "{disk} is held back, because what was written to it last may be on {ssd} only: {reason}"
+            );
+        } else if self.disk.is_some() {
+            tracing::warn!("{disk} is used without its cache on {ssd}: {reason}");
+            // Recorded before the disk can be written: then what the SSD has is old.
+            if !pair.cold {
+                self.record.pair.cold = true;
+                if let Err(e) = store.save_cache(&self.record) {
+                    tracing::error!("cannot record that: {e}");
+                }
+            }
+        } else {
+            tracing::info!("{disk} is not there");
+        }
+    }
+}
+
+fn watch() -> io::Result<OwnedFd> {
+    let watch = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
+    let written = inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::CLOSE_WRITE;
+    inotify::add_watch(&watch, UDEV_DATA, written)?;
+    inotify::add_watch(&watch, "/run/udev", inotify::WatchFlags::DELETE)?;
+    Ok(watch)
+}
+
+/// Returns when udev is through with a device or with all, or when the time is up.
+fn wait(watch: &OwnedFd, left: Duration) {
+    let time = Timespec::try_from(left).ok();
+    let _ = poll(&mut [PollFd::new(watch, PollFlags::IN)], time.as_ref());
+    // What it was does not matter: everything is looked at anew.
+    let mut events = [0; 4096];
+    while rustix::io::read(watch, &mut events).is_ok_and(|read| read > 0) {}
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Has the machine start without the file system of a disk that is held: a mount that fails would
+//! stop the start, one that is left out does not.
+
+use super::devices::Found;
+use crate::action::Pair;
+use crate::mounts::systemd::mount_unit;
+use crate::mounts::table;
+use std::path::Path;
+use std::process::Command;
+use std::{fs, io};
+
+const UNITS: &str = "/run/systemd/system";
+
+/// Has systemd leave out the entries of fstab that lead to held disks, as long as they are held.
+///
+/// # Errors
+/// If it cannot be told: then these mounts fail, because the disk is in use.
+pub fn leave_out(held: &[(&Pair, Found)]) -> io::Result<()> {
+    let mut told = false;
+    for (pair, disk) in held {
+        for point in table::points_at_start(&disk.number)? {
+            let folder = Path::new(UNITS).join(format!("{}.d", mount_unit(&point)));
+            fs::create_dir_all(&folder)?;
+            fs::write(folder.join("50-tandem.conf"), drop_in(pair, disk))?;
+            tracing::warn!("{point} stays empty until then");
+            told = true;
+        }
+    }
+    if !told {
+        return Ok(());
+    }
+    // Over its own socket: the bus does not run yet.
+    let status = Command::new("/bin/systemctl")
+        .arg("daemon-reload")
+        .status()?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other(format!(
+            "systemctl daemon-reload: {status}"
+        )))
+    }
+}
+
+/// Holds by itself when the cache is assembled, and when the disk is let go.
+fn drop_in(pair: &Pair, disk: &Found) -> String {
+    format!(
+        "# What was written last to this file system is on an SSD that is not there.\n\
+         [Unit]\n\
+         ConditionPathExists=|/dev/mapper/{}\n\
+         ConditionPathExistsGlob=|!/sys/class/block/{}/holders/*\n",
+        pair.name(),
+        disk.name
+    )
+}
