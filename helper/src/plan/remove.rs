@@ -103,8 +103,8 @@ pub fn remove(input: RemoveInput<'_>) -> Result<Plan, Failure> {
         let back = mounts.iter().filter(|_| !orphaned);
         actions.extend(back.map(|m| Action::Mount(face.clone(), m.clone())));
     }
-    if actions.is_empty() {
-        // Nothing is left but the record, which goes with the job.
+    if !mapped {
+        // What is no mapping in use may still hold the disk back since the start.
         actions.push(Action::Unmap(pair.clone()));
     }
     let mut warnings = Vec::new();
