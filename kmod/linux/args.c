@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The words of the table line behind the two devices; TARGET.rst is the grammar.
+ * The words of the table line behind the two devices, and those of a message;
+ * TARGET.rst is the grammar.
  *
  * Invariant: after 0 every required argument was given once and is in range.
- * Threads: constructor only; touches nothing but its arguments.
+ * Threads: constructor and messages; touches nothing but its arguments.
  */
 #include <linux/kernel.h>
+#include <linux/string.h>
 
-#include "tandem.h"
-#include "tandem-compat.h"
+#include "args.h"
 
 static int parse_uuid(const char *word, struct td_identity *id, char **why)
 {
@@ -44,7 +45,7 @@ const char *tandem_mode_name(enum td_mode mode)
 	return modes[mode];
 }
 
-int tandem_parse_mode(const char *word, enum td_mode *mode)
+static int parse_mode(const char *word, enum td_mode *mode)
 {
 	unsigned int i;
 
@@ -101,7 +102,7 @@ int tandem_parse_args(unsigned int argc, char **argv, struct tandem_args *args,
 	if (argc < 2 || kstrtouint(argv[1], 10, &words) || words != argc - 2 ||
 	    words % 2)
 		return -EINVAL;
-	r = tandem_parse_mode(argv[0], &args->mode);
+	r = parse_mode(argv[0], &args->mode);
 	if (r) {
 		*why = "Mode must be writethrough, writearound or writeback";
 		return r;
@@ -116,4 +117,36 @@ int tandem_parse_args(unsigned int argc, char **argv, struct tandem_args *args,
 		return -EINVAL;
 	}
 	return 0;
+}
+
+int tandem_parse_message(unsigned int argc, char **argv,
+			 enum tandem_order *order, enum td_mode *mode)
+{
+	static const char *const flush[] = {
+		[TANDEM_ORDER_START] = "start",
+		[TANDEM_ORDER_STOP] = "stop",
+		[TANDEM_ORDER_PAUSE] = "pause",
+		[TANDEM_ORDER_RESUME] = "resume",
+	};
+	unsigned int i;
+
+	if (argc == 1 && !strcasecmp(argv[0], "drop")) {
+		*order = TANDEM_ORDER_DROP;
+		return 0;
+	}
+	if (argc != 2)
+		return -EINVAL;
+	if (!strcasecmp(argv[0], "mode")) {
+		*order = TANDEM_ORDER_MODE;
+		return parse_mode(argv[1], mode);
+	}
+	if (strcasecmp(argv[0], "flush"))
+		return -EINVAL;
+	for (i = 0; i < ARRAY_SIZE(flush); i++) {
+		if (strcmp(argv[1], flush[i]))
+			continue;
+		*order = i;
+		return 0;
+	}
+	return -EINVAL;
 }

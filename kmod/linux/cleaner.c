@@ -213,24 +213,22 @@ void tandem_cleaner_wait(struct tandem *t)
 	cancel_delayed_work_sync(&t->cleaner.work);
 }
 
-int tandem_cleaner_message(struct tandem *t, const char *word)
+int tandem_cleaner_order(struct tandem *t, enum tandem_order order)
 {
 	struct tandem_cleaner *c = &t->cleaner;
 	unsigned long flags = tandem_lock(t);
 	int r = 0;
 
-	if (!strcmp(word, "start"))
+	if (order == TANDEM_ORDER_START)
 		c->flush = TANDEM_FLUSH_ON;
-	else if (!strcmp(word, "stop"))
+	else if (order == TANDEM_ORDER_STOP)
 		c->flush = TANDEM_FLUSH_OFF;
 	else if (c->flush == TANDEM_FLUSH_OFF)
 		r = -EINVAL;
-	else if (!strcmp(word, "pause"))
+	else if (order == TANDEM_ORDER_PAUSE)
 		c->flush = TANDEM_FLUSH_PAUSED;
-	else if (!strcmp(word, "resume"))
-		c->flush = TANDEM_FLUSH_ON;
 	else
-		r = -EINVAL;
+		c->flush = TANDEM_FLUSH_ON;
 	set_limit(t);
 	tandem_unlock_cleaner(t, flags);
 	tandem_cleaner_kick(t);

@@ -130,13 +130,8 @@ void tandem_status(struct dm_target *ti, status_type_t type,
 	}
 }
 
-static int set_mode(struct tandem *t, const char *word)
+static int set_mode(struct tandem *t, enum td_mode mode)
 {
-	enum td_mode mode;
-	int r = tandem_parse_mode(word, &mode);
-
-	if (r)
-		return r;
 	if (mode == TD_WRITEBACK && t->coarse_ssd)
 		return -EINVAL;
 	tandem_registry_lock();
@@ -151,18 +146,22 @@ int tandem_message(struct dm_target *ti, unsigned int argc, char **argv,
 		   char *result, unsigned int maxlen)
 {
 	struct tandem *t = ti->private;
-	int r = -EINVAL;
+	enum tandem_order order;
+	enum td_mode mode;
+	int r = tandem_parse_message(argc, argv, &order, &mode);
 
-	if (argc == 1 && !strcasecmp(argv[0], "drop")) {
+	if (r)
+		return r;
+	if (order == TANDEM_ORDER_DROP) {
 		tandem_registry_lock();
 		tandem_index_drop(t);
 		tandem_registry_unlock();
 		return 0;
 	}
-	if (argc == 2 && !strcasecmp(argv[0], "mode"))
-		r = set_mode(t, argv[1]);
-	else if (argc == 2 && !strcasecmp(argv[0], "flush"))
-		r = tandem_cleaner_message(t, argv[1]);
+	if (order == TANDEM_ORDER_MODE)
+		r = set_mode(t, mode);
+	else
+		r = tandem_cleaner_order(t, order);
 	if (!r)
 		dm_table_event(ti->table);
 	return r;

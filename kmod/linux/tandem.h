@@ -21,21 +21,14 @@
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
+#include "args.h"
 #include "engine.h"
 #include "identity.h"
-#include "super.h"
 
 #define DM_MSG_PREFIX "tandem"
 
 struct tandem_job;
 struct tandem_loss;
-
-struct tandem_args {
-	struct td_identity identity;
-	enum td_mode mode;
-	bool format;
-	bool cold;
-};
 
 /* The ledger's own I/O of one kind, of which one is under way at most. */
 struct tandem_work {
@@ -213,7 +206,7 @@ void tandem_cleaner_stop(struct tandem *t, bool stop);
 /* No request is in flight: waits until no cleaning is. */
 void tandem_cleaner_wait(struct tandem *t);
 /* "flush ...": 0 or -EINVAL. Process context. */
-int tandem_cleaner_message(struct tandem *t, const char *word);
+int tandem_cleaner_order(struct tandem *t, enum tandem_order order);
 /* Once a second, lock held. */
 void tandem_cleaner_tick(struct tandem *t);
 /* A job that was begun is free again. Process context. */
@@ -236,13 +229,6 @@ static inline void tandem_to_disk(struct tandem *t, struct bio *bio)
 	WRITE_ONCE(t->disk_used, jiffies);
 	bio_set_dev(bio, t->origin->bdev);
 }
-
-/* args.c: 0, or an error with *why set. */
-int tandem_parse_args(unsigned int argc, char **argv, struct tandem_args *args,
-		      char **why);
-/* -EINVAL: there is no such mode. */
-int tandem_parse_mode(const char *word, enum td_mode *mode);
-const char *tandem_mode_name(enum td_mode mode);
 
 /* super_io.c: process context, may sleep. */
 int tandem_super_load(struct tandem *t, u64 ssd_sectors, char **why);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What linux/args.c and linux/tandem.h need of the kernel, in user space: two
- * functions, and types that are only named.
+ * What linux/args.c needs of the kernel, in user space.
  */
 #ifndef TANDEM_SIM_FUZZ_KERNEL_STAND_IN_H
 #define TANDEM_SIM_FUZZ_KERNEL_STAND_IN_H
@@ -10,30 +9,11 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "env.h"
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
-#define __init
-#define __exit
-
-typedef int spinlock_t, atomic_t, wait_queue_head_t, blk_opf_t;
-typedef long atomic_long_t;
-typedef u64 sector_t;
-typedef u8 blk_status_t;
-struct bio_list { void *head, *tail; };
-struct work_struct { void *function; };
-struct list_head { struct list_head *next, *prev; };
-struct bvec_iter { sector_t sector; };
-struct bio;
-struct dm_dev { void *bdev; };
-typedef int status_type_t;
-
-static inline void bio_set_dev(struct bio *bio, void *bdev)
-{
-	(void)bio;
-	(void)bdev;
-}
 
 static inline int kernel_digit(char c)
 {

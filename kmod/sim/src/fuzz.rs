@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Builds and runs the libFuzzer targets in `fuzz/`.
+//! Builds and runs the libFuzzer targets in `fuzz/`, and tells which branches their inputs reach.
 //!
 //! `fuzz/corpus/TARGET` is kept; what a run finds beyond it goes to the build directory.
 
@@ -9,7 +9,16 @@ use std::process::Command;
 use crate::native::{self, Error, Sources, file_error};
 
 /// All targets.
-pub const TARGETS: [&str; 3] = ["superblock", "load", "arguments"];
+pub const TARGETS: [&str; 4] = ["superblock", "load", "arguments", "messages"];
+
+/// The files that a target is there for.
+fn about(target: &str) -> &'static [&'static str] {
+    match target {
+        "superblock" => &["super.c"],
+        "load" => &["load.c", "format.c"],
+        _ => &["args.c"],
+    }
+}
 
 /// Builds one target into `dir` and runs it for so many seconds.
 ///
@@ -18,7 +27,19 @@ pub const TARGETS: [&str; 3] = ["superblock", "load", "arguments"];
 pub fn run(target: &str, sources: &Sources, dir: &Path, seconds: u64) -> Result<(), Error> {
     let found = dir.join("found");
     std::fs::create_dir_all(&found).map_err(file_error(&found))?;
-    let program = build(target, sources, dir)?;
+    let program = dir.join(target);
+    native::run(
+        compiler("clang", sources, dir)?
+            .args([
+                "-O1",
+                "-fsanitize=fuzzer,address,undefined",
+                "-fno-sanitize-recover=all",
+            ])
+            .args(native::c_files(&sources.core)?)
+            .arg(fuzz().join(target).with_extension("c"))
+            .arg("-o")
+            .arg(&program),
+    )?;
     let limits = [
         format!("-max_total_time={seconds}"),
         format!("-artifact_prefix={}/", dir.display()),
@@ -33,58 +54,138 @@ pub fn run(target: &str, sources: &Sources, dir: &Path, seconds: u64) -> Result<
                 "-verbosity=0",
             ])
             .arg(&found)
-            .arg(native::here().join("fuzz/corpus").join(target)),
+            .arg(corpus(target)),
     )
 }
 
-fn build(target: &str, sources: &Sources, dir: &Path) -> Result<PathBuf, Error> {
-    let (Sources { core, linux }, fuzz) = (sources, native::here().join("fuzz"));
-    let headers = dir.join("kernel");
-    stand_in_headers(linux, &headers)?;
-    let program = dir.join(target);
-    let include = |path: &Path| format!("-I{}", path.display());
+/// What the kept inputs of a target and those that runs in `dir` found reach, in a line.
+///
+/// # Errors
+/// gcc refuses, or an input broke something.
+pub fn coverage(target: &str, sources: &Sources, dir: &Path) -> Result<String, Error> {
+    let place = dir.join("coverage");
+    if place.exists() {
+        std::fs::remove_dir_all(&place).map_err(file_error(&place))?;
+    }
+    std::fs::create_dir_all(&place).map_err(file_error(&place))?;
+    let (program, object) = (place.join("replay"), place.join("target.o"));
+    let measured = ["-O0", "--coverage"];
+    // By itself: gcov tells files apart by their last names, of which core may have the same.
     native::run(
-        Command::new("clang")
-            .args([
-                "-std=gnu11",
-                "-g",
-                "-O1",
-                "-fsanitize=fuzzer,address,undefined",
-                "-fno-sanitize-recover=all",
-            ])
-            .args([
-                include(&core.join("env-user")),
-                include(core),
-                include(linux),
-                include(&headers),
-                include(&fuzz),
-            ])
-            .args(native::c_files(core)?)
-            .arg(fuzz.join(target).with_extension("c"))
+        compiler("cc", sources, dir)?
+            .args(measured)
+            .arg("-c")
+            .arg(fuzz().join(target).with_extension("c"))
+            .arg("-o")
+            .arg(&object),
+    )?;
+    native::run(
+        compiler("cc", sources, dir)?
+            .args(measured)
+            .args(native::c_files(&sources.core)?)
+            .arg(fuzz().join("replay.c"))
+            .arg(&object)
             .arg("-o")
             .arg(&program),
     )?;
-    Ok(program)
+    let mut inputs = files(&corpus(target))?;
+    inputs.extend(files(&dir.join("found"))?);
+    native::run(Command::new(&program).args(&inputs))?;
+    let data = files(&place)?;
+    let data = data
+        .iter()
+        .filter(|file| file.extension().is_some_and(|end| end == "gcda"));
+    let mut gcov = Command::new("gcov");
+    gcov.args(["--branch-probabilities", "--no-output"]);
+    let report = native::output(gcov.args(data).current_dir(&place))?;
+    let parts: Vec<_> = about(target)
+        .iter()
+        .filter_map(|file| Some(format!("{} of {file}", taken(&report, file)?)))
+        .collect();
+    Ok(format!(
+        "{target}: {} inputs take {}",
+        inputs.len(),
+        parts.join(", ")
+    ))
 }
 
-/// Makes one header in `to` for every kernel header that the argument parser includes: `fuzz/kernel_stand_in.h` stands for all.
+/// How many branches of `file` are taken, by gcov's report.
+fn taken(report: &str, file: &str) -> Option<String> {
+    let part = report.split("File '").find(|part| {
+        let name = part.split('\'').next().unwrap_or_default();
+        name.rsplit('/').next() == Some(file)
+    })?;
+    let line = part
+        .lines()
+        .find_map(|line| line.strip_prefix("Taken at least once:"))?;
+    let (share, all) = line.split_once("% of ")?;
+    Some(format!("{share} % of the {all} branches"))
+}
+
+fn fuzz() -> PathBuf {
+    native::here().join("fuzz")
+}
+
+fn corpus(target: &str) -> PathBuf {
+    fuzz().join("corpus").join(target)
+}
+
+fn files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(file_error(dir))? {
+        files.push(entry.map_err(file_error(dir))?.path());
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// A compiler with what every build of a target takes.
+fn compiler(program: &str, sources: &Sources, dir: &Path) -> Result<Command, Error> {
+    let Sources { core, linux } = sources;
+    let headers = dir.join("kernel");
+    stand_in_headers(linux, &headers)?;
+    let include = |path: &Path| format!("-I{}", path.display());
+    let mut command = Command::new(program);
+    command.args(["-std=gnu11", "-g"]).args([
+        include(&core.join("env-user")),
+        include(core),
+        include(linux),
+        include(&headers),
+        include(&fuzz()),
+    ]);
+    Ok(command)
+}
+
+/// Makes one header in `to` for every kernel header that the parser includes: `fuzz/kernel_stand_in.h` stands for all.
 fn stand_in_headers(linux: &Path, to: &Path) -> Result<(), Error> {
-    for source in ["args.c", "tandem.h"] {
-        let path = linux.join(source);
-        let text = std::fs::read_to_string(&path).map_err(file_error(&path))?;
-        let names = text
-            .lines()
-            .filter_map(|line| line.strip_prefix("#include <")?.strip_suffix('>'));
-        for name in names.chain(["tandem-compat.h"]) {
-            write_header(&to.join(name))?;
+    let path = linux.join("args.c");
+    let text = std::fs::read_to_string(&path).map_err(file_error(&path))?;
+    for name in text
+        .lines()
+        .filter_map(|line| line.strip_prefix("#include <")?.strip_suffix('>'))
+    {
+        let header = to.join(name);
+        if let Some(dir) = header.parent() {
+            std::fs::create_dir_all(dir).map_err(file_error(dir))?;
         }
+        std::fs::write(&header, "#include \"kernel_stand_in.h\"\n").map_err(file_error(&header))?;
     }
     Ok(())
 }
 
-fn write_header(path: &Path) -> Result<(), Error> {
-    if let Some(dir) = path.parent() {
-        std::fs::create_dir_all(dir).map_err(file_error(dir))?;
+#[cfg(test)]
+mod tests {
+    use super::taken;
+
+    #[test]
+    fn the_branches_of_one_file_are_read() {
+        let report = "File '/x/core/upload.c'\nTaken at least once:10.00% of 4\n\n\
+                      File '/x/core/load.c'\nLines executed:99.00% of 200\n\
+                      Branches executed:100.00% of 150\nTaken at least once:92.00% of 150\n";
+        assert_eq!(
+            taken(report, "load.c").as_deref(),
+            Some("92.00 % of the 150 branches")
+        );
+        assert_eq!(taken(report, "super.c"), None);
     }
-    std::fs::write(path, "#include \"kernel_stand_in.h\"\n").map_err(file_error(path))
 }

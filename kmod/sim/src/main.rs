@@ -72,7 +72,7 @@ enum Command {
         #[arg(long, default_value_t = 3000)]
         rounds: u64,
     },
-    /// Any bytes as superblocks, any words as arguments.
+    /// Any bytes as superblocks, any words as arguments and messages.
     Fuzz {
         /// For each target.
         #[arg(long, default_value_t = 30)]
@@ -113,7 +113,10 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
-            ExitCode::FAILURE
+            match error.downcast_ref() {
+                Some(native::Error::Tool { .. }) => ExitCode::from(mutants::NOT_BUILT),
+                _ => ExitCode::FAILURE,
+            }
         }
     }
 }
@@ -154,7 +157,9 @@ fn run(arguments: Arguments) -> Done {
         Command::Fuzz { seconds, target } => {
             let wanted = |name: &&str| target.as_ref().is_none_or(|target| target == name);
             for name in fuzz::TARGETS.into_iter().filter(wanted) {
-                fuzz::run(name, &sources, &dir(name)?, seconds)?;
+                let dir = dir(name)?;
+                fuzz::run(name, &sources, &dir, seconds)?;
+                println!("{}", fuzz::coverage(name, &sources, &dir)?);
             }
             Ok(())
         }

@@ -11,6 +11,9 @@ use crate::sanitize;
 /// Longest that one mutant may go on unfound; one that hangs is found by this.
 const PATIENCE: Duration = Duration::from_secs(300);
 
+/// This program's exit code when what it was to run could not be built.
+pub const NOT_BUILT: u8 = 3;
+
 /// Which tests must find a mutant.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
@@ -22,6 +25,7 @@ enum By {
     Superblock,
     Load,
     Arguments,
+    Messages,
 }
 
 impl By {
@@ -35,6 +39,7 @@ impl By {
             "superblock" => By::Superblock,
             "load" => By::Load,
             "arguments" => By::Arguments,
+            "messages" => By::Messages,
             _ => return None,
         })
     }
@@ -64,6 +69,10 @@ impl By {
             By::Arguments => (
                 "fuzzing",
                 &["fuzz", "--target", "arguments", "--seconds", "40"],
+            ),
+            By::Messages => (
+                "fuzzing",
+                &["fuzz", "--target", "messages", "--seconds", "40"],
             ),
         }
     }
@@ -101,6 +110,9 @@ pub enum Error {
     /// Its file is not as `mutants/README.md` says.
     #[error("{0}: not a mutant, or its text is not once in the file")]
     Stale(PathBuf),
+    /// The tests could not be built with it.
+    #[error("the tests could not be built with it: {0}")]
+    NotBuilt(String),
 }
 
 /// All mutants, sorted by name.
@@ -170,7 +182,7 @@ impl Mutant {
         let mut command = Command::new(program);
         command.args(arguments);
         match self.by {
-            By::Threads | By::Superblock | By::Load | By::Arguments => {
+            By::Threads | By::Superblock | By::Load | By::Arguments | By::Messages => {
                 command.arg("--sources").arg(&dir);
             }
             By::Sanitized => {
@@ -222,6 +234,9 @@ fn attempt(mut command: Command, name: &'static str, said: &Path) -> Result<Outc
                 return Ok(Outcome::Survived);
             }
             let text = std::fs::read_to_string(said).unwrap_or_default();
+            if status.code() == Some(NOT_BUILT.into()) {
+                return Err(Error::NotBuilt(text));
+            }
             return Ok(Outcome::Found(
                 name,
                 telling(&text).map_or_else(|| status.to_string(), str::to_owned),

@@ -23,13 +23,21 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
-    /// A program ended badly.
+    /// A tool refused to make something.
     #[error("{program} failed: {output}")]
-    Failed {
+    Tool {
         /// Which.
         program: String,
         /// What it said.
         output: String,
+    },
+    /// What was made ended badly.
+    #[error("{program} failed: {status}")]
+    Failed {
+        /// Which.
+        program: String,
+        /// How.
+        status: String,
     },
 }
 
@@ -104,20 +112,28 @@ pub fn c_files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-/// Runs a program to its end.
+/// Runs a tool to its end.
 ///
 /// # Errors
 /// It is missing, or it ends badly.
 pub fn run(command: &mut Command) -> Result<(), Error> {
+    output(command).map(drop)
+}
+
+/// Runs a tool to its end and returns what it printed.
+///
+/// # Errors
+/// It is missing, or it ends badly.
+pub fn output(command: &mut Command) -> Result<String, Error> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|source| Error::Start {
         program: program.clone(),
         source,
     })?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    Err(Error::Failed {
+    Err(Error::Tool {
         program,
         output: String::from_utf8_lossy(&output.stderr).into_owned(),
     })
@@ -138,7 +154,7 @@ pub fn show(command: &mut Command) -> Result<(), Error> {
     } else {
         Err(Error::Failed {
             program,
-            output: status.to_string(),
+            status: status.to_string(),
         })
     }
 }

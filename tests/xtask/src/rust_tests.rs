@@ -57,7 +57,7 @@ fn engine(bench: &mut Bench) -> Result<()> {
 
 fn fuzz(bench: &mut Bench) -> Result<()> {
     let seconds = bench.fuzz_seconds.to_string();
-    for target in ["superblock", "load", "arguments"] {
+    for target in ["superblock", "load", "arguments", "messages"] {
         let words = ["fuzz", "--target", target, "--seconds", &seconds];
         let (said, result) = bench.said(&mut simulator(bench, &words))?;
         figures(bench, &said, |line| line.starts_with(target));

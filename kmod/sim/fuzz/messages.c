@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Any words as a message: linux/args.c must take those of the grammar for what
+ * they are, and refuse all others.
+ */
+
+#include "args.c"
+#include "input.h"
+
+static const struct {
+	const char *first, *second;
+	enum tandem_order order;
+	enum td_mode mode;
+} grammar[] = {
+	{ "drop", NULL, TANDEM_ORDER_DROP, 0 },
+	{ "mode", "writethrough", TANDEM_ORDER_MODE, TD_WRITETHROUGH },
+	{ "mode", "writearound", TANDEM_ORDER_MODE, TD_WRITEAROUND },
+	{ "mode", "writeback", TANDEM_ORDER_MODE, TD_WRITEBACK },
+	{ "flush", "start", TANDEM_ORDER_START, 0 },
+	{ "flush", "stop", TANDEM_ORDER_STOP, 0 },
+	{ "flush", "pause", TANDEM_ORDER_PAUSE, 0 },
+	{ "flush", "resume", TANDEM_ORDER_RESUME, 0 },
+};
+
+int LLVMFuzzerTestOneInput(const u8 *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
+{
+	char *words[WORDS];
+	unsigned int count = take_words(data, size, words);
+	enum td_mode mode = TD_WRITETHROUGH;
+	enum tandem_order order;
+	int r = tandem_parse_message(count, words, &order, &mode);
+	bool known = false;
+
+	for (u32 i = 0; i < ARRAY_SIZE(grammar); i++) {
+		unsigned int wanted = grammar[i].second ? 2 : 1;
+
+		if (count != wanted || strcasecmp(words[0], grammar[i].first) ||
+		    (grammar[i].second && strcmp(words[1], grammar[i].second)))
+			continue;
+		known = true;
+		must(!r, "refused, though it is in the grammar");
+		must(order == grammar[i].order, "taken for another order");
+		must(order != TANDEM_ORDER_MODE || mode == grammar[i].mode,
+		     "taken for another mode");
+	}
+	must(known || r < 0, "taken, though it is not in the grammar");
+	free_words(words, count);
+	return 0;
+}
