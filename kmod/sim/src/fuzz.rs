@@ -28,15 +28,22 @@ pub fn run(target: &str, sources: &Sources, dir: &Path, seconds: u64) -> Result<
     let found = dir.join("found");
     std::fs::create_dir_all(&found).map_err(file_error(&found))?;
     let program = dir.join(target);
+    let sanitize = "-fsanitize=fuzzer,address,undefined";
+    let compiler = [
+        "clang",
+        "-std=gnu11",
+        "-g",
+        "-O1",
+        sanitize,
+        "-fno-sanitize-recover=all",
+    ];
+    let mut all = native::files(&sources.core, "c")?;
+    all.push(fuzz().join(target).with_extension("c"));
+    let objects = native::objects(&compiler, &headers(sources, dir)?, &all)?;
     native::run(
-        compiler("clang", sources, dir)?
-            .args([
-                "-O1",
-                "-fsanitize=fuzzer,address,undefined",
-                "-fno-sanitize-recover=all",
-            ])
-            .args(native::c_files(&sources.core)?)
-            .arg(fuzz().join(target).with_extension("c"))
+        Command::new("clang")
+            .arg(sanitize)
+            .args(objects)
             .arg("-o")
             .arg(&program),
     )?;
@@ -72,7 +79,7 @@ pub fn coverage(target: &str, sources: &Sources, dir: &Path) -> Result<String, E
     let measured = ["-O0", "--coverage"];
     // By itself: gcov tells files apart by their last names, of which core may have the same.
     native::run(
-        compiler("cc", sources, dir)?
+        compiler(sources, dir)?
             .args(measured)
             .arg("-c")
             .arg(fuzz().join(target).with_extension("c"))
@@ -80,21 +87,18 @@ pub fn coverage(target: &str, sources: &Sources, dir: &Path) -> Result<String, E
             .arg(&object),
     )?;
     native::run(
-        compiler("cc", sources, dir)?
+        compiler(sources, dir)?
             .args(measured)
-            .args(native::c_files(&sources.core)?)
+            .args(native::files(&sources.core, "c")?)
             .arg(fuzz().join("replay.c"))
             .arg(&object)
             .arg("-o")
             .arg(&program),
     )?;
-    let mut inputs = files(&corpus(target))?;
-    inputs.extend(files(&dir.join("found"))?);
+    let mut inputs = inputs_in(&corpus(target))?;
+    inputs.extend(inputs_in(&dir.join("found"))?);
     native::run(Command::new(&program).args(&inputs))?;
-    let data = files(&place)?;
-    let data = data
-        .iter()
-        .filter(|file| file.extension().is_some_and(|end| end == "gcda"));
+    let data = native::files(&place, "gcda")?;
     let mut gcov = Command::new("gcov");
     gcov.args(["--branch-probabilities", "--no-output"]);
     let report = native::output(gcov.args(data).current_dir(&place))?;
@@ -130,7 +134,7 @@ fn corpus(target: &str) -> PathBuf {
     fuzz().join("corpus").join(target)
 }
 
-fn files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
+fn inputs_in(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(file_error(dir))? {
         files.push(entry.map_err(file_error(dir))?.path());
@@ -139,21 +143,28 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-/// A compiler with what every build of a target takes.
-fn compiler(program: &str, sources: &Sources, dir: &Path) -> Result<Command, Error> {
-    let Sources { core, linux } = sources;
-    let headers = dir.join("kernel");
-    stand_in_headers(linux, &headers)?;
-    let include = |path: &Path| format!("-I{}", path.display());
-    let mut command = Command::new(program);
-    command.args(["-std=gnu11", "-g"]).args([
-        include(&core.join("env-user")),
-        include(core),
-        include(linux),
-        include(&headers),
-        include(&fuzz()),
-    ]);
+/// The compiler that counts branches.
+fn compiler(sources: &Sources, dir: &Path) -> Result<Command, Error> {
+    let mut command = Command::new("cc");
+    command.args(["-std=gnu11", "-g"]);
+    for dir in headers(sources, dir)? {
+        command.arg("-I").arg(dir);
+    }
     Ok(command)
+}
+
+/// Where the headers of a target are.
+fn headers(sources: &Sources, dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    let Sources { core, linux } = sources;
+    let own = dir.join("kernel");
+    stand_in_headers(linux, &own)?;
+    Ok(vec![
+        core.join("env-user"),
+        core.clone(),
+        linux.clone(),
+        own,
+        fuzz(),
+    ])
 }
 
 /// Makes one header in `to` for every kernel header that the parser includes: `fuzz/kernel_stand_in.h` stands for all.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Compiles core once more at run time: changed by a mutant, or under sanitizers.
 
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -92,24 +94,65 @@ pub fn build_dir(name: &str) -> Result<PathBuf, Error> {
     Ok(dir)
 }
 
-/// The C files directly in `dir`, sorted.
+/// The files directly in `dir` that end so, sorted.
 ///
 /// # Errors
 /// The directory cannot be read.
-pub fn c_files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
-    let file_error = |source| Error::File {
-        path: dir.to_owned(),
-        source,
-    };
+pub fn files(dir: &Path, ending: &str) -> Result<Vec<PathBuf>, Error> {
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(dir).map_err(file_error)? {
-        let path = entry.map_err(file_error)?.path();
-        if path.extension().is_some_and(|extension| extension == "c") {
+    for entry in std::fs::read_dir(dir).map_err(file_error(dir))? {
+        let path = entry.map_err(file_error(dir))?.path();
+        if path.extension().is_some_and(|other| other == ending) {
             files.push(path);
         }
     }
     files.sort();
     Ok(files)
+}
+
+/// Compiles each of `sources` with `compiler` (its name and flags) and headers from `include`, unless that was done before:
+/// of a mutant of one file that one is new.
+///
+/// # Errors
+/// The compiler refuses.
+pub fn objects(
+    compiler: &[&str],
+    include: &[PathBuf],
+    sources: &[PathBuf],
+) -> Result<Vec<PathBuf>, Error> {
+    let done = build_dir("objects")?;
+    let mut common = DefaultHasher::new();
+    compiler.hash(&mut common);
+    for dir in include {
+        for header in files(dir, "h")? {
+            header.file_name().hash(&mut common);
+            read(&header)?.hash(&mut common);
+        }
+    }
+    let object = |source: &PathBuf| {
+        let mut key = common.clone();
+        read(source)?.hash(&mut key);
+        let name = source.file_stem().unwrap_or_default().to_string_lossy();
+        let object = done.join(format!("{name}-{:016x}.o", key.finish()));
+        if object.exists() {
+            return Ok(object);
+        }
+        // Another run may be making it too.
+        let own = object.with_extension(format!("{}.o", std::process::id()));
+        let mut command = Command::new(compiler[0]);
+        command.args(&compiler[1..]);
+        for dir in include {
+            command.arg("-I").arg(dir);
+        }
+        run(command.arg("-c").arg(source).arg("-o").arg(&own))?;
+        std::fs::rename(&own, &object).map_err(file_error(&object))?;
+        Ok(object)
+    };
+    sources.iter().map(object).collect()
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    std::fs::read(path).map_err(file_error(path))
 }
 
 /// Runs a tool to its end.
@@ -188,30 +231,28 @@ pub const SANITIZE: [&str; 3] = [
 /// The compiler refuses.
 pub fn library(sources: &Sources, dir: &Path, flags: &[&str]) -> Result<PathBuf, Error> {
     let core = &sources.core;
-    let words = dir.join("words.o");
     let library = dir.join("core.so");
-    let compiler = || {
-        let mut cc = Command::new("cc");
-        cc.args(["-std=gnu11", "-O1", "-g", "-fPIC", "-fno-strict-aliasing"])
-            .args(flags);
-        cc
-    };
-    let include = |path: &Path| format!("-I{}", path.display());
-    run(compiler()
-        .args(["-r", "-nostdlib", "-o"])
-        .arg(&words)
-        .arg(include(&here().join("words/env")))
-        .arg(include(core))
-        .args(
-            ["words", "schedule"].map(|name| here().join("words").join(name).with_extension("c")),
-        ))?;
-    run(compiler()
+    let mut compiler = vec![
+        "cc",
+        "-std=gnu11",
+        "-O1",
+        "-g",
+        "-fPIC",
+        "-fno-strict-aliasing",
+    ];
+    compiler.extend(flags);
+    let words = ["words", "schedule"].map(|name| here().join("words").join(name));
+    let words = words.map(|path| path.with_extension("c"));
+    let own = [here().join("words/env"), here().join("words"), core.clone()];
+    let mut linked = objects(&compiler, &own, &words)?;
+    let mut engine = files(core, "c")?;
+    engine.push(here().join("shim/shim.c"));
+    let own = [core.join("env-user"), core.clone(), here().join("shim")];
+    linked.extend(objects(&compiler, &own, &engine)?);
+    run(Command::new("cc")
+        .args(flags)
         .args(["-shared", "-Wl,-Bsymbolic", "-o"])
         .arg(&library)
-        .arg(include(&core.join("env-user")))
-        .arg(include(core))
-        .args(c_files(core)?)
-        .arg(here().join("shim/shim.c"))
-        .arg(&words))?;
+        .args(linked))?;
     Ok(library)
 }

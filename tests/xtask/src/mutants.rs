@@ -63,7 +63,9 @@ fn hunted(line: &str) -> Option<Test> {
         let seconds = rest.split(' ').next()?.parse().ok()?;
         return Some(bug(true, Some(seconds), by));
     }
-    (rest.starts_with("NOT FOUND") || rest.starts_with("NOT TRIED")).then(|| bug(false, None, rest))
+    let missed = ["NOT FOUND", "NOT TRIED", "NO END"];
+    let missed = missed.iter().any(|words| rest.starts_with(words));
+    missed.then(|| bug(false, None, rest))
 }
 
 /// A bug for the module.
@@ -203,6 +205,11 @@ mod tests {
         );
         assert!(!hunted("x: NOT FOUND in 9.00 s: why").unwrap().passed);
         assert!(!hunted("x: NOT TRIED: cannot build").unwrap().passed);
+        assert!(
+            !hunted("x: NO END of power cuts after 300.00 s: why")
+                .unwrap()
+                .passed
+        );
         assert!(hunted("83 of 83 seeded bugs found").is_none());
     }
 
