@@ -15,6 +15,7 @@
 	X(READ_MISSED, read_missed) \
 	X(READ_BYPASSED_SEQUENTIAL, read_bypassed_sequential) \
 	X(READ_BYPASSED_BUSY, read_bypassed_busy) \
+	X(READ_BYPASSED_FULL, read_bypassed_full) \
 	X(READ_BYPASSED_MEMORY, read_bypassed_memory) \
 	X(READ_BYPASSED_UNALIGNED, read_bypassed_unaligned) \
 	X(READ_BYPASSED_FAILED, read_bypassed_failed) \

@@ -158,12 +158,15 @@ static u32 begin_read(struct td_engine *e, struct td_bucket *b,
 {
 	bool stream = td_stream_seen(e, td_frame_of(r->sector),
 				     td_frame_of(r->sector + r->count - 1));
+	bool full = td_store_plan_fill(e, b, r, stream);
 
-	td_store_plan_fill(e, b, r, stream);
 	if (!r->nr_parts) {
-		td_pass(e, TD_READ, r->count, stream ?
-			TD_C_READ_BYPASSED_SEQUENTIAL :
-			TD_C_READ_BYPASSED_BUSY);
+		enum td_counter why = TD_C_READ_BYPASSED_BUSY;
+
+		if (full)
+			why = stream ? TD_C_READ_BYPASSED_SEQUENTIAL :
+				TD_C_READ_BYPASSED_FULL;
+		td_pass(e, TD_READ, r->count, why);
 		return TD_DO_PASS;
 	}
 	td_link_add_tail(&b->reqs, &r->link);

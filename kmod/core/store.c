@@ -65,7 +65,7 @@ static bool in_flight(const struct td_bucket *b, u64 frame)
 	return false;
 }
 
-void td_store_plan_fill(struct td_engine *e, const struct td_bucket *b,
+bool td_store_plan_fill(struct td_engine *e, const struct td_bucket *b,
 			struct td_req *r, bool stream)
 {
 	const struct td_layout *l = &e->layout;
@@ -73,6 +73,7 @@ void td_store_plan_fill(struct td_engine *e, const struct td_bucket *b,
 	u64 last = td_frame_of(r->sector + r->count - 1);
 	u64 end = (last + 1) << TD_FRAME_SHIFT;
 	u32 near = TD_NO_SLOT;
+	bool full = false;
 
 	/* The frame before, if it is in the same run, shows the run's way. */
 	if (first & l->run_mask)
@@ -99,8 +100,10 @@ void td_store_plan_fill(struct td_engine *e, const struct td_bucket *b,
 			slot = td_index_take(e, frame, near, stream ?
 					     TD_TAKE_COLD : TD_TAKE_ANY,
 					     &r->sweep);
-			if (slot == TD_NO_SLOT)
+			if (slot == TD_NO_SLOT) {
+				full = true;
 				continue;
+			}
 			near = slot;
 		}
 		p = td_store_add(r, frame, slot, mask);
@@ -114,6 +117,7 @@ void td_store_plan_fill(struct td_engine *e, const struct td_bucket *b,
 		end = r->sector + r->count;
 	r->span_sector = first << TD_FRAME_SHIFT;
 	r->span_count = (u32)(end - r->span_sector);
+	return full;
 }
 
 static bool owns(const struct td_req *r, u32 slot)

@@ -58,9 +58,9 @@ static inline bool td_req_collide(const struct td_req *a,
 /*
  * Take slots for the frames of a read that misses, but for those that other
  * requests touch; @stream: not at the cost of better things. Sets parts, span
- * and sweep.
+ * and sweep. True: a frame's set had no slot for it.
  */
-void td_store_plan_fill(struct td_engine *e, const struct td_bucket *b,
+bool td_store_plan_fill(struct td_engine *e, const struct td_bucket *b,
 			struct td_req *r, bool stream);
 
 /*
