@@ -96,6 +96,12 @@ void td_engine_init(struct td_engine *e, const struct td_super *sb,
 	td_ledger_init(e, sb);
 }
 
+void td_engine_moved(struct td_engine *e)
+{
+	td_link_init(&e->urgent);
+	td_ledger_empty_rings(&e->ledger);
+}
+
 void td_list_init(struct td_list *list)
 {
 	list->head = NULL;

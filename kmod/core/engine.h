@@ -204,6 +204,12 @@ u32 td_engine_buckets(const struct td_layout *l);
 void td_engine_init(struct td_engine *e, const struct td_super *sb,
 		    const struct td_layout *l, enum td_mode mode);
 
+/*
+ * @e was copied from where it was, with no request in flight: what pointed into
+ * itself is put right. One thread; the old copy is not to be used any more.
+ */
+void td_engine_moved(struct td_engine *e);
+
 /* The bucket of the runs of @sector. Any context. */
 static inline u32 td_bucket_of(const struct td_engine *e, u64 sector)
 {

@@ -32,6 +32,16 @@ void td_wake(struct td_list *woken, struct td_req *r, u32 actions)
 	woken->tail = &r->next;
 }
 
+void td_ledger_empty_rings(struct td_ledger *l)
+{
+	td_link_init(&l->sweep_waiters);
+	td_link_init(&l->cleaned);
+	td_link_init(&l->recording);
+	td_link_init(&l->flush_waiters);
+	td_link_init(&l->mark_waiters);
+	td_link_init(&l->clear_waiters);
+}
+
 void td_ledger_init(struct td_engine *e, const struct td_super *sb)
 {
 	struct td_ledger *l = &e->ledger;
@@ -43,10 +53,7 @@ void td_ledger_init(struct td_engine *e, const struct td_super *sb)
 	l->checkpoint = 1;
 	l->dirty_limit = (u64)-1;
 	l->disk_unflushed = true;
-	td_link_init(&l->sweep_waiters);
-	td_link_init(&l->cleaned);
-	td_link_init(&l->recording);
-	td_link_init(&l->flush_waiters);
+	td_ledger_empty_rings(l);
 	td_marks_init(e);
 }
 

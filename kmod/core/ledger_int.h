@@ -16,6 +16,9 @@
 
 void td_ledger_init(struct td_engine *e, const struct td_super *sb);
 
+/* All rings are empty. */
+void td_ledger_empty_rings(struct td_ledger *l);
+
 /* Something has to be done: td_work_next(). */
 static inline void td_ledger_due(struct td_engine *e)
 {

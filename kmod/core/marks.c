@@ -43,8 +43,6 @@ void td_marks_init(struct td_engine *e)
 
 	l->mark_shift = td_mark_shift(l->super.origin_sectors);
 	l->nr_marks = td_mark_count(l->super.origin_sectors);
-	td_link_init(&l->mark_waiters);
-	td_link_init(&l->clear_waiters);
 }
 
 void td_marks_enter(struct td_engine *e, struct td_req *r)

@@ -160,20 +160,6 @@ bool tandem_reloads(struct tandem *t)
 	return reloads;
 }
 
-/* The engine has moved: rings that are empty point to themselves. */
-static void relink(struct td_engine *e)
-{
-	struct td_ledger *l = &e->ledger;
-
-	td_link_init(&e->urgent);
-	td_link_init(&l->sweep_waiters);
-	td_link_init(&l->cleaned);
-	td_link_init(&l->recording);
-	td_link_init(&l->flush_waiters);
-	td_link_init(&l->mark_waiters);
-	td_link_init(&l->clear_waiters);
-}
-
 void tandem_take_over(struct tandem *t)
 {
 	struct tandem *old;
@@ -183,7 +169,7 @@ void tandem_take_over(struct tandem *t)
 	if (old) {
 		tandem_engine_free(t);
 		t->engine = old->engine;
-		relink(&t->engine);
+		td_engine_moved(&t->engine);
 		tandem_cleaner_inherit(t, old);
 		*t->samples = *old->samples;
 		t->super = old->super;
