@@ -6,7 +6,7 @@
  *   K1  Only what is recorded dirty, durably, is written to the disk: such a
  *       write needs no mark, for after a crash the SSD's copy counts.
  *   K2  A cleaning's slots are BUSY, so they keep their frames; quarters that are
- *       written meanwhile leave its parts' masks (writeback.c, B5).
+ *       written meanwhile leave its parts' masks (writeback.c, B6).
  *       It begins to read them when nobody has them pinned.
  *   K3  Its quarters become clean by a record that follows a flush of the disk
  *       that follows the write (ledger.c, L4).

@@ -203,6 +203,10 @@ static u32 start_writeback(struct td_engine *e, struct td_req *r)
 {
 	r->phase = TD_PHASE_ACTIVE;
 	r->pending = TD_DO_SSD;
+	if (r->holds) {
+		env_count(e->counters, TD_C_DRAINS, 1);
+		return 0;
+	}
 	return td_ledger_waits(e, r, TD_DO_SSD) ? 0 : TD_DO_SSD;
 }
 
@@ -239,7 +243,7 @@ u32 td_start(struct td_engine *e, struct td_req *r, struct td_list *woken)
 	switch (td_writeback_plan(e, b, r, marked)) {
 	case TD_WB_GO:
 		return start_writeback(e, r);
-	case TD_WB_FILL:
+	case TD_WB_WAIT:
 		return wait_in_ring(e, r);
 	case TD_WB_MARK:
 		break;
@@ -373,6 +377,8 @@ u32 td_disk_done(struct td_engine *e, struct td_req *r, bool ok,
 	if (r->kind == TD_READ)
 		return read_done(e, r, ok, woken);
 	e->ledger.disk_unflushed = true;
+	if (r->writeback)
+		td_writeback_undo(e, r);
 	if (r->pending)
 		return TD_DO_ANSWER;
 	td_end(e, r, woken);
@@ -385,6 +391,12 @@ static u32 writeback_done(struct td_engine *e, struct td_req *r,
 {
 	struct td_bucket *b = bucket_of(e, r);
 
+	if (r->fresh && env_load(&e->state) == TD_BYPASS) {
+		env_count(e->counters, TD_C_WRITE_BYPASSED_FAILED, r->count);
+		r->pending = TD_DO_DISK;
+		return TD_DO_DISK;
+	}
+	td_writeback_settle(e, r);
 	if (r->ssd_failed || !td_active(e)) {
 		td_store_finish(e, b, r);
 		r->nr_parts = 0;
@@ -438,7 +450,8 @@ u32 td_drained(struct td_engine *e, u32 bucket, u32 slot,
 		if (!td_store_unheld(r, slot))
 			continue;
 		*owner = r;
-		if (r->holds)
+		if (r->holds || (r->writeback && td_active(e) &&
+				 td_ledger_waits(e, r, TD_DO_SSD)))
 			return 0;
 		return r->kind == TD_CLEAN ? TD_DO_FETCH : TD_DO_SSD;
 	}
@@ -462,8 +475,7 @@ static void fail_sweep_waiter(struct td_engine *e, struct td_req *r,
 			break;
 		}
 		r->ssd_failed = true;
-		writeback_done(e, r, woken);
-		td_wake(woken, r, TD_DO_START);
+		td_wake(woken, r, writeback_done(e, r, woken));
 		break;
 	default:
 		td_end(e, r, woken);
@@ -474,7 +486,7 @@ static void fail_sweep_waiter(struct td_engine *e, struct td_req *r,
 bool td_fail(struct td_engine *e, struct td_list *woken)
 {
 	struct td_ledger *l = &e->ledger;
-	bool stranded = l->dirty;
+	bool stranded = l->dirty > l->fresh;
 
 	if (!td_active(e))
 		return false;

@@ -29,7 +29,7 @@
  *			ANSWER | END: with td_failed().
  *	td_disk_done()	ANSWER, when nothing is left also END.
  *	td_ssd_done()	0 or END; in write-back ANSWER | END, or 0 and woken with
- *			that later (FUA), or START (the SSD failed: another way).
+ *			that later (FUA), or START or DISK (the SSD failed).
  *	td_drained()	Possibly SSD, for the owner of the slot.
  * A write of what is dirty already may not need all that: write.h.
  *
@@ -64,7 +64,10 @@
 #include "word.h"
 
 enum td_mode { TD_WRITETHROUGH, TD_WRITEAROUND, TD_WRITEBACK };
-/* BYPASS: the SSD failed, nothing was dirty. STRANDED: it failed with dirty data. */
+/*
+ * BYPASS: the SSD failed, and the disk has all that was ever acknowledged.
+ * STRANDED: it failed, and the disk has not.
+ */
 enum td_state { TD_ACTIVE, TD_BYPASS, TD_STRANDED };
 enum td_kind {
 	TD_READ,
@@ -113,6 +116,7 @@ struct td_req {
 	u64 flush;		/* number of the disk flush that it waits for */
 	u32 count;
 	u32 span_count;
+	u32 fresh;		/* quarters that it made dirty, and is writing */
 	struct td_part *parts;	/* room for max_parts, or NULL: no copy */
 	u8 max_parts;
 	u8 nr_parts;

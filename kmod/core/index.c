@@ -232,11 +232,25 @@ u64 td_index_forget(struct td_engine *e, u32 slot, unsigned int mask)
 	return was;
 }
 
+static u32 clean(struct td_engine *e, u32 slot, unsigned int mask)
+{
+	u32 quarters;
+
+	mask &= td_word_dirty(td_word_load(&e->words[slot]));
+	quarters = count_quarters(mask);
+	td_word_clean(&e->words[slot], mask);
+	count_dirty(e, slot, -(s32)quarters);
+	return quarters;
+}
+
 void td_index_clean(struct td_engine *e, u32 slot, unsigned int mask)
 {
-	mask &= td_word_dirty(td_word_load(&e->words[slot]));
-	td_word_clean(&e->words[slot], mask);
-	count_dirty(e, slot, -(s32)count_quarters(mask));
 	env_count(e->counters, TD_C_DRAINED,
-		  count_quarters(mask) * TD_QUARTER_SECTORS);
+		  clean(e, slot, mask) * TD_QUARTER_SECTORS);
+}
+
+void td_index_give_up(struct td_engine *e, u32 slot, unsigned int mask)
+{
+	clean(e, slot, mask);
+	td_index_forget(e, slot, mask);
 }

@@ -52,5 +52,7 @@ void td_index_disown(struct td_engine *e, u32 slot, unsigned int valid,
 		     unsigned int dirty);
 u64 td_index_forget(struct td_engine *e, u32 slot, unsigned int mask);
 void td_index_clean(struct td_engine *e, u32 slot, unsigned int mask);
+/* Quarters of @mask are no longer valid, nor dirty. */
+void td_index_give_up(struct td_engine *e, u32 slot, unsigned int mask);
 
 #endif

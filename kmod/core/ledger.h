@@ -81,6 +81,7 @@ struct td_ledger {
 	u32 nr_pending_words;		/* u64s in pending_words */
 	u32 nr_pending;			/* slots */
 	u64 dirty;			/* quarters */
+	u64 fresh;			/* of them: td_req.fresh of all requests */
 	u32 dirty_sums[TD_DIRTY_SUMS];	/* of 1 << TD_SUM_SHIFT regions each */
 	u64 dirty_limit;		/* quarters; no new dirty data beyond */
 

@@ -134,8 +134,10 @@ static env_noinline enum td_verdict look_further(struct td_engine *e, u64 sector
 {
 	u64 dirty = first_dirty(e, sector, end);
 
+	/* In bypass only what a write is just bringing to the disk is dirty. */
 	if (dirty == sector)
-		return look_dirty(e, sector, end, look);
+		return env_load(&e->state) == TD_BYPASS ? TD_BUSY :
+			look_dirty(e, sector, end, look);
 	look->count = (u32)(dirty - sector);
 	if (why != TD_C_READ_MISSED) {
 		td_pass(e, TD_READ, look->count, why);

@@ -100,7 +100,7 @@ void td_store_cancel(struct td_engine *e, struct td_req *r, u32 first,
 /* writeback.c */
 enum td_writeback {
 	TD_WB_GO,	/* parts and sweep are set */
-	TD_WB_FILL,	/* wait for a fill of one of its frames */
+	TD_WB_WAIT,	/* for who owns the slot of one of its frames */
 	TD_WB_MARK,	/* it needs its region's mark */
 	TD_WB_NO,	/* not this time: to the disk */
 };
@@ -114,6 +114,12 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 
 /* Does @r, on its way to the disk, touch a quarter that is dirty? */
 bool td_writeback_dirty(const struct td_engine *e, const struct td_req *r);
+
+/* What @r made dirty counts as acknowledged from now on. */
+void td_writeback_settle(struct td_engine *e, struct td_req *r);
+
+/* In bypass: the disk was given what @r failed to store. */
+void td_writeback_undo(struct td_engine *e, struct td_req *r);
 
 /* clean.c */
 u32 td_clean_begin(struct td_engine *e, struct td_bucket *b, struct td_req *r);

@@ -12,7 +12,14 @@
  *   B3  It makes whole quarters dirty: it covers them, or they were valid.
  *   B4  What is valid stays so while it is written, and is dirty from the start:
  *       all reads of it come from the SSD, which is as linearizable as any disk.
- *   B5  A cleaning that moves a quarter meanwhile no longer makes it clean.
+ *   B5  Where a quarter is not valid, an old pin may be of a time when it was: it
+ *       is written when nobody has the slot pinned, or who read the new data by
+ *       such a pin could read older data from the disk afterwards.
+ *   B6  A cleaning that moves a quarter meanwhile no longer makes it clean.
+ *   B7  If the SSD fails, what only unanswered writes made dirty (fresh) is no
+ *       reason to be stranded: the disk has what was acknowledged. They go to the
+ *       disk, and are read by nobody until they are there (read.c), for
+ *       somebody may have read the new data on the SSD.
  *
  * Threads: the engine's lock.
  * Why a mark and not another slot where B1 asks: one write of the mark serves all
@@ -24,6 +31,12 @@
 static unsigned int touched_of(const struct td_req *r, u64 frame)
 {
 	return td_quarters_touched(frame, r->sector, r->sector + r->count);
+}
+
+/* B5. If somebody else owns the slot, he has to end first. */
+static bool waits_for_pins(u64 v, unsigned int touched)
+{
+	return touched & ~td_word_valid(v) && v & TD_W_PINS;
 }
 
 /* Is a cleaning that moves one of @mask of @slot being recorded? */
@@ -64,8 +77,9 @@ static enum td_writeback look(const struct td_engine *e,
 		return part ? TD_WB_NO : TD_WB_GO;
 	}
 	v = td_word_load(&e->words[slot]);
-	if (td_store_filler(b, slot))
-		return TD_WB_FILL;
+	if (td_store_filler(b, slot) ||
+	    ((v & TD_W_STATE) == TD_W_BUSY && waits_for_pins(v, touched)))
+		return TD_WB_WAIT;
 	if (part & ~td_word_valid(v) ||
 	    (part && (r->sector | end) & e->layout.block_mask))
 		return TD_WB_NO;
@@ -111,6 +125,7 @@ static void give_back(struct td_engine *e, const struct td_bucket *b,
 	r->ssd_failed = false;
 	r->writeback = false;
 	r->nr_parts = 0;
+	r->holds = 0;
 	r->sweep = 0;
 }
 
@@ -122,6 +137,7 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 	struct td_ledger *l = &e->ledger;
 	bool adds = false, needs_mark = false;
 	u32 near = TD_NO_SLOT;
+	u64 dirty;
 
 	if (env_load(&e->mode) != TD_WRITEBACK || r->kind != TD_WRITE ||
 	    !r->parts || r->no_writeback)
@@ -145,13 +161,18 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 	for (u64 f = first; f <= last; f++) {
 		unsigned int touched = touched_of(r, f);
 		u32 slot = td_index_find(e, f);
+		bool held = false;
 
 		if (slot != TD_NO_SLOT) {
 			u64 sweep = td_index_joined(e, slot);
+			u64 v = td_word_load(&e->words[slot]);
+			bool hold = (v & TD_W_STATE) != TD_W_BUSY &&
+				    touched & ~td_word_valid(v);
 
 			if (sweep > r->sweep)
 				r->sweep = sweep;
-			td_index_own(e, slot, 0, false);
+			v = td_index_own(e, slot, 0, hold);
+			held = hold && v & TD_W_HELD;
 			redirty(e, b, slot, touched);
 		} else {
 			slot = td_index_take(e, f, near, TD_TAKE_ANY, &r->sweep);
@@ -162,7 +183,10 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 		}
 		near = slot;
 		td_store_add_write(r, f, slot, touched);
+		r->parts[r->nr_parts - 1].held = held;
+		r->holds += held;
 	}
+	dirty = l->dirty;
 	for (u32 i = 0; i < r->nr_parts; i++) {
 		const struct td_part *p = &r->parts[i];
 		u64 v = td_word_load(&e->words[p->slot]);
@@ -172,8 +196,24 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 		if (clean)
 			td_index_publish(e, p->slot, 0, clean);
 	}
+	r->fresh = (u32)(l->dirty - dirty);
+	l->fresh += r->fresh;
 	r->writeback = true;
 	return TD_WB_GO;
+}
+
+void td_writeback_settle(struct td_engine *e, struct td_req *r)
+{
+	e->ledger.fresh -= r->fresh;
+	r->fresh = 0;
+}
+
+void td_writeback_undo(struct td_engine *e, struct td_req *r)
+{
+	for (u32 i = 0; i < r->nr_parts; i++)
+		td_index_give_up(e, r->parts[i].slot, r->parts[i].mask);
+	td_writeback_settle(e, r);
+	r->writeback = false;
 }
 
 bool td_writeback_dirty(const struct td_engine *e, const struct td_req *r)

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tandem_sim::engine::Core;
 use tandem_sim::random::{self, Summary};
 
-const SEEDS: u64 = 100;
+const SEEDS: u64 = 120;
 const REQUESTS: u64 = 20_000;
 
 /// What must have happened in so many requests, or they exercise too little.

@@ -234,7 +234,9 @@ impl World {
         else {
             return Err(Fault::Other(format!("request {id} is unknown")));
         };
+        let dirty = self.engine.facts().dirty;
         let (actions, woken) = self.engine.begin(request);
+        self.note_fresh(id, dirty);
         self.last = "begin";
         self.note_actions(id, "begins", actions);
         self.follow(id, actions, woken);
@@ -256,11 +258,21 @@ impl World {
         else {
             return Err(Fault::Other(format!("request {id} is unknown")));
         };
+        let dirty = self.engine.facts().dirty;
         let (actions, woken) = self.engine.start(request);
+        self.note_fresh(id, dirty);
         self.last = "start";
         self.note_actions(id, "starts", actions);
         self.follow(id, actions, woken);
         Ok(())
+    }
+
+    /// Part `id` of a write has begun; before that so many quarters were dirty.
+    fn note_fresh(&mut self, id: u64, before: u64) {
+        let fresh = self.engine.facts().dirty.saturating_sub(before);
+        if fresh > 0 {
+            self.guard.fresh.insert(id, fresh);
+        }
     }
 
     pub(super) fn note_actions(&mut self, id: u64, what: &str, actions: Actions) {

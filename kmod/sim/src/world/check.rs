@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What the index must be like at any moment, what it must be like after a restart, and when the disk may be flushed.
 
+use std::collections::HashMap;
+
 use super::{Fault, World, ensure};
 use crate::engine::{Layout, State};
 use crate::oracle::Time;
@@ -37,6 +39,10 @@ impl Word {
             held: bits >> 60 & 1 != 0,
         }
     }
+
+    fn dirty_quarters(&self) -> u64 {
+        u64::from(self.dirty.count_ones())
+    }
 }
 
 /// What the record of a slot should say.
@@ -60,6 +66,8 @@ struct Warm {
 pub(super) struct Guard {
     /// A flush beside which nothing else was under way until now.
     pub lonely: Option<OpId>,
+    /// Quarters that a part of a write made dirty when it began, until core knows that they are on the SSD.
+    pub fresh: HashMap<u64, u64>,
     warm: Option<Warm>,
     /// When the last write to the disk was completed, and when its last good flush began; 0: not known in this life.
     disk_written: Time,
@@ -100,6 +108,30 @@ impl Guard {
 }
 
 impl World {
+    /// The SSD is lost: nobody may write any more exactly if it has something that the disk has not.
+    pub(super) fn ssd_lost(&mut self) -> Result<(), Fault> {
+        self.seen.ssd_lost += 1;
+        let was = self.engine.state();
+        let woken = self.engine.fail();
+        self.wake(woken);
+        self.check_state(was)
+    }
+
+    /// Core may have found that the SSD is lost; its state was `was` before.
+    pub(super) fn check_state(&self, was: State) -> Result<(), Fault> {
+        let state = self.engine.state();
+        if was != State::Active || state == State::Active {
+            return Ok(());
+        }
+        let dirty = self.engine.facts().dirty;
+        let fresh: u64 = self.guard.fresh.values().sum();
+        ensure!(
+            (state == State::Stranded) == (dirty > fresh),
+            "{state:?}: of {dirty} dirty quarters {fresh} are of writes under way"
+        );
+        Ok(())
+    }
+
     /// The disk is to be flushed: only if a write to it was completed since the last good flush began.
     pub(super) fn check_promise_5(&self) -> Result<(), Fault> {
         let Guard {
@@ -174,10 +206,10 @@ impl World {
     pub(super) fn check_words(&self, words: &[u64], quiet: bool) -> Result<(), Fault> {
         let layout = *self.engine.layout();
         let (mut used, mut dirty) = (0, 0);
-        let mut tags = std::collections::HashMap::new();
+        let mut tags = HashMap::new();
         for (slot, &bits) in (0..).zip(words) {
             let word = Word::of(bits);
-            dirty += u64::from(word.dirty.count_ones());
+            dirty += word.dirty_quarters();
             if word.state == 0 {
                 ensure!(
                     word.valid | word.dirty | word.pins == 0,

@@ -241,9 +241,7 @@ impl World {
             self.seen.ssd_errors += 1;
         }
         if elsewhere {
-            self.seen.ssd_lost += 1;
-            let woken = self.engine.fail();
-            self.wake(woken);
+            self.ssd_lost()?;
             self.pump();
             return self.read_direct(id);
         }
@@ -265,10 +263,8 @@ impl World {
         let (first, hit) = (sub.first, sub.hit);
         self.engine.write_home_done();
         if failed {
-            self.seen.ssd_lost += 1;
             self.excuse(id, true)?;
-            let woken = self.engine.fail();
-            self.wake(woken);
+            self.ssd_lost()?;
         }
         if let Some((slot, _)) = hit
             && self.engine.unpin(slot)
@@ -321,9 +317,7 @@ impl World {
         let (failed, left, fetched) = (sub.ssd_failed, sub.ssd_left, sub.kind == ReqKind::Clean);
         sub.done |= left == 0;
         if failed && !fetched {
-            self.seen.ssd_lost += 1;
-            let woken = self.engine.fail();
-            self.wake(woken);
+            self.ssd_lost()?;
         }
         if failed && fetched {
             self.excuse_all();
@@ -340,6 +334,7 @@ impl World {
             return Err(Fault::Other(format!("request {id} has ended")));
         };
         self.seen.ssd_errors += u64::from(failed);
+        self.guard.fresh.remove(&id);
         let (actions, woken) = self.engine.ssd_done(request, !failed);
         self.note_actions(id, "is done on the SSD", actions);
         self.follow(id, actions, woken);

@@ -101,8 +101,10 @@ impl World {
         if kind == WorkKind::FlushDisk && failed {
             self.excuse_all();
         }
+        let was = self.engine.state();
         let woken = self.engine.work_done(kind, !failed);
         self.wake(woken);
+        self.check_state(was)?;
         self.pump();
         Ok(())
     }
