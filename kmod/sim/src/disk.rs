@@ -141,6 +141,14 @@ impl Disk {
         self.volatile.is_empty()
     }
 
+    /// Nothing of these sectors would be lost by a cut.
+    pub fn is_durable_at(&self, first: u64, count: u64) -> bool {
+        let end = (first + count).min(self.log.len() as u64);
+        self.log[first as usize..end as usize]
+            .iter()
+            .all(Vec::is_empty)
+    }
+
     /// A flush with nothing under way.
     pub fn flush_all(&mut self) {
         for sector in std::mem::take(&mut self.volatile) {

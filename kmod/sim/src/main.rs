@@ -260,7 +260,7 @@ fn words(core: &Core) -> Done {
 }
 
 fn hunt(part: &str) -> Done {
-    let mut survivors = Vec::new();
+    let (mut survivors, mut endless) = (Vec::new(), Vec::new());
     let mut found = 0;
     for mutant in mutants::all()?
         .into_iter()
@@ -279,7 +279,14 @@ fn hunt(part: &str) -> Done {
             Outcome::Found(by, said) => {
                 println!("{}: found by {by} in {time}: {said}", mutant.name)
             }
-            Outcome::Hung(by) => println!("{}: found by {by} in {time}: no end", mutant.name),
+            Outcome::Endless(by) => {
+                println!(
+                    "{}: NO END of {by} after {time}: {}",
+                    mutant.name, mutant.why
+                );
+                endless.push(mutant.name);
+                continue;
+            }
             Outcome::Survived => {
                 println!("{}: NOT FOUND in {time}: {}", mutant.name, mutant.why);
                 survivors.push(mutant.name);
@@ -288,10 +295,15 @@ fn hunt(part: &str) -> Done {
         }
         found += 1;
     }
-    println!("{found} of {} seeded bugs found", found + survivors.len());
-    if survivors.is_empty() {
+    println!(
+        "{found} of {} seeded bugs found, {} without an end",
+        found + survivors.len() + endless.len(),
+        endless.len()
+    );
+    if survivors.is_empty() && endless.is_empty() {
         Ok(())
     } else {
-        Err(format!("not found: {}", survivors.join(", ")).into())
+        let (survivors, endless) = (survivors.join(", "), endless.join(", "));
+        Err(format!("not found: {survivors}; without an end: {endless}").into())
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::native::{self, Sources, file_error};
 use crate::sanitize;
 
-/// Longest that one mutant may go on unfound; one that hangs is found by this.
+/// Longest that one mutant may go on unfound.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// This program's exit code when what it was to run could not be built.
@@ -95,8 +95,8 @@ pub struct Mutant {
 pub enum Outcome {
     /// Found, by what and what it said first.
     Found(&'static str, String),
-    /// Found because it came to no end.
-    Hung(&'static str),
+    /// It came to no end.
+    Endless(&'static str),
     /// Not found.
     Survived,
 }
@@ -245,7 +245,7 @@ fn attempt(mut command: Command, name: &'static str, said: &Path) -> Result<Outc
         if start.elapsed() > PATIENCE {
             child.kill().map_err(file_error(said))?;
             child.wait().map_err(file_error(said))?;
-            return Ok(Outcome::Hung(name));
+            return Ok(Outcome::Endless(name));
         }
         std::thread::sleep(Duration::from_millis(10));
     }

@@ -18,6 +18,7 @@ use crate::workload::{self, Verb};
 mod carry;
 mod check;
 mod clean;
+mod durable;
 mod io;
 mod ledger;
 mod life;
@@ -142,6 +143,7 @@ pub struct World {
     next_sub: u64,
     seen: Seen,
     guard: check::Guard,
+    durable: durable::Durable,
     counter_names: Vec<String>,
 }
 
@@ -194,9 +196,11 @@ impl World {
             next_sub: 1,
             seen: Seen::default(),
             guard: check::Guard::default(),
+            durable: durable::Durable::default(),
             counter_names: core.counter_names(),
         };
         world.format(geometry);
+        world.read_durable();
         world.start_up();
         world
     }

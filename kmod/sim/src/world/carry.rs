@@ -148,6 +148,7 @@ impl World {
             count,
         );
         self.check_ssd(range)?;
+        self.check_store(self.sub(id)?, range.0, first, count)?;
         self.seen.stored_for_writes += count;
         self.trace
             .note(first, count, || format!("{first}+{count} goes home"));
@@ -408,6 +409,7 @@ impl World {
         first: u64,
         count: u64,
     ) -> Result<(), Fault> {
+        self.check_disk_write(id, first, count)?;
         let sub = self.sub(id)?;
         let Some(op) = self.ops.get(&sub.op) else {
             return Err(Fault::Other(format!(
@@ -488,6 +490,7 @@ impl World {
         for extent in extents {
             let range = (extent.ssd_sector, u64::from(extent.count));
             self.check_ssd(range)?;
+            self.check_store(self.sub(id)?, range.0, extent.sector, range.1)?;
             if kind == ReqKind::Write {
                 self.seen.stored_for_writes += range.1;
             }

@@ -3,14 +3,12 @@
 
 use std::collections::HashMap;
 
+use super::durable::REGION_SHIFT;
 use super::{Fault, World, ensure};
 use crate::engine::{Layout, State};
 use crate::oracle::Time;
 use crate::queue::Side;
 use crate::stamp::{OpId, Stamp};
-
-/// log2 of sectors in a region of the disk that has an intent mark, for the disks that are simulated here.
-const REGION_SHIFT: u32 = 11;
 
 /// The part of a word that is on record: tag, valid, dirty.
 const RECORD: u64 = (1 << 44) - 1;
@@ -23,6 +21,8 @@ pub(super) struct Word {
     pub pins: u64,
     pub state: u64,
     pub held: bool,
+    pub pending: bool,
+    bits: u64,
 }
 
 /// States of a slot.
@@ -37,6 +37,17 @@ impl Word {
             pins: bits >> 44 & 0xfff,
             state: bits >> 58 & 3,
             held: bits >> 60 & 1 != 0,
+            pending: bits >> 61 & 1 != 0,
+            bits,
+        }
+    }
+
+    /// What the record of the slot should say.
+    pub(super) fn record(&self) -> u64 {
+        if self.valid == 0 {
+            0
+        } else {
+            self.bits & RECORD
         }
     }
 
@@ -45,13 +56,8 @@ impl Word {
     }
 }
 
-/// What the record of a slot should say.
 fn record(bits: u64) -> u64 {
-    if Word::of(bits).valid == 0 {
-        0
-    } else {
-        bits & RECORD
-    }
+    Word::of(bits).record()
 }
 
 /// The index at the last moment from which a start must be warm.
@@ -71,7 +77,7 @@ pub(super) struct Guard {
     warm: Option<Warm>,
     /// When the last write to the disk was completed, and when its last good flush began; 0: not known in this life.
     disk_written: Time,
-    disk_flushed: Time,
+    pub disk_flushed: Time,
 }
 
 impl Guard {

@@ -103,6 +103,7 @@ impl World {
             inside,
             "cleaning {id} writes {first}+{count} from memory from {base} on"
         );
+        self.check_disk_write(id, first, count)?;
         let place = (memory, first - base);
         self.write(Side::Origin, (first, count), place, token(id, Role::Span));
         Ok(())

@@ -177,6 +177,9 @@ impl World {
             let fua = io.fua && !failed;
             device.write_completed(io.first, pending.moved, pending.writer, fua, now);
             self.guard.written(io.side, now);
+            if io.side == Side::Origin && !self.is_cleaning(io.token >> 3) {
+                self.durable.disk_written(io.first, now);
+            }
         }
         let id = io.token >> 3;
         self.last = match (io.side, io.kind) {

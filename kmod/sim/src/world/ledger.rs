@@ -66,6 +66,7 @@ impl World {
                 && first + count <= region.start + region.length
                 && (first | count) & 7 == 0;
             ensure!(inside, "{work:?} is not within {region:?}");
+            self.metadata_begins(kind, first, count)?;
         }
         if kind == WorkKind::FlushDisk {
             self.check_promise_5()?;
@@ -100,6 +101,9 @@ impl World {
         }
         if kind == WorkKind::FlushDisk && failed {
             self.excuse_all();
+        }
+        if !failed {
+            self.metadata_written(kind);
         }
         let was = self.engine.state();
         let woken = self.engine.work_done(kind, !failed);

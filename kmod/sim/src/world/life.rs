@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! From start to end: formatting, stop, power cut, death of the machine, recovery.
 
+use super::durable::{Durable, REGION_SHIFT};
 use super::{FLUSH, Fault, Seen, World, ensure};
 use crate::disk::Luck;
 use crate::engine::{Engine, Geometry, Loaded, Mode, State};
@@ -172,6 +173,16 @@ impl World {
         }
     }
 
+    /// What is on the SSD at a start.
+    pub(super) fn read_durable(&mut self) {
+        let intent = self.engine.geometry().intent;
+        let sectors = &self.ssd.content()[intent.start as usize..][..intent.length as usize];
+        let marks: Vec<u8> = sectors.iter().flat_map(|&s| self.bytes.get(s)).collect();
+        let regions = (self.engine.layout().origin_sectors >> REGION_SHIFT) as usize + 1;
+        let now = self.tick();
+        self.durable = Durable::of(&self.engine.words(), &marks, regions, now);
+    }
+
     fn check_start(&mut self, before: &[u64], power: bool, lost: bool) -> Result<(), Fault> {
         let words = self.engine.words();
         self.trace.all(|| {
@@ -188,6 +199,7 @@ impl World {
             self.check_kept(before)?;
         }
         self.forget_warm();
+        self.read_durable();
         self.start_up();
         self.last = "recovery";
         Ok(())
