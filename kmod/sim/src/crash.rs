@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::disk::Luck;
 use crate::engine::{Core, Geometry, LoadError, Mode, Region};
+use crate::flaw::Flaw;
 use crate::play::{Act, Choice, Script};
 use crate::trace::Trace;
 use crate::workload::{Request, Verb, pick};
@@ -124,9 +125,18 @@ struct Author {
 ///
 /// # Errors
 /// What went wrong.
-pub fn run(core: &Core, seed: u64, cuts: u64, keep: bool) -> Result<Coverage, Box<Failure>> {
+pub fn run(
+    core: &Core,
+    seed: u64,
+    cuts: u64,
+    flaw: Option<Flaw>,
+    keep: bool,
+) -> Result<Coverage, Box<Failure>> {
     let mut rng = fastrand::Rng::with_seed(seed);
-    let machine = any_machine(&mut rng);
+    let machine = Machine {
+        flaw,
+        ..any_machine(&mut rng)
+    };
     let mut script = Script {
         machine,
         choices: Vec::new(),
@@ -176,7 +186,7 @@ pub fn run(core: &Core, seed: u64, cuts: u64, keep: bool) -> Result<Coverage, Bo
 /// The seed and the words of the first failure that was found.
 pub type Failed = Option<(u64, String)>;
 
-/// At least `cuts` cuts, from the seed `first` on, on so many threads. `core` is called in each. `brief`: a failure is not made
+/// At least `cuts` cuts, from the seed `first` on, on so many threads. `core` is called in each. `flaw`: a bug that is to be found. `brief`: a failure is not made
 /// shorter.
 ///
 /// # Errors
@@ -186,6 +196,7 @@ pub fn run_many(
     first: u64,
     cuts: u64,
     threads: usize,
+    flaw: Option<Flaw>,
     brief: bool,
 ) -> Result<(Coverage, Failed), LoadError> {
     let each = cuts.clamp(1, CUTS);
@@ -200,17 +211,20 @@ pub fn run_many(
             if seed >= end {
                 break;
             }
-            match run(&core, seed, each, false) {
+            match run(&core, seed, each, flaw, false) {
                 Ok(coverage) => total.add(&coverage),
                 Err(failure) => {
                     next.store(end, Ordering::Relaxed);
-                    let script = match run(&core, seed, each, !brief) {
+                    let script = match run(&core, seed, each, flaw, !brief) {
                         Ok(_) => failure.script,
                         Err(again) => again.script,
                     };
-                    let again = format!(
+                    let mut again = format!(
                         "cargo run -p tandem-sim --release -- crash --seed {seed} --cuts {each}"
                     );
+                    if let Some(flaw) = flaw {
+                        again += &format!(" --flaw {}", flaw.name());
+                    }
                     let words = crate::replay::explain(&core, &failure.fault, script, &again);
                     let mut result = result.lock().unwrap_or_else(PoisonError::into_inner);
                     result.1.get_or_insert((seed, words));
@@ -276,6 +290,7 @@ fn any_machine(rng: &mut fastrand::Rng) -> Machine {
         geometry,
         disk_block,
         mode: any_mode(rng, disk_block >= u64::from(block_sectors)),
+        flaw: None,
     }
 }
 

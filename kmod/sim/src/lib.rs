@@ -6,6 +6,7 @@ pub mod disk;
 pub mod engine;
 pub mod explore;
 mod ffi;
+pub mod flaw;
 pub mod fuzz;
 pub mod hitrate;
 pub mod mutants;

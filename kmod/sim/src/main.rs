@@ -3,9 +3,11 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use tandem_sim::engine::Core;
+use tandem_sim::flaw::Flaw;
 use tandem_sim::hitrate::core::Writes;
 use tandem_sim::hitrate::report::{self, Wish};
 use tandem_sim::mutants::{self, Outcome};
@@ -57,6 +59,9 @@ enum Command {
         /// Threads.
         #[arg(long, default_value_t = 2)]
         threads: usize,
+        /// A bug in carrying out what core wants, such as group-early; `mutants` names them.
+        #[arg(long, value_parser = |name: &str| Flaw::named(name).ok_or("there is no such flaw"))]
+        flaw: Option<Flaw>,
         /// Only say what was wrong.
         #[arg(long)]
         brief: bool,
@@ -142,9 +147,10 @@ fn run(arguments: Arguments) -> Done {
             seed,
             cuts,
             threads,
+            flaw,
             brief,
             ..
-        } => crashes(&core, seed, cuts, threads, brief),
+        } => crashes(&core, seed, cuts, threads, flaw, brief),
         Command::Random {
             seed,
             seeds,
@@ -222,10 +228,11 @@ fn crashes(
     first: u64,
     cuts: u64,
     threads: usize,
+    flaw: Option<Flaw>,
     brief: bool,
 ) -> Done {
     let start = std::time::Instant::now();
-    let (coverage, failed) = crash::run_many(core, first, cuts, threads, brief)?;
+    let (coverage, failed) = crash::run_many(core, first, cuts, threads, flaw, brief)?;
     if let Some((seed, words)) = failed {
         return Err(format!(
             "seed {seed}: after {} cuts, {:.2} s: {words}",
@@ -259,51 +266,71 @@ fn words(core: &Core) -> Done {
     Ok(())
 }
 
+/// What became of all that were tried.
+#[derive(Default)]
+struct Tally {
+    found: usize,
+    survivors: Vec<String>,
+    endless: Vec<String>,
+}
+
+impl Tally {
+    fn count(
+        &mut self,
+        name: &str,
+        why: &str,
+        result: Result<(Outcome, Duration), mutants::Error>,
+    ) {
+        let (outcome, time) = match result {
+            Ok((outcome, time)) => (outcome, format!("{:.2} s", time.as_secs_f64())),
+            Err(error) => {
+                println!("{name}: NOT TRIED: {error}");
+                self.survivors.push(name.to_owned());
+                return;
+            }
+        };
+        match outcome {
+            Outcome::Found(by, said) => {
+                println!("{name}: found by {by} in {time}: {said}");
+                self.found += 1;
+            }
+            Outcome::Endless(by) => {
+                println!("{name}: NO END of {by} after {time}: {why}");
+                self.endless.push(name.to_owned());
+            }
+            Outcome::Survived => {
+                println!("{name}: NOT FOUND in {time}: {why}");
+                self.survivors.push(name.to_owned());
+            }
+        }
+    }
+}
+
 fn hunt(part: &str) -> Done {
-    let (mut survivors, mut endless) = (Vec::new(), Vec::new());
-    let mut found = 0;
+    let mut tally = Tally::default();
+    for flaw in Flaw::all().filter(|flaw| flaw.name().contains(part)) {
+        let why = "made by the simulator (src/flaw.rs)";
+        tally.count(&flaw.name(), why, mutants::hunt_flaw(flaw));
+    }
     for mutant in mutants::all()?
         .into_iter()
         .filter(|mutant| mutant.name.contains(part))
     {
-        let (outcome, time) = match mutant.hunt() {
-            Ok(result) => result,
-            Err(error) => {
-                println!("{}: NOT TRIED: {error}", mutant.name);
-                survivors.push(mutant.name);
-                continue;
-            }
-        };
-        let time = format!("{:.2} s", time.as_secs_f64());
-        match outcome {
-            Outcome::Found(by, said) => {
-                println!("{}: found by {by} in {time}: {said}", mutant.name)
-            }
-            Outcome::Endless(by) => {
-                println!(
-                    "{}: NO END of {by} after {time}: {}",
-                    mutant.name, mutant.why
-                );
-                endless.push(mutant.name);
-                continue;
-            }
-            Outcome::Survived => {
-                println!("{}: NOT FOUND in {time}: {}", mutant.name, mutant.why);
-                survivors.push(mutant.name);
-                continue;
-            }
-        }
-        found += 1;
+        tally.count(&mutant.name, &mutant.why, mutant.hunt());
     }
+    let Tally {
+        found,
+        survivors,
+        endless,
+    } = tally;
     println!(
         "{found} of {} seeded bugs found, {} without an end",
         found + survivors.len() + endless.len(),
         endless.len()
     );
     if survivors.is_empty() && endless.is_empty() {
-        Ok(())
-    } else {
-        let (survivors, endless) = (survivors.join(", "), endless.join(", "));
-        Err(format!("not found: {survivors}; without an end: {endless}").into())
+        return Ok(());
     }
+    let (survivors, endless) = (survivors.join(", "), endless.join(", "));
+    Err(format!("not found: {survivors}; without an end: {endless}").into())
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::flaw::Flaw;
 use crate::native::{self, Sources, file_error};
 use crate::sanitize;
 
@@ -178,8 +179,7 @@ impl Mutant {
         let dir = native::build_dir(&format!("mutant-{}", self.name))?;
         let sources = self.plant(&dir)?;
         let (name, arguments) = self.by.command();
-        let program = std::env::current_exe().map_err(file_error(Path::new("this program")))?;
-        let mut command = Command::new(program);
+        let mut command = this_program()?;
         command.args(arguments);
         match self.by {
             By::Threads | By::Superblock | By::Load | By::Arguments | By::Messages => {
@@ -201,6 +201,25 @@ impl Mutant {
         let outcome = attempt(command, name, &dir.join("log"))?;
         Ok((outcome, start.elapsed()))
     }
+}
+
+/// Runs the power cuts with a flaw in how core's actions are carried out.
+///
+/// # Errors
+/// This program cannot be started.
+pub fn hunt_flaw(flaw: Flaw) -> Result<(Outcome, Duration), Error> {
+    let (name, arguments) = By::Crash.command();
+    let mut command = this_program()?;
+    command.args(arguments).args(["--flaw", &flaw.name()]);
+    let log = native::build_dir("flaws")?.join(flaw.name());
+    let start = Instant::now();
+    let outcome = attempt(command, name, &log)?;
+    Ok((outcome, start.elapsed()))
+}
+
+fn this_program() -> Result<Command, Error> {
+    let program = std::env::current_exe().map_err(file_error(Path::new("this program")))?;
+    Ok(Command::new(program))
 }
 
 /// Copies a directory and those in it.

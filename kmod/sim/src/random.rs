@@ -86,6 +86,7 @@ pub fn run(core: &Core, seed: u64, requests: u64, keep: bool) -> Result<Summary,
         geometry,
         disk_block: 1,
         mode: any_mode(&mut rng, writeback),
+        flaw: None,
     };
     let mut workload = Workload::new(sectors);
     let script = Script {

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 
 use crate::disk::Disk;
 use crate::engine::{Actions, Core, Engine, Geometry, Mode, ReqKind, Request, Waking};
+use crate::flaw::Flaw;
 use crate::oracle::{Oracle, Time, Violation};
 use crate::queue::{Buffer, Io, Memory, Queue};
 use crate::stamp::{Bytes, OpId, Stamp};
@@ -19,6 +20,7 @@ mod carry;
 mod check;
 mod clean;
 mod durable;
+mod flawed;
 mod io;
 mod ledger;
 mod life;
@@ -82,17 +84,35 @@ struct Sub {
     failed: bool,
     /// A disk has done what it was asked for.
     done: bool,
+    /// It went, or goes, to the disk.
+    to_disk: bool,
     answered: bool,
 }
 
 /// A step that is due.
 enum Task {
-    Map { op: OpId, first: u64, count: u64 },
-    Begin { sub: u64 },
-    Do { sub: u64, actions: Actions },
-    Drained { sector: u64, slot: u32 },
+    Map {
+        op: OpId,
+        first: u64,
+        count: u64,
+    },
+    Begin {
+        sub: u64,
+    },
+    Do {
+        sub: u64,
+        actions: Actions,
+    },
+    Drained {
+        sector: u64,
+        slot: u32,
+    },
     Work,
     Clean,
+    /// Core is to be told that an I/O has ended, which has not.
+    Told {
+        io: Io,
+    },
 }
 
 /// What a world is made of.
@@ -104,6 +124,8 @@ pub struct Machine {
     pub disk_block: u64,
     /// The mode at the start.
     pub mode: Mode,
+    /// A bug that was put in.
+    pub flaw: Option<Flaw>,
 }
 
 /// What the caller may look at or change between steps.
@@ -124,6 +146,7 @@ pub struct World {
     pub last: &'static str,
     bytes: Bytes,
     mode: Mode,
+    flaw: Option<Flaw>,
     limit: u64,
     oracle: Oracle,
     memory: Memory,
@@ -167,6 +190,7 @@ impl World {
             geometry,
             disk_block,
             mode,
+            flaw,
         } = *machine;
         let sectors = geometry.origin_sectors;
         let block = u64::from(geometry.block_sectors);
@@ -180,6 +204,7 @@ impl World {
             last: "nothing",
             bytes: Bytes::default(),
             mode,
+            flaw,
             limit: u64::MAX,
             oracle: Oracle::new(sectors),
             memory: Memory::default(),

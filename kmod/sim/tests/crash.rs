@@ -44,7 +44,8 @@ const HAPPENS: [&str; 31] = [
 
 #[test]
 fn no_cut_breaks_a_promise() {
-    let (coverage, failed) = crash::run_many(&|| Ok(Core::linked()), 1, CUTS, 2, false).unwrap();
+    let (coverage, failed) =
+        crash::run_many(&|| Ok(Core::linked()), 1, CUTS, 2, None, false).unwrap();
     if let Some((seed, words)) = failed {
         panic!("seed {seed}: {words}");
     }
@@ -60,7 +61,7 @@ fn no_cut_breaks_a_promise() {
 #[test]
 fn a_seed_gives_the_same_run_again() {
     let core = Core::linked();
-    let run = || crash::run(&core, 5, 100, false).map_err(|failure| failure.fault);
+    let run = || crash::run(&core, 5, 100, None, false).map_err(|failure| failure.fault);
     let (first, second) = (run().unwrap(), run().unwrap());
     assert_eq!(first.acts, second.acts);
     assert_eq!(first.counters, second.counters);

@@ -39,6 +39,7 @@ impl World {
                 Ok(())
             }
             Task::Work => self.take_work(),
+            Task::Told { io } => self.tell(&io, false),
             Task::Clean => {
                 self.clean_due = false;
                 self.clean(false)
@@ -178,6 +179,7 @@ impl World {
             ssd_failed: false,
             failed: false,
             done: false,
+            to_disk: false,
             answered: false,
         };
         self.subs.insert(id, sub);
@@ -369,6 +371,9 @@ impl World {
     }
 
     fn disk(&mut self, id: u64) -> Result<(), Fault> {
+        if let Some(sub) = self.subs.get_mut(&id) {
+            sub.to_disk = true;
+        }
         let (first, count) = self.engine.disk_span(self.request(id)?);
         let sub = self.sub(id)?;
         if sub.kind == ReqKind::Clean {

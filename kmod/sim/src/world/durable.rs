@@ -232,12 +232,6 @@ impl World {
         Ok(())
     }
 
-    pub(super) fn is_cleaning(&self, sub: u64) -> bool {
-        self.subs
-            .get(&sub)
-            .is_some_and(|sub| sub.kind == ReqKind::Clean)
-    }
-
     /// Promise 11: a write to the disk of these sectors is about to begin.
     pub(super) fn check_disk_write(&self, id: u64, first: u64, count: u64) -> Result<(), Fault> {
         if self.engine.state() != State::Active || count == 0 {
@@ -288,7 +282,7 @@ impl World {
                     word.tag
                 );
                 let clean = (word.valid & !word.dirty) >> (at % 4) & 1 != 0;
-                let marked = self.durable.is_marked((at * 8 >> REGION_SHIFT) as usize);
+                let marked = self.durable.is_marked(((at * 8) >> REGION_SHIFT) as usize);
                 ensure!(
                     !clean || marked || sub.kind != ReqKind::Write,
                     "sector {} is written over a clean copy without a mark of its region",

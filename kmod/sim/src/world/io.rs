@@ -15,22 +15,25 @@ pub(super) enum Role {
     Span,
     Extent,
     Work,
+    /// Core was told already.
+    Nobody,
 }
 
-const ROLES: [Role; 6] = [
+const ROLES: [Role; 7] = [
     Role::Direct,
     Role::Hit,
     Role::Home,
     Role::Span,
     Role::Extent,
     Role::Work,
+    Role::Nobody,
 ];
 
 pub(super) fn token(id: u64, role: Role) -> u64 {
     id << 3 | role as u64
 }
 
-fn role(io: &Io) -> Role {
+pub(super) fn role(io: &Io) -> Role {
     ROLES[(io.token & 7) as usize]
 }
 
@@ -38,7 +41,9 @@ impl World {
     pub(super) fn io(&mut self, io: Io) {
         let now = self.tick();
         self.note_io(&io, "is submitted");
-        self.queue.submit(io, &mut self.rng, now);
+        if let Some(io) = self.spoiled(io) {
+            self.queue.submit(io, &mut self.rng, now);
+        }
     }
 
     pub(super) fn read(&mut self, side: Side, range: (u64, u64), to: (Buffer, u64), token: u64) {
@@ -137,7 +142,7 @@ impl World {
             }
             _ => {}
         }
-        if io.side == Side::Origin && io.kind.changes() {
+        if io.side == Side::Origin && io.kind.changes() && role(&io) != Role::Nobody {
             self.check_disk(&io, first, count)?;
         }
         Ok(())
@@ -177,11 +182,11 @@ impl World {
             let fua = io.fua && !failed;
             device.write_completed(io.first, pending.moved, pending.writer, fua, now);
             self.guard.written(io.side, now);
-            if io.side == Side::Origin && !self.is_cleaning(io.token >> 3) {
+            let cleaning = self.is_cleaning(io.token >> 3) || role(&io) == Role::Nobody;
+            if io.side == Side::Origin && !cleaning {
                 self.durable.disk_written(io.first, now);
             }
         }
-        let id = io.token >> 3;
         self.last = match (io.side, io.kind) {
             (_, Kind::Flush) => "flush done",
             (Side::Origin, Kind::Read) => "disk read done",
@@ -189,13 +194,25 @@ impl World {
             (Side::Origin, _) => "disk write done",
             (Side::Ssd, _) => "SSD write done",
         };
-        match role(&io) {
+        self.tell(&io, failed)
+    }
+
+    /// Tells whom it concerns that an I/O has ended.
+    pub(super) fn tell(&mut self, io: &Io, failed: bool) -> Result<(), Fault> {
+        let id = io.token >> 3;
+        match role(io) {
             Role::Direct => self.direct_done(id, failed),
             Role::Hit => self.hit_done(id, failed),
             Role::Home => self.home_done(id, failed),
             Role::Span => self.span_done(id, failed),
             Role::Extent => self.extent_done(id, failed),
             Role::Work => self.work_ended(WORK_KINDS[id as usize], failed),
+            Role::Nobody => {
+                if let Some((buffer, _)) = io.buffer {
+                    self.memory.release(buffer);
+                }
+                Ok(())
+            }
         }
     }
 
