@@ -323,11 +323,8 @@ fn hunt(part: &str) -> Done {
         survivors,
         endless,
     } = tally;
-    println!(
-        "{found} of {} seeded bugs found, {} without an end",
-        found + survivors.len() + endless.len(),
-        endless.len()
-    );
+    let all = found + survivors.len() + endless.len();
+    println!("{found} of {all} seeded bugs found");
     if survivors.is_empty() && endless.is_empty() {
         return Ok(());
     }
