@@ -97,7 +97,7 @@ pub fn coverage(target: &str, sources: &Sources, dir: &Path) -> Result<String, E
     )?;
     let mut inputs = inputs_in(&corpus(target))?;
     inputs.extend(inputs_in(&dir.join("found"))?);
-    native::run(Command::new(&program).args(&inputs))?;
+    native::show(Command::new(&program).args(&inputs))?;
     let data = native::files(&place, "gcda")?;
     let mut gcov = Command::new("gcov");
     gcov.args(["--branch-probabilities", "--no-output"]);

@@ -110,8 +110,8 @@ pub fn files(dir: &Path, ending: &str) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-/// Compiles each of `sources` with `compiler` (its name and flags) and headers from `include`, unless that was done before:
-/// of a mutant of one file that one is new.
+/// Compiles each of `sources` with `compiler` (its name and flags) and headers from `include`, unless the same text was
+/// compiled so before: of a mutant of one file that one is new.
 ///
 /// # Errors
 /// The compiler refuses.
@@ -121,17 +121,18 @@ pub fn objects(
     sources: &[PathBuf],
 ) -> Result<Vec<PathBuf>, Error> {
     let done = build_dir("objects")?;
-    let mut common = DefaultHasher::new();
-    compiler.hash(&mut common);
-    for dir in include {
-        for header in files(dir, "h")? {
-            header.file_name().hash(&mut common);
-            read(&header)?.hash(&mut common);
+    let command = |source: &PathBuf| {
+        let mut command = Command::new(compiler[0]);
+        command.args(&compiler[1..]).arg(source);
+        for dir in include {
+            command.arg("-I").arg(dir);
         }
-    }
+        command
+    };
     let object = |source: &PathBuf| {
-        let mut key = common.clone();
-        read(source)?.hash(&mut key);
+        let mut key = DefaultHasher::new();
+        compiler.hash(&mut key);
+        output(command(source).args(["-E", "-P"]))?.hash(&mut key);
         let name = source.file_stem().unwrap_or_default().to_string_lossy();
         let object = done.join(format!("{name}-{:016x}.o", key.finish()));
         if object.exists() {
@@ -139,20 +140,11 @@ pub fn objects(
         }
         // Another run may be making it too.
         let own = object.with_extension(format!("{}.o", std::process::id()));
-        let mut command = Command::new(compiler[0]);
-        command.args(&compiler[1..]);
-        for dir in include {
-            command.arg("-I").arg(dir);
-        }
-        run(command.arg("-c").arg(source).arg("-o").arg(&own))?;
+        run(command(source).arg("-c").arg("-o").arg(&own))?;
         std::fs::rename(&own, &object).map_err(file_error(&object))?;
         Ok(object)
     };
     sources.iter().map(object).collect()
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    std::fs::read(path).map_err(file_error(path))
 }
 
 /// Runs a tool to its end.
