@@ -255,3 +255,51 @@ fn wait(watch: &OwnedFd, left: Duration) {
     let mut events = [0; 4096];
     while rustix::io::read(watch, &mut events).is_ok_and(|read| read > 0) {}
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::action::{Action, Pair};
+    use crate::facts::Ident;
+    use tandem_api::{DeviceText, Mode};
+
+    #[test]
+    fn only_a_removal_that_is_past_draining_gives_a_cache_up() {
+        let ident = Ident {
+            text: DeviceText::none(),
+            diskseq: 0,
+            boot: String::new(),
+            hardware: String::new(),
+            start: 0,
+            part_uuid: String::new(),
+        };
+        let pair = Pair {
+            uuid: "ab".repeat(16),
+            origin: ident.clone(),
+            ssd: ident,
+            origin_id: String::new(),
+            mode: Mode::Writeback,
+            cold: false,
+        };
+        let record = CacheRecord::new(pair.clone());
+        let job = |kind, done| Intent {
+            kind,
+            uuid: pair.uuid.clone(),
+            actions: vec![Action::Drain(pair.clone()), Action::FreeSsd(pair.clone())],
+            done,
+            boot_id: String::new(),
+            discard: false,
+            paused: false,
+            owner: 0,
+        };
+        assert!(given_up(&job(JobKind::Remove, 1), &record));
+        assert!(!given_up(&job(JobKind::Remove, 0), &record));
+        // A creation that enabled write-back did not come to its end.
+        assert!(!given_up(&job(JobKind::Create, 1), &record));
+        let another = Intent {
+            uuid: "cd".repeat(16),
+            ..job(JobKind::Remove, 1)
+        };
+        assert!(!given_up(&another, &record));
+    }
+}
