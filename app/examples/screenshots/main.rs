@@ -68,7 +68,7 @@ fn main() -> ExitCode {
             .env("TANDEM_SCREENSHOT_VARIANT", name)
             .env("DBUS_SYSTEM_BUS_ADDRESS", &machine.address)
             .env("GSK_RENDERER", "cairo")
-            .env("GTK_A11Y", "none")
+            .env("GTK_A11Y", "test")
             .env("LC_ALL", "C.UTF-8")
             .env("LANGUAGE", language);
         if let Some((_, _, display)) = &screen {
