@@ -95,9 +95,11 @@ impl Sampler {
         loop {
             let began = tokio::time::Instant::now();
             if let Ok(status) = service.engine().status(&uuid).await {
-                let clean = status.sample.dirty_sectors == 0;
-                if clean != (self.latest().dirty_sectors == 0) {
-                    // The record that says so follows.
+                let (before, now) = (self.latest(), &status.sample);
+                let clean = |sample: &Sample| sample.dirty_sectors == 0;
+                let failed = |sample: &Sample| sample.event("disk_errors") > 0;
+                if clean(&before) != clean(now) || failed(&before) != failed(now) {
+                    // What is recorded and shown of it follows.
                     service.look_again();
                 }
                 self.push(status.sample.clone());

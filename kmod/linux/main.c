@@ -220,7 +220,7 @@ static int start(struct tandem *t)
 	case TD_DISK_CHANGED:
 		if (t->engine.ledger.dirty) {
 			DMERR("Disk was changed while the SSD held data for it");
-			return t->load_error = -EILSEQ;
+			return t->load_error = -ESTALE;
 		}
 		drop = true;
 		break;

@@ -302,6 +302,11 @@ fn sentences(failure: &Failure) -> (String, String, String) {
             gettext("{device} belongs to the cache of another disk."),
             gettext("Choose another SSD, or connect the disk that it belongs to."),
         ),
+        Kind::SsdDamaged => (
+            gettext("SSD Damaged"),
+            gettext("What {device} says of the cache on it is damaged."),
+            gettext("Check the health of the SSD. “Flush and Remove” gives the plain disk back."),
+        ),
         Kind::StepFailed => (
             gettext("A Step Failed"),
             gettext("One of the steps did not work on {device}."),

@@ -4,6 +4,7 @@
 mod choice;
 mod device;
 mod failure;
+mod figures;
 mod mode;
 mod numbers;
 mod plan;
@@ -15,6 +16,7 @@ pub use device::{
     DeviceWords, VolumeWords, content_words, device_words, obstacle_words, ssd_words, volume_words,
 };
 pub use failure::{FailureWords, failure_words};
+pub use figures::{Figure, figures};
 pub use mode::{
     MODES, UnwrittenWords, mode_change, mode_description, mode_name, mode_refusal, mode_warnings,
     recommended, refusal, unwritten_short, unwritten_words,

@@ -89,6 +89,10 @@ pub fn cache_words(state: CacheState, reason: &str, unwritten: bool) -> CacheWor
         (CacheState::Stopped, "disk-changed") => {
             (Severity::Warning, gettext("Hard Disk Was Changed"))
         }
+        (CacheState::Stopped, "ssd-damaged") if unwritten => {
+            (Severity::Danger, gettext("SSD Damaged, New Data on It"))
+        }
+        (CacheState::Stopped, "ssd-damaged") => (Severity::Warning, gettext("SSD Damaged")),
         (CacheState::Stopped, "stopped") => (Severity::Calm, gettext("Stopped")),
         (CacheState::Stopped, _) => (Severity::Warning, gettext("Not Started")),
     };
@@ -193,6 +197,23 @@ fn sentences(state: CacheState, reason: &str, unwritten: bool) -> [String; 3] {
             data(false),
             gettext("Choose “Flush and Remove”, and then set the cache up anew."),
         ],
+        (CacheState::Stopped, "ssd-damaged") => [
+            gettext(
+                "What the SSD says of this cache is damaged, so nothing on it can be trusted. Neither the SSD nor the hard disk is touched.",
+            ),
+            if unwritten {
+                gettext("Some of your data is only on the SSD.")
+            } else {
+                data(false)
+            },
+            if unwritten {
+                gettext(
+                    "Check the health of the SSD. “Flush and Remove” lets you give up what is only on it; then restore that from your backup.",
+                )
+            } else {
+                gettext("Choose “Flush and Remove”, and then set the cache up anew.")
+            },
+        ],
         (CacheState::Stopped, "module-not-built") => [
             gettext("The kernel part of Tandem is not built for the running kernel."),
             data(unwritten),
@@ -225,7 +246,7 @@ fn sentences(state: CacheState, reason: &str, unwritten: bool) -> [String; 3] {
 mod tests {
     use super::*;
 
-    const REASONS: [&str; 13] = [
+    const REASONS: [&str; 14] = [
         "",
         "-",
         "ssd-error",
@@ -238,6 +259,7 @@ mod tests {
         "module-not-built",
         "module-refused",
         "disk-in-use",
+        "ssd-damaged",
         "something-new",
     ];
 

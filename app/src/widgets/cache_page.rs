@@ -12,7 +12,7 @@ use tandem_api::{CacheState, SECTOR_BYTES, Sample};
 
 use crate::client::Client;
 use crate::display::{
-    Severity, bytes, cache_words, fill, full_name, mode_description, mode_name, percent,
+    Severity, bytes, cache_words, figures, fill, full_name, mode_description, mode_name, percent,
     plain_name, rate, read_shares, unwritten_words, write_shares,
 };
 use crate::model::facts::CacheFacts;
@@ -20,6 +20,7 @@ use crate::model::objects::CacheObject;
 use crate::model::series::Series;
 use crate::model::store::Store;
 use crate::widgets::chart::Chart;
+use crate::widgets::figure_list::{FigureRow, show_figures};
 use crate::widgets::job_card::JobCard;
 use crate::widgets::mode_dialog::ask_for_mode;
 use crate::widgets::remove_dialog::{ask_to_remove, show_failure};
@@ -68,6 +69,9 @@ mod imp {
         pub reads: TemplateChild<gtk::ListBox>,
         #[template_child]
         pub writes: TemplateChild<gtk::ListBox>,
+        #[template_child]
+        pub figures: TemplateChild<gtk::ListBox>,
+        pub figure_rows: RefCell<Vec<FigureRow>>,
         #[template_child]
         pub origin: TemplateChild<adw::ActionRow>,
         #[template_child]
@@ -284,6 +288,8 @@ impl CachePage {
                 &imp.writes,
                 &write_shares(&sample.write, sample.write_back_sectors),
             );
+            let mut rows = imp.figure_rows.borrow_mut();
+            show_figures(&imp.figures, &mut rows, &figures(sample));
         });
         self.refresh_state();
     }

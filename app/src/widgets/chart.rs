@@ -138,7 +138,12 @@ fn summary(series: &Series) -> String {
     let rates: Vec<f64> = series.points().filter_map(|point| point.hit_rate).collect();
     let dirty = series.last().map_or(0.0, |point| point.dirty);
     let (Some(last), false) = (rates.last(), rates.is_empty()) else {
-        return gettext("Chart of the last five minutes: nothing was read yet.");
+        return fill(
+            &gettext(
+                "Chart of the last five minutes: nothing was read yet; not on the hard disk yet {dirty}.",
+            ),
+            &[("dirty", &percent(dirty))],
+        );
     };
     let (low, high) = rates.iter().fold((1.0_f64, 0.0_f64), |(low, high), rate| {
         (low.min(*rate), high.max(*rate))

@@ -7,6 +7,7 @@ pub mod chart;
 pub mod choice_list;
 pub mod device_group;
 pub mod error_view;
+pub mod figure_list;
 pub mod job_card;
 pub mod job_view;
 pub mod mode_dialog;

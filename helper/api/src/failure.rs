@@ -86,6 +86,9 @@ words! {
         WrongState = "wrong-state",
         /// The SSD belongs to a cache of another disk: `device` (the SSD).
         WrongDisk = "wrong-disk",
+        /// What the SSD says of the cache on it is damaged, so nothing on it can be trusted: `device` (the
+        /// SSD).
+        SsdDamaged = "ssd-damaged",
         /// Data that is only on the SSD cannot be written to the disk now: `device` (the SSD), `name` (the
         /// `StateReason` that stands against it), `needed` (bytes of that data, 0 if unknown).
         UnwrittenData = "unwritten-data",

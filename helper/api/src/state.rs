@@ -45,7 +45,8 @@ pub struct RefusedMode {
 words! {
     /// What a cache is doing, as `Cache.State`.
     CacheState {
-        /// Hits are served from the SSD.
+        /// Hits are served from the SSD. `StateReason` is `disk-error` if the disk reported an error since
+        /// the cache was assembled.
         Active = "active",
         /// Requests go to the disk; `StateReason` says why: `ssd-error`, or `ssd-gone-dirty` where the
         /// SSD took data with it that was only there. Then what is on the disk can still be read, and
@@ -54,7 +55,8 @@ words! {
         /// Requests wait because the mapping is suspended; lasts moments.
         Suspended = "suspended",
         /// The service knows the cache but it is not assembled; `StateReason` says why
-        /// (`ssd-missing`, `ssd-gone-dirty`, `disk-missing`, `disk-in-use`, `module-not-built`, ...).
+        /// (`ssd-missing`, `ssd-gone-dirty`, `ssd-damaged`, `disk-missing`, `disk-changed`, `disk-in-use`,
+        /// `module-not-built`, ...).
         Stopped = "stopped",
         /// The cache has been removed and the SSD is free, but the file system is in use through a
         /// plain pass-through mapping that goes when it is unmounted or at the next start.

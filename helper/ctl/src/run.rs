@@ -311,6 +311,9 @@ async fn status(connection: &Connection, wanted: Option<&str>, json: bool) -> Re
                 sample.frames_used, sample.frames_total
             ));
             say(format_args!("  On the SSD only: {}", words::dirty(&sample)));
+            for line in words::counters(&sample) {
+                say(format_args!("  {line}"));
+            }
         }
     }
     Ok(())

@@ -157,6 +157,55 @@ pub fn dirty(sample: &Sample) -> String {
     }
 }
 
+/// What the cache has done since it was assembled, a line each; what has not happened is left out.
+pub fn counters(sample: &Sample) -> Vec<String> {
+    let size = |sectors: u64| bytes(sectors.saturating_mul(SECTOR_BYTES));
+    let frames = |event| size(sample.event(event).saturating_mul(sample.frame_sectors));
+    let mut lines = Vec::new();
+    for (what, direction) in [("Read", &sample.read), ("Written", &sample.write)] {
+        let past: Vec<String> = direction
+            .bypassed
+            .iter()
+            .filter(|reason| reason.value > 0)
+            .map(|reason| format!("{} {}", size(reason.value), reason.name))
+            .collect();
+        if !past.is_empty() {
+            lines.push(format!("{what} past the cache: {}", past.join(", ")));
+        }
+    }
+    if sample.write_back_sectors > 0 {
+        lines.push(format!(
+            "Written to the SSD first: {}, {} of it on the disk since",
+            size(sample.write_back_sectors),
+            size(sample.drained_sectors)
+        ));
+    }
+    lines.push(format!(
+        "Stored: {} read, {} given up for something better",
+        frames("fills"),
+        frames("evictions")
+    ));
+    lines.push(format!(
+        "Flushed: the disk {} times, the SSD {} times",
+        sample.event("flushes_disk"),
+        sample.event("flushes_ssd")
+    ));
+    if sample.journal_total > 0 {
+        lines.push(format!(
+            "Journal: {} of {} blocks",
+            sample.journal_used, sample.journal_total
+        ));
+    }
+    let errors = [sample.event("disk_errors"), sample.event("ssd_errors")];
+    if errors != [0, 0] {
+        lines.push(format!(
+            "Errors: the disk {}, the SSD {}",
+            errors[0], errors[1]
+        ));
+    }
+    lines
+}
+
 /// Seconds as people say them.
 pub fn duration(seconds: u64) -> String {
     match seconds {
@@ -168,12 +217,27 @@ pub fn duration(seconds: u64) -> String {
 
 /// What a cache is doing.
 pub fn state(state: CacheState, reason: &str) -> String {
-    let text = match state {
-        CacheState::Active => "active",
-        CacheState::Bypass => "bypassed: everything goes to the disk",
-        CacheState::Suspended => "suspended for a moment",
-        CacheState::Stopped => "not assembled: the disk works without it",
-        CacheState::Detached => {
+    let text = match (state, reason) {
+        (CacheState::Active, "disk-error") => "active, but the disk reported an error",
+        (CacheState::Active, _) => "active",
+        (CacheState::Bypass, "ssd-gone-dirty") => {
+            "the SSD failed or was unplugged while data was only on the SSD; the rest can be read, nothing \
+             can be saved. Nothing is lost if the SSD comes back as it was"
+        }
+        (CacheState::Bypass, _) => "bypassed: everything goes to the disk",
+        (CacheState::Suspended, _) => "suspended for a moment",
+        (CacheState::Stopped, "ssd-gone-dirty") => {
+            "not assembled: the SSD is missing, and data is only on the SSD. Do not use the disk without \
+             it; nothing is lost if the SSD comes back as it was"
+        }
+        (CacheState::Stopped, "disk-changed") => {
+            "not assembled: the disk was changed without it. Neither the disk nor the SSD is touched"
+        }
+        (CacheState::Stopped, "ssd-damaged") => {
+            "not assembled: what the SSD says of it is damaged. Neither the disk nor the SSD is touched"
+        }
+        (CacheState::Stopped, _) => "not assembled: the disk works without it",
+        (CacheState::Detached, _) => {
             "removed; a plain mapping stays until the disk is unmounted or the next start"
         }
     };
@@ -288,6 +352,7 @@ fn what(failure: &Failure) -> String {
         Kind::Busy => format!("Another change of {device} is under way."),
         Kind::TooMany => "Too many changes at once; try again later.".to_owned(),
         Kind::WrongState => format!("The cache is not in a state for this ({name})."),
+        Kind::SsdDamaged => format!("What {device} says of the cache on it is damaged."),
         Kind::WrongDisk => format!("{device} belongs to a cache of another disk."),
         Kind::StepFailed => format!("A step failed ({name}): {}.", failure.detail),
         Kind::Cancelled => "Cancelled.".to_owned(),
@@ -316,6 +381,54 @@ pub fn mode_refusal(reason: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counters_are_told_in_units_and_only_if_something_was_counted() {
+        let event = |name: &str, value| tandem_api::Counter {
+            name: name.into(),
+            value,
+        };
+        let mut sample = Sample {
+            frame_sectors: 32,
+            journal_used: 3,
+            journal_total: 64,
+            events: vec![event("fills", 1_000), event("flushes_disk", 7)],
+            ..Sample::default()
+        };
+        let quiet = counters(&sample);
+        assert_eq!(
+            quiet,
+            [
+                "Stored: 16.4 MB read, 0 B given up for something better",
+                "Flushed: the disk 7 times, the SSD 0 times",
+                "Journal: 3 of 64 blocks"
+            ]
+        );
+        sample.read.bypassed = vec![event("busy", 0), event("sequential", 20_000)];
+        (sample.write_back_sectors, sample.drained_sectors) = (4_000, 2_000);
+        sample.events.push(event("ssd_errors", 1));
+        let busy = counters(&sample);
+        assert_eq!(busy[0], "Read past the cache: 10.2 MB sequential");
+        assert_eq!(
+            busy[1],
+            "Written to the SSD first: 2.0 MB, 1.0 MB of it on the disk since"
+        );
+        assert_eq!(busy[5], "Errors: the disk 0, the SSD 1");
+    }
+
+    #[test]
+    fn nothing_is_called_safe_that_is_only_on_the_ssd() {
+        for stopped in [CacheState::Bypass, CacheState::Stopped] {
+            let text = state(stopped, "ssd-gone-dirty");
+            assert!(
+                text.contains("only on the SSD") && text.contains("comes back"),
+                "{text}"
+            );
+            assert!(!text.contains("works without"), "{text}");
+        }
+        let changed = state(CacheState::Stopped, "disk-changed");
+        assert!(changed.contains("Neither"), "{changed}");
+    }
 
     #[test]
     fn every_failure_is_a_sentence_that_says_what_became_of_the_data() {

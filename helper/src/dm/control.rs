@@ -343,7 +343,8 @@ pub fn explain(failure: &DmFailure, pair: &Pair) -> Failure {
         Some(Errno::NOMEM) => Kind::OutOfMemory,
         Some(Errno::NOSPC) => Kind::SsdTooSmall,
         Some(Errno::EXIST) => Kind::SsdHoldsData,
-        Some(Errno::NXIO) => Kind::WrongDisk,
+        Some(Errno::NXIO | Errno::STALE) => Kind::WrongDisk,
+        Some(Errno::ILSEQ) => Kind::SsdDamaged,
         _ => return Failure::new(Kind::StepFailed).detail(failure),
     };
     let failure = Failure::new(kind).device(&pair.ssd.text).detail(failure);

@@ -107,11 +107,26 @@ impl FromStr for StatusLine {
 }
 
 impl StatusLine {
+    /// Whether it tells of a cache at all: a table that is being replaced has nothing to tell any more,
+    /// which does not mean that nothing is on the SSD only.
+    pub fn tells(&self) -> bool {
+        self.total > 0
+    }
+
+    fn counter(&self, name: &str) -> u64 {
+        self.counters.get(name).copied().unwrap_or(0)
+    }
+
     /// State and reason in the words of the contract. A flush is a job there, not a state, and an SSD
     /// that took dirty data with it is a reason.
     pub fn said(&self) -> (&str, &str) {
         match (self.state.as_str(), self.reason.as_str()) {
             ("stranded", _) => ("bypass", "ssd-gone-dirty"),
+            (state, "ssd-error-dirty") => (state, "ssd-gone-dirty"),
+            // The counter begins anew when the cache is assembled.
+            ("active" | "flushing" | "paused", "-") if self.counter("disk_errors") > 0 => {
+                ("active", "disk-error")
+            }
             ("flushing" | "paused", "-") => ("active", ""),
             (state, "-") => (state, ""),
             other => other,
@@ -228,10 +243,106 @@ mod tests {
             ("bypass ssd-error", "bypass", "ssd-error"),
             ("stranded ssd-error-dirty", "bypass", "ssd-gone-dirty"),
             ("suspended -", "suspended", ""),
+            ("suspended ssd-error-dirty", "suspended", "ssd-gone-dirty"),
         ] {
             assert_eq!(said(kernel), (state.to_owned(), reason.to_owned()));
             assert!(state.parse::<tandem_api::CacheState>().is_ok());
         }
+    }
+
+    /// What the module counts and status prints, by the names that core gives it, each with another value.
+    fn line_of_core() -> (String, Vec<String>) {
+        let mut names = tandem_sim::engine::Core::linked().counter_names();
+        names.truncate(names.iter().position(|name| name == "checkpoints").unwrap() + 1);
+        names.extend(
+            [
+                "journal_used",
+                "journal_total",
+                "drain_seconds",
+                "marked",
+                "dirty_limit",
+            ]
+            .map(str::to_owned),
+        );
+        let mut line = format!("flushing - writeback 32 381/896 640 {}", names.len() * 2);
+        for (value, name) in names.iter().enumerate() {
+            line += &format!(" {name} {}", 1000 + value);
+        }
+        (line, names)
+    }
+
+    #[test]
+    fn every_counter_of_core_goes_where_it_is_looked_for() {
+        let (line, names) = line_of_core();
+        let value = |name: &str| 1000 + names.iter().position(|n| n == name).unwrap() as u64;
+        let sample = line.parse::<StatusLine>().unwrap().sample(0);
+        let (read, write) = (&sample.read, &sample.write);
+        for (found, name) in [
+            (read.requested, "read_requested"),
+            (read.hit, "read_hit"),
+            (read.missed, "read_missed"),
+            (write.requested, "write_requested"),
+            (write.hit, "write_hit"),
+            (write.missed, "write_missed"),
+            (sample.write_back_sectors, "write_back"),
+            (sample.drained_sectors, "drained"),
+            (sample.drain_seconds, "drain_seconds"),
+            (sample.journal_used, "journal_used"),
+            (sample.journal_total, "journal_total"),
+        ] {
+            assert_eq!(found, value(name), "{name}");
+        }
+        for (direction, counters) in [("read", &read.bypassed), ("write", &write.bypassed)] {
+            let wanted = names
+                .iter()
+                .filter(|name| name.starts_with(&format!("{direction}_bypassed_")));
+            assert_eq!(counters.len(), wanted.count());
+            for counter in counters.iter() {
+                assert_eq!(
+                    counter.value,
+                    value(&format!("{direction}_bypassed_{}", counter.name))
+                );
+            }
+        }
+        // What the app, tandemctl and the service ask for by name.
+        for name in [
+            "fills",
+            "evictions",
+            "flushes_disk",
+            "flushes_ssd",
+            "ssd_errors",
+            "disk_errors",
+            "dirty_limit",
+        ] {
+            assert_eq!(sample.event(name), value(name), "{name}");
+        }
+        assert!(
+            sample
+                .events
+                .iter()
+                .all(|event| !event.name.starts_with("read_") && !event.name.starts_with("write_"))
+        );
+    }
+
+    #[test]
+    fn an_error_of_the_disk_is_told_and_a_worse_one_of_the_ssd_before_it() {
+        let said = |state: &str, errors: u64| {
+            let line = format!("{state} writeback 32 7/4096 640 2 disk_errors {errors}");
+            line.parse::<StatusLine>().unwrap().said().1.to_owned()
+        };
+        for state in ["active -", "flushing -", "paused -"] {
+            assert_eq!(
+                (said(state, 0), said(state, 1)),
+                (String::new(), "disk-error".into())
+            );
+        }
+        assert_eq!(said("stranded ssd-error-dirty", 1), "ssd-gone-dirty");
+    }
+
+    #[test]
+    fn a_table_that_is_being_replaced_tells_nothing() {
+        let line: StatusLine = "suspended - writeback 32 0/0 0 0".parse().unwrap();
+        assert!(!line.tells());
     }
 
     #[test]

@@ -538,6 +538,9 @@ impl Engine for DeviceMapper {
         let line = blocking(move || Control::open()?.status(&uuid))
             .await?
             .map_err(failed)?;
+        if !line.tells() {
+            return Err(step("the mapping's table is being replaced"));
+        }
         let sample = line.sample(crate::sampler::boottime_us());
         let (state, reason) = line.said();
         Ok(Status {

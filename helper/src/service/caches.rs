@@ -200,11 +200,12 @@ impl Service {
 
     /// Why a cache whose devices are both there is not assembled.
     async fn reason(&self, record: &CacheRecord, disk_mounted: bool) -> String {
-        let changed = record.forked || self.inner().changed.contains(&record.pair.uuid);
+        let refused = self.inner().refused.get(&record.pair.uuid).copied();
         let word = match self.engine.module_state().await {
             ModuleState::NotBuilt => "module-not-built",
             ModuleState::Refused => "module-refused",
-            _ if changed => "disk-changed",
+            _ if record.forked => "disk-changed",
+            _ if refused.is_some() => refused.unwrap_or_default(),
             _ if disk_mounted => "disk-in-use",
             _ => "not-assembled",
         };
@@ -223,7 +224,7 @@ impl Service {
             let mut inner = self.inner();
             if missing {
                 inner.attempted.remove(&pair.uuid);
-                inner.changed.remove(&pair.uuid);
+                inner.refused.remove(&pair.uuid);
                 false
             } else {
                 let devices = [pair.origin.clone(), pair.ssd.clone()];
@@ -250,8 +251,13 @@ impl Service {
         tokio::spawn(async move {
             if let Err(e) = this.assemble_now(&pair, disk.as_ref()).await {
                 tracing::error!(uuid = pair.uuid, "cannot assemble: {e}");
-                if e.kind == Kind::WrongDisk {
-                    this.inner().changed.insert(pair.uuid.clone());
+                let why = match e.kind {
+                    Kind::WrongDisk => Some("disk-changed"),
+                    Kind::SsdDamaged => Some("ssd-damaged"),
+                    _ => None,
+                };
+                if let Some(why) = why {
+                    this.inner().refused.insert(pair.uuid.clone(), why);
                 }
             }
             let ours = |r: &Running| r.uuid == pair.uuid && r.path == nothing();

@@ -68,8 +68,8 @@ struct Inner {
     shown: BTreeMap<String, Shown>,
     /// Caches that could not be assembled with the devices that are there.
     attempted: BTreeSet<String>,
-    /// Those of them whose disk is not as the SSD remembers it.
-    changed: BTreeSet<String>,
+    /// Why the module did not take some of them, as a word for `StateReason`.
+    refused: BTreeMap<String, &'static str>,
     next_job: u64,
     /// As last told.
     module: Option<tandem_api::ModuleState>,

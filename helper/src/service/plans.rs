@@ -135,7 +135,10 @@ impl Service {
             None if facts.same_hardware(&pair.ssd).is_none() => Some("ssd-missing".to_owned()),
             None if facts.same_hardware(&pair.origin).is_none() => Some("disk-missing".to_owned()),
             None if record.forked => Some("disk-changed".to_owned()),
-            None => Some("not-assembled".to_owned()),
+            None => {
+                let refused = self.inner().refused.get(&pair.uuid).copied();
+                Some(refused.unwrap_or("not-assembled").to_owned())
+            }
         };
         let recorded = record.may_be_dirty && record.detached_in.is_none();
         Unwritten {

@@ -6,11 +6,6 @@ use crate::common::{spec, until};
 use std::time::Duration;
 use tandem_api::*;
 
-/// Whether the machine's module knows write-back; the simulated one does.
-fn knows_writeback(bench: &Bench) -> bool {
-    !bench.real || std::env::var_os("TANDEM_TEST_WRITEBACK").is_some()
-}
-
 impl Bench {
     /// Has a cache in write-back with something on its SSD only.
     async fn dirty(&self) -> CacheProxy<'static> {
@@ -66,9 +61,6 @@ impl Bench {
 #[tokio::test]
 async fn a_cache_in_write_back_is_drained_before_it_goes() {
     let bench = Bench::new().await;
-    if !knows_writeback(&bench) {
-        return;
-    }
     let points = bench.points().await;
     let cache = bench.dirty().await;
     let plan = cache.plan_remove().await.unwrap();
@@ -83,11 +75,37 @@ async fn a_cache_in_write_back_is_drained_before_it_goes() {
 }
 
 #[tokio::test]
+async fn a_file_system_in_use_stays_mounted_while_its_ssd_is_drained_and_freed() {
+    let bench = Bench::new().await;
+    let points = bench.points().await;
+    let cache = bench.dirty().await;
+    let mapped = cache.mapped().await.unwrap();
+    let sleeper = bench.occupy(&mapped, &points[0]).await;
+    let plan = cache.plan_remove().await.unwrap();
+    let kinds: Vec<_> = plan.steps.iter().map(|step| step.kind).collect();
+    assert_eq!(
+        kinds,
+        [StepKind::Drain, StepKind::Detach, StepKind::FreeSsd]
+    );
+    bench.machine.remove(&cache).await.unwrap();
+    bench.nothing_lost().await;
+    until("the state", async || {
+        cache.state().await.unwrap() == CacheState::Detached
+    })
+    .await;
+    assert_eq!(bench.machine.mounted(mapped.as_str()).await, points);
+    if bench.real {
+        // What is written now is on the plain disk, under the same mount.
+        std::fs::write(format!("{}/after", points[0]), "x").unwrap();
+    }
+    bench.leave(&mapped, sleeper).await;
+    bench.machine.remove(&cache).await.unwrap();
+    bench.as_before(&points).await;
+}
+
+#[tokio::test]
 async fn the_mode_changes_under_a_mounted_file_system() {
     let bench = Bench::new().await;
-    if !knows_writeback(&bench) {
-        return;
-    }
     bench.machine.create(&bench.spec).await.unwrap();
     let cache = bench.the_cache().await;
     assert_eq!(cache.refused_modes().await.unwrap(), []);
@@ -110,9 +128,6 @@ async fn the_mode_changes_under_a_mounted_file_system() {
 #[tokio::test]
 async fn a_flush_tells_how_far_it_is_waits_and_leaves_the_mode() {
     let bench = Bench::new().await;
-    if !knows_writeback(&bench) {
-        return;
-    }
     let cache = bench.dirty().await;
     bench.rate(1_000_000).await;
     let path = cache.flush().await.unwrap();
@@ -157,7 +172,7 @@ async fn a_flush_tells_how_far_it_is_waits_and_leaves_the_mode() {
 #[tokio::test]
 async fn a_drain_that_is_cancelled_leaves_the_cache_as_it_was() {
     let bench = Bench::new().await;
-    if !knows_writeback(&bench) || bench.real {
+    if bench.real {
         return;
     }
     let cache = bench.dirty().await;
@@ -190,7 +205,7 @@ async fn a_drain_that_is_cancelled_leaves_the_cache_as_it_was() {
 #[tokio::test]
 async fn what_a_lost_ssd_had_is_given_up_by_name_only() {
     let bench = Bench::new().await;
-    if !knows_writeback(&bench) || bench.real {
+    if bench.real {
         return;
     }
     let cache = bench.dirty().await;

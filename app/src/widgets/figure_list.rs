@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Counters as rows of a list.
+
+use adw::prelude::*;
+use gtk::glib;
+
+use crate::a11y;
+use crate::display::Figure;
+
+/// A row with its number.
+pub type FigureRow = (adw::ActionRow, gtk::Label);
+
+/// Makes `list`, which has just these rows, show these counters; rows that stay are kept, so that nobody loses the
+/// place when a number changes.
+pub fn show_figures(list: &gtk::ListBox, rows: &mut Vec<FigureRow>, figures: &[Figure]) {
+    for (row, _) in rows.drain(figures.len().min(rows.len())..) {
+        list.remove(&row);
+    }
+    while rows.len() < figures.len() {
+        let row: adw::ActionRow = glib::Object::builder()
+            .property("use-markup", false)
+            .property("title-lines", 0)
+            .property("subtitle-lines", 0)
+            .build();
+        let value = gtk::Label::builder().css_classes(["numeric"]).build();
+        row.add_suffix(&value);
+        list.append(&row);
+        rows.push((row, value));
+    }
+    for ((row, value), figure) in rows.iter().zip(figures) {
+        if row.title() == figure.title && value.label() == figure.value {
+            continue;
+        }
+        row.set_title(&figure.title);
+        row.set_subtitle(&figure.meaning);
+        value.set_label(&figure.value);
+        a11y::set_label(row, &format!("{}: {}", figure.title, figure.value));
+    }
+}
