@@ -2,7 +2,10 @@
 //! Layers that show that tests find bugs: each seeded bug is a test, which passes when the bug is found.
 //!
 //! Those of the engine are in `kmod/sim/mutants` and the simulator hunts them. Those of the module's kernel part are in
-//! `tests/uml/mutants`, in the same form: the case of User-mode Linux that `case` names must fail.
+//! `tests/uml/mutants`, in the same form: the case of User-mode Linux that `case` names must fail. Those of the helper are
+//! in `helper/mutants`.
+
+mod helper;
 
 use std::fs;
 use std::path::Path;
@@ -30,6 +33,11 @@ pub fn layers() -> Vec<Layer> {
             name: "uml-mutants",
             about: "each bug seeded into the kernel module is found in User-mode Linux",
             run: module,
+        },
+        Layer {
+            name: "helper-mutants",
+            about: "each bug seeded into the helper is found by its tests",
+            run: helper::run,
         },
     ]
 }
@@ -76,7 +84,7 @@ pub struct Mutant {
     pub why: String,
     /// The test that must fail.
     pub case: String,
-    /// Beneath `kmod`.
+    /// Beneath the sources that it is put into.
     file: String,
     old: String,
     new: String,
@@ -109,7 +117,12 @@ impl Mutant {
         for part in ["Kbuild", "Makefile", "configure.d", "core", "linux"] {
             run::output(run::cmd("cp", ["-r"]).arg(from.join(part)).arg(to))?;
         }
-        let file = to.join(&self.file);
+        self.seed(to)
+    }
+
+    /// Puts the bug into the sources at `root`.
+    fn seed(&self, root: &Path) -> Result<()> {
+        let file = root.join(&self.file);
         let text =
             fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
         ensure!(
@@ -118,6 +131,26 @@ impl Mutant {
             self.file
         );
         Ok(fs::write(&file, text.replacen(&self.old, &self.new, 1))?)
+    }
+}
+
+impl Test {
+    /// What became of a bug that a test of `layer` had to find.
+    fn hunted(mutant: &Mutant, layer: &str, result: Result<Duration>) -> Self {
+        let (passed, seconds, words) = match result {
+            Ok(time) => (
+                true,
+                Some(time.as_secs_f64()),
+                format!("{layer}/{}", mutant.case),
+            ),
+            Err(error) => (false, None, format!("{error:#}")),
+        };
+        Self {
+            name: mutant.name.clone(),
+            passed,
+            seconds,
+            words,
+        }
     }
 }
 
@@ -143,20 +176,7 @@ fn module(bench: &mut Bench) -> Result<()> {
     for mutant in all(&bench.cx.path("tests/uml/mutants"))? {
         let result = hunt(bench, &kernel, &mutant);
         bench.note(&format!("{}: {}: {result:?}", mutant.name, mutant.why));
-        let (passed, seconds, words) = match result {
-            Ok(time) => (
-                true,
-                Some(time.as_secs_f64()),
-                format!("uml-plain/{}", mutant.case),
-            ),
-            Err(error) => (false, None, format!("{error:#}")),
-        };
-        bench.count(Test {
-            name: mutant.name,
-            passed,
-            seconds,
-            words,
-        });
+        bench.count(Test::hunted(&mutant, "uml-plain", result));
     }
     Ok(())
 }

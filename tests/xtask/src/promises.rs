@@ -257,6 +257,7 @@ mod tests {
                     "uml-mutants" => cx
                         .path(&format!("tests/uml/mutants/{test}.mutant"))
                         .exists(),
+                    "helper-mutants" => cx.path(&format!("helper/mutants/{test}.mutant")).exists(),
                     name if name.starts_with("uml-") || name.starts_with("kernel-") => {
                         cases.contains(&format!("\"{test}\""))
                     }

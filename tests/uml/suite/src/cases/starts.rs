@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a start finds after a clean stop and after a cut (promises 1, 2, 11 to 14, 25).
+//! What a start finds after a clean stop and after a cut, and how long a stop takes (promises 1, 2, 11 to 14, 24, 25).
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 
 use super::Entry;
@@ -35,6 +35,10 @@ pub const CASES: &[Entry] = &[
     (
         "starts: a stop keeps dirty data, in another mode it is drained",
         keeps_dirty,
+    ),
+    (
+        "starts: a stop waits for what is under way and no more",
+        stop_in_time,
     ),
     ("starts: a cut keeps what was flushed", cut_after_flush),
     ("starts: a cut under load, write-back", || {
@@ -146,6 +150,50 @@ fn keeps_dirty() -> Result<()> {
         rig.equals(&model)?;
     }
     Ok(())
+}
+
+/// Promise 24: a second for the writes that are under way and one for the flush behind them, where draining all takes half a minute.
+fn stop_in_time() -> Result<()> {
+    const SLOW: u32 = 1000;
+    const LIMIT: Duration = Duration::from_secs(6);
+    let (mut rig, mut model) = Rig::new(Config {
+        mode: "writeback",
+        origin: Shape::new(40),
+        ssd: Shape::new(40),
+        origin_under: Some(Under::Linear),
+        ..Config::default()
+    })?;
+    {
+        // Single quarters all over the disk, which make no longer writes.
+        let file = io::direct(&rig.path()?)?;
+        for start in (0..model.len()).step_by(80 << 10) {
+            model[start..start + 4096].fill(7);
+            io::write(&file, start as u64, &model[start..start + 4096])?;
+        }
+        file.sync_all()?;
+    }
+    let below = |rig: &Rig, under: Under| -> Result<()> {
+        let below = rig.below_origin.as_ref();
+        let below = below.context("no target below the disk")?;
+        below.swap(under.line(&rig.origin))
+    };
+    below(&rig, Under::Delay(0, SLOW))?;
+    rig.mapped()?.message("flush start")?;
+    thread::sleep(Duration::from_millis(u64::from(SLOW) / 2));
+    let dirty = rig.status()?.dirty;
+    ensure!(dirty > 400 * 8, "only {dirty} sectors are dirty");
+    let began = Instant::now();
+    rig.detach()?;
+    let took = began.elapsed();
+    ensure!(took < LIMIT, "the stop took {took:?}");
+    below(&rig, Under::Linear)?;
+    rig.attach(false)?;
+    let left = rig.status()?.dirty;
+    ensure!(left > 200 * 8, "{dirty} sectors were dirty, {left} are");
+    rig.mapped()?.message("flush start")?;
+    rig.wait_clean()?;
+    ensure!(rig.origin.content()? == model, "not all was drained");
+    rig.equals(&model)
 }
 
 fn cut_after_flush() -> Result<()> {

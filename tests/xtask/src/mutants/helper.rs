@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Bugs seeded into the helper: each is built in a copy of the work tree, and its test must fail.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::{Mutant, all};
+use crate::layer::Bench;
+use crate::results::Test;
+use crate::run;
+
+/// Runs the layer.
+pub fn run(bench: &mut Bench) -> Result<()> {
+    let tree = bench.cx.target.join("helper-mutants");
+    copy(&bench.cx.root, &tree)?;
+    for mutant in all(&bench.cx.path("helper/mutants"))? {
+        let result = hunt(bench, &tree, &mutant);
+        bench.note(&format!("{}: {}: {result:?}", mutant.name, mutant.why));
+        bench.count(Test::hunted(&mutant, "programs", result));
+    }
+    Ok(())
+}
+
+/// Copies what is under version control, with its times: what no bug changes is compiled once.
+fn copy(root: &Path, tree: &Path) -> Result<()> {
+    if tree.exists() {
+        fs::remove_dir_all(tree)?;
+    }
+    fs::create_dir_all(tree)?;
+    let script =
+        "git ls-files -z | tar --create --null --files-from=- | tar --extract --directory=\"$1\"";
+    let mut command = run::cmd("bash", ["-o", "pipefail", "-c", script, "copy"]);
+    run::output(command.arg(tree).current_dir(root)).map(drop)
+}
+
+/// Runs the bug's test; returns how long it took to build and fail.
+fn hunt(bench: &mut Bench, tree: &Path, mutant: &Mutant) -> Result<Duration> {
+    let (program, test) = mutant
+        .case
+        .split_once("::")
+        .with_context(|| format!("{:?} is not PROGRAM::TEST", mutant.case))?;
+    let file = tree.join(&mutant.file);
+    let right = fs::read_to_string(&file)?;
+    mutant.seed(tree)?;
+    let start = Instant::now();
+    let words = [
+        "test",
+        "--package",
+        "tandem-helper",
+        "--test",
+        program,
+        "--",
+    ];
+    let mut command = run::cmd("cargo", words);
+    command.args(["--exact", test]).current_dir(tree);
+    let ran = bench.said(command.env("CARGO_TARGET_DIR", &bench.cx.target));
+    fs::write(&file, right)?;
+    let (said, _) = ran?;
+    if said.contains(&format!("test {test} ... FAILED")) {
+        Ok(start.elapsed())
+    } else if said.contains(&format!("test {test} ... ok")) {
+        bail!("not found by {:?}", mutant.case)
+    } else {
+        bail!("the test {:?} did not come to an end", mutant.case)
+    }
+}
