@@ -19,6 +19,8 @@ pub struct Live {
     pub attached: bool,
     /// Number (`major:minor`) of the disk that it leads to.
     pub origin: String,
+    /// Number of its SSD; empty if it only passes through.
+    pub ssd: String,
 }
 
 /// What the kernel says of an attached mapping.

@@ -138,6 +138,7 @@ async fn troubled(window: &Window, camera: &Camera, levers: &SimulationProxy<'_>
         (CacheState::Bypass, "-", "42-bypass"),
         (CacheState::Stopped, "disk-changed", "43-disk-changed"),
         (CacheState::Stopped, "ssd-missing", "44-ssd-missing"),
+        (CacheState::Stopped, "ssd-damaged", "50-ssd-damaged"),
         (CacheState::Bypass, "ssd-gone-dirty", "45-ssd-gone"),
     ] {
         levers

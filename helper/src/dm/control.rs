@@ -109,15 +109,18 @@ impl Control {
             };
             let attached = table.iter().any(|(_, _, target, _)| target == TARGET);
             // Both our target and the one that passes through name the disk first.
-            let origin = table
+            let words = table
                 .first()
-                .and_then(|(.., line)| line.split_ascii_whitespace().next());
-            let origin = origin.unwrap_or_default().to_owned();
+                .map(|(.., line)| line.split_ascii_whitespace());
+            let mut words = words.into_iter().flatten().map(str::to_owned);
+            let origin = words.next().unwrap_or_default();
+            let ssd = words.next().filter(|_| attached).unwrap_or_default();
             entries.push(Entry {
                 live: Live {
                     uuid: uuid.to_owned(),
                     attached,
                     origin,
+                    ssd,
                 },
                 active: info.flags().contains(DmFlags::DM_ACTIVE_PRESENT),
                 suspended: info.flags().contains(DmFlags::DM_SUSPEND),
@@ -162,6 +165,25 @@ impl Control {
             .device_suspend(id, DmOptions::default())
             .map(drop)
             .map_err(failed("resume"))
+    }
+
+    /// Has a mapping that is in use go on with the SSD of this table, which is back under another number.
+    /// The file system above is not asked to rest first: it may have failed, and be unable to.
+    ///
+    /// # Errors
+    /// The kernel's refusals: see [`explain`]. Then it goes on as before.
+    pub fn rejoin(&self, pair: &Pair, table: &Tandem, sectors: u64) -> DmResult<()> {
+        self.load(pair, sectors, TARGET, &table.to_string())?;
+        self.with(&pair.uuid, |id| {
+            let options = DmOptions::default().set_flags(DmFlags::DM_SKIP_LOCKFS);
+            let resumed = self.dm.device_suspend(id, options);
+            if resumed.is_err() {
+                // The kernel may have stopped half way: requests must run again through the old table.
+                let _ = self.dm.table_clear(id);
+                let _ = self.resume(id);
+            }
+            resumed.map(drop).map_err(failed("resume"))
+        })
     }
 
     /// Has a mapping with this table, `sectors` long. If it cannot be made, nothing is left of it.

@@ -206,13 +206,16 @@ impl DeviceMapper {
     async fn map(&self, pair: &Pair, new: bool) -> Result<(), Failure> {
         let origin = self.locate(&pair.origin).await?;
         let ssd = self.locate(&pair.ssd).await?;
-        let live = self
-            .live()
-            .await?
+        let live = self.live().await?;
+        let live = live
             .iter()
-            .any(|live| live.uuid == pair.uuid && live.attached);
-        if !live {
-            free_to_map(&origin, pair)?;
+            .find(|live| live.uuid == pair.uuid && live.attached);
+        let ssd_number = disks::number(&ssd.ident.text.name);
+        let back = live.is_some_and(|live| ssd_number.as_ref() != Some(&live.ssd));
+        if back || live.is_none() {
+            if !back {
+                free_to_map(&origin, pair)?;
+            }
             free_to_map(&ssd, pair)?;
             // A new format needs an SSD that is empty, and the module looks for itself.
             if !new {
@@ -222,7 +225,7 @@ impl DeviceMapper {
         let gone = |ident: &Ident| Failure::new(Kind::DeviceGone).device(&ident.text);
         let table = Tandem {
             origin: disks::number(&origin.ident.text.name).ok_or_else(|| gone(&pair.origin))?,
-            ssd: disks::number(&ssd.ident.text.name).ok_or_else(|| gone(&pair.ssd))?,
+            ssd: ssd_number.ok_or_else(|| gone(&pair.ssd))?,
             // A new cache is told to use write-back when all else is done.
             mode: if new && pair.mode == Mode::Writeback {
                 Mode::Writethrough
@@ -237,7 +240,11 @@ impl DeviceMapper {
         let names = [origin.ident.text.name.clone(), ssd.ident.text.name.clone()];
         let (copy, sectors) = (pair.clone(), origin.ident.text.size / SECTOR_BYTES);
         let mapped = blocking(move || {
-            Control::open()?.map(&copy, &table, sectors, |ours| alone(&names, ours))
+            let control = Control::open()?;
+            if back {
+                return control.rejoin(&copy, &table, sectors);
+            }
+            control.map(&copy, &table, sectors, |ours| alone(&names, ours))
         })
         .await?;
         if let Err(e) = mapped {

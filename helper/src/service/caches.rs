@@ -5,7 +5,7 @@
 use super::execute::shared;
 use super::plans::{current, leads_to, mapped};
 use super::{Running, Service, Shown};
-use crate::action::Pair;
+use crate::action::{Action, Pair};
 use crate::apply::{self, Unwatched};
 use crate::engine::{Live, Status};
 use crate::facts::{Device, Facts};
@@ -102,8 +102,15 @@ impl Service {
             ),
         };
         let missing = origin.is_none() || ssd.is_none();
-        if state == CacheState::Stopped && job.is_none() && !record.forked {
-            self.assemble(record, pair, origin, missing);
+        let back = live
+            .filter(|live| live.attached && ssd.is_some_and(|ssd| ssd.number != live.ssd))
+            .and_then(|_| Back::of(state, &reason, mapped(facts, pair)));
+        let waits = missing && state == CacheState::Bypass;
+        if (state == CacheState::Stopped || back.is_some() || waits)
+            && job.is_none()
+            && !record.forked
+        {
+            self.assemble(record, pair, origin, missing, back);
         }
         if let Some(status) = &status {
             self.record_risk(record, status);
@@ -212,13 +219,15 @@ impl Service {
         word.to_owned()
     }
 
-    /// Assembles a cache whose devices are both there, once for each time that they come together.
+    /// Assembles a cache whose devices are both there, or has one use its SSD that is `back`, once for each
+    /// time that they come together.
     fn assemble(
         self: &Arc<Self>,
         record: &CacheRecord,
         pair: &Pair,
         disk: Option<&Device>,
         missing: bool,
+        back: Option<Back>,
     ) {
         let first = {
             let mut inner = self.inner();
@@ -249,7 +258,11 @@ impl Service {
         }
         let (this, pair, disk) = (self.clone(), pair.clone(), disk.cloned());
         tokio::spawn(async move {
-            if let Err(e) = this.assemble_now(&pair, disk.as_ref()).await {
+            let assembled = match back {
+                Some(back) => this.rejoin(&pair, back).await,
+                None => this.assemble_now(&pair, disk.as_ref()).await,
+            };
+            if let Err(e) = assembled {
                 tracing::error!(uuid = pair.uuid, "cannot assemble: {e}");
                 let why = match e.kind {
                     Kind::WrongDisk => Some("disk-changed"),
@@ -281,6 +294,27 @@ impl Service {
         tracing::info!(uuid = pair.uuid, mounts = mounts.len(), "assembling");
         let plan = plan::assemble(pair, &mounts);
         apply::run(self.engine(), &self.store, &plan, 0, &Unwatched).await?;
+        self.assembled(pair)
+    }
+
+    /// Has a cache that is in force use its SSD again. There is nothing to be undone: if it fails, all is
+    /// as it was.
+    async fn rejoin(&self, pair: &Pair, back: Back) -> Result<(), Failure> {
+        tracing::info!(uuid = pair.uuid, ?back, "the SSD is back");
+        match back {
+            Back::Clean => {
+                self.engine.apply(&Action::Assemble(pair.clone())).await?;
+                self.assembled(pair)
+            }
+            Back::Dirty => {
+                self.engine.apply(&Action::Unmap(pair.clone())).await?;
+                self.inner().attempted.remove(&pair.uuid);
+                Ok(())
+            }
+        }
+    }
+
+    fn assembled(&self, pair: &Pair) -> Result<(), Failure> {
         let mut record = self.record(&pair.uuid)?;
         if record.pair.cold {
             // The module has forgotten what was old, and has the SSD say so.
@@ -337,6 +371,28 @@ impl Service {
             .await
             .module_state_changed(manager.signal_emitter())
             .await
+    }
+}
+
+/// How an SSD that was away while its cache was in force is used again.
+#[derive(Debug, Clone, Copy)]
+enum Back {
+    /// Nothing was on it only: under the file system.
+    Clean,
+    /// What a file system wrote last and did not flush went with the SSD, and it does not know: only when
+    /// none is there that could go on as if nothing had happened, and by assembling anew.
+    Dirty,
+}
+
+impl Back {
+    fn of(state: CacheState, reason: &str, mapped: Option<&Device>) -> Option<Self> {
+        let unused =
+            mapped.is_some_and(|device| device.mounts.is_empty() && device.holders.is_empty());
+        match (state, reason) {
+            (CacheState::Bypass, "ssd-error") => Some(Self::Clean),
+            (CacheState::Bypass, "ssd-gone-dirty") if unused => Some(Self::Dirty),
+            _ => None,
+        }
     }
 }
 

@@ -232,6 +232,40 @@ async fn what_a_lost_ssd_had_is_given_up_by_name_only() {
 }
 
 #[tokio::test]
+async fn an_ssd_that_is_back_is_used_again_unless_a_file_system_would_miss_something() {
+    let bench = Bench::new().await;
+    if bench.real {
+        // The machine around it pulls real ones: vm-writeback.
+        return;
+    }
+    bench.machine.create(&bench.spec).await.unwrap();
+    let cache = bench.the_cache().await;
+    let simulation = bench.machine.simulation().await;
+    let active = async || cache.state().await.unwrap() == CacheState::Active;
+    let why = async |reason: &str| cache.state_reason().await.unwrap() == reason;
+    for _ in 0..2 {
+        simulation.unplug(&bench.spec.ssd).await.unwrap();
+        until("the state", async || why("ssd-error").await).await;
+        simulation.replug(&bench.spec.ssd).await.unwrap();
+        until("the cache", active).await;
+    }
+    cache.set_mode(Mode::Writeback).await.unwrap();
+    bench.soil(&cache).await;
+    simulation.unplug(&bench.spec.ssd).await.unwrap();
+    until("the state", async || why("ssd-gone-dirty").await).await;
+    let dirty = cache.dirty_bytes().await.unwrap();
+    simulation.replug(&bench.spec.ssd).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(why("ssd-gone-dirty").await, "a mounted file system goes on");
+    // A new start mounts it anew.
+    simulation.restart().await.unwrap();
+    until("the cache", active).await;
+    assert!(dirty > 0 && cache.dirty_bytes().await.unwrap() >= dirty / 2);
+    bench.machine.remove(&cache).await.unwrap();
+    bench.nothing_lost().await;
+}
+
+#[tokio::test]
 async fn write_back_is_not_offered_for_disks_that_others_read() {
     let bench = Bench::new().await;
     if bench.real {

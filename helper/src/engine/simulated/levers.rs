@@ -101,8 +101,21 @@ impl Simulation {
                 .get(&name)
                 .map(|b| b.drive.clone())
                 .unwrap_or_default();
-            s.blocks.retain(|_, b| b.drive != drive || drive.is_empty());
-            s.drives.remove(&drive);
+            let gone = |b: &Block| b.drive == drive && !drive.is_empty();
+            let names: Vec<_> = s
+                .blocks
+                .iter()
+                .filter(|(_, b)| gone(b))
+                .map(|(n, _)| n.clone())
+                .collect();
+            let of = s.drives.remove(&drive);
+            for name in names {
+                s.away.extend(
+                    s.blocks
+                        .remove(&name)
+                        .map(|block| (name, block, of.clone())),
+                );
+            }
             for map in s.maps.values_mut() {
                 if map.pair.ssd.hardware == drive {
                     map.load.catch_up();
@@ -161,16 +174,29 @@ impl Simulation {
     }
 
     async fn replug(&self, block: OwnedObjectPath) -> Result<(), Failure> {
-        let name = self.name_of(&block)?;
-        let gone = self.0.change(|s| s.blocks.remove(&name));
-        // Long enough to be seen.
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        if let Ok(name) = self.name_of(&block) {
+            self.0.change(|s| {
+                let gone = s.blocks.remove(&name);
+                s.away.extend(gone.map(|gone| (name, gone, None)));
+            });
+            // Long enough to be seen.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
         self.0.change(|s| {
+            let back = s
+                .away
+                .iter()
+                .position(|(name, ..)| block_path(name) == block.as_str());
+            let (name, block, drive) = back
+                .map(|index| s.away.remove(index))
+                .ok_or_else(|| Failure::new(Kind::InvalidArgument).name("block"))?;
             s.next_diskseq += 1;
             let diskseq = s.next_diskseq;
-            s.blocks
-                .extend(gone.map(|block| (name, Block { diskseq, ..block })));
-        });
+            s.drives
+                .extend(drive.map(|drive| (block.drive.clone(), drive)));
+            s.blocks.insert(name, Block { diskseq, ..block });
+            Ok::<_, Failure>(())
+        })?;
         self.0.synced().await;
         Ok(())
     }

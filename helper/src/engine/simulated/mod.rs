@@ -94,6 +94,7 @@ impl Engine for Simulated {
             uuid: map.pair.uuid.clone(),
             attached: map.attached,
             origin: map.origin.clone(),
+            ssd: map.ssd.clone(),
         };
         Ok(self
             .world

@@ -5,7 +5,7 @@ use super::catalogue;
 use super::counters::Load;
 use super::dirt::Dirt;
 use crate::action::{Face, Pair};
-use crate::dm::message::Message;
+use crate::dm::message::{Flush, Message};
 use crate::facts::{Device, Facts, Holder, Ident, Mount, Mounter};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -67,6 +67,8 @@ pub struct Map {
     pub dm: String,
     /// Number of the disk that it leads to.
     pub origin: String,
+    /// Number of its SSD.
+    pub ssd: String,
     pub attached: bool,
     pub state: CacheState,
     pub reason: String,
@@ -89,6 +91,8 @@ pub struct Scene {
     pub drain_rate: u64,
     /// Sectors that were on an SSD only, and are nowhere any more.
     pub lost: u64,
+    /// What was unplugged and may come back: its blocks, with the drive that they are on.
+    pub away: Vec<(String, Block, Option<Drive>)>,
 }
 
 /// The simulated machine.
@@ -369,7 +373,7 @@ impl Scene {
     pub fn map(&mut self, pair: &Pair, new: bool) -> Result<(), Failure> {
         let failed = |detail: &str| Failure::new(Kind::StepFailed).detail(detail);
         if self.maps.contains_key(&pair.uuid) {
-            return Ok(());
+            return self.rejoin(pair);
         }
         if self.module != ModuleState::Loaded {
             return Err(failed("no such target"));
@@ -435,12 +439,27 @@ impl Scene {
             pair: pair.clone(),
             dm,
             origin: number(&below_now),
+            ssd: self.blocks.get(&ssd).map(number).unwrap_or_default(),
             attached: true,
             state: CacheState::Active,
             reason: String::new(),
             load,
         };
         self.maps.insert(pair.uuid.clone(), map);
+        Ok(())
+    }
+
+    /// A mapping goes on where it was if its SSD is back.
+    fn rejoin(&mut self, pair: &Pair) -> Result<(), Failure> {
+        let ssd = self.locate(&pair.ssd)?;
+        let number = self.blocks.get(&ssd).map(number).unwrap_or_default();
+        if let Some(map) = self.maps.get_mut(&pair.uuid)
+            && map.ssd != number
+        {
+            (map.ssd, map.state) = (number, CacheState::Active);
+            map.reason.clear();
+            map.load.dirt.tell(Message::Flush(Flush::Stop));
+        }
         Ok(())
     }
 
@@ -477,8 +496,9 @@ impl Scene {
         let dirty = std::mem::take(&mut map.load.dirt.dirty);
         let warm = map.load.frames();
         let ssd = map.pair.ssd.clone();
-        let name = self.locate(&ssd).ok();
-        match name.and_then(|name| self.blocks.get_mut(&name)) {
+        // Plugged in again, it is another device of the same name.
+        let name = self.locate(&ssd).unwrap_or(ssd.text.name);
+        match self.blocks.get_mut(&name) {
             Some(block) => (block.dirty, block.warm) = (dirty, warm),
             None => self.lost += dirty,
         }
