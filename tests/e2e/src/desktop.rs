@@ -25,7 +25,10 @@ const PRESSABLE: &[&str] = &[
     "toggle button",
     "menu item",
     "link",
+    ROW,
 ];
+/// A row that a person can choose with the keyboard; it offers no action of its own.
+const ROW: &str = "list item";
 /// Roles of boxes to tick and of choices.
 const CHOICES: &[&str] = &["check box", "checkbox", "radio button", "radio"];
 
@@ -267,12 +270,27 @@ impl Desktop {
     }
 
     async fn click(&self, seen: &Seen) -> Result<()> {
+        if seen.role == ROW {
+            return self.enter(seen).await;
+        }
         // GTK gives buttons an action; boxes to tick and choices have none, and are clicked with the mouse.
         if !seen.node.act(&self.bus).await? {
             let (x, y) = self.until_mapped(seen)?;
             self.input("GenerateMouseEvent", &(x, y, "b1c")).await?;
         }
         Ok(())
+    }
+
+    /// Goes to a row with the keyboard, which also brings it into view, and presses Return there.
+    async fn enter(&self, seen: &Seen) -> Result<()> {
+        let focus = "org.a11y.atspi.Component";
+        seen.node.call(&self.bus, focus, "GrabFocus", &()).await?;
+        self.until(Part::App, &seen.name, LIMIT, |row| {
+            row.role == ROW && row.is(State::Focused)
+        })
+        .await?;
+        self.input("GenerateKeyboardEvent", &(KEY_RETURN, "", KEY_BY_SYM))
+            .await
     }
 
     /// The middle of what is seen, on the screen; the window manager may need a moment to show its window.
@@ -287,15 +305,17 @@ impl Desktop {
         }
     }
 
-    /// Types the password into the authentication dialog, and confirms.
-    pub async fn authenticate(&self, password: &str) -> Result<()> {
+    /// Types the password into the authentication dialog that says `message`, and confirms.
+    pub async fn authenticate(&self, message: &str, password: &str, shot: &str) -> Result<()> {
+        self.until(Part::Authentication, message, LIMIT, |_| true)
+            .await?;
         let field = self
             .until(Part::Authentication, "*", LIMIT, |seen| {
                 seen.role == "password text"
             })
             .await?;
         self.step("the authentication dialog asks for the password");
-        self.shot("07-authentication")?;
+        self.shot(shot)?;
         let text = password;
         let role = "password field";
         let reply = field

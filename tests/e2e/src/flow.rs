@@ -20,6 +20,9 @@ pub struct Create {
     /// Name of the SSD in the list, or its beginning and `*`.
     #[arg(long)]
     ssd: String,
+    /// Name of the mode in the list; the recommended one if none is named.
+    #[arg(long)]
+    mode: Option<String>,
     /// What the person types into the authentication dialog.
     #[arg(long)]
     password: Option<String>,
@@ -41,6 +44,18 @@ pub struct Remove {
     password: Option<String>,
 }
 
+/// A question for the password.
+#[derive(clap::Args)]
+pub struct Authenticate {
+    /// What it says, or its beginning and `*`.
+    message: String,
+    /// What the person types.
+    password: String,
+    /// Name of the picture.
+    #[arg(long)]
+    shot: String,
+}
+
 /// Through the wizard. Its heading says which step is shown; the pages that were left stay in the tree.
 pub async fn create(desktop: &Desktop, create: &Create) -> Result<()> {
     desktop.wait("Set Up a Cache*").await?;
@@ -58,7 +73,13 @@ pub async fn create(desktop: &Desktop, create: &Create) -> Result<()> {
     desktop.shot("03-ssd")?;
     desktop.press("Next").await?;
     desktop.wait("Step 3 of *").await?;
-    desktop.step("wizard: new files are written to both");
+    if let Some(mode) = &create.mode {
+        desktop.choose(mode).await?;
+        let warning = desktop.wait("*beyond repair*").await?;
+        desktop.step(&format!("wizard: “{mode}” warns: {}", warning.name));
+    } else {
+        desktop.step("wizard: new files are written to both");
+    }
     desktop.shot("04-mode")?;
     desktop.press("Next").await?;
     desktop.wait("Step 4 of *").await?;
@@ -81,7 +102,14 @@ pub async fn create(desktop: &Desktop, create: &Create) -> Result<()> {
     ));
     desktop.shot("06-summary")?;
     desktop.press(&confirm.name).await?;
-    authenticate(desktop, create.password.as_deref()).await?;
+    let asked = create.password.as_deref();
+    authenticate(desktop, asked).await?;
+    if let (Some(_), Some(password)) = (&create.mode, asked) {
+        // What is risked is asked for by itself.
+        let message = "*beyond repair*";
+        let shot = "07-authentication-risk";
+        desktop.authenticate(message, password, shot).await?;
+    }
     desktop
         .until(Part::App, "Show Cache", JOB_LIMIT, |seen| {
             seen.is(State::Sensitive)
@@ -92,6 +120,13 @@ pub async fn create(desktop: &Desktop, create: &Create) -> Result<()> {
     desktop.press("Show Cache").await?;
     desktop.wait("Flush and Remove*").await?;
     desktop.shot("09-cache")
+}
+
+/// Answers a question that something pressed before has led to.
+pub async fn answer(desktop: &Desktop, question: &Authenticate) -> Result<()> {
+    desktop
+        .authenticate(&question.message, &question.password, &question.shot)
+        .await
 }
 
 /// The cache's own page.
@@ -118,7 +153,11 @@ pub async fn remove(desktop: &Desktop, remove: &Remove) -> Result<()> {
 
 async fn authenticate(desktop: &Desktop, password: Option<&str>) -> Result<()> {
     match password {
-        Some(password) => desktop.authenticate(password).await,
+        Some(password) => {
+            desktop
+                .authenticate("*", password, "07-authentication")
+                .await
+        }
         None => Ok(()),
     }
 }

@@ -33,6 +33,18 @@ enum Command {
         /// Its name on the screen.
         name: String,
     },
+    /// Wait until what has this name is on the screen.
+    Wait {
+        /// Its name, or a part of it between `*`.
+        name: String,
+    },
+    /// Choose what has this name.
+    Choose {
+        /// Its name on the screen.
+        name: String,
+    },
+    /// Type the password where it is asked for.
+    Authenticate(flow::Authenticate),
     /// Go through the wizard, from the overview to the finished cache.
     Create(flow::Create),
     /// Show the page of the cache and read its figures.
@@ -60,6 +72,11 @@ async fn run(command: Command) -> anyhow::Result<()> {
             Ok(())
         }
         Command::Press { name } => desktop.press(&name).await,
+        Command::Wait { name } => desktop.wait(&name).await.map(|seen| {
+            desktop.step(&format!("the app shows “{}”", seen.name));
+        }),
+        Command::Choose { name } => desktop.choose(&name).await,
+        Command::Authenticate(question) => flow::answer(&desktop, &question).await,
         Command::Create(create) => flow::create(&desktop, &create).await,
         Command::Show(show) => flow::show(&desktop, &show).await,
         Command::Remove(remove) => flow::remove(&desktop, &remove).await,

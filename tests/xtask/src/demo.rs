@@ -92,6 +92,51 @@ pub fn once(cx: &Cx, screen: Screen, name: &str) -> Result<Vm> {
     shown.map(|()| vm)
 }
 
+/// Opens the app as its user would.
+pub fn start_app(vm: &mut Vm, report: &mut Report) -> Result<()> {
+    vm.as_user(
+        "systemd-run --user --quiet --collect --unit=tandem-app tandem",
+        SHORT,
+    )?;
+    report.step("the user opens Tandem");
+    Ok(())
+}
+
+/// Lets the driver click, tells its steps, takes the pictures that it asks for, and returns what it said.
+pub fn drive(vm: &mut Vm, report: &mut Report, command: &str) -> Result<String> {
+    let mut failure = None;
+    let Vm {
+        agent, second, qmp, ..
+    } = vm;
+    let ended = agent.run(
+        &user_line(&format!("tandem-e2e {command}")),
+        DRIVER_LIMIT,
+        |line| {
+            if let Some(step) = line.strip_prefix("STEP ") {
+                report.step(
+                    step.trim_start()
+                        .split_once(' ')
+                        .map_or(step, |(_, words)| words),
+                );
+            } else if let Some(name) = line.strip_prefix("SHOT ") {
+                let taken = report.picture(name).and_then(|file| {
+                    qmp.screenshot(&file)?;
+                    let mut second = Agent::connect(second)?;
+                    second.sh(&format!("touch /run/user/1000/shot-{name}"), SHORT)
+                });
+                failure = failure.take().or(taken.err());
+            }
+        },
+    )?;
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    if ended.code != 0 {
+        bail!("the app does not show what it should: {}", ended.text);
+    }
+    Ok(ended.text)
+}
+
 /// A demonstration under way.
 struct Demo<'a> {
     vm: &'a mut Vm,
@@ -122,7 +167,7 @@ impl Demo<'_> {
         ));
 
         self.report.chapter("The wizard");
-        self.start_app()?;
+        start_app(self.vm, self.report)?;
         self.drive(&format!(
             "create --disk 'Archive*' --ssd '*{}*' --password {PASSWORD}",
             pair.ssd.product
@@ -174,49 +219,8 @@ impl Demo<'_> {
         Ok(())
     }
 
-    fn start_app(&mut self) -> Result<()> {
-        self.vm.as_user(
-            "systemd-run --user --quiet --collect --unit=tandem-app tandem",
-            SHORT,
-        )?;
-        self.report.step("the user opens Tandem");
-        Ok(())
-    }
-
-    /// Lets the driver click, tells its steps and takes the pictures that it asks for.
     fn drive(&mut self, command: &str) -> Result<()> {
-        let Self { vm, report } = self;
-        let mut failure = None;
-        let Vm {
-            agent, second, qmp, ..
-        } = &mut **vm;
-        let ended = agent.run(
-            &user_line(&format!("tandem-e2e {command}")),
-            DRIVER_LIMIT,
-            |line| {
-                if let Some(step) = line.strip_prefix("STEP ") {
-                    report.step(
-                        step.trim_start()
-                            .split_once(' ')
-                            .map_or(step, |(_, words)| words),
-                    );
-                } else if let Some(name) = line.strip_prefix("SHOT ") {
-                    let taken = report.picture(name).and_then(|file| {
-                        qmp.screenshot(&file)?;
-                        let mut second = Agent::connect(second)?;
-                        second.sh(&format!("touch /run/user/1000/shot-{name}"), SHORT)
-                    });
-                    failure = failure.take().or(taken.err());
-                }
-            },
-        )?;
-        if let Some(error) = failure {
-            return Err(error);
-        }
-        if ended.code != 0 {
-            bail!("the app does not show what it should: {}", ended.text);
-        }
-        Ok(())
+        drive(self.vm, self.report, command).map(drop)
     }
 
     /// Proof that the kernel does what the app says: our module, our table.

@@ -97,19 +97,24 @@ fn cargo_test(bench: &mut Bench, packages: &[&str], wrapper: Option<&str>) -> Re
     }
     let mut command: Command = run::cmd(words[0], &words[1..]);
     let (said, result) = bench.said(command.current_dir(&bench.cx.root))?;
-    let tests = each(&said);
+    // A program that crashed, or did not build, has no line for it.
+    if count(bench, &said)? == 0 && result.is_err() {
+        bench.check(&packages.join(", "), result);
+    }
+    Ok(())
+}
+
+/// Counts each test of which cargo's test programs told, and returns how many failed.
+pub fn count(bench: &mut Bench, said: &str) -> Result<u64> {
+    let tests = each(said);
     let passed = tests.iter().filter(|test| test.passed).count() as u64;
     let failed = tests.len() as u64 - passed;
     tests.into_iter().for_each(|test| bench.count(test));
-    // A program that crashed, or did not build, has no line for it.
-    if result.is_err() && failed == 0 {
-        bench.check(&packages.join(", "), result);
-    }
     ensure!(
-        result_agrees(&said, passed, failed),
+        result_agrees(said, passed, failed),
         "the tests' own lines do not add up to the closing lines"
     );
-    Ok(())
+    Ok(failed)
 }
 
 /// Each `test NAME ... ok` with the program that it is in.

@@ -17,7 +17,7 @@ use crate::{hash, run, suite};
 const INSTALL_LIMIT: Duration = Duration::from_secs(120);
 
 /// Cargo's profile for programs that run under emulation.
-const PROFILE: &str = "guest";
+pub const PROFILE: &str = "guest";
 
 /// Programs and where they are installed.
 const PROGRAMS: &[(&str, &str)] = &[

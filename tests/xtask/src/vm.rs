@@ -280,6 +280,12 @@ impl Vm {
             json!({ "node-name": node, "driver": "raw", "read-only": disk.read_only, "discard": "unmap", "cache": { "direct": false, "no-flush": true },
                 "file": { "driver": "file", "filename": disk.file, "discard": "unmap", "cache": { "direct": false, "no-flush": true } } }),
         )?;
+        self.plug_again(disk)
+    }
+
+    /// Plugs a SCSI disk in that was unplugged.
+    pub fn plug_again(&mut self, disk: &Disk) -> Result<()> {
+        let node = format!("node-{}", disk.serial);
         self.qmp.run(
             "device_add",
             json!({ "driver": "scsi-hd", "id": disk.serial, "bus": "scsi.0", "drive": node, "vendor": disk.vendor,

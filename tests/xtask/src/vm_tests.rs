@@ -2,9 +2,11 @@
 //! Layers of tests in the virtual machine: the main job by clicks, and what must hold when things go wrong.
 
 mod bytes;
+mod conformance;
 mod kill;
 mod refusals;
 mod restart;
+mod writeback;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -37,6 +39,16 @@ pub fn layers() -> Vec<Layer> {
             name: "vm-kill",
             about: "kill -9 of the service at every step of create and remove",
             run: kill::run,
+        },
+        Layer {
+            name: "vm-conformance",
+            about: "the service's conformance suite on the real engine",
+            run: conformance::run,
+        },
+        Layer {
+            name: "vm-writeback",
+            about: "write-back by clicks, and an SSD that is pulled while it alone has data",
+            run: writeback::run,
         },
         Layer {
             name: "vm-main",

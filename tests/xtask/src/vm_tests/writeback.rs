@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Write-back by clicks in the real app: chosen with its warning, seen in the chart, written to the disk, left, and
+//! removed; and what is said and possible when the SSD is pulled while it alone has data.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+
+use super::Scene;
+use crate::demo::{drive, start_app};
+use crate::guest::{MOUNT_POINT, SHORT};
+use crate::image::PASSWORD;
+use crate::layer::Bench;
+use crate::report::Report;
+
+/// Bytes a second that the hard disk takes while a drain is to be watched.
+const SLOW: u64 = 400_000;
+/// For what ends by itself, under emulation.
+const LIMIT: Duration = Duration::from_secs(120);
+/// What is written: enough for a drain that can be watched, with the fsync that people wait for.
+const WRITE: &str = "dd if=/dev/urandom of=/home/anna/Archive/'1024 KiB'/NAME.bin bs=64k count=96 conv=fsync status=none";
+
+/// Runs the layer.
+pub fn run(bench: &mut Bench) -> Result<()> {
+    for (name, part) in [
+        (
+            "write-back by clicks, from the wizard to the plain disk",
+            by_clicks as Part,
+        ),
+        ("an SSD that is pulled while it alone has data", pulled),
+    ] {
+        let mut scene = Scene::new(bench)?;
+        let directory = name.split_whitespace().next_back().unwrap_or(name);
+        let page = bench.cx.target.join("vm-writeback").join(directory);
+        let mut report = Report::new(&page, name)?;
+        let result = part(&mut scene, &mut report);
+        if let Err(error) = &result {
+            report.step(&format!("**it failed:** {error:#}"));
+            let logs = "journalctl -b --no-pager -o short-monotonic | tail -60; dmsetup table; dmsetup status";
+            bench.note(&scene.vm.agent.sh(logs, SHORT).unwrap_or_default());
+            let _ = report
+                .picture("failure")
+                .and_then(|file| scene.vm.screenshot(&file));
+        }
+        report.finish()?;
+        bench.check(name, result);
+    }
+    Ok(())
+}
+
+type Part = fn(&mut Scene, &mut Report) -> Result<()>;
+
+fn by_clicks(scene: &mut Scene, report: &mut Report) -> Result<()> {
+    report.chapter("The wizard");
+    start_app(&mut scene.vm, report)?;
+    let click =
+        |scene: &mut Scene, report: &mut Report, what: &str| drive(&mut scene.vm, report, what);
+    let wizard = format!(
+        "create --disk 'Archive*' --ssd '*{}*' --mode 'Save to the SSD First*' --password {PASSWORD}",
+        scene.pair.ssd.product
+    );
+    click(scene, report, &wizard)?;
+    ensure!(scene.mode()? == "writeback", "the table has another mode");
+
+    report.chapter("Something is saved");
+    scene.slow(SLOW)?;
+    let seconds = scene.write("one")?;
+    let dirty = scene.dirty()?;
+    report.step(&format!(
+        "6 MiB saved in {seconds:.1} s over a disk that takes {SLOW} bytes a second; {dirty} sectors are on the SSD only"
+    ));
+    ensure!(dirty > 0, "nothing is on the SSD only");
+    click(scene, report, "wait '*Not Yet on the Hard Disk'")?;
+    click(scene, report, "wait '*beyond repair*'")?;
+    let chart = scene.chart(report)?;
+    ensure!(chart > 0.0, "the chart has no dirty share");
+    click(scene, report, "show --shot 10-unwritten")?;
+    let told = scene.vm.agent.sh("tandemctl status", SHORT)?;
+    report.output(&told);
+    ensure!(
+        told.contains("On the SSD only: ") && !told.contains("On the SSD only: nothing"),
+        "tandemctl says nothing of it: {told}"
+    );
+
+    report.chapter("Everything is written to the hard disk");
+    click(
+        scene,
+        report,
+        "press 'Write Everything to the Hard Disk Now'",
+    )?;
+    click(
+        scene,
+        report,
+        &format!("authenticate 'Authenticate to change*' {PASSWORD} --shot 11-tune"),
+    )?;
+    click(scene, report, "press Pause")?;
+    click(scene, report, "wait Resume")?;
+    scene.until("the drain waits", |scene| Ok(scene.state()? == "paused"))?;
+    // What was being written when it was told to wait still ends.
+    let mut before = 0;
+    scene.until("no write is under way", |scene| {
+        let now = scene.dirty()?;
+        Ok(std::mem::replace(&mut before, now) == now)
+    })?;
+    click(scene, report, "show --shot 12-paused")?;
+    let waits = scene.dirty()?;
+    ensure!(
+        waits == before && waits > 0,
+        "paused, but {before} became {waits}"
+    );
+    scene.slow(0)?;
+    click(scene, report, "press Resume")?;
+    click(scene, report, "wait 'Everything Is on the Hard Disk'")?;
+    let left = scene.dirty()?;
+    ensure!(left == 0, "{left} sectors are still on the SSD only");
+    scene.until("the mode holds again", |scene| {
+        Ok(scene.state()? == "active")
+    })?;
+    let after = scene.chart(report)?;
+    ensure!(after == 0.0, "the chart still shows {after} %");
+    click(scene, report, "show --shot 13-written")?;
+
+    report.chapter("Another mode, while something is on the SSD only");
+    scene.slow(SLOW)?;
+    scene.write("two")?;
+    ensure!(scene.dirty()? > 0, "nothing is on the SSD only");
+    click(scene, report, "press 'What the SSD does*'")?;
+    click(scene, report, "choose 'Keep What You Read and Write*'")?;
+    click(scene, report, "press Change")?;
+    scene.until("the mode", |scene| Ok(scene.mode()? == "writethrough"))?;
+    scene.slow(0)?;
+    scene.until("all on the disk", |scene| Ok(scene.dirty()? == 0))?;
+    click(scene, report, "press 'What the SSD does*'")?;
+    click(scene, report, "choose 'Save to the SSD First*'")?;
+    click(scene, report, "wait '*beyond repair*'")?;
+    click(scene, report, "press Change")?;
+    click(
+        scene,
+        report,
+        &format!("authenticate '*beyond repair*' {PASSWORD} --shot 14-write-back"),
+    )?;
+    scene.until("the mode", |scene| Ok(scene.mode()? == "writeback"))?;
+
+    report.chapter("Flush and remove");
+    scene.write("three")?;
+    let files = scene.vm.checksums()?;
+    let lines = |text: &str| text.lines().count();
+    ensure!(
+        lines(&files) == lines(&scene.files) + 3,
+        "not three files more: {files}"
+    );
+    click(scene, report, &format!("remove --password {PASSWORD}"))?;
+    let table = scene.vm.agent.sh("dmsetup table", SHORT)?;
+    ensure!(!table.contains("tandem"), "a mapping is left: {table}");
+    scene.vm.drop_page_cache()?;
+    ensure!(scene.vm.checksums()? == files, "the files have changed");
+    scene.vm.agent.sh(
+        &format!("umount {MOUNT_POINT} && e2fsck -fn /dev/{}", scene.disk),
+        LIMIT,
+    )?;
+    report.step("every file on the plain disk has the checksum that it had through the cache");
+    Ok(())
+}
+
+fn pulled(scene: &mut Scene, report: &mut Report) -> Result<()> {
+    let create = format!(
+        "tandemctl create --yes --erase-ssd --mode writeback {} {}",
+        scene.disk, scene.ssd
+    );
+    scene.vm.agent.sh(&create, LIMIT)?;
+    start_app(&mut scene.vm, report)?;
+    drive(&mut scene.vm, report, "press 'Show *'")?;
+    scene.slow(SLOW)?;
+    scene.write("one")?;
+    let files = scene.vm.checksums()?;
+    let dirty = scene.dirty()?;
+    ensure!(dirty > 0, "nothing is on the SSD only");
+    scene.vm.unplug(&scene.pair.ssd)?;
+    report.step(&format!(
+        "the SSD is pulled with {dirty} sectors only on it"
+    ));
+    // Nobody tells a mapping that its device is gone: the next write meets it.
+    let write = "dd if=/dev/zero of=/home/anna/Archive/refused bs=64k count=1 conv=fsync";
+    let ended = scene.vm.agent.run(write, LIMIT, |_| ())?;
+    report.output(&ended.text);
+    ensure!(
+        ended.code != 0,
+        "a write was taken although the SSD is gone"
+    );
+    scene.until("the state", |scene| Ok(scene.state()? == "stranded"))?;
+    drive(&mut scene.vm, report, "wait 'SSD Missing, New Data on It'")?;
+    drive(
+        &mut scene.vm,
+        report,
+        "wait 'Nothing is lost if the SSD comes back as it was.'",
+    )?;
+    drive(&mut scene.vm, report, "show --shot 10-pulled")?;
+    let told = scene.vm.agent.sh("tandemctl status", SHORT)?;
+    report.output(&told);
+    ensure!(
+        told.contains("only on the SSD") && told.contains("comes back"),
+        "tandemctl does not say it: {told}"
+    );
+    scene.slow(0)?;
+    let refused = scene
+        .vm
+        .agent
+        .run("tandemctl remove --yes", LIMIT, |_| ())?;
+    report.output(&refused.text);
+    ensure!(refused.code == 3, "it was removed: {}", refused.text);
+    // What the SSD had nothing to do with can be read.
+    scene.vm.agent.sh(
+        "dd if=/dev/mapper/$(dmsetup ls --target tandem | cut -f1) bs=1M count=1 skip=200 iflag=direct of=/dev/null",
+        SHORT,
+    )?;
+
+    report.chapter("The SSD is back");
+    scene.vm.plug_again(&scene.pair.ssd)?;
+    scene.ssd = scene.vm.device(scene.pair.ssd.serial)?;
+    // Under the file system that has met the errors it is not used again; once that is gone, it is.
+    ensure!(
+        scene.state()? == "stranded",
+        "a file system goes on that would miss something"
+    );
+    scene.vm.agent.sh(&format!("umount {MOUNT_POINT}"), SHORT)?;
+    scene.until("the cache", |scene| {
+        Ok(scene.state().is_ok_and(|state| state == "active") && scene.dirty()? == 0)
+    })?;
+    scene.vm.mount()?;
+    drive(
+        &mut scene.vm,
+        report,
+        "wait 'Everything Is on the Hard Disk'",
+    )?;
+    ensure!(scene.vm.checksums()? == files, "the files have changed");
+    scene.vm.agent.sh("tandemctl remove --yes", LIMIT)?;
+    scene.vm.drop_page_cache()?;
+    ensure!(
+        scene.vm.checksums()? == files,
+        "the files on the plain disk have changed"
+    );
+    report.step("every file that was saved before the SSD was pulled is on the plain disk");
+    Ok(())
+}
+
+impl Scene {
+    /// Has the hard disk take so many bytes a second; 0: as many as it can.
+    fn slow(&mut self, bytes: u64) -> Result<()> {
+        let limits = json!({ "id": self.pair.origin.serial, "bps": 0, "bps_rd": 0, "bps_wr": bytes, "iops": 0, "iops_rd": 0, "iops_wr": 0 });
+        self.vm.qmp.run("block_set_io_throttle", limits).map(drop)
+    }
+
+    /// Saves a file, and says how many seconds it took.
+    fn write(&mut self, name: &str) -> Result<f32> {
+        let start = Instant::now();
+        self.vm.as_user(&WRITE.replace("NAME", name), LIMIT)?;
+        Ok(start.elapsed().as_secs_f32())
+    }
+
+    fn status(&mut self, word: usize) -> Result<String> {
+        let line = self.vm.agent.sh("dmsetup status --target tandem", SHORT)?;
+        let found = line.split_whitespace().nth(word);
+        found
+            .map(str::to_owned)
+            .with_context(|| format!("no status: {line}"))
+    }
+
+    /// As kmod/TARGET.rst has it, after the name, the start, the length and the target.
+    fn state(&mut self) -> Result<String> {
+        self.status(4)
+    }
+
+    fn mode(&mut self) -> Result<String> {
+        self.status(6)
+    }
+
+    /// Sectors.
+    fn dirty(&mut self) -> Result<u64> {
+        self.status(9)?.parse().context("dirty is a number")
+    }
+
+    /// Percent of the cache that is not on the hard disk yet, as the chart says it.
+    fn chart(&mut self, report: &mut Report) -> Result<f64> {
+        let said = drive(
+            &mut self.vm,
+            report,
+            "wait 'Chart of the last five minutes*'",
+        )?;
+        let share = said
+            .rsplit_once("hard disk yet ")
+            .context("the chart does not say it")?
+            .1;
+        let number = share.split(['%', '\u{a0}', ' ']).next().unwrap_or_default();
+        number
+            .replace(',', ".")
+            .parse()
+            .with_context(|| format!("no number: {share}"))
+    }
+
+    fn until(
+        &mut self,
+        what: &str,
+        mut holds: impl FnMut(&mut Self) -> Result<bool>,
+    ) -> Result<()> {
+        let end = Instant::now() + LIMIT;
+        while !holds(self)? {
+            ensure!(Instant::now() < end, "waited in vain: {what}");
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        Ok(())
+    }
+}
