@@ -169,11 +169,32 @@ impl Disk {
 
     /// The power goes. Whatever is left is durable.
     pub fn power_cut(&mut self, luck: Luck, rng: &mut fastrand::Rng) {
-        let salt = rng.u64(..);
+        for (sector, stamp) in self.survivors(luck, rng) {
+            self.durable[sector] = stamp;
+        }
         for sector in std::mem::take(&mut self.volatile) {
+            let sector = sector as usize;
+            self.log[sector].clear();
+            self.content[sector] = self.durable[sector];
+        }
+    }
+
+    /// All sectors, as a power cut now would leave them.
+    pub fn after_power_cut(&self, luck: Luck, rng: &mut fastrand::Rng) -> Vec<Stamp> {
+        let mut left = self.durable.clone();
+        for (sector, stamp) in self.survivors(luck, rng) {
+            left[sector] = stamp;
+        }
+        left
+    }
+
+    /// The volatile sectors of which a power cut leaves a newer value than the durable one.
+    fn survivors(&self, luck: Luck, rng: &mut fastrand::Rng) -> Vec<(usize, Stamp)> {
+        let salt = rng.u64(..);
+        let survivor = |&sector: &u32| {
             let block = u64::from(sector) / self.block;
-            let log = &mut self.log[sector as usize];
-            let survivor = match luck {
+            let log = &self.log[sector as usize];
+            let at = match luck {
                 Luck::Keep => Some(log.len() - 1),
                 Luck::Lose => None,
                 Luck::Writes(share) => log.iter().rposition(|entry| {
@@ -187,13 +208,9 @@ impl Disk {
                     (coin as u8 <= share).then_some((coin >> 8) as usize % log.len())
                 }
             };
-            let sector = sector as usize;
-            if let Some(at) = survivor {
-                self.durable[sector] = log[at].stamp;
-            }
-            log.clear();
-            self.content[sector] = self.durable[sector];
-        }
+            at.map(|at| (sector as usize, log[at].stamp))
+        };
+        self.volatile.iter().filter_map(survivor).collect()
     }
 }
 

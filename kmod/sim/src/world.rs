@@ -26,6 +26,7 @@ mod ledger;
 mod life;
 mod settle;
 
+pub use check::Word;
 pub use life::Cut;
 
 /// Something is wrong with core (or with the simulator).

@@ -14,7 +14,8 @@ use crate::stamp::{OpId, Stamp};
 const RECORD: u64 = (1 << 44) - 1;
 
 /// The fields of core's word, as core/word.h documents them.
-pub(super) struct Word {
+#[allow(missing_docs)]
+pub struct Word {
     pub tag: u64,
     pub valid: u64,
     pub dirty: u64,
@@ -29,7 +30,8 @@ pub(super) struct Word {
 pub(super) const LIVE: u64 = 1;
 
 impl Word {
-    pub(super) fn of(bits: u64) -> Word {
+    /// The fields of these bits.
+    pub fn of(bits: u64) -> Word {
         Word {
             tag: bits & 0xf_ffff_ffff,
             valid: bits >> 36 & 0xf,
