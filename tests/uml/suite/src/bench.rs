@@ -4,7 +4,7 @@
 //! `SUITE_BENCH` is `cost:<device>` (instructions of single requests, all devices being RAM disks) or `time:<device>`
 //! (how long things take on models of a disk and an SSD). Each figure is printed as `bench: <name> <number>`.
 
-mod aio;
+pub mod aio;
 mod cost;
 mod devices;
 mod time;

@@ -4,7 +4,8 @@
 //! It gets what it needs from variables on the kernel's command line:
 //! `SUITE_MODULES` modules to load, in order, separated by commas, arguments behind colons;
 //! `SUITE_ONLY` runs the cases whose names, with `_` for spaces, contain the text; `SUITE_INJECT` injects a bug instead of running cases;
-//! `SUITE_BENCH` measures a device instead. It prints one line a case and one at the end, and switches the machine off.
+//! `SUITE_BENCH` measures a device instead, `SUITE_RECORD` records what the module does to its disks. It prints one line a case
+//! and one at the end, and switches the machine off.
 
 mod bench;
 mod cases;
@@ -15,6 +16,7 @@ mod kmsg;
 mod loopback;
 mod model;
 mod module;
+mod record;
 mod rig;
 
 use std::fs;
@@ -92,6 +94,14 @@ fn run() -> Result<u64> {
     if !device.is_empty() {
         bench::run(&device)?;
         return Ok(0);
+    }
+    let recording = variable("SUITE_RECORD");
+    if !recording.is_empty() {
+        record::run(&recording, &variable("SUITE_RECORD_FROM"))?;
+        return match kmsg::splat(&kmsg.new_lines()) {
+            Some(line) => bail!("the kernel says: {line}"),
+            None => Ok(0),
+        };
     }
     mount_configfs()?;
     thread::spawn(watch);

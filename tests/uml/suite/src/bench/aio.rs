@@ -15,29 +15,29 @@ use crate::io::Buffer;
 /// `struct iocb` of linux/aio_abi.h.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Request {
-    data: u64,
-    key: u32,
-    rw_flags: u32,
-    opcode: u16,
-    priority: u16,
-    fd: u32,
-    buffer: u64,
-    length: u64,
-    offset: u64,
-    reserved: u64,
-    flags: u32,
-    eventfd: u32,
+pub struct Request {
+    pub data: u64,
+    pub key: u32,
+    pub rw_flags: u32,
+    pub opcode: u16,
+    pub priority: u16,
+    pub fd: u32,
+    pub buffer: u64,
+    pub length: u64,
+    pub offset: u64,
+    pub reserved: u64,
+    pub flags: u32,
+    pub eventfd: u32,
 }
 
 /// `struct io_event`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Event {
-    data: u64,
-    request: u64,
-    result: i64,
-    result2: i64,
+pub struct Event {
+    pub data: u64,
+    pub request: u64,
+    pub result: i64,
+    pub result2: i64,
 }
 
 /// What the requests do.
@@ -123,7 +123,8 @@ pub fn each(
     Ok(time)
 }
 
-fn check(result: i64) -> Result<usize> {
+/// What a system call returned.
+pub fn check(result: i64) -> Result<usize> {
     match usize::try_from(result) {
         Ok(number) => Ok(number),
         Err(_) => bail!("asynchronous I/O: {}", std::io::Error::last_os_error()),

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Names for what sectors hold, so that equal bytes have one name and are compared at once.
+
+use std::collections::HashMap;
+
+use tandem_record_log::{Device, SECTOR, untouched};
+use tandem_sim::stamp::Stamp;
+
+type Bytes = [u8; SECTOR];
+
+/// A sector of the disk that nobody has written to, with its number below these bits; the same for the SSD.
+const OLD_DATA: u64 = 1 << 62;
+const NEW_SSD: u64 = 3 << 61;
+
+/// What a new device holds there.
+pub fn fresh(device: Device, sector: u64) -> Stamp {
+    match device {
+        Device::Ssd if untouched(device, sector) == [0; SECTOR] => Contents::ZEROES,
+        Device::Ssd => Stamp(NEW_SSD | sector),
+        _ => Stamp(OLD_DATA | sector),
+    }
+}
+
+/// All contents that were written.
+pub struct Contents {
+    names: HashMap<Bytes, u64>,
+    all: Vec<(Bytes, usize)>,
+}
+
+impl Contents {
+    /// What zeroes are called.
+    pub const ZEROES: Stamp = Stamp(0);
+
+    /// None but zeroes.
+    pub fn new() -> Self {
+        Self {
+            names: HashMap::from([([0; SECTOR], 0)]),
+            all: vec![([0; SECTOR], 0)],
+        }
+    }
+
+    /// The name of a sector's content that event number `event` brought.
+    pub fn name(&mut self, bytes: &Bytes, event: usize) -> Stamp {
+        let mut number = [0; 8];
+        number.copy_from_slice(&bytes[8..16]);
+        let number = u64::from_le_bytes(number);
+        for device in [Device::Disk, Device::Ssd] {
+            if number < OLD_DATA && *bytes == untouched(device, number) {
+                return fresh(device, number);
+            }
+        }
+        let next = self.all.len() as u64;
+        let name = *self.names.entry(*bytes).or_insert(next);
+        if name == next {
+            self.all.push((*bytes, event));
+        }
+        Stamp(name)
+    }
+
+    /// The content of this name.
+    pub fn bytes(&self, name: Stamp) -> Bytes {
+        match name.0 & NEW_SSD {
+            NEW_SSD => untouched(Device::Ssd, name.0 & !NEW_SSD),
+            OLD_DATA => untouched(Device::Disk, name.0 & !NEW_SSD),
+            _ => self.all[name.0 as usize].0,
+        }
+    }
+
+    /// What a person wants to know of a content.
+    pub fn describe(&self, name: Stamp) -> String {
+        match name.0 & NEW_SSD {
+            _ if name == Self::ZEROES => "zeroes".to_owned(),
+            NEW_SSD => format!("what the SSD held at first at {}", name.0 & !NEW_SSD),
+            OLD_DATA => format!("what the disk held at first at {}", name.0 & !NEW_SSD),
+            _ => format!(
+                "content {} of event {}",
+                name.0, self.all[name.0 as usize].1
+            ),
+        }
+    }
+}
