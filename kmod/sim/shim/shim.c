@@ -168,6 +168,78 @@ static void facts(struct sim_engine *s, struct sim_facts *f)
 	f->urgent = s->e.urgent.next != &s->e.urgent;
 }
 
+static void mix(u64 *hash, u64 value)
+{
+	*hash = (*hash ^ value) * 0x9e3779b97f4a7c15ull;
+	*hash ^= *hash >> 29;
+}
+
+static void mix_bytes(u64 *hash, const void *bytes, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		mix(hash, ((const u8 *)bytes)[i]);
+}
+
+static void mix_request(u64 *hash, struct td_req *r)
+{
+	mix(hash, of(r)->id);
+	mix(hash, r->sector << 32 | r->count);
+	mix(hash, r->sweep << 32 | (u32)r->flush);
+	mix(hash, (u64)r->fresh << 32 | (u32)r->nr_parts << 16 |
+		  (u32)r->holds << 8 | r->phase);
+	mix(hash, (u64)r->pending << 32 | (u32)r->woken << 16 |
+		  (u32)r->then << 8 | r->gates);
+	mix(hash, r->writeback | r->no_writeback << 1 | r->counted << 2 |
+		  r->failed << 3 | r->ssd_failed << 4);
+	for (u32 i = 0; i < r->nr_parts; i++)
+		mix(hash, (u64)r->parts[i].slot << 32 | r->parts[i].mask |
+			  (u32)r->parts[i].held << 8 |
+			  (u32)r->parts[i].cancelled << 9);
+}
+
+static void mix_gates(u64 *hash, const struct td_link *ring, size_t offset)
+{
+	mix(hash, 1);
+	for (struct td_link *k = ring->next; k != ring; k = k->next)
+		mix_request(hash, (struct td_req *)((char *)k - offset));
+}
+
+static u64 digest(struct sim_engine *s)
+{
+	const struct td_engine *e = &s->e;
+	const struct td_ledger *l = &e->ledger;
+	size_t gate = offsetof(struct td_req, gate);
+	struct td_sizes sizes = td_engine_sizes(&l->super, &e->layout);
+	u64 hash = env_load(&e->mode) << 8 | env_load(&e->state);
+
+	for (u32 i = 0; i < e->layout.slots; i++)
+		mix(&hash, td_word_load(&e->words[i]) & ~TD_W_RECENCY);
+	for (u32 i = 0; i < e->nr_buckets; i++)
+		mix_gates(&hash, &e->buckets[i].reqs,
+			  offsetof(struct td_req, link));
+	mix_gates(&hash, &l->sweep_waiters, gate);
+	mix_gates(&hash, &l->cleaned, gate);
+	mix_gates(&hash, &l->recording, gate);
+	mix_gates(&hash, &l->flush_waiters, offsetof(struct td_req, gate2));
+	mix_gates(&hash, &l->mark_waiters, gate);
+	mix_gates(&hash, &l->clear_waiters, gate);
+	mix_gates(&hash, &e->urgent, gate);
+	mix(&hash, e->clean_frame);
+	mix_bytes(&hash, l->pending, sizes.pending * 8);
+	mix_bytes(&hash, l->marks, sizes.marks * sizeof(*l->marks));
+	mix_bytes(&hash, l->marks_image, sizes.marks_image);
+	/* Behind the pointers all is numbers; links lie between them. */
+	mix_bytes(&hash, &l->nr_marks, offsetof(struct td_ledger, sweep_waiters) -
+		  offsetof(struct td_ledger, nr_marks));
+	mix_bytes(&hash, &l->flush_begun, offsetof(struct td_ledger, flush_waiters) -
+		  offsetof(struct td_ledger, flush_begun));
+	mix_bytes(&hash, &l->marks_wanted, offsetof(struct td_ledger, mark_waiters) -
+		  offsetof(struct td_ledger, marks_wanted));
+	mix_bytes(&hash, &l->checkpoint, sizeof(*l) -
+		  offsetof(struct td_ledger, checkpoint));
+	return hash;
+}
+
 static u64 counter(struct sim_engine *s, u32 which)
 {
 	u64 sum = 0;
@@ -469,6 +541,7 @@ static const struct sim_api api = {
 	.set_mode = set_mode,
 	.set_limit = set_limit,
 	.facts = facts,
+	.digest = digest,
 	.counter = counter,
 	.words = words,
 	.group_of = group_of,

@@ -11,7 +11,7 @@
 #include "load.h"
 #include "super.h"
 
-#define SIM_API_VERSION	3
+#define SIM_API_VERSION	4
 
 struct sim_engine;
 
@@ -78,6 +78,8 @@ struct sim_api {
 	void (*set_mode)(struct sim_engine *engine, u32 mode);
 	void (*set_limit)(struct sim_engine *engine, u64 quarters);
 	void (*facts)(struct sim_engine *engine, struct sim_facts *facts);
+	/* Of all of core's memory but counters and policy: equal states have equal ones. */
+	u64 (*digest)(struct sim_engine *engine);
 	u64 (*counter)(struct sim_engine *engine, u32 which);
 	void (*words)(struct sim_engine *engine, u64 *words);
 	u32 (*group_of)(struct sim_engine *engine, u64 sector);

@@ -7,6 +7,8 @@
 //! neither was flushed, the medium may have the first one, since the cache may have written it out between the two. A flush
 //! makes durable what was completed before it began; it may make more durable, which the cut's choice covers.
 
+use std::hash::{Hash, Hasher};
+
 use crate::oracle::Time;
 use crate::stamp::Stamp;
 
@@ -80,6 +82,32 @@ impl Disk {
         for (content, durable) in self.content.iter_mut().zip(&mut self.durable) {
             *content = name(*content);
             *durable = *content;
+        }
+    }
+
+    /// When what is volatile was completed.
+    pub fn times(&self) -> impl Iterator<Item = Time> {
+        let volatile = self.volatile.iter();
+        let logs = volatile.flat_map(|&sector| &self.log[sector as usize]);
+        logs.map(|entry| entry.completed)
+    }
+
+    /// Adds all that a read or a cut may show to `hash`; `name`: of a value, `rank`: of a time.
+    pub fn digest(
+        &self,
+        name: impl Fn(Stamp) -> u64,
+        rank: impl Fn(Time) -> usize,
+        hash: &mut impl Hasher,
+    ) {
+        for &stamp in &self.durable {
+            name(stamp).hash(hash);
+        }
+        let mut volatile = self.volatile.clone();
+        volatile.sort_unstable();
+        for sector in volatile {
+            for entry in &self.log[sector as usize] {
+                (sector, name(entry.stamp), rank(entry.completed)).hash(hash);
+            }
         }
     }
 

@@ -357,6 +357,11 @@ impl Engine {
         }
     }
 
+    /// A number for core's state, without counters and policy.
+    pub fn digest(&self) -> u64 {
+        unsafe { (self.core.api.digest)(self.raw) }
+    }
+
     /// Values of the counters that status shows.
     pub fn counters(&self) -> Vec<u64> {
         (0..self.core.api.shown)

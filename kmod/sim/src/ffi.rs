@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_uint, c_void};
 
 /// `SIM_API_VERSION`
-pub const API_VERSION: u32 = 3;
+pub const API_VERSION: u32 = 4;
 
 /// `struct td_region`: sectors of the SSD.
 #[repr(C)]
@@ -162,6 +162,7 @@ pub struct Api {
     pub set_mode: unsafe extern "C" fn(*mut RawEngine, u32),
     pub set_limit: unsafe extern "C" fn(*mut RawEngine, u64),
     pub facts: unsafe extern "C" fn(*mut RawEngine, *mut Facts),
+    pub digest: unsafe extern "C" fn(*mut RawEngine) -> u64,
     pub counter: unsafe extern "C" fn(*mut RawEngine, u32) -> u64,
     pub words: unsafe extern "C" fn(*mut RawEngine, *mut u64),
     pub group_of: unsafe extern "C" fn(*mut RawEngine, u64) -> u32,

@@ -4,6 +4,7 @@
 pub mod crash;
 pub mod disk;
 pub mod engine;
+pub mod exhaust;
 pub mod explore;
 mod ffi;
 pub mod flaw;

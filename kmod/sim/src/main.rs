@@ -6,14 +6,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use tandem_sim::engine::Core;
+use tandem_sim::engine::{Core, LoadError};
 use tandem_sim::flaw::Flaw;
 use tandem_sim::hitrate::core::Writes;
 use tandem_sim::hitrate::report::{self, Wish};
 use tandem_sim::mutants::{self, Outcome};
 use tandem_sim::native::{self, Sources};
 use tandem_sim::random::{self, Summary};
-use tandem_sim::{crash, explore, fuzz, replay, sanitize};
+use tandem_sim::{crash, exhaust, explore, fuzz, replay, sanitize};
 
 #[derive(Parser)]
 #[command(about)]
@@ -69,6 +69,21 @@ enum Command {
         #[arg(long)]
         sanitize: bool,
     },
+    /// Small cases whole: some requests over two slots, I/O completed in every order, cuts in every state.
+    Exhaust {
+        /// How many requests.
+        #[arg(long, default_value_t = 3)]
+        requests: u32,
+        /// Of so many cases one.
+        #[arg(long, default_value_t = 1)]
+        every: u64,
+        /// Threads.
+        #[arg(long, default_value_t = 2)]
+        threads: usize,
+        /// As for crash.
+        #[arg(long, value_parser = |name: &str| Flaw::named(name).ok_or("there is no such flaw"))]
+        flaw: Option<Flaw>,
+    },
     /// Concurrent operations on one word, under every schedule.
     Words,
     /// The same by threads under the race detector.
@@ -118,9 +133,11 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
-            match error.downcast_ref() {
-                Some(native::Error::Tool { .. }) => ExitCode::from(mutants::NOT_BUILT),
-                _ => ExitCode::FAILURE,
+            let tool = matches!(error.downcast_ref(), Some(native::Error::Tool { .. }));
+            if tool || error.is::<LoadError>() {
+                ExitCode::from(mutants::NOT_BUILT)
+            } else {
+                ExitCode::FAILURE
             }
         }
     }
@@ -158,6 +175,12 @@ fn run(arguments: Arguments) -> Done {
             brief,
             ..
         } => random(&core()?, seed, seeds, requests, brief),
+        Command::Exhaust {
+            requests,
+            every,
+            threads,
+            flaw,
+        } => exhausted(&core, requests, every, threads, flaw),
         Command::Words => words(&core()?),
         Command::Threads { rounds } => Ok(sanitize::threads(&sources, &dir("threads")?, rounds)?),
         Command::Fuzz { seconds, target } => {
@@ -224,7 +247,7 @@ fn random(core: &Core, seed: u64, seeds: u64, requests: u64, brief: bool) -> Don
 
 /// Loads a core for each thread, as one cannot be shared.
 fn crashes(
-    core: &(impl Fn() -> Result<Core, tandem_sim::engine::LoadError> + Sync),
+    core: &(impl Fn() -> Result<Core, LoadError> + Sync),
     first: u64,
     cuts: u64,
     threads: usize,
@@ -253,6 +276,25 @@ fn crashes(
     for (name, value) in &coverage.counters {
         println!("  {name} {value}");
     }
+    Ok(())
+}
+
+fn exhausted(
+    core: &(impl Fn() -> Result<Core, LoadError> + Sync),
+    requests: u32,
+    every: u64,
+    threads: usize,
+    flaw: Option<Flaw>,
+) -> Done {
+    let start = std::time::Instant::now();
+    let extent = exhaust::explore_all(core, requests, every, threads, flaw)?;
+    println!(
+        "{} cases of {requests} requests, {} states, {} cuts, {:.1} s: no promise broken",
+        extent.cases,
+        extent.states,
+        extent.cuts,
+        start.elapsed().as_secs_f64()
+    );
     Ok(())
 }
 

@@ -12,6 +12,8 @@
 //! overwritten before the flush began: `v` came before `w` if it ended before `w`, or a read of `w`, began; and `w` was there
 //! for the flush if it had been acknowledged when the flush began. After a cut each sector has one value, and only that one.
 
+use std::hash::{Hash, Hasher};
+
 use crate::stamp::{OpId, Stamp};
 
 /// An instant; larger is later.
@@ -140,6 +142,28 @@ impl Oracle {
             sectors: vec![vec![base]; sectors as usize],
             touched: Vec::new(),
             written: vec![false; sectors as usize],
+        }
+    }
+
+    /// All times that matter.
+    pub fn times(&self) -> impl Iterator<Item = Time> {
+        let all = self.touched.iter();
+        let all = all.flat_map(|&sector| &self.sectors[sector as usize]);
+        all.flat_map(|c| [c.first_end, c.last_start, c.acked, c.gone])
+    }
+
+    /// Adds the histories to `hash`; `rank`: of a time.
+    pub fn digest(&self, rank: impl Fn(Time) -> usize, hash: &mut impl Hasher) {
+        let mut touched = self.touched.clone();
+        touched.sort_unstable();
+        for sector in touched {
+            let mut history: Vec<_> = self.sectors[sector as usize].iter().collect();
+            history.sort_unstable_by_key(|cluster| cluster.op);
+            for c in history {
+                (sector, c.op, c.seen, c.ghost).hash(hash);
+                (rank(c.first_end), rank(c.last_start), rank(c.acked)).hash(hash);
+                rank(c.gone).hash(hash);
+            }
         }
     }
 

@@ -5,6 +5,8 @@
 //! flushes first, moves some of its sectors or is completed. So data may arrive in pieces, long before the completion is
 //! told, and in any order against other requests to the same sectors.
 
+use std::hash::{Hash, Hasher};
+
 use crate::disk::Disk;
 use crate::oracle::Time;
 use crate::stamp::Stamp;
@@ -202,6 +204,40 @@ impl Queue {
     /// All requests under way, which are so no more.
     pub fn take(&mut self) -> Vec<Pending> {
         std::mem::take(&mut self.pending)
+    }
+
+    /// When the requests under way were submitted.
+    pub fn starts(&self) -> impl Iterator<Item = Time> {
+        self.pending.iter().map(|pending| pending.start)
+    }
+
+    /// Adds the requests under way to `hash`.
+    pub fn digest(&self, rank: impl Fn(Time) -> usize, hash: &mut impl Hasher) {
+        for pending in &self.pending {
+            let Io { first, count, .. } = pending.io;
+            let kind = (pending.io.side == Side::Ssd, pending.io.kind.changes());
+            (first, count, kind, pending.io.token, rank(pending.start)).hash(hash);
+        }
+    }
+
+    /// Completes the `at`th request under way: all that the caller has to carry out.
+    pub fn complete(&mut self, at: usize) -> Vec<Turn> {
+        let mut pending = self.pending.remove(at);
+        let mut turns = Vec::new();
+        if !pending.flushed {
+            turns.push(Turn::Preflush(pending));
+            pending.flushed = true;
+        }
+        let count = pending.io.count;
+        if count > 0 {
+            turns.push(Turn::Move(pending, count));
+            pending.moved = count;
+        }
+        turns.push(Turn::Complete {
+            pending,
+            failed: false,
+        });
+        turns
     }
 
     /// Lets any request go on; `None` if there is none. The caller carries out what it says.

@@ -6,6 +6,8 @@
 //! for linearizability exact, and data that turns up at a wrong place is recognised at sight. Sectors of the SSD's metadata
 //! hold real bytes; their stamp is where to find them.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 /// Number of a request; 0 is the content that the disk had before the cache came.
 pub type OpId = u32;
 
@@ -57,11 +59,15 @@ impl std::fmt::Display for Stamp {
 #[derive(Default)]
 pub struct Bytes {
     blocks: Vec<[u8; 512]>,
+    digests: Vec<u64>,
 }
 
 impl Bytes {
     /// Keeps the bytes of one sector.
     pub fn keep(&mut self, bytes: &[u8; 512]) -> Stamp {
+        let mut hash = DefaultHasher::new();
+        bytes.hash(&mut hash);
+        self.digests.push(hash.finish());
         self.blocks.push(*bytes);
         Stamp(BYTES << 40 | (self.blocks.len() - 1) as u64)
     }
@@ -74,6 +80,15 @@ impl Bytes {
             let mut bytes = [0xa5; 512];
             bytes[..8].copy_from_slice(&stamp.0.to_le_bytes());
             bytes
+        }
+    }
+
+    /// A number for what a sector holds.
+    pub fn digest(&self, stamp: Stamp) -> u64 {
+        if stamp.sector() == BYTES {
+            self.digests[(stamp.0 & 0xff_ffff_ffff) as usize]
+        } else {
+            stamp.0
         }
     }
 

@@ -20,6 +20,7 @@ mod carry;
 mod check;
 mod clean;
 mod durable;
+mod exact;
 mod flawed;
 mod io;
 mod ledger;

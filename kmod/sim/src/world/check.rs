@@ -78,7 +78,7 @@ pub(super) struct Guard {
     pub fresh: HashMap<u64, u64>,
     warm: Option<Warm>,
     /// When the last write to the disk was completed, and when its last good flush began; 0: not known in this life.
-    disk_written: Time,
+    pub disk_written: Time,
     pub disk_flushed: Time,
 }
 

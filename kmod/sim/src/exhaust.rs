@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Small cases whole: some requests, one after the other submitted, over two slots; I/O completed in every order, and a cut
+//! in every state.
+//!
+//! Depth first, each state reached by playing its decisions from the start; one that was met before is not followed again.
+//! What core does between two I/Os is one step, and an I/O is moved as a whole: what goes on within them is for the random
+//! walk.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::disk::Luck;
+use crate::engine::{Core, Geometry, LoadError, Mode, Region};
+use crate::flaw::Flaw;
+use crate::trace::Trace;
+use crate::workload::{Request, Verb};
+use crate::world::{Cut, Fault, Machine, World};
+
+/// What the outside may do in one step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Deed {
+    /// A request.
+    Ask(Verb, u64, u64),
+    /// The cleaner goes on.
+    Clean,
+}
+
+const WRITE: Verb = Verb::Write { fua: false };
+
+/// Three frames compete for two slots; some requests overlap in a part.
+pub const DEEDS: [Deed; 10] = [
+    Deed::Ask(WRITE, 0, 8),
+    Deed::Ask(WRITE, 0, 16),
+    Deed::Ask(WRITE, 32, 32),
+    Deed::Ask(WRITE, 64, 8),
+    Deed::Ask(Verb::Write { fua: true }, 0, 8),
+    Deed::Ask(Verb::Read, 0, 8),
+    Deed::Ask(Verb::Read, 64, 8),
+    Deed::Ask(Verb::Discard, 0, 8),
+    Deed::Ask(Verb::Flush, 0, 0),
+    Deed::Clean,
+];
+
+const MODES: [Mode; 3] = [Mode::WriteBack, Mode::WriteThrough, Mode::WriteAround];
+
+/// What a cut leaves of both volatile caches.
+const LUCKS: [Luck; 3] = [Luck::Lose, Luck::Keep, Luck::Blocks(128)];
+
+/// How much there was.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Extent {
+    /// Modes and rows of deeds.
+    pub cases: u64,
+    /// Different states, summed over the cases.
+    pub states: u64,
+    /// Cuts.
+    pub cuts: u64,
+}
+
+/// A case with something wrong.
+#[derive(Debug, thiserror::Error)]
+#[error("{mode:?} {deeds:?}, decisions {decisions:?}: {fault}")]
+pub struct Wrong {
+    mode: Mode,
+    deeds: Vec<Deed>,
+    decisions: Vec<usize>,
+    fault: Fault,
+}
+
+/// The `number`th case of `length` deeds, if there are so many.
+pub fn case(number: u64, length: u32) -> Option<(Mode, Vec<Deed>)> {
+    let mode = *MODES.get((number / (DEEDS.len() as u64).pow(length)) as usize)?;
+    let deed = |at| DEEDS[(number / (DEEDS.len() as u64).pow(at)) as usize % DEEDS.len()];
+    Some((mode, (0..length).map(deed).collect()))
+}
+
+fn machine(mode: Mode, flaw: Option<Flaw>) -> Machine {
+    let region = |start, length| Region { start, length };
+    Machine {
+        geometry: Geometry {
+            origin_sectors: 96,
+            ssd_sectors: 232,
+            journal: region(0, 128),
+            checkpoint: region(128, 32),
+            intent: region(160, 8),
+            data: region(168, 64),
+            block_sectors: 1,
+            groups: 1,
+            run_shift: 0,
+            way_shift: 1,
+        },
+        disk_block: 1,
+        mode,
+        flaw,
+    }
+}
+
+/// The world after these decisions, and how many choices there are: to go on with the next deed, or with one of the I/Os.
+fn play(
+    core: &Core,
+    machine: &Machine,
+    deeds: &[Deed],
+    decisions: &[usize],
+) -> Result<(World, usize), Fault> {
+    let mut world = World::new(core, machine, Trace::default());
+    world.finish()?;
+    let mut done = 0;
+    for &decision in decisions {
+        let under_way = world.queue.len();
+        if decision < under_way {
+            world.complete(decision)?;
+            continue;
+        }
+        match deeds[done] {
+            Deed::Ask(verb, first, count) => world.submit(Request {
+                verb,
+                first,
+                count,
+                restless: false,
+            }),
+            Deed::Clean => world.clean(true)?,
+        }
+        done += 1;
+        world.run_tasks()?;
+    }
+    let choices = world.queue.len() + usize::from(done < deeds.len());
+    Ok((world, choices))
+}
+
+/// One case, whole.
+///
+/// # Errors
+/// The first decisions after which something was wrong.
+pub fn explore(
+    core: &Core,
+    (mode, deeds): &(Mode, Vec<Deed>),
+    flaw: Option<Flaw>,
+) -> Result<Extent, Box<Wrong>> {
+    let machine = machine(*mode, flaw);
+    let mut extent = Extent {
+        cases: 1,
+        ..Extent::default()
+    };
+    let mut met = HashSet::new();
+    let mut open = vec![Vec::new()];
+    while let Some(decisions) = open.pop() {
+        let wrong = |fault| {
+            Box::new(Wrong {
+                mode: *mode,
+                deeds: deeds.clone(),
+                decisions: decisions.clone(),
+                fault,
+            })
+        };
+        let again = || play(core, &machine, deeds, &decisions);
+        let (mut world, choices) = again().map_err(wrong)?;
+        let asked = decisions.len();
+        if !met.insert((world.digest(), choices - world.queue.len())) {
+            continue;
+        }
+        for luck in LUCKS {
+            let (mut world, _) = again().map_err(wrong)?;
+            world.rng = fastrand::Rng::with_seed(asked as u64);
+            world.cut(Cut::Power(luck, luck)).map_err(wrong)?;
+            world.finish().map_err(wrong)?;
+            extent.cuts += 1;
+        }
+        if choices == 0 {
+            world.settle().map_err(wrong)?;
+            world.drain(*mode).map_err(wrong)?;
+        }
+        open.extend((0..choices).map(|choice| [&decisions[..], &[choice]].concat()));
+    }
+    extent.states = met.len() as u64;
+    Ok(extent)
+}
+
+/// Something was wrong, or there is no core.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A case.
+    #[error("{0}")]
+    Wrong(#[from] Box<Wrong>),
+    /// There is no core.
+    #[error("{0}")]
+    Load(#[from] LoadError),
+}
+
+/// Every `every`th case of so many deeds, on so many threads. `core` is called in each. `flaw`: a bug that
+/// is to be found.
+///
+/// # Errors
+/// The first case with something wrong.
+pub fn explore_all(
+    core: &(impl Fn() -> Result<Core, LoadError> + Sync),
+    length: u32,
+    every: u64,
+    threads: usize,
+    flaw: Option<Flaw>,
+) -> Result<Extent, Error> {
+    let next = AtomicU64::new(0);
+    let worker = || -> Result<Extent, Error> {
+        let core = core()?;
+        let mut total = Extent::default();
+        while let Some(case) = case(next.fetch_add(every, Ordering::Relaxed), length) {
+            let extent = explore(&core, &case, flaw)
+                .inspect_err(|_| next.store(u64::MAX / 2, Ordering::Relaxed))?;
+            total.cases += extent.cases;
+            total.states += extent.states;
+            total.cuts += extent.cuts;
+        }
+        Ok(total)
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
+        let mut total = Extent::default();
+        for thread in threads {
+            let extent = thread.join().unwrap_or_else(|_| Ok(Extent::default()))?;
+            total.cases += extent.cases;
+            total.states += extent.states;
+            total.cuts += extent.cuts;
+        }
+        Ok(total)
+    })
+}
