@@ -169,6 +169,8 @@ pub struct World {
     seen: Seen,
     guard: check::Guard,
     durable: durable::Durable,
+    /// Some marks could not be read at the last start.
+    marks_unreadable: bool,
     counter_names: Vec<String>,
 }
 
@@ -224,6 +226,7 @@ impl World {
             seen: Seen::default(),
             guard: check::Guard::default(),
             durable: durable::Durable::default(),
+            marks_unreadable: false,
             counter_names: core.counter_names(),
         };
         world.format(geometry);

@@ -128,35 +128,58 @@ impl World {
             self.engine = Engine::new(&core, geometry, self.mode);
             self.engine.set_limit(self.limit);
             let interrupted = again.then(|| self.rng.u8(..6));
-            let mut load = self.engine.load();
-            let mut step = 0;
-            while let Some((first, count)) = load.wants() {
-                if interrupted == Some(step) {
-                    break;
-                }
-                step += 1;
-                let sectors = self
-                    .ssd
-                    .content()
-                    .get(first as usize..(first + count) as usize);
-                let Some(sectors) = sectors else {
-                    return Err(Fault::Other(format!(
-                        "the load reads beyond the SSD: {first}+{count}"
-                    )));
-                };
-                let bytes: Vec<u8> = sectors.iter().flat_map(|&s| self.bytes.get(s)).collect();
-                load.feed(Some(&bytes));
-            }
-            if interrupted.is_some_and(|at| at <= step) {
-                drop(load);
+            let bad = (!again && self.rng.u8(..32) == 0).then(|| self.any_metadata_block());
+            let Some(loaded) = self.load(interrupted, bad)? else {
                 self.power_goes();
                 power = true;
                 continue;
+            };
+            self.marks_unreadable = bad.is_some_and(|bad| bad >= geometry.intent.start);
+            // Refused because of it; then it can be read again.
+            if bad.is_some() && loaded == Loaded::Damaged {
+                self.last = "unreadable";
+                continue;
             }
-            let loaded = load.end();
             ensure!(loaded == Loaded::Good, "the index was found {loaded:?}");
             return Ok(power);
         }
+    }
+
+    fn any_metadata_block(&mut self) -> u64 {
+        let geometry = self.engine.geometry();
+        let regions = [geometry.journal, geometry.checkpoint, geometry.intent];
+        let region = regions[self.rng.usize(..3)];
+        region.start + self.rng.u64(..region.length / 8) * 8
+    }
+
+    /// Reads the index, of which the block at `bad` cannot be read; `None`: it was `interrupted` at that step.
+    fn load(&mut self, interrupted: Option<u8>, bad: Option<u64>) -> Result<Option<Loaded>, Fault> {
+        let mut load = self.engine.load();
+        let mut step = 0;
+        while let Some((first, count)) = load.wants() {
+            if interrupted == Some(step) {
+                return Ok(None);
+            }
+            step += 1;
+            let sectors = self
+                .ssd
+                .content()
+                .get(first as usize..(first + count) as usize);
+            let Some(sectors) = sectors else {
+                return Err(Fault::Other(format!(
+                    "the load reads beyond the SSD: {first}+{count}"
+                )));
+            };
+            if bad.is_some_and(|bad| (first..first + count).contains(&bad)) {
+                load.feed(None);
+                continue;
+            }
+            let bytes: Vec<u8> = sectors.iter().flat_map(|&s| self.bytes.get(s)).collect();
+            load.feed(Some(&bytes));
+        }
+        let loaded = load.end();
+        let passed = interrupted.is_none_or(|at| at > step);
+        Ok(passed.then_some(loaded))
     }
 
     fn power_goes(&mut self) {
@@ -195,7 +218,8 @@ impl World {
         self.check_words(&words, true)?;
         self.check_values(&words, power)?;
         self.check_copies(&words)?;
-        if !lost {
+        // Of marks that cannot be read nothing is known, so clean copies are dropped.
+        if !lost && !self.marks_unreadable {
             self.check_kept(before)?;
         }
         self.forget_warm();
@@ -241,7 +265,9 @@ impl World {
         }
         self.mode = mode;
         let power = lights_out | self.start(false)?;
-        self.check_warm(&before)?;
+        if !self.marks_unreadable {
+            self.check_warm(&before)?;
+        }
         self.check_start(&before, power, false)
     }
 }
