@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::coverage::{self, Branches};
 use crate::native::{self, Error, Sources, file_error};
 
 /// All targets.
@@ -69,7 +70,7 @@ pub fn run(target: &str, sources: &Sources, dir: &Path, seconds: u64) -> Result<
 ///
 /// # Errors
 /// gcc refuses, or an input broke something.
-pub fn coverage(target: &str, sources: &Sources, dir: &Path) -> Result<String, Error> {
+pub fn reach(target: &str, sources: &Sources, dir: &Path) -> Result<String, Error> {
     let place = dir.join("coverage");
     if place.exists() {
         std::fs::remove_dir_all(&place).map_err(file_error(&place))?;
@@ -95,16 +96,13 @@ pub fn coverage(target: &str, sources: &Sources, dir: &Path) -> Result<String, E
             .arg("-o")
             .arg(&program),
     )?;
-    let mut inputs = inputs_in(&corpus(target))?;
+    let mut inputs = inputs(target)?;
     inputs.extend(inputs_in(&dir.join("found"))?);
     native::show(Command::new(&program).args(&inputs))?;
-    let data = native::files(&place, "gcda")?;
-    let mut gcov = Command::new("gcov");
-    gcov.args(["--branch-probabilities", "--no-output"]);
-    let report = native::output(gcov.args(data).current_dir(&place))?;
+    let report = coverage::report(&place)?;
     let parts: Vec<_> = about(target)
         .iter()
-        .filter_map(|file| Some(format!("{} of {file}", taken(&report, file)?)))
+        .filter_map(|file| Some(format!("{} of {file}", Branches::of(&report, file)?)))
         .collect();
     Ok(format!(
         "{target}: {} inputs take {}",
@@ -113,25 +111,20 @@ pub fn coverage(target: &str, sources: &Sources, dir: &Path) -> Result<String, E
     ))
 }
 
-/// How many branches of `file` are taken, by gcov's report.
-fn taken(report: &str, file: &str) -> Option<String> {
-    let part = report.split("File '").find(|part| {
-        let name = part.split('\'').next().unwrap_or_default();
-        name.rsplit('/').next() == Some(file)
-    })?;
-    let line = part
-        .lines()
-        .find_map(|line| line.strip_prefix("Taken at least once:"))?;
-    let (share, all) = line.split_once("% of ")?;
-    Some(format!("{share} % of the {all} branches"))
-}
-
 fn fuzz() -> PathBuf {
     native::here().join("fuzz")
 }
 
 fn corpus(target: &str) -> PathBuf {
     fuzz().join("corpus").join(target)
+}
+
+/// The kept inputs of a target.
+///
+/// # Errors
+/// They cannot be read.
+pub fn inputs(target: &str) -> Result<Vec<PathBuf>, Error> {
+    inputs_in(&corpus(target))
 }
 
 fn inputs_in(dir: &Path) -> Result<Vec<PathBuf>, Error> {
@@ -182,21 +175,4 @@ fn stand_in_headers(linux: &Path, to: &Path) -> Result<(), Error> {
         std::fs::write(&header, "#include \"kernel_stand_in.h\"\n").map_err(file_error(&header))?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::taken;
-
-    #[test]
-    fn the_branches_of_one_file_are_read() {
-        let report = "File '/x/core/upload.c'\nTaken at least once:10.00% of 4\n\n\
-                      File '/x/core/load.c'\nLines executed:99.00% of 200\n\
-                      Branches executed:100.00% of 150\nTaken at least once:92.00% of 150\n";
-        assert_eq!(
-            taken(report, "load.c").as_deref(),
-            Some("92.00 % of the 150 branches")
-        );
-        assert_eq!(taken(report, "super.c"), None);
-    }
 }

@@ -217,7 +217,11 @@ pub fn hunt_flaw(flaw: Flaw) -> Result<(Outcome, Duration), Error> {
     Ok((outcome, start.elapsed()))
 }
 
-fn this_program() -> Result<Command, Error> {
+/// To be started again, in a process of its own.
+///
+/// # Errors
+/// It is gone.
+pub fn this_program() -> Result<Command, native::Error> {
     let program = std::env::current_exe().map_err(file_error(Path::new("this program")))?;
     Ok(Command::new(program))
 }
