@@ -385,9 +385,8 @@ u32 td_disk_done(struct td_engine *e, struct td_req *r, bool ok,
 	return TD_DO_ANSWER | TD_DO_END;
 }
 
-/* The data of a write-back write is on the SSD, or not. */
-static u32 writeback_done(struct td_engine *e, struct td_req *r,
-			  struct td_list *woken)
+u32 td_writeback_done(struct td_engine *e, struct td_req *r,
+		      struct td_list *woken)
 {
 	struct td_bucket *b = bucket_of(e, r);
 
@@ -430,7 +429,7 @@ u32 td_ssd_done(struct td_engine *e, struct td_req *r, bool ok,
 	}
 	r->pending &= (u8)~TD_DO_SSD;
 	if (r->writeback)
-		return writeback_done(e, r, woken);
+		return td_writeback_done(e, r, woken);
 	if (r->pending)
 		return 0;
 	td_end(e, r, woken);
@@ -456,76 +455,6 @@ u32 td_drained(struct td_engine *e, u32 bucket, u32 slot,
 		return r->kind == TD_CLEAN ? TD_DO_FETCH : TD_DO_SSD;
 	}
 	return 0;
-}
-
-/* What waited for a sweep: it will never be done. */
-static void fail_sweep_waiter(struct td_engine *e, struct td_req *r,
-			      bool stranded, struct td_list *woken)
-{
-	switch (r->kind) {
-	case TD_FLUSH:
-		r->failed |= stranded;
-		td_flush_gate(e, r, TD_GATE_SWEEP, woken);
-		break;
-	case TD_WRITE:
-		if (r->then != TD_DO_SSD) {
-			/* FUA: its data is on the SSD, but not for sure. */
-			r->failed = true;
-			td_wake(woken, r, r->then);
-			break;
-		}
-		r->ssd_failed = true;
-		td_wake(woken, r, writeback_done(e, r, woken));
-		break;
-	default:
-		td_end(e, r, woken);
-		td_wake(woken, r, TD_DO_END);
-	}
-}
-
-bool td_fail(struct td_engine *e, struct td_list *woken)
-{
-	struct td_ledger *l = &e->ledger;
-	bool stranded = l->dirty > l->fresh;
-
-	if (!td_active(e))
-		return false;
-	env_store(&e->state, stranded ? TD_STRANDED : TD_BYPASS);
-	l->disk_unflushed = true;
-	td_ledger_due(e);
-	while (l->sweep_waiters.next != &l->sweep_waiters) {
-		struct td_req *r = td_req_of_gate(l->sweep_waiters.next);
-
-		td_link_del(&r->gate);
-		fail_sweep_waiter(e, r, stranded, woken);
-	}
-	while (l->mark_waiters.next != &l->mark_waiters) {
-		struct td_req *r = td_req_of_gate(l->mark_waiters.next);
-
-		td_link_del(&r->gate);
-		td_wake(woken, r, TD_DO_START);
-	}
-	while (l->clear_waiters.next != &l->clear_waiters) {
-		struct td_req *r = td_req_of_gate(l->clear_waiters.next);
-
-		td_link_del(&r->gate);
-		td_flush_gate(e, r, TD_GATE_CLEAR, woken);
-	}
-	while (l->cleaned.next != &l->cleaned) {
-		struct td_req *r = td_req_of_gate(l->cleaned.next);
-
-		td_link_del(&r->gate);
-		td_end(e, r, woken);
-		td_wake(woken, r, TD_DO_END);
-	}
-	while (e->urgent.next != &e->urgent) {
-		struct td_req *r = td_req_of_gate(e->urgent.next);
-
-		td_link_del(&r->gate);
-		r->phase = TD_PHASE_GATED;
-		td_wake(woken, r, TD_DO_START);
-	}
-	return true;
 }
 
 void td_forget_group(struct td_engine *e, u32 group)

@@ -80,6 +80,9 @@ bool td_checkpoint_next(struct td_engine *e, struct td_work *w);
 void td_checkpoint_done(struct td_engine *e, const struct td_work *w);
 
 /* engine.c */
+/* The data of a write-back write is on the SSD, or not. Returns actions. */
+u32 td_writeback_done(struct td_engine *e, struct td_req *r,
+		      struct td_list *woken);
 /* A cleaning could not be done; it is woken, or answered, with END. */
 void td_clean_failed(struct td_engine *e, struct td_req *r,
 		     struct td_list *woken);

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The SSD fails: nothing waits for it any more.
+ *
+ * Invariant: after td_fail() no request is in a gate that only the SSD opens, and
+ * none enters one (all who would look at the state first). What was recorded, or
+ * is under way to be, stays as it is on the SSD until the index is loaded again.
+ * Threads: the engine's lock.
+ * Why bypass or stranded: if the disk has all that was ever acknowledged, the
+ * cache can be left out; else history must not fork.
+ */
+#include "ledger_int.h"
+
+/* What waited for a sweep: it will never be done. */
+static void fail_sweep_waiter(struct td_engine *e, struct td_req *r,
+			      bool stranded, struct td_list *woken)
+{
+	switch (r->kind) {
+	case TD_FLUSH:
+		r->failed |= stranded;
+		td_flush_gate(e, r, TD_GATE_SWEEP, woken);
+		break;
+	case TD_WRITE:
+		if (r->then != TD_DO_SSD) {
+			/* FUA: its data is on the SSD, but not for sure. */
+			r->failed = true;
+			td_wake(woken, r, r->then);
+			break;
+		}
+		r->ssd_failed = true;
+		td_wake(woken, r, td_writeback_done(e, r, woken));
+		break;
+	default:
+		td_end(e, r, woken);
+		td_wake(woken, r, TD_DO_END);
+	}
+}
+
+bool td_fail(struct td_engine *e, struct td_list *woken)
+{
+	struct td_ledger *l = &e->ledger;
+	bool stranded = l->dirty > l->fresh;
+
+	if (!td_active(e))
+		return false;
+	env_store(&e->state, stranded ? TD_STRANDED : TD_BYPASS);
+	l->disk_unflushed = true;
+	td_ledger_due(e);
+	while (l->sweep_waiters.next != &l->sweep_waiters) {
+		struct td_req *r = td_req_of_gate(l->sweep_waiters.next);
+
+		td_link_del(&r->gate);
+		fail_sweep_waiter(e, r, stranded, woken);
+	}
+	while (l->mark_waiters.next != &l->mark_waiters) {
+		struct td_req *r = td_req_of_gate(l->mark_waiters.next);
+
+		td_link_del(&r->gate);
+		td_wake(woken, r, TD_DO_START);
+	}
+	while (l->clear_waiters.next != &l->clear_waiters) {
+		struct td_req *r = td_req_of_gate(l->clear_waiters.next);
+
+		td_link_del(&r->gate);
+		td_flush_gate(e, r, TD_GATE_CLEAR, woken);
+	}
+	while (l->cleaned.next != &l->cleaned) {
+		struct td_req *r = td_req_of_gate(l->cleaned.next);
+
+		td_link_del(&r->gate);
+		td_end(e, r, woken);
+		td_wake(woken, r, TD_DO_END);
+	}
+	while (e->urgent.next != &e->urgent) {
+		struct td_req *r = td_req_of_gate(e->urgent.next);
+
+		td_link_del(&r->gate);
+		r->phase = TD_PHASE_GATED;
+		td_wake(woken, r, TD_DO_START);
+	}
+	return true;
+}
