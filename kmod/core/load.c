@@ -9,7 +9,8 @@
  *       of a later group than the next: one group is written at a time, so a
  *       cut leaves no such block. There is one if a group in the middle, or the
  *       newest checkpoint's head, has rotted; what is before it is then old.
- *   R3  A block that cannot be read is not taken for the end.
+ *   R3  A block that cannot be read is not taken for the journal's end, nor for an
+ *       older head: a checkpoint may have records that no group has yet.
  *   R4  Nothing is applied to memory beyond what the layout and the superblock's
  *       checked numbers allow, and no loop depends on what was read.
  *
@@ -52,6 +53,9 @@ static void head(struct td_load *l, const void *block)
 {
 	struct td_checkpoint c;
 
+	/* R3: the newer one, perhaps. */
+	if (!block)
+		fail(l, TD_LOAD_DAMAGED);
 	if (!block || !td_checkpoint_check(block, uuid(l), &c))
 		return;
 	if ((c.number & 1) != l->at || c.slots != l->e->layout.slots ||

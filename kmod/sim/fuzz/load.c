@@ -387,8 +387,9 @@ static bool simple_load(struct cache *c, struct simple *s)
 	for (u32 area = 0; area < 2; area++) {
 		u64 sector = td_checkpoint_sector(&c->super, area);
 
-		if (!is_readable(c, sector) ||
-		    !td_checkpoint_check(block_at(c, sector), c->super.uuid, &head))
+		if (!is_readable(c, sector))
+			return false;
+		if (!td_checkpoint_check(block_at(c, sector), c->super.uuid, &head))
 			continue;
 		if ((head.number & 1) != area || head.slots != c->layout.slots ||
 		    head.block >= c->super.journal.length / TD_BLOCK_SECTORS ||

@@ -48,10 +48,30 @@ fn programs(bench: &mut Bench) -> Result<()> {
 
 fn engine(bench: &mut Bench) -> Result<()> {
     cargo_test(bench, &["tandem-sim"], None)?;
-    let mut cuts = simulator(bench, &["crash", "--cuts", "1000000", "--brief"]);
-    let (said, result) = bench.said(&mut cuts)?;
-    figures(bench, &said, |line| line.contains(" cuts, "));
-    bench.check("a million power cuts", result);
+    // All of three requests take some minutes.
+    let every = if bench.all { "1" } else { "16" };
+    let runs: [(&str, &[&str], &str); 3] = [
+        (
+            "a million power cuts",
+            &["crash", "--cuts", "1000000", "--brief"],
+            " cuts, ",
+        ),
+        (
+            "small cases whole",
+            &["exhaust", "--requests", "3", "--every", every],
+            " states, ",
+        ),
+        (
+            "branches of journal and recovery",
+            &["coverage"],
+            "journal and recovery: ",
+        ),
+    ];
+    for (name, words, figure) in runs {
+        let (said, result) = bench.said(&mut simulator(bench, words))?;
+        figures(bench, &said, |line| line.contains(figure));
+        bench.check(name, result);
+    }
     Ok(())
 }
 

@@ -129,6 +129,9 @@ impl World {
             self.engine.set_limit(self.limit);
             let interrupted = again.then(|| self.rng.u8(..6));
             let bad = (!again && self.rng.u8(..32) == 0).then(|| self.any_metadata_block());
+            if let Some(bad) = bad {
+                self.trace.all(|| format!("SSD {bad}+8 cannot be read"));
+            }
             let Some(loaded) = self.load(interrupted, bad)? else {
                 self.power_goes();
                 power = true;
