@@ -53,13 +53,19 @@ pub fn module(
     }
     fs::create_dir_all(build)?;
     run::output(run::cmd("cp", ["-r"]).arg(source.join(".")).arg(build))?;
+    make(kernel, build, settings, log)
+        .with_context(|| format!("{} does not build", source.display()))
+}
+
+/// Builds what has changed of a module's copied sources.
+pub fn make(kernel: &Path, build: &Path, settings: &[&str], log: &Path) -> Result<()> {
     let mut make = run::cmd("make", ["-s", "-j2"]);
     make.arg("-C")
         .arg(kernel)
         .arg(format!("M={}", build.display()))
         .args(settings)
         .arg("modules");
-    run::logged(&mut make, log).with_context(|| format!("{} does not build", source.display()))
+    run::logged(&mut make, log)
 }
 
 /// Runs a guest and counts each of the suite's cases.
