@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What `cargo xtask bench` runs in its guest, where time is virtual and figures repeat.
 //!
-//! `SUITE_BENCH` is `cost:<device>` (instructions of single requests, all devices being RAM disks) or `time:<device>`
-//! (how long things take on models of a disk and an SSD). Each figure is printed as `bench: <name> <number>`.
+//! `SUITE_BENCH` is `cost:<device>` (instructions of single requests, all devices being RAM disks), or `time:<device>`
+//! and `drain:<device>` (how long things take on models of a disk and an SSD). Each figure is printed as
+//! `bench: <name> <number>`.
 
 pub mod aio;
 mod cost;
 mod devices;
+mod drain;
 mod time;
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use fastrand::Rng;
 
 use crate::io::{self, Buffer};
 use devices::{Base, Device};
@@ -25,12 +29,27 @@ pub fn run(what: &str) -> Result<()> {
     match kind {
         "cost" => cost::run(&Device::new(name, Base::ram()?)?),
         "time" => time::run(&Device::new(name, Base::models()?)?),
+        "drain" => drain::run(name, &Device::new(name, Base::models()?)?),
         _ => bail!("unknown bench {kind}"),
     }
 }
 
 fn show(name: impl std::fmt::Display, number: u64) {
     println!("bench: {name} {number}");
+}
+
+/// Bytes of a small request.
+const BLOCK: usize = 4096;
+
+fn random_blocks(rng: &mut Rng, range: Range<u64>, count: usize) -> Vec<u64> {
+    let block = BLOCK as u64;
+    (0..count)
+        .map(|_| rng.u64(range.start / block..range.end / block) * block)
+        .collect()
+}
+
+fn per_second(count: usize, time: Duration) -> u64 {
+    (count as f64 / time.as_secs_f64()) as u64
 }
 
 /// Writes and reads blocks of `length` bytes until reads come from the SSD, or a cache has had that many chances.

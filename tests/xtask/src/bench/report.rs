@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What `tests/bench/RESULTS.md` says of the figures.
 
+mod cost;
+mod drain;
+mod time;
+
 use std::fmt::Write;
 
 use anyhow::{Context, Result, ensure};
@@ -9,17 +13,14 @@ use super::Figures;
 use crate::cx::Cx;
 use crate::run;
 
-/// Read hits may cost this many instructions more than dm-linear.
-const HIT_AIM: u64 = 200;
-/// Warm reads come at least this fast, in percent of the bare SSD's.
-const WARM_AIM: u64 = 97;
-/// A synced write takes at most this long, in percent of the plain disk's.
-const SYNC_AIM: u64 = 105;
-
 impl Figures {
     fn get(&self, figure: &str) -> Result<u64> {
-        let number = self.numbers.get(figure).copied();
-        number.with_context(|| format!("{} has no {figure}", self.name))
+        self.find(figure)
+            .with_context(|| format!("{} has no {figure}", self.name))
+    }
+
+    fn find(&self, figure: &str) -> Option<u64> {
+        self.numbers.get(figure).copied()
     }
 }
 
@@ -29,114 +30,107 @@ fn find<'a>(all: &'a [Figures], name: &str) -> Result<&'a Figures> {
         .with_context(|| format!("{name} was not measured"))
 }
 
+/// What was to be reached, and what was.
+struct Aim {
+    what: String,
+    most: String,
+    is: String,
+    met: bool,
+}
+
+impl Aim {
+    fn at_most(what: impl Into<String>, most: u64, is: u64, unit: &str) -> Self {
+        Self {
+            what: what.into(),
+            most: format!("at most {most} {unit}"),
+            is: format!("{is} {unit}"),
+            met: is <= most,
+        }
+    }
+
+    /// In tenths of a percent of something.
+    fn share_at_least(what: impl Into<String>, least: u64, is: u64) -> Self {
+        Self {
+            what: what.into(),
+            most: format!("at least {} %", permille(least)),
+            is: format!("{} %", permille(is)),
+            met: is >= least,
+        }
+    }
+
+    fn share_at_most(what: impl Into<String>, most: u64, is: u64) -> Self {
+        Self {
+            what: what.into(),
+            most: format!("at most {} %", permille(most)),
+            is: format!("{} %", permille(is)),
+            met: is <= most,
+        }
+    }
+}
+
+fn permille(of: u64) -> String {
+    if of.is_multiple_of(10) {
+        format!("{}", of / 10)
+    } else {
+        format!("{}.{}", of / 10, of % 10)
+    }
+}
+
+/// Tenths of a percent that `part` is of `whole`.
+fn share(part: u64, whole: u64) -> u64 {
+    part * 1000 / whole.max(1)
+}
+
+/// A table with a row for each device, of the figures under the columns' names.
+fn table(text: &mut String, all: &[Figures], columns: &[(&str, &str)]) -> Result<()> {
+    text.push_str("| device | |");
+    for (title, _) in columns {
+        write!(text, " {title} |")?;
+    }
+    text.push_str("\n|---|---|");
+    text.push_str(&"---:|".repeat(columns.len()));
+    text.push('\n');
+    for device in all {
+        write!(text, "| {} | {} |", device.name, device.about)?;
+        for (_, figure) in columns {
+            match device.find(figure) {
+                Some(number) => write!(text, " {number} |")?,
+                None => text.push_str(" |"),
+            }
+        }
+        text.push('\n');
+    }
+    text.push('\n');
+    Ok(())
+}
+
 /// The whole file.
-pub fn text(cx: &Cx, release: &str, cost: &[Figures], time: &[Figures]) -> Result<String> {
+pub fn text(cx: &Cx, release: &str, [cost, time, drain]: [&[Figures]; 3]) -> Result<String> {
     let commit = run::output(
         run::cmd("git", ["log", "-1", "--format=%h", "--", "kmod"]).current_dir(&cx.root),
     )?;
     let commit = commit.trim();
     ensure!(!commit.is_empty(), "kmod has no commit");
+    let mut tables = String::new();
+    let mut aims = cost::write(&mut tables, cost)?;
+    aims.extend(time::write(&mut tables, time)?);
+    aims.extend(drain::write(&mut tables, drain)?);
     let mut text = format!(
         "# Figures beside other caches\n\n\
          `cargo xtask bench` writes this file. QEMU counts one nanosecond of virtual time for each instruction\n\
          (`-icount shift=0`, one processor), so that the figures repeat exactly, but for bcache, whose threads run\n\
-         beside. Kernel {release}, module of commit {commit}.\n\n"
+         beside. Kernel {release}, module of commit {commit}.\n\n\
+         | aim | | measured | |\n|---|---|---|---|\n"
     );
-    costs(&mut text, cost)?;
-    times(&mut text, time)?;
-    Ok(text)
-}
-
-fn costs(text: &mut String, all: &[Figures]) -> Result<()> {
-    text.push_str(
-        "## Cost of a request, in instructions\n\n\
-         Disk and SSD are RAM disks of the guest, so that only the software's work is counted, and of large requests\n\
-         the copying. One O_DIRECT request at a time, in random order, on blocks that are all on the SSD. Of 4 KiB: 2000\n\
-         requests, with the 10th, 50th and 90th of a hundred; else the 50th.\n\n\
-         | device | | read hit p10 | p50 | p90 | above dm-linear | write |\n\
-         |---|---|---:|---:|---:|---:|---:|\n",
-    );
-    let linear = find(all, "dm-linear")?.get("read-4-p50")?;
-    for device in all {
-        let middle = device.get("read-4-p50")?;
+    for aim in &aims {
+        let verdict = if aim.met { "met" } else { "**missed**" };
         writeln!(
             text,
-            "| {} | {} | {} | {middle} | {} | {:+} | {} |",
-            device.name,
-            device.about,
-            device.get("read-4-p10")?,
-            device.get("read-4-p90")?,
-            i128::from(middle) - i128::from(linear),
-            device.get("write-4")?
+            "| {} | {} | {} | {verdict} |",
+            aim.what, aim.most, aim.is
         )?;
     }
-    let above = find(all, "tandem")?
-        .get("read-4-p50")?
-        .saturating_sub(linear);
-    writeln!(
-        text,
-        "\nAim for a read hit: at most {HIT_AIM} instructions above dm-linear; {} with {above}.\n",
-        verdict(above <= HIT_AIM)
-    )?;
-    text.push_str(
-        "| read hit of | 4 KiB | 16 KiB | 64 KiB | 256 KiB | 1 MiB |\n|---|---:|---:|---:|---:|---:|\n",
-    );
-    for device in all {
-        write!(text, "| {} |", device.name)?;
-        for figure in ["read-4-p50", "read-16", "read-64", "read-256", "read-1024"] {
-            write!(text, " {} |", device.get(figure)?)?;
-        }
-        text.push('\n');
-    }
-    Ok(())
-}
-
-fn times(text: &mut String, all: &[Figures]) -> Result<()> {
-    text.push_str(
-        "\n## Time on a disk that seeks\n\n\
-         Disk and SSD are models over RAM disks (`tests/bench/model`): a disk of 7200 rpm with 8 ms for a random seek, a\n\
-         queue of 32 and a volatile cache of 8 MiB; an SSD with 0.1 ms for a read, 80000 of them a second, 500 MB/s and a\n\
-         volatile cache. Warm reads: 4 KiB each, of 1024 blocks all over the disk, which were written\n\
-         once and read up to 20 times before. Copy: a file of 32 MiB that was never\n\
-         read, in requests of 128 KiB, then the same again a minute later. Synced write: 4 KiB anywhere, and a\n\
-         flush. Random writes: 8192 of 4 KiB anywhere, without a flush, 32 at a time.\n\n\
-         | device | | warm reads/s | at depth 32 | % hits | copy MB/s | second time | synced write us | writes/s at depth 32 |\n\
-         |---|---|---:|---:|---:|---:|---:|---:|---:|\n",
-    );
-    for device in all {
-        write!(text, "| {} | {} |", device.name, device.about)?;
-        for figure in [
-            "reads-1",
-            "reads-32",
-            "share-32",
-            "copy-first",
-            "copy-second",
-            "synced-write-us",
-            "writes-32",
-        ] {
-            write!(text, " {} |", device.get(figure)?)?;
-        }
-        text.push('\n');
-    }
-    let (disk, ssd, tandem) = (find(all, "disk")?, find(all, "ssd")?, find(all, "tandem")?);
+    text.push_str(tables.trim_end());
     text.push('\n');
-    for (depth, figure) in [(1, "reads-1"), (32, "reads-32")] {
-        let share = tandem.get(figure)? * 100 / ssd.get(figure)?.max(1);
-        writeln!(
-            text,
-            "Aim for warm reads at depth {depth}: at least {WARM_AIM} % of the bare SSD's; {} with {share} %.\n",
-            verdict(share >= WARM_AIM)
-        )?;
-    }
-    let share = tandem.get("synced-write-us")? * 100 / disk.get("synced-write-us")?.max(1);
-    writeln!(
-        text,
-        "Aim for a synced write in write-through: at most {SYNC_AIM} % of the plain disk's time; {} with {share} %.",
-        verdict(share <= SYNC_AIM)
-    )?;
-    Ok(())
-}
-
-fn verdict(met: bool) -> &'static str {
-    if met { "met" } else { "missed" }
+    Ok(text)
 }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Instructions of single requests: one nanosecond of virtual time each.
 
+use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use fastrand::Rng;
@@ -15,15 +18,21 @@ use crate::io::{self, Buffer};
 const AREA: usize = 2 * io::MIB;
 /// The same for large requests.
 const LARGE_AREA: usize = 8 * io::MIB;
+/// Where nobody has read or written; and of blocks that are read before they are written.
+const FRESH_AREA: Range<usize> = 32 * io::MIB..40 * io::MIB;
+const MISS_AREA: Range<usize> = 40 * io::MIB..48 * io::MIB;
+const CLEAN_AREA: Range<usize> = 48 * io::MIB..50 * io::MIB;
+/// From one of those blocks to the next: a frame of its own each, for any cache.
+const STRIDE: usize = 32 * 1024;
 /// Requests of 4 KiB that are measured.
 const COUNT: usize = 2000;
 /// How often a cache is shown what it is to hold.
 const ROUNDS: usize = 200;
 
-/// Prints the cost of reads that hit, and of writes, each as 10th, 50th and 90th of a hundred.
+/// Prints the cost of reads that hit, and of the kinds of writes, as 10th, 50th and 90th of a hundred or the 50th.
 pub fn run(device: &Device) -> Result<()> {
     let file = io::direct_without_times(device.path())?;
-    let small = offsets(AREA, 4096);
+    let small = offsets(0..AREA, 4096);
     warm(device, &file, &small, 4096, ROUNDS)?;
     let hits = device.hits()?;
     let reads = measure(&small, 4096, COUNT, |buffer, offset| {
@@ -33,13 +42,13 @@ pub fn run(device: &Device) -> Result<()> {
     for (share, cost) in ["p10", "p50", "p90"].iter().zip(reads) {
         show(format!("read-4-{share}"), cost);
     }
-    let writes = measure(&small, 4096, COUNT, |buffer, offset| {
-        Ok(file.write_all_at(buffer, offset)?)
-    })?;
-    show("write-4", writes[1]);
+    let write = |buffer: &mut Buffer, offset| Ok(file.write_all_at(buffer, offset)?);
+    // The first round makes dirty what has been written back meanwhile.
+    measure(&small, 4096, small.len(), write)?;
+    show("write-4", measure(&small, 4096, COUNT, write)?[1]);
     for kib in [16, 64, 256, 1024] {
         let length = kib * 1024;
-        let offsets = offsets(LARGE_AREA, length);
+        let offsets = offsets(0..LARGE_AREA, length);
         warm(device, &file, &offsets, length, ROUNDS)?;
         let count = 4 * offsets.len();
         let hits = device.hits()?;
@@ -48,6 +57,37 @@ pub fn run(device: &Device) -> Result<()> {
         })?;
         ensure_hits(device, hits, count, length)?;
         show(format!("read-{kib}"), reads[1]);
+    }
+    let miss = offsets(MISS_AREA, STRIDE);
+    let reads = measure(&miss, 4096, miss.len(), |buffer, offset| {
+        Ok(file.read_exact_at(buffer, offset)?)
+    })?;
+    show("miss-4", reads[1]);
+    let fresh = offsets(FRESH_AREA, STRIDE);
+    show(
+        "write-fresh-4",
+        measure(&fresh, 4096, fresh.len(), write)?[1],
+    );
+    write_clean(device, &file)
+}
+
+/// The first write to a block that was only read so far, for caches that cache what is read.
+fn write_clean(device: &Device, file: &File) -> Result<()> {
+    let offsets = offsets(CLEAN_AREA, STRIDE);
+    let mut buffer = Buffer::new(4096)?;
+    for _ in 0..ROUNDS {
+        let hits = device.hits()?;
+        for offset in &offsets {
+            file.read_exact_at(&mut buffer, *offset)?;
+        }
+        if device.share(hits, offsets.len(), 4096)? == 100 {
+            let cost = measure(&offsets, 4096, offsets.len(), |buffer, offset| {
+                Ok(file.write_all_at(buffer, offset)?)
+            })?;
+            show("write-clean-4", cost[1]);
+            break;
+        }
+        thread::sleep(Duration::from_millis(500));
     }
     Ok(())
 }
@@ -60,8 +100,8 @@ fn ensure_hits(device: &Device, hits: u64, reads: usize, length: usize) -> Resul
 }
 
 /// All pieces of the area, in random order.
-fn offsets(area: usize, length: usize) -> Vec<u64> {
-    let mut offsets: Vec<u64> = (0..area / length).map(|at| (at * length) as u64).collect();
+fn offsets(area: Range<usize>, length: usize) -> Vec<u64> {
+    let mut offsets: Vec<u64> = area.step_by(length).map(|at| at as u64).collect();
     Rng::with_seed(1).shuffle(&mut offsets);
     offsets
 }

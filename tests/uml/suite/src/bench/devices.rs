@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The devices that are measured side by side, and how to ask each how many reads its SSD served.
+//! The devices that are measured side by side, how to ask each how many reads its SSD served, and how to have each
+//! write back what is dirty.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -12,6 +13,13 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::dm::{Dm, Line};
 use crate::io::{self, Buffer};
+use crate::rig::Status;
+
+/// Bytes of the models: a disk much larger than its SSD, so that random blocks lie as far apart as on a real one.
+const MODEL_DISK: usize = 16 << 30;
+const MODEL_SSD: usize = 1 << 30;
+/// Nothing takes this long to be written back.
+const DRAIN_LIMIT: Duration = Duration::from_secs(3600);
 
 /// What caches are made of.
 pub struct Base {
@@ -22,15 +30,19 @@ pub struct Base {
 }
 
 impl Base {
-    /// Three RAM disks, all pages of which are there: how deep the kernel looks for one depends on the last that there
-    /// is, and making one costs more than using it.
-    pub fn ram() -> Result<Self> {
-        let base = Self {
+    fn of_ram() -> Self {
+        Self {
             disk: "/dev/ram0".into(),
             ssd: "/dev/ram1".into(),
             metadata: "/dev/ram2".into(),
             models: Vec::new(),
-        };
+        }
+    }
+
+    /// Three RAM disks, all pages of which are there: how deep the kernel looks for one depends on the last that there
+    /// is, and making one costs more than using it.
+    pub fn ram() -> Result<Self> {
+        let base = Self::of_ram();
         for path in [&base.disk, &base.ssd, &base.metadata] {
             let (file, zeroes) = (io::direct(path)?, Buffer::new(io::MIB)?);
             for at in (0..io::size(path)?).step_by(io::MIB) {
@@ -40,13 +52,20 @@ impl Base {
         Ok(base)
     }
 
-    /// A model of a disk and one of an SSD, on two of the RAM disks.
+    /// A model of a disk and one of an SSD, on two of the RAM disks, which have memory only for what is written.
     pub fn models() -> Result<Self> {
-        let mut base = Self::ram()?;
-        for (path, kind) in [(&mut base.disk, "disk"), (&mut base.ssd, "ssd")] {
-            let sectors = (io::size(path)? / io::SECTOR) as u64;
+        let mut base = Self::of_ram();
+        for (path, kind, bytes) in [
+            (&mut base.disk, "disk", MODEL_DISK),
+            (&mut base.ssd, "ssd", MODEL_SSD),
+        ] {
+            let sectors = (bytes / io::SECTOR) as u64;
             let line = Line::new(sectors, "model", format!("{} {kind}", path.display()));
             let model = Dm::with(kind, line)?;
+            ensure!(
+                io::queue_text(model.path(), "write_cache")? == "write back",
+                "no flush would reach the {kind}"
+            );
             *path = model.path().to_owned();
             base.models.push(model);
         }
@@ -65,51 +84,79 @@ enum Hits {
     File(&'static str),
 }
 
+/// How a device is told to write back all that is dirty.
+enum Drain {
+    /// Nothing is dirty once it was flushed.
+    Flush,
+    /// A message, and the status line says when it is done.
+    Tandem,
+    /// A message that returns when it is done.
+    Message,
+    /// Another policy, with these arguments; the status line says when it is done.
+    Policy(String),
+    /// A file.
+    Bcache,
+}
+
 /// A device to measure. What it is made of goes after it.
 pub struct Device {
     path: PathBuf,
     hits: Hits,
+    drain: Drain,
     dm: Option<Dm>,
     _base: Base,
 }
+
+const BCACHE: &str = "/sys/block/bcache0/bcache";
 
 impl Device {
     /// Makes the device of that name.
     pub fn new(name: &str, base: Base) -> Result<Self> {
         let disk = base.disk.display();
         let ssd = base.ssd.display();
-        let mapped = match name {
-            "disk" => return Ok(Self::bare(base.disk.clone(), Hits::None, base)),
+        let (plain, mode) = match name.strip_suffix("-wb") {
+            Some(plain) => (plain, "writeback"),
+            None => (name, "writethrough"),
+        };
+        let mapped = match plain {
+            "disk" | "elevator" => return Ok(Self::bare(base.disk.clone(), Hits::None, base)),
             "ssd" => return Ok(Self::bare(base.ssd.clone(), Hits::None, base)),
             "bcache" => {
-                let path = bcache(&base)?;
-                let hits = Hits::File("/sys/block/bcache0/bcache/stats_total/cache_hits");
-                return Ok(Self::bare(path, hits, base));
+                let path = bcache(&base, mode)?;
+                let hits = Hits::File("stats_total/cache_hits");
+                let mut device = Self::bare(path, hits, base);
+                device.drain = Drain::Bcache;
+                return Ok(device);
             }
-            "dm-linear" => ("linear", format!("{disk} 0"), Hits::None),
+            "dm-linear" => ("linear", format!("{disk} 0"), Hits::None, Drain::Flush),
             "dm-writecache" => (
                 "writecache",
                 format!("s {disk} {ssd} 4096 0"),
                 Hits::Word(5),
+                Drain::Message,
             ),
             "dm-cache" => {
-                let metadata = base.metadata.display();
-                let args = format!("{metadata} {ssd} {disk} 64 1 writethrough smq 0");
-                ("cache", args, Hits::Word(4))
+                let args = |policy| {
+                    let metadata = base.metadata.display();
+                    format!("{metadata} {ssd} {disk} 64 1 {mode} {policy} 0")
+                };
+                let cleaner = Drain::Policy(args("cleaner"));
+                ("cache", args("smq"), Hits::Word(4), cleaner)
             }
             "tandem" => {
                 let words = "6 uuid 00112233445566778899aabbccddeeff origin_id abcd format new";
-                let args = format!("{disk} {ssd} writethrough {words}");
-                ("tandem", args, Hits::Counter("read_hit"))
+                let args = format!("{disk} {ssd} {mode} {words}");
+                ("tandem", args, Hits::Counter("read_hit"), Drain::Tandem)
             }
             _ => bail!("unknown device {name}"),
         };
-        let (target, args, hits) = mapped;
+        let (target, args, hits, drain) = mapped;
         let sectors = (io::size(&base.disk)? / io::SECTOR) as u64;
         let dm = Dm::with(name, Line::new(sectors, target, args))?;
         Ok(Self {
             path: dm.path().to_owned(),
             hits,
+            drain,
             dm: Some(dm),
             _base: base,
         })
@@ -119,6 +166,7 @@ impl Device {
         Self {
             path,
             hits,
+            drain: Drain::Flush,
             dm: None,
             _base: base,
         }
@@ -129,24 +177,32 @@ impl Device {
         &self.path
     }
 
+    /// The device-mapper device that it is.
+    pub fn dm(&self) -> Result<&Dm> {
+        self.dm.as_ref().context("no device-mapper device")
+    }
+
+    /// The status of a Tandem device.
+    pub fn status(&self) -> Result<Status> {
+        Status::parse(&self.dm()?.status()?)
+    }
+
+    fn status_word(&self, index: usize) -> Result<u64> {
+        let status = self.dm()?.status()?;
+        let word = status.split_whitespace().nth(index);
+        Ok(word.with_context(|| format!("status {status}"))?.parse()?)
+    }
+
     /// A number that grows with the reads that its SSD serves.
     pub fn hits(&self) -> Result<u64> {
-        let status = || {
-            let dm = self.dm.as_ref().context("no device-mapper device")?;
-            dm.status()
-        };
         Ok(match self.hits {
             Hits::None => 0,
-            Hits::Word(index) => {
-                let status = status()?;
-                let word = status.split_whitespace().nth(index);
-                word.with_context(|| format!("status {status}"))?.parse()?
-            }
-            Hits::Counter(name) => crate::rig::Status::parse(&status()?)?.get(name)?,
-            Hits::File(path) => {
+            Hits::Word(index) => self.status_word(index)?,
+            Hits::Counter(name) => self.status()?.get(name)?,
+            Hits::File(name) => {
                 // bcache adds its counters up every 22 s.
                 sleep(Duration::from_secs(50));
-                fs::read_to_string(path)?.trim().parse()?
+                bcache_says(name)?.parse()?
             }
         })
     }
@@ -161,9 +217,63 @@ impl Device {
         };
         Ok(((self.hits()? - hits) * 100 / expected as u64).min(100))
     }
+
+    /// Writes back all that is dirty, as fast as the device does that; it serves requests as before afterwards.
+    pub fn drain(&self) -> Result<Duration> {
+        let start = Instant::now();
+        let wait = |done: &dyn Fn() -> Result<bool>| -> Result<Duration> {
+            while !done()? {
+                ensure!(start.elapsed() < DRAIN_LIMIT, "it does not end");
+                sleep(Duration::from_millis(100));
+            }
+            Ok(start.elapsed())
+        };
+        match &self.drain {
+            Drain::Flush => {
+                io::direct(&self.path)?.sync_all()?;
+                Ok(start.elapsed())
+            }
+            Drain::Message => {
+                self.dm()?.message("flush")?;
+                Ok(start.elapsed())
+            }
+            Drain::Tandem => {
+                self.dm()?.message("flush start")?;
+                let time = wait(&|| Ok(self.status()?.dirty == 0))?;
+                self.dm()?.message("flush stop")?;
+                Ok(time)
+            }
+            Drain::Policy(args) => {
+                let dm = self.dm()?;
+                let sectors = (io::size(&self.path)? / io::SECTOR) as u64;
+                dm.load(Line::new(sectors, "cache", args))?;
+                dm.suspend()?;
+                dm.resume()?;
+                wait(&|| Ok(self.status_word(10)? == 0))
+            }
+            Drain::Bcache => {
+                bcache_set("writeback_percent", "0")?;
+                bcache_set("writeback_delay", "0")?;
+                bcache_set("writeback_rate", "2000000000")?;
+                wait(&|| Ok(bcache_says("state")? == "clean"))
+            }
+        }
+    }
 }
 
-fn bcache(base: &Base) -> Result<PathBuf> {
+fn bcache_says(file: &str) -> Result<String> {
+    let path = Path::new(BCACHE).join(file);
+    let text =
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(text.trim().to_owned())
+}
+
+fn bcache_set(file: &str, value: &str) -> Result<()> {
+    let path = Path::new(BCACHE).join(file);
+    fs::write(&path, value).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn bcache(base: &Base, mode: &str) -> Result<PathBuf> {
     let output = Command::new("/make-bcache")
         .arg("-C")
         .arg(&base.ssd)
@@ -190,13 +300,9 @@ fn bcache(base: &Base) -> Result<PathBuf> {
         ensure!(start.elapsed() < Duration::from_secs(30), "no /dev/bcache0");
         sleep(Duration::from_millis(100));
     }
-    for (file, value) in [
-        ("sequential_cutoff", "0"),
-        ("cache/congested_read_threshold_us", "0"),
-        ("cache/congested_write_threshold_us", "0"),
-    ] {
-        let file = PathBuf::from("/sys/block/bcache0/bcache").join(file);
-        fs::write(&file, value).with_context(|| format!("cannot write {}", file.display()))?;
-    }
+    bcache_set("sequential_cutoff", "0")?;
+    bcache_set("cache/congested_read_threshold_us", "0")?;
+    bcache_set("cache/congested_write_threshold_us", "0")?;
+    bcache_set("cache_mode", mode)?;
     Ok(path)
 }

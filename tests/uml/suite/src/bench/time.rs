@@ -2,6 +2,7 @@
 //! How long things take on a disk that seeks and an SSD that does not (tests/bench/model), to the nanosecond.
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,21 +12,24 @@ use fastrand::Rng;
 
 use super::aio::{self, Verb};
 use super::devices::Device;
-use super::{show, warm};
+use super::{BLOCK, per_second, random_blocks, show, warm};
 use crate::io::{self, Buffer};
 
-const BLOCK: usize = 4096;
 /// Blocks all over the disk that are read again and again.
 const HOT: usize = 1024;
 const ROUNDS: usize = 4;
 /// How often they were read before, for a cache that wants to see them more than once.
 const CHANCES: usize = 20;
+/// Larger requests that are read again and again: this much in all, of each size.
+const LARGE: usize = 32 * io::MIB;
 /// A file that is read from its start to its end, as by a copy, and the requests that readahead makes for it.
 const COPY: usize = 32 * io::MIB;
 const READAHEAD: usize = 128 * 1024;
 /// Writes that are followed by a flush, and writes that are not.
 const SYNCED: usize = 300;
 const WRITES: usize = 8192;
+/// In order, 32 at a time.
+const SEQUENTIAL: usize = 8192;
 
 /// Prints requests a second, MB/s and microseconds, as the names say.
 pub fn run(device: &Device) -> Result<()> {
@@ -34,9 +38,11 @@ pub fn run(device: &Device) -> Result<()> {
         "flushes do not reach the device"
     );
     let file = io::direct_without_times(device.path())?;
-    let half = io::size(device.path())? as u64 / 2;
+    let size = io::size(device.path())? as u64;
+    // Each kind of request has a part of the disk of its own.
+    let part = |number: u64| size / 8 * number..size / 8 * (number + 1);
     let mut rng = Rng::with_seed(1);
-    let hot: Vec<u64> = random_blocks(&mut rng, 0..half, HOT);
+    let hot = random_blocks(&mut rng, 0..part(3).end, HOT);
     warm(device, &file, &hot, BLOCK, CHANCES)?;
     for depth in [1, 32] {
         let hits = device.hits()?;
@@ -46,35 +52,83 @@ pub fn run(device: &Device) -> Result<()> {
         let share = device.share(hits, ROUNDS * HOT, BLOCK)?;
         show(format!("share-{depth}"), share);
     }
-    for name in ["copy-first", "copy-second"] {
-        let time = copy(&file, half)?;
-        show(name, per_second(COPY, time) / 1_000_000);
-        // Fills and promotions may go on behind it.
-        thread::sleep(Duration::from_secs(60));
-    }
-    let start = Instant::now();
-    let block = Buffer::new(BLOCK)?;
-    for offset in random_blocks(&mut rng, 0..2 * half, SYNCED) {
-        file.write_all_at(&block, offset)?;
-        file.sync_data()?;
-    }
-    let time = start.elapsed() / SYNCED as u32;
-    show("synced-write-us", u64::try_from(time.as_micros())?);
-    let writes = random_blocks(&mut rng, 0..2 * half, WRITES);
+    large(device, &file, part(4))?;
+    copies(&file, part(5).start)?;
+    synced(device, &file, part(6), &mut rng)?;
+    let writes = random_blocks(&mut rng, part(7), WRITES);
     let time = aio::each(&file, Verb::Write, writes, BLOCK, 32)?;
     show("writes-32", per_second(WRITES, time));
     Ok(())
 }
 
-fn random_blocks(rng: &mut Rng, range: std::ops::Range<u64>, count: usize) -> Vec<u64> {
-    let block = BLOCK as u64;
-    (0..count)
-        .map(|_| rng.u64(range.start / block..range.end / block) * block)
-        .collect()
+/// Warm reads of each size, in pieces all over the range.
+fn large(device: &Device, file: &File, range: Range<u64>) -> Result<()> {
+    for (at, kib) in [16, 64, 256, 1024].into_iter().enumerate() {
+        let length = kib * 1024;
+        let count = (LARGE / length) as u64;
+        let from = range.start + (at * LARGE) as u64;
+        let offsets: Vec<u64> = (0..count).map(|n| from + n * length as u64).collect();
+        warm(device, file, &offsets, length, CHANCES)?;
+        for depth in [1, 32] {
+            let time = aio::each(file, Verb::Read, offsets.iter().copied(), length, depth)?;
+            let kb = per_second(LARGE, time) / 1000;
+            show(format!("large-{kib}-{depth}"), kb);
+        }
+    }
+    Ok(())
 }
 
-fn per_second(count: usize, time: Duration) -> u64 {
-    (count as f64 / time.as_secs_f64()) as u64
+/// A file that is copied twice, and the same in small requests: in MB/s.
+fn copies(file: &File, from: u64) -> Result<()> {
+    for name in ["copy-first", "copy-second"] {
+        let time = copy(file, from)?;
+        show(name, per_second(COPY, time) / 1_000_000);
+        // Fills and promotions may go on behind it.
+        thread::sleep(Duration::from_secs(60));
+    }
+    let offsets = || (0..SEQUENTIAL).map(|at| from + (at * BLOCK) as u64);
+    for (name, verb) in [
+        ("sequential-reads", Verb::Read),
+        ("sequential-writes", Verb::Write),
+    ] {
+        let time = aio::each(file, verb, offsets(), BLOCK, 32)?;
+        show(name, per_second(SEQUENTIAL * BLOCK, time) / 1_000_000);
+    }
+    Ok(())
+}
+
+/// Writes that are flushed, in microseconds: to blocks that nobody has touched, again to the same, and to blocks that
+/// were read before.
+fn synced(device: &Device, file: &File, range: Range<u64>, rng: &mut Rng) -> Result<()> {
+    let middle = range.start.midpoint(range.end);
+    let fresh = random_blocks(rng, range.start..middle, SYNCED);
+    let read = random_blocks(rng, middle..range.end, SYNCED);
+    let mut buffer = Buffer::new(BLOCK)?;
+    for _ in 0..CHANCES {
+        let hits = device.hits()?;
+        for offset in &read {
+            file.read_exact_at(&mut buffer, *offset)?;
+        }
+        if device.share(hits, SYNCED, BLOCK)? == 100 {
+            break;
+        }
+    }
+    // What was written before is on its way to the disk no more.
+    thread::sleep(Duration::from_secs(60));
+    for (name, offsets) in [
+        ("synced-fresh", &fresh),
+        ("synced-again", &fresh),
+        ("synced-read", &read),
+    ] {
+        let start = Instant::now();
+        for offset in offsets {
+            file.write_all_at(&buffer, *offset)?;
+            file.sync_data()?;
+        }
+        let time = start.elapsed() / SYNCED as u32;
+        show(name, u64::try_from(time.as_micros())?);
+    }
+    Ok(())
 }
 
 /// Reads the file once, one request at a time.

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Writing back on models of a disk and an SSD.
+
+use anyhow::Result;
+
+use super::{Aim, Figures, find, share, table};
+
+/// Time, in tenths of a percent of the perfect elevator's.
+const ELEVATOR_AIM: u64 = 1300;
+/// An estimate is at most this far off, in percent.
+const ESTIMATE_AIM: u64 = 25;
+/// What may be dirty takes at most this long, in milliseconds: 30 s, by an estimate that may be that far off.
+const LIMIT_AIM: u64 = 37_500;
+
+pub(super) fn write(text: &mut String, all: &[Figures]) -> Result<Vec<Aim>> {
+    text.push_str(
+        "\n## Writing back\n\n\
+         The same models. 6144 random blocks of 4 KiB are written 32 at a time, all over the disk (sparse) and in 512 MiB of\n\
+         it (dense), and then written back as fast as the device does it. Milliseconds. What counts is the sum: a cache that\n\
+         takes little has little to write back. The perfect elevator is the disk itself that gets all blocks in their order,\n\
+         32 at a time, and a flush.\n\n",
+    );
+    table(
+        text,
+        all,
+        &[
+            ("sparse: written", "sparse-written-ms"),
+            ("then drained", "sparse-drained-ms"),
+            ("dense: written", "dense-written-ms"),
+            ("then drained", "dense-drained-ms"),
+        ],
+    )?;
+    let tandem = find(all, "tandem-wb")?;
+    let one = std::slice::from_ref(tandem);
+    text.push_str(
+        "The estimate of the time that draining will take, how far it is off in percent: at the start, and at most from a\n\
+         tenth of the time on until 5 s are left. Idle: sparse blocks, nobody else is there. Mixed: half of them and a file of\n\
+         256 MiB. Busy: the user reads from the disk, with pauses of 20 ms.\n\n",
+    );
+    table(
+        text,
+        one,
+        &[
+            ("idle: ms", "idle-drained-ms"),
+            ("first", "idle-first-off"),
+            ("later", "idle-later-off"),
+            ("mixed: ms", "mixed-drained-ms"),
+            ("first", "mixed-first-off"),
+            ("later", "mixed-later-off"),
+            ("busy: ms", "busy-drained-ms"),
+            ("first", "busy-first-off"),
+            ("later", "busy-later-off"),
+        ],
+    )?;
+    text.push_str(
+        "Those reads: the mean and the 95th of a hundred, in microseconds, with nothing dirty, with dirty data that nobody\n\
+         asked to write back, and during a drain. Left: of that dirty data after the reads, in percent.\n\n",
+    );
+    table(
+        text,
+        one,
+        &[
+            ("alone", "reads-alone-us"),
+            ("p95", "reads-alone-p95-us"),
+            ("dirty", "reads-dirty-us"),
+            ("p95", "reads-dirty-p95-us"),
+            ("left", "dirty-left-percent"),
+            ("draining", "reads-draining-us"),
+            ("p95", "reads-draining-p95-us"),
+        ],
+    )?;
+    text.push_str(
+        "The limit of dirty data: 49152 random blocks are written at once, and what is dirty then is written back.\n\n",
+    );
+    table(
+        text,
+        one,
+        &[
+            ("written in ms", "flood-written-ms"),
+            ("dirty KiB", "flood-dirty-kib"),
+            ("drained in ms", "flood-drained-ms"),
+        ],
+    )?;
+    let elevator = find(all, "elevator")?;
+    let sum = |of: &Figures, kind: &str| -> Result<u64> {
+        Ok(of.get(&format!("{kind}-written-ms"))? + of.get(&format!("{kind}-drained-ms"))?)
+    };
+    let mut aims = Vec::new();
+    for kind in ["sparse", "dense"] {
+        aims.push(Aim::share_at_most(
+            format!("drain of random dirty blocks, {kind}, of a perfect elevator's time"),
+            ELEVATOR_AIM,
+            share(
+                tandem.get(&format!("{kind}-drained-ms"))?,
+                sum(elevator, kind)?,
+            ),
+        ));
+    }
+    for kind in ["idle", "mixed", "busy"] {
+        aims.push(Aim::at_most(
+            format!("estimate of the drain, {kind}, after a tenth of the time"),
+            ESTIMATE_AIM,
+            tandem.get(&format!("{kind}-later-off"))?,
+            "% off",
+        ));
+    }
+    aims.push(Aim::at_most(
+        "limit of dirty data: 30 s to drain, and 25 % for the estimate",
+        LIMIT_AIM,
+        tandem.get("flood-drained-ms")?,
+        "ms",
+    ));
+    Ok(aims)
+}

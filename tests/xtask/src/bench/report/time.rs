@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Reads and writes on models of a disk and an SSD.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+
+use super::{Aim, Figures, find, share, table};
+
+/// Warm reads come at least this fast, in tenths of a percent of the bare SSD's.
+const WARM_AIM: u64 = 970;
+/// A synced write in write-through takes at most this long, in tenths of a percent of the plain disk's.
+const SYNC_AIM: u64 = 1050;
+/// And in write-back, in microseconds.
+const SYNC_BACK_AIM: u64 = 350;
+
+/// Warm reads of this many KiB.
+const SIZES: [u64; 5] = [4, 16, 64, 256, 1024];
+
+fn size_figure(kib: u64, depth: u64) -> String {
+    if kib == 4 {
+        format!("reads-{depth}")
+    } else {
+        format!("large-{kib}-{depth}")
+    }
+}
+
+pub(super) fn write(text: &mut String, all: &[Figures]) -> Result<Vec<Aim>> {
+    text.push_str(
+        "\n## Time on a disk that seeks\n\n\
+         Disk and SSD are models over RAM disks (`tests/bench/model`): a disk of 16 GiB and 7200 rpm with 8 ms for a\n\
+         random seek, a queue of 32 and a volatile cache of 8 MiB; an SSD of 1 GiB with 0.1 ms for a read, 80000 of them a\n\
+         second, 500 MB/s and a volatile cache. Both say so in `queue/write_cache`, and flushes reach them.\n\n\
+         Warm reads: 4 KiB each, of 1024 blocks all over the disk, which were written once and read up to 20 times before.\n\
+         Copy: a file of 32 MiB that was never read, in requests of 128 KiB, then the same again a minute later. In order:\n\
+         the same file in requests of 4 KiB, 32 at a time. Random writes: 8192 of 4 KiB, without a flush, 32 at a time.\n\n",
+    );
+    table(
+        text,
+        all,
+        &[
+            ("warm reads/s", "reads-1"),
+            ("at depth 32", "reads-32"),
+            ("% hits", "share-32"),
+            ("copy MB/s", "copy-first"),
+            ("second time", "copy-second"),
+            ("in order MB/s", "sequential-reads"),
+            ("written in order MB/s", "sequential-writes"),
+            ("random writes/s", "writes-32"),
+        ],
+    )?;
+    text.push_str(
+        "Synced write: 4 KiB somewhere, and a flush, in microseconds. To blocks that nobody has touched, to the same again,\n\
+         and to blocks that were read before.\n\n",
+    );
+    table(
+        text,
+        all,
+        &[
+            ("first write us", "synced-fresh"),
+            ("again", "synced-again"),
+            ("to a block that was read", "synced-read"),
+        ],
+    )?;
+    text.push_str(
+        "Warm reads by size, at depth 1 and 32: 4 KiB in requests a second, others in kB/s.\n\n",
+    );
+    let figures: Vec<(String, String)> = SIZES
+        .iter()
+        .flat_map(|kib| {
+            [1, 32].map(|depth| (format!("{kib} KiB, {depth}"), size_figure(*kib, depth)))
+        })
+        .collect();
+    let columns: Vec<(&str, &str)> = figures
+        .iter()
+        .map(|(title, figure)| (title.as_str(), figure.as_str()))
+        .collect();
+    table(text, all, &columns)?;
+    aims(all)
+}
+
+fn aims(all: &[Figures]) -> Result<Vec<Aim>> {
+    let (disk, ssd) = (find(all, "disk")?, find(all, "ssd")?);
+    let (through, back) = (find(all, "tandem")?, find(all, "tandem-wb")?);
+    let mut aims = Vec::new();
+    for device in [through, back] {
+        for depth in [1, 32] {
+            let mut worst = (u64::MAX, 0);
+            for kib in SIZES {
+                let figure = size_figure(kib, depth);
+                let of = share(device.get(&figure)?, ssd.get(&figure)?);
+                worst = worst.min((of, kib));
+            }
+            let figure = size_figure(4, depth);
+            let mut what = format!(
+                "warm reads of the bare SSD's, {}, depth {depth}",
+                device.about
+            );
+            let of = share(device.get(&figure)?, ssd.get(&figure)?);
+            aims.push(Aim::share_at_least(&what, WARM_AIM, of));
+            write!(what, ", worst size up to 1 MiB ({} KiB)", worst.1)?;
+            aims.push(Aim::share_at_least(what, WARM_AIM, worst.0));
+        }
+    }
+    for (what, figure) in [("first write", "synced-fresh"), ("again", "synced-again")] {
+        aims.push(Aim::share_at_most(
+            format!("synced write of the plain disk's, writethrough, {what}"),
+            SYNC_AIM,
+            share(through.get(figure)?, disk.get(figure)?),
+        ));
+    }
+    for (what, figure) in [
+        ("first write", "synced-fresh"),
+        ("again", "synced-again"),
+        ("to a block that was read", "synced-read"),
+    ] {
+        aims.push(Aim::at_most(
+            format!("synced write, writeback, {what}"),
+            SYNC_BACK_AIM,
+            back.get(figure)?,
+            "us",
+        ));
+    }
+    Ok(aims)
+}
