@@ -62,8 +62,8 @@ fn given_up(job: &Intent, record: &CacheRecord) -> bool {
     job.uuid == record.pair.uuid && job.kind == JobKind::Remove && job.draining().is_none()
 }
 
-/// Assembles what can be, and holds what has to be. Whether nothing is amiss.
-pub fn run(store: &Store) -> bool {
+/// Assembles what can be, and holds what has to be.
+pub fn run(store: &Store) {
     let jobs = store.intents();
     let wanted = |record: &CacheRecord| {
         let idle = !jobs.iter().any(|job| given_up(job, record));
@@ -81,19 +81,23 @@ pub fn run(store: &Store) -> bool {
         })
         .collect();
     if caches.is_empty() {
-        return true;
+        return;
     }
     let control = match Control::open() {
         Ok(control) => control,
         Err(e) => {
             tracing::error!("no cache is assembled: {e}");
-            return false;
+            return;
         }
     };
-    // Before the first look, so that what changes after it is heard.
-    let watch = watch().map_err(|e| tracing::warn!("not waiting for devices: {e}"));
+    let watch = watch().map_err(|e| tracing::error!("not waiting for devices: {e}"));
     let begun = Instant::now();
     loop {
+        // Before each look, so that what changes after it is heard: udev makes the folder for its first device.
+        if let Ok(watch) = &watch {
+            let written = inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::CLOSE_WRITE;
+            let _ = inotify::add_watch(watch, UDEV_DATA, written);
+        }
         caches.retain_mut(|cache| !cache.assembled(&control, store));
         let patience = caches.iter().map(Cache::patience).max();
         let left = patience.and_then(|patience| patience.checked_sub(begun.elapsed()));
@@ -113,7 +117,6 @@ pub fn run(store: &Store) -> bool {
     if let Err(e) = held::leave_out(&held) {
         tracing::error!("the start of the machine may stop at a file system: {e}");
     }
-    held.is_empty() && caches.iter().all(|cache| cache.failed.is_none())
 }
 
 impl Cache {
@@ -241,9 +244,8 @@ impl Cache {
 
 fn watch() -> io::Result<OwnedFd> {
     let watch = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
-    let written = inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::CLOSE_WRITE;
-    inotify::add_watch(&watch, UDEV_DATA, written)?;
-    inotify::add_watch(&watch, "/run/udev", inotify::WatchFlags::DELETE)?;
+    let busy = inotify::WatchFlags::CREATE | inotify::WatchFlags::DELETE;
+    inotify::add_watch(&watch, "/run/udev", busy)?;
     Ok(watch)
 }
 

@@ -7,5 +7,6 @@ for _ in $(seq 200); do [ -b $disk ] && break; sleep 0.05; done
 tar --extract --touch --keep-directory-symlink --file $disk --directory /
 udevadm control --reload
 gtk-update-icon-cache --quiet --force /usr/share/icons/hicolor
+systemd-tmpfiles --create tandem.conf
 systemctl daemon-reload
 busctl --system call org.freedesktop.DBus /org/freedesktop/DBus org.freedesktop.DBus ReloadConfig

@@ -2,18 +2,14 @@
 //! Run once while the machine starts, by `tandem-assemble.service`: see [`tandem_helper::boot`].
 
 use std::path::Path;
-use std::process::ExitCode;
 use tandem_helper::state::{FOLDER, Store};
 use tandem_helper::{boot, log};
 
-fn main() -> ExitCode {
+/// Ends well whatever it finds: a unit that failed is started again by all that needs the system's start.
+fn main() {
     log();
     match Store::open(Path::new(FOLDER)) {
-        Ok(store) if boot::run(&store) => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
-        Err(e) => {
-            tracing::error!("no records in {FOLDER}: {e}");
-            ExitCode::FAILURE
-        }
+        Ok(store) => boot::run(&store),
+        Err(e) => tracing::error!("no records in {FOLDER}: {e}"),
     }
 }
