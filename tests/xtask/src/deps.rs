@@ -45,6 +45,8 @@ const NEEDED: &[(&str, &[&str])] = &[
             "clang-19",
             "sparse",
             "coccinelle",
+            "xfsprogs",
+            "btrfs-progs",
         ],
     ),
     (

@@ -23,6 +23,7 @@ mod pins;
 mod promises;
 mod qemu;
 mod qmp;
+mod record;
 mod report;
 mod results;
 mod run;

@@ -42,6 +42,8 @@ fn programs(bench: &mut Bench) -> Result<()> {
         "tandemctl",
         "xtask",
         "tandem-tray",
+        "tandem-record-log",
+        "tandem-record-check",
     ];
     cargo_test(bench, &packages, None)
 }

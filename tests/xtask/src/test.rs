@@ -11,7 +11,9 @@ use anyhow::{Result, anyhow, bail};
 use crate::cx::{Cx, say};
 use crate::layer::{Bench, Layer};
 use crate::results::{self, Sources};
-use crate::{c_style, deps, host, kernels, mutants, run, rust_tests, test_log, uml, vm_tests};
+use crate::{
+    c_style, deps, host, kernels, mutants, record, run, rust_tests, test_log, uml, vm_tests,
+};
 
 /// Arguments of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -39,6 +41,7 @@ pub fn layers() -> Vec<Layer> {
     layers.extend(rust_tests::layers());
     layers.extend(c_style::layers());
     layers.extend(uml::layers());
+    layers.extend(record::layers());
     layers.extend(kernels::layers());
     layers.extend(vm_tests::layers());
     layers.extend(mutants::layers());

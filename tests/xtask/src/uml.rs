@@ -111,7 +111,7 @@ fn inject(bench: &Bench, kernel: &Kernel, injector: &str, bug: &str) -> Result<S
 
 impl Kernel {
     /// Builds one of our modules for this kernel.
-    fn module(&self, bench: &Bench, source: &str, file: &str) -> Result<PathBuf> {
+    pub fn module(&self, bench: &Bench, source: &str, file: &str) -> Result<PathBuf> {
         let name = Path::new(source)
             .file_name()
             .context("a module without a directory")?;

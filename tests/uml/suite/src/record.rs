@@ -128,6 +128,7 @@ impl Recording {
 
     /// Two lives with a clean stop between them and at the end.
     fn record(&self) -> Result<String> {
+        let mut told = Vec::new();
         for life in 0..2 {
             let cached = self.start(life == 0)?;
             if self.filesystem != "raw" && life == 0 {
@@ -145,9 +146,18 @@ impl Recording {
                 }
                 writers.join().ok().context("the writers panicked")?
             })?;
-            self.stop(cached)?;
+            let status = self.stop(cached)?;
+            for name in [
+                "evictions",
+                "drained",
+                "groups",
+                "checkpoints",
+                "marks_cleared",
+            ] {
+                told.push(format!("{name} {}", status.get(name)?));
+            }
         }
-        Ok("recorded".to_owned())
+        Ok(told.join(", "))
     }
 
     fn write(&self, node: &Path, life: u64) -> Result<()> {
@@ -199,7 +209,7 @@ impl Recording {
     }
 
     /// Stops the cache, and notes what must be warm at the next start.
-    fn stop(&self, cached: Cached) -> Result<()> {
+    fn stop(&self, cached: Cached) -> Result<Status> {
         nbd::detach(&cached.node)?;
         cached.server.join().ok().context("the server panicked")??;
         cached.mapped.suspend()?;
@@ -207,7 +217,7 @@ impl Recording {
         cached.mapped.remove()?;
         self.log
             .mark(&format!("stopped {} {}", status.used, status.dirty));
-        Ok(())
+        Ok(status)
     }
 }
 

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Layers that record what the real module sends to its disks while file systems are written to, cut the recordings at
+//! thousands of moments, check offline what core makes of each, and boot some.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+
+use crate::cx::Cx;
+use crate::layer::{Bench, Layer};
+use crate::results::Test;
+use crate::uml::{self, Kernel};
+use crate::{mutants, run, suite};
+
+/// A recording takes ten to thirty seconds; a machine under load takes several times as long.
+const LIMIT: Duration = Duration::from_secs(300);
+/// States to check of each recording, and of each that was booted from such a state.
+const CUTS: [usize; 2] = [1600, 60];
+/// States that have to be checked in all.
+const WANTED: u64 = 10_000;
+/// How much more with `--all`.
+const MORE: usize = 10;
+/// States to boot of each recording of a file system.
+const BOOTS: usize = 4;
+
+/// File system and mode of each recording; `raw` is no file system.
+const RECORDINGS: [(&str, &str); 7] = [
+    ("ext4", "writeback"),
+    ("xfs", "writeback"),
+    ("btrfs", "writeback"),
+    ("ext4", "writethrough"),
+    ("xfs", "writearound"),
+    ("btrfs", "changing"),
+    ("raw", "writeback"),
+];
+
+/// The layers, in the order in which they run.
+pub fn layers() -> Vec<Layer> {
+    vec![
+        Layer {
+            name: "record",
+            about: "what the module really writes, cut 10,000 times and recovered offline",
+            run,
+        },
+        Layer {
+            name: "record-mutants",
+            about: "bugs seeded into the module's I/O are found by cuts of recordings",
+            run: hunt,
+        },
+    ]
+}
+
+fn run(bench: &mut Bench) -> Result<()> {
+    let kernel = uml::kernel(bench.cx, "record")?;
+    let module = kernel.module(bench, "kmod", "dm-tandem.ko")?;
+    let recorder = Recorder::new(bench, &kernel, module, "record")?;
+    let times = if bench.all { MORE } else { 1 };
+    let mut cuts = 0;
+    for recording in &Recording::all() {
+        cuts += recorder.test(bench, recording, times)?;
+    }
+    bench.figures.push(format!("{cuts} cuts"));
+    let result = match cuts {
+        0..WANTED => Err(anyhow!("only {cuts} cuts")),
+        _ => Ok(()),
+    };
+    bench.check(&format!("at least {WANTED} cuts"), result);
+    Ok(())
+}
+
+fn hunt(bench: &mut Bench) -> Result<()> {
+    let kernel = uml::kernel(bench.cx, "record")?;
+    let source = bench.cx.target.join("record-mutants/source");
+    let build = bench.cx.target.join("record-mutants/build");
+    for mutant in mutants::all(&bench.cx.path("tests/record/mutants"))? {
+        let all = Recording::all();
+        let recording = all.iter().find(|recording| recording.name == mutant.case);
+        let recording = recording.with_context(|| format!("no recording {}", mutant.case))?;
+        mutant.plant(&bench.cx.path("kmod"), &source)?;
+        suite::module(&source, &kernel.build, &build, &["ARCH=um"], &bench.log)?;
+        let module = build.join("dm-tandem.ko");
+        let recorder = Recorder::new(bench, &kernel, module, "record-mutants/run")?;
+        let start = Instant::now();
+        let result = recorder.find(bench, recording);
+        bench.note(&format!("{}: {}: {result:?}", mutant.name, mutant.why));
+        bench.count(Test {
+            name: mutant.name,
+            passed: result.is_ok(),
+            seconds: Some(start.elapsed().as_secs_f64()),
+            words: match result {
+                Ok(()) => format!("record/{}: cut", mutant.case),
+                Err(error) => format!("{error:#}"),
+            },
+        });
+    }
+    Ok(())
+}
+
+/// What is recorded.
+struct Recording {
+    filesystem: &'static str,
+    mode: &'static str,
+    seed: u64,
+    name: String,
+}
+
+impl Recording {
+    fn all() -> Vec<Self> {
+        let recording = |(seed, (filesystem, mode)): (u64, &(&'static str, &'static str))| Self {
+            filesystem,
+            mode,
+            seed,
+            name: format!("{filesystem}-{mode}"),
+        };
+        (1..).zip(&RECORDINGS).map(recording).collect()
+    }
+}
+
+struct Recorder<'a> {
+    kernel: &'a Kernel,
+    module: PathBuf,
+    checker: PathBuf,
+    /// Everything that a run leaves.
+    dir: PathBuf,
+}
+
+impl<'a> Recorder<'a> {
+    /// Records with this build of the module, in this directory of build results.
+    fn new(bench: &Bench, kernel: &'a Kernel, module: PathBuf, dir: &str) -> Result<Self> {
+        let dir = bench.cx.target.join(dir);
+        if dir.exists() {
+            fs::remove_dir_all(&dir)?;
+        }
+        fs::create_dir_all(&dir)?;
+        Ok(Self {
+            kernel,
+            module,
+            checker: checker(bench.cx)?,
+            dir,
+        })
+    }
+
+    /// Records, cuts, and boots some of what the cuts leave.
+    fn test(&self, bench: &mut Bench, recording: &Recording, times: usize) -> Result<u64> {
+        let name = &recording.name;
+        let mut guest = self.guest(bench.cx, recording, name, "")?;
+        suite::cases(bench, &mut guest, LIMIT)?;
+        let boots = match recording.filesystem {
+            "raw" => 0,
+            _ => BOOTS * times,
+        };
+        let states = self.dir.join(name);
+        fs::create_dir_all(&states)?;
+        let mut cut = self.cut(name, CUTS[0] * times, recording.seed);
+        if boots > 0 {
+            cut.arg("--states").arg(&states);
+            cut.args(["--count", &boots.to_string()]);
+        }
+        let mut cuts = count(bench, name, &mut cut)?;
+        for boot in 0..boots {
+            let state = states.join(format!("{boot}.state"));
+            if state.exists() {
+                let name = format!("{name}-boot-{boot}");
+                cuts += self.boot(bench, recording, &name, &state, times)?;
+            }
+        }
+        Ok(cuts)
+    }
+
+    /// Boots a state, and cuts what its recovery and its use write.
+    fn boot(
+        &self,
+        bench: &mut Bench,
+        recording: &Recording,
+        name: &str,
+        state: &Path,
+        times: usize,
+    ) -> Result<u64> {
+        let from = state.display().to_string();
+        let mut guest = self.guest(bench.cx, recording, name, &from)?;
+        suite::cases(bench, &mut guest, LIMIT)?;
+        let mut cut = self.cut(name, CUTS[1] * times, recording.seed);
+        let cuts = count(bench, name, &mut cut)?;
+        // They are large, and only of use to look into a failure.
+        if !bench.has_failed() {
+            fs::remove_file(state)?;
+            fs::remove_file(self.dir.join(name).with_extension("log"))?;
+        }
+        Ok(cuts)
+    }
+
+    /// Records with a module that has a bug; an error if nothing comes of it.
+    fn find(&self, bench: &Bench, recording: &Recording) -> Result<()> {
+        let mut guest = self.guest(bench.cx, recording, &recording.name, "")?;
+        let mut recorded = false;
+        suite::follow(&mut guest, LIMIT, &bench.log, |line| {
+            recorded |= line.starts_with("ok   ");
+        })?;
+        ensure!(recorded, "the recording itself failed");
+        let mut cut = self.cut(&recording.name, CUTS[0], recording.seed);
+        match run::logged(&mut cut, &bench.log) {
+            Ok(()) => bail!("not found by {} cuts", CUTS[0]),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// A guest that records, or boots a state.
+    fn guest(&self, cx: &Cx, recording: &Recording, name: &str, from: &str) -> Result<Command> {
+        let Recording {
+            filesystem,
+            mode,
+            seed,
+            ..
+        } = recording;
+        let module = self.module.display().to_string();
+        let words = format!("{filesystem}:{mode}:{seed}:{}:{name}", self.dir.display());
+        let variables = [
+            ("SUITE_MODULES", module.as_str()),
+            ("SUITE_RECORD", &words),
+            ("SUITE_RECORD_FROM", from),
+        ];
+        self.kernel.guest(cx, &variables)
+    }
+
+    fn cut(&self, name: &str, cuts: usize, seed: u64) -> Command {
+        let mut cut = Command::new(&self.checker);
+        cut.arg(self.dir.join(name).with_extension("log"));
+        cut.args(["--cuts", &cuts.to_string()]);
+        cut.args(["--seed", &seed.to_string()]);
+        cut
+    }
+}
+
+/// Cuts a recording, as one test; returns how many cuts it were.
+fn count(bench: &mut Bench, name: &str, cut: &mut Command) -> Result<u64> {
+    let (said, result) = bench.said(cut)?;
+    bench.check(&format!("{name}: cut"), result);
+    let cuts = said.lines().find_map(|line| line.split_once(" cuts: "));
+    Ok(cuts.and_then(|(cuts, _)| cuts.parse().ok()).unwrap_or(0))
+}
+
+/// Builds the program that cuts recordings.
+fn checker(cx: &Cx) -> Result<PathBuf> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(&cx.root);
+    cargo.args(["build", "--quiet", "--release"]);
+    cargo.args(["--package", "tandem-record-check"]);
+    run::show(&mut cargo)?;
+    Ok(cx.target.join("release/tandem-record-check"))
+}
