@@ -367,6 +367,12 @@ impl Tally {
 }
 
 fn hunt(part: &str) -> Done {
+    if part.is_empty() {
+        match mutants::without_a_bug()? {
+            Outcome::Survived => {}
+            found => return Err(format!("no bug was seeded, yet: {found:?}").into()),
+        }
+    }
     let mut tally = Tally::default();
     for flaw in Flaw::all().filter(|flaw| flaw.name().contains(part)) {
         let why = "made by the simulator (src/flaw.rs)";

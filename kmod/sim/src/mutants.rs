@@ -241,6 +241,20 @@ fn copy(from: &Path, to: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+/// What random requests find where no bug was seeded: then they say nothing of those that were. (What else finds bugs are
+/// runs that the usual tests do too.)
+///
+/// # Errors
+/// It cannot be built or started.
+pub fn without_a_bug() -> Result<Outcome, Error> {
+    let dir = native::build_dir("no-bug")?;
+    let (name, arguments) = By::Random.command();
+    let core = native::library(&Sources::tree(), &dir, &["-w"])?;
+    let mut command = this_program()?;
+    command.args(arguments).arg("--core").arg(core);
+    attempt(command, name, &dir.join("log"))
+}
+
 /// Runs this program on a mutant, in a process of its own, as a bug may take all down.
 fn attempt(mut command: Command, name: &'static str, said: &Path) -> Result<Outcome, Error> {
     let log = std::fs::File::create(said).map_err(file_error(said))?;
