@@ -20,8 +20,7 @@
 #include "job.h"
 #include "pace.h"
 
-#define JOB_BYTES	(256u << 10)
-#define JOB_PARTS	(JOB_BYTES >> (TD_FRAME_SHIFT + SECTOR_SHIFT))
+#define JOB_PARTS	(TANDEM_CLEAN_BYTES >> (TD_FRAME_SHIFT + SECTOR_SHIFT))
 #define RETRY_DISK	(2 * HZ)	/* after a failure */
 #define RETRY_SSD	(HZ / 10)
 #define CAREFUL		(10 * HZ)	/* one frame a job, after a failure */
@@ -84,6 +83,11 @@ static enum begun begin(struct tandem *t, u32 *again)
 
 	td_list_init(&woken);
 	flags = tandem_lock(t);
+	/* Another table may have the engine by now. */
+	if (t->halted) {
+		tandem_unlock_cleaner(t, flags);
+		return NO_PLACE;
+	}
 	allowed = allowance(t, again);
 	account(c);
 	c->full_speed = allowed == TANDEM_FULL_SPEED;
@@ -247,7 +251,7 @@ int tandem_cleaner_alloc(struct tandem *t)
 	u32 i;
 
 	for (i = 0; i < TANDEM_CLEANS; i++) {
-		c->jobs[i] = tandem_job_alloc(DIV_ROUND_UP(JOB_BYTES, PAGE_SIZE),
+		c->jobs[i] = tandem_job_alloc(DIV_ROUND_UP(TANDEM_CLEAN_BYTES, PAGE_SIZE),
 					      JOB_PARTS, GFP_KERNEL);
 		if (!c->jobs[i])
 			return -ENOMEM;

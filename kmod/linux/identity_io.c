@@ -8,22 +8,91 @@
  * Why at each suspend: nobody tells whether a removal, or another target over the
  * same disk, comes next.
  */
+#include <linux/blkdev.h>
+#include <linux/mm.h>
 #include <linux/slab.h>
 
-#include "tandem.h"
+#include "job.h"
+
+#define QUARTER_BYTES	(TD_QUARTER_SECTORS << SECTOR_SHIFT)
+
+/* One read of the disk for each sample. */
+struct tandem_probe {
+	struct completion done;
+	atomic_t left;
+	struct bio bios[TD_SAMPLES_MAX];
+	struct bio_vec vecs[TD_SAMPLES_MAX];
+};
 
 int tandem_identity_alloc(struct tandem *t)
 {
 	t->samples = kzalloc(sizeof(*t->samples), GFP_KERNEL);
 	t->samples_buffer = kmalloc(TD_SUPER_COPIES * TD_SAMPLES_BYTES,
 				    GFP_KERNEL);
-	return t->samples && t->samples_buffer ? 0 : -ENOMEM;
+	t->probe = kvzalloc(sizeof(*t->probe), GFP_KERNEL);
+	if (!t->samples || !t->samples_buffer || !t->probe)
+		return -ENOMEM;
+	init_completion(&t->probe->done);
+	return 0;
 }
 
 void tandem_identity_free(struct tandem *t)
 {
 	kfree(t->samples);
 	kfree(t->samples_buffer);
+	kvfree(t->probe);
+}
+
+/* Sample @i is read into memory of the cleaner, who rests. */
+static struct bio_vec place(const struct tandem *t, u32 i)
+{
+	const struct tandem_job *job = t->cleaner.jobs[0];
+	u32 at = i * QUARTER_BYTES;
+	struct bio_vec bv;
+
+	BUILD_BUG_ON(TD_SAMPLES_MAX * QUARTER_BYTES > TANDEM_CLEAN_BYTES);
+	bvec_set_page(&bv, job->pages[at >> PAGE_SHIFT].bv_page, QUARTER_BYTES,
+		      offset_in_page(at));
+	return bv;
+}
+
+static void read_endio(struct bio *bio)
+{
+	struct tandem_probe *p = bio->bi_private;
+
+	if (atomic_dec_and_test(&p->left))
+		complete(&p->done);
+}
+
+/*
+ * All at once: the disk may take them in its own order, and one that hangs costs
+ * one time-out and not 64.
+ */
+static void read_samples(struct tandem *t, blk_opf_t opf)
+{
+	const struct td_samples *s = t->samples;
+	struct tandem_probe *p = t->probe;
+	struct blk_plug plug;
+	u32 i;
+
+	if (!s->count)
+		return;
+	reinit_completion(&p->done);
+	atomic_set(&p->left, s->count);
+	blk_start_plug(&plug);
+	for (i = 0; i < s->count; i++) {
+		struct bio_vec bv = place(t, i);
+		struct bio *bio = &p->bios[i];
+
+		bio_init(bio, t->origin->bdev, &p->vecs[i], 1, opf);
+		__bio_add_page(bio, bv.bv_page, bv.bv_len, bv.bv_offset);
+		bio->bi_iter.bi_sector = s->sample[i].quarter << TD_QUARTER_SHIFT;
+		bio->bi_private = p;
+		bio->bi_end_io = read_endio;
+		submit_bio(bio);
+	}
+	blk_finish_plug(&plug);
+	wait_for_completion_io(&p->done);
 }
 
 /* Fill in checksums, or compare them. */
@@ -31,14 +100,18 @@ static enum td_verdict_of_disk probe(struct tandem *t, bool compares)
 {
 	struct td_probe p;
 	u64 sector;
+	u32 i;
 
+	/* What cannot be sampled easily at a stop is no sample. */
+	read_samples(t, REQ_OP_READ | REQ_META |
+		     (compares ? 0 : REQ_FAILFAST_DEV));
 	td_probe_begin(&p, t->samples, compares);
-	while (td_probe_next(&p, &sector)) {
-		int r = tandem_disk_read(t, sector, t->samples_buffer,
-					 TD_QUARTER_SECTORS << SECTOR_SHIFT);
+	for (i = 0; td_probe_next(&p, &sector); i++) {
+		struct bio_vec bv = place(t, i);
 
-		td_probe_feed(&p, r ? NULL : t->samples_buffer);
-		cond_resched();
+		td_probe_feed(&p, t->probe->bios[i].bi_status ? NULL :
+			      bvec_virt(&bv));
+		bio_uninit(&t->probe->bios[i]);
 	}
 	return td_probe_end(&p);
 }

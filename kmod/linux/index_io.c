@@ -74,11 +74,11 @@ static int read_index(struct tandem *t, void *buffer)
 int tandem_index_load(struct tandem *t)
 {
 	void *buffer;
-	int r = t->load_error;
+	int r;
 
-	/* The engine has been fed, and cannot be a second time. */
-	if (r)
-		return r;
+	/* The engine cannot be fed twice; nothing was served since. */
+	if (t->loaded)
+		return t->load_error;
 	r = blkdev_issue_flush(t->ssd->bdev);
 	if (r) {
 		DMERR("Cannot flush the SSD: %d", r);
@@ -89,6 +89,7 @@ int tandem_index_load(struct tandem *t)
 		return -ENOMEM;
 	r = read_index(t, buffer);
 	vfree(buffer);
+	t->loaded = true;
 	t->load_error = r;
 	return r;
 }

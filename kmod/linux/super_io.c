@@ -20,8 +20,8 @@
 /* Pages of TD_LOAD_BYTES, which may begin anywhere in one. */
 #define PAGES_MAX	(TD_LOAD_BYTES / PAGE_SIZE + 1)
 
-static int device_io(struct block_device *bdev, blk_opf_t opf, u64 sector,
-		     void *buffer, u32 bytes)
+int tandem_ssd_io(struct tandem *t, blk_opf_t opf, u64 sector, void *buffer,
+		  u32 bytes)
 {
 	bool virtual = is_vmalloc_addr(buffer);
 	struct bio_vec vecs[PAGES_MAX];
@@ -29,7 +29,7 @@ static int device_io(struct block_device *bdev, blk_opf_t opf, u64 sector,
 	u32 at, n;
 	int r;
 
-	bio_init(&bio, bdev, vecs, PAGES_MAX, opf);
+	bio_init(&bio, t->ssd->bdev, vecs, PAGES_MAX, opf);
 	bio.bi_iter.bi_sector = sector;
 	if (virtual)
 		flush_kernel_vmap_range(buffer, bytes);
@@ -45,17 +45,6 @@ static int device_io(struct block_device *bdev, blk_opf_t opf, u64 sector,
 	if (virtual)
 		invalidate_kernel_vmap_range(buffer, bytes);
 	return r;
-}
-
-int tandem_ssd_io(struct tandem *t, blk_opf_t opf, u64 sector, void *buffer,
-		  u32 bytes)
-{
-	return device_io(t->ssd->bdev, opf, sector, buffer, bytes);
-}
-
-int tandem_disk_read(struct tandem *t, u64 sector, void *buffer, u32 bytes)
-{
-	return device_io(t->origin->bdev, REQ_OP_READ, sector, buffer, bytes);
 }
 
 /* 0: the area of the superblocks is all zero; 1: it is not. */

@@ -29,6 +29,7 @@
 
 struct tandem_job;
 struct tandem_loss;
+struct tandem_probe;
 
 /* The ledger's own I/O of one kind, of which one is under way at most. */
 struct tandem_work {
@@ -76,8 +77,11 @@ struct tandem {
 	unsigned long disk_used;	/* jiffies: last foreground request to it */
 	unsigned long written;		/* jiffies: last write */
 
-	spinlock_t deferred_lock;	/* guards the two lists */
+	spinlock_t deferred_lock;	/* guards the three lists */
 	struct bio_list deferred_bios;	/* to submit to where they point */
+	struct bio_list unprotected;	/* writes past a lost SSD that wait */
+	bool unrecorded;		/* the loss is not on record yet */
+	struct delayed_work recorded;	/* from now on it counts as such */
 	struct td_list deferred_reqs;	/* woken: actions in td_woken() */
 	struct work_struct deferred;
 	struct work_struct event;
@@ -96,10 +100,12 @@ struct tandem {
 
 	struct td_samples *samples;	/* identity_io.c */
 	void *samples_buffer;
+	struct tandem_probe *probe;
 	struct tandem_args args;
 	struct td_super super;
 	struct tandem_loss *loss;	/* registry.c: to note a lost SSD in */
-	int load_error;			/* the index was read, in vain */
+	bool loaded;			/* the engine was fed with the index */
+	int load_error;			/* in vain, until another table is loaded */
 	bool write_super;		/* at preresume */
 	bool new_super;			/* no copy is on the SSD yet */
 	bool grown;			/* the SSD knows a smaller disk */
@@ -191,6 +197,13 @@ void tandem_defer_init(struct tandem *t);
 void tandem_defer_exit(struct tandem *t);
 /* Submit @bio later, as it is. Any context. */
 void tandem_defer_bio(struct tandem *t, struct bio *bio);
+/*
+ * @bio is to go to the disk past a lost SSD. If that is not on record yet, a write
+ * has to wait: true, and it is kept and submitted later. Any context.
+ */
+bool tandem_wait_for_record(struct tandem *t, struct bio *bio);
+/* "loss recorded": 0, or -EINVAL if none is known. Any context. */
+int tandem_loss_recorded(struct tandem *t);
 /* Start these requests later; empties @woken. Any context. */
 void tandem_defer_woken(struct tandem *t, struct td_list *woken);
 
@@ -236,9 +249,6 @@ int tandem_super_write(struct tandem *t);
 /* @buffer: from kmalloc or vmalloc, at most TD_LOAD_BYTES. */
 int tandem_ssd_io(struct tandem *t, blk_opf_t opf, u64 sector, void *buffer,
 		  u32 bytes);
-
-/* @buffer: from kmalloc. */
-int tandem_disk_read(struct tandem *t, u64 sector, void *buffer, u32 bytes);
 
 /* identity_io.c: process context, may sleep. 0 or an error. */
 int tandem_identity_alloc(struct tandem *t);
