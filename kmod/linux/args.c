@@ -136,6 +136,10 @@ int tandem_parse_message(unsigned int argc, char **argv,
 	}
 	if (argc != 2)
 		return -EINVAL;
+	if (!strcasecmp(argv[0], "loss") && !strcmp(argv[1], "recorded")) {
+		*order = TANDEM_ORDER_RECORDED;
+		return 0;
+	}
 	if (!strcasecmp(argv[0], "mode")) {
 		*order = TANDEM_ORDER_MODE;
 		return parse_mode(argv[1], mode);

@@ -23,6 +23,7 @@ enum tandem_order {
 	TANDEM_ORDER_RESUME,
 	TANDEM_ORDER_MODE,
 	TANDEM_ORDER_DROP,
+	TANDEM_ORDER_RECORDED,	/* the loss of the SSD */
 };
 
 /* 0, or an error with *why set. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * What completions want done but may not do themselves: submitting I/O and
- * raising an event.
+ * raising an event; and writes that wait until the loss of the SSD is on record.
  *
  * Invariant: what is on a list here belongs to a bio or job in flight, so dm or
  * tandem_jobs_wait() waits for it before the target goes away.
@@ -31,6 +31,51 @@ static void defer_work(struct work_struct *work)
 	tandem_carry_on(t, &reqs);
 }
 
+/*
+ * A write that the SSD will never know of must not be answered before somebody
+ * who outlives a restart knows of the loss, or the SSD could come back as good. But
+ * if nobody is there to say so, a second is all that it may cost.
+ */
+bool tandem_wait_for_record(struct tandem *t, struct bio *bio)
+{
+	unsigned long flags;
+	bool waits;
+
+	if (likely(!READ_ONCE(t->unrecorded)) || !op_is_write(bio_op(bio)))
+		return false;
+	spin_lock_irqsave(&t->deferred_lock, flags);
+	waits = t->unrecorded;
+	if (waits)
+		bio_list_add(&t->unprotected, bio);
+	spin_unlock_irqrestore(&t->deferred_lock, flags);
+	return waits;
+}
+
+static void recorded_work(struct work_struct *work)
+{
+	struct tandem *t = container_of(to_delayed_work(work), struct tandem,
+					recorded);
+	struct bio_list bios;
+	struct bio *bio;
+
+	tandem_loss_note(t);
+	spin_lock_irq(&t->deferred_lock);
+	WRITE_ONCE(t->unrecorded, false);
+	bios = t->unprotected;
+	bio_list_init(&t->unprotected);
+	spin_unlock_irq(&t->deferred_lock);
+	while ((bio = bio_list_pop(&bios)))
+		submit_bio_noacct(bio);
+}
+
+int tandem_loss_recorded(struct tandem *t)
+{
+	if (env_load(&t->engine.state) != TD_BYPASS)
+		return -EINVAL;
+	mod_delayed_work(t->wq, &t->recorded, 0);
+	return 0;
+}
+
 static void event_work(struct work_struct *work)
 {
 	struct tandem *t = container_of(work, struct tandem, event);
@@ -53,8 +98,10 @@ void tandem_defer_init(struct tandem *t)
 {
 	spin_lock_init(&t->deferred_lock);
 	bio_list_init(&t->deferred_bios);
+	bio_list_init(&t->unprotected);
 	td_list_init(&t->deferred_reqs);
 	INIT_WORK(&t->deferred, defer_work);
+	INIT_DELAYED_WORK(&t->recorded, recorded_work);
 	INIT_WORK(&t->event, event_work);
 }
 

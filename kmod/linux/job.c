@@ -261,7 +261,8 @@ static void hand_to_disk(struct tandem_job *job)
 
 	job->bio = NULL;
 	tandem_to_disk(job->t, bio);
-	submit_bio_noacct(bio);
+	if (!tandem_wait_for_record(job->t, bio))
+		submit_bio_noacct(bio);
 }
 
 static void carry_out(struct tandem_job *job, u32 todo, struct td_list *woken)

@@ -39,7 +39,8 @@ static int to_disk(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
 	io->end = TANDEM_END_PLAIN;
 	tandem_to_disk(t, bio);
-	return DM_MAPIO_REMAPPED;
+	return tandem_wait_for_record(t, bio) ? DM_MAPIO_SUBMITTED :
+		DM_MAPIO_REMAPPED;
 }
 
 /* A read that misses: fill from private memory, or just read. */
@@ -191,9 +192,8 @@ void tandem_tracked_woken(struct tandem *t, struct td_req *r,
 		tracked_answer(io, bio);
 		return;
 	}
-	if (todo & TD_DO_PASS)
-		to_disk(t, bio, io);
-	if (todo & (TD_DO_PASS | TD_DO_DISK))
+	if (todo & TD_DO_DISK || (todo & TD_DO_PASS &&
+				  to_disk(t, bio, io) == DM_MAPIO_REMAPPED))
 		submit_bio_noacct(bio);
 }
 

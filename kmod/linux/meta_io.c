@@ -148,14 +148,19 @@ void tandem_unlock_cleaner(struct tandem *t, unsigned long flags)
 	const struct td_engine *e = &t->engine;
 	bool tick = !t->ticking && !t->halted && needs_clock(&e->ledger);
 	bool failed = !td_active(e) && !t->told;
+	bool lost = failed && env_load(&e->state) == TD_BYPASS;
 
 	t->ticking |= tick;
 	t->told |= failed;
+	if (unlikely(lost))
+		WRITE_ONCE(t->unrecorded, true);
 	spin_unlock_irqrestore(&t->lock, flags);
 	if (unlikely(tick))
 		queue_delayed_work(t->wq, &t->tick, HZ);
 	if (unlikely(failed))
 		schedule_work(&t->event);
+	if (unlikely(lost))
+		queue_delayed_work(t->wq, &t->recorded, HZ);
 }
 
 void tandem_unlock(struct tandem *t, unsigned long flags)
@@ -259,6 +264,7 @@ void tandem_meta_halt(struct tandem *t)
 	cancel_delayed_work_sync(&t->tick);
 	cancel_delayed_work_sync(&t->cleaner.work);
 	wait_event(t->idle, rests(t));
+	cancel_delayed_work_sync(&t->recorded);
 	/* Nobody looks at the engine after this, so another table may have it. */
 	flush_workqueue(t->wq);
 	flush_work(&t->event);
@@ -275,4 +281,6 @@ void tandem_meta_go(struct tandem *t)
 	t->halted = false;
 	tandem_unlock(t, flags);
 	tandem_carry_on(t, &woken);
+	if (READ_ONCE(t->unrecorded))
+		queue_delayed_work(t->wq, &t->recorded, HZ);
 }

@@ -158,6 +158,8 @@ int tandem_message(struct dm_target *ti, unsigned int argc, char **argv,
 		tandem_registry_unlock();
 		return 0;
 	}
+	if (order == TANDEM_ORDER_RECORDED)
+		return tandem_loss_recorded(t);
 	if (order == TANDEM_ORDER_MODE)
 		r = set_mode(t, mode);
 	else

@@ -13,6 +13,7 @@ static const struct {
 	enum td_mode mode;
 } grammar[] = {
 	{ "drop", NULL, TANDEM_ORDER_DROP, 0 },
+	{ "loss", "recorded", TANDEM_ORDER_RECORDED, 0 },
 	{ "mode", "writethrough", TANDEM_ORDER_MODE, TD_WRITETHROUGH },
 	{ "mode", "writearound", TANDEM_ORDER_MODE, TD_WRITEAROUND },
 	{ "mode", "writeback", TANDEM_ORDER_MODE, TD_WRITEBACK },
