@@ -26,6 +26,16 @@ pub fn layers() -> Vec<Layer> {
             run: |bench| functional(bench, "plain"),
         },
         Layer {
+            name: "uml-time",
+            about: "what the module does by the clock, in virtual time",
+            run: |bench| set(bench, "time", &["time-travel=inf-cpu"]),
+        },
+        Layer {
+            name: "uml-memory",
+            about: "swap and loop files on the cached device, with little memory",
+            run: little_memory,
+        },
+        Layer {
             name: "uml-detectors",
             about: "each detector of the debug kernels finds an injected bug",
             run: detectors,
@@ -58,6 +68,35 @@ fn functional(bench: &mut Bench, config: &'static str) -> Result<()> {
         &[("SUITE_MODULES", &module.display().to_string())],
     )?;
     suite::cases(bench, &mut guest, LIMIT)
+}
+
+/// Runs another set of cases, with further words for the kernel.
+fn set(bench: &mut Bench, name: &str, words: &[&str]) -> Result<()> {
+    let kernel = kernel(bench.cx, "plain")?;
+    let module = kernel.module(bench, "kmod", "dm-tandem.ko")?;
+    let modules = module.display().to_string();
+    let variables = [("SUITE_MODULES", modules.as_str()), ("SUITE_SET", name)];
+    let mut guest = kernel.guest(bench.cx, &variables)?;
+    guest.args(words);
+    suite::cases(bench, &mut guest, LIMIT)
+}
+
+/// Little memory, and disks that are files of the host, so that what is written to them is out of it.
+fn little_memory(bench: &mut Bench) -> Result<()> {
+    let disk = |name: &str, mib: u64| -> Result<String> {
+        let path = bench.cx.target.join(format!("uml-{name}.img"));
+        let _ = fs::remove_file(&path);
+        fs::File::create(&path)?.set_len(mib << 20)?;
+        Ok(path.display().to_string())
+    };
+    let (disk, ssd) = (disk("disk", 512)?, disk("ssd", 64)?);
+    let words = [
+        "mem=128M".to_owned(),
+        format!("ubd0={disk}"),
+        format!("ubd1={ssd}"),
+    ];
+    let words = words.each_ref().map(String::as_str);
+    set(bench, "memory", &words)
 }
 
 /// Which kernel must find which bug, and a word of its report.

@@ -25,6 +25,8 @@ pub struct Shape {
     pub discard: bool,
     /// Time in nanoseconds that each request takes; 0 completes at once.
     pub delay_ns: u64,
+    /// Whether it takes one request at a time.
+    pub single: bool,
     /// Whether it is zoned.
     pub zoned: bool,
 }
@@ -38,6 +40,7 @@ impl Shape {
             volatile: true,
             discard: true,
             delay_ns: 0,
+            single: false,
             zoned: false,
         }
     }
@@ -155,6 +158,9 @@ impl Null {
         null.set("discard", u64::from(shape.discard))?;
         if shape.volatile {
             null.set("cache_size", shape.mib)?;
+        }
+        if shape.single {
+            null.set("hw_queue_depth", 1)?;
         }
         if shape.zoned {
             null.set("zoned", 1)?;

@@ -316,7 +316,12 @@ impl Dm {
 
     /// Sends a message to the target at sector 0.
     pub fn message(&self, text: &str) -> Result<()> {
-        call(MESSAGE, &self.name, 0, |packet| {
+        Self::tell(&self.name, text)
+    }
+
+    /// The same to a device of this name.
+    pub fn tell(name: &str, text: &str) -> Result<()> {
+        call(MESSAGE, name, 0, |packet| {
             ensure!(8 + text.len() < ROOM, "message too long");
             packet.data[8..8 + text.len()].copy_from_slice(text.as_bytes());
             Ok(())

@@ -47,7 +47,7 @@ unsafe impl Ioctl for GetFree {
     }
 }
 
-/// A loop device, detached when it goes out of scope.
+/// A loop device, detached when it goes out of scope; its file goes with it.
 pub struct Loop {
     node: PathBuf,
     file: PathBuf,
@@ -65,6 +65,13 @@ impl Loop {
             .open(&path)
             .with_context(|| format!("cannot make {}", path.display()))?;
         file.set_len(bytes)?;
+        drop(file);
+        Self::over(&path, block_size)
+    }
+
+    /// A device over an existing file.
+    pub fn over(path: &Path, block_size: u32) -> Result<Self> {
+        let file = File::options().read(true).write(true).open(path)?;
         let control = File::options()
             .read(true)
             .write(true)
@@ -73,7 +80,10 @@ impl Loop {
         // SAFETY: see `GetFree`.
         let number = unsafe { ioctl(&control, GetFree) }.context("no free loop device")?;
         let node = PathBuf::from(format!("/dev/loop{number}"));
-        let device = Self { node, file: path };
+        let device = Self {
+            node,
+            file: path.to_owned(),
+        };
         let config = Config {
             fd: u32::try_from(file.as_raw_fd())?,
             block_size,

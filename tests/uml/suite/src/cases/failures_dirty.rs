@@ -39,7 +39,7 @@ pub const CASES: &[Entry] = &[
     ("failures: no memory for copies", no_memory),
 ];
 
-fn heal_ssd(rig: &Rig) -> Result<()> {
+pub fn heal_ssd(rig: &Rig) -> Result<()> {
     rig.below_ssd
         .as_ref()
         .context("no target below the SSD")?
@@ -56,7 +56,7 @@ fn is_stranded(rig: &Rig) -> Result<()> {
 }
 
 /// Loads the same table again, as one does when the SSD is back.
-fn reload(rig: &Rig) -> Result<()> {
+pub fn reload(rig: &Rig) -> Result<()> {
     rig.mapped()?.load(rig.good_line(false))?;
     rig.mapped()?.suspend()?;
     rig.mapped()?.resume()

@@ -6,19 +6,39 @@ mod content;
 mod failures;
 mod failures_dirty;
 mod filesystem;
+mod fsx;
 mod hits;
 mod hostile;
+mod injected;
 mod life;
+mod memory;
 mod order;
 mod refusals;
 mod starts;
+mod time;
 mod writeback;
 
 use crate::Case;
 
-/// Every case, in the order in which they run.
-pub fn all() -> Vec<Case> {
-    [
+/// The cases of a set, in the order in which they run; `None`: there is no such set.
+pub fn of(set: &str) -> Option<Vec<Case>> {
+    match set {
+        "" => Some(all()),
+        "time" => Some(cases(&[time::CASES])),
+        "memory" => Some(cases(&[memory::CASES])),
+        _ => None,
+    }
+}
+
+fn cases(entries: &[&[Entry]]) -> Vec<Case> {
+    let entries = entries.iter().copied().flatten();
+    entries
+        .map(|(name, run)| Case { name, run: *run })
+        .collect()
+}
+
+fn all() -> Vec<Case> {
+    cases(&[
         refusals::CASES,
         life::CASES,
         content::CASES,
@@ -28,16 +48,14 @@ pub fn all() -> Vec<Case> {
         starts::CASES,
         concurrent::CASES,
         filesystem::CASES,
+        fsx::CASES,
         failures::CASES,
         failures_dirty::CASES,
         hostile::CASES,
+        injected::CASES,
         // Removes the module, so it is last.
         life::LAST,
-    ]
-    .into_iter()
-    .flatten()
-    .map(|(name, run)| Case { name, run: *run })
-    .collect()
+    ])
 }
 
 /// A name and a test.

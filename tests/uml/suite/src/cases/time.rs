@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Everything that happens by the clock, in a guest whose clock runs ahead whenever nobody has anything to do: what
+//! takes an hour there is exact and takes no time here.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use fastrand::Rng;
+
+use super::Entry;
+use super::failures::{break_ssd, broken};
+use super::writeback::write_quarters;
+use crate::disk::Shape;
+use crate::io::{self, MIB};
+use crate::rig::{Config, Rig, Under};
+
+pub const CASES: &[Entry] = &[
+    (
+        "time: what is written is recorded within a second",
+        recorded,
+    ),
+    ("time: steady writes are recorded once a second", steady),
+    ("time: an idle cache rests", rests),
+    (
+        "time: nothing is written back beside a reader",
+        beside_reader,
+    ),
+    (
+        "time: nothing is written back that is written again",
+        beside_writer,
+    ),
+    (
+        "time: the limit of dirty data is what the disk takes in 30 s",
+        limit,
+    ),
+    ("time: a stop waits for a few requests of each device", stop),
+    (
+        "time: a write past a lost SSD waits for the record, a second at most",
+        lost,
+    ),
+    (
+        "time: a disk that fails is tried every two seconds",
+        retries,
+    ),
+    ("time: both devices are slow", slow),
+];
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn config(origin_ms: u64) -> Config {
+    let mut config = Config {
+        mode: "writeback",
+        ..Config::default()
+    };
+    config.origin.delay_ns = origin_ms * 1_000_000;
+    config
+}
+
+/// How long it takes.
+fn timed<T>(act: impl FnOnce() -> Result<T>) -> Result<(T, Duration)> {
+    let start = Instant::now();
+    Ok((act()?, start.elapsed()))
+}
+
+fn within(what: &str, time: Duration, from: u64, to: u64) -> Result<()> {
+    ensure!(
+        time >= ms(from) && time <= ms(to),
+        "{what} took {time:?}, not {from} to {to} ms"
+    );
+    Ok(())
+}
+
+fn recorded() -> Result<()> {
+    let (rig, mut model) = Rig::new(config(0))?;
+    for delay in [0, 10, 130, 500, 910, 1000, 1370] {
+        sleep(ms(delay));
+        let old = model.clone();
+        write_quarters(&rig, &mut model, 20, delay)?;
+        // At once nothing of it is.
+        let mut cut = rig.cut()?;
+        cut.attach(false)?;
+        ensure!(
+            cut.shows(&model).is_err(),
+            "{delay} ms: recorded without the time for it"
+        );
+        drop((cut, old));
+        sleep(ms(1000));
+        let mut cut = rig.cut()?;
+        cut.attach(false)?;
+        cut.shows(&model).with_context(|| format!("{delay} ms"))?;
+    }
+    Ok(())
+}
+
+fn steady() -> Result<()> {
+    let (rig, _) = Rig::new(config(0))?;
+    let file = io::direct(&rig.path()?)?;
+    io::write(&file, 0, &[1; 4096])?;
+    let before = rig.status()?.get("sweeps")?;
+    for number in 0..400_u64 {
+        // So that nothing is written back, which would be recorded, too.
+        io::write(&file, number % 20 * 4096, &[1; 4096])?;
+        io::write(&file, (100 + number) * 16384, &[1; 4096])?;
+        sleep(ms(50));
+    }
+    let sweeps = rig.status()?.get("sweeps")? - before;
+    // Another one where a mark was cleared.
+    ensure!((20..=46).contains(&sweeps), "{sweeps} sweeps in 20 s");
+    Ok(())
+}
+
+fn rests() -> Result<()> {
+    for mode in ["writeback", "writethrough"] {
+        let (rig, mut model) = Rig::new(Config { mode, ..config(1) })?;
+        write_quarters(&rig, &mut model, 100, 1)?;
+        sleep(ms(60_000));
+        ensure!(
+            rig.status()?.dirty == 0 && rig.status()?.get("marked")? == 0,
+            "after a minute: {:?}",
+            rig.status()?
+        );
+        let before = (rig.origin.stat()?, rig.ssd.stat()?, rig.status()?.counters);
+        sleep(ms(3_600_000));
+        let after = (rig.origin.stat()?, rig.ssd.stat()?, rig.status()?.counters);
+        ensure!(
+            before == after,
+            "{mode}: in an hour without requests {before:?} became {after:?}"
+        );
+        rig.equals(&model)?;
+    }
+    Ok(())
+}
+
+/// Does something every so often beside a case.
+struct Beside {
+    stop: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<Result<()>>>,
+}
+
+impl Beside {
+    fn new(every: Duration, mut act: impl FnMut() -> Result<()> + Send + 'static) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                act()?;
+                sleep(every);
+            }
+            Ok(())
+        });
+        Self {
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    fn end(mut self) -> Result<()> {
+        self.stop.store(true, Ordering::Relaxed);
+        let thread = self.thread.take().context("ended twice")?;
+        thread
+            .join()
+            .map_err(|_| anyhow::anyhow!("a thread panicked"))?
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn beside_reader() -> Result<()> {
+    let (rig, mut model) = Rig::new(config(5))?;
+    write_quarters(&rig, &mut model, 100, 1)?;
+    let file = io::direct(&rig.path()?)?;
+    // Beyond what is written; each read is one of the disk.
+    let mut at = 10 * MIB as u64;
+    let reader = Beside::new(ms(30), move || {
+        at += 16384;
+        io::read(&file, at, 4096).map(drop)
+    });
+    sleep(ms(30_000));
+    let disk = rig.origin.stat()?;
+    ensure!(
+        rig.status()?.get("drained")? == 0 && disk.written == 40 * 2048,
+        "written back beside a reader: {:?}",
+        rig.status()?
+    );
+    reader.end()?;
+    // Idle for 50 ms, and the writer for longer than his 2 s.
+    sleep(ms(30));
+    ensure!(
+        rig.origin.stat()?.written == disk.written,
+        "written back at once"
+    );
+    sleep(ms(3000));
+    ensure!(
+        rig.status()?.dirty == 0,
+        "not written back beside nobody: {:?}",
+        rig.status()?
+    );
+    rig.equals(&model)
+}
+
+fn beside_writer() -> Result<()> {
+    let (rig, mut model) = Rig::new(config(5))?;
+    write_quarters(&rig, &mut model, 100, 1)?;
+    let file = io::direct(&rig.path()?)?;
+    let last = [9; 4096];
+    model[20 * MIB..20 * MIB + 4096].copy_from_slice(&last);
+    let writer = Beside::new(ms(100), move || io::write(&file, 20 * MIB as u64, &last));
+    sleep(ms(30_000));
+    let disk = rig.origin.stat()?;
+    ensure!(
+        disk.written == 40 * 2048,
+        "written back: {:?}",
+        rig.status()?
+    );
+    writer.end()?;
+    sleep(ms(1800));
+    ensure!(
+        rig.origin.stat()?.written == disk.written,
+        "written back before 2 s of rest"
+    );
+    sleep(ms(3000));
+    ensure!(rig.status()?.dirty == 0, "{:?}", rig.status()?);
+    rig.equals(&model)
+}
+
+/// A disk that takes one request in 16 ms: 1 MiB of single frames in a second, and more where they are neighbours.
+fn limit() -> Result<()> {
+    let mut config = config(16);
+    // So large that what is dirty is seldom a neighbour.
+    config.origin.mib = 768;
+    config.origin.single = true;
+    config.ssd = Shape::new(96);
+    let mut rig = Rig::disks(config)?;
+    rig.attach(true)?;
+    let file = io::direct(&rig.path()?)?;
+    let mut rng = Rng::with_seed(1);
+    let start = Instant::now();
+    let (status, dirty, limit) = loop {
+        for _ in 0..80 {
+            io::write(&file, rng.u64(0..768 * 64) * 16384, &[3; 16384])?;
+        }
+        let status = rig.status()?;
+        let (dirty, limit) = (status.dirty, status.get("dirty_limit")?);
+        ensure!(dirty <= limit + 64, "{status:?}");
+        // Until the rate is known, and there is much to drain.
+        let time = start.elapsed().as_secs();
+        if time > 120 && dirty > limit * 3 / 4 {
+            break (status, dirty, limit);
+        }
+        ensure!(time < 300, "never near the limit: {status:?}");
+        sleep(ms(500));
+    };
+    let estimate = status.get("drain_seconds")?;
+    rig.mapped()?.message("flush start")?;
+    let start = Instant::now();
+    while rig.status()?.dirty > 0 {
+        ensure!(
+            start.elapsed() < Duration::from_secs(200),
+            "not drained: {:?}",
+            rig.status()?
+        );
+        sleep(ms(100));
+    }
+    let took = start.elapsed().as_secs();
+    let whole = limit * took / dirty.max(1);
+    println!(
+        "     drained {dirty} sectors in {took} s, {estimate} s were estimated; the limit takes {whole} s"
+    );
+    ensure!(
+        estimate.abs_diff(took) * 4 <= took,
+        "drained in {took} s, {estimate} s were estimated"
+    );
+    ensure!(
+        (22..=38).contains(&whole),
+        "the limit takes {whole} s, not 30"
+    );
+    Ok(())
+}
+
+/// Each request to the disk takes a second, to the SSD a tenth of one.
+fn stop() -> Result<()> {
+    let mut config = config(1000);
+    config.ssd.delay_ns = 100_000_000;
+    let (rig, mut model) = Rig::new(config)?;
+    write_quarters(&rig, &mut model, 200, 1)?;
+    rig.mapped()?.message("flush start")?;
+    sleep(ms(300));
+    let (_, time) = timed(|| rig.mapped()?.suspend())?;
+    let dirty = rig.status()?.dirty;
+    ensure!(dirty > 0, "nothing was left");
+    // What was being written back, the flush behind it and its record; a flush of each; 57 samples at once, and
+    // their record. One after the other the samples alone would take 57 s.
+    within("the stop", time, 1000, 6000)?;
+    let (_, time) = timed(|| rig.mapped()?.resume())?;
+    within("the resume", time, 0, 2000)?;
+    rig.mapped()?.message("flush stop")?;
+    rig.shows(&model)
+}
+
+fn lost() -> Result<()> {
+    for told in [None, Some(300)] {
+        let (rig, mut model) = Rig::new(Config {
+            mode: "writethrough",
+            ssd_under: Some(Under::Linear),
+            ..config(0)
+        })?;
+        let file = io::direct(&rig.path()?)?;
+        io::read(&file, 0, MIB)?;
+        rig.quiet()?;
+        file.sync_all()?;
+        break_ssd(&rig)?;
+        ensure!(
+            rig.mapped()?.message("loss recorded").is_err(),
+            "taken while nothing is lost"
+        );
+        // A hit meets the loss; reading goes on.
+        let (_, time) = timed(|| io::read(&file, 0, 4096))?;
+        within("a read", time, 0, 50)?;
+        ensure!(rig.status()?.state == "bypass", "{:?}", rig.status()?);
+        let name = rig.name.clone();
+        let teller = told.map(|told| {
+            thread::spawn(move || {
+                sleep(ms(told));
+                crate::dm::Dm::tell(&name, "loss recorded")
+            })
+        });
+        for start in [0, MIB] {
+            model[start..start + 4096].fill(5);
+        }
+        let (_, time) = timed(|| io::write(&file, 0, &model[..4096]))?;
+        let (from, to) = told.map_or((850, 1000), |told| (told - 20, told + 30));
+        within("the first write", time, from, to)?;
+        let (_, time) = timed(|| io::write(&file, MIB as u64, &model[MIB..MIB + 4096]))?;
+        within("the second write", time, 0, 20)?;
+        if let Some(teller) = teller {
+            teller
+                .join()
+                .map_err(|_| anyhow::anyhow!("a thread panicked"))??;
+        }
+        drop(file);
+        // A stop in that second loses nothing, nor does it wait for ever.
+        rig.equals(&model)?;
+    }
+    Ok(())
+}
+
+fn retries() -> Result<()> {
+    let (rig, mut model) = Rig::new(Config {
+        origin_under: Some(Under::Linear),
+        ..config(1)
+    })?;
+    write_quarters(&rig, &mut model, 50, 1)?;
+    let below = rig.below_origin.as_ref().context("nothing below")?;
+    below.swap(broken(&rig.origin))?;
+    rig.mapped()?.message("flush start")?;
+    // At first by large jobs, then frame by frame.
+    sleep(ms(5000));
+    let before = rig.status()?.get("disk_errors")?;
+    sleep(ms(20_000));
+    let errors = rig.status()?.get("disk_errors")? - before;
+    ensure!(
+        (5..=200).contains(&errors),
+        "{errors} tries in 20 s of a failing disk"
+    );
+    ensure!(rig.status()?.dirty > 0, "{:?}", rig.status()?);
+    below.swap(Under::Linear.line(&rig.origin))?;
+    sleep(ms(15_000));
+    ensure!(
+        rig.status()?.dirty == 0,
+        "not written back when the disk was well: {:?}",
+        rig.status()?
+    );
+    rig.equals(&model)
+}
+
+/// Half a second for each request to the SSD, 2 s for the disk.
+fn slow() -> Result<()> {
+    for mode in ["writeback", "writethrough", "writearound"] {
+        let mut config = config(2000);
+        config.mode = mode;
+        config.ssd.delay_ns = 500_000_000;
+        let (mut rig, mut model) = Rig::new(config)?;
+        let file = io::direct(&rig.path()?)?;
+        file.sync_all()?;
+        for (number, start) in [0, 4096, 65536, 0, MIB].into_iter().enumerate() {
+            model[start..start + 4096].fill(number as u8);
+            let (_, write) = timed(|| io::write(&file, start as u64, &model[start..start + 4096]))?;
+            let (_, flush) = timed(|| Ok(file.sync_all()?))?;
+            let (_, read) = timed(|| io::read(&file, start as u64, 4096))?;
+            if mode == "writeback" {
+                // The SSD's time: the write, the mark where it is clean; the group with its flush; the read.
+                within("a write", write, 490, 2100)?;
+                within("a flush", flush, 490, 2100)?;
+                within("a read", read, 490, 600)?;
+            } else {
+                within("a write", write, 1990, 3600)?;
+                within("a flush", flush, 1990, 6200)?;
+                within("a read", read, 490, 2100)?;
+            }
+        }
+        drop(file);
+        let (_, time) = timed(|| rig.detach())?;
+        within("the stop", time, 0, 12_000)?;
+        rig.attach(false)?;
+        rig.shows(&model)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The kernel's fault injection: the n-th allocation of a thread, the n-th request to a disk.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::disk::Disk;
+use crate::io;
+
+const DEBUG: &str = "/sys/kernel/debug";
+
+/// Sets a property of one of the kernel's faults.
+pub fn set(fault: &str, property: &str, value: &str) -> Result<()> {
+    let path = Path::new(DEBUG).join(fault).join(property);
+    fs::write(&path, value).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Whether the kernel has fault injection.
+pub fn known() -> bool {
+    let known = Path::new(DEBUG).join("fail_make_request").exists();
+    if !known {
+        println!("     no fault injection in this kernel");
+    }
+    known
+}
+
+/// Lets the n-th allocation fail that this thread causes, whether it may wait or not.
+pub struct Allocations(File);
+
+impl Allocations {
+    /// Of the calling thread.
+    pub fn of_this_thread() -> Result<Self> {
+        for fault in ["failslab", "fail_page_alloc"] {
+            set(fault, "ignore-gfp-wait", "N")?;
+            set(fault, "verbose", "0")?;
+        }
+        set("fail_page_alloc", "min-order", "0")?;
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .open("/proc/thread-self/fail-nth")
+            .context("cannot open fail-nth")?;
+        Ok(Self(file))
+    }
+
+    /// Runs `act` with its n-th allocation failing; false: it had less than n.
+    pub fn fail<T>(&self, n: u32, act: impl FnOnce() -> T) -> Result<(T, bool)> {
+        self.0.write_all_at(n.to_string().as_bytes(), 0)?;
+        let result = act();
+        let mut left = [0; 16];
+        let length = self.0.read_at(&mut left, 0)?;
+        self.0.write_all_at(b"0", 0)?;
+        let left: u32 = String::from_utf8_lossy(&left[..length]).trim().parse()?;
+        Ok((result, left == 0))
+    }
+}
+
+impl Drop for Allocations {
+    fn drop(&mut self) {
+        for fault in ["failslab", "fail_page_alloc"] {
+            let _ = set(fault, "ignore-gfp-wait", "Y");
+        }
+    }
+}
+
+/// Lets one request to a disk fail.
+pub struct Request(std::path::PathBuf);
+
+impl Request {
+    /// The n-th from now on, counted from 1.
+    pub fn fail(disk: &Disk, n: u32) -> Result<Self> {
+        let name = disk.path().file_name().context("a disk without a name")?;
+        let switch = Path::new("/sys/block").join(name).join("make-it-fail");
+        fs::write(&switch, "1").context("cannot let a disk fail")?;
+        let request = Self(switch);
+        for (property, value) in [("verbose", "0"), ("space", "0"), ("probability", "100")] {
+            set("fail_make_request", property, value)?;
+        }
+        set("fail_make_request", "interval", &n.to_string())?;
+        set("fail_make_request", "times", "1")?;
+        // The kernel fails what its count of requests says; let it be a multiple of n.
+        let file = io::direct(disk.path())?;
+        let failed = (0..=n).find(|_| io::read(&file, 0, 512).is_err());
+        ensure!(failed.is_some(), "no request fails");
+        set("fail_make_request", "times", "1")?;
+        Ok(request)
+    }
+
+    /// Ends it; false: there were less than n requests.
+    pub fn end(self) -> Result<bool> {
+        let left = fs::read_to_string(Path::new(DEBUG).join("fail_make_request/times"))?;
+        Ok(left.trim() == "0")
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        let _ = set("fail_make_request", "probability", "0");
+        let _ = fs::write(&self.0, "0");
+    }
+}
