@@ -156,11 +156,11 @@ void tandem_unlock_cleaner(struct tandem *t, unsigned long flags)
 		WRITE_ONCE(t->unrecorded, true);
 	spin_unlock_irqrestore(&t->lock, flags);
 	if (unlikely(tick))
-		queue_delayed_work(t->wq, &t->tick, HZ);
+		queue_delayed_work(t->wq, &t->tick, TANDEM_SECOND);
 	if (unlikely(failed))
 		schedule_work(&t->event);
 	if (unlikely(lost))
-		queue_delayed_work(t->wq, &t->recorded, HZ);
+		queue_delayed_work(t->wq, &t->recorded, TANDEM_SECOND);
 }
 
 void tandem_unlock(struct tandem *t, unsigned long flags)
@@ -199,7 +199,7 @@ static void tick_work(struct work_struct *work)
 	tandem_unlock(t, flags);
 	tandem_carry_on(t, &woken);
 	if (again)
-		queue_delayed_work(t->wq, &t->tick, HZ);
+		queue_delayed_work(t->wq, &t->tick, TANDEM_SECOND);
 }
 
 int tandem_meta_init(struct tandem *t)
@@ -282,5 +282,5 @@ void tandem_meta_go(struct tandem *t)
 	tandem_unlock(t, flags);
 	tandem_carry_on(t, &woken);
 	if (READ_ONCE(t->unrecorded))
-		queue_delayed_work(t->wq, &t->recorded, HZ);
+		queue_delayed_work(t->wq, &t->recorded, TANDEM_SECOND);
 }

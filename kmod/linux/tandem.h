@@ -40,6 +40,9 @@ struct tandem_work {
 	struct work_struct done;
 };
 
+/* A second at most: a timer of so many jiffies may be late by an eighth. */
+#define TANDEM_SECOND	(HZ - HZ / 8)
+
 /* What the user said by the messages "flush ...". */
 enum tandem_flush { TANDEM_FLUSH_OFF, TANDEM_FLUSH_ON, TANDEM_FLUSH_PAUSED };
 
