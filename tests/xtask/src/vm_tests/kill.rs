@@ -12,7 +12,7 @@ use crate::layer::Bench;
 /// Random instants at which the service is killed, besides every step.
 const INSTANTS: u64 = 6;
 /// The same with `--all`.
-const ALL_INSTANTS: u64 = 40;
+const ALL_INSTANTS: u64 = 16;
 /// A job takes about this long under emulation, in milliseconds; instants are spread over it.
 const SPREAD: u64 = 4000;
 /// The service is given this long to put things right; tests/vm/recovered.sh tells why it has not after 180 seconds.
