@@ -238,7 +238,26 @@ fn hunt(bench: &Bench, kernel: &uml::Kernel, build: &Path, mutant: &Mutant) -> R
 
 #[cfg(test)]
 mod tests {
-    use super::{Mutant, hunted};
+    use std::fs;
+
+    use super::{Mutant, all, hunted};
+    use crate::cx::Cx;
+
+    #[test]
+    fn each_bug_fits_the_sources_of_today() {
+        let cx = Cx::new().unwrap();
+        for (dir, sources) in [
+            ("tests/uml/mutants", "kmod"),
+            ("tests/record/mutants", "kmod"),
+            ("helper/mutants", "."),
+        ] {
+            for mutant in all(&cx.path(dir)).unwrap() {
+                let text = fs::read_to_string(cx.path(sources).join(&mutant.file)).unwrap();
+                let times = text.matches(&mutant.old).count();
+                assert_eq!(times, 1, "{dir}/{}.mutant", mutant.name);
+            }
+        }
+    }
 
     #[test]
     fn the_simulators_lines_are_understood() {
