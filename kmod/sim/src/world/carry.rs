@@ -3,7 +3,7 @@
 
 use super::io::{Role, token};
 use super::{Fault, Sub, Task, World, ensure};
-use crate::engine::{Actions, Look, NewRequest, ReqKind, Request, Verdict};
+use crate::engine::{Actions, Look, Mode, NewRequest, ReqKind, Request, State, Verdict};
 use crate::queue::{Buffer, Io, Kind, Side};
 use crate::stamp::OpId;
 use crate::workload::Verb;
@@ -92,7 +92,10 @@ impl World {
         let id = self.add_sub(op, ReqKind::Read, first, count);
         match verdict {
             Verdict::Hit => self.read_hit(id, look),
-            Verdict::Pass | Verdict::Busy => self.read_direct(id),
+            Verdict::Pass | Verdict::Busy => {
+                self.check_undone(first, count)?;
+                self.read_direct(id)
+            }
             Verdict::Miss => {
                 let span = self.engine.span(ReqKind::Read, first, count);
                 if self.memory_is_short() {
@@ -143,6 +146,12 @@ impl World {
     /// The application's memory goes to the SSD as it is.
     fn write_home(&mut self, id: u64, slot: u32) -> Result<(), Fault> {
         let (first, count) = (self.sub(id)?.first, self.sub(id)?.count);
+        ensure!(
+            self.mode == Mode::WriteBack && self.engine.state() == State::Active,
+            "sector {first} goes home, in {:?}, {:?}",
+            self.mode,
+            self.engine.state()
+        );
         let place = self.user_slice(id)?;
         let range = (
             self.engine.layout().data_start + u64::from(slot) * 32 + first % 32,

@@ -2,7 +2,7 @@
 //! I/O: submitted, moved piece by piece, completed; and what is told to core then.
 
 use super::{Fault, Sub, Task, World, ensure};
-use crate::engine::{ReqKind, WORK_KINDS};
+use crate::engine::{ReqKind, State, WORK_KINDS};
 use crate::queue::{Buffer, Io, Kind, Pending, Side, Turn};
 use crate::stamp::Stamp;
 
@@ -354,7 +354,9 @@ impl World {
             return Err(Fault::Other(format!("request {id} has ended")));
         };
         self.seen.ssd_errors += u64::from(failed);
-        self.guard.fresh.remove(&id);
+        if self.guard.fresh.remove(&id).is_some() && self.engine.state() == State::Bypass {
+            self.guard.undone.push(id);
+        }
         let (actions, woken) = self.engine.ssd_done(request, !failed);
         self.note_actions(id, "is done on the SSD", actions);
         self.follow(id, actions, woken);
