@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use futures_util::future::try_join;
 use zbus::{Connection, connection};
 
-use crate::node::{Node, Seen, State};
+use crate::node::{Node, Seen, State, Within};
 use crate::search::Search;
 use crate::tree::{Item, Tree};
 use crate::window;
@@ -18,6 +18,20 @@ use crate::window;
 pub const LIMIT: Duration = Duration::from_secs(60);
 /// Programs are given this long for one call; a program that hangs is an error of its own.
 const CALL_LIMIT: Duration = Duration::from_secs(20);
+/// Symbols of keys, as X numbers them.
+pub const KEY_RETURN: i32 = 0xff0d;
+/// Moves the focus on.
+pub const KEY_TAB: i32 = 0xff09;
+/// Moves the focus within a list.
+pub const KEY_DOWN: i32 = 0xff54;
+/// Goes to the last entry of a menu that was just opened.
+pub const KEY_UP: i32 = 0xff52;
+/// Presses or chooses what has the focus.
+pub const KEY_SPACE: i32 = 0x20;
+/// No page has more places that the keyboard goes to.
+const STRIDES: usize = 60;
+/// A key that moves the focus has done so by then.
+const KEY_LIMIT: Duration = Duration::from_secs(10);
 /// Roles that a person can press; an object that is only a text of the same name is passed over.
 const PRESSABLE: &[&str] = &[
     "push button",
@@ -39,6 +53,8 @@ pub enum Part {
     App,
     /// The program that asks for the password.
     Authentication,
+    /// The desktop's panel.
+    Panel,
 }
 
 /// A connection to the accessibility bus.
@@ -96,10 +112,72 @@ impl Desktop {
         Ok(())
     }
 
+    /// Presses and releases a key by its symbol.
+    pub async fn key(&self, symbol: i32) -> Result<()> {
+        self.input("GenerateKeyboardEvent", &(symbol, "", KEY_BY_SYM))
+            .await
+    }
+
+    /// What the keyboard goes to in the app: its own name and those of all that is in it.
+    pub async fn focus(&self) -> Result<Vec<String>> {
+        let Some(tree) = self.tree().await? else {
+            return Ok(Vec::new());
+        };
+        let focused = |item: &Item| item.states & State::Focused.bit() != 0;
+        let Some(at) = tree.iter().position(focused) else {
+            return Ok(Vec::new());
+        };
+        let depth = tree[at].depth;
+        let inside = tree[at + 1..].iter().take_while(|item| item.depth > depth);
+        Ok(std::iter::once(&tree[at])
+            .chain(inside)
+            .map(|item| item.name.clone())
+            .collect())
+    }
+
+    /// Presses a key until the keyboard goes to something of this name.
+    pub async fn reach(&self, key: i32, name: &str) -> Result<()> {
+        let mut seen = Vec::new();
+        for _ in 0..STRIDES {
+            let before = self.focus().await?;
+            if before.iter().any(|all| named(all, name)) {
+                return Ok(());
+            }
+            self.key(key).await?;
+            self.moved(&before).await?;
+            seen.push(before);
+        }
+        bail!("key {key:#x} does not lead to “{name}”, only to {seen:?}");
+    }
+
+    /// Waits until the keyboard goes to something of this name without a key.
+    pub async fn arrives(&self, name: &str) -> Result<()> {
+        let end = Instant::now() + LIMIT;
+        loop {
+            let focus = self.focus().await?;
+            if focus.iter().any(|all| named(all, name)) {
+                return Ok(());
+            }
+            if Instant::now() > end {
+                bail!("the keyboard goes to {focus:?}, not to “{name}”");
+            }
+            std::thread::sleep(Duration::from_millis(150));
+        }
+    }
+
+    /// Waits until the keyboard goes elsewhere; it stays where it is at the end of a list.
+    async fn moved(&self, before: &[String]) -> Result<()> {
+        let end = Instant::now() + KEY_LIMIT;
+        while self.focus().await? == before && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    }
+
     /// Everything that is on the screen, program by program, newest window first.
     pub async fn look(&self) -> Result<Vec<Seen>> {
         let mut all = Vec::new();
-        for part in [Part::App, Part::Authentication] {
+        for part in [Part::App, Part::Authentication, Part::Panel] {
             let keep = |seen: &Seen| {
                 all.push(seen.clone());
                 false
@@ -119,19 +197,9 @@ impl Desktop {
     ) -> Result<Option<Seen>> {
         match part {
             Part::App => {
-                let tree = self.app.take();
-                let tree = match tree {
-                    Some(tree) => Some(tree),
-                    None => self.program("tandem").await?.map(Tree::new),
-                };
-                let Some(mut tree) = tree else {
+                let Some(items) = self.tree().await? else {
                     return Ok(None);
                 };
-                // One that has ended is looked for again the next time.
-                let Ok(items) = tree.read(&self.bus).await else {
-                    return Ok(None);
-                };
-                self.app.replace(Some(tree));
                 for item in items.into_iter().filter(|item| named(&item.name)) {
                     // An object that goes away meanwhile is not on the screen.
                     if let Ok(Some(seen)) = self.seen(item).await
@@ -141,8 +209,13 @@ impl Desktop {
                     }
                 }
             }
-            Part::Authentication => {
-                let Some(program) = self.program("*polkit*").await? else {
+            Part::Authentication | Part::Panel => {
+                let name = if part == Part::Panel {
+                    "*panel*"
+                } else {
+                    "*polkit*"
+                };
+                let Some(program) = self.program(name).await? else {
                     return Ok(None);
                 };
                 let windows = program.children(&self.bus).await.unwrap_or_default();
@@ -161,6 +234,23 @@ impl Desktop {
         Ok(None)
     }
 
+    /// All objects of the app, if it runs.
+    async fn tree(&self) -> Result<Option<Vec<Item>>> {
+        let tree = match self.app.take() {
+            Some(tree) => Some(tree),
+            None => self.program("tandem").await?.map(Tree::new),
+        };
+        let Some(mut tree) = tree else {
+            return Ok(None);
+        };
+        // One that has ended is looked for again the next time.
+        let Ok(items) = tree.read(&self.bus).await else {
+            return Ok(None);
+        };
+        self.app.replace(Some(tree));
+        Ok(Some(items))
+    }
+
     /// A program with a window by its name.
     async fn program(&self, name: &str) -> Result<Option<Node>> {
         for program in Node::registry()?.children(&self.bus).await? {
@@ -176,7 +266,11 @@ impl Desktop {
 
     /// The details of an object, unless it is on a page that was never shown.
     async fn seen(&self, item: Item) -> Result<Option<Seen>> {
-        let (place, role) = try_join(item.node.place(&self.bus), item.node.role(&self.bus)).await?;
+        let (place, role) = try_join(
+            item.node.place(&self.bus, Within::Window),
+            item.node.role(&self.bus),
+        )
+        .await?;
         if item.depth > 0 && (place.width <= 0 || place.height <= 0) {
             return Ok(None);
         }
@@ -227,6 +321,7 @@ impl Desktop {
     ) -> Result<Seen> {
         let end = Instant::now() + limit;
         loop {
+            let look = Instant::now();
             if let Some(seen) = self
                 .find(part, |all| named(all, name), |seen| fits(seen))
                 .await?
@@ -239,7 +334,8 @@ impl Desktop {
                     limit.as_secs()
                 );
             }
-            std::thread::sleep(Duration::from_millis(150));
+            // To look takes the program's time; it needs most of it to do what is waited for.
+            std::thread::sleep((look.elapsed() * 2).max(Duration::from_millis(150)));
         }
     }
 
@@ -267,6 +363,19 @@ impl Desktop {
                 .await?;
         }
         Ok(())
+    }
+
+    /// Moves the pointer to something of the panel and presses a mouse button there.
+    pub async fn point(&self, seen: &Seen, button: u8) -> Result<()> {
+        // GTK 3 tells where things are on the screen.
+        let place = seen.node.place(&self.bus, Within::Screen).await?;
+        // A long one begins with what is wanted.
+        let (x, y) = (
+            place.left + place.width.min(place.height) / 2,
+            place.top + place.height / 2,
+        );
+        self.input("GenerateMouseEvent", &(x, y, format!("b{button}c")))
+            .await
     }
 
     async fn click(&self, seen: &Seen) -> Result<()> {
@@ -305,16 +414,32 @@ impl Desktop {
         }
     }
 
-    /// Types the password into the authentication dialog that says `message`, and confirms.
-    pub async fn authenticate(&self, message: &str, password: &str, shot: &str) -> Result<()> {
-        self.until(Part::Authentication, message, LIMIT, |_| true)
-            .await?;
+    /// Waits until the authentication dialog asks for the password.
+    async fn password_field(&self, ready: impl Fn(&Seen) -> bool) -> Result<Seen> {
         let field = self
             .until(Part::Authentication, "*", LIMIT, |seen| {
-                seen.role == "password text"
+                seen.role == "password text" && ready(seen)
             })
             .await?;
         self.step("the authentication dialog asks for the password");
+        Ok(field)
+    }
+
+    /// Types the password into the authentication dialog key by key, and confirms.
+    pub async fn type_password(&self, password: &str) -> Result<()> {
+        self.password_field(|seen| seen.is(State::Focused)).await?;
+        for letter in password.bytes() {
+            // The symbols of ASCII are its codes.
+            self.key(letter.into()).await?;
+        }
+        self.key(KEY_RETURN).await
+    }
+
+    /// Puts the password into the authentication dialog that says `message`, and confirms.
+    pub async fn authenticate(&self, message: &str, password: &str, shot: &str) -> Result<()> {
+        self.until(Part::Authentication, message, LIMIT, |_| true)
+            .await?;
+        let field = self.password_field(|_| true).await?;
         self.shot(shot)?;
         let text = password;
         let role = "password field";
@@ -333,8 +458,7 @@ impl Desktop {
         }
         // GTK 3, which the dialog is made with, activates a field as Return does.
         if !field.node.act(&self.bus).await? {
-            self.input("GenerateKeyboardEvent", &(KEY_RETURN, "", KEY_BY_SYM))
-                .await?;
+            self.key(KEY_RETURN).await?;
         }
         Ok(())
     }
@@ -358,7 +482,6 @@ impl Desktop {
     }
 }
 
-const KEY_RETURN: i32 = 0xff0d;
 /// AT-SPI's way of pressing and releasing a key that is named by its symbol.
 const KEY_BY_SYM: u32 = 3;
 

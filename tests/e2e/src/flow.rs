@@ -6,26 +6,26 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::desktop::{Desktop, LIMIT, Part};
-use crate::node::State;
+use crate::node::{Seen, State};
 
 /// A job that moves no data ends well within this.
-const JOB_LIMIT: Duration = Duration::from_secs(120);
+pub const JOB_LIMIT: Duration = Duration::from_secs(120);
 
 /// Which disks the person chooses.
 #[derive(clap::Args)]
 pub struct Create {
     /// Name of the disk in the list, or its beginning and `*`.
     #[arg(long)]
-    disk: String,
+    pub disk: String,
     /// Name of the SSD in the list, or its beginning and `*`.
     #[arg(long)]
-    ssd: String,
+    pub ssd: String,
     /// Name of the mode in the list; the recommended one if none is named.
     #[arg(long)]
-    mode: Option<String>,
+    pub mode: Option<String>,
     /// What the person types into the authentication dialog.
     #[arg(long)]
-    password: Option<String>,
+    pub password: Option<String>,
 }
 
 /// The page of a cache.
@@ -41,7 +41,7 @@ pub struct Show {
 pub struct Remove {
     /// What the person types into the authentication dialog.
     #[arg(long)]
-    password: Option<String>,
+    pub password: Option<String>,
 }
 
 /// A question for the password.
@@ -88,14 +88,7 @@ pub async fn create(desktop: &Desktop, create: &Create) -> Result<()> {
     desktop.shot("05-backup")?;
     desktop.press("Next").await?;
     desktop.wait("Step 5 of *").await?;
-    let confirm = desktop
-        .until(Part::App, "*Set Up*", LIMIT, |seen| {
-            seen.role == "button"
-                && seen.name.contains("Set Up")
-                && !seen.name.ends_with('…')
-                && seen.is(State::Sensitive)
-        })
-        .await?;
+    let confirm = confirmation(desktop).await?;
     desktop.step(&format!(
         "wizard: the summary names every step; the button says “{}”",
         confirm.name
@@ -120,6 +113,18 @@ pub async fn create(desktop: &Desktop, create: &Create) -> Result<()> {
     desktop.press("Show Cache").await?;
     desktop.wait("Flush and Remove*").await?;
     desktop.shot("09-cache")
+}
+
+/// The button below the summary, as soon as the summary is there.
+pub async fn confirmation(desktop: &Desktop) -> Result<Seen> {
+    desktop
+        .until(Part::App, "*Set Up*", LIMIT, |seen| {
+            seen.role == "button"
+                && seen.name.contains("Set Up")
+                && !seen.name.ends_with('…')
+                && seen.is(State::Sensitive)
+        })
+        .await
 }
 
 /// Answers a question that something pressed before has led to.

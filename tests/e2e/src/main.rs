@@ -7,8 +7,10 @@
 
 mod desktop;
 mod flow;
+mod keyboard;
 mod node;
 mod search;
+mod tray;
 mod tree;
 mod window;
 
@@ -51,6 +53,12 @@ enum Command {
     Show(flow::Show),
     /// Flush and remove the cache.
     Remove(flow::Remove),
+    /// Go through the wizard with the keyboard alone.
+    CreateByKeys(flow::Create),
+    /// Flush and remove the cache with the keyboard alone.
+    RemoveByKeys(flow::Remove),
+    /// Read the indicator in the panel, and open the window from it.
+    Tray(tray::Tray),
 }
 
 fn main() -> ExitCode {
@@ -80,6 +88,9 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Create(create) => flow::create(&desktop, &create).await,
         Command::Show(show) => flow::show(&desktop, &show).await,
         Command::Remove(remove) => flow::remove(&desktop, &remove).await,
+        Command::CreateByKeys(create) => keyboard::create(&desktop, &create).await,
+        Command::RemoveByKeys(remove) => keyboard::remove(&desktop, &remove).await,
+        Command::Tray(tray) => tray::open(&desktop, &tray).await,
     };
     // Whoever reads a failure wants to know what was on the screen.
     if result.is_err() {

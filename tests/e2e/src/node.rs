@@ -22,12 +22,22 @@ pub enum State {
     Sensitive = 24,
 }
 
-/// A rectangle in a window, in pixels.
+/// What a place is told in, as AT-SPI numbers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Within {
+    /// The whole screen.
+    Screen = 0,
+    /// The object's window.
+    Window = 1,
+}
+
+/// A rectangle, in pixels.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Place {
-    /// Distance from the window's left edge.
+    /// Distance from the left edge.
     pub left: i32,
-    /// Distance from the window's upper edge.
+    /// Distance from the upper edge.
     pub top: i32,
     /// Zero for what is on no page that was ever shown.
     pub width: i32,
@@ -63,10 +73,17 @@ pub struct Seen {
     pub window: String,
 }
 
+impl State {
+    /// The state among all bits.
+    pub fn bit(self) -> u64 {
+        1 << self as u32
+    }
+}
+
 impl Seen {
     /// Whether a state holds.
     pub fn is(&self, state: State) -> bool {
-        self.states & (1 << state as u32) != 0
+        self.states & state.bit() != 0
     }
 }
 
@@ -127,11 +144,15 @@ impl Node {
         Ok((name.unwrap_or_default(), count.unwrap_or(0)))
     }
 
-    /// Where the object is in its window, in pixels.
-    pub async fn place(&self, bus: &Connection) -> Result<Place> {
-        const IN_WINDOW: u32 = 1;
+    /// Where the object is, in pixels.
+    pub async fn place(&self, bus: &Connection, within: Within) -> Result<Place> {
         let reply = self
-            .call(bus, "org.a11y.atspi.Component", "GetExtents", &IN_WINDOW)
+            .call(
+                bus,
+                "org.a11y.atspi.Component",
+                "GetExtents",
+                &(within as u32),
+            )
             .await?;
         let (left, top, width, height) = reply.body().deserialize()?;
         Ok(Place {

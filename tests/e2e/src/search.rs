@@ -5,7 +5,7 @@ use anyhow::Result;
 use futures_util::future::try_join;
 use zbus::Connection;
 
-use crate::node::{Node, Seen};
+use crate::node::{Node, Seen, Within};
 
 /// A search through one window at a time.
 pub struct Search<'a> {
@@ -29,7 +29,10 @@ impl Search<'_> {
                 name,
                 role,
                 states,
-                place: node.place(self.bus).await.unwrap_or_default(),
+                place: node
+                    .place(self.bus, Within::Window)
+                    .await
+                    .unwrap_or_default(),
                 window: String::new(),
             };
             if (self.fits)(&seen) {

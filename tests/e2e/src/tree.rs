@@ -10,7 +10,7 @@ use futures_util::{StreamExt, stream};
 use zbus::Connection;
 use zbus::OwnedObjectPath;
 
-use crate::node::Node;
+use crate::node::{Node, Within};
 
 /// Calls that are under way at a time: the program answers them in one go, and waits for none.
 const TOGETHER: usize = 8;
@@ -162,7 +162,7 @@ async fn walk(
                 // What is on no page that was ever shown has no size; the program as a whole has no place.
                 let shown = window
                     || node
-                        .place(bus)
+                        .place(bus, Within::Window)
                         .await
                         .map_or(true, |place| place.width > 0 && place.height > 0);
                 if !shown {

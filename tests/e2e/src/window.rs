@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result};
 use x11rb::connection::Connection;
-use x11rb::protocol::xproto::{Atom, AtomEnum, ConnectionExt, Window};
+use x11rb::protocol::xproto::{Atom, AtomEnum, ConnectionExt, MapState, Window, WindowClass};
 use x11rb::rust_connection::RustConnection;
 
 use crate::node::Place;
@@ -28,6 +28,27 @@ pub fn on_screen(window: &str, place: Place) -> Result<Option<(i32, i32)>> {
         )));
     }
     Ok(None)
+}
+
+/// Whether a menu is open: a window that the window manager does not manage and that can be seen.
+pub fn has_popup() -> Result<bool> {
+    let (x, screen) = x11rb::connect(None).context("there is no X display")?;
+    let root = x.setup().roots[screen].root;
+    for id in x.query_tree(root)?.reply()?.children {
+        // A window that goes away meanwhile is no menu.
+        if let (Ok(attributes), Ok(place)) = (
+            x.get_window_attributes(id)?.reply(),
+            x.get_geometry(id)?.reply(),
+        ) && attributes.override_redirect
+            && attributes.class == WindowClass::INPUT_OUTPUT
+            && attributes.map_state == MapState::VIEWABLE
+            && place.width > 1
+            && place.x >= 0
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn name(x: &RustConnection, window: Window) -> Result<String> {

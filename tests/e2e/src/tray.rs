@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The indicator in the desktop's panel, with the pointer. Panels tell assistive technologies of the place for
+//! indicators, but neither of the single ones in it nor of their menus: those are read where the panel reads them.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use zbus::{Connection, OwnedVariant};
+
+use crate::desktop::{Desktop, KEY_RETURN, KEY_UP, LIMIT, Part};
+use crate::window;
+
+/// A menu on the bus: its revision, and an entry with its properties and what is in it.
+type Layout = (u32, (i32, HashMap<String, OwnedVariant>, Vec<OwnedVariant>));
+
+/// What the indicator's menu has to say.
+#[derive(clap::Args)]
+pub struct Tray {
+    /// A part of the line of the cache.
+    #[arg(long)]
+    says: String,
+}
+
+/// Reads the menu of the only indicator, opens it with the pointer, and opens the window from it.
+pub async fn open(desktop: &Desktop, tray: &Tray) -> Result<()> {
+    let place = desktop
+        .until(Part::Panel, "", LIMIT, |seen| seen.role == "filler")
+        .await?;
+    let session = Connection::session().await?;
+    let end = Instant::now() + LIMIT;
+    loop {
+        match menu(&session).await {
+            Ok(menu) if menu.contains(&tray.says) && menu.contains("Open Tandem") => break,
+            said if Instant::now() > end => {
+                bail!("the menu does not say “{}”: {said:?}", tray.says);
+            }
+            _ => std::thread::sleep(Duration::from_millis(300)),
+        }
+    }
+    desktop.step(&format!("the indicator's menu says “{}”", tray.says));
+    desktop.shot("10-panel")?;
+    desktop.point(&place, 3).await?;
+    let end = Instant::now() + LIMIT;
+    while !window::has_popup()? {
+        ensure!(Instant::now() < end, "no menu opens at the indicator");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    desktop.shot("11-menu")?;
+    // The last entry.
+    desktop.key(KEY_UP).await?;
+    desktop.key(KEY_RETURN).await?;
+    desktop.wait("Caches").await?;
+    desktop.step("“Open Tandem” opens the window");
+    desktop.shot("12-opened")
+}
+
+/// The menu of the only indicator that the panel has been told of, as the bus has it.
+async fn menu(session: &Connection) -> Result<String> {
+    let watcher = zbus::Proxy::new(
+        session,
+        "org.kde.StatusNotifierWatcher",
+        "/StatusNotifierWatcher",
+        "org.kde.StatusNotifierWatcher",
+    )
+    .await?;
+    let items: Vec<String> = watcher
+        .get_property("RegisteredStatusNotifierItems")
+        .await?;
+    let item = items.first().context("the panel has no indicator")?;
+    let service = item.split('/').next().unwrap_or_default().to_owned();
+    let none: &[&str] = &[];
+    let reply = session
+        .call_method(
+            Some(service),
+            "/MenuBar",
+            Some("com.canonical.dbusmenu"),
+            "GetLayout",
+            &(0_i32, -1_i32, none),
+        )
+        .await?;
+    let layout: Layout = reply.body().deserialize()?;
+    Ok(format!("{layout:?}"))
+}
