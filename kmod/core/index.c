@@ -178,8 +178,7 @@ static void count_dirty(struct td_engine *e, u32 slot, s32 by)
 {
 	u64 frame = td_word_tag(td_word_load(&e->words[slot]));
 
-	td_ledger_count_dirty(&e->ledger, (u32)((frame << TD_FRAME_SHIFT) >>
-						e->ledger.mark_shift), by);
+	td_ledger_count_dirty(&e->ledger, frame << TD_FRAME_SHIFT, by);
 }
 
 static u32 count_quarters(unsigned int mask)

@@ -52,6 +52,7 @@ void td_ledger_init(struct td_engine *e, const struct td_super *sb)
 	l->group = 1;
 	l->checkpoint = 1;
 	l->dirty_limit = (u64)-1;
+	l->places_limit = (u32)-1;
 	l->disk_unflushed = true;
 	td_ledger_empty_rings(l);
 	td_marks_init(e);

@@ -30,6 +30,7 @@ enum td_mark_state {
 /* One region of the disk. */
 struct td_mark {
 	u32 dirty;	/* quarters that are newer than the disk */
+	u32 places;	/* a bit for each place that has dirty quarters, or had */
 	u32 sweep;	/* low bits: the sweep that records its last change */
 	u32 flush;	/* low bits: the disk flush that covers its last write */
 	u16 inflight;	/* requests that may write to it */
@@ -62,6 +63,10 @@ struct td_work {
 #define TD_PAGES_BATCH	8u
 #define TD_PAGES_BYTES	(TD_PAGES_BATCH * TD_BLOCK_BYTES)
 
+/* A place is a MiB of the disk; of large disks, a part of 32 of a region. */
+#define TD_PLACE_SHIFT_MIN	11
+#define TD_PLACES_SHIFT		5
+
 #define TD_SUM_SHIFT	9
 #define TD_DIRTY_SUMS	(TD_MARKS_MAX >> TD_SUM_SHIFT)
 
@@ -84,6 +89,10 @@ struct td_ledger {
 	u64 fresh;			/* of them: td_req.fresh of all requests */
 	u32 dirty_sums[TD_DIRTY_SUMS];	/* of 1 << TD_SUM_SHIFT regions each */
 	u64 dirty_limit;		/* quarters; no new dirty data beyond */
+	u32 place_shift;		/* log2 of sectors in a place */
+	u32 places;			/* bits set in all marks' places */
+	u32 places_limit;		/* no dirty data in others beyond */
+	u64 places_cleaned;		/* ever */
 
 	/* journal */
 	u32 ring_blocks;
@@ -185,12 +194,41 @@ static inline void td_ledger_pend(struct td_ledger *l, u32 slot)
 	l->changed = true;
 }
 
-/* @by quarters of @region became dirty, or clean. */
-static inline void td_ledger_count_dirty(struct td_ledger *l, u32 region, s32 by)
+/* Its bit in td_mark.places. */
+static inline u32 td_ledger_place(const struct td_ledger *l, u64 sector)
 {
+	return 1u << ((sector & ((1ull << l->mark_shift) - 1)) >> l->place_shift);
+}
+
+/* Is something dirty in the place of @sector, or was just now? */
+static inline bool td_ledger_place_dirty(const struct td_ledger *l, u64 sector)
+{
+	return l->marks[sector >> l->mark_shift].places &
+	       td_ledger_place(l, sector);
+}
+
+/*
+ * @by quarters of the frame at @sector became dirty, or clean. Places are
+ * counted since that is what tells how long the disk will take: about the same
+ * for one quarter as for a MiB in a row. That one is clean again is seen when
+ * its region is, which costs no count for each.
+ */
+static inline void td_ledger_count_dirty(struct td_ledger *l, u64 sector, s32 by)
+{
+	u32 region = (u32)(sector >> l->mark_shift);
+	struct td_mark *m = &l->marks[region];
+
 	l->dirty += (u64)(s64)by;
 	l->dirty_sums[region >> TD_SUM_SHIFT] += (u32)by;
-	l->marks[region].dirty += (u32)by;
+	m->dirty += (u32)by;
+	if (by > 0 && !td_ledger_place_dirty(l, sector)) {
+		m->places |= td_ledger_place(l, sector);
+		l->places++;
+	}
+	for (; !m->dirty && m->places; m->places &= m->places - 1) {
+		l->places--;
+		l->places_cleaned++;
+	}
 }
 
 /* Is anything dirty? A hint, no lock. */

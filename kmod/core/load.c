@@ -291,7 +291,7 @@ static void settle(struct td_load *l, u32 slot)
 	if (v & TD_W_STATE)
 		env_count(l->e->counters, TD_C_USED, 1);
 	for (unsigned int dirty = td_word_dirty(v); dirty; dirty &= dirty - 1)
-		td_ledger_count_dirty(ledger, region, 1);
+		td_ledger_count_dirty(ledger, td_word_tag(v) << TD_FRAME_SHIFT, 1);
 }
 
 static void check_slots(struct td_load *l)

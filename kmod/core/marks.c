@@ -43,6 +43,9 @@ void td_marks_init(struct td_engine *e)
 
 	l->mark_shift = td_mark_shift(l->super.origin_sectors);
 	l->nr_marks = td_mark_count(l->super.origin_sectors);
+	l->place_shift = TD_PLACE_SHIFT_MIN;
+	if (l->place_shift + TD_PLACES_SHIFT < l->mark_shift)
+		l->place_shift = l->mark_shift - TD_PLACES_SHIFT;
 }
 
 void td_marks_enter(struct td_engine *e, struct td_req *r)

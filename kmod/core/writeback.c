@@ -150,7 +150,9 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 		else if (w != TD_WB_GO)
 			return w;
 	}
-	if (adds && l->dirty >= l->dirty_limit)
+	if (adds && (l->dirty >= l->dirty_limit ||
+		     (l->places >= l->places_limit &&
+		      !td_ledger_place_dirty(l, r->sector))))
 		return TD_WB_NO;
 	if (needs_mark && !marked)
 		return TD_WB_MARK;

@@ -18,13 +18,11 @@
 #include <linux/slab.h>
 
 #include "job.h"
-#include "pace.h"
 
 #define JOB_PARTS	(TANDEM_CLEAN_BYTES >> (TD_FRAME_SHIFT + SECTOR_SHIFT))
 #define RETRY_DISK	(2 * HZ)	/* after a failure */
 #define RETRY_SSD	(HZ / 10)
 #define CAREFUL		(10 * HZ)	/* one frame a job, after a failure */
-#define RATE_GUESS	(10u << 20)	/* bytes/s, until it was measured */
 #define PASSES_MAX	8u		/* places with nothing to do, in a row */
 
 static u32 ms_since(unsigned long then)
@@ -39,33 +37,66 @@ static bool draining(const struct tandem *t)
 	       env_load(&t->engine.mode) != TD_WRITEBACK;
 }
 
+static bool paused(const struct tandem_cleaner *c)
+{
+	return c->stopping || c->flush == TANDEM_FLUSH_PAUSED;
+}
+
 static u32 allowance(const struct tandem *t, u32 *again)
 {
 	const struct tandem_cleaner *c = &t->cleaner;
+	const struct td_ledger *l = &t->engine.ledger;
 	const struct tandem_pace pace = {
-		.dirty = t->engine.ledger.dirty,
-		.limit = t->engine.ledger.dirty_limit,
+		.dirty = l->dirty,
+		.full = max(tandem_pace_full(l->dirty, l->dirty_limit),
+			    tandem_pace_full(l->places, l->places_limit)),
 		.disk_idle = ms_since(READ_ONCE(t->disk_used)),
 		.write_idle = ms_since(READ_ONCE(t->written)),
 		.drain = draining(t),
-		.paused = c->stopping || c->flush == TANDEM_FLUSH_PAUSED,
+		.paused = paused(c),
 	};
 
 	return tandem_pace(&pace, again);
 }
 
-/* Bring the time at full speed up to date. Lock held. */
-static void account(struct tandem_cleaner *c)
+/* Bring both spans up to date. Lock held. */
+static void account(struct tandem *t)
 {
+	const struct td_ledger *l = &t->engine.ledger;
+	struct tandem_cleaner *c = &t->cleaner;
+	u64 places = l->places_cleaned - c->places_seen;
+	u64 us = jiffies_to_usecs(jiffies - c->since);
+
 	if (c->inflight && c->full_speed)
-		c->busy += jiffies - c->since;
+		tandem_pace_add(&c->fast, us, places);
+	if (draining(t) && !paused(c) && (l->dirty || places))
+		tandem_pace_add(&c->drain, us, places);
 	c->since = jiffies;
+	c->places_seen = l->places_cleaned;
+}
+
+/* A drain begins: nothing is known of who else will be at the disk. Lock held. */
+static void forget_drain(struct tandem_cleaner *c)
+{
+	c->drain = tandem_pace_span(tandem_pace_place_us(&c->fast));
 }
 
 static void set_limit(struct tandem *t)
 {
-	t->engine.ledger.dirty_limit = t->cleaner.flush != TANDEM_FLUSH_OFF ? 0 :
-		tandem_pace_limit(t->cleaner.rate, (u64)t->engine.layout.slots * 4);
+	struct td_ledger *l = &t->engine.ledger;
+	u64 all = (u64)t->engine.layout.slots * 4;
+
+	l->dirty_limit = t->cleaner.flush != TANDEM_FLUSH_OFF ? 0 : all - all / 4;
+	l->places_limit = tandem_pace_places(tandem_pace_place_us(&t->cleaner.fast));
+}
+
+u64 tandem_cleaner_seconds(const struct tandem *t)
+{
+	const struct tandem_cleaner *c = &t->cleaner;
+
+	return tandem_pace_seconds(t->engine.ledger.places,
+				   tandem_pace_place_us(draining(t) ? &c->drain :
+							&c->fast));
 }
 
 enum begun { BEGUN, NOTHING_THERE, NO_PLACE };
@@ -89,7 +120,7 @@ static enum begun begin(struct tandem *t, u32 *again)
 		return NO_PLACE;
 	}
 	allowed = allowance(t, again);
-	account(c);
+	account(t);
 	c->full_speed = allowed == TANDEM_FULL_SPEED;
 	if (time_before(jiffies, c->not_before)) {
 		*again = max(jiffies_to_msecs(c->not_before - jiffies), 1u);
@@ -142,16 +173,6 @@ void tandem_cleaner_kick(struct tandem *t)
 	mod_delayed_work(t->wq, &t->cleaner.work, 0);
 }
 
-void tandem_cleaner_wrote(struct tandem *t, u32 sectors)
-{
-	struct tandem_cleaner *c = &t->cleaner;
-	unsigned long flags = tandem_lock(t);
-
-	if (c->full_speed)
-		c->written += sectors;
-	tandem_unlock_cleaner(t, flags);
-}
-
 void tandem_cleaner_failed(struct tandem *t, const struct td_req *r, bool disk)
 {
 	struct tandem_cleaner *c = &t->cleaner;
@@ -170,7 +191,7 @@ void tandem_cleaner_ended(struct tandem *t, struct tandem_job *job)
 	struct tandem_cleaner *c = &t->cleaner;
 	unsigned long flags = tandem_lock(t);
 
-	account(c);
+	account(t);
 	c->inflight--;
 	list_add_tail(&job->free, &c->free);
 	tandem_unlock_cleaner(t, flags);
@@ -181,15 +202,10 @@ void tandem_cleaner_tick(struct tandem *t)
 {
 	struct tandem_cleaner *c = &t->cleaner;
 	u64 dirty = t->engine.ledger.dirty;
-	u64 rate;
 
-	account(c);
-	if (c->busy >= HZ && c->written) {
-		rate = div64_u64((c->written << SECTOR_SHIFT) * HZ, c->busy);
-		c->rate = max((3 * c->rate + rate) / 4, 4096ull);
-		c->busy = 0;
-		c->written = 0;
-	}
+	account(t);
+	if (!draining(t))
+		forget_drain(c);
 	set_limit(t);
 	if (!dirty && c->was_dirty && draining(t))
 		schedule_work(&t->event);
@@ -202,6 +218,7 @@ void tandem_cleaner_stop(struct tandem *t, bool stop)
 {
 	unsigned long flags = tandem_lock(t);
 
+	account(t);
 	t->cleaner.stopping = stop;
 	set_limit(t);
 	tandem_unlock_cleaner(t, flags);
@@ -223,6 +240,7 @@ int tandem_cleaner_order(struct tandem *t, enum tandem_order order)
 	unsigned long flags = tandem_lock(t);
 	int r = 0;
 
+	account(t);
 	if (order == TANDEM_ORDER_START)
 		c->flush = TANDEM_FLUSH_ON;
 	else if (order == TANDEM_ORDER_STOP)
@@ -242,7 +260,8 @@ int tandem_cleaner_order(struct tandem *t, enum tandem_order order)
 void tandem_cleaner_inherit(struct tandem *t, const struct tandem *old)
 {
 	t->cleaner.flush = old->cleaner.flush;
-	t->cleaner.rate = old->cleaner.rate;
+	t->cleaner.fast = old->cleaner.fast;
+	forget_drain(&t->cleaner);
 }
 
 int tandem_cleaner_alloc(struct tandem *t)
@@ -275,7 +294,8 @@ void tandem_cleaner_init(struct tandem *t)
 
 	INIT_DELAYED_WORK(&c->work, clean_work);
 	INIT_LIST_HEAD(&c->free);
-	c->rate = RATE_GUESS;
+	c->fast = tandem_pace_span(TANDEM_PACE_GUESS);
+	forget_drain(c);
 	c->not_before = jiffies;
 	c->careful = jiffies;
 	c->since = jiffies;

@@ -333,9 +333,7 @@ static void disk_work(struct work_struct *work)
 	job->status = job->disk_bio.bi_status;
 	ok = !job->status;
 	bio_uninit(&job->disk_bio);
-	if (job->req.kind == TD_CLEAN && ok)
-		tandem_cleaner_wrote(t, job->req.span_count);
-	else if (job->req.kind == TD_CLEAN)
+	if (job->req.kind == TD_CLEAN && !ok)
 		tandem_cleaner_failed(t, &job->req, true);
 	flags = tandem_lock(t);
 	todo = td_disk_done(&t->engine, &job->req, ok, &woken);

@@ -17,7 +17,10 @@
 #define IDLE_DISK	50u	/* ms: the user is not at the disk */
 #define IDLE_WRITES	2000u	/* ms: he has stopped writing */
 #define SECONDS		30u	/* of draining may be dirty */
-#define QUARTER_BYTES	4096u
+#define PLACES_MIN	8u
+#define PLACE_US_MAX	10000000u
+#define SPAN_FIRST	2000000u	/* us: what a guess is worth */
+#define SPAN_HALF	16000000u	/* us: half of what is longer is forgotten */
 
 u32 tandem_pace(const struct tandem_pace *p, u32 *again)
 {
@@ -29,28 +32,56 @@ u32 tandem_pace(const struct tandem_pace *p, u32 *again)
 	*again = idle ? 0 : IDLE_DISK - p->disk_idle;
 	if (p->drain)
 		return idle ? TANDEM_FULL_SPEED : 1;
-	if (p->dirty > p->limit - p->limit / 8)
+	if (p->full > TANDEM_PACE_ALL * 7 / 8)
 		return TANDEM_FULL_SPEED;
-	if (p->dirty > p->limit / 2)
+	if (p->full > TANDEM_PACE_ALL / 2)
 		return idle ? TANDEM_FULL_SPEED : 4;
 	if (!idle)
 		return 0;
 	/* What is written now is likely to be written again soon. */
-	if (p->dirty > p->limit / 8 || p->write_idle >= IDLE_WRITES)
+	if (p->full > TANDEM_PACE_ALL / 8 || p->write_idle >= IDLE_WRITES)
 		return TANDEM_FULL_SPEED;
 	*again = IDLE_WRITES - p->write_idle;
 	return 0;
 }
 
-u64 tandem_pace_limit(u64 rate, u64 all)
+struct tandem_span tandem_pace_span(u32 place_us)
 {
-	u64 most = all - all / 4;
-	u64 limit = max_t(u64, rate * SECONDS / QUARTER_BYTES, 2048);
-
-	return min(limit, most);
+	return (struct tandem_span) {
+		.us = SPAN_FIRST,
+		.places = max(SPAN_FIRST / place_us, 1u),
+	};
 }
 
-u64 tandem_pace_seconds(u64 dirty, u64 rate)
+void tandem_pace_add(struct tandem_span *s, u64 us, u64 places)
 {
-	return div64_u64(dirty * QUARTER_BYTES + rate - 1, rate);
+	s->us += us;
+	s->places += places;
+	while (s->us > SPAN_HALF) {
+		s->us /= 2;
+		s->places /= 2;
+	}
+}
+
+u32 tandem_pace_place_us(const struct tandem_span *s)
+{
+	u64 us = div64_u64(s->us, max(s->places, 1ull));
+
+	return (u32)clamp_t(u64, us, 1, PLACE_US_MAX);
+}
+
+u32 tandem_pace_places(u32 place_us)
+{
+	return max(SECONDS * 1000000u / place_us, PLACES_MIN);
+}
+
+u32 tandem_pace_full(u64 dirty, u64 limit)
+{
+	return dirty < limit ? div64_u64(dirty * TANDEM_PACE_ALL, limit) :
+		TANDEM_PACE_ALL;
+}
+
+u64 tandem_pace_seconds(u32 places, u32 place_us)
+{
+	return DIV_ROUND_UP_ULL((u64)places * place_us, 1000000);
 }

@@ -11,8 +11,8 @@
 #define TANDEM_FULL_SPEED	15u	/* cleanings; one more is for urgent ones */
 
 struct tandem_pace {
-	u64 dirty;		/* quarters */
-	u64 limit;		/* quarters: no new dirty data beyond */
+	bool dirty;		/* is there anything to write back? */
+	u32 full;		/* of what may be dirty, in TANDEM_PACE_ALL parts */
 	u32 disk_idle;		/* ms since the last foreground request to the disk */
 	u32 write_idle;		/* ms since the last write of the user */
 	bool drain;		/* all is to be written back */
@@ -25,12 +25,35 @@ struct tandem_pace {
  */
 u32 tandem_pace(const struct tandem_pace *p, u32 *again);
 
-/* Quarters that the disk takes in 30 s at @rate bytes/s, as far as the cache
- * of @all quarters has room for them; not less than a little.
+/*
+ * What a disk's time goes into is how many places it has to go to: struct
+ * td_ledger counts them. A span says how long some took; what is long ago counts
+ * less and less.
  */
-u64 tandem_pace_limit(u64 rate, u64 all);
+struct tandem_span {
+	u64 us;
+	u64 places;
+};
 
-/* Seconds that @dirty quarters take at @rate bytes/s, rounded up. */
-u64 tandem_pace_seconds(u64 dirty, u64 rate);
+#define TANDEM_PACE_GUESS	8000u	/* us for a place, until one was measured */
+
+/* As if @place_us had been measured, for a moment. */
+struct tandem_span tandem_pace_span(u32 place_us);
+
+/* @places more took @us. */
+void tandem_pace_add(struct tandem_span *s, u64 us, u64 places);
+
+/* Microseconds for a place, at least one. */
+u32 tandem_pace_place_us(const struct tandem_span *s);
+
+/* Places that the disk writes back in 30 s; not less than a few. */
+u32 tandem_pace_places(u32 place_us);
+
+/* How full is @dirty of @limit? In TANDEM_PACE_ALL parts. */
+#define TANDEM_PACE_ALL		64u
+u32 tandem_pace_full(u64 dirty, u64 limit);
+
+/* Seconds that @places take, rounded up. */
+u64 tandem_pace_seconds(u32 places, u32 place_us);
 
 #endif

@@ -9,7 +9,6 @@
  */
 #include <linux/sched.h>
 
-#include "pace.h"
 #include "tandem.h"
 
 u64 tandem_counter(const struct tandem *t, unsigned int which)
@@ -73,9 +72,11 @@ static void status_info(struct tandem *t, char *result, unsigned int maxlen)
 	} gauges[] = {
 		{ "journal_used", l->used },
 		{ "journal_total", l->ring_blocks },
-		{ "drain_seconds", tandem_pace_seconds(l->dirty, t->cleaner.rate) },
+		{ "drain_seconds", tandem_cleaner_seconds(t) },
 		{ "marked", l->marks_set },
 		{ "dirty_limit", l->dirty_limit << TD_QUARTER_SHIFT },
+		{ "dirty_places", l->places },
+		{ "dirty_places_limit", l->places_limit },
 	};
 	u64 dirty;
 

@@ -24,6 +24,7 @@
 #include "args.h"
 #include "engine.h"
 #include "identity.h"
+#include "pace.h"
 
 #define DM_MSG_PREFIX "tandem"
 
@@ -59,10 +60,10 @@ struct tandem_cleaner {
 	bool was_dirty;			/* raise an event when nothing is any more */
 	unsigned long not_before;	/* jiffies; after a failure */
 	unsigned long careful;		/* jiffies; until then by single frames */
-	unsigned long since;		/* jiffies: busy was brought up to date */
-	u64 busy;			/* jiffies with cleaning at full speed */
-	u64 written;			/* sectors in that time */
-	u64 rate;			/* bytes a second */
+	unsigned long since;		/* jiffies: the spans were brought up to date */
+	u64 places_seen;		/* of ledger.places_cleaned, by then */
+	struct tandem_span fast;	/* cleaning at full speed */
+	struct tandem_span drain;	/* draining, whoever else is at the disk */
 	bool full_speed;
 };
 
@@ -227,10 +228,10 @@ int tandem_cleaner_order(struct tandem *t, enum tandem_order order);
 void tandem_cleaner_tick(struct tandem *t);
 /* A job that was begun is free again. Process context. */
 void tandem_cleaner_ended(struct tandem *t, struct tandem_job *job);
-/* @sectors are on the disk. Process context. */
-void tandem_cleaner_wrote(struct tandem *t, u32 sectors);
 /* The disk, or the SSD, failed the cleaning @r. Process context. */
 void tandem_cleaner_failed(struct tandem *t, const struct td_req *r, bool disk);
+/* Seconds that it takes to write back all. A hint, no lock. */
+u64 tandem_cleaner_seconds(const struct tandem *t);
 /* What @old measured and was told is right for @t, too. No lock. */
 void tandem_cleaner_inherit(struct tandem *t, const struct tandem *old);
 

@@ -466,7 +466,7 @@ static void check_counts(struct cache *c)
 	u32 *dirty = zeroed(l->nr_marks, sizeof(u32));
 	u64 used = 0, all = 0;
 	u32 sums[TD_DIRTY_SUMS] = { 0 };
-	u32 set = 0, pending = 0;
+	u32 set = 0, pending = 0, places = 0;
 
 	for (u32 i = 0; i < c->layout.slots; i++) {
 		u64 v = td_word_load(&c->e.words[i]);
@@ -484,6 +484,9 @@ static void check_counts(struct cache *c)
 		must(!(v & (TD_W_PINS | TD_W_HELD | TD_W_RECENCY)), "used already");
 		for (u64 d = v & TD_W_DIRTY; d; d &= d - 1, all++)
 			dirty[region]++;
+		must(!(v & TD_W_DIRTY) ||
+		     td_ledger_place_dirty(l, (v & TD_W_TAG) << TD_FRAME_SHIFT),
+		     "a place is not counted");
 	}
 	for (u32 i = 0; i < l->nr_marks; i++) {
 		const u8 *image = l->marks_image +
@@ -493,11 +496,15 @@ static void check_counts(struct cache *c)
 		set += marked;
 		must(marked == (l->marks[i].state == TD_MARK_SET), "marks differ");
 		must(l->marks[i].dirty == dirty[i], "a region's dirty differs");
+		must(!l->marks[i].dirty == !l->marks[i].places, "places differ");
+		for (u32 p = l->marks[i].places; p; p &= p - 1)
+			places++;
 		sums[i >> TD_SUM_SHIFT] += dirty[i];
 	}
 	must(!memcmp(sums, l->dirty_sums, sizeof(sums)), "a sum differs");
 	must(c->counters[TD_C_USED] == used, "used differs");
 	must(l->dirty == all, "dirty differs");
+	must(l->places == places, "number of places differs");
 	must(l->marks_set == set, "number of marks differs");
 	must(l->nr_pending == pending && l->changed == !!pending, "changes differ");
 	free(dirty);
