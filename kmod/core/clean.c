@@ -133,6 +133,7 @@ u32 td_clean_begin(struct td_engine *e, struct td_bucket *b, struct td_req *r)
 	/* K1: the records may be under way. */
 	r->sweep = l->sweep_on ? l->sweep_begun : 0;
 	r->pending = TD_DO_FETCH;
+	l->cleanings++;
 	return r->holds ? 0 : TD_DO_FETCH;
 }
 

@@ -250,6 +250,8 @@ u32 td_start(struct td_engine *e, struct td_req *r, struct td_list *woken)
 	case TD_WB_NO:
 		if (td_writeback_dirty(e, r)) {
 			td_link_add_tail(&e->urgent, &r->gate);
+			if (e->ledger.written)
+				td_flush_want(e);
 			td_ledger_due(e);
 			return wait_in_ring(e, r);
 		}
@@ -289,6 +291,8 @@ void td_end(struct td_engine *e, struct td_req *r, struct td_list *woken)
 	td_link_del(&r->link);
 	td_store_finish(e, b, r);
 	r->nr_parts = 0;
+	if (r->kind == TD_CLEAN && r->pending)
+		td_flush_no_cleaning(e);
 	td_marks_leave(e, r, td_req_is_write(r) && !r->writeback);
 	for (struct td_link *l = b->reqs.next; l != &b->reqs; l = l->next) {
 		struct td_req *q = td_req_of(l);
@@ -350,20 +354,20 @@ void td_clean_failed(struct td_engine *e, struct td_req *r, struct td_list *woke
 static u32 cleaning_written(struct td_engine *e, struct td_req *r, bool ok,
 			    struct td_list *woken)
 {
-	e->ledger.disk_unflushed = true;
 	if (!ok || !td_active(e)) {
 		td_clean_failed(e, r, woken);
 		return TD_DO_END;
 	}
-	r->flush = td_flush_want(e);
-	td_link_add_tail(&e->ledger.flush_waiters, &r->gate2);
+	td_flush_cleaning(e, r);
 	return 0;
 }
 
 u32 td_disk_done(struct td_engine *e, struct td_req *r, bool ok,
 		 struct td_list *woken)
 {
-	r->pending &= (u8)~TD_DO_DISK;
+	/* A cleaning's stays until it waits for the flush, or ends. */
+	if (r->kind != TD_CLEAN)
+		r->pending &= (u8)~TD_DO_DISK;
 	if (r->kind == TD_DISCARD)
 		td_heat_discarded(&e->heat, r->span_sector, r->span_count);
 	else if (r->kind != TD_READ && ok)

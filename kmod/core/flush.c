@@ -6,22 +6,56 @@
  *   F1  A flush is answered only when every write acknowledged before it began is
  *       durable: those on the disk by a flush of the disk that began later,
  *       those on the SSD by a sweep that began later.
- *   F2  The disk is flushed only if a write to it completed since the start of
- *       its last flush, or that failed, or nothing is known (at the start).
+ *   F2  For a flush the disk is flushed only if a write to it completed since the
+ *       start of its last flush, or that failed, or nothing is known (at the
+ *       start). Cleanings do not count: their data is recorded dirty, on the SSD.
  *   F3  One flush of the disk is under way at a time; who comes meanwhile shares
  *       the next one.
+ *   F4  Of cleanings several share a flush of the disk, but none waits for one when
+ *       no other is on its way to the disk, or when a write waits for a cleaning.
  *
  * Threads: the engine's lock.
+ * Why F4: a disk that is flushed after each write has nothing to sort; one that is
+ * flushed seldom lets a read wait for a long time.
  * Why a flush with nothing in flight clears the marks before it is answered:
  * the machine may be switched off next, and what is marked starts cold.
  */
 #include "ledger_int.h"
+
+#define SHARE	32	/* cleanings that are worth a flush of the disk */
 
 u64 td_flush_want(struct td_engine *e)
 {
 	e->ledger.flush_wanted = true;
 	td_ledger_due(e);
 	return e->ledger.flush_begun + 1;
+}
+
+static void flush_for_cleanings(struct td_engine *e)
+{
+	const struct td_ledger *l = &e->ledger;
+
+	if (l->written && (l->written >= SHARE || !l->cleanings ||
+			   e->urgent.next != &e->urgent))
+		td_flush_want(e);
+}
+
+void td_flush_cleaning(struct td_engine *e, struct td_req *r)
+{
+	struct td_ledger *l = &e->ledger;
+
+	r->pending = 0;
+	r->flush = l->flush_begun + 1;
+	td_link_add_tail(&l->flush_waiters, &r->gate2);
+	l->written++;
+	l->cleanings--;
+	flush_for_cleanings(e);
+}
+
+void td_flush_no_cleaning(struct td_engine *e)
+{
+	e->ledger.cleanings--;
+	flush_for_cleanings(e);
 }
 
 static u32 answer(struct td_req *r)
@@ -52,7 +86,9 @@ u32 td_flush_begin(struct td_engine *e, struct td_req *r)
 	/* Past the cache writes are not followed. */
 	if (!td_active(e))
 		l->disk_unflushed = true;
-	if (l->disk_unflushed || l->flush_on) {
+	/* (A mark may be clear only after the flush under way.) */
+	if (l->disk_unflushed ||
+	    (l->flush_on && (l->flush_owed || l->marks_set))) {
 		r->flush = l->disk_unflushed ? td_flush_want(e) :
 			l->flush_begun;
 		r->gates |= TD_GATE_FLUSH;
@@ -90,7 +126,9 @@ bool td_flush_next(struct td_engine *e, struct td_work *w)
 	l->flush_wanted = false;
 	l->flush_on = true;
 	l->flush_begun++;
+	l->flush_owed = l->disk_unflushed;
 	l->disk_unflushed = false;
+	l->written = 0;
 	w->kind = TD_WORK_FLUSH_DISK;
 	w->sectors = 0;
 	env_count(e->counters, TD_C_FLUSHES_DISK, 1);

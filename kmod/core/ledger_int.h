@@ -35,7 +35,7 @@ bool td_ledger_waits(struct td_engine *e, struct td_req *r, u32 then);
 /* A sweep that begins after now is needed. Returns its number. */
 u64 td_ledger_want_sweep(struct td_engine *e);
 
-/* A clean request was written to the disk: flush, record, END. */
+/* A cleaning's write to the disk is durable: record, END. */
 void td_ledger_cleaned(struct td_engine *e, struct td_req *r);
 /* Is @r's record under way, so that its quarters may be clean on the SSD? */
 static inline bool td_recording(const struct td_req *r)
@@ -57,6 +57,10 @@ void td_flush_gate(struct td_engine *e, struct td_req *r, u32 gate,
 		   struct td_list *woken);
 /* A flush of the disk that begins after now is needed. Returns its number. */
 u64 td_flush_want(struct td_engine *e);
+/* A cleaning has written the disk: it goes on when that has been flushed. */
+void td_flush_cleaning(struct td_engine *e, struct td_req *r);
+/* A cleaning will not write the disk. */
+void td_flush_no_cleaning(struct td_engine *e);
 
 /* marks.c */
 void td_marks_init(struct td_engine *e);

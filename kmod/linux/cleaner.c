@@ -10,8 +10,8 @@
  *   C3  The limit of dirty data is 0 while a flush is on, so that what is to be
  *       written back only gets less.
  * Threads: one worker looks; jobs end in others. State under tandem.lock.
- * Why jobs of up to 256 KiB and several at once: neighbours become one write,
- * and the disk's queue has enough to sort. For a while after a failure a job takes
+ * Why jobs of no more than 32 KiB and many at once: the disk merges and sorts better
+ * than we, as long as it has enough to choose from (cargo xtask bench). For a while after a failure a job takes
  * one frame, and one that fails is passed over until the next round: so a bad
  * block keeps nobody but its frame from being written back.
  */

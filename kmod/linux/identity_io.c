@@ -46,11 +46,12 @@ void tandem_identity_free(struct tandem *t)
 /* Sample @i is read into memory of the cleaner, who rests. */
 static struct bio_vec place(const struct tandem *t, u32 i)
 {
-	const struct tandem_job *job = t->cleaner.jobs[0];
-	u32 at = i * QUARTER_BYTES;
+	const u32 of_a_job = TANDEM_CLEAN_BYTES / QUARTER_BYTES;
+	const struct tandem_job *job = t->cleaner.jobs[i / of_a_job];
+	u32 at = i % of_a_job * QUARTER_BYTES;
 	struct bio_vec bv;
 
-	BUILD_BUG_ON(TD_SAMPLES_MAX * QUARTER_BYTES > TANDEM_CLEAN_BYTES);
+	BUILD_BUG_ON(TD_SAMPLES_MAX > TANDEM_CLEANS * of_a_job);
 	bvec_set_page(&bv, job->pages[at >> PAGE_SHIFT].bv_page, QUARTER_BYTES,
 		      offset_in_page(at));
 	return bv;

@@ -7,7 +7,7 @@
 
 #include "tandem.h"
 
-#define TANDEM_CLEAN_BYTES	(256u << 10)	/* of a cleaning job's pages */
+#define TANDEM_CLEAN_BYTES	(32u << 10)	/* of a cleaning job's pages */
 
 struct tandem_job {
 	struct td_req req;

@@ -8,7 +8,7 @@
 
 #include "env.h"
 
-#define TANDEM_FULL_SPEED	15u	/* cleanings; one more is for urgent ones */
+#define TANDEM_FULL_SPEED	127u	/* cleanings; one more is for urgent ones */
 
 struct tandem_pace {
 	bool dirty;		/* is there anything to write back? */

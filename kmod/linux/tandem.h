@@ -47,7 +47,7 @@ struct tandem_work {
 /* What the user said by the messages "flush ...". */
 enum tandem_flush { TANDEM_FLUSH_OFF, TANDEM_FLUSH_ON, TANDEM_FLUSH_PAUSED };
 
-#define TANDEM_CLEANS	16	/* cleaning jobs */
+#define TANDEM_CLEANS	128	/* cleaning jobs */
 
 /* Who writes dirty data back to the disk; cleaner.c. All under tandem.lock. */
 struct tandem_cleaner {
