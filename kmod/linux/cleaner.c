@@ -110,6 +110,7 @@ static enum begun begin(struct tandem *t, u32 *again)
 	struct td_list woken;
 	unsigned long flags;
 	u32 allowed, todo = 0;
+	bool more;
 	u64 sector;
 
 	td_list_init(&woken);
@@ -120,12 +121,17 @@ static enum begun begin(struct tandem *t, u32 *again)
 		return NO_PLACE;
 	}
 	allowed = allowance(t, again);
+	more = c->inflight < allowed;
+	c->starved = false;
 	account(t);
 	c->full_speed = allowed == TANDEM_FULL_SPEED;
 	if (time_before(jiffies, c->not_before)) {
 		*again = max(jiffies_to_msecs(c->not_before - jiffies), 1u);
-	} else if (!list_empty(&c->free) &&
-		   td_clean_seek(&t->engine, c->inflight < allowed, &sector)) {
+	} else if (list_empty(&c->free)) {
+		/* One that ends looks again. */
+	} else if (!td_clean_seek(&t->engine, more, &sector)) {
+		c->starved = more;
+	} else {
 		job = list_first_entry(&c->free, struct tandem_job, free);
 		tandem_job_prepare(job, t);
 		td_req_init(&job->req, TD_CLEAN, sector, 0,

@@ -124,7 +124,7 @@ static void done_work(struct work_struct *work)
 	bio_uninit(&w->bio);
 	flags = tandem_lock(t);
 	/* What was dirty but not recorded may be cleaned now. */
-	clean = w->work.kind == TD_WORK_GROUP && t->engine.ledger.dirty;
+	clean = w->work.kind == TD_WORK_GROUP && t->cleaner.starved;
 	td_work_done(&t->engine, &w->work, ok, &woken);
 	/* From here on @w may be in use again. */
 	last = !--t->works_on;

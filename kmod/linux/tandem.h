@@ -57,6 +57,7 @@ struct tandem_cleaner {
 	u32 inflight;
 	enum tandem_flush flush;
 	bool stopping;			/* a suspend began: urgent places only */
+	bool starved;			/* what is dirty is not recorded yet */
 	bool was_dirty;			/* raise an event when nothing is any more */
 	unsigned long not_before;	/* jiffies; after a failure */
 	unsigned long careful;		/* jiffies; until then by single frames */
