@@ -86,9 +86,8 @@ u32 td_flush_begin(struct td_engine *e, struct td_req *r)
 	/* Past the cache writes are not followed. */
 	if (!td_active(e))
 		l->disk_unflushed = true;
-	/* (A mark may be clear only after the flush under way.) */
-	if (l->disk_unflushed ||
-	    (l->flush_on && (l->flush_owed || l->marks_set))) {
+	/* A write that the flush under way is for has its mark still (M2). */
+	if (l->disk_unflushed || (l->flush_on && l->marks_set)) {
 		r->flush = l->disk_unflushed ? td_flush_want(e) :
 			l->flush_begun;
 		r->gates |= TD_GATE_FLUSH;
@@ -126,7 +125,6 @@ bool td_flush_next(struct td_engine *e, struct td_work *w)
 	l->flush_wanted = false;
 	l->flush_on = true;
 	l->flush_begun++;
-	l->flush_owed = l->disk_unflushed;
 	l->disk_unflushed = false;
 	l->written = 0;
 	w->kind = TD_WORK_FLUSH_DISK;

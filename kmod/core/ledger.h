@@ -121,7 +121,6 @@ struct td_ledger {
 	u64 flush_done;			/* number of the last that succeeded */
 	bool flush_wanted;
 	bool flush_on;
-	bool flush_owed;		/* that is for more than cleanings */
 	bool disk_unflushed;		/* by anything but cleanings */
 	u32 cleanings;			/* begun, and not written yet */
 	u32 written;			/* cleanings that the next flush is for */
