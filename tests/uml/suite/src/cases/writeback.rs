@@ -173,7 +173,7 @@ fn fua() -> Result<()> {
 
 fn flush_messages() -> Result<()> {
     let mut config = config();
-    config.origin.delay_ns = 3_000_000;
+    config.origin.delay_ns = 30_000_000;
     let (rig, mut model) = Rig::new(config)?;
     let device = rig.mapped()?;
     for word in ["pause", "resume", "nonsense"] {
