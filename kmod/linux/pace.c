@@ -19,8 +19,8 @@
 #define SECONDS		30u	/* of draining may be dirty */
 #define PLACES_MIN	8u
 #define PLACE_US_MAX	10000000u
-#define SPAN_FIRST	2000000u	/* us: what a guess is worth */
-#define SPAN_HALF	16000000u	/* us: half of what is longer is forgotten */
+#define SPAN_FIRST	500000u		/* us: what a guess is worth */
+#define SPAN_HALF	8000000u	/* us: half of what is longer is forgotten */
 
 u32 tandem_pace(const struct tandem_pace *p, u32 *again)
 {
@@ -47,9 +47,11 @@ u32 tandem_pace(const struct tandem_pace *p, u32 *again)
 
 struct tandem_span tandem_pace_span(u32 place_us)
 {
+	u32 places = max(SPAN_FIRST / place_us, 1u);
+
 	return (struct tandem_span) {
-		.us = SPAN_FIRST,
-		.places = max(SPAN_FIRST / place_us, 1u),
+		.us = (u64)places * place_us,
+		.places = places,
 	};
 }
 

@@ -113,6 +113,8 @@ struct Figures {
     name: &'static str,
     about: &'static str,
     numbers: BTreeMap<String, u64>,
+    /// Why figures are missing.
+    stopped: Option<String>,
 }
 
 /// Runs the measurements and writes `tests/bench/RESULTS.md`.
@@ -215,10 +217,10 @@ impl Guest {
         );
         kernels::boot(&mut guest, &self.target.kernel, initramfs, &words);
         let mut numbers = BTreeMap::new();
-        let mut wrong = None;
+        let mut stopped = None;
         suite::follow(&mut guest, LIMIT, &self.log, |line| {
-            if line.starts_with("FAIL ") {
-                wrong = Some(line.to_owned());
+            if let Some(why) = line.strip_prefix("FAIL start: ") {
+                stopped = Some(why.to_owned());
             }
             let words = line
                 .strip_prefix("bench: ")
@@ -227,9 +229,6 @@ impl Guest {
                 numbers.insert(figure.to_owned(), number);
             }
         })?;
-        if let Some(line) = wrong {
-            bail!("{} of {name}: {line}", kind.name());
-        }
         ensure!(
             !numbers.is_empty(),
             "{name} gave no figures; see {}",
@@ -240,10 +239,14 @@ impl Guest {
             .map(|(figure, number)| format!("{figure} {number}"))
             .collect();
         say(format!("{} of {name}: {}", kind.name(), list.join(", ")));
+        if let Some(why) = &stopped {
+            say(format!("{} of {name} came to no end: {why}", kind.name()));
+        }
         Ok(Figures {
             name,
             about,
             numbers,
+            stopped,
         })
     }
 }

@@ -130,6 +130,11 @@ pub fn text(cx: &Cx, release: &str, [cost, time, drain]: [&[Figures]; 3]) -> Res
             aim.what, aim.most, aim.is
         )?;
     }
+    for figures in [cost, time, drain].into_iter().flatten() {
+        if let Some(why) = &figures.stopped {
+            writeln!(text, "\nFigures of {} are missing: {why}.", figures.name)?;
+        }
+    }
     text.push_str(tables.trim_end());
     text.push('\n');
     Ok(text)

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result};
 use fastrand::Rng;
 
 use super::aio::{self, Verb};
@@ -95,8 +95,8 @@ fn drain(device: &Device, name: &str, mut meanwhile: impl FnMut() -> Result<()>)
         ((said.seconds as f64 - 0.5) / left - 1.0).abs() * 100.0
     };
     show(format!("{name}-drained-ms"), millis(whole));
-    ensure!(whole > 2 * SHORTEST, "{name}: too short for an estimate");
-    show(format!("{name}-first-off"), off(&said[0]) as u64);
+    let first = said.first().context("nothing was dirty")?;
+    show(format!("{name}-first-off"), off(first) as u64);
     let later = said
         .iter()
         .filter(|said| said.at >= whole / 10 && whole - said.at >= SHORTEST);
@@ -120,11 +120,11 @@ fn estimates(device: &Device, file: &File, rng: &mut Rng, size: u64) -> Result<(
         32,
     )?;
     drain(device, "idle", idle)?;
-    // Half of it of another kind than what was measured before.
+    // A part of it of another kind than what was measured before.
     aio::each(
         file,
         Verb::Write,
-        random_blocks(rng, 0..size / 2, BLOCKS / 2),
+        random_blocks(rng, 0..size / 2, BLOCKS),
         BLOCK,
         32,
     )?;

@@ -34,8 +34,8 @@ pub(super) fn write(text: &mut String, all: &[Figures]) -> Result<Vec<Aim>> {
     let one = std::slice::from_ref(tandem);
     text.push_str(
         "The estimate of the time that draining will take, how far it is off in percent: at the start, and at most from a\n\
-         tenth of the time on until 5 s are left. Idle: sparse blocks, nobody else is there. Mixed: half of them and a file of\n\
-         256 MiB. Busy: the user reads from the disk, with pauses of 20 ms.\n\n",
+         tenth of the time on until 5 s are left. Idle: sparse blocks, nobody else is there. Mixed: as many in half\n\
+         of the disk, and a file of 256 MiB. Busy: the user reads from the disk, with pauses of 20 ms.\n\n",
     );
     table(
         text,
