@@ -51,7 +51,7 @@ static struct bio_vec place(const struct tandem *t, u32 i)
 	u32 at = i % of_a_job * QUARTER_BYTES;
 	struct bio_vec bv;
 
-	BUILD_BUG_ON(TD_SAMPLES_MAX > TANDEM_CLEANS * of_a_job);
+	BUILD_BUG_ON(of_a_job * TANDEM_CLEANS < TD_SAMPLES_MAX);
 	bvec_set_page(&bv, job->pages[at >> PAGE_SHIFT].bv_page, QUARTER_BYTES,
 		      offset_in_page(at));
 	return bv;
