@@ -135,7 +135,7 @@ fn functional(bench: &mut Bench, version: &str) -> Result<()> {
     let (initramfs, variables) = initramfs(cx, &target, MODULES, &[], &programs)?;
     let qemu = Qemu::get(cx)?;
     let mut guest = qemu.command();
-    let accel = if qemu.kvm_works(cx) {
+    let accel = if qemu.kvm_works(&target.kernel.vmlinux) {
         ["kvm", "host"]
     } else {
         ["tcg,thread=multi", "max"]

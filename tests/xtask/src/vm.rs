@@ -43,7 +43,7 @@ impl Parts {
         let qemu = Qemu::get(cx)?;
         let kernel = guest_kernel::debian12(cx)?;
         let image = image::get(cx, &kernel)?;
-        let kvm = qemu.kvm_works(cx);
+        let kvm = qemu.kvm_works(&kernel.vmlinux);
         Ok(Self {
             qemu,
             kernel,
