@@ -24,7 +24,7 @@ const WANTED: u64 = 10_000;
 /// How much more with `--all`.
 const MORE: usize = 2;
 /// Seeded bugs that are tried without `--all`.
-const ORDINARY: [&str; 2] = ["fua-in-place", "group-before-data"];
+const ORDINARY: [&str; 2] = ["fua-answered-early", "group-before-data"];
 /// States to boot of each recording of a file system.
 const BOOTS: usize = 4;
 
