@@ -15,11 +15,15 @@ use crate::layer::Bench;
 use crate::report::Report;
 
 /// Bytes a second that the hard disk takes while a drain is to be watched.
-const SLOW: u64 = 400_000;
+const SLOW: u64 = 150_000;
 /// For what ends by itself, under emulation.
 const LIMIT: Duration = Duration::from_secs(120);
-/// What is written: enough for a drain that can be watched, with the fsync that people wait for.
-const WRITE: &str = "dd if=/dev/urandom of=/home/anna/Archive/'1024 KiB'/NAME.bin bs=64k count=96 conv=fsync status=none";
+/// What is written, with the fsync that people wait for.
+const WRITE: &str = "dd if=/dev/urandom of=/home/anna/Archive/'1024 KiB'/NAME.bin bs=1M count=MIB conv=fsync status=none";
+/// A file that is written to the slow disk for longer than all clicks take that have to do with it.
+const LARGE: u32 = 24;
+/// A file within the least that may be on the SSD only.
+const SMALL: u32 = 6;
 
 /// Runs the layer.
 pub fn run(bench: &mut Bench) -> Result<()> {
@@ -65,10 +69,10 @@ fn by_clicks(scene: &mut Scene, report: &mut Report) -> Result<()> {
 
     report.chapter("Something is saved");
     scene.slow(SLOW)?;
-    let seconds = scene.write("one")?;
+    let seconds = scene.write("one", LARGE)?;
     let dirty = scene.dirty()?;
     report.step(&format!(
-        "6 MiB saved in {seconds:.1} s over a disk that takes {SLOW} bytes a second; {dirty} sectors are on the SSD only"
+        "{LARGE} MiB saved in {seconds:.1} s over a disk that takes {SLOW} bytes a second; {dirty} sectors are on the SSD only"
     ));
     ensure!(dirty > 0, "nothing is on the SSD only");
     click(scene, report, "wait '*Not Yet on the Hard Disk'")?;
@@ -123,7 +127,7 @@ fn by_clicks(scene: &mut Scene, report: &mut Report) -> Result<()> {
 
     report.chapter("Another mode, while something is on the SSD only");
     scene.slow(SLOW)?;
-    scene.write("two")?;
+    scene.write("two", SMALL)?;
     ensure!(scene.dirty()? > 0, "nothing is on the SSD only");
     click(scene, report, "press 'What the SSD does*'")?;
     click(scene, report, "choose 'Keep What You Read and Write*'")?;
@@ -143,7 +147,7 @@ fn by_clicks(scene: &mut Scene, report: &mut Report) -> Result<()> {
     scene.until("the mode", |scene| Ok(scene.mode()? == "writeback"))?;
 
     report.chapter("Flush and remove");
-    scene.write("three")?;
+    scene.write("three", SMALL)?;
     let files = scene.vm.checksums()?;
     let lines = |text: &str| text.lines().count();
     ensure!(
@@ -170,9 +174,10 @@ fn pulled(scene: &mut Scene, report: &mut Report) -> Result<()> {
     );
     scene.vm.agent.sh(&create, LIMIT)?;
     start_app(&mut scene.vm, report)?;
-    drive(&mut scene.vm, report, "press 'Show *'")?;
+    drive(&mut scene.vm, report, "wait Caches")?;
+    drive(&mut scene.vm, report, "press Archive")?;
     scene.slow(SLOW)?;
-    scene.write("one")?;
+    scene.write("one", LARGE)?;
     let files = scene.vm.checksums()?;
     let dirty = scene.dirty()?;
     ensure!(dirty > 0, "nothing is on the SSD only");
@@ -252,9 +257,10 @@ impl Scene {
     }
 
     /// Saves a file, and says how many seconds it took.
-    fn write(&mut self, name: &str) -> Result<f32> {
+    fn write(&mut self, name: &str, mib: u32) -> Result<f32> {
         let start = Instant::now();
-        self.vm.as_user(&WRITE.replace("NAME", name), LIMIT)?;
+        let line = WRITE.replace("NAME", name).replace("MIB", &mib.to_string());
+        self.vm.as_user(&line, LIMIT)?;
         Ok(start.elapsed().as_secs_f32())
     }
 
@@ -292,6 +298,7 @@ impl Scene {
             .context("the chart does not say it")?
             .1;
         let number = share.split(['%', '\u{a0}', ' ']).next().unwrap_or_default();
+        let number = number.trim_start_matches('<');
         number
             .replace(',', ".")
             .parse()
