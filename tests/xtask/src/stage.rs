@@ -177,7 +177,13 @@ fn module(cx: &Cx, kernel: &Kernel) -> Result<PathBuf> {
 fn data(cx: &Cx, dir: &Path) -> Result<()> {
     let build = cx.target.join("vm-meson");
     let log = cx.target.join("meson.log");
-    if !build.join("build.ninja").is_file() {
+    // What is installed is fixed when the build folder is made.
+    let made = cx.target.join("vm-meson.key");
+    let key = hash::file(&cx.path("meson.build"))?;
+    if !fs::read_to_string(&made).is_ok_and(|old| old == key) {
+        if build.exists() {
+            fs::remove_dir_all(&build)?;
+        }
         let setup = [
             "setup",
             "--prefix=/usr",
@@ -185,6 +191,7 @@ fn data(cx: &Cx, dir: &Path) -> Result<()> {
             "--sysconfdir=/etc",
         ];
         run::logged(run::cmd("meson", setup).arg(&build).arg(&cx.root), &log)?;
+        fs::write(&made, &key)?;
     }
     let install = [
         "install",
