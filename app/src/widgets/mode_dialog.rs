@@ -31,6 +31,14 @@ pub fn ask_for_mode(parent: Option<&gtk::Window>, client: &Client, cache: &Cache
         .margin_top(18)
         .margin_bottom(18)
         .build();
+    // In a narrow window the bar has no room for the question.
+    let question = gtk::Label::builder()
+        .label(gettext("What Should the SSD Do?"))
+        .wrap(true)
+        .justify(gtk::Justification::Center)
+        .css_classes(["title-2"])
+        .build();
+    content.append(&question);
     content.append(&list);
     content.append(&consequence);
     let scroller = gtk::ScrolledWindow::builder()
@@ -46,6 +54,7 @@ pub fn ask_for_mode(parent: Option<&gtk::Window>, client: &Client, cache: &Cache
         .show_start_title_buttons(false)
         .show_end_title_buttons(false)
         .build();
+    header.set_title_widget(Some(&adw::WindowTitle::new("", "")));
     header.pack_start(&cancel);
     header.pack_end(&change);
     let all = gtk::Box::new(gtk::Orientation::Vertical, 0);

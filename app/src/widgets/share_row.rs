@@ -60,7 +60,7 @@ impl ShareRow {
         let row: Self = glib::Object::new();
         row.imp().key.replace(share.key.clone());
         row.imp().bar.add_css_class(match share.key.as_str() {
-            "hit" => "from-ssd",
+            "hit" | "back" => "from-ssd",
             "missed" => "from-disk",
             _ => "past-cache",
         });
