@@ -76,7 +76,7 @@ pub(super) struct Guard {
     pub lonely: Option<OpId>,
     /// Quarters that a part of a write made dirty when it began, until core knows that they are on the SSD.
     pub fresh: HashMap<u64, u64>,
-    /// Parts of writes over clean data that the SSD failed to store, until they are answered.
+    /// Parts of writes over clean data that the SSD failed to store, until the disk has them.
     pub undone: Vec<u64>,
     warm: Option<Warm>,
     /// When the last write to the disk was completed, and when its last good flush began; 0: not known in this life.
@@ -129,8 +129,7 @@ impl World {
 
     /// These sectors are read from the disk: not while a write that some may have seen on the SSD is on its way there.
     pub(super) fn check_undone(&self, first: u64, count: u64) -> Result<(), Fault> {
-        let under_way = |id: &u64| self.subs.get(id).filter(|sub| !sub.answered);
-        for sub in self.guard.undone.iter().filter_map(under_way) {
+        for sub in self.guard.undone.iter().filter_map(|id| self.subs.get(id)) {
             ensure!(
                 first >= sub.first + sub.count || sub.first >= first + count,
                 "sector {first}: the disk is read beside a write that failed on the SSD"

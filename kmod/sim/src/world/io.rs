@@ -315,6 +315,7 @@ impl World {
         if let Some(sub) = self.subs.get_mut(&id) {
             sub.done = true;
         }
+        self.guard.undone.retain(|undone| *undone != id);
         let Some(Sub {
             request: Some(request),
             ..
