@@ -41,6 +41,11 @@ pub fn layers() -> Vec<Layer> {
             run: kill::run,
         },
         Layer {
+            name: "vm-restart",
+            about: "the machine is switched off and on, with and without warning and SSD",
+            run: restart::run,
+        },
+        Layer {
             name: "vm-conformance",
             about: "the service's conformance suite on the real engine",
             run: conformance::run,
@@ -63,10 +68,6 @@ fn main_job(bench: &mut Bench) -> Result<()> {
     bench.check("wizard, cache, figures, removal, same bytes", result);
     let result = nothing_left();
     bench.check("no machine is left when xtask is killed", result);
-    if bench.all {
-        let result = restart::run(bench);
-        bench.check("the cache comes back after a restart", result);
-    }
     Ok(())
 }
 

@@ -44,6 +44,19 @@ const REFUSALS: &[(&str, i32, &str)] = &[
     ),
 ];
 
+/// As REFUSALS, and last of all, for neither can be taken back. Secure Boot has the kernel enforce signatures by lockdown.
+const BY_THE_KERNEL: &[(&str, &str)] = &[
+    (
+        "a module without a signature where the kernel wants one",
+        "echo 1 >/sys/module/module/parameters/sig_enforce",
+    ),
+    (
+        "a module with a signature that the kernel does not trust, under lockdown",
+        "echo integrity >/sys/kernel/security/lockdown; \
+         printf '~Module signature appended~\\n' >>/lib/modules/$(uname -r)/updates/dm-tandem.ko",
+    ),
+];
+
 /// Runs the layer.
 pub fn run(bench: &mut Bench) -> Result<()> {
     let mut scene = Scene::new(bench)?;
@@ -53,13 +66,35 @@ pub fn run(bench: &mut Bench) -> Result<()> {
             .replace("DISK", &scene.disk)
             .replace("SSD", &scene.ssd)
             .replace("WHOLE", &whole);
-        let result = refused(&mut scene, bench, &line, *code);
+        let result = refused(&mut scene, bench, &line, *code).map(drop);
+        bench.check(what, result);
+    }
+    for (what, change) in BY_THE_KERNEL {
+        let result = module_refused(&mut scene, bench, change);
         bench.check(what, result);
     }
     Ok(())
 }
 
-fn refused(scene: &mut Scene, bench: &Bench, line: &str, code: i32) -> Result<()> {
+/// The answer names Secure Boot, the SSD is as empty as before, and it is the kernel that does not want the module.
+fn module_refused(scene: &mut Scene, bench: &Bench, change: &str) -> Result<()> {
+    scene.vm.agent.sh(change, SHORT)?;
+    let line = format!("tandemctl create --yes {} {}", scene.disk, scene.ssd);
+    let told = refused(scene, bench, &line, 3)?;
+    ensure!(
+        told.contains("refused the module because of Secure Boot"),
+        "that is not the reason: {told}"
+    );
+    let empty = format!("cmp --bytes=16M /dev/{} /dev/zero", scene.ssd);
+    scene.vm.agent.sh(&empty, SHORT)?;
+    let loaded = scene.vm.agent.run("modprobe dm_tandem", SHORT, |_| ())?;
+    bench.note(&format!("modprobe: {}", loaded.text));
+    ensure!(loaded.code != 0, "the kernel takes the module");
+    Ok(())
+}
+
+/// Asks, and returns the answer.
+fn refused(scene: &mut Scene, bench: &Bench, line: &str, code: i32) -> Result<String> {
     let ended = scene.vm.agent.run(line, SHORT, |_| ())?;
     bench.note(&format!("{line}: {}\n{}", ended.code, ended.text));
     ensure!(
@@ -82,5 +117,5 @@ fn refused(scene: &mut Scene, bench: &Bench, line: &str, code: i32) -> Result<()
         scene.vm.checksums()? == scene.files,
         "the files have changed"
     );
-    Ok(())
+    Ok(ended.text)
 }

@@ -1,74 +1,340 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The machine is switched off and on again: the cache comes back by itself, below the same files.
+//! The machine is switched off and on again, with and without warning, with and without its SSD: fstab mounts the
+//! disk by its UUID at every start, and without `nofail`, so that a start that cannot mount it stops.
 
-use std::fs;
-use std::time::Duration;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use std::{fs, mem};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
 
-use crate::disks::{self, Scratch};
-use crate::guest::LONG;
+use crate::disks::{self, Pair, Scratch};
+use crate::guest::{LONG, MOUNT_POINT, SHORT, Sectors};
 use crate::layer::Bench;
-use crate::stage;
 use crate::vm::{Parts, Vm};
+use crate::{hash, stage};
 
-/// From power on until the cache is assembled, on a busy machine without KVM.
-const BOOT: Duration = Duration::from_secs(600);
-/// Ends when the file system is mounted through an active cache; the disk may have been mounted without it first.
-const BACK: &str = r#"
-end=$(($(date +%s) + 500))
-until findmnt --noheadings --output SOURCE /home/anna/Archive | grep -q ^/dev/mapper/tandem- &&
-	dmsetup status --target tandem | grep -q ' tandem active '; do
+/// From power on until the desktop's targets are reached, on a busy machine without KVM.
+const BOOT: Duration = Duration::from_secs(300);
+/// Ends when the start is over; says how if not well.
+const STARTED: &str = r#"
+end=$(($(date +%s) + 240))
+until [ "$(systemctl is-active multi-user.target)" = active ] && [ -z "$(systemctl list-jobs --no-legend)" ]; do
 	if [ "$(date +%s)" -gt $end ]; then
-		echo "the cache has not come back"; tandemctl list; lsblk; dmsetup table
-		journalctl -b -u tandem -u home-anna-Archive.mount --no-pager -o short-monotonic
+		echo "the start does not end"; systemctl list-jobs; lsblk; dmsetup table
+		journalctl -b --no-pager -o short-monotonic | tail -60
 		exit 1
 	fi
-	sleep 0.5
-done"#;
+	sleep 0.2
+done
+journalctl -b --no-pager -o short-monotonic -u tandem-assemble; findmnt --noheadings /home/anna/Archive; dmsetup table"#;
+/// One counter of the status line; none is 0.
+const COUNTER: &str = r#"dmsetup status --target tandem | awk '{ for (i = 1; i < NF; i++) if ($i == "NAME") n = $(i + 1) } END { print n + 0 }'"#;
+/// How many sectors are on the SSD only.
+const DIRTY: &str = r#"dmsetup status --target tandem | awk '{ for (i = 1; i < NF; i++) if ($i == "tandem") print $(i + 6) }'"#;
+/// Bytes a second that the hard disk takes while something shall stay on the SSD only.
+const SLOW: u64 = 256 << 10;
+/// That many sectors are on the SSD only when the machine goes off, at least. The last file has 16384.
+const LEFT: u64 = 2048;
 
-/// Creates a cache, restarts, and removes it.
-pub fn run(bench: &Bench) -> Result<()> {
-    let parts = Parts::get(bench.cx)?;
-    let stage = stage::build(bench.cx, &parts)?;
-    let scratch = Scratch::new()?;
-    let pair = disks::pair(&scratch)?;
-    let dir = scratch.path().join("machine");
-    fs::create_dir(&dir)?;
-    parts.copy_root(&dir)?;
-
-    let mut vm = Vm::power_on(bench.cx, &parts, &dir)?;
-    vm.agent.sh("true", BOOT)?;
-    stage::install(&mut vm, &stage)?;
-    vm.plug(&pair.origin)?;
-    vm.plug(&pair.ssd)?;
-    let (disk, ssd) = (vm.device(pair.origin.serial)?, vm.device(pair.ssd.serial)?);
-    // As the owner of a desktop has it: mounted at every start.
-    vm.agent.sh(
-        "sed -i 's/noauto,//' /etc/fstab; systemctl daemon-reload",
-        LONG,
-    )?;
-    vm.mount()?;
-    let files = vm.checksums()?;
-    vm.agent.sh(
-        &format!("tandemctl create --yes --erase-ssd {disk}1 {ssd}"),
-        LONG,
-    )?;
-    vm.power_off()?;
-
-    let mut vm = Vm::power_on(bench.cx, &parts, &dir)?;
-    vm.plug(&pair.origin)?;
-    vm.plug(&pair.ssd)?;
-    vm.agent.sh(BACK, BOOT)?;
-    ensure!(
-        vm.checksums()? == files,
-        "the files differ after the restart"
+/// Runs the layer.
+pub fn run(bench: &mut Bench) -> Result<()> {
+    let mut desk = Desk::new(bench)?;
+    let result = desk.warm(bench);
+    bench.check("a restart in write-through comes back warm", result);
+    let result = desk.dirty(bench);
+    bench.check(
+        "a restart in write-back keeps what is on the SSD only",
+        result,
     );
-    vm.agent.sh("tandemctl remove --yes", LONG)?;
-    vm.drop_page_cache()?;
-    ensure!(
-        vm.checksums()? == files,
-        "the files differ on the plain disk"
-    );
+    let result = desk.cut(bench);
+    bench.check("a cut in write-back keeps what was flushed", result);
+    if bench.all {
+        let result = desk.without_ssd_dirty(bench);
+        bench.check(
+            "a start without the SSD holds a disk that waits for it",
+            result,
+        );
+        let result = desk.without_ssd_clean(bench);
+        bench.check(
+            "a start without the SSD uses a disk that lacks nothing",
+            result,
+        );
+        let result = desk.without_module(bench);
+        bench.check("a start without the module does the same", result);
+    }
     Ok(())
+}
+
+/// A machine that keeps its disks when it is switched off.
+struct Desk {
+    vm: Option<Vm>,
+    parts: Parts,
+    pair: Pair,
+    dir: PathBuf,
+    /// Checksums of the files that were on the disk before.
+    files: String,
+    /// Names of the files that were written since, with their checksums.
+    written: Vec<(String, String)>,
+    _scratch: Scratch,
+}
+
+impl Desk {
+    /// Installs the project, and creates a cache in write-through.
+    fn new(bench: &Bench) -> Result<Self> {
+        let parts = Parts::get(bench.cx)?;
+        let stage = stage::build(bench.cx, &parts)?;
+        let scratch = Scratch::new()?;
+        let pair = disks::pair(&scratch)?;
+        let dir = scratch.path().join("machine");
+        fs::create_dir(&dir)?;
+        parts.copy_root(&dir)?;
+        let mut vm = Vm::power_on(bench.cx, &parts, &dir)?;
+        vm.agent.sh("true", BOOT)?;
+        stage::install(&mut vm, &stage)?;
+        vm.plug(&pair.origin)?;
+        vm.plug(&pair.ssd)?;
+        let (disk, ssd) = (vm.device(pair.origin.serial)?, vm.device(pair.ssd.serial)?);
+        // As an installer enters it.
+        let entered = "sed -i 's/noauto,nofail,//' /etc/fstab; systemctl daemon-reload";
+        vm.agent.sh(entered, SHORT)?;
+        vm.mount()?;
+        let files = vm.checksums()?;
+        let create = format!("tandemctl create --yes --erase-ssd {disk}1 {ssd}");
+        vm.agent.sh(&create, LONG)?;
+        vm.drop_page_cache()?;
+        ensure!(
+            vm.checksums()? == files,
+            "the files differ through the cache"
+        );
+        Ok(Self {
+            vm: Some(vm),
+            parts,
+            pair,
+            dir,
+            files,
+            written: Vec::new(),
+            _scratch: scratch,
+        })
+    }
+
+    fn vm(&mut self) -> Result<&mut Vm> {
+        self.vm.as_mut().context("the machine is off")
+    }
+
+    fn sh(&mut self, script: &str) -> Result<String> {
+        Ok(self.vm()?.agent.sh(script, LONG)?.trim().to_owned())
+    }
+
+    fn power_off(&mut self) -> Result<()> {
+        mem::take(&mut self.vm).map_or(Ok(()), Vm::power_off)
+    }
+
+    /// Switches on and waits until the start is over.
+    fn power_on(&mut self, bench: &Bench, ssd: bool) -> Result<()> {
+        let begun = Instant::now();
+        let mut vm = Vm::power_on(bench.cx, &self.parts, &self.dir)?;
+        vm.plug(&self.pair.origin)?;
+        if ssd {
+            vm.plug(&self.pair.ssd)?;
+        }
+        let told = vm.agent.sh(STARTED, BOOT)?;
+        bench.note(&format!(
+            "started in {} s\n{told}",
+            begun.elapsed().as_secs()
+        ));
+        self.vm = Some(vm);
+        Ok(())
+    }
+
+    /// Where the file system is mounted from.
+    fn source(&mut self) -> Result<String> {
+        self.sh(&format!(
+            "findmnt --noheadings --output SOURCE {MOUNT_POINT} || true"
+        ))
+    }
+
+    /// Saves a file of which a good part stays on the SSD only until the machine is off.
+    fn leave_dirty(&mut self, name: &str) -> Result<u64> {
+        let disk = self.pair.origin.serial;
+        self.vm()?.qmp.run(
+            "block_set_io_throttle",
+            json!({ "id": disk, "bps": 0, "bps_rd": 0, "bps_wr": SLOW, "iops": 0, "iops_rd": 0, "iops_wr": 0 }),
+        )?;
+        self.save(name)?;
+        let dirty = self.sh(DIRTY)?.parse()?;
+        ensure!(dirty >= LEFT, "only {dirty} sectors are on the SSD only");
+        Ok(dirty)
+    }
+
+    /// What was on the SSD only when the machine went off is there, or went to the disk since this start.
+    fn still_dirty(&mut self, bench: &Bench, before: u64) -> Result<()> {
+        let (dirty, drained) = (self.sh(DIRTY)?.parse::<u64>()?, self.counter("drained")?);
+        bench.note(&format!(
+            "{before} sectors dirty before, now {dirty}, and {drained} drained since"
+        ));
+        ensure!(
+            dirty + drained >= LEFT,
+            "{before} sectors were dirty, {dirty} are, {drained} were drained"
+        );
+        Ok(())
+    }
+
+    fn counter(&mut self, name: &str) -> Result<u64> {
+        let value = self.sh(&COUNTER.replace("NAME", name))?;
+        value
+            .parse()
+            .with_context(|| format!("counter {name}: {value}"))
+    }
+
+    /// Writes a file and has it durable, as an application does that saves.
+    fn save(&mut self, name: &str) -> Result<()> {
+        let sum = self.sh(&format!(
+            "cd {MOUNT_POINT} && dd if=/dev/urandom of={name} bs=64k count=128 conv=fsync status=none && cksum {name}"
+        ))?;
+        self.written.push((name.to_owned(), sum));
+        Ok(())
+    }
+
+    /// All files are there as they were written; read from the devices.
+    fn all_there(&mut self) -> Result<()> {
+        self.vm()?.drop_page_cache()?;
+        for (name, sum) in self.written.clone() {
+            let now = self.sh(&format!("cd {MOUNT_POINT} && cksum {name}"))?;
+            ensure!(now == sum, "{name} was {sum} and is {now}");
+        }
+        ensure!(self.vm()?.checksums()? == self.files, "the files differ");
+        Ok(())
+    }
+
+    /// The file system is mounted through the cache, which was there before anything was mounted.
+    fn assembled(&mut self) -> Result<()> {
+        let source = self.source()?;
+        ensure!(
+            source.starts_with("/dev/mapper/tandem-"),
+            "mounted from '{source}'"
+        );
+        let raw = "journalctl -b --no-pager -o cat | grep -E 'EXT4-fs \\(sd[a-z]' || true";
+        let raw = self.sh(raw)?;
+        ensure!(
+            raw.is_empty(),
+            "the disk was mounted without its cache: {raw}"
+        );
+        let ran =
+            self.sh("journalctl -b --no-pager -o cat -u tandem-assemble | grep -c ^Starting")?;
+        ensure!(ran == "1", "the unit ran {ran} times");
+        Ok(())
+    }
+
+    fn disk_sectors(&mut self) -> Result<Sectors> {
+        let serial = self.pair.origin.serial;
+        let vm = self.vm()?;
+        let disk = vm.device(serial)?;
+        vm.sectors(&disk)
+    }
+
+    fn warm(&mut self, bench: &Bench) -> Result<()> {
+        self.power_off()?;
+        self.power_on(bench, true)?;
+        self.assembled()?;
+        let (fills, hits) = (self.counter("fills")?, self.counter("read_hit")?);
+        let before = self.disk_sectors()?;
+        self.all_there()?;
+        let read = (self.disk_sectors()? - before).read;
+        let fills = self.counter("fills")? - fills;
+        let hits = self.counter("read_hit")? - hits;
+        bench.note(&format!(
+            "warm: {hits} sectors hit, {fills} fills, {read} sectors read from the disk"
+        ));
+        // 49.25 MiB of files.
+        ensure!(hits >= 100_000, "only {hits} sectors came from the SSD");
+        ensure!(
+            fills == 0 && read == 0,
+            "{fills} fills, {read} sectors from the disk"
+        );
+        Ok(())
+    }
+
+    fn dirty(&mut self, bench: &Bench) -> Result<()> {
+        self.sh("tandemctl mode --yes writeback")?;
+        let before = self.leave_dirty("before-restart")?;
+        self.power_off()?;
+        self.power_on(bench, true)?;
+        self.assembled()?;
+        self.still_dirty(bench, before)?;
+        self.all_there()
+    }
+
+    fn cut(&mut self, bench: &Bench) -> Result<()> {
+        let before = self.leave_dirty("before-cut")?;
+        self.vm = None;
+        self.power_on(bench, true)?;
+        self.assembled()?;
+        self.still_dirty(bench, before)?;
+        self.all_there()
+    }
+
+    fn without_ssd_dirty(&mut self, bench: &Bench) -> Result<()> {
+        let left = self.leave_dirty("before-ssd-was-gone")?;
+        self.power_off()?;
+        let before = hash::file(&self.pair.origin.file)?;
+        self.power_on(bench, false)?;
+        let source = self.source()?;
+        ensure!(source.is_empty(), "mounted from {source}");
+        let serial = self.pair.origin.serial;
+        let disk = self.vm()?.device(serial)?;
+        for tried in [
+            "mount /dev/DISK1 /mnt",
+            "e2fsck -p /dev/DISK1",
+            "mke2fs -qF /dev/DISK1",
+        ] {
+            let line = tried.replace("DISK", &disk);
+            let ended = self.vm()?.agent.run(&line, SHORT, |_| ())?;
+            bench.note(&format!("{line}: {}\n{}", ended.code, ended.text));
+            ensure!(ended.code != 0, "{line} went well");
+        }
+        let listed = self.sh("tandemctl --json list")?;
+        ensure!(
+            listed.contains("ssd-gone-dirty"),
+            "the list does not tell: {listed}"
+        );
+        self.power_off()?;
+        ensure!(
+            hash::file(&self.pair.origin.file)? == before,
+            "the disk was written without its SSD"
+        );
+        self.power_on(bench, true)?;
+        self.assembled()?;
+        self.still_dirty(bench, left)?;
+        self.all_there()
+    }
+
+    fn without_ssd_clean(&mut self, bench: &Bench) -> Result<()> {
+        self.sh("tandemctl mode --yes writethrough; tandemctl flush")?;
+        let end = "until tandemctl --json list | grep -q writethrough && ! grep -q 'may_be_dirty\": true' /var/lib/tandem/caches/*; do sleep 0.2; done";
+        self.sh(end)?;
+        self.power_off()?;
+        self.power_on(bench, false)?;
+        let source = self.source()?;
+        ensure!(source.starts_with("/dev/sd"), "mounted from '{source}'");
+        // A file that the SSD knows changes behind its back.
+        self.written.retain(|(name, _)| name != "before-restart");
+        self.save("before-restart")?;
+        self.all_there()?;
+        self.power_off()?;
+        self.power_on(bench, true)?;
+        self.assembled()?;
+        self.all_there()
+    }
+
+    fn without_module(&mut self, bench: &Bench) -> Result<()> {
+        let module = "/lib/modules/$(uname -r)/updates/dm-tandem.ko";
+        self.sh(&format!("mv {module} {module}.away"))?;
+        self.power_off()?;
+        self.power_on(bench, true)?;
+        let source = self.source()?;
+        ensure!(source.starts_with("/dev/sd"), "mounted from '{source}'");
+        self.all_there()
+    }
 }
