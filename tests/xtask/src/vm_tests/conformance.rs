@@ -32,7 +32,7 @@ pub fn run(bench: &mut Bench) -> Result<()> {
     bench.note(&ended.text);
     let failed = rust_tests::count(bench, &ended.text)?;
     if failed > 0 || ended.code != 0 {
-        let service = "journalctl -b -u tandem -k --no-pager -o short-monotonic | tail -n 300";
+        let service = "journalctl -b --no-pager -o short-monotonic | tail -n 300";
         bench.note(&scene.vm.agent.sh(service, LIMIT)?);
     }
     ensure!(
