@@ -325,6 +325,29 @@ mod tests {
     }
 
     #[test]
+    fn a_line_of_a_real_machine_is_understood() {
+        let line = "active - writethrough 32 69/7936 0 78 read_requested 2088 read_hit 424 read_missed 1632 \
+                    read_bypassed_sequential 0 read_bypassed_busy 32 read_bypassed_full 0 \
+                    read_bypassed_memory 0 read_bypassed_unaligned 0 read_bypassed_failed 0 \
+                    write_requested 0 write_hit 0 write_back 0 write_missed 0 write_bypassed_memory 0 \
+                    write_bypassed_failed 0 write_bypassed_discard 0 write_bypassed_mode 0 drained 0 \
+                    fills 69 evictions 0 invalidated 0 cancelled 0 streams 0 waits 0 drains 0 \
+                    flushes_disk 0 flushes_ssd 0 ssd_errors 0 disk_errors 0 sweeps 0 groups 0 marks_set 0 \
+                    marks_cleared 0 checkpoints 0 journal_used 0 journal_total 128 drain_seconds 0 \
+                    marked 0 dirty_limit 190464";
+        let line: StatusLine = line.parse().unwrap();
+        assert_eq!((line.said(), line.tells()), (("active", ""), true));
+        let sample = line.sample(0);
+        let read = &sample.read;
+        assert_eq!(
+            read.requested,
+            read.hit + read.missed + read.bypassed_sectors()
+        );
+        assert_eq!((sample.journal_total, sample.event("fills")), (128, 69));
+        assert_eq!(sample.event("dirty_limit"), 190_464);
+    }
+
+    #[test]
     fn an_error_of_the_disk_is_told_and_a_worse_one_of_the_ssd_before_it() {
         let said = |state: &str, errors: u64| {
             let line = format!("{state} writeback 32 7/4096 640 2 disk_errors {errors}");
