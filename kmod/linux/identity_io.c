@@ -20,7 +20,7 @@
 struct tandem_probe {
 	struct completion done;
 	atomic_t left;
-	struct bio bios[TD_SAMPLES_MAX];
+	struct bio *bios;	/* TD_SAMPLES_MAX of them */
 	struct bio_vec vecs[TD_SAMPLES_MAX];
 };
 
@@ -29,18 +29,22 @@ int tandem_identity_alloc(struct tandem *t)
 	t->samples = kzalloc(sizeof(*t->samples), GFP_KERNEL);
 	t->samples_buffer = kmalloc(TD_SUPER_COPIES * TD_SAMPLES_BYTES,
 				    GFP_KERNEL);
-	t->probe = kvzalloc(sizeof(*t->probe), GFP_KERNEL);
+	t->probe = kzalloc(sizeof(*t->probe), GFP_KERNEL);
 	if (!t->samples || !t->samples_buffer || !t->probe)
 		return -ENOMEM;
 	init_completion(&t->probe->done);
-	return 0;
+	t->probe->bios = kvcalloc(TD_SAMPLES_MAX, sizeof(struct bio),
+				  GFP_KERNEL);
+	return t->probe->bios ? 0 : -ENOMEM;
 }
 
 void tandem_identity_free(struct tandem *t)
 {
 	kfree(t->samples);
 	kfree(t->samples_buffer);
-	kvfree(t->probe);
+	if (t->probe)
+		kvfree(t->probe->bios);
+	kfree(t->probe);
 }
 
 /* Sample @i is read into memory of the cleaner, who rests. */
