@@ -247,6 +247,8 @@ int tandem_cleaner_order(struct tandem *t, enum tandem_order order)
 	int r = 0;
 
 	account(t);
+	if (order == TANDEM_ORDER_START && !draining(t))
+		forget_drain(c);
 	if (order == TANDEM_ORDER_START)
 		c->flush = TANDEM_FLUSH_ON;
 	else if (order == TANDEM_ORDER_STOP)
