@@ -50,7 +50,8 @@ static u32 allowance(const struct tandem *t, u32 *again)
 		.dirty = l->dirty,
 		.full = max(tandem_pace_full(l->dirty, l->dirty_limit),
 			    tandem_pace_full(l->places, l->places_limit)),
-		.disk_idle = ms_since(READ_ONCE(t->disk_used)),
+		.disk_idle = atomic_read(&t->foreground) ? 0 :
+			     ms_since(READ_ONCE(t->disk_used)),
 		.write_idle = ms_since(READ_ONCE(t->written)),
 		.drain = draining(t),
 		.paused = paused(c),

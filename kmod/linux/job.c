@@ -207,6 +207,7 @@ static void start_disk(struct tandem_job *job)
 		return;
 	}
 	WRITE_ONCE(job->t->disk_used, jiffies);
+	atomic_inc(&job->t->foreground);
 	bio->bi_ioprio = job->bio->bi_ioprio;
 	/* What was not asked for is not worth the disk's long retries. */
 	if (job->req.span_count > job->req.count)
@@ -333,8 +334,12 @@ static void disk_work(struct work_struct *work)
 	job->status = job->disk_bio.bi_status;
 	ok = !job->status;
 	bio_uninit(&job->disk_bio);
-	if (job->req.kind == TD_CLEAN && !ok)
+	if (job->req.kind != TD_CLEAN) {
+		WRITE_ONCE(t->disk_used, jiffies);
+		atomic_dec(&t->foreground);
+	} else if (!ok) {
 		tandem_cleaner_failed(t, &job->req, true);
+	}
 	flags = tandem_lock(t);
 	todo = td_disk_done(&t->engine, &job->req, ok, &woken);
 	tandem_unlock(t, flags);

@@ -74,7 +74,9 @@ u32 tandem_pace_place_us(const struct tandem_span *s)
 
 u32 tandem_pace_places(u32 place_us)
 {
-	return max(SECONDS * 1000000u / place_us, PLACES_MIN);
+	/* A place may get more than what was measured: reckon with a turn. */
+	return max(SECONDS * 1000000u / max(place_us, TANDEM_PACE_GUESS),
+		   PLACES_MIN);
 }
 
 u32 tandem_pace_full(u64 dirty, u64 limit)

@@ -35,7 +35,7 @@ struct tandem_span {
 	u64 places;
 };
 
-#define TANDEM_PACE_GUESS	8000u	/* us for a place, until one was measured */
+#define TANDEM_PACE_GUESS	8000u	/* us for a place, until one was measured: a turn */
 
 /* As if @place_us had been measured, for a moment. */
 struct tandem_span tandem_pace_span(u32 place_us);

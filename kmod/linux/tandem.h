@@ -80,6 +80,7 @@ struct tandem {
 	atomic_long_t pages;		/* private pages in use */
 	wait_queue_head_t idle;		/* jobs or works_on became 0 */
 	unsigned long disk_used;	/* jiffies: last foreground request to it */
+	atomic_t foreground;		/* such requests at the disk, those with jobs */
 	unsigned long written;		/* jiffies: last write */
 
 	spinlock_t deferred_lock;	/* guards the three lists */
