@@ -70,8 +70,11 @@ static void account(struct tandem *t)
 
 	if (c->inflight && c->full_speed)
 		tandem_pace_add(&c->fast, us, places);
-	if (draining(t) && !paused(c) && (l->dirty || places))
+	/* Before the first, the disk may be writing what others left in its cache. */
+	if (c->drain_moves && !paused(c) && (l->dirty || places))
 		tandem_pace_add(&c->drain, us, places);
+	else if (draining(t) && places)
+		c->drain_moves = true;
 	c->since = jiffies;
 	c->places_seen = l->places_cleaned;
 }
@@ -80,6 +83,7 @@ static void account(struct tandem *t)
 static void forget_drain(struct tandem_cleaner *c)
 {
 	c->drain = tandem_pace_span(tandem_pace_place_us(&c->fast));
+	c->drain_moves = false;
 }
 
 static void set_limit(struct tandem *t)

@@ -65,6 +65,7 @@ struct tandem_cleaner {
 	u64 places_seen;		/* of ledger.places_cleaned, by then */
 	struct tandem_span fast;	/* cleaning at full speed */
 	struct tandem_span drain;	/* draining, whoever else is at the disk */
+	bool drain_moves;		/* something has been cleaned by it */
 	bool full_speed;
 };
 
