@@ -109,7 +109,9 @@ impl Site {
     fn wrongs(self) -> &'static [Wrong] {
         use Wrong::{Early, Left, NoFua, NoPreflush};
         match self {
-            Site::Group | Site::Head => &[Left, Early, NoPreflush, NoFua],
+            Site::Group => &[Left, Early, NoPreflush, NoFua],
+            // What depends on a head is the ring's reuse, and each group flushes before it is written.
+            Site::Head => &[Left, Early, NoPreflush],
             Site::Marks | Site::Write => &[Left, Early, NoFua],
             _ => &[Left, Early],
         }
