@@ -9,6 +9,7 @@
 //! and one at the end, and switches the machine off.
 
 mod bench;
+mod beside;
 mod cases;
 mod disk;
 mod dm;

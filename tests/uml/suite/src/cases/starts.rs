@@ -11,7 +11,8 @@ use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 
 use super::Entry;
-use super::writeback::write_quarters;
+use super::writeback::{rewriter, write_quarters};
+use crate::beside::Beside;
 use crate::disk::Shape;
 use crate::dm::Dm;
 use crate::io::{self, MIB, SECTOR};
@@ -93,7 +94,12 @@ fn warm(mode: &'static str) -> Result<()> {
     let (mut rig, mut model) = Rig::new(roomy(mode))?;
     for round in 0..3 {
         write_quarters(&rig, &mut model, 100, round)?;
+        let first = Rng::with_seed(round).usize(0..2048) * 4096;
+        let writing = (mode == "writeback")
+            .then(|| rewriter(&rig, &model, first))
+            .transpose()?;
         read_frames(&rig, 8)?;
+        writing.map_or(Ok(()), Beside::end)?;
         rig.quiet()?;
         let before = rig.status()?;
         rig.detach()?;

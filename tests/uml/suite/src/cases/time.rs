@@ -2,8 +2,6 @@
 //! Everything that happens by the clock, in a guest whose clock runs ahead whenever nobody has anything to do: what
 //! takes an hour there is exact and takes no time here.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
@@ -13,6 +11,7 @@ use fastrand::Rng;
 use super::Entry;
 use super::failures::{break_ssd, broken};
 use super::writeback::write_quarters;
+use crate::beside::Beside;
 use crate::disk::Shape;
 use crate::io::{self, MIB};
 use crate::rig::{Config, Rig, Under};
@@ -134,47 +133,6 @@ fn rests() -> Result<()> {
         rig.equals(&model)?;
     }
     Ok(())
-}
-
-/// Does something every so often beside a case.
-struct Beside {
-    stop: Arc<AtomicBool>,
-    thread: Option<thread::JoinHandle<Result<()>>>,
-}
-
-impl Beside {
-    fn new(every: Duration, mut act: impl FnMut() -> Result<()> + Send + 'static) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let thread = thread::spawn(move || {
-            while !stopped.load(Ordering::Relaxed) {
-                act()?;
-                sleep(every);
-            }
-            Ok(())
-        });
-        Self {
-            stop,
-            thread: Some(thread),
-        }
-    }
-
-    fn end(mut self) -> Result<()> {
-        self.stop.store(true, Ordering::Relaxed);
-        let thread = self.thread.take().context("ended twice")?;
-        thread
-            .join()
-            .map_err(|_| anyhow::anyhow!("a thread panicked"))?
-    }
-}
-
-impl Drop for Beside {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
 }
 
 fn beside_reader() -> Result<()> {

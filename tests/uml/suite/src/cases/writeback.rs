@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 
 use super::Entry;
+use crate::beside::Beside;
 use crate::io::{self, MIB, SECTOR};
 use crate::model::{Mix, drive};
 use crate::rig::{Config, Rig};
@@ -61,6 +62,16 @@ pub fn write_quarters(rig: &Rig, model: &mut [u8], count: usize, seed: u64) -> R
     Ok(seen.len() as u64)
 }
 
+/// Writes one dirty quarter again and again: while somebody writes, little that is dirty stays so, however slow the
+/// machine is.
+pub fn rewriter(rig: &Rig, model: &[u8], start: usize) -> Result<Beside> {
+    let file = io::direct(&rig.path()?)?;
+    let same = model[start..start + 4096].to_vec();
+    Ok(Beside::new(Duration::from_millis(100), move || {
+        io::write(&file, start as u64, &same)
+    }))
+}
+
 fn where_it_is() -> Result<()> {
     let (rig, mut model) = Rig::new(config())?;
     let before = model.clone();
@@ -79,11 +90,16 @@ fn where_it_is() -> Result<()> {
         status.get("drain_seconds")? > 0,
         "no time to drain: {status:?}"
     );
+    let dirty = (0..model.len())
+        .step_by(4096)
+        .find(|at| model[*at] != before[*at]);
+    let writing = rewriter(&rig, &model, dirty.context("nothing is dirty")?)?;
     rig.shows(&model)?;
     ensure!(
         rig.origin.content()? == before,
         "the plain disk has changed"
     );
+    writing.end()?;
     rig.mapped()?.message("flush start")?;
     let status = rig.wait_clean()?;
     ensure!(
@@ -219,7 +235,7 @@ fn flush_messages() -> Result<()> {
 
 fn limit() -> Result<()> {
     let mut config = config();
-    config.origin.delay_ns = 1_000_000;
+    config.origin.delay_ns = 5_000_000;
     let (rig, mut model) = Rig::new(config)?;
     let file = io::direct(&rig.path()?)?;
     let mut rng = Rng::with_seed(4);
@@ -238,7 +254,7 @@ fn limit() -> Result<()> {
             );
         }
     }
-    ensure!(most > 4 * 2048, "only {most} sectors were dirty");
+    ensure!(most > 2048, "only {most} sectors were dirty");
     drop(file);
     rig.equals(&model)?;
     rig.quiet()?;
