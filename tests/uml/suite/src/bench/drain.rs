@@ -66,7 +66,14 @@ struct Said {
 
 /// Writes back all, doing `meanwhile` in between; returns how long that took, and prints how far off the estimate was
 /// at the start, and at most after a tenth of the time, in percent.
-fn drain(device: &Device, name: &str, mut meanwhile: impl FnMut() -> Result<()>) -> Result<()> {
+fn drain(
+    device: &Device,
+    file: &File,
+    name: &str,
+    mut meanwhile: impl FnMut() -> Result<()>,
+) -> Result<()> {
+    // What went past the cache is not waited for.
+    file.sync_all()?;
     let mut said = Vec::new();
     let start = Instant::now();
     device.dm()?.message("flush start")?;
@@ -119,7 +126,7 @@ fn estimates(device: &Device, file: &File, rng: &mut Rng, size: u64) -> Result<(
         BLOCK,
         32,
     )?;
-    drain(device, "idle", idle)?;
+    drain(device, file, "idle", idle)?;
     // A part of it of another kind than what was measured before.
     aio::each(
         file,
@@ -131,7 +138,7 @@ fn estimates(device: &Device, file: &File, rng: &mut Rng, size: u64) -> Result<(
     let from = size / 4 * 3;
     let pieces = (0..FILE / io::MIB).map(|at| from + (at * io::MIB) as u64);
     aio::each(file, Verb::Write, pieces, io::MIB, 4)?;
-    drain(device, "mixed", idle)
+    drain(device, file, "mixed", idle)
 }
 
 /// Reads of blocks that no cache has, with pauses, and how long each took.
@@ -209,7 +216,7 @@ fn foreground(device: &Device, file: &File, rng: &mut Rng, size: u64) -> Result<
         32,
     )?;
     let mut reader = Reader::new(file, rng, size)?;
-    drain(device, "busy", || reader.read())?;
+    drain(device, file, "busy", || reader.read())?;
     reader.show("draining")
 }
 
