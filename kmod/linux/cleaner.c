@@ -10,10 +10,11 @@
  *   C3  The limit of dirty data is 0 while a flush is on, so that what is to be
  *       written back only gets less.
  * Threads: one worker looks; jobs end in others. State under tandem.lock.
- * Why jobs of no more than 32 KiB and many at once: the disk merges and sorts better
- * than we, as long as it has enough to choose from (cargo xtask bench). For a while after a failure a job takes
- * one frame, and one that fails is passed over until the next round: so a bad
- * block keeps nobody but its frame from being written back.
+ * Why jobs of no more than 32 KiB and many at once: the disk merges and sorts
+ * better than we, as long as it has enough to choose from (cargo xtask bench). For
+ * a while after a failure there are few and each takes one frame, and one that
+ * fails is passed over until the next round: so a bad block keeps nobody but its
+ * frame from being written back, and a dead disk is not asked all the time.
  */
 #include <linux/slab.h>
 
@@ -23,6 +24,7 @@
 #define RETRY_DISK	(2 * HZ)	/* after a failure */
 #define RETRY_SSD	(HZ / 10)
 #define CAREFUL		(10 * HZ)	/* one frame a job, after a failure */
+#define CAREFUL_JOBS	4u		/* at once, meanwhile */
 #define PASSES_MAX	8u		/* places with nothing to do, in a row */
 
 static u32 ms_since(unsigned long then)
@@ -115,7 +117,7 @@ static enum begun begin(struct tandem *t, u32 *again)
 	struct td_list woken;
 	unsigned long flags;
 	u32 allowed, todo = 0;
-	bool more;
+	bool careful, more;
 	u64 sector;
 
 	td_list_init(&woken);
@@ -126,7 +128,8 @@ static enum begun begin(struct tandem *t, u32 *again)
 		return NO_PLACE;
 	}
 	allowed = allowance(t, again);
-	more = c->inflight < allowed;
+	careful = time_before(jiffies, c->careful);
+	more = c->inflight < (careful ? min(allowed, CAREFUL_JOBS) : allowed);
 	c->starved = false;
 	account(t);
 	c->full_speed = allowed == TANDEM_FULL_SPEED;
@@ -141,7 +144,7 @@ static enum begun begin(struct tandem *t, u32 *again)
 		tandem_job_prepare(job, t);
 		td_req_init(&job->req, TD_CLEAN, sector, 0,
 			    tandem_job_parts(job),
-			    time_before(jiffies, c->careful) ? 1 : JOB_PARTS);
+			    careful ? 1 : JOB_PARTS);
 		todo = td_begin(&t->engine, &job->req, &woken);
 		job->memory_sector = job->req.span_sector;
 		begun = todo & TD_DO_PASS ? NOTHING_THERE : BEGUN;

@@ -210,12 +210,16 @@ fn limit() -> Result<()> {
             io::write(&file, rng.u64(0..768 * 64) * 16384, &[3; 16384])?;
         }
         let status = rig.status()?;
-        let (dirty, limit) = (status.dirty, status.get("dirty_limit")?);
-        ensure!(dirty <= limit + 64, "{status:?}");
+        let dirty = status.get("dirty_places")?;
+        let limit = status.get("dirty_places_limit")?;
         // Until the rate is known, and there is much to drain.
         let time = start.elapsed().as_secs();
-        if time > 120 && dirty > limit * 3 / 4 {
-            break (status, dirty, limit);
+        if time > 120 {
+            // The limit follows the rate, also down.
+            ensure!(dirty <= limit * 5 / 4, "beyond the limit: {status:?}");
+            if dirty > limit * 3 / 4 {
+                break (status, dirty, limit);
+            }
         }
         ensure!(time < 300, "never near the limit: {status:?}");
         sleep(ms(500));
@@ -234,15 +238,17 @@ fn limit() -> Result<()> {
     let took = start.elapsed().as_secs();
     let whole = limit * took / dirty.max(1);
     println!(
-        "     drained {dirty} sectors in {took} s, {estimate} s were estimated; the limit takes {whole} s"
+        "     drained {dirty} places in {took} s, {estimate} s were estimated; the limit takes {whole} s"
     );
+    // This disk seeks nothing, so a drain in its order is quicker than places make it; how near the estimate is on a disk that
+    // seeks is measured by `cargo xtask bench --kind drain`. Too little must not be said on any.
     ensure!(
-        estimate.abs_diff(took) * 4 <= took,
+        estimate * 4 >= took * 3 && estimate <= took * 5 / 2,
         "drained in {took} s, {estimate} s were estimated"
     );
     ensure!(
-        (22..=38).contains(&whole),
-        "the limit takes {whole} s, not 30"
+        (10..=38).contains(&whole),
+        "the limit takes {whole} s, which is beyond 30 or far below"
     );
     Ok(())
 }
