@@ -12,6 +12,8 @@ pub enum Message {
     Mode(Mode),
     /// Write to the disk what is only on the SSD.
     Flush(Flush),
+    /// That the next start must be cold is on record: writes past the lost SSD need not wait for that.
+    LossRecorded,
 }
 
 /// How far a flush shall be.
@@ -37,6 +39,7 @@ impl fmt::Display for Message {
                 Flush::Resume => "flush resume",
                 Flush::Stop => "flush stop",
             }),
+            Self::LossRecorded => f.write_str("loss recorded"),
         }
     }
 }
@@ -56,5 +59,6 @@ mod tests {
         ] {
             assert_eq!(Message::Flush(flush).to_string(), format!("flush {word}"));
         }
+        assert_eq!(Message::LossRecorded.to_string(), "loss recorded");
     }
 }

@@ -7,6 +7,7 @@ use super::plans::{current, leads_to, mapped};
 use super::{Running, Service, Shown};
 use crate::action::{Action, Pair};
 use crate::apply::{self, Unwatched};
+use crate::dm::message::Message;
 use crate::engine::{Live, Status};
 use crate::facts::{Device, Facts};
 use crate::iface::cache::{CacheObject, View};
@@ -112,8 +113,12 @@ impl Service {
         {
             self.assemble(record, pair, origin, missing, back);
         }
-        if let Some(status) = &status {
-            self.record_risk(record, status);
+        if let Some(status) = &status
+            && self.record_risk(record, status)
+            && let Err(e) = self.engine.tell(&pair.uuid, Message::LossRecorded).await
+        {
+            // It waits for a second at most; the SSD may be in use again by now.
+            tracing::info!("the module was not told of the record: {e}");
         }
         let refused_modes = match (origin, ssd) {
             (Some(origin), Some(ssd)) => plan::refused_modes(origin, ssd, mapped(facts, pair)),
@@ -144,8 +149,9 @@ impl Service {
     }
 
     /// Has the record say whether something may be on the SSD only. That it may be is recorded before
-    /// the mode is set; what is recorded here is that the module has found nothing any more.
-    fn record_risk(&self, record: &CacheRecord, status: &Status) {
+    /// the mode is set; what is recorded here is that the module has found nothing any more. True: the loss of
+    /// the SSD was put on record just now.
+    fn record_risk(&self, record: &CacheRecord, status: &Status) -> bool {
         let writeback = status.mode == Mode::Writeback || record.pair.mode == Mode::Writeback;
         let dirty = status.sample.dirty_sectors > 0;
         let clean = !writeback && !dirty && status.state == CacheState::Active.as_str();
@@ -160,17 +166,17 @@ impl Service {
         // Everything goes to the disk alone: what the SSD has grows old, also if the machine forgets.
         let cold = record.pair.cold || status.state == CacheState::Bypass.as_str();
         if (may_be_dirty, cold) == (record.may_be_dirty, record.pair.cold) || kept {
-            return;
+            return false;
         }
-        let saved = self.record(uuid).map(|mut now| {
-            (now.may_be_dirty, now.pair.cold) = (may_be_dirty, cold);
-            now
-        });
-        if let Ok(record) = saved
-            && let Err(e) = self.store.save_cache(&record)
-        {
+        let Ok(mut now) = self.record(uuid) else {
+            return false;
+        };
+        (now.may_be_dirty, now.pair.cold) = (may_be_dirty, cold);
+        if let Err(e) = self.store.save_cache(&now) {
             tracing::error!("cannot record what is on the SSD only: {e}");
+            return false;
         }
+        cold && !record.pair.cold
     }
 
     /// Has the record say that the disk is used without the cache, if it is: what the SSD has is not the

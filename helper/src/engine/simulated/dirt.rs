@@ -51,6 +51,8 @@ impl Dirt {
             Message::Flush(Flush::Pause) => self.flush = self.flush.map(|_| true),
             Message::Flush(Flush::Resume) => self.flush = self.flush.map(|_| false),
             Message::Flush(Flush::Stop) => self.flush = None,
+            // Nothing is written past a simulated SSD.
+            Message::LossRecorded => {}
         }
     }
 
