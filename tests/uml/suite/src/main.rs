@@ -4,6 +4,7 @@
 //! It gets what it needs from variables on the kernel's command line:
 //! `SUITE_MODULES` modules to load, in order, separated by commas, arguments behind colons;
 //! `SUITE_ONLY` runs the cases whose names, with `_` for spaces, contain the text; `SUITE_INJECT` injects a bug instead of running cases;
+//! `SUITE_PART` is `K/N`: of these, every N-th from the K-th on, counted from 0;
 //! `SUITE_SET` names another set of cases: "time" for a guest whose clock runs ahead, "memory" for one with little;
 //! `SUITE_BENCH` measures a device instead, `SUITE_RECORD` records what the module does to its disks. It prints one line a case
 //! and one at the end, and switches the machine off.
@@ -121,10 +122,13 @@ fn run() -> Result<u64> {
         failed += 1;
     }
     let only = variable("SUITE_ONLY");
-    for case in cases
+    let (part, parts) = part(&variable("SUITE_PART"))?;
+    let chosen = cases
         .iter()
         .filter(|case| case.name.replace(' ', "_").contains(&only))
-    {
+        .skip(part)
+        .step_by(parts);
+    for case in chosen {
         set_running(Some((case.name, Instant::now())));
         let start = Instant::now();
         let result = (case.run)().and_then(|()| left_over());
@@ -156,6 +160,16 @@ fn run() -> Result<u64> {
         bail!("no case of that name");
     }
     Ok(failed)
+}
+
+/// `K/N`; nothing is all.
+fn part(words: &str) -> Result<(usize, usize)> {
+    let (part, parts) = words.split_once('/').unwrap_or(("0", "1"));
+    let (part, parts) = (part.parse()?, parts.parse()?);
+    if part >= parts {
+        bail!("SUITE_PART is {words}");
+    }
+    Ok((part, parts))
 }
 
 /// A variable of the kernel's command line; empty if it is not there.
