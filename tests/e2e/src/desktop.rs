@@ -39,10 +39,7 @@ const PRESSABLE: &[&str] = &[
     "toggle button",
     "menu item",
     "link",
-    ROW,
 ];
-/// A row that a person can choose with the keyboard; it offers no action of its own.
-const ROW: &str = "list item";
 /// Roles of boxes to tick and of choices.
 const CHOICES: &[&str] = &["check box", "checkbox", "radio button", "radio"];
 
@@ -379,9 +376,6 @@ impl Desktop {
     }
 
     async fn click(&self, seen: &Seen) -> Result<()> {
-        if seen.role == ROW {
-            return self.enter(seen).await;
-        }
         // GTK gives buttons an action; boxes to tick and choices have none, and are clicked with the mouse.
         if !seen.node.act(&self.bus).await? {
             let (x, y) = self.until_mapped(seen)?;
@@ -390,16 +384,11 @@ impl Desktop {
         Ok(())
     }
 
-    /// Goes to a row with the keyboard, which also brings it into view, and presses Return there.
-    async fn enter(&self, seen: &Seen) -> Result<()> {
-        let focus = "org.a11y.atspi.Component";
-        seen.node.call(&self.bus, focus, "GrabFocus", &()).await?;
-        self.until(Part::App, &seen.name, LIMIT, |row| {
-            row.role == ROW && row.is(State::Focused)
-        })
-        .await?;
-        self.input("GenerateKeyboardEvent", &(KEY_RETURN, "", KEY_BY_SYM))
-            .await
+    /// Goes to a row with the keyboard, by way of the list's first one, and presses Return there: GTK offers no other way.
+    pub async fn enter(&self, first: &str, row: &str) -> Result<()> {
+        self.reach(KEY_TAB, first).await?;
+        self.reach(KEY_DOWN, row).await?;
+        self.key(KEY_RETURN).await
     }
 
     /// The middle of what is seen, on the screen; the window manager may need a moment to show its window.

@@ -40,6 +40,13 @@ enum Command {
         /// Its name, or a part of it between `*`.
         name: String,
     },
+    /// Go to a row with the keyboard and press Return there.
+    Enter {
+        /// Name of the first row of its list.
+        first: String,
+        /// Its name on the screen.
+        row: String,
+    },
     /// Choose what has this name.
     Choose {
         /// Its name on the screen.
@@ -83,6 +90,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Wait { name } => desktop.wait(&name).await.map(|seen| {
             desktop.step(&format!("the app shows “{}”", seen.name));
         }),
+        Command::Enter { first, row } => desktop.enter(&first, &row).await,
         Command::Choose { name } => desktop.choose(&name).await,
         Command::Authenticate(question) => flow::answer(&desktop, &question).await,
         Command::Create(create) => flow::create(&desktop, &create).await,

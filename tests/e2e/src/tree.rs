@@ -71,14 +71,21 @@ impl Tree {
         let mut unshown = HashSet::new();
         loop {
             let items = self.items(bus).await?;
-            let mut cached: HashMap<&OwnedObjectPath, usize> = HashMap::new();
+            // What was hidden stays in the cache, with the place of what comes behind it: places are counted, so that it
+            // does not stand for something that is shown in its stead.
+            let mut cached: HashMap<&OwnedObjectPath, HashSet<i32>> = HashMap::new();
             for item in &items {
-                *cached.entry(&item.parent).or_default() += 1;
+                cached.entry(&item.parent).or_default().insert(item.index);
             }
             let mut grown = Vec::new();
             for item in &items {
                 let path = &item.node.path;
-                let now = (item.children, cached.get(path).copied().unwrap_or(0));
+                let inside =
+                    |index: &&i32| usize::try_from(**index).is_ok_and(|at| at < item.children);
+                let places = cached
+                    .get(path)
+                    .map_or(0, |all| all.iter().filter(inside).count());
+                let now = (item.children, places);
                 if now.0 <= now.1 {
                     // Children that replace these will be new ones, however many.
                     self.walked.remove(path);
