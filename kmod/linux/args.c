@@ -8,6 +8,7 @@
  */
 #include <linux/kernel.h>
 #include <linux/string.h>
+#include <tandem-compat.h>
 
 #include "args.h"
 
