@@ -362,7 +362,9 @@ fn starts() -> Result<()> {
 }
 
 /// A cache over targets that are swapped, with four threads that check what they read.
-fn loaded(mode: &'static str, fails: bool, trouble: impl FnOnce(&Rig) -> Result<()>) -> Result<()> {
+///
+/// `trouble` returns whether requests of theirs must have failed.
+fn loaded(mode: &'static str, trouble: impl FnOnce(&Rig) -> Result<bool>) -> Result<()> {
     let mut rig = Rig::disks(Config {
         origin_under: Some(Under::Linear),
         ssd_under: Some(Under::Linear),
@@ -391,7 +393,7 @@ fn loaded(mode: &'static str, fails: bool, trouble: impl FnOnce(&Rig) -> Result<
             })
         })
         .collect();
-    let lost = trouble(&rig);
+    let fails = trouble(&rig);
     stop.store(true, Ordering::Relaxed);
     let mut parts = Vec::new();
     for thread in threads {
@@ -401,7 +403,7 @@ fn loaded(mode: &'static str, fails: bool, trouble: impl FnOnce(&Rig) -> Result<
                 .map_err(|_| anyhow::anyhow!("a thread panicked"))??,
         );
     }
-    lost?;
+    let fails = fails?;
     drop(recorder);
     let lost = load_again(&rig)?;
     let file = io::direct(&rig.path()?)?;
@@ -417,7 +419,7 @@ fn loaded(mode: &'static str, fails: bool, trouble: impl FnOnce(&Rig) -> Result<
 
 fn under_load(which: &str) -> Result<()> {
     for mode in MODES {
-        loaded(mode, which == "disk" || mode == "writeback", |rig| {
+        loaded(mode, |rig| {
             let (below, disk) = match which {
                 "ssd" => (&rig.below_ssd, &rig.ssd),
                 _ => (&rig.below_origin, &rig.origin),
@@ -432,11 +434,11 @@ fn under_load(which: &str) -> Result<()> {
                 ensure!(which == "ssd" || !stranded, "stranded by the disk");
                 if stranded {
                     // Loaded again when nobody reads what may be lost.
-                    return Ok(());
+                    return Ok(true);
                 }
                 load_again(rig)?;
             }
-            Ok(())
+            Ok(which == "disk" || mode == "writeback")
         })?;
     }
     Ok(())
@@ -444,13 +446,13 @@ fn under_load(which: &str) -> Result<()> {
 
 fn bad_blocks() -> Result<()> {
     for mode in MODES {
-        loaded(mode, true, |rig| {
+        loaded(mode, |rig| {
             for (below, disk) in [(&rig.below_ssd, &rig.ssd), (&rig.below_origin, &rig.origin)] {
                 let below = below.as_ref().context("nothing below")?;
                 let dust = format!("{} 0 512", disk.path().display());
                 if below.swap(Line::new(disk.sectors(), "dust", dust)).is_err() {
                     println!("     no dm-dust in this kernel");
-                    return Ok(());
+                    return Ok(false);
                 }
                 // Not the SSD's metadata, which is another case.
                 for sector in (4096..disk.sectors()).step_by(97) {
@@ -460,7 +462,7 @@ fn bad_blocks() -> Result<()> {
                 thread::sleep(Duration::from_millis(400));
                 below.swap(Under::Linear.line(disk))?;
             }
-            Ok(())
+            Ok(true)
         })?;
     }
     Ok(())
