@@ -38,7 +38,7 @@ pub fn run(bench: &mut Bench) -> Result<()> {
         "write-back by clicks, from the wizard to the plain disk",
         by_clicks as Part,
     )];
-    // It fails: a direct read of a clean block gets EIO after the SSD is gone. Why is not known yet.
+    // Not driven to its end yet: a direct read right after the loss gets the error of ext4's own lost journal write.
     if bench.all {
         parts.push(("an SSD that is pulled while it alone has data", pulled));
     }
