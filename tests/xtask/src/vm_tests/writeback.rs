@@ -36,15 +36,13 @@ const SMALL: u32 = 6;
 
 /// Runs the layer.
 pub fn run(bench: &mut Bench) -> Result<()> {
-    let mut parts = vec![(
-        "write-back by clicks, from the wizard to the plain disk",
-        by_clicks as Part,
-    )];
-    // Not driven to its end yet: a direct read right after the loss gets the error of ext4's own lost journal write.
-    if bench.all {
-        parts.push(("an SSD that is pulled while it alone has data", pulled));
-    }
-    for (name, part) in parts {
+    for (name, part) in [
+        (
+            "write-back by clicks, from the wizard to the plain disk",
+            by_clicks as Part,
+        ),
+        ("an SSD that is pulled while it alone has data", pulled),
+    ] {
         let mut scene = Scene::new(bench)?;
         let directory = name.split_whitespace().next_back().unwrap_or(name);
         let page = bench.cx.target.join("vm-writeback").join(directory);
