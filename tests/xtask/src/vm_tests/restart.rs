@@ -260,15 +260,17 @@ impl Desk {
         self.sh("tandemctl mode --yes writeback")?;
         let before = self.leave_dirty("before-restart")?;
         self.power_off()?;
-        self.power_on(bench, true)?;
-        self.assembled()?;
-        self.still_dirty(bench, before)?;
-        self.all_there()
+        self.comes_back_dirty(bench, before)
     }
 
     fn cut(&mut self, bench: &Bench) -> Result<()> {
         let before = self.leave_dirty("before-cut")?;
         self.vm = None;
+        self.comes_back_dirty(bench, before)
+    }
+
+    /// Started with both devices: what was on the SSD only is there, or on the disk by now.
+    fn comes_back_dirty(&mut self, bench: &Bench, before: u64) -> Result<()> {
         self.power_on(bench, true)?;
         self.assembled()?;
         self.still_dirty(bench, before)?;
