@@ -71,14 +71,7 @@ impl Coverage {
     }
 
     fn collect(&mut self, core: &Core, world: &World) {
-        for (name, value) in core
-            .counter_names()
-            .into_iter()
-            .zip(world.engine.counters())
-        {
-            let total = self.counters.entry(name).or_default();
-            *total = total.wrapping_add(value);
-        }
+        world.add_counters(core, &mut self.counters);
     }
 }
 

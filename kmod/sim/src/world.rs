@@ -5,7 +5,7 @@
 //! What the kernel may do at the same time on several processors is here done in any order: each step that the kernel takes
 //! without a lock held, or between two locks, is a [`Task`] of its own.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::disk::Disk;
 use crate::engine::{Actions, Core, Engine, Geometry, Mode, ReqKind, Request, Waking};
@@ -188,6 +188,14 @@ struct Seen {
 }
 
 impl World {
+    /// Adds what the engine's counters have come to since the start to `totals`.
+    pub fn add_counters(&self, core: &Core, totals: &mut BTreeMap<String, u64>) {
+        for (name, value) in core.counter_names().into_iter().zip(self.engine.counters()) {
+            let total = totals.entry(name).or_default();
+            *total = total.wrapping_add(value);
+        }
+    }
+
     /// A disk behind an SSD that was just formatted.
     pub fn new(core: &Core, machine: &Machine, trace: Trace) -> World {
         let Machine {
