@@ -241,13 +241,14 @@ fn pulled(scene: &mut Scene, report: &mut Report) -> Result<()> {
     scene.until("the cache", |scene| {
         Ok(scene.state().is_ok_and(|state| state == "active") && scene.dirty()? == 0)
     })?;
-    scene.vm.mount()?;
+    // Asked before the file system is there again: ext4 writes as it is mounted.
     let told = scene.vm.agent.sh("tandemctl status", SHORT)?;
     report.output(&told);
     ensure!(
         told.contains("State:   active") && told.contains("On the SSD only: nothing"),
         "it is not as it was: {told}"
     );
+    scene.vm.mount()?;
     ensure!(
         scene.vm.checksums()? == files,
         "the files on the plain disk have changed"
