@@ -31,6 +31,7 @@
 
 mod device;
 mod failure;
+mod latency;
 mod plan;
 mod proxy;
 mod sample;
@@ -39,6 +40,7 @@ mod words;
 
 pub use device::{DeviceText, FileUser};
 pub use failure::{DataState, Failure, Kind};
+pub use latency::{Bucket, Latency};
 pub use plan::{PlanReply, PlanSpec, Step, StepKind, Warning, WarningKind};
 pub use proxy::*;
 pub use sample::{Counter, Direction, Sample};

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use zbus::{Message, Type};
 
-use crate::Sampled;
+use crate::{Latency, Sampled};
 
 /// A named counter: a reason, or an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
@@ -74,6 +74,10 @@ pub struct Sample {
     pub write: Direction,
     /// All other counters of the status line (`fills`, `evictions`, `ssd_errors`, ...), sorted by name.
     pub events: Vec<Counter>,
+    /// How long requests took that the SSD alone served.
+    pub ssd_latency: Latency,
+    /// How long requests took that the disk had to serve or to store.
+    pub disk_latency: Latency,
 }
 
 impl Sample {

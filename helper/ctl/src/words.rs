@@ -196,6 +196,19 @@ pub fn counters(sample: &Sample) -> Vec<String> {
             sample.journal_used, sample.journal_total
         ));
     }
+    for (what, latency) in [
+        ("the SSD", &sample.ssd_latency),
+        ("the disk", &sample.disk_latency),
+    ] {
+        if let (Some(half), Some(most)) = (latency.below_us(0.5), latency.below_us(0.99)) {
+            lines.push(format!(
+                "Answered by {what}: half {}, 99 of 100 {} ({} measured)",
+                within(half),
+                within(most),
+                latency.requests()
+            ));
+        }
+    }
     let errors = [sample.event("disk_errors"), sample.event("ssd_errors")];
     if errors != [0, 0] {
         lines.push(format!(
@@ -204,6 +217,15 @@ pub fn counters(sample: &Sample) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// A bound of a histogram of microseconds.
+fn within(below_us: u64) -> String {
+    match below_us {
+        u64::MAX => "in a second or more".to_owned(),
+        us @ ..1_000 => format!("within {us} us"),
+        us => format!("within {:.1} ms", us as f64 / 1_000.0),
+    }
 }
 
 /// Seconds as people say them.
@@ -407,13 +429,24 @@ mod tests {
         sample.read.bypassed = vec![event("busy", 0), event("sequential", 20_000)];
         (sample.write_back_sectors, sample.drained_sectors) = (4_000, 2_000);
         sample.events.push(event("ssd_errors", 1));
+        let bucket = |below_us, requests| tandem_api::Bucket { below_us, requests };
+        sample.ssd_latency.buckets = vec![bucket(64, 9), bucket(128, 1), bucket(2048, 0)];
+        sample.disk_latency.buckets = vec![bucket(16_384, 3), bucket(u64::MAX, 1)];
         let busy = counters(&sample);
         assert_eq!(busy[0], "Read past the cache: 10.2 MB sequential");
         assert_eq!(
             busy[1],
             "Written to the SSD first: 2.0 MB, 1.0 MB of it on the disk since"
         );
-        assert_eq!(busy[5], "Errors: the disk 0, the SSD 1");
+        assert_eq!(
+            busy[5],
+            "Answered by the SSD: half within 64 us, 99 of 100 within 128 us (10 measured)"
+        );
+        assert_eq!(
+            busy[6],
+            "Answered by the disk: half within 16.4 ms, 99 of 100 in a second or more (4 measured)"
+        );
+        assert_eq!(busy[7], "Errors: the disk 0, the SSD 1");
     }
 
     #[test]

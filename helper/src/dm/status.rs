@@ -6,7 +6,7 @@ use super::table::Malformed;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
-use tandem_api::{Counter, Direction, Mode, Sample};
+use tandem_api::{Bucket, Counter, Direction, Latency, Mode, Sample};
 
 /// More counters than any kernel has; a longer line is not ours.
 const MOST_WORDS: usize = 1024;
@@ -158,6 +158,25 @@ impl StatusLine {
             }
         };
         let (read, write) = (direction("read"), direction("write"));
+        let mut latency = |prefix: &str| {
+            let bound = |name: &str| match name.strip_prefix(prefix)? {
+                "more" => Some(u64::MAX),
+                below => below.parse().ok(),
+            };
+            let mut buckets: Vec<Bucket> = rest
+                .iter()
+                .filter_map(|(name, requests)| {
+                    Some(Bucket {
+                        below_us: bound(name)?,
+                        requests: *requests,
+                    })
+                })
+                .collect();
+            buckets.sort_by_key(|bucket| bucket.below_us);
+            rest.retain(|name, _| bound(name).is_none());
+            Latency { buckets }
+        };
+        let (ssd_latency, disk_latency) = (latency("ssd_us_"), latency("disk_us_"));
         let mut take = |name| rest.remove(name).unwrap_or(0);
         let (drain_seconds, drained_sectors) = (take("drain_seconds"), take("drained"));
         let write_back_sectors = take("write_back");
@@ -179,6 +198,8 @@ impl StatusLine {
                 .into_iter()
                 .map(|(name, value)| Counter { name, value })
                 .collect(),
+            ssd_latency,
+            disk_latency,
         }
     }
 }
@@ -385,6 +406,23 @@ mod tests {
         assert_eq!((sample.write.hit, sample.write.bypassed.len()), (768, 0));
         let names: Vec<_> = sample.events.iter().map(|c| c.name.as_str()).collect();
         assert_eq!(names, ["commits", "marks"]);
+    }
+
+    #[test]
+    fn the_times_of_requests_become_histograms() {
+        let line = "active - writeback 32 7/4096 640 14 ssd_us_more 1 ssd_us_128 5 ssd_us_16 70 ssd_us_32 0 \
+                    disk_us_8192 2 fills 3 disk_us_16384 4";
+        let sample = line.parse::<StatusLine>().unwrap().sample(0);
+        let told = |latency: &Latency| -> Vec<(u64, u64)> {
+            let buckets = latency.buckets.iter();
+            buckets.map(|b| (b.below_us, b.requests)).collect()
+        };
+        assert_eq!(
+            told(&sample.ssd_latency),
+            [(16, 70), (32, 0), (128, 5), (u64::MAX, 1)]
+        );
+        assert_eq!(told(&sample.disk_latency), [(8192, 2), (16384, 4)]);
+        assert_eq!((sample.events.len(), sample.event("fills")), (1, 3));
     }
 
     #[test]

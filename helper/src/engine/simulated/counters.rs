@@ -4,7 +4,7 @@
 
 use super::dirt::{Dirt, JOURNAL_BLOCKS};
 use std::time::{Duration, Instant};
-use tandem_api::{Counter, Direction, SECTOR_BYTES, Sample};
+use tandem_api::{Bucket, Counter, Direction, Latency, SECTOR_BYTES, Sample};
 
 const FRAME_SECTORS: u64 = 32;
 /// The load moves on in ticks of this length, so that a sample each second moves evenly.
@@ -15,6 +15,33 @@ const WARM_TICKS: f64 = 900.0;
 /// A large copy begins every so many ticks, and lasts so long.
 const COPY_EVERY: u64 = 700;
 const COPY_TICKS: u64 = 90;
+
+/// Requests of about 16 KiB, of which one in 64 is measured on the SSD and one in 8 on the disk.
+const REQUEST_SECTORS: u64 = 32;
+
+/// So many sectors were asked for, of which one request in `every` was measured; their times lie around
+/// 2 to the power of `middle` microseconds: half, three eighths and an eighth of them in three buckets.
+fn latency(sectors: u64, every: u64, middle: u32) -> Latency {
+    let requests = sectors / REQUEST_SECTORS / every;
+    let (slower, slowest) = (requests * 3 / 8, requests / 8);
+    let of = |power: u32| match power {
+        _ if power == middle => requests - slower - slowest,
+        _ if power == middle + 1 => slower,
+        _ if power == middle + 3 => slowest,
+        _ => 0,
+    };
+    let mut buckets: Vec<Bucket> = (4..=20)
+        .map(|power| Bucket {
+            below_us: 1 << power,
+            requests: of(power),
+        })
+        .collect();
+    buckets.push(Bucket {
+        below_us: u64::MAX,
+        requests: 0,
+    });
+    Latency { buckets }
+}
 
 /// Counters of one cache, moved on by the clock.
 #[derive(Debug)]
@@ -174,6 +201,12 @@ impl Load {
                 counter("flushes_disk", self.flushes),
                 counter("streams", self.streams),
             ],
+            ssd_latency: latency(self.hit + self.dirt.accepted, 64, 7),
+            disk_latency: latency(
+                self.missed + self.sequential + self.busy + self.write_missed,
+                8,
+                13,
+            ),
         }
     }
 }
