@@ -164,6 +164,8 @@ pub struct World {
     /// What is under way to the disks.
     pub queue: Queue,
     now: Time,
+    /// Steps since something was answered for which somebody waits.
+    idle: u32,
     next_op: OpId,
     next_sub: u64,
     seen: Seen,
@@ -229,6 +231,7 @@ impl World {
             cleanings: 0,
             starting: None,
             now: 1,
+            idle: 0,
             next_op: 1,
             next_sub: 1,
             seen: Seen::default(),
@@ -392,6 +395,12 @@ impl World {
     /// # Errors
     /// Core did something that it must not do.
     pub fn step(&mut self) -> Result<bool, Fault> {
+        self.idle = if self.ops.is_empty() {
+            0
+        } else {
+            self.idle + 1
+        };
+        ensure!(self.idle < settle::PATIENCE, "no end: {}", self.unended());
         let due = self.tasks.len();
         if due > 0 && self.rng.usize(..due + self.queue.len()) < due {
             let at = self.rng.usize(..due);
@@ -404,7 +413,15 @@ impl World {
         self.tick();
         let turn = self.queue.pick(&mut self.rng, &self.disk, &self.ssd);
         match turn {
-            None => Ok(false),
+            None => {
+                // Who waits now waits for nobody.
+                ensure!(
+                    self.ops.is_empty(),
+                    "requests never end: {}",
+                    self.unended()
+                );
+                Ok(false)
+            }
             Some(turn) => self.take_turn(turn).map(|()| true),
         }
     }
@@ -412,6 +429,7 @@ impl World {
     /// A part of a request is answered.
     fn answer(&mut self, id: u64) -> Result<(), Fault> {
         let now = self.tick();
+        self.idle = 0;
         self.last = "answer";
         let Some(sub) = self.subs.get_mut(&id) else {
             return Err(Fault::Other(format!("answer for unknown part {id}")));

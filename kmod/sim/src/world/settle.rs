@@ -5,8 +5,8 @@ use super::{FLUSH, Fault, World, ensure};
 use crate::engine::{Mode, State};
 use crate::workload::{LARGEST, Request, Verb};
 
-/// Steps in which everything must come to its end.
-const PATIENCE: u32 = 20_000_000;
+/// Steps in which some request must come to its end.
+pub(super) const PATIENCE: u32 = 1_000_000;
 
 impl World {
     /// Lets everything end that is under way.
@@ -17,13 +17,8 @@ impl World {
         let mut steps = 0;
         while self.step()? {
             steps += 1;
-            ensure!(steps < PATIENCE, "no end: {}", self.unended());
+            ensure!(steps < 20 * PATIENCE, "no end: {}", self.unended());
         }
-        ensure!(
-            self.ops.is_empty(),
-            "requests never end: {}",
-            self.unended()
-        );
         ensure!(
             self.subs.is_empty(),
             "core never ends a request that was answered: {}",
@@ -37,7 +32,7 @@ impl World {
         Ok(())
     }
 
-    fn unended(&self) -> String {
+    pub(super) fn unended(&self) -> String {
         let mut list: Vec<_> = self
             .subs
             .values()
