@@ -86,6 +86,27 @@ impl Cx {
             .with_context(|| format!("cannot rename to {}", done.display()))?;
         Ok(done)
     }
+
+    /// As [`Self::cached`], for what is large and soon replaced: older ones of the same kind are removed. Whoever has
+    /// their files open keeps them.
+    pub fn newest(
+        &self,
+        kind: &str,
+        key: &str,
+        make: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<PathBuf> {
+        self.cached(kind, key, |dir| {
+            make(dir)?;
+            for entry in fs::read_dir(self.cache.join(kind))? {
+                let path = entry?.path();
+                let made = path.is_dir() && !path.to_string_lossy().contains(".partial-");
+                if made {
+                    fs::remove_dir_all(&path)?;
+                }
+            }
+            Ok(())
+        })
+    }
 }
 
 /// Tells the person what happens now.

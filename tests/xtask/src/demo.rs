@@ -14,7 +14,7 @@ use crate::guest::{LONG, MOUNT_POINT, SHORT, Sectors, user_line};
 use crate::image::PASSWORD;
 use crate::report::Report;
 use crate::vm::{Parts, Screen, Vm};
-use crate::{deps, disks, stage};
+use crate::{deps, disks};
 
 /// The driver's own waits end before this.
 const DRIVER_LIMIT: Duration = Duration::from_secs(300);
@@ -54,9 +54,7 @@ pub fn command(cx: &Cx, args: &Args) -> Result<()> {
 pub fn once(cx: &Cx, screen: Screen, name: &str) -> Result<Vm> {
     let start = Instant::now();
     let parts = Parts::get(cx)?;
-    let stage = stage::build(cx, &parts)?;
-    let mut vm = Vm::start(cx, &parts, screen)?;
-    stage::install(&mut vm, &stage)?;
+    let mut vm = Vm::installed(cx, &parts, screen)?;
     let mut report = Report::new(
         &cx.target.join(name),
         "Tandem, from a slow disk to a fast one and back",
@@ -301,12 +299,14 @@ impl Demo<'_> {
     fn same_bytes(&mut self, plain: &str, mapped: &str) -> Result<()> {
         let script = format!(
             "fsfreeze --freeze {MOUNT_POINT}; echo 3 >/proc/sys/vm/drop_caches; \
-             bash -c 'cmp <(dd if={plain} bs=1M iflag=direct status=none) <(dd if={mapped} bs=1M iflag=direct status=none)'; \
+             tandem-same {plain} {mapped}; \
              code=$?; fsfreeze --unfreeze {MOUNT_POINT}; exit $code"
         );
-        self.vm.agent.sh(&script, LONG)?;
-        self.report
-            .step("the partition equals the mapped device byte for byte, while the cache is full");
+        let same = self.vm.agent.sh(&script, LONG)?;
+        self.report.step(&format!(
+            "the partition equals the mapped device byte for byte, while the cache is full: {}",
+            same.trim()
+        ));
         Ok(())
     }
 

@@ -36,6 +36,7 @@ mod test_log;
 mod uml;
 mod vm;
 mod vm_shell;
+mod vm_state;
 mod vm_tests;
 
 use std::process::ExitCode;

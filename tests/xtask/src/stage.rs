@@ -16,6 +16,9 @@ use crate::{hash, run, suite};
 /// Unpacking a few dozen MB and reloading the guest's services, under emulation.
 const INSTALL_LIMIT: Duration = Duration::from_secs(120);
 
+/// Run in the guest to install the project.
+pub const INSTALL: &str = include_str!("../../vm/install.sh");
+
 /// Cargo's profile for programs that run under emulation.
 pub const PROFILE: &str = "guest";
 
@@ -29,12 +32,15 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("tandem-assemble", "usr/libexec"),
     ("tandem-e2e", "usr/local/bin"),
     ("tandem-kill", "usr/local/bin"),
+    ("tandem-same", "usr/local/bin"),
 ];
 
 /// The project, built and packed as a tar file which the guest unpacks over its root.
 pub struct Stage {
     /// The tar file.
     pub tar: PathBuf,
+    /// Names what is in it.
+    pub key: String,
 }
 
 /// Builds programs and module, and packs them with the data files.
@@ -92,10 +98,10 @@ pub fn build(cx: &Cx, parts: &Parts) -> Result<Stage> {
         )?;
         data(cx, &dir)?;
         pack(&dir, &tar)?;
-        fs::write(&packed, key)?;
+        fs::write(&packed, &key)?;
     }
     say(format!("built in {} s", start.elapsed().as_secs()));
-    Ok(Stage { tar })
+    Ok(Stage { tar, key })
 }
 
 fn pack(dir: &Path, tar: &Path) -> Result<()> {
@@ -220,9 +226,10 @@ pub fn install(vm: &mut Vm, stage: &Stage) -> Result<()> {
         read_only: true,
     };
     vm.plug(&disk)?;
-    vm.agent
-        .sh(include_str!("../../vm/install.sh"), INSTALL_LIMIT)?;
+    vm.agent.sh(INSTALL, INSTALL_LIMIT)?;
     vm.unplug(&disk)?;
+    let gone = "for _ in $(seq 200); do [ -b /dev/disk/by-id/wwn-0x50000000000000aa ] || exit 0; sleep 0.05; done; exit 1";
+    vm.agent.sh(gone, INSTALL_LIMIT)?;
     say(format!(
         "installed in the virtual machine in {:.1} s",
         start.elapsed().as_secs_f32()

@@ -69,6 +69,9 @@ fn functional(bench: &mut Bench, config: &'static str, part: &str) -> Result<()>
     if !bench.all && !part.is_empty() {
         variables.push(("SUITE_PART", part));
     }
+    if bench.all {
+        variables.push(("SUITE_WHOLE", "1"));
+    }
     let mut guest = kernel.guest(bench.cx, &variables)?;
     suite::cases(bench, &mut guest, LIMIT)
 }

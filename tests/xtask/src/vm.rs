@@ -1,39 +1,33 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The disposable virtual machine: boots once, is saved with its desktop running, and is restored for every use.
+//! The disposable virtual machine; [`crate::vm_state`] has the states in which it starts.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
 use crate::agent::Agent;
-use crate::cx::{Cx, say};
+use crate::cx::Cx;
 use crate::guest_kernel::{self, Kernel};
 use crate::image::{self, Image};
 use crate::qemu::Qemu;
 use crate::qmp::Qmp;
-use crate::{hash, run};
+use crate::run;
 
 /// Guest memory in MiB.
 const MEMORY: u32 = 1536;
-/// From power on until the desktop is there, on a busy machine without KVM.
-const BOOT_LIMIT: Duration = Duration::from_secs(240);
 /// From the order until the machine is off.
 const SHUTDOWN: Duration = Duration::from_secs(180);
-/// Run after power on; what it warms up is part of the state.
-const READY: &str = include_str!("../../vm/ready.sh");
-/// Changes whenever a saved state of an older xtask would not do.
-const STATE_VERSION: &str = "1";
 
 /// What a machine is made of, all of it in the cache.
 pub struct Parts {
-    qemu: Qemu,
+    pub(crate) qemu: Qemu,
     /// The guest's kernel, for which the module is built.
     pub kernel: Kernel,
-    image: Image,
+    pub(crate) image: Image,
     kvm: bool,
 }
 
@@ -92,45 +86,13 @@ pub struct Vm {
     /// A second port, for what has to happen while a script runs on the first; one connection at a time.
     pub second: PathBuf,
     dir: PathBuf,
-    accelerator: &'static str,
 }
 
 impl Vm {
-    /// A machine with its desktop session running, restored from the saved state, which is made first when it is missing.
-    pub fn start(cx: &Cx, parts: &Parts, screen: Screen) -> Result<Self> {
-        let key = hash::key([
-            &parts.qemu.key,
-            &parts.image.key,
-            parts.accelerator(),
-            STATE_VERSION,
-            READY,
-        ]);
-        let state = cx.cached("state", &key, |dir| save(cx, parts, dir))?;
-        let start = Instant::now();
-        let mut vm = Self::launch(cx, parts, Origin::Saved(&state), screen)?;
-        vm.qmp.run("migrate-set-capabilities", capabilities())?;
-        vm.qmp.run(
-            "migrate-incoming",
-            json!({ "uri": format!("exec:cat {}", quoted(&state.join("devices"))) }),
-        )?;
-        vm.qmp
-            .until("query-status", |answer| Ok(answer["status"] != "inmigrate"))?;
-        vm.qmp.run("cont", json!({}))?;
-        vm.agent
-            .sh("true", Duration::from_secs(30))
-            .context("the restored machine does not answer")?;
-        say(format!(
-            "virtual machine restored in {:.1} s ({})",
-            start.elapsed().as_secs_f32(),
-            vm.accelerator
-        ));
-        Ok(vm)
-    }
-
     /// Switches a machine on whose root disk is in `dir` (see [`Parts::copy_root`]) and keeps what is written to it.
     /// Whatever is plugged in next is there before its kernel looks.
     pub fn power_on(cx: &Cx, parts: &Parts, dir: &Path) -> Result<Self> {
-        Self::launch(cx, parts, Origin::PowerOn(dir), Screen::Hidden)
+        Self::launch(cx, parts, &Origin::power_on(dir), Screen::Hidden)
     }
 
     /// Shuts the guest down as its user would, and ends with it.
@@ -144,16 +106,7 @@ impl Vm {
         Ok(())
     }
 
-    /// Boots a fresh machine from power on, desktop included.
-    fn boot(cx: &Cx, parts: &Parts, state: &Path) -> Result<Self> {
-        let mut vm = Self::launch(cx, parts, Origin::PowerOn(state), Screen::Hidden)?;
-        vm.agent
-            .sh(READY, BOOT_LIMIT)
-            .context("the guest's desktop does not come up")?;
-        Ok(vm)
-    }
-
-    fn launch(cx: &Cx, parts: &Parts, origin: Origin, screen: Screen) -> Result<Self> {
+    pub(crate) fn launch(cx: &Cx, parts: &Parts, origin: &Origin, screen: Screen) -> Result<Self> {
         let dir =
             std::env::temp_dir().join(format!("tandem-vm-{}-{}", std::process::id(), unique()));
         fs::create_dir_all(&dir)?;
@@ -178,17 +131,18 @@ impl Vm {
         } else {
             ["-accel", "tcg,thread=multi", "-cpu", "Nehalem"]
         });
-        let (directory, share, snapshot) = match origin {
-            Origin::PowerOn(dir) => (dir, "on", "off"),
-            Origin::Saved(dir) => (dir, "off", "on"),
+        let (share, snapshot) = if origin.kept {
+            ("on", "off")
+        } else {
+            ("off", "on")
         };
         command.arg("-object").arg(format!(
             "memory-backend-file,id=ram,size={MEMORY}M,mem-path={},share={share}",
-            directory.join("memory").display()
+            origin.dir.join("memory").display()
         ));
         command.arg("-drive").arg(format!(
             "if=none,id=root,file={},format=raw,snapshot={snapshot},cache=unsafe",
-            directory.join("root.ext4").display()
+            origin.dir.join("root.ext4").display()
         ));
         command.args(["-device", "virtio-blk-pci,drive=root,serial=guest-root"]);
         command.args([
@@ -237,7 +191,7 @@ impl Vm {
             "-append",
             "console=ttyS0 quiet mitigations=off audit=0 systemd.show_status=no panic=1",
         ]);
-        if matches!(origin, Origin::Saved(_)) {
+        if origin.saved {
             command.args(["-incoming", "defer"]);
         }
         let errors = dir.join("qemu.log");
@@ -268,7 +222,6 @@ impl Vm {
             agent,
             second: dir.join("agent1"),
             dir,
-            accelerator: parts.accelerator(),
         })
     }
 
@@ -324,7 +277,7 @@ impl Vm {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<()> {
+    pub(crate) fn finish(mut self) -> Result<()> {
         self.qmp.run("quit", json!({}))?;
         self.child.wait()?;
         Ok(())
@@ -341,11 +294,23 @@ impl Drop for Vm {
 
 /// Where a machine's memory and root disk come from.
 #[derive(Clone, Copy)]
-enum Origin<'a> {
-    /// A directory in which the memory is recorded while the machine boots.
-    PowerOn(&'a Path),
-    /// A directory with a saved state, which stays as it is.
-    Saved(&'a Path),
+pub(crate) struct Origin<'a> {
+    /// Holds the root disk, and the memory.
+    pub dir: &'a Path,
+    /// The machine goes on from a saved state instead of power on.
+    pub saved: bool,
+    /// What the machine does to memory and root disk stays in the directory.
+    pub kept: bool,
+}
+
+impl<'a> Origin<'a> {
+    pub(crate) fn power_on(dir: &'a Path) -> Self {
+        Self {
+            dir,
+            saved: false,
+            kept: true,
+        }
+    }
 }
 
 /// Ends QEMU when the machine does not come into being.
@@ -378,44 +343,6 @@ pub struct Disk {
     pub rotation_rate: u16,
     /// Several machines may have it at a time.
     pub read_only: bool,
-}
-
-/// Boots a machine and keeps its memory, devices and root disk.
-fn save(cx: &Cx, parts: &Parts, dir: &Path) -> Result<()> {
-    say(format!(
-        "booting the virtual machine once to save it with its desktop running ({})",
-        parts.accelerator()
-    ));
-    let start = Instant::now();
-    parts.copy_root(dir)?;
-    let mut vm = Vm::boot(cx, parts, dir)?;
-    vm.qmp.run("stop", json!({}))?;
-    vm.qmp.run("migrate-set-capabilities", capabilities())?;
-    vm.qmp.run(
-        "migrate",
-        json!({ "uri": format!("exec:cat >{}", quoted(&dir.join("devices"))) }),
-    )?;
-    vm.qmp
-        .until("query-migrate", |answer| match answer["status"].as_str() {
-            Some("completed") => Ok(true),
-            Some("failed") => bail!("saving the machine failed: {answer}"),
-            _ => Ok(false),
-        })?;
-    vm.finish()?;
-    say(format!(
-        "virtual machine booted and saved in {} s",
-        start.elapsed().as_secs()
-    ));
-    Ok(())
-}
-
-/// The memory file is shared with the saved state instead of being copied through the migration stream.
-fn capabilities() -> serde_json::Value {
-    json!({ "capabilities": [{ "capability": "x-ignore-shared", "state": true }] })
-}
-
-fn quoted(path: &Path) -> String {
-    format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
 }
 
 /// A number that no other machine of this process has.

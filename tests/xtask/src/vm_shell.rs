@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 
 use crate::cx::{Cx, say};
 use crate::vm::{Parts, Screen, Vm};
-use crate::{deps, disks, stage};
+use crate::{deps, disks};
 
 /// Nobody waits longer for one line.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -36,23 +36,21 @@ pub struct Args {
 pub fn command(cx: &Cx, args: &Args) -> Result<()> {
     deps::ensure()?;
     let parts = Parts::get(cx)?;
-    let mut vm = Vm::start(
-        cx,
-        &parts,
-        if args.window {
-            Screen::Window
-        } else {
-            Screen::Hidden
-        },
-    )?;
+    let screen = if args.window {
+        Screen::Window
+    } else {
+        Screen::Hidden
+    };
+    let mut vm = if args.install {
+        Vm::installed(cx, &parts, screen)?
+    } else {
+        Vm::bare(cx, &parts, screen)?
+    };
     let scratch = disks::Scratch::new()?;
     if args.disks {
         let pair = disks::pair(&scratch)?;
         vm.plug(&pair.origin)?;
         vm.plug(&pair.ssd)?;
-    }
-    if args.install {
-        stage::install(&mut vm, &stage::build(cx, &parts)?)?;
     }
     let mut last = 0;
     if let Some(script) = &args.script {

@@ -4,22 +4,16 @@
 mod bytes;
 mod conformance;
 mod kill;
+mod main_job;
 mod refusals;
 mod restart;
 mod writeback;
 
-use std::fs;
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use anyhow::Result;
 
-use anyhow::{Context, Result, ensure};
-
-use crate::demo;
 use crate::disks::{self, Pair, Scratch};
 use crate::guest::LONG;
 use crate::layer::{Bench, Layer};
-use crate::stage;
 use crate::vm::{Parts, Screen, Vm};
 
 /// The layers, in the order in which they run.
@@ -58,46 +52,9 @@ pub fn layers() -> Vec<Layer> {
         Layer {
             name: "vm-main",
             about: "the main job by clicks in the real app",
-            run: main_job,
+            run: main_job::run,
         },
     ]
-}
-
-fn main_job(bench: &mut Bench) -> Result<()> {
-    let result = demo::once(bench.cx, Screen::Hidden, "main").map(drop);
-    bench.check("wizard, cache, figures, removal, same bytes", result);
-    let result = nothing_left();
-    bench.check("no machine is left when xtask is killed", result);
-    Ok(())
-}
-
-/// Kills an xtask that has a machine running, as the system does when memory runs out, and waits for the machine's end.
-fn nothing_left() -> Result<()> {
-    let mut xtask = Command::new(std::env::current_exe()?)
-        .args(["vm", "echo it runs; sleep 600"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let pid = xtask.id();
-    let output = xtask.stdout.take().context("xtask has an output")?;
-    let runs = BufReader::new(output)
-        .lines()
-        .any(|line| line.is_ok_and(|line| line == "it runs"));
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-    xtask.kill()?;
-    xtask.wait()?;
-    ensure!(runs, "xtask started no machine");
-    let children = children.context("who is whose child is not told here")?;
-    let children: Vec<_> = children.split_whitespace().collect();
-    ensure!(children.len() == 1, "not one QEMU: {children:?}");
-    let qemu = format!("/proc/{}/exe", children[0]);
-    let end = Instant::now() + Duration::from_secs(10);
-    while fs::read_link(&qemu).is_ok_and(|exe| exe.ends_with("qemu-system-x86_64")) {
-        ensure!(Instant::now() < end, "QEMU outlives xtask");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    fs::remove_dir_all(std::env::temp_dir().join(format!("tandem-vm-{pid}-0")))?;
-    Ok(())
 }
 
 /// A machine with the project installed and both disks plugged in, the partition mounted.
@@ -114,9 +71,7 @@ struct Scene {
 impl Scene {
     fn new(bench: &Bench) -> Result<Self> {
         let parts = Parts::get(bench.cx)?;
-        let stage = stage::build(bench.cx, &parts)?;
-        let mut vm = Vm::start(bench.cx, &parts, Screen::Hidden)?;
-        stage::install(&mut vm, &stage)?;
+        let mut vm = Vm::installed(bench.cx, &parts, Screen::Hidden)?;
         let scratch = Scratch::new()?;
         let pair = disks::pair(&scratch)?;
         vm.plug(&pair.origin)?;

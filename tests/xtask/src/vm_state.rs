@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! States of the virtual machine that are kept in the cache: booted with its desktop running, and with the project
+//! installed besides. Every machine that does not itself test a start goes on from one of the two.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+
+use crate::cx::{Cx, say};
+use crate::vm::{Origin, Parts, Screen, Vm};
+use crate::{hash, run, stage};
+
+/// From power on until the desktop is there, on a busy machine without KVM.
+const BOOT_LIMIT: Duration = Duration::from_secs(240);
+/// Until a machine that goes on from a saved state answers.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+/// Run after power on; what it warms up is part of the state.
+const READY: &str = include_str!("../../vm/ready.sh");
+/// Changes whenever a saved state of an older xtask would not do.
+const STATE_VERSION: &str = "1";
+
+impl Vm {
+    /// A machine with its desktop session running, and nothing of the project.
+    pub fn bare(cx: &Cx, parts: &Parts, screen: Screen) -> Result<Self> {
+        Self::go_on(cx, parts, &booted(cx, parts)?, screen)
+    }
+
+    /// A machine with its desktop session running and the project installed, which is built first.
+    pub fn installed(cx: &Cx, parts: &Parts, screen: Screen) -> Result<Self> {
+        let stage = stage::build(cx, parts)?;
+        let key = hash::key([&key(parts), &stage.key, stage::INSTALL]);
+        let state = cx.newest("installed", &key, |dir| {
+            say("installing the project in the virtual machine, which is saved for the next time");
+            let start = Instant::now();
+            let from = booted(cx, parts)?;
+            copy(&from, dir)?;
+            let origin = Origin {
+                dir,
+                saved: true,
+                kept: true,
+            };
+            let mut vm = Self::launch(cx, parts, &origin, Screen::Hidden)?;
+            vm.restore(&from)?;
+            stage::install(&mut vm, &stage)?;
+            vm.save(dir)?;
+            say(format!(
+                "installed and saved in {:.1} s",
+                start.elapsed().as_secs_f32()
+            ));
+            Ok(())
+        })?;
+        Self::go_on(cx, parts, &state, screen)
+    }
+
+    fn go_on(cx: &Cx, parts: &Parts, state: &Path, screen: Screen) -> Result<Self> {
+        let start = Instant::now();
+        let origin = Origin {
+            dir: state,
+            saved: true,
+            kept: false,
+        };
+        let mut vm = Self::launch(cx, parts, &origin, screen)?;
+        vm.restore(state)?;
+        say(format!(
+            "virtual machine restored in {:.1} s ({})",
+            start.elapsed().as_secs_f32(),
+            parts.accelerator()
+        ));
+        Ok(vm)
+    }
+
+    /// Reads the devices' state and lets the machine run.
+    fn restore(&mut self, state: &Path) -> Result<()> {
+        self.qmp.run("migrate-set-capabilities", capabilities())?;
+        self.qmp.run(
+            "migrate-incoming",
+            json!({ "uri": format!("exec:cat {}", quoted(&state.join("devices"))) }),
+        )?;
+        self.qmp
+            .until("query-status", |answer| Ok(answer["status"] != "inmigrate"))?;
+        self.qmp.run("cont", json!({}))?;
+        self.agent
+            .sh("true", ANSWER_LIMIT)
+            .context("the restored machine does not answer")
+            .map(drop)
+    }
+
+    /// Stops the machine and keeps its devices' state beside memory and root disk.
+    fn save(mut self, dir: &Path) -> Result<()> {
+        self.qmp.run("stop", json!({}))?;
+        self.qmp.run("migrate-set-capabilities", capabilities())?;
+        self.qmp.run(
+            "migrate",
+            json!({ "uri": format!("exec:cat >{}", quoted(&dir.join("devices"))) }),
+        )?;
+        self.qmp
+            .until("query-migrate", |answer| match answer["status"].as_str() {
+                Some("completed") => Ok(true),
+                Some("failed") => bail!("saving the machine failed: {answer}"),
+                _ => Ok(false),
+            })?;
+        self.finish()
+    }
+}
+
+/// The state after the boot, which is made when it is missing.
+fn booted(cx: &Cx, parts: &Parts) -> Result<PathBuf> {
+    cx.cached("state", &key(parts), |dir| {
+        say(format!(
+            "booting the virtual machine once to save it with its desktop running ({})",
+            parts.accelerator()
+        ));
+        let start = Instant::now();
+        parts.copy_root(dir)?;
+        let mut vm = Vm::power_on(cx, parts, dir)?;
+        vm.agent
+            .sh(READY, BOOT_LIMIT)
+            .context("the guest's desktop does not come up")?;
+        vm.save(dir)?;
+        say(format!(
+            "virtual machine booted and saved in {} s",
+            start.elapsed().as_secs()
+        ));
+        Ok(())
+    })
+}
+
+fn key(parts: &Parts) -> String {
+    hash::key([
+        &parts.qemu.key,
+        &parts.image.key,
+        parts.accelerator(),
+        STATE_VERSION,
+        READY,
+    ])
+}
+
+/// Memory and root disk of a state, to be written to.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let mut copy = run::cmd("cp", ["--sparse=always", "--reflink=auto", "-t"]);
+    copy.arg(to);
+    for name in ["memory", "root.ext4"] {
+        copy.arg(from.join(name));
+    }
+    run::output(&mut copy).map(drop)
+}
+
+/// The memory file is shared with the saved state instead of being copied through the migration stream.
+fn capabilities() -> serde_json::Value {
+    json!({ "capabilities": [{ "capability": "x-ignore-shared", "state": true }] })
+}
+
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
+}
