@@ -206,6 +206,7 @@ static void start_disk(struct tandem_job *job)
 		submit_bio_noacct(bio);
 		return;
 	}
+	tandem_io_of(job->bio)->at_disk = true;
 	WRITE_ONCE(job->t->disk_used, jiffies);
 	atomic_inc(&job->t->foreground);
 	bio->bi_ioprio = job->bio->bi_ioprio;
@@ -261,6 +262,7 @@ static void hand_to_disk(struct tandem_job *job)
 	struct bio *bio = job->bio;
 
 	job->bio = NULL;
+	tandem_io_of(bio)->at_disk = true;
 	tandem_to_disk(job->t, bio);
 	if (!tandem_wait_for_record(job->t, bio))
 		submit_bio_noacct(bio);

@@ -35,9 +35,18 @@ static bool segments_fit(const struct tandem *t, struct bio *bio)
 	return true;
 }
 
+/* All but the quickest pass here: is the request to be measured? */
+static void measure(struct tandem *t, struct tandem_io *io)
+{
+	io->since = 0;
+	if (unlikely(tandem_latency_turn(t->engine.counters)))
+		tandem_latency_begin(io);
+}
+
 static int to_disk(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
 	io->end = TANDEM_END_PLAIN;
+	io->at_disk = true;
 	tandem_to_disk(t, bio);
 	return tandem_wait_for_record(t, bio) ? DM_MAPIO_SUBMITTED :
 		DM_MAPIO_REMAPPED;
@@ -126,6 +135,7 @@ static noinline int map_read(struct tandem *t, struct bio *bio, struct tandem_io
 	enum td_verdict verdict;
 	struct td_look look;
 
+	measure(t, io);
 	/* Then nothing is dirty. */
 	if (unlikely(t->coarse_ssd && !segments_fit(t, bio))) {
 		td_pass(&t->engine, TD_READ, bio_sectors(bio),
@@ -210,6 +220,9 @@ static noinline int map_write(struct tandem *t, struct bio *bio, struct tandem_i
 	bool copy;
 	u32 todo;
 
+	io->since = 0;
+	if (kind == TD_WRITE)
+		measure(t, io);
 	WRITE_ONCE(t->written, jiffies);
 	if (count < bio_sectors(bio))
 		dm_accept_partial_bio(bio, count);
@@ -223,6 +236,7 @@ static noinline int map_write(struct tandem *t, struct bio *bio, struct tandem_i
 		td_req_init(r, kind, sector, count, NULL, 0);
 		r->no_memory = copy;
 		io->end = TANDEM_END_TRACKED;
+		io->at_disk = true;
 		tandem_to_disk(t, bio);
 	}
 	r->fua = bio->bi_opf & REQ_FUA;
@@ -253,6 +267,7 @@ static noinline int map_flush(struct tandem *t, struct bio *bio, struct tandem_i
 	td_list_init(&woken);
 	td_req_init(&io->req, TD_FLUSH, 0, 0, NULL, 0);
 	io->end = TANDEM_END_PLAIN;
+	io->since = 0;
 	flags = tandem_lock(t);
 	todo = td_begin(&t->engine, &io->req, &woken);
 	tandem_unlock(t, flags);
@@ -273,6 +288,10 @@ static noinline int map_data(struct tandem *t, struct bio *bio, struct tandem_io
 	if (t->written != now)
 		WRITE_ONCE(t->written, now);
 	io->end = TANDEM_END_HOME;
+	if (unlikely(tandem_latency_turn(t->engine.counters))) {
+		io->end = TANDEM_END_HOME_TIMED;
+		tandem_latency_begin(io);
+	}
 	return map_hit(t, bio, io, slot, 1);
 }
 
@@ -295,7 +314,7 @@ static noinline int map_other(struct tandem *t, struct bio *bio, struct tandem_i
 int tandem_map(struct dm_target *ti, struct bio *bio)
 {
 	struct tandem *t = ti->private;
-	struct tandem_io *io = dm_per_bio_data(bio, sizeof(*io));
+	struct tandem_io *io = tandem_io_of(bio);
 	u32 slot;
 
 	if (unlikely(bio_op(bio) != REQ_OP_READ))
@@ -304,6 +323,10 @@ int tandem_map(struct dm_target *ti, struct bio *bio)
 				   bio_sectors(bio), &slot)))
 		return map_read(t, bio, io);
 	io->end = TANDEM_END_HIT;
+	if (unlikely(tandem_latency_turn(t->engine.counters))) {
+		io->end = TANDEM_END_HITS;
+		tandem_latency_begin(io);
+	}
 	return map_hit(t, bio, io, slot, 1);
 }
 
@@ -327,6 +350,7 @@ static noinline void drained(struct tandem *t, struct tandem_io *io, struct td_w
 static int read_again(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
 	io->end = TANDEM_END_PLAIN;
+	io->since = 0;
 	bio->bi_iter = io->hit.iter;
 	bio->bi_status = BLK_STS_OK;
 	bio->bi_opf &= ~REQ_POLLED;
@@ -390,10 +414,12 @@ static noinline void tracked_done(struct tandem *t, struct td_req *r, bool ok)
 	tandem_carry_on_later(t, &woken);
 }
 
-/* All but a hit or a home write of one slot that went well. */
+/* All but a hit or a home write of one slot that went well and is not measured. */
 static noinline int end_other(struct tandem *t, struct bio *bio, struct tandem_io *io,
 			      blk_status_t error)
 {
+	if (!error && io->since)
+		tandem_latency_end(t, io);
 	switch (io->end) {
 	case TANDEM_END_HIT:
 	case TANDEM_END_HITS:
@@ -402,6 +428,7 @@ static noinline int end_other(struct tandem *t, struct bio *bio, struct tandem_i
 		unpin(t, io);
 		return DM_ENDIO_DONE;
 	case TANDEM_END_HOME:
+	case TANDEM_END_HOME_TIMED:
 		home_done(t, io, !error);
 		return DM_ENDIO_DONE;
 	case TANDEM_END_TRACKED:
@@ -416,7 +443,7 @@ static noinline int end_other(struct tandem *t, struct bio *bio, struct tandem_i
 int tandem_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *error)
 {
 	struct tandem *t = ti->private;
-	struct tandem_io *io = dm_per_bio_data(bio, sizeof(*io));
+	struct tandem_io *io = tandem_io_of(bio);
 	bool home = io->end == TANDEM_END_HOME;
 
 	if (unlikely((io->end != TANDEM_END_HIT && !home) || *error))

@@ -68,7 +68,8 @@ int tandem_engine_alloc(struct tandem *t)
 	l->group_buffer = kmalloc(TD_GROUP_BYTES, GFP_ENGINE);
 	l->marks_buffer = kmalloc(TD_BLOCK_BYTES, GFP_ENGINE);
 	l->pages_buffer = kmalloc(TD_PAGES_BYTES, GFP_ENGINE);
-	e->counters = __alloc_percpu(TD_NR_COUNTERS * sizeof(u64), sizeof(u64));
+	e->counters = __alloc_percpu(TANDEM_NR_COUNTERS * sizeof(u64),
+				     sizeof(u64));
 	if (!e->words || !e->sets || !e->buckets || !l->pending ||
 	    !l->pending_words || !l->marks || !l->marks_image || !l->group_buffer ||
 	    !l->marks_buffer || !l->pages_buffer || !e->counters) {

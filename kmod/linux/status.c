@@ -60,6 +60,25 @@ static const char *reason(const struct tandem *t)
 	return "-";
 }
 
+/* Returns the length of @result. */
+static unsigned int emit_latency(struct tandem *t, const char *path,
+				 unsigned int first, char *result,
+				 unsigned int sz, unsigned int maxlen)
+{
+	unsigned int i;
+
+	for (i = 0; i < TANDEM_LATENCY_BUCKETS; i++) {
+		u32 bound = tandem_latency_bound(i);
+
+		if (bound)
+			DMEMIT(" %s_us_%u", path, bound);
+		else
+			DMEMIT(" %s_us_more", path);
+		DMEMIT(" %llu", tandem_counter(t, first + i));
+	}
+	return sz;
+}
+
 static void status_info(struct tandem *t, char *result, unsigned int maxlen)
 {
 	const struct td_engine *e = &t->engine;
@@ -93,11 +112,14 @@ static void status_info(struct tandem *t, char *result, unsigned int maxlen)
 	       mode_name(t), TD_FRAME_SECTORS,
 	       env_load(&e->state) == TD_BYPASS ? 0ull :
 	       tandem_counter(t, TD_C_USED), e->layout.slots, dirty,
-	       2 * (TD_NR_SHOWN + ARRAY_SIZE(gauges)));
+	       2 * (TD_NR_SHOWN + ARRAY_SIZE(gauges) +
+		    2 * TANDEM_LATENCY_BUCKETS));
 	for (i = 0; i < TD_NR_SHOWN; i++)
 		DMEMIT(" %s %llu", td_counter_name(i), tandem_counter(t, i));
 	for (i = 0; i < ARRAY_SIZE(gauges); i++)
 		DMEMIT(" %s %llu", gauges[i].name, gauges[i].value);
+	sz = emit_latency(t, "ssd", TANDEM_C_SSD_US, result, sz, maxlen);
+	emit_latency(t, "disk", TANDEM_C_DISK_US, result, sz, maxlen);
 }
 
 static void status_table(const struct tandem *t, char *result,

@@ -24,6 +24,7 @@
 #include "args.h"
 #include "engine.h"
 #include "identity.h"
+#include "latency.h"
 #include "pace.h"
 
 #define DM_MSG_PREFIX "tandem"
@@ -127,14 +128,17 @@ struct tandem {
 enum tandem_end {
 	TANDEM_END_PLAIN,	/* nothing */
 	TANDEM_END_HIT,		/* unpin one slot; read the disk if it failed */
-	TANDEM_END_HITS,	/* the same with more than one slot */
+	TANDEM_END_HITS,	/* the same with more than one slot, or measured */
 	TANDEM_END_HOME,	/* a write like a hit: unpin one slot */
+	TANDEM_END_HOME_TIMED,	/* the same, measured */
 	TANDEM_END_TRACKED,	/* tell core: a write without private memory */
 };
 
 /* Data that dm keeps for us with each bio. */
 struct tandem_io {
 	enum tandem_end end;
+	bool at_disk;		/* neither this nor the next with HIT and HOME */
+	u64 since;		/* ns: when it came; 0: not measured */
 	union {
 		struct {
 			u32 slots;
@@ -144,6 +148,12 @@ struct tandem_io {
 		struct td_req req;
 	};
 };
+
+/* @bio: as dm gave it to map. */
+static inline struct tandem_io *tandem_io_of(struct bio *bio)
+{
+	return dm_per_bio_data(bio, sizeof(struct tandem_io));
+}
 
 /* engine calls; meta_io.c */
 static inline unsigned long tandem_lock(struct tandem *t)
@@ -249,6 +259,10 @@ static inline void tandem_to_disk(struct tandem *t, struct bio *bio)
 	WRITE_ONCE(t->disk_used, jiffies);
 	bio_set_dev(bio, t->origin->bdev);
 }
+
+/* latency.c; any context */
+void tandem_latency_begin(struct tandem_io *io);
+void tandem_latency_end(struct tandem *t, const struct tandem_io *io);
 
 /* super_io.c: process context, may sleep. */
 int tandem_super_load(struct tandem *t, u64 ssd_sectors, char **why);

@@ -10,6 +10,7 @@ mod fsx;
 mod hits;
 mod hostile;
 mod injected;
+mod latency;
 mod life;
 mod memory;
 mod order;
@@ -24,7 +25,7 @@ use crate::Case;
 pub fn of(set: &str) -> Option<Vec<Case>> {
     match set {
         "" => Some(all()),
-        "time" => Some(cases(&[time::CASES])),
+        "time" => Some(cases(&[time::CASES, latency::TIMED])),
         "memory" => Some(cases(&[memory::CASES])),
         _ => None,
     }
@@ -43,6 +44,7 @@ fn all() -> Vec<Case> {
         life::CASES,
         content::CASES,
         hits::CASES,
+        latency::CASES,
         order::CASES,
         writeback::CASES,
         starts::CASES,
