@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The kernel's fault injection: the n-th allocation of a thread, the n-th request to a disk.
+//! The kernel's fault injection: the n-th allocation of a thread or of the kernel's workers, the n-th request to a disk.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -27,34 +27,88 @@ pub fn known() -> bool {
     known
 }
 
-/// Lets the n-th allocation fail that this thread causes, whether it may wait or not.
-pub struct Allocations(File);
+/// The numbers of what fails: in the plain kernel the first ones all, of those from `many` on some. Where a detector makes
+/// the kernel slow, some of all. With `--all` every one in the plain kernel.
+pub fn numbers(many: usize) -> impl Iterator<Item = u32> {
+    let slow = ["/proc/lockdep", "/sys/kernel/debug/kmemleak"]
+        .iter()
+        .any(|file| Path::new(file).exists());
+    let (few, rest) = match (slow, crate::whole()) {
+        (true, _) => (4, 17),
+        (false, true) => (1, 1),
+        (false, false) => (1, 7),
+    };
+    let many = u32::try_from(many).unwrap_or(u32::MAX);
+    (1..many).step_by(few).chain((many..).step_by(rest))
+}
+
+/// A thread of which the n-th allocation from now on is to fail.
+struct Armed(File);
+
+impl Armed {
+    fn open(path: &Path) -> Result<Self> {
+        let file = File::options().read(true).write(true).open(path);
+        Ok(Self(file.with_context(|| {
+            format!("cannot open {}", path.display())
+        })?))
+    }
+
+    fn arm(&self, n: u32) -> Result<()> {
+        Ok(self.0.write_all_at(n.to_string().as_bytes(), 0)?)
+    }
+
+    /// Ends it; false: there were less than n.
+    fn fired(&self) -> Result<bool> {
+        let mut left = [0; 16];
+        let length = self.0.read_at(&mut left, 0)?;
+        self.0.write_all_at(b"0", 0)?;
+        let left: u32 = String::from_utf8_lossy(&left[..length]).trim().parse()?;
+        Ok(left == 0)
+    }
+}
+
+/// Lets the n-th allocation fail that a thread causes, whether it may wait or not.
+pub struct Allocations(Vec<Armed>);
 
 impl Allocations {
-    /// Of the calling thread.
-    pub fn of_this_thread() -> Result<Self> {
+    fn of(threads: Vec<Armed>) -> Result<Self> {
+        ensure!(!threads.is_empty(), "no such thread");
         for fault in ["failslab", "fail_page_alloc"] {
             set(fault, "ignore-gfp-wait", "N")?;
             set(fault, "verbose", "0")?;
         }
         set("fail_page_alloc", "min-order", "0")?;
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .open("/proc/thread-self/fail-nth")
-            .context("cannot open fail-nth")?;
-        Ok(Self(file))
+        Ok(Self(threads))
     }
 
-    /// Runs `act` with its n-th allocation failing; false: it had less than n.
+    /// Of the calling thread.
+    pub fn of_this_thread() -> Result<Self> {
+        Self::of(vec![Armed::open(Path::new("/proc/thread-self/fail-nth"))?])
+    }
+
+    /// Of each thread that works off the kernel's queues, counted by itself; those that come later have none.
+    pub fn of_workers() -> Result<Self> {
+        let mut threads = Vec::new();
+        for process in fs::read_dir("/proc")?.flatten() {
+            let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+            if name.starts_with("kworker") {
+                threads.push(Armed::open(&process.path().join("fail-nth"))?);
+            }
+        }
+        Self::of(threads)
+    }
+
+    /// Runs `act` with the n-th allocation failing; false: there were less than n.
     pub fn fail<T>(&self, n: u32, act: impl FnOnce() -> T) -> Result<(T, bool)> {
-        self.0.write_all_at(n.to_string().as_bytes(), 0)?;
+        for thread in &self.0 {
+            thread.arm(n)?;
+        }
         let result = act();
-        let mut left = [0; 16];
-        let length = self.0.read_at(&mut left, 0)?;
-        self.0.write_all_at(b"0", 0)?;
-        let left: u32 = String::from_utf8_lossy(&left[..length]).trim().parse()?;
-        Ok((result, left == 0))
+        let mut fired = false;
+        for thread in &self.0 {
+            fired |= thread.fired()?;
+        }
+        Ok((result, fired))
     }
 }
 

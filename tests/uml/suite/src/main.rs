@@ -4,7 +4,8 @@
 //! It gets what it needs from variables on the kernel's command line:
 //! `SUITE_MODULES` modules to load, in order, separated by commas, arguments behind colons;
 //! `SUITE_ONLY` runs the cases whose names, with `_` for spaces, contain the text; `SUITE_INJECT` injects a bug instead of running cases;
-//! `SUITE_PART` is `K/N`: of these, every N-th from the K-th on, counted from 0;
+//! `SUITE_PART` is `K/N`: of these, every N-th from the K-th on, counted from 0; `SUITE_WHOLE` is there if cases are to try all
+//! that they can;
 //! `SUITE_SET` names another set of cases: "time" for a guest whose clock runs ahead, "memory" for one with little;
 //! `SUITE_BENCH` measures a device instead, `SUITE_RECORD` records what the module does to its disks. It prints one line a case
 //! and one at the end, and switches the machine off.
@@ -170,6 +171,11 @@ fn part(words: &str) -> Result<(usize, usize)> {
         bail!("SUITE_PART is {words}");
     }
     Ok((part, parts))
+}
+
+/// Whether cases try all that they can.
+fn whole() -> bool {
+    !variable("SUITE_WHOLE").is_empty()
 }
 
 /// A variable of the kernel's command line; empty if it is not there.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The cases, by what they are about.
 
+mod allocations;
 mod concurrent;
 mod content;
 mod failures;
 mod failures_dirty;
 mod filesystem;
+mod flaky;
 mod fsx;
 mod hits;
 mod hostile;
@@ -54,7 +56,9 @@ fn all() -> Vec<Case> {
         failures::CASES,
         failures_dirty::CASES,
         hostile::CASES,
+        allocations::CASES,
         injected::CASES,
+        flaky::CASES,
         // Removes the module, so it is last.
         life::LAST,
     ])

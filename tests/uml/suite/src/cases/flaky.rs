@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Disks that fail now and then under load: for milliseconds, wholly or in one direction, and in single blocks.
+//!
+//! Not a disk that says it has written what it dropped: nobody who keeps no checksums of all data can know.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use fastrand::Rng;
+
+use super::Entry;
+use super::failures_dirty::reload;
+use crate::disk::{Disk, Shape};
+use crate::dm::{Dm, Line};
+use crate::io::{self, MIB};
+use crate::rig::{Config, Rig, Under};
+use crate::stamps::Stamps;
+
+pub const CASES: &[Entry] = &[
+    ("injected: the SSD comes and goes under load", || {
+        outages("ssd")
+    }),
+    ("injected: the disk comes and goes under load", || {
+        outages("disk")
+    }),
+    ("injected: bad blocks of the SSD under load", || {
+        bad_blocks("ssd")
+    }),
+    ("injected: bad blocks of the disk under load", || {
+        bad_blocks("disk")
+    }),
+];
+
+pub const MODES: [&str; 3] = ["writethrough", "writearound", "writeback"];
+
+/// What a failing disk fails: everything, or, as dm-flakey calls it, one direction.
+const KINDS: [&str; 3] = ["", "1 error_reads", "1 error_writes"];
+
+/// So often it does.
+fn rounds() -> u32 {
+    if crate::whole() { 12 } else { 3 }
+}
+
+pub fn small(mode: &'static str) -> Config {
+    Config {
+        mode,
+        origin: Shape::new(8),
+        ssd: Shape::new(6),
+        ..Config::default()
+    }
+}
+
+/// Says that the loss is on record as soon as there is one, as the helper does.
+pub struct Recorder {
+    stop: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Recorder {
+    pub fn new(rig: &Rig) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (name, stopped) = (rig.name.clone(), Arc::clone(&stop));
+        let thread = thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                // In any other state it is refused.
+                let _ = Dm::tell(&name, "loss recorded");
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+        Self {
+            stop,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The same table again, whatever state it is in. True: the SSD was lost with dirty data, of which what was not
+/// flushed may be gone now.
+pub fn load_again(rig: &Rig) -> Result<bool> {
+    let device = rig.mapped()?;
+    // Only one request fails.
+    if device.load(rig.good_line(false)).is_err() {
+        device.load(rig.good_line(false))?;
+    }
+    device.suspend()?;
+    let lost = rig.status()?.reason == "ssd-error-dirty";
+    if device.resume().is_err() {
+        reload(rig)?;
+    }
+    Ok(lost)
+}
+
+type Part = Arc<Mutex<Stamps>>;
+
+/// A cache over targets that are swapped, with four threads that check what they read.
+struct Loaded {
+    _recorder: Recorder,
+    rig: Rig,
+    parts: Vec<Part>,
+    stop: Arc<AtomicBool>,
+    threads: Vec<thread::JoinHandle<Result<()>>>,
+}
+
+fn locked(part: &Part) -> MutexGuard<'_, Stamps> {
+    part.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Loaded {
+    fn new(mode: &'static str) -> Result<Self> {
+        let mut rig = Rig::disks(Config {
+            origin_under: Some(Under::Linear),
+            ssd_under: Some(Under::Linear),
+            ..small(mode)
+        })?;
+        let plain = io::direct(rig.origin.path())?;
+        let parts = (0..4_u64)
+            .map(|n| Stamps::put(&plain, n * MIB as u64, MIB, n))
+            .map(|stamps| Ok(Arc::new(Mutex::new(stamps?))))
+            .collect::<Result<Vec<_>>>()?;
+        drop(plain);
+        rig.attach(true)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let threads = parts
+            .iter()
+            .map(|part| {
+                let (path, stop, part) = (rig.path()?, Arc::clone(&stop), Arc::clone(part));
+                Ok(thread::spawn(move || {
+                    let (file, durable) = (io::direct(&path)?, io::durable(&path)?);
+                    while !stop.load(Ordering::Relaxed) {
+                        locked(&part).step(&file, &durable)?;
+                        thread::sleep(Duration::from_micros(200));
+                    }
+                    Ok(())
+                }))
+            })
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Self {
+            _recorder: Recorder::new(&rig),
+            rig,
+            parts,
+            stop,
+            threads,
+        })
+    }
+
+    /// Loads the same table again while nobody reads what may be lost. Returns whether it may.
+    fn load_again(&mut self) -> Result<bool> {
+        let mut parts: Vec<_> = self.parts.iter().map(locked).collect();
+        let lost = load_again(&self.rig)?;
+        if lost {
+            let file = io::direct(&self.rig.path()?)?;
+            for stamps in &mut parts {
+                stamps.check(&file, true).context("after the loss")?;
+            }
+        }
+        Ok(lost)
+    }
+
+    /// The target below a disk.
+    fn below(&self, which: &str) -> Result<(&Dm, &Disk)> {
+        let (below, disk) = match which {
+            "ssd" => (&self.rig.below_ssd, &self.rig.ssd),
+            _ => (&self.rig.below_origin, &self.rig.origin),
+        };
+        Ok((below.as_ref().context("nothing below")?, disk))
+    }
+
+    /// Stops the threads and compares everything. Returns how many requests failed.
+    fn end(mut self) -> Result<u32> {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            thread
+                .join()
+                .map_err(|_| anyhow::anyhow!("a thread panicked"))??;
+        }
+        self.load_again()?;
+        let mut failed = 0;
+        let file = io::direct(&self.rig.path()?)?;
+        for part in &self.parts {
+            let mut stamps = locked(part);
+            stamps.check(&file, false)?;
+            failed += stamps.failed;
+        }
+        drop(file);
+        self.rig.agrees()?;
+        let status = self.rig.quiet()?;
+        ensure!(status.state == "active", "{status:?}");
+        Ok(failed)
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Lets a disk be another target for some milliseconds, several times. Returns how many of its errors the cache counted;
+/// nothing if this kernel has no such target.
+fn troubled(
+    loaded: &mut Loaded,
+    which: &str,
+    rng: &mut Rng,
+    trouble: impl Fn(&Dm, &Disk, &mut Rng) -> Result<bool>,
+) -> Result<Option<u64>> {
+    let counter = if which == "ssd" {
+        "ssd_errors"
+    } else {
+        "disk_errors"
+    };
+    let mut errors = 0;
+    for _ in 0..rounds() {
+        thread::sleep(Duration::from_millis(rng.u64(10..60)));
+        let (below, disk) = loaded.below(which)?;
+        let before = loaded.rig.status()?.get(counter)?;
+        if !trouble(below, disk, rng)? {
+            return Ok(None);
+        }
+        let until = Instant::now() + Duration::from_secs(20);
+        while loaded.rig.status()?.get(counter)? == before {
+            ensure!(Instant::now() < until, "nobody met the {which}'s trouble");
+            thread::sleep(Duration::from_millis(1));
+        }
+        thread::sleep(Duration::from_millis(rng.u64(0..40)));
+        below.swap(Under::Linear.line(disk))?;
+        let status = loaded.rig.status()?;
+        errors += status.get(counter)? - before;
+        ensure!(
+            which == "ssd" || status.state == "active",
+            "by the disk alone: {status:?}"
+        );
+        ensure!(
+            !loaded.load_again()? || which == "ssd",
+            "data was lost with the disk"
+        );
+    }
+    Ok(Some(errors))
+}
+
+fn outages(which: &str) -> Result<()> {
+    let mut rng = Rng::with_seed(1);
+    for mode in MODES {
+        for kind in KINDS {
+            let what = format!("{mode}, {which}, {kind:?}");
+            let mut loaded = Loaded::new(mode)?;
+            let errors = troubled(&mut loaded, which, &mut rng, |below, disk, _| {
+                let args = format!("{} 0 0 100000 {kind}", disk.path().display());
+                let swapped = below.swap(Line::new(disk.sectors(), "flakey", args));
+                // An older one knows of writes only.
+                ensure!(
+                    swapped.is_ok() || kind.ends_with("reads"),
+                    "no dm-flakey: {swapped:?}"
+                );
+                Ok(swapped.is_ok())
+            })
+            .context(what.clone())?;
+            let failed = loaded.end().context(what.clone())?;
+            let Some(errors) = errors else {
+                println!("     no {kind} in this kernel");
+                continue;
+            };
+            println!("     {what}: {errors} errors, {failed} requests failed");
+            // Dirty data that an SSD cannot give is an error.
+            let hidden = which == "ssd" && mode != "writeback";
+            ensure!(!hidden || failed == 0, "{what}: {failed} requests failed");
+            ensure!(
+                which == "ssd" || failed > 0,
+                "{what}: no request failed, so nothing was tried"
+            );
+        }
+    }
+    Ok(())
+}
+
+fn bad_blocks(which: &str) -> Result<()> {
+    let mut rng = Rng::with_seed(2);
+    for mode in MODES {
+        let mut loaded = Loaded::new(mode)?;
+        let errors = troubled(&mut loaded, which, &mut rng, |below, disk, rng| {
+            let dust = format!("{} 0 512", disk.path().display());
+            if below.swap(Line::new(disk.sectors(), "dust", dust)).is_err() {
+                return Ok(false);
+            }
+            // Not the SSD's metadata, which is another case.
+            let first = rng.u64(4096..4096 + 97);
+            for sector in (first..disk.sectors()).step_by(97) {
+                below.message(&format!("addbadblock {sector}"))?;
+            }
+            below.message("enable")?;
+            Ok(true)
+        })
+        .context(mode)?;
+        let failed = loaded.end().context(mode)?;
+        let Some(errors) = errors else {
+            println!("     no dm-dust in this kernel");
+            return Ok(());
+        };
+        println!("     {mode}, {which}: {errors} bad blocks met, {failed} requests failed");
+        let hidden = which == "ssd" && mode != "writeback";
+        ensure!(!hidden || failed == 0, "{mode}: {failed} requests failed");
+    }
+    Ok(())
+}
