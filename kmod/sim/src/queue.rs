@@ -135,7 +135,8 @@ pub struct Pending {
     pub start: Time,
     /// Its number as a writer.
     pub writer: u64,
-    lazy: bool,
+    /// It hardly ever goes on until all is moved, or from then on.
+    lazy: (bool, bool),
 }
 
 /// What the request that was picked wants to do.
@@ -175,6 +176,8 @@ impl Queue {
     /// Takes a request up at `now`.
     pub fn submit(&mut self, io: Io, rng: &mut fastrand::Rng, now: Time) {
         let lazy = rng.u8(..) < self.lazy;
+        let when = rng.u8(..3);
+        let lazy = (lazy && when != 0, lazy && when != 1);
         self.writers += 1;
         self.pending.push(Pending {
             io,
@@ -251,7 +254,13 @@ impl Queue {
             Side::Origin => (disk, self.disk_reluctance),
             Side::Ssd => (ssd, self.ssd_reluctance),
         };
-        let reluctance = if pending.lazy { LAZINESS } else { reluctance };
+        let (early, late) = pending.lazy;
+        let lazy = if pending.moved < pending.io.count {
+            early
+        } else {
+            late
+        };
+        let reluctance = if lazy { LAZINESS } else { reluctance };
         if rng.u8(..) < reluctance {
             return Some(Turn::Missed);
         }

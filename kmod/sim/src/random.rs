@@ -158,7 +158,7 @@ fn any_geometry(core: &Core, sectors: u64, rng: &mut fastrand::Rng) -> Geometry 
 fn round(run: &mut Run, workload: &mut Workload, count: u64) -> Step {
     let rng = &mut run.rng;
     workload.next_phase(rng);
-    let depth = *pick(rng, &[1, 2, 4, 8, 32, 128]);
+    let mut depth = *pick(rng, &[1, 2, 4, 8, 32, 128]);
     let groups = run.world.engine.layout().groups;
     let end = run.summary.requests + count;
     let mut shortage = *pick(rng, &[0, 0, 0, 0, 0, 20, 128, 255]);
@@ -174,15 +174,33 @@ fn round(run: &mut Run, workload: &mut Workload, count: u64) -> Step {
         pace = (240, 0, 64);
         shortage = 0;
     }
+    let duel = rng.u8(..5) == 0;
+    if duel {
+        // Who reads from the SSD, or writes to it, takes far longer than the disk, or than the next.
+        workload.duel(rng);
+        depth = *pick(rng, &[4, 8]);
+        pace = *pick(
+            rng,
+            &[(0, 230, 64), (0, 128, 64), (128, 128, 64), (240, 0, 64)],
+        );
+        shortage = 0;
+    }
     let dies_at = if rng.u8(..24) == 0 {
         run.summary.requests + rng.u64(..count)
     } else {
         u64::MAX
     };
-    let changes_mode = rng.u8(..4) == 0;
+    let changes_mode = match rng.u8(..4) {
+        _ if duel => 1200,
+        0 => 1020,
+        _ => 1000,
+    };
     let drops = rng.u8(..4) == 0;
     let cleans = *pick(rng, &[0, 0, 200, 2000]);
     let limit = *pick(rng, &[u64::MAX, u64::MAX, 40, 400]);
+    if duel && run.writeback {
+        run.act(Act::Mode(Mode::WriteBack))?;
+    }
     run.act(Act::Limit(limit))?;
     run.act(Act::Pace(pace.0, pace.1, pace.2))?;
     run.act(Act::Faults(disk_failing, ssd_failing, shortage))?;
@@ -202,15 +220,15 @@ fn round(run: &mut Run, workload: &mut Workload, count: u64) -> Step {
         let ticket = run.rng.u16(..);
         match ticket {
             0..=1000 => run.act(Act::Disturb)?,
-            1001..=1020 if changes_mode => {
+            1001.. if ticket <= changes_mode => {
                 let mode = any_mode(&mut run.rng, run.writeback);
                 run.act(Act::Mode(mode))?;
             }
-            1021..=1300 if drops => {
+            1201..=1480 if drops => {
                 let group = run.rng.u32(..groups);
                 run.act(Act::Forget(group))?;
             }
-            1301..=1400 => run.act(Act::Tick)?,
+            1481..=1580 => run.act(Act::Tick)?,
             2000.. if ticket < 2000 + cleans => run.act(Act::Clean)?,
             _ => {}
         }

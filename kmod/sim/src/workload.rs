@@ -105,6 +105,21 @@ impl Workload {
         }
     }
 
+    /// All on a frame or two, of a quarter each, and often unwanted again: reads that are still under way meet what was
+    /// written after a discard.
+    pub fn duel(&mut self, rng: &mut fastrand::Rng) {
+        self.mix = Mix {
+            writes: *pick(rng, &[64, 128]),
+            discards: *pick(rng, &[8, 24, 48]),
+            zeroes: 0,
+            flushes: *pick(rng, &[0, 2]),
+        };
+        self.hot = rng.u64(..self.sectors) & !31;
+        self.hot_length = (self.sectors - self.hot).min(*pick(rng, &[16, 32, 64]));
+        self.largest = *pick(rng, &[8, 8, 16]);
+        self.streaming = 0;
+    }
+
     /// The next request.
     pub fn next(&mut self, rng: &mut fastrand::Rng) -> Request {
         let verb = self.verb(rng);

@@ -5,10 +5,11 @@
 use std::collections::HashMap;
 
 use super::check::Word;
+use super::io::{Role, role};
 use super::{Fault, Sub, World, ensure};
 use crate::engine::{ReqKind, State, WorkKind};
 use crate::oracle::Time;
-use crate::queue::Side;
+use crate::queue::{Io, Side};
 
 /// log2 of sectors in a region of the disk that has an intent mark, for the disks that are simulated here.
 pub(super) const REGION_SHIFT: u32 = 11;
@@ -271,6 +272,7 @@ impl World {
         if self.engine.state() != State::Active {
             return Ok(());
         }
+        self.check_readers(sub, to, count)?;
         for at in sector / 8..(sector + count).div_ceil(8) {
             let slot =
                 (to - self.engine.layout().data_start + (at * 8).saturating_sub(sector)) / 32;
@@ -287,6 +289,35 @@ impl World {
                     !clean || marked || sub.kind != ReqKind::Write,
                     "sector {} is written over a clean copy without a mark of its region",
                     at * 8
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// What a write stores where nothing can be read just now, nobody reads any more who came when something could: he would
+    /// see the new data, and who comes after him the old data on the disk.
+    fn check_readers(&self, sub: &Sub, to: u64, count: u64) -> Result<(), Fault> {
+        if sub.kind != ReqKind::Write {
+            return Ok(());
+        }
+        let read = |io: &&Io| {
+            io.side == Side::Ssd
+                && role(io) == Role::Hit
+                && io.first < to + count
+                && to < io.first + io.count
+        };
+        for io in self.queue.iter().filter(read) {
+            let words = self.engine.words();
+            let start = self.engine.layout().data_start;
+            let (first, end) = (io.first.max(to), (io.first + io.count).min(to + count));
+            for at in (first - start) / 8..(end - start).div_ceil(8) {
+                let word = Word::of(words[at as usize / 4]);
+                ensure!(
+                    word.valid >> (at % 4) & 1 != 0,
+                    "sector {} is stored in SSD sector {} under a read that began earlier",
+                    word.tag * 32 + at % 4 * 8,
+                    start + at * 8
                 );
             }
         }
