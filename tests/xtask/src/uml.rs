@@ -28,12 +28,12 @@ pub fn layers() -> Vec<Layer> {
         Layer {
             name: "uml-time",
             about: "what the module does by the clock, in virtual time",
-            run: |bench| set(bench, "time", &["time-travel=inf-cpu"]),
+            run: |bench| set(bench, "time"),
         },
         Layer {
             name: "uml-memory",
             about: "swap and loop files on the cached device, with little memory",
-            run: little_memory,
+            run: |bench| set(bench, "memory"),
         },
         Layer {
             name: "uml-detectors",
@@ -76,33 +76,39 @@ fn functional(bench: &mut Bench, config: &'static str, part: &str) -> Result<()>
     suite::cases(bench, &mut guest, LIMIT)
 }
 
-/// Runs another set of cases, with further words for the kernel.
-fn set(bench: &mut Bench, name: &str, words: &[&str]) -> Result<()> {
+/// Runs another set of cases.
+fn set(bench: &mut Bench, name: &str) -> Result<()> {
     let kernel = kernel(bench.cx, "plain")?;
     let module = kernel.module(bench, "kmod", "dm-tandem.ko")?;
     let modules = module.display().to_string();
-    let variables = [("SUITE_MODULES", modules.as_str()), ("SUITE_SET", name)];
-    let mut guest = kernel.guest(bench.cx, &variables)?;
-    guest.args(words);
+    let mut guest = kernel.guest_of_set(bench.cx, name, &[("SUITE_MODULES", &modules)])?;
     suite::cases(bench, &mut guest, LIMIT)
 }
 
-/// Little memory, and disks that are files of the host, so that what is written to them is out of it.
-fn little_memory(bench: &mut Bench) -> Result<()> {
-    let disk = |name: &str, mib: u64| -> Result<String> {
-        let path = bench.cx.target.join(format!("uml-{name}.img"));
-        let _ = fs::remove_file(&path);
-        fs::File::create(&path)?.set_len(mib << 20)?;
-        Ok(path.display().to_string())
-    };
-    let (disk, ssd) = (disk("disk", 512)?, disk("ssd", 64)?);
-    let words = [
-        "mem=128M".to_owned(),
-        format!("ubd0={disk}"),
-        format!("ubd1={ssd}"),
-    ];
-    let words = words.each_ref().map(String::as_str);
-    set(bench, "memory", &words)
+/// A disk that is a file of the host, so that what is written to it is out of the guest's memory.
+fn disk(cx: &Cx, name: &str, mib: u64) -> Result<String> {
+    let path = cx.target.join(format!("uml-{name}.img"));
+    let _ = fs::remove_file(&path);
+    fs::File::create(&path)?.set_len(mib << 20)?;
+    Ok(path.display().to_string())
+}
+
+/// The set that a case belongs to, by the word that its name begins with.
+pub fn set_of(case: &str) -> &'static str {
+    match case.split_once(':') {
+        Some(("time", _)) => "time",
+        Some(("memory", _)) => "memory",
+        _ => "",
+    }
+}
+
+/// The layer that runs a set in the plain kernel.
+pub fn layer_of(set: &str) -> &'static str {
+    match set {
+        "time" => "uml-time",
+        "memory" => "uml-memory",
+        _ => "uml-plain",
+    }
 }
 
 /// Which kernel must find which bug, and a word of its report.
@@ -173,6 +179,26 @@ impl Kernel {
             &bench.log,
         )?;
         Ok(build.join(file))
+    }
+
+    /// A guest for a set of cases, with the words that these need: a clock that runs ahead, or little memory.
+    pub fn guest_of_set(&self, cx: &Cx, set: &str, variables: &[(&str, &str)]) -> Result<Command> {
+        let mut guest = self.guest(cx, variables)?;
+        guest.arg(format!("SUITE_SET={set}"));
+        match set {
+            "time" => {
+                guest.arg("time-travel=inf-cpu");
+            }
+            "memory" => {
+                let disks = [("ubd0", "disk", 512), ("ubd1", "ssd", 64)];
+                guest.args(["mem=128M", "SUITE_DISK=/dev/ubda", "SUITE_SSD=/dev/ubdb"]);
+                for (unit, name, mib) in disks {
+                    guest.arg(format!("{unit}={}", disk(cx, name, mib)?));
+                }
+            }
+            _ => {}
+        }
+        Ok(guest)
     }
 
     /// A guest whose root is this machine's, read-only, and whose first process is the suite.

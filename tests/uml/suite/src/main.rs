@@ -5,7 +5,7 @@
 //! `SUITE_MODULES` modules to load, in order, separated by commas, arguments behind colons;
 //! `SUITE_ONLY` runs the cases whose names, with `_` for spaces, contain the text; `SUITE_INJECT` injects a bug instead of running cases;
 //! `SUITE_PART` is `K/N`: of these, every N-th from the K-th on, counted from 0; `SUITE_WHOLE` is there if cases are to try all
-//! that they can;
+//! that they can; `SUITE_LIMIT` is the number of seconds after which a case hangs;
 //! `SUITE_SET` names another set of cases: "time" for a guest whose clock runs ahead, "memory" for one with little;
 //! `SUITE_BENCH` measures a device instead, `SUITE_RECORD` records what the module does to its disks. It prints one line a case
 //! and one at the end, and switches the machine off.
@@ -31,13 +31,13 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use rustix::mount::{MountFlags, mount};
 use rustix::system::{RebootCommand, reboot};
 
 use crate::kmsg::Kmsg;
 
-/// A case that takes longer hangs.
+/// A case that takes longer hangs, unless `SUITE_LIMIT` says otherwise.
 const LIMIT: Duration = Duration::from_secs(240);
 
 /// One test.
@@ -115,6 +115,12 @@ fn run() -> Result<u64> {
     // A clock that runs ahead says nothing of a case that hangs.
     if set != "time" {
         thread::spawn(watch);
+    }
+    if set == "memory" {
+        // Or who sees that a case hangs would himself wait for memory.
+        // SAFETY: it takes no pointer.
+        let result = unsafe { libc::mlockall(libc::MCL_CURRENT) };
+        ensure!(result == 0, "cannot keep the suite in memory");
     }
     let mut failed = 0;
     let mut passed = 0;
@@ -243,13 +249,16 @@ fn set_running(case: Option<(&'static str, Instant)>) {
 
 /// Ends the machine when a case hangs, with what every thread of the suite and the kernel's workers wait for.
 fn watch() {
+    let limit = variable("SUITE_LIMIT")
+        .parse()
+        .map_or(LIMIT, Duration::from_secs);
     loop {
         thread::sleep(Duration::from_secs(1));
         let running = RUNNING.lock().ok().and_then(|running| *running);
         if let Some((name, since)) = running
-            && since.elapsed() > LIMIT
+            && since.elapsed() > limit
         {
-            println!("FAIL {name} ({} s): hangs", LIMIT.as_secs());
+            println!("FAIL {name} ({} s): hangs", limit.as_secs());
             module::print_waiting();
             finish(103);
         }

@@ -4,7 +4,7 @@
 
 use std::fs::File;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::Entry;
 use super::flaky::{MODES, small};
@@ -23,8 +23,18 @@ pub const CASES: &[Entry] = &[
 /// Lets each allocation of `act` fail. If `act` fails, it has to succeed when it is tried again.
 fn each(
     what: &str,
+    prepare: impl FnMut() -> Result<()>,
+    act: impl FnMut() -> Result<()>,
+) -> Result<()> {
+    each_and(what, prepare, act, || Ok(()))
+}
+
+/// The same with a look at what it came to, which has all the memory that it needs.
+fn each_and(
+    what: &str,
     mut prepare: impl FnMut() -> Result<()>,
     mut act: impl FnMut() -> Result<()>,
+    mut check: impl FnMut() -> Result<()>,
 ) -> Result<()> {
     let allocations = Allocations::of_this_thread()?;
     let (mut tried, mut refused) = (0, 0);
@@ -44,6 +54,7 @@ fn each(
             no_memory(&error).with_context(|| format!("{what}: allocation {n}: {error:#}"))?;
             act().with_context(|| format!("{what}: after allocation {n} failed"))?;
         }
+        check().with_context(|| format!("{what}: allocation {n} failed"))?;
     }
     Ok(())
 }
@@ -104,7 +115,7 @@ fn life() -> Result<()> {
         // A new cache is one until its superblocks are there.
         let blank = || rig.ssd.put(0, &vec![0; MIB]);
         let device = Dm::create(&format!("{}-start", rig.name))?;
-        each(
+        each_and(
             if format { "first start" } else { "start" },
             || {
                 let _ = device.suspend();
@@ -117,6 +128,10 @@ fn life() -> Result<()> {
                 device.suspend()
             },
             || device.resume(),
+            || match io::compare(device.path(), &model)? {
+                Some(difference) if !format => bail!("{difference}"),
+                _ => Ok(()),
+            },
         )?;
     }
     rig.attach(false)?;

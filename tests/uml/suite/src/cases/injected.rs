@@ -93,8 +93,7 @@ fn requests(which: &str) -> Result<()> {
         return Ok(());
     }
     for mode in MODES {
-        let mut tried = 0;
-        for n in numbers(40) {
+        for (tried, n) in numbers(40).enumerate() {
             let failed = with_request(mode, which, n)
                 .with_context(|| format!("{mode}: request {n} to the {which}"))?;
             if !failed {
@@ -102,7 +101,6 @@ fn requests(which: &str) -> Result<()> {
                 ensure!(n > 30, "{mode}: only {n} requests to the {which}");
                 break;
             }
-            tried += 1;
         }
     }
     Ok(())

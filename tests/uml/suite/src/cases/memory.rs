@@ -29,8 +29,6 @@ pub const CASES: &[Entry] = &[
     }),
 ];
 
-const DISK: &str = "/dev/ubda";
-const SSD: &str = "/dev/ubdb";
 const AT: &str = "/mnt/memory";
 const SWAP: usize = 160 * MIB;
 const PAGE: usize = 4096;
@@ -166,11 +164,12 @@ fn writer(path: String, stop: &AtomicBool) -> Result<u64> {
 }
 
 fn swapping(mode: &'static str) -> Result<()> {
+    let (disk, ssd) = (crate::variable("SUITE_DISK"), crate::variable("SUITE_SSD"));
     // A new cache needs zeroes.
-    io::write_in_pieces(&io::direct(Path::new(SSD))?, 0, &vec![0; MIB])?;
-    let sectors = (io::size(Path::new(DISK))? / 512) as u64;
+    io::write_in_pieces(&io::direct(Path::new(&ssd))?, 0, &vec![0; MIB])?;
+    let sectors = (io::size(Path::new(&disk))? / 512) as u64;
     let uuid = "00112233445566778899aabbccddeeff";
-    let args = format!("{DISK} {SSD} {mode} 6 uuid {uuid} origin_id beef format new");
+    let args = format!("{disk} {ssd} {mode} 6 uuid {uuid} origin_id beef format new");
     let device = Dm::with("memory", Line::new(sectors, "tandem", args))?;
     let path = device.path().display().to_string();
     run("/sbin/mke2fs", &["-q", "-F", "-t", "ext4", &path])?;

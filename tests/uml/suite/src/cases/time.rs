@@ -35,6 +35,10 @@ pub const CASES: &[Entry] = &[
         "time: the limit of dirty data is what the disk takes in 30 s",
         limit,
     ),
+    (
+        "time: three quarters of the SSD get dirty and no more",
+        share,
+    ),
     ("time: a stop waits for a few requests of each device", stop),
     (
         "time: a write past a lost SSD waits for the record, a second at most",
@@ -251,6 +255,33 @@ fn limit() -> Result<()> {
         "the limit takes {whole} s, which is beyond 30 or far below"
     );
     Ok(())
+}
+
+/// The writer is quicker than the disk, which nothing but the limit keeps from filling the SSD.
+fn share() -> Result<()> {
+    let mut config = config(16);
+    config.origin.single = true;
+    config.ssd = Shape::new(8);
+    let (rig, mut model) = Rig::new(config)?;
+    let file = io::direct(&rig.path()?)?;
+    let mut rng = Rng::with_seed(1);
+    let mut most = 0;
+    for number in 0..800 {
+        let start = rng.usize(0..2500) * 16384;
+        rng.fill(&mut model[start..start + 16384]);
+        io::write(&file, start as u64, &model[start..start + 16384])?;
+        if number % 10 == 0 {
+            let status = rig.status()?;
+            let limit = status.get("dirty_limit")?;
+            // One request may go over it.
+            ensure!(status.dirty <= limit + 32, "beyond the limit: {status:?}");
+            ensure!(limit <= status.total * 32 * 3 / 4, "{status:?}");
+            most = most.max(status.dirty * 100 / limit);
+        }
+    }
+    ensure!(most > 95, "only {most} % of the limit was dirty");
+    drop(file);
+    rig.equals(&model)
 }
 
 /// Each request to the disk takes a second, to the SSD a tenth of one.
