@@ -254,6 +254,7 @@ mod tests {
             "group-n",
             "head-",
             "marks-",
+            "write-nofua",
             "writeback-",
         ];
         for promise in read(&cx).unwrap().promise {
