@@ -36,6 +36,15 @@ enum td_super_error {
 	TD_SUPER_TOO_LARGE,	/* disk beyond the tag; only from planning */
 };
 
+/*
+ * Incompatible flags: who does not know them must neither make anything dirty nor
+ * believe the index. CLEAN is taken from both copies before the first write-back
+ * write, and given back when nothing is dirty and none can be; so it is right in
+ * any copy that has it.
+ */
+#define TD_SUPER_CLEAN		1u	/* nothing on the SSD is dirty */
+#define TD_SUPER_COLD		2u	/* the index is being made anew: do not read it */
+
 /* Sectors of the SSD. */
 struct td_region {
 	u64 start;
@@ -86,8 +95,8 @@ enum td_super_error td_super_parse(const void *buffer, u32 copy,
 				   struct td_super *sb);
 
 /*
- * Parse both copies and take the newer sound one; if none is sound, the more
- * telling error of the two. A sound copy beside something foreign is not taken:
+ * Parse both copies and take the newer sound one, with the incompatible flags of
+ * both; if none is sound, the more telling error of the two. A sound copy beside something foreign is not taken:
  * a cut or a bad sector leaves zeroes or damage, but who partitions or formats
  * the SSD elsewhere may leave one copy as it was.
  */

@@ -4,8 +4,9 @@
  * one for a new cache.
  *
  * Invariant: what a crashed kernel left in the SSD's volatile cache is made
- * durable before it is believed; an index that cannot be is refused, never
- * guessed, since there may be data in it that the disk has not.
+ * durable before it is believed; an index that cannot be is never guessed. It is
+ * refused if there may be data in it that the disk has not, and else made anew,
+ * which the superblock says until it is done.
  * Threads: preresume; they sleep, and nobody else uses the engine.
  */
 #include <linux/blkdev.h>
@@ -49,6 +50,10 @@ static int read_index(struct tandem *t, void *buffer)
 	u64 sector;
 	u32 sectors;
 
+	if (t->super.incompat & TD_SUPER_COLD) {
+		DMERR("SSD index is damaged: it was being made anew");
+		return -EILSEQ;
+	}
 	td_load_begin(&load, &t->engine);
 	while (td_load_next(&load, &sector, &sectors)) {
 		bool ok = !sectors ||
@@ -71,8 +76,28 @@ static int read_index(struct tandem *t, void *buffer)
 	return -EILSEQ;
 }
 
+/*
+ * What is left of the index must not be believed when this is cut, so the
+ * superblock says first that it is not to be read.
+ */
+static int start_anew(struct tandem *t)
+{
+	int r;
+
+	DMWARN("%s: nothing on the SSD is dirty, so its index is made anew",
+	       dm_table_device_name(t->ti->table));
+	t->write_super = true;
+	r = tandem_super_flags(t, TD_SUPER_CLEAN | TD_SUPER_COLD);
+	if (!r)
+		r = tandem_engine_anew(t);
+	if (!r)
+		r = tandem_index_format(t);
+	return r;
+}
+
 int tandem_index_load(struct tandem *t)
 {
+	bool clean = t->super.incompat & TD_SUPER_CLEAN;
 	void *buffer;
 	int r;
 
@@ -89,6 +114,9 @@ int tandem_index_load(struct tandem *t)
 		return -ENOMEM;
 	r = read_index(t, buffer);
 	vfree(buffer);
+	/* Else the last group is lost that told of the end of a drain. */
+	if (r == -EILSEQ ? clean : !r && clean && t->engine.ledger.dirty)
+		r = start_anew(t);
 	t->loaded = true;
 	t->load_error = r;
 	return r;

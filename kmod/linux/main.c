@@ -199,7 +199,9 @@ static void tandem_postsuspend(struct dm_target *ti)
 	tandem_cleaner_wait(t);
 	settled = t->live && tandem_settle(t);
 	tandem_meta_halt(t);
-	if (settled && td_active(&t->engine))
+	settled &= td_active(&t->engine);
+	tandem_super_stopped(t, settled);
+	if (settled)
 		tandem_identity_stopped(t);
 	t->suspended = true;
 }
@@ -266,11 +268,11 @@ static int tandem_preresume(struct dm_target *ti)
 	/* Who has been served goes on, past the SSD. */
 	if (r)
 		tandem_ssd_failed(t, &woken);
-	if (t->write_super)
-		r = tandem_super_write(t);
-	/* One sound copy is enough; the other is made again another time. */
-	if (r && (t->new_super || t->grown))
+	r = tandem_super_resume(t);
+	if (r && (!t->live || t->grown))
 		return r;
+	if (r)
+		tandem_ssd_failed(t, &woken);
 	t->grown = false;
 	t->live = true;
 	return 0;

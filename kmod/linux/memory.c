@@ -10,6 +10,7 @@
  * whole for the SSD, since each is written by one request.
  */
 #include <linux/mm.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
@@ -78,4 +79,18 @@ int tandem_engine_alloc(struct tandem *t)
 	}
 	td_engine_init(e, &t->super, &layout, t->args.mode);
 	return 0;
+}
+
+int tandem_engine_anew(struct tandem *t)
+{
+	unsigned int noio = memalloc_noio_save();
+	int r;
+
+	/* Status may be looking at it. */
+	tandem_registry_lock();
+	tandem_engine_free(t);
+	r = tandem_engine_alloc(t);
+	tandem_registry_unlock();
+	memalloc_noio_restore(noio);
+	return r;
 }

@@ -155,14 +155,21 @@ void tandem_status(struct dm_target *ti, status_type_t type,
 
 static int set_mode(struct tandem *t, enum td_mode mode)
 {
+	int r = 0;
+
 	if (mode == TD_WRITEBACK && t->coarse_ssd)
 		return -EINVAL;
 	tandem_registry_lock();
-	t->args.mode = mode;
-	env_store(&t->engine.mode, mode);
+	if (mode == TD_WRITEBACK)
+		r = tandem_super_writeback(t);
+	if (!r) {
+		t->args.mode = mode;
+		env_store(&t->engine.mode, mode);
+	}
 	tandem_registry_unlock();
-	tandem_cleaner_kick(t);
-	return 0;
+	if (!r)
+		tandem_cleaner_kick(t);
+	return r;
 }
 
 int tandem_message(struct dm_target *ti, unsigned int argc, char **argv,

@@ -4,8 +4,8 @@
  *
  * Invariant: nothing is written before preresume, and then only when the table
  * said "format new" over zeroes, or one of two copies of just this cache is
- * unreadable and is made again from the other.
- * Threads: constructor and preresume; they sleep.
+ * unreadable or old and is made again from the other, or a flag changes.
+ * Threads: constructor; then whoever has the registry; they sleep.
  */
 #include <linux/highmem.h>
 #include <linux/mm.h>
@@ -182,7 +182,8 @@ static int load(struct tandem *t, u64 ssd_sectors, u8 *buffer, char **why)
 	if (error == TD_SUPER_OK) {
 		t->write_super = t->grown ||
 			td_super_parse(buffer, 0, &first_sb) != TD_SUPER_OK ||
-			td_super_parse(second, 1, &second_sb) != TD_SUPER_OK;
+			td_super_parse(second, 1, &second_sb) != TD_SUPER_OK ||
+			first_sb.sequence != second_sb.sequence;
 		return 0;
 	}
 	if (t->args.format)
@@ -225,4 +226,54 @@ int tandem_super_write(struct tandem *t)
 	else
 		t->write_super = t->new_super = false;
 	return r;
+}
+
+int tandem_super_flags(struct tandem *t, u32 flags)
+{
+	u32 old = t->super.incompat;
+	int r = 0;
+
+	t->super.incompat = flags;
+	if (flags != old || t->write_super)
+		r = tandem_super_write(t);
+	/* What one copy may still have counts. */
+	if (r)
+		t->super.incompat |= old;
+	return r;
+}
+
+int tandem_super_resume(struct tandem *t)
+{
+	u32 flags = t->super.incompat & ~TD_SUPER_COLD;
+	bool needed = t->new_super || t->grown;
+	int r;
+
+	tandem_registry_lock();
+	if (t->args.mode == TD_WRITEBACK && td_active(&t->engine)) {
+		needed |= flags & TD_SUPER_CLEAN;
+		flags &= ~TD_SUPER_CLEAN;
+	}
+	r = tandem_super_flags(t, flags);
+	t->noted = true;
+	tandem_registry_unlock();
+	/* One sound copy is enough; the other is made again another time. */
+	return needed ? r : 0;
+}
+
+int tandem_super_writeback(struct tandem *t)
+{
+	if (!t->noted || !td_active(&t->engine))
+		return 0;
+	return tandem_super_flags(t, t->super.incompat &
+				  ~(TD_SUPER_CLEAN | TD_SUPER_COLD));
+}
+
+void tandem_super_stopped(struct tandem *t, bool durable)
+{
+	tandem_registry_lock();
+	t->noted = false;
+	if (durable && t->args.mode != TD_WRITEBACK && !t->engine.ledger.dirty &&
+	    !(t->super.incompat & TD_SUPER_CLEAN))
+		tandem_super_flags(t, TD_SUPER_CLEAN);
+	tandem_registry_unlock();
 }

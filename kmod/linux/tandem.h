@@ -117,6 +117,7 @@ struct tandem {
 	bool write_super;		/* at preresume */
 	bool new_super;			/* no copy is on the SSD yet */
 	bool grown;			/* the SSD knows a smaller disk */
+	bool noted;			/* registry: until a stop, what may be dirty */
 	bool coarse_ssd;		/* its blocks are larger than the disk's */
 	bool suspended;
 	bool live;			/* was resumed, and has its engine still */
@@ -267,6 +268,20 @@ void tandem_latency_end(struct tandem *t, const struct tandem_io *io);
 /* super_io.c: process context, may sleep. */
 int tandem_super_load(struct tandem *t, u64 ssd_sectors, char **why);
 int tandem_super_write(struct tandem *t);
+/*
+ * Make these the incompatible flags, durably in both copies. After an error those
+ * that were there still count.
+ */
+int tandem_super_flags(struct tandem *t, u32 flags);
+/*
+ * Preresume: what has changed becomes durable; before a resume in write-back that
+ * something may be dirty from now on. An error only if that was necessary.
+ */
+int tandem_super_resume(struct tandem *t);
+/* Registry locked: the same before the mode becomes write-back. */
+int tandem_super_writeback(struct tandem *t);
+/* Postsuspend: nothing is in flight; @durable: all is. Nothing dirty? Note it. */
+void tandem_super_stopped(struct tandem *t, bool durable);
 /* @buffer: from kmalloc or vmalloc, at most TD_LOAD_BYTES. */
 int tandem_ssd_io(struct tandem *t, blk_opf_t opf, u64 sector, void *buffer,
 		  u32 bytes);
@@ -310,6 +325,8 @@ void tandem_loss_forget_all(void);
 /* memory.c: the engine's memory */
 /* 0 or -ENOMEM; on error nothing is left allocated. */
 int tandem_engine_alloc(struct tandem *t);
+/* Preresume: an empty one in its place. The same. */
+int tandem_engine_anew(struct tandem *t);
 void tandem_engine_free(struct tandem *t);
 
 /* status.c; dm calls, process context */

@@ -141,7 +141,7 @@ fn leftover() -> Result<()> {
 }
 
 /// crc32c of a block, bit by bit.
-fn crc32c(bytes: &[u8]) -> u32 {
+pub fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc: u32, _| {
             (crc >> 1) ^ (0x82f6_3b78 & 0_u32.wrapping_sub(crc & 1))

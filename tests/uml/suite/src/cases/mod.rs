@@ -4,6 +4,7 @@
 mod allocations;
 mod concurrent;
 mod content;
+mod damaged;
 mod failures;
 mod failures_dirty;
 mod filesystem;
@@ -50,6 +51,7 @@ fn all() -> Vec<Case> {
         order::CASES,
         writeback::CASES,
         starts::CASES,
+        damaged::CASES,
         concurrent::CASES,
         filesystem::CASES,
         fsx::CASES,

@@ -57,7 +57,7 @@ pub const CASES: &[Entry] = &[
 ];
 
 /// Reads the first MiBs by frames in random order, so that all are cached.
-fn read_frames(rig: &Rig, mib: usize) -> Result<()> {
+pub fn read_frames(rig: &Rig, mib: usize) -> Result<()> {
     let file = io::direct(&rig.path()?)?;
     let mut offsets: Vec<u64> = (0..(mib * MIB) as u64).step_by(16384).collect();
     Rng::with_seed(1).shuffle(&mut offsets);

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A damaged index: refused if there may be data in it that the disk has not, and else made anew. What may be is told by
+//! a flag of the superblocks, which has to be right at any time.
+
+use anyhow::{Context, Result, ensure};
+
+use super::Entry;
+use super::hostile::crc32c;
+use super::starts::read_frames;
+use super::writeback::write_quarters;
+use crate::io::{self, MIB};
+use crate::rig::{Config, Rig};
+
+pub const CASES: &[Entry] = &[
+    (
+        "damaged: a cache that holds nothing dirty starts cold",
+        starts_cold,
+    ),
+    (
+        "damaged: an index that was being made anew is not believed",
+        half_made,
+    ),
+    (
+        "damaged: refused once the mode was changed to write-back",
+        refused_after_message,
+    ),
+    (
+        "damaged: refused once a table in write-back was loaded",
+        refused_after_reload,
+    ),
+    (
+        "damaged: taken again when all was written back and stopped",
+        taken_again,
+    ),
+];
+
+/// Where the superblocks are, and in each the checksum and the incompatible flags.
+const COPIES: [usize; 2] = [0, MIB / 2];
+const CRC: usize = 8;
+const FLAGS: usize = 20;
+
+/// Everything between the superblocks and the data but the journal's last blocks.
+fn damage(rig: &Rig) -> Result<()> {
+    rig.ssd.put(MIB as u64, &io::random(3 * MIB / 2, 4))
+}
+
+/// The cache is refused, and nothing is written to the SSD.
+fn refused(rig: &mut Rig) -> Result<()> {
+    let before = rig.ssd.content()?;
+    ensure!(rig.attach(false).is_err(), "a damaged index was taken");
+    ensure!(rig.ssd.content()? == before, "the refusal wrote to the SSD");
+    Ok(())
+}
+
+/// As after a cut just now, with a damaged index.
+fn refused_after_cut(rig: &Rig) -> Result<()> {
+    let mut cut = rig.cut()?;
+    damage(&cut)?;
+    refused(&mut cut)
+}
+
+/// It is taken, holds nothing, shows the model, and caches again.
+fn cold(rig: &mut Rig, model: &[u8]) -> Result<()> {
+    rig.attach(false)?;
+    let status = rig.status()?;
+    ensure!(
+        status.used == 0 && status.dirty == 0,
+        "not cold: {status:?}"
+    );
+    rig.equals(model)?;
+    rig.quiet()?;
+    let used = rig.status()?.used;
+    rig.detach()?;
+    rig.attach(false)?;
+    ensure!(
+        used > 100 && rig.status()?.used == used,
+        "not warm at the next start: {used}, {:?}",
+        rig.status()?
+    );
+    rig.equals(model)
+}
+
+fn starts_cold() -> Result<()> {
+    for mode in ["writethrough", "writearound"] {
+        let (mut rig, mut model) = Rig::new(Config {
+            mode,
+            ..Config::default()
+        })?;
+        read_frames(&rig, 4)?;
+        write_quarters(&rig, &mut model, 50, 3)?;
+        let mut cut = rig.cut()?;
+        damage(&cut)?;
+        cold(&mut cut, &model).with_context(|| format!("{mode}, after a cut"))?;
+        rig.detach()?;
+        damage(&rig)?;
+        cold(&mut rig, &model).with_context(|| format!("{mode}, after a stop"))?;
+    }
+    Ok(())
+}
+
+/// Sets the incompatible flags in both superblocks.
+fn set_flags(rig: &Rig, flags: u32) -> Result<()> {
+    let ssd = rig.ssd.content()?;
+    for copy in COPIES {
+        let mut block = ssd[copy..copy + 4096].to_vec();
+        block[FLAGS..FLAGS + 4].copy_from_slice(&flags.to_le_bytes());
+        block[CRC..CRC + 4].fill(0);
+        let sum = crc32c(&block);
+        block[CRC..CRC + 4].copy_from_slice(&sum.to_le_bytes());
+        rig.ssd.put(copy as u64, &block)?;
+    }
+    Ok(())
+}
+
+fn half_made() -> Result<()> {
+    let (mut rig, model) = Rig::new(Config::default())?;
+    read_frames(&rig, 4)?;
+    rig.detach()?;
+    set_flags(&rig, 2)?;
+    refused(&mut rig).context("nobody says that nothing is dirty")?;
+    set_flags(&rig, 3)?;
+    cold(&mut rig, &model)
+}
+
+fn refused_after_message() -> Result<()> {
+    let (mut rig, mut model) = Rig::new(Config::default())?;
+    write_quarters(&rig, &mut model, 50, 3)?;
+    rig.mapped()?.message("mode writeback")?;
+    write_quarters(&rig, &mut model, 50, 4)?;
+    ensure!(rig.status()?.dirty > 0, "nothing is dirty");
+    refused_after_cut(&rig)?;
+    rig.mapped()?.message("mode writethrough")?;
+    refused_after_cut(&rig).context("on the way back")?;
+    // While it is suspended the resume has to note it.
+    let (other, mut model) = Rig::new(Config::default())?;
+    other.mapped()?.suspend()?;
+    other.mapped()?.message("mode writeback")?;
+    other.mapped()?.resume()?;
+    write_quarters(&other, &mut model, 50, 5)?;
+    refused_after_cut(&other).context("changed while suspended")?;
+    rig.detach()
+}
+
+fn refused_after_reload() -> Result<()> {
+    let (rig, mut model) = Rig::new(Config::default())?;
+    read_frames(&rig, 4)?;
+    let line = format!("writeback {}", rig.words(false));
+    rig.mapped()?.load(rig.line(&line))?;
+    rig.mapped()?.suspend()?;
+    rig.mapped()?.resume()?;
+    write_quarters(&rig, &mut model, 50, 4)?;
+    refused_after_cut(&rig)
+}
+
+fn taken_again() -> Result<()> {
+    let (mut rig, mut model) = Rig::new(Config {
+        mode: "writeback",
+        ..Config::default()
+    })?;
+    write_quarters(&rig, &mut model, 200, 3)?;
+    rig.mapped()?.message("mode writethrough")?;
+    // Stopped before all is written back.
+    rig.detach()?;
+    let ssd = rig.ssd.content()?;
+    damage(&rig)?;
+    refused(&mut rig).context("stopped with dirty data")?;
+    rig.ssd.put(0, &ssd)?;
+    rig.attach_as("writethrough")?;
+    rig.wait_clean()?;
+    rig.quiet()?;
+    rig.detach()?;
+    damage(&rig)?;
+    cold(&mut rig, &model)?;
+    // And what is dirty later counts again.
+    rig.mapped()?.message("mode writeback")?;
+    write_quarters(&rig, &mut model, 50, 4)?;
+    refused_after_cut(&rig)
+}
