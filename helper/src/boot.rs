@@ -7,7 +7,7 @@
 //! before anything else, so that nobody can mount, check or unlock it before the cache is there.
 
 pub mod devices;
-mod held;
+pub(crate) mod held;
 
 use self::devices::{Found, Machine, UDEV_DATA};
 use crate::dm::control::Control;

@@ -11,6 +11,7 @@ use std::process::Command;
 use std::{fs, io};
 
 const UNITS: &str = "/run/systemd/system";
+const DROP_IN: &str = "50-tandem.conf";
 
 /// Has systemd leave out the entries of fstab that lead to held disks, as long as they are held.
 ///
@@ -22,7 +23,7 @@ pub fn leave_out(held: &[(&Pair, Found)]) -> io::Result<()> {
         for point in table::points_at_start(&disk.number)? {
             let folder = Path::new(UNITS).join(format!("{}.d", mount_unit(&point)));
             fs::create_dir_all(&folder)?;
-            fs::write(folder.join("50-tandem.conf"), drop_in(pair, disk))?;
+            fs::write(folder.join(DROP_IN), drop_in(pair, disk))?;
             tracing::warn!("{point} stays empty until then");
             told = true;
         }
@@ -41,6 +42,20 @@ pub fn leave_out(held: &[(&Pair, Found)]) -> io::Result<()> {
             "systemctl daemon-reload: {status}"
         )))
     }
+}
+
+/// The mounts that were left out because of this cache in this boot. Nobody but the system writes that folder.
+pub fn left_out(pair: &Pair) -> Vec<String> {
+    let cache = format!("/dev/mapper/{}\n", pair.name());
+    let unit = |entry: io::Result<fs::DirEntry>| {
+        let folder = entry.ok()?;
+        let name = folder.file_name().into_string().ok()?;
+        let unit = name.strip_suffix(".d")?;
+        let text = fs::read_to_string(folder.path().join(DROP_IN)).ok()?;
+        text.contains(&cache).then(|| unit.to_owned())
+    };
+    let units = fs::read_dir(UNITS);
+    units.map_or_else(|_| Vec::new(), |all| all.filter_map(unit).collect())
 }
 
 /// Holds by itself when the cache is assembled, and when the disk is let go.

@@ -2,6 +2,7 @@
 //! The engine over a real machine: device-mapper, UDisks2, systemd and the kernel's own files.
 
 pub(crate) mod guards;
+mod mounting;
 
 use self::guards::{Place, alone, free_to_map, unclaimed_content};
 use super::{Engine, Live, Status};
@@ -10,15 +11,11 @@ use crate::disks::{self, UDISKS};
 use crate::dm::control::{Control, DmFailure, explain};
 use crate::dm::message::{Flush, Message};
 use crate::dm::table::{Linear, Tandem};
-use crate::facts::{Device, Facts, Ident, Mount, Mounter};
-use crate::mounts::table::Mounts;
-use crate::mounts::{systemd, users};
+use crate::facts::{Device, Facts, Ident};
 use crate::{module, wipe};
 use async_trait::async_trait;
 use futures_util::StreamExt;
-use std::collections::{BTreeSet, HashMap};
 use std::os::fd::AsFd;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -26,13 +23,11 @@ use tandem_api::{Failure, FileUser, Kind, Mode, ModuleState, SECTOR_BYTES};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
-use zbus::{Connection, MatchRule, MessageStream, OwnedObjectPath, Variant};
+use zbus::{Connection, MatchRule, MessageStream};
 
 /// How long UDisks2 and the mount table may take to show what was done.
 const SHOWN: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long the search for users may take.
-const SEARCH: Duration = Duration::from_secs(10);
 
 /// The real engine.
 pub struct DeviceMapper {
@@ -113,94 +108,6 @@ impl DeviceMapper {
                 Ok(device.and_then(|d| Place::of(&d.ident.text.name, node, d.object())))
             }
         }
-    }
-
-    async fn unmount(&self, face: &Face, mount: &Mount) -> Result<(), Failure> {
-        let Some(place) = self.face(face).await? else {
-            return Ok(());
-        };
-        if !place.mounted_at(&mount.point)? {
-            return Ok(());
-        }
-        let mut result = match mount.mounter {
-            Mounter::Udisks(_) => self.udisks(&place.object, "Filesystem", "Unmount").await,
-            Mounter::Fstab(_) | Mounter::Other => {
-                systemd::unmount(&self.connection, &mount.point).await
-            }
-        };
-        if result.is_err()
-            && matches!(mount.mounter, Mounter::Udisks(_))
-            && place.mounted_at(&mount.point)?
-        {
-            result = systemd::unmount(&self.connection, &mount.point).await;
-        }
-        if shown(
-            || Ok(!place.mounted_at(&mount.point)?),
-            Duration::from_secs(2),
-        )
-        .await?
-        {
-            return Ok(());
-        }
-        let users = self.users_of(&place, std::slice::from_ref(mount)).await;
-        let failure = result.err().unwrap_or_else(|| step("still mounted"));
-        if users.is_empty() {
-            return Err(failure);
-        }
-        Err(Failure::new(Kind::FilesystemBusy)
-            .device(&match face {
-                Face::Plain(ident) => ident.text.clone(),
-                Face::Mapped(pair) => pair.origin.text.clone(),
-            })
-            .mount_points(vec![mount.point.clone()])
-            .users(users)
-            .detail(failure.detail))
-    }
-
-    async fn mount(&self, face: &Face, mount: &Mount) -> Result<(), Failure> {
-        let place = self
-            .face(face)
-            .await?
-            .ok_or_else(|| step("no such device"))?;
-        if place.mounted_at(&mount.point)? {
-            return Ok(());
-        }
-        let taken = Mounts::read().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
-        if taken.0.iter().any(|e| e.mount.point == mount.point) {
-            // Not ours to unmount.
-            return Err(step(&format!(
-                "something else is mounted at {}",
-                mount.point
-            )));
-        }
-        let mut mounting = pin!(systemd::mount(&self.connection, &place.node, mount));
-        let mut patience = SHOWN;
-        loop {
-            match tokio::time::timeout(patience, &mut mounting).await {
-                Ok(mounted) => break mounted?,
-                Err(_) => {
-                    // udev does not hear of a device that is closed while it looks at it; then systemd
-                    // waits for what is there already. A check of the file system takes long, too.
-                    tracing::warn!("still waiting for {} to be mounted", mount.point);
-                    let node = place.node.clone();
-                    if let Ok(Err(e)) = blocking(move || wipe::nudge(&node)).await {
-                        tracing::warn!("cannot have {} looked at again: {e}", place.node);
-                    }
-                    patience *= 2;
-                }
-            }
-        }
-        if place.mounted_at(&mount.point)? {
-            return Ok(());
-        }
-        // The unit found the file system elsewhere: better not mounted than past the cache.
-        if let Err(e) = systemd::unmount(&self.connection, &mount.point).await {
-            tracing::error!("mounted from another device, and: {e}");
-        }
-        Err(step(&format!(
-            "{} was not mounted from {}",
-            mount.point, place.node
-        )))
     }
 
     async fn map(&self, pair: &Pair, new: bool) -> Result<(), Failure> {
@@ -352,59 +259,6 @@ impl DeviceMapper {
             }
         }
     }
-
-    /// Calls a method that takes nothing but options.
-    async fn udisks(
-        &self,
-        object: &OwnedObjectPath,
-        interface: &str,
-        method: &str,
-    ) -> Result<(), Failure> {
-        let options = HashMap::from([("auth.no_user_interaction", Variant::new(true))]);
-        let interface = format!("{UDISKS}.{interface}");
-        self.connection
-            .call_method(
-                Some(UDISKS),
-                object,
-                Some(interface.as_str()),
-                method,
-                &(options,),
-            )
-            .await
-            .map(drop)
-            .map_err(|e| step(&e.to_string()))
-    }
-
-    async fn users_of(&self, place: &Place, mounts: &[Mount]) -> Vec<FileUser> {
-        let points: Vec<String> = mounts.iter().map(|m| m.point.clone()).collect();
-        let (number, nodes) = (place.number.clone(), place.nodes.clone());
-        let search = tokio::task::spawn_blocking(move || {
-            let mut found = users::files(&points);
-            found.extend(users::of(users::Wanted {
-                numbers: BTreeSet::from([number]),
-                nodes: &nodes,
-                points,
-            }));
-            found
-        });
-        // A machine may have very many processes.
-        let found = tokio::time::timeout(SEARCH, search).await;
-        let mut users = found.ok().and_then(Result::ok).unwrap_or_default();
-        for mount in mounts {
-            let units = systemd::dependents(&self.connection, &mount.point)
-                .await
-                .unwrap_or_default();
-            let known = |unit: &str| users.iter().any(|u: &FileUser| u.command == unit);
-            let units: Vec<_> = units.into_iter().filter(|unit| !known(unit)).collect();
-            users.extend(units.into_iter().map(|command| FileUser {
-                pid: 0,
-                command,
-                uid: 0,
-                user: "systemd".to_owned(),
-            }));
-        }
-        users
-    }
 }
 
 fn step(detail: &str) -> Failure {
@@ -507,7 +361,11 @@ impl Engine for DeviceMapper {
             Action::Mount(face, mount) => self.mount(face, mount).await,
             Action::Erase(ident) => self.erase(ident).await,
             Action::Map(pair) => self.map(pair, true).await,
-            Action::Assemble(pair) => self.map(pair, false).await,
+            Action::Assemble(pair) => {
+                self.map(pair, false).await?;
+                self.mount_left_out(pair).await;
+                Ok(())
+            }
             Action::Detach(pair) => self.detach(pair).await,
             Action::FreeSsd(pair) => self.free(pair).await,
             Action::Unmap(pair) => self.unmap(pair).await,

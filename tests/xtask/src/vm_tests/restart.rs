@@ -29,6 +29,15 @@ until [ "$(systemctl is-active multi-user.target)" = active ] && [ -z "$(systemc
 	sleep 0.2
 done
 journalctl -b --no-pager -o short-monotonic -u tandem-assemble; findmnt --noheadings /home/anna/Archive; dmsetup table"#;
+/// Ends when the file system is mounted through the cache.
+const MOUNTED: &str = r#"
+for _ in $(seq 300); do
+	case $(findmnt --noheadings --output SOURCE /home/anna/Archive) in /dev/mapper/tandem-*) exit 0;; esac
+	sleep 0.2
+done
+echo "it is not mounted"; lsblk; systemctl status home-anna-Archive.mount
+journalctl -b --no-pager -o short-monotonic | tail -40
+exit 1"#;
 /// One counter of the status line; none is 0.
 const COUNTER: &str = r#"dmsetup status --target tandem | awk '{ for (i = 1; i < NF; i++) if ($i == "NAME") n = $(i + 1) } END { print n + 0 }'"#;
 /// How many sectors are on the SSD only.
@@ -306,8 +315,11 @@ impl Desk {
             hash::file(&self.pair.origin.file)? == before,
             "the disk was written without its SSD"
         );
-        self.power_on(bench, true)?;
-        self.assembled()?;
+        self.power_on(bench, false)?;
+        let ssd = self.pair.ssd.clone();
+        self.vm()?.plug(&ssd)?;
+        // As fstab has it, without anybody asking for it.
+        self.sh(MOUNTED)?;
         self.still_dirty(bench, left)?;
         self.all_there()
     }

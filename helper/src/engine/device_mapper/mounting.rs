@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Mounting and unmounting the file systems of disks and caches, and who stands in the way.
+
+use super::guards::Place;
+use super::{DeviceMapper, SHOWN, blocking, shown, step};
+use crate::action::{Face, Pair};
+use crate::boot::held;
+use crate::disks::UDISKS;
+use crate::facts::{Mount, Mounter};
+use crate::mounts::table::Mounts;
+use crate::mounts::{systemd, users};
+use crate::wipe;
+use std::collections::{BTreeSet, HashMap};
+use std::pin::pin;
+use std::time::Duration;
+use tandem_api::{Failure, FileUser, Kind};
+use zbus::{OwnedObjectPath, Variant};
+
+/// How long the search for users may take.
+const SEARCH: Duration = Duration::from_secs(10);
+
+impl DeviceMapper {
+    /// Unmounts a face's file system from where it is mounted; one that is not mounted there is as asked.
+    pub(super) async fn unmount(&self, face: &Face, mount: &Mount) -> Result<(), Failure> {
+        let Some(place) = self.face(face).await? else {
+            return Ok(());
+        };
+        if !place.mounted_at(&mount.point)? {
+            return Ok(());
+        }
+        let mut result = match mount.mounter {
+            Mounter::Udisks(_) => self.udisks(&place.object, "Filesystem", "Unmount").await,
+            Mounter::Fstab(_) | Mounter::Other => {
+                systemd::unmount(&self.connection, &mount.point).await
+            }
+        };
+        if result.is_err()
+            && matches!(mount.mounter, Mounter::Udisks(_))
+            && place.mounted_at(&mount.point)?
+        {
+            result = systemd::unmount(&self.connection, &mount.point).await;
+        }
+        if shown(
+            || Ok(!place.mounted_at(&mount.point)?),
+            Duration::from_secs(2),
+        )
+        .await?
+        {
+            return Ok(());
+        }
+        let users = self.users_of(&place, std::slice::from_ref(mount)).await;
+        let failure = result.err().unwrap_or_else(|| step("still mounted"));
+        if users.is_empty() {
+            return Err(failure);
+        }
+        Err(Failure::new(Kind::FilesystemBusy)
+            .device(&match face {
+                Face::Plain(ident) => ident.text.clone(),
+                Face::Mapped(pair) => pair.origin.text.clone(),
+            })
+            .mount_points(vec![mount.point.clone()])
+            .users(users)
+            .detail(failure.detail))
+    }
+
+    /// Mounts a face's file system as it was; one that is mounted there is as asked.
+    pub(super) async fn mount(&self, face: &Face, mount: &Mount) -> Result<(), Failure> {
+        let place = self
+            .face(face)
+            .await?
+            .ok_or_else(|| step("no such device"))?;
+        if place.mounted_at(&mount.point)? {
+            return Ok(());
+        }
+        let taken = Mounts::read().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
+        if taken.0.iter().any(|e| e.mount.point == mount.point) {
+            // Not ours to unmount.
+            return Err(step(&format!(
+                "something else is mounted at {}",
+                mount.point
+            )));
+        }
+        let mut mounting = pin!(systemd::mount(&self.connection, &place.node, mount));
+        let mut patience = SHOWN;
+        loop {
+            match tokio::time::timeout(patience, &mut mounting).await {
+                Ok(mounted) => break mounted?,
+                Err(_) => {
+                    // udev does not hear of a device that is closed while it looks at it; then systemd
+                    // waits for what is there already. A check of the file system takes long, too.
+                    tracing::warn!("still waiting for {} to be mounted", mount.point);
+                    let node = place.node.clone();
+                    if let Ok(Err(e)) = blocking(move || wipe::nudge(&node)).await {
+                        tracing::warn!("cannot have {} looked at again: {e}", place.node);
+                    }
+                    patience *= 2;
+                }
+            }
+        }
+        if place.mounted_at(&mount.point)? {
+            return Ok(());
+        }
+        // The unit found the file system elsewhere: better not mounted than past the cache.
+        if let Err(e) = systemd::unmount(&self.connection, &mount.point).await {
+            tracing::error!("mounted from another device, and: {e}");
+        }
+        Err(step(&format!(
+            "{} was not mounted from {}",
+            mount.point, place.node
+        )))
+    }
+
+    /// Mounts what the start of the machine left out because this cache's SSD was not there. Its files are whole
+    /// either way, so that nothing depends on it.
+    pub(super) async fn mount_left_out(&self, pair: &Pair) {
+        for unit in held::left_out(pair) {
+            tracing::info!("{unit} was left out at the start and is mounted now");
+            if let Err(e) = systemd::start(&self.connection, &unit).await {
+                tracing::warn!("{unit} stays unmounted: {e}");
+            }
+        }
+    }
+
+    /// Calls a method that takes nothing but options.
+    async fn udisks(
+        &self,
+        object: &OwnedObjectPath,
+        interface: &str,
+        method: &str,
+    ) -> Result<(), Failure> {
+        let options = HashMap::from([("auth.no_user_interaction", Variant::new(true))]);
+        let interface = format!("{UDISKS}.{interface}");
+        self.connection
+            .call_method(
+                Some(UDISKS),
+                object,
+                Some(interface.as_str()),
+                method,
+                &(options,),
+            )
+            .await
+            .map(drop)
+            .map_err(|e| step(&e.to_string()))
+    }
+
+    pub(super) async fn users_of(&self, place: &Place, mounts: &[Mount]) -> Vec<FileUser> {
+        let points: Vec<String> = mounts.iter().map(|m| m.point.clone()).collect();
+        let (number, nodes) = (place.number.clone(), place.nodes.clone());
+        let search = tokio::task::spawn_blocking(move || {
+            let mut found = users::files(&points);
+            found.extend(users::of(users::Wanted {
+                numbers: BTreeSet::from([number]),
+                nodes: &nodes,
+                points,
+            }));
+            found
+        });
+        // A machine may have very many processes.
+        let found = tokio::time::timeout(SEARCH, search).await;
+        let mut users = found.ok().and_then(Result::ok).unwrap_or_default();
+        for mount in mounts {
+            let units = systemd::dependents(&self.connection, &mount.point)
+                .await
+                .unwrap_or_default();
+            let known = |unit: &str| users.iter().any(|u: &FileUser| u.command == unit);
+            let units: Vec<_> = units.into_iter().filter(|unit| !known(unit)).collect();
+            users.extend(units.into_iter().map(|command| FileUser {
+                pid: 0,
+                command,
+                uid: 0,
+                user: "systemd".to_owned(),
+            }));
+        }
+        users
+    }
+}
