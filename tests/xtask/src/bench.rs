@@ -128,13 +128,17 @@ pub fn command(cx: &Cx, args: &Args) -> Result<()> {
     }
     let log = cx.target.join("bench.log");
     let _ = fs::remove_file(&log);
+    let commit = report::commit(cx)?;
     let guest = Guest::new(cx, log)?;
-    let mut all = Vec::new();
+    // All is built before the first figure is taken: the sources may change in the half hour that follows.
+    let mut prepared = Vec::new();
     for (kind, devices) in kinds {
-        if args.kind.is_some_and(|only| only != kind) {
-            continue;
+        if args.kind.is_none_or(|only| only == kind) {
+            prepared.push((kind, devices, guest.initramfs(cx, kind)?));
         }
-        let (initramfs, modules) = guest.initramfs(cx, kind)?;
+    }
+    let mut all = Vec::new();
+    for (kind, devices, (initramfs, modules)) in prepared {
         let mut figures = Vec::new();
         for (name, about) in devices {
             if args.only.is_empty() || args.only.iter().any(|only| only == name) {
@@ -145,7 +149,7 @@ pub fn command(cx: &Cx, args: &Args) -> Result<()> {
     }
     if let ([cost, time, drain], true) = (all.as_slice(), args.only.is_empty()) {
         let path = cx.path("tests/bench/RESULTS.md");
-        let text = report::text(cx, &guest.target.kernel.release, [cost, time, drain])?;
+        let text = report::text(&guest.target.kernel.release, &commit, [cost, time, drain])?;
         fs::write(&path, text)?;
         say(format!("written to {}", path.display()));
     }
@@ -188,7 +192,11 @@ impl Guest {
             .chain(MODULES.iter().copied())
             .collect();
         let programs = [(self.make_bcache.as_path(), "/make-bcache")];
-        kernels::initramfs(cx, &self.target, &modules, &[&self.model], &programs)
+        let (built, modules) =
+            kernels::initramfs(cx, &self.target, &modules, &[&self.model], &programs)?;
+        let own = cx.target.join(format!("bench-{}.cpio", kind.name()));
+        fs::copy(built, &own)?;
+        Ok((own, modules))
     }
 
     fn measure(

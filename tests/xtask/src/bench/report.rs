@@ -104,13 +104,25 @@ fn table(text: &mut String, all: &[Figures], columns: &[(&str, &str)]) -> Result
     Ok(())
 }
 
-/// The whole file.
-pub fn text(cx: &Cx, release: &str, [cost, time, drain]: [&[Figures]; 3]) -> Result<String> {
-    let commit = run::output(
-        run::cmd("git", ["log", "-1", "--format=%h", "--", "kmod"]).current_dir(&cx.root),
-    )?;
+/// What the module that is built now was made from.
+pub fn commit(cx: &Cx) -> Result<String> {
+    let sources = ["kmod/core", "kmod/linux", "kmod/Kbuild", "kmod/configure.d"];
+    let mut log = run::cmd("git", ["log", "-1", "--format=%h", "--"]);
+    let commit = run::output(log.args(sources).current_dir(&cx.root))?;
     let commit = commit.trim();
-    ensure!(!commit.is_empty(), "kmod has no commit");
+    ensure!(!commit.is_empty(), "the module has no commit");
+    let mut status = run::cmd("git", ["status", "--porcelain", "--"]);
+    let changed = run::output(status.args(sources).current_dir(&cx.root))?;
+    let more = if changed.trim().is_empty() {
+        ""
+    } else {
+        ", changed since"
+    };
+    Ok(format!("{commit}{more}"))
+}
+
+/// The whole file.
+pub fn text(release: &str, commit: &str, [cost, time, drain]: [&[Figures]; 3]) -> Result<String> {
     let mut tables = String::new();
     let mut aims = cost::write(&mut tables, cost)?;
     aims.extend(time::write(&mut tables, time)?);
