@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The main job in the real app: by clicks, and then in the same machine with the keyboard alone and from the
+//! indicator in the panel.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::demo::{drive, once};
+use crate::guest::{MOUNT_POINT, SHORT};
+use crate::image::PASSWORD;
+use crate::layer::Bench;
+use crate::report::Report;
+use crate::vm::{Screen, Vm};
+
+/// Runs the layer.
+pub fn run(bench: &mut Bench) -> Result<()> {
+    let result = once(bench.cx, Screen::Hidden, "main");
+    let (result, machine) = match result {
+        Ok(vm) => (Ok(()), Some(vm)),
+        Err(error) => (Err(error), None),
+    };
+    bench.check("wizard, cache, figures, removal, same bytes", result);
+    if let Some(vm) = machine {
+        keys_and_panel(bench, vm)?;
+    }
+    let result = nothing_left();
+    bench.check("no machine is left when xtask is killed", result);
+    Ok(())
+}
+
+/// What follows in a machine whose app shows the plain disk again.
+fn keys_and_panel(bench: &mut Bench, mut vm: Vm) -> Result<()> {
+    let mut report = Report::new(
+        &bench.cx.target.join("main-keys"),
+        "Tandem with the keyboard alone, and from the panel",
+    )?;
+    for (name, part) in [
+        (
+            "wizard and password with the keyboard alone",
+            by_keys as Part,
+        ),
+        ("the indicator in a panel opens the window", from_panel),
+        ("removal with the keyboard alone", removed_by_keys),
+    ] {
+        report.chapter(name);
+        let result = part(&mut vm, &mut report);
+        let failed = result.is_err();
+        if let Err(error) = &result {
+            report.step(&format!("**it failed:** {error:#}"));
+            bench.note(&vm.agent.sh(LOGS, SHORT).unwrap_or_default());
+            let _ = report
+                .picture("failure")
+                .and_then(|file| vm.screenshot(&file));
+        }
+        bench.check(name, result);
+        // Each begins where the one before has ended.
+        if failed {
+            break;
+        }
+    }
+    report.finish().map(drop)
+}
+type Part = fn(&mut Vm, &mut Report) -> Result<()>;
+
+/// What a failure leaves to read.
+const LOGS: &str =
+    "journalctl -b --no-pager -o short-monotonic | tail -60; dmsetup table; dmsetup status";
+
+fn by_keys(vm: &mut Vm, report: &mut Report) -> Result<()> {
+    let wizard = format!("create-by-keys --disk 'Archive*' --ssd '*Dart*' --password {PASSWORD}");
+    drive(vm, report, &wizard)?;
+    let table = vm.agent.sh("dmsetup table --target tandem", SHORT)?;
+    ensure!(
+        table.starts_with("tandem-"),
+        "no device-mapper table is ours: {table}"
+    );
+    report.output(&table);
+    Ok(())
+}
+
+/// The window is shut, so that what opens it is the entry in the indicator's menu.
+fn from_panel(vm: &mut Vm, report: &mut Report) -> Result<()> {
+    vm.as_user("systemctl --user stop tandem-app", SHORT)?;
+    vm.as_user(include_str!("../../../vm/panel.sh"), SHORT)?;
+    report.step("the window is shut; a panel and the indicator are started");
+    let read = format!("cat {MOUNT_POINT}/'1024 KiB'/*.bin >/dev/null");
+    vm.drop_page_cache()?;
+    vm.as_user(&read, SHORT)?;
+    drive(vm, report, "tray --says working").map(drop)
+}
+
+fn removed_by_keys(vm: &mut Vm, report: &mut Report) -> Result<()> {
+    let keys = format!("remove-by-keys --open Archive --password {PASSWORD}");
+    drive(vm, report, &keys)?;
+    let table = vm.agent.sh("dmsetup table --target tandem", SHORT)?;
+    ensure!(table.trim().is_empty(), "a mapping is left: {table}");
+    Ok(())
+}
+
+/// Kills an xtask that has a machine running, as the system does when memory runs out, and waits for the machine's end.
+fn nothing_left() -> Result<()> {
+    let mut xtask = Command::new(std::env::current_exe()?)
+        .args(["vm", "echo it runs; sleep 600"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let pid = xtask.id();
+    let output = xtask.stdout.take().context("xtask has an output")?;
+    let runs = BufReader::new(output)
+        .lines()
+        .any(|line| line.is_ok_and(|line| line == "it runs"));
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    xtask.kill()?;
+    xtask.wait()?;
+    ensure!(runs, "xtask started no machine");
+    let children = children.context("who is whose child is not told here")?;
+    let children: Vec<_> = children.split_whitespace().collect();
+    ensure!(children.len() == 1, "not one QEMU: {children:?}");
+    let qemu = format!("/proc/{}/exe", children[0]);
+    let end = Instant::now() + Duration::from_secs(10);
+    while fs::read_link(&qemu).is_ok_and(|exe| exe.ends_with("qemu-system-x86_64")) {
+        ensure!(Instant::now() < end, "QEMU outlives xtask");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    fs::remove_dir_all(std::env::temp_dir().join(format!("tandem-vm-{pid}-0")))?;
+    Ok(())
+}
