@@ -4,6 +4,8 @@
 //! The guest is a kernel and an initramfs with the suite as its first process, the modules that it needs, mke2fs and
 //! e2fsck; it has no disk.
 
+mod trouble;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -129,10 +131,21 @@ fn split(cx: &Cx, release: &str, debs: &[PathBuf]) -> Result<Kernel> {
 }
 
 /// The suite on one of the three kernels: the whole of it by `--all`, else every third case, so that each case runs on one of
-/// them besides User-mode Linux. Under TCG a case takes ten seconds of a processor.
+/// them besides User-mode Linux. Under TCG a case takes ten seconds of a processor. By `--all` also the trouble that only a
+/// machine with real disk drivers can be in.
 fn functional(bench: &mut Bench, version: &str, part: u32) -> Result<()> {
     let cx = bench.cx;
     let target = target(cx, version, &bench.log)?;
+    let qemu = Qemu::get(cx)?;
+    let accel = if qemu.kvm_works(&target.kernel.vmlinux) {
+        ["kvm", "host"]
+    } else {
+        ["tcg,thread=multi", "max"]
+    };
+    if bench.all {
+        trouble::pulled(bench, &qemu, &target, accel)?;
+        trouble::memory(bench, &qemu, &target, accel)?;
+    }
     let programs = PROGRAMS.map(|program| (Path::new(program), program));
     let (initramfs, variables) = initramfs(cx, &target, MODULES, &[], &programs)?;
     let part = if bench.all {
@@ -140,13 +153,7 @@ fn functional(bench: &mut Bench, version: &str, part: u32) -> Result<()> {
     } else {
         format!(" SUITE_PART={part}/3")
     };
-    let qemu = Qemu::get(cx)?;
     let mut guest = qemu.command();
-    let accel = if qemu.kvm_works(&target.kernel.vmlinux) {
-        ["kvm", "host"]
-    } else {
-        ["tcg,thread=multi", "max"]
-    };
     guest.args([
         "-accel", accel[0], "-cpu", accel[1], "-machine", "q35", "-smp", "2", "-m", "2048",
     ]);

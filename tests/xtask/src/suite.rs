@@ -72,6 +72,16 @@ pub fn make(kernel: &Path, build: &Path, settings: &[&str], log: &Path) -> Resul
 ///
 /// A guest that ends without the suite's last line, or does not end within `limit`, is a failure of its own.
 pub fn cases(bench: &mut Bench, guest: &mut Command, limit: Duration) -> Result<()> {
+    cases_with(bench, guest, limit, |_| ())
+}
+
+/// The same, with somebody who hears what else the suite says.
+pub fn cases_with(
+    bench: &mut Bench,
+    guest: &mut Command,
+    limit: Duration,
+    mut hear: impl FnMut(&str),
+) -> Result<()> {
     let mut exit = None;
     let mut last = String::from("nothing");
     let log = bench.log.clone();
@@ -82,6 +92,7 @@ pub fn cases(bench: &mut Bench, guest: &mut Command, limit: Duration) -> Result<
         } else if let Some(code) = line.strip_prefix("suite: exit ") {
             exit = code.trim().parse::<u32>().ok();
         }
+        hear(line);
     })?;
     match (ended, exit) {
         (true, Some(0)) => Ok(()),

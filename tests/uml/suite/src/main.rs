@@ -6,13 +6,15 @@
 //! `SUITE_ONLY` runs the cases whose names, with `_` for spaces, contain the text; `SUITE_INJECT` injects a bug instead of running cases;
 //! `SUITE_PART` is `K/N`: of these, every N-th from the K-th on, counted from 0; `SUITE_WHOLE` is there if cases are to try all
 //! that they can; `SUITE_LIMIT` is the number of seconds after which a case hangs;
-//! `SUITE_SET` names another set of cases: "time" for a guest whose clock runs ahead, "memory" for one with little;
+//! `SUITE_SET` names another set of cases: "time" for a guest whose clock runs ahead, "memory" for one with little,
+//! "pulled" for one whose disks are pulled and plugged in again by who reads what it says;
 //! `SUITE_BENCH` measures a device instead, `SUITE_RECORD` records what the module does to its disks. It prints one line a case
 //! and one at the end, and switches the machine off.
 
 mod bench;
 mod beside;
 mod cases;
+mod checked;
 mod disk;
 mod dm;
 mod faults;

@@ -3,8 +3,6 @@
 //!
 //! Not a disk that says it has written what it dropped: nobody who keeps no checksums of all data can know.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,11 +11,10 @@ use fastrand::Rng;
 
 use super::Entry;
 use super::failures_dirty::reload;
+use crate::checked::{Load, Parts, Recorder};
 use crate::disk::{Disk, Shape};
 use crate::dm::{Dm, Line};
-use crate::io::{self, MIB};
 use crate::rig::{Config, Rig, Under};
-use crate::stamps::Stamps;
 
 pub const CASES: &[Entry] = &[
     ("injected: the SSD comes and goes under load", || {
@@ -53,39 +50,6 @@ pub fn small(mode: &'static str) -> Config {
     }
 }
 
-/// Says that the loss is on record as soon as there is one, as the helper does.
-pub struct Recorder {
-    stop: Arc<AtomicBool>,
-    thread: Option<thread::JoinHandle<()>>,
-}
-
-impl Recorder {
-    pub fn new(rig: &Rig) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (name, stopped) = (rig.name.clone(), Arc::clone(&stop));
-        let thread = thread::spawn(move || {
-            while !stopped.load(Ordering::Relaxed) {
-                // In any other state it is refused.
-                let _ = Dm::tell(&name, "loss recorded");
-                thread::sleep(Duration::from_millis(5));
-            }
-        });
-        Self {
-            stop,
-            thread: Some(thread),
-        }
-    }
-}
-
-impl Drop for Recorder {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
 /// The same table again, whatever state it is in. True: the SSD was lost with dirty data, of which what was not
 /// flushed may be gone now.
 pub fn load_again(rig: &Rig) -> Result<bool> {
@@ -102,19 +66,11 @@ pub fn load_again(rig: &Rig) -> Result<bool> {
     Ok(lost)
 }
 
-type Part = Arc<Mutex<Stamps>>;
-
-/// A cache over targets that are swapped, with four threads that check what they read.
+/// A cache over targets that are swapped, under load.
 struct Loaded {
     _recorder: Recorder,
+    load: Load,
     rig: Rig,
-    parts: Vec<Part>,
-    stop: Arc<AtomicBool>,
-    threads: Vec<thread::JoinHandle<Result<()>>>,
-}
-
-fn locked(part: &Part) -> MutexGuard<'_, Stamps> {
-    part.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Loaded {
@@ -124,48 +80,19 @@ impl Loaded {
             ssd_under: Some(Under::Linear),
             ..small(mode)
         })?;
-        let plain = io::direct(rig.origin.path())?;
-        let parts = (0..4_u64)
-            .map(|n| Stamps::put(&plain, n * MIB as u64, MIB, n))
-            .map(|stamps| Ok(Arc::new(Mutex::new(stamps?))))
-            .collect::<Result<Vec<_>>>()?;
-        drop(plain);
+        let parts = Parts::put(rig.origin.path())?;
         rig.attach(true)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let threads = parts
-            .iter()
-            .map(|part| {
-                let (path, stop, part) = (rig.path()?, Arc::clone(&stop), Arc::clone(part));
-                Ok(thread::spawn(move || {
-                    let (file, durable) = (io::direct(&path)?, io::durable(&path)?);
-                    while !stop.load(Ordering::Relaxed) {
-                        locked(&part).step(&file, &durable)?;
-                        thread::sleep(Duration::from_micros(200));
-                    }
-                    Ok(())
-                }))
-            })
-            .collect::<Result<Vec<_>>>()?;
         Ok(Self {
-            _recorder: Recorder::new(&rig),
+            _recorder: Recorder::new(&rig.name),
+            load: Load::new(parts, &rig.path()?),
             rig,
-            parts,
-            stop,
-            threads,
         })
     }
 
     /// Loads the same table again while nobody reads what may be lost. Returns whether it may.
     fn load_again(&mut self) -> Result<bool> {
-        let mut parts: Vec<_> = self.parts.iter().map(locked).collect();
-        let lost = load_again(&self.rig)?;
-        if lost {
-            let file = io::direct(&self.rig.path()?)?;
-            for stamps in &mut parts {
-                stamps.check(&file, true).context("after the loss")?;
-            }
-        }
-        Ok(lost)
+        let device = self.rig.path()?;
+        self.load.held(&device, || load_again(&self.rig))
     }
 
     /// The target below a disk.
@@ -179,34 +106,13 @@ impl Loaded {
 
     /// Stops the threads and compares everything. Returns how many requests failed.
     fn end(mut self) -> Result<u32> {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            thread
-                .join()
-                .map_err(|_| anyhow::anyhow!("a thread panicked"))??;
-        }
+        self.load.stop()?;
         self.load_again()?;
-        let mut failed = 0;
-        let file = io::direct(&self.rig.path()?)?;
-        for part in &self.parts {
-            let mut stamps = locked(part);
-            stamps.check(&file, false)?;
-            failed += stamps.failed;
-        }
-        drop(file);
+        self.load.check(&self.rig.path()?)?;
         self.rig.agrees()?;
         let status = self.rig.quiet()?;
         ensure!(status.state == "active", "{status:?}");
-        Ok(failed)
-    }
-}
-
-impl Drop for Loaded {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
+        Ok(self.load.failed())
     }
 }
 

@@ -7,8 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::Entry;
-use super::flaky::{MODES, Recorder, load_again, small};
+use super::flaky::{MODES, load_again, small};
 use super::writeback::write_quarters;
+use crate::checked::Recorder;
 use crate::disk::Disk;
 use crate::dm::Dm;
 use crate::faults::{self, Request, numbers};
@@ -33,7 +34,7 @@ fn with_request(mode: &'static str, which: &str, n: u32) -> Result<bool> {
     let mut stamps = Stamps::put(&plain, 0, MIB / 2, u64::from(n))?;
     drop(plain);
     rig.attach(true)?;
-    let _recorder = Recorder::new(&rig);
+    let _recorder = Recorder::new(&rig.name);
     let disk: &Disk = if which == "ssd" {
         &rig.ssd
     } else {

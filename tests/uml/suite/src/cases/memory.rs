@@ -17,6 +17,7 @@ use rustix::fs::FallocateFlags;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use super::Entry;
+use super::pulled::plugged;
 use crate::dm::{Dm, Line};
 use crate::io::{self, MIB};
 use crate::loopback::Loop;
@@ -163,8 +164,26 @@ fn writer(path: String, stop: &AtomicBool) -> Result<u64> {
     Ok(number)
 }
 
+/// The disk that a variable names: by its node, or by its serial number.
+fn named(which: &str) -> Result<String> {
+    let name = crate::variable(&format!("SUITE_{which}"));
+    if name.starts_with('/') {
+        return Ok(name);
+    }
+    Ok(plugged(&name)?.display().to_string())
+}
+
+/// More than there is memory.
+fn too_much() -> Result<usize> {
+    let text = fs::read_to_string("/proc/meminfo")?;
+    let line = text.lines().find(|line| line.starts_with("MemAvailable:"));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1));
+    let available: usize = kib.context("no word on the memory")?.parse()?;
+    Ok((available / 1024 * MIB + 64 * MIB).max(128 * MIB))
+}
+
 fn swapping(mode: &'static str) -> Result<()> {
-    let (disk, ssd) = (crate::variable("SUITE_DISK"), crate::variable("SUITE_SSD"));
+    let (disk, ssd) = (named("DISK")?, named("SSD")?);
     // A new cache needs zeroes.
     io::write_in_pieces(&io::direct(Path::new(&ssd))?, 0, &vec![0; MIB])?;
     let sectors = (io::size(Path::new(&disk))? / 512) as u64;
@@ -208,7 +227,7 @@ fn used(device: &Dm, mode: &str) -> Result<()> {
 }
 
 fn pressed(device: &Dm, mode: &str, looped: &Loop) -> Result<()> {
-    let hog = Hog::new(128 * MIB)?;
+    let hog = Hog::new(too_much()?)?;
     let mut rng = Rng::with_seed(2);
     let mut most = 0;
     let rounds = if mode == "writeback" { 2 } else { 1 };

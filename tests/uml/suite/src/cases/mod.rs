@@ -17,6 +17,7 @@ mod latency;
 mod life;
 mod memory;
 mod order;
+mod pulled;
 mod refusals;
 mod starts;
 mod time;
@@ -30,6 +31,7 @@ pub fn of(set: &str) -> Option<Vec<Case>> {
         "" => Some(all()),
         "time" => Some(cases(&[time::CASES, latency::TIMED])),
         "memory" => Some(cases(&[memory::CASES])),
+        "pulled" => Some(cases(&[pulled::CASES])),
         _ => None,
     }
 }
