@@ -83,13 +83,10 @@ pub fn run(store: &Store) {
     if caches.is_empty() {
         return;
     }
-    let control = match Control::open() {
-        Ok(control) => control,
-        Err(e) => {
-            tracing::error!("no cache is assembled: {e}");
-            return;
-        }
-    };
+    let control = Control::open().map_err(|e| e.to_string());
+    if let Err(e) = &control {
+        tracing::error!("no cache is assembled: {e}");
+    }
     let watch = watch().map_err(|e| tracing::error!("not waiting for devices: {e}"));
     let begun = Instant::now();
     loop {
@@ -98,7 +95,7 @@ pub fn run(store: &Store) {
             let written = inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::CLOSE_WRITE;
             let _ = inotify::add_watch(watch, UDEV_DATA, written);
         }
-        caches.retain_mut(|cache| !cache.assembled(&control, store));
+        caches.retain_mut(|cache| !cache.assembled(control.as_ref(), store));
         let patience = caches.iter().map(Cache::patience).max();
         let left = patience.and_then(|patience| patience.checked_sub(begun.elapsed()));
         match (&watch, left) {
@@ -121,7 +118,7 @@ pub fn run(store: &Store) {
 
 impl Cache {
     /// Takes one step further, and says whether there is nothing left to do.
-    fn assembled(&mut self, control: &Control, store: &Store) -> bool {
+    fn assembled(&mut self, control: Result<&Control, &String>, store: &Store) -> bool {
         if self.failed.is_some() {
             return false;
         }
@@ -129,6 +126,13 @@ impl Cache {
         self.disk = machine.find(&self.record.pair.origin);
         let Some(disk) = self.disk.clone() else {
             return false;
+        };
+        let control = match control {
+            Ok(control) => control,
+            Err(e) => {
+                self.failed = Some(e.clone());
+                return false;
+            }
         };
         if self.record.may_be_dirty && !self.held {
             self.hold(control, &disk);
@@ -156,9 +160,11 @@ impl Cache {
         let table = Linear {
             device: disk.number.clone(),
         };
-        match control.hold(&self.record.pair, &table, disk.sectors) {
-            Ok(()) => self.held = true,
-            Err(e) => tracing::error!("{} is not protected: {e}", disk.name),
+        let held = control.hold(&self.record.pair, &table, disk.sectors);
+        // One that was held may not be any more.
+        self.held = held.is_ok();
+        if let Err(e) = held {
+            tracing::error!("{} is not protected: {e}", disk.name);
         }
     }
 
@@ -229,17 +235,25 @@ impl Cache {
             );
         } else if self.disk.is_some() {
             tracing::warn!("{disk} is used without its cache on {ssd}: {reason}");
-            // Recorded before the disk can be written: then what the SSD has is old.
-            if !pair.cold {
-                self.record.pair.cold = true;
-                if let Err(e) = store.save_cache(&self.record) {
-                    tracing::error!("cannot record that: {e}");
-                }
+            // Recorded before the disk can be written.
+            if let Some(record) = unguarded(&self.record)
+                && let Err(e) = store.save_cache(&record)
+            {
+                tracing::error!("cannot record that: {e}");
             }
         } else {
             tracing::info!("{disk} is not there");
         }
     }
+}
+
+/// The record of a cache whose disk everybody can use alone from now on, if it changes: what the SSD has is
+/// old, and what it has only belongs to a state of the disk that may be no more.
+fn unguarded(record: &CacheRecord) -> Option<CacheRecord> {
+    let mut now = record.clone();
+    now.pair.cold = true;
+    now.forked |= record.may_be_dirty;
+    (now != *record).then_some(now)
 }
 
 fn watch() -> io::Result<OwnedFd> {
@@ -265,8 +279,7 @@ mod tests {
     use crate::facts::Ident;
     use tandem_api::{DeviceText, Mode};
 
-    #[test]
-    fn only_a_removal_that_is_past_draining_gives_a_cache_up() {
+    fn pair(mode: Mode) -> Pair {
         let ident = Ident {
             text: DeviceText::none(),
             diskseq: 0,
@@ -275,14 +288,76 @@ mod tests {
             start: 0,
             part_uuid: String::new(),
         };
-        let pair = Pair {
+        Pair {
             uuid: "ab".repeat(16),
             origin: ident.clone(),
             ssd: ident,
             origin_id: String::new(),
-            mode: Mode::Writeback,
+            mode,
             cold: false,
+        }
+    }
+
+    /// What is on record after the machine has started without a cache in this mode.
+    fn left(mode: Mode, disk: bool, held: bool, failed: Option<&str>) -> CacheRecord {
+        let name = format!("tandem-boot-{}-{mode}-{disk}-{held}", std::process::id());
+        let root = std::env::temp_dir().join(format!("{name}-{}", failed.is_some()));
+        let store = Store::open(&root).unwrap();
+        let record = CacheRecord::new(pair(mode));
+        store.save_cache(&record).unwrap();
+        let mut cache = Cache {
+            record,
+            disk: disk.then(|| Found {
+                name: "sdx".to_owned(),
+                number: "8:0".to_owned(),
+                sectors: 1,
+            }),
+            held,
+            failed: failed.map(str::to_owned),
         };
+        cache.leave(&store);
+        let left = store.caches().pop().unwrap();
+        std::fs::remove_dir_all(&root).unwrap();
+        left
+    }
+
+    #[test]
+    fn a_disk_that_nothing_protects_is_never_overwritten_with_what_was_on_the_ssd_only() {
+        // Without device-mapper; and where the disk could not be held, and waits for its SSD in vain.
+        for failed in [Some("open the control device"), None] {
+            let left = |mode, disk, held| left(mode, disk, held, failed);
+            let alone = left(Mode::Writeback, true, false);
+            assert!(alone.forked && alone.pair.cold && alone.may_be_dirty);
+            let clean = left(Mode::Writethrough, true, false);
+            assert!(!clean.forked && clean.pair.cold);
+            // Nobody can write to these.
+            for (disk, held) in [(true, true), (false, false)] {
+                let whole = left(Mode::Writeback, disk, held);
+                assert_eq!(whole, CacheRecord::new(pair(Mode::Writeback)));
+            }
+        }
+    }
+
+    #[test]
+    fn without_device_mapper_nothing_is_taken_for_assembled() {
+        let missing = "open the control device".to_owned();
+        let root = std::env::temp_dir().join(format!("tandem-boot-none-{}", std::process::id()));
+        let store = Store::open(&root).unwrap();
+        let mut cache = Cache {
+            record: CacheRecord::new(pair(Mode::Writeback)),
+            disk: None,
+            held: false,
+            failed: None,
+        };
+        // The disk is looked for all the same, as long as it may still appear.
+        assert!(!cache.assembled(Err(&missing), &store));
+        assert_eq!((cache.held, cache.patience()), (false, WITH_DATA));
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn only_a_removal_that_is_past_draining_gives_a_cache_up() {
+        let pair = pair(Mode::Writeback);
         let record = CacheRecord::new(pair.clone());
         let job = |kind, done| Intent {
             kind,
