@@ -8,7 +8,8 @@
  * arithmetic on it can overflow.
  * Threads: pure functions on the caller's memory.
  * Why two copies: a torn write or a bad sector leaves the other. Both are
- * written with a flush between them, so at most one is ever torn.
+ * written with a flush between them, the one that was torn before first, so at
+ * most one is ever torn.
  */
 #include "format.h"
 
@@ -255,6 +256,15 @@ enum td_super_error td_super_choose(const void *first, const void *second,
 	/* BLANK and FOREIGN say the least. */
 	return a > TD_SUPER_FOREIGN || a == TD_SUPER_OK || b == TD_SUPER_BLANK ?
 		a : b;
+}
+
+u32 td_super_first(const void *first, const void *second)
+{
+	struct td_super sb, other;
+
+	return td_super_parse(first, 0, &sb) == TD_SUPER_OK &&
+	       (td_super_parse(second, 1, &other) != TD_SUPER_OK ||
+		other.sequence < sb.sequence);
 }
 
 enum td_super_error td_super_match(const struct td_super *sb,

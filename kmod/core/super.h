@@ -103,6 +103,12 @@ enum td_super_error td_super_parse(const void *buffer, u32 copy,
 enum td_super_error td_super_choose(const void *first, const void *second,
 				    struct td_super *sb);
 
+/*
+ * Which copy is to be written first: not the one that td_super_choose() takes. (A
+ * cut that damages a copy must find the other sound.)
+ */
+u32 td_super_first(const void *first, const void *second);
+
 /* Does the superblock belong to @id, and does an SSD of this size hold it? */
 enum td_super_error td_super_match(const struct td_super *sb,
 				   const struct td_identity *id,

@@ -180,6 +180,7 @@ static int load(struct tandem *t, u64 ssd_sectors, u8 *buffer, char **why)
 	if (error == TD_SUPER_DISK_SIZE && grow(t))
 		error = TD_SUPER_OK;
 	if (error == TD_SUPER_OK) {
+		t->super_first = td_super_first(buffer, second);
 		t->write_super = t->grown ||
 			td_super_parse(buffer, 0, &first_sb) != TD_SUPER_OK ||
 			td_super_parse(second, 1, &second_sb) != TD_SUPER_OK ||
@@ -208,17 +209,22 @@ int tandem_super_load(struct tandem *t, u64 ssd_sectors, char **why)
 int tandem_super_write(struct tandem *t)
 {
 	void *buffer = kmalloc(TD_SUPER_BYTES, GFP_NOIO);
-	u32 copy;
+	u32 i;
 	int r = 0;
 
 	if (!buffer)
 		return -ENOMEM;
 	t->super.sequence++;
-	for (copy = 0; copy < TD_SUPER_COPIES && !r; copy++) {
+	for (i = 0; i < TD_SUPER_COPIES && !r; i++) {
+		u32 copy = t->super_first ^ i;
+
 		td_super_encode(&t->super, copy, buffer);
 		r = tandem_ssd_io(t, REQ_OP_WRITE | REQ_SYNC | REQ_PREFLUSH |
 				  REQ_FUA, TD_SUPER_OFFSET(copy) >> SECTOR_SHIFT,
 				  buffer, TD_SUPER_BYTES);
+		/* The next time it comes before the sound one. */
+		if (r)
+			t->super_first = copy;
 	}
 	kfree(buffer);
 	if (r)

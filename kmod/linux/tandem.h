@@ -114,6 +114,7 @@ struct tandem {
 	struct tandem_loss *loss;	/* registry.c: to note a lost SSD in */
 	bool loaded;			/* the engine was fed with the index */
 	int load_error;			/* in vain, until another table is loaded */
+	u32 super_first;		/* copy that is written first */
 	bool write_super;		/* at preresume */
 	bool new_super;			/* no copy is on the SSD yet */
 	bool grown;			/* the SSD knows a smaller disk */

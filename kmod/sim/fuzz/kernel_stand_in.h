@@ -41,7 +41,7 @@ static inline int hex2bin(u8 *to, const char *from, size_t count)
 }
 
 /* As lib/kstrtox.c for base 10: an optional plus, digits, a last newline. */
-static inline int kstrtouint(const char *s, unsigned int base, unsigned int *result)
+static inline int kstrtoull(const char *s, unsigned int base, unsigned long long *result)
 {
 	unsigned long long value = 0;
 
@@ -51,15 +51,27 @@ static inline int kstrtouint(const char *s, unsigned int base, unsigned int *res
 		s++;
 	if (!*s)
 		return -EINVAL;
-	for (; *s >= '0' && *s <= '9'; s++) {
-		value = value * 10 + (unsigned long long)(*s - '0');
-		if (value > UINT_MAX)
+	for (; *s >= '0' && *s <= '9'; s++)
+		if (__builtin_mul_overflow(value, 10, &value) ||
+		    __builtin_add_overflow(value, (unsigned long long)(*s - '0'), &value))
 			return -ERANGE;
-	}
 	if (*s == '\n')
 		s++;
 	if (*s)
 		return -EINVAL;
+	*result = value;
+	return 0;
+}
+
+static inline int kstrtouint(const char *s, unsigned int base, unsigned int *result)
+{
+	unsigned long long value;
+	int r = kstrtoull(s, base, &value);
+
+	if (r)
+		return r;
+	if (value > UINT_MAX)
+		return -ERANGE;
 	*result = (unsigned int)value;
 	return 0;
 }

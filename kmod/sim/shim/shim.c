@@ -5,6 +5,7 @@
  * and every use after END.
  */
 #include "shim.h"
+#include "torn.h"
 #include "write.h"
 
 #include <stdlib.h>
@@ -544,6 +545,9 @@ static const struct sim_api api = {
 	.why_memory_read = TD_C_READ_BYPASSED_MEMORY,
 	.why_memory_write = TD_C_WRITE_BYPASSED_MEMORY,
 	.counter_name = td_counter_name,
+	.torn = sim_torn,
+	.identity = sim_identity,
+	.lives = sim_lives,
 	.plan = plan,
 	.layout = layout,
 	.engine_new = engine_new,

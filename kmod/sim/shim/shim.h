@@ -11,7 +11,7 @@
 #include "load.h"
 #include "super.h"
 
-#define SIM_API_VERSION	4
+#define SIM_API_VERSION	5
 
 struct sim_engine;
 
@@ -68,6 +68,10 @@ struct sim_api {
 	u32 why_memory_read;
 	u32 why_memory_write;
 	const char *(*counter_name)(unsigned int which);
+	/* torn.h */
+	u64 (*torn)(u64 seed);
+	u64 (*identity)(u64 seed);
+	u64 (*lives)(u64 seed);
 	/* Fills all but origin_sectors, ssd_sectors and block_sectors. */
 	bool (*plan)(struct sim_geometry *geometry);
 	void (*layout)(const struct sim_geometry *geometry,

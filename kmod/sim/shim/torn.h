@@ -10,4 +10,7 @@ u64 sim_torn(u64 seed);
 /* The same for samples of the disk; returns how many there were. */
 u64 sim_identity(u64 seed);
 
+/* For superblocks, flags and samples through several lives; returns the cuts. */
+u64 sim_lives(u64 seed);
+
 #endif

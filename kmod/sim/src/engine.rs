@@ -194,6 +194,25 @@ impl Core {
         all
     }
 
+    /// Cuts each write of metadata at each sector; returns how many cuts. As the next two, ends the program if something differs.
+    pub fn torn(&self, seed: u64) -> u64 {
+        // SAFETY: takes a number, and shares nothing between threads.
+        unsafe { (self.api.torn)(seed) }
+    }
+
+    /// Takes and compares samples of a disk; returns how many.
+    pub fn identity(&self, seed: u64) -> u64 {
+        // SAFETY: as above.
+        unsafe { (self.api.identity)(seed) }
+    }
+
+    /// Superblocks and samples through several lives, each of their writes cut at each sector, the disk exchanged in between;
+    /// returns how many cuts.
+    pub fn lives(&self, seed: u64) -> u64 {
+        // SAFETY: as above.
+        unsafe { (self.api.lives)(seed) }
+    }
+
     /// Names of the counters that status shows, in order.
     pub fn counter_names(&self) -> Vec<String> {
         // SAFETY: in range, and the names are constants.

@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_uint, c_void};
 
 /// `SIM_API_VERSION`
-pub const API_VERSION: u32 = 4;
+pub const API_VERSION: u32 = 5;
 
 /// `struct td_region`: sectors of the SSD.
 #[repr(C)]
@@ -155,6 +155,9 @@ pub struct Api {
     pub why_memory_read: u32,
     pub why_memory_write: u32,
     pub counter_name: unsafe extern "C" fn(c_uint) -> *const c_char,
+    pub torn: unsafe extern "C" fn(u64) -> u64,
+    pub identity: unsafe extern "C" fn(u64) -> u64,
+    pub lives: unsafe extern "C" fn(u64) -> u64,
     pub plan: unsafe extern "C" fn(*mut Geometry) -> bool,
     pub layout: unsafe extern "C" fn(*const Geometry, *mut Layout),
     pub engine_new: unsafe extern "C" fn(*const Geometry, u32) -> *mut RawEngine,

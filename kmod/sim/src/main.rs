@@ -85,6 +85,12 @@ enum Command {
         #[arg(long, value_parser = |name: &str| Flaw::named(name).ok_or("there is no such flaw"))]
         flaw: Option<Flaw>,
     },
+    /// Each write of metadata, superblocks and samples cut at each sector; and the disk exchanged.
+    Format {
+        /// How many seeds, from the first on.
+        #[arg(long, default_value_t = 200)]
+        seeds: u64,
+    },
     /// Concurrent operations on one word, under every schedule.
     Words,
     /// The same by threads under the race detector.
@@ -184,6 +190,10 @@ fn run(arguments: Arguments) -> Done {
             threads,
             flaw,
         } => exhausted(&core, requests, every, threads, flaw),
+        Command::Format { seeds } => {
+            formats(&core()?, seeds);
+            Ok(())
+        }
         Command::Words => words(&core()?),
         Command::Threads { rounds } => Ok(sanitize::threads(&sources, &dir("threads")?, rounds)?),
         Command::Fuzz { seconds, target } => {
@@ -314,6 +324,19 @@ fn covered(sources: &Sources) -> Done {
         return Err("fewer than 95 of 100 branches are taken".into());
     }
     Ok(())
+}
+
+fn formats(core: &Core, seeds: u64) {
+    let (mut lives, mut samples, mut torn) = (0, 0, 0);
+    for seed in 0..seeds {
+        samples += core.identity(seed);
+        lives += core.lives(seed);
+        // These are long.
+        if seed % 50 == 0 {
+            torn += core.torn(seed / 50);
+        }
+    }
+    println!("{torn} cuts of the index, {lives} of superblocks and samples; {samples} samples");
 }
 
 fn words(core: &Core) -> Done {

@@ -20,6 +20,7 @@ pub const NOT_BUILT: u8 = 3;
 enum By {
     Random,
     Crash,
+    Format,
     Words,
     Sanitized,
     Threads,
@@ -34,6 +35,7 @@ impl By {
         Some(match name {
             "random" => By::Random,
             "crash" => By::Crash,
+            "format" => By::Format,
             "words" => By::Words,
             "sanitized" => By::Sanitized,
             "threads" => By::Threads,
@@ -56,6 +58,7 @@ impl By {
                 "power cuts",
                 &["crash", "--cuts", "200000", "--threads", "1", "--brief"],
             ),
+            By::Format => ("cuts of the format", &["format"]),
             By::Words => ("all schedules", &["words"]),
             By::Sanitized => (
                 "random requests, sanitized",
@@ -191,7 +194,7 @@ impl Mutant {
                     .arg(native::library(&sources, &dir, &native::SANITIZE)?);
                 command.envs(sanitize::environment()?);
             }
-            By::Random | By::Crash | By::Words => {
+            By::Random | By::Crash | By::Format | By::Words => {
                 command
                     .arg("--core")
                     .arg(native::library(&sources, &dir, &["-w"])?);

@@ -238,7 +238,7 @@ pub fn library(sources: &Sources, dir: &Path, flags: &[&str]) -> Result<PathBuf,
     let own = [here().join("words/env"), here().join("words"), core.clone()];
     let mut linked = objects(&compiler, &own, &words)?;
     let mut engine = files(core, "c")?;
-    engine.push(here().join("shim/shim.c"));
+    engine.extend(files(&here().join("shim"), "c")?);
     let own = [core.join("env-user"), core.clone(), here().join("shim")];
     linked.extend(objects(&compiler, &own, &engine)?);
     run(Command::new("cc")

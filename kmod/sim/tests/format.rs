@@ -3,45 +3,46 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-// The crate brings core and the shim.
-use tandem_sim as _;
+use tandem_sim::engine::Core;
 
-const SEEDS: u64 = 12;
-
-unsafe extern "C" {
-    /// shim/torn.c: ends the program if something differs.
-    fn sim_torn(seed: u64) -> u64;
-    /// shim/identity.c: likewise.
-    fn sim_identity(seed: u64) -> u64;
-}
-
-#[test]
-fn a_torn_write_changes_nothing() {
-    let (next, cuts) = (AtomicU64::new(0), AtomicU64::new(0));
+/// The sum of what a test did over so many seeds.
+fn sum(seeds: u64, test: impl Fn(&Core, u64) -> u64 + Sync) -> u64 {
+    let (next, sum) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
+                let core = Core::linked();
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= SEEDS {
+                    if seed >= seeds {
                         break;
                     }
-                    // SAFETY: takes a number, and shares nothing between threads.
-                    cuts.fetch_add(unsafe { sim_torn(seed) }, Ordering::Relaxed);
+                    sum.fetch_add(test(&core, seed), Ordering::Relaxed);
                 }
             });
         }
     });
-    let cuts = cuts.into_inner();
-    println!("{cuts} cuts from {SEEDS} seeds");
+    sum.into_inner()
+}
+
+#[test]
+fn a_torn_write_changes_nothing() {
+    let cuts = sum(12, Core::torn);
+    println!("{cuts} cuts");
     assert!(cuts > 20_000, "only {cuts} cuts");
 }
 
 #[test]
 fn a_changed_disk_is_seen() {
     for seed in 0..200 {
-        // SAFETY: as above.
-        let samples = unsafe { sim_identity(seed) };
+        let samples = Core::linked().identity(seed);
         assert!(samples > 20, "only {samples} samples");
     }
+}
+
+#[test]
+fn a_cut_superblock_is_right_and_an_exchanged_disk_is_seen() {
+    let cuts = sum(300, Core::lives);
+    println!("{cuts} cuts");
+    assert!(cuts > 1_000_000, "only {cuts} cuts");
 }

@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * The lives of a cache as its superblock and its samples see them: made, started,
+ * used in changing modes, stopped or cut; and between two lives the disk may be
+ * exchanged.
+ *
+ * Each write of a superblock or of samples is cut at each sector, and what is then
+ * on the SSD must be believed, and say nothing wrong. The order of writes is that
+ * of linux/. Index, marks and data are taken as always durable: crash.rs is for
+ * them. Contents of quarters are numbers, no two writes have the same.
+ */
+#include "check.h"
+#include "format.h"
+#include "identity.h"
+#include "torn.h"
+
+#define QUARTERS	600u
+#define LIVES		30u
+#define SSD_SECTORS	53248u
+#define JOURNAL		333u	/* of a file system: written most often */
+#define SECTORS		(TD_SUPER_BYTES / TD_SECTOR_BYTES)
+
+enum area { SUPER, SAMPLES };
+
+struct quarter {
+	u32 content;
+	bool valid, dirty;
+};
+
+struct world {
+	u64 state;			/* of the random numbers */
+	u64 cuts;
+	struct td_identity id;
+	u8 ssd[2][2][TD_SUPER_BYTES] __attribute__((aligned(8)));	/* copy, area */
+	u32 disk[QUARTERS];
+	u32 own[QUARTERS];		/* of the right disk, while it is exchanged */
+	u32 older[QUARTERS];		/* an image of it */
+	u32 shown[QUARTERS];		/* what users have to see */
+	struct quarter cached[QUARTERS];
+	u32 dirty;
+	u32 last;			/* content that was written last */
+	bool made;			/* the first superblock is there */
+	bool anew;			/* half of an index is on the SSD */
+	bool exchanged;			/* the disk is not the one of the last life */
+	bool dropped;			/* and nothing is cached of the former */
+	bool serving;			/* the disk may change */
+	bool off;			/* the power is gone */
+	/* the module's memory */
+	struct td_super super;
+	struct td_samples samples;
+	struct td_heat heat;
+	bool writes_back;
+	bool write_super;
+	u32 super_first;
+	u32 to_disk, to_journal;	/* writes of this life */
+};
+
+static u32 below(struct world *x, u32 n)
+{
+	u64 z = x->state += 0x9e3779b97f4a7c15ull;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return (u32)((z ^ z >> 31) >> 33) % n;
+}
+
+static enum td_verdict_of_disk probe(const struct world *x, struct td_samples *s,
+				     bool compares)
+{
+	u32 content[TD_SUPER_BYTES / sizeof(u32)];
+	struct td_probe p;
+	u64 sector;
+
+	td_probe_begin(&p, s, compares);
+	while (td_probe_next(&p, &sector)) {
+		must(sector / TD_QUARTER_SECTORS < QUARTERS, "a sample beyond the disk");
+		for (u32 i = 0; i < TD_SUPER_BYTES / sizeof(u32); i++)
+			content[i] = x->disk[sector / TD_QUARTER_SECTORS];
+		td_probe_feed(&p, content);
+	}
+	return td_probe_end(&p);
+}
+
+static enum td_super_error choose(const struct world *x, struct td_super *sb)
+{
+	enum td_super_error error = td_super_choose(x->ssd[0][SUPER],
+						    x->ssd[1][SUPER], sb);
+
+	return error ? error : td_super_match(sb, &x->id, SSD_SECTORS);
+}
+
+/* What a start would find now. */
+static void check_cut(struct world *x)
+{
+	struct td_samples s;
+	struct td_super sb;
+	enum td_super_error error = choose(x, &sb);
+
+	x->cuts++;
+	if (!x->made && (error == TD_SUPER_BLANK || error == TD_SUPER_DAMAGED))
+		return;
+	must(!error, "a cut leaves no superblock");
+	must(!(sb.incompat & TD_SUPER_CLEAN) || (!x->dirty && !x->writes_back),
+	     "the superblock says clean, but something is or may be dirty");
+	must(!x->anew || sb.incompat & TD_SUPER_COLD,
+	     "half of an index is believed");
+	td_samples_choose(x->ssd[0][SAMPLES], x->ssd[1][SAMPLES], &sb, &s);
+	must(!s.stopped || !x->serving,
+	     "the disk may change, but a start would know it again");
+	if (s.stopped)
+		must((probe(x, &s, true) == TD_DISK_SAME) == !x->exchanged,
+		     "the disk is not known again, or another one is");
+}
+
+/*
+ * One sector of @at may hold what is neither old nor new; but no cut leaves a
+ * magic that is another's, nor something where nothing ever was.
+ */
+static void spoil(struct world *x, u8 *at, u32 which)
+{
+	u8 *sector = at + which * TD_SECTOR_BYTES;
+
+	if (!*at)
+		return;
+	sector[8 + below(x, TD_SECTOR_BYTES - 8)] ^= (u8)(1u << below(x, 8));
+	check_cut(x);
+}
+
+/* Behind a flush, and durable at its end. False: the power was cut. */
+static bool store(struct world *x, u32 copy, enum area area, const u8 *block)
+{
+	u8 *at = x->ssd[copy][area];
+	u8 before[TD_SUPER_BYTES];
+
+	memcpy(before, at, sizeof(before));
+	for (u32 i = 0; i <= SECTORS; i++) {
+		u32 n = i * TD_SECTOR_BYTES;
+
+		memcpy(at, block, n);
+		memcpy(at + n, before + n, sizeof(before) - n);
+		check_cut(x);
+		if (i < SECTORS)
+			spoil(x, at, i);
+	}
+	for (u32 i = 0; i < SECTORS; i++) {
+		u32 n = i * TD_SECTOR_BYTES;
+
+		memcpy(at, block, sizeof(before));
+		memcpy(at + n, before + n, TD_SECTOR_BYTES);
+		check_cut(x);
+	}
+	memcpy(at, block, sizeof(before));
+	check_cut(x);
+	if (below(x, 10))
+		return true;
+	x->off = true;
+	for (u32 i = 0; i < SECTORS; i++)
+		if (below(x, 2))
+			memcpy(at + i * TD_SECTOR_BYTES,
+			       before + i * TD_SECTOR_BYTES, TD_SECTOR_BYTES);
+	if (below(x, 2))
+		spoil(x, at, below(x, SECTORS));
+	return false;
+}
+
+static bool write_super(struct world *x)
+{
+	u8 block[TD_SUPER_BYTES] __attribute__((aligned(8)));
+
+	x->super.sequence++;
+	for (u32 i = 0; i < 2; i++) {
+		u32 copy = x->super_first ^ i;
+
+		td_super_encode(&x->super, copy, block);
+		if (!store(x, copy, SUPER, block))
+			return false;
+		x->made = true;
+	}
+	x->super_first = 0;
+	x->write_super = false;
+	return true;
+}
+
+static bool set_flags(struct world *x, u32 flags)
+{
+	bool same = flags == x->super.incompat && !x->write_super;
+
+	x->super.incompat = flags;
+	return same || write_super(x);
+}
+
+static bool write_samples(struct world *x, bool stopped)
+{
+	u8 block[TD_SAMPLES_BYTES] __attribute__((aligned(8)));
+
+	x->samples.stopped = stopped;
+	x->samples.count = stopped ? x->samples.count : 0;
+	x->samples.sequence++;
+	for (u32 copy = 0; copy < 2; copy++) {
+		td_samples_encode(&x->samples, x->super.uuid, copy, block);
+		if (!store(x, copy, SAMPLES, block))
+			return false;
+	}
+	return true;
+}
+
+static void drop(struct world *x)
+{
+	must(!x->dirty, "dirty data is dropped");
+	memset(x->cached, 0, sizeof(x->cached));
+}
+
+static bool start_anew(struct world *x)
+{
+	must(!x->dirty, "an index with dirty data is made anew");
+	x->write_super = true;
+	if (!set_flags(x, TD_SUPER_CLEAN | TD_SUPER_COLD))
+		return false;
+	x->anew = true;
+	drop(x);
+	x->off = !below(x, 4);
+	if (!x->off)
+		x->anew = false;
+	return !x->off;
+}
+
+/* False: refused, or the power was cut. */
+static bool load(struct world *x)
+{
+	struct td_super first, second;
+	bool damaged = !below(x, 8);
+
+	must(!choose(x, &x->super), "no superblock is believed");
+	x->super_first = td_super_first(x->ssd[0][SUPER], x->ssd[1][SUPER]);
+	x->write_super = td_super_parse(x->ssd[0][SUPER], 0, &first) ||
+			 td_super_parse(x->ssd[1][SUPER], 1, &second) ||
+			 first.sequence != second.sequence;
+	if (x->super.incompat & TD_SUPER_COLD)
+		damaged = true;
+	must(damaged || !x->anew, "half of an index is read");
+	if (damaged && !(x->super.incompat & TD_SUPER_CLEAN))
+		return false;
+	if (damaged && !start_anew(x))
+		return false;
+	td_samples_choose(x->ssd[0][SAMPLES], x->ssd[1][SAMPLES], &x->super,
+			  &x->samples);
+	if (!x->samples.stopped) {
+		must(!x->exchanged || x->dropped, "nothing is known of another disk");
+		return true;
+	}
+	if (probe(x, &x->samples, true) != TD_DISK_CHANGED)
+		return true;
+	must(x->exchanged, "the right disk is taken for another");
+	if (x->dirty)
+		return false;
+	drop(x);
+	x->dropped = true;
+	memcpy(x->shown, x->disk, sizeof(x->shown));
+	return true;
+}
+
+static bool start(struct world *x, bool writes_back)
+{
+	u32 flags;
+
+	memset(&x->heat, 0, sizeof(x->heat));
+	x->to_disk = x->to_journal = 0;
+	if (!load(x) || !write_samples(x, false))
+		return false;
+	flags = x->super.incompat & ~TD_SUPER_COLD;
+	if (!set_flags(x, writes_back ? flags & ~TD_SUPER_CLEAN : flags))
+		return false;
+	x->writes_back = writes_back;
+	x->exchanged = x->dropped = false;
+	x->serving = true;
+	return true;
+}
+
+static void disk_takes(struct world *x, u32 quarter, u32 content)
+{
+	x->disk[quarter] = content;
+	x->to_disk++;
+	x->to_journal += quarter == JOURNAL;
+	td_heat_wrote(&x->heat, (u64)quarter * TD_QUARTER_SECTORS,
+		      TD_QUARTER_SECTORS);
+}
+
+static void clean(struct world *x, u32 quarter)
+{
+	struct quarter *q = &x->cached[quarter];
+
+	if (!q->dirty)
+		return;
+	q->dirty = false;
+	x->dirty--;
+	disk_takes(x, quarter, q->content);
+}
+
+static void request(struct world *x)
+{
+	u32 quarter = below(x, 8) ? below(x, QUARTERS) : JOURNAL;
+	struct quarter *q = &x->cached[quarter];
+
+	if (below(x, 2)) {
+		u32 content = q->valid ? q->content : x->disk[quarter];
+
+		must(content == x->shown[quarter], "a read shows something else");
+		*q = (struct quarter) { content, true, q->dirty };
+	} else if (x->writes_back && below(x, 4)) {
+		x->dirty += !q->dirty;
+		*q = (struct quarter) { ++x->last, true, true };
+		x->shown[quarter] = x->last;
+	} else {
+		clean(x, quarter);
+		disk_takes(x, quarter, ++x->last);
+		*q = (struct quarter) { x->last, true, false };
+		x->shown[quarter] = x->last;
+	}
+}
+
+/* False: the power was cut. */
+static bool use(struct world *x)
+{
+	for (u32 i = below(x, 400); i; i--) {
+		request(x);
+		if (!below(x, 8))
+			clean(x, below(x, QUARTERS));
+		if (below(x, 100))
+			continue;
+		if (!x->writes_back &&
+		    !set_flags(x, x->super.incompat & ~TD_SUPER_CLEAN))
+			return false;
+		x->writes_back = !x->writes_back;
+	}
+	for (u32 i = 0; !x->writes_back && i < QUARTERS; i++)
+		clean(x, i);
+	return below(x, 4);
+}
+
+/* True: to its end. */
+static bool stop(struct world *x)
+{
+	struct td_super sb;
+	bool clean = !x->writes_back && !x->dirty;
+
+	x->serving = false;
+	if (clean && !(x->super.incompat & TD_SUPER_CLEAN) &&
+	    !set_flags(x, x->super.incompat | TD_SUPER_CLEAN))
+		return false;
+	td_samples_pick(&x->heat, x->super.origin_sectors, &x->samples);
+	probe(x, &x->samples, false);
+	if (!write_samples(x, true))
+		return false;
+	must(!choose(x, &sb) && (!clean || sb.incompat & TD_SUPER_CLEAN),
+	     "all is clean, but the superblock does not say so");
+	return true;
+}
+
+/* Between two lives, of which the first ended well. */
+static void exchange(struct world *x)
+{
+	/* So often that it must be sampled. */
+	bool journal = x->to_journal * TD_HOT_MAX > x->to_disk;
+
+	memcpy(x->own, x->disk, sizeof(x->own));
+	switch (below(x, 6)) {
+	case 0:
+		for (u32 i = 0; i < QUARTERS; i++)
+			x->disk[i] = ++x->last;
+		break;
+	case 1:
+		if (!journal)
+			return;
+		memcpy(x->disk, x->older, sizeof(x->disk));
+		break;
+	case 2:
+		x->disk[below(x, 2)] = ++x->last;
+		break;
+	default:
+		return;
+	}
+	x->exchanged = true;
+}
+
+/* A refused start must have written nothing, and the right disk must do. */
+static void start_again(struct world *x, const void *before)
+{
+	must(!memcmp(before, x->ssd, sizeof(x->ssd)), "a refused start writes");
+	/* What is for another disk was given up already. */
+	if (!x->exchanged || x->dropped)
+		return;
+	memcpy(x->disk, x->own, sizeof(x->disk));
+	x->exchanged = false;
+}
+
+u64 sim_lives(u64 seed)
+{
+	struct world *x = zeroed(1, sizeof(*x));
+	u8 *before = zeroed(1, sizeof(x->ssd));
+	u64 cuts;
+
+	x->state = seed;
+	x->id = (struct td_identity) {
+		.uuid = { 1, 2, 3 },
+		.origin_id_bytes = 1,
+		.origin_sectors = QUARTERS * TD_QUARTER_SECTORS,
+	};
+	for (u32 i = 0; i < QUARTERS; i++)
+		x->shown[i] = x->disk[i] = ++x->last;
+	while (!x->made) {
+		must(!td_super_plan(&x->id, SSD_SECTORS, &x->super), "no plan");
+		write_super(x);
+	}
+	for (u32 life = 0; life < LIVES;) {
+		u32 image[QUARTERS];
+
+		memcpy(image, x->disk, sizeof(image));
+		memcpy(before, x->ssd, sizeof(x->ssd));
+		x->off = false;
+		x->writes_back = false;
+		if (!start(x, below(x, 2))) {
+			if (!x->off)
+				start_again(x, before);
+			continue;
+		}
+		life++;
+		if (use(x) && stop(x)) {
+			memcpy(x->older, image, sizeof(image));
+			exchange(x);
+		}
+		x->serving = false;
+	}
+	cuts = x->cuts;
+	free(before);
+	free(x);
+	return cuts;
+}
