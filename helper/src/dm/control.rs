@@ -167,26 +167,39 @@ impl Control {
             .map_err(failed("resume"))
     }
 
-    /// Has a mapping that is in use go on with the SSD of this table, which is back under another number.
+    /// Has a mapping that is in use go on with the SSD of this table, which is back under another number. Only for a
+    /// mapping whose disk lacks nothing: if the SSD is refused, it goes on with the disk alone.
     /// The file system above is not asked to rest first: it may have failed, and be unable to.
     ///
     /// # Errors
-    /// The kernel's refusals: see [`explain`]. Then it goes on as before.
+    /// The kernel's refusals: see [`explain`].
     pub fn rejoin(&self, pair: &Pair, table: &Tandem, sectors: u64) -> DmResult<()> {
         self.load(pair, sectors, TARGET, &table.to_string())?;
         self.with(&pair.uuid, |id| {
             let options = DmOptions::default().set_flags(DmFlags::DM_SKIP_LOCKFS);
-            let resumed = self.dm.device_suspend(id, options);
-            if resumed.is_err() {
-                // The kernel may have stopped half way: requests must run again through the old table.
-                let _ = self.dm.table_clear(id);
-                let _ = self.resume(id);
+            let Err(error) = self.dm.device_suspend(id, options) else {
+                return Ok(());
+            };
+            let _ = self.dm.table_clear(id);
+            if self.suspended(id)? {
+                // The new table is in force, and the kernel has forgotten the old one.
+                let disk = Linear {
+                    device: table.origin.clone(),
+                };
+                self.load(pair, sectors, LINEAR, &disk.to_string())?;
+                self.resume(id)?;
             }
-            resumed.map(drop).map_err(failed("resume"))
+            Err(failed("resume")(error))
         })
     }
 
-    /// Has a mapping with this table, `sectors` long. If it cannot be made, nothing is left of it.
+    fn suspended(&self, id: &DevId<'_>) -> DmResult<bool> {
+        let info = self.dm.device_info(id).map_err(failed("look at a mapping"));
+        Ok(info?.flags().contains(DmFlags::DM_SUSPEND))
+    }
+
+    /// Has a mapping with this table, `sectors` long. If it cannot be made, nothing is left of it but the hold that was
+    /// there before: see [`Self::hold`]. A disk that is held stays so until the table is in force.
     ///
     /// All of device-mapper counts as one owner of a device, so the kernel lets two mappings share
     /// one. `alone` says, given the kernel name of ours, whether nobody else is on the devices; it is
@@ -208,9 +221,15 @@ impl Control {
         {
             return Ok(());
         }
-        // What has no table in force, because it only holds the disk or a crash left it, nobody can have opened.
-        self.unmap(&pair.uuid)?;
-        let kernel_name = self.create(pair)?;
+        let held = self.held(pair)?;
+        let kernel_name = match &held {
+            Some(name) => name.clone(),
+            None => {
+                // What a crash left without a table in force nobody can have opened.
+                self.unmap(&pair.uuid)?;
+                self.create(pair)?
+            }
+        };
         let load = |table: &Tandem| self.load(pair, sectors, TARGET, &table.to_string());
         let made = match load(table) {
             // A module that does not know the word starts cold always.
@@ -223,12 +242,49 @@ impl Control {
         let made = made
             .and_then(|()| alone(&kernel_name).map_err(|e| other("hold the devices alone", e)))
             .and_then(|()| self.with(&pair.uuid, |id| self.resume(id)));
-        if made.is_err()
-            && let Err(e) = self.unmap(&pair.uuid)
-        {
-            tracing::error!("cannot remove a mapping that could not be made: {e}");
+        if made.is_err() {
+            let disk = Linear {
+                device: table.origin.clone(),
+            };
+            let left = match held {
+                Some(_) => self.hold_again(pair, &disk, sectors),
+                None => self.unmap(&pair.uuid),
+            };
+            if let Err(e) = left {
+                tracing::error!("after a mapping could not be made: {e}");
+            }
         }
         made
+    }
+
+    /// Kernel name of a mapping that only holds its disk.
+    fn held(&self, pair: &Pair) -> DmResult<Option<String>> {
+        let idle = |e: &Entry| e.live.uuid == pair.uuid && !e.active;
+        if !self.entries()?.iter().any(idle) {
+            return Ok(None);
+        }
+        self.with(&pair.uuid, |id| {
+            let options = DmOptions::default().set_flags(
+                DmFlags::DM_STATUS_TABLE | DmFlags::DM_NOFLUSH | DmFlags::DM_QUERY_INACTIVE_TABLE,
+            );
+            let (info, table) = self
+                .dm
+                .table_status(id, options)
+                .map_err(failed("read the table"))?;
+            let holds = table.iter().any(|(_, _, target, _)| target == LINEAR);
+            Ok(holds.then(|| format!("dm-{}", info.device().minor)))
+        })
+    }
+
+    /// Goes back to holding the disk, whatever the mapping has by now.
+    fn hold_again(&self, pair: &Pair, disk: &Linear, sectors: u64) -> DmResult<()> {
+        let idle = |e: &Entry| e.live.uuid == pair.uuid && !e.active;
+        if self.entries()?.iter().any(idle) {
+            return self.load(pair, sectors, LINEAR, &disk.to_string());
+        }
+        // A table that came into force and could not start does not go away by itself.
+        self.unmap(&pair.uuid)?;
+        self.hold(pair, disk, sectors)
     }
 
     /// Makes an empty mapping, and gives its kernel name.
@@ -304,12 +360,25 @@ impl Control {
                 .map_err(failed("load the pass-through table"))?;
             let resumed = self.resume(id);
             if resumed.is_err() {
-                // The kernel may have stopped half way: requests must run again through the old table.
+                // The kernel may have stopped before it swapped the tables, or after that: either may serve requests.
                 let _ = self.dm.table_clear(id);
                 let _ = self.resume(id);
             }
             resumed
         })
+    }
+
+    /// Has no mapping, but holds the disk if something is on the SSD only.
+    ///
+    /// # Errors
+    /// `EBUSY` if the mapping is in use, or somebody else was quicker to have the disk.
+    pub fn unmap_or_hold(&self, pair: &Pair, disk: &Linear, sectors: u64) -> DmResult<()> {
+        let dirty = self.status(&pair.uuid).is_ok_and(|status| status.dirty > 0);
+        self.unmap(&pair.uuid)?;
+        if dirty {
+            self.hold(pair, disk, sectors)?;
+        }
+        Ok(())
     }
 
     /// Has no mapping.

@@ -166,10 +166,7 @@ impl DeviceMapper {
         let begun = tokio::time::Instant::now();
         while self.face(&uuid).await?.is_none() {
             if begun.elapsed() > SHOWN {
-                let copy = pair.uuid.clone();
-                blocking(move || Control::open()?.unmap(&copy))
-                    .await?
-                    .map_err(failed)?;
+                self.take_away(pair, &origin).await?.map_err(failed)?;
                 return Err(step("UDisks2 does not show the mapping"));
             }
             tokio::time::sleep(PAUSE).await;
@@ -198,9 +195,27 @@ impl DeviceMapper {
             .map_err(failed)
     }
 
+    /// Takes the mapping away from over a disk, which is held from then on if it lacks something.
+    async fn take_away(
+        &self,
+        pair: &Pair,
+        disk: &Device,
+    ) -> Result<Result<(), DmFailure>, Failure> {
+        let device = disks::number(&disk.ident.text.name)
+            .ok_or_else(|| Failure::new(Kind::DeviceGone).device(&pair.origin.text))?;
+        let (copy, sectors) = (pair.clone(), disk.ident.text.size / SECTOR_BYTES);
+        blocking(move || Control::open()?.unmap_or_hold(&copy, &Linear { device }, sectors)).await
+    }
+
     async fn unmap(&self, pair: &Pair) -> Result<(), Failure> {
-        let uuid = pair.uuid.clone();
-        let result = blocking(move || Control::open()?.unmap(&uuid)).await?;
+        let result = match self.locate(&pair.origin).await {
+            Ok(disk) => self.take_away(pair, &disk).await?,
+            Err(e) if e.kind == Kind::DeviceGone => {
+                let uuid = pair.uuid.clone();
+                blocking(move || Control::open()?.unmap(&uuid)).await?
+            }
+            Err(e) => return Err(e),
+        };
         if let Err(e) = &result
             && e.errno == Some(rustix::io::Errno::BUSY)
         {

@@ -85,6 +85,10 @@ impl Service {
             .find(|r| r.uuid == pair.uuid)
             .map(|r| r.path.clone());
         let (state, reason) = match (live, &status) {
+            // Nobody asked for it: an SSD that was back could not be used, and the disk went on alone.
+            (Some(live), _) if !live.attached && record.detached_in.is_none() && job.is_none() => {
+                (CacheState::Bypass, "ssd-error".to_owned())
+            }
             (Some(live), _) if !live.attached => (CacheState::Detached, String::new()),
             (Some(live), _) if !leads_to(live, pair, facts) => {
                 (CacheState::Bypass, "disk-missing".to_owned())

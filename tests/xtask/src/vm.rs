@@ -238,7 +238,29 @@ impl Vm {
 
     /// Plugs a SCSI disk in that was unplugged.
     pub fn plug_again(&mut self, disk: &Disk) -> Result<()> {
-        let node = format!("node-{}", disk.serial);
+        self.plug_node(disk, &format!("node-{}", disk.serial))
+    }
+
+    /// Plugs a SCSI disk in that was unplugged, and which can be read but not written any more.
+    pub fn plug_worn(&mut self, disk: &Disk) -> Result<()> {
+        let node = format!("worn-{}", disk.serial);
+        self.qmp.run(
+            "blockdev-add",
+            json!({ "driver": "blkdebug", "node-name": node, "image": format!("node-{}", disk.serial),
+                "inject-error": [{ "event": "none", "iotype": "write", "errno": 5 }] }),
+        )?;
+        self.plug_node(disk, &node)
+    }
+
+    /// Forgets the fault of a disk that was plugged in worn, and is unplugged.
+    pub fn mend(&mut self, disk: &Disk) -> Result<()> {
+        let node = format!("worn-{}", disk.serial);
+        self.qmp
+            .run("blockdev-del", json!({ "node-name": node }))
+            .map(drop)
+    }
+
+    fn plug_node(&mut self, disk: &Disk, node: &str) -> Result<()> {
         self.qmp.run(
             "device_add",
             json!({ "driver": "scsi-hd", "id": disk.serial, "bus": "scsi.0", "drive": node, "vendor": disk.vendor,

@@ -29,6 +29,11 @@ pub fn run(bench: &mut Bench) -> Result<()> {
         "a pulled SSD takes no file along, and the cache can be removed",
         result,
     );
+    let result = worn(&mut scene, bench);
+    bench.check(
+        "a pulled SSD that comes back worn out leaves the disk as it is",
+        result,
+    );
     Ok(())
 }
 
@@ -104,5 +109,46 @@ fn lost(scene: &mut Scene, bench: &Bench) -> Result<()> {
         mounted.trim() == format!("/dev/{}", scene.disk),
         "the plain disk is not mounted: {mounted}"
     );
+    Ok(())
+}
+
+/// The kernel takes the table with the SSD that is back, cannot start it, and has forgotten the old one by then.
+fn worn(scene: &mut Scene, bench: &Bench) -> Result<()> {
+    scene.vm.plug_again(&scene.pair.ssd)?;
+    scene.ssd = scene.vm.device(scene.pair.ssd.serial)?;
+    scene.create()?;
+    scene.vm.unplug(&scene.pair.ssd)?;
+    scene.vm.drop_page_cache()?;
+    scene.vm.agent.sh(CHANGES, SHORT)?;
+    scene.files = scene.vm.checksums()?;
+    scene.vm.plug_worn(&scene.pair.ssd)?;
+    let tried = "for _ in $(seq 300); do journalctl -b -o cat -u tandem | grep -q 'cannot assemble' && exit 0; sleep 0.2; done; \
+        journalctl -b -o short-monotonic | tail -40; dmsetup info; exit 1";
+    scene.vm.agent.sh(tried, LONG)?;
+    scene.vm.drop_page_cache()?;
+    ensure!(
+        scene.vm.checksums()? == scene.files,
+        "the files have changed"
+    );
+    scene.vm.agent.sh(CHANGES, SHORT)?;
+    scene.files = scene.vm.checksums()?;
+    let told = scene
+        .vm
+        .agent
+        .sh("dmsetup table; dmsetup info; tandemctl status", SHORT)?;
+    bench.note(&told);
+    scene.remove()?;
+    scene.vm.drop_page_cache()?;
+    ensure!(
+        scene.vm.checksums()? == scene.files,
+        "the files have changed"
+    );
+    scene.vm.agent.sh(
+        &format!(
+            "umount {MOUNT_POINT} && e2fsck -fn /dev/{disk}",
+            disk = scene.disk
+        ),
+        LONG,
+    )?;
     Ok(())
 }
