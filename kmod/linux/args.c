@@ -63,8 +63,9 @@ static int parse_pair(const char *name, const char *value,
 		      struct tandem_args *args, unsigned int *seen, char **why)
 {
 	static const char *const names[] = {
-		"uuid", "origin_id", "format", "start"
+		"uuid", "origin_id", "format", "start", "lost"
 	};
+	unsigned long long number;
 	unsigned int which;
 
 	for (which = 0; which < ARRAY_SIZE(names); which++)
@@ -87,6 +88,13 @@ static int parse_pair(const char *name, const char *value,
 		args->cold = true;
 		*why = "start must be cold";
 		return strcmp(value, "cold") ? -EINVAL : 0;
+	}
+	if (which == 4) {
+		*why = "lost must be a number";
+		if (kstrtoull(value, 10, &number))
+			return -EINVAL;
+		args->lost = number;
+		return 0;
 	}
 	args->format = true;
 	*why = "format must be new";

@@ -13,6 +13,7 @@ struct tandem_args {
 	enum td_mode mode;
 	bool format;
 	bool cold;
+	u64 lost;	/* generation that ended in bypass; 0: none */
 };
 
 /* What a message asks for; the first four are "flush ...". */

@@ -78,7 +78,8 @@ static int read_index(struct tandem *t, void *buffer)
 
 /*
  * What is left of the index must not be believed when this is cut, so the
- * superblock says first that it is not to be read.
+ * superblock says first that it is not to be read. And it gets a generation of
+ * its own: who says that the one before was lost does not mean this one.
  */
 static int start_anew(struct tandem *t)
 {
@@ -86,6 +87,7 @@ static int start_anew(struct tandem *t)
 
 	DMWARN("%s: nothing on the SSD is dirty, so its index is made anew",
 	       dm_table_device_name(t->ti->table));
+	t->super.sequence = max(t->super.sequence, t->args.lost);
 	t->write_super = true;
 	r = tandem_super_flags(t, TD_SUPER_CLEAN | TD_SUPER_COLD);
 	if (!r)
@@ -95,7 +97,7 @@ static int start_anew(struct tandem *t)
 	return r;
 }
 
-int tandem_index_load(struct tandem *t)
+int tandem_index_load(struct tandem *t, bool lost)
 {
 	bool clean = t->super.incompat & TD_SUPER_CLEAN;
 	void *buffer;
@@ -114,8 +116,14 @@ int tandem_index_load(struct tandem *t)
 		return -ENOMEM;
 	r = read_index(t, buffer);
 	vfree(buffer);
+	/*
+	 * In bypass all that was answered was on the disk. What the SSD says is
+	 * dirty was recorded while it was written, and the disk is newer.
+	 */
+	if (lost && (!r || r == -EILSEQ))
+		r = start_anew(t);
 	/* Else the last group is lost that told of the end of a drain. */
-	if (r == -EILSEQ ? clean : !r && clean && t->engine.ledger.dirty)
+	else if (r == -EILSEQ ? clean : !r && clean && t->engine.ledger.dirty)
 		r = start_anew(t);
 	t->loaded = true;
 	t->load_error = r;

@@ -209,14 +209,15 @@ static void tandem_postsuspend(struct dm_target *ti)
 /* The index of a cache that was in use, or an empty one. */
 static int start(struct tandem *t)
 {
-	bool lost = tandem_loss_noted(t);
+	bool lost = tandem_loss_noted(t) ||
+		    (t->args.lost && t->args.lost >= t->super.sequence);
 	bool drop = t->args.cold || lost;
 	bool settled;
 	int r;
 
 	if (t->new_super)
 		return tandem_index_format(t);
-	r = tandem_index_load(t);
+	r = tandem_index_load(t, lost);
 	if (r)
 		return r;
 	switch (tandem_identity_check(t)) {
@@ -243,7 +244,7 @@ static int start(struct tandem *t)
 	if (settled && lost)
 		tandem_loss_forget(t);
 	/* Past a failed SSD; but who asks for a cold start takes 0 for done. */
-	if (settled || (!td_active(&t->engine) && !t->args.cold))
+	if (settled || (!td_active(&t->engine) && !t->args.cold && !t->args.lost))
 		return 0;
 	DMERR("Cannot flush the devices");
 	return t->load_error = -EIO;

@@ -96,6 +96,7 @@ static void status_info(struct tandem *t, char *result, unsigned int maxlen)
 		{ "dirty_limit", l->dirty_limit << TD_QUARTER_SHIFT },
 		{ "dirty_places", l->places },
 		{ "dirty_places_limit", l->places_limit },
+		{ "generation", t->super.sequence },
 	};
 	u64 dirty;
 

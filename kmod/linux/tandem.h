@@ -300,8 +300,8 @@ void tandem_identity_stopped(struct tandem *t);
 /* index_io.c: process context, may sleep. 0 or an error. */
 /* Write an empty index. */
 int tandem_index_format(struct tandem *t);
-/* Read what the last owner left. */
-int tandem_index_load(struct tandem *t);
+/* Read what the last owner left; @lost: whose SSD failed, so that it counts no more. */
+int tandem_index_load(struct tandem *t, bool lost);
 /* Forget all that is clean. */
 void tandem_index_drop(struct tandem *t);
 

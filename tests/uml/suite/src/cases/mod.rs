@@ -15,6 +15,7 @@ mod hostile;
 mod injected;
 mod latency;
 mod life;
+mod lost;
 mod memory;
 mod order;
 mod pulled;
@@ -59,6 +60,7 @@ fn all() -> Vec<Case> {
         fsx::CASES,
         failures::CASES,
         failures_dirty::CASES,
+        lost::CASES,
         hostile::CASES,
         allocations::CASES,
         injected::CASES,

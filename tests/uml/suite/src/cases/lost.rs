@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! An SSD that was lost with nothing dirty in write-back and comes back (promise 19): also what it calls dirty is old. It
+//! may have recorded a write while that was under way, and failed it.
+
+use anyhow::{Result, ensure};
+
+use super::Entry;
+use super::failures::{break_ssd, config};
+use super::writeback::write_quarters;
+use crate::dm::Dm;
+use crate::rig::{Rig, Under};
+
+pub const CASES: &[Entry] = &[
+    (
+        "lost: what a lost SSD calls dirty is forgotten, same boot",
+        same_boot,
+    ),
+    (
+        "lost: what a lost SSD calls dirty is forgotten, by the table, once",
+        by_table,
+    ),
+];
+
+fn same_boot() -> Result<()> {
+    let (mut rig, mut model) = Rig::new(config("writeback"))?;
+    write_quarters(&rig, &mut model, 40, 1)?;
+    rig.quiet()?;
+    // Longer than it takes to record what is dirty.
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let recorded = rig.ssd.content()?;
+    ensure!(rig.status()?.dirty > 0, "nothing is dirty");
+    rig.mapped()?.message("mode writethrough")?;
+    rig.wait_clean()?;
+    rig.mapped()?.message("mode writeback")?;
+    break_ssd(&rig)?;
+    // The same places, past the SSD.
+    write_quarters(&rig, &mut model, 40, 1)?;
+    write_quarters(&rig, &mut model, 40, 2)?;
+    let status = rig.quiet()?;
+    ensure!(
+        status.state == "bypass" && status.dirty == 0,
+        "not in bypass: {status:?}"
+    );
+    rig.detach()?;
+    rig.below_ssd
+        .as_ref()
+        .map_or(Ok(()), |below| below.swap(Under::Linear.line(&rig.ssd)))?;
+    // As if it had recorded those writes, and failed them.
+    rig.ssd.put(0, &recorded)?;
+    rig.attach(false)?;
+    let status = rig.status()?;
+    ensure!(
+        status.used == 0 && status.dirty == 0,
+        "the lost SSD counts: {status:?}"
+    );
+    rig.equals(&model)
+}
+
+fn by_table() -> Result<()> {
+    let (mut rig, mut model) = Rig::new(config("writeback"))?;
+    let on_disk = model.clone();
+    write_quarters(&rig, &mut model, 40, 1)?;
+    let generation = rig.status()?.get("generation")?;
+    rig.detach()?;
+    let lost = |rig: &Rig, generation: u64| -> Result<Dm> {
+        let words = rig.words(false).replacen("4 ", "6 ", 1);
+        let line = rig.line(&format!("writeback {words} lost {generation}"));
+        Dm::with(&rig.name, line)
+    };
+    rig.origin.put(0, &on_disk)?;
+    lost(&rig, generation)?.remove()?;
+    rig.attach(false)?;
+    let status = rig.status()?;
+    ensure!(
+        status.used == 0 && status.dirty == 0,
+        "the lost SSD counts: {status:?}"
+    );
+    rig.shows(&on_disk)?;
+    ensure!(
+        rig.status()?.get("generation")? > generation,
+        "no generation of its own"
+    );
+    // A record that is still there does not mean what is dirty since.
+    let mut model = on_disk;
+    write_quarters(&rig, &mut model, 40, 3)?;
+    let dirty = rig.status()?.dirty;
+    rig.detach()?;
+    lost(&rig, generation)?.remove()?;
+    rig.attach(false)?;
+    ensure!(
+        dirty > 0 && rig.status()?.dirty == dirty,
+        "{dirty} sectors were dirty: {:?}",
+        rig.status()?
+    );
+    rig.equals(&model)
+}
