@@ -32,6 +32,15 @@ static u32 ms_since(unsigned long then)
 	return jiffies_to_msecs(min_t(unsigned long, jiffies - then, 60 * HZ));
 }
 
+/*
+ * Is @then, which was set to at most @longest ahead, still to come? It may have been
+ * set so long ago that jiffies have come round.
+ */
+static bool to_come(unsigned long then, unsigned long longest)
+{
+	return then - jiffies - 1 < longest;
+}
+
 /* All dirty data is to go to the disk. Lock held. */
 static bool draining(const struct tandem *t)
 {
@@ -128,12 +137,12 @@ static enum begun begin(struct tandem *t, u32 *again)
 		return NO_PLACE;
 	}
 	allowed = allowance(t, again);
-	careful = time_before(jiffies, c->careful);
+	careful = to_come(c->careful, CAREFUL);
 	more = c->inflight < (careful ? min(allowed, CAREFUL_JOBS) : allowed);
 	c->starved = false;
 	account(t);
 	c->full_speed = allowed == TANDEM_FULL_SPEED;
-	if (time_before(jiffies, c->not_before)) {
+	if (to_come(c->not_before, RETRY_DISK)) {
 		*again = max(jiffies_to_msecs(c->not_before - jiffies), 1u);
 	} else if (list_empty(&c->free)) {
 		/* One that ends looks again. */
