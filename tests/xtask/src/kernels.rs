@@ -143,8 +143,8 @@ fn functional(bench: &mut Bench, version: &str, part: u32) -> Result<()> {
         ["tcg,thread=multi", "max"]
     };
     if bench.all {
-        trouble::pulled(bench, &qemu, &target, accel)?;
         trouble::memory(bench, &qemu, &target, accel)?;
+        trouble::pulled(bench, &qemu, &target, accel)?;
     }
     let programs = PROGRAMS.map(|program| (Path::new(program), program));
     let (initramfs, variables) = initramfs(cx, &target, MODULES, &[], &programs)?;

@@ -52,12 +52,21 @@ impl Disk {
 
 /// Disks are pulled and plugged in again when the suite asks for it.
 pub fn pulled(bench: &mut Bench, qemu: &Qemu, target: &Target, accel: [&str; 2]) -> Result<()> {
-    guest(bench, qemu, target, accel, "pulled", 1024, &PULLED)
+    guest(bench, qemu, target, accel, ("pulled", ""), 1024, &PULLED)
 }
 
-/// A swap file and a loop file on the cached device, with less memory than is used.
+/// A swap file and a loop file on the cached device, with less memory than is used. One mode and a sixteenth of the pages,
+/// which take a minute or two; User-mode Linux does it all.
 pub fn memory(bench: &mut Bench, qemu: &Qemu, target: &Target, accel: [&str; 2]) -> Result<()> {
-    guest(bench, qemu, target, accel, "memory", 288, &SWAPPED)
+    guest(
+        bench,
+        qemu,
+        target,
+        accel,
+        ("memory", "write-back"),
+        288,
+        &SWAPPED,
+    )
 }
 
 fn guest(
@@ -65,7 +74,7 @@ fn guest(
     qemu: &Qemu,
     target: &Target,
     accel: [&str; 2],
-    set: &str,
+    (set, only): (&str, &str),
     mib: u32,
     disks: &[Disk],
 ) -> Result<()> {
@@ -104,7 +113,9 @@ fn guest(
         &mut guest,
         &target.kernel,
         &initramfs,
-        &format!("{variables} SUITE_SET={set} SUITE_DISK=disk SUITE_SSD=ssd oops=panic"),
+        &format!(
+            "{variables} SUITE_SET={set} SUITE_SHARE=16 SUITE_ONLY={only} SUITE_DISK=disk SUITE_SSD=ssd oops=panic"
+        ),
     );
     let mut hand = Hand {
         socket,
