@@ -22,6 +22,10 @@ pub struct Pair {
     /// The disk was written without the cache since: the clean copies on the SSD are worthless.
     #[serde(default)]
     pub cold: bool,
+    /// Generation of the cache when it lost its SSD and went on without it: nothing on the SSD counts any more,
+    /// not even what it calls dirty. The module ignores it once the cache has another; 0: none.
+    #[serde(default)]
+    pub lost: u64,
 }
 
 impl Pair {

@@ -182,6 +182,7 @@ impl Cache {
             origin_id: pair.origin_id.clone(),
             new: false,
             cold: pair.cold,
+            lost: pair.lost,
         };
         let names = [disk.name.clone(), ssd.name.clone()];
         let sectors = pair.origin.text.size / SECTOR_BYTES;
@@ -198,9 +199,9 @@ impl Cache {
                 tracing::warn!("cannot have {} looked at again: {e}", device.name);
             }
         }
-        if self.record.pair.cold {
+        if self.record.pair.cold || self.record.pair.lost > 0 {
             // The module has forgotten what was old, and has the SSD say so.
-            self.record.pair.cold = false;
+            (self.record.pair.cold, self.record.pair.lost) = (false, 0);
             if let Err(e) = store.save_cache(&self.record) {
                 tracing::warn!("the next start will be cold too: {e}");
             }
@@ -295,6 +296,7 @@ mod tests {
             origin_id: String::new(),
             mode,
             cold: false,
+            lost: 0,
         }
     }
 

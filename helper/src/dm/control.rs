@@ -233,10 +233,13 @@ impl Control {
         let load = |table: &Tandem| self.load(pair, sectors, TARGET, &table.to_string());
         let made = match load(table) {
             // A module that does not know the word starts cold always.
-            Err(e) if table.cold && e.errno == Some(Errno::INVAL) => load(&Tandem {
-                cold: false,
-                ..table.clone()
-            }),
+            Err(e) if (table.cold || table.lost > 0) && e.errno == Some(Errno::INVAL) => {
+                load(&Tandem {
+                    cold: false,
+                    lost: 0,
+                    ..table.clone()
+                })
+            }
             other => other,
         };
         let made = made

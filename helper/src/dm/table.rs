@@ -32,6 +32,8 @@ pub struct Tandem {
     pub new: bool,
     /// Forget the clean copies before anything is served.
     pub cold: bool,
+    /// Nothing on the SSD counts, if this is its generation; 0: none.
+    pub lost: u64,
 }
 
 impl fmt::Display for Tandem {
@@ -44,8 +46,9 @@ impl fmt::Display for Tandem {
             origin_id,
             new,
             cold,
+            lost,
         } = self;
-        let words = 4 + 2 * (usize::from(*new) + usize::from(*cold));
+        let words = 4 + 2 * (usize::from(*new) + usize::from(*cold) + usize::from(*lost > 0));
         write!(
             f,
             "{origin} {ssd} {mode} {words} uuid {uuid} origin_id {origin_id}"
@@ -55,6 +58,9 @@ impl fmt::Display for Tandem {
         }
         if *cold {
             f.write_str(" start cold")?;
+        }
+        if *lost > 0 {
+            write!(f, " lost {lost}")?;
         }
         Ok(())
     }
@@ -80,6 +86,7 @@ impl FromStr for Tandem {
             return Err(Malformed("number of arguments"));
         }
         let (mut uuid, mut origin_id, mut new, mut cold) = (None, None, false, false);
+        let mut lost = 0;
         for pair in rest.chunks_exact(2) {
             match *pair {
                 ["uuid", value] if uuid.is_none() && value.len() == 32 && is_hex(value) => {
@@ -95,6 +102,9 @@ impl FromStr for Tandem {
                 }
                 ["format", "new"] if !new => new = true,
                 ["start", "cold"] if !cold => cold = true,
+                ["lost", number] if lost == 0 => {
+                    lost = number.parse().map_err(|_| Malformed("argument"))?;
+                }
                 _ => return Err(Malformed("argument")),
             }
         }
@@ -108,6 +118,7 @@ impl FromStr for Tandem {
             origin_id,
             new,
             cold,
+            lost,
         })
     }
 }
@@ -138,6 +149,7 @@ mod tests {
             origin_id: "00ff".into(),
             new,
             cold: false,
+            lost: 0,
         }
     }
 
@@ -157,6 +169,9 @@ mod tests {
                 assert_eq!(table.to_string().parse(), Ok(table.clone()));
                 table.cold = true;
                 assert!(table.to_string().ends_with(" start cold"));
+                assert_eq!(table.to_string().parse(), Ok(table.clone()));
+                table.lost = 7;
+                assert!(table.to_string().ends_with(" start cold lost 7"));
                 assert_eq!(table.to_string().parse(), Ok(table));
             }
         }

@@ -143,6 +143,7 @@ impl DeviceMapper {
             origin_id: pair.origin_id.clone(),
             new,
             cold: pair.cold && !new,
+            lost: if new { 0 } else { pair.lost },
         };
         let names = [origin.ident.text.name.clone(), ssd.ident.text.name.clone()];
         let (copy, sectors) = (pair.clone(), origin.ident.text.size / SECTOR_BYTES);

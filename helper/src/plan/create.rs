@@ -38,6 +38,7 @@ pub fn create(
         origin_id: origin.ident.origin_id(),
         mode: spec.mode,
         cold: false,
+        lost: 0,
     };
     let mut actions = vec![Action::LoadModule];
     let plain = Face::Plain(Box::new(origin.ident.clone()));

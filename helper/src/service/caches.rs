@@ -168,19 +168,26 @@ impl Service {
         // A job keeps the record itself.
         let kept = self.inner().running.iter().any(|r| r.uuid == *uuid);
         // Everything goes to the disk alone: what the SSD has grows old, also if the machine forgets.
-        let cold = record.pair.cold || status.state == CacheState::Bypass.as_str();
-        if (may_be_dirty, cold) == (record.may_be_dirty, record.pair.cold) || kept {
+        let bypass = status.state == CacheState::Bypass.as_str();
+        let cold = record.pair.cold || bypass;
+        // And nothing was answered that is only on the SSD, whatever it may say when it is back.
+        let lost = match status.sample.event("generation") {
+            generation if bypass && status.reason == "ssd-error" => generation,
+            _ => record.pair.lost,
+        };
+        let known = (record.may_be_dirty, record.pair.cold, record.pair.lost);
+        if (may_be_dirty, cold, lost) == known || kept {
             return false;
         }
         let Ok(mut now) = self.record(uuid) else {
             return false;
         };
-        (now.may_be_dirty, now.pair.cold) = (may_be_dirty, cold);
+        (now.may_be_dirty, now.pair.cold, now.pair.lost) = (may_be_dirty, cold, lost);
         if let Err(e) = self.store.save_cache(&now) {
             tracing::error!("cannot record what is on the SSD only: {e}");
             return false;
         }
-        cold && !record.pair.cold
+        bypass && (!record.pair.cold || lost != record.pair.lost)
     }
 
     /// Has the record say that the disk is used without the cache, if it is: what the SSD has is not the
@@ -326,9 +333,9 @@ impl Service {
 
     fn assembled(&self, pair: &Pair) -> Result<(), Failure> {
         let mut record = self.record(&pair.uuid)?;
-        if record.pair.cold {
+        if record.pair.cold || record.pair.lost > 0 {
             // The module has forgotten what was old, and has the SSD say so.
-            record.pair.cold = false;
+            (record.pair.cold, record.pair.lost) = (false, 0);
             if let Err(e) = self.store.save_cache(&record) {
                 tracing::warn!("the next start will be cold too: {e}");
             }
