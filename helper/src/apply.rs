@@ -8,9 +8,11 @@
 
 mod drain;
 mod removal;
+mod settle;
 
 pub use drain::Drained;
 use removal::remove;
+use settle::settle;
 
 use crate::action::Action;
 use crate::engine::Engine;
@@ -142,7 +144,11 @@ async fn recover_creation(
 /// Does the rest of a creation whose mapping is there; whether that succeeded.
 async fn finish(engine: &dyn Engine, store: &Store, intent: &Intent) -> bool {
     for action in &intent.actions[intent.done.min(intent.actions.len())..] {
-        if let Err(e) = engine.apply(action).await {
+        let made = match record_risk(store, action) {
+            Ok(()) => engine.apply(action).await,
+            Err(e) => Err(not_recorded(e)),
+        };
+        if let Err(e) = made {
             tracing::warn!(step = %action.kind(), "cannot finish the creation: {e}");
             return false;
         }
@@ -186,13 +192,6 @@ async fn create(
         };
         if let Err(failure) = made {
             let failure = named(failure, &intent.actions[index]);
-            // With a record, the next start would take the creation for complete.
-            if makes(&intent)
-                && let Err(e) = store.drop_cache(&intent.uuid)
-            {
-                tracing::error!("cannot forget the cache: {e}");
-                return Err(failure.data(DataState::Incomplete));
-            }
             let data = undo(engine, store, &intent, index, watcher).await;
             return Err(failure.data(data));
         }
@@ -236,7 +235,8 @@ async fn unwritten(engine: &dyn Engine, uuid: &str) -> Result<u64, Failure> {
     Ok(status.sample.dirty_sectors.saturating_mul(SECTOR_BYTES))
 }
 
-/// Undoes the actions up to and including `last`, and forgets the job if that succeeds.
+/// Undoes the actions up to and including `last`, and forgets the job if that succeeds. As long as
+/// something may be on the SSD only, the cache stays as it is and on record.
 async fn undo(
     engine: &dyn Engine,
     store: &Store,
@@ -245,8 +245,9 @@ async fn undo(
     watcher: &dyn Watcher,
 ) -> DataState {
     watcher.no_return();
-    if !matches!(unwritten(engine, &intent.uuid).await, Ok(0)) {
-        // What is to be undone wipes the SSD.
+    // What is to be undone wipes the SSD; and unmounting writes.
+    if let Err(e) = settle(engine, &intent.uuid).await {
+        tracing::error!("not undone: {e}");
         return DataState::Incomplete;
     }
     let mut complete = true;
@@ -257,6 +258,12 @@ async fn undo(
             // In another boot nothing is mounted as it was; what the system mounts by itself it has.
             if !same_boot && matches!(action, Action::Mount(..)) {
                 continue;
+            }
+            if matches!(action, Action::Unmap(_))
+                && let Err(e) = may_end(engine, store, intent).await
+            {
+                tracing::error!("not undone any further: {e}");
+                return DataState::Incomplete;
             }
             if let Err(e) = engine.apply(&action).await {
                 tracing::error!(step = %action.kind(), "cannot undo: {e}");
@@ -280,6 +287,19 @@ async fn undo(
         Ok(()) => DataState::Restored,
         Err(_) => DataState::Incomplete,
     }
+}
+
+/// Before a mapping is undone: nothing is on its SSD only, and a cache that is not to be is off the record,
+/// with which the next start would take the creation for complete.
+async fn may_end(engine: &dyn Engine, store: &Store, intent: &Intent) -> Result<(), Failure> {
+    let bytes = unwritten(engine, &intent.uuid).await?;
+    if bytes > 0 {
+        return Err(Failure::new(Kind::UnwrittenData).sizes(bytes, 0));
+    }
+    if makes(intent) {
+        store.drop_cache(&intent.uuid).map_err(not_recorded)?;
+    }
+    Ok(())
 }
 
 /// A failure without a kind of its own gets the name of its step.

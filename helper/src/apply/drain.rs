@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tandem_api::{DataState, Failure, Kind, SECTOR_BYTES, Sample};
 
 /// Time between two looks. The module has no event for progress.
-const LOOK: Duration = Duration::from_millis(500);
+pub(super) const LOOK: Duration = Duration::from_millis(500);
 /// The rate is measured over so many of them.
 const LOOKS: usize = 20;
 /// So many in vain one after the other, and the mapping is gone.

@@ -14,6 +14,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod mortal;
+mod undo;
 mod writeback;
 
 use mortal::Mortal;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! An engine that dies.
+//! An engine that dies, or at which something happens.
 
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -18,9 +18,23 @@ pub struct Mortal {
     dies_at: usize,
     after: bool,
     died: tokio::sync::Notify,
+    /// Instead of dying.
+    then: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Mortal {
+    /// An engine at which this happens when a call has been made, and which does not die.
+    pub fn immortal(
+        world: &Arc<World>,
+        call: usize,
+        then: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            then: Some(Box::new(then)),
+            ..Self::new(world, call, true)
+        }
+    }
+
     /// Runs a job until its end or until the engine dies; says whether it died.
     pub async fn until_death<T>(&self, job: impl Future<Output = T>) -> bool {
         tokio::select! {
@@ -30,6 +44,9 @@ impl Mortal {
     }
 
     async fn die(&self) {
+        if let Some(then) = &self.then {
+            return then();
+        }
         self.died.notify_one();
         std::future::pending::<()>().await;
     }
@@ -42,6 +59,7 @@ impl Mortal {
             dies_at,
             after,
             died: tokio::sync::Notify::new(),
+            then: None,
         }
     }
 }

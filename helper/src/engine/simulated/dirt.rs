@@ -2,13 +2,16 @@
 //! What is on a simulated SSD only: it grows with what is written in write-back, and goes to the disk
 //! at a rate, all at once in a flush, otherwise beside the work.
 
+use super::world::{Map, Scene};
 use crate::dm::message::{Flush, Message};
-use tandem_api::{Mode, SECTOR_BYTES};
+use tandem_api::{CacheState, Failure, Kind, Mode, SECTOR_BYTES};
 
 /// Bytes a second that the disk takes.
 pub const RATE: u64 = 50_000_000;
 /// Seconds to drain at which no more stays on the SSD, as the module has it.
 const LIMIT_SECONDS: u64 = 30;
+/// What a file system writes while it is unmounted: superblock, journal, and what was not flushed.
+const UNMOUNT_SECTORS: u64 = 64;
 /// Blocks of the simulated journal.
 pub const JOURNAL_BLOCKS: u64 = 4_096;
 
@@ -56,15 +59,21 @@ impl Dirt {
         }
     }
 
+    /// Sectors are stored on the SSD, and in write-back there only as long as there is room.
+    pub fn written(&mut self, sectors: u64) {
+        let writes = self.mode == Mode::Writeback && self.flush.is_none();
+        if writes && self.seconds() < LIMIT_SECONDS {
+            self.dirty += sectors;
+            self.accepted += sectors;
+            self.commits += 1;
+        }
+    }
+
     /// One of `ticks` parts of a second passes, in which this many sectors are stored on the SSD.
     pub fn tick(&mut self, stored: u64, ticks: u64) {
         let all = self.rate / SECTOR_BYTES / ticks;
         let writes = self.mode == Mode::Writeback && self.flush.is_none();
-        if writes && self.seconds() < LIMIT_SECONDS {
-            self.dirty += stored;
-            self.accepted += stored;
-            self.commits += 1;
-        }
+        self.written(stored);
         let rate = match self.flush {
             Some(true) => 0,
             Some(false) => all,
@@ -80,6 +89,57 @@ impl Dirt {
     /// Seconds until all is on the disk.
     pub fn seconds(&self) -> u64 {
         (self.dirty * SECTOR_BYTES).div_ceil(self.rate.max(1))
+    }
+}
+
+impl Map {
+    /// Its SSD is gone: it is frozen where it was.
+    pub fn lose_ssd(&mut self) {
+        self.load.catch_up();
+        self.load.dirt.tell(Message::Flush(Flush::Start));
+        self.load.dirt.tell(Message::Flush(Flush::Pause));
+        let dirty = self.load.dirt.dirty > 0;
+        self.state = CacheState::Bypass;
+        self.reason = if dirty { "ssd-gone-dirty" } else { "ssd-error" }.to_owned();
+    }
+}
+
+impl Scene {
+    /// What the module makes of a message.
+    pub fn tell(&mut self, uuid: &str, message: Message) -> Result<(), Failure> {
+        let map = self.maps.get_mut(uuid).filter(|map| map.attached);
+        let map = map.ok_or_else(|| Failure::new(Kind::StepFailed).detail("no such mapping"))?;
+        map.load.catch_up();
+        map.load.dirt.tell(message);
+        Ok(())
+    }
+
+    /// A file system writes while it is unmounted, through the mapping that this device is.
+    pub fn written_by_unmount(&mut self, name: &str) {
+        if let Some(map) = self.maps.values_mut().find(|map| map.dm == name)
+            && map.attached
+            && map.state == CacheState::Active
+        {
+            map.load.catch_up();
+            map.load.dirt.written(UNMOUNT_SECTORS);
+        }
+    }
+
+    /// What is on the SSD only stays there when its mapping goes.
+    pub fn keep_dirt(&mut self, uuid: &str) {
+        let Some(map) = self.maps.get_mut(uuid).filter(|map| map.attached) else {
+            return;
+        };
+        map.load.catch_up();
+        let dirty = std::mem::take(&mut map.load.dirt.dirty);
+        let warm = map.load.frames();
+        let ssd = map.pair.ssd.clone();
+        // Plugged in again, it is another device of the same name.
+        let name = self.locate(&ssd).unwrap_or(ssd.text.name);
+        match self.blocks.get_mut(&name) {
+            Some(block) => (block.dirty, block.warm) = (dirty, warm),
+            None => self.lost += dirty,
+        }
     }
 }
 

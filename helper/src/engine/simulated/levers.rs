@@ -4,7 +4,6 @@
 use super::catalogue::drive;
 use super::udisks;
 use super::world::{Block, World, block_path};
-use crate::dm::message::{Flush, Message};
 use crate::facts::Mounter;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -118,13 +117,7 @@ impl Simulation {
             }
             for map in s.maps.values_mut() {
                 if map.pair.ssd.hardware == drive {
-                    map.load.catch_up();
-                    // It is frozen where it was.
-                    map.load.dirt.tell(Message::Flush(Flush::Start));
-                    map.load.dirt.tell(Message::Flush(Flush::Pause));
-                    let dirty = map.load.dirt.dirty > 0;
-                    map.state = CacheState::Bypass;
-                    map.reason = if dirty { "ssd-gone-dirty" } else { "ssd-error" }.to_owned();
+                    map.lose_ssd();
                 }
             }
         });

@@ -158,6 +158,15 @@ impl World {
         });
     }
 
+    /// The SSD of a cache does not answer any more.
+    pub fn lose_ssd(&self, uuid: &str) {
+        self.change(|scene| {
+            if let Some(map) = scene.maps.get_mut(uuid) {
+                map.lose_ssd();
+            }
+        });
+    }
+
     /// The next action of this kind fails.
     pub fn fail_next(&self, step: StepKind) {
         self.read_mut(|scene| scene.fail_next = Some(step));
@@ -194,6 +203,7 @@ fn perform(scene: &mut Scene, action: &Action) -> Result<(), Failure> {
                     .users(users));
             }
             block.mounts.retain(|m| m.point != mount.point);
+            scene.written_by_unmount(&name);
             Ok(())
         }
         Action::Mount(face, mount) => {

@@ -478,32 +478,6 @@ impl Scene {
         Ok(())
     }
 
-    /// What the module makes of a message.
-    pub fn tell(&mut self, uuid: &str, message: Message) -> Result<(), Failure> {
-        let map = self.maps.get_mut(uuid).filter(|map| map.attached);
-        let map = map.ok_or_else(|| Failure::new(Kind::StepFailed).detail("no such mapping"))?;
-        map.load.catch_up();
-        map.load.dirt.tell(message);
-        Ok(())
-    }
-
-    /// What is on the SSD only stays there when its mapping goes.
-    pub fn keep_dirt(&mut self, uuid: &str) {
-        let Some(map) = self.maps.get_mut(uuid).filter(|map| map.attached) else {
-            return;
-        };
-        map.load.catch_up();
-        let dirty = std::mem::take(&mut map.load.dirt.dirty);
-        let warm = map.load.frames();
-        let ssd = map.pair.ssd.clone();
-        // Plugged in again, it is another device of the same name.
-        let name = self.locate(&ssd).unwrap_or(ssd.text.name);
-        match self.blocks.get_mut(&name) {
-            Some(block) => (block.dirty, block.warm) = (dirty, warm),
-            None => self.lost += dirty,
-        }
-    }
-
     /// Off and on again.
     pub fn restart(&mut self) {
         for uuid in self.maps.keys().cloned().collect::<Vec<_>>() {

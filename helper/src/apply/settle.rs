@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Before a cache is undone, nothing may be on its SSD only, nor get there by the undoing.
+
+use super::{attached, drain::LOOK};
+use crate::dm::message::{Flush, Message};
+use crate::engine::{Engine, Status};
+use std::time::Duration;
+use tandem_api::{Failure, Kind, Mode, SECTOR_BYTES};
+use tokio::time::Instant;
+
+/// The module lets no more get dirty than the disk takes in 30 s; so long again for its estimate and a disk
+/// that has other work.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Has every write go to the disk from now on, and waits until nothing is on the SSD only. If that cannot be
+/// had, the cache goes on in its mode.
+///
+/// # Errors
+/// `UnwrittenData`, or that the module cannot be asked.
+pub(super) async fn settle(engine: &dyn Engine, uuid: &str) -> Result<(), Failure> {
+    if !attached(engine, uuid).await? {
+        return Ok(());
+    }
+    let before = engine.status(uuid).await?;
+    if before.mode != Mode::Writeback && before.sample.dirty_sectors == 0 {
+        return Ok(());
+    }
+    let settled = async {
+        engine.tell(uuid, Message::Mode(Mode::Writethrough)).await?;
+        engine.tell(uuid, Message::Flush(Flush::Start)).await?;
+        wait(engine, uuid).await
+    }
+    .await;
+    if settled.is_err() {
+        let back = [Message::Flush(Flush::Stop), Message::Mode(before.mode)];
+        for message in back {
+            if let Err(e) = engine.tell(uuid, message).await {
+                tracing::warn!("the cache does not go on as before: {e}");
+            }
+        }
+        return settled;
+    }
+    // In write-through nothing gets dirty without it.
+    engine.tell(uuid, Message::Flush(Flush::Stop)).await
+}
+
+async fn wait(engine: &dyn Engine, uuid: &str) -> Result<(), Failure> {
+    let begun = Instant::now();
+    // Requests that were under way when the flush began may still have left something.
+    let mut clean = false;
+    loop {
+        let status = engine.status(uuid).await?;
+        let was = std::mem::replace(&mut clean, status.sample.dirty_sectors == 0);
+        if clean && was {
+            return Ok(());
+        }
+        if stuck(&status) || begun.elapsed() > LIMIT {
+            let bytes = status.sample.dirty_sectors.saturating_mul(SECTOR_BYTES);
+            return Err(Failure::new(Kind::UnwrittenData)
+                .sizes(bytes, 0)
+                .detail(&status.reason));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Nothing comes from the SSD any more.
+fn stuck(status: &Status) -> bool {
+    status.sample.dirty_sectors > 0 && status.reason.starts_with("ssd-")
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A creation in write-back that is undone at its very end, when unmounting still writes.
+
+use crate::mortal::Mortal;
+use crate::{Folder, UUID, creation_in, state};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tandem_api::*;
+use tandem_helper::apply::{self, Unwatched};
+use tandem_helper::engine::Engine;
+use tandem_helper::engine::simulated::{Simulated, World};
+use tandem_helper::state::Store;
+
+/// Runs a creation that cannot be recorded once write-back is on, and before whose undo `then` happens.
+async fn unrecorded(
+    world: &Arc<World>,
+    root: &Path,
+    then: impl Fn() + Send + Sync + 'static,
+) -> Failure {
+    world.set_step_time(Duration::ZERO);
+    let store = Store::open(root).unwrap();
+    let plan = creation_in(&Simulated::new(world.clone()), Mode::Writeback).await;
+    let beside = root.join(format!("caches/{UUID}.cache.new"));
+    let stumbling = beside.clone();
+    let engine = Mortal::immortal(world, plan.actions.len() - 1, move || {
+        std::fs::create_dir(&stumbling).unwrap();
+        then();
+    });
+    let job = apply::run(&engine, &store, &plan, 0, &Unwatched);
+    let failure = job.await.unwrap_err();
+    std::fs::remove_dir(beside).unwrap();
+    failure
+}
+
+#[tokio::test]
+async fn what_unmounting_writes_is_not_lost_with_a_creation_that_is_undone() {
+    for worked in [false, true] {
+        let world = Arc::new(World::default());
+        let folder = Folder::new(&format!("unrecorded-{worked}"));
+        world.set_drain_rate(u64::MAX / 4096);
+        let used = world.clone();
+        let failure = unrecorded(&world, &folder.0, move || {
+            if worked {
+                used.advance(Duration::from_secs(20));
+            }
+        })
+        .await;
+        assert_eq!(world.lost_bytes(), 0, "worked: {worked}");
+        assert_eq!(failure.data, DataState::Restored);
+        let store = Store::open(&folder.0).unwrap();
+        assert_eq!(state(&Simulated::new(world), &store).await, "plain");
+    }
+}
+
+#[tokio::test]
+async fn a_creation_whose_ssd_does_not_drain_is_not_undone_and_stays_on_record() {
+    let world = Arc::new(World::default());
+    let folder = Folder::new("undrained");
+    let used = world.clone();
+    let failure = unrecorded(&world, &folder.0, move || {
+        used.advance(Duration::from_secs(20));
+        used.lose_ssd(UUID);
+    })
+    .await;
+    assert_eq!(failure.data, DataState::Incomplete);
+    assert_eq!(world.lost_bytes(), 0);
+    let store = Store::open(&folder.0).unwrap();
+    let record = store.caches().pop().unwrap();
+    assert!(record.may_be_dirty, "or the disk would be used alone");
+    let engine = Simulated::new(world.clone());
+    let status = engine.status(UUID).await.unwrap();
+    assert_eq!(status.mode, Mode::Writeback, "it goes on as it was");
+    // And also after a start of the machine it is a cache, and not undone.
+    world.restart();
+    let intent = store.intents().pop().unwrap();
+    apply::recover(&engine, &store, intent, &Unwatched)
+        .await
+        .unwrap();
+    assert_eq!((store.caches().len(), world.lost_bytes()), (1, 0));
+}
