@@ -4,7 +4,7 @@
 
 use crate::iface::cache::CacheObject;
 use crate::service::Service;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tandem_api::{Failure, Kind, Sample};
@@ -13,8 +13,8 @@ use zbus::object_server::InterfaceRef;
 
 /// Samples that are kept: ten minutes of watching, or 100 minutes unwatched.
 pub const HISTORY: usize = 600;
-/// Watchers of one cache; a program needs one however many windows it has.
-const MOST_WATCHERS: usize = 64;
+/// Watchers of one cache that one user may have; a program needs one however many windows it has.
+const MOST_WATCHERS: usize = 16;
 const WATCHED: Duration = Duration::from_secs(1);
 const UNWATCHED: Duration = Duration::from_secs(10);
 
@@ -29,7 +29,8 @@ pub fn boottime_us() -> u64 {
 #[derive(Default)]
 pub struct Sampler {
     samples: Mutex<VecDeque<Sample>>,
-    watchers: Mutex<BTreeSet<String>>,
+    /// Unique bus names, and whose they are.
+    watchers: Mutex<BTreeMap<String, u32>>,
     wake: Notify,
 }
 
@@ -46,16 +47,17 @@ impl Sampler {
         samples.iter().cloned().collect()
     }
 
-    /// Adds a watcher, by its unique bus name.
+    /// Adds a watcher of the user with this uid, by its unique bus name.
     ///
     /// # Errors
-    /// `TooMany`.
-    pub fn watch(&self, who: String) -> Result<(), Failure> {
+    /// `TooMany` of this user.
+    pub fn watch(&self, who: String, uid: u32) -> Result<(), Failure> {
         let mut watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
-        if watchers.len() >= MOST_WATCHERS && !watchers.contains(&who) {
+        let of_user = watchers.values().filter(|of| **of == uid).count();
+        if of_user >= MOST_WATCHERS && !watchers.contains_key(&who) {
             return Err(Failure::new(Kind::TooMany));
         }
-        watchers.insert(who);
+        watchers.insert(who, uid);
         self.wake.notify_one();
         Ok(())
     }
@@ -117,5 +119,25 @@ impl Sampler {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_user_who_watches_often_keeps_no_other_from_watching() {
+        let sampler = Sampler::default();
+        for n in 0..MOST_WATCHERS {
+            sampler.watch(format!(":1.{n}"), 1000).unwrap();
+        }
+        let refused = sampler.watch(":1.99".to_owned(), 1000).unwrap_err();
+        assert_eq!(refused.kind, Kind::TooMany);
+        // One that watches already may say so again.
+        sampler.watch(":1.3".to_owned(), 1000).unwrap();
+        sampler.watch(":1.100".to_owned(), 1001).unwrap();
+        sampler.unwatch(":1.3");
+        sampler.watch(":1.99".to_owned(), 1000).unwrap();
     }
 }

@@ -121,7 +121,14 @@ fn sender(header: &Header<'_>) -> Result<String, Failure> {
 impl CacheObject {
     async fn watch(&self, #[zbus(header)] header: Header<'_>) -> Result<(), Failure> {
         self.service.touch();
-        self.sampler.watch(sender(&header)?)
+        let (who, uid) = (sender(&header)?, self.service.uid(&header).await?);
+        self.sampler.watch(who.clone(), uid)?;
+        // That its name went in between may have been told before it was added.
+        self.service
+            .uid(&header)
+            .await
+            .map(drop)
+            .inspect_err(|_| self.sampler.unwatch(&who))
     }
 
     async fn unwatch(&self, #[zbus(header)] header: Header<'_>) -> Result<(), Failure> {

@@ -7,8 +7,11 @@
 mod caches;
 mod execute;
 mod plans;
+mod reading;
 mod tune;
 
+use self::reading::Reading;
+use crate::auth;
 use crate::engine::Engine;
 use crate::facts::Ident;
 use crate::iface::manager::ManagerObject;
@@ -23,6 +26,7 @@ use std::time::{Duration, Instant};
 use tandem_api::{BUS_NAME, Failure, Kind, PlanReply, PlanSpec, ROOT_PATH};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use zbus::message::Header;
 use zbus::{Connection, OwnedObjectPath};
 
 /// Plans that one user may have open; the oldest goes.
@@ -85,6 +89,7 @@ pub struct Service {
     refreshing: tokio::sync::Mutex<()>,
     /// One plan is made at a time: each reads from devices as root for anybody who asks.
     planning: tokio::sync::Mutex<()>,
+    reading: Arc<Reading>,
     /// One recovery at a time.
     recovering: tokio::sync::Mutex<()>,
     /// Calls that are being answered, some of which wait for a person to authenticate.
@@ -120,6 +125,7 @@ impl Service {
             inner: Mutex::default(),
             refreshing: tokio::sync::Mutex::default(),
             planning: tokio::sync::Mutex::default(),
+            reading: Arc::default(),
             recovering: tokio::sync::Mutex::default(),
             calls: AtomicUsize::new(0),
             again: Notify::new(),
@@ -153,6 +159,11 @@ impl Service {
     /// Somebody called.
     pub fn touch(&self) {
         self.inner().touched = Some(Instant::now());
+    }
+
+    /// User id of a caller.
+    pub(crate) async fn uid(&self, header: &Header<'_>) -> Result<u32, Failure> {
+        auth::sender_uid(&self.connection, header).await
     }
 
     /// A call begins, and ends when the answer is dropped.

@@ -2,6 +2,7 @@
 //! From a question to a plan: what is known is gathered here, and decided in [`crate::plan`].
 
 use super::Service;
+use super::reading::Question;
 use crate::action::Pair;
 use crate::auth;
 use crate::engine::Live;
@@ -65,10 +66,10 @@ impl Service {
                     continue;
                 };
                 if device.mounts.is_empty() && device.holders.is_empty() {
-                    device.claimed = self.engine.claimed(device).await?;
+                    device.claimed = self.read(Question::Claimed, device).await?;
                 }
                 if object == spec.ssd.as_str() && device.usage.is_empty() && !device.partitioned {
-                    device.blank = self.engine.blank(device).await?;
+                    device.blank = self.read(Question::Blank, device).await?;
                 }
             }
         }
