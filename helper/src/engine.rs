@@ -4,7 +4,7 @@
 pub mod device_mapper;
 pub mod simulated;
 
-use crate::action::Action;
+use crate::action::{Action, Pair};
 use crate::dm::message::Message;
 use crate::facts::{Device, Facts};
 use async_trait::async_trait;
@@ -69,6 +69,10 @@ pub trait Engine: Send + Sync + 'static {
     /// Makes one change. Idempotent; on an error the change was not made, or is undone by the
     /// action's own undo.
     async fn apply(&self, action: &Action) -> Result<(), Failure>;
+
+    /// Mounts what the start of the machine left out because this cache was not there. May take as long as a
+    /// check of a file system does, and nothing depends on it.
+    async fn mount_left_out(&self, _pair: &Pair) {}
 
     /// Tells an attached mapping what shall be. Idempotent.
     async fn tell(&self, uuid: &str, message: Message) -> Result<(), Failure>;

@@ -377,11 +377,7 @@ impl Engine for DeviceMapper {
             Action::Mount(face, mount) => self.mount(face, mount).await,
             Action::Erase(ident) => self.erase(ident).await,
             Action::Map(pair) => self.map(pair, true).await,
-            Action::Assemble(pair) => {
-                self.map(pair, false).await?;
-                self.mount_left_out(pair).await;
-                Ok(())
-            }
+            Action::Assemble(pair) => self.map(pair, false).await,
             Action::Detach(pair) => self.detach(pair).await,
             Action::FreeSsd(pair) => self.free(pair).await,
             Action::Unmap(pair) => self.unmap(pair).await,
@@ -390,6 +386,10 @@ impl Engine for DeviceMapper {
             }
             Action::Drain(pair) => self.tell(&pair.uuid, Message::Flush(Flush::Start)).await,
         }
+    }
+
+    async fn mount_left_out(&self, pair: &Pair) {
+        self.mount_left(pair).await;
     }
 
     async fn tell(&self, uuid: &str, message: Message) -> Result<(), Failure> {

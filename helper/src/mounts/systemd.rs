@@ -160,6 +160,22 @@ async fn unit(
         .await
 }
 
+/// Whether a unit has been active since the machine was started. systemd knows as long as another unit asks for
+/// this one, as it does for each mount of the start.
+///
+/// # Errors
+/// `ServiceUnavailable`, also if systemd does not know the unit.
+pub async fn was_active(connection: &Connection, name: &str) -> Result<bool, Failure> {
+    let asked = async {
+        let systemd = SystemdProxy::new(connection).await?;
+        let unit = unit(connection, systemd.get_unit(name).await?).await?;
+        unit.get_property::<u64>("ActiveEnterTimestampMonotonic")
+            .await
+    };
+    // Microseconds; 0 is never.
+    asked.await.map(|at| at > 0).map_err(unavailable)
+}
+
 /// Starts a unit.
 ///
 /// # Errors

@@ -275,11 +275,12 @@ impl Service {
         }
         let (this, pair, disk) = (self.clone(), pair.clone(), disk.cloned());
         tokio::spawn(async move {
+            let anew = back.is_none();
             let assembled = match back {
                 Some(back) => this.rejoin(&pair, back).await,
                 None => this.assemble_now(&pair, disk.as_ref()).await,
             };
-            if let Err(e) = assembled {
+            if let Err(e) = &assembled {
                 tracing::error!(uuid = pair.uuid, "cannot assemble: {e}");
                 let why = match e.kind {
                     Kind::WrongDisk => Some("disk-changed"),
@@ -293,6 +294,10 @@ impl Service {
             let ours = |r: &Running| r.uuid == pair.uuid && r.path == nothing();
             this.inner().running.retain(|r| !ours(r));
             this.again.notify_one();
+            // Nobody waits for this task, and what it has done is on record.
+            if anew && assembled.is_ok() {
+                this.engine.mount_left_out(&pair).await;
+            }
         });
     }
 

@@ -2,7 +2,7 @@
 //! From a plan to a running job.
 
 use super::{Inner, MOST_JOBS, Running, Service};
-use crate::action::Action;
+use crate::action::{Action, Pair};
 use crate::apply::{self, Unwatched};
 use crate::auth::{self, Permission};
 use crate::facts::Ident;
@@ -274,9 +274,26 @@ impl Service {
                 }
                 continue;
             }
-            if let Err(e) = apply::recover(self.engine(), &self.store, intent, &Unwatched).await {
-                tracing::error!("cannot put an unfinished job right: {e}");
+            let assembles = intent.actions.iter().find_map(|action| match action {
+                Action::Assemble(pair) => Some(pair.clone()),
+                _ => None,
+            });
+            match apply::recover(self.engine(), &self.store, intent, &Unwatched).await {
+                Ok(()) => self.mount_left_out(assembles).await,
+                Err(e) => tracing::error!("cannot put an unfinished job right: {e}"),
             }
+        }
+    }
+}
+
+impl Service {
+    /// Once an assembly that was cut short has come to its end, if it has; nobody waits for the mounts.
+    async fn mount_left_out(self: &Arc<Self>, pair: Option<Pair>) {
+        let Some(pair) = pair else { return };
+        let live = self.engine.live().await.unwrap_or_default();
+        if live.iter().any(|l| l.uuid == pair.uuid && l.attached) {
+            let engine = self.engine.clone();
+            tokio::spawn(async move { engine.mount_left_out(&pair).await });
         }
     }
 }

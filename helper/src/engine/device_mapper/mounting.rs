@@ -110,10 +110,18 @@ impl DeviceMapper {
         )))
     }
 
-    /// Mounts what the start of the machine left out because this cache's SSD was not there. Its files are whole
-    /// either way, so that nothing depends on it.
-    pub(super) async fn mount_left_out(&self, pair: &Pair) {
+    /// Mounts what the start of the machine left out because this cache's SSD was not there. What was mounted since
+    /// is left as it is: somebody may have unmounted it again.
+    pub(super) async fn mount_left(&self, pair: &Pair) {
         for unit in held::left_out(pair) {
+            match systemd::was_active(&self.connection, &unit).await {
+                Ok(false) => {}
+                Ok(true) => continue,
+                Err(e) => {
+                    tracing::warn!("{unit} stays unmounted, being unknown: {e}");
+                    continue;
+                }
+            }
             tracing::info!("{unit} was left out at the start and is mounted now");
             if let Err(e) = systemd::start(&self.connection, &unit).await {
                 tracing::warn!("{unit} stays unmounted: {e}");
