@@ -373,12 +373,25 @@ impl Author {
         if rng.u8(..8) == 0 {
             acts.push(Act::Limit(*pick(rng, &[0, 2, 8, 30, u64::MAX, u64::MAX])));
         }
+        let trouble = rng.u8(..24);
+        if trouble == 3 && self.writeback {
+            // The SSD fails when only what is just being written is dirty, and that may be recorded already.
+            self.mode = Mode::WriteBack;
+            acts.push(Act::Pace(0, 0, 0));
+            acts.push(Act::Faults(0, 0, 0));
+            acts.push(Act::Drain(self.mode));
+            (self.habits.writes, self.habits.fua) = (230, 128);
+            (self.habits.ticks, self.habits.depth) = (40, 3);
+        }
         let (disk, ssd) = *pick(rng, &[(0, 0), (0, 0), (200, 0), (0, 200)]);
         acts.push(Act::Pace(disk, ssd, *pick(rng, &[0, 0, 32])));
-        let trouble = rng.u8(..24);
         acts.push(Act::Faults(
             if trouble == 0 { 2000 } else { 0 },
-            if trouble == 1 { 1000 } else { 0 },
+            match trouble {
+                1 => 1000,
+                3 => 8000,
+                _ => 0,
+            },
             if trouble == 2 { 64 } else { 0 },
         ));
         acts

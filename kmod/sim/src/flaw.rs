@@ -36,6 +36,8 @@ pub enum Site {
     Write,
     /// A discard, or zeroes.
     Discard,
+    /// A new index after a life that ended in bypass; without it the old one is read, and its clean copies are dropped.
+    Anew,
 }
 
 /// What is wrong there.
@@ -60,7 +62,7 @@ pub struct Flaw {
     pub wrong: Wrong,
 }
 
-const SITES: [Site; 15] = [
+const SITES: [Site; 16] = [
     Site::Group,
     Site::FlushSsd,
     Site::FlushDisk,
@@ -76,6 +78,7 @@ const SITES: [Site; 15] = [
     Site::Miss,
     Site::Write,
     Site::Discard,
+    Site::Anew,
 ];
 
 impl Site {
@@ -112,6 +115,7 @@ impl Site {
             Site::Group => &[Left, Early, NoPreflush, NoFua],
             // What depends on a head is the ring's reuse, and each group flushes before it is written.
             Site::Head => &[Left, Early, NoPreflush],
+            Site::Anew => &[Left],
             Site::Marks | Site::Write => &[Left, Early, NoFua],
             _ => &[Left, Early],
         }

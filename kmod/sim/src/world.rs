@@ -171,6 +171,8 @@ pub struct World {
     seen: Seen,
     guard: check::Guard,
     durable: durable::Durable,
+    /// The host's record: the SSD was lost, and no start has come to its end since.
+    lost: bool,
     /// Some marks could not be read at the last start.
     marks_unreadable: bool,
     counter_names: Vec<String>,
@@ -237,6 +239,7 @@ impl World {
             seen: Seen::default(),
             guard: check::Guard::default(),
             durable: durable::Durable::default(),
+            lost: false,
             marks_unreadable: false,
             counter_names: core.counter_names(),
         };
@@ -497,6 +500,7 @@ impl World {
         }
         if self.starting == Some(id) {
             self.starting = None;
+            self.lost &= op.failed;
             if op.failed && self.engine.state() == crate::engine::State::Active {
                 self.start_up();
             }

@@ -249,6 +249,7 @@ mod tests {
             .map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap())
             .collect();
         let flaws = [
+            "anew-left",
             "flushdisk-",
             "flushssd-",
             "group-n",

@@ -5,6 +5,7 @@ use super::durable::{Durable, REGION_SHIFT};
 use super::{FLUSH, Fault, Seen, World, ensure};
 use crate::disk::Luck;
 use crate::engine::{Engine, Geometry, Loaded, Mode, State};
+use crate::flaw::Site;
 use crate::queue::{Kind, Memory, Pending, Side};
 
 /// How it ends.
@@ -44,7 +45,8 @@ impl World {
         }
         let before = self.engine.words();
         self.check_words(&before, false)?;
-        let lost = self.engine.state() == State::Bypass;
+        self.lost |= self.engine.state() == State::Bypass;
+        let lost = self.lost;
         self.drop_memory();
         let mut power = matches!(cut, Cut::Power(..));
         match cut {
@@ -119,8 +121,10 @@ impl World {
             }
             self.ssd.flush_all();
             let geometry = *self.engine.geometry();
-            if lost {
-                // The host's record says that the disk was written past the SSD.
+            // The host's record says that the disk was written past the SSD. What the index calls dirty may be of a write that
+            // failed, and went to the disk: nothing of it may be believed.
+            let believed = self.flaw.is_some_and(|flaw| flaw.site == Site::Anew);
+            if lost && !believed {
                 self.format(geometry);
             }
             self.sort_bytes();
@@ -144,6 +148,11 @@ impl World {
                 continue;
             }
             ensure!(loaded == Loaded::Good, "the index was found {loaded:?}");
+            if lost {
+                for group in 0..self.engine.layout().groups {
+                    self.engine.forget_group(group);
+                }
+            }
             return Ok(power);
         }
     }
