@@ -124,13 +124,14 @@ async fn recover_creation(
     watcher: &dyn Watcher,
 ) -> Result<(), Failure> {
     let live = attached(engine, &intent.uuid).await?;
-    if live && finish(engine, store, &intent).await {
-        return Ok(());
-    }
+    // By an earlier life: finishing records it, too.
     let recorded = store
         .caches()
         .iter()
         .any(|record| record.pair.uuid == intent.uuid);
+    if live && finish(engine, store, &intent).await {
+        return Ok(());
+    }
     if makes(&intent) && recorded {
         // It had come to its end; what is amiss since has another cause.
         return store.drop_intent(&intent).map_err(not_recorded);
