@@ -127,12 +127,8 @@ impl Cache {
         let Some(disk) = self.disk.clone() else {
             return false;
         };
-        let control = match control {
-            Ok(control) => control,
-            Err(e) => {
-                self.failed = Some(e.clone());
-                return false;
-            }
+        let Some(control) = self.through(control) else {
+            return false;
         };
         if self.record.may_be_dirty && !self.held {
             self.hold(control, &disk);
@@ -161,7 +157,16 @@ impl Cache {
             device: disk.number.clone(),
         };
         let held = control.hold(&self.record.pair, &table, disk.sectors);
-        // One that was held may not be any more.
+        self.protected(disk, held.map_err(|e| e.to_string()));
+    }
+
+    /// Device-mapper; without it all is said.
+    fn through<'a>(&mut self, control: Result<&'a Control, &String>) -> Option<&'a Control> {
+        control.map_err(|e| self.failed = Some(e.clone())).ok()
+    }
+
+    /// Whether the disk is held now: one that was may not be any more.
+    fn protected(&mut self, disk: &Found, held: Result<(), String>) {
         self.held = held.is_ok();
         if let Err(e) = held {
             tracing::error!("{} is not protected: {e}", disk.name);
@@ -300,23 +305,26 @@ mod tests {
         }
     }
 
-    /// What is on record after the machine has started without a cache in this mode.
-    fn left(mode: Mode, disk: bool, held: bool, failed: Option<&str>) -> CacheRecord {
-        let name = format!("tandem-boot-{}-{mode}-{disk}-{held}", std::process::id());
-        let root = std::env::temp_dir().join(format!("{name}-{}", failed.is_some()));
-        let store = Store::open(&root).unwrap();
-        let record = CacheRecord::new(pair(mode));
-        store.save_cache(&record).unwrap();
-        let mut cache = Cache {
-            record,
+    /// A cache in this mode, with its disk or without.
+    fn cache(mode: Mode, disk: bool) -> Cache {
+        Cache {
+            record: CacheRecord::new(pair(mode)),
             disk: disk.then(|| Found {
                 name: "sdx".to_owned(),
                 number: "8:0".to_owned(),
                 sectors: 1,
             }),
-            held,
-            failed: failed.map(str::to_owned),
-        };
+            held: false,
+            failed: None,
+        }
+    }
+
+    /// What is on record after the machine has started without this cache.
+    fn left(mut cache: Cache, name: &str) -> CacheRecord {
+        let name = format!("tandem-boot-{}-{name}", std::process::id());
+        let root = std::env::temp_dir().join(name);
+        let store = Store::open(&root).unwrap();
+        store.save_cache(&cache.record).unwrap();
         cache.leave(&store);
         let left = store.caches().pop().unwrap();
         std::fs::remove_dir_all(&root).unwrap();
@@ -324,37 +332,40 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_nothing_protects_is_never_overwritten_with_what_was_on_the_ssd_only() {
-        // Without device-mapper; and where the disk could not be held, and waits for its SSD in vain.
-        for failed in [Some("open the control device"), None] {
-            let left = |mode, disk, held| left(mode, disk, held, failed);
-            let alone = left(Mode::Writeback, true, false);
-            assert!(alone.forked && alone.pair.cold && alone.may_be_dirty);
-            let clean = left(Mode::Writethrough, true, false);
-            assert!(!clean.forked && clean.pair.cold);
-            // Nobody can write to these.
-            for (disk, held) in [(true, true), (false, false)] {
-                let whole = left(Mode::Writeback, disk, held);
-                assert_eq!(whole, CacheRecord::new(pair(Mode::Writeback)));
-            }
+    fn without_device_mapper_what_is_on_the_ssd_only_is_never_written_over_the_disk() {
+        for (mode, forked) in [(Mode::Writeback, true), (Mode::Writethrough, false)] {
+            let mut cache = cache(mode, true);
+            let missing = "open the control device".to_owned();
+            assert!(cache.through(Err(&missing)).is_none());
+            assert_eq!(cache.patience(), Duration::ZERO);
+            let left = left(cache, &format!("none-{mode}"));
+            assert_eq!((left.forked, left.pair.cold), (forked, true));
+            assert_eq!(left.may_be_dirty, forked);
         }
     }
 
     #[test]
-    fn without_device_mapper_nothing_is_taken_for_assembled() {
-        let missing = "open the control device".to_owned();
-        let root = std::env::temp_dir().join(format!("tandem-boot-none-{}", std::process::id()));
-        let store = Store::open(&root).unwrap();
-        let mut cache = Cache {
-            record: CacheRecord::new(pair(Mode::Writeback)),
-            disk: None,
-            held: false,
-            failed: None,
-        };
-        // The disk is looked for all the same, as long as it may still appear.
-        assert!(!cache.assembled(Err(&missing), &store));
-        assert_eq!((cache.held, cache.patience()), (false, WITH_DATA));
-        std::fs::remove_dir_all(&root).unwrap();
+    fn a_disk_that_could_not_be_held_or_was_let_go_counts_as_used() {
+        for first in [Ok(()), Err("busy".to_owned())] {
+            let mut cache = cache(Mode::Writeback, true);
+            let disk = cache.disk.clone().unwrap();
+            let name = format!("hold-{}", first.is_ok());
+            cache.protected(&disk, first);
+            cache.protected(&disk, Err("busy".to_owned()));
+            let left = left(cache, &name);
+            assert!(left.forked && left.pair.cold);
+        }
+    }
+
+    #[test]
+    fn a_disk_that_is_held_or_not_there_is_as_it_was() {
+        let mut held = cache(Mode::Writeback, true);
+        let disk = held.disk.clone().unwrap();
+        held.protected(&disk, Ok(()));
+        held.failed = Some("the SSD does not hold this cache any more".to_owned());
+        let whole = CacheRecord::new(pair(Mode::Writeback));
+        assert_eq!(left(held, "held"), whole);
+        assert_eq!(left(cache(Mode::Writeback, false), "away"), whole);
     }
 
     #[test]
