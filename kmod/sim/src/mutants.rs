@@ -10,7 +10,7 @@ use crate::native::{self, Sources, file_error};
 use crate::sanitize;
 
 /// Longest that one mutant may go on unfound.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// This program's exit code when what it was to run could not be built.
 pub const NOT_BUILT: u8 = 3;
@@ -56,7 +56,7 @@ impl By {
             ),
             By::Crash => (
                 "power cuts",
-                &["crash", "--cuts", "200000", "--threads", "1", "--brief"],
+                &["crash", "--cuts", "600000", "--threads", "1", "--brief"],
             ),
             By::Format => ("cuts of the format", &["format"]),
             By::Words => ("all schedules", &["words"]),
