@@ -152,6 +152,7 @@ static int tandem_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	atomic_long_set(&t->pages, 0);
 	init_waitqueue_head(&t->idle);
 	INIT_LIST_HEAD(&t->registered);
+	mutex_init(&t->super_lock);
 	tandem_defer_init(t);
 	tandem_cleaner_init(t);
 	ti->error = "Out of memory";

@@ -7,12 +7,15 @@
  * may have it twice: that is a table reload, and the new table takes the index
  * over when it is resumed.
  * Threads: one mutex; constructor, destructor, preresume; status and messages,
- * which dm lets in while a table is being resumed.
+ * which dm lets in while a table is being resumed. No I/O under it: one device that
+ * does not answer must not keep the others. Losses have a lock of their own, for
+ * writes wait until one is noted.
  * Why: device-mapper claims devices for all its tables together, so opening
  * one does not exclude another table.
  */
 #include <linux/mutex.h>
 #include <linux/slab.h>
+#include <linux/spinlock.h>
 
 #include "tandem.h"
 
@@ -25,6 +28,7 @@ struct tandem_loss {
 	u8 uuid[TD_UUID_BYTES];
 };
 
+static DEFINE_SPINLOCK(losses_lock);	/* nothing inside */
 static LIST_HEAD(losses);
 
 void tandem_registry_lock(void)
@@ -88,22 +92,22 @@ static struct tandem_loss *loss_of(const struct tandem *t)
 
 void tandem_loss_note(struct tandem *t)
 {
-	mutex_lock(&tandem_registry);
+	spin_lock(&losses_lock);
 	if (t->loss && !loss_of(t)) {
 		memcpy(t->loss->uuid, t->args.identity.uuid, TD_UUID_BYTES);
 		list_add(&t->loss->list, &losses);
 		t->loss = NULL;
 	}
-	mutex_unlock(&tandem_registry);
+	spin_unlock(&losses_lock);
 }
 
 bool tandem_loss_noted(const struct tandem *t)
 {
 	bool noted;
 
-	mutex_lock(&tandem_registry);
+	spin_lock(&losses_lock);
 	noted = loss_of(t);
-	mutex_unlock(&tandem_registry);
+	spin_unlock(&losses_lock);
 	return noted;
 }
 
@@ -111,11 +115,11 @@ void tandem_loss_forget(const struct tandem *t)
 {
 	struct tandem_loss *loss;
 
-	mutex_lock(&tandem_registry);
+	spin_lock(&losses_lock);
 	loss = loss_of(t);
 	if (loss)
 		list_del(&loss->list);
-	mutex_unlock(&tandem_registry);
+	spin_unlock(&losses_lock);
 	kfree(loss);
 }
 

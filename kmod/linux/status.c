@@ -160,14 +160,16 @@ static int set_mode(struct tandem *t, enum td_mode mode)
 
 	if (mode == TD_WRITEBACK && t->coarse_ssd)
 		return -EINVAL;
-	tandem_registry_lock();
+	mutex_lock(&t->super_lock);
 	if (mode == TD_WRITEBACK)
 		r = tandem_super_writeback(t);
 	if (!r) {
+		tandem_registry_lock();
 		t->args.mode = mode;
 		env_store(&t->engine.mode, mode);
+		tandem_registry_unlock();
 	}
-	tandem_registry_unlock();
+	mutex_unlock(&t->super_lock);
 	if (!r)
 		tandem_cleaner_kick(t);
 	return r;

@@ -5,7 +5,7 @@
  * Invariant: nothing is written before preresume, and then only when the table
  * said "format new" over zeroes, or one of two copies of just this cache is
  * unreadable or old and is made again from the other, or a flag changes.
- * Threads: constructor; then whoever has the registry; they sleep.
+ * Threads: constructor; then whoever has super_lock; they sleep.
  */
 #include <linux/highmem.h>
 #include <linux/mm.h>
@@ -254,14 +254,14 @@ int tandem_super_resume(struct tandem *t)
 	bool needed = t->new_super || t->grown;
 	int r;
 
-	tandem_registry_lock();
+	mutex_lock(&t->super_lock);
 	if (t->args.mode == TD_WRITEBACK && td_active(&t->engine)) {
 		needed |= flags & TD_SUPER_CLEAN;
 		flags &= ~TD_SUPER_CLEAN;
 	}
 	r = tandem_super_flags(t, flags);
 	t->noted = true;
-	tandem_registry_unlock();
+	mutex_unlock(&t->super_lock);
 	/* One sound copy is enough; the other is made again another time. */
 	return needed ? r : 0;
 }
@@ -276,10 +276,10 @@ int tandem_super_writeback(struct tandem *t)
 
 void tandem_super_stopped(struct tandem *t, bool durable)
 {
-	tandem_registry_lock();
+	mutex_lock(&t->super_lock);
 	t->noted = false;
 	if (durable && t->args.mode != TD_WRITEBACK && !t->engine.ledger.dirty &&
 	    !(t->super.incompat & TD_SUPER_CLEAN))
 		tandem_super_flags(t, TD_SUPER_CLEAN);
-	tandem_registry_unlock();
+	mutex_unlock(&t->super_lock);
 }

@@ -3,6 +3,8 @@
  * What the files of linux/ share: the target's instance, its bios' data, jobs.
  *
  * linux/ executes what core decides. Locks, outermost first:
+ *	tandem.super_lock (mutex): superblocks after the constructor, and the
+ *		mode, with I/O of this SSD
  *	tandem_registry (mutex, registry.c): constructor, destructor, preresume,
  *		status, messages
  *	tandem.lock (spinlock, interrupts off): core's lock, and what is said to
@@ -16,6 +18,7 @@
 #include <linux/completion.h>
 #include <linux/device-mapper.h>
 #include <linux/list.h>
+#include <linux/mutex.h>
 #include <linux/refcount.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
@@ -112,13 +115,14 @@ struct tandem {
 	struct tandem_args args;
 	struct td_super super;
 	struct tandem_loss *loss;	/* registry.c: to note a lost SSD in */
+	struct mutex super_lock;	/* see above */
 	bool loaded;			/* the engine was fed with the index */
 	int load_error;			/* in vain, until another table is loaded */
 	u32 super_first;		/* copy that is written first */
 	bool write_super;		/* at preresume */
 	bool new_super;			/* no copy is on the SSD yet */
 	bool grown;			/* the SSD knows a smaller disk */
-	bool noted;			/* registry: until a stop, what may be dirty */
+	bool noted;			/* super_lock: until a stop, what may be dirty */
 	bool coarse_ssd;		/* its blocks are larger than the disk's */
 	bool suspended;
 	bool live;			/* was resumed, and has its engine still */
@@ -279,7 +283,7 @@ int tandem_super_flags(struct tandem *t, u32 flags);
  * something may be dirty from now on. An error only if that was necessary.
  */
 int tandem_super_resume(struct tandem *t);
-/* Registry locked: the same before the mode becomes write-back. */
+/* super_lock held: the same before the mode becomes write-back. */
 int tandem_super_writeback(struct tandem *t);
 /* Postsuspend: nothing is in flight; @durable: all is. Nothing dirty? Note it. */
 void tandem_super_stopped(struct tandem *t, bool durable);
