@@ -214,9 +214,20 @@ impl Rig {
     /// The disks as a cut would leave them that loses nothing that is in their caches, mapped by nobody yet.
     ///
     /// The SSD is copied first: what is written to the disk meanwhile is written under marks that were there before.
+    /// A copy takes time, and a slot that is filled meanwhile would lie beside an older journal: it counts if the next
+    /// one is the same.
     pub fn cut(&self) -> Result<Self> {
         let rig = Self::disks(self.config)?;
-        rig.ssd.put(0, &self.ssd.content()?)?;
+        let mut ssd = self.ssd.content()?;
+        for tries in 0.. {
+            let again = self.ssd.content()?;
+            if again == ssd {
+                break;
+            }
+            ensure!(tries < 100, "the SSD is never quiet");
+            ssd = again;
+        }
+        rig.ssd.put(0, &ssd)?;
         rig.origin.put(0, &self.origin.content()?)?;
         Ok(Self {
             uuid: self.uuid.clone(),

@@ -153,10 +153,15 @@ fn refused_after_reload() -> Result<()> {
 }
 
 fn taken_again() -> Result<()> {
-    let (mut rig, mut model) = Rig::new(Config {
+    let mut config = Config {
         mode: "writeback",
         ..Config::default()
-    })?;
+    };
+    // So slow that the stop finds something to leave.
+    config.origin.mib = 12;
+    config.origin.delay_ns = 4_000_000;
+    config.origin.single = true;
+    let (mut rig, mut model) = Rig::new(config)?;
     write_quarters(&rig, &mut model, 200, 3)?;
     rig.mapped()?.message("mode writethrough")?;
     // Stopped before all is written back.
@@ -166,6 +171,7 @@ fn taken_again() -> Result<()> {
     refused(&mut rig).context("stopped with dirty data")?;
     rig.ssd.put(0, &ssd)?;
     rig.attach_as("writethrough")?;
+    ensure!(rig.status()?.dirty > 0, "nothing was left dirty");
     rig.wait_clean()?;
     rig.quiet()?;
     rig.detach()?;
