@@ -232,6 +232,12 @@ async fn removal_gives_the_plain_disk_back(
     levers.set_step_time(400).await.unwrap();
     hand::press(window, "Flush and Remove…").await;
     let question: adw::MessageDialog = hand::window(application).await;
+    // Behind the steps, which the keyboard can go through, is the harmless answer with the focus, and the other next to it.
+    let cancel = hand::button(&question, "Cancel").unwrap();
+    assert_eq!(RootExt::focus(&question), Some(cancel.upcast()));
+    assert!(question.child_focus(gtk::DirectionType::TabForward));
+    let agree = hand::button(&question, "Flush and Remove").unwrap();
+    assert_eq!(RootExt::focus(&question), Some(agree.upcast()));
     hand::press(&question, "Flush and Remove").await;
     hand::wait(window, "progress", || {
         hand::words(window)

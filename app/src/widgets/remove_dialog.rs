@@ -151,8 +151,14 @@ pub fn show_failure(parent: Option<&gtk::Window>, failure: &Failure) {
     show(&dialog);
 }
 
+/// Shows it with the focus on its default answer, so that the others are a key away however much there is to read.
 fn show(dialog: &adw::MessageDialog) {
     a11y::name_by_labels(dialog);
+    // libadwaita itself looks for the first thing that takes the focus when the dialog is mapped.
+    dialog.connect_map(|dialog| {
+        let default = dialog.default_widget();
+        GtkWindowExt::set_focus(dialog, default.as_ref());
+    });
     dialog.present();
 }
 
