@@ -183,7 +183,10 @@ impl CachePage {
             cache.connect_changed(clone!(
                 #[weak(rename_to = page)]
                 self,
-                move |_| page.refresh()
+                move |_| {
+                    page.refresh();
+                    page.refresh_numbers();
+                }
             )),
             cache.connect_sampled(clone!(
                 #[weak(rename_to = page)]
@@ -266,14 +269,17 @@ impl CachePage {
         let imp = self.imp();
         let Some(cache) = self.cache() else { return };
         let facts = cache.facts();
+        // Of a cache that does not run there are only old numbers: they are not those of this moment.
+        let runs = !matches!(facts.state, CacheState::Stopped | CacheState::Detached);
         cache.with_series(|series| {
-            let point = series.last();
+            let point = series.last().filter(|_| runs);
             let rate_now = point.and_then(|point| point.hit_rate);
             // Translators: shown instead of a number while there is none
             imp.hit_rate
                 .set_label(&rate_now.map_or_else(|| gettext("–"), percent));
             imp.dirty
                 .set_label(&percent(point.map_or(0.0, |point| point.dirty)));
+            imp.speeds.set_visible(runs);
             imp.speeds.set_label(&speeds(series));
             let none = Sample::default();
             let sample = series.latest().unwrap_or(&none);
