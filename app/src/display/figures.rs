@@ -2,9 +2,9 @@
 //! What a cache has done besides answering: counters that a person understands, with what they mean.
 
 use gettextrs::gettext;
-use tandem_api::{SECTOR_BYTES, Sample};
+use tandem_api::{Latency, SECTOR_BYTES, Sample};
 
-use super::{bytes, percent};
+use super::{bytes, fill, percent, short_time};
 
 /// One counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +57,11 @@ pub fn figures(sample: &Sample) -> Vec<Figure> {
             percent(sample.journal_used as f64 / sample.journal_total as f64),
         ));
     }
+    all.extend(wait(gettext("Wait for the SSD"), &sample.ssd_latency));
+    all.extend(wait(
+        gettext("Wait for the Hard Disk"),
+        &sample.disk_latency,
+    ));
     let errors = [
         ("disk_errors", gettext("Errors of the Hard Disk")),
         ("ssd_errors", gettext("Errors of the SSD")),
@@ -76,10 +81,30 @@ pub fn figures(sample: &Sample) -> Vec<Figure> {
     all.into_iter().map(figure).collect()
 }
 
+/// How long a typical request and a slow one took; nothing while none was measured.
+fn wait(title: String, latency: &Latency) -> Option<(String, String, String)> {
+    let (half, most) = latency.below_us(0.5).zip(latency.below_us(0.99))?;
+    let below = |bound: u64| {
+        if bound == u64::MAX {
+            gettext("more than a second")
+        } else {
+            // Translators: {time} is for example "16 ms"
+            fill(&gettext("up to {time}"), &[("time", &short_time(bound))])
+        }
+    };
+    // Translators: of 100 requests 99 took {time}, for example "up to 16 ms"
+    let meaning = gettext("A typical request; 99 of 100 took {time}");
+    Some((
+        title,
+        fill(&meaning, &[("time", &below(most))]),
+        below(half),
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tandem_api::Counter;
+    use tandem_api::{Bucket, Counter};
 
     fn sample(events: &[(&str, u64)]) -> Sample {
         let event = |(name, value): &(&str, u64)| Counter {
@@ -109,6 +134,35 @@ mod tests {
         assert_eq!(value("Journal in Use"), "25 %");
         assert_eq!(value("Hard Disk Made Sure"), "7");
         assert!(shown.iter().all(|figure| !figure.title.contains("Error")));
+    }
+
+    #[test]
+    fn waits_are_those_of_the_half_and_of_nearly_all() {
+        let mut measured = sample(&[]);
+        assert!(
+            figures(&measured)
+                .iter()
+                .all(|figure| !figure.title.starts_with("Wait"))
+        );
+        let bucket = |below_us, requests| Bucket { below_us, requests };
+        measured.ssd_latency.buckets = vec![bucket(128, 90), bucket(1024, 10)];
+        measured.disk_latency.buckets = vec![bucket(16_384, 3), bucket(u64::MAX, 1)];
+        let shown = figures(&measured);
+        let of = |title: &str| {
+            let found = shown.iter().find(|figure| figure.title == title).unwrap();
+            (found.value.clone(), found.meaning.clone())
+        };
+        let words = |value: &str, most: &str| {
+            (
+                value.to_owned(),
+                format!("A typical request; 99 of 100 took {most}"),
+            )
+        };
+        assert_eq!(of("Wait for the SSD"), words("up to 128 µs", "up to 1 ms"));
+        assert_eq!(
+            of("Wait for the Hard Disk"),
+            words("up to 16 ms", "more than a second")
+        );
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub use mode::{
     MODES, UnwrittenWords, mode_change, mode_description, mode_name, mode_refusal, mode_warnings,
     recommended, refusal, unwritten_short, unwritten_words,
 };
-pub use numbers::{bytes, duration, percent, rate};
+pub use numbers::{bytes, duration, percent, rate, short_time};
 pub use plan::{
     device_facts, full_name, job_title, plain_name, plan_title, short_name, step_words,
     warning_words,

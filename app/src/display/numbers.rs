@@ -64,6 +64,17 @@ pub fn duration(seconds: u64) -> String {
     fill(&words, &[("number", &number.to_string())])
 }
 
+/// A short time, in whole microseconds, milliseconds or seconds: "128 µs", "16 ms".
+#[must_use]
+pub fn short_time(microseconds: u64) -> String {
+    let (number, words) = match microseconds {
+        0..1000 => (microseconds, gettext("{number} µs")),
+        1000..1_000_000 => (microseconds / 1000, gettext("{number} ms")),
+        _ => (microseconds / 1_000_000, gettext("{number} s")),
+    };
+    fill(&words, &[("number", &number.to_string())])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,6 +86,13 @@ mod tests {
         assert_eq!(percent(0.9999), "99 %");
         assert_eq!(percent(1.0), "100 %");
         assert_eq!(percent(0.426), "43 %");
+    }
+
+    #[test]
+    fn short_times_are_whole() {
+        assert_eq!(short_time(16), "16 µs");
+        assert_eq!(short_time(16_384), "16 ms");
+        assert_eq!(short_time(1_048_576), "1 s");
     }
 
     #[test]

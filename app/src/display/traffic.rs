@@ -134,13 +134,9 @@ pub fn reason_words(reason: &str) -> (String, String) {
             gettext("Past the Cache: Not Kept"),
             gettext("The chosen mode keeps only what you read"),
         ),
-        "limit" | "full" => (
+        "full" => (
             gettext("Past the Cache: Enough Is Waiting"),
             gettext("As much was waiting on the SSD as the hard disk can take in good time"),
-        ),
-        "bypass" => (
-            gettext("Past the Cache: Not in Use"),
-            gettext("The cache was not in use at that time"),
         ),
         other => (
             fill(&gettext("Past the Cache: {reason}"), &[("reason", other)]),
