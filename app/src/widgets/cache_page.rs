@@ -275,10 +275,10 @@ impl CachePage {
             let point = series.last().filter(|_| runs);
             let rate_now = point.and_then(|point| point.hit_rate);
             // Translators: shown instead of a number while there is none
-            imp.hit_rate
-                .set_label(&rate_now.map_or_else(|| gettext("–"), percent));
+            let none = || gettext("–");
+            imp.hit_rate.set_label(&rate_now.map_or_else(none, percent));
             imp.dirty
-                .set_label(&percent(point.map_or(0.0, |point| point.dirty)));
+                .set_label(&point.map_or_else(none, |point| percent(point.dirty)));
             imp.speeds.set_visible(runs);
             imp.speeds.set_label(&speeds(series));
             let none = Sample::default();
