@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use futures_util::future::try_join;
 use zbus::{Connection, connection};
 
-use crate::node::{Node, Seen, State, Within};
+use crate::node::{Node, Place, Seen, State, Within};
 use crate::search::Search;
 use crate::tree::{Item, Tree};
 use crate::window;
@@ -362,15 +362,26 @@ impl Desktop {
         Ok(())
     }
 
-    /// Moves the pointer to something of the panel and presses a mouse button there.
-    pub async fn point(&self, seen: &Seen, button: u8) -> Result<()> {
-        // GTK 3 tells where things are on the screen.
-        let place = seen.node.place(&self.bus, Within::Screen).await?;
-        // A long one begins with what is wanted.
-        let (x, y) = (
-            place.left + place.width.min(place.height) / 2,
-            place.top + place.height / 2,
-        );
+    /// The square at the beginning of a long place in the panel, on the screen, once something is painted there.
+    pub async fn painted(&self, seen: &Seen) -> Result<Place> {
+        let end = Instant::now() + LIMIT;
+        loop {
+            // GTK 3 tells where things are on the screen.
+            let mut place = seen.node.place(&self.bus, Within::Screen).await?;
+            place.width = place.width.min(place.height);
+            if place.width > 0 && window::is_painted(place)? {
+                return Ok(place);
+            }
+            if Instant::now() > end {
+                bail!("nothing is painted at {place:?}");
+            }
+            std::thread::sleep(Duration::from_millis(150));
+        }
+    }
+
+    /// Moves the pointer to the middle of a place on the screen and presses a mouse button there.
+    pub async fn point(&self, place: Place, button: u8) -> Result<()> {
+        let (x, y) = (place.left + place.width / 2, place.top + place.height / 2);
         self.input("GenerateMouseEvent", &(x, y, format!("b{button}c")))
             .await
     }

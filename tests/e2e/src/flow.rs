@@ -39,6 +39,9 @@ pub struct Show {
 /// How the person takes the cache away.
 #[derive(clap::Args)]
 pub struct Remove {
+    /// The cache's row in the overview, when its page is not shown yet.
+    #[arg(long)]
+    pub open: Option<String>,
     /// What the person types into the authentication dialog.
     #[arg(long)]
     pub password: Option<String>,

@@ -46,11 +46,20 @@ pub async fn create(desktop: &Desktop, create: &Create) -> Result<()> {
 
 /// Back to the plain disk.
 pub async fn remove(desktop: &Desktop, remove: &Remove) -> Result<()> {
+    if let Some(row) = &remove.open {
+        desktop.reach(KEY_TAB, row).await?;
+        desktop.key(KEY_RETURN).await?;
+        desktop.wait("Flush and Remove*").await?;
+        desktop.step(&format!("Tab leads to the row “{row}”, Enter opens it"));
+    }
     desktop.reach(KEY_TAB, "Flush and Remove…").await?;
     desktop.key(KEY_SPACE).await?;
     desktop.wait("Flush and Remove?").await?;
-    desktop.reach(KEY_TAB, "Flush and Remove").await?;
-    desktop.step("Tab leads to the answer “Flush and Remove”");
+    // The focus is on the harmless answer, and the other one is next to it.
+    desktop.arrives("Cancel").await?;
+    desktop.key(KEY_TAB).await?;
+    desktop.arrives("Flush and Remove").await?;
+    desktop.step("one Tab leads from “Cancel” to “Flush and Remove”");
     desktop.shot("03-remove")?;
     desktop.key(KEY_SPACE).await?;
     authenticate(desktop, remove.password.as_deref()).await?;

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use zbus::{Connection, OwnedVariant};
 
 use crate::desktop::{Desktop, KEY_RETURN, KEY_UP, LIMIT, Part};
+use crate::node::Place;
 use crate::window;
 
 /// A menu on the bus: its revision, and an entry with its properties and what is in it.
@@ -24,7 +25,7 @@ pub struct Tray {
 
 /// Reads the menu of the only indicator, opens it with the pointer, and opens the window from it.
 pub async fn open(desktop: &Desktop, tray: &Tray) -> Result<()> {
-    let place = desktop
+    let seen = desktop
         .until(Part::Panel, "", LIMIT, |seen| seen.role == "filler")
         .await?;
     let session = Connection::session().await?;
@@ -39,10 +40,13 @@ pub async fn open(desktop: &Desktop, tray: &Tray) -> Result<()> {
         }
     }
     desktop.step(&format!("the indicator's menu says “{}”", tray.says));
+    // A click before its icon is there would be one on the empty panel.
+    let place = desktop.painted(&seen).await?;
     desktop.shot("10-panel")?;
-    desktop.point(&place, 3).await?;
+    let before = window::popups()?;
+    desktop.point(place, 3).await?;
     let end = Instant::now() + LIMIT;
-    while !window::has_popup()? {
+    while !opened(&before)? {
         ensure!(Instant::now() < end, "no menu opens at the indicator");
         std::thread::sleep(Duration::from_millis(100));
     }
@@ -53,6 +57,16 @@ pub async fn open(desktop: &Desktop, tray: &Tray) -> Result<()> {
     desktop.wait("Caches").await?;
     desktop.step("“Open Tandem” opens the window");
     desktop.shot("12-opened")
+}
+
+/// Whether there is a menu that was not there before, with something painted in it.
+fn opened(before: &HashMap<u32, Place>) -> Result<bool> {
+    for (id, place) in window::popups()? {
+        if !before.contains_key(&id) && window::is_painted(place).unwrap_or(false) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The menu of the only indicator that the panel has been told of, as the bus has it.

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Where a window is on the screen. GTK 4 tells assistive technologies only where things are in their window.
 
+use std::collections::HashMap;
+
 use anyhow::{Context, Result};
 use x11rb::connection::Connection;
-use x11rb::protocol::xproto::{Atom, AtomEnum, ConnectionExt, MapState, Window, WindowClass};
+use x11rb::protocol::xproto::{
+    Atom, AtomEnum, ConnectionExt, ImageFormat, MapState, Window, WindowClass,
+};
 use x11rb::rust_connection::RustConnection;
 
 use crate::node::Place;
@@ -30,10 +34,11 @@ pub fn on_screen(window: &str, place: Place) -> Result<Option<(i32, i32)>> {
     Ok(None)
 }
 
-/// Whether a menu is open: a window that the window manager does not manage and that can be seen.
-pub fn has_popup() -> Result<bool> {
+/// What the window manager does not manage and what can be seen, as menus are and some other things.
+pub fn popups() -> Result<HashMap<Window, Place>> {
     let (x, screen) = x11rb::connect(None).context("there is no X display")?;
     let root = x.setup().roots[screen].root;
+    let mut found = HashMap::new();
     for id in x.query_tree(root)?.reply()?.children {
         // A window that goes away meanwhile is no menu.
         if let (Ok(attributes), Ok(place)) = (
@@ -45,10 +50,32 @@ pub fn has_popup() -> Result<bool> {
             && place.width > 1
             && place.x >= 0
         {
-            return Ok(true);
+            let place = Place {
+                left: place.x.into(),
+                top: place.y.into(),
+                width: place.width.into(),
+                height: place.height.into(),
+            };
+            found.insert(id, place);
         }
     }
-    Ok(false)
+    Ok(found)
+}
+
+/// Whether there is anything to see in a place on the screen: more than one colour.
+pub fn is_painted(place: Place) -> Result<bool> {
+    let (x, screen) = x11rb::connect(None).context("there is no X display")?;
+    let root = x.setup().roots[screen].root;
+    let (left, top) = (place.left.try_into()?, place.top.try_into()?);
+    let (width, height) = (place.width.try_into()?, place.height.try_into()?);
+    let image = x
+        .get_image(ImageFormat::Z_PIXMAP, root, left, top, width, height, !0)?
+        .reply()
+        .context("a place that is not on the screen")?;
+    // Screens of 24 bits have 4 bytes a pixel.
+    let mut pixels = image.data.chunks_exact(4);
+    let first = pixels.next();
+    Ok(pixels.any(|pixel| Some(pixel) != first))
 }
 
 fn name(x: &RustConnection, window: Window) -> Result<String> {
