@@ -227,13 +227,19 @@ impl Vm {
 
     /// Plugs a SCSI disk in.
     pub fn plug(&mut self, disk: &Disk) -> Result<()> {
+        self.have(disk)?;
+        self.plug_again(disk)
+    }
+
+    /// Has a disk at hand for [`Self::plug_again`] and [`Self::plug_worn`].
+    pub fn have(&mut self, disk: &Disk) -> Result<()> {
         let node = format!("node-{}", disk.serial);
         self.qmp.run(
             "blockdev-add",
             json!({ "node-name": node, "driver": "raw", "read-only": disk.read_only, "discard": "unmap", "cache": { "direct": false, "no-flush": true },
                 "file": { "driver": "file", "filename": disk.file, "discard": "unmap", "cache": { "direct": false, "no-flush": true } } }),
         )?;
-        self.plug_again(disk)
+        Ok(())
     }
 
     /// Plugs a SCSI disk in that was unplugged.

@@ -38,6 +38,8 @@ done
 echo "it is not mounted"; lsblk; systemctl status home-anna-Archive.mount
 journalctl -b --no-pager -o short-monotonic | tail -40
 exit 1"#;
+/// Ends when a disk is gone, and QEMU has let go of it.
+const UNPLUGGED: &str = "for _ in $(seq 300); do lsblk --nodeps --noheadings --output serial | grep -q SERIAL || exit 0; sleep 0.2; done; lsblk; exit 1";
 /// Ends when the service has tried to assemble the cache, in vain.
 const TRIED: &str = r#"
 for _ in $(seq 300); do
@@ -325,13 +327,13 @@ impl Desk {
         );
         self.power_on(bench, false)?;
         let ssd = self.pair.ssd.clone();
-        self.vm()?.plug(&ssd)?;
-        self.vm()?.unplug(&ssd)?;
+        self.vm()?.have(&ssd)?;
         self.vm()?.plug_worn(&ssd)?;
         self.sh(TRIED)?;
         self.sh(&format!("! mount /dev/{disk}1 /mnt"))
             .context("the disk was let go after an SSD that could not be used")?;
         self.vm()?.unplug(&ssd)?;
+        self.sh(&UNPLUGGED.replace("SERIAL", ssd.serial))?;
         self.vm()?.mend(&ssd)?;
         self.vm()?.plug_again(&ssd)?;
         // As fstab has it, without anybody asking for it.
