@@ -188,7 +188,7 @@ impl Demo<'_> {
             "the second read took only {} sectors from the SSD",
             second.1.read
         );
-        for _ in 0..4 {
+        for _ in 0..2 {
             self.read_files(&disk, &ssd)?;
         }
         self.drive("show --shot 10-chart")?;

@@ -137,7 +137,7 @@ fn functional(bench: &mut Bench, version: &str, part: u32) -> Result<()> {
     let cx = bench.cx;
     let target = target(cx, version, &bench.log)?;
     let qemu = Qemu::get(cx)?;
-    let accel = if qemu.kvm_works(&target.kernel.vmlinux) {
+    let accel = if qemu.kvm_works(cx, &target.kernel.vmlinux)? {
         ["kvm", "host"]
     } else {
         ["tcg,thread=multi", "max"]

@@ -59,14 +59,24 @@ impl Qemu {
     }
 
     /// Whether KVM runs this kernel at a speed worth having. Being able to open /dev/kvm says nothing about that, nor does
-    /// a guest of a few instructions: a nested KVM may run those and never come through a kernel.
-    pub fn kvm_works(&self, kernel: &Path) -> bool {
-        fs::File::options()
+    /// a guest of a few instructions: a nested KVM may run those and never come through a kernel. To try that takes
+    /// [`KVM_LIMIT`], so that the answer is kept until this computer is started again.
+    pub fn kvm_works(&self, cx: &Cx, kernel: &Path) -> Result<bool> {
+        let opens = fs::File::options()
             .read(true)
             .write(true)
             .open("/dev/kvm")
-            .is_ok()
-            && self.try_kvm(kernel).unwrap_or(false)
+            .is_ok();
+        if !opens {
+            return Ok(false);
+        }
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+        let key = hash::key([boot, self.key.clone(), hash::file(kernel)?]);
+        let kept = cx.cached("kvm", &key, |dir| {
+            let works = self.try_kvm(kernel).unwrap_or(false);
+            Ok(fs::write(dir.join("works"), works.to_string())?)
+        })?;
+        Ok(fs::read_to_string(kept.join("works"))? == "true")
     }
 
     fn try_kvm(&self, kernel: &Path) -> Result<bool> {

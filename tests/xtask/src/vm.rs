@@ -37,7 +37,7 @@ impl Parts {
         let qemu = Qemu::get(cx)?;
         let kernel = guest_kernel::debian12(cx)?;
         let image = image::get(cx, &kernel)?;
-        let kvm = qemu.kvm_works(&kernel.vmlinux);
+        let kvm = qemu.kvm_works(cx, &kernel.vmlinux)?;
         Ok(Self {
             qemu,
             kernel,
