@@ -2,8 +2,10 @@
 //! The histograms of how long requests take, held against disks that take a known time by a clock that is exact.
 
 use std::collections::BTreeMap;
+use std::thread;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::Entry;
 use crate::io;
@@ -79,7 +81,20 @@ fn each_kind(rig: &Rig, wanted: impl Fn(bool, &BTreeMap<String, u64>) -> Result<
     check("the same in place", false, added(rig, sync))
 }
 
+/// On one processor: each counts its own requests up to 64.
 fn counted() -> Result<()> {
+    thread::scope(|scope| {
+        let alone = scope.spawn(|| {
+            let mut first = CpuSet::new();
+            first.set(0);
+            sched_setaffinity(None, &first)?;
+            counted_here()
+        });
+        alone.join().map_err(|_| anyhow!("the case panicked"))?
+    })
+}
+
+fn counted_here() -> Result<()> {
     let (rig, _) = Rig::new(Config::default())?;
     each_kind(&rig, |at_disk, samples| {
         let of = |path: &str| -> u64 {
