@@ -69,6 +69,21 @@ fn removal(scene: &mut Scene, bench: &Bench) -> Result<()> {
     Ok(())
 }
 
+/// Removes the cache; the plain disk has every file as it was.
+fn removed(scene: &mut Scene) -> Result<()> {
+    scene.remove()?;
+    same_files(scene)
+}
+
+fn same_files(scene: &mut Scene) -> Result<()> {
+    scene.vm.drop_page_cache()?;
+    ensure!(
+        scene.vm.checksums()? == scene.files,
+        "the files have changed"
+    );
+    Ok(())
+}
+
 fn lost(scene: &mut Scene, bench: &Bench) -> Result<()> {
     scene.create()?;
     scene.vm.drop_page_cache()?;
@@ -79,11 +94,7 @@ fn lost(scene: &mut Scene, bench: &Bench) -> Result<()> {
         scene.ssd
     );
     scene.vm.agent.sh(&gone, Duration::from_secs(30))?;
-    scene.vm.drop_page_cache()?;
-    ensure!(
-        scene.vm.checksums()? == scene.files,
-        "the files have changed"
-    );
+    same_files(scene)?;
     scene.vm.agent.sh(CHANGES, SHORT)?;
     scene.files = scene.vm.checksums()?;
     let status = scene
@@ -95,12 +106,7 @@ fn lost(scene: &mut Scene, bench: &Bench) -> Result<()> {
         status.contains("bypass"),
         "the state does not say that the SSD is gone: {status}"
     );
-    scene.remove()?;
-    scene.vm.drop_page_cache()?;
-    ensure!(
-        scene.vm.checksums()? == scene.files,
-        "the files have changed"
-    );
+    removed(scene)?;
     let mounted = scene.vm.agent.sh(
         &format!("findmnt --noheadings --output SOURCE {MOUNT_POINT}"),
         SHORT,
@@ -125,11 +131,7 @@ fn worn(scene: &mut Scene, bench: &Bench) -> Result<()> {
     let tried = "for _ in $(seq 300); do journalctl -b -o cat -u tandem | grep -q 'cannot assemble' && exit 0; sleep 0.2; done; \
         journalctl -b -o short-monotonic | tail -40; dmsetup info; exit 1";
     scene.vm.agent.sh(tried, LONG)?;
-    scene.vm.drop_page_cache()?;
-    ensure!(
-        scene.vm.checksums()? == scene.files,
-        "the files have changed"
-    );
+    same_files(scene)?;
     scene.vm.agent.sh(CHANGES, SHORT)?;
     scene.files = scene.vm.checksums()?;
     let told = scene
@@ -137,12 +139,7 @@ fn worn(scene: &mut Scene, bench: &Bench) -> Result<()> {
         .agent
         .sh("dmsetup table; dmsetup info; tandemctl status", SHORT)?;
     bench.note(&told);
-    scene.remove()?;
-    scene.vm.drop_page_cache()?;
-    ensure!(
-        scene.vm.checksums()? == scene.files,
-        "the files have changed"
-    );
+    removed(scene)?;
     scene.vm.agent.sh(
         &format!(
             "umount {MOUNT_POINT} && e2fsck -fn /dev/{disk}",
