@@ -227,19 +227,13 @@ impl Vm {
 
     /// Plugs a SCSI disk in.
     pub fn plug(&mut self, disk: &Disk) -> Result<()> {
-        self.have(disk)?;
-        self.plug_again(disk)
-    }
-
-    /// Has a disk at hand for [`Self::plug_again`] and [`Self::plug_worn`].
-    pub fn have(&mut self, disk: &Disk) -> Result<()> {
         let node = format!("node-{}", disk.serial);
         self.qmp.run(
             "blockdev-add",
             json!({ "node-name": node, "driver": "raw", "read-only": disk.read_only, "discard": "unmap", "cache": { "direct": false, "no-flush": true },
                 "file": { "driver": "file", "filename": disk.file, "discard": "unmap", "cache": { "direct": false, "no-flush": true } } }),
         )?;
-        Ok(())
+        self.plug_again(disk)
     }
 
     /// Plugs a SCSI disk in that was unplugged.
@@ -256,14 +250,6 @@ impl Vm {
                 "inject-error": [{ "event": "none", "iotype": "write", "errno": 5 }] }),
         )?;
         self.plug_node(disk, &node)
-    }
-
-    /// Forgets the fault of a disk that was plugged in worn, and is unplugged.
-    pub fn mend(&mut self, disk: &Disk) -> Result<()> {
-        let node = format!("worn-{}", disk.serial);
-        self.qmp
-            .run("blockdev-del", json!({ "node-name": node }))
-            .map(drop)
     }
 
     fn plug_node(&mut self, disk: &Disk, node: &str) -> Result<()> {

@@ -38,16 +38,6 @@ done
 echo "it is not mounted"; lsblk; systemctl status home-anna-Archive.mount
 journalctl -b --no-pager -o short-monotonic | tail -40
 exit 1"#;
-/// Ends when a disk is gone, and QEMU has let go of it.
-const UNPLUGGED: &str = "for _ in $(seq 300); do lsblk --nodeps --noheadings --output serial | grep -q SERIAL || exit 0; sleep 0.2; done; lsblk; exit 1";
-/// Ends when the service has tried to assemble the cache, in vain.
-const TRIED: &str = r#"
-for _ in $(seq 300); do
-	journalctl -b -o cat -u tandem | grep -q "cannot assemble" && exit 0
-	sleep 0.2
-done
-echo "it was not tried"; journalctl -b --no-pager -o short-monotonic | tail -40; dmsetup info
-exit 1"#;
 /// One counter of the status line; none is 0.
 const COUNTER: &str = r#"dmsetup status --target tandem | awk '{ for (i = 1; i < NF; i++) if ($i == "NAME") n = $(i + 1) } END { print n + 0 }'"#;
 /// How many sectors are on the SSD only.
@@ -327,15 +317,7 @@ impl Desk {
         );
         self.power_on(bench, false)?;
         let ssd = self.pair.ssd.clone();
-        self.vm()?.have(&ssd)?;
-        self.vm()?.plug_worn(&ssd)?;
-        self.sh(TRIED)?;
-        self.sh(&format!("! mount /dev/{disk}1 /mnt"))
-            .context("the disk was let go after an SSD that could not be used")?;
-        self.vm()?.unplug(&ssd)?;
-        self.sh(&UNPLUGGED.replace("SERIAL", ssd.serial))?;
-        self.vm()?.mend(&ssd)?;
-        self.vm()?.plug_again(&ssd)?;
+        self.vm()?.plug(&ssd)?;
         // As fstab has it, without anybody asking for it.
         self.sh(MOUNTED)?;
         self.still_dirty(bench, left)?;
