@@ -260,10 +260,15 @@ impl Control {
         made
     }
 
+    /// Whether there is a mapping that has no table in force.
+    fn idle(&self, pair: &Pair) -> DmResult<bool> {
+        let idle = |e: &Entry| e.live.uuid == pair.uuid && !e.active;
+        Ok(self.entries()?.iter().any(idle))
+    }
+
     /// Kernel name of a mapping that only holds its disk.
     fn held(&self, pair: &Pair) -> DmResult<Option<String>> {
-        let idle = |e: &Entry| e.live.uuid == pair.uuid && !e.active;
-        if !self.entries()?.iter().any(idle) {
+        if !self.idle(pair)? {
             return Ok(None);
         }
         self.with(&pair.uuid, |id| {
@@ -281,8 +286,7 @@ impl Control {
 
     /// Goes back to holding the disk, whatever the mapping has by now.
     fn hold_again(&self, pair: &Pair, disk: &Linear, sectors: u64) -> DmResult<()> {
-        let idle = |e: &Entry| e.live.uuid == pair.uuid && !e.active;
-        if self.entries()?.iter().any(idle) {
+        if self.idle(pair)? {
             return self.load(pair, sectors, LINEAR, &disk.to_string());
         }
         // A table that came into force and could not start does not go away by itself.
