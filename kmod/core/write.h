@@ -38,11 +38,13 @@ static inline bool td_write_home(struct td_engine *e, u64 sector, u32 count,
 }
 
 /*
- * Such a write is on the SSD: before td_word_unpin() and before it is answered.
- * (If it failed: td_fail(), and EIO.) No lock, any context.
+ * Such a write has come back from the SSD: before td_word_unpin() and before it is
+ * answered. (If it failed, @ok is false: td_fail(), and EIO.) No lock, any context.
  */
-static inline void td_write_home_done(struct td_engine *e)
+static inline void td_write_home_done(struct td_engine *e, bool ok)
 {
+	if (!ok)
+		env_count(e->counters, TD_C_SSD_ERRORS, 1);
 	if (!env_peek(e->ledger.ssd_unflushed))
 		env_poke(e->ledger.ssd_unflushed, true);
 }

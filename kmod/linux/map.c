@@ -393,7 +393,7 @@ static void home_done(struct tandem *t, struct tandem_io *io, bool ok)
 {
 	struct td_list woken;
 
-	td_write_home_done(&t->engine);
+	td_write_home_done(&t->engine, ok);
 	if (unlikely(!ok)) {
 		td_list_init(&woken);
 		tandem_ssd_failed(t, &woken);
@@ -449,7 +449,7 @@ int tandem_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *error)
 	if (unlikely((io->end != TANDEM_END_HIT && !home) || *error))
 		return end_other(t, bio, io, *error);
 	if (home)
-		td_write_home_done(&t->engine);
+		td_write_home_done(&t->engine, true);
 	if (unlikely(td_word_unpin(io->hit.word)))
 		drained(t, io, io->hit.word);
 	return DM_ENDIO_DONE;

@@ -289,9 +289,9 @@ static bool write_home(struct sim_engine *s, u64 sector, u32 count, u32 *slot)
 	return td_write_home(&s->e, sector, count, slot);
 }
 
-static void write_home_done(struct sim_engine *s)
+static void write_home_done(struct sim_engine *s, bool ok)
 {
-	td_write_home_done(&s->e);
+	td_write_home_done(&s->e, ok);
 }
 
 static void span_of(struct sim_engine *s, u32 kind, u64 sector, u32 count,

@@ -93,7 +93,7 @@ struct sim_api {
 				 u32 count);
 	bool (*write_home)(struct sim_engine *engine, u64 sector, u32 count,
 			   u32 *slot);
-	void (*write_home_done)(struct sim_engine *engine);
+	void (*write_home_done)(struct sim_engine *engine, bool ok);
 	void (*span_of)(struct sim_engine *engine, u32 kind, u64 sector,
 			u32 count, struct td_span *span);
 	void (*pass)(struct sim_engine *engine, u32 kind, u32 count, u32 why);

@@ -430,9 +430,9 @@ impl Engine {
             .then_some(slot)
     }
 
-    /// Such a write is on the SSD.
-    pub fn write_home_done(&mut self) {
-        unsafe { (self.core.api.write_home_done)(self.raw) }
+    /// Such a write has come back from the SSD.
+    pub fn write_home_done(&mut self, ok: bool) {
+        unsafe { (self.core.api.write_home_done)(self.raw, ok) }
     }
 
     /// The private memory for a request.

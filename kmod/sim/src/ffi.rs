@@ -172,7 +172,7 @@ pub struct Api {
     pub read_look: unsafe extern "C" fn(*mut RawEngine, u64, u32, *mut Look) -> u32,
     pub write_wants_copy: unsafe extern "C" fn(*mut RawEngine, u64, u32) -> bool,
     pub write_home: unsafe extern "C" fn(*mut RawEngine, u64, u32, *mut u32) -> bool,
-    pub write_home_done: unsafe extern "C" fn(*mut RawEngine),
+    pub write_home_done: unsafe extern "C" fn(*mut RawEngine, bool),
     pub span_of: unsafe extern "C" fn(*mut RawEngine, u32, u64, u32, *mut Span),
     pub pass: unsafe extern "C" fn(*mut RawEngine, u32, u32, u32),
     pub request_new: unsafe extern "C" fn(u64, u32, u64, u32, u32, bool, bool) -> *mut RawRequest,

@@ -281,7 +281,7 @@ impl World {
     fn home_done(&mut self, id: u64, failed: bool) -> Result<(), Fault> {
         let sub = self.sub(id)?;
         let (first, hit) = (sub.first, sub.hit);
-        self.engine.write_home_done();
+        self.engine.write_home_done(!failed);
         if failed {
             self.excuse(id, true)?;
             self.ssd_lost()?;

@@ -122,6 +122,13 @@ impl Load {
         self.parts.iter().map(|part| locked(part).failed).sum()
     }
 
+    /// What the threads are at, for the words of an error.
+    pub fn progress(&self) -> String {
+        let ended = self.threads.iter().filter(|t| t.is_finished()).count();
+        let busy = self.parts.iter().filter(|p| p.try_lock().is_err()).count();
+        format!("{ended} threads have ended, {busy} are at a request")
+    }
+
     /// Stops the threads; an error is what they saw.
     pub fn stop(&mut self) -> Result<()> {
         self.stop.store(true, Ordering::Relaxed);

@@ -52,6 +52,7 @@ fn is_stranded(rig: &Rig) -> Result<()> {
         status.state == "stranded" && status.reason == "ssd-error-dirty" && status.dirty > 0,
         "{status:?}"
     );
+    ensure!(status.get("ssd_errors")? > 0, "no SSD error was counted");
     Ok(())
 }
 
@@ -67,6 +68,8 @@ fn stranded() -> Result<()> {
     let event = rig.mapped()?.event()?;
     write_quarters(&rig, &mut model, 150, 1)?;
     let file = io::direct(&rig.path()?)?;
+    // What is dirty is written in place: the shortest way, on which an error has to be counted too.
+    io::write(&file, 0, &model[..4096])?;
     file.sync_all()?;
     let disk = rig.origin.content()?;
     break_ssd(&rig)?;

@@ -139,7 +139,12 @@ fn troubled(
         }
         let until = Instant::now() + Duration::from_secs(20);
         while loaded.rig.status()?.get(counter)? == before {
-            ensure!(Instant::now() < until, "nobody met the {which}'s trouble");
+            ensure!(
+                Instant::now() < until,
+                "nobody met the {which}'s trouble: {}; {:?}",
+                loaded.load.progress(),
+                loaded.rig.status()?
+            );
             thread::sleep(Duration::from_millis(1));
         }
         thread::sleep(Duration::from_millis(rng.u64(0..40)));
