@@ -277,18 +277,23 @@ impl Dm {
 
     /// The status line of the live table's only target, without start, length and name.
     pub fn status(&self) -> Result<String> {
-        self.text(0)
+        Self::status_of(&self.name)
+    }
+
+    /// The same of a device of this name.
+    pub fn status_of(name: &str) -> Result<String> {
+        Self::text(name, 0)
     }
 
     /// The table line of the live table's only target, without start, length and name.
     pub fn table(&self) -> Result<String> {
-        self.text(TABLE)
+        Self::text(&self.name, TABLE)
     }
 
-    fn text(&self, flags: u32) -> Result<String> {
+    fn text(name: &str, flags: u32) -> Result<String> {
         // NOFLUSH keeps the kernel from flushing what it has not been asked to.
-        let packet = call(TABLE_STATUS, &self.name, flags | NOFLUSH, |_| Ok(()))
-            .context("cannot read status")?;
+        let packet =
+            call(TABLE_STATUS, name, flags | NOFLUSH, |_| Ok(())).context("cannot read status")?;
         ensure!(
             packet.header.flags & BUFFER_FULL == 0,
             "status does not fit"

@@ -12,6 +12,7 @@ mod flaky;
 mod fsx;
 mod hits;
 mod hostile;
+mod hung;
 mod injected;
 mod latency;
 mod life;
@@ -61,6 +62,7 @@ fn all() -> Vec<Case> {
         failures::CASES,
         failures_dirty::CASES,
         lost::CASES,
+        hung::CASES,
         hostile::CASES,
         allocations::CASES,
         injected::CASES,

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! An SSD that does not answer, neither yes nor no, holds up its own cache and no other one.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+
+use super::Entry;
+use super::failures::{break_ssd, config};
+use super::writeback::write_quarters;
+use crate::dm::Dm;
+use crate::io;
+use crate::rig::Rig;
+
+pub const CASES: &[Entry] = &[(
+    "hung: an SSD that does not answer holds up no other cache",
+    others_go_on,
+)];
+
+/// Longer than anything takes that the others do; shorter than the kernel's own patience with a waiting thread, 60 s.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A mode change of `rig`, which writes its superblocks, while its SSD does not answer. Returns when the kernel waits.
+fn change_that_hangs(rig: &Rig) -> Result<thread::JoinHandle<Result<()>>> {
+    let (sender, receiver) = channel();
+    let name = rig.name.clone();
+    let change = thread::spawn(move || {
+        sender.send(rustix::thread::gettid().as_raw_nonzero())?;
+        Dm::tell(&name, "mode writeback")
+    });
+    let file = format!("/proc/self/task/{}/stat", receiver.recv()?);
+    let until = Instant::now() + PATIENCE;
+    // A short wait on the way there is none of so many looks.
+    let mut waits = 0;
+    while waits < 20 {
+        ensure!(!change.is_finished(), "the mode changed without the SSD");
+        ensure!(Instant::now() < until, "the mode change does not wait");
+        let stat = std::fs::read_to_string(&file)?;
+        let (_, state) = stat.rsplit_once(") ").context("no state of a thread")?;
+        waits = if state.starts_with('D') { waits + 1 } else { 0 };
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(change)
+}
+
+/// All that a cache does that has to do with more than itself: it is looked at and told something, another one comes, its
+/// table changes, it loses its SSD.
+fn life(mut other: Rig, mut model: Vec<u8>, hung: &str, step: &Sender<&'static str>) -> Result<()> {
+    step.send("the status of the other cache")?;
+    other.status()?;
+    step.send("the status of the cache itself")?;
+    Dm::status_of(hung)?;
+    step.send("reads")?;
+    let file = io::direct(&other.path()?)?;
+    for _ in 0..2 {
+        ensure!(
+            io::read(&file, 0, io::MIB)?[..] == model[..io::MIB],
+            "wrong data"
+        );
+    }
+    step.send("a change to write-back")?;
+    other.mapped()?.message("mode writeback")?;
+    step.send("writes and a flush")?;
+    write_quarters(&other, &mut model, 40, 1)?;
+    file.sync_all()?;
+    drop(file);
+    step.send("a change to write-through")?;
+    other.mapped()?.message("mode writethrough")?;
+    other.wait_clean()?;
+    step.send("the message drop")?;
+    other.mapped()?.message("drop")?;
+    step.send("another table")?;
+    let device = other.mapped()?;
+    device.load(other.good_line(false))?;
+    device.suspend()?;
+    device.resume()?;
+    step.send("a stop and a start")?;
+    other.detach()?;
+    other.attach(false)?;
+    step.send("a new cache")?;
+    let (mut third, bytes) = Rig::new(config("writeback"))?;
+    third.shows(&bytes)?;
+    third.detach()?;
+    step.send("writes past a lost SSD")?;
+    break_ssd(&other)?;
+    write_quarters(&other, &mut model, 40, 2)?;
+    let status = other.quiet()?;
+    ensure!(status.state == "bypass", "{status:?}");
+    other.equals(&model)
+}
+
+/// The last step when there are no more; an error if one takes too long.
+fn last_of(steps: &Receiver<&'static str>) -> Result<&'static str> {
+    let mut step = "nothing";
+    loop {
+        match steps.recv_timeout(PATIENCE) {
+            Ok(next) => step = next,
+            Err(RecvTimeoutError::Disconnected) => return Ok(step),
+            Err(RecvTimeoutError::Timeout) => bail!("{step}: kept waiting by another's SSD"),
+        }
+    }
+}
+
+fn others_go_on() -> Result<()> {
+    let (hung, bytes) = Rig::new(config("writethrough"))?;
+    let (other, model) = Rig::new(config("writethrough"))?;
+    let below = hung.below_ssd.as_ref().context("nothing below the SSD")?;
+    let silent = below.suspended()?;
+    let change = change_that_hangs(&hung)?;
+    let (sender, steps) = channel();
+    let name = hung.name.clone();
+    let life = thread::spawn(move || life(other, model, &name, &sender));
+    let last = last_of(&steps);
+    let hanging = !change.is_finished();
+    // Whoever waits goes on now, also where that is the failure.
+    drop(silent);
+    let changed = change.join().map_err(|_| anyhow!("a panic"))?;
+    let lived = life.join().map_err(|_| anyhow!("a panic"))?;
+    lived.context(last?)?;
+    changed?;
+    ensure!(hanging, "the mode changed without the SSD");
+    hung.equals(&bytes)
+}
