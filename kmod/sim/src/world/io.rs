@@ -283,6 +283,7 @@ impl World {
         let (first, hit) = (sub.first, sub.hit);
         self.engine.write_home_done(!failed);
         if failed {
+            self.seen.ssd_errors += 1;
             self.excuse(id, true)?;
             self.ssd_lost()?;
         }
