@@ -135,8 +135,10 @@ pub fn reason_words(reason: &str) -> (String, String) {
             gettext("The chosen mode keeps only what you read"),
         ),
         "full" => (
-            gettext("Past the Cache: Enough Is Waiting"),
-            gettext("As much was waiting on the SSD as the hard disk can take in good time"),
+            gettext("Past the Cache: No Place Free"),
+            gettext(
+                "Each place for it on the SSD was in use, or held what is not yet on the hard disk",
+            ),
         ),
         other => (
             fill(&gettext("Past the Cache: {reason}"), &[("reason", other)]),
