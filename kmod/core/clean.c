@@ -14,8 +14,9 @@
  * One request moves one piece of the disk without a gap, inside a run.
  * Threads: the engine's lock.
  * Why in order of regions and not a tree of dirty frames: each region counts its
- * dirty quarters, so finding the next one costs a look at counts and at most a
- * region's frames, and no memory.
+ * dirty quarters and knows its dirty places, so finding the next one costs no
+ * memory, and looks at counts and at the frames of such a place. A region of a
+ * large disk has thousands: so the caller says how many looks he has time for.
  */
 #include "index.h"
 #include "ledger_int.h"
@@ -137,82 +138,101 @@ u32 td_clean_begin(struct td_engine *e, struct td_bucket *b, struct td_req *r)
 	return r->holds ? 0 : TD_DO_FETCH;
 }
 
-/* First dirty frame of the disk in [from, to); *unrecorded: one has to wait. */
-static u64 next_dirty(const struct td_engine *e, u64 from, u64 to,
-		      bool *unrecorded)
+/* Can any of @frame be cleaned now? *unrecorded: it has to be recorded first. */
+static bool ready(const struct td_engine *e, u64 frame, bool *unrecorded)
 {
-	for (u64 f = from; f < to; f++) {
-		u32 slot = td_index_find(e, f);
-		const struct td_bucket *b =
-			&e->buckets[td_bucket_of(e, f << TD_FRAME_SHIFT)];
-		u64 v;
+	const struct td_bucket *b =
+		&e->buckets[td_bucket_of(e, frame << TD_FRAME_SHIFT)];
+	u32 slot = td_index_find(e, frame);
+	u64 v;
 
-		if (slot == TD_NO_SLOT)
-			continue;
-		v = td_word_load(&e->words[slot]);
-		if (!td_word_dirty(v))
-			continue;
-		if (v & TD_W_PENDING)
-			*unrecorded = true;
-		else if (cleanable(e, b, f, &slot))
-			return f;
-	}
-	return to;
+	if (slot == TD_NO_SLOT)
+		return false;
+	v = td_word_load(&e->words[slot]);
+	if (td_word_dirty(v) && v & TD_W_PENDING)
+		*unrecorded = true;
+	return cleanable(e, b, frame, &slot);
 }
 
-/* Writes that wait for it come first. */
+/* Writes that wait for it come first: each touches the frames of one run. */
 static bool seek_urgent(struct td_engine *e, bool *unrecorded, u64 *sector)
 {
 	for (struct td_link *k = e->urgent.next; k != &e->urgent; k = k->next) {
 		const struct td_req *r = td_req_of_gate(k);
 		u64 end = td_frame_of(r->sector + r->count - 1) + 1;
-		u64 f = next_dirty(e, td_frame_of(r->sector), end, unrecorded);
 
-		if (f < end) {
-			*sector = f << TD_FRAME_SHIFT;
-			return true;
-		}
+		for (u64 f = td_frame_of(r->sector); f < end; f++)
+			if (ready(e, f, unrecorded)) {
+				*sector = f << TD_FRAME_SHIFT;
+				return true;
+			}
 	}
 	return false;
 }
 
-bool td_clean_seek(struct td_engine *e, bool all, u64 *sector)
+/* Frames from @frame on of which the counts say that none is dirty. */
+static u64 clean_ahead(const struct td_ledger *l, u64 frame)
+{
+	u64 sector = frame << TD_FRAME_SHIFT;
+	u32 region = (u32)(sector >> l->mark_shift);
+	u64 frames;
+
+	if (!l->dirty_sums[region >> TD_SUM_SHIFT])
+		frames = 1ull << (l->mark_shift + TD_SUM_SHIFT - TD_FRAME_SHIFT);
+	else if (!l->marks[region].dirty)
+		frames = 1ull << (l->mark_shift - TD_FRAME_SHIFT);
+	else if (!td_ledger_place_dirty(l, sector))
+		frames = 1ull << (l->place_shift - TD_FRAME_SHIFT);
+	else
+		return 0;
+	return frames - (frame & (frames - 1));
+}
+
+enum td_seek td_clean_seek(struct td_engine *e, bool all, u32 looks, u64 *sector)
 {
 	struct td_ledger *l = &e->ledger;
-	u32 shift = l->mark_shift - TD_FRAME_SHIFT;
-	u32 first = (u32)(e->clean_frame >> shift);
+	u64 frames = (u64)l->nr_marks << (l->mark_shift - TD_FRAME_SHIFT);
 	bool unrecorded = false;
 
 	if (!l->dirty || !td_active(e))
-		return false;
+		return TD_SEEK_NOWHERE;
 	if (seek_urgent(e, &unrecorded, sector))
-		return true;
-	/* From where we are to the end, then from the beginning to there. */
-	for (u32 i = 0; all && i <= l->nr_marks; i++) {
-		u32 region = (first + i) % l->nr_marks;
-		u64 from = (u64)region << shift;
-		u64 to = from + (1ull << shift);
-		u64 f;
-
-		if (!l->dirty_sums[region >> TD_SUM_SHIFT]) {
-			u32 next = ((region >> TD_SUM_SHIFT) + 1) << TD_SUM_SHIFT;
-
-			i += (next < l->nr_marks ? next : l->nr_marks) -
-			     region - 1;
-			continue;
-		}
-		if (!l->marks[region].dirty)
-			continue;
-		if (!i)
-			from = e->clean_frame;
-		f = next_dirty(e, from, to, &unrecorded);
-		if (f < to) {
-			e->clean_frame = f;
-			*sector = f << TD_FRAME_SHIFT;
-			return true;
-		}
-	}
+		return TD_SEEK_FOUND;
 	if (unrecorded)
 		td_ledger_want_sweep(e);
-	return false;
+	if (!all)
+		return TD_SEEK_NOWHERE;
+	/* A round: from where we are to the end, and from the beginning to there. */
+	if (!e->clean_left) {
+		e->clean_left = frames;
+		e->clean_unrecorded = false;
+	}
+	for (; looks && e->clean_left; looks--) {
+		u64 ahead = clean_ahead(l, e->clean_frame);
+
+		if (!ahead && ready(e, e->clean_frame, &e->clean_unrecorded)) {
+			e->clean_left = 0;
+			*sector = e->clean_frame << TD_FRAME_SHIFT;
+			return TD_SEEK_FOUND;
+		}
+		ahead += !ahead;
+		if (ahead > frames - e->clean_frame)
+			ahead = frames - e->clean_frame;
+		e->clean_left -= ahead < e->clean_left ? ahead : e->clean_left;
+		e->clean_frame = (e->clean_frame + ahead) % frames;
+	}
+	if (e->clean_left)
+		return TD_SEEK_FURTHER;
+	if (e->clean_unrecorded)
+		td_ledger_want_sweep(e);
+	return TD_SEEK_NOWHERE;
+}
+
+void td_clean_go_on(struct td_engine *e, u64 sector)
+{
+	const struct td_ledger *l = &e->ledger;
+
+	e->clean_frame = sector >> l->mark_shift < l->nr_marks ?
+			 td_frame_of(sector) : 0;
+	e->clean_left = 0;
 }

@@ -92,6 +92,7 @@ void td_engine_init(struct td_engine *e, const struct td_super *sb,
 		td_link_init(&e->buckets[i].reqs);
 	td_link_init(&e->urgent);
 	e->clean_frame = 0;
+	e->clean_left = 0;
 	memset(&e->heat, 0, sizeof(e->heat));
 	td_ledger_init(e, sb);
 }

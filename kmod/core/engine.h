@@ -195,6 +195,8 @@ struct td_engine {
 	struct td_heat heat;		/* of the disk, by writes that succeeded */
 	struct td_link urgent;		/* writes that wait for a cleaning: td_req.gate */
 	u64 clean_frame;		/* where cleaning goes on, in disk order */
+	u64 clean_left;			/* frames left of a round begun, or 0 */
+	bool clean_unrecorded;		/* it met what has to be recorded first */
 };
 
 /* How many buckets suit @l: a power of two, at most 1024. */
@@ -297,12 +299,20 @@ u32 td_drained(struct td_engine *e, u32 bucket, u32 slot,
 bool td_next_extent(const struct td_engine *e, const struct td_req *r,
 		    u32 *cursor, struct td_extent *extent);
 
+enum td_seek { TD_SEEK_NOWHERE, TD_SEEK_FOUND, TD_SEEK_FURTHER };
+
 /*
  * Where should cleaning go on? Urgent places first, then, with @all, the next
- * dirty run in disk order. False: nowhere. Lock held. Then td_begin() with a
- * request of kind CLEAN and that sector (its count is ignored and set).
+ * dirty run in disk order: at most @looks at a frame or at the count of what has
+ * none dirty, FURTHER if that was not enough. Whoever asks then may let go of the
+ * lock before he asks again. NOWHERE: all was looked at. Lock held. When FOUND
+ * td_begin() with a request of kind CLEAN and that sector (its count is ignored
+ * and set).
  */
-bool td_clean_seek(struct td_engine *e, bool all, u64 *sector);
+enum td_seek td_clean_seek(struct td_engine *e, bool all, u32 looks, u64 *sector);
+
+/* It goes on at @sector. Lock held. */
+void td_clean_go_on(struct td_engine *e, u64 sector);
 
 /*
  * The SSD failed: bypass from now on (with dirty data: stranded), until the

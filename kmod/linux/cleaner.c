@@ -26,6 +26,7 @@
 #define CAREFUL		(10 * HZ)	/* one frame a job, after a failure */
 #define CAREFUL_JOBS	4u		/* at once, meanwhile */
 #define PASSES_MAX	8u		/* places with nothing to do, in a row */
+#define LOOKS		512u		/* with interrupts off: a twentieth of a ms */
 
 static u32 ms_since(unsigned long then)
 {
@@ -115,7 +116,19 @@ u64 tandem_cleaner_seconds(const struct tandem *t)
 							&c->fast));
 }
 
-enum begun { BEGUN, NOTHING_THERE, NO_PLACE };
+enum begun { BEGUN, NOTHING_THERE, FURTHER, NO_PLACE };
+
+/* Where is something to clean? Lock held. */
+static bool find(struct tandem *t, bool more, u64 *sector, enum begun *begun)
+{
+	enum td_seek seek = td_clean_seek(&t->engine, more, LOOKS, sector);
+
+	/* What is recorded from now on may lie behind us, also if we go on. */
+	t->cleaner.starved = more && seek != TD_SEEK_FOUND;
+	if (seek == TD_SEEK_FURTHER)
+		*begun = FURTHER;
+	return seek == TD_SEEK_FOUND;
+}
 
 /* One job, if there is a place for it. */
 static enum begun begin(struct tandem *t, u32 *again)
@@ -146,9 +159,7 @@ static enum begun begin(struct tandem *t, u32 *again)
 		*again = max(jiffies_to_msecs(c->not_before - jiffies), 1u);
 	} else if (list_empty(&c->free)) {
 		/* One that ends looks again. */
-	} else if (!td_clean_seek(&t->engine, more, &sector)) {
-		c->starved = more;
-	} else {
+	} else if (find(t, more, &sector, &begun)) {
 		job = list_first_entry(&c->free, struct tandem_job, free);
 		tandem_job_prepare(job, t);
 		td_req_init(&job->req, TD_CLEAN, sector, 0,
@@ -180,7 +191,10 @@ static void clean_work(struct work_struct *work)
 
 	do {
 		begun = begin(t, &again);
-		passes = begun == NOTHING_THERE ? passes + 1 : 0;
+		if (begun == BEGUN)
+			passes = 0;
+		else if (begun == NOTHING_THERE)
+			passes++;
 		cond_resched();
 	} while (begun != NO_PLACE && passes < PASSES_MAX);
 	/* What is dirty but not recorded yet will be, within the second. */
@@ -204,7 +218,7 @@ void tandem_cleaner_failed(struct tandem *t, const struct td_req *r, bool disk)
 	c->careful = jiffies + CAREFUL;
 	if (r->max_parts == 1) {
 		c->not_before = jiffies + (disk ? RETRY_DISK : RETRY_SSD);
-		t->engine.clean_frame = td_frame_of(r->sector) + 1;
+		td_clean_go_on(&t->engine, r->sector + TD_FRAME_SECTORS);
 	}
 	tandem_unlock_cleaner(t, flags);
 }

@@ -168,6 +168,10 @@ static void facts(struct sim_engine *s, struct sim_facts *f)
 	f->sweep_on = l->sweep_on;
 	f->checkpoint_on = l->checkpoint_on;
 	f->urgent = s->e.urgent.next != &s->e.urgent;
+	f->clean_frame = s->e.clean_frame;
+	f->clean_left = s->e.clean_left;
+	f->region_frames = 1u << (l->mark_shift - TD_FRAME_SHIFT);
+	f->regions = l->nr_marks;
 }
 
 static void mix(u64 *hash, u64 value)
@@ -227,6 +231,7 @@ static u64 digest(struct sim_engine *s)
 	mix_gates(&hash, &l->clear_waiters, gate);
 	mix_gates(&hash, &e->urgent, gate);
 	mix(&hash, e->clean_frame);
+	mix(&hash, e->clean_left << 1 | e->clean_unrecorded);
 	mix_bytes(&hash, l->pending, sizes.pending * 8);
 	mix_bytes(&hash, l->marks, sizes.marks * sizeof(*l->marks));
 	mix_bytes(&hash, l->marks_image, sizes.marks_image);
@@ -418,9 +423,9 @@ static u32 drained(struct sim_engine *s, u64 sector, u32 slot, u64 *owner)
 	return actions;
 }
 
-static bool clean_seek(struct sim_engine *s, bool all, u64 *sector)
+static u32 clean_seek(struct sim_engine *s, bool all, u32 looks, u64 *sector)
 {
-	return td_clean_seek(&s->e, all, sector);
+	return td_clean_seek(&s->e, all, looks, sector);
 }
 
 static bool fail(struct sim_engine *s, struct sim_list *list)

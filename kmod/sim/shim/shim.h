@@ -56,6 +56,10 @@ struct sim_facts {
 	u32 marks_set;
 	u32 inflight;
 	u32 state;
+	u64 clean_frame;
+	u64 clean_left;
+	u32 regions;
+	u32 region_frames;
 	bool sweep_on;
 	bool checkpoint_on;
 	bool urgent;
@@ -123,7 +127,9 @@ struct sim_api {
 	bool (*unpin)(struct sim_engine *engine, u32 slot);
 	u32 (*drained)(struct sim_engine *engine, u64 sector, u32 slot,
 		       u64 *owner);
-	bool (*clean_seek)(struct sim_engine *engine, bool all, u64 *sector);
+	/* enum td_seek */
+	u32 (*clean_seek)(struct sim_engine *engine, bool all, u32 looks,
+			  u64 *sector);
 	bool (*fail)(struct sim_engine *engine, struct sim_list *list);
 	bool (*hit_failed)(struct sim_engine *engine, u64 sector, u32 count,
 			   u32 slot);

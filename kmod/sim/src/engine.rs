@@ -107,6 +107,15 @@ pub enum Loaded {
     Impossible,
 }
 
+/// `enum td_seek`
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum Seek {
+    Nowhere,
+    Found(u64),
+    Further,
+}
+
 /// Requests that may go on, with their actions.
 pub type Waking = Vec<(u64, Actions)>;
 
@@ -562,10 +571,14 @@ impl Engine {
         (actions != 0).then_some((owner, Actions(actions)))
     }
 
-    /// Where cleaning should go on; with `all` not only where somebody waits for it.
-    pub fn clean_seek(&mut self, all: bool) -> Option<u64> {
+    /// Where cleaning should go on, after at most so many looks; with `all` not only where somebody waits for it.
+    pub fn clean_seek(&mut self, all: bool, looks: u32) -> Seek {
         let mut sector = 0;
-        unsafe { (self.core.api.clean_seek)(self.raw, all, &mut sector) }.then_some(sector)
+        match unsafe { (self.core.api.clean_seek)(self.raw, all, looks, &mut sector) } {
+            0 => Seek::Nowhere,
+            1 => Seek::Found(sector),
+            _ => Seek::Further,
+        }
     }
 
     /// The SSD failed.

@@ -1,27 +1,86 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The cleaner: fetches dirty data from the SSD and writes it to the disk.
 
+use super::check::Word;
 use super::io::{Role, token};
 use super::{Fault, World, ensure};
-use crate::engine::{Actions, NewRequest, ReqKind};
+use crate::engine::{Actions, Facts, NewRequest, ReqKind, Seek, State};
 use crate::queue::Side;
 
 /// Most cleanings at a time.
 const CLEANERS: usize = 3;
+/// Most looks that core is given time for at once: as many as a region of a small disk has frames.
+const LOOKS: u32 = 64;
 
 impl World {
-    /// Cleans something: where somebody waits for it, and with `all` elsewhere.
+    /// Cleans something: where somebody waits for it, and with `all` elsewhere, wherever that is.
     ///
     /// # Errors
     /// Core did something that it must not do.
     pub fn clean(&mut self, all: bool) -> Result<(), Fault> {
+        while self.clean_near(all)? {}
+        Ok(())
+    }
+
+    /// The same, but core may look at a part of the disk only. True: there is more to look at.
+    ///
+    /// # Errors
+    /// Core did something that it must not do.
+    pub fn clean_near(&mut self, all: bool) -> Result<bool, Fault> {
         if self.cleanings >= CLEANERS || self.starting.is_some() {
+            return Ok(false);
+        }
+        let looks = self.rng.u32(1..=LOOKS);
+        let before = self.engine.facts();
+        let seek = self.engine.clean_seek(all, looks);
+        if all && before.dirty > 0 && self.engine.state() == State::Active {
+            self.check_looks(&before, seek, looks)?;
+        }
+        match seek {
+            Seek::Found(sector) => self.clean_at(sector).map(|()| false),
+            Seek::Nowhere => {
+                self.pump_work();
+                Ok(false)
+            }
+            Seek::Further => {
+                self.pump_work();
+                Ok(true)
+            }
+        }
+    }
+
+    /// Core had the lock for no more than `looks` frames: of what it passed, regions without dirty data cost it nothing.
+    fn check_looks(&self, before: &Facts, seek: Seek, looks: u32) -> Result<(), Fault> {
+        let now = self.engine.facts();
+        let region = u64::from(now.region_frames);
+        let all = u64::from(now.regions) * region;
+        let passed = match seek {
+            Seek::Found(_) => (now.clean_frame + all - before.clean_frame) % all,
+            // A round that ended, or goes on, or begins.
+            _ if before.clean_left > 0 => before.clean_left - now.clean_left,
+            _ => all - now.clean_left,
+        };
+        if passed <= u64::from(looks) {
             return Ok(());
         }
-        let Some(sector) = self.engine.clean_seek(all) else {
-            self.pump_work();
-            return Ok(());
-        };
+        let mut dirty = vec![false; now.regions as usize];
+        for word in self.engine.words().into_iter().map(Word::of) {
+            if word.dirty != 0 {
+                dirty[(word.tag / region) as usize] = true;
+            }
+        }
+        let looked = (0..passed)
+            .map(|at| (before.clean_frame + at) % all / region)
+            .filter(|&region| dirty[region as usize])
+            .count();
+        ensure!(
+            looked <= looks as usize,
+            "cleaning looked at {looked} frames at once, {looks} were allowed"
+        );
+        Ok(())
+    }
+
+    fn clean_at(&mut self, sector: u64) -> Result<(), Fault> {
         self.last = "clean";
         self.guard.lonely = None;
         let frames = self.rng.u32(1..=4);
