@@ -5,13 +5,14 @@
 //! renamed over it, and the folder is flushed: after a cut it is the old or the new one.
 
 use crate::action::{Action, Pair};
+use crate::engine::Status;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use tandem_api::{JobKind, Mode};
+use tandem_api::{CacheState, JobKind, Mode};
 
 /// Where the records are unless systemd says otherwise.
 pub const FOLDER: &str = "/var/lib/tandem";
@@ -43,6 +44,25 @@ impl CacheRecord {
             may_be_dirty,
             forked: false,
         }
+    }
+
+    /// The record with what the module says of the SSD. That something may be on it only is recorded before the mode
+    /// is set; what is recorded here is that the module has found nothing any more, and that the SSD is lost.
+    pub fn after(mut self, status: &Status) -> Self {
+        let writeback = status.mode == Mode::Writeback || self.pair.mode == Mode::Writeback;
+        let dirty = status.sample.dirty_sectors > 0;
+        let clean = !writeback && !dirty && status.state == CacheState::Active.as_str();
+        self.may_be_dirty =
+            !clean && (self.may_be_dirty || dirty || status.mode == Mode::Writeback);
+        if status.state == CacheState::Bypass.as_str() {
+            // Everything goes to the disk alone: what the SSD has grows old, also if the machine forgets.
+            self.pair.cold = true;
+            // And nothing was answered that is only on the SSD, whatever it may say when it is back.
+            if status.reason == "ssd-error" {
+                self.pair.lost = status.sample.event("generation");
+            }
+        }
+        self
     }
 }
 
@@ -219,6 +239,77 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dm::status::StatusLine;
+    use crate::facts::Ident;
+    use tandem_api::DeviceText;
+
+    fn status(line: &str) -> Status {
+        let line: StatusLine = line.parse().unwrap();
+        let (state, reason) = line.said();
+        Status {
+            state: state.to_owned(),
+            reason: reason.to_owned(),
+            mode: line.mode,
+            sample: line.sample(0),
+        }
+    }
+
+    fn record(mode: Mode) -> CacheRecord {
+        let ident = Ident {
+            text: DeviceText::none(),
+            diskseq: 0,
+            boot: String::new(),
+            hardware: String::new(),
+            start: 0,
+            part_uuid: String::new(),
+        };
+        CacheRecord::new(Pair {
+            uuid: "ab".repeat(16),
+            origin: ident.clone(),
+            ssd: ident,
+            origin_id: String::new(),
+            mode,
+            cold: false,
+            lost: 0,
+        })
+    }
+
+    #[test]
+    fn a_lost_ssd_is_recorded_with_the_generation_it_had() {
+        let before = record(Mode::Writeback);
+        let lost = before.clone().after(&status(
+            "bypass ssd-error writeback 32 0/4096 0 2 generation 7",
+        ));
+        assert_eq!((lost.pair.cold, lost.pair.lost), (true, 7));
+        assert!(lost.may_be_dirty, "it may still say so itself");
+        // Back in use it has another generation; that the loss was made good is not for a status to say.
+        let back = lost
+            .clone()
+            .after(&status("active - writeback 32 0/4096 0 2 generation 8"));
+        assert_eq!(back, lost);
+        // With the only copy of something on it, it is waited for.
+        for line in [
+            "active - writeback 32 9/4096 64 2 generation 7",
+            "stranded ssd-error writeback 32 9/4096 64 2 generation 7",
+        ] {
+            assert_eq!(before.clone().after(&status(line)).pair.lost, 0, "{line}");
+        }
+    }
+
+    #[test]
+    fn only_the_module_takes_back_that_something_may_be_on_the_ssd_only() {
+        let mut left = record(Mode::Writethrough);
+        left.may_be_dirty = true;
+        for (line, may_be_dirty) in [
+            ("active - writethrough 32 9/4096 64 0", true),
+            ("bypass ssd-error writethrough 32 0/4096 0 0", true),
+            ("active - writeback 32 9/4096 0 0", true),
+            ("active - writethrough 32 9/4096 0 0", false),
+        ] {
+            let now = left.clone().after(&status(line));
+            assert_eq!(now.may_be_dirty, may_be_dirty, "{line}");
+        }
+    }
 
     #[test]
     fn what_a_cut_left_half_written_is_gone_at_the_next_start() {

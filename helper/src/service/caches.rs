@@ -17,7 +17,7 @@ use crate::sampler::Sampler;
 use crate::state::CacheRecord;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tandem_api::{CacheState, DeviceText, Failure, Kind, Mode, ModuleState, ROOT_PATH};
+use tandem_api::{CacheState, DeviceText, Failure, Kind, ModuleState, ROOT_PATH};
 use zbus::OwnedObjectPath;
 
 fn path(uuid: &str) -> String {
@@ -152,42 +152,23 @@ impl Service {
         }
     }
 
-    /// Has the record say whether something may be on the SSD only. That it may be is recorded before
-    /// the mode is set; what is recorded here is that the module has found nothing any more. True: the loss of
-    /// the SSD was put on record just now.
+    /// Has the record say what the module knows of the SSD. True: its loss was put on record just now.
     fn record_risk(&self, record: &CacheRecord, status: &Status) -> bool {
-        let writeback = status.mode == Mode::Writeback || record.pair.mode == Mode::Writeback;
-        let dirty = status.sample.dirty_sectors > 0;
-        let clean = !writeback && !dirty && status.state == CacheState::Active.as_str();
-        let may_be_dirty = if clean {
-            false
-        } else {
-            record.may_be_dirty || dirty || status.mode == Mode::Writeback
-        };
         let uuid = &record.pair.uuid;
         // A job keeps the record itself.
         let kept = self.inner().running.iter().any(|r| r.uuid == *uuid);
-        // Everything goes to the disk alone: what the SSD has grows old, also if the machine forgets.
-        let bypass = status.state == CacheState::Bypass.as_str();
-        let cold = record.pair.cold || bypass;
-        // And nothing was answered that is only on the SSD, whatever it may say when it is back.
-        let lost = match status.sample.event("generation") {
-            generation if bypass && status.reason == "ssd-error" => generation,
-            _ => record.pair.lost,
-        };
-        let known = (record.may_be_dirty, record.pair.cold, record.pair.lost);
-        if (may_be_dirty, cold, lost) == known || kept {
+        if kept || record.clone().after(status) == *record {
             return false;
         }
-        let Ok(mut now) = self.record(uuid) else {
+        let Ok(now) = self.record(uuid) else {
             return false;
         };
-        (now.may_be_dirty, now.pair.cold, now.pair.lost) = (may_be_dirty, cold, lost);
+        let now = now.after(status);
         if let Err(e) = self.store.save_cache(&now) {
             tracing::error!("cannot record what is on the SSD only: {e}");
             return false;
         }
-        bypass && (!record.pair.cold || lost != record.pair.lost)
+        (now.pair.cold, now.pair.lost) != (record.pair.cold, record.pair.lost)
     }
 
     /// Has the record say that the disk is used without the cache, if it is: what the SSD has is not the

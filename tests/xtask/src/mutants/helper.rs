@@ -46,16 +46,12 @@ fn hunt(bench: &mut Bench, tree: &Path, mutant: &Mutant) -> Result<Duration> {
     let right = fs::read_to_string(&file)?;
     mutant.seed(tree)?;
     let start = Instant::now();
-    let words = [
-        "test",
-        "--package",
-        "tandem-helper",
-        "--test",
-        program,
-        "--",
-    ];
-    let mut command = run::cmd("cargo", words);
-    command.args(["--exact", test]).current_dir(tree);
+    let mut command = run::cmd("cargo", ["test", "--package", "tandem-helper"]);
+    match program {
+        "tandem_helper" => command.arg("--lib"),
+        _ => command.args(["--test", program]),
+    };
+    command.args(["--", "--exact", test]).current_dir(tree);
     let ran = bench.said(command.env("CARGO_TARGET_DIR", &bench.cx.target));
     fs::write(&file, right)?;
     let (said, _) = ran?;
