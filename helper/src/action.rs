@@ -84,6 +84,8 @@ pub enum Action {
     FreeSsd(Pair),
     /// Have no mapping.
     Unmap(Pair),
+    /// Have no mapping in force; one that holds the disk back instead, if something is on the SSD only. No step of a plan.
+    GiveBack(Pair),
 }
 
 impl Action {
@@ -93,14 +95,15 @@ impl Action {
             Self::Unmount(face, mount) => vec![Self::Mount(face.clone(), mount.clone())],
             Self::Mount(face, mount) => vec![Self::Unmount(face.clone(), mount.clone())],
             Self::Map(pair) => vec![Self::Unmap(pair.clone()), Self::FreeSsd(pair.clone())],
-            Self::Assemble(pair) => vec![Self::Unmap(pair.clone())],
+            Self::Assemble(pair) => vec![Self::GiveBack(pair.clone())],
             Self::LoadModule
             | Self::Erase(_)
             | Self::EnableWriteback(_)
             | Self::Drain(_)
             | Self::Detach(_)
             | Self::FreeSsd(_)
-            | Self::Unmap(_) => Vec::new(),
+            | Self::Unmap(_)
+            | Self::GiveBack(_) => Vec::new(),
         }
     }
 
@@ -116,7 +119,7 @@ impl Action {
             Self::Drain(_) => StepKind::Drain,
             Self::Detach(_) => StepKind::Detach,
             Self::FreeSsd(_) => StepKind::FreeSsd,
-            Self::Unmap(_) => StepKind::Unmap,
+            Self::Unmap(_) | Self::GiveBack(_) => StepKind::Unmap,
         }
     }
 
@@ -136,7 +139,8 @@ impl Action {
             | Self::EnableWriteback(pair)
             | Self::Drain(pair)
             | Self::Detach(pair)
-            | Self::Unmap(pair) => pair.origin.text.clone(),
+            | Self::Unmap(pair)
+            | Self::GiveBack(pair) => pair.origin.text.clone(),
             Self::FreeSsd(pair) => pair.ssd.text.clone(),
         }
     }
@@ -150,7 +154,8 @@ impl Action {
             | Self::Drain(pair)
             | Self::Detach(pair)
             | Self::FreeSsd(pair)
-            | Self::Unmap(pair) => Some(pair),
+            | Self::Unmap(pair)
+            | Self::GiveBack(pair) => Some(pair),
             Self::LoadModule | Self::Unmount(..) | Self::Mount(..) | Self::Erase(_) => None,
         }
     }

@@ -266,7 +266,8 @@ impl Control {
         Ok(self.entries()?.iter().any(idle))
     }
 
-    /// Kernel name of a mapping that only holds its disk.
+    /// Kernel name of a mapping that only holds its disk: with whatever table, as that of an attempt that a crash cut
+    /// short may have replaced the one that held it first.
     fn held(&self, pair: &Pair) -> DmResult<Option<String>> {
         if !self.idle(pair)? {
             return Ok(None);
@@ -279,8 +280,7 @@ impl Control {
                 .dm
                 .table_status(id, options)
                 .map_err(failed("read the table"))?;
-            let holds = table.iter().any(|(_, _, target, _)| target == LINEAR);
-            Ok(holds.then(|| format!("dm-{}", info.device().minor)))
+            Ok((!table.is_empty()).then(|| format!("dm-{}", info.device().minor)))
         })
     }
 
@@ -375,11 +375,14 @@ impl Control {
         })
     }
 
-    /// Has no mapping, but holds the disk if something is on the SSD only.
+    /// Has no mapping in force, but holds the disk if something is on the SSD only, or as it was held before.
     ///
     /// # Errors
     /// `EBUSY` if the mapping is in use, or somebody else was quicker to have the disk.
-    pub fn unmap_or_hold(&self, pair: &Pair, disk: &Linear, sectors: u64) -> DmResult<()> {
+    pub fn give_back(&self, pair: &Pair, disk: &Linear, sectors: u64) -> DmResult<()> {
+        if self.held(pair)?.is_some() {
+            return self.hold_again(pair, disk, sectors);
+        }
         let dirty = self.status(&pair.uuid).is_ok_and(|status| status.dirty > 0);
         self.unmap(&pair.uuid)?;
         if dirty {

@@ -205,18 +205,27 @@ impl DeviceMapper {
         let device = disks::number(&disk.ident.text.name)
             .ok_or_else(|| Failure::new(Kind::DeviceGone).device(&pair.origin.text))?;
         let (copy, sectors) = (pair.clone(), disk.ident.text.size / SECTOR_BYTES);
-        blocking(move || Control::open()?.unmap_or_hold(&copy, &Linear { device }, sectors)).await
+        blocking(move || Control::open()?.give_back(&copy, &Linear { device }, sectors)).await
+    }
+
+    async fn give_back(&self, pair: &Pair) -> Result<(), Failure> {
+        let result = match self.locate(&pair.origin).await {
+            Ok(disk) => self.take_away(pair, &disk).await?,
+            // Of a disk that is gone nobody has to be kept.
+            Err(e) if e.kind == Kind::DeviceGone => return self.unmap(pair).await,
+            Err(e) => return Err(e),
+        };
+        self.unmapped(pair, result).await
     }
 
     async fn unmap(&self, pair: &Pair) -> Result<(), Failure> {
-        let result = match self.locate(&pair.origin).await {
-            Ok(disk) => self.take_away(pair, &disk).await?,
-            Err(e) if e.kind == Kind::DeviceGone => {
-                let uuid = pair.uuid.clone();
-                blocking(move || Control::open()?.unmap(&uuid)).await?
-            }
-            Err(e) => return Err(e),
-        };
+        let uuid = pair.uuid.clone();
+        let result = blocking(move || Control::open()?.unmap(&uuid)).await?;
+        self.unmapped(pair, result).await
+    }
+
+    /// Names who uses a mapping that was to go; sees to it that everybody notices that it is gone.
+    async fn unmapped(&self, pair: &Pair, result: Result<(), DmFailure>) -> Result<(), Failure> {
         if let Err(e) = &result
             && e.errno == Some(rustix::io::Errno::BUSY)
         {
@@ -381,6 +390,7 @@ impl Engine for DeviceMapper {
             Action::Detach(pair) => self.detach(pair).await,
             Action::FreeSsd(pair) => self.free(pair).await,
             Action::Unmap(pair) => self.unmap(pair).await,
+            Action::GiveBack(pair) => self.give_back(pair).await,
             Action::EnableWriteback(pair) => {
                 self.tell(&pair.uuid, Message::Mode(Mode::Writeback)).await
             }

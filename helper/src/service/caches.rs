@@ -310,7 +310,7 @@ impl Service {
                 self.assembled(pair)
             }
             Back::Dirty => {
-                self.engine.apply(&Action::Unmap(pair.clone())).await?;
+                self.engine.apply(&Action::GiveBack(pair.clone())).await?;
                 self.inner().attempted.remove(&pair.uuid);
                 Ok(())
             }

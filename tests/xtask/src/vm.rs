@@ -252,6 +252,16 @@ impl Vm {
         self.plug_node(disk, &node)
     }
 
+    /// Plugs a SCSI disk in that says it is this one, and has what is in another file.
+    pub fn plug_copy(&mut self, disk: &Disk, file: &Path) -> Result<()> {
+        let node = format!("copy-{}", disk.serial);
+        self.qmp.run(
+            "blockdev-add",
+            json!({ "node-name": node, "driver": "raw", "file": { "driver": "file", "filename": file } }),
+        )?;
+        self.plug_node(disk, &node)
+    }
+
     fn plug_node(&mut self, disk: &Disk, node: &str) -> Result<()> {
         self.qmp.run(
             "device_add",

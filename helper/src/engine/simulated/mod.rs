@@ -244,7 +244,7 @@ fn perform(scene: &mut Scene, action: &Action) -> Result<(), Failure> {
             }
             Ok(())
         }
-        Action::Unmap(pair) => scene.unmap(pair),
+        Action::Unmap(pair) | Action::GiveBack(pair) => scene.unmap(pair),
     }
 }
 

@@ -2,7 +2,7 @@
 //! The machine is switched off and on again, with and without warning, with and without its SSD: fstab mounts the
 //! disk by its UUID at every start, and without `nofail`, so that a start that cannot mount it stops.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, mem};
 
@@ -37,6 +37,14 @@ for _ in $(seq 300); do
 done
 echo "it is not mounted"; lsblk; systemctl status home-anna-Archive.mount
 journalctl -b --no-pager -o short-monotonic | tail -40
+exit 1"#;
+/// Ends when an attempt to start the cache has failed.
+const TRIED: &str = r#"
+for _ in $(seq 300); do
+	journalctl -b --no-pager -o cat -u tandem | grep -q 'cannot assemble' && exit 0
+	sleep 0.2
+done
+echo "nobody has tried"; lsblk; journalctl -b --no-pager -o short-monotonic | tail -40
 exit 1"#;
 /// One counter of the status line; none is 0.
 const COUNTER: &str = r#"dmsetup status --target tandem | awk '{ for (i = 1; i < NF; i++) if ($i == "NAME") n = $(i + 1) } END { print n + 0 }'"#;
@@ -316,12 +324,34 @@ impl Desk {
             "the disk was written without its SSD"
         );
         self.power_on(bench, false)?;
+        self.damaged_ssd(bench)?;
         let ssd = self.pair.ssd.clone();
         self.vm()?.plug(&ssd)?;
         // As fstab has it, without anybody asking for it.
         self.sh(MOUNTED)?;
         self.still_dirty(bench, left)?;
         self.all_there()
+    }
+
+    /// The SSD comes back with an index that nobody can read: its cache cannot start, and the disk is held as before.
+    fn damaged_ssd(&mut self, bench: &Bench) -> Result<()> {
+        let (disk, ssd) = (self.pair.origin.serial, self.pair.ssd.clone());
+        let copy = self.dir.join("damaged.raw");
+        damaged_copy(&ssd.file, &copy)?;
+        self.vm()?.plug_copy(&ssd, &copy)?;
+        self.sh(TRIED)?;
+        let disk = self.vm()?.device(disk)?;
+        let line = format!("mount /dev/{disk}1 /mnt");
+        let ended = self.vm()?.agent.run(&line, SHORT, |_| ())?;
+        let told = self.sh("dmsetup info; dmsetup table --inactive; tandemctl --json list")?;
+        bench.note(&format!("{}\n{told}", ended.text));
+        ensure!(ended.code != 0, "a disk that waits for its SSD was mounted");
+        let gone = format!("/sys/block/{}", self.vm()?.device(ssd.serial)?);
+        self.vm()?.unplug(&ssd)?;
+        self.sh(&format!(
+            "for _ in $(seq 100); do [ -e {gone} ] || exit 0; sleep 0.1; done; exit 1"
+        ))?;
+        Ok(())
     }
 
     fn without_ssd_clean(&mut self, bench: &Bench) -> Result<()> {
@@ -351,4 +381,20 @@ impl Desk {
         ensure!(source.starts_with("/dev/sd"), "mounted from '{source}'");
         self.all_there()
     }
+}
+
+/// Copies an SSD; what is between the superblocks and the data is damaged.
+fn damaged_copy(ssd: &Path, copy: &Path) -> Result<()> {
+    let mut bytes = fs::read(ssd)?;
+    // Both numbers are from FORMAT.md: the regions of metadata, and where the superblock says that the data starts.
+    let sectors = bytes.get(200..208).context("an SSD without a superblock")?;
+    let data = usize::try_from(u64::from_le_bytes(sectors.try_into()?) * 512)?;
+    let metadata = bytes.get_mut(1 << 20..data).context("no data")?;
+    for block in metadata
+        .chunks_mut(4096)
+        .filter(|b| b.iter().any(|b| *b != 0))
+    {
+        block[0] ^= 1;
+    }
+    Ok(fs::write(copy, bytes)?)
 }
