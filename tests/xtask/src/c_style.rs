@@ -23,7 +23,7 @@ pub fn layers() -> Vec<Layer> {
 
 fn c_style(bench: &mut Bench) -> Result<()> {
     let files = sources(bench)?;
-    let (source, _) = uml::source(bench.cx)?;
+    let source = uml::source(bench.cx)?;
     for file in &files {
         let mut command = run::cmd("perl", [source.join("scripts/checkpatch.pl")]);
         command

@@ -2,6 +2,7 @@
 //! Layers of tests that run the module in User-mode Linux: plain, and with the kernel's own detectors.
 //!
 //! The kernels are built once and kept in the cache, named by the source package and the configuration.
+//! The one with lockdep has two processors, which needs a newer source than Debian 12's.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,7 +48,7 @@ pub fn layers() -> Vec<Layer> {
         },
         Layer {
             name: "uml-lockdep",
-            about: "functional suite with lockdep, sleep and object checks",
+            about: "functional suite on two processors with lockdep, sleep and object checks",
             run: |bench| functional(bench, "lockdep", "1/2"),
         },
     ]
@@ -207,6 +208,7 @@ impl Kernel {
         let sockets = cx.target.join("uml-run");
         fs::create_dir_all(&sockets)?;
         let mut guest = run::ending_with_us(&self.build.join("linux"));
+        guest.args(words(self.config));
         guest
             .arg("mem=1500M")
             .args(["rootfstype=hostfs", "rootflags=/", "ro"])
@@ -235,17 +237,39 @@ impl Kernel {
     }
 }
 
+/// The words that a kernel needs on its command line.
+fn words(config: &str) -> &'static [&'static str] {
+    match config {
+        // Processors are threads of the host; processes are kept apart by seccomp then, since ptrace cannot.
+        "lockdep" => &["ncpus=2", "seccomp=on", "SUITE_PROCESSORS=2"],
+        _ => &[],
+    }
+}
+
+/// The pinned source of a kernel. Only the newer one has User-mode Linux with several processors.
+fn source_group(config: &str) -> &'static str {
+    match config {
+        "lockdep" => "linux-source-7.2",
+        _ => "linux-source",
+    }
+}
+
 /// Where User-mode Linux says how many bytes of floating-point registers it saves, and what it should say: all
-/// processors with AMX have 11008, and before Linux 6.13 a process cannot be started there.
+/// processors with AMX have 11008, and before Linux 6.13 a process cannot be started there. Later sources ask the host.
 const REGISTERS: [&str; 3] = [
     "arch/x86/um/user-offsets.c",
     "DEFINE_LONGS(HOST_FP_SIZE, 2696)",
     "DEFINE_LONGS(HOST_FP_SIZE, 12288)",
 ];
 
-/// The kernel's source, unpacked, and a key of what it was made from.
-pub fn source(cx: &Cx) -> Result<(PathBuf, String)> {
-    let pins = pins::group("linux-source")?;
+/// The source of most of the kernels, unpacked.
+pub fn source(cx: &Cx) -> Result<PathBuf> {
+    unpacked(cx, "linux-source").map(|(source, _)| source)
+}
+
+/// A pinned source, unpacked, and a key of what it was made from.
+fn unpacked(cx: &Cx, group: &str) -> Result<(PathBuf, String)> {
+    let pins = pins::group(group)?;
     let deb = fetch::pinned(cx, pins.first().context("no kernel source is pinned")?)?;
     let mut parts = vec![hash::file(&deb)?];
     parts.extend(REGISTERS.map(str::to_owned));
@@ -255,7 +279,11 @@ pub fn source(cx: &Cx) -> Result<(PathBuf, String)> {
         let [file, from, to] = REGISTERS;
         let file = dir.join(file);
         let text = fs::read_to_string(&file)?;
-        ensure!(text.contains(from), "{} has no {from}", file.display());
+        ensure!(
+            text.contains(from) || !text.contains("HOST_FP_SIZE"),
+            "{} has no {from}",
+            file.display()
+        );
         Ok(fs::write(&file, text.replace(from, to))?)
     })?;
     Ok((source, key))
@@ -263,7 +291,7 @@ pub fn source(cx: &Cx) -> Result<(PathBuf, String)> {
 
 /// The kernel of a configuration, built unless the cache has it.
 pub fn kernel(cx: &Cx, config: &'static str) -> Result<Kernel> {
-    let (source, key) = source(cx)?;
+    let (source, key) = unpacked(cx, source_group(config))?;
     let fragments =
         ["base", config].map(|name| cx.path(&format!("tests/uml/config/{name}.config")));
     let texts = fragments
@@ -319,9 +347,9 @@ fn make_kernel(
     };
     make(&["allnoconfig"])?;
     let resolved = fs::read_to_string(&file)?;
-    let missing: Vec<_> = wanted
-        .lines()
-        .filter(|line| line.starts_with("CONFIG_") && !resolved.lines().any(|other| other == *line))
+    let missing: Vec<_> = options(&wanted)
+        .into_iter()
+        .filter(|line| !resolved.lines().any(|other| other == *line))
         .collect();
     if !missing.is_empty() {
         bail!(
@@ -329,5 +357,38 @@ fn make_kernel(
             missing.join(", ")
         );
     }
-    make(&["linux", "modules"])
+    make(&["linux", "modules"])?;
+    // Newer sources note where they were built; it moves to its place in the cache when it is done.
+    let makefile = dir.join("Makefile");
+    let text = fs::read_to_string(&makefile)?;
+    let here = "export KBUILD_OUTPUT := $(realpath $(dir $(lastword $(MAKEFILE_LIST))))";
+    let built = format!("export KBUILD_OUTPUT = {}", dir.display());
+    Ok(fs::write(&makefile, text.replace(&built, here))?)
+}
+
+/// The options that fragments set, less those that a later line unsets.
+fn options(fragments: &str) -> Vec<&str> {
+    let mut options: Vec<&str> = Vec::new();
+    for line in fragments.lines() {
+        if let Some(name) = line
+            .strip_prefix("# ")
+            .and_then(|line| line.strip_suffix(" is not set"))
+        {
+            options.retain(|option| option.split('=').next() != Some(name));
+        } else if line.starts_with("CONFIG_") {
+            options.push(line);
+        }
+    }
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::options;
+
+    #[test]
+    fn a_later_fragment_unsets_an_option() {
+        let fragments = "CONFIG_A=y\n# of B\nCONFIG_B=y\nCONFIG_BB=4\n# CONFIG_B is not set\n";
+        assert_eq!(options(fragments), ["CONFIG_A=y", "CONFIG_BB=4"]);
+    }
 }

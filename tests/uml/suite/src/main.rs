@@ -8,6 +8,7 @@
 //! that they can; `SUITE_LIMIT` is the number of seconds after which a case hangs;
 //! `SUITE_SET` names another set of cases: "time" for a guest whose clock runs ahead, "memory" for one with little,
 //! "pulled" for one whose disks are pulled and plugged in again by who reads what it says;
+//! `SUITE_PROCESSORS` is how many there have to be;
 //! `SUITE_BENCH` measures a device instead, `SUITE_RECORD` records what the module does to its disks. It prints one line a case
 //! and one at the end, and switches the machine off.
 
@@ -74,6 +75,12 @@ fn finish(code: u64) -> ! {
 
 fn run() -> Result<u64> {
     mounts()?;
+    let processors = variable("SUITE_PROCESSORS");
+    let found = thread::available_parallelism()?.to_string();
+    ensure!(
+        processors.is_empty() || processors == found,
+        "{found} processors, not {processors}"
+    );
     let modules: Vec<String> = variable("SUITE_MODULES")
         .split(',')
         .filter(|m| !m.is_empty())
