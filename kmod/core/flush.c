@@ -11,18 +11,16 @@
  *       start). Cleanings do not count: their data is recorded dirty, on the SSD.
  *   F3  One flush of the disk is under way at a time; who comes meanwhile shares
  *       the next one.
- *   F4  Of cleanings several share a flush of the disk, but none waits for one when
- *       no other is on its way to the disk, or when a write waits for a cleaning.
+ *   F4  Cleanings that are on their way together share a flush of the disk: it
+ *       begins when the last has written, or when a write waits for a cleaning.
  *
  * Threads: the engine's lock.
- * Why F4: a disk that is flushed after each write has nothing to sort; one that is
- * flushed seldom lets a read wait for a long time.
+ * Why F4: a disk that is flushed after each write has nothing to sort. How many
+ * share one is what the caller lets begin; none of them ends before the flush.
  * Why a flush with nothing in flight clears the marks before it is answered:
  * the machine may be switched off next, and what is marked starts cold.
  */
 #include "ledger_int.h"
-
-#define SHARE	32	/* cleanings that are worth a flush of the disk */
 
 u64 td_flush_want(struct td_engine *e)
 {
@@ -35,8 +33,7 @@ static void flush_for_cleanings(struct td_engine *e)
 {
 	const struct td_ledger *l = &e->ledger;
 
-	if (l->written && (l->written >= SHARE || !l->cleanings ||
-			   e->urgent.next != &e->urgent))
+	if (l->written && (!l->cleanings || e->urgent.next != &e->urgent))
 		td_flush_want(e);
 }
 

@@ -26,6 +26,8 @@
 #define CAREFUL		(10 * HZ)	/* one frame a job, after a failure */
 #define CAREFUL_JOBS	4u		/* at once, meanwhile */
 #define PASSES_MAX	8u		/* places with nothing to do, in a row */
+#define FAST_SPAN	8000000u	/* us: how long what is measured counts */
+#define DRAIN_SPAN	5000000u	/* the same; the user comes and goes */
 #define LOOKS		512u		/* with interrupts off: a twentieth of a ms */
 
 static u32 ms_since(unsigned long then)
@@ -58,7 +60,7 @@ static u32 allowance(const struct tandem *t, u32 *again)
 {
 	const struct tandem_cleaner *c = &t->cleaner;
 	const struct td_ledger *l = &t->engine.ledger;
-	const struct tandem_pace pace = {
+	struct tandem_pace pace = {
 		.dirty = l->dirty,
 		.full = max(tandem_pace_full(l->dirty, l->dirty_limit),
 			    tandem_pace_full(l->places, l->places_limit)),
@@ -69,6 +71,9 @@ static u32 allowance(const struct tandem *t, u32 *again)
 		.paused = paused(c),
 	};
 
+	/* Nothing is known yet of who else will be at the disk. */
+	if (pace.drain)
+		pace.disk_idle = min(pace.disk_idle, ms_since(c->drain_since));
 	return tandem_pace(&pace, again);
 }
 
@@ -84,17 +89,24 @@ static void account(struct tandem *t)
 		tandem_pace_add(&c->fast, us, places);
 	/* Before the first, the disk may be writing what others left in its cache. */
 	if (c->drain_moves && !paused(c) && (l->dirty || places))
-		tandem_pace_add(&c->drain, us, places);
+		c->drain_us += us;
 	else if (draining(t) && places)
 		c->drain_moves = true;
+	/* Many end together: a span that ends in between would say nothing. */
+	if (places && c->drain_us) {
+		tandem_pace_add(&c->drain, c->drain_us, places);
+		c->drain_us = 0;
+	}
 	c->since = jiffies;
 	c->places_seen = l->places_cleaned;
 }
 
-/* A drain begins: nothing is known of who else will be at the disk. Lock held. */
+/* A drain begins: what was measured of others says nothing of it. Lock held. */
 static void forget_drain(struct tandem_cleaner *c)
 {
-	c->drain = tandem_pace_span(tandem_pace_place_us(&c->fast));
+	c->drain = tandem_pace_span(tandem_pace_place_us(&c->fast), DRAIN_SPAN);
+	c->drain_us = 0;
+	c->drain_since = jiffies;
 	c->drain_moves = false;
 }
 
@@ -111,9 +123,15 @@ u64 tandem_cleaner_seconds(const struct tandem *t)
 {
 	const struct tandem_cleaner *c = &t->cleaner;
 
-	return tandem_pace_seconds(t->engine.ledger.places,
-				   tandem_pace_place_us(draining(t) ? &c->drain :
-							&c->fast));
+	const struct td_ledger *l = &t->engine.ledger;
+
+	u64 us = c->drain_us;
+
+	if (!draining(t))
+		return tandem_pace_seconds(l->places, 0, 0, c->fast);
+	if (c->drain_moves && !paused(c))
+		us += jiffies_to_usecs(jiffies - READ_ONCE(c->since));
+	return tandem_pace_seconds(l->places, c->inflight, us, c->drain);
 }
 
 enum begun { BEGUN, NOTHING_THERE, FURTHER, NO_PLACE };
@@ -333,7 +351,7 @@ void tandem_cleaner_init(struct tandem *t)
 
 	INIT_DELAYED_WORK(&c->work, clean_work);
 	INIT_LIST_HEAD(&c->free);
-	c->fast = tandem_pace_span(TANDEM_PACE_GUESS);
+	c->fast = tandem_pace_span(TANDEM_PACE_GUESS, FAST_SPAN);
 	forget_drain(c);
 	c->not_before = jiffies;
 	c->careful = jiffies;

@@ -15,43 +15,46 @@
 #include <linux/minmax.h>
 
 #define IDLE_DISK	50u	/* ms: the user is not at the disk */
+#define RAMP		2u	/* ms of idleness for each cleaning at a time */
 #define IDLE_WRITES	2000u	/* ms: he has stopped writing */
 #define SECONDS		30u	/* of draining may be dirty */
 #define PLACES_MIN	8u
 #define PLACE_US_MAX	10000000u
-#define SPAN_FIRST	500000u		/* us: what a guess is worth */
-#define SPAN_HALF	8000000u	/* us: half of what is longer is forgotten */
+#define GUESS_PART	16u	/* of the longest span: what a guess is worth */
 
 u32 tandem_pace(const struct tandem_pace *p, u32 *again)
 {
 	bool idle = p->disk_idle >= IDLE_DISK;
+	/* Who pauses for a moment does not find a full queue when he comes back. */
+	u32 full_speed = min(p->disk_idle / RAMP, TANDEM_FULL_SPEED);
 
 	*again = 0;
 	if (!p->dirty || p->paused)
 		return 0;
 	*again = idle ? 0 : IDLE_DISK - p->disk_idle;
 	if (p->drain)
-		return idle ? TANDEM_FULL_SPEED : 1;
+		return idle ? full_speed : 1;
 	if (p->full > TANDEM_PACE_ALL * 7 / 8)
 		return TANDEM_FULL_SPEED;
 	if (p->full > TANDEM_PACE_ALL / 2)
-		return idle ? TANDEM_FULL_SPEED : 4;
+		return idle ? full_speed : 4;
 	if (!idle)
 		return 0;
 	/* What is written now is likely to be written again soon. */
 	if (p->full > TANDEM_PACE_ALL / 8 || p->write_idle >= IDLE_WRITES)
-		return TANDEM_FULL_SPEED;
+		return full_speed;
 	*again = IDLE_WRITES - p->write_idle;
 	return 0;
 }
 
-struct tandem_span tandem_pace_span(u32 place_us)
+struct tandem_span tandem_pace_span(u32 place_us, u32 longest)
 {
-	u32 places = max(SPAN_FIRST / place_us, 1u);
+	u32 places = max(longest / GUESS_PART / place_us, 1u);
 
 	return (struct tandem_span) {
 		.us = (u64)places * place_us,
 		.places = places,
+		.longest = longest,
 	};
 }
 
@@ -59,7 +62,7 @@ void tandem_pace_add(struct tandem_span *s, u64 us, u64 places)
 {
 	s->us += us;
 	s->places += places;
-	while (s->us > SPAN_HALF) {
+	while (s->us > s->longest) {
 		s->us /= 2;
 		s->places /= 2;
 	}
@@ -85,7 +88,16 @@ u32 tandem_pace_full(u64 dirty, u64 limit)
 		TANDEM_PACE_ALL;
 }
 
-u64 tandem_pace_seconds(u32 places, u32 place_us)
+u64 tandem_pace_seconds(u32 places, u32 inflight, u64 us, struct tandem_span s)
 {
-	return DIV_ROUND_UP_ULL((u64)places * place_us, 1000000);
+	u64 done, left;
+
+	inflight = min(inflight, places);
+	done = (u64)inflight * tandem_pace_place_us(&s);
+	if (us > done) {
+		tandem_pace_add(&s, us, inflight);
+		us = done = (u64)inflight * tandem_pace_place_us(&s);
+	}
+	left = (u64)places * tandem_pace_place_us(&s);
+	return DIV_ROUND_UP_ULL(left - us, 1000000);
 }

@@ -8,7 +8,7 @@
 
 #include "env.h"
 
-#define TANDEM_FULL_SPEED	127u	/* cleanings; one more is for urgent ones */
+#define TANDEM_FULL_SPEED	255u	/* cleanings; one more is for urgent ones */
 
 struct tandem_pace {
 	bool dirty;		/* is there anything to write back? */
@@ -33,12 +33,13 @@ u32 tandem_pace(const struct tandem_pace *p, u32 *again);
 struct tandem_span {
 	u64 us;
 	u64 places;
+	u32 longest;	/* us; half of what is longer is forgotten */
 };
 
 #define TANDEM_PACE_GUESS	8000u	/* us for a place, until one was measured: a turn */
 
 /* As if @place_us had been measured, for a moment. */
-struct tandem_span tandem_pace_span(u32 place_us);
+struct tandem_span tandem_pace_span(u32 place_us, u32 longest);
 
 /* @places more took @us. */
 void tandem_pace_add(struct tandem_span *s, u64 us, u64 places);
@@ -53,7 +54,10 @@ u32 tandem_pace_places(u32 place_us);
 #define TANDEM_PACE_ALL		64u
 u32 tandem_pace_full(u64 dirty, u64 limit);
 
-/* Seconds that @places take, rounded up. */
-u64 tandem_pace_seconds(u32 places, u32 place_us);
+/*
+ * Seconds that @places take, rounded up, by span @s, which ended @us ago: of those
+ * @inflight no more is left than that, and they are taken to end now at the latest.
+ */
+u64 tandem_pace_seconds(u32 places, u32 inflight, u64 us, struct tandem_span s);
 
 #endif

@@ -51,7 +51,7 @@ struct tandem_work {
 /* What the user said by the messages "flush ...". */
 enum tandem_flush { TANDEM_FLUSH_OFF, TANDEM_FLUSH_ON, TANDEM_FLUSH_PAUSED };
 
-#define TANDEM_CLEANS	128	/* cleaning jobs */
+#define TANDEM_CLEANS	256	/* cleaning jobs */
 
 /* Who writes dirty data back to the disk; cleaner.c. All under tandem.lock. */
 struct tandem_cleaner {
@@ -69,6 +69,8 @@ struct tandem_cleaner {
 	u64 places_seen;		/* of ledger.places_cleaned, by then */
 	struct tandem_span fast;	/* cleaning at full speed */
 	struct tandem_span drain;	/* draining, whoever else is at the disk */
+	u64 drain_us;			/* of it, since the last place was clean */
+	unsigned long drain_since;	/* jiffies */
 	bool drain_moves;		/* something has been cleaned by it */
 	bool full_speed;
 };
