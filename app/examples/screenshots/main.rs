@@ -2,18 +2,14 @@
 //! Takes pictures of every page on a simulated machine: light, dark, narrow, with large text, and in German.
 //!
 //! `cargo run -p tandem --example screenshots -- FOLDER [VARIANT...]`; `tandem-helper` has to be built before. Starts a
-//! screen of its own where there is none. Each variant is a process of its own with a machine of its own.
-
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a tool for developers: it stops where it cannot go on"
-)]
+//! screen of its own where there is none. Each variant is a process of its own with a machine of its own. German ones
+//! need `LOCPATH` to name a folder with the locale `de_DE.UTF-8` in it where the system has none.
 
 #[path = "../../tests/stage/mod.rs"]
 mod stage;
 mod write_back;
 
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -30,15 +26,23 @@ use tandem_app::widgets::setup_dialog::SetupDialog;
 use tandem_app::widgets::window::Window;
 use tandem_app::{application, i18n};
 
-/// Name, language, width, dark, scale of the text.
+/// What goes wrong here is told and ends the program.
+type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
+
+/// Of people who read no translation.
+const ENGLISH: &str = "C.UTF-8";
+/// Of Germans, who set a comma before what is less than one.
+const GERMAN: &str = "de_DE.UTF-8";
+
+/// Name, locale, width, dark, scale of the text.
 const VARIANTS: [(&str, &str, i32, bool, f64); 7] = [
-    ("light", "C", 780, false, 1.0),
-    ("dark", "C", 780, true, 1.0),
-    ("narrow", "C", 360, false, 1.0),
-    ("german", "de", 780, false, 1.0),
-    ("german-narrow", "de", 360, false, 1.0),
-    ("large", "C", 780, false, 1.6),
-    ("german-narrow-large-dark", "de", 360, true, 1.3),
+    ("light", ENGLISH, 780, false, 1.0),
+    ("dark", ENGLISH, 780, true, 1.0),
+    ("narrow", ENGLISH, 360, false, 1.0),
+    ("german", GERMAN, 780, false, 1.0),
+    ("german-narrow", GERMAN, 360, false, 1.0),
+    ("large", ENGLISH, 780, false, 1.6),
+    ("german-narrow-large-dark", GERMAN, 360, true, 1.3),
 ];
 
 fn main() -> ExitCode {
@@ -47,77 +51,103 @@ fn main() -> ExitCode {
         eprintln!("usage: screenshots FOLDER [VARIANT...]");
         return ExitCode::FAILURE;
     };
-    if let Some(name) = std::env::var_os("TANDEM_SCREENSHOT_VARIANT") {
-        return take(&folder, &name.to_string_lossy());
+    let taken = if let Some(name) = std::env::var_os("TANDEM_SCREENSHOT_VARIANT") {
+        take(&folder, &name.to_string_lossy())
+    } else {
+        let wanted: Vec<_> = arguments
+            .map(|name| name.to_string_lossy().into_owned())
+            .collect();
+        take_all(&folder, &wanted)
+    };
+    match taken {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("screenshots: {error}");
+            ExitCode::FAILURE
+        }
     }
-    let wanted: Vec<_> = arguments
-        .map(|name| name.to_string_lossy().into_owned())
-        .collect();
-    std::fs::create_dir_all(&folder).expect("the folder can be made");
-    translate(&folder);
+}
+
+/// Takes the pictures of the wanted variants, or of all if none is named.
+fn take_all(folder: &Path, wanted: &[String]) -> Result<ExitCode> {
+    if let Some(unknown) = wanted
+        .iter()
+        .find(|wanted| !VARIANTS.iter().any(|(name, ..)| name == wanted))
+    {
+        return Err(format!("there is no variant {unknown}").into());
+    }
+    std::fs::create_dir_all(folder)?;
+    translate(folder)?;
     let screen = stage::screen();
     let mut failed = false;
-    for (name, language, ..) in VARIANTS {
+    for (name, locale, ..) in VARIANTS {
         if !wanted.is_empty() && !wanted.iter().any(|wanted| wanted == name) {
             continue;
         }
         let machine = stage::machine::Machine::start();
-        let mut picture = Command::new(std::env::current_exe().expect("this program has a path"));
+        let mut picture = Command::new(std::env::current_exe()?);
         picture
-            .arg(&folder)
+            .arg(folder)
             .env("TANDEM_SCREENSHOT_VARIANT", name)
             .env("DBUS_SYSTEM_BUS_ADDRESS", &machine.address)
             .env("GSK_RENDERER", "cairo")
             .env("GTK_A11Y", "test")
-            .env("LC_ALL", "C.UTF-8")
-            .env("LANGUAGE", language);
+            .env("LC_ALL", locale)
+            .env_remove("LANGUAGE");
         if let Some((_, _, display)) = &screen {
             picture.env("DISPLAY", display).env("GDK_BACKEND", "x11");
         }
-        let status = picture.status().expect("this program can be started again");
+        let status = picture.status()?;
         println!("{name}: {status}");
         failed |= !status.success();
     }
-    if failed {
+    Ok(if failed {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS
-    }
+    })
 }
 
 /// Compiles the German catalogue, as an installation would.
-fn translate(folder: &Path) {
+fn translate(folder: &Path) -> Result {
     let catalogue = folder.join("locale/de/LC_MESSAGES");
-    std::fs::create_dir_all(&catalogue).expect("the folder can be made");
+    std::fs::create_dir_all(&catalogue)?;
     let source = stage::machine::project().join("po/de.po");
     let status = Command::new("msgfmt")
         .arg("-o")
         .arg(catalogue.join("tandem.mo"))
         .arg(source)
-        .status();
-    assert!(
-        status.is_ok_and(|status| status.success()),
-        "msgfmt compiles po/de.po"
-    );
+        .status()?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err("msgfmt does not compile po/de.po".into())
+    }
 }
 
-fn take(folder: &Path, name: &str) -> ExitCode {
-    let (_, _, width, dark, scale) = *VARIANTS
+/// Whether the person's language has its way of writing numbers here, as its locale does.
+fn numbers_are_of(locale: &str) -> bool {
+    let comma = tandem_app::display::bytes(1_300_000_000).contains("1,3");
+    comma == (locale == GERMAN)
+}
+
+fn take(folder: &Path, name: &str) -> Result<ExitCode> {
+    let (_, locale, width, dark, scale) = *VARIANTS
         .iter()
         .find(|variant| variant.0 == name)
-        .expect("a known variant");
+        .ok_or("an unknown variant")?;
     // A panic in a future would leave the main loop running for nothing.
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         report(panic);
         std::process::exit(101);
     }));
-    i18n::init(&folder.join("locale")).expect("translations can be set");
-    application::register_resources().expect("resources are sound");
+    i18n::init(&folder.join("locale"))?;
+    application::register_resources()?;
     let application = application::application();
     application.set_flags(gtk::gio::ApplicationFlags::NON_UNIQUE);
     let folder = folder.join(name);
-    std::fs::create_dir_all(&folder).expect("the folder can be made");
+    std::fs::create_dir_all(&folder)?;
     application.connect_startup(move |_| {
         let scheme = if dark {
             adw::ColorScheme::ForceDark
@@ -138,24 +168,30 @@ fn take(folder: &Path, name: &str) -> ExitCode {
     application.connect_activate(move |application| {
         let (application, folder) = (application.clone(), folder.clone());
         glib::spawn_future_local(async move {
-            tour(
-                &application,
-                Camera {
-                    folder,
-                    width,
-                    scale,
-                },
-            )
-            .await;
+            let camera = Camera {
+                folder,
+                width,
+                scale,
+            };
+            let shown = if numbers_are_of(locale) {
+                tour(&application, camera).await
+            } else {
+                Err(format!("the locale {locale} is missing").into())
+            };
+            if let Err(error) = shown {
+                eprintln!("screenshots: {error}");
+                // What stands half way on the screen would keep the main loop running.
+                std::process::exit(1);
+            }
             application.quit();
         });
     });
     let code = application.run_with_args::<&str>(&[]);
-    if code == glib::ExitCode::SUCCESS {
+    Ok(if code == glib::ExitCode::SUCCESS {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
-    }
+    })
 }
 
 struct Camera {
@@ -166,7 +202,7 @@ struct Camera {
 
 impl Camera {
     /// Takes a picture of a window once it has come to rest; of all that it scrolls if `whole`.
-    async fn take(&self, window: &impl IsA<gtk::Window>, name: &str) {
+    async fn take(&self, window: &impl IsA<gtk::Window>, name: &str) -> Result {
         let window = window.upcast_ref::<gtk::Window>();
         glib::timeout_future(Duration::from_millis(350)).await;
         // With larger text a window may have to be wider.
@@ -188,76 +224,72 @@ impl Camera {
         };
         let texture = window
             .renderer()
-            .expect("it is realised")
+            .ok_or("a window that is not there yet")?
             .render_texture(&node, None);
-        let path = self.folder.join(format!("{name}.png"));
-        texture
-            .save_to_png(&path)
-            .expect("the picture can be saved");
+        texture.save_to_png(self.folder.join(format!("{name}.png")))?;
+        Ok(())
     }
 }
 
-async fn tour(application: &adw::Application, camera: Camera) {
-    let bus = zbus::Connection::system().await.expect("the machine's bus");
-    let levers = SimulationProxy::new(&bus)
-        .await
-        .expect("the machine is simulated");
+async fn tour(application: &adw::Application, camera: Camera) -> Result {
+    let bus = zbus::Connection::system().await?;
+    let levers = SimulationProxy::new(&bus).await?;
     let window = Window::new(application);
     window.set_default_size(camera.width, if camera.width < 600 { 720 } else { 860 });
     window.present();
     let set_up = gettext("Set Up a Cache…");
     hand::wait(&window, &set_up, || hand::button(&window, &set_up)).await;
-    camera.take(&window, "01-overview-empty").await;
+    camera.take(&window, "01-overview-empty").await?;
 
     window.set_up(None);
     let dialog: SetupDialog = hand::window(application).await;
     dialog.set_default_size(camera.width.min(640), 720);
     let next = gettext("_Next");
-    camera.take(&dialog, "02-wizard-disk").await;
+    camera.take(&dialog, "02-wizard-disk").await?;
     hand::choose(&dialog, "Archive").await;
     hand::press(&dialog, &next).await;
     glib::timeout_future(Duration::from_millis(300)).await;
     hand::choose(&dialog, "CT500MX500SSD1").await;
-    camera.take(&dialog, "03-wizard-ssd").await;
+    camera.take(&dialog, "03-wizard-ssd").await?;
     hand::press(&dialog, &next).await;
     hand::wait(&dialog, "mode", || {
         hand::row(&dialog, &mode_name(tandem_api::Mode::Writearound))
     })
     .await;
-    camera.take(&dialog, "04-wizard-mode").await;
+    camera.take(&dialog, "04-wizard-mode").await?;
     hand::press(&dialog, &next).await;
     hand::choose(&dialog, &gettext("I have a backup")).await;
-    camera.take(&dialog, "05-wizard-backup").await;
+    camera.take(&dialog, "05-wizard-backup").await?;
 
-    levers.set_step_time(900).await.expect("a lever");
+    levers.set_step_time(900).await?;
     hand::press(&dialog, &next).await;
     glib::timeout_future(Duration::from_millis(1200)).await;
-    camera.take(&dialog, "06-wizard-summary").await;
+    camera.take(&dialog, "06-wizard-summary").await?;
     let begin = primary(&dialog);
-    levers.set_authorized(false).await.expect("a lever");
+    levers.set_authorized(false).await?;
     hand::press(&dialog, &begin).await;
     hand::wait(&dialog, "refusal", || {
         hand::button(&dialog, &gettext("_Try Again"))
     })
     .await;
-    camera.take(&dialog, "07-wizard-refused").await;
-    levers.set_authorized(true).await.expect("a lever");
+    camera.take(&dialog, "07-wizard-refused").await?;
+    levers.set_authorized(true).await?;
     hand::press(&dialog, &gettext("_Try Again")).await;
 
-    levers.fail_next(StepKind::Map).await.expect("a lever");
+    levers.fail_next(StepKind::Map).await?;
     hand::press(&dialog, &begin).await;
     hand::wait(&dialog, "failure", || {
         hand::button(&dialog, &gettext("_Try Again")).filter(WidgetExt::is_sensitive)
     })
     .await;
-    camera.take(&dialog, "08-wizard-failed").await;
+    camera.take(&dialog, "08-wizard-failed").await?;
     if let Some(expander) = hand::shown(&dialog)
         .into_iter()
         .find_map(|widget| widget.downcast::<gtk::Expander>().ok())
     {
         expander.set_expanded(true);
     }
-    camera.take(&dialog, "09-wizard-failed-details").await;
+    camera.take(&dialog, "09-wizard-failed-details").await?;
     hand::press(&dialog, &gettext("_Try Again")).await;
     // What was erased before the failure does not come back: there is nothing left to erase now.
     hand::press(&dialog, &gettext("_Set Up the Cache")).await;
@@ -266,16 +298,16 @@ async fn tour(application: &adw::Application, camera: Camera) {
     })
     .await;
     glib::timeout_future(Duration::from_millis(1200)).await;
-    camera.take(&dialog, "10-wizard-progress").await;
+    camera.take(&dialog, "10-wizard-progress").await?;
     let show = gettext("_Show Cache");
     hand::wait(&dialog, &show, || hand::button(&dialog, &show)).await;
-    camera.take(&dialog, "11-wizard-done").await;
+    camera.take(&dialog, "11-wizard-done").await?;
     hand::press(&dialog, &show).await;
 
     let remove = gettext("Flush and Remove…");
     hand::wait(&window, &remove, || hand::button(&window, &remove)).await;
-    camera.take(&window, "12-cache-new").await;
-    levers.advance(9000).await.expect("a lever");
+    camera.take(&window, "12-cache-new").await?;
+    levers.advance(9000).await?;
     window.show_overview();
     glib::timeout_future(Duration::from_millis(300)).await;
     // Its past is read when the window first sees the cache.
@@ -286,51 +318,49 @@ async fn tour(application: &adw::Application, camera: Camera) {
             .find_map(|widget| widget.downcast::<CacheRow>().ok())
     })
     .await;
-    let cache = first_row(&window).cache().expect("the row shows a cache");
+    let cache = first_row(&window)?
+        .cache()
+        .ok_or("the row shows no cache")?;
     window.show_cache(&cache.facts().uuid);
     glib::timeout_future(Duration::from_millis(2500)).await;
     remember(&cache, false);
     glib::timeout_future(Duration::from_millis(2500)).await;
     window.show_overview();
-    camera.take(&window, "13-overview-cache").await;
+    camera.take(&window, "13-overview-cache").await?;
     let uuid = cache.facts().uuid;
     window.show_cache(&uuid);
     glib::timeout_future(Duration::from_millis(1200)).await;
-    camera.take(&window, "14-cache").await;
+    camera.take(&window, "14-cache").await?;
     let height = if camera.width < 600 { 720 } else { 860 };
     window.set_default_size(camera.width, if camera.width < 600 { 2300 } else { 1750 });
-    camera.take(&window, "15-cache-whole").await;
+    camera.take(&window, "15-cache-whole").await?;
     window.set_default_size(camera.width, height);
 
     levers
         .set_state(&uuid, CacheState::Bypass, "ssd-error")
-        .await
-        .expect("a lever");
+        .await?;
     glib::timeout_future(Duration::from_millis(600)).await;
-    camera.take(&window, "16-cache-bypass").await;
-    levers
-        .set_state(&uuid, CacheState::Active, "")
-        .await
-        .expect("a lever");
+    camera.take(&window, "16-cache-bypass").await?;
+    levers.set_state(&uuid, CacheState::Active, "").await?;
 
     remember(&cache, true);
-    camera.take(&window, "21-chart-two-lines").await;
+    camera.take(&window, "21-chart-two-lines").await?;
 
     hand::press(&window, &remove).await;
     let question: adw::MessageDialog = hand::window(application).await;
-    camera.take(&question, "17-remove").await;
-    levers.set_step_time(1500).await.expect("a lever");
+    camera.take(&question, "17-remove").await?;
+    levers.set_step_time(1500).await?;
     hand::press(&question, &gettext("_Flush and Remove")).await;
     hand::wait(&window, "removal", || {
         hand::button(&window, &gettext("_Cancel"))
     })
     .await;
     glib::timeout_future(Duration::from_millis(700)).await;
-    camera.take(&window, "18-removing").await;
+    camera.take(&window, "18-removing").await?;
     hand::wait(&window, &set_up, || hand::button(&window, &set_up)).await;
-    camera.take(&window, "19-removed").await;
+    camera.take(&window, "19-removed").await?;
 
-    write_back::tour(application, &window, &camera, &levers).await;
+    write_back::tour(application, &window, &camera, &levers).await?;
 
     let failure = Failure::new(Kind::FilesystemBusy)
         .mount_points(vec!["/srv/films".into()])
@@ -342,8 +372,9 @@ async fn tour(application: &adw::Application, camera: Camera) {
         }]);
     tandem_app::widgets::remove_dialog::show_failure(Some(window.upcast_ref()), &failure);
     let message: adw::MessageDialog = hand::window(application).await;
-    camera.take(&message, "20-failure").await;
+    camera.take(&message, "20-failure").await?;
     message.close();
+    Ok(())
 }
 
 /// A new window in place of an old one.
@@ -356,11 +387,11 @@ async fn again(application: &adw::Application, old: Window, width: i32) -> Windo
 }
 
 /// The row of the only cache.
-fn first_row(window: &Window) -> CacheRow {
+fn first_row(window: &Window) -> Result<CacheRow> {
     hand::shown(window)
         .into_iter()
         .find_map(|widget| widget.downcast::<CacheRow>().ok())
-        .expect("the cache is listed")
+        .ok_or_else(|| "the cache is not listed".into())
 }
 
 /// Gives a cache a past as if it had been watched for five minutes: its counters grow to where they are now.

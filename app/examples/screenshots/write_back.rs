@@ -12,10 +12,10 @@ use tandem_app::widgets::setup_dialog::SetupDialog;
 use tandem_app::widgets::window::Window;
 
 use crate::stage::hand;
-use crate::{Camera, primary};
+use crate::{Camera, Result, primary};
 
 /// Bytes a second, so slow that a flush is still going on when its picture is taken.
-const SLOW: u64 = 40_000_000;
+const SLOW: u64 = 20_000_000;
 
 /// Begins where no cache is, and ends there.
 pub async fn tour(
@@ -23,40 +23,41 @@ pub async fn tour(
     window: &Window,
     camera: &Camera,
     levers: &SimulationProxy<'_>,
-) {
-    levers.set_step_time(300).await.expect("a lever");
-    choose(application, window, camera).await;
+) -> Result {
+    levers.set_step_time(300).await?;
+    choose(application, window, camera).await?;
 
     let uuid = window
         .shown_cache()
-        .expect("its page is shown")
+        .ok_or("its page is not shown")?
         .facts()
         .uuid;
-    camera.take(window, "33-cache-nothing-waits").await;
-    levers.set_drain_rate(SLOW).await.expect("a lever");
-    levers.advance(200).await.expect("a lever");
+    camera.take(window, "33-cache-nothing-waits").await?;
+    levers.set_drain_rate(SLOW).await?;
+    levers.advance(200).await?;
     let flush = gettext("Write Everything to the Hard Disk Now");
     hand::wait(window, "something that waits", || {
         hand::words(window).contains(&flush).then_some(())
     })
     .await;
-    camera.take(window, "34-cache-waiting").await;
+    camera.take(window, "34-cache-waiting").await?;
     let height = window.default_height();
     window.set_default_size(camera.width, if camera.width < 600 { 2700 } else { 2000 });
-    camera.take(window, "35-cache-waiting-whole").await;
+    camera.take(window, "35-cache-waiting-whole").await?;
     window.set_default_size(camera.width, height);
     window.show_overview();
-    camera.take(window, "36-overview-waiting").await;
+    camera.take(window, "36-overview-waiting").await?;
     window.show_cache(&uuid);
 
-    flushed(window, camera).await;
-    mode_changed(application, window, camera).await;
-    troubled(window, camera, levers, &uuid).await;
-    given_up(application, window, camera, levers, &uuid).await;
+    flushed(window, camera).await?;
+    mode_changed(application, window, camera).await?;
+    troubled(window, camera, levers, &uuid).await?;
+    given_up(application, window, camera, levers, &uuid).await?;
+    Ok(())
 }
 
 /// Through the wizard.
-async fn choose(application: &adw::Application, window: &Window, camera: &Camera) {
+async fn choose(application: &adw::Application, window: &Window, camera: &Camera) -> Result {
     let next = gettext("_Next");
     let modes = mode_name(Mode::Writeback);
     window.set_up(None);
@@ -70,7 +71,7 @@ async fn choose(application: &adw::Application, window: &Window, camera: &Camera
         hand::wait(&dialog, "modes", || hand::row(&dialog, &modes)).await;
         glib::timeout_future(Duration::from_millis(300)).await;
         if disk == "Windows" {
-            camera.take(&dialog, "30-wizard-mode-refused").await;
+            camera.take(&dialog, "30-wizard-mode-refused").await?;
             for _ in 0..2 {
                 let back = hand::shown(&dialog)
                     .into_iter()
@@ -80,59 +81,67 @@ async fn choose(application: &adw::Application, window: &Window, camera: &Camera
                             .icon_name()
                             .is_some_and(|name| name.contains("previous"))
                     });
-                back.expect("there is a way back").emit_clicked();
+                back.ok_or("there is no way back")?.emit_clicked();
                 glib::timeout_future(Duration::from_millis(300)).await;
             }
         }
     }
     hand::choose(&dialog, &modes).await;
-    camera.take(&dialog, "31-wizard-mode-back").await;
+    camera.take(&dialog, "31-wizard-mode-back").await?;
     hand::press(&dialog, &next).await;
     hand::choose(&dialog, &gettext("I have a backup")).await;
     hand::press(&dialog, &next).await;
     glib::timeout_future(Duration::from_millis(1200)).await;
-    camera.take(&dialog, "32-wizard-summary-back").await;
+    camera.take(&dialog, "32-wizard-summary-back").await?;
     let begin = primary(&dialog);
     hand::press(&dialog, &begin).await;
     hand::press(&dialog, &gettext("_Show Cache")).await;
+    Ok(())
 }
 
-async fn flushed(window: &Window, camera: &Camera) {
+async fn flushed(window: &Window, camera: &Camera) -> Result {
     let flush = hand::shown(window)
         .into_iter()
         .filter_map(|widget| widget.downcast::<gtk::Button>().ok())
         .find(|button| {
             hand::words(button).contains(&gettext("Write Everything to the Hard Disk Now"))
         });
-    flush.expect("it can be written").emit_clicked();
+    flush.ok_or("it cannot be written now")?.emit_clicked();
     let pause = gettext("Pause");
     hand::wait(window, &pause, || hand::button(window, &pause)).await;
     glib::timeout_future(Duration::from_millis(2500)).await;
-    camera.take(window, "37-flushing").await;
+    camera.take(window, "37-flushing").await?;
     hand::press(window, &pause).await;
     let resume = gettext("Resume");
     hand::wait(window, &resume, || hand::button(window, &resume)).await;
-    camera.take(window, "38-flush-paused").await;
+    camera.take(window, "38-flush-paused").await?;
     hand::press(window, &gettext("Cancel")).await;
     hand::wait(window, "end of the flush", || {
         hand::button(window, &resume).is_none().then_some(())
     })
     .await;
+    Ok(())
 }
 
-async fn mode_changed(application: &adw::Application, window: &Window, camera: &Camera) {
-    let row = hand::row(window, &gettext("What the SSD does")).expect("the row of the mode");
+async fn mode_changed(application: &adw::Application, window: &Window, camera: &Camera) -> Result {
+    let row = hand::row(window, &gettext("What the SSD does")).ok_or("no row of the mode")?;
     row.emit_by_name::<()>("activated", &[]);
     let dialog: adw::Window = hand::window(application).await;
-    camera.take(&dialog, "39-mode").await;
+    camera.take(&dialog, "39-mode").await?;
     hand::choose(&dialog, &mode_name(Mode::Writearound)).await;
-    camera.take(&dialog, "40-mode-away").await;
+    camera.take(&dialog, "40-mode-away").await?;
     hand::press(&dialog, &gettext("_Cancel")).await;
     glib::timeout_future(Duration::from_millis(300)).await;
+    Ok(())
 }
 
 /// What goes wrong.
-async fn troubled(window: &Window, camera: &Camera, levers: &SimulationProxy<'_>, uuid: &str) {
+async fn troubled(
+    window: &Window,
+    camera: &Camera,
+    levers: &SimulationProxy<'_>,
+    uuid: &str,
+) -> Result {
     for (state, reason, name) in [
         (CacheState::Active, "disk-error", "41-disk-error"),
         (CacheState::Bypass, "-", "42-bypass"),
@@ -141,13 +150,11 @@ async fn troubled(window: &Window, camera: &Camera, levers: &SimulationProxy<'_>
         (CacheState::Stopped, "ssd-damaged", "50-ssd-damaged"),
         (CacheState::Bypass, "ssd-gone-dirty", "45-ssd-gone"),
     ] {
-        levers
-            .set_state(uuid, state, reason)
-            .await
-            .expect("a lever");
+        levers.set_state(uuid, state, reason).await?;
         glib::timeout_future(Duration::from_millis(600)).await;
-        camera.take(window, name).await;
+        camera.take(window, name).await?;
     }
+    Ok(())
 }
 
 async fn given_up(
@@ -156,36 +163,31 @@ async fn given_up(
     camera: &Camera,
     levers: &SimulationProxy<'_>,
     uuid: &str,
-) {
+) -> Result {
     let remove = gettext("Flush and Remove…");
     hand::press(window, &remove).await;
     let refusal: adw::MessageDialog = hand::window(application).await;
-    camera.take(&refusal, "46-not-written").await;
+    camera.take(&refusal, "46-not-written").await?;
     hand::press(&refusal, &gettext("_Give That Data Up…")).await;
     glib::timeout_future(Duration::from_millis(700)).await;
     let question: adw::MessageDialog = hand::window(application).await;
-    camera.take(&question, "47-give-up").await;
+    camera.take(&question, "47-give-up").await?;
     hand::press(&question, &gettext("_Cancel")).await;
     glib::timeout_future(Duration::from_millis(300)).await;
 
     // The SSD is back: what waits is written, and then it goes.
-    levers
-        .set_state(uuid, CacheState::Active, "")
-        .await
-        .expect("a lever");
+    levers.set_state(uuid, CacheState::Active, "").await?;
     glib::timeout_future(Duration::from_millis(600)).await;
     hand::press(window, &remove).await;
     let question: adw::MessageDialog = hand::window(application).await;
-    camera.take(&question, "48-remove-waiting").await;
+    camera.take(&question, "48-remove-waiting").await?;
     hand::press(&question, &gettext("_Flush and Remove")).await;
     let pause = gettext("Pause");
     hand::wait(window, &pause, || hand::button(window, &pause)).await;
     glib::timeout_future(Duration::from_millis(1500)).await;
-    camera.take(window, "49-removing-drain").await;
-    levers
-        .set_drain_rate(u64::from(u32::MAX))
-        .await
-        .expect("a lever");
+    camera.take(window, "49-removing-drain").await?;
+    levers.set_drain_rate(u64::from(u32::MAX)).await?;
     let set_up = gettext("Set Up a Cache…");
     hand::wait(window, &set_up, || hand::button(window, &set_up)).await;
+    Ok(())
 }

@@ -99,7 +99,8 @@ fn ask(
             &gtk::Label::builder()
                 .label(warning_words(warning))
                 .wrap(true)
-                .xalign(0.0)
+                // As the words above, which libadwaita centres.
+                .justify(gtk::Justification::Center)
                 .build(),
         );
     }

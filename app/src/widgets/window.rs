@@ -250,7 +250,7 @@ impl Window {
             Ok(()) if facts.kind == JobKind::Flush => {
                 self.toast(&gettext("Everything is on the hard disk"));
             }
-            Ok(()) => self.toast(&gettext("The cache is removed, and the SSD is free")),
+            Ok(()) => self.toast(&gettext("The cache is removed")),
             // Who stopped it knows why.
             Err(failure) if failure.kind == Kind::Cancelled => {
                 self.toast(&failure_words(&failure).what);

@@ -85,6 +85,7 @@ const NEEDED: &[(&str, &[&str])] = &[
             "adwaita-icon-theme",
             "at-spi2-core",
             "dbus-x11",
+            "locales",
         ],
     ),
     (

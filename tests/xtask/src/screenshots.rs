@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `cargo xtask screenshots`: pictures of every page on a simulated machine, light, dark, narrow, German and large.
 
-use anyhow::Result;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
 
 use crate::cx::{Cx, say};
 use crate::{deps, run};
@@ -38,7 +40,22 @@ pub fn command(cx: &Cx, args: &Args) -> Result<()> {
         "screenshots",
         "--",
     ];
-    run::show(cargo(&tour).arg(&to).args(&args.variants))?;
+    run::show(
+        cargo(&tour)
+            .arg(&to)
+            .args(&args.variants)
+            .env("LOCPATH", german(cx)?),
+    )?;
     say(format!("pictures are in {}", to.display()));
     Ok(())
+}
+
+/// A folder with the locale of Germans in it, which few machines have: by it numbers have a comma.
+fn german(cx: &Cx) -> Result<PathBuf> {
+    cx.cached("locale", "de_DE.UTF-8", |dir| {
+        let words = ["--no-archive", "-i", "de_DE", "-f", "UTF-8"];
+        run::output(run::cmd("localedef", words).arg(dir.join("de_DE.UTF-8")))
+            .context("cannot make the German locale")
+            .map(drop)
+    })
 }
