@@ -9,12 +9,13 @@
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/slab.h>
+#include <linux/smp.h>
 #include <linux/spinlock.h>
 #include <linux/string.h>
 
 static char *bug = "";
 module_param(bug, charp, 0);
-MODULE_PARM_DESC(bug, "out-of-bounds, use-after-free, shift, leak, abba, sleep or warn");
+MODULE_PARM_DESC(bug, "out-of-bounds, use-after-free, shift, leak, abba, sleep, processor or warn");
 
 static DEFINE_MUTEX(lock_a);
 static DEFINE_MUTEX(lock_b);
@@ -82,6 +83,9 @@ static int __init injector_init(void)
 		abba();
 	else if (!strcmp(bug, "sleep"))
 		sleep_in_atomic();
+	else if (!strcmp(bug, "processor"))
+		/* May be another one at once; seen where there are several. */
+		WRITE_ONCE(offset, smp_processor_id());
 	else if (!strcmp(bug, "warn"))
 		WARN_ON(1);
 	else if (strcmp(bug, "nothing"))
