@@ -12,8 +12,8 @@ use zbus::OwnedObjectPath;
 
 use crate::node::{Node, Within};
 
-/// Calls that are under way at a time: the program answers them in one go, and waits for none.
-const TOGETHER: usize = 8;
+/// Calls that are under way at a time: the program and the bus answer them in one go, and wait for none.
+const TOGETHER: usize = 32;
 
 type Reference = (String, OwnedObjectPath);
 /// An entry as the bus has it: object, program, parent, index in the parent, number of children, interfaces, name,
@@ -99,8 +99,12 @@ impl Tree {
                 self.walked.retain(|path, _| !unshown.contains(path));
                 return Ok(self.in_order(items));
             }
-            let known: HashSet<_> = items.into_iter().map(|item| item.node.path).collect();
-            walk(bus, grown, &known, &mut unshown).await;
+            let known: HashSet<_> = items.iter().map(|item| item.node.path.clone()).collect();
+            if !walk(bus, grown, &known, &mut unshown).await {
+                // To ask for all once more would tell the same.
+                self.walked.retain(|path, _| !unshown.contains(path));
+                return Ok(self.in_order(items));
+            }
         }
     }
 
@@ -156,12 +160,14 @@ impl Tree {
 }
 
 /// Asks for everything below `nodes`, each with whether it is a window, which brings it into the program's cache.
+/// Returns whether there was anything that is not `known`.
 async fn walk(
     bus: &Connection,
     nodes: Vec<(Node, bool)>,
     known: &HashSet<OwnedObjectPath>,
     unshown: &mut HashSet<OwnedObjectPath>,
-) {
+) -> bool {
+    let mut found = false;
     let mut level = nodes;
     while !level.is_empty() {
         let asked = stream::iter(level)
@@ -195,5 +201,7 @@ async fn walk(
                 }
             }
         }
+        found |= !level.is_empty();
     }
+    found
 }
