@@ -99,7 +99,7 @@ pub async fn create(desktop: &Desktop, create: &Create) -> Result<()> {
     desktop.shot("06-summary")?;
     desktop.press(&confirm.name).await?;
     let asked = create.password.as_deref();
-    authenticate(desktop, asked).await?;
+    authenticate(desktop, asked, "07-authentication").await?;
     if let (Some(_), Some(password)) = (&create.mode, asked) {
         // What is risked is asked for by itself.
         let message = "*beyond repair*";
@@ -149,7 +149,7 @@ pub async fn remove(desktop: &Desktop, remove: &Remove) -> Result<()> {
     desktop.step("the app says what removing does, and asks");
     desktop.shot("11-remove")?;
     desktop.press("Flush and Remove").await?;
-    authenticate(desktop, remove.password.as_deref()).await?;
+    authenticate(desktop, remove.password.as_deref(), "12-authentication").await?;
     // The disk is offered again; the page around it stays in the tree all the time.
     desktop
         .until(Part::App, "Speed Up…*", JOB_LIMIT, |seen| {
@@ -159,13 +159,9 @@ pub async fn remove(desktop: &Desktop, remove: &Remove) -> Result<()> {
     desktop.shot("13-plain")
 }
 
-async fn authenticate(desktop: &Desktop, password: Option<&str>) -> Result<()> {
+async fn authenticate(desktop: &Desktop, password: Option<&str>, shot: &str) -> Result<()> {
     match password {
-        Some(password) => {
-            desktop
-                .authenticate("*", password, "07-authentication")
-                .await
-        }
+        Some(password) => desktop.authenticate("*", password, shot).await,
         None => Ok(()),
     }
 }

@@ -18,6 +18,8 @@ const BOOT_LIMIT: Duration = Duration::from_secs(240);
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 /// Run after power on; what it warms up is part of the state.
 const READY: &str = include_str!("../../vm/ready.sh");
+/// Run after the installation; what it warms up is part of the state.
+const WARM: &str = include_str!("../../vm/warm.sh");
 /// Changes whenever a saved state of an older xtask would not do.
 const STATE_VERSION: &str = "1";
 
@@ -30,7 +32,7 @@ impl Vm {
     /// A machine with its desktop session running and the project installed, which is built first.
     pub fn installed(cx: &Cx, parts: &Parts, screen: Screen) -> Result<Self> {
         let stage = stage::build(cx, parts)?;
-        let key = hash::key([&key(parts), &stage.key, stage::INSTALL]);
+        let key = hash::key([&key(parts), &stage.key, stage::INSTALL, WARM]);
         let state = cx.newest("installed", &key, |dir| {
             say("installing the project in the virtual machine, which is saved for the next time");
             let start = Instant::now();
@@ -44,6 +46,7 @@ impl Vm {
             let mut vm = Self::launch(cx, parts, &origin, Screen::Hidden)?;
             vm.restore(&from)?;
             stage::install(&mut vm, &stage)?;
+            vm.agent.sh(WARM, ANSWER_LIMIT)?;
             vm.save(dir)?;
             say(format!(
                 "installed and saved in {:.1} s",
