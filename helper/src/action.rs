@@ -82,6 +82,8 @@ pub enum Action {
     Detach(Pair),
     /// Have no format of this cache on its SSD.
     FreeSsd(Pair),
+    /// Have the disk kept from everybody until the cache is mapped. No step of a plan.
+    Hold(Pair),
     /// Have no mapping.
     Unmap(Pair),
     /// Have no mapping in force; one that holds the disk back instead, if something is on the SSD only. No step of a plan.
@@ -102,6 +104,7 @@ impl Action {
             | Self::Drain(_)
             | Self::Detach(_)
             | Self::FreeSsd(_)
+            | Self::Hold(_)
             | Self::Unmap(_)
             | Self::GiveBack(_) => Vec::new(),
         }
@@ -114,7 +117,7 @@ impl Action {
             Self::Unmount(..) => StepKind::Unmount,
             Self::Mount(..) => StepKind::Mount,
             Self::Erase(_) => StepKind::EraseSsd,
-            Self::Map(_) | Self::Assemble(_) => StepKind::Map,
+            Self::Map(_) | Self::Assemble(_) | Self::Hold(_) => StepKind::Map,
             Self::EnableWriteback(_) => StepKind::EnableWriteback,
             Self::Drain(_) => StepKind::Drain,
             Self::Detach(_) => StepKind::Detach,
@@ -139,6 +142,7 @@ impl Action {
             | Self::EnableWriteback(pair)
             | Self::Drain(pair)
             | Self::Detach(pair)
+            | Self::Hold(pair)
             | Self::Unmap(pair)
             | Self::GiveBack(pair) => pair.origin.text.clone(),
             Self::FreeSsd(pair) => pair.ssd.text.clone(),
@@ -154,6 +158,7 @@ impl Action {
             | Self::Drain(pair)
             | Self::Detach(pair)
             | Self::FreeSsd(pair)
+            | Self::Hold(pair)
             | Self::Unmap(pair)
             | Self::GiveBack(pair) => Some(pair),
             Self::LoadModule | Self::Unmount(..) | Self::Mount(..) | Self::Erase(_) => None,

@@ -15,11 +15,11 @@ use removal::remove;
 use settle::settle;
 
 use crate::action::Action;
-use crate::engine::Engine;
+use crate::engine::{Engine, Status};
 use crate::plan::Plan;
 use crate::state::{CacheRecord, Intent, Store};
 use std::io;
-use tandem_api::{DataState, Failure, JobKind, Kind, SECTOR_BYTES};
+use tandem_api::{CacheState, DataState, Failure, JobKind, Kind, SECTOR_BYTES};
 
 /// How a job came to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -232,8 +232,21 @@ async fn unwritten(engine: &dyn Engine, uuid: &str) -> Result<u64, Failure> {
     if !attached(engine, uuid).await? {
         return Ok(0);
     }
-    let status = engine.status(uuid).await?;
+    let status = known(engine, uuid).await?;
     Ok(status.sample.dirty_sectors.saturating_mul(SECTOR_BYTES))
+}
+
+/// What the module says, if it knows. A table that came into force and did not start has not read from the SSD
+/// what is there only, and counts nothing.
+async fn known(engine: &dyn Engine, uuid: &str) -> Result<Status, Failure> {
+    let status = engine.status(uuid).await?;
+    let knows = [CacheState::Active, CacheState::Bypass];
+    if knows.iter().any(|state| status.state == state.as_str()) {
+        return Ok(status);
+    }
+    Err(Failure::new(Kind::WrongState)
+        .name(&status.state)
+        .detail("the mapping does not run: what is on the SSD only is not known"))
 }
 
 /// Undoes the actions up to and including `last`, and forgets the job if that succeeds. As long as

@@ -14,7 +14,7 @@ use crate::dm::control::Control;
 use crate::dm::table::{Linear, Tandem};
 use crate::engine::device_mapper::guards;
 use crate::mounts::table;
-use crate::state::{CacheRecord, FOLDER, Intent, Store};
+use crate::state::{CacheRecord, FOLDER, Store};
 use crate::{superblock, wipe};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
@@ -24,7 +24,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use tandem_api::{JobKind, SECTOR_BYTES};
+use tandem_api::SECTOR_BYTES;
 
 /// How long a missing device is waited for where data may be on the SSD only: a disk that has to spin
 /// up takes 10 s, and several do it one after the other.
@@ -57,16 +57,11 @@ struct Cache {
     failed: Option<String>,
 }
 
-/// Whether a job has left this cache behind on purpose: it goes on without it.
-fn given_up(job: &Intent, record: &CacheRecord) -> bool {
-    job.uuid == record.pair.uuid && job.kind == JobKind::Remove && job.draining().is_none()
-}
-
 /// Assembles what can be, and holds what has to be.
 pub fn run(store: &Store) {
     let jobs = store.intents();
     let wanted = |record: &CacheRecord| {
-        let idle = !jobs.iter().any(|job| given_up(job, record));
+        let idle = !jobs.iter().any(|job| job.gives_up(&record.pair.uuid));
         idle && record.detached_in.is_none() && !record.forked
     };
     let mut caches: Vec<Cache> = store
@@ -130,7 +125,7 @@ impl Cache {
         let Some(control) = self.through(control) else {
             return false;
         };
-        if self.record.may_be_dirty && !self.held {
+        if self.record.lacks() && !self.held {
             self.hold(control, &disk);
         }
         let Some(ssd) = machine.find(&self.record.pair.ssd) else {
@@ -143,7 +138,7 @@ impl Cache {
             }
             Err(e) => {
                 self.failed = Some(e);
-                if self.record.may_be_dirty {
+                if self.record.lacks() {
                     // The attempt let it go.
                     self.hold(control, &disk);
                 }
@@ -216,7 +211,7 @@ impl Cache {
     fn patience(&self) -> Duration {
         if self.failed.is_some() {
             Duration::ZERO
-        } else if self.record.may_be_dirty {
+        } else if self.record.lacks() {
             WITH_DATA
         } else if self.disk.is_some()
             || Path::new(UDEV_BUSY).exists()
@@ -258,7 +253,7 @@ impl Cache {
 fn unguarded(record: &CacheRecord) -> Option<CacheRecord> {
     let mut now = record.clone();
     now.pair.cold = true;
-    now.forked |= record.may_be_dirty;
+    now.forked |= record.lacks();
     (now != *record).then_some(now)
 }
 
@@ -283,7 +278,8 @@ mod tests {
     use super::*;
     use crate::action::{Action, Pair};
     use crate::facts::Ident;
-    use tandem_api::{DeviceText, Mode};
+    use crate::state::Intent;
+    use tandem_api::{DeviceText, JobKind, Mode};
 
     fn pair(mode: Mode) -> Pair {
         let ident = Ident {
@@ -382,14 +378,14 @@ mod tests {
             paused: false,
             owner: 0,
         };
-        assert!(given_up(&job(JobKind::Remove, 1), &record));
-        assert!(!given_up(&job(JobKind::Remove, 0), &record));
+        assert!(job(JobKind::Remove, 1).gives_up(&record.pair.uuid));
+        assert!(!job(JobKind::Remove, 0).gives_up(&record.pair.uuid));
         // A creation that enabled write-back did not come to its end.
-        assert!(!given_up(&job(JobKind::Create, 1), &record));
+        assert!(!job(JobKind::Create, 1).gives_up(&record.pair.uuid));
         let another = Intent {
             uuid: "cd".repeat(16),
             ..job(JobKind::Remove, 1)
         };
-        assert!(!given_up(&another, &record));
+        assert!(!another.gives_up(&record.pair.uuid));
     }
 }

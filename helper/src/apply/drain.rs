@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Writing to the disk what is only on the SSD: the module does it, and this watches, tells and waits.
 
-use super::{Watcher, not_recorded};
+use super::{Watcher, known, not_recorded};
 use crate::action::{Action, Pair};
 use crate::dm::message::{Flush, Message};
 use crate::engine::Engine;
@@ -109,7 +109,7 @@ async fn follow(
             engine.tell(&pair.uuid, Message::Flush(flush)).await?;
             (told, pace.looks) = (paused, VecDeque::new());
         }
-        match engine.status(&pair.uuid).await {
+        match known(engine, &pair.uuid).await {
             Ok(status) if status.sample.dirty_sectors == 0 && clean => return Ok(()),
             Ok(status) => {
                 in_vain = 0;

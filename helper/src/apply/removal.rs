@@ -2,7 +2,7 @@
 //! Giving the plain disk back, and flushing, which is how that begins.
 
 use super::drain::drain;
-use super::{Outcome, Watcher, named, not_recorded, unwritten};
+use super::{Outcome, Watcher, attached, named, not_recorded, unwritten};
 use crate::action::{Action, Face};
 use crate::dm::message::{Flush, Message};
 use crate::engine::Engine;
@@ -19,13 +19,15 @@ pub(super) async fn remove(
     watcher: &dyn Watcher,
 ) -> Result<Outcome, Failure> {
     let same_boot = intent.boot_id == engine.boot_id();
+    // The start of the machine has left this cache alone for good, so there is nothing to go back to.
+    let past = !same_boot && intent.draining().is_none();
     let mut detached = false;
     let stays = !intent.actions.iter().any(|a| matches!(a, Action::Unmap(_)));
     for index in intent.done..intent.actions.len() {
         let action = intent.actions[index].clone();
         let drains = |action: &Action| matches!(action, Action::Drain(_));
         let early = intent.actions[..index].iter().all(drains);
-        if early && watcher.cancelled() {
+        if early && !past && watcher.cancelled() {
             return Err(give_up(engine, store, &intent, Failure::new(Kind::Cancelled)).await);
         }
         if !drains(&action) {
@@ -36,7 +38,9 @@ pub(super) async fn remove(
         store
             .save_intent(&intent)
             .map_err(|e| not_recorded(e).data(DataState::Incomplete))?;
-        if !same_boot && matches!(action, Action::Mount(..)) {
+        // In another boot nothing is mounted as it was planned: who uses the file system keeps it, and the
+        // kernel then refuses to unmap.
+        if !same_boot && matches!(action, Action::Mount(..) | Action::Unmount(..)) {
             continue;
         }
         if let Action::Drain(pair) = &action {
@@ -57,11 +61,14 @@ pub(super) async fn remove(
         if matches!(action, Action::Unmount(..) | Action::Unmap(_)) {
             // The SSD is free; what is left is a matter of form that can wait for the next start.
             tracing::warn!("the mapping stays until the next start: {failure}");
-            remount(engine, &intent, index).await;
+            if same_boot {
+                remount(engine, &intent, index).await;
+            }
             detached = true;
             break;
         }
-        if early {
+        // One that came to life all the same may have got the only copy of something since.
+        if early && (!past || attached(engine, &intent.uuid).await.unwrap_or(false)) {
             return Err(give_up(engine, store, &intent, failure).await);
         }
         return Err(failure.data(DataState::Incomplete));

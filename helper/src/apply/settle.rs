@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Before a cache is undone, nothing may be on its SSD only, nor get there by the undoing.
 
-use super::{attached, drain::LOOK};
+use super::{attached, drain::LOOK, known};
 use crate::dm::message::{Flush, Message};
 use crate::engine::{Engine, Status};
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(super) async fn settle(engine: &dyn Engine, uuid: &str) -> Result<(), Failur
     if !attached(engine, uuid).await? {
         return Ok(());
     }
-    let before = engine.status(uuid).await?;
+    let before = known(engine, uuid).await?;
     if before.mode != Mode::Writeback && before.sample.dirty_sectors == 0 {
         return Ok(());
     }
@@ -49,7 +49,7 @@ async fn wait(engine: &dyn Engine, uuid: &str) -> Result<(), Failure> {
     // Requests that were under way when the flush began may still have left something.
     let mut clean = false;
     loop {
-        let status = engine.status(uuid).await?;
+        let status = known(engine, uuid).await?;
         let was = std::mem::replace(&mut clean, status.sample.dirty_sectors == 0);
         if clean && was {
             return Ok(());

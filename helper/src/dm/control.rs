@@ -3,6 +3,9 @@
 //! handled the event (the cookie protocol, in the devicemapper crate), so that device nodes and
 //! links are right when a call returns.
 
+mod standing;
+
+use self::standing::{Entry, Standing, each, twice};
 use super::message::Message;
 use super::status::StatusLine;
 use super::table::{LINEAR, Linear, TARGET, Tandem};
@@ -45,14 +48,6 @@ fn other(what: &'static str, error: impl Display) -> DmFailure {
         errno: None,
         error: error.to_string(),
     }
-}
-
-/// A mapping with its table's target.
-struct Entry {
-    live: Live,
-    /// Has been resumed at least once.
-    active: bool,
-    suspended: bool,
 }
 
 /// An open control device.
@@ -142,16 +137,21 @@ impl Control {
             .collect())
     }
 
-    /// Lets requests run again through a mapping that somebody left suspended.
+    /// Lets requests run again through all mappings that somebody left suspended.
     ///
     /// # Errors
     /// If one cannot be resumed.
     pub fn resume_forgotten(&self) -> DmResult<()> {
-        for entry in self.entries()?.iter().filter(|e| e.active && e.suspended) {
-            tracing::warn!(uuid = entry.live.uuid, "mapping was left suspended");
-            self.with(&entry.live.uuid, |id| self.resume(id))?;
-        }
-        Ok(())
+        let entries = self.entries()?;
+        let forgotten = entries.iter().filter(|e| e.active && e.suspended);
+        each(
+            forgotten,
+            |entry| {
+                tracing::warn!(uuid = entry.live.uuid, "mapping was left suspended");
+                self.with(&entry.live.uuid, |id| self.resume(id))
+            },
+            |entry, e| tracing::error!(uuid = entry.live.uuid, "it stays suspended: {e}"),
+        )
     }
 
     fn with<T>(&self, uuid: &str, f: impl FnOnce(&DevId<'_>) -> DmResult<T>) -> DmResult<T> {
@@ -181,13 +181,22 @@ impl Control {
                 return Ok(());
             };
             let _ = self.dm.table_clear(id);
-            if self.suspended(id)? {
+            // One that does not tell may be suspended, and somebody waits for it.
+            if self.suspended(id).unwrap_or(true) {
                 // The new table is in force, and the kernel has forgotten the old one.
                 let disk = Linear {
                     device: table.origin.clone(),
                 };
-                self.load(pair, sectors, LINEAR, &disk.to_string())?;
-                self.resume(id)?;
+                let goes_on = twice("go on with the disk alone", || {
+                    // Without it the new table is tried again, which is better than to wait for ever.
+                    if let Err(e) = self.load(pair, sectors, LINEAR, &disk.to_string()) {
+                        tracing::error!(uuid = pair.uuid, "no table for the disk alone: {e}");
+                    }
+                    self.resume(id)
+                });
+                if let Err(e) = goes_on {
+                    tracing::error!(uuid = pair.uuid, "the mapping stays suspended: {e}");
+                }
             }
             Err(failed("resume")(error))
         })
@@ -199,7 +208,8 @@ impl Control {
     }
 
     /// Has a mapping with this table, `sectors` long. If it cannot be made, nothing is left of it but the hold that was
-    /// there before: see [`Self::hold`]. A disk that is held stays so until the table is in force.
+    /// there before: see [`Self::hold`]. A disk that is held stays so until the table is in force. A mapping that has
+    /// such a table and does not run is resumed, and held if it cannot be.
     ///
     /// All of device-mapper counts as one owner of a device, so the kernel lets two mappings share
     /// one. `alone` says, given the kernel name of ours, whether nobody else is on the devices; it is
@@ -214,12 +224,20 @@ impl Control {
         sectors: u64,
         alone: impl Fn(&str) -> Result<(), String>,
     ) -> DmResult<()> {
-        if self
-            .entries()?
-            .iter()
-            .any(|e| e.live.uuid == pair.uuid && e.active && e.live.attached)
-        {
-            return Ok(());
+        let disk = Linear {
+            device: table.origin.clone(),
+        };
+        match Standing::of(&self.entries()?, &pair.uuid) {
+            Standing::Works => return Ok(()),
+            Standing::Halted => {
+                let resumed = self.with(&pair.uuid, |id| self.resume(id));
+                if resumed.is_err() {
+                    // A format that was only begun has nothing that the disk could lack.
+                    self.leave(pair, &disk, sectors, !table.new);
+                }
+                return resumed;
+            }
+            Standing::Other => {}
         }
         let held = self.held(pair)?;
         let kernel_name = match &held {
@@ -246,18 +264,20 @@ impl Control {
             .and_then(|()| alone(&kernel_name).map_err(|e| other("hold the devices alone", e)))
             .and_then(|()| self.with(&pair.uuid, |id| self.resume(id)));
         if made.is_err() {
-            let disk = Linear {
-                device: table.origin.clone(),
-            };
-            let left = match held {
-                Some(_) => self.hold_again(pair, &disk, sectors),
-                None => self.unmap(&pair.uuid),
-            };
-            if let Err(e) = left {
-                tracing::error!("after a mapping could not be made: {e}");
-            }
+            self.leave(pair, &disk, sectors, held.is_some());
         }
         made
+    }
+
+    /// After a mapping could not be made. One that is in use stays as it is: the kernel does not let it go.
+    fn leave(&self, pair: &Pair, disk: &Linear, sectors: u64, holds: bool) {
+        let left = match holds {
+            true => self.hold_again(pair, disk, sectors),
+            false => self.unmap(&pair.uuid),
+        };
+        if let Err(e) = left {
+            tracing::error!("after a mapping could not be made: {e}");
+        }
     }
 
     /// Whether there is a mapping that has no table in force.
@@ -375,7 +395,7 @@ impl Control {
         })
     }
 
-    /// Has no mapping in force, but holds the disk if something is on the SSD only, or as it was held before.
+    /// Has no mapping in force, but holds the disk if something may be on the SSD only, or as it was held before.
     ///
     /// # Errors
     /// `EBUSY` if the mapping is in use, or somebody else was quicker to have the disk.
@@ -383,9 +403,10 @@ impl Control {
         if self.held(pair)?.is_some() {
             return self.hold_again(pair, disk, sectors);
         }
-        let dirty = self.status(&pair.uuid).is_ok_and(|status| status.dirty > 0);
+        let standing = Standing::of(&self.entries()?, &pair.uuid);
+        let lacks = standing.lacks(self.status(&pair.uuid).ok().as_ref());
         self.unmap(&pair.uuid)?;
-        if dirty {
+        if lacks {
             self.hold(pair, disk, sectors)?;
         }
         Ok(())

@@ -113,6 +113,13 @@ impl StatusLine {
         self.total > 0
     }
 
+    /// Whether its count is that of what is on the SSD only: a table that has not started has not read it yet,
+    /// and says the same as one that was suspended later.
+    pub fn knows(&self) -> bool {
+        let states = ["active", "flushing", "paused", "bypass", "stranded"];
+        self.tells() && states.contains(&self.state.as_str())
+    }
+
     fn counter(&self, name: &str) -> u64 {
         self.counters.get(name).copied().unwrap_or(0)
     }

@@ -208,6 +208,16 @@ impl DeviceMapper {
         blocking(move || Control::open()?.give_back(&copy, &Linear { device }, sectors)).await
     }
 
+    async fn hold(&self, pair: &Pair) -> Result<(), Failure> {
+        let disk = self.locate(&pair.origin).await?;
+        let device = disks::number(&disk.ident.text.name)
+            .ok_or_else(|| Failure::new(Kind::DeviceGone).device(&pair.origin.text))?;
+        let (copy, sectors) = (pair.clone(), disk.ident.text.size / SECTOR_BYTES);
+        blocking(move || Control::open()?.hold(&copy, &Linear { device }, sectors))
+            .await?
+            .map_err(failed)
+    }
+
     async fn give_back(&self, pair: &Pair) -> Result<(), Failure> {
         let result = match self.locate(&pair.origin).await {
             Ok(disk) => self.take_away(pair, &disk).await?,
@@ -391,6 +401,7 @@ impl Engine for DeviceMapper {
             Action::FreeSsd(pair) => self.free(pair).await,
             Action::Unmap(pair) => self.unmap(pair).await,
             Action::GiveBack(pair) => self.give_back(pair).await,
+            Action::Hold(pair) => self.hold(pair).await,
             Action::EnableWriteback(pair) => {
                 self.tell(&pair.uuid, Message::Mode(Mode::Writeback)).await
             }

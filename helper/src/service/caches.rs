@@ -4,7 +4,7 @@
 
 use super::execute::shared;
 use super::plans::{current, leads_to, mapped};
-use super::{Running, Service, Shown};
+use super::{RETRY, Running, Service, Shown};
 use crate::action::{Action, Pair};
 use crate::apply::{self, Unwatched};
 use crate::dm::message::Message;
@@ -14,11 +14,15 @@ use crate::iface::cache::{CacheObject, View};
 use crate::iface::manager::ManagerObject;
 use crate::plan;
 use crate::sampler::Sampler;
-use crate::state::CacheRecord;
+use crate::state::{CacheRecord, Intent};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use tandem_api::{CacheState, DeviceText, Failure, Kind, ModuleState, ROOT_PATH};
 use zbus::OwnedObjectPath;
+
+/// For the devices to be listed: far longer than a listing takes.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 fn path(uuid: &str) -> String {
     format!("{ROOT_PATH}/caches/{uuid}")
@@ -29,16 +33,25 @@ fn nothing() -> OwnedObjectPath {
 }
 
 impl Service {
-    /// Looks at the machine and shows it.
-    pub(crate) async fn refresh(self: &Arc<Self>) {
+    /// Looks at the machine and shows it. False: that did not work, and has to be tried again.
+    pub(crate) async fn refresh(self: &Arc<Self>) -> bool {
         let _serial = self.refreshing.lock().await;
-        let (facts, live) = match (self.engine.facts().await, self.engine.live().await) {
-            (Ok(facts), Ok(live)) => (facts, live),
-            (Err(e), _) | (_, Err(e)) => {
-                tracing::error!("cannot look at the machine: {e}");
-                return;
-            }
-        };
+        let seen = self.look().await;
+        if let Err(e) = &seen {
+            tracing::error!("cannot look at the machine: {e}");
+        }
+        seen.is_ok()
+    }
+
+    async fn look(self: &Arc<Self>) -> Result<(), Failure> {
+        // First, and without anybody's help: writes wait for this record, and UDisks2 may wait for a dying device.
+        for live in self.engine.live().await?.iter().filter(|l| l.attached) {
+            self.record_risk(&live.uuid).await;
+        }
+        let facts = tokio::time::timeout(PATIENCE, self.engine.facts()).await;
+        let facts = facts.map_err(|_| Failure::new(Kind::Internal).detail("no answer"))??;
+        let live = self.engine.live().await?;
+        let jobs = self.store.intents();
         let mut views = BTreeMap::new();
         for record in self.store.caches() {
             let live = live.iter().find(|l| l.uuid == record.pair.uuid);
@@ -55,11 +68,31 @@ impl Service {
                 cold: record.pair.cold,
                 ..pair
             };
-            let view = self.view(&record, &pair, live, &facts).await;
+            if !jobs.iter().any(|job| job.gives_up(&pair.uuid)) {
+                self.protect(&record, &pair, live, &facts).await;
+            }
+            let view = self.view(&record, &pair, live, &facts, &jobs).await;
             views.insert(pair.uuid.clone(), (pair, view));
         }
         if let Err(e) = self.show(views).await {
             tracing::error!("cannot show the caches: {e}");
+        }
+        Ok(())
+    }
+
+    /// Keeps a disk from everybody that lacks something and is not assembled, until it is.
+    async fn protect(&self, record: &CacheRecord, pair: &Pair, live: Option<&Live>, facts: &Facts) {
+        let alone = |disk: &Device| disk.holders.is_empty() && disk.mounts.is_empty() && !disk.swap;
+        let free = live.is_none() && facts.same_hardware(&pair.origin).is_some_and(alone);
+        let known = record.forked || record.detached_in.is_some();
+        let busy = self.inner().running.iter().any(|r| r.uuid == pair.uuid);
+        if free
+            && record.lacks()
+            && !known
+            && !busy
+            && let Err(e) = self.engine.apply(&Action::Hold(pair.clone())).await
+        {
+            tracing::error!(uuid = pair.uuid, "the disk is not protected: {e}");
         }
     }
 
@@ -69,6 +102,7 @@ impl Service {
         pair: &Pair,
         live: Option<&Live>,
         facts: &Facts,
+        jobs: &[Intent],
     ) -> View {
         let (origin, ssd) = (
             facts.same_hardware(&pair.origin),
@@ -96,7 +130,7 @@ impl Service {
             (Some(_), Some(status)) => state(status),
             (Some(_), None) => (CacheState::Suspended, String::new()),
             (None, _) if origin.is_none() => (CacheState::Stopped, "disk-missing".to_owned()),
-            (None, _) if ssd.is_none() && record.may_be_dirty => {
+            (None, _) if ssd.is_none() && record.lacks() => {
                 (CacheState::Stopped, "ssd-gone-dirty".to_owned())
             }
             (None, _) if ssd.is_none() => (CacheState::Stopped, "ssd-missing".to_owned()),
@@ -114,15 +148,9 @@ impl Service {
         if (state == CacheState::Stopped || back.is_some() || waits)
             && job.is_none()
             && !record.forked
+            && !jobs.iter().any(|job| job.gives_up(&pair.uuid))
         {
             self.assemble(record, pair, origin, missing, back);
-        }
-        if let Some(status) = &status
-            && self.record_risk(record, status)
-            && let Err(e) = self.engine.tell(&pair.uuid, Message::LossRecorded).await
-        {
-            // It waits for a second at most; the SSD may be in use again by now.
-            tracing::info!("the module was not told of the record: {e}");
         }
         let refused_modes = match (origin, ssd) {
             (Some(origin), Some(ssd)) => plan::refused_modes(origin, ssd, mapped(facts, pair)),
@@ -152,23 +180,31 @@ impl Service {
         }
     }
 
-    /// Has the record say what the module knows of the SSD. True: its loss was put on record just now.
-    fn record_risk(&self, record: &CacheRecord, status: &Status) -> bool {
-        let uuid = &record.pair.uuid;
-        // A job keeps the record itself.
-        let kept = self.inner().running.iter().any(|r| r.uuid == *uuid);
-        if kept || record.clone().after(status) == *record {
-            return false;
-        }
-        let Ok(now) = self.record(uuid) else {
-            return false;
+    /// Has the record say what the module knows of the SSD, and tells the module when its loss is on record.
+    async fn record_risk(&self, uuid: &str) {
+        let Ok(status) = self.engine.status(uuid).await else {
+            return;
         };
-        let now = now.after(status);
+        // A job keeps the record itself.
+        if self.inner().running.iter().any(|r| r.uuid == *uuid) {
+            return;
+        }
+        let Ok(record) = self.record(uuid) else {
+            return;
+        };
+        let now = record.clone().after(&status);
+        if now == record {
+            return;
+        }
         if let Err(e) = self.store.save_cache(&now) {
             tracing::error!("cannot record what is on the SSD only: {e}");
-            return false;
+            return;
         }
-        (now.pair.cold, now.pair.lost) != (record.pair.cold, record.pair.lost)
+        let lost = (now.pair.cold, now.pair.lost) != (record.pair.cold, record.pair.lost);
+        if lost && let Err(e) = self.engine.tell(uuid, Message::LossRecorded).await {
+            // It waits for a second at most; the SSD may be in use again by now.
+            tracing::info!("the module was not told of the record: {e}");
+        }
     }
 
     /// Has the record say that the disk is used without the cache, if it is: what the SSD has is not the
@@ -184,9 +220,13 @@ impl Service {
             let other = disk.holders.iter().any(|h| h.kind != "tandem");
             other || !disk.mounts.is_empty() || disk.swap
         };
-        let plain = live.is_none() && facts.same_hardware(&pair.origin).is_some_and(used);
+        // A mapping may lead to nowhere since the disk was pulled and plugged in again.
+        let uncovered = live.is_none_or(|live| !leads_to(live, pair, facts))
+            && facts.same_hardware(&pair.origin).is_some_and(used);
+        // Nobody asked for one that passes through: its SSD was back and could not be used.
+        let plain = uncovered || live.is_some_and(|live| !live.attached);
         let kept = self.inner().running.iter().any(|r| r.uuid == pair.uuid);
-        let forked = plain && record.may_be_dirty;
+        let forked = plain && record.lacks();
         let known = (record.forked || !forked) && (record.pair.cold || !plain);
         if !known && !kept && record.detached_in.is_none() {
             tracing::warn!(
@@ -263,13 +303,12 @@ impl Service {
             };
             if let Err(e) = &assembled {
                 tracing::error!(uuid = pair.uuid, "cannot assemble: {e}");
-                let why = match e.kind {
-                    Kind::WrongDisk => Some("disk-changed"),
-                    Kind::SsdDamaged => Some("ssd-damaged"),
-                    _ => None,
-                };
-                if let Some(why) = why {
-                    this.inner().refused.insert(pair.uuid.clone(), why);
+                match e.kind {
+                    Kind::WrongDisk => this.refuse(&pair, "disk-changed"),
+                    Kind::SsdDamaged => this.refuse(&pair, "ssd-damaged"),
+                    // Its mounts are its user's: they are not moved some time later.
+                    Kind::FilesystemBusy => {}
+                    _ => this.clone().try_again(pair.uuid.clone()),
                 }
             }
             let ours = |r: &Running| r.uuid == pair.uuid && r.path == nothing();
@@ -279,6 +318,19 @@ impl Service {
             if anew && assembled.is_ok() {
                 this.engine.mount_left_out(&pair).await;
             }
+        });
+    }
+
+    fn refuse(&self, pair: &Pair, why: &'static str) {
+        self.inner().refused.insert(pair.uuid.clone(), why);
+    }
+
+    /// What kept a cache from being assembled may pass without an event.
+    fn try_again(self: Arc<Self>, uuid: String) {
+        tokio::spawn(async move {
+            tokio::time::sleep(RETRY).await;
+            self.inner().attempted.remove(&uuid);
+            self.again.notify_one();
         });
     }
 

@@ -262,7 +262,11 @@ impl Service {
     /// A drain can take hours, and goes on as a job as soon as its cache is assembled.
     pub(super) async fn recover(self: &Arc<Self>) {
         let _one = self.recovering.lock().await;
-        for intent in self.store.intents() {
+        for found in self.store.intents() {
+            // Those before it took their time: it may be over, or going on, by now.
+            let Some(intent) = self.store.intents().into_iter().find(|now| *now == found) else {
+                continue;
+            };
             if self.inner().running.iter().any(|r| r.uuid == intent.uuid) {
                 continue;
             }
@@ -278,6 +282,11 @@ impl Service {
                 Action::Assemble(pair) => Some(pair.clone()),
                 _ => None,
             });
+            // As long as this takes, nothing else may have to do with the devices.
+            let Some(Ok(_held)) = involved(&intent.actions).map(|d| self.hold(&intent.uuid, d))
+            else {
+                continue;
+            };
             match apply::recover(self.engine(), &self.store, intent, &Unwatched).await {
                 Ok(()) => self.mount_left_out(assembles).await,
                 Err(e) => tracing::error!("cannot put an unfinished job right: {e}"),

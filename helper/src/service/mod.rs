@@ -199,15 +199,16 @@ impl Service {
 
     async fn follow_machine(self: Arc<Self>) {
         let mut tried = Instant::now();
+        let mut seen = true;
         loop {
-            let unfinished = !self.store.intents().is_empty();
+            let unfinished = !seen || !self.store.intents().is_empty();
             tokio::select! {
                 () = self.engine.changed() => {}
                 () = self.again.notified() => {}
                 // What is amiss may pass without an event.
                 () = tokio::time::sleep(RETRY), if unfinished => {}
             }
-            self.refresh().await;
+            seen = self.refresh().await;
             let intents = self.store.intents();
             let waits = intents.iter().any(|i| i.draining().is_some());
             if waits || (tried.elapsed() >= RETRY && !intents.is_empty()) {

@@ -160,6 +160,7 @@ pub fn scene() -> Scene {
         next_diskseq: 0,
         drain_rate: super::dirt::RATE,
         lost: 0,
+        held: BTreeMap::new(),
         away: Vec::new(),
     };
 

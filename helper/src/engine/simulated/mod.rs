@@ -244,7 +244,9 @@ fn perform(scene: &mut Scene, action: &Action) -> Result<(), Failure> {
             }
             Ok(())
         }
-        Action::Unmap(pair) | Action::GiveBack(pair) => scene.unmap(pair),
+        Action::Hold(pair) => scene.hold(pair),
+        Action::Unmap(pair) => scene.unmap(pair),
+        Action::GiveBack(pair) => scene.give_back(pair),
     }
 }
 

@@ -86,6 +86,8 @@ pub struct Scene {
     pub drives: BTreeMap<String, Drive>,
     pub blocks: BTreeMap<String, Block>,
     pub maps: BTreeMap<String, Map>,
+    /// Pairs whose disks are kept from everybody, by their uuids.
+    pub held: BTreeMap<String, Pair>,
     pub next_diskseq: u64,
     /// Bytes a second.
     pub drain_rate: u64,
@@ -270,6 +272,13 @@ impl Scene {
                         kind: kind.clone(),
                     })
                 })
+                .chain(self.held.values().filter_map(|pair| {
+                    let ours = self.locate(&pair.origin).is_ok_and(|disk| disk == *name);
+                    ours.then(|| Holder {
+                        name: pair.name(),
+                        kind: "tandem".into(),
+                    })
+                }))
                 .chain(self.maps.values().filter_map(|map| {
                     let ssd = map.attached && map.pair.ssd.text.name == *name;
                     ssd.then(|| Holder {
@@ -346,9 +355,9 @@ impl Scene {
 
     /// Whether a volume lies over it.
     pub fn claimed(&self, name: &str) -> bool {
-        self.blocks
-            .values()
-            .any(|b| matches!(&b.backing, Some((below, _)) if below == name))
+        let disk = |pair: &Pair| self.locate(&pair.origin).is_ok_and(|disk| disk == name);
+        let below = |b: &Block| matches!(&b.backing, Some((below, _)) if below == name);
+        self.blocks.values().any(below) || self.held.values().any(disk)
     }
 
     pub fn wipe(&mut self, name: &str) {
@@ -371,7 +380,15 @@ impl Scene {
 
     /// Joins a pair, on an SSD that is empty or has its format.
     pub fn map(&mut self, pair: &Pair, new: bool) -> Result<(), Failure> {
-        let failed = |detail: &str| Failure::new(Kind::StepFailed).detail(detail);
+        let held = self.held.remove(&pair.uuid);
+        let mapped = self.map_over(pair, new);
+        if let Some(held) = held.filter(|_| mapped.is_err()) {
+            self.held.insert(pair.uuid.clone(), held);
+        }
+        mapped
+    }
+
+    fn map_over(&mut self, pair: &Pair, new: bool) -> Result<(), Failure> {
         if self.maps.contains_key(&pair.uuid) {
             return self.rejoin(pair);
         }
@@ -449,6 +466,32 @@ impl Scene {
         Ok(())
     }
 
+    pub fn hold(&mut self, pair: &Pair) -> Result<(), Failure> {
+        let name = self.locate(&pair.origin)?;
+        if !self.maps.contains_key(&pair.uuid) && !self.held.contains_key(&pair.uuid) {
+            if self.claimed(&name) || self.blocks.get(&name).is_some_and(|b| !b.mounts.is_empty()) {
+                return Err(failed("device is busy"));
+            }
+            self.held.insert(pair.uuid.clone(), pair.clone());
+        }
+        Ok(())
+    }
+
+    /// Has no mapping in force, but holds the disk if something is on the SSD only, or as it was held before.
+    pub fn give_back(&mut self, pair: &Pair) -> Result<(), Failure> {
+        let dirty = self
+            .maps
+            .get(&pair.uuid)
+            .is_some_and(|m| m.load.dirt.dirty > 0);
+        if self.maps.contains_key(&pair.uuid) {
+            self.unmap(pair)?;
+        }
+        if dirty && self.locate(&pair.origin).is_ok() {
+            return self.hold(pair);
+        }
+        Ok(())
+    }
+
     /// A mapping goes on where it was if its SSD is back.
     fn rejoin(&mut self, pair: &Pair) -> Result<(), Failure> {
         let ssd = self.locate(&pair.ssd)?;
@@ -464,6 +507,7 @@ impl Scene {
     }
 
     pub fn unmap(&mut self, pair: &Pair) -> Result<(), Failure> {
+        self.held.remove(&pair.uuid);
         let Some(name) = self.mapped(&pair.uuid) else {
             return Ok(());
         };
@@ -487,6 +531,7 @@ impl Scene {
             }
         }
         self.maps.clear();
+        self.held.clear();
         self.boot.push('+');
         for block in self.blocks.values_mut() {
             block
@@ -494,4 +539,8 @@ impl Scene {
                 .retain(|m| matches!(m.mounter, Mounter::Fstab(_)));
         }
     }
+}
+
+fn failed(detail: &str) -> Failure {
+    Failure::new(Kind::StepFailed).detail(detail)
 }
