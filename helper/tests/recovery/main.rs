@@ -14,6 +14,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod mortal;
+mod reboot;
 mod undo;
 mod writeback;
 

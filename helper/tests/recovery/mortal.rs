@@ -18,6 +18,8 @@ pub struct Mortal {
     dies_at: usize,
     after: bool,
     died: tokio::sync::Notify,
+    /// What a mapping says that does not run: this state, and nothing of what is on its SSD.
+    silent: Option<CacheState>,
     /// Instead of dying.
     then: Option<Box<dyn Fn() + Send + Sync>>,
 }
@@ -32,6 +34,14 @@ impl Mortal {
         Self {
             then: Some(Box::new(then)),
             ..Self::new(world, call, true)
+        }
+    }
+
+    /// An engine that does not die, whose mapping is in force and did not start.
+    pub fn not_started(world: &Arc<World>) -> Self {
+        Self {
+            silent: Some(CacheState::Suspended),
+            ..Self::new(world, usize::MAX, true)
         }
     }
 
@@ -59,6 +69,7 @@ impl Mortal {
             dies_at,
             after,
             died: tokio::sync::Notify::new(),
+            silent: None,
             then: None,
         }
     }
@@ -108,7 +119,12 @@ impl Engine for Mortal {
         self.inner.live().await
     }
     async fn status(&self, uuid: &str) -> Result<Status, Failure> {
-        self.inner.status(uuid).await
+        let mut status = self.inner.status(uuid).await?;
+        if let Some(state) = self.silent {
+            status.state = state.as_str().to_owned();
+            status.sample.dirty_sectors = 0;
+        }
+        Ok(status)
     }
     async fn changed(&self) {
         self.inner.changed().await;

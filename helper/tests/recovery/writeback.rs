@@ -23,16 +23,16 @@ async fn work(world: &World, engine: &dyn Engine) {
 }
 
 /// A cache in write-back, with something on its SSD only.
-struct Dirty {
-    world: Arc<World>,
-    store: Store,
-    engine: Arc<Simulated>,
-    _folder: Folder,
+pub struct Dirty {
+    pub world: Arc<World>,
+    pub store: Store,
+    pub engine: Arc<Simulated>,
+    pub _folder: Folder,
 }
 
 impl Dirty {
     /// `rate`: of draining, in bytes a second, if it matters.
-    async fn new(name: &str, rate: Option<u64>) -> Self {
+    pub async fn new(name: &str, rate: Option<u64>) -> Self {
         let world = Arc::new(World::default());
         world.set_step_time(Duration::ZERO);
         if let Some(rate) = rate {
@@ -176,7 +176,7 @@ async fn a_drain_survives_a_start_of_the_machine_or_is_given_up_without_loss() {
 }
 
 /// Runs a plan until its engine dies after the first action.
-async fn run_dying(world: &Arc<World>, store: &Store, plan: &Plan) -> bool {
+pub async fn run_dying(world: &Arc<World>, store: &Store, plan: &Plan) -> bool {
     let mortal = Mortal::new(world, 0, true);
     mortal
         .until_death(apply::run(&mortal, store, plan, 0, &Unwatched))

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A removal that another start of the machine meets, and a mapping that does not run.
+
+use crate::mortal::Mortal;
+use crate::writeback::{Dirty, run_dying};
+use crate::{UUID, facts, path, removal};
+use std::sync::Arc;
+use tandem_api::*;
+use tandem_helper::action::{Action, Face, Pair};
+use tandem_helper::apply::{self, Unwatched};
+use tandem_helper::engine::Engine;
+use tandem_helper::engine::simulated::World;
+use tandem_helper::facts::{Device, Mount};
+use tandem_helper::plan::{self, Plan};
+use tandem_helper::state::Store;
+
+const POINT: &str = "/media/anna/Archive";
+
+/// Where a device of this name is mounted, if there is one.
+async fn points(engine: &dyn Engine, name: &str) -> Option<Vec<String>> {
+    let facts = facts(engine).await;
+    facts.device(path(name).as_str()).map(Device::mount_points)
+}
+
+/// The mount that a removal plans to undo.
+fn planned(plan: &Plan) -> (Box<Pair>, Mount) {
+    let found = plan.actions.iter().find_map(|action| match action {
+        Action::Unmount(Face::Mapped(pair), mount) => Some((pair.clone(), mount.clone())),
+        _ => None,
+    });
+    found.expect("the mapping is mounted when the plan is made")
+}
+
+/// The machine starts again, and assembles the cache.
+async fn start_again(world: &Arc<World>, engine: &dyn Engine, store: &Store) {
+    world.restart();
+    let pair = store.caches().pop().unwrap().pair;
+    let assembly = plan::assemble(&pair, &[]);
+    apply::run(engine, store, &assembly, 0, &Unwatched)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_removal_that_ends_in_another_boot_leaves_a_mounted_file_system_mounted() {
+    for mounted in [true, false] {
+        let Dirty {
+            world,
+            store,
+            engine,
+            _folder,
+        } = Dirty::new(&format!("mounted-{mounted}"), None).await;
+        let engine = &*engine;
+        let plan = removal(engine, &store).await;
+        assert!(run_dying(&world, &store, &plan).await);
+        start_again(&world, engine, &store).await;
+        let (pair, mount) = planned(&plan);
+        if mounted {
+            let mount = Action::Mount(Face::Mapped(pair), mount);
+            engine.apply(&mount).await.unwrap();
+        }
+        world.set_drain_rate(u64::MAX / 4096);
+        let intent = store.intents().pop().unwrap();
+        apply::recover(engine, &store, intent, &Unwatched)
+            .await
+            .unwrap();
+        assert!(store.intents().is_empty());
+        assert_eq!(world.lost_bytes(), 0);
+        let live = engine.live().await.unwrap();
+        let facts = facts(engine).await;
+        let ssd = facts.device(path("sdc").as_str()).unwrap();
+        assert!(ssd.blank, "the SSD is free");
+        if mounted {
+            assert_eq!(points(engine, "dm_2d1").await, Some(vec![POINT.to_owned()]));
+            assert!(live.iter().all(|live| !live.attached) && live.len() == 1);
+            let record = store.caches().pop().unwrap();
+            assert_eq!(record.detached_in, Some(engine.boot_id()));
+            assert!(!record.may_be_dirty);
+        } else {
+            assert_eq!(points(engine, "dm_2d1").await, None);
+            assert!(live.is_empty() && store.caches().is_empty());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_removal_that_is_past_its_drain_is_not_forgotten_in_another_boot() {
+    for restarts in [true, false] {
+        let Dirty {
+            world,
+            store,
+            engine,
+            _folder,
+        } = Dirty::new(&format!("past-{restarts}"), Some(u64::MAX / 4096)).await;
+        let engine = &*engine;
+        let plan = removal(engine, &store).await;
+        assert!(matches!(plan.actions[1], Action::Detach(_)));
+        let mortal = Mortal::new(&world, 1, false);
+        let job = apply::run(&mortal, &store, &plan, 0, &Unwatched);
+        assert!(mortal.until_death(job).await);
+        if restarts {
+            world.restart();
+        }
+        // As if the disk, or UDisks2, were not there yet.
+        world.fail_next(StepKind::Detach);
+        let intent = store.intents().pop().unwrap();
+        let failed = apply::recover(engine, &store, intent.clone(), &Unwatched).await;
+        let failed = failed.unwrap_err();
+        assert_eq!(failed.kind, Kind::StepFailed);
+        if restarts {
+            assert_eq!(failed.data, DataState::Incomplete);
+            assert_eq!(store.intents(), std::slice::from_ref(&intent));
+            apply::recover(engine, &store, intent, &Unwatched)
+                .await
+                .unwrap();
+            assert!(store.caches().is_empty());
+        } else {
+            // Nothing has happened to the cache, which goes on.
+            assert_eq!(failed.data, DataState::Unchanged);
+            assert_eq!(store.caches().len(), 1);
+        }
+        assert!(store.intents().is_empty());
+        assert_eq!(world.lost_bytes(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_removal_that_meets_its_cache_alive_again_does_not_leave_it_between() {
+    let Dirty {
+        world,
+        store,
+        engine,
+        _folder,
+    } = Dirty::new("alive", Some(u64::MAX / 4096)).await;
+    let engine = &*engine;
+    let plan = removal(engine, &store).await;
+    let mortal = Mortal::new(&world, 1, false);
+    let job = apply::run(&mortal, &store, &plan, 0, &Unwatched);
+    assert!(mortal.until_death(job).await);
+    let intent = store.intents().pop().unwrap();
+    start_again(&world, engine, &store).await;
+    world.set_drain_rate(1_000);
+    world.advance(std::time::Duration::from_secs(20));
+    assert!(engine.status(UUID).await.unwrap().sample.dirty_sectors > 0);
+    let failed = apply::recover(engine, &store, intent, &Unwatched).await;
+    assert_eq!(failed.unwrap_err().kind, Kind::UnwrittenData);
+    // With the job on record, the next start would not keep the disk from being used alone.
+    assert!(store.intents().is_empty() && store.caches().len() == 1);
+    assert_eq!(world.lost_bytes(), 0);
+}
+
+#[tokio::test]
+async fn a_mapping_that_did_not_start_counts_nothing_and_is_not_removed() {
+    for drains in [true, false] {
+        let Dirty {
+            world,
+            store,
+            engine,
+            _folder,
+        } = Dirty::new(&format!("silent-{drains}"), None).await;
+        let mut plan = removal(&*engine, &store).await;
+        if !drains {
+            plan.actions.retain(|a| !matches!(a, Action::Drain(_)));
+        }
+        let silent = Mortal::not_started(&world);
+        let refused = apply::run(&silent, &store, &plan, 0, &Unwatched).await;
+        let refused = refused.unwrap_err();
+        assert_eq!(
+            (refused.kind, refused.name.as_str()),
+            (Kind::WrongState, "suspended")
+        );
+        assert_eq!(world.lost_bytes(), 0);
+        assert!(store.caches().pop().unwrap().may_be_dirty);
+        assert!(engine.live().await.unwrap().iter().any(|l| l.attached));
+        assert!(store.intents().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_mapping_that_did_not_start_is_not_undone() {
+    let Dirty {
+        world,
+        store,
+        engine,
+        _folder,
+    } = Dirty::new("silent-undo", None).await;
+    // The disk is mounted by somebody, so that the assembly fails after its mapping is in force.
+    let pair = store.caches().pop().unwrap().pair;
+    let (_, mount) = planned(&removal(&*engine, &store).await);
+    let assembly = plan::assemble(&pair, &[mount]);
+    world.fail_next(StepKind::Mount);
+    let silent = Mortal::not_started(&world);
+    let failed = apply::run(&silent, &store, &assembly, 0, &Unwatched).await;
+    assert_eq!(failed.unwrap_err().data, DataState::Incomplete);
+    assert!(engine.live().await.unwrap().iter().any(|l| l.attached));
+    assert_eq!(world.lost_bytes(), 0);
+    assert!(store.caches().pop().unwrap().may_be_dirty);
+}
