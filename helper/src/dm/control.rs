@@ -230,12 +230,12 @@ impl Control {
         match Standing::of(&self.entries()?, &pair.uuid) {
             Standing::Works => return Ok(()),
             Standing::Halted => {
-                let resumed = self.with(&pair.uuid, |id| self.resume(id));
-                if resumed.is_err() {
+                let runs = self.run_again(pair, table, sectors);
+                if runs.is_err() {
                     // A format that was only begun has nothing that the disk could lack.
                     self.leave(pair, &disk, sectors, !table.new);
                 }
-                return resumed;
+                return runs;
             }
             Standing::Other => {}
         }
@@ -267,6 +267,18 @@ impl Control {
             self.leave(pair, &disk, sectors, held.is_some());
         }
         made
+    }
+
+    /// Has a mapping run that has a table in force and does not. What is to be forgotten may not have been known to it.
+    fn run_again(&self, pair: &Pair, table: &Tandem, sectors: u64) -> DmResult<()> {
+        if table.cold || table.lost > 0 {
+            self.load(pair, sectors, TARGET, &table.to_string())?;
+        }
+        self.with(&pair.uuid, |id| self.resume(id))?;
+        match Standing::of(&self.entries()?, &pair.uuid) {
+            Standing::Works => Ok(()),
+            _ => Err(other("resume", "the mapping does not use its SSD")),
+        }
     }
 
     /// After a mapping could not be made. One that is in use stays as it is: the kernel does not let it go.
