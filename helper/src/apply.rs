@@ -19,7 +19,7 @@ use crate::engine::{Engine, Status};
 use crate::plan::Plan;
 use crate::state::{CacheRecord, Intent, Store};
 use std::io;
-use tandem_api::{CacheState, DataState, Failure, JobKind, Kind, SECTOR_BYTES};
+use tandem_api::{DataState, Failure, JobKind, Kind, SECTOR_BYTES};
 
 /// How a job came to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -236,12 +236,10 @@ async fn unwritten(engine: &dyn Engine, uuid: &str) -> Result<u64, Failure> {
     Ok(status.sample.dirty_sectors.saturating_mul(SECTOR_BYTES))
 }
 
-/// What the module says, if it knows. A table that came into force and did not start has not read from the SSD
-/// what is there only, and counts nothing.
+/// What the module says, if it knows.
 async fn known(engine: &dyn Engine, uuid: &str) -> Result<Status, Failure> {
     let status = engine.status(uuid).await?;
-    let knows = [CacheState::Active, CacheState::Bypass];
-    if knows.iter().any(|state| status.state == state.as_str()) {
+    if status.knows() {
         return Ok(status);
     }
     Err(Failure::new(Kind::WrongState)

@@ -8,7 +8,7 @@ use crate::action::{Action, Pair};
 use crate::dm::message::Message;
 use crate::facts::{Device, Facts};
 use async_trait::async_trait;
-use tandem_api::{Failure, FileUser, Mode, ModuleState, Sample};
+use tandem_api::{CacheState, Failure, FileUser, Mode, ModuleState, Sample};
 
 /// One of our mappings as the kernel has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +34,15 @@ pub struct Status {
     pub mode: Mode,
     /// The counters.
     pub sample: Sample,
+}
+
+impl Status {
+    /// Whether the module knows what it counts. A table that came into force and did not start has not read from the
+    /// SSD what is there only.
+    pub fn knows(&self) -> bool {
+        let knows = [CacheState::Active, CacheState::Bypass];
+        knows.iter().any(|state| self.state == state.as_str())
+    }
 }
 
 /// A machine with disks and a kernel.

@@ -306,6 +306,9 @@ pub trait Simulation {
     /// Somebody mounts this block object.
     fn mount(&self, block: &OwnedObjectPath, point: &str) -> zbus::Result<()>;
 
+    /// Whether a mapping of ours keeps this block object from everybody.
+    fn kept(&self, block: &OwnedObjectPath) -> zbus::Result<bool>;
+
     /// How fast the caches write to the disk what is only on the SSD, bytes a second (50 MB/s at first).
     fn set_drain_rate(&self, bytes: u64) -> zbus::Result<()>;
 

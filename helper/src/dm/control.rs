@@ -356,6 +356,10 @@ impl Control {
     /// # Errors
     /// `EBUSY` if somebody has the disk already.
     pub fn hold(&self, pair: &Pair, disk: &Linear, sectors: u64) -> DmResult<()> {
+        if self.idle(pair)? {
+            // The disk may be another device to the kernel than the one that it holds.
+            return self.load(pair, sectors, LINEAR, &disk.to_string());
+        }
         if self.entries()?.iter().any(|e| e.live.uuid == pair.uuid) {
             return Ok(());
         }

@@ -5,7 +5,7 @@ use super::Service;
 use super::reading::Question;
 use crate::action::Pair;
 use crate::auth;
-use crate::engine::Live;
+use crate::engine::{Live, Status};
 use crate::facts::{Device, Facts, Ident};
 use crate::mounts::users;
 use crate::plan::{self, Plan, RemoveInput, Unwritten};
@@ -123,7 +123,12 @@ impl Service {
     async fn unwritten(&self, record: &CacheRecord, works: bool, facts: &Facts) -> Unwritten {
         let pair = &record.pair;
         let status = match works {
-            true => self.engine.status(&pair.uuid).await.ok(),
+            true => self
+                .engine
+                .status(&pair.uuid)
+                .await
+                .ok()
+                .filter(Status::knows),
             false => None,
         };
         let bytes = status

@@ -11,6 +11,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod kept;
 mod writeback;
 
 use common::{LIMIT, Machine, spec, until};

@@ -8,7 +8,7 @@ use tandem_api::*;
 
 impl Bench {
     /// Has a cache in write-back with something on its SSD only.
-    async fn dirty(&self) -> CacheProxy<'static> {
+    pub async fn dirty(&self) -> CacheProxy<'static> {
         let spec = PlanSpec {
             mode: Mode::Writeback,
             ..self.spec.clone()

@@ -206,6 +206,11 @@ impl Simulation {
         Ok(())
     }
 
+    fn kept(&self, block: OwnedObjectPath) -> Result<bool, Failure> {
+        let name = self.name_of(&block)?;
+        Ok(self.0.read(|s| s.claimed(&name)))
+    }
+
     fn set_drain_rate(&self, bytes: u64) {
         self.0.set_drain_rate(bytes);
     }

@@ -467,13 +467,17 @@ impl Scene {
     }
 
     pub fn hold(&mut self, pair: &Pair) -> Result<(), Failure> {
-        let name = self.locate(&pair.origin)?;
-        if !self.maps.contains_key(&pair.uuid) && !self.held.contains_key(&pair.uuid) {
-            if self.claimed(&name) || self.blocks.get(&name).is_some_and(|b| !b.mounts.is_empty()) {
-                return Err(failed("device is busy"));
-            }
-            self.held.insert(pair.uuid.clone(), pair.clone());
+        if self.maps.contains_key(&pair.uuid) {
+            return Ok(());
         }
+        let name = self.locate(&pair.origin)?;
+        let before = self.held.remove(&pair.uuid);
+        if self.claimed(&name) || self.blocks.get(&name).is_some_and(|b| !b.mounts.is_empty()) {
+            self.held
+                .extend(before.map(|held| (pair.uuid.clone(), held)));
+            return Err(failed("device is busy"));
+        }
+        self.held.insert(pair.uuid.clone(), pair.clone());
         Ok(())
     }
 

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A disk whose newest data is on an SSD only is nobody's without it, at any time and not only at a start of the machine.
+//! Disks that come and go are simulated ones; vm-restart does this with real ones.
+
+use crate::Bench;
+use crate::common::until;
+use std::time::Duration;
+use tandem_api::*;
+
+#[tokio::test]
+async fn a_disk_that_lacks_something_is_kept_whenever_it_appears() {
+    let bench = Bench::new().await;
+    if bench.real {
+        return;
+    }
+    let cache = bench.dirty().await;
+    let simulation = bench.machine.simulation().await;
+    let (disk, ssd) = (&bench.spec.origin, &bench.spec.ssd);
+    let kept = async || simulation.kept(disk).await.unwrap_or(false);
+    simulation.set_module(ModuleState::Refused).await.unwrap();
+    simulation.restart().await.unwrap();
+    until("the hold", kept).await;
+    simulation.unplug(ssd).await.unwrap();
+    // It is another device then.
+    simulation.replug(disk).await.unwrap();
+    until("the hold over the disk that is back", kept).await;
+    simulation.set_module(ModuleState::Loaded).await.unwrap();
+    // An attempt that fails changes nothing about it.
+    simulation.fail_next(StepKind::Map).await.unwrap();
+    simulation.replug(ssd).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_ne!(cache.state().await.unwrap(), CacheState::Active);
+    assert!(kept().await, "after an attempt");
+    simulation.replug(ssd).await.unwrap();
+    until("the cache", async || {
+        cache.state().await.unwrap() == CacheState::Active
+    })
+    .await;
+    bench.machine.remove(&cache).await.unwrap();
+    assert_eq!(simulation.lost_bytes().await.unwrap(), 0);
+    assert!(!kept().await, "after the removal");
+}
+
+#[tokio::test]
+async fn a_disk_used_beside_its_mapping_is_not_overwritten() {
+    let bench = Bench::new().await;
+    if bench.real {
+        return;
+    }
+    let cache = bench.dirty().await;
+    let simulation = bench.machine.simulation().await;
+    // Back under another number: the mapping leads to nowhere, and keeps nobody from it.
+    simulation.replug(&bench.spec.origin).await.unwrap();
+    until("the reason", async || {
+        cache.state_reason().await.unwrap() == "disk-missing"
+    })
+    .await;
+    simulation.mount(&bench.spec.origin, "/mnt").await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    simulation.restart().await.unwrap();
+    until("the reason", async || {
+        cache.state_reason().await.unwrap() == "disk-changed"
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(cache.state().await.unwrap(), CacheState::Stopped);
+}
+
+#[tokio::test]
+async fn a_cache_that_was_given_up_does_not_start_again() {
+    let bench = Bench::new().await;
+    if bench.real {
+        return;
+    }
+    let cache = bench.dirty().await;
+    let simulation = bench.machine.simulation().await;
+    simulation.unplug(&bench.spec.ssd).await.unwrap();
+    until("the state", async || {
+        cache.state_reason().await.unwrap() == "ssd-gone-dirty"
+    })
+    .await;
+    let plan = cache.plan_discard().await.unwrap();
+    // As of a file system that has lost what the SSD had.
+    simulation.fail_next(StepKind::Mount).await.unwrap();
+    let job = cache.remove(&plan.plan_id, &plan.digest).await.unwrap();
+    bench.machine.end(job).await.unwrap_err();
+    simulation.replug(&bench.spec.ssd).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_ne!(cache.state().await.unwrap(), CacheState::Active);
+}
