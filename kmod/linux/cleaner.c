@@ -56,6 +56,23 @@ static bool paused(const struct tandem_cleaner *c)
 	return c->stopping || c->flush == TANDEM_FLUSH_PAUSED;
 }
 
+/* Hits leave no time behind: they are counted without a lock. Lock held. */
+static void look_for_hits(struct tandem *t)
+{
+	struct tandem_cleaner *c = &t->cleaner;
+	u64 hits;
+
+	/* All processors' counters are more than to be read for each cleaning. */
+	if (c->hits_read == jiffies)
+		return;
+	c->hits_read = jiffies;
+	hits = tandem_counter(t, TD_C_READ_HIT);
+	if (hits != c->hits) {
+		c->hits = hits;
+		c->hit = jiffies;
+	}
+}
+
 static u32 allowance(const struct tandem *t, u32 *again)
 {
 	const struct tandem_cleaner *c = &t->cleaner;
@@ -66,6 +83,7 @@ static u32 allowance(const struct tandem *t, u32 *again)
 			    tandem_pace_full(l->places, l->places_limit)),
 		.disk_idle = atomic_read(&t->foreground) ? 0 :
 			     ms_since(READ_ONCE(t->disk_used)),
+		.ssd_idle = ms_since(c->hit),
 		.write_idle = ms_since(READ_ONCE(t->written)),
 		.drain = draining(t),
 		.paused = paused(c),
@@ -167,6 +185,7 @@ static enum begun begin(struct tandem *t, u32 *again)
 		tandem_unlock_cleaner(t, flags);
 		return NO_PLACE;
 	}
+	look_for_hits(t);
 	allowed = allowance(t, again);
 	careful = to_come(c->careful, CAREFUL);
 	more = c->inflight < (careful ? min(allowed, CAREFUL_JOBS) : allowed);
@@ -353,6 +372,8 @@ void tandem_cleaner_init(struct tandem *t)
 	INIT_LIST_HEAD(&c->free);
 	c->fast = tandem_pace_span(TANDEM_PACE_GUESS, FAST_SPAN);
 	forget_drain(c);
+	c->hit = jiffies;
+	c->hits_read = jiffies;
 	c->not_before = jiffies;
 	c->careful = jiffies;
 	c->since = jiffies;

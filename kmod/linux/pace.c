@@ -14,7 +14,7 @@
 #include <linux/math64.h>
 #include <linux/minmax.h>
 
-#define IDLE_DISK	50u	/* ms: the user is not at the disk */
+#define IDLE	50u	/* ms: the user is at neither device */
 #define RAMP		2u	/* ms of idleness for each cleaning at a time */
 #define IDLE_WRITES	2000u	/* ms: he has stopped writing */
 #define SECONDS		30u	/* of draining may be dirty */
@@ -24,14 +24,16 @@
 
 u32 tandem_pace(const struct tandem_pace *p, u32 *again)
 {
-	bool idle = p->disk_idle >= IDLE_DISK;
+	/* A drain is what he asked for: reads from the SSD do not wait for it long. */
+	u32 since = p->drain ? p->disk_idle : min(p->disk_idle, p->ssd_idle);
+	bool idle = since >= IDLE;
 	/* Who pauses for a moment does not find a full queue when he comes back. */
-	u32 full_speed = min(p->disk_idle / RAMP, TANDEM_FULL_SPEED);
+	u32 full_speed = min(since / RAMP, TANDEM_FULL_SPEED);
 
 	*again = 0;
 	if (!p->dirty || p->paused)
 		return 0;
-	*again = idle ? 0 : IDLE_DISK - p->disk_idle;
+	*again = idle ? 0 : IDLE - since;
 	if (p->drain)
 		return idle ? full_speed : 1;
 	if (p->full > TANDEM_PACE_ALL * 7 / 8)

@@ -14,6 +14,7 @@ struct tandem_pace {
 	bool dirty;		/* is there anything to write back? */
 	u32 full;		/* of what may be dirty, in TANDEM_PACE_ALL parts */
 	u32 disk_idle;		/* ms since the last foreground request to the disk */
+	u32 ssd_idle;		/* ms since the last read that the SSD answered */
 	u32 write_idle;		/* ms since the last write of the user */
 	bool drain;		/* all is to be written back */
 	bool paused;		/* by the user, or a stop began */

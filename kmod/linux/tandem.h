@@ -63,6 +63,9 @@ struct tandem_cleaner {
 	bool stopping;			/* a suspend began: urgent places only */
 	bool starved;			/* what is dirty is not recorded yet */
 	bool was_dirty;			/* raise an event when nothing is any more */
+	u64 hits;			/* sectors read from the SSD so far */
+	unsigned long hits_read;	/* jiffies: looked at */
+	unsigned long hit;		/* jiffies: there had been more */
 	unsigned long not_before;	/* jiffies; after a failure */
 	unsigned long careful;		/* jiffies; until then by single frames */
 	unsigned long since;		/* jiffies: the spans were brought up to date */

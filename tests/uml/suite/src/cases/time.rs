@@ -23,9 +23,12 @@ pub const CASES: &[Entry] = &[
     ),
     ("time: steady writes are recorded once a second", steady),
     ("time: an idle cache rests", rests),
+    ("time: nothing is written back beside a reader", || {
+        beside_reader(16384)
+    }),
     (
-        "time: nothing is written back beside a reader",
-        beside_reader,
+        "time: nothing is written back beside a reader of the SSD",
+        || beside_reader(0),
     ),
     (
         "time: nothing is written back that is written again",
@@ -139,14 +142,15 @@ fn rests() -> Result<()> {
     Ok(())
 }
 
-fn beside_reader() -> Result<()> {
+/// The reader goes on by `step` bytes each time.
+fn beside_reader(step: u64) -> Result<()> {
     let (rig, mut model) = Rig::new(config(5))?;
     write_quarters(&rig, &mut model, 100, 1)?;
     let file = io::direct(&rig.path()?)?;
-    // Beyond what is written; each read is one of the disk.
+    // Beyond what is written; each read is one of the disk, or one of the SSD but for the first.
     let mut at = 10 * MIB as u64;
     let reader = Beside::new(ms(30), move || {
-        at += 16384;
+        at += step;
         io::read(&file, at, 4096).map(drop)
     });
     sleep(ms(30_000));
