@@ -63,7 +63,7 @@ static void look_for_hits(struct tandem *t)
 	u64 hits;
 
 	/* All processors' counters are more than to be read for each cleaning. */
-	if (c->hits_read == jiffies)
+	if (!ms_since(c->hits_read))
 		return;
 	c->hits_read = jiffies;
 	hits = tandem_counter(t, TD_C_READ_HIT);
