@@ -125,7 +125,7 @@ impl Cache {
         let Some(control) = self.through(control) else {
             return false;
         };
-        if self.record.lacks() && !self.held {
+        if self.record.may_be_dirty && !self.held {
             self.hold(control, &disk);
         }
         let Some(ssd) = machine.find(&self.record.pair.ssd) else {
@@ -138,7 +138,7 @@ impl Cache {
             }
             Err(e) => {
                 self.failed = Some(e);
-                if self.record.lacks() {
+                if self.record.may_be_dirty {
                     // The attempt let it go.
                     self.hold(control, &disk);
                 }
@@ -211,7 +211,7 @@ impl Cache {
     fn patience(&self) -> Duration {
         if self.failed.is_some() {
             Duration::ZERO
-        } else if self.record.lacks() {
+        } else if self.record.may_be_dirty {
             WITH_DATA
         } else if self.disk.is_some()
             || Path::new(UDEV_BUSY).exists()
@@ -253,7 +253,7 @@ impl Cache {
 fn unguarded(record: &CacheRecord) -> Option<CacheRecord> {
     let mut now = record.clone();
     now.pair.cold = true;
-    now.forked |= record.lacks();
+    now.forked |= record.may_be_dirty;
     (now != *record).then_some(now)
 }
 

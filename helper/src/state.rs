@@ -46,12 +46,6 @@ impl CacheRecord {
         }
     }
 
-    /// Whether the disk alone may not be the truth. Of an SSD that was lost in bypass it is: nothing was answered then
-    /// that is only there, and the module makes its index anew whatever it says when it is back.
-    pub fn lacks(&self) -> bool {
-        self.may_be_dirty && self.pair.lost == 0
-    }
-
     /// The record with what the module says of the SSD. That something may be on it only is recorded before the mode
     /// is set; what is recorded here is that the module has found nothing any more, and that the SSD is lost.
     pub fn after(mut self, status: &Status) -> Self {
@@ -100,6 +94,11 @@ impl Intent {
     /// Whether this job leaves a cache behind on purpose: nothing starts it any more.
     pub fn gives_up(&self, uuid: &str) -> bool {
         self.uuid == uuid && self.kind == JobKind::Remove && self.draining().is_none()
+    }
+
+    /// Whether this job makes this cache, or assembles it.
+    pub fn creates(&self, uuid: &str) -> bool {
+        self.uuid == uuid && self.kind == JobKind::Create
     }
 
     /// The pair that is drained, if that is what it is at.

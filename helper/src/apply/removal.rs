@@ -109,6 +109,12 @@ pub(super) async fn remove(
 /// One change. What is on the SSD only is never left behind, unless it was given up by name.
 async fn apply(engine: &dyn Engine, intent: &Intent, action: &Action) -> Result<(), Failure> {
     if let Action::Detach(pair) = action
+        && !attached(engine, &pair.uuid).await?
+    {
+        // Its disk may be gone, and nothing would have to be done with it.
+        return Ok(());
+    }
+    if let Action::Detach(pair) = action
         && !intent.discard
     {
         let bytes = unwritten(engine, &pair.uuid).await?;

@@ -33,17 +33,17 @@ fn nothing() -> OwnedObjectPath {
 }
 
 impl Service {
-    /// Looks at the machine and shows it. False: that did not work, and has to be tried again.
+    /// Looks at the machine and shows it. False: something of that did not work, and has to be tried again.
     pub(crate) async fn refresh(self: &Arc<Self>) -> bool {
         let _serial = self.refreshing.lock().await;
-        let seen = self.look().await;
-        if let Err(e) = &seen {
+        self.look().await.unwrap_or_else(|e| {
             tracing::error!("cannot look at the machine: {e}");
-        }
-        seen.is_ok()
+            false
+        })
     }
 
-    async fn look(self: &Arc<Self>) -> Result<(), Failure> {
+    /// Whether all that has to be kept is.
+    async fn look(self: &Arc<Self>) -> Result<bool, Failure> {
         // First, and without anybody's help: writes wait for this record, and UDisks2 may wait for a dying device.
         for live in self.engine.live().await?.iter().filter(|l| l.attached) {
             self.record_risk(&live.uuid).await;
@@ -52,6 +52,7 @@ impl Service {
         let facts = facts.map_err(|_| Failure::new(Kind::Internal).detail("no answer"))??;
         let live = self.engine.live().await?;
         let jobs = self.store.intents();
+        let mut all_kept = true;
         let mut views = BTreeMap::new();
         for record in self.store.caches() {
             let live = live.iter().find(|l| l.uuid == record.pair.uuid);
@@ -69,7 +70,11 @@ impl Service {
                 ..pair
             };
             if !jobs.iter().any(|job| job.gives_up(&pair.uuid)) {
-                self.protect(&record, &pair, live, &facts).await;
+                let kept = self.protect(&record, &pair, live, &facts).await;
+                if let Err(e) = &kept {
+                    tracing::error!(uuid = pair.uuid, "the disk is not protected: {e}");
+                }
+                all_kept &= kept.is_ok();
             }
             let view = self.view(&record, &pair, live, &facts, &jobs).await;
             views.insert(pair.uuid.clone(), (pair, view));
@@ -77,22 +82,38 @@ impl Service {
         if let Err(e) = self.show(views).await {
             tracing::error!("cannot show the caches: {e}");
         }
-        Ok(())
+        Ok(all_kept)
     }
 
-    /// Keeps a disk from everybody that lacks something and is not assembled, until it is.
-    async fn protect(&self, record: &CacheRecord, pair: &Pair, live: Option<&Live>, facts: &Facts) {
-        let alone = |disk: &Device| disk.holders.is_empty() && disk.mounts.is_empty() && !disk.swap;
-        let free = live.is_none() && facts.same_hardware(&pair.origin).is_some_and(alone);
-        let known = record.forked || record.detached_in.is_some();
+    /// Keeps a disk from everybody that lacks something and is not assembled, until it is. A mapping that leads to
+    /// nowhere, since its disk was pulled and plugged in again, and that nobody uses goes for that.
+    async fn protect(
+        &self,
+        record: &CacheRecord,
+        pair: &Pair,
+        live: Option<&Live>,
+        facts: &Facts,
+    ) -> Result<(), Failure> {
+        let unused =
+            |device: &Device| device.holders.is_empty() && device.mounts.is_empty() && !device.swap;
+        let Some(disk) = facts.same_hardware(&pair.origin) else {
+            return Ok(());
+        };
         let busy = self.inner().running.iter().any(|r| r.uuid == pair.uuid);
-        if free
-            && record.lacks()
-            && !known
-            && !busy
-            && let Err(e) = self.engine.apply(&Action::Hold(pair.clone())).await
-        {
-            tracing::error!(uuid = pair.uuid, "the disk is not protected: {e}");
+        if busy || record.detached_in.is_some() {
+            return Ok(());
+        }
+        match live {
+            Some(live) if live.attached && !leads_to(live, pair, facts) => {
+                match mapped(facts, pair).is_some_and(unused) {
+                    true => self.engine.apply(&Action::GiveBack(pair.clone())).await,
+                    false => Ok(()),
+                }
+            }
+            None if record.may_be_dirty && !record.forked && unused(disk) => {
+                self.engine.apply(&Action::Hold(pair.clone())).await
+            }
+            _ => Ok(()),
         }
     }
 
@@ -130,7 +151,7 @@ impl Service {
             (Some(_), Some(status)) => state(status),
             (Some(_), None) => (CacheState::Suspended, String::new()),
             (None, _) if origin.is_none() => (CacheState::Stopped, "disk-missing".to_owned()),
-            (None, _) if ssd.is_none() && record.lacks() => {
+            (None, _) if ssd.is_none() && record.may_be_dirty => {
                 (CacheState::Stopped, "ssd-gone-dirty".to_owned())
             }
             (None, _) if ssd.is_none() => (CacheState::Stopped, "ssd-missing".to_owned()),
@@ -148,7 +169,8 @@ impl Service {
         if (state == CacheState::Stopped || back.is_some() || waits)
             && job.is_none()
             && !record.forked
-            && !jobs.iter().any(|job| job.gives_up(&pair.uuid))
+            // An unfinished one is put right first: it knows what was mounted.
+            && !jobs.iter().any(|job| job.gives_up(&pair.uuid) || job.creates(&pair.uuid))
         {
             self.assemble(record, pair, origin, missing, back);
         }
@@ -226,7 +248,7 @@ impl Service {
         // Nobody asked for one that passes through: its SSD was back and could not be used.
         let plain = uncovered || live.is_some_and(|live| !live.attached);
         let kept = self.inner().running.iter().any(|r| r.uuid == pair.uuid);
-        let forked = plain && record.lacks();
+        let forked = plain && record.may_be_dirty;
         let known = (record.forked || !forked) && (record.pair.cold || !plain);
         if !known && !kept && record.detached_in.is_none() {
             tracing::warn!(
@@ -306,9 +328,9 @@ impl Service {
                 match e.kind {
                     Kind::WrongDisk => this.refuse(&pair, "disk-changed"),
                     Kind::SsdDamaged => this.refuse(&pair, "ssd-damaged"),
-                    // Its mounts are its user's: they are not moved some time later.
-                    Kind::FilesystemBusy => {}
-                    _ => this.clone().try_again(pair.uuid.clone()),
+                    // What lies there does not go away by itself.
+                    Kind::SsdHoldsData | Kind::SsdTooSmall => {}
+                    _ => this.clone().try_again(pair.clone()),
                 }
             }
             let ours = |r: &Running| r.uuid == pair.uuid && r.path == nothing();
@@ -325,12 +347,21 @@ impl Service {
         self.inner().refused.insert(pair.uuid.clone(), why);
     }
 
-    /// What kept a cache from being assembled may pass without an event.
-    fn try_again(self: Arc<Self>, uuid: String) {
+    /// What kept a cache from being assembled may pass without an event. Mounts are their user's: they are moved once,
+    /// and not time and again.
+    fn try_again(self: Arc<Self>, pair: Pair) {
         tokio::spawn(async move {
-            tokio::time::sleep(RETRY).await;
-            self.inner().attempted.remove(&uuid);
-            self.again.notify_one();
+            let facts = loop {
+                tokio::time::sleep(RETRY).await;
+                if let Ok(facts) = self.engine.facts().await {
+                    break facts;
+                }
+            };
+            let mounted = |disk: &Device| !disk.mounts.is_empty();
+            if !facts.same_hardware(&pair.origin).is_some_and(mounted) {
+                self.inner().attempted.remove(&pair.uuid);
+                self.again.notify_one();
+            }
         });
     }
 

@@ -135,9 +135,9 @@ impl Service {
         server.at(ROOT_PATH, zbus::fdo::ObjectManager).await?;
         server.at(ROOT_PATH, ManagerObject(this.clone())).await?;
         this.recover().await;
-        this.refresh().await;
+        let seen = this.refresh().await;
         connection.request_name(BUS_NAME).await?;
-        tokio::spawn(this.clone().follow_machine());
+        tokio::spawn(this.clone().follow_machine(seen));
         tokio::spawn(this.clone().follow_names());
         Ok(this)
     }
@@ -197,9 +197,8 @@ impl Service {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 
-    async fn follow_machine(self: Arc<Self>) {
+    async fn follow_machine(self: Arc<Self>, mut seen: bool) {
         let mut tried = Instant::now();
-        let mut seen = true;
         loop {
             let unfinished = !seen || !self.store.intents().is_empty();
             tokio::select! {

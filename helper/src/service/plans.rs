@@ -146,7 +146,7 @@ impl Service {
                 Some(refused.unwrap_or("not-assembled").to_owned())
             }
         };
-        let recorded = record.lacks() && record.detached_in.is_none();
+        let recorded = record.may_be_dirty && record.detached_in.is_none();
         Unwritten {
             possible: recorded || writes || bytes > 0,
             bytes,

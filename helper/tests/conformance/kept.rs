@@ -88,3 +88,25 @@ async fn a_cache_that_was_given_up_does_not_start_again() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_ne!(cache.state().await.unwrap(), CacheState::Active);
 }
+
+#[tokio::test]
+async fn a_disk_that_comes_back_under_a_mapping_that_nobody_uses_is_kept() {
+    let mut bench = Bench::new().await;
+    if bench.real {
+        return;
+    }
+    let simulation = bench.machine.simulation().await;
+    // Not mounted by anybody.
+    let plugged = simulation.plug("disk", "Barge", "B1", 1 << 40).await;
+    bench.spec.origin = plugged.unwrap().remove(1);
+    let cache = bench.dirty().await;
+    let dirty = cache.dirty_bytes().await.unwrap();
+    simulation.replug(&bench.spec.origin).await.unwrap();
+    until("the cache over the disk that is back", async || {
+        cache.state().await.unwrap() == CacheState::Active
+            && cache.dirty_bytes().await.unwrap() >= dirty / 2
+    })
+    .await;
+    bench.machine.remove(&cache).await.unwrap();
+    assert_eq!(simulation.lost_bytes().await.unwrap(), 0);
+}

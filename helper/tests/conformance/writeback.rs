@@ -45,7 +45,7 @@ impl Bench {
         .await;
     }
 
-    async fn points_of(&self, cache: &CacheProxy<'_>) -> Vec<String> {
+    pub async fn points_of(&self, cache: &CacheProxy<'_>) -> Vec<String> {
         cache.mount_points().await.unwrap()
     }
 
