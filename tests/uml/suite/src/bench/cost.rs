@@ -92,10 +92,11 @@ fn write_clean(device: &Device, file: &File) -> Result<()> {
     Ok(())
 }
 
-/// Fails unless all these reads came from the SSD since it had `hits`.
+/// Fails unless so many of these reads came from the SSD since it had `hits` that nine of ten are measured as hits;
+/// dm-cache makes room beside them.
 fn ensure_hits(device: &Device, hits: u64, reads: usize, length: usize) -> Result<()> {
     let share = device.share(hits, reads, length)?;
-    ensure!(share == 100, "{share} % of the reads came from the SSD");
+    ensure!(share >= 95, "{share} % of the reads came from the SSD");
     Ok(())
 }
 

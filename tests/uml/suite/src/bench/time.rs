@@ -39,8 +39,9 @@ pub fn run(device: &Device) -> Result<()> {
     );
     let file = io::direct_without_times(device.path())?;
     let size = io::size(device.path())? as u64;
-    // Each kind of request has a part of the disk of its own.
-    let part = |number: u64| size / 8 * number..size / 8 * (number + 1);
+    // Each kind of request has a part of the disk of its own. (bcache's device is shorter than its disk.)
+    let length = size / 8 / io::MIB as u64 * io::MIB as u64;
+    let part = |number: u64| length * number..length * (number + 1);
     let mut rng = Rng::with_seed(1);
     let hot = random_blocks(&mut rng, 0..part(3).end, HOT);
     warm(device, &file, &hot, BLOCK, CHANCES)?;
