@@ -140,15 +140,15 @@ static void set_limit(struct tandem *t)
 u64 tandem_cleaner_seconds(const struct tandem *t)
 {
 	const struct tandem_cleaner *c = &t->cleaner;
-
 	const struct td_ledger *l = &t->engine.ledger;
-
+	unsigned long since = READ_ONCE(c->since);
 	u64 us = c->drain_us;
 
 	if (!draining(t))
 		return tandem_pace_seconds(l->places, 0, 0, c->fast);
+	/* Without the lock it may be ahead of the clock as we see it. */
 	if (c->drain_moves && !paused(c))
-		us += jiffies_to_usecs(jiffies - READ_ONCE(c->since));
+		us += jiffies_to_usecs(max_t(long, jiffies - since, 0));
 	return tandem_pace_seconds(l->places, c->inflight, us, c->drain);
 }
 
