@@ -245,10 +245,10 @@ impl Service {
         // A mapping may lead to nowhere since the disk was pulled and plugged in again.
         let uncovered = live.is_none_or(|live| !leads_to(live, pair, facts))
             && facts.same_hardware(&pair.origin).is_some_and(used);
-        // Nobody asked for one that passes through: its SSD was back and could not be used.
+        // Nobody asked for one that passes through: its SSD was back and could not be used, and the disk lacked nothing.
         let plain = uncovered || live.is_some_and(|live| !live.attached);
         let kept = self.inner().running.iter().any(|r| r.uuid == pair.uuid);
-        let forked = plain && record.may_be_dirty;
+        let forked = uncovered && record.may_be_dirty;
         let known = (record.forked || !forked) && (record.pair.cold || !plain);
         if !known && !kept && record.detached_in.is_none() {
             tracing::warn!(
