@@ -29,6 +29,28 @@ pub struct Pair {
 }
 
 impl Pair {
+    /// Devices that do not exist.
+    #[cfg(test)]
+    pub fn nowhere(mode: Mode) -> Self {
+        let ident = Ident {
+            text: DeviceText::none(),
+            diskseq: 0,
+            boot: String::new(),
+            hardware: String::new(),
+            start: 0,
+            part_uuid: String::new(),
+        };
+        Self {
+            uuid: "ab".repeat(16),
+            origin: ident.clone(),
+            ssd: ident,
+            origin_id: String::new(),
+            mode,
+            cold: false,
+            lost: 0,
+        }
+    }
+
     /// Name below `/dev/mapper`.
     pub fn name(&self) -> String {
         mapping_name(&self.uuid)

@@ -277,34 +277,13 @@ fn wait(watch: &OwnedFd, left: Duration) {
 mod tests {
     use super::*;
     use crate::action::{Action, Pair};
-    use crate::facts::Ident;
     use crate::state::Intent;
-    use tandem_api::{DeviceText, JobKind, Mode};
-
-    fn pair(mode: Mode) -> Pair {
-        let ident = Ident {
-            text: DeviceText::none(),
-            diskseq: 0,
-            boot: String::new(),
-            hardware: String::new(),
-            start: 0,
-            part_uuid: String::new(),
-        };
-        Pair {
-            uuid: "ab".repeat(16),
-            origin: ident.clone(),
-            ssd: ident,
-            origin_id: String::new(),
-            mode,
-            cold: false,
-            lost: 0,
-        }
-    }
+    use tandem_api::{JobKind, Mode};
 
     /// A cache in this mode, with its disk or without.
     fn cache(mode: Mode, disk: bool) -> Cache {
         Cache {
-            record: CacheRecord::new(pair(mode)),
+            record: CacheRecord::new(Pair::nowhere(mode)),
             disk: disk.then(|| Found {
                 name: "sdx".to_owned(),
                 number: "8:0".to_owned(),
@@ -359,14 +338,14 @@ mod tests {
         let disk = held.disk.clone().unwrap();
         held.protected(&disk, Ok(()));
         held.failed = Some("the SSD does not hold this cache any more".to_owned());
-        let whole = CacheRecord::new(pair(Mode::Writeback));
+        let whole = CacheRecord::new(Pair::nowhere(Mode::Writeback));
         assert_eq!(left(held, "held"), whole);
         assert_eq!(left(cache(Mode::Writeback, false), "away"), whole);
     }
 
     #[test]
     fn only_a_removal_that_is_past_draining_gives_a_cache_up() {
-        let pair = pair(Mode::Writeback);
+        let pair = Pair::nowhere(Mode::Writeback);
         let record = CacheRecord::new(pair.clone());
         let job = |kind, done| Intent {
             kind,

@@ -250,8 +250,6 @@ impl Store {
 mod tests {
     use super::*;
     use crate::dm::status::StatusLine;
-    use crate::facts::Ident;
-    use tandem_api::DeviceText;
 
     fn status(line: &str) -> Status {
         let line: StatusLine = line.parse().unwrap();
@@ -265,23 +263,7 @@ mod tests {
     }
 
     fn record(mode: Mode) -> CacheRecord {
-        let ident = Ident {
-            text: DeviceText::none(),
-            diskseq: 0,
-            boot: String::new(),
-            hardware: String::new(),
-            start: 0,
-            part_uuid: String::new(),
-        };
-        CacheRecord::new(Pair {
-            uuid: "ab".repeat(16),
-            origin: ident.clone(),
-            ssd: ident,
-            origin_id: String::new(),
-            mode,
-            cold: false,
-            lost: 0,
-        })
+        CacheRecord::new(Pair::nowhere(mode))
     }
 
     #[test]

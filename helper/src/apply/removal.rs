@@ -108,23 +108,23 @@ pub(super) async fn remove(
 
 /// One change. What is on the SSD only is never left behind, unless it was given up by name.
 async fn apply(engine: &dyn Engine, intent: &Intent, action: &Action) -> Result<(), Failure> {
-    if let Action::Detach(pair) = action
-        && !attached(engine, &pair.uuid).await?
-    {
+    let Action::Detach(pair) = action else {
+        return engine.apply(action).await;
+    };
+    if !attached(engine, &pair.uuid).await? {
         // Its disk may be gone, and nothing would have to be done with it.
         return Ok(());
     }
-    if let Action::Detach(pair) = action
-        && !intent.discard
-    {
-        let bytes = unwritten(engine, &pair.uuid).await?;
-        if bytes > 0 {
-            return Err(Failure::new(Kind::UnwrittenData)
-                .device(&pair.ssd.text)
-                .name("dirty")
-                .sizes(bytes, 0)
-                .data(DataState::Unwritten));
-        }
+    let bytes = match intent.discard {
+        true => 0,
+        false => unwritten(engine, &pair.uuid).await?,
+    };
+    if bytes > 0 {
+        return Err(Failure::new(Kind::UnwrittenData)
+            .device(&pair.ssd.text)
+            .name("dirty")
+            .sizes(bytes, 0)
+            .data(DataState::Unwritten));
     }
     engine.apply(action).await
 }

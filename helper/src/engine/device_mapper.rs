@@ -188,10 +188,9 @@ impl DeviceMapper {
 
     async fn detach(&self, pair: &Pair) -> Result<(), Failure> {
         let origin = self.locate(&pair.origin).await?;
-        let device = disks::number(&origin.ident.text.name)
-            .ok_or_else(|| Failure::new(Kind::DeviceGone).device(&pair.origin.text))?;
+        let disk_alone = disk_alone(pair, &origin)?;
         let uuid = pair.uuid.clone();
-        blocking(move || Control::open()?.pass_through(&uuid, &Linear { device }))
+        blocking(move || Control::open()?.pass_through(&uuid, &disk_alone))
             .await?
             .map_err(failed)
     }
@@ -202,18 +201,16 @@ impl DeviceMapper {
         pair: &Pair,
         disk: &Device,
     ) -> Result<Result<(), DmFailure>, Failure> {
-        let device = disks::number(&disk.ident.text.name)
-            .ok_or_else(|| Failure::new(Kind::DeviceGone).device(&pair.origin.text))?;
+        let disk_alone = disk_alone(pair, disk)?;
         let (copy, sectors) = (pair.clone(), disk.ident.text.size / SECTOR_BYTES);
-        blocking(move || Control::open()?.give_back(&copy, &Linear { device }, sectors)).await
+        blocking(move || Control::open()?.give_back(&copy, &disk_alone, sectors)).await
     }
 
     async fn hold(&self, pair: &Pair) -> Result<(), Failure> {
         let disk = self.locate(&pair.origin).await?;
-        let device = disks::number(&disk.ident.text.name)
-            .ok_or_else(|| Failure::new(Kind::DeviceGone).device(&pair.origin.text))?;
+        let disk_alone = disk_alone(pair, &disk)?;
         let (copy, sectors) = (pair.clone(), disk.ident.text.size / SECTOR_BYTES);
-        blocking(move || Control::open()?.hold(&copy, &Linear { device }, sectors))
+        blocking(move || Control::open()?.hold(&copy, &disk_alone, sectors))
             .await?
             .map_err(failed)
     }
@@ -456,4 +453,13 @@ impl Engine for DeviceMapper {
     async fn changed(&self) {
         self.events.notified().await;
     }
+}
+
+/// The table by which a pair's disk is alone.
+fn disk_alone(pair: &Pair, disk: &Device) -> Result<Linear, Failure> {
+    let device = disks::number(&disk.ident.text.name);
+    let gone = || Failure::new(Kind::DeviceGone).device(&pair.origin.text);
+    Ok(Linear {
+        device: device.ok_or_else(gone)?,
+    })
 }

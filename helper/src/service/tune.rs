@@ -102,7 +102,7 @@ impl Service {
             return Err(Failure::new(Kind::WrongState).name(CacheState::Stopped.as_str()));
         }
         let status = self.engine.status(uuid).await?;
-        if status.state == CacheState::Bypass.as_str() || !status.knows() {
+        if status.state != CacheState::Active.as_str() {
             return Err(Failure::new(Kind::WrongState).name(&status.state));
         }
         record.pair = current(&record.pair, &self.engine.facts().await?);

@@ -4,6 +4,7 @@
 
 use crate::Bench;
 use crate::common::until;
+use crate::writeback::reason;
 use std::time::Duration;
 use tandem_api::*;
 
@@ -51,17 +52,11 @@ async fn a_disk_used_beside_its_mapping_is_not_overwritten() {
     let simulation = bench.machine.simulation().await;
     // Back under another number: the mapping leads to nowhere, and keeps nobody from it.
     simulation.replug(&bench.spec.origin).await.unwrap();
-    until("the reason", async || {
-        cache.state_reason().await.unwrap() == "disk-missing"
-    })
-    .await;
+    reason(&cache, "disk-missing").await;
     simulation.mount(&bench.spec.origin, "/mnt").await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     simulation.restart().await.unwrap();
-    until("the reason", async || {
-        cache.state_reason().await.unwrap() == "disk-changed"
-    })
-    .await;
+    reason(&cache, "disk-changed").await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(cache.state().await.unwrap(), CacheState::Stopped);
 }
@@ -75,10 +70,7 @@ async fn a_cache_that_was_given_up_does_not_start_again() {
     let cache = bench.dirty().await;
     let simulation = bench.machine.simulation().await;
     simulation.unplug(&bench.spec.ssd).await.unwrap();
-    until("the state", async || {
-        cache.state_reason().await.unwrap() == "ssd-gone-dirty"
-    })
-    .await;
+    reason(&cache, "ssd-gone-dirty").await;
     let plan = cache.plan_discard().await.unwrap();
     // As of a file system that has lost what the SSD had.
     simulation.fail_next(StepKind::Mount).await.unwrap();

@@ -45,7 +45,7 @@ impl Bench {
         .await;
     }
 
-    pub async fn points_of(&self, cache: &CacheProxy<'_>) -> Vec<String> {
+    async fn points_of(&self, cache: &CacheProxy<'_>) -> Vec<String> {
         cache.mount_points().await.unwrap()
     }
 
@@ -62,6 +62,11 @@ impl Bench {
             assert_eq!(simulation.lost_bytes().await.unwrap(), 0);
         }
     }
+}
+
+/// Ends when the cache gives this reason for its state.
+pub async fn reason(cache: &CacheProxy<'_>, word: &str) {
+    until(word, async || cache.state_reason().await.unwrap() == word).await;
 }
 
 #[tokio::test]
@@ -221,10 +226,7 @@ async fn what_a_lost_ssd_had_is_given_up_by_name_only() {
     let cache = bench.dirty().await;
     let simulation = bench.machine.simulation().await;
     simulation.unplug(&bench.spec.ssd).await.unwrap();
-    until("the state", async || {
-        cache.state_reason().await.unwrap() == "ssd-gone-dirty"
-    })
-    .await;
+    reason(&cache, "ssd-gone-dirty").await;
     let refused = Failure::from(cache.plan_remove().await.unwrap_err());
     assert_eq!(
         (refused.kind, refused.name.as_str()),
@@ -354,10 +356,7 @@ async fn a_disk_that_was_used_without_its_ssd_is_not_overwritten() {
     })
     .await;
     simulation.set_module(ModuleState::Loaded).await.unwrap();
-    until("the reason", async || {
-        cache.state_reason().await.unwrap() == "disk-changed"
-    })
-    .await;
+    reason(&cache, "disk-changed").await;
     let refused = Failure::from(cache.plan_remove().await.unwrap_err());
     assert_eq!(
         (refused.kind, refused.name.as_str()),
@@ -394,10 +393,7 @@ async fn a_cache_comes_back_warm_unless_the_disk_was_used_without_it() {
             // Somebody does not wait for the cache.
             simulation.mount(&bench.spec.origin, "/mnt").await.unwrap();
         }
-        until("the reason", async || {
-            cache.state_reason().await.unwrap() == "module-refused"
-        })
-        .await;
+        reason(&cache, "module-refused").await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         simulation.set_module(ModuleState::Available).await.unwrap();
         simulation.replug(&bench.spec.ssd).await.unwrap();

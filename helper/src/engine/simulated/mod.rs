@@ -5,6 +5,7 @@
 mod catalogue;
 mod counters;
 mod dirt;
+mod held;
 mod levers;
 mod udisks;
 mod world;

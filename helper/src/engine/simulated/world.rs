@@ -4,6 +4,7 @@
 use super::catalogue;
 use super::counters::Load;
 use super::dirt::Dirt;
+use super::failed;
 use crate::action::{Face, Pair};
 use crate::dm::message::{Flush, Message};
 use crate::facts::{Device, Facts, Holder, Ident, Mount, Mounter};
@@ -353,13 +354,6 @@ impl Scene {
         self.maps.get(uuid).map(|map| map.dm.clone())
     }
 
-    /// Whether a volume lies over it.
-    pub fn claimed(&self, name: &str) -> bool {
-        let disk = |pair: &Pair| self.locate(&pair.origin).is_ok_and(|disk| disk == name);
-        let below = |b: &Block| matches!(&b.backing, Some((below, _)) if below == name);
-        self.blocks.values().any(below) || self.held.values().any(disk)
-    }
-
     pub fn wipe(&mut self, name: &str) {
         self.blocks.retain(|_, b| b.whole.as_deref() != Some(name));
         if let Some(block) = self.blocks.get_mut(name) {
@@ -380,15 +374,6 @@ impl Scene {
 
     /// Joins a pair, on an SSD that is empty or has its format.
     pub fn map(&mut self, pair: &Pair, new: bool) -> Result<(), Failure> {
-        let held = self.held.remove(&pair.uuid);
-        let mapped = self.map_over(pair, new);
-        if let Some(held) = held.filter(|_| mapped.is_err()) {
-            self.held.insert(pair.uuid.clone(), held);
-        }
-        mapped
-    }
-
-    fn map_over(&mut self, pair: &Pair, new: bool) -> Result<(), Failure> {
         if self.maps.contains_key(&pair.uuid) {
             return self.rejoin(pair);
         }
@@ -396,10 +381,7 @@ impl Scene {
             return Err(failed("no such target"));
         }
         let (origin, ssd) = (self.locate(&pair.origin)?, self.locate(&pair.ssd)?);
-        let busy = |name: &String| {
-            self.claimed(name) || self.blocks.get(name).is_some_and(|b| !b.mounts.is_empty())
-        };
-        if busy(&origin) || busy(&ssd) {
+        if self.busy(&origin, &pair.uuid) || self.busy(&ssd, &pair.uuid) {
             return Err(failed("device or resource busy"));
         }
         if !self
@@ -463,36 +445,7 @@ impl Scene {
             load,
         };
         self.maps.insert(pair.uuid.clone(), map);
-        Ok(())
-    }
-
-    pub fn hold(&mut self, pair: &Pair) -> Result<(), Failure> {
-        if self.maps.contains_key(&pair.uuid) {
-            return Ok(());
-        }
-        let name = self.locate(&pair.origin)?;
-        let before = self.held.remove(&pair.uuid);
-        if self.claimed(&name) || self.blocks.get(&name).is_some_and(|b| !b.mounts.is_empty()) {
-            self.held
-                .extend(before.map(|held| (pair.uuid.clone(), held)));
-            return Err(failed("device is busy"));
-        }
-        self.held.insert(pair.uuid.clone(), pair.clone());
-        Ok(())
-    }
-
-    /// Has no mapping in force, but holds the disk if something is on the SSD only, or as it was held before.
-    pub fn give_back(&mut self, pair: &Pair) -> Result<(), Failure> {
-        let dirty = self
-            .maps
-            .get(&pair.uuid)
-            .is_some_and(|m| m.load.dirt.dirty > 0);
-        if self.maps.contains_key(&pair.uuid) {
-            self.unmap(pair)?;
-        }
-        if dirty && self.locate(&pair.origin).is_ok() {
-            return self.hold(pair);
-        }
+        self.held.remove(&pair.uuid);
         Ok(())
     }
 
@@ -543,8 +496,4 @@ impl Scene {
                 .retain(|m| matches!(m.mounter, Mounter::Fstab(_)));
         }
     }
-}
-
-fn failed(detail: &str) -> Failure {
-    Failure::new(Kind::StepFailed).detail(detail)
 }

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Simulated disks that are kept from everybody, because something of theirs is on an SSD only.
+
+use super::failed;
+use super::world::{Block, Scene};
+use crate::action::Pair;
+use tandem_api::Failure;
+
+impl Scene {
+    /// Whether a volume lies over it, or it is kept.
+    pub fn claimed(&self, name: &str) -> bool {
+        self.claimed_beside(name, "")
+    }
+
+    /// The same, but for what this cache keeps itself.
+    fn claimed_beside(&self, name: &str, uuid: &str) -> bool {
+        let disk = |pair: &Pair| self.locate(&pair.origin).is_ok_and(|disk| disk == name);
+        let below = |b: &Block| matches!(&b.backing, Some((below, _)) if below == name);
+        let kept = |(other, pair): (&String, &Pair)| other != uuid && disk(pair);
+        self.blocks.values().any(below) || self.held.iter().any(kept)
+    }
+
+    /// Whether a cache cannot have it.
+    pub fn busy(&self, name: &str, uuid: &str) -> bool {
+        let mounted = |b: &Block| !b.mounts.is_empty();
+        self.claimed_beside(name, uuid) || self.blocks.get(name).is_some_and(mounted)
+    }
+
+    /// Keeps the disk from everybody until the cache is mapped.
+    pub fn hold(&mut self, pair: &Pair) -> Result<(), Failure> {
+        if self.maps.contains_key(&pair.uuid) {
+            return Ok(());
+        }
+        let name = self.locate(&pair.origin)?;
+        if self.busy(&name, &pair.uuid) {
+            return Err(failed("device is busy"));
+        }
+        self.held.insert(pair.uuid.clone(), pair.clone());
+        Ok(())
+    }
+
+    /// Has no mapping in force, but holds the disk if something is on the SSD only, or as it was held before.
+    pub fn give_back(&mut self, pair: &Pair) -> Result<(), Failure> {
+        let dirty = self
+            .maps
+            .get(&pair.uuid)
+            .is_some_and(|m| m.load.dirt.dirty > 0);
+        if self.maps.contains_key(&pair.uuid) {
+            self.unmap(pair)?;
+        }
+        if dirty && self.locate(&pair.origin).is_ok() {
+            return self.hold(pair);
+        }
+        Ok(())
+    }
+}
