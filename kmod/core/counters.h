@@ -50,7 +50,7 @@ enum td_counter {
 	TD_COUNTERS(TD_COUNTER_ENUM)
 #undef TD_COUNTER_ENUM
 	TD_NR_SHOWN,
-	TD_C_USED = TD_NR_SHOWN,	/* slots that are not FREE */
+	TD_C_USED = TD_NR_SHOWN,	/* slots with a valid quarter */
 	TD_NR_COUNTERS
 };
 

@@ -65,6 +65,14 @@ bool td_index_has_room(const struct td_engine *e, u64 frame)
 	return false;
 }
 
+/* In use is what something can be read of, as the slot's record says too. */
+static void count_used(struct td_engine *e, u64 was, u64 now)
+{
+	if (!(was & TD_W_VALID) != !(now & TD_W_VALID))
+		env_count(e->counters, TD_C_USED,
+			  now & TD_W_VALID ? 1 : (u64)-1);
+}
+
 /* The sweep after which no record names what was in a slot that was @was. */
 static u64 freeing_sweep(const struct td_ledger *l, u64 was)
 {
@@ -84,12 +92,11 @@ static bool take(struct td_engine *e, u64 frame, u32 slot, u64 *sweep)
 	needed = freeing_sweep(&e->ledger, was);
 	if (needed > *sweep)
 		*sweep = needed;
-	if (was & TD_W_VALID)
+	count_used(e, was, 0);
+	if (was & TD_W_VALID) {
 		td_ledger_pend(&e->ledger, slot);
-	if (!(was & TD_W_STATE))
-		env_count(e->counters, TD_C_USED, 1);
-	else if (was & TD_W_VALID)
 		env_count(e->counters, TD_C_EVICTIONS, 1);
+	}
 	return true;
 }
 
@@ -166,8 +173,11 @@ u64 td_index_joined(const struct td_engine *e, u32 slot)
 
 u64 td_index_own(struct td_engine *e, u32 slot, unsigned int forget, bool hold)
 {
+	/* Readers change nothing of what counts. */
+	u64 was = td_word_load(&e->words[slot]);
 	u64 now = td_word_own(&e->words[slot], forget, hold);
 
+	count_used(e, was, now);
 	if (now & TD_W_PENDING)
 		td_ledger_pend(&e->ledger, slot);
 	return now;
@@ -191,8 +201,10 @@ static void published(struct td_engine *e, u32 slot, u64 was,
 		      unsigned int dirty)
 {
 	unsigned int new = dirty & ~td_word_dirty(was);
+	u64 now = td_word_load(&e->words[slot]);
 
-	if (td_word_load(&e->words[slot]) & TD_W_PENDING)
+	count_used(e, was, now);
+	if (now & TD_W_PENDING)
 		td_ledger_pend(&e->ledger, slot);
 	if (dirty)
 		e->ledger.ssd_unflushed = true;
@@ -211,11 +223,8 @@ void td_index_publish(struct td_engine *e, u32 slot, unsigned int valid,
 void td_index_disown(struct td_engine *e, u32 slot, unsigned int valid,
 		     unsigned int dirty)
 {
-	u64 now;
-	u64 was = td_word_disown(&e->words[slot], valid, dirty, &now);
+	u64 was = td_word_disown(&e->words[slot], valid, dirty);
 
-	if (!(now & TD_W_STATE))
-		env_count(e->counters, TD_C_USED, (u64)-1);
 	published(e, slot, was, dirty);
 }
 
@@ -224,8 +233,7 @@ u64 td_index_forget(struct td_engine *e, u32 slot, unsigned int mask)
 	u64 now;
 	u64 was = td_word_forget(&e->words[slot], mask, &now);
 
-	if ((was & TD_W_STATE) && !(now & TD_W_STATE))
-		env_count(e->counters, TD_C_USED, (u64)-1);
+	count_used(e, was, now);
 	if (now & TD_W_PENDING)
 		td_ledger_pend(&e->ledger, slot);
 	return was;

@@ -288,7 +288,7 @@ static void settle(struct td_load *l, u32 slot)
 	if (ledger->marks[region].state == TD_MARK_SET)
 		drop_clean(l, slot);
 	v = td_word_load(&l->e->words[slot]);
-	if (v & TD_W_STATE)
+	if (v & TD_W_VALID)
 		env_count(l->e->counters, TD_C_USED, 1);
 	for (unsigned int dirty = td_word_dirty(v); dirty; dirty &= dirty - 1)
 		td_ledger_count_dirty(ledger, td_word_tag(v) << TD_FRAME_SHIFT, 1);

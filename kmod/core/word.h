@@ -262,10 +262,10 @@ static inline u64 td_word_publish(struct td_word *w, unsigned int valid,
 /*
  * BUSY -> LIVE with @valid and @dirty as well, or FREE if that leaves nothing
  * valid and nothing pinned. (Nothing valid but pinned: LIVE, and td_word_take()
- * may have it when the pins are gone.) Returns the word before; *now after.
+ * may have it when the pins are gone.) Returns the word before.
  */
 static inline u64 td_word_disown(struct td_word *w, unsigned int valid,
-				 unsigned int dirty, u64 *now)
+				 unsigned int dirty)
 {
 	u64 old = env_load(&w->a);
 	u64 new;
@@ -278,7 +278,6 @@ static inline u64 td_word_disown(struct td_word *w, unsigned int valid,
 		else
 			new &= TD_W_PENDING | TD_W_STALE;
 	} while (!env_cas(&w->a, &old, new));
-	*now = new;
 	return old;
 }
 

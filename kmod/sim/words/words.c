@@ -215,7 +215,6 @@ static void do_write(u32 frame, unsigned int mask, bool with_copy)
 {
 	bool stored, waits;
 	u32 values[4];
-	u64 now;
 
 	lock_quarters(mask);
 	schedule_lock(&shared.lock);
@@ -245,7 +244,7 @@ static void do_write(u32 frame, unsigned int mask, bool with_copy)
 	if (stored && --shared.owners)
 		td_word_publish(&shared.word, mask, 0);
 	else if (stored)
-		td_word_disown(&shared.word, mask, 0, &now);
+		td_word_disown(&shared.word, mask, 0);
 	schedule_unlock(&shared.lock);
 	schedule_point();
 	for (int q = 0; q < 4; q++)
@@ -259,7 +258,7 @@ static void do_fill(u32 frame)
 	unsigned int missing = TD_QUARTERS;
 	bool mine = false, taken = false;
 	u32 values[4];
-	u64 v, now;
+	u64 v;
 
 	schedule_lock(&shared.lock);
 	v = td_word_load(&shared.word);
@@ -296,7 +295,7 @@ static void do_fill(u32 frame)
 	}
 	schedule_lock(&shared.lock);
 	schedule_observe(shared.cancelled);
-	td_word_disown(&shared.word, shared.cancelled ? 0 : missing, 0, &now);
+	td_word_disown(&shared.word, shared.cancelled ? 0 : missing, 0);
 	shared.filling = false;
 	schedule_unlock(&shared.lock);
 }

@@ -11,7 +11,7 @@ use crate::cx::{Cx, say};
 use crate::results::{LOGS, Layer, Sources};
 use crate::{promises, test};
 
-/// Results as a person reads them on a terminal, and the names of what failed.
+/// Results as a person reads them on a terminal, and why what failed did.
 pub fn table(results: &[Layer]) -> String {
     let mut text = format!(
         "{:<22} {:>7} {:>7} {:>7}\n",
@@ -28,6 +28,9 @@ pub fn table(results: &[Layer]) -> String {
         );
         for test in result.failed() {
             let _ = writeln!(text, "    failed: {}", test.name);
+            for line in test.words.lines() {
+                let _ = writeln!(text, "      {line}");
+            }
         }
     }
     let _ = write!(text, "\n{}", sums(results));

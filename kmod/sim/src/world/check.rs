@@ -238,7 +238,7 @@ impl World {
                 );
                 continue;
             }
-            used += 1;
+            used += u64::from(word.valid != 0);
             ensure!(
                 word.dirty & !word.valid == 0,
                 "slot {slot} has dirty quarters that are not valid: {bits:#x}"

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Hits come from the SSD, and the counters tell the truth; both are held against the disks' own counters.
 
-use anyhow::{Result, ensure};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, ensure};
 use fastrand::Rng;
 
 use super::Entry;
+use super::failures::config;
 use crate::io::{self, MIB, SECTOR};
 use crate::rig::{Config, Rig};
 
@@ -22,6 +26,10 @@ pub const CASES: &[Entry] = &[
         unaligned,
     ),
     ("hits: the data on the SSD is what was read", from_ssd),
+    (
+        "hits: what is dropped while it is read counts no longer",
+        dropped_under_a_reader,
+    ),
 ];
 
 /// Offsets of all frames of the first MiBs, in random order so that they are no stream.
@@ -216,5 +224,38 @@ fn from_ssd() -> Result<()> {
             "{offset} came from the SSD"
         );
     }
+    Ok(())
+}
+
+/// A slot that was pinned when it was forgotten keeps its frame; but nobody can read it, now or after the next start.
+fn dropped_under_a_reader() -> Result<()> {
+    let (mut rig, model) = Rig::new(config("writethrough"))?;
+    let file = io::direct(&rig.path()?)?;
+    io::read(&file, 0, 16384)?;
+    let filled = rig.quiet()?;
+    ensure!(
+        filled.used == 1,
+        "{} slots in use after a read",
+        filled.used
+    );
+    let below = rig.below_ssd.as_ref().context("nothing below the SSD")?;
+    let silent = below.suspended()?;
+    let reader = thread::spawn(move || io::read(&file, 0, 16384).map(|read| read[..].to_vec()));
+    let until = Instant::now() + Duration::from_secs(30);
+    while rig.status()?.get("read_hit")? == filled.get("read_hit")? {
+        ensure!(Instant::now() < until, "the read does not come to the SSD");
+        thread::sleep(Duration::from_millis(5));
+    }
+    let dropped = rig.mapped()?.message("drop");
+    drop(silent);
+    let read = reader.join().map_err(|_| anyhow!("a panic"))??;
+    dropped?;
+    ensure!(read == model[..16384], "wrong data");
+    let used = rig.quiet()?.used;
+    ensure!(used == 0, "{used} slots in use after a drop");
+    rig.detach()?;
+    rig.attach(false)?;
+    let used = rig.status()?.used;
+    ensure!(used == 0, "{used} slots in use after a start");
     Ok(())
 }
