@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -135,6 +136,7 @@ pub fn follow(
 ) -> Result<bool> {
     let mut log = File::options().append(true).create(true).open(log)?;
     let mut child = guest
+        .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log.try_clone()?)
@@ -175,7 +177,9 @@ fn watch(
                 Duration::ZERO
             };
             if Instant::now() > end + patience {
-                child.kill()?;
+                // User-mode Linux has processes of its own, which would keep the output open.
+                let group = format!("-{}", child.id());
+                run::output(&mut run::cmd("kill", ["-KILL", "--", &group]))?;
                 child.wait()?;
                 return Ok(false);
             }

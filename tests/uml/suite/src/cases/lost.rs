@@ -2,11 +2,11 @@
 //! An SSD that was lost with nothing dirty in write-back and comes back (promise 19): also what it calls dirty is old. It
 //! may have recorded a write while that was under way, and failed it.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::Entry;
 use super::failures::{break_ssd, config};
-use super::writeback::write_quarters;
+use super::writeback::{rewriter, write_quarters};
 use crate::dm::Dm;
 use crate::rig::{Rig, Under};
 
@@ -23,12 +23,17 @@ pub const CASES: &[Entry] = &[
 
 fn same_boot() -> Result<()> {
     let (mut rig, mut model) = Rig::new(config("writeback"))?;
+    let before = model.clone();
     write_quarters(&rig, &mut model, 40, 1)?;
-    rig.quiet()?;
+    let dirty = (0..model.len())
+        .step_by(4096)
+        .find(|at| model[*at] != before[*at]);
+    let writing = rewriter(&rig, &model, dirty.context("nothing was written")?)?;
     // Longer than it takes to record what is dirty.
     std::thread::sleep(std::time::Duration::from_millis(1500));
     let recorded = rig.ssd.content()?;
     ensure!(rig.status()?.dirty > 0, "nothing is dirty");
+    writing.end()?;
     rig.mapped()?.message("mode writethrough")?;
     rig.wait_clean()?;
     rig.mapped()?.message("mode writeback")?;
