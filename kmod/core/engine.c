@@ -418,6 +418,13 @@ u32 td_writeback_done(struct td_engine *e, struct td_req *r,
 	return 0;
 }
 
+void td_writeback_failed(struct td_engine *e, struct td_req *r,
+			 struct td_list *woken)
+{
+	r->ssd_failed = true;
+	td_wake(woken, r, td_writeback_done(e, r, woken));
+}
+
 u32 td_ssd_done(struct td_engine *e, struct td_req *r, bool ok,
 		struct td_list *woken)
 {
@@ -442,7 +449,7 @@ u32 td_ssd_done(struct td_engine *e, struct td_req *r, bool ok,
 }
 
 u32 td_drained(struct td_engine *e, u32 bucket, u32 slot,
-	       struct td_req **owner)
+	       struct td_req **owner, struct td_list *woken)
 {
 	struct td_link *head = &e->buckets[bucket].reqs;
 
@@ -454,10 +461,18 @@ u32 td_drained(struct td_engine *e, u32 bucket, u32 slot,
 		if (!td_store_unheld(r, slot))
 			continue;
 		*owner = r;
-		if (r->holds || (r->writeback && td_active(e) &&
-				 td_ledger_waits(e, r, TD_DO_SSD)))
+		if (r->holds)
 			return 0;
-		return r->kind == TD_CLEAN ? TD_DO_FETCH : TD_DO_SSD;
+		if (r->kind == TD_CLEAN)
+			return TD_DO_FETCH;
+		if (!r->writeback || r->sweep <= e->ledger.sweep_done)
+			return TD_DO_SSD;
+		/* The record may still name its place as another's, or clean. */
+		if (!td_active(e))
+			td_writeback_failed(e, r, woken);
+		else
+			td_ledger_waits(e, r, TD_DO_SSD);
+		return 0;
 	}
 	return 0;
 }

@@ -30,7 +30,7 @@
  *	td_disk_done()	ANSWER, when nothing is left also END.
  *	td_ssd_done()	0 or END; in write-back ANSWER | END, or 0 and woken with
  *			that later (FUA), or START or DISK (the SSD failed).
- *	td_drained()	Possibly SSD, for the owner of the slot.
+ *	td_drained()	Possibly SSD, for the owner of the slot; or he is woken.
  * A write of what is dirty already may not need all that: write.h.
  *
  * Life of a flush (no sector, no memory): td_begin(): 0, or ANSWER | END.
@@ -289,7 +289,7 @@ u32 td_woken(const struct td_req *r);
  * for. A call that comes late, when the slot has another owner, is harmless.
  */
 u32 td_drained(struct td_engine *e, u32 bucket, u32 slot,
-	       struct td_req **owner);
+	       struct td_req **owner, struct td_list *woken);
 
 /*
  * Next extent of @r to write to the SSD, or to fetch, in order of the disk.

@@ -27,8 +27,7 @@ static void fail_sweep_waiter(struct td_engine *e, struct td_req *r,
 			td_wake(woken, r, r->then);
 			break;
 		}
-		r->ssd_failed = true;
-		td_wake(woken, r, td_writeback_done(e, r, woken));
+		td_writeback_failed(e, r, woken);
 		break;
 	default:
 		td_end(e, r, woken);

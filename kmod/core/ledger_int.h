@@ -69,6 +69,11 @@ void td_marks_enter(struct td_engine *e, struct td_req *r);
 void td_marks_leave(struct td_engine *e, struct td_req *r, bool wrote_disk);
 /* Is the mark of @r's region durable? */
 bool td_marks_is_set(const struct td_engine *e, const struct td_req *r);
+/*
+ * Is @r alone in its region, and is all recorded that was written there? Then
+ * it is not worth a mark: the next flush would have to clear it.
+ */
+bool td_marks_quiet(const struct td_engine *e, const struct td_req *r);
 /* Have it set; @r is woken with START. */
 void td_marks_wait(struct td_engine *e, struct td_req *r);
 /* Look at all marks, and clear what can be; only old ones if @aged. */
@@ -87,6 +92,9 @@ void td_checkpoint_done(struct td_engine *e, const struct td_work *w);
 /* The data of a write-back write is on the SSD, or not. Returns actions. */
 u32 td_writeback_done(struct td_engine *e, struct td_req *r,
 		      struct td_list *woken);
+/* Its data cannot be stored, since the SSD failed; it is woken. */
+void td_writeback_failed(struct td_engine *e, struct td_req *r,
+			 struct td_list *woken);
 /* A cleaning could not be done; it is woken, or answered, with END. */
 void td_clean_failed(struct td_engine *e, struct td_req *r,
 		     struct td_list *woken);

@@ -4,8 +4,8 @@
  * under way, so that its clean copies are not believed after a crash.
  *
  * Invariants:
- *   M1  A request that writes to the disk, or in place over a clean quarter, is
- *       carried out only while the mark of its region is SET.
+ *   M1  A request that writes to the disk, or in place over a quarter that is
+ *       recorded clean, is carried out only while the mark of its region is SET.
  *   M2  A mark leaves SET only when no request is in flight to its region, and
  *       a flush of the disk that began after the last of them ended has
  *       succeeded, and a sweep that began after it is done.
@@ -92,6 +92,14 @@ static void want(struct td_engine *e, u32 region)
 bool td_marks_is_set(const struct td_engine *e, const struct td_req *r)
 {
 	return e->ledger.marks[region_of(e, r)].state == TD_MARK_SET;
+}
+
+bool td_marks_quiet(const struct td_engine *e, const struct td_req *r)
+{
+	const struct td_ledger *l = &e->ledger;
+	const struct td_mark *m = &l->marks[region_of(e, r)];
+
+	return m->inflight == 1 && (s32)((u32)l->sweep_done - m->sweep) >= 0;
 }
 
 void td_marks_wait(struct td_engine *e, struct td_req *r)

@@ -3,10 +3,11 @@
  * Writes that go to the SSD alone, and when they may.
  *
  * Invariants:
- *   B1  Where a durable record, or one under way, says "clean" of a quarter, a
- *       write-back write changes that place only while the region's mark is SET:
- *       a quarter that is valid and not dirty, one of a stale slot, one of a
- *       cleaning that is being recorded.
+ *   B1  Where a durable record, or one under way, says "clean" of a quarter (one
+ *       that is valid and not dirty, one of a stale slot, one of a cleaning that
+ *       is being recorded), a write-back write changes that place only while the
+ *       region's mark is SET, or after a sweep that records it dirty, or free, in
+ *       advance: the disk has the same data, so either is true.
  *   B2  A slot that was taken from another frame is written only after the sweep
  *       that records it free (td_index_take()), by who joins there too.
  *   B3  It makes whole quarters dirty: it covers them, or they were valid.
@@ -22,8 +23,10 @@
  *       somebody may have read the new data on the SSD.
  *
  * Threads: the engine's lock.
- * Why a mark and not another slot where B1 asks: one write of the mark serves all
- * writes to the region, and the frame's other quarters need not be moved.
+ * Why not another slot where B1 asks: the frame's other quarters would have to be
+ * moved. Why a mark: writing it serves all writes to the region. Why not always:
+ * the next flush has to clear it, and to record what is dirty. Who writes alone
+ * and flushes each time is served by one write of the journal instead of three.
  */
 #include "index.h"
 #include "ledger_int.h"
@@ -135,7 +138,7 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 	u64 first = td_frame_of(r->sector);
 	u64 last = td_frame_of(r->sector + r->count - 1);
 	struct td_ledger *l = &e->ledger;
-	bool adds = false, needs_mark = false;
+	bool adds = false, needs_mark = false, in_advance;
 	u32 near = TD_NO_SLOT;
 	u64 dirty;
 
@@ -154,7 +157,8 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 		     (l->places >= l->places_limit &&
 		      !td_ledger_place_dirty(l, r->sector))))
 		return TD_WB_NO;
-	if (needs_mark && !marked)
+	in_advance = needs_mark && !marked;
+	if (in_advance && !td_marks_quiet(e, r))
 		return TD_WB_MARK;
 	if (first & e->layout.run_mask)
 		near = td_index_find(e, first - 1);
@@ -198,6 +202,8 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 		if (clean)
 			td_index_publish(e, p->slot, 0, clean);
 	}
+	if (in_advance)
+		r->sweep = td_ledger_want_sweep(e);
 	r->fresh = (u32)(l->dirty - dirty);
 	l->fresh += r->fresh;
 	r->writeback = true;

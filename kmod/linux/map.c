@@ -335,15 +335,18 @@ static noinline void drained(struct tandem *t, struct tandem_io *io, struct td_w
 {
 	u32 bucket = td_bucket_of(&t->engine, io->hit.iter.bi_sector);
 	u32 slot = (u32)(word - t->engine.words);
+	struct td_list woken;
 	struct td_req *owner;
 	unsigned long flags;
 	u32 todo;
 
+	td_list_init(&woken);
 	flags = tandem_lock(t);
-	todo = td_drained(&t->engine, bucket, slot, &owner);
+	todo = td_drained(&t->engine, bucket, slot, &owner, &woken);
 	tandem_unlock(t, flags);
 	if (todo)
 		tandem_job_drained(owner);
+	tandem_carry_on_later(t, &woken);
 }
 
 /* The SSD failed the read of a copy, of which the disk has the same. */

@@ -413,13 +413,18 @@ static bool unpin(struct sim_engine *s, u32 slot)
 	return td_word_unpin(&s->e.words[slot]);
 }
 
-static u32 drained(struct sim_engine *s, u64 sector, u32 slot, u64 *owner)
+static u32 drained(struct sim_engine *s, u64 sector, u32 slot, u64 *owner,
+		   struct sim_list *list)
 {
 	u32 bucket = td_bucket_of(&s->e, sector);
 	struct td_req *r = NULL;
-	u32 actions = td_drained(&s->e, bucket, slot, &r);
+	struct td_list woken;
+	u32 actions;
 
+	td_list_init(&woken);
+	actions = td_drained(&s->e, bucket, slot, &r, &woken);
 	*owner = r ? of(r)->id : 0;
+	report(&woken, list);
 	return actions;
 }
 

@@ -126,7 +126,7 @@ struct sim_api {
 			    struct td_extent *extent);
 	bool (*unpin)(struct sim_engine *engine, u32 slot);
 	u32 (*drained)(struct sim_engine *engine, u64 sector, u32 slot,
-		       u64 *owner);
+		       u64 *owner, struct sim_list *list);
 	/* enum td_seek */
 	u32 (*clean_seek)(struct sim_engine *engine, bool all, u32 looks,
 			  u64 *sector);

@@ -565,10 +565,11 @@ impl Engine {
     }
 
     /// The last pin of a slot that was read at `sector` went. Returns whose turn it is, with its actions.
-    pub fn drained(&mut self, sector: u64, slot: u32) -> Option<(u64, Actions)> {
+    pub fn drained(&mut self, sector: u64, slot: u32) -> (Option<(u64, Actions)>, Waking) {
         let mut owner = 0;
-        let actions = unsafe { (self.core.api.drained)(self.raw, sector, slot, &mut owner) };
-        (actions != 0).then_some((owner, Actions(actions)))
+        let (actions, woken) = self
+            .waking(|api, raw, list| unsafe { (api.drained)(raw, sector, slot, &mut owner, list) });
+        ((actions != 0).then_some((owner, Actions(actions))), woken)
     }
 
     /// Where cleaning should go on, after at most so many looks; with `all` not only where somebody waits for it.

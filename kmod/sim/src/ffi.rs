@@ -190,7 +190,7 @@ pub struct Api {
     pub next_extent:
         unsafe extern "C" fn(*mut RawEngine, *const RawRequest, *mut u32, *mut Extent) -> bool,
     pub unpin: unsafe extern "C" fn(*mut RawEngine, u32) -> bool,
-    pub drained: unsafe extern "C" fn(*mut RawEngine, u64, u32, *mut u64) -> u32,
+    pub drained: unsafe extern "C" fn(*mut RawEngine, u64, u32, *mut u64, *mut List) -> u32,
     pub clean_seek: unsafe extern "C" fn(*mut RawEngine, bool, u32, *mut u64) -> u32,
     pub fail: unsafe extern "C" fn(*mut RawEngine, *mut List) -> bool,
     pub hit_failed: unsafe extern "C" fn(*mut RawEngine, u64, u32, u32) -> bool,

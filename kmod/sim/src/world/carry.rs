@@ -28,10 +28,11 @@ impl World {
             Task::Begin { sub } => self.begin(sub),
             Task::Do { sub, actions } => self.carry_out(sub, actions),
             Task::Drained { sector, slot } => {
-                let turn = self.engine.drained(sector, slot);
+                let (turn, woken) = self.engine.drained(sector, slot);
                 self.trace.note(sector, 1, || {
-                    format!("slot {slot} has drained, wakes {turn:?}")
+                    format!("slot {slot} has drained, wakes {turn:?} and {woken:?}")
                 });
+                self.wake(woken);
                 if let Some((sub, actions)) = turn {
                     self.later(Task::Do { sub, actions });
                 }
