@@ -2,11 +2,11 @@
 //! An SSD that was lost with nothing dirty in write-back and comes back (promise 19): also what it calls dirty is old. It
 //! may have recorded a write while that was under way, and failed it.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use super::Entry;
 use super::failures::{break_ssd, config};
-use super::writeback::{rewriter, write_quarters};
+use super::writeback::{first_changed, rewriter, write_quarters};
 use crate::dm::Dm;
 use crate::rig::{Rig, Under};
 
@@ -25,10 +25,7 @@ fn same_boot() -> Result<()> {
     let (mut rig, mut model) = Rig::new(config("writeback"))?;
     let before = model.clone();
     write_quarters(&rig, &mut model, 40, 1)?;
-    let dirty = (0..model.len())
-        .step_by(4096)
-        .find(|at| model[*at] != before[*at]);
-    let writing = rewriter(&rig, &model, dirty.context("nothing was written")?)?;
+    let writing = rewriter(&rig, &model, first_changed(&before, &model)?)?;
     // Longer than it takes to record what is dirty.
     std::thread::sleep(std::time::Duration::from_millis(1500));
     let recorded = rig.ssd.content()?;

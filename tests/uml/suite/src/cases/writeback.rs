@@ -62,6 +62,14 @@ pub fn write_quarters(rig: &Rig, model: &mut [u8], count: usize, seed: u64) -> R
     Ok(seen.len() as u64)
 }
 
+/// Where the first quarter begins that was written to.
+pub fn first_changed(before: &[u8], model: &[u8]) -> Result<usize> {
+    (0..model.len())
+        .step_by(4096)
+        .find(|at| model[*at] != before[*at])
+        .context("nothing is dirty")
+}
+
 /// Writes one dirty quarter again and again: while somebody writes, little that is dirty stays so, however slow the
 /// machine is.
 pub fn rewriter(rig: &Rig, model: &[u8], start: usize) -> Result<Beside> {
@@ -90,10 +98,7 @@ fn where_it_is() -> Result<()> {
         status.get("drain_seconds")? > 0,
         "no time to drain: {status:?}"
     );
-    let dirty = (0..model.len())
-        .step_by(4096)
-        .find(|at| model[*at] != before[*at]);
-    let writing = rewriter(&rig, &model, dirty.context("nothing is dirty")?)?;
+    let writing = rewriter(&rig, &model, first_changed(&before, &model)?)?;
     rig.shows(&model)?;
     ensure!(
         rig.origin.content()? == before,
