@@ -50,8 +50,9 @@ exit 1"#;
 const COUNTER: &str = r#"dmsetup status --target tandem | awk '{ for (i = 1; i < NF; i++) if ($i == "NAME") n = $(i + 1) } END { print n + 0 }'"#;
 /// How many sectors are on the SSD only.
 const DIRTY: &str = r#"dmsetup status --target tandem | awk '{ for (i = 1; i < NF; i++) if ($i == "tandem") print $(i + 6) }'"#;
-/// Bytes a second that the hard disk takes while something shall stay on the SSD only.
-const SLOW: u64 = 256 << 10;
+/// Bytes a second that the hard disk takes while something shall stay on the SSD only: a file of 8 MiB takes two
+/// minutes, longer than a busy machine takes to switch itself off.
+const SLOW: u64 = 64 << 10;
 /// That many sectors are on the SSD only when the machine goes off, at least. The last file has 16384.
 const LEFT: u64 = 2048;
 
