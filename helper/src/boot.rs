@@ -27,9 +27,10 @@ use std::time::{Duration, Instant};
 use tandem_api::SECTOR_BYTES;
 
 /// How long a missing device is waited for where data may be on the SSD only: a disk that has to spin
-/// up takes 10 s, and several do it one after the other.
+/// up takes 10 s, and several do it one after the other. As long, where somebody asks for the disk, while
+/// udev is not through with what is there: a slow machine shall not start cold for that.
 const WITH_DATA: Duration = Duration::from_secs(30);
-/// The same where a start without the SSD costs no more than what was cached.
+/// The same where a start without the SSD costs no more than what was cached, and udev is idle.
 const WITHOUT: Duration = Duration::from_secs(10);
 /// Until udev has at least begun to look at what is there.
 const BEGUN: Duration = Duration::from_secs(1);
@@ -209,18 +210,23 @@ impl Cache {
     }
 
     fn patience(&self) -> Duration {
+        let asked = || self.disk.is_some() || table::waits_at_start().unwrap_or(true);
+        self.waits(Path::new(UDEV_BUSY).exists(), asked)
+    }
+
+    /// `busy`: udev has something to do. `asked`: the start waits for the disk, or the disk is there.
+    fn waits(&self, busy: bool, asked: impl FnOnce() -> bool) -> Duration {
         if self.failed.is_some() {
-            Duration::ZERO
-        } else if self.record.may_be_dirty {
-            WITH_DATA
-        } else if self.disk.is_some()
-            || Path::new(UDEV_BUSY).exists()
-            || table::waits_at_start().unwrap_or(true)
-        {
-            WITHOUT
-        } else {
-            // Nobody asks for the disk: one that is plugged in now and then must not delay each start.
-            BEGUN
+            return Duration::ZERO;
+        }
+        if self.record.may_be_dirty {
+            return WITH_DATA;
+        }
+        match (busy, asked()) {
+            (true, true) => WITH_DATA,
+            (true, false) | (false, true) => WITHOUT,
+            // One that is plugged in now and then must not delay each start.
+            (false, false) => BEGUN,
         }
     }
 
@@ -317,6 +323,17 @@ mod tests {
             assert_eq!((left.forked, left.pair.cold), (forked, true));
             assert_eq!(left.may_be_dirty, forked);
         }
+    }
+
+    #[test]
+    fn what_is_missing_is_waited_for_as_long_as_it_is_worth() {
+        let clean = cache(Mode::Writethrough, false);
+        assert_eq!(clean.waits(false, || false), BEGUN);
+        assert_eq!(clean.waits(true, || false), WITHOUT);
+        assert_eq!(clean.waits(false, || true), WITHOUT);
+        assert_eq!(clean.waits(true, || true), WITH_DATA);
+        let dirty = cache(Mode::Writeback, false);
+        assert_eq!(dirty.waits(false, || false), WITH_DATA);
     }
 
     #[test]
