@@ -50,10 +50,10 @@ exit 1"#;
 const COUNTER: &str = r#"dmsetup status --target tandem | awk '{ for (i = 1; i < NF; i++) if ($i == "NAME") n = $(i + 1) } END { print n + 0 }'"#;
 /// How many sectors are on the SSD only.
 const DIRTY: &str = r#"dmsetup status --target tandem | awk '{ for (i = 1; i < NF; i++) if ($i == "tandem") print $(i + 6) }'"#;
-/// Bytes a second that the hard disk takes while something shall stay on the SSD only: a file of 8 MiB takes two
-/// minutes, longer than a busy machine takes to switch itself off.
-const SLOW: u64 = 64 << 10;
-/// That many sectors are on the SSD only when the machine goes off, at least. The last file has 16384.
+/// Bytes a second that the hard disk takes while something shall stay on the SSD only. A file of 24 MiB takes three
+/// minutes, of which a busy machine needs one to switch itself off, and one for the 8 MiB of it that may be under way.
+const SLOW: u64 = 128 << 10;
+/// That many sectors are on the SSD only when the machine goes off, at least. The last file has 49152.
 const LEFT: u64 = 2048;
 
 /// Runs the layer.
@@ -145,8 +145,11 @@ impl Desk {
         Ok(self.vm()?.agent.sh(script, LONG)?.trim().to_owned())
     }
 
-    fn power_off(&mut self) -> Result<()> {
-        mem::take(&mut self.vm).map_or(Ok(()), Vm::power_off)
+    fn power_off(&mut self, bench: &Bench) -> Result<()> {
+        let begun = Instant::now();
+        mem::take(&mut self.vm).map_or(Ok(()), Vm::power_off)?;
+        bench.note(&format!("switched off in {} s", begun.elapsed().as_secs()));
+        Ok(())
     }
 
     /// Switches on and waits until the start is over.
@@ -209,7 +212,7 @@ impl Desk {
     /// Writes a file and has it durable, as an application does that saves.
     fn save(&mut self, name: &str) -> Result<()> {
         let sum = self.sh(&format!(
-            "cd {MOUNT_POINT} && dd if=/dev/urandom of={name} bs=64k count=128 conv=fsync status=none && cksum {name}"
+            "cd {MOUNT_POINT} && dd if=/dev/urandom of={name} bs=64k count=384 conv=fsync status=none && cksum {name}"
         ))?;
         self.written.push((name.to_owned(), sum));
         Ok(())
@@ -255,7 +258,7 @@ impl Desk {
     }
 
     fn warm(&mut self, bench: &Bench) -> Result<()> {
-        self.power_off()?;
+        self.power_off(bench)?;
         self.power_on(bench, true)?;
         self.assembled()?;
         let (fills, hits) = (self.counter("fills")?, self.counter("read_hit")?);
@@ -279,7 +282,7 @@ impl Desk {
     fn dirty(&mut self, bench: &Bench) -> Result<()> {
         self.sh("tandemctl mode --yes writeback")?;
         let before = self.leave_dirty("before-restart")?;
-        self.power_off()?;
+        self.power_off(bench)?;
         self.comes_back_dirty(bench, before)
     }
 
@@ -299,7 +302,7 @@ impl Desk {
 
     fn without_ssd_dirty(&mut self, bench: &Bench) -> Result<()> {
         let left = self.leave_dirty("before-ssd-was-gone")?;
-        self.power_off()?;
+        self.power_off(bench)?;
         let before = hash::file(&self.pair.origin.file)?;
         self.power_on(bench, false)?;
         let source = self.source()?;
@@ -321,7 +324,7 @@ impl Desk {
             listed.contains("ssd-gone-dirty"),
             "the list does not tell: {listed}"
         );
-        self.power_off()?;
+        self.power_off(bench)?;
         ensure!(
             hash::file(&self.pair.origin.file)? == before,
             "the disk was written without its SSD"
@@ -361,7 +364,7 @@ impl Desk {
         self.sh("tandemctl mode --yes writethrough; tandemctl flush")?;
         let end = "until tandemctl --json list | grep -q writethrough && ! grep -q 'may_be_dirty\": true' /var/lib/tandem/caches/*; do sleep 0.2; done";
         self.sh(end)?;
-        self.power_off()?;
+        self.power_off(bench)?;
         self.power_on(bench, false)?;
         let source = self.source()?;
         ensure!(source.starts_with("/dev/sd"), "mounted from '{source}'");
@@ -369,7 +372,7 @@ impl Desk {
         self.written.retain(|(name, _)| name != "before-restart");
         self.save("before-restart")?;
         self.all_there()?;
-        self.power_off()?;
+        self.power_off(bench)?;
         self.power_on(bench, true)?;
         self.assembled()?;
         self.all_there()
@@ -378,7 +381,7 @@ impl Desk {
     fn without_module(&mut self, bench: &Bench) -> Result<()> {
         let module = "/lib/modules/$(uname -r)/updates/dm-tandem.ko";
         self.sh(&format!("mv {module} {module}.away"))?;
-        self.power_off()?;
+        self.power_off(bench)?;
         self.power_on(bench, true)?;
         let source = self.source()?;
         ensure!(source.starts_with("/dev/sd"), "mounted from '{source}'");
