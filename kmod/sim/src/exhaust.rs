@@ -23,12 +23,16 @@ pub enum Deed {
     Ask(Verb, u64, u64),
     /// The cleaner goes on.
     Clean,
+    /// Something of no concern here finds that the SSD has failed; it answers still.
+    SsdFails,
+    /// All that is under way ends first.
+    Settle,
 }
 
 const WRITE: Verb = Verb::Write { fua: false };
 
 /// Three frames compete for two slots; some requests overlap in a part.
-pub const DEEDS: [Deed; 10] = [
+pub const DEEDS: [Deed; 11] = [
     Deed::Ask(WRITE, 0, 8),
     Deed::Ask(WRITE, 0, 16),
     Deed::Ask(WRITE, 32, 32),
@@ -39,7 +43,45 @@ pub const DEEDS: [Deed; 10] = [
     Deed::Ask(Verb::Discard, 0, 8),
     Deed::Ask(Verb::Flush, 0, 0),
     Deed::Clean,
+    Deed::SsdFails,
 ];
+
+/// What takes more deeds than can be tried in all rows.
+pub const LONG: [&[Deed]; 2] = [
+    // A write takes a clean copy's slot, and waits for a reader of its other one, when the SSD fails with data on it.
+    &[
+        Deed::Ask(WRITE, 96, 8),
+        Deed::Settle,
+        Deed::Ask(Verb::Flush, 0, 0),
+        Deed::Settle,
+        Deed::Clean,
+        Deed::Settle,
+        Deed::Ask(WRITE, 0, 8),
+        Deed::Settle,
+        Deed::Ask(Verb::Read, 0, 8),
+        Deed::Ask(WRITE, 8, 56),
+        Deed::SsdFails,
+    ],
+    // A write over a clean copy has to go to the disk after all, and somebody reads it.
+    &[
+        Deed::Ask(WRITE, 0, 8),
+        Deed::Settle,
+        Deed::Ask(Verb::Flush, 0, 0),
+        Deed::Settle,
+        Deed::Clean,
+        Deed::Settle,
+        Deed::Ask(WRITE, 0, 8),
+        Deed::SsdFails,
+        Deed::Ask(Verb::Read, 0, 8),
+    ],
+];
+
+/// Disks, and what is done.
+#[derive(Clone, Debug)]
+pub struct Case {
+    machine: Machine,
+    deeds: Vec<Deed>,
+}
 
 const MODES: [Mode; 3] = [Mode::WriteBack, Mode::WriteThrough, Mode::WriteAround];
 
@@ -68,17 +110,29 @@ pub struct Wrong {
 }
 
 /// The `number`th case of `length` deeds, if there are so many.
-pub fn case(number: u64, length: u32) -> Option<(Mode, Vec<Deed>)> {
+fn short(number: u64, length: u32) -> Option<Case> {
     let mode = *MODES.get((number / (DEEDS.len() as u64).pow(length)) as usize)?;
     let deed = |at| DEEDS[(number / (DEEDS.len() as u64).pow(at)) as usize % DEEDS.len()];
-    Some((mode, (0..length).map(deed).collect()))
+    Some(Case {
+        machine: machine(mode, 0),
+        deeds: (0..length).map(deed).collect(),
+    })
 }
 
-fn machine(mode: Mode, flaw: Option<Flaw>) -> Machine {
+/// The `number`th of the long ones: two neighbours can be asked for at once.
+fn long(number: usize) -> Option<Case> {
+    Some(Case {
+        machine: machine(Mode::WriteBack, 1),
+        deeds: LONG.get(number)?.to_vec(),
+    })
+}
+
+/// Two slots: for frames of one group, or one each for even and odd frames.
+fn machine(mode: Mode, run_shift: u32) -> Machine {
     let region = |start, length| Region { start, length };
     Machine {
         geometry: Geometry {
-            origin_sectors: 96,
+            origin_sectors: 128,
             ssd_sectors: 232,
             journal: region(0, 128),
             checkpoint: region(128, 32),
@@ -86,22 +140,23 @@ fn machine(mode: Mode, flaw: Option<Flaw>) -> Machine {
             data: region(168, 64),
             block_sectors: 1,
             groups: 1,
-            run_shift: 0,
-            way_shift: 1,
+            run_shift,
+            way_shift: 1 - run_shift,
         },
         disk_block: 1,
         mode,
-        flaw,
+        flaw: None,
     }
 }
 
-/// The world after these decisions, and how many choices there are: to go on with the next deed, or with one of the I/Os.
+/// The world after these decisions, how many deeds are left, and how many choices there are: to go on with the next deed,
+/// or with one of the I/Os.
 fn play(
     core: &Core,
     machine: &Machine,
     deeds: &[Deed],
     decisions: &[usize],
-) -> Result<(World, usize), Fault> {
+) -> Result<(World, usize, usize), Fault> {
     let mut world = World::new(core, machine, Trace::default());
     world.finish()?;
     let mut done = 0;
@@ -119,12 +174,18 @@ fn play(
                 restless: false,
             }),
             Deed::Clean => world.clean(true)?,
+            Deed::SsdFails => world.ssd_fails()?,
+            Deed::Settle => {}
         }
         done += 1;
         world.run_tasks()?;
     }
-    let choices = world.queue.len() + usize::from(done < deeds.len());
-    Ok((world, choices))
+    let next = match deeds.get(done) {
+        Some(Deed::Settle) => world.queue.is_empty(),
+        next => next.is_some(),
+    };
+    let choices = world.queue.len() + usize::from(next);
+    Ok((world, deeds.len() - done, choices))
 }
 
 /// One case, whole.
@@ -133,10 +194,11 @@ fn play(
 /// The first decisions after which something was wrong.
 pub fn explore(
     core: &Core,
-    (mode, deeds): &(Mode, Vec<Deed>),
+    Case { machine, deeds }: &Case,
     flaw: Option<Flaw>,
 ) -> Result<Extent, Box<Wrong>> {
-    let machine = machine(*mode, flaw);
+    let machine = Machine { flaw, ..*machine };
+    let mode = machine.mode;
     let mut extent = Extent {
         cases: 1,
         ..Extent::default()
@@ -146,20 +208,20 @@ pub fn explore(
     while let Some(decisions) = open.pop() {
         let wrong = |fault| {
             Box::new(Wrong {
-                mode: *mode,
+                mode,
                 deeds: deeds.clone(),
                 decisions: decisions.clone(),
                 fault,
             })
         };
         let again = || play(core, &machine, deeds, &decisions);
-        let (mut world, choices) = again().map_err(wrong)?;
+        let (mut world, left, choices) = again().map_err(wrong)?;
         let asked = decisions.len();
-        if !met.insert((world.digest(), choices - world.queue.len())) {
+        if !met.insert((world.digest(), left)) {
             continue;
         }
         for luck in LUCKS {
-            let (mut world, _) = again().map_err(wrong)?;
+            let (mut world, ..) = again().map_err(wrong)?;
             world.rng = fastrand::Rng::with_seed(asked as u64);
             world.cut(Cut::Power(luck, luck)).map_err(wrong)?;
             world.finish().map_err(wrong)?;
@@ -167,7 +229,7 @@ pub fn explore(
         }
         if choices == 0 {
             world.settle().map_err(wrong)?;
-            world.drain(*mode).map_err(wrong)?;
+            world.drain(mode).map_err(wrong)?;
         }
         open.extend((0..choices).map(|choice| [&decisions[..], &[choice]].concat()));
     }
@@ -186,7 +248,7 @@ pub enum Error {
     Load(#[from] LoadError),
 }
 
-/// Every `every`th case of so many deeds, on so many threads. `core` is called in each. `flaw`: a bug that
+/// The long cases, and every `every`th of so many deeds, on so many threads. `core` is called in each. `flaw`: a bug that
 /// is to be found.
 ///
 /// # Errors
@@ -199,10 +261,13 @@ pub fn explore_all(
     flaw: Option<Flaw>,
 ) -> Result<Extent, Error> {
     let next = AtomicU64::new(0);
+    let cases = |turn: u64| {
+        long(turn as usize).or_else(|| short((turn - LONG.len() as u64) * every, length))
+    };
     let worker = || -> Result<Extent, Error> {
         let core = core()?;
         let mut total = Extent::default();
-        while let Some(case) = case(next.fetch_add(every, Ordering::Relaxed), length) {
+        while let Some(case) = cases(next.fetch_add(1, Ordering::Relaxed)) {
             let extent = explore(&core, &case, flaw)
                 .inspect_err(|_| next.store(u64::MAX / 2, Ordering::Relaxed))?;
             total.cases += extent.cases;

@@ -303,7 +303,7 @@ fn exhausted(
     let start = std::time::Instant::now();
     let extent = exhaust::explore_all(core, requests, every, threads, flaw)?;
     println!(
-        "{} cases of {requests} requests, {} states, {} cuts, {:.1} s: no promise broken",
+        "{} cases, most of {requests} requests, {} states, {} cuts, {:.1} s: no promise broken",
         extent.cases,
         extent.states,
         extent.cuts,

@@ -20,6 +20,7 @@ pub const NOT_BUILT: u8 = 3;
 enum By {
     Random,
     Crash,
+    Whole,
     Format,
     Words,
     Sanitized,
@@ -35,6 +36,7 @@ impl By {
         Some(match name {
             "random" => By::Random,
             "crash" => By::Crash,
+            "whole" => By::Whole,
             "format" => By::Format,
             "words" => By::Words,
             "sanitized" => By::Sanitized,
@@ -58,6 +60,7 @@ impl By {
                 "power cuts",
                 &["crash", "--cuts", "600000", "--threads", "1", "--brief"],
             ),
+            By::Whole => ("small cases whole", &["exhaust", "--requests", "2"]),
             By::Format => ("cuts of the format", &["format"]),
             By::Words => ("all schedules", &["words"]),
             By::Sanitized => (
@@ -194,7 +197,7 @@ impl Mutant {
                     .arg(native::library(&sources, &dir, &native::SANITIZE)?);
                 command.envs(sanitize::environment()?);
             }
-            By::Random | By::Crash | By::Format | By::Words => {
+            By::Random | By::Crash | By::Whole | By::Format | By::Words => {
                 command
                     .arg("--core")
                     .arg(native::library(&sources, &dir, &["-w"])?);

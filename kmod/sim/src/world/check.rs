@@ -118,6 +118,16 @@ impl Guard {
 }
 
 impl World {
+    /// Somebody who is not of this world finds that the SSD has failed.
+    ///
+    /// # Errors
+    /// Core did something that it must not do.
+    pub fn ssd_fails(&mut self) -> Result<(), Fault> {
+        self.ssd_lost()?;
+        self.pump();
+        Ok(())
+    }
+
     /// The SSD is lost: nobody may write any more exactly if it has something that the disk has not.
     pub(super) fn ssd_lost(&mut self) -> Result<(), Fault> {
         self.seen.ssd_lost += 1;
