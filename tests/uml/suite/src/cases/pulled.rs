@@ -51,9 +51,11 @@ fn node(serial: &str) -> Option<PathBuf> {
     None
 }
 
-/// The node of a disk as soon as it is there.
+/// The node of a disk as soon as it can be opened: it is there before.
 pub fn plugged(serial: &str) -> Result<PathBuf> {
-    until(&format!("no {serial}"), || Ok(node(serial)))
+    until(&format!("no {serial}"), || {
+        Ok(node(serial).filter(|node| fs::File::open(node).is_ok()))
+    })
 }
 
 fn pull(serial: &str) -> Result<()> {
