@@ -18,6 +18,12 @@ use crate::layer::Bench;
 use crate::results::Test;
 use crate::run;
 
+/// What the suite says last.
+const OVER: &str = "suite: exit ";
+/// Within that the guest goes off then. User-mode Linux with two processors sometimes waits for ever for a process of
+/// its own that is gone.
+const POWER_OFF: Duration = Duration::from_secs(120);
+
 /// Builds the suite as one static program, which runs in a guest that has nothing else.
 pub fn program(cx: &Cx) -> Result<PathBuf> {
     const TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -90,7 +96,7 @@ pub fn cases_with(
         if let Some(test) = case(line) {
             last.clone_from(&test.name);
             bench.count(test);
-        } else if let Some(code) = line.strip_prefix("suite: exit ") {
+        } else if let Some(code) = line.strip_prefix(OVER) {
             exit = code.trim().parse::<u32>().ok();
         }
         hear(line);
@@ -127,7 +133,7 @@ fn case(line: &str) -> Option<Test> {
     })
 }
 
-/// Runs a guest into the log and shows each line to `each`. Returns whether it ended by itself within `limit`.
+/// Runs a guest into the log and shows each line to `each`. Returns whether its suite ended, or it, within `limit`.
 pub fn follow(
     guest: &mut Command,
     limit: Duration,
@@ -144,12 +150,16 @@ pub fn follow(
         .with_context(|| format!("cannot start {}", guest.get_program().display()))?;
     let output = child.stdout.take().context("a guest without output")?;
     let done = Arc::new(AtomicBool::new(false));
-    let watcher = watch(child, limit, Arc::clone(&done));
+    let over = Arc::new(AtomicBool::new(false));
+    let watcher = watch(child, limit, Arc::clone(&done), Arc::clone(&over));
     for line in BufReader::new(output).split(b'\n') {
         let line = line?;
         let line = String::from_utf8_lossy(&line);
         let line = line.trim_end_matches('\r');
         writeln!(log, "{line}")?;
+        if line.starts_with(OVER) {
+            over.store(true, Ordering::Relaxed);
+        }
         each(line);
     }
     done.store(true, Ordering::Relaxed);
@@ -158,17 +168,23 @@ pub fn follow(
         .map_err(|_| anyhow::anyhow!("the thread that watches a guest panicked"))?
 }
 
-/// Stops a guest that takes too long; the thread returns whether it ended by itself.
+/// Stops a guest that takes too long; the thread returns whether its suite came to an end.
 fn watch(
     mut child: Child,
     limit: Duration,
     done: Arc<AtomicBool>,
+    over: Arc<AtomicBool>,
 ) -> thread::JoinHandle<Result<bool>> {
-    let end = Instant::now() + limit;
+    let mut end = Instant::now() + limit;
+    let mut was_over = false;
     thread::spawn(move || {
         loop {
             if child.try_wait()?.is_some() {
                 return Ok(true);
+            }
+            if !was_over && over.load(Ordering::Relaxed) {
+                was_over = true;
+                end = end.min(Instant::now() + POWER_OFF);
             }
             // Its output has ended, so it is about to.
             let patience = if done.load(Ordering::Relaxed) {
@@ -181,7 +197,7 @@ fn watch(
                 let group = format!("-{}", child.id());
                 run::output(&mut run::cmd("kill", ["-KILL", "--", &group]))?;
                 child.wait()?;
-                return Ok(false);
+                return Ok(was_over);
             }
             thread::sleep(Duration::from_millis(50));
         }
