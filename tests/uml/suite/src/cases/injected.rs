@@ -117,6 +117,8 @@ fn starts() -> Result<()> {
         let mut again = 0;
         for n in 1..200 {
             write_quarters(&rig, &mut model, 60, u64::from(n))?;
+            // The cleaner goes on until the stop.
+            rig.mapped()?.suspend()?;
             let before = rig.status()?;
             rig.detach()?;
             let device = Dm::create(&rig.name)?;
