@@ -2,6 +2,7 @@
 //! The kernel's fault injection: the n-th allocation of a thread or of the kernel's workers, the n-th request to a disk.
 
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -42,26 +43,41 @@ pub fn numbers(many: usize) -> impl Iterator<Item = u32> {
     (1..many).step_by(few).chain((many..).step_by(rest))
 }
 
+/// ESRCH.
+const ENDED: i32 = 3;
+
 /// A thread of which the n-th allocation from now on is to fail.
 struct Armed(File);
 
+/// Nothing if the thread has ended: the kernel has fewer workers when they have little to do.
+fn unless_ended<T>(result: std::io::Result<T>) -> std::io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) if e.raw_os_error() == Some(ENDED) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
 impl Armed {
-    fn open(path: &Path) -> Result<Self> {
+    fn open(path: &Path) -> Result<Option<Self>> {
         let file = File::options().read(true).write(true).open(path);
-        Ok(Self(file.with_context(|| {
-            format!("cannot open {}", path.display())
-        })?))
+        let file = unless_ended(file).with_context(|| format!("cannot open {}", path.display()))?;
+        Ok(file.map(Self))
     }
 
     fn arm(&self, n: u32) -> Result<()> {
-        Ok(self.0.write_all_at(n.to_string().as_bytes(), 0)?)
+        unless_ended(self.0.write_all_at(n.to_string().as_bytes(), 0))?;
+        Ok(())
     }
 
     /// Ends it; false: there were less than n.
     fn fired(&self) -> Result<bool> {
         let mut left = [0; 16];
-        let length = self.0.read_at(&mut left, 0)?;
-        self.0.write_all_at(b"0", 0)?;
+        let Some(length) = unless_ended(self.0.read_at(&mut left, 0))? else {
+            return Ok(false);
+        };
+        unless_ended(self.0.write_all_at(b"0", 0))?;
         let left: u32 = String::from_utf8_lossy(&left[..length]).trim().parse()?;
         Ok(left == 0)
     }
@@ -83,7 +99,8 @@ impl Allocations {
 
     /// Of the calling thread.
     pub fn of_this_thread() -> Result<Self> {
-        Self::of(vec![Armed::open(Path::new("/proc/thread-self/fail-nth"))?])
+        let this = Armed::open(Path::new("/proc/thread-self/fail-nth"))?;
+        Self::of(this.into_iter().collect())
     }
 
     /// Of each thread that works off the kernel's queues, counted by itself; those that come later have none.
@@ -92,7 +109,7 @@ impl Allocations {
         for process in fs::read_dir("/proc")?.flatten() {
             let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
             if name.starts_with("kworker") {
-                threads.push(Armed::open(&process.path().join("fail-nth"))?);
+                threads.extend(Armed::open(&process.path().join("fail-nth"))?);
             }
         }
         Self::of(threads)
