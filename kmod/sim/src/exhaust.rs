@@ -46,34 +46,28 @@ pub const DEEDS: [Deed; 11] = [
     Deed::SsdFails,
 ];
 
-/// What takes more deeds than can be tried in all rows.
-pub const LONG: [&[Deed]; 2] = [
-    // A write takes a clean copy's slot, and waits for a reader of its other one, when the SSD fails with data on it.
-    &[
-        Deed::Ask(WRITE, 96, 8),
-        Deed::Settle,
-        Deed::Ask(Verb::Flush, 0, 0),
-        Deed::Settle,
-        Deed::Clean,
-        Deed::Settle,
-        Deed::Ask(WRITE, 0, 8),
-        Deed::Settle,
-        Deed::Ask(Verb::Read, 0, 8),
-        Deed::Ask(WRITE, 8, 56),
-        Deed::SsdFails,
-    ],
-    // A write over a clean copy has to go to the disk after all, and somebody reads it.
-    &[
-        Deed::Ask(WRITE, 0, 8),
-        Deed::Settle,
-        Deed::Ask(Verb::Flush, 0, 0),
-        Deed::Settle,
-        Deed::Clean,
-        Deed::Settle,
-        Deed::Ask(WRITE, 0, 8),
-        Deed::SsdFails,
-        Deed::Ask(Verb::Read, 0, 8),
-    ],
+/// What takes more deeds than can be tried in all rows: on a cache with a clean copy of eight sectors from here on.
+pub const LONG: [(u64, &[Deed]); 2] = [
+    // A write takes the copy's slot, and waits for a reader of its other one, when the SSD fails with data on it.
+    (
+        96,
+        &[
+            Deed::Ask(WRITE, 0, 8),
+            Deed::Settle,
+            Deed::Ask(Verb::Read, 0, 8),
+            Deed::Ask(WRITE, 8, 56),
+            Deed::SsdFails,
+        ],
+    ),
+    // A write over the copy has to go to the disk after all, and somebody reads it.
+    (
+        0,
+        &[
+            Deed::Ask(WRITE, 0, 8),
+            Deed::SsdFails,
+            Deed::Ask(Verb::Read, 0, 8),
+        ],
+    ),
 ];
 
 /// Disks, and what is done.
@@ -121,9 +115,18 @@ fn short(number: u64, length: u32) -> Option<Case> {
 
 /// The `number`th of the long ones: two neighbours can be asked for at once.
 fn long(number: usize) -> Option<Case> {
+    let (at, deeds) = LONG.get(number)?;
+    let copied = [
+        Deed::Ask(WRITE, *at, 8),
+        Deed::Settle,
+        Deed::Ask(Verb::Flush, 0, 0),
+        Deed::Settle,
+        Deed::Clean,
+        Deed::Settle,
+    ];
     Some(Case {
         machine: machine(Mode::WriteBack, 1),
-        deeds: LONG.get(number)?.to_vec(),
+        deeds: [&copied[..], deeds].concat(),
     })
 }
 
