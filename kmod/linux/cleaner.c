@@ -142,9 +142,12 @@ u64 tandem_cleaner_seconds(const struct tandem *t)
 	const struct tandem_cleaner *c = &t->cleaner;
 	const struct td_ledger *l = &t->engine.ledger;
 	unsigned long since = READ_ONCE(c->since);
+	bool drains = draining(t);
 	u64 us = c->drain_us;
 
-	if (!draining(t))
+	if (!tandem_pace_known(drains ? &c->drain : &c->fast))
+		return 0;
+	if (!drains)
 		return tandem_pace_seconds(l->places, 0, 0, c->fast);
 	/* Without the lock it may be ahead of the clock as we see it. */
 	if (c->drain_moves && !paused(c))

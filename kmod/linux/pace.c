@@ -21,6 +21,7 @@
 #define PLACES_MIN	8u
 #define PLACE_US_MAX	10000000u
 #define GUESS_PART	16u	/* of the longest span: what a guess is worth */
+#define KNOWN_US	2000000u	/* by then a guess weighs little */
 
 u32 tandem_pace(const struct tandem_pace *p, u32 *again)
 {
@@ -62,12 +63,18 @@ struct tandem_span tandem_pace_span(u32 place_us, u32 longest)
 
 void tandem_pace_add(struct tandem_span *s, u64 us, u64 places)
 {
+	s->measured += us;
 	s->us += us;
 	s->places += places;
 	while (s->us > s->longest) {
 		s->us /= 2;
 		s->places /= 2;
 	}
+}
+
+bool tandem_pace_known(const struct tandem_span *s)
+{
+	return s->measured >= KNOWN_US;
 }
 
 u32 tandem_pace_place_us(const struct tandem_span *s)

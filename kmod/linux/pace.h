@@ -35,6 +35,7 @@ struct tandem_span {
 	u64 us;
 	u64 places;
 	u32 longest;	/* us; half of what is longer is forgotten */
+	u64 measured;	/* us, of all that was added */
 };
 
 #define TANDEM_PACE_GUESS	8000u	/* us for a place, until one was measured: a turn */
@@ -44,6 +45,9 @@ struct tandem_span tandem_pace_span(u32 place_us, u32 longest);
 
 /* @places more took @us. */
 void tandem_pace_add(struct tandem_span *s, u64 us, u64 places);
+
+/* Was enough measured for a word about the future? */
+bool tandem_pace_known(const struct tandem_span *s);
 
 /* Microseconds for a place, at least one. */
 u32 tandem_pace_place_us(const struct tandem_span *s);

@@ -148,7 +148,7 @@ pub trait Cache {
     #[zbus(property(emits_changed_signal = "false"))]
     fn dirty_bytes(&self) -> zbus::Result<u64>;
 
-    /// Seconds that writing them to the disk would take, as in the newest sample.
+    /// Seconds that writing them to the disk would take, as in the newest sample; 0 until that is known.
     #[zbus(property(emits_changed_signal = "false"))]
     fn seconds_to_drain(&self) -> zbus::Result<u64>;
 

@@ -58,7 +58,7 @@ pub struct Sample {
     /// Sectors whose only current copy is on the SSD. May be above 0 in every mode: what write-back
     /// left is written to the disk little by little.
     pub dirty_sectors: u64,
-    /// Seconds that writing all of them to the disk would take, by the measured rate.
+    /// Seconds that writing all of them to the disk would take, by the measured rate; 0 until it is known.
     pub drain_seconds: u64,
     /// Sectors that were written to the disk after having been only on the SSD.
     pub drained_sectors: u64,

@@ -145,15 +145,13 @@ pub fn risk(kind: WarningKind, disk: &str) -> String {
     }
 }
 
-/// What is only on the SSD, and how long it would take to write it.
+/// What is only on the SSD, and how long it would take to write it if that is known.
 pub fn dirty(sample: &Sample) -> String {
-    match sample.dirty_sectors {
-        0 => "nothing".to_owned(),
-        sectors => format!(
-            "{}, {} to write",
-            bytes(sectors.saturating_mul(SECTOR_BYTES)),
-            duration(sample.drain_seconds)
-        ),
+    let size = bytes(sample.dirty_sectors.saturating_mul(SECTOR_BYTES));
+    match (sample.dirty_sectors, sample.drain_seconds) {
+        (0, _) => "nothing".to_owned(),
+        (_, 0) => size,
+        (_, seconds) => format!("{size}, about {} to write", duration(seconds)),
     }
 }
 
@@ -403,6 +401,16 @@ pub fn mode_refusal(reason: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_is_told_when_it_is_known() {
+        let mut sample = Sample::default();
+        assert_eq!(dirty(&sample), "nothing");
+        sample.dirty_sectors = 4_000;
+        assert_eq!(dirty(&sample), "2.0 MB");
+        sample.drain_seconds = 9;
+        assert_eq!(dirty(&sample), "2.0 MB, about 9 s to write");
+    }
 
     #[test]
     fn counters_are_told_in_units_and_only_if_something_was_counted() {

@@ -49,16 +49,12 @@ impl Pace {
             let written = had.saturating_sub(left) as f64;
             if time > 0.0 { written / time } else { 0.0 }
         });
-        // The module knows what order the disk likes; without its word the pace so far must do.
-        let seconds = match sample.drain_seconds {
-            0 if rate > 0.0 => (left as f64 / rate).ceil() as u64,
-            seconds => seconds,
-        };
         Drained {
             left,
             total: self.total,
             rate: rate as u64,
-            seconds,
+            // The module knows what order the disk likes, and when it knows enough to say something.
+            seconds: sample.drain_seconds,
         }
     }
 }
@@ -144,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn pace_and_estimate_follow_what_is_left() {
+    fn the_pace_follows_what_is_left_and_the_estimate_is_the_modules() {
         let mut pace = Pace {
             looks: VecDeque::new(),
             total: 0,
@@ -157,8 +153,7 @@ mod tests {
             (later.left, later.total),
             (1_500_000 * 512, 2_000_000 * 512)
         );
-        assert_eq!((later.rate, later.seconds), (250_000 * 512, 6));
-        // The module's word goes before.
+        assert_eq!((later.rate, later.seconds), (250_000 * 512, 0));
         let said = pace.look(begun + Duration::from_secs(4), &at(1_000_000, 40));
         assert_eq!(said.seconds, 40);
     }

@@ -64,8 +64,8 @@ struct Said {
     seconds: u64,
 }
 
-/// Writes back all, doing `meanwhile` in between; returns how long that took, and prints how far off the estimate was
-/// at the start, and at most after a tenth of the time, in percent.
+/// Writes back all, doing `meanwhile` in between; prints how long that took, when an estimate was told, and how far off
+/// it was at most since then, in percent.
 fn drain(
     device: &Device,
     file: &File,
@@ -89,7 +89,9 @@ fn drain(
             at.as_millis(),
             status.dirty
         );
-        said.push(Said { at, seconds });
+        if seconds > 0 {
+            said.push(Said { at, seconds });
+        }
         while start.elapsed() < at + LOOK {
             meanwhile()?;
         }
@@ -102,14 +104,12 @@ fn drain(
         ((said.seconds as f64 - 0.5) / left - 1.0).abs() * 100.0
     };
     show(format!("{name}-drained-ms"), millis(whole));
-    let first = said.first().context("nothing was dirty")?;
-    show(format!("{name}-first-off"), off(first) as u64);
-    let later = said
-        .iter()
-        .filter(|said| said.at >= whole / 10 && whole - said.at >= SHORTEST);
+    let first = said.first().context("no estimate was told")?;
+    show(format!("{name}-told-ms"), millis(first.at));
+    let counted = said.iter().filter(|said| whole - said.at >= SHORTEST);
     show(
-        format!("{name}-later-off"),
-        later.map(off).fold(0.0, f64::max) as u64,
+        format!("{name}-off"),
+        counted.map(off).fold(0.0, f64::max) as u64,
     );
     Ok(())
 }
