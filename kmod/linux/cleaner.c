@@ -28,6 +28,7 @@
 #define PASSES_MAX	8u		/* places with nothing to do, in a row */
 #define FAST_SPAN	8000000u	/* us: how long what is measured counts */
 #define DRAIN_SPAN	5000000u	/* the same; the user comes and goes */
+#define START		4u	/* ms of idleness are worth one since a drain began */
 #define LOOKS		512u		/* with interrupts off: a twentieth of a ms */
 
 static u32 ms_since(unsigned long then)
@@ -89,9 +90,10 @@ static u32 allowance(const struct tandem *t, u32 *again)
 		.paused = paused(c),
 	};
 
-	/* Nothing is known yet of who else will be at the disk. */
+	/* Nothing is known yet of who else will be at the disk: for a moment. */
 	if (pace.drain)
-		pace.disk_idle = min(pace.disk_idle, ms_since(c->drain_since));
+		pace.disk_idle = min(pace.disk_idle,
+				     START * ms_since(c->drain_since));
 	return tandem_pace(&pace, again);
 }
 
@@ -122,7 +124,7 @@ static void account(struct tandem *t)
 /* A drain begins: what was measured of others says nothing of it. Lock held. */
 static void forget_drain(struct tandem_cleaner *c)
 {
-	c->drain = tandem_pace_span(tandem_pace_place_us(&c->fast), DRAIN_SPAN);
+	c->drain = (struct tandem_span) { .longest = DRAIN_SPAN };
 	c->drain_us = 0;
 	c->drain_since = jiffies;
 	c->drain_moves = false;

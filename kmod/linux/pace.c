@@ -21,7 +21,7 @@
 #define PLACES_MIN	8u
 #define PLACE_US_MAX	10000000u
 #define GUESS_PART	16u	/* of the longest span: what a guess is worth */
-#define KNOWN_US	2000000u	/* by then a guess weighs little */
+#define KNOWN_US	2000000u	/* and a guess weighs little by then */
 
 u32 tandem_pace(const struct tandem_pace *p, u32 *again)
 {
