@@ -224,7 +224,8 @@ impl Device {
         let wait = |done: &dyn Fn() -> Result<bool>| -> Result<Duration> {
             while !done()? {
                 ensure!(start.elapsed() < DRAIN_LIMIT, "it does not end");
-                sleep(Duration::from_millis(100));
+                // Short beside the seconds that are measured.
+                sleep(Duration::from_millis(10));
             }
             Ok(start.elapsed())
         };
