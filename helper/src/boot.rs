@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Assembles the caches while the machine starts, before the file systems of fstab are mounted.
 //!
-//! Neither the bus nor UDisks2 runs then. It never waits longer than [`WITH_DATA`], and whatever it
+//! Neither the bus nor UDisks2 runs then. It never waits longer than [`LONGEST`], and whatever it
 //! cannot do, the machine starts: a cache with nothing of its own is left to the service, which comes
 //! later, and its disk is used without it. A disk whose newest data may be on the SSD only is claimed
 //! before anything else, so that nobody can mount, check or unlock it before the cache is there.
@@ -29,7 +29,7 @@ use tandem_api::SECTOR_BYTES;
 /// How long a missing device is waited for where data may be on the SSD only: a disk that has to spin
 /// up takes 10 s, and several do it one after the other. As long, where somebody asks for the disk, while
 /// udev is not through with what is there: a slow machine shall not start cold for that.
-const WITH_DATA: Duration = Duration::from_secs(30);
+const LONGEST: Duration = Duration::from_secs(30);
 /// The same where a start without the SSD costs no more than what was cached, and udev is idle.
 const WITHOUT: Duration = Duration::from_secs(10);
 /// Until udev has at least begun to look at what is there.
@@ -220,10 +220,10 @@ impl Cache {
             return Duration::ZERO;
         }
         if self.record.may_be_dirty {
-            return WITH_DATA;
+            return LONGEST;
         }
         match (busy, asked()) {
-            (true, true) => WITH_DATA,
+            (true, true) => LONGEST,
             (true, false) | (false, true) => WITHOUT,
             // One that is plugged in now and then must not delay each start.
             (false, false) => BEGUN,
@@ -331,9 +331,9 @@ mod tests {
         assert_eq!(clean.waits(false, || false), BEGUN);
         assert_eq!(clean.waits(true, || false), WITHOUT);
         assert_eq!(clean.waits(false, || true), WITHOUT);
-        assert_eq!(clean.waits(true, || true), WITH_DATA);
+        assert_eq!(clean.waits(true, || true), LONGEST);
         let dirty = cache(Mode::Writeback, false);
-        assert_eq!(dirty.waits(false, || false), WITH_DATA);
+        assert_eq!(dirty.waits(false, || false), LONGEST);
     }
 
     #[test]

@@ -96,9 +96,9 @@ enum td_super_error td_super_parse(const void *buffer, u32 copy,
 
 /*
  * Parse both copies and take the newer sound one, with the incompatible flags of
- * both; if none is sound, the more telling error of the two. A sound copy beside something foreign is not taken:
- * a cut or a bad sector leaves zeroes or damage, but who partitions or formats
- * the SSD elsewhere may leave one copy as it was.
+ * both; if none is sound, the more telling error of the two. A sound copy beside
+ * something foreign is not taken: a cut or a bad sector leaves zeroes or damage,
+ * but who partitions or formats the SSD elsewhere may leave one copy as it was.
  */
 enum td_super_error td_super_choose(const void *first, const void *second,
 				    struct td_super *sb);
