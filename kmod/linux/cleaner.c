@@ -27,7 +27,7 @@
 #define CAREFUL_JOBS	4u		/* at once, meanwhile */
 #define PASSES_MAX	8u		/* places with nothing to do, in a row */
 #define FAST_SPAN	8000000u	/* us: how long what is measured counts */
-#define DRAIN_SPAN	5000000u	/* the same; the user comes and goes */
+#define DRAIN_SPAN	10000000u	/* the same; the user comes and goes */
 #define START		4u	/* ms of idleness are worth one since a drain began */
 #define LOOKS		512u		/* with interrupts off: a twentieth of a ms */
 
