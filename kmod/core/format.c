@@ -201,11 +201,11 @@ void td_page_put(void *block, u32 i, u64 record)
 	d->record[i] = cpu_to_le64(record);
 }
 
-u64 td_page_get(const void *block, u32 i)
+const __le64 *td_page_records(const void *block)
 {
 	const struct disk_page *d = block;
 
-	return le64_to_cpu(d->record[i]);
+	return d->record;
 }
 
 static u32 page_crc(const struct disk_page *d, const u8 *uuid, u64 number,

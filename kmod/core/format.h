@@ -95,7 +95,8 @@ void td_checkpoint_seal(void *block, const u8 *uuid,
 bool td_checkpoint_check(const void *block, const u8 *uuid,
 			 struct td_checkpoint *c);
 void td_page_put(void *block, u32 i, u64 record);	/* i < TD_PAGE_SLOTS */
-u64 td_page_get(const void *block, u32 i);
+/* All TD_PAGE_SLOTS of them. */
+const __le64 *td_page_records(const void *block);
 /* @number is the checkpoint's: a page of another one is not sound. */
 void td_page_seal(void *block, const u8 *uuid, u64 number, u32 page);
 bool td_page_check(const void *block, const u8 *uuid, u64 number, u32 page);

@@ -28,6 +28,7 @@ enum { HEADS, PAGES, TAIL, WRAPPED, MARKS, SLOTS, READY };
 enum { WALKING, SKIPPING, ENDED };
 
 #define GROUPS_AT_ONCE	64u	/* of slots, checked by one call */
+#define NO_RUN		(~0ull)
 
 void td_load_begin(struct td_load *l, struct td_engine *e)
 {
@@ -36,6 +37,7 @@ void td_load_begin(struct td_load *l, struct td_engine *e)
 	l->phase = HEADS;
 	l->end = 2;
 	l->error = TD_LOAD_OK;
+	l->run = NO_RUN;
 }
 
 static void fail(struct td_load *l, enum td_load_error error)
@@ -68,8 +70,21 @@ static void head(struct td_load *l, const void *block)
 		l->checkpoint = c;
 }
 
-static bool is_possible(const struct td_layout *l, u32 slot, u64 record)
+/* Most records are of the same run as the one before. */
+static u32 base_of(struct td_load *l, u64 frame)
 {
+	u64 run = frame >> l->e->layout.run_shift;
+
+	if (run != l->run) {
+		l->run = run;
+		l->base = td_place_of(&l->e->layout, frame).base;
+	}
+	return l->base;
+}
+
+static bool is_possible(struct td_load *load, u32 slot, u64 record)
+{
+	const struct td_layout *l = &load->e->layout;
 	u64 tag = td_word_tag(record);
 	unsigned int valid = td_word_valid(record);
 	u32 group_slots = 1u << (l->run_shift + l->way_shift);
@@ -78,16 +93,19 @@ static bool is_possible(const struct td_layout *l, u32 slot, u64 record)
 		return false;
 	if (!valid)
 		return !record;
-	return !(td_word_dirty(record) & ~valid) &&
-	       !(valid & ~td_quarters_cached(l, tag)) &&
-	       td_place_of(l, tag).base == (slot & ~(group_slots - 1)) &&
-	       (slot & l->run_mask) == ((u32)tag & l->run_mask);
+	if (td_word_dirty(record) & ~valid ||
+	    (slot ^ (u32)tag) & l->run_mask)
+		return false;
+	if ((tag + 1) << TD_FRAME_SHIFT > l->cached_sectors &&
+	    valid & ~td_quarters_cached(l, tag))
+		return false;
+	return base_of(load, tag) == (slot & ~(group_slots - 1));
 }
 
 /* Before its first use a word is changed like any memory. */
 static void apply(struct td_load *l, u32 slot, u64 record)
 {
-	if (!is_possible(&l->e->layout, slot, record))
+	if (!is_possible(l, slot, record))
 		fail(l, TD_LOAD_IMPOSSIBLE);
 	else
 		env_store(&l->e->words[slot].a,
@@ -96,6 +114,7 @@ static void apply(struct td_load *l, u32 slot, u64 record)
 
 static void page(struct td_load *l, const void *block, u32 number)
 {
+	const __le64 *records;
 	u32 first = number * TD_PAGE_SLOTS;
 	u32 count = l->e->layout.slots - first;
 
@@ -106,8 +125,9 @@ static void page(struct td_load *l, const void *block, u32 number)
 	}
 	if (count > TD_PAGE_SLOTS)
 		count = TD_PAGE_SLOTS;
+	records = td_page_records(block);
 	for (u32 i = 0; i < count; i++)
-		apply(l, first + i, td_page_get(block, i));
+		apply(l, first + i, le64_to_cpu(records[i]));
 }
 
 static const u8 *nth_block(const u8 *buffer, u32 i)
@@ -276,37 +296,72 @@ static void settle_twins(struct td_load *l, u32 slot, u32 end)
 		drop_clean(l, slot);
 }
 
-static void settle(struct td_load *l, u32 slot)
+/*
+ * May two of the set of ways that begins with @first hold the same frame? What
+ * was seen is told apart by the run's last bits only: one in four sets or so is
+ * looked at in vain, which is cheaper than each slot beside each other.
+ */
+static bool may_have_twins(struct td_load *l, u32 first, u32 end)
+{
+	const struct td_layout *layout = &l->e->layout;
+	bool twins = false;
+
+	if (!++l->seen_in) {
+		memset(l->seen, 0, sizeof(l->seen));
+		l->seen_in = 1;
+	}
+	for (u32 slot = first; slot < end; slot += layout->run_mask + 1) {
+		u64 v = td_word_load(&l->e->words[slot]);
+		u8 *seen = &l->seen[td_word_tag(v) >> layout->run_shift &
+				    (TD_LOAD_SEEN - 1)];
+
+		if (!(v & TD_W_STATE))
+			continue;
+		twins |= *seen == l->seen_in;
+		*seen = l->seen_in;
+	}
+	return twins;
+}
+
+/* What is in @slot, whose word is @v, counts; true: some of it can be read. */
+static bool settle(struct td_load *l, u32 slot, u64 v)
 {
 	struct td_ledger *ledger = &l->e->ledger;
-	u64 v = td_word_load(&l->e->words[slot]);
-	u32 region;
+	u64 sector = td_word_tag(v) << TD_FRAME_SHIFT;
 
-	if (!(v & TD_W_STATE))
-		return;
-	region = (u32)((td_word_tag(v) << TD_FRAME_SHIFT) >> ledger->mark_shift);
-	if (ledger->marks[region].state == TD_MARK_SET)
+	if (ledger->marks_set &&
+	    ledger->marks[sector >> ledger->mark_shift].state == TD_MARK_SET) {
 		drop_clean(l, slot);
-	v = td_word_load(&l->e->words[slot]);
-	if (v & TD_W_VALID)
-		env_count(l->e->counters, TD_C_USED, 1);
+		v = td_word_load(&l->e->words[slot]);
+	}
 	for (unsigned int dirty = td_word_dirty(v); dirty; dirty &= dirty - 1)
-		td_ledger_count_dirty(ledger, td_word_tag(v) << TD_FRAME_SHIFT, 1);
+		td_ledger_count_dirty(ledger, sector, 1);
+	return v & TD_W_VALID;
 }
 
 static void check_slots(struct td_load *l)
 {
-	u32 shift = l->e->layout.run_shift + l->e->layout.way_shift;
+	const struct td_layout *layout = &l->e->layout;
+	u32 shift = layout->run_shift + layout->way_shift;
+	u64 used = 0;
 
 	for (u32 n = 0; n < GROUPS_AT_ONCE && l->at < l->end; n++, l->at++) {
 		u32 first = l->at << shift;
 		u32 end = first + (1u << shift);
 
-		for (u32 slot = first; slot < end; slot++)
-			settle_twins(l, slot, end);
-		for (u32 slot = first; slot < end; slot++)
-			settle(l, slot);
+		for (u32 set = first; set <= first + layout->run_mask; set++)
+			if (may_have_twins(l, set, end))
+				for (u32 slot = set; slot < end;
+				     slot += layout->run_mask + 1)
+					settle_twins(l, slot, end);
+		for (u32 slot = first; slot < end; slot++) {
+			u64 v = td_word_load(&l->e->words[slot]);
+
+			if (v & TD_W_STATE)
+				used += settle(l, slot, v);
+		}
 	}
+	env_count(l->e->counters, TD_C_USED, used);
 }
 
 static void take_over(struct td_load *l)

@@ -291,7 +291,8 @@ static bool simple_pages(struct cache *c, const struct td_checkpoint *head)
 			u32 slot = p * TD_PAGE_SLOTS + i;
 
 			if (slot < c->layout.slots &&
-			    !simple_apply(c, slot, td_page_get(page, i)))
+			    !simple_apply(c, slot,
+					  le64_to_cpu(td_page_records(page)[i])))
 				return false;
 		}
 	}

@@ -258,8 +258,9 @@ static void remember_pages(struct torn *t, const struct td_work *w)
 	for (u32 b = 0; b < w->sectors / TD_BLOCK_SECTORS; b++, page++)
 		for (u32 i = 0; i < TD_PAGE_SLOTS; i++)
 			if (page * TD_PAGE_SLOTS + i < t->live.layout.slots)
-				t->pages[page * TD_PAGE_SLOTS + i] = td_page_get(
-					(u8 *)w->buffer + (size_t)b * TD_BLOCK_BYTES, i);
+				t->pages[page * TD_PAGE_SLOTS + i] = le64_to_cpu(
+					td_page_records((u8 *)w->buffer +
+						(size_t)b * TD_BLOCK_BYTES)[i]);
 }
 
 /* All of it reached the SSD. */
