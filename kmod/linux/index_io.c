@@ -13,25 +13,17 @@
 #include <linux/sched/mm.h>
 #include <linux/vmalloc.h>
 
-#include "load.h"
-#include "tandem.h"
-
-static void *get_buffer(void)
-{
-	unsigned int noio = memalloc_noio_save();
-	void *buffer = vmalloc(TD_LOAD_BYTES);
-
-	memalloc_noio_restore(noio);
-	return buffer;
-}
+#include "ahead.h"
 
 int tandem_index_format(struct tandem *t)
 {
-	void *buffer = get_buffer();
+	unsigned int noio = memalloc_noio_save();
+	void *buffer = vmalloc(TD_LOAD_BYTES);
 	u64 sector;
 	u32 step, sectors;
 	int r = buffer ? 0 : -ENOMEM;
 
+	memalloc_noio_restore(noio);
 	for (step = 0; !r && td_format_next(&t->super, step, &sector, &sectors,
 					    buffer); step++)
 		r = tandem_ssd_io(t, REQ_OP_WRITE | REQ_SYNC | REQ_META, sector,
@@ -44,7 +36,7 @@ int tandem_index_format(struct tandem *t)
 	return r;
 }
 
-static int read_index(struct tandem *t, void *buffer)
+static int read_index(struct tandem *t, struct tandem_ahead *ahead)
 {
 	struct td_load load;
 	u64 sector;
@@ -56,11 +48,8 @@ static int read_index(struct tandem *t, void *buffer)
 	}
 	td_load_begin(&load, &t->engine);
 	while (td_load_next(&load, &sector, &sectors)) {
-		bool ok = !sectors ||
-			  !tandem_ssd_io(t, REQ_OP_READ | REQ_META, sector,
-					 buffer, sectors << SECTOR_SHIFT);
-
-		td_load_feed(&load, ok ? buffer : NULL);
+		td_load_feed(&load, sectors ? tandem_ahead_read(ahead, sector,
+								sectors) : NULL);
 		cond_resched();
 	}
 	switch (td_load_end(&load)) {
@@ -100,7 +89,7 @@ static int start_anew(struct tandem *t)
 int tandem_index_load(struct tandem *t, bool lost)
 {
 	bool clean = t->super.incompat & TD_SUPER_CLEAN;
-	void *buffer;
+	struct tandem_ahead *ahead;
 	int r;
 
 	/* The engine cannot be fed twice; nothing was served since. */
@@ -111,11 +100,11 @@ int tandem_index_load(struct tandem *t, bool lost)
 		DMERR("Cannot flush the SSD: %d", r);
 		return r;
 	}
-	buffer = get_buffer();
-	if (!buffer)
+	ahead = tandem_ahead_alloc(t);
+	if (!ahead)
 		return -ENOMEM;
-	r = read_index(t, buffer);
-	vfree(buffer);
+	r = read_index(t, ahead);
+	tandem_ahead_free(ahead);
 	/*
 	 * In bypass all that was answered was on the disk. What the SSD says is
 	 * dirty was recorded while it was written, and the disk is newer.

@@ -17,32 +17,35 @@
 
 #define BUFFER_BYTES	65536u
 
-/* Pages of TD_LOAD_BYTES, which may begin anywhere in one. */
-#define PAGES_MAX	(TD_LOAD_BYTES / PAGE_SIZE + 1)
-
-int tandem_ssd_io(struct tandem *t, blk_opf_t opf, u64 sector, void *buffer,
-		  u32 bytes)
+void tandem_bio_add(struct bio *bio, void *buffer, u32 bytes)
 {
 	bool virtual = is_vmalloc_addr(buffer);
-	struct bio_vec vecs[PAGES_MAX];
-	struct bio bio;
 	u32 at, n;
-	int r;
 
-	bio_init(&bio, t->ssd->bdev, vecs, PAGES_MAX, opf);
-	bio.bi_iter.bi_sector = sector;
 	if (virtual)
 		flush_kernel_vmap_range(buffer, bytes);
 	for (at = 0; at < bytes; at += n) {
 		void *p = buffer + at;
 
 		n = min_t(u32, bytes - at, PAGE_SIZE - offset_in_page(p));
-		__bio_add_page(&bio, virtual ? vmalloc_to_page(p) :
+		__bio_add_page(bio, virtual ? vmalloc_to_page(p) :
 			       virt_to_page(p), n, offset_in_page(p));
 	}
+}
+
+int tandem_ssd_io(struct tandem *t, blk_opf_t opf, u64 sector, void *buffer,
+		  u32 bytes)
+{
+	struct bio_vec vecs[TANDEM_LOAD_PAGES];
+	struct bio bio;
+	int r;
+
+	bio_init(&bio, t->ssd->bdev, vecs, TANDEM_LOAD_PAGES, opf);
+	bio.bi_iter.bi_sector = sector;
+	tandem_bio_add(&bio, buffer, bytes);
 	r = submit_bio_wait(&bio);
 	bio_uninit(&bio);
-	if (virtual)
+	if (is_vmalloc_addr(buffer))
 		invalidate_kernel_vmap_range(buffer, bytes);
 	return r;
 }

@@ -292,7 +292,10 @@ int tandem_super_resume(struct tandem *t);
 int tandem_super_writeback(struct tandem *t);
 /* Postsuspend: nothing is in flight; @durable: all is. Nothing dirty? Note it. */
 void tandem_super_stopped(struct tandem *t, bool durable);
-/* @buffer: from kmalloc or vmalloc, at most TD_LOAD_BYTES. */
+/* Pages of TD_LOAD_BYTES (load.h), which may begin anywhere in one. */
+#define TANDEM_LOAD_PAGES	(TD_LOAD_BYTES / PAGE_SIZE + 1)
+/* @buffer: from kmalloc or vmalloc, at most TD_LOAD_BYTES; @bio has room. */
+void tandem_bio_add(struct bio *bio, void *buffer, u32 bytes);
 int tandem_ssd_io(struct tandem *t, blk_opf_t opf, u64 sector, void *buffer,
 		  u32 bytes);
 
