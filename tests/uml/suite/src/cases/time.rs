@@ -52,6 +52,7 @@ pub const CASES: &[Entry] = &[
         retries,
     ),
     ("time: both devices are slow", slow),
+    ("time: a large index is read ahead", read_ahead),
 ];
 
 const fn ms(ms: u64) -> Duration {
@@ -434,4 +435,40 @@ fn slow() -> Result<()> {
         rig.shows(&model)?;
     }
     Ok(())
+}
+
+/// What a start costs more where the journal is 16 reads instead of one, of 100 ms each: less than half of them.
+fn read_ahead() -> Result<()> {
+    let mut starts = Vec::new();
+    for mib in [16, 1024] {
+        let mut config = config(0);
+        config.ssd = Shape::new(mib);
+        config.ssd.delay_ns = 100_000_000;
+        let (mut rig, mut model) = Rig::new(config)?;
+        // More than one group, so that there is something to be read wrongly.
+        for seed in 0..4 {
+            write_quarters(&rig, &mut model, 100, seed)?;
+            io::direct(&rig.path()?)?.sync_all()?;
+        }
+        let before = rig.status()?;
+        rig.detach()?;
+        let (_, time) = timed(|| rig.attach(false))?;
+        println!(
+            "     a start from an SSD of {mib} MiB: {} ms",
+            time.as_millis()
+        );
+        starts.push(time);
+        let status = rig.status()?;
+        ensure!(
+            status.used == before.used && status.dirty == before.dirty,
+            "{before:?} before, {status:?} after"
+        );
+        rig.shows(&model)?;
+    }
+    within(
+        "15 reads more",
+        starts[1].saturating_sub(starts[0]),
+        100,
+        700,
+    )
 }
