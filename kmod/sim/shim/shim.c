@@ -28,6 +28,8 @@ struct sim_request {
 struct sim_load {
 	struct td_load l;
 	u32 sectors;
+	u8 *buffer;
+	size_t room;
 };
 
 static struct sim_request *of(struct td_req *r)
@@ -47,7 +49,7 @@ static void *zeroed(u64 count, size_t size)
 	return must(calloc(count ? count : 1, size));
 }
 
-static void to_super(const struct sim_geometry *g, struct td_super *sb)
+void sim_to_super(const struct sim_geometry *g, struct td_super *sb)
 {
 	memset(sb, 0, sizeof(*sb));
 	sb->uuid[0] = 1;
@@ -89,7 +91,7 @@ static void layout(const struct sim_geometry *g, struct td_layout *l)
 {
 	struct td_super sb;
 
-	to_super(g, &sb);
+	sim_to_super(g, &sb);
 	td_super_layout(&sb, g->block_sectors, l);
 }
 
@@ -102,7 +104,7 @@ static struct sim_engine *engine_new(const struct sim_geometry *g, u32 mode)
 	struct td_super sb;
 	struct td_layout l;
 
-	to_super(g, &sb);
+	sim_to_super(g, &sb);
 	td_super_layout(&sb, g->block_sectors, &l);
 	sizes = td_engine_sizes(&sb, &l);
 	s->counters = zeroed(TD_NR_COUNTERS, sizeof(*s->counters));
@@ -506,6 +508,8 @@ static struct sim_load *load_new(struct sim_engine *s)
 
 	td_load_begin(&load->l, &s->e);
 	load->sectors = 0;
+	load->buffer = NULL;
+	load->room = 0;
 	return load;
 }
 
@@ -519,20 +523,24 @@ static bool load_next(struct sim_load *load, u64 *sector, u32 *sectors)
 
 static void load_feed(struct sim_load *load, const u8 *bytes)
 {
-	u8 *buffer = NULL;
+	size_t count = load->sectors * (size_t)TD_SECTOR_BYTES;
 
-	if (bytes) {
-		buffer = must(malloc(load->sectors * 512ull + !load->sectors));
-		memcpy(buffer, bytes, load->sectors * 512ull);
+	/* Just as large as it must be, so that a sanitizer sees who goes beyond. */
+	if (bytes && load->room != count) {
+		free(load->buffer);
+		load->buffer = zeroed(1, count);
+		load->room = count;
 	}
-	td_load_feed(&load->l, buffer);
-	free(buffer);
+	if (bytes)
+		memcpy(load->buffer, bytes, count);
+	td_load_feed(&load->l, bytes ? load->buffer : NULL);
 }
 
 static u32 load_end(struct sim_load *load)
 {
 	u32 error = td_load_end(&load->l);
 
+	free(load->buffer);
 	free(load);
 	return error;
 }
@@ -543,7 +551,7 @@ static bool format_next(const struct sim_geometry *g, u32 step, u64 *sector,
 	static _Thread_local u8 buffer[TD_LOAD_BYTES];
 	struct td_super sb;
 
-	to_super(g, &sb);
+	sim_to_super(g, &sb);
 	*bytes = buffer;
 	return td_format_next(&sb, step, sector, sectors, buffer);
 }
@@ -600,6 +608,9 @@ static const struct sim_api api = {
 	.load_feed = load_feed,
 	.load_end = load_end,
 	.format_next = format_next,
+	.full_new = sim_full_new,
+	.full_read = sim_full_read,
+	.full_free = sim_full_free,
 	.scenarios = words_scenarios,
 	.scenario_name = words_scenario_name,
 	.scenario_run = words_scenario_run,

@@ -11,7 +11,7 @@
 #include "load.h"
 #include "super.h"
 
-#define SIM_API_VERSION	5
+#define SIM_API_VERSION	6
 
 struct sim_engine;
 
@@ -20,6 +20,8 @@ struct sim_request;
 
 /* A td_load with the last buffer that it asked for. */
 struct sim_load;
+
+struct sim_full;
 
 /* What a superblock says, in sectors; regions as in struct td_super. */
 struct sim_geometry {
@@ -153,6 +155,11 @@ struct sim_api {
 	/* *bytes: TD_LOAD_BYTES that last until the next call. */
 	bool (*format_next)(const struct sim_geometry *geometry, u32 step,
 			    u64 *sector, u32 *sectors, const u8 **bytes);
+	/* full.c: the index of a full cache, a part of it as the SSD has it. */
+	struct sim_full *(*full_new)(const struct sim_geometry *geometry);
+	void (*full_read)(const struct sim_full *full, u64 sector, u32 sectors,
+			  u8 *bytes);
+	void (*full_free)(struct sim_full *full);
 	/* words/words.h */
 	u32 (*scenarios)(void);
 	const char *(*scenario_name)(u32 scenario);
@@ -162,5 +169,10 @@ struct sim_api {
 };
 
 const struct sim_api *tandem_sim_api(void);
+
+void sim_to_super(const struct sim_geometry *g, struct td_super *sb);
+struct sim_full *sim_full_new(const struct sim_geometry *g);
+void sim_full_read(const struct sim_full *f, u64 sector, u32 sectors, u8 *bytes);
+void sim_full_free(struct sim_full *f);
 
 #endif

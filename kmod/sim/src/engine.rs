@@ -5,7 +5,9 @@ use std::ffi::{CStr, c_char, c_void};
 use std::path::Path;
 use std::rc::Rc;
 
-use crate::ffi::{API_VERSION, Api, Done, Enter, List, RawEngine, RawLoad, RawRequest, Woken};
+use crate::ffi::{
+    API_VERSION, Api, Done, Enter, List, RawEngine, RawFull, RawLoad, RawRequest, Woken,
+};
 pub use crate::ffi::{Extent, Facts, Geometry, Layout, Look, Region, Span};
 
 /// What core wants done: bits of `TD_DO_*`.
@@ -683,5 +685,34 @@ impl Drop for Load<'_> {
         if !self.ended {
             unsafe { (self.engine.core.api.load_end)(self.raw) };
         }
+    }
+}
+
+/// The index of a cache that is full, as the SSD has it.
+pub struct Full {
+    core: Core,
+    raw: *mut RawFull,
+}
+
+// SAFETY (all calls below): the raw pointer is good until it is dropped, and the buffer has room for what is read.
+impl Full {
+    /// Of a cache of these sizes.
+    pub fn new(core: &Core, geometry: &Geometry) -> Full {
+        Full {
+            core: core.clone(),
+            raw: unsafe { (core.api.full_new)(geometry) },
+        }
+    }
+
+    /// Fills `bytes` with what is from this sector on.
+    pub fn read(&self, sector: u64, bytes: &mut [u8]) {
+        let sectors = (bytes.len() / 512) as u32;
+        unsafe { (self.core.api.full_read)(self.raw, sector, sectors, bytes.as_mut_ptr()) }
+    }
+}
+
+impl Drop for Full {
+    fn drop(&mut self) {
+        unsafe { (self.core.api.full_free)(self.raw) }
     }
 }

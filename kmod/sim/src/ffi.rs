@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_uint, c_void};
 
 /// `SIM_API_VERSION`
-pub const API_VERSION: u32 = 5;
+pub const API_VERSION: u32 = 6;
 
 /// `struct td_region`: sectors of the SSD.
 #[repr(C)]
@@ -140,6 +140,12 @@ pub struct RawLoad {
     _opaque: [u8; 0],
 }
 
+/// `struct sim_full`
+#[repr(C)]
+pub struct RawFull {
+    _opaque: [u8; 0],
+}
+
 /// Remembers a state of the explorer; true if it was met before.
 pub type Met = unsafe extern "C" fn(context: *mut c_void, state: u64) -> bool;
 
@@ -207,6 +213,9 @@ pub struct Api {
     pub load_end: unsafe extern "C" fn(*mut RawLoad) -> u32,
     pub format_next:
         unsafe extern "C" fn(*const Geometry, u32, *mut u64, *mut u32, *mut *const u8) -> bool,
+    pub full_new: unsafe extern "C" fn(*const Geometry) -> *mut RawFull,
+    pub full_read: unsafe extern "C" fn(*const RawFull, u64, u32, *mut u8),
+    pub full_free: unsafe extern "C" fn(*mut RawFull),
     pub scenarios: unsafe extern "C" fn() -> u32,
     pub scenario_name: unsafe extern "C" fn(u32) -> *const c_char,
     pub scenario_run: unsafe extern "C" fn(

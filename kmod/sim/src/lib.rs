@@ -11,6 +11,7 @@ mod ffi;
 pub mod flaw;
 pub mod fuzz;
 pub mod hitrate;
+pub mod index;
 pub mod mutants;
 pub mod native;
 pub mod oracle;

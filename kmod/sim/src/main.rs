@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Runs the engine against simulated disks from the command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use tandem_sim::hitrate::report::{self, Wish};
 use tandem_sim::mutants::{self, Outcome};
 use tandem_sim::native::{self, Sources};
 use tandem_sim::random::{self, Summary};
-use tandem_sim::{crash, exhaust, explore, fuzz, replay, sanitize};
+use tandem_sim::{crash, exhaust, explore, fuzz, index, replay, sanitize};
 
 #[derive(Parser)]
 #[command(about)]
@@ -125,6 +125,15 @@ enum Command {
         #[arg(long)]
         run_shift: Option<u32>,
     },
+    /// How long a start takes to load the index of a full cache, beside the reading of it alone.
+    Index {
+        /// Size of the SSD.
+        #[arg(long, default_value_t = 1000)]
+        gigabytes: u64,
+        /// Where a copy of the index is kept meanwhile: 1/1800 of that size.
+        #[arg(long, default_value = ".")]
+        dir: PathBuf,
+    },
     /// Which branches of journal and recovery are taken; fewer than 95 of 100 are a failure.
     Coverage,
     /// Seeded bugs: each must be found.
@@ -225,9 +234,27 @@ fn run(arguments: Arguments) -> Done {
             print!("{}", report::table(&core()?, &trace, &wish)?);
             Ok(())
         }
+        Command::Index { gigabytes, dir } => loaded(&core()?, gigabytes, &dir),
         Command::Coverage => covered(&sources),
         Command::Mutants { name } => hunt(&name),
     }
+}
+
+fn loaded(core: &Core, gigabytes: u64, dir: &Path) -> Done {
+    let speed = index::measure(core, gigabytes, dir)?;
+    let rate = |time: Duration| speed.bytes as f64 / 1e6 / time.as_secs_f64();
+    println!(
+        "{} slots, {} MB\nread alone: {:.2} s, {:.0} MB/s\ncore alone: {:.2} s, {:.0} MB/s\nboth: {:.2} s, {:.2} times the reading",
+        speed.slots,
+        speed.bytes / 1_000_000,
+        speed.read.as_secs_f64(),
+        rate(speed.read),
+        speed.core.as_secs_f64(),
+        rate(speed.core),
+        speed.both.as_secs_f64(),
+        speed.both.as_secs_f64() / speed.read.as_secs_f64(),
+    );
+    Ok(())
 }
 
 fn random(core: &Core, seed: u64, seeds: u64, requests: u64, brief: bool) -> Done {
