@@ -52,6 +52,12 @@ static bool draining(const struct tandem *t)
 	       env_load(&t->engine.mode) != TD_WRITEBACK;
 }
 
+/* A drain is on, or was paused: what was measured of it counts. */
+static bool has_drain(const struct tandem *t)
+{
+	return t->cleaner.flush == TANDEM_FLUSH_PAUSED || draining(t);
+}
+
 static bool paused(const struct tandem_cleaner *c)
 {
 	return c->stopping || c->flush == TANDEM_FLUSH_PAUSED;
@@ -144,7 +150,7 @@ u64 tandem_cleaner_seconds(const struct tandem *t)
 	const struct tandem_cleaner *c = &t->cleaner;
 	const struct td_ledger *l = &t->engine.ledger;
 	unsigned long since = READ_ONCE(c->since);
-	bool drains = draining(t);
+	bool drains = has_drain(t);
 	u64 us = c->drain_us;
 
 	if (!tandem_pace_known(drains ? &c->drain : &c->fast))
@@ -283,7 +289,7 @@ void tandem_cleaner_tick(struct tandem *t)
 	u64 dirty = t->engine.ledger.dirty;
 
 	account(t);
-	if (!draining(t))
+	if (!has_drain(t))
 		forget_drain(c);
 	set_limit(t);
 	if (!dirty && c->was_dirty && draining(t))
@@ -320,7 +326,7 @@ int tandem_cleaner_order(struct tandem *t, enum tandem_order order)
 	int r = 0;
 
 	account(t);
-	if (order == TANDEM_ORDER_START && !draining(t))
+	if (order == TANDEM_ORDER_START && !has_drain(t))
 		forget_drain(c);
 	if (order == TANDEM_ORDER_START)
 		c->flush = TANDEM_FLUSH_ON;
@@ -342,6 +348,8 @@ void tandem_cleaner_inherit(struct tandem *t, const struct tandem *old)
 {
 	t->cleaner.flush = old->cleaner.flush;
 	t->cleaner.fast = old->cleaner.fast;
+	t->cleaner.places_seen = t->engine.ledger.places_cleaned;
+	t->cleaner.since = jiffies;
 	forget_drain(&t->cleaner);
 }
 

@@ -108,5 +108,6 @@ u64 tandem_pace_seconds(u32 places, u32 inflight, u64 us, struct tandem_span s)
 		us = done = (u64)inflight * tandem_pace_place_us(&s);
 	}
 	left = (u64)places * tandem_pace_place_us(&s);
-	return DIV_ROUND_UP_ULL(left - us, 1000000);
+	/* What should be there by now, but is not, takes a moment. */
+	return max_t(u64, DIV_ROUND_UP_ULL(left - us, 1000000), !!places);
 }

@@ -62,6 +62,7 @@ u32 tandem_pace_full(u64 dirty, u64 limit);
 /*
  * Seconds that @places take, rounded up, by span @s, which ended @us ago: of those
  * @inflight no more is left than that, and they are taken to end now at the latest.
+ * At least one as long as there are places.
  */
 u64 tandem_pace_seconds(u32 places, u32 inflight, u64 us, struct tandem_span s);
 
