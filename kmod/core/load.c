@@ -447,6 +447,11 @@ static u64 sector_of(const struct td_load *l)
 	}
 }
 
+u64 td_load_until(const struct td_load *l)
+{
+	return sector_of(l) + (u64)(l->end - l->at) * TD_BLOCK_SECTORS;
+}
+
 bool td_load_next(struct td_load *l, u64 *sector, u32 *sectors)
 {
 	while (l->error == TD_LOAD_OK && l->at == l->end)

@@ -60,6 +60,8 @@ void td_load_begin(struct td_load *l, struct td_engine *e);
  * no more.
  */
 bool td_load_next(struct td_load *l, u64 *sector, u32 *sectors);
+/* After td_load_next(): the sector up to which it is likely to ask on, in order. */
+u64 td_load_until(const struct td_load *l);
 /* @buffer NULL: it could not be read. At a multiple of 8; it is written to. */
 void td_load_feed(struct td_load *l, void *buffer);
 enum td_load_error td_load_end(struct td_load *l);

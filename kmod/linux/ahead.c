@@ -4,11 +4,15 @@
  * part of the index the next ones are on their way.
  *
  * Invariants:
- *   A1  What is read ahead is used only if just that is asked for next and it was
- *       read without an error. Else it is as if nobody had read it.
- *   A2  Nothing is read ahead but behind a whole buffer that was asked for: not
- *       block by block around a place that cannot be read.
+ *   A1  Parts that are kept lie one behind the other. What is asked for is copied
+ *       from those that were read without an error; else it is as if nobody had
+ *       read ahead.
+ *   A2  Nothing is read ahead but behind a whole buffer that could be read: not
+ *       block by block around a place that cannot.
+ *   A3  Nothing is read that the reader would not ask for: he says up to where.
  * Threads: one; what is under way ends in interrupts.
+ * Why a copy: groups of the journal cross the end of what is asked for, and then
+ * the next question begins before that end.
  * Why bios of its own and no worker: the device may be suspended, and what would
  * free memory for a new worker may wait for it.
  */
@@ -20,8 +24,11 @@
 #include "ahead.h"
 
 #define LOAD_SECTORS	(TD_LOAD_BYTES >> SECTOR_SHIFT)
-#define BUFFERS		5u	/* one is in use, the others under way */
+#define PARTS		5u	/* one is in use, the others under way */
 #define LOOK_AGAIN	(30 * HZ)	/* so that no wait looks like a hang */
+
+/* Without it only the start is slower. */
+#define GFP_PART	(GFP_KERNEL | __GFP_NORETRY | __GFP_NOWARN)
 
 struct part {
 	struct bio bio;
@@ -29,18 +36,28 @@ struct part {
 	struct completion done;
 	void *buffer;
 	u64 sector;
-	u32 sectors;		/* under way, or 0 */
+	u32 sectors;		/* 0: nothing is kept in it */
+	bool under_way;
+	bool failed;
 };
 
 struct tandem_ahead {
 	struct tandem *t;
-	u32 used;		/* the caller's; the next ones follow in order */
-	struct part *parts[BUFFERS];
+	void *answer;		/* the caller's until his next call */
+	u64 next;		/* sector: there the next part begins */
+	u32 first;		/* the part with the lowest sector */
+	u32 nr_parts;
+	struct part *parts[PARTS];
 };
 
 static struct part *nth(struct tandem_ahead *a, u32 n)
 {
-	return a->parts[(a->used + n) % BUFFERS];
+	return a->parts[(a->first + n) % a->nr_parts];
+}
+
+static u64 end_of(const struct part *p)
+{
+	return p->sector + p->sectors;
 }
 
 static void part_endio(struct bio *bio)
@@ -50,79 +67,128 @@ static void part_endio(struct bio *bio)
 	complete(&p->done);
 }
 
-static void begin(struct tandem_ahead *a, struct part *p, u64 sector)
+static void begin(struct tandem_ahead *a, struct part *p, u32 sectors)
 {
-	struct block_device *bdev = a->t->ssd->bdev;
-	u64 left = bdev_nr_sectors(bdev);
-
-	left -= min(left, sector);
-	p->sector = sector;
-	p->sectors = min_t(u64, left, LOAD_SECTORS);
-	if (!p->sectors)
-		return;
+	p->sector = a->next;
+	p->sectors = sectors;
+	p->under_way = true;
+	a->next += sectors;
 	reinit_completion(&p->done);
-	bio_init(&p->bio, bdev, p->vecs, TANDEM_LOAD_PAGES,
+	bio_init(&p->bio, a->t->ssd->bdev, p->vecs, TANDEM_LOAD_PAGES,
 		 REQ_OP_READ | REQ_META);
-	p->bio.bi_iter.bi_sector = sector;
+	p->bio.bi_iter.bi_sector = p->sector;
 	p->bio.bi_private = p;
 	p->bio.bi_end_io = part_endio;
-	tandem_bio_add(&p->bio, p->buffer, p->sectors << SECTOR_SHIFT);
+	tandem_bio_add(&p->bio, p->buffer, sectors << SECTOR_SHIFT);
 	submit_bio(&p->bio);
 }
 
 /* True: it was read. */
-static bool end(struct part *p)
+static bool await(struct part *p)
 {
-	bool ok;
-
+	if (!p->under_way)
+		return !p->failed;
 	while (!wait_for_completion_io_timeout(&p->done, LOOK_AGAIN))
 		;
-	ok = !p->bio.bi_status;
+	p->failed = p->bio.bi_status;
+	p->under_way = false;
 	bio_uninit(&p->bio);
 	invalidate_kernel_vmap_range(p->buffer, p->sectors << SECTOR_SHIFT);
-	p->sectors = 0;
-	return ok;
+	return !p->failed;
 }
 
 static void drop(struct tandem_ahead *a)
 {
 	u32 i;
 
-	for (i = 0; i < BUFFERS; i++)
-		if (a->parts[i] && a->parts[i]->sectors)
-			end(a->parts[i]);
+	for (i = 0; i < a->nr_parts; i++) {
+		await(a->parts[i]);
+		a->parts[i]->sectors = 0;
+	}
 }
 
-void *tandem_ahead_read(struct tandem_ahead *a, u64 sector, u32 sectors)
+/* Keep nothing of what lies before @sector: the reader does not go back. */
+static void forget_before(struct tandem_ahead *a, u64 sector)
 {
-	struct part *p = nth(a, 1);
-	u64 next = sector + sectors;
-	bool whole = sectors == LOAD_SECTORS;
+	struct part *p = nth(a, 0);
+
+	while (p->sectors && end_of(p) <= sector) {
+		await(p);
+		p->sectors = 0;
+		a->first = (a->first + 1) % a->nr_parts;
+		p = nth(a, 0);
+	}
+}
+
+enum found { FOUND, NOT_THERE, UNREADABLE };
+
+static enum found copy(struct tandem_ahead *a, u64 sector, u32 sectors)
+{
+	u64 at = sector, end = sector + sectors, n;
 	u32 i;
 
-	if (p->sectors >= sectors && p->sector == sector && end(p)) {
-		a->used = (a->used + 1) % BUFFERS;
-	} else {
-		drop(a);
-		p = nth(a, 0);
-		if (tandem_ssd_io(a->t, REQ_OP_READ | REQ_META, sector,
-				  p->buffer, sectors << SECTOR_SHIFT))
-			return NULL;
+	for (i = 0; i < a->nr_parts && at < end; i++, at += n) {
+		struct part *p = nth(a, i);
+
+		if (at < p->sector || at >= end_of(p))
+			return NOT_THERE;
+		/* Who asks for less may not meet what cannot be read. */
+		if (!await(p))
+			return p->sector >= sector && end_of(p) <= end ?
+				UNREADABLE : NOT_THERE;
+		n = min(end_of(p), end) - at;
+		memcpy(a->answer + ((at - sector) << SECTOR_SHIFT),
+		       p->buffer + ((at - p->sector) << SECTOR_SHIFT),
+		       n << SECTOR_SHIFT);
 	}
-	for (i = 1; i < BUFFERS && whole; i++, next += LOAD_SECTORS)
-		if (!nth(a, i)->sectors)
-			begin(a, nth(a, i), next);
-	return p->buffer;
+	return at == end ? FOUND : NOT_THERE;
+}
+
+static enum found find(struct tandem_ahead *a, u64 sector, u32 sectors)
+{
+	enum found found;
+
+	if (!a->nr_parts)
+		return NOT_THERE;
+	forget_before(a, sector);
+	found = copy(a, sector, sectors);
+	if (found != NOT_THERE || sectors != LOAD_SECTORS)
+		return found;
+	drop(a);
+	a->next = sector;
+	begin(a, nth(a, 0), sectors);
+	return copy(a, sector, sectors);
+}
+
+void *tandem_ahead_read(struct tandem_ahead *a, u64 sector, u32 sectors,
+			u64 until)
+{
+	enum found found = find(a, sector, sectors);
+	u32 i;
+
+	if (found == FOUND) {
+		for (i = 0; i < a->nr_parts && a->next < until; i++)
+			if (!nth(a, i)->sectors)
+				begin(a, nth(a, i),
+				      min_t(u64, until - a->next, LOAD_SECTORS));
+		return a->answer;
+	}
+	drop(a);
+	if (found == UNREADABLE ||
+	    tandem_ssd_io(a->t, REQ_OP_READ | REQ_META, sector, a->answer,
+			  sectors << SECTOR_SHIFT))
+		return NULL;
+	return a->answer;
 }
 
 static struct part *part_alloc(void)
 {
-	struct part *p = kzalloc(sizeof(*p), GFP_KERNEL);
+	struct part *p = kzalloc(sizeof(*p), GFP_PART);
 
 	if (!p)
 		return NULL;
 	init_completion(&p->done);
-	p->buffer = vmalloc(TD_LOAD_BYTES);
+	p->buffer = __vmalloc(TD_LOAD_BYTES, GFP_PART);
 	if (!p->buffer) {
 		kfree(p);
 		return NULL;
@@ -130,23 +196,34 @@ static struct part *part_alloc(void)
 	return p;
 }
 
+static struct tandem_ahead *alloc(struct tandem *t)
+{
+	struct tandem_ahead *a = kzalloc(sizeof(*a), GFP_KERNEL);
+
+	if (!a)
+		return NULL;
+	a->t = t;
+	a->answer = vmalloc(TD_LOAD_BYTES);
+	if (!a->answer) {
+		kfree(a);
+		return NULL;
+	}
+	while (a->nr_parts < PARTS) {
+		struct part *p = part_alloc();
+
+		if (!p)
+			break;
+		a->parts[a->nr_parts++] = p;
+	}
+	return a;
+}
+
 struct tandem_ahead *tandem_ahead_alloc(struct tandem *t)
 {
 	unsigned int noio = memalloc_noio_save();
-	struct tandem_ahead *a = kzalloc(sizeof(*a), GFP_KERNEL);
-	bool ok = a;
-	u32 i;
+	struct tandem_ahead *a = alloc(t);
 
-	for (i = 0; i < BUFFERS && ok; i++) {
-		a->parts[i] = part_alloc();
-		ok = a->parts[i];
-	}
 	memalloc_noio_restore(noio);
-	if (!ok) {
-		tandem_ahead_free(a);
-		return NULL;
-	}
-	a->t = t;
 	return a;
 }
 
@@ -154,12 +231,11 @@ void tandem_ahead_free(struct tandem_ahead *a)
 {
 	u32 i;
 
-	if (!a)
-		return;
 	drop(a);
-	for (i = 0; i < BUFFERS && a->parts[i]; i++) {
+	for (i = 0; i < a->nr_parts; i++) {
 		vfree(a->parts[i]->buffer);
 		kfree(a->parts[i]);
 	}
+	vfree(a->answer);
 	kfree(a);
 }

@@ -17,8 +17,10 @@ struct tandem_ahead *tandem_ahead_alloc(struct tandem *t);
 void tandem_ahead_free(struct tandem_ahead *a);
 /*
  * @sectors, at most TD_LOAD_BYTES, from @sector on, or NULL if they cannot be
- * read. They are the caller's until the next call, also to be written to.
+ * read. They are the caller's until the next call, also to be written to. It
+ * is likely that he asks for what is behind them next, up to @until.
  */
-void *tandem_ahead_read(struct tandem_ahead *a, u64 sector, u32 sectors);
+void *tandem_ahead_read(struct tandem_ahead *a, u64 sector, u32 sectors,
+			u64 until);
 
 #endif

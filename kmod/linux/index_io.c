@@ -48,8 +48,12 @@ static int read_index(struct tandem *t, struct tandem_ahead *ahead)
 	}
 	td_load_begin(&load, &t->engine);
 	while (td_load_next(&load, &sector, &sectors)) {
-		td_load_feed(&load, sectors ? tandem_ahead_read(ahead, sector,
-								sectors) : NULL);
+		void *part = NULL;
+
+		if (sectors)
+			part = tandem_ahead_read(ahead, sector, sectors,
+						 td_load_until(&load));
+		td_load_feed(&load, part);
 		cond_resched();
 	}
 	switch (td_load_end(&load)) {

@@ -28,8 +28,6 @@ struct sim_request {
 struct sim_load {
 	struct td_load l;
 	u32 sectors;
-	u8 *buffer;
-	size_t room;
 };
 
 static struct sim_request *of(struct td_req *r)
@@ -508,8 +506,6 @@ static struct sim_load *load_new(struct sim_engine *s)
 
 	td_load_begin(&load->l, &s->e);
 	load->sectors = 0;
-	load->buffer = NULL;
-	load->room = 0;
 	return load;
 }
 
@@ -523,24 +519,20 @@ static bool load_next(struct sim_load *load, u64 *sector, u32 *sectors)
 
 static void load_feed(struct sim_load *load, const u8 *bytes)
 {
-	size_t count = load->sectors * (size_t)TD_SECTOR_BYTES;
+	u8 *buffer = NULL;
 
-	/* Just as large as it must be, so that a sanitizer sees who goes beyond. */
-	if (bytes && load->room != count) {
-		free(load->buffer);
-		load->buffer = zeroed(1, count);
-		load->room = count;
+	if (bytes) {
+		buffer = must(malloc(load->sectors * 512ull + !load->sectors));
+		memcpy(buffer, bytes, load->sectors * 512ull);
 	}
-	if (bytes)
-		memcpy(load->buffer, bytes, count);
-	td_load_feed(&load->l, bytes ? load->buffer : NULL);
+	td_load_feed(&load->l, buffer);
+	free(buffer);
 }
 
 static u32 load_end(struct sim_load *load)
 {
 	u32 error = td_load_end(&load->l);
 
-	free(load->buffer);
 	free(load);
 	return error;
 }
