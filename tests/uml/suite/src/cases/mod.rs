@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The cases, by what they are about.
 
+mod ahead;
 mod allocations;
 mod concurrent;
 mod content;
@@ -31,7 +32,7 @@ use crate::Case;
 pub fn of(set: &str) -> Option<Vec<Case>> {
     match set {
         "" => Some(all()),
-        "time" => Some(cases(&[time::CASES, latency::TIMED])),
+        "time" => Some(cases(&[time::CASES, ahead::CASES, latency::TIMED])),
         "memory" => Some(cases(&[memory::CASES])),
         "pulled" => Some(cases(&[pulled::CASES])),
         _ => None,

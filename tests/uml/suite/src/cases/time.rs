@@ -10,11 +10,9 @@ use fastrand::Rng;
 
 use super::Entry;
 use super::failures::{break_ssd, broken};
-use super::starts::read_frames;
 use super::writeback::write_quarters;
 use crate::beside::Beside;
 use crate::disk::Shape;
-use crate::dm::{Dm, Line};
 use crate::io::{self, MIB};
 use crate::rig::{Config, Rig, Under};
 
@@ -54,14 +52,13 @@ pub const CASES: &[Entry] = &[
         retries,
     ),
     ("time: both devices are slow", slow),
-    ("time: a large index is read ahead", read_ahead),
 ];
 
-const fn ms(ms: u64) -> Duration {
+pub const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-fn config(origin_ms: u64) -> Config {
+pub fn config(origin_ms: u64) -> Config {
     let mut config = Config {
         mode: "writeback",
         ..Config::default()
@@ -71,12 +68,12 @@ fn config(origin_ms: u64) -> Config {
 }
 
 /// How long it takes.
-fn timed<T>(act: impl FnOnce() -> Result<T>) -> Result<(T, Duration)> {
+pub fn timed<T>(act: impl FnOnce() -> Result<T>) -> Result<(T, Duration)> {
     let start = Instant::now();
     Ok((act()?, start.elapsed()))
 }
 
-fn within(what: &str, time: Duration, from: u64, to: u64) -> Result<()> {
+pub fn within(what: &str, time: Duration, from: u64, to: u64) -> Result<()> {
     ensure!(
         time >= ms(from) && time <= ms(to),
         "{what} took {time:?}, not {from} to {to} ms"
@@ -435,142 +432,6 @@ fn slow() -> Result<()> {
         within("the stop", time, 0, 12_000)?;
         rig.attach(false)?;
         rig.shows(&model)?;
-    }
-    Ok(())
-}
-
-/// Sector of the SSD where the journal begins, and of a block of it.
-const JOURNAL: u64 = 2048;
-const JOURNAL_BLOCK: u64 = 8;
-/// Blocks of the journal of an SSD of 1 GiB, and the first of the checkpoint that was taken when half of them were used.
-const BLOCKS: u64 = 1024;
-const CHECKPOINT: u64 = 513;
-
-fn take_checkpoint(rig: &Rig, model: &mut [u8]) -> Result<()> {
-    for seed in 0.. {
-        write_quarters(rig, model, 1000, seed)?;
-        rig.drain()?;
-        if rig.status()?.get("checkpoints")? > 0 {
-            break;
-        }
-    }
-    Ok(())
-}
-
-/// Fills the journal by groups of one block and of several, until so many are used behind the checkpoint.
-fn fill_journal(rig: &Rig, model: &mut [u8], blocks: u64) -> Result<()> {
-    let file = io::direct(&rig.path()?)?;
-    let mut rng = Rng::with_seed(4);
-    while rig.status()?.get("journal_used")? < blocks {
-        // What goes and what comes is recorded, up to 2560 frames in a group.
-        rig.mapped()?.message("drop")?;
-        file.sync_all()?;
-        read_frames(rig, rng.usize(1..=24))?;
-        file.sync_all()?;
-        write_quarters(rig, model, 1, rng.u64(..))?;
-        file.sync_all()?;
-    }
-    Ok(())
-}
-
-/// What a start costs more where the journal is 16 reads instead of one, and the index two, of 100 ms each: less than half
-/// of them. All of it is read rightly, also beside what cannot be read.
-fn read_ahead() -> Result<()> {
-    let mut starts = Vec::new();
-    for mib in [16, 1024] {
-        let mut config = config(0);
-        config.ssd = Shape::new(mib);
-        config.ssd_under = Some(Under::Linear);
-        let (mut rig, mut model) = Rig::new(config)?;
-        // What is clean is warm only if the marks were read from their place.
-        read_frames(&rig, 8)?;
-        take_checkpoint(&rig, &mut model)?;
-        fill_journal(&rig, &mut model, if mib == 16 { 0 } else { 250 })?;
-        write_quarters(&rig, &mut model, 50, 9)?;
-        let before = rig.status()?;
-        ensure!(before.get("checkpoints")? > 0, "no checkpoint: {before:?}");
-        rig.detach()?;
-        put_under(&rig, SLOW.line(&rig.ssd))?;
-        let (_, time) = timed(|| rig.attach(false))?;
-        println!(
-            "     a start from an SSD of {mib} MiB, {} of {} blocks of the journal used: {} ms",
-            before.get("journal_used")?,
-            before.get("journal_total")?,
-            time.as_millis()
-        );
-        starts.push(time);
-        let status = rig.status()?;
-        ensure!(
-            status.used == before.used && status.dirty > 0,
-            "{before:?} before, {status:?} after"
-        );
-        rig.shows(&model)?;
-        if mib == 1024 {
-            beside_bad_blocks(&mut rig, &mut model)?;
-        }
-    }
-    within(
-        "17 reads more",
-        starts[1].saturating_sub(starts[0]),
-        100,
-        850,
-    )
-}
-
-/// A request takes 100 ms, and nothing is read before.
-const SLOW: Under = Under::Delay(100, 100);
-
-fn put_under(rig: &Rig, line: Line) -> Result<&Dm> {
-    let below = rig.below_ssd.as_ref().context("no device below")?;
-    below.swap(line)?;
-    Ok(below)
-}
-
-/// A block that cannot be read, in a part that is read ahead: of what is older than the checkpoint nobody wants it; what
-/// is newer must not be guessed.
-fn beside_bad_blocks(rig: &mut Rig, model: &mut [u8]) -> Result<()> {
-    for (is_old, is_last) in [(true, false), (false, false), (false, true)] {
-        // Memory that is used again must not happen to hold what could not be read.
-        fill_journal(rig, model, rig.status()?.get("journal_used")? + 60)?;
-        // What was read last has been stored by then.
-        sleep(ms(2000));
-        let status = rig.status()?;
-        let (used, blocks) = (status.used, status.get("journal_used")?);
-        ensure!(
-            (250..500).contains(&blocks),
-            "not one checkpoint and much behind it: {status:?}"
-        );
-        // Where all that is behind cannot be read either, nothing else tells that there was something.
-        let bad = match (is_old, is_last) {
-            (true, _) => 200..201,
-            (_, false) => CHECKPOINT + 97..CHECKPOINT + 98,
-            (_, true) => CHECKPOINT + blocks - 3..BLOCKS,
-        };
-        rig.detach()?;
-        let dust = Line::new(
-            rig.ssd.sectors(),
-            "dust",
-            format!("{} 0 512", rig.ssd.path().display()),
-        );
-        let below = put_under(rig, dust)?;
-        for block in bad {
-            let sector = JOURNAL + block * JOURNAL_BLOCK;
-            below.message(&format!("addbadblock {sector}"))?;
-        }
-        below.message("enable")?;
-        let result = rig.attach(false);
-        if is_old {
-            result?;
-            let status = rig.status()?;
-            ensure!(status.used == used, "{used} before, {status:?} after");
-            rig.shows(model)?;
-            rig.detach()?;
-        } else {
-            ensure!(result.is_err(), "what could not be read was guessed");
-        }
-        put_under(rig, SLOW.line(&rig.ssd))?;
-        rig.attach(false)?;
-        rig.shows(model)?;
     }
     Ok(())
 }
