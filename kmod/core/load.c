@@ -28,7 +28,6 @@ enum { HEADS, PAGES, TAIL, WRAPPED, MARKS, SLOTS, READY };
 enum { WALKING, SKIPPING, ENDED };
 
 #define GROUPS_AT_ONCE	64u	/* of slots, checked by one call */
-#define NO_RUN		(~0ull)
 
 void td_load_begin(struct td_load *l, struct td_engine *e)
 {
@@ -37,7 +36,6 @@ void td_load_begin(struct td_load *l, struct td_engine *e)
 	l->phase = HEADS;
 	l->end = 2;
 	l->error = TD_LOAD_OK;
-	l->run = NO_RUN;
 }
 
 static void fail(struct td_load *l, enum td_load_error error)
@@ -70,21 +68,8 @@ static void head(struct td_load *l, const void *block)
 		l->checkpoint = c;
 }
 
-/* Most records are of the same run as the one before. */
-static u32 base_of(struct td_load *l, u64 frame)
+static inline bool is_possible(const struct td_layout *l, u32 slot, u64 record)
 {
-	u64 run = frame >> l->e->layout.run_shift;
-
-	if (run != l->run) {
-		l->run = run;
-		l->base = td_place_of(&l->e->layout, frame).base;
-	}
-	return l->base;
-}
-
-static bool is_possible(struct td_load *load, u32 slot, u64 record)
-{
-	const struct td_layout *l = &load->e->layout;
 	u64 tag = td_word_tag(record);
 	unsigned int valid = td_word_valid(record);
 	u32 group_slots = 1u << (l->run_shift + l->way_shift);
@@ -99,24 +84,32 @@ static bool is_possible(struct td_load *load, u32 slot, u64 record)
 	if ((tag + 1) << TD_FRAME_SHIFT > l->cached_sectors &&
 	    valid & ~td_quarters_cached(l, tag))
 		return false;
-	return base_of(load, tag) == (slot & ~(group_slots - 1));
+	return td_place_of(l, tag).base == (slot & ~(group_slots - 1));
 }
 
-/* Before its first use a word is changed like any memory. */
-static void apply(struct td_load *l, u32 slot, u64 record)
+/*
+ * Before its first use a word is changed like any memory. False, and nothing
+ * is changed: such a record cannot be.
+ */
+static inline bool apply(const struct td_layout *l, struct td_word *words,
+			 u32 slot, u64 record)
 {
 	if (!is_possible(l, slot, record))
-		fail(l, TD_LOAD_IMPOSSIBLE);
-	else
-		env_store(&l->e->words[slot].a,
-			  record ? record | TD_W_LIVE | TD_W_REGULAR : 0);
+		return false;
+	env_store(&words[slot].a,
+		  record ? record | TD_W_LIVE | TD_W_REGULAR : 0);
+	return true;
 }
 
 static void page(struct td_load *l, const void *block, u32 number)
 {
+	/* Of its own: what is stored in a word cannot be in it. */
+	const struct td_layout layout = l->e->layout;
+	struct td_word *words = l->e->words;
 	const __le64 *records;
 	u32 first = number * TD_PAGE_SLOTS;
-	u32 count = l->e->layout.slots - first;
+	u32 count = layout.slots - first;
+	bool possible = true;
 
 	if (!block || !td_page_check(block, uuid(l), l->checkpoint.number,
 				     number)) {
@@ -127,7 +120,10 @@ static void page(struct td_load *l, const void *block, u32 number)
 		count = TD_PAGE_SLOTS;
 	records = td_page_records(block);
 	for (u32 i = 0; i < count; i++)
-		apply(l, first + i, le64_to_cpu(records[i]));
+		possible &= apply(&layout, words, first + i,
+				  le64_to_cpu(records[i]));
+	if (!possible)
+		fail(l, TD_LOAD_IMPOSSIBLE);
 }
 
 static const u8 *nth_block(const u8 *buffer, u32 i)
@@ -176,7 +172,8 @@ static void apply_group(struct td_load *l, const u8 *buffer, u32 blocks)
 			u32 slot;
 
 			td_group_get(block, i, &slot, &record);
-			apply(l, slot, record);
+			if (!apply(&l->e->layout, l->e->words, slot, record))
+				fail(l, TD_LOAD_IMPOSSIBLE);
 		}
 	}
 	if (l->walk == SKIPPING)
@@ -296,31 +293,53 @@ static void settle_twins(struct td_load *l, u32 slot, u32 end)
 		drop_clean(l, slot);
 }
 
-/*
- * May two of the set of ways that begins with @first hold the same frame? What
- * was seen is told apart by the run's last bits only: one in four sets or so is
- * looked at in vain, which is cheaper than each slot beside each other.
- */
-static bool may_have_twins(struct td_load *l, u32 first, u32 end)
+/* What the slots of a set, one in each way of a group, have in common. */
+struct set {
+	u64 any;	/* their words, or'ed */
+	u32 used;	/* of which some can be read */
+	bool twins;	/* do two of them hold the same frame? */
+};
+
+/* Does a slot of the set from @first to before @end hold frame @tag? */
+static bool is_held(const struct td_layout *layout, const struct td_word *words,
+		    u64 tag, u32 first, u32 end)
 {
-	const struct td_layout *layout = &l->e->layout;
-	bool twins = false;
+	for (u32 slot = first; slot < end; slot += layout->run_mask + 1)
+		if (td_word_has(td_word_load(&words[slot]), tag))
+			return true;
+	return false;
+}
+
+/*
+ * The set that begins with @first. What was seen is told apart by the run's last
+ * bits, and only what is alike in them is compared with each slot before it.
+ */
+static inline struct set look(struct td_load *l, const struct td_layout *layout,
+			      const struct td_word *words, u32 first, u32 end)
+{
+	struct set set = { 0 };
+	u8 now;
 
 	if (!++l->seen_in) {
 		memset(l->seen, 0, sizeof(l->seen));
 		l->seen_in = 1;
 	}
+	now = l->seen_in;
 	for (u32 slot = first; slot < end; slot += layout->run_mask + 1) {
-		u64 v = td_word_load(&l->e->words[slot]);
+		u64 v = td_word_load(&words[slot]);
 		u8 *seen = &l->seen[td_word_tag(v) >> layout->run_shift &
 				    (TD_LOAD_SEEN - 1)];
 
 		if (!(v & TD_W_STATE))
 			continue;
-		twins |= *seen == l->seen_in;
-		*seen = l->seen_in;
+		set.any |= v;
+		set.used += !!(v & TD_W_VALID);
+		if (*seen == now && !set.twins)
+			set.twins = is_held(layout, words, td_word_tag(v),
+					    first, slot);
+		*seen = now;
 	}
-	return twins;
+	return set;
 }
 
 /* What is in @slot, whose word is @v, counts; true: some of it can be read. */
@@ -339,26 +358,41 @@ static bool settle(struct td_load *l, u32 slot, u64 v)
 	return v & TD_W_VALID;
 }
 
+static u32 settle_set(struct td_load *l, const struct set *set, u32 first,
+		      u32 end)
+{
+	u32 step = l->e->layout.run_mask + 1;
+	u32 used = 0;
+
+	for (u32 slot = first; set->twins && slot < end; slot += step)
+		settle_twins(l, slot, end);
+	for (u32 slot = first; slot < end; slot += step) {
+		u64 v = td_word_load(&l->e->words[slot]);
+
+		if (v & TD_W_STATE)
+			used += settle(l, slot, v);
+	}
+	return used;
+}
+
 static void check_slots(struct td_load *l)
 {
-	const struct td_layout *layout = &l->e->layout;
-	u32 shift = layout->run_shift + layout->way_shift;
+	/* As in page(). */
+	const struct td_layout layout = l->e->layout;
+	u32 shift = layout.run_shift + layout.way_shift;
+	bool marked = l->e->ledger.marks_set;
 	u64 used = 0;
 
 	for (u32 n = 0; n < GROUPS_AT_ONCE && l->at < l->end; n++, l->at++) {
 		u32 first = l->at << shift;
 		u32 end = first + (1u << shift);
 
-		for (u32 set = first; set <= first + layout->run_mask; set++)
-			if (may_have_twins(l, set, end))
-				for (u32 slot = set; slot < end;
-				     slot += layout->run_mask + 1)
-					settle_twins(l, slot, end);
-		for (u32 slot = first; slot < end; slot++) {
-			u64 v = td_word_load(&l->e->words[slot]);
+		for (u32 at = first; at <= first + layout.run_mask; at++) {
+			struct set set = look(l, &layout, l->e->words, at, end);
 
-			if (v & TD_W_STATE)
-				used += settle(l, slot, v);
+			if (set.twins || set.any & TD_W_DIRTY || marked)
+				set.used = settle_set(l, &set, at, end);
+			used += set.used;
 		}
 	}
 	env_count(l->e->counters, TD_C_USED, used);

@@ -46,8 +46,6 @@ struct td_load {
 	u32 walk;		/* load.c: has the journal's end been found? */
 	u32 head;		/* behind the last group that was applied */
 	u32 used;		/* blocks from the checkpoint's to there */
-	u64 run;		/* of the disk: the last one of a record, and */
-	u32 base;		/* the first slot of its group */
 	u8 seen[TD_LOAD_SEEN];	/* load.c: in which set a run was seen last */
 	u8 seen_in;		/* the set that is looked at, in a number of 1-255 */
 	enum td_load_error error;
