@@ -161,6 +161,7 @@ fn cache_facts(uuid: &str) -> CacheFacts {
         ssd: device("Flash", ""),
         mode: Mode::Writethrough,
         refused_modes: vec![],
+        may_be_unwritten: false,
         state: CacheState::Active,
         reason: String::new(),
         mount_points: vec![],

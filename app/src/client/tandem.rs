@@ -56,6 +56,8 @@ fn cache(path: &str, values: &Properties) -> Option<CacheFacts> {
         ssd: read(values, "SsdText")?,
         mode: read(values, "Mode")?,
         refused_modes: read(values, "RefusedModes").unwrap_or_default(),
+        // Who does not say that all is on the disk is not believed to have it there.
+        may_be_unwritten: read(values, "MayBeUnwritten").unwrap_or(true),
         state: read(values, "State")?,
         reason: read(values, "StateReason").unwrap_or_default(),
         mount_points: read(values, "MountPoints").unwrap_or_default(),

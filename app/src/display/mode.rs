@@ -118,9 +118,15 @@ pub struct UnwrittenWords {
 }
 
 /// Words for `dirty` bytes that are on the SSD only and take `seconds` to be written to the disk, 0 if that is not
-/// known. While there are none, only a mode that lets there be some is worth words.
+/// known; `paused`: as long as somebody wants that to wait. While there are none, only a mode that lets there be some
+/// is worth words.
 #[must_use]
-pub fn unwritten_words(dirty: u64, seconds: u64, mode: Mode) -> Option<UnwrittenWords> {
+pub fn unwritten_words(
+    dirty: u64,
+    seconds: u64,
+    paused: bool,
+    mode: Mode,
+) -> Option<UnwrittenWords> {
     if dirty == 0 {
         return (mode == Mode::Writeback).then(|| UnwrittenWords {
             title: gettext("Everything Is on the Hard Disk"),
@@ -134,7 +140,9 @@ pub fn unwritten_words(dirty: u64, seconds: u64, mode: Mode) -> Option<Unwritten
     let put = |words: String| fill(&words, &[("size", &size), ("time", &duration(seconds))]);
     Some(UnwrittenWords {
         title: put(gettext("{size} Not Yet on the Hard Disk")),
-        time: put(if seconds == 0 {
+        time: put(if paused {
+            gettext("Writing it there is paused.")
+        } else if seconds == 0 {
             gettext("It is written there little by little.")
         } else {
             gettext("Writing it there takes about {time}.")
@@ -165,7 +173,7 @@ mod tests {
 
     #[test]
     fn the_warnings_name_the_amount_and_stand_as_long_as_there_is_one() {
-        let words = unwritten_words(120_000_000, 95, Mode::Writethrough).unwrap();
+        let words = unwritten_words(120_000_000, 95, false, Mode::Writethrough).unwrap();
         assert_eq!(
             words.title.replace('\u{a0}', " "),
             "120.0 MB Not Yet on the Hard Disk"
@@ -176,11 +184,13 @@ mod tests {
             "If the SSD dies now, the file system on the hard disk may be damaged beyond repair: 120.0 MB are not yet on the hard disk."
         );
         assert!(words.warnings[1].starts_with("Do not open this disk in Windows"));
-        let words = unwritten_words(512, 0, Mode::Writeback).unwrap();
+        let words = unwritten_words(512, 0, false, Mode::Writeback).unwrap();
         assert!(!words.time.contains("about") && words.warnings.len() == 2);
-        let calm = unwritten_words(0, 0, Mode::Writeback).unwrap();
+        let words = unwritten_words(512, 9, true, Mode::Writeback).unwrap();
+        assert_eq!(words.time, "Writing it there is paused.");
+        let calm = unwritten_words(0, 0, false, Mode::Writeback).unwrap();
         assert!(calm.warnings.is_empty());
-        assert_eq!(unwritten_words(0, 0, Mode::Writethrough), None);
+        assert_eq!(unwritten_words(0, 0, false, Mode::Writethrough), None);
     }
 
     #[test]

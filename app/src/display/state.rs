@@ -77,12 +77,14 @@ pub fn cache_words(state: CacheState, reason: &str, unwritten: bool) -> CacheWor
         (_, "ssd-gone-dirty") => (Severity::Danger, gettext("SSD Missing, New Data on It")),
         (CacheState::Bypass, "ssd-error") => (Severity::Warning, gettext("SSD Failed")),
         (CacheState::Bypass, "disk-error") => (Severity::Warning, gettext("Hard Disk Error")),
+        (CacheState::Bypass | CacheState::Stopped, "disk-missing") => {
+            (Severity::Warning, gettext("Hard Disk Missing"))
+        }
         (CacheState::Bypass, _) => (Severity::Warning, gettext("Not in Use")),
         (CacheState::Stopped, "ssd-missing") if unwritten => {
             (Severity::Danger, gettext("SSD Missing, New Data on It"))
         }
         (CacheState::Stopped, "ssd-missing") => (Severity::Warning, gettext("SSD Missing")),
-        (CacheState::Stopped, "disk-missing") => (Severity::Warning, gettext("Hard Disk Missing")),
         (CacheState::Stopped, "disk-changed") if unwritten => {
             (Severity::Danger, gettext("Hard Disk Was Changed"))
         }
@@ -107,6 +109,16 @@ fn data(unwritten: bool) -> String {
         )
     } else {
         gettext("Your data is safe on the hard disk.")
+    }
+}
+
+fn data_of_missing_disk(unwritten: bool) -> String {
+    if unwritten {
+        gettext(
+            "Some of your data may be only on the SSD: keep both, and connect the disk to no other computer.",
+        )
+    } else {
+        gettext("Your data is on that disk.")
     }
 }
 
@@ -149,6 +161,14 @@ fn sentences(state: CacheState, reason: &str, unwritten: bool) -> [String; 3] {
             gettext("Your data is safe on the hard disk."),
             gettext("Choose “Flush and Remove” to take the SSD out of use."),
         ],
+        // Also of one that is back, as long as something holds on to what it was.
+        (CacheState::Bypass, "disk-missing") => [
+            gettext("The hard disk was unplugged while the cache was in use."),
+            data_of_missing_disk(unwritten),
+            gettext(
+                "Connect it again. If the cache does not come back by itself then, close what uses the disk, or restart the computer.",
+            ),
+        ],
         (CacheState::Bypass, _) => [
             gettext("The hard disk works at its own speed, without the SSD."),
             if unwritten {
@@ -174,13 +194,7 @@ fn sentences(state: CacheState, reason: &str, unwritten: bool) -> [String; 3] {
         ],
         (CacheState::Stopped, "disk-missing") => [
             gettext("The hard disk of this cache is not connected."),
-            if unwritten {
-                gettext(
-                    "Some of your data may be only on the SSD: keep both, and connect the disk to no other computer.",
-                )
-            } else {
-                gettext("Your data is on that disk.")
-            },
+            data_of_missing_disk(unwritten),
             gettext("Connect it again; the cache then comes back by itself."),
         ],
         (CacheState::Stopped, "disk-changed") if unwritten => [
@@ -290,6 +304,11 @@ mod tests {
                 let data = cache_words(state, reason, true).data;
                 assert!(told || !data.contains("safe"), "{state} {reason}: {data}");
             }
+        }
+        for unwritten in [false, true] {
+            let words = cache_words(CacheState::Bypass, "disk-missing", unwritten);
+            assert_eq!(words.title, "Hard Disk Missing");
+            assert!(!words.data.contains("safe"), "{words:?}");
         }
         for (state, reason) in [
             (CacheState::Bypass, "ssd-gone-dirty"),

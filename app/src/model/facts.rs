@@ -22,6 +22,8 @@ pub struct CacheFacts {
     pub mode: Mode,
     /// Modes that are not offered for it, and why.
     pub refused_modes: Vec<RefusedMode>,
+    /// Whether data may be on the SSD only, as far as the service has it recorded.
+    pub may_be_unwritten: bool,
     /// What it is doing.
     pub state: CacheState,
     /// Why, as a word; may be empty.
@@ -38,7 +40,7 @@ impl CacheFacts {
     /// Whether data may be on the SSD only, if the newest sample says that `dirty` bytes are.
     #[must_use]
     pub fn may_be_unwritten(&self, dirty: u64) -> bool {
-        dirty > 0 || self.mode == Mode::Writeback
+        dirty > 0 || self.may_be_unwritten
     }
 }
 

@@ -16,7 +16,7 @@ use crate::display::{
     plain_name, rate, read_shares, unwritten_words, write_shares,
 };
 use crate::model::facts::CacheFacts;
-use crate::model::objects::CacheObject;
+use crate::model::objects::{CacheObject, JobObject};
 use crate::model::series::Series;
 use crate::model::store::Store;
 use crate::widgets::chart::Chart;
@@ -258,7 +258,8 @@ impl CachePage {
         imp.banner_next.set_label(&words.next);
         let running = facts.state == CacheState::Active;
         let here = running || facts.state == CacheState::Suspended;
-        let unwritten = unwritten_words(dirty, seconds, facts.mode).filter(|_| here);
+        let paused = self.job().is_some_and(|job| job.facts().paused);
+        let unwritten = unwritten_words(dirty, seconds, paused, facts.mode).filter(|_| here);
         let can_flush = running && !imp.changing.get();
         imp.unwritten
             .show(unwritten.as_ref(), can_flush, imp.busy.get());
@@ -300,14 +301,17 @@ impl CachePage {
         self.refresh_state();
     }
 
+    /// The job that changes this cache now.
+    fn job(&self) -> Option<JobObject> {
+        let path = self.cache()?.facts().job?;
+        let job = self.imp().store.get()?.job(&path)?;
+        job.facts().finished.is_none().then_some(job)
+    }
+
     /// Shows the job that changes this cache, if there is one, and how it ended.
     fn refresh_job(&self) {
         let imp = self.imp();
-        let Some(store) = imp.store.get() else { return };
-        let path = self.cache().and_then(|cache| cache.facts().job);
-        let job = path
-            .and_then(|path| store.job(&path))
-            .filter(|job| job.facts().finished.is_none());
+        let job = self.job();
         imp.changing.set(job.is_some());
         imp.remove_group.set_visible(job.is_none());
         imp.job_card.show(job.as_ref());

@@ -142,7 +142,7 @@ async fn cache(
             .unwrap_or_default(),
         state: proxy.state().await?,
         reason: proxy.state_reason().await?,
-        mode: proxy.mode().await?,
+        may_be_unwritten: proxy.may_be_unwritten().await?,
         hit_rate: None,
         dirty_bytes: dirty_bytes(&latest),
     };

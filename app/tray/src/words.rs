@@ -2,7 +2,7 @@
 //! States in words and icons. Pure.
 
 use gettextrs::gettext;
-use tandem_api::{CacheState, Mode};
+use tandem_api::CacheState;
 
 /// One cache as the indicator shows it.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,8 +15,8 @@ pub struct Shown {
     pub state: CacheState,
     /// Why, as a word; may be empty.
     pub reason: String,
-    /// How writes are treated.
-    pub mode: Mode,
+    /// Whether data may be on the SSD only, as far as the service has it recorded.
+    pub may_be_unwritten: bool,
     /// Share of reads served by the SSD, 0 to 1; `None` while nothing is read.
     pub hit_rate: Option<f64>,
     /// Bytes that are on the SSD only.
@@ -26,7 +26,7 @@ pub struct Shown {
 impl Shown {
     /// Whether data may be on the SSD only.
     fn unwritten(&self) -> bool {
-        self.dirty_bytes > 0 || self.mode == Mode::Writeback
+        self.dirty_bytes > 0 || self.may_be_unwritten
     }
 }
 
@@ -56,6 +56,9 @@ pub fn line(cache: &Shown) -> String {
             gettext("{disk}: the SSD is missing, and some of your data is only there")
         }
         (_, "disk-error", _) => gettext("{disk}: the hard disk reported an error"),
+        (CacheState::Bypass | CacheState::Stopped, "disk-missing", _) => {
+            gettext("{disk}: the hard disk is missing")
+        }
         (CacheState::Active, _, Some(_)) => gettext("{disk}: working, hit rate {rate} %"),
         (CacheState::Active, _, None) => gettext("{disk}: working"),
         (CacheState::Suspended, ..) => gettext("{disk}: pausing for a moment"),
@@ -105,7 +108,7 @@ mod tests {
             disk: "Films".into(),
             state,
             reason: String::new(),
-            mode: Mode::Writethrough,
+            may_be_unwritten: false,
             hit_rate,
             dirty_bytes: 0,
         }
@@ -118,7 +121,14 @@ mod tests {
             "Films: working, hit rate 87 %"
         );
         for state in CacheState::ALL.iter().copied() {
-            for reason in ["", "ssd-error", "ssd-gone-dirty", "disk-error", "new"] {
+            for reason in [
+                "",
+                "ssd-error",
+                "ssd-gone-dirty",
+                "disk-error",
+                "disk-missing",
+                "new",
+            ] {
                 let shown = Shown {
                     reason: reason.into(),
                     ..cache(state, None)
@@ -147,8 +157,12 @@ mod tests {
         for state in [CacheState::Bypass, CacheState::Stopped] {
             let mut shown = cache(state, None);
             assert!(line(&shown).contains("safe"));
-            shown.mode = Mode::Writeback;
+            shown.may_be_unwritten = true;
             assert!(!line(&shown).contains("safe"), "{}", line(&shown));
+            // It is not here, whatever is on it.
+            shown.may_be_unwritten = false;
+            shown.reason = "disk-missing".into();
+            assert_eq!(line(&shown), "Films: the hard disk is missing");
         }
     }
 

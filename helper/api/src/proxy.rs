@@ -144,6 +144,10 @@ pub trait Cache {
     #[zbus(property)]
     fn refused_modes(&self) -> zbus::Result<Vec<RefusedMode>>;
 
+    /// Whether data may be on the SSD only, as far as is recorded: also of a cache that does not run, in every mode.
+    #[zbus(property)]
+    fn may_be_unwritten(&self) -> zbus::Result<bool>;
+
     /// Bytes that are only on the SSD, as in the newest sample; told by [`Self::receive_sampled`] only.
     #[zbus(property(emits_changed_signal = "false"))]
     fn dirty_bytes(&self) -> zbus::Result<u64>;

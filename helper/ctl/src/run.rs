@@ -259,6 +259,7 @@ async fn facts(cache: &CacheProxy<'_>) -> Result<serde_json::Value, Ending> {
         "mount_points": cache.mount_points().await?,
         "cache_bytes": cache.cache_bytes().await?,
         "refused_modes": cache.refused_modes().await?,
+        "may_be_unwritten": cache.may_be_unwritten().await?,
         "dirty_bytes": cache.dirty_bytes().await?,
         "seconds_to_drain": cache.seconds_to_drain().await?,
         "latest": latest,
@@ -293,7 +294,11 @@ async fn status(connection: &Connection, wanted: Option<&str>, json: bool) -> Re
         ));
         say(format_args!(
             "  State:   {}",
-            words::state(cache.state().await?, &cache.state_reason().await?)
+            words::state(
+                cache.state().await?,
+                &cache.state_reason().await?,
+                cache.may_be_unwritten().await?
+            )
         ));
         say(format_args!("  Mode:    {}", cache.mode().await?));
         say(format_args!(

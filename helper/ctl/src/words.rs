@@ -235,8 +235,8 @@ pub fn duration(seconds: u64) -> String {
     }
 }
 
-/// What a cache is doing.
-pub fn state(state: CacheState, reason: &str) -> String {
+/// What a cache is doing. `unwritten` says that data may be on the SSD only.
+pub fn state(state: CacheState, reason: &str, unwritten: bool) -> String {
     let text = match (state, reason) {
         (CacheState::Active, "disk-error") => "active, but the disk reported an error",
         (CacheState::Active, _) => "active",
@@ -244,6 +244,11 @@ pub fn state(state: CacheState, reason: &str) -> String {
             "the SSD failed or was unplugged while data was only on the SSD; the rest can be read, nothing \
              can be saved. Nothing is lost if the SSD comes back as it was"
         }
+        (CacheState::Bypass | CacheState::Stopped, "disk-missing") if unwritten => {
+            "the disk is not there, and data may be only on the SSD. Keep both, and connect the disk to no \
+             other computer"
+        }
+        (CacheState::Bypass | CacheState::Stopped, "disk-missing") => "the disk is not there",
         (CacheState::Bypass, _) => "bypassed: everything goes to the disk",
         (CacheState::Suspended, _) => "suspended for a moment",
         (CacheState::Stopped, "ssd-gone-dirty") => {
@@ -255,6 +260,10 @@ pub fn state(state: CacheState, reason: &str) -> String {
         }
         (CacheState::Stopped, "ssd-damaged") => {
             "not assembled: what the SSD says of it is damaged. Neither the disk nor the SSD is touched"
+        }
+        (CacheState::Stopped, _) if unwritten => {
+            "not assembled, and data may be only on the SSD. Do not use the disk without it; nothing of it is \
+             lost"
         }
         (CacheState::Stopped, _) => "not assembled: the disk works without it",
         (CacheState::Detached, _) => {
@@ -460,14 +469,20 @@ mod tests {
     #[test]
     fn nothing_is_called_safe_that_is_only_on_the_ssd() {
         for stopped in [CacheState::Bypass, CacheState::Stopped] {
-            let text = state(stopped, "ssd-gone-dirty");
+            let text = state(stopped, "ssd-gone-dirty", true);
             assert!(
                 text.contains("only on the SSD") && text.contains("comes back"),
                 "{text}"
             );
             assert!(!text.contains("works without"), "{text}");
         }
-        let changed = state(CacheState::Stopped, "disk-changed");
+        for reason in ["module-refused", "disk-missing"] {
+            let text = state(CacheState::Stopped, reason, true);
+            assert!(text.contains("only on the SSD"), "{text}");
+            let text = state(CacheState::Stopped, reason, false);
+            assert!(!text.contains("only on the SSD"), "{text}");
+        }
+        let changed = state(CacheState::Stopped, "disk-changed", true);
         assert!(changed.contains("Neither"), "{changed}");
     }
 

@@ -24,6 +24,8 @@ pub struct View {
     pub mode: Mode,
     /// How they cannot be treated.
     pub refused_modes: Vec<RefusedMode>,
+    /// Whether data may be on the SSD only.
+    pub may_be_unwritten: bool,
     /// What it is doing.
     pub state: CacheState,
     /// Why.
@@ -86,6 +88,9 @@ impl CacheObject {
         }
         if old.refused_modes != new.refused_modes {
             this.refused_modes_changed(emitter).await?;
+        }
+        if old.may_be_unwritten != new.may_be_unwritten {
+            this.may_be_unwritten_changed(emitter).await?;
         }
         if old.mapped != new.mapped {
             this.mapped_changed(emitter).await?;
@@ -226,6 +231,11 @@ impl CacheObject {
     #[zbus(property)]
     fn refused_modes(&self) -> Vec<RefusedMode> {
         self.view(|v| v.refused_modes.clone())
+    }
+
+    #[zbus(property)]
+    fn may_be_unwritten(&self) -> bool {
+        self.view(|v| v.may_be_unwritten)
     }
 
     #[zbus(property(emits_changed_signal = "false"))]

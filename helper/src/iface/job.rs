@@ -100,13 +100,14 @@ impl Progress {
         })
     }
 
-    /// By the pace so far; a step that moves data brings its own.
+    /// By the pace so far; a step that moves data brings its own, and says nothing of the pace of others.
     fn seconds_left(&self) -> u64 {
         if let Some(drained) = self.get(|s| s.drained.filter(|_| s.pausable)) {
             return drained.seconds;
         }
         let done = self.fraction();
-        if done <= 0.0 || self.get(|s| s.finished.is_some()) {
+        let moves = self.steps.iter().any(|step| step.kind == StepKind::Drain);
+        if moves || done <= 0.0 || self.get(|s| s.finished.is_some()) {
             return 0;
         }
         (self.began.elapsed().as_secs_f64() * (1.0 - done) / done).ceil() as u64
@@ -343,5 +344,37 @@ impl JobObject {
             Some((success, failure)) => (true, *success, failure.clone()),
             None => (false, false, Failure::none()),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tandem_api::DeviceText;
+
+    fn at(kinds: &[StepKind], index: usize) -> Progress {
+        let step = |kind: &StepKind| Step {
+            kind: *kind,
+            device: DeviceText::none(),
+            target: String::new(),
+            bytes: 0,
+        };
+        let progress = Progress::new(kinds.iter().map(step).collect());
+        progress.step(index, false);
+        progress
+    }
+
+    #[test]
+    fn a_drain_says_nothing_of_how_long_other_steps_take() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        let removal = [StepKind::Drain, StepKind::Detach, StepKind::Unmap];
+        assert_eq!(at(&removal, 1).seconds_left(), 0);
+    }
+
+    #[test]
+    fn without_one_the_pace_so_far_tells() {
+        let progress = at(&[StepKind::Map, StepKind::Mount], 1);
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert_eq!(progress.seconds_left(), 1);
     }
 }

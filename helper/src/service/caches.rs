@@ -188,6 +188,7 @@ impl Service {
             ssd: ssd.map_or_else(|| gone(&pair.ssd.text), |d| d.ident.text.clone()),
             mode: status.as_ref().map_or(pair.mode, |s| s.mode),
             refused_modes,
+            may_be_unwritten: record.may_be_dirty,
             state,
             reason,
             mapped: device.map_or_else(nothing, |d| d.ident.text.object.clone()),
