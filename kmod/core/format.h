@@ -110,6 +110,8 @@ bool td_page_check(const void *block, const u8 *uuid, u64 number, u32 page);
 #define TD_SECTOR_MARKS		4032u
 #define TD_BLOCK_MARKS		(TD_SECTOR_MARKS * TD_BLOCK_SECTORS)
 #define TD_MARKS_MAX		(1u << 18)
+#define TD_MARK_BLOCKS_MAX	((TD_MARKS_MAX + TD_BLOCK_MARKS - 1) / \
+				 TD_BLOCK_MARKS)
 #define TD_MARK_SHIFT_MIN	11	/* log2 of sectors: 1 MiB, a run at most */
 
 /* log2 of sectors in a region, so that there are at most TD_MARKS_MAX. */

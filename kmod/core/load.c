@@ -556,7 +556,7 @@ bool td_format_next(const struct td_super *sb, u32 step, u64 *sector,
 	};
 	u32 ring = (u32)(sb->journal.length / TD_BLOCK_SECTORS);
 	u32 reads = (ring + TD_LOAD_BLOCKS - 1) / TD_LOAD_BLOCKS;
-	u32 blocks = td_mark_blocks(sb->origin_sectors);
+	u32 blocks = (u32)(sb->intent.length / TD_BLOCK_SECTORS);
 
 	memset(buffer, 0, TD_LOAD_BYTES);
 	if (step < reads) {

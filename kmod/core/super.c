@@ -84,7 +84,8 @@ static u64 plan_regions(u64 ssd_sectors, struct td_super *sb)
 	/* More slots than this there are not. */
 	sb->checkpoint.length = checkpoint_length(ssd_sectors >> TD_FRAME_SHIFT);
 	sb->intent.start = sb->checkpoint.start + sb->checkpoint.length;
-	sb->intent.length = td_mark_blocks(sb->origin_sectors) * TD_BLOCK_SECTORS;
+	/* For any size that the disk may grow to. */
+	sb->intent.length = TD_MARK_BLOCKS_MAX * TD_BLOCK_SECTORS;
 	/* Data on a boundary that erase blocks and RAID chunks like. */
 	return align_up(sb->intent.start + sb->intent.length, TD_SUPER_AREA);
 }
@@ -159,8 +160,7 @@ void td_super_encode(const struct td_super *sb, u32 copy, void *buffer)
 	d->crc = cpu_to_le32(checksum(d));
 }
 
-/* Regions in order, apart, within the SSD, and as large as their use needs. */
-static bool geometry_holds(const struct td_super *sb)
+bool td_super_holds(const struct td_super *sb)
 {
 	const struct td_region *regions[4] = {
 		&sb->journal, &sb->checkpoint, &sb->intent, &sb->data,
@@ -231,7 +231,7 @@ enum td_super_error td_super_parse(const void *buffer, u32 copy,
 	}
 	if (le32_to_cpu(d->copy) != copy ||
 	    le32_to_cpu(d->frame_shift) != TD_FRAME_SHIFT ||
-	    !geometry_holds(sb))
+	    !td_super_holds(sb))
 		return TD_SUPER_GEOMETRY;
 	return TD_SUPER_OK;
 }

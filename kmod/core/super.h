@@ -109,6 +109,12 @@ enum td_super_error td_super_choose(const void *first, const void *second,
  */
 u32 td_super_first(const void *first, const void *second);
 
+/*
+ * Are the regions in order, apart, within the SSD, and as large as their use
+ * needs? td_super_parse() takes no other superblock.
+ */
+bool td_super_holds(const struct td_super *sb);
+
 /* Does the superblock belong to @id, and does an SSD of this size hold it? */
 enum td_super_error td_super_match(const struct td_super *sb,
 				   const struct td_identity *id,

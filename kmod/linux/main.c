@@ -207,20 +207,41 @@ static void tandem_postsuspend(struct dm_target *ti)
 	t->suspended = true;
 }
 
+/*
+ * Durable before the first request: what is forgotten must not come back, and what
+ * a cut left half written of the journal must not become whole.
+ */
+static bool settle_start(struct tandem *t, bool drop)
+{
+	bool settled;
+
+	if (drop)
+		tandem_index_drop(t);
+	tandem_meta_go(t);
+	settled = tandem_settle(t);
+	tandem_meta_halt(t);
+	return settled;
+}
+
 /* The index of a cache that was in use, or an empty one. */
 static int start(struct tandem *t)
 {
-	bool lost = tandem_loss_noted(t) ||
-		    (t->args.lost && t->args.lost >= t->super.sequence);
-	bool drop = t->args.cold || lost;
-	bool settled;
+	bool lost, drop, settled;
 	int r;
 
 	if (t->new_super)
 		return tandem_index_format(t);
+	r = tandem_super_reread(t);
+	if (r)
+		return r;
+	lost = tandem_loss_noted(t) ||
+	       (t->args.lost && t->args.lost >= t->super.sequence);
 	r = tandem_index_load(t, lost);
 	if (r)
 		return r;
+	drop = t->args.cold || lost;
+	/* Those are marks of other regions. */
+	drop |= t->grown && t->engine.ledger.marks_set;
 	switch (tandem_identity_check(t)) {
 	case TD_DISK_CHANGED:
 		if (t->engine.ledger.dirty) {
@@ -233,15 +254,7 @@ static int start(struct tandem *t)
 	case TD_DISK_UNKNOWN:
 		break;
 	}
-	if (drop)
-		tandem_index_drop(t);
-	/*
-	 * Durable before the first request: what is forgotten must not come back,
-	 * and what a cut left half written of the journal must not become whole.
-	 */
-	tandem_meta_go(t);
-	settled = tandem_settle(t);
-	tandem_meta_halt(t);
+	settled = settle_start(t, drop);
 	if (settled && lost)
 		tandem_loss_forget(t);
 	/* Past a failed SSD; but who asks for a cold start takes 0 for done. */
@@ -251,16 +264,29 @@ static int start(struct tandem *t)
 	return t->load_error = -EIO;
 }
 
+/* The index that was taken over, if that is asked for. */
+static int go_cold(struct tandem *t)
+{
+	if (!t->args.cold)
+		return 0;
+	if (!settle_start(t, true)) {
+		DMERR("Cannot flush the devices");
+		return -EIO;
+	}
+	t->args.cold = false;
+	return 0;
+}
+
 static int tandem_preresume(struct dm_target *ti)
 {
 	struct tandem *t = ti->private;
+	bool fresh = t->new_super;
 	struct td_list woken;
-	int r = 0;
+	int r;
 
 	td_list_init(&woken);
 	tandem_take_over(t);
-	if (!t->live)
-		r = start(t);
+	r = t->live ? go_cold(t) : start(t);
 	if (r)
 		return r;
 	if (td_active(&t->engine) && !t->new_super)
@@ -275,8 +301,12 @@ static int tandem_preresume(struct dm_target *ti)
 		return r;
 	if (r)
 		tandem_ssd_failed(t, &woken);
+	/* What was lost was another's. */
+	if (fresh && !r)
+		tandem_loss_forget(t);
 	t->grown = false;
 	t->live = true;
+	t->args.cold = false;
 	return 0;
 }
 
@@ -316,7 +346,7 @@ static void tandem_io_hints(struct dm_target *ti, struct queue_limits *limits)
 
 static struct target_type tandem_target = {
 	.name = "tandem",
-	.version = {1, 1, 0},
+	.version = {1, 2, 0},
 	.module = THIS_MODULE,
 	.ctr = tandem_ctr,
 	.dtr = tandem_dtr,

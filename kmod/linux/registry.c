@@ -177,6 +177,7 @@ void tandem_take_over(struct tandem *t)
 		tandem_cleaner_inherit(t, old);
 		*t->samples = *old->samples;
 		t->super = old->super;
+		t->super_first = old->super_first;
 		t->write_super = old->write_super;
 		t->new_super = old->new_super;
 		env_store(&t->engine.mode, t->args.mode);

@@ -185,14 +185,15 @@ int tandem_message(struct dm_target *ti, unsigned int argc, char **argv,
 
 	if (r)
 		return r;
-	if (order == TANDEM_ORDER_DROP) {
-		tandem_registry_lock();
-		tandem_index_drop(t);
-		tandem_registry_unlock();
-		return 0;
-	}
 	if (order == TANDEM_ORDER_RECORDED)
 		return tandem_loss_recorded(t);
+	/* The index is being read, without a lock. */
+	if (!READ_ONCE(t->live))
+		return -EBUSY;
+	if (order == TANDEM_ORDER_DROP) {
+		tandem_index_drop(t);
+		return 0;
+	}
 	if (order == TANDEM_ORDER_MODE)
 		r = set_mode(t, mode);
 	else

@@ -127,8 +127,11 @@ static int load_new(struct tandem *t, u64 ssd_sectors, void *buffer, char **why)
 	}
 	t->write_super = true;
 	t->new_super = true;
-	return refusal(td_super_plan(&t->args.identity, ssd_sectors, &t->super),
-		       why);
+	r = refusal(td_super_plan(&t->args.identity, ssd_sectors, &t->super),
+		    why);
+	/* Who says that the one before was lost does not mean this one. */
+	t->super.sequence = t->args.lost;
+	return r;
 }
 
 /* A copy that cannot be read counts as one that was never written. */
@@ -143,9 +146,10 @@ static bool read_copy(struct tandem *t, u32 copy, u8 *buffer)
 
 /*
  * The disk has grown under the mapped device that is being reloaded. The index
- * stays as it is: after the old table's last flush no mark is set, so it does not
- * matter that the regions of the disk are counted anew. But the end of a quarter
- * that was cut off by the disk's old end is not on the SSD.
+ * stays as it is, but the regions of the disk may be counted anew: start() looks
+ * at the marks that are still set. The end of a quarter that was cut off by the
+ * disk's old end is not on the SSD; and in front of the data there must be room
+ * for the marks of all regions.
  */
 static bool grow(struct tandem *t)
 {
@@ -157,8 +161,10 @@ static bool grow(struct tandem *t)
 	    !tandem_reloads(t))
 		return false;
 	t->super.origin_sectors = id->origin_sectors;
-	t->grown = true;
-	return true;
+	t->grown = td_super_holds(&t->super);
+	if (!t->grown)
+		t->super.origin_sectors = old;
+	return t->grown;
 }
 
 static int load(struct tandem *t, u64 ssd_sectors, u8 *buffer, char **why)
@@ -197,7 +203,7 @@ static int load(struct tandem *t, u64 ssd_sectors, u8 *buffer, char **why)
 
 int tandem_super_load(struct tandem *t, u64 ssd_sectors, char **why)
 {
-	void *buffer = kmalloc(BUFFER_BYTES, GFP_KERNEL);
+	void *buffer = kmalloc(BUFFER_BYTES, GFP_NOIO);
 	int r;
 
 	if (!buffer) {
@@ -206,6 +212,36 @@ int tandem_super_load(struct tandem *t, u64 ssd_sectors, char **why)
 	}
 	r = load(t, ssd_sectors, buffer, why);
 	kfree(buffer);
+	return r;
+}
+
+/* What the engine was laid out for, and does not change while a cache lives. */
+static bool is_alike(const struct td_super *a, const struct td_super *b)
+{
+	return a->run_shift == b->run_shift && a->way_shift == b->way_shift &&
+	       a->groups == b->groups &&
+	       a->origin_sectors == b->origin_sectors &&
+	       a->ssd_sectors == b->ssd_sectors &&
+	       !memcmp(&a->journal, &b->journal, sizeof(a->journal)) &&
+	       !memcmp(&a->checkpoint, &b->checkpoint, sizeof(a->checkpoint)) &&
+	       !memcmp(&a->intent, &b->intent, sizeof(a->intent)) &&
+	       !memcmp(&a->data, &b->data, sizeof(a->data));
+}
+
+int tandem_super_reread(struct tandem *t)
+{
+	const struct td_super before = t->super;
+	char *why = "SSD was changed since this table was loaded";
+	int r;
+
+	r = tandem_super_load(t, bdev_nr_sectors(t->ssd->bdev), &why);
+	if (!r && (t->new_super || !is_alike(&t->super, &before)))
+		r = -ESTALE;
+	if (!r)
+		return 0;
+	DMERR("%s", why);
+	t->super = before;
+	t->new_super = false;
 	return r;
 }
 

@@ -277,6 +277,12 @@ void tandem_latency_end(struct tandem *t, const struct tandem_io *io);
 
 /* super_io.c: process context, may sleep. */
 int tandem_super_load(struct tandem *t, u64 ssd_sectors, char **why);
+/*
+ * Once more, before the index is read: the table that is replaced may have changed
+ * its mode since. After an error nothing is changed; -ESTALE: it is no longer
+ * what the engine was made for.
+ */
+int tandem_super_reread(struct tandem *t);
 int tandem_super_write(struct tandem *t);
 /*
  * Make these the incompatible flags, durably in both copies. After an error those

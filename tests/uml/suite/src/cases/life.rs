@@ -16,7 +16,7 @@ use crate::dm::{Dm, Line};
 use crate::io::{self, MIB};
 use crate::model::{Mix, drive};
 use crate::module;
-use crate::rig::{Config, Rig, Status};
+use crate::rig::{Config, Rig};
 
 pub const CASES: &[Entry] = &[
     (
@@ -35,7 +35,6 @@ pub const CASES: &[Entry] = &[
         suspend("writeback")
     }),
     ("life: table reload under load, with every mode", reload),
-    ("life: the disk grows, and is not let shrink", growth),
     ("life: swap to the plain disk under load", swap_out),
     (
         "life: remove while buffered data is unwritten",
@@ -279,50 +278,6 @@ fn reload() -> Result<()> {
     }
     let model = load.finish()?;
     rig.quiet()?;
-    rig.equals(&model)
-}
-
-/// A disk that was seen in part only, as before its partition was enlarged.
-fn growth() -> Result<()> {
-    let config = Config {
-        mode: "writeback",
-        ..Config::default()
-    };
-    let mut rig = Rig::disks(config)?;
-    let mut model = rig.origin.fill(1)?;
-    let shorter = |rig: &Rig, sectors: u64| {
-        let mut line = rig.good_line(true);
-        line.length = sectors;
-        line
-    };
-    let device = Dm::with(&rig.name, shorter(&rig, 30 * 2048))?;
-    let file = io::direct(device.path())?;
-    for number in 0..40 {
-        let start = number * 81920;
-        model[start..start + 8192].fill(number as u8);
-        io::write(&file, start as u64, &model[start..start + 8192])?;
-    }
-    let status = Status::parse(&device.status()?)?;
-    ensure!(status.dirty == 40 * 16, "{status:?}");
-    device.load(rig.good_line(false))?;
-    device.suspend()?;
-    device.resume()?;
-    let grown = Status::parse(&device.status()?)?;
-    ensure!(
-        grown.dirty == status.dirty && grown.used == status.used,
-        "{status:?}, then {grown:?}"
-    );
-    ensure!(
-        device.load(shorter(&rig, 30 * 2048)).is_err(),
-        "the disk may shrink"
-    );
-    if let Some(difference) = io::compare(device.path(), &model)? {
-        bail!("grown: {difference}");
-    }
-    drop(file);
-    device.remove()?;
-    drop(device);
-    rig.attach(false)?;
     rig.equals(&model)
 }
 

@@ -2,13 +2,14 @@
 //! An SSD that was lost with nothing dirty in write-back and comes back (promise 19): also what it calls dirty is old. It
 //! may have recorded a write while that was under way, and failed it.
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 
 use super::Entry;
 use super::failures::{break_ssd, config};
 use super::writeback::{first_changed, rewriter, write_quarters};
 use crate::dm::Dm;
-use crate::rig::{Rig, Under};
+use crate::io::{self, MIB};
+use crate::rig::{Rig, Status, Under};
 
 pub const CASES: &[Entry] = &[
     (
@@ -19,7 +20,56 @@ pub const CASES: &[Entry] = &[
         "lost: what a lost SSD calls dirty is forgotten, by the table, once",
         by_table,
     ),
+    (
+        "lost: a new cache on another SSD is not the lost one",
+        || replaced(""),
+    ),
+    (
+        "lost: a new cache on another SSD is not the lost one, by the table",
+        || replaced(" lost 100"),
+    ),
 ];
+
+/// `words`: of the table from then on.
+fn replaced(words: &str) -> Result<()> {
+    let (mut rig, mut model) = Rig::new(config("writeback"))?;
+    break_ssd(&rig)?;
+    write_quarters(&rig, &mut model, 5, 1)?;
+    let status = rig.quiet()?;
+    ensure!(status.state == "bypass", "{status:?}");
+    rig.detach()?;
+    rig.below_ssd
+        .as_ref()
+        .map_or(Ok(()), |below| below.swap(Under::Linear.line(&rig.ssd)))?;
+    rig.ssd.put(0, &vec![0; 16 * MIB])?;
+    let more = words.split_whitespace().count();
+    let line = |rig: &Rig, format| {
+        let known = rig.words(format);
+        let (count, rest) = known.split_at(1);
+        let count = count.parse::<usize>()? + more;
+        anyhow::Ok(rig.line(&format!("writeback {count}{rest}{words}")))
+    };
+    let device = Dm::with(&rig.name, line(&rig, true)?)?;
+    let file = io::direct(device.path())?;
+    for start in (0..4 * MIB).step_by(65536) {
+        model[start..start + 4096].fill(9);
+        io::write(&file, start as u64, &model[start..start + 4096])?;
+    }
+    file.sync_all()?;
+    drop(file);
+    let before = Status::parse(&device.status()?)?;
+    device.remove()?;
+    let device = Dm::with(&rig.name, line(&rig, false)?)?;
+    let after = Status::parse(&device.status()?)?;
+    ensure!(
+        before.dirty == 64 * 8 && after.dirty == before.dirty,
+        "{before:?}, then {after:?}"
+    );
+    match io::compare(device.path(), &model)? {
+        Some(difference) => bail!("{difference}"),
+        None => Ok(()),
+    }
+}
 
 fn same_boot() -> Result<()> {
     let (mut rig, mut model) = Rig::new(config("writeback"))?;

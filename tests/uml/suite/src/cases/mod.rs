@@ -22,6 +22,7 @@ mod memory;
 mod order;
 mod pulled;
 mod refusals;
+mod reload;
 mod starts;
 mod time;
 mod writeback;
@@ -50,6 +51,7 @@ fn all() -> Vec<Case> {
     cases(&[
         refusals::CASES,
         life::CASES,
+        reload::CASES,
         content::CASES,
         hits::CASES,
         latency::CASES,
