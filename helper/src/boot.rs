@@ -4,27 +4,25 @@
 //! Neither the bus nor UDisks2 runs then. It never waits longer than [`LONGEST`], and whatever it
 //! cannot do, the machine starts: a cache with nothing of its own is left to the service, which comes
 //! later, and its disk is used without it. A disk whose newest data may be on the SSD only is claimed
-//! before anything else, so that nobody can mount, check or unlock it before the cache is there.
+//! before anything else, so that nobody can mount, check or unlock it before the cache is there: all such disks
+//! before the first SSD is read, which may never answer.
 
 pub mod devices;
+mod hands;
 pub(crate) mod held;
 
-use self::devices::{Found, Machine, UDEV_DATA};
-use crate::dm::control::Control;
-use crate::dm::table::{Linear, Tandem};
-use crate::engine::device_mapper::guards;
+use self::devices::{Found, UDEV_DATA};
+use self::hands::{Hands, System};
 use crate::mounts::table;
 use crate::state::{CacheRecord, FOLDER, Store};
-use crate::{superblock, wipe};
+use crate::wipe;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
-use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use tandem_api::SECTOR_BYTES;
 
 /// How long a missing device is waited for where data may be on the SSD only: a disk that has to spin
 /// up takes 10 s, and several do it one after the other. As long, where somebody asks for the disk, while
@@ -54,6 +52,8 @@ struct Cache {
     disk: Option<Found>,
     /// The disk is claimed.
     held: bool,
+    /// The disk that the start was told not to wait for.
+    told: Option<Found>,
     /// What went wrong for good.
     failed: Option<String>,
 }
@@ -69,20 +69,12 @@ pub fn run(store: &Store) {
         .caches()
         .into_iter()
         .filter(wanted)
-        .map(|record| Cache {
-            record,
-            disk: None,
-            held: false,
-            failed: None,
-        })
+        .map(Cache::new)
         .collect();
     if caches.is_empty() {
         return;
     }
-    let control = Control::open().map_err(|e| e.to_string());
-    if let Err(e) = &control {
-        tracing::error!("no cache is assembled: {e}");
-    }
+    let system = System::new();
     let watch = watch().map_err(|e| tracing::error!("not waiting for devices: {e}"));
     let begun = Instant::now();
     loop {
@@ -91,7 +83,7 @@ pub fn run(store: &Store) {
             let written = inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::CLOSE_WRITE;
             let _ = inotify::add_watch(watch, UDEV_DATA, written);
         }
-        caches.retain_mut(|cache| !cache.assembled(control.as_ref(), store));
+        look(&mut caches, &system, store);
         let patience = caches.iter().map(Cache::patience).max();
         let left = patience.and_then(|patience| patience.checked_sub(begun.elapsed()));
         match (&watch, left) {
@@ -102,37 +94,74 @@ pub fn run(store: &Store) {
     for cache in &mut caches {
         cache.leave(store);
     }
+}
+
+/// Takes all of them one step further. What is not sure to come to an end is last: a start that is ended in it leaves
+/// every disk that is there claimed, and no mount that would fail for that.
+fn look(caches: &mut Vec<Cache>, hands: &impl Hands, store: &Store) {
+    for cache in caches.iter_mut() {
+        cache.claim(hands);
+    }
+    leave_out(caches, hands);
+    caches.retain_mut(|cache| !cache.assembled(hands, store));
+}
+
+/// Has the start not wait for what is held by now, as long as it is.
+fn leave_out(caches: &mut [Cache], hands: &impl Hands) {
+    let untold = |cache: &&Cache| cache.held && cache.told != cache.disk;
     let held: Vec<_> = caches
         .iter()
-        .filter(|cache| cache.held)
-        .filter_map(|cache| Some((&cache.record.pair, cache.disk.clone()?)))
+        .filter(untold)
+        .filter_map(|cache| Some((&cache.record.pair, cache.disk.as_ref()?)))
         .collect();
-    if let Err(e) = held::leave_out(&held) {
+    if !held.is_empty()
+        && let Err(e) = hands.leave_out(&held)
+    {
         tracing::error!("the start of the machine may stop at a file system: {e}");
+    }
+    for cache in caches.iter_mut().filter(|cache| cache.held) {
+        cache.told.clone_from(&cache.disk);
     }
 }
 
 impl Cache {
-    /// Takes one step further, and says whether there is nothing left to do.
-    fn assembled(&mut self, control: Result<&Control, &String>, store: &Store) -> bool {
+    fn new(record: CacheRecord) -> Self {
+        Self {
+            record,
+            disk: None,
+            held: false,
+            told: None,
+            failed: None,
+        }
+    }
+
+    /// Looks for the disk, and claims it if it lacks something.
+    fn claim(&mut self, hands: &impl Hands) {
+        if self.failed.is_some() {
+            return;
+        }
+        self.disk = hands.find(&self.record.pair.origin);
+        let Some(disk) = self.disk.clone() else {
+            return;
+        };
+        self.failed = hands.able().err();
+        if self.failed.is_none() && self.record.may_be_dirty && !self.held {
+            self.hold(hands, &disk);
+        }
+    }
+
+    /// Maps it if all is there, and says whether there is nothing left to do.
+    fn assembled(&mut self, hands: &impl Hands, store: &Store) -> bool {
         if self.failed.is_some() {
             return false;
         }
-        let machine = Machine::default();
-        self.disk = machine.find(&self.record.pair.origin);
         let Some(disk) = self.disk.clone() else {
             return false;
         };
-        let Some(control) = self.through(control) else {
+        let Some(ssd) = hands.find(&self.record.pair.ssd) else {
             return false;
         };
-        if self.record.may_be_dirty && !self.held {
-            self.hold(control, &disk);
-        }
-        let Some(ssd) = machine.find(&self.record.pair.ssd) else {
-            return false;
-        };
-        match self.map(control, &disk, &ssd) {
+        match hands.map(&self.record.pair, &disk, &ssd) {
             Ok(()) => {
                 self.done(store, &disk, &ssd);
                 true
@@ -141,24 +170,16 @@ impl Cache {
                 self.failed = Some(e);
                 if self.record.may_be_dirty {
                     // The attempt let it go.
-                    self.hold(control, &disk);
+                    self.hold(hands, &disk);
                 }
                 false
             }
         }
     }
 
-    fn hold(&mut self, control: &Control, disk: &Found) {
-        let table = Linear {
-            device: disk.number.clone(),
-        };
-        let held = control.hold(&self.record.pair, &table, disk.sectors);
-        self.protected(disk, held.map_err(|e| e.to_string()));
-    }
-
-    /// Device-mapper; without it all is said.
-    fn through<'a>(&mut self, control: Result<&'a Control, &String>) -> Option<&'a Control> {
-        control.map_err(|e| self.failed = Some(e.clone())).ok()
+    fn hold(&mut self, hands: &impl Hands, disk: &Found) {
+        let held = hands.hold(&self.record.pair, disk);
+        self.protected(disk, held);
     }
 
     /// Whether the disk is held now: one that was may not be any more.
@@ -167,29 +188,6 @@ impl Cache {
         if let Err(e) = held {
             tracing::error!("{} is not protected: {e}", disk.name);
         }
-    }
-
-    fn map(&self, control: &Control, disk: &Found, ssd: &Found) -> Result<(), String> {
-        let pair = &self.record.pair;
-        let carried = File::open(ssd.node()).and_then(|file| superblock::read(&file));
-        if carried.map_err(|e| e.to_string())?.as_ref() != Some(&pair.uuid) {
-            return Err(format!("{} does not hold this cache any more", ssd.name));
-        }
-        let table = Tandem {
-            origin: disk.number.clone(),
-            ssd: ssd.number.clone(),
-            mode: pair.mode,
-            uuid: pair.uuid.clone(),
-            origin_id: pair.origin_id.clone(),
-            new: false,
-            cold: pair.cold,
-            lost: pair.lost,
-        };
-        let names = [disk.name.clone(), ssd.name.clone()];
-        let sectors = pair.origin.text.size / SECTOR_BYTES;
-        let alone = |ours: &str| guards::alone(&names, ours);
-        let mapped = control.map(pair, &table, sectors, alone);
-        mapped.map_err(|e| e.to_string())
     }
 
     fn done(&mut self, store: &Store, disk: &Found, ssd: &Found) {
@@ -281,6 +279,7 @@ fn wait(watch: &OwnedFd, left: Duration) {
 
 #[cfg(test)]
 mod tests {
+    use super::hands::fake::Fake;
     use super::*;
     use crate::action::{Action, Pair};
     use crate::state::Intent;
@@ -289,14 +288,12 @@ mod tests {
     /// A cache in this mode, with its disk or without.
     fn cache(mode: Mode, disk: bool) -> Cache {
         Cache {
-            record: CacheRecord::new(Pair::nowhere(mode)),
             disk: disk.then(|| Found {
                 name: "sdx".to_owned(),
                 number: "8:0".to_owned(),
                 sectors: 1,
             }),
-            held: false,
-            failed: None,
+            ..Cache::new(CacheRecord::new(Pair::nowhere(mode)))
         }
     }
 
@@ -316,8 +313,13 @@ mod tests {
     fn without_device_mapper_what_is_on_the_ssd_only_is_never_written_over_the_disk() {
         for (mode, forked) in [(Mode::Writeback, true), (Mode::Writethrough, false)] {
             let mut cache = cache(mode, true);
-            let missing = "open the control device".to_owned();
-            assert!(cache.through(Err(&missing)).is_none());
+            let without = Fake {
+                there: vec![""],
+                unable: true,
+                ..Fake::default()
+            };
+            cache.claim(&without);
+            assert!(cache.disk.is_some() && without.done.take().is_empty());
             assert_eq!(cache.patience(), Duration::ZERO);
             let left = left(cache, &format!("none-{mode}"));
             assert_eq!((left.forked, left.pair.cold), (forked, true));
@@ -334,6 +336,33 @@ mod tests {
         assert_eq!(clean.waits(true, || true), LONGEST);
         let dirty = cache(Mode::Writeback, false);
         assert_eq!(dirty.waits(false, || false), LONGEST);
+    }
+
+    #[test]
+    fn every_disk_is_held_and_left_out_before_an_ssd_is_read_that_may_not_answer() {
+        let root = std::env::temp_dir().join(format!("tandem-boot-{}-order", std::process::id()));
+        let store = Store::open(&root).unwrap();
+        let named = |disk: &str, ssd: &str| {
+            let mut cache = cache(Mode::Writeback, false);
+            cache.record.pair.origin.text.serial = disk.to_owned();
+            cache.record.pair.ssd.text.serial = ssd.to_owned();
+            cache
+        };
+        let mut caches = vec![named("a", "fast"), named("b", "away"), named("c", "fast")];
+        let mut machine = Fake {
+            there: vec!["a", "b", "fast"],
+            ..Fake::default()
+        };
+        look(&mut caches, &machine, &store);
+        let first = ["hold no-a", "hold no-b", "leave out no-a no-b", "map no-a"];
+        assert_eq!(machine.done.take(), first);
+        // Nobody is told twice.
+        machine.there.push("c");
+        look(&mut caches, &machine, &store);
+        let then = ["hold no-c", "leave out no-c", "map no-c"];
+        assert_eq!(machine.done.take(), then);
+        assert_eq!(caches.len(), 1);
+        std::fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]

@@ -17,14 +17,14 @@ const DROP_IN: &str = "50-tandem.conf";
 ///
 /// # Errors
 /// If it cannot be told: then these mounts fail, because the disk is in use.
-pub fn leave_out(held: &[(&Pair, Found)]) -> io::Result<()> {
+pub fn leave_out(held: &[(&Pair, &Found)]) -> io::Result<()> {
     let mut told = false;
     for (pair, disk) in held {
         for point in table::points_at_start(&disk.number)? {
             let folder = Path::new(UNITS).join(format!("{}.d", mount_unit(&point)));
             fs::create_dir_all(&folder)?;
             fs::write(folder.join(DROP_IN), drop_in(pair, disk))?;
-            tracing::warn!("{point} stays empty until then");
+            tracing::info!("{point} is left out of the start as long as its cache is not there");
             told = true;
         }
     }
@@ -61,7 +61,7 @@ pub fn left_out(pair: &Pair) -> Vec<String> {
 /// Holds by itself when the cache is assembled, and when the disk is let go.
 fn drop_in(pair: &Pair, disk: &Found) -> String {
     format!(
-        "# What was written last to this file system is on an SSD that is not there.\n\
+        "# What was written last to this file system may be on an SSD only.\n\
          [Unit]\n\
          ConditionPathExists=|/dev/mapper/{}\n\
          ConditionPathExistsGlob=|!/sys/class/block/{}/holders/*\n",
