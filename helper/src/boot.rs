@@ -10,9 +10,11 @@
 pub mod devices;
 mod hands;
 pub(crate) mod held;
+pub mod late;
 
-use self::devices::{Found, UDEV_DATA};
+use self::devices::{Found, Machine, UDEV_DATA};
 use self::hands::{Hands, System};
+use self::late::Marks;
 use crate::mounts::table;
 use crate::state::{CacheRecord, FOLDER, Store};
 use crate::wipe;
@@ -60,21 +62,12 @@ struct Cache {
 
 /// Assembles what can be, and holds what has to be.
 pub fn run(store: &Store) {
-    let jobs = store.intents();
-    let wanted = |record: &CacheRecord| {
-        let idle = !jobs.iter().any(|job| job.gives_up(&record.pair.uuid));
-        idle && record.detached_in.is_none() && !record.forked
-    };
-    let mut caches: Vec<Cache> = store
-        .caches()
-        .into_iter()
-        .filter(wanted)
-        .map(Cache::new)
-        .collect();
+    let mut caches = wanted(store);
     if caches.is_empty() {
         return;
     }
-    let system = System::new();
+    let (system, marks) = (System::new(Machine::default()), Marks::default());
+    guard(&caches, &marks);
     let watch = watch().map_err(|e| tracing::error!("not waiting for devices: {e}"));
     let begun = Instant::now();
     loop {
@@ -83,7 +76,7 @@ pub fn run(store: &Store) {
             let written = inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::CLOSE_WRITE;
             let _ = inotify::add_watch(watch, UDEV_DATA, written);
         }
-        look(&mut caches, &system, store);
+        look(&mut caches, &system, store, &marks);
         let patience = caches.iter().map(Cache::patience).max();
         let left = patience.and_then(|patience| patience.checked_sub(begun.elapsed()));
         match (&watch, left) {
@@ -91,17 +84,57 @@ pub fn run(store: &Store) {
             _ => break,
         }
     }
-    for cache in &mut caches {
+    go_on(&mut caches, &system, store, &marks);
+}
+
+/// The caches that a start of the machine is to assemble.
+fn wanted(store: &Store) -> Vec<Cache> {
+    let jobs = store.intents();
+    let wanted = |record: &CacheRecord| {
+        let idle = !jobs.iter().any(|job| job.gives_up(&record.pair.uuid));
+        idle && record.detached_in.is_none() && !record.forked
+    };
+    let records = store.caches().into_iter();
+    records.filter(wanted).map(Cache::new).collect()
+}
+
+/// From now on, a disk that lacks something and comes is held by whoever is told of it first.
+fn guard(caches: &[Cache], marks: &Marks) {
+    for cache in caches.iter().filter(|cache| cache.record.may_be_dirty) {
+        if let Err(e) = marks.set(&cache.record.pair.uuid) {
+            tracing::error!("a disk that comes late is protected by the service only: {e}");
+        }
+    }
+}
+
+/// The machine starts without these caches.
+fn go_on(caches: &mut [Cache], hands: &impl Hands, store: &Store, marks: &Marks) {
+    for cache in caches.iter_mut() {
         cache.leave(store);
+        // The mark of one that is not there stays.
+        if cache.disk.is_some() {
+            marks.clear(&cache.record.pair.uuid);
+        }
+    }
+    if !caches.is_empty()
+        && let Err(e) = hands.watch()
+    {
+        tracing::error!("the service is not started: {e}");
     }
 }
 
 /// Takes all of them one step further. What is not sure to come to an end is last: a start that is ended in it leaves
 /// every disk that is there claimed, and no mount that would fail for that.
-fn look(caches: &mut Vec<Cache>, hands: &impl Hands, store: &Store) {
+fn look(caches: &mut Vec<Cache>, hands: &impl Hands, store: &Store, marks: &Marks) {
+    let alone = marks.alone();
     for cache in caches.iter_mut() {
+        cache.learn(store);
         cache.claim(hands);
+        if cache.held {
+            marks.clear(&cache.record.pair.uuid);
+        }
     }
+    drop(alone);
     leave_out(caches, hands);
     caches.retain_mut(|cache| !cache.assembled(hands, store));
 }
@@ -132,6 +165,20 @@ impl Cache {
             held: false,
             told: None,
             failed: None,
+        }
+    }
+
+    /// What udev had done about the disk meanwhile.
+    fn learn(&mut self, store: &Store) {
+        if self.held || !self.record.may_be_dirty {
+            return;
+        }
+        let ours = |now: &CacheRecord| now.pair.uuid == self.record.pair.uuid;
+        if let Some(now) = store.caches().into_iter().find(ours)
+            && now.forked
+        {
+            self.failed = Some("the disk came late and could not be held".to_owned());
+            self.record = now;
         }
     }
 
@@ -353,12 +400,12 @@ mod tests {
             there: vec!["a", "b", "fast"],
             ..Fake::default()
         };
-        look(&mut caches, &machine, &store);
+        look(&mut caches, &machine, &store, &Marks::default());
         let first = ["hold no-a", "hold no-b", "leave out no-a no-b", "map no-a"];
         assert_eq!(machine.done.take(), first);
         // Nobody is told twice.
         machine.there.push("c");
-        look(&mut caches, &machine, &store);
+        look(&mut caches, &machine, &store, &Marks::default());
         let then = ["hold no-c", "leave out no-c", "map no-c"];
         assert_eq!(machine.done.take(), then);
         assert_eq!(caches.len(), 1);

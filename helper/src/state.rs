@@ -145,6 +145,13 @@ impl Store {
         })
     }
 
+    /// The folder as it is: for who comes at any time, when somebody else may be writing a file.
+    pub fn beside(root: &Path) -> Self {
+        Self {
+            root: root.to_owned(),
+        }
+    }
+
     /// All caches. Files that cannot be read are reported in the log and left alone.
     pub fn caches(&self) -> Vec<CacheRecord> {
         self.load(CACHES)
@@ -311,6 +318,8 @@ mod tests {
         Store::open(&root).unwrap();
         fs::write(&half, "").unwrap();
         fs::write(&whole, "{}").unwrap();
+        Store::beside(&root);
+        assert!(half.exists(), "somebody may be writing it");
         Store::open(&root).unwrap();
         assert!(!half.exists() && whole.exists());
         fs::remove_dir_all(&root).unwrap();

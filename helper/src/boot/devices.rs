@@ -37,6 +37,8 @@ impl Found {
 pub struct Machine {
     block: PathBuf,
     udev: PathBuf,
+    /// Number and properties of the device that udev runs us for.
+    event: Option<(String, String)>,
 }
 
 impl Default for Machine {
@@ -44,6 +46,7 @@ impl Default for Machine {
         Self {
             block: "/sys/class/block".into(),
             udev: UDEV_DATA.into(),
+            event: None,
         }
     }
 }
@@ -53,6 +56,21 @@ fn line(path: &Path) -> Option<String> {
 }
 
 impl Machine {
+    /// The machine for a program that udev runs for a device, with the properties of it as variables: since its
+    /// version 257 it writes the device down only after that.
+    pub fn in_event(variables: impl Iterator<Item = (String, String)>) -> Self {
+        let mut text = "I:1\n".to_owned();
+        for (name, value) in variables {
+            text.push_str(&format!("E:{name}={value}\n"));
+        }
+        let number = property(&text, "MAJOR").zip(property(&text, "MINOR"));
+        let number = number.map(|(major, minor)| format!("{major}:{minor}"));
+        Self {
+            event: number.map(|number| (number, text)),
+            ..Self::default()
+        }
+    }
+
     /// The device that is this piece of hardware, whatever it is called now, if udev is through with
     /// it; none if several say the same of themselves.
     pub fn find(&self, ident: &Ident) -> Option<Found> {
@@ -93,6 +111,10 @@ impl Machine {
     /// What udev has written down; none as long as it is not through.
     fn record(&self, folder: &Path) -> Option<String> {
         let number = line(&folder.join("dev"))?;
+        let ours = self.event.as_ref().filter(|(device, _)| *device == number);
+        if let Some((_, text)) = ours {
+            return Some(text.clone());
+        }
         let record = crate::read_lossy(self.udev.join(format!("b{number}"))).ok()?;
         let through = record.lines().any(|line| line.starts_with("I:"));
         through.then_some(record)
@@ -166,7 +188,8 @@ mod tests {
         fs::write(udev.join("b8:0"), drive).unwrap();
         let part = format!("I:78\nE:ID_PART_ENTRY_UUID={}\n", PART.to_uppercase());
         fs::write(udev.join("b8:1"), part).unwrap();
-        (Machine { block, udev }, root)
+        let event = None;
+        (Machine { block, udev, event }, root)
     }
 
     fn ident() -> Ident {
@@ -181,6 +204,24 @@ mod tests {
             start: 1 << 20,
             part_uuid: PART.into(),
         }
+    }
+
+    #[test]
+    fn a_device_that_udev_has_not_written_down_yet_is_found_by_what_it_says_of_it() {
+        let (mut machine, root) = machine("event");
+        fs::remove_file(machine.udev.join("b8:1")).unwrap();
+        assert_eq!(machine.find(&ident()), None);
+        for (minor, found) in [("2", false), ("1", true)] {
+            let says = [
+                ("MAJOR", "8"),
+                ("MINOR", minor),
+                ("ID_PART_ENTRY_UUID", PART),
+            ];
+            let says = says.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            machine.event = Machine::in_event(says.into_iter()).event;
+            assert_eq!(machine.find(&ident()).is_some(), found, "{minor}");
+        }
+        fs::remove_dir_all(root).unwrap();
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub(super) trait Hands {
     fn leave_out(&self, held: &[(&Pair, &Found)]) -> io::Result<()>;
     /// Reads the SSD, and has the cache in force. A disk that was held may not be any more if it fails.
     fn map(&self, pair: &Pair, disk: &Found, ssd: &Found) -> Result<(), String>;
+    /// Has the service run once the machine is up: it sees what comes and goes from then on.
+    fn watch(&self) -> io::Result<()>;
 }
 
 /// The machine.
@@ -34,15 +36,12 @@ pub(super) struct System {
 }
 
 impl System {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(machine: Machine) -> Self {
         let control = Control::open().map_err(|e| e.to_string());
         if let Err(e) = &control {
             tracing::error!("no cache is assembled: {e}");
         }
-        Self {
-            control,
-            machine: Machine::default(),
-        }
+        Self { control, machine }
     }
 
     fn control(&self) -> Result<&Control, String> {
@@ -91,6 +90,11 @@ impl Hands for System {
         let alone = |ours: &str| guards::alone(&names, ours);
         let mapped = self.control()?.map(pair, &table, sectors, alone);
         mapped.map_err(|e| e.to_string())
+    }
+
+    fn watch(&self) -> io::Result<()> {
+        // Nobody starts it who has neither an SSD of ours nor a desktop.
+        held::systemctl(&["start", "--no-block", "tandem.service"])
     }
 }
 
@@ -145,6 +149,11 @@ pub(super) mod fake {
 
         fn map(&self, _: &Pair, disk: &Found, _: &Found) -> Result<(), String> {
             self.note(format!("map {}", disk.name));
+            Ok(())
+        }
+
+        fn watch(&self) -> io::Result<()> {
+            self.note("watch".to_owned());
             Ok(())
         }
     }

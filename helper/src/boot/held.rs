@@ -31,17 +31,17 @@ pub fn leave_out(held: &[(&Pair, &Found)]) -> io::Result<()> {
     if !told {
         return Ok(());
     }
-    // Over its own socket: the bus does not run yet.
-    let status = Command::new("/bin/systemctl")
-        .arg("daemon-reload")
-        .status()?;
+    systemctl(&["daemon-reload"])
+}
+
+/// Over systemd's own socket: the bus does not run yet.
+pub(super) fn systemctl(arguments: &[&str]) -> io::Result<()> {
+    let status = Command::new("/bin/systemctl").args(arguments).status()?;
     if status.success() {
-        Ok(())
-    } else {
-        Err(io::Error::other(format!(
-            "systemctl daemon-reload: {status}"
-        )))
+        return Ok(());
     }
+    let what = arguments.join(" ");
+    Err(io::Error::other(format!("systemctl {what}: {status}")))
 }
 
 /// The mounts that were left out because of this cache in this boot. Nobody but the system writes that folder.
