@@ -126,19 +126,14 @@ impl Store {
     /// Opens the folder, making it if need be. What a cut left of a file that was being written goes.
     ///
     /// # Errors
-    /// If it cannot be made, or not be tidied.
+    /// If it cannot be made, or not be tidied. What cannot be written now is left untidied: it can still be read.
     pub fn open(root: &Path) -> io::Result<Self> {
         for part in [CACHES, JOBS] {
             fs::DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
                 .create(root.join(part))?;
-            for entry in fs::read_dir(root.join(part))? {
-                let path = entry?.path();
-                if path.extension().is_some_and(|e| e == BESIDE) {
-                    fs::remove_file(path)?;
-                }
-            }
+            tidy(&root.join(part), |path| fs::remove_file(path))?;
         }
         Ok(Self {
             root: root.to_owned(),
@@ -253,6 +248,22 @@ impl Store {
     }
 }
 
+/// Removes what is half written. A root that was not made writable must not keep disks from being held: there
+/// it stays until the next start.
+fn tidy(folder: &Path, remove: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_none_or(|e| e != BESIDE) {
+            continue;
+        }
+        match remove(&path) {
+            Err(e) if e.kind() == io::ErrorKind::ReadOnlyFilesystem => {}
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -308,6 +319,17 @@ mod tests {
             let now = left.clone().after(&status(line));
             assert_eq!(now.may_be_dirty, may_be_dirty, "{line}");
         }
+    }
+
+    #[test]
+    fn what_is_half_written_on_a_read_only_root_keeps_no_record_from_being_read() {
+        let root = std::env::temp_dir().join(format!("tandem-tidy-{}", std::process::id()));
+        fs::create_dir_all(&root).unwrap();
+        fs::write(root.join("0a.cache.new"), "").unwrap();
+        let fails = |errno: rustix::io::Errno| tidy(&root, |_| Err(errno.into()));
+        assert!(fails(rustix::io::Errno::ROFS).is_ok());
+        assert!(fails(rustix::io::Errno::IO).is_err());
+        fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]
