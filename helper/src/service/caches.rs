@@ -7,7 +7,6 @@ use super::plans::{current, leads_to, mapped};
 use super::{RETRY, Running, Service, Shown};
 use crate::action::{Action, Pair};
 use crate::apply::{self, Unwatched};
-use crate::dm::message::Message;
 use crate::engine::{Live, Status};
 use crate::facts::{Device, Facts};
 use crate::iface::cache::{CacheObject, View};
@@ -45,14 +44,13 @@ impl Service {
     /// Whether all that has to be kept is.
     async fn look(self: &Arc<Self>) -> Result<bool, Failure> {
         // First, and without anybody's help: writes wait for this record, and UDisks2 may wait for a dying device.
-        for live in self.engine.live().await?.iter().filter(|l| l.attached) {
-            self.record_risk(&live.uuid).await;
-        }
+        // follow_risk does so at every event; here it is for what a job kept from it that has ended.
+        let recorded = self.record_risks().await?;
         let facts = tokio::time::timeout(PATIENCE, self.engine.facts()).await;
         let facts = facts.map_err(|_| Failure::new(Kind::Internal).detail("no answer"))??;
         let live = self.engine.live().await?;
         let jobs = self.store.intents();
-        let mut all_kept = true;
+        let mut all_kept = recorded;
         let mut views = BTreeMap::new();
         for record in self.store.caches() {
             let live = live.iter().find(|l| l.uuid == record.pair.uuid);
@@ -64,9 +62,10 @@ impl Service {
                 continue;
             }
             let pair = current(&record.pair, &facts);
-            let record = self.record_fork(record, &pair, live, &facts);
+            let record = self.record_fork(record, &pair, live, &facts).await;
             let pair = Pair {
                 cold: record.pair.cold,
+                lost: record.pair.lost,
                 ..pair
             };
             if !jobs.iter().any(|job| job.gives_up(&pair.uuid)) {
@@ -203,69 +202,6 @@ impl Service {
         }
     }
 
-    /// Has the record say what the module knows of the SSD, and tells the module when its loss is on record.
-    async fn record_risk(&self, uuid: &str) {
-        let Ok(status) = self.engine.status(uuid).await else {
-            return;
-        };
-        // A job keeps the record itself.
-        if self.inner().running.iter().any(|r| r.uuid == *uuid) {
-            return;
-        }
-        let Ok(record) = self.record(uuid) else {
-            return;
-        };
-        let now = record.clone().after(&status);
-        if now == record {
-            return;
-        }
-        if let Err(e) = self.store.save_cache(&now) {
-            tracing::error!("cannot record what is on the SSD only: {e}");
-            return;
-        }
-        let lost = (now.pair.cold, now.pair.lost) != (record.pair.cold, record.pair.lost);
-        if lost && let Err(e) = self.engine.tell(uuid, Message::LossRecorded).await {
-            // It waits for a second at most; the SSD may be in use again by now.
-            tracing::info!("the module was not told of the record: {e}");
-        }
-    }
-
-    /// Has the record say that the disk is used without the cache, if it is: what the SSD has is not the
-    /// truth any more.
-    fn record_fork(
-        &self,
-        mut record: CacheRecord,
-        pair: &Pair,
-        live: Option<&Live>,
-        facts: &Facts,
-    ) -> CacheRecord {
-        let used = |disk: &Device| {
-            let other = disk.holders.iter().any(|h| h.kind != "tandem");
-            other || !disk.mounts.is_empty() || disk.swap
-        };
-        // A mapping may lead to nowhere since the disk was pulled and plugged in again.
-        let uncovered = live.is_none_or(|live| !leads_to(live, pair, facts))
-            && facts.same_hardware(&pair.origin).is_some_and(used);
-        // Nobody asked for one that passes through: its SSD was back and could not be used, and the disk lacked nothing.
-        let plain = uncovered || live.is_some_and(|live| !live.attached);
-        let kept = self.inner().running.iter().any(|r| r.uuid == pair.uuid);
-        let forked = uncovered && record.may_be_dirty;
-        let known = (record.forked || !forked) && (record.pair.cold || !plain);
-        if !known && !kept && record.detached_in.is_none() {
-            tracing::warn!(
-                uuid = pair.uuid,
-                forked,
-                "the disk is used without its cache"
-            );
-            record.forked |= forked;
-            record.pair.cold |= plain;
-            if let Err(e) = self.store.save_cache(&record) {
-                tracing::error!("cannot record that: {e}");
-            }
-        }
-        record
-    }
-
     /// Why a cache whose devices are both there is not assembled.
     async fn reason(&self, record: &CacheRecord, disk_mounted: bool) -> String {
         let refused = self.inner().refused.get(&record.pair.uuid).copied();
@@ -309,6 +245,7 @@ impl Service {
                         path: nothing(),
                         uuid,
                         devices,
+                        records: false,
                     });
                 }
                 first
@@ -381,7 +318,7 @@ impl Service {
         tracing::info!(uuid = pair.uuid, mounts = mounts.len(), "assembling");
         let plan = plan::assemble(pair, &mounts);
         apply::run(self.engine(), &self.store, &plan, 0, &Unwatched).await?;
-        self.assembled(pair)
+        self.assembled(pair).await
     }
 
     /// Has a cache that is in force use its SSD again. There is nothing to be undone: if it fails, all is
@@ -391,7 +328,7 @@ impl Service {
         match back {
             Back::Clean => {
                 self.engine.apply(&Action::Assemble(pair.clone())).await?;
-                self.assembled(pair)
+                self.assembled(pair).await
             }
             Back::Dirty => {
                 self.engine.apply(&Action::GiveBack(pair.clone())).await?;
@@ -399,18 +336,6 @@ impl Service {
                 Ok(())
             }
         }
-    }
-
-    fn assembled(&self, pair: &Pair) -> Result<(), Failure> {
-        let mut record = self.record(&pair.uuid)?;
-        if record.pair.cold || record.pair.lost > 0 {
-            // The module has forgotten what was old, and has the SSD say so.
-            (record.pair.cold, record.pair.lost) = (false, 0);
-            if let Err(e) = self.store.save_cache(&record) {
-                tracing::warn!("the next start will be cold too: {e}");
-            }
-        }
-        Ok(())
     }
 
     async fn show(self: &Arc<Self>, views: BTreeMap<String, (Pair, View)>) -> zbus::Result<()> {

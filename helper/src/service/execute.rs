@@ -125,13 +125,20 @@ impl Service {
     }
 
     /// Has the devices for a moment without a job; they are free again when the answer is dropped.
-    pub(super) fn hold(&self, uuid: &str, devices: [Ident; 2]) -> Result<Held<'_>, Failure> {
+    /// `records`: see [`Running`].
+    pub(super) fn hold(
+        &self,
+        uuid: &str,
+        devices: [Ident; 2],
+        records: bool,
+    ) -> Result<Held<'_>, Failure> {
         let mut inner = self.inner();
         inner.free(&devices)?;
         inner.running.push(Running {
             path: DeviceText::none().object,
             uuid: uuid.to_owned(),
             devices,
+            records,
         });
         Ok(Held(self, uuid.to_owned()))
     }
@@ -206,6 +213,7 @@ impl Service {
                 path: path.clone(),
                 uuid: uuid.clone(),
                 devices,
+                records: kind != JobKind::Flush,
             });
             path
         };
@@ -283,7 +291,8 @@ impl Service {
                 _ => None,
             });
             // As long as this takes, nothing else may have to do with the devices.
-            let Some(Ok(_held)) = involved(&intent.actions).map(|d| self.hold(&intent.uuid, d))
+            let Some(Ok(_held)) =
+                involved(&intent.actions).map(|d| self.hold(&intent.uuid, d, assembles.is_none()))
             else {
                 continue;
             };
@@ -308,6 +317,11 @@ impl Service {
 }
 
 impl Inner {
+    /// Something is under way that keeps the record of this cache itself.
+    pub(super) fn records(&self, uuid: &str) -> bool {
+        self.running.iter().any(|r| r.uuid == uuid && r.records)
+    }
+
     /// No job has to do with these devices.
     fn free(&self, devices: &[Ident; 2]) -> Result<(), Failure> {
         let busy = self.running.iter().find(|r| shared(&r.devices, devices));

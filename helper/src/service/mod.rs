@@ -2,12 +2,13 @@
 //! Holds the parts together: plans that were given out, jobs that run, caches that are shown.
 //!
 //! Locks: `inner` is a plain lock, never held across a wait, and the last to be taken. The others
-//! serialise what their names say; `recovering` is taken before `refreshing`.
+//! serialise what their names say; `recovering` is taken before `refreshing`, and `recording` last of them.
 
 mod caches;
 mod execute;
 mod plans;
 mod reading;
+mod risk;
 mod tune;
 
 use self::reading::Reading;
@@ -57,6 +58,8 @@ struct Running {
     path: OwnedObjectPath,
     uuid: String,
     devices: [Ident; 2],
+    /// It makes or removes the cache, or changes its mode, and keeps the record of that itself.
+    records: bool,
 }
 
 /// A cache that is shown.
@@ -92,6 +95,8 @@ pub struct Service {
     reading: Arc<Reading>,
     /// One recovery at a time.
     recovering: tokio::sync::Mutex<()>,
+    /// From the reading of what the module knows until the record says it. Never held for more than that.
+    recording: tokio::sync::Mutex<()>,
     /// Calls that are being answered, some of which wait for a person to authenticate.
     calls: AtomicUsize,
     again: Notify,
@@ -127,6 +132,7 @@ impl Service {
             planning: tokio::sync::Mutex::default(),
             reading: Arc::default(),
             recovering: tokio::sync::Mutex::default(),
+            recording: tokio::sync::Mutex::default(),
             calls: AtomicUsize::new(0),
             again: Notify::new(),
         });
@@ -134,6 +140,8 @@ impl Service {
         let server = connection.object_server();
         server.at(ROOT_PATH, zbus::fdo::ObjectManager).await?;
         server.at(ROOT_PATH, ManagerObject(this.clone())).await?;
+        // What is put right may wait for a check of a file system.
+        tokio::spawn(this.clone().follow_risk());
         this.recover().await;
         let seen = this.refresh().await;
         connection.request_name(BUS_NAME).await?;
@@ -202,7 +210,7 @@ impl Service {
         loop {
             let unfinished = !seen || !self.store.intents().is_empty();
             tokio::select! {
-                () = self.engine.changed() => {}
+                // By follow_risk, too.
                 () = self.again.notified() => {}
                 // What is amiss may pass without an event.
                 () = tokio::time::sleep(RETRY), if unfinished => {}

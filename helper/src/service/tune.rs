@@ -35,7 +35,7 @@ impl Service {
         // The answer may have taken minutes.
         let devices = [disk.clone(), ssd.clone()];
         self.idle(&devices).await?;
-        let held = self.hold(uuid, devices)?;
+        let held = self.hold(uuid, devices, true)?;
         let (record, _) = self.working(uuid).await?;
         self.offered(&record, mode).await?;
         let result = {

@@ -3,15 +3,17 @@
 
 use crate::mortal::Mortal;
 use crate::writeback::{Dirty, run_dying};
-use crate::{UUID, facts, path, removal};
+use crate::{Folder, UUID, common, creation, facts, path, removal};
 use std::sync::Arc;
+use std::time::Duration;
 use tandem_api::*;
 use tandem_helper::action::{Action, Face, Pair};
 use tandem_helper::apply::{self, Unwatched};
 use tandem_helper::engine::Engine;
-use tandem_helper::engine::simulated::World;
+use tandem_helper::engine::simulated::{Simulated, World};
 use tandem_helper::facts::{Device, Mount};
 use tandem_helper::plan::{self, Plan};
+use tandem_helper::service::Service;
 use tandem_helper::state::Store;
 
 const POINT: &str = "/media/anna/Archive";
@@ -192,4 +194,38 @@ async fn a_mapping_that_did_not_start_is_not_undone() {
     assert!(engine.live().await.unwrap().iter().any(|l| l.attached));
     assert_eq!(world.lost_bytes(), 0);
     assert!(store.caches().pop().unwrap().may_be_dirty);
+}
+
+#[tokio::test]
+async fn an_ssd_that_is_lost_while_a_mount_of_its_assembly_hangs_is_recorded_at_once() {
+    let world = Arc::new(World::default());
+    world.set_step_time(Duration::ZERO);
+    let folder = Folder::new("hangs");
+    let store = Store::open(&folder.0).unwrap();
+    let engine = Simulated::new(world.clone());
+    apply::run(&engine, &store, &creation(&engine).await, 0, &Unwatched)
+        .await
+        .unwrap();
+    let (_, mount) = planned(&removal(&engine, &store).await);
+    world.restart();
+    let pair = store.caches().pop().unwrap().pair;
+    let assembly = plan::assemble(&pair, &[mount]);
+    let mounts = |action: &Action| matches!(action, Action::Mount(..));
+    let at = assembly.actions.iter().position(mounts).unwrap();
+    let mortal = Mortal::new(&world, at, false);
+    let job = apply::run(&mortal, &store, &assembly, 0, &Unwatched);
+    assert!(mortal.until_death(job).await);
+    assert!(engine.live().await.unwrap().iter().any(|l| l.attached));
+
+    // The next life goes on with it, and waits for a check of the file system.
+    let hangs = Arc::new(Mortal::new(&world, 0, false));
+    let (_machine, connection) = common::Machine::empty().await;
+    let started = tokio::spawn(Service::start(hangs.clone(), store.clone(), connection));
+    assert!(hangs.until_death(std::future::pending::<()>()).await);
+    world.lose_ssd(UUID);
+    // The module waits for a second.
+    tokio::time::sleep(Duration::from_millis(800)).await;
+    assert!(!started.is_finished());
+    assert!(store.caches().pop().unwrap().pair.cold);
+    started.abort();
 }

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Has the records say what becomes of the SSDs and the disks. Writes wait for it, for a second at most: it must not
+//! wait for anything else that the service does.
+
+use super::plans::leads_to;
+use super::{CALM, RETRY, Service};
+use crate::action::Pair;
+use crate::dm::message::Message;
+use crate::engine::Live;
+use crate::facts::{Device, Facts};
+use crate::state::CacheRecord;
+use std::sync::Arc;
+use tandem_api::Failure;
+
+impl Service {
+    /// Hears of every change of the machine first, and passes it on.
+    pub(super) async fn follow_risk(self: Arc<Self>) {
+        loop {
+            let recorded = self.record_risks().await.unwrap_or_else(|e| {
+                tracing::error!("cannot look at the mappings: {e}");
+                false
+            });
+            tokio::time::sleep(CALM).await;
+            tokio::select! {
+                () = self.engine.changed() => self.again.notify_one(),
+                () = tokio::time::sleep(RETRY), if !recorded => {}
+            }
+        }
+    }
+
+    /// Whether all records say what the module knows of the SSDs.
+    pub(super) async fn record_risks(&self) -> Result<bool, Failure> {
+        let mut recorded = true;
+        for live in self.engine.live().await?.iter().filter(|l| l.attached) {
+            recorded &= self.record_risk(&live.uuid).await;
+        }
+        Ok(recorded)
+    }
+
+    /// Has the record say what the module knows of the SSD, and tells the module when its loss is on record. False:
+    /// it does not.
+    async fn record_risk(&self, uuid: &str) -> bool {
+        let alone = self.recording.lock().await;
+        let Ok(status) = self.engine.status(uuid).await else {
+            return true;
+        };
+        // A job that makes or removes the cache keeps the record itself.
+        if self.inner().records(uuid) {
+            return true;
+        }
+        let Ok(record) = self.record(uuid) else {
+            return true;
+        };
+        let now = record.clone().after(&status);
+        if now == record {
+            return true;
+        }
+        if let Err(e) = self.store.save_cache(&now) {
+            tracing::error!("cannot record what is on the SSD only: {e}");
+            return false;
+        }
+        drop(alone);
+        let lost = (now.pair.cold, now.pair.lost) != (record.pair.cold, record.pair.lost);
+        if lost && let Err(e) = self.engine.tell(uuid, Message::LossRecorded).await {
+            // It waits for a second at most; the SSD may be in use again by now.
+            tracing::info!("the module was not told of the record: {e}");
+        }
+        true
+    }
+
+    /// Has the record say that the disk is used without the cache, if it is: what the SSD has is not the
+    /// truth any more.
+    pub(super) async fn record_fork(
+        &self,
+        record: CacheRecord,
+        pair: &Pair,
+        live: Option<&Live>,
+        facts: &Facts,
+    ) -> CacheRecord {
+        let used = |disk: &Device| {
+            let other = disk.holders.iter().any(|h| h.kind != "tandem");
+            other || !disk.mounts.is_empty() || disk.swap
+        };
+        // A mapping may lead to nowhere since the disk was pulled and plugged in again.
+        let uncovered = live.is_none_or(|live| !leads_to(live, pair, facts))
+            && facts.same_hardware(&pair.origin).is_some_and(used);
+        let _alone = self.recording.lock().await;
+        // The loss of its SSD may have been recorded since it was read.
+        let mut record = self.record(&pair.uuid).unwrap_or(record);
+        // Nobody asked for one that passes through: its SSD was back and could not be used, and the disk lacked nothing.
+        let plain = uncovered || live.is_some_and(|live| !live.attached);
+        let kept = self.inner().running.iter().any(|r| r.uuid == pair.uuid);
+        let forked = uncovered && record.may_be_dirty;
+        let known = (record.forked || !forked) && (record.pair.cold || !plain);
+        if !known && !kept && record.detached_in.is_none() {
+            tracing::warn!(
+                uuid = pair.uuid,
+                forked,
+                "the disk is used without its cache"
+            );
+            record.forked |= forked;
+            record.pair.cold |= plain;
+            if let Err(e) = self.store.save_cache(&record) {
+                tracing::error!("cannot record that: {e}");
+            }
+        }
+        record
+    }
+
+    /// A cache works: what its SSD had to forget is forgotten, and only what was lost since is to be.
+    pub(super) async fn assembled(&self, pair: &Pair) -> Result<(), Failure> {
+        let _alone = self.recording.lock().await;
+        let record = self.record(&pair.uuid)?;
+        if !record.pair.cold && record.pair.lost == 0 {
+            return Ok(());
+        }
+        let status = match self.engine.status(&pair.uuid).await {
+            Ok(status) => status,
+            Err(e) => {
+                tracing::warn!("the next start will be cold too: {e}");
+                return Ok(());
+            }
+        };
+        let mut now = record.clone();
+        (now.pair.cold, now.pair.lost) = (false, 0);
+        let now = now.after(&status);
+        if now != record
+            && let Err(e) = self.store.save_cache(&now)
+        {
+            tracing::warn!("the next start will be cold too: {e}");
+        }
+        Ok(())
+    }
+}
