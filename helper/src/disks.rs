@@ -157,9 +157,7 @@ fn device(
     let node = block.path("Device");
     let name = node.strip_prefix("/dev/")?.to_owned();
     let partition = object.get("Partition");
-    let drive_path = OwnedObjectPath::try_from(block.text("Drive"))
-        .ok()
-        .filter(|p| p.as_str() != "/");
+    let drive_path = drive_path(&block);
     let drive = drive_path
         .as_ref()
         .and_then(|path| Object(objects, path).get("Drive"));
@@ -213,12 +211,8 @@ fn device(
         volume: line(sysfs(&name).join("dm/uuid")).map(|_| volume_kind(&name)),
         clear_text: clear_text(&name, DEPTH),
         read_only: block.flag("ReadOnly"),
-        removable: drive.as_ref().is_some_and(|d| {
-            d.flag("Removable")
-                || matches!(
-                    d.text("ConnectionBus").as_str(),
-                    "usb" | "sdio" | "ieee1394"
-                )
+        removable: removable(&name, DEPTH, &slaves, &|name| {
+            drive_comes_off(objects, name)
         }),
         block_bytes: line(sysfs(&whole).join("queue/logical_block_size"))
             .and_then(|n| n.parse().ok())
@@ -236,6 +230,43 @@ fn device(
         drive: drive_path.map(|p| p.to_string()),
         ident,
     })
+}
+
+/// Object path of the drive that a block device is on.
+fn drive_path(block: &Properties<'_>) -> Option<OwnedObjectPath> {
+    OwnedObjectPath::try_from(block.text("Drive"))
+        .ok()
+        .filter(|path| path.as_str() != "/")
+}
+
+/// Whether the drive of a device can be unplugged; none if it has none.
+fn drive_comes_off(objects: &ManagedObjects, name: &str) -> Option<bool> {
+    let node = format!("/dev/{name}");
+    let mut blocks = objects
+        .keys()
+        .filter_map(|path| Object(objects, path).get("Block"));
+    let path = drive_path(&blocks.find(|block| block.path("Device") == node)?)?;
+    let drive = Object(objects, &path).get("Drive")?;
+    let bus = drive.text("ConnectionBus");
+    Some(drive.flag("Removable") || matches!(bus.as_str(), "usb" | "sdio" | "ieee1394"))
+}
+
+/// Whether a device can be unplugged: a volume can if one of the drives below it can, and what is on no
+/// drive that is known may be anywhere.
+fn removable(
+    name: &str,
+    depth: u32,
+    below: &dyn Fn(&str) -> Vec<String>,
+    drive: &dyn Fn(&str) -> Option<bool>,
+) -> bool {
+    let below_it = below(name);
+    if below_it.is_empty() {
+        return drive(name).unwrap_or(true);
+    }
+    depth == 0
+        || below_it
+            .iter()
+            .any(|name| removable(name, depth - 1, below, drive))
 }
 
 /// Kernel name of the whole disk that a partition is on; the name itself for anything else.
@@ -311,13 +342,20 @@ fn clear_text(name: &str, depth: u32) -> bool {
     if volume_kind(name) == "luks" {
         return true;
     }
-    let below = fs::read_dir(sysfs(name).join("slaves"))
-        .into_iter()
-        .flatten();
     depth > 0
-        && below
-            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-            .any(|below| clear_text(&below, depth - 1))
+        && slaves(name)
+            .iter()
+            .any(|below| clear_text(below, depth - 1))
+}
+
+/// Kernel names of the devices that a volume, or the one that this is a partition of, is made of.
+fn slaves(name: &str) -> Vec<String> {
+    let entries = fs::read_dir(sysfs(&whole(name)).join("slaves"));
+    entries
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect()
 }
 
 fn holders(name: &str) -> Vec<Holder> {
@@ -333,4 +371,43 @@ fn holders(name: &str) -> Vec<Holder> {
         .collect();
     all.sort_by(|a, b| a.name.cmp(&b.name));
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_volume_can_be_unplugged_if_a_drive_below_it_can_or_is_not_known() {
+        let below = |name: &str| -> Vec<String> {
+            let below: &[&str] = match name {
+                "luks-on-usb" => &["usb1"],
+                "lvm-on-luks-on-usb" => &["luks-on-usb"],
+                "lvm-on-both" => &["sata1", "usb1"],
+                "luks-on-sata" => &["sata1"],
+                "luks-on-loop" => &["loop0"],
+                "endless" => &["endless"],
+                _ => &[],
+            };
+            below.iter().map(|&name| name.to_owned()).collect()
+        };
+        let drive = |name: &str| match name {
+            "usb1" => Some(true),
+            "sata1" => Some(false),
+            _ => None,
+        };
+        for (name, expected) in [
+            ("usb1", true),
+            ("sata1", false),
+            ("luks-on-sata", false),
+            ("luks-on-usb", true),
+            ("lvm-on-luks-on-usb", true),
+            ("lvm-on-both", true),
+            ("luks-on-loop", true),
+            ("loop0", true),
+            ("endless", true),
+        ] {
+            assert_eq!(removable(name, DEPTH, &below, &drive), expected, "{name}");
+        }
+    }
 }

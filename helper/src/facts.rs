@@ -117,7 +117,7 @@ pub struct Device {
     pub clear_text: bool,
     /// Cannot be written to.
     pub read_only: bool,
-    /// Can be unplugged while running.
+    /// Can be unplugged while running, as can a volume with a part on a drive that can; also where no drive is known.
     pub removable: bool,
     /// Bytes of its smallest request, 0 if unknown.
     pub block_bytes: u32,
