@@ -71,14 +71,16 @@ pub trait Cache {
     /// Says what removing the cache would do. Needs no authorisation and changes nothing.
     ///
     /// # Errors
-    /// `UnwrittenData` if something is only on the SSD and cannot be written to the disk now.
+    /// `UnwrittenData` if something is only on the SSD and cannot be written to the disk now. While the
+    /// state's reason is `disk-error` it is tried; the job ends with that failure if the disk takes no more.
     fn plan_remove(&self) -> zbus::Result<PlanReply>;
 
     /// Says what removing the cache would do if what is only on the SSD were given up. Needs no
     /// authorisation and changes nothing.
     ///
     /// # Errors
-    /// `WrongState` if nothing has to be given up: see [`Self::plan_remove`].
+    /// `WrongState` if nothing has to be given up: see [`Self::plan_remove`]. What a disk has refused
+    /// (`disk-error`) can be.
     fn plan_discard(&self) -> zbus::Result<PlanReply>;
 
     /// Executes a plan of [`Self::plan_remove`] or [`Self::plan_discard`] after asking the user to

@@ -7,8 +7,9 @@ use crate::dm::message::{Flush, Message};
 use crate::engine::Engine;
 use crate::state::{Intent, Store};
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tandem_api::{DataState, Failure, Kind, SECTOR_BYTES, Sample};
+use tokio::time::Instant;
 
 /// Time between two looks. The module has no event for progress.
 pub(super) const LOOK: Duration = Duration::from_millis(500);
@@ -16,6 +17,9 @@ pub(super) const LOOK: Duration = Duration::from_millis(500);
 const LOOKS: usize = 20;
 /// So many in vain one after the other, and the mapping is gone.
 const IN_VAIN: u32 = 10;
+/// The module tries for ever what the disk refuses. So long without less being left, and it is the disk. Some
+/// take half a minute for each answer.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How far a drain is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,10 +63,38 @@ impl Pace {
     }
 }
 
+/// Since when the disk has taken nothing.
+struct Stall {
+    since: Instant,
+    least: u64,
+    errors: u64,
+}
+
+impl Stall {
+    fn new(now: Instant, sample: &Sample) -> Self {
+        Self {
+            since: now,
+            least: sample.dirty_sectors,
+            errors: sample.event("disk_errors"),
+        }
+    }
+
+    /// Whether it has for so long, and says that it cannot. One that is only slow, or busy, says nothing.
+    fn look(&mut self, now: Instant, sample: &Sample) -> bool {
+        let errors = sample.event("disk_errors");
+        if sample.dirty_sectors < self.least {
+            *self = Self::new(now, sample);
+        }
+        // They are counted anew when the table is.
+        self.errors = self.errors.min(errors);
+        errors > self.errors && now.saturating_duration_since(self.since) > PATIENCE
+    }
+}
+
 /// Has nothing left on the SSD only. `intent` remembers whether it waits.
 ///
 /// # Errors
-/// `Cancelled`, `SsdLost`, or that the module cannot be reached.
+/// `Cancelled`, `SsdLost`, `UnwrittenData` if the disk does not take it, or that the module cannot be reached.
 pub(super) async fn drain(
     engine: &dyn Engine,
     store: &Store,
@@ -88,7 +120,7 @@ async fn follow(
         looks: VecDeque::new(),
         total: 0,
     };
-    let (mut told, mut in_vain) = (false, 0);
+    let (mut told, mut in_vain, mut stall) = (false, 0, None::<Stall>);
     // Requests that were under way when the flush began may still have left something.
     let mut clean = false;
     loop {
@@ -103,20 +135,30 @@ async fn follow(
         if paused != told {
             let flush = if paused { Flush::Pause } else { Flush::Resume };
             engine.tell(&pair.uuid, Message::Flush(flush)).await?;
-            (told, pace.looks) = (paused, VecDeque::new());
+            (told, pace.looks, stall) = (paused, VecDeque::new(), None);
         }
         match known(engine, &pair.uuid).await {
             Ok(status) if status.sample.dirty_sectors == 0 && clean => return Ok(()),
             Ok(status) => {
                 in_vain = 0;
                 clean = status.sample.dirty_sectors == 0;
-                let drained = pace.look(Instant::now(), &status.sample);
+                let now = Instant::now();
+                let drained = pace.look(now, &status.sample);
                 if status.reason.starts_with("ssd-") {
                     return Err(Failure::new(Kind::SsdLost)
                         .device(&pair.ssd.text)
                         .sizes(drained.left, 0)
                         .data(DataState::Unwritten)
                         .detail(&status.reason));
+                }
+                let stall = stall.get_or_insert_with(|| Stall::new(now, &status.sample));
+                if !paused && stall.look(now, &status.sample) {
+                    return Err(Failure::new(Kind::UnwrittenData)
+                        .device(&pair.ssd.text)
+                        .name("disk-error")
+                        .sizes(drained.left, 0)
+                        .data(DataState::Unwritten)
+                        .detail("the disk refuses what is to be written"));
                 }
                 watcher.drained(drained);
             }
@@ -130,6 +172,7 @@ async fn follow(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tandem_api::Counter;
 
     fn at(dirty_sectors: u64, drain_seconds: u64) -> Sample {
         Sample {
@@ -156,5 +199,30 @@ mod tests {
         assert_eq!((later.rate, later.seconds), (250_000 * 512, 0));
         let said = pace.look(begun + Duration::from_secs(4), &at(1_000_000, 40));
         assert_eq!(said.seconds, 40);
+    }
+
+    #[test]
+    fn a_disk_is_given_up_that_takes_nothing_and_says_so_for_long() {
+        let of = |dirty_sectors, errors| Sample {
+            events: vec![Counter {
+                name: "disk_errors".into(),
+                value: errors,
+            }],
+            ..at(dirty_sectors, 0)
+        };
+        let begun = Instant::now();
+        let after = |seconds| begun + Duration::from_secs(seconds);
+        let (soon, late) = (PATIENCE.as_secs() - 1, PATIENCE.as_secs() + 1);
+        let mut stall = Stall::new(begun, &of(1_000, 7));
+        assert!(!stall.look(after(late), &of(1_000, 7)), "only slow");
+        assert!(!stall.look(after(soon), &of(1_000, 8)), "not for long");
+        assert!(stall.look(after(late), &of(1_000, 8)));
+        // With every bit that it takes it has time again.
+        assert!(!stall.look(after(late), &of(992, 9)));
+        assert!(!stall.look(after(late + soon), &of(992, 10)));
+        assert!(stall.look(after(late + late), &of(992, 11)));
+        // A table that was loaded anew counts from nothing.
+        assert!(!stall.look(after(late + late), &of(992, 0)));
+        assert!(stall.look(after(late + late), &of(992, 1)));
     }
 }

@@ -15,6 +15,8 @@ pub struct Unwritten {
     pub bytes: u64,
     /// Why it cannot be written to the disk now, a word as for `StateReason`; none if it can.
     pub stuck: Option<String>,
+    /// The disk has refused something: it can be tried to write that, and it can be given up.
+    pub refused: bool,
 }
 
 /// What is known of a cache that is to go.
@@ -50,8 +52,8 @@ pub struct RemoveInput<'a> {
 /// disk before anything else.
 ///
 /// # Errors
-/// `UnwrittenData` if that is not possible; with `discard`, `WrongState` if it is, or if nothing is
-/// there to be given up.
+/// `UnwrittenData` if that is not possible; with `discard`, `WrongState` if it is and the disk has refused
+/// nothing, or if nothing is there to be given up.
 pub fn remove(input: RemoveInput<'_>) -> Result<Plan, Failure> {
     let RemoveInput {
         pair,
@@ -73,12 +75,14 @@ pub fn remove(input: RemoveInput<'_>) -> Result<Plan, Failure> {
                 .name(reason)
                 .sizes(unwritten.bytes, 0));
         }
-        None if discard => return Err(Failure::new(Kind::WrongState).name("written")),
+        None if discard && !(unwritten.possible && unwritten.refused) => {
+            return Err(Failure::new(Kind::WrongState).name("written"));
+        }
         _ => {}
     }
     let stays = mapped && !orphaned && (!users.is_empty() || pinned);
     let mut actions = Vec::new();
-    if unwritten.possible && stuck.is_none() {
+    if unwritten.possible && stuck.is_none() && !discard {
         actions.push(Action::Drain(pair.clone()));
     }
     if attached {

@@ -146,11 +146,13 @@ impl Service {
                 Some(refused.unwrap_or("not-assembled").to_owned())
             }
         };
+        let refused = status.as_ref().is_some_and(|s| s.reason == "disk-error");
         let recorded = record.may_be_dirty && record.detached_in.is_none();
         Unwritten {
             possible: recorded || writes || bytes > 0,
             bytes,
             stuck,
+            refused: refused && bytes > 0,
         }
     }
 

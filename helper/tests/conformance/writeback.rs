@@ -244,6 +244,35 @@ async fn what_a_lost_ssd_had_is_given_up_by_name_only() {
 }
 
 #[tokio::test]
+async fn what_a_disk_refuses_can_be_given_up_by_name() {
+    let bench = Bench::new().await;
+    if bench.real {
+        return;
+    }
+    let points = bench.points().await;
+    let cache = bench.dirty().await;
+    let simulation = bench.machine.simulation().await;
+    let uuid = cache.uuid().await.unwrap();
+    simulation
+        .set_state(&uuid, CacheState::Active, "disk-error")
+        .await
+        .unwrap();
+    reason(&cache, "disk-error").await;
+    // It may be tried all the same.
+    let plan = cache.plan_remove().await.unwrap();
+    assert_eq!(plan.steps[0].kind, StepKind::Drain);
+    let plan = cache.plan_discard().await.unwrap();
+    assert!(plan.steps.iter().all(|s| s.kind != StepKind::Drain));
+    let kinds: Vec<_> = plan.warnings.iter().map(|w| w.kind).collect();
+    assert!(kinds.contains(&WarningKind::LosesUnwritten));
+    bench.nothing_lost().await;
+    let job = cache.remove(&plan.plan_id, &plan.digest).await.unwrap();
+    bench.machine.end(job).await.unwrap();
+    assert!(simulation.lost_bytes().await.unwrap() > 0);
+    bench.as_before(&points).await;
+}
+
+#[tokio::test]
 async fn an_ssd_that_is_back_is_used_again_unless_a_file_system_would_miss_something() {
     let bench = Bench::new().await;
     if bench.real {

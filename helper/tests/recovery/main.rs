@@ -13,6 +13,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod drain;
 mod mortal;
 mod reboot;
 mod undo;

@@ -196,6 +196,7 @@ impl Load {
             },
             events: vec![
                 counter("commits", self.dirt.commits),
+                counter("disk_errors", self.dirt.disk_errors),
                 counter("evictions", self.evictions),
                 counter("fills", self.fills),
                 counter("flushes_disk", self.flushes),

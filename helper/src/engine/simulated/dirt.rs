@@ -28,6 +28,9 @@ pub struct Dirt {
     pub drained: u64,
     pub accepted: u64,
     pub commits: u64,
+    /// The disk takes no writes, and has said so often.
+    pub refused: bool,
+    pub disk_errors: u64,
 }
 
 impl Dirt {
@@ -41,6 +44,8 @@ impl Dirt {
             drained: 0,
             accepted: 0,
             commits: 0,
+            refused: false,
+            disk_errors: 0,
         }
     }
 
@@ -81,7 +86,9 @@ impl Dirt {
             None if writes && self.seconds() < LIMIT_SECONDS => stored / 2,
             None => all / 4,
         };
-        let written = rate.min(self.dirty);
+        let tried = rate.min(self.dirty);
+        self.disk_errors += u64::from(self.refused && tried > 0);
+        let written = if self.refused { 0 } else { tried };
         self.dirty -= written;
         self.drained += written;
     }

@@ -227,6 +227,8 @@ impl Simulation {
                 .ok_or_else(|| Failure::new(Kind::InvalidArgument).name("uuid"))?;
             map.state = state;
             map.reason = reason.to_owned();
+            map.load.catch_up();
+            map.load.dirt.refused = reason == "disk-error";
             Ok(())
         })
     }

@@ -168,6 +168,17 @@ impl World {
         });
     }
 
+    /// The disk of a cache takes no writes any more.
+    pub fn refuse_writes(&self, uuid: &str) {
+        self.change(|scene| {
+            if let Some(map) = scene.maps.get_mut(uuid) {
+                map.load.catch_up();
+                map.load.dirt.refused = true;
+                map.reason = "disk-error".to_owned();
+            }
+        });
+    }
+
     /// The next action of this kind fails.
     pub fn fail_next(&self, step: StepKind) {
         self.read_mut(|scene| scene.fail_next = Some(step));

@@ -99,6 +99,7 @@ fn what_is_on_the_ssd_only_is_written_first_or_given_up_by_name() {
         possible: true,
         bytes: 4096,
         stuck: stuck.map(str::to_owned),
+        refused: false,
     };
     let drains = remove(input(dirty(None), false)).unwrap();
     let first = &drains.reply.steps[0];
@@ -135,6 +136,20 @@ fn what_is_on_the_ssd_only_is_written_first_or_given_up_by_name() {
             .unwrap()
             .does_the_same(&remove(gone(true)).unwrap())
     );
+
+    // What the disk has refused is tried again, or given up.
+    let refused = || Unwritten {
+        refused: true,
+        ..dirty(None)
+    };
+    let kind = |plan: &Plan| plan.reply.steps[0].kind;
+    assert_eq!(
+        kind(&remove(input(refused(), false)).unwrap()),
+        StepKind::Drain
+    );
+    let given_up = remove(input(refused(), true)).unwrap();
+    assert_eq!(kind(&given_up), StepKind::Detach);
+    assert!(given_up.discards);
 
     // What can be written, or is not there, cannot be given up.
     for unwritten in [dirty(None), Unwritten::default()] {

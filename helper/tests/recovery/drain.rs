@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Drains that meet an obstacle.
+
+use crate::writeback::Dirty;
+use crate::{UUID, removal};
+use std::sync::Arc;
+use std::time::Duration;
+use tandem_api::*;
+use tandem_helper::apply::{self, Drained, Watcher};
+use tandem_helper::engine::Engine;
+use tandem_helper::engine::simulated::World;
+
+/// Lets the machine's time pass with every look.
+struct Clock(Arc<World>);
+
+impl Watcher for Clock {
+    fn step(&self, _: usize, _: bool) {}
+    fn cancelled(&self) -> bool {
+        false
+    }
+    fn no_return(&self) {}
+    fn paused(&self) -> bool {
+        false
+    }
+    fn moving(&self, _: Option<bool>) {}
+    fn drained(&self, _: Drained) {
+        self.0.advance(Duration::from_millis(500));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_that_the_disk_refuses_ends_and_leaves_the_cache() {
+    let Dirty {
+        world,
+        store,
+        engine,
+        _folder,
+    } = Dirty::new("refused", Some(1_000_000)).await;
+    let plan = removal(&*engine, &store).await;
+    world.refuse_writes(UUID);
+    let clock = Clock(world.clone());
+    let job = apply::run(&*engine, &store, &plan, 0, &clock);
+    let ended = tokio::time::timeout(Duration::from_secs(600), job).await;
+    let failure = ended.expect("the drain ends").unwrap_err();
+    assert_eq!(
+        (failure.kind, failure.name.as_str(), failure.data),
+        (Kind::UnwrittenData, "disk-error", DataState::Unwritten)
+    );
+    assert!(failure.needed > 0);
+    assert_eq!(failure.device, plan.reply.ssd);
+    // It goes on as it was, and stores writes again.
+    assert!(store.intents().is_empty());
+    assert!(store.caches()[0].may_be_dirty);
+    let before = engine.status(UUID).await.unwrap().sample.write_back_sectors;
+    world.advance(Duration::from_secs(20));
+    let status = engine.status(UUID).await.unwrap();
+    assert_eq!(status.mode, Mode::Writeback);
+    assert!(status.sample.write_back_sectors > before);
+    assert_eq!(world.lost_bytes(), 0);
+}
