@@ -144,7 +144,7 @@ async fn follow(
                 clean = status.sample.dirty_sectors == 0;
                 let now = Instant::now();
                 let drained = pace.look(now, &status.sample);
-                if status.reason.starts_with("ssd-") {
+                if drained.left > 0 && status.reason.starts_with("ssd-") {
                     return Err(Failure::new(Kind::SsdLost)
                         .device(&pair.ssd.text)
                         .sizes(drained.left, 0)

@@ -10,7 +10,7 @@ use crate::facts::{Device, Facts, Ident};
 use crate::mounts::users;
 use crate::plan::{self, Plan, RemoveInput, Unwritten};
 use crate::state::CacheRecord;
-use tandem_api::{Failure, Kind, Mode, PlanReply, PlanSpec, SECTOR_BYTES};
+use tandem_api::{CacheState, Failure, Kind, Mode, PlanReply, PlanSpec, SECTOR_BYTES};
 use zbus::message::Header;
 
 impl Service {
@@ -135,7 +135,13 @@ impl Service {
             .as_ref()
             .map_or(0, |s| s.sample.dirty_sectors.saturating_mul(SECTOR_BYTES));
         let writes = status.as_ref().is_some_and(|s| s.mode == Mode::Writeback);
+        // The module bypasses an SSD only with nothing dirty, and nothing gets there any more: also what is on
+        // record is settled then. One that had something is stranded, and has another reason.
+        let bypassed = status.as_ref().is_some_and(|s| {
+            s.state == CacheState::Bypass.as_str() && s.reason == "ssd-error" && bytes == 0
+        });
         let stuck = match &status {
+            Some(_) if bypassed => None,
             Some(status) if status.reason.starts_with("ssd-") => Some(status.reason.clone()),
             Some(_) => None,
             None if facts.same_hardware(&pair.ssd).is_none() => Some("ssd-missing".to_owned()),
@@ -149,7 +155,7 @@ impl Service {
         let refused = status.as_ref().is_some_and(|s| s.reason == "disk-error");
         let recorded = record.may_be_dirty && record.detached_in.is_none();
         Unwritten {
-            possible: recorded || writes || bytes > 0,
+            possible: !bypassed && (recorded || writes || bytes > 0),
             bytes,
             stuck,
             refused: refused && bytes > 0,

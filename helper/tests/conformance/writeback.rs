@@ -244,6 +244,58 @@ async fn what_a_lost_ssd_had_is_given_up_by_name_only() {
 }
 
 #[tokio::test]
+async fn an_ssd_that_is_lost_with_nothing_on_it_only_is_no_obstacle() {
+    let bench = Bench::new().await;
+    if bench.real {
+        // The machine around it pulls real ones: vm-writeback.
+        return;
+    }
+    let cache = bench.dirty().await;
+    bench.rate(1 << 40).await;
+    bench
+        .machine
+        .end(cache.flush().await.unwrap())
+        .await
+        .unwrap();
+    let simulation = bench.machine.simulation().await;
+    let gone = async || {
+        simulation.unplug(&bench.spec.ssd).await.unwrap();
+        until("the loss", async || {
+            cache.state().await.unwrap() == CacheState::Bypass
+        })
+        .await;
+        cache.state_reason().await.unwrap() == "ssd-error"
+    };
+    // The simulated work may just have written something.
+    until("a loss of nothing", async || {
+        let clean = gone().await;
+        if !clean {
+            simulation.replug(&bench.spec.ssd).await.unwrap();
+            simulation.restart().await.unwrap();
+            until("the cache", async || {
+                cache.state().await.unwrap() == CacheState::Active
+            })
+            .await;
+            bench
+                .machine
+                .end(cache.flush().await.unwrap())
+                .await
+                .unwrap();
+        }
+        clean
+    })
+    .await;
+    assert_eq!(cache.mode().await.unwrap(), Mode::Writeback);
+    let refused = Failure::from(cache.plan_discard().await.unwrap_err());
+    assert_eq!(refused.kind, Kind::WrongState, "nothing has to be given up");
+    let plan = cache.plan_remove().await.unwrap();
+    assert!(plan.steps.iter().all(|s| s.kind != StepKind::Drain));
+    bench.machine.remove(&cache).await.unwrap();
+    bench.nothing_lost().await;
+    assert!(bench.machine.caches().await.is_empty());
+}
+
+#[tokio::test]
 async fn what_a_disk_refuses_can_be_given_up_by_name() {
     let bench = Bench::new().await;
     if bench.real {

@@ -3,17 +3,15 @@
 
 use crate::writeback::Dirty;
 use crate::{UUID, removal};
-use std::sync::Arc;
 use std::time::Duration;
 use tandem_api::*;
 use tandem_helper::apply::{self, Drained, Watcher};
 use tandem_helper::engine::Engine;
-use tandem_helper::engine::simulated::World;
 
-/// Lets the machine's time pass with every look.
-struct Clock(Arc<World>);
+/// Does this with every look.
+struct Looking<F>(F);
 
-impl Watcher for Clock {
+impl<F: Fn(Drained) + Send + Sync> Watcher for Looking<F> {
     fn step(&self, _: usize, _: bool) {}
     fn cancelled(&self) -> bool {
         false
@@ -23,8 +21,8 @@ impl Watcher for Clock {
         false
     }
     fn moving(&self, _: Option<bool>) {}
-    fn drained(&self, _: Drained) {
-        self.0.advance(Duration::from_millis(500));
+    fn drained(&self, drained: Drained) {
+        self.0(drained);
     }
 }
 
@@ -38,7 +36,7 @@ async fn a_drain_that_the_disk_refuses_ends_and_leaves_the_cache() {
     } = Dirty::new("refused", Some(1_000_000)).await;
     let plan = removal(&*engine, &store).await;
     world.refuse_writes(UUID);
-    let clock = Clock(world.clone());
+    let clock = Looking(|_| world.advance(Duration::from_millis(500)));
     let job = apply::run(&*engine, &store, &plan, 0, &clock);
     let ended = tokio::time::timeout(Duration::from_secs(600), job).await;
     let failure = ended.expect("the drain ends").unwrap_err();
@@ -56,5 +54,27 @@ async fn a_drain_that_the_disk_refuses_ends_and_leaves_the_cache() {
     let status = engine.status(UUID).await.unwrap();
     assert_eq!(status.mode, Mode::Writeback);
     assert!(status.sample.write_back_sectors > before);
+    assert_eq!(world.lost_bytes(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_whose_ssd_is_lost_when_nothing_is_left_goes_on() {
+    let Dirty {
+        world,
+        store,
+        engine,
+        _folder,
+    } = Dirty::new("lost-clean", Some(1 << 40)).await;
+    let plan = removal(&*engine, &store).await;
+    let loses = Looking(|drained: Drained| {
+        if drained.left > 0 {
+            world.advance(Duration::from_secs(1));
+            world.lose_ssd(UUID);
+        }
+    });
+    apply::run(&*engine, &store, &plan, 0, &loses)
+        .await
+        .unwrap();
+    assert!(store.caches().is_empty());
     assert_eq!(world.lost_bytes(), 0);
 }
