@@ -116,7 +116,7 @@ pub async fn recover(
 }
 
 /// Once the cache works, somebody may use the file system through it already: then what is left is
-/// done, and only otherwise what is done is undone.
+/// done, and only otherwise what is done is undone. What was being undone is not wanted: that goes on.
 async fn recover_creation(
     engine: &dyn Engine,
     store: &Store,
@@ -129,10 +129,11 @@ async fn recover_creation(
         .caches()
         .iter()
         .any(|record| record.pair.uuid == intent.uuid);
-    if live && finish(engine, store, &intent).await {
+    let goes_on = live && undoing(&intent);
+    if live && !goes_on && finish(engine, store, &intent).await {
         return Ok(());
     }
-    if makes(&intent) && recorded {
+    if makes(&intent) && recorded && !goes_on {
         // It had come to its end; what is amiss since has another cause.
         return store.drop_intent(&intent).map_err(not_recorded);
     }
@@ -221,6 +222,20 @@ fn makes(intent: &Intent) -> bool {
         .any(|action| matches!(action, Action::Map(_)))
 }
 
+/// The record of a creation that is being undone: nothing is left of it to be done, which is so of no other.
+/// (Undoing what was not done changes nothing.)
+fn to_be_undone(intent: &Intent) -> Intent {
+    Intent {
+        done: intent.actions.len(),
+        ..intent.clone()
+    }
+}
+
+/// Whether this is such a record.
+fn undoing(intent: &Intent) -> bool {
+    makes(intent) && intent.done >= intent.actions.len()
+}
+
 /// Whether the mapping of a cache uses its SSD.
 async fn attached(engine: &dyn Engine, uuid: &str) -> Result<bool, Failure> {
     let live = engine.live().await?;
@@ -257,6 +272,11 @@ async fn undo(
     watcher: &dyn Watcher,
 ) -> DataState {
     watcher.no_return();
+    if makes(intent)
+        && let Err(e) = store.save_intent(&to_be_undone(intent))
+    {
+        tracing::warn!("what cannot be undone now may be finished later: {e}");
+    }
     // What is to be undone wipes the SSD; and unmounting writes.
     if let Err(e) = settle(engine, &intent.uuid).await {
         tracing::error!("not undone: {e}");

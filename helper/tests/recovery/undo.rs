@@ -5,9 +5,10 @@ use crate::mortal::Mortal;
 use crate::{Folder, UUID, creation_in, state};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tandem_api::*;
-use tandem_helper::apply::{self, Unwatched};
+use tandem_helper::apply::{self, Drained, Unwatched, Watcher};
 use tandem_helper::engine::Engine;
 use tandem_helper::engine::simulated::{Simulated, World};
 use tandem_helper::state::Store;
@@ -78,4 +79,54 @@ async fn a_creation_whose_ssd_does_not_drain_is_not_undone_and_stays_on_record()
         .await
         .unwrap();
     assert_eq!((store.caches().len(), world.lost_bytes()), (1, 0));
+}
+
+/// Stops when it has been told to.
+struct Stops(Arc<AtomicBool>);
+
+impl Watcher for Stops {
+    fn step(&self, _: usize, _: bool) {}
+    fn cancelled(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+    fn no_return(&self) {}
+    fn paused(&self) -> bool {
+        false
+    }
+    fn moving(&self, _: Option<bool>) {}
+    fn drained(&self, _: Drained) {}
+}
+
+#[tokio::test]
+async fn a_creation_that_was_cancelled_does_not_come_true_when_it_cannot_be_undone() {
+    let world = Arc::new(World::default());
+    world.set_step_time(Duration::ZERO);
+    let folder = Folder::new("cancelled");
+    let store = Store::open(&folder.0).unwrap();
+    let engine = Simulated::new(world.clone());
+    let plan = creation_in(&engine, Mode::Writeback).await;
+    let mount = plan.actions.len() - 2;
+    assert_eq!(plan.actions[mount].kind(), StepKind::Mount);
+    let stops = Stops(Arc::default());
+    let (stop, used) = (stops.0.clone(), world.clone());
+    let cancelled = Mortal::immortal(&world, mount, move || {
+        stop.store(true, Ordering::SeqCst);
+        // As of a file system that is used as soon as it is there.
+        used.fail_next(StepKind::Unmount);
+    });
+    let job = apply::run(&cancelled, &store, &plan, 0, &stops);
+    let failure = job.await.unwrap_err();
+    assert_eq!(
+        (failure.kind, failure.data),
+        (Kind::Cancelled, DataState::Incomplete)
+    );
+    let unfinished = || store.intents().pop().unwrap();
+    world.fail_next(StepKind::Unmount);
+    let still = apply::recover(&engine, &store, unfinished(), &Unwatched).await;
+    assert_eq!(still.unwrap_err().data, DataState::Incomplete);
+    assert_eq!(engine.status(UUID).await.unwrap().mode, Mode::Writethrough);
+    apply::recover(&engine, &store, unfinished(), &Unwatched)
+        .await
+        .unwrap();
+    assert_eq!(state(&engine, &store).await, "plain");
 }
