@@ -138,7 +138,13 @@ async fn recover_creation(
         return store.drop_intent(&intent).map_err(not_recorded);
     }
     match undo(engine, store, &intent, intent.done, watcher).await {
-        DataState::Incomplete => Err(Failure::new(Kind::Interrupted).data(DataState::Incomplete)),
+        // It is on record, and can be drained or given up as any other cache.
+        DataState::Unwritten if makes(&intent) && recorded => {
+            store.drop_intent(&intent).map_err(not_recorded)
+        }
+        data @ (DataState::Incomplete | DataState::Unwritten) => {
+            Err(Failure::new(Kind::Interrupted).data(data))
+        }
         _ => Ok(()),
     }
 }
@@ -280,7 +286,7 @@ async fn undo(
     // What is to be undone wipes the SSD; and unmounting writes.
     if let Err(e) = settle(engine, &intent.uuid).await {
         tracing::error!("not undone: {e}");
-        return DataState::Incomplete;
+        return left_by(store, intent, &e);
     }
     let mut complete = true;
     let same_boot = intent.boot_id == engine.boot_id();
@@ -295,7 +301,7 @@ async fn undo(
                 && let Err(e) = may_end(engine, store, intent).await
             {
                 tracing::error!("not undone any further: {e}");
-                return DataState::Incomplete;
+                return left_by(store, intent, &e);
             }
             if let Err(e) = engine.apply(&action).await {
                 tracing::error!(step = %action.kind(), "cannot undo: {e}");
@@ -318,6 +324,17 @@ async fn undo(
         Ok(()) if last == 0 => DataState::Unchanged,
         Ok(()) => DataState::Restored,
         Err(_) => DataState::Incomplete,
+    }
+}
+
+/// What became of the data of a cache that cannot be undone because of this. As long as nobody knows, what
+/// is on record counts.
+fn left_by(store: &Store, intent: &Intent, failure: &Failure) -> DataState {
+    let at_risk = |record: &CacheRecord| record.pair.uuid == intent.uuid && record.may_be_dirty;
+    if failure.kind == Kind::UnwrittenData || store.caches().iter().any(at_risk) {
+        DataState::Unwritten
+    } else {
+        DataState::Incomplete
     }
 }
 

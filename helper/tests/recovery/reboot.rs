@@ -190,7 +190,7 @@ async fn a_mapping_that_did_not_start_is_not_undone() {
     world.fail_next(StepKind::Mount);
     let silent = Mortal::not_started(&world);
     let failed = apply::run(&silent, &store, &assembly, 0, &Unwatched).await;
-    assert_eq!(failed.unwrap_err().data, DataState::Incomplete);
+    assert_eq!(failed.unwrap_err().data, DataState::Unwritten);
     assert!(engine.live().await.unwrap().iter().any(|l| l.attached));
     assert_eq!(world.lost_bytes(), 0);
     assert!(store.caches().pop().unwrap().may_be_dirty);

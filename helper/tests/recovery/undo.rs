@@ -56,29 +56,34 @@ async fn what_unmounting_writes_is_not_lost_with_a_creation_that_is_undone() {
 
 #[tokio::test]
 async fn a_creation_whose_ssd_does_not_drain_is_not_undone_and_stays_on_record() {
-    let world = Arc::new(World::default());
-    let folder = Folder::new("undrained");
-    let used = world.clone();
-    let failure = unrecorded(&world, &folder.0, move || {
-        used.advance(Duration::from_secs(20));
-        used.lose_ssd(UUID);
-    })
-    .await;
-    assert_eq!(failure.data, DataState::Incomplete);
-    assert_eq!(world.lost_bytes(), 0);
-    let store = Store::open(&folder.0).unwrap();
-    let record = store.caches().pop().unwrap();
-    assert!(record.may_be_dirty, "or the disk would be used alone");
-    let engine = Simulated::new(world.clone());
-    let status = engine.status(UUID).await.unwrap();
-    assert_eq!(status.mode, Mode::Writeback, "it goes on as it was");
-    // And also after a start of the machine it is a cache, and not undone.
-    world.restart();
-    let intent = store.intents().pop().unwrap();
-    apply::recover(&engine, &store, intent, &Unwatched)
-        .await
-        .unwrap();
-    assert_eq!((store.caches().len(), world.lost_bytes()), (1, 0));
+    for restarts in [false, true] {
+        let world = Arc::new(World::default());
+        let folder = Folder::new(&format!("undrained-{restarts}"));
+        let used = world.clone();
+        let failure = unrecorded(&world, &folder.0, move || {
+            used.advance(Duration::from_secs(20));
+            used.lose_ssd(UUID);
+        })
+        .await;
+        assert_eq!(failure.data, DataState::Unwritten);
+        assert_eq!(world.lost_bytes(), 0);
+        let store = Store::open(&folder.0).unwrap();
+        let record = store.caches().pop().unwrap();
+        assert!(record.may_be_dirty, "or the disk would be used alone");
+        let engine = Simulated::new(world.clone());
+        let status = engine.status(UUID).await.unwrap();
+        assert_eq!(status.mode, Mode::Writeback, "it goes on as it was");
+        // And also after a start of the machine it is a cache, and not undone. No job keeps it from being given up.
+        if restarts {
+            world.restart();
+        }
+        let intent = store.intents().pop().unwrap();
+        apply::recover(&engine, &store, intent, &Unwatched)
+            .await
+            .unwrap();
+        assert_eq!((store.caches().len(), world.lost_bytes()), (1, 0));
+        assert!(store.intents().is_empty());
+    }
 }
 
 /// Stops when it has been told to.
