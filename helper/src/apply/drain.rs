@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Writing to the disk what is only on the SSD: the module does it, and this watches, tells and waits.
 
-use super::{Watcher, known, not_recorded};
+use super::{Watcher, known};
 use crate::action::{Action, Pair};
 use crate::dm::message::{Flush, Message};
 use crate::engine::Engine;
@@ -130,7 +130,10 @@ async fn follow(
         let paused = watcher.paused();
         if paused != intent.paused {
             intent.paused = paused;
-            store.save_intent(intent).map_err(not_recorded)?;
+            // It waits all the same: without the record it would not after the service has died, which harms nobody.
+            if let Err(e) = store.save_intent(intent) {
+                tracing::warn!("cannot record that a flush waits, or no longer: {e}");
+            }
         }
         if paused != told {
             let flush = if paused { Flush::Pause } else { Flush::Resume };

@@ -3,26 +3,27 @@
 
 use crate::writeback::Dirty;
 use crate::{UUID, removal};
+use std::sync::Mutex;
 use std::time::Duration;
 use tandem_api::*;
 use tandem_helper::apply::{self, Drained, Watcher};
 use tandem_helper::engine::Engine;
 
-/// Does this with every look.
+/// Does this with every look, and says whether it is to wait.
 struct Looking<F>(F);
 
-impl<F: Fn(Drained) + Send + Sync> Watcher for Looking<F> {
+impl<F: Fn(Option<Drained>) -> bool + Send + Sync> Watcher for Looking<F> {
     fn step(&self, _: usize, _: bool) {}
     fn cancelled(&self) -> bool {
         false
     }
     fn no_return(&self) {}
     fn paused(&self) -> bool {
-        false
+        self.0(None)
     }
     fn moving(&self, _: Option<bool>) {}
     fn drained(&self, drained: Drained) {
-        self.0(drained);
+        self.0(Some(drained));
     }
 }
 
@@ -36,7 +37,10 @@ async fn a_drain_that_the_disk_refuses_ends_and_leaves_the_cache() {
     } = Dirty::new("refused", Some(1_000_000)).await;
     let plan = removal(&*engine, &store).await;
     world.refuse_writes(UUID);
-    let clock = Looking(|_| world.advance(Duration::from_millis(500)));
+    let clock = Looking(|_: Option<Drained>| {
+        world.advance(Duration::from_millis(250));
+        false
+    });
     let job = apply::run(&*engine, &store, &plan, 0, &clock);
     let ended = tokio::time::timeout(Duration::from_secs(600), job).await;
     let failure = ended.expect("the drain ends").unwrap_err();
@@ -66,15 +70,54 @@ async fn a_drain_whose_ssd_is_lost_when_nothing_is_left_goes_on() {
         _folder,
     } = Dirty::new("lost-clean", Some(1 << 40)).await;
     let plan = removal(&*engine, &store).await;
-    let loses = Looking(|drained: Drained| {
-        if drained.left > 0 {
+    let loses = Looking(|drained: Option<Drained>| {
+        if drained.is_some_and(|drained| drained.left > 0) {
             world.advance(Duration::from_secs(1));
             world.lose_ssd(UUID);
         }
+        false
     });
     apply::run(&*engine, &store, &plan, 0, &loses)
         .await
         .unwrap();
+    assert!(store.caches().is_empty());
+    assert_eq!(world.lost_bytes(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_that_cannot_be_recorded_is_one() {
+    let Dirty {
+        world,
+        store,
+        engine,
+        _folder,
+    } = Dirty::new("unrecorded-pause", Some(1_000_000)).await;
+    let plan = removal(&*engine, &store).await;
+    // What the disk of the system has no room for.
+    let beside = _folder.0.join(format!("jobs/{UUID}.remove.new"));
+    let lefts = Mutex::new(Vec::new());
+    let pauses = Looking(|drained: Option<Drained>| {
+        let mut lefts = lefts.lock().unwrap();
+        if let Some(drained) = drained {
+            lefts.push(drained.left);
+            world.advance(Duration::from_secs(1));
+        }
+        match lefts.len() {
+            1 if !beside.exists() => std::fs::create_dir(&beside).unwrap(),
+            5 if beside.exists() => {
+                std::fs::remove_dir(&beside).unwrap();
+                world.set_drain_rate(1 << 40);
+            }
+            _ => {}
+        }
+        (1..5).contains(&lefts.len())
+    });
+    apply::run(&*engine, &store, &plan, 0, &pauses)
+        .await
+        .unwrap();
+    let lefts = lefts.into_inner().unwrap();
+    assert!(lefts[0] > 0);
+    assert_eq!(lefts[1..5], [lefts[1]; 4], "it waits");
     assert!(store.caches().is_empty());
     assert_eq!(world.lost_bytes(), 0);
 }
