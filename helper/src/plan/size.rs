@@ -54,7 +54,7 @@ impl Room {
             .clamp(JOURNAL.0, JOURNAL.1)
             .next_multiple_of(BLOCK);
         let checkpoint = 2 * (1 + (sectors / FRAME).div_ceil(PAGE_SLOTS)) * BLOCK;
-        let intent = marks.div_ceil(BLOCK_MARKS) * BLOCK;
+        let intent = MOST_MARKS.div_ceil(BLOCK_MARKS) * BLOCK;
         let data = (SUPER + journal + checkpoint + intent).next_multiple_of(SUPER);
         let slots = sectors.saturating_sub(data) / FRAME;
         let (mut run, mut way) = (RUN_SHIFT, WAY_SHIFT);
