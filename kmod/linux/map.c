@@ -82,7 +82,8 @@ static noinline int map_miss(struct tandem *t, struct bio *bio, struct tandem_io
 
 /*
  * Another request is just changing who may read a dirty frame. What it waits for
- * has been submitted: each bio goes down before map sees the next one. A moment.
+ * has been submitted: each bio goes down before map sees the next one. A moment;
+ * but a write that a lost SSD failed has to reach the disk first.
  */
 static noinline enum td_verdict look_again(struct tandem *t, struct bio *bio,
 					   u32 count, struct td_look *look)
@@ -92,6 +93,7 @@ static noinline enum td_verdict look_again(struct tandem *t, struct bio *bio,
 	do {
 		if (bio->bi_opf & REQ_NOWAIT)
 			return TD_BUSY;
+		set_current_state(TASK_UNINTERRUPTIBLE);
 		io_schedule_timeout(1);
 		verdict = td_read_look(&t->engine, bio->bi_iter.bi_sector,
 				       count, look);

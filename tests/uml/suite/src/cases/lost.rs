@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! An SSD that was lost with nothing dirty in write-back and comes back (promise 19): also what it calls dirty is old. It
-//! may have recorded a write while that was under way, and failed it.
+//! may have recorded a write while that was under way, and failed it. And what waits while it is being lost.
 
-use anyhow::{Result, bail, ensure};
+use std::fs;
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use super::Entry;
 use super::failures::{break_ssd, config};
@@ -27,6 +31,10 @@ pub const CASES: &[Entry] = &[
     (
         "lost: a new cache on another SSD is not the lost one, by the table",
         || replaced(" lost 100"),
+    ),
+    (
+        "lost: a read that waits for a write to the slow disk sleeps",
+        waits_asleep,
     ),
 ];
 
@@ -77,7 +85,7 @@ fn same_boot() -> Result<()> {
     write_quarters(&rig, &mut model, 40, 1)?;
     let writing = rewriter(&rig, &model, first_changed(&before, &model)?)?;
     // Longer than it takes to record what is dirty.
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    sleep(Duration::from_millis(1500));
     let recorded = rig.ssd.content()?;
     ensure!(rig.status()?.dirty > 0, "nothing is dirty");
     writing.end()?;
@@ -145,4 +153,51 @@ fn by_table() -> Result<()> {
         rig.status()?
     );
     rig.equals(&model)
+}
+
+/// What is cached and clean in write-back, with nothing to record any more, when the SSD goes.
+fn loses_clean(disk: Under) -> Result<(Rig, Vec<u8>)> {
+    let mut config = config("writeback");
+    config.origin_under = Some(disk);
+    let (rig, model) = Rig::new(config)?;
+    io::read(&io::direct(&rig.path()?)?, 0, MIB)?;
+    rig.quiet()?;
+    // Longer than marks stay set, so that the next write begins with a record.
+    sleep(Duration::from_millis(2500));
+    break_ssd(&rig)?;
+    Ok((rig, model))
+}
+
+/// How long this thread has had the processor.
+fn processor_time() -> Result<Duration> {
+    let stat = fs::read_to_string("/proc/thread-self/stat")?;
+    let (_, fields) = stat.rsplit_once(") ").context("no fields")?;
+    let ticks: u64 = fields
+        .split(' ')
+        .skip(11)
+        .take(2)
+        .map(|field| Ok(field.parse::<u64>()?))
+        .sum::<Result<_>>()?;
+    Ok(Duration::from_millis(ticks * 10))
+}
+
+fn waits_asleep() -> Result<()> {
+    let (rig, model) = loses_clean(Under::Delay(0, 1500))?;
+    let reader = io::direct(&rig.path()?)?;
+    let file = io::direct(&rig.path()?)?;
+    let data = model[MIB..MIB + 4096].to_vec();
+    let written = data.clone();
+    let writer = thread::spawn(move || io::write(&file, 0, &data));
+    // The SSD has failed it, and it is on its way to the disk.
+    sleep(Duration::from_millis(300));
+    let (before, start) = (processor_time()?, Instant::now());
+    let read = io::read(&reader, 0, 4096)?;
+    let (busy, waited) = (processor_time()? - before, start.elapsed());
+    writer.join().map_err(|_| anyhow!("a panic"))??;
+    ensure!(read[..] == written[..], "the read went before the write");
+    ensure!(
+        waited > Duration::from_millis(500) && busy < waited / 4,
+        "{waited:?}, of that {busy:?} on the processor"
+    );
+    Ok(())
 }
