@@ -213,7 +213,9 @@ static void start_disk(struct tandem_job *job)
 	/* What was not asked for is not worth the disk's long retries. */
 	if (job->req.span_count > job->req.count)
 		bio->bi_opf |= REQ_FAILFAST_DEV;
-	dm_submit_bio_remap(job->bio, bio);
+	/* Of what the SSD failed it may know, as dirty: the older data. */
+	if (!tandem_wait_for_record(job->t, bio))
+		dm_submit_bio_remap(job->bio, bio);
 }
 
 /* Write or fetch the next extent; false if there was none left. */

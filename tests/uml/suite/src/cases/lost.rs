@@ -36,6 +36,10 @@ pub const CASES: &[Entry] = &[
         "lost: a read that waits for a write to the slow disk sleeps",
         waits_asleep,
     ),
+    (
+        "lost: the write that the SSD fails waits until that is on record",
+        waits_for_record,
+    ),
 ];
 
 /// `words`: of the table from then on.
@@ -200,4 +204,27 @@ fn waits_asleep() -> Result<()> {
         "{waited:?}, of that {busy:?} on the processor"
     );
     Ok(())
+}
+
+/// The group that calls it dirty may have landed: without a note of the loss the SSD's copy would count after a cut.
+fn waits_for_record() -> Result<()> {
+    let (rig, mut model) = loses_clean(Under::Linear)?;
+    let start = Instant::now();
+    let (file, data) = (io::direct(&rig.path()?)?, io::random(4096, 3));
+    io::write(&file, 0, &data)?;
+    let alone = start.elapsed();
+    model[..4096].copy_from_slice(&data);
+    let status = rig.status()?;
+    ensure!(status.state == "bypass", "{status:?}");
+    ensure!(
+        alone > Duration::from_millis(500),
+        "answered after {alone:?}, with nobody to record the loss"
+    );
+    // Once it is on record nothing waits.
+    let start = Instant::now();
+    io::write(&file, 0, &data)?;
+    let later = start.elapsed();
+    ensure!(later < alone / 2, "recorded, and still {later:?}");
+    drop(file);
+    rig.equals(&model)
 }
