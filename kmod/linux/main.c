@@ -61,7 +61,7 @@ static int get_devices(struct dm_target *ti, struct tandem *t, char **argv)
 			bdev_logical_block_size(bdevs[0]);
 	if (t->coarse_ssd && t->args.mode == TD_WRITEBACK) {
 		ti->error = "Write-back needs an SSD with blocks no larger than the disk's";
-		return r;
+		return -EMEDIUMTYPE;
 	}
 	if (bdev_read_only(t->ssd->bdev)) {
 		ti->error = "SSD is read-only";
@@ -242,6 +242,11 @@ static int start(struct tandem *t)
 	drop = t->args.cold || lost;
 	/* Those are marks of other regions. */
 	drop |= t->grown && t->engine.ledger.marks_set;
+	/* Not all of what is dirty could be read there. */
+	if (t->coarse_ssd && t->engine.ledger.dirty) {
+		DMERR("Dirty data needs an SSD with blocks no larger than the disk's");
+		return t->load_error = -EMEDIUMTYPE;
+	}
 	switch (tandem_identity_check(t)) {
 	case TD_DISK_CHANGED:
 		if (t->engine.ledger.dirty) {

@@ -138,7 +138,7 @@ static noinline int map_read(struct tandem *t, struct bio *bio, struct tandem_io
 	struct td_look look;
 
 	measure(t, io);
-	/* Then nothing is dirty. */
+	/* Then nothing is dirty: no start takes both, and no mode makes both. */
 	if (unlikely(t->coarse_ssd && !segments_fit(t, bio))) {
 		td_pass(&t->engine, TD_READ, bio_sectors(bio),
 			TD_C_READ_BYPASSED_UNALIGNED);

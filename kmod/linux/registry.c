@@ -141,6 +141,7 @@ static struct tandem *predecessor(struct tandem *t)
 		    other->suspended && td_active(&other->engine) &&
 		    other->origin->bdev == t->origin->bdev &&
 		    other->ssd->bdev == t->ssd->bdev &&
+		    other->coarse_ssd == t->coarse_ssd &&
 		    !memcmp(&other->args.identity, &t->args.identity,
 			    sizeof(t->args.identity)))
 			return other;
