@@ -63,6 +63,7 @@ static int get_devices(struct dm_target *ti, struct tandem *t, char **argv)
 		ti->error = "Write-back needs an SSD with blocks no larger than the disk's";
 		return -EMEDIUMTYPE;
 	}
+	t->stable_ssd = bdev_stable_writes(bdevs[1]);
 	if (bdev_read_only(t->ssd->bdev)) {
 		ti->error = "SSD is read-only";
 		return -EROFS;

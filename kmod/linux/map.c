@@ -277,13 +277,17 @@ static noinline int map_flush(struct tandem *t, struct bio *bio, struct tandem_i
 	return tracked_begun(t, bio, io, todo);
 }
 
-/* What is dirty already is written in place, as it is. */
+/*
+ * What is dirty already is written in place, as it is. But what shows that pages
+ * have to stay as they are is the disk (tandem_iterate_devices()): an SSD that
+ * sums them up would fail those that the user changes, and be lost. It gets copies.
+ */
 static noinline int map_data(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
 	unsigned long now = jiffies;
 	u32 slot;
 
-	if (bio->bi_opf & REQ_FUA ||
+	if (bio->bi_opf & REQ_FUA || t->stable_ssd ||
 	    !td_write_home(&t->engine, bio->bi_iter.bi_sector,
 			   bio_sectors(bio), &slot))
 		return map_write(t, bio, io, TD_WRITE);

@@ -129,6 +129,7 @@ struct tandem {
 	bool grown;			/* the SSD knows a smaller disk */
 	bool noted;			/* super_lock: until a stop, what may be dirty */
 	bool coarse_ssd;		/* its blocks are larger than the disk's */
+	bool stable_ssd;		/* no page may change while it is written */
 	bool suspended;
 	bool live;			/* was resumed, and has its engine still */
 	struct list_head registered;

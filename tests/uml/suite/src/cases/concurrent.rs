@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Requests that overlap in time and place (promises 15 and 16).
 
+use std::fs;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -49,6 +51,10 @@ pub const CASES: &[Entry] = &[
     (
         "concurrent: a buffer that changes while it is read into",
         scribbled_read,
+    ),
+    (
+        "concurrent: a buffer that changes, an SSD that wants stable pages",
+        stable_pages,
     ),
 ];
 
@@ -365,5 +371,57 @@ fn scribbled_read() -> Result<()> {
         drop(file);
         rig.equals(&model)?;
     }
+    Ok(())
+}
+
+/// Writes a quarter that is dirty already and changes the buffer before the SSD looks at it. Whether it got what was
+/// there at first.
+fn first_data_written(stable: bool) -> Result<bool> {
+    let mut rig = Rig::disks(Config {
+        mode: "writeback",
+        ssd_under: Some(Under::Linear),
+        ..Config::default()
+    })?;
+    let name = rig.ssd.path().file_name().context("no name")?;
+    let flag = Path::new("/sys/block")
+        .join(name)
+        .join("queue/stable_writes");
+    fs::write(flag, if stable { "1" } else { "0" })?;
+    let below = |rig: &Rig, under: Under| {
+        let below = rig.below_ssd.as_ref().context("nothing below the SSD")?;
+        below.swap(under.line(&rig.ssd))
+    };
+    // What is above takes the flag over.
+    below(&rig, Under::Linear)?;
+    rig.attach(true)?;
+    let file = io::direct(&rig.path()?)?;
+    io::write(&file, 0, &[1; 4096])?;
+    below(&rig, Under::Delay(0, 400))?;
+    let buffer = Buffer::of(&[2; 4096])?;
+    let address = buffer.address();
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| file.write_all_at(&buffer, 0));
+        thread::sleep(Duration::from_millis(150));
+        ensure!(!writer.is_finished(), "answered before it was written");
+        for at in 0..4096 {
+            // SAFETY: the buffer outlives the scope; racing with the device is the purpose.
+            unsafe { std::ptr::write_volatile((address + at) as *mut u8, 3) };
+        }
+        writer.join().map_err(|_| anyhow::anyhow!("a panic"))??;
+        Ok(())
+    })?;
+    let read = io::read(&file, 0, 4096)?;
+    Ok(read[..] == [2; 4096])
+}
+
+fn stable_pages() -> Result<()> {
+    ensure!(
+        !first_data_written(false)?,
+        "nothing is written from the user's pages, so the case would show nothing"
+    );
+    ensure!(
+        first_data_written(true)?,
+        "an SSD that wants stable pages gets the user's"
+    );
     Ok(())
 }
