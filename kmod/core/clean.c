@@ -219,7 +219,10 @@ enum td_seek td_clean_seek(struct td_engine *e, bool all, u32 looks, u64 *sector
 		if (ahead > frames - e->clean_frame)
 			ahead = frames - e->clean_frame;
 		e->clean_left -= ahead < e->clean_left ? ahead : e->clean_left;
-		e->clean_frame = (e->clean_frame + ahead) % frames;
+		e->clean_frame += ahead;
+		/* No division of 64 bits: a kernel of 32 has none. */
+		if (e->clean_frame >= frames)
+			e->clean_frame = 0;
 	}
 	if (e->clean_left)
 		return TD_SEEK_FURTHER;

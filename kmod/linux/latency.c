@@ -11,6 +11,7 @@
  */
 #include <linux/bitops.h>
 #include <linux/ktime.h>
+#include <linux/math64.h>
 #include <linux/minmax.h>
 
 #include "tandem.h"
@@ -38,7 +39,7 @@ void tandem_latency_begin(struct tandem_io *io)
 
 void tandem_latency_end(struct tandem *t, const struct tandem_io *io)
 {
-	u64 us = (ktime_get_ns() - io->since) / NSEC_PER_USEC;
+	u64 us = div_u64(ktime_get_ns() - io->since, NSEC_PER_USEC);
 
 	env_count(t->engine.counters, tandem_latency_bucket(us) +
 		  (io->at_disk ? TANDEM_C_DISK_US : TANDEM_C_SSD_US), 1);

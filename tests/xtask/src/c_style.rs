@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The layer that holds the module's C to the kernel's own style and to sparse's view of its types.
+//! The layer that holds the module's C to the kernel's own style, to sparse's view of its types, and to what a kernel of 32
+//! bits has.
 
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 
 use crate::layer::{Bench, Layer};
-use crate::{run, uml};
+use crate::{hash, run, suite, uml};
 
 /// What checkpatch says of lists that are expanded with a macro of the reader's, of which it knows nothing.
 const X_MACROS: &str = "COMPLEX_MACRO,MACRO_ARG_UNUSED";
@@ -16,7 +17,7 @@ const X_MACROS: &str = "COMPLEX_MACRO,MACRO_ARG_UNUSED";
 pub fn layers() -> Vec<Layer> {
     vec![Layer {
         name: "kmod-style",
-        about: "the module's C is clean under checkpatch and sparse",
+        about: "the module's C is clean under checkpatch and sparse, and divides no 64 bits",
         run: c_style,
     }]
 }
@@ -35,6 +36,8 @@ fn c_style(bench: &mut Bench) -> Result<()> {
     }
     let result = sparse(bench);
     bench.check("sparse", result);
+    let result = divisions(bench);
+    bench.check("32 bits", result);
     Ok(())
 }
 
@@ -92,6 +95,54 @@ fn sparse(bench: &Bench) -> Result<()> {
         .collect();
     if !complaints.is_empty() {
         bail!("{}", complaints.join("\n"));
+    }
+    Ok(())
+}
+
+/// Where a processor of 32 bits does not divide 64, the compiler calls a function that the kernel does not have, so that the
+/// module cannot be loaded: there it takes those of linux/math64.h.
+fn divisions(bench: &Bench) -> Result<()> {
+    let source = uml::source(bench.cx)?;
+    let config = bench.cx.path("tests/uml/config/i386.config");
+    let key = hash::key([source.display().to_string(), fs::read_to_string(&config)?]);
+    let kernel = bench.cx.cached("kernel-i386", &key, |dir| {
+        let make = |target: &str| {
+            let mut make = run::cmd("nice", ["make", "-s", "-j2", "ARCH=i386", "-C"]);
+            make.arg(&source).arg(format!("O={}", dir.display()));
+            make.env("KCONFIG_ALLCONFIG", &config).arg(target);
+            run::logged(&mut make, &bench.log)
+        };
+        make("allnoconfig")?;
+        make("modules_prepare")
+    })?;
+    let build = bench.cx.target.join("kmod-32");
+    // The kernel itself is not built, so what it has is not known either.
+    let settings = ["ARCH=i386", "KBUILD_MODPOST_WARN=1"];
+    suite::module(
+        &bench.cx.path("kmod"),
+        &kernel,
+        &build,
+        &settings,
+        &bench.log,
+    )?;
+    let mut nm = run::cmd("nm", ["--print-file-name"]);
+    for part in ["core", "linux"] {
+        for entry in fs::read_dir(build.join(part))? {
+            let file = entry?.path();
+            if file.extension().is_some_and(|extension| extension == "o") {
+                nm.arg(file);
+            }
+        }
+    }
+    let names = run::output(&mut nm)?;
+    ensure!(
+        names.contains("td_clean_seek"),
+        "nothing of the module was looked at"
+    );
+    let divide = |line: &&str| line.contains(" U ") && line.ends_with("di3");
+    let found: Vec<_> = names.lines().filter(divide).collect();
+    if !found.is_empty() {
+        bail!("{}", found.join("\n"));
     }
     Ok(())
 }
