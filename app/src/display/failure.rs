@@ -307,6 +307,13 @@ fn sentences(failure: &Failure) -> (String, String, String) {
             gettext("What {device} says of the cache on it is damaged."),
             gettext("Check the health of the SSD. “Flush and Remove” gives the plain disk back."),
         ),
+        Kind::SsdBlocks => (
+            gettext("SSD With Larger Blocks"),
+            gettext("{device} shows larger blocks than the hard disk, and data may be only on it."),
+            gettext(
+                "Connect the SSD as it was connected before. If it is a copy, use the original.",
+            ),
+        ),
         Kind::StepFailed => (
             gettext("A Step Failed"),
             gettext("One of the steps did not work on {device}."),

@@ -95,6 +95,12 @@ pub fn cache_words(state: CacheState, reason: &str, unwritten: bool) -> CacheWor
             (Severity::Danger, gettext("SSD Damaged, New Data on It"))
         }
         (CacheState::Stopped, "ssd-damaged") => (Severity::Warning, gettext("SSD Damaged")),
+        (CacheState::Stopped, "ssd-blocks") if unwritten => {
+            (Severity::Danger, gettext("SSD With Larger Blocks"))
+        }
+        (CacheState::Stopped, "ssd-blocks") => {
+            (Severity::Warning, gettext("SSD With Larger Blocks"))
+        }
         (CacheState::Stopped, "stopped") => (Severity::Calm, gettext("Stopped")),
         (CacheState::Stopped, _) => (Severity::Warning, gettext("Not Started")),
     };
@@ -228,6 +234,15 @@ fn sentences(state: CacheState, reason: &str, unwritten: bool) -> [String; 3] {
                 gettext("Choose “Flush and Remove”, and then set the cache up anew.")
             },
         ],
+        (CacheState::Stopped, "ssd-blocks") => [
+            gettext(
+                "The SSD shows larger blocks than the hard disk, so it cannot take all that is saved. Neither the SSD nor the hard disk is touched.",
+            ),
+            data(unwritten),
+            gettext(
+                "Connect the SSD as it was connected before. If it is a copy, use the original.",
+            ),
+        ],
         (CacheState::Stopped, "module-not-built") => [
             gettext("The kernel part of Tandem is not built for the running kernel."),
             data(unwritten),
@@ -260,7 +275,7 @@ fn sentences(state: CacheState, reason: &str, unwritten: bool) -> [String; 3] {
 mod tests {
     use super::*;
 
-    const REASONS: [&str; 14] = [
+    const REASONS: [&str; 15] = [
         "",
         "-",
         "ssd-error",
@@ -274,6 +289,7 @@ mod tests {
         "module-refused",
         "disk-in-use",
         "ssd-damaged",
+        "ssd-blocks",
         "something-new",
     ];
 

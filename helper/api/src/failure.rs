@@ -89,6 +89,9 @@ words! {
         /// What the SSD says of the cache on it is damaged, so nothing on it can be trusted: `device` (the
         /// SSD).
         SsdDamaged = "ssd-damaged",
+        /// The SSD shows larger blocks than the disk, and data may be only on it, or is to be: `device` (the
+        /// SSD).
+        SsdBlocks = "ssd-blocks",
         /// Data that is only on the SSD cannot be written to the disk now: `device` (the SSD), `name` (the
         /// `StateReason` that stands against it), `needed` (bytes of that data, 0 if unknown).
         UnwrittenData = "unwritten-data",

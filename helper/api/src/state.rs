@@ -55,8 +55,8 @@ words! {
         /// Requests wait because the mapping is suspended; lasts moments.
         Suspended = "suspended",
         /// The service knows the cache but it is not assembled; `StateReason` says why
-        /// (`ssd-missing`, `ssd-gone-dirty`, `ssd-damaged`, `disk-missing`, `disk-changed`, `disk-in-use`,
-        /// `module-not-built`, ...).
+        /// (`ssd-missing`, `ssd-gone-dirty`, `ssd-damaged`, `ssd-blocks`, `disk-missing`, `disk-changed`,
+        /// `disk-in-use`, `module-not-built`, ...).
         Stopped = "stopped",
         /// The cache has been removed and the SSD is free, but the file system is in use through a
         /// plain pass-through mapping that goes when it is unmounted or at the next start.

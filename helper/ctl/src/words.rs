@@ -261,6 +261,10 @@ pub fn state(state: CacheState, reason: &str, unwritten: bool) -> String {
         (CacheState::Stopped, "ssd-damaged") => {
             "not assembled: what the SSD says of it is damaged. Neither the disk nor the SSD is touched"
         }
+        (CacheState::Stopped, "ssd-blocks") => {
+            "not assembled: the SSD shows larger blocks than the disk. Neither the disk nor the SSD is \
+             touched; connect the SSD as it was"
+        }
         (CacheState::Stopped, _) if unwritten => {
             "not assembled, and data may be only on the SSD. Do not use the disk without it; nothing of it is \
              lost"
@@ -382,6 +386,9 @@ fn what(failure: &Failure) -> String {
         Kind::TooMany => "Too many changes at once; try again later.".to_owned(),
         Kind::WrongState => format!("The cache is not in a state for this ({name})."),
         Kind::SsdDamaged => format!("What {device} says of the cache on it is damaged."),
+        Kind::SsdBlocks => {
+            format!("{device} shows larger blocks than the disk, and data may be only on it.")
+        }
         Kind::WrongDisk => format!("{device} belongs to a cache of another disk."),
         Kind::StepFailed => format!("A step failed ({name}): {}.", failure.detail),
         Kind::Cancelled => "Cancelled.".to_owned(),

@@ -483,6 +483,7 @@ pub fn explain(failure: &DmFailure, pair: &Pair) -> Failure {
         Some(Errno::EXIST) => Kind::SsdHoldsData,
         Some(Errno::NXIO | Errno::STALE) => Kind::WrongDisk,
         Some(Errno::ILSEQ) => Kind::SsdDamaged,
+        Some(Errno::MEDIUMTYPE) => Kind::SsdBlocks,
         _ => return Failure::new(Kind::StepFailed).detail(failure),
     };
     let failure = Failure::new(kind).device(&pair.ssd.text).detail(failure);

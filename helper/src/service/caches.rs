@@ -266,6 +266,7 @@ impl Service {
                 match e.kind {
                     Kind::WrongDisk => this.refuse(&pair, "disk-changed"),
                     Kind::SsdDamaged => this.refuse(&pair, "ssd-damaged"),
+                    Kind::SsdBlocks => this.refuse(&pair, "ssd-blocks"),
                     // What lies there does not go away by itself.
                     Kind::SsdHoldsData | Kind::SsdTooSmall => {}
                     _ => this.clone().try_again(pair.clone()),
