@@ -162,6 +162,7 @@ struct td_look {
 	u32 slot;		/* HIT: first slot pinned */
 	u32 slots;		/* HIT: how many, consecutive */
 	u64 ssd_sector;		/* HIT */
+	u64 dirty;		/* HIT: not 0 if the disk lacked some of it when pinned */
 };
 
 #define TD_GHOSTS	14
@@ -322,11 +323,12 @@ void td_clean_go_on(struct td_engine *e, u64 sector);
 bool td_fail(struct td_engine *e, struct td_list *woken);
 
 /*
- * A hit could not be read from the SSD; its slots are still pinned. True: read
- * the disk instead (and td_fail()). False: the only copy is lost for now, EIO.
- * No lock, any context.
+ * A hit could not be read from the SSD; its slots are still pinned, @dirty is of
+ * its look. True: read the disk instead (and td_fail()). False: the only copy is
+ * lost for now, EIO. No lock, any context.
  */
-bool td_hit_failed(struct td_engine *e, u64 sector, u32 count, u32 slot);
+bool td_hit_failed(struct td_engine *e, u64 sector, u32 count, u32 slot,
+		   u64 dirty);
 
 /*
  * Forget all clean copies in group @group, and what is being stored there. Lock

@@ -15,7 +15,7 @@
 
 /* Pin @frame in another than its home way: the slot, or TD_NO_SLOT. */
 static env_noinline u32 pin_elsewhere(struct td_engine *e, u64 frame,
-				      unsigned int want)
+				      unsigned int want, u64 *dirty)
 {
 	const struct td_layout *l = &e->layout;
 	struct td_place p = td_place_of(l, frame);
@@ -25,7 +25,7 @@ static env_noinline u32 pin_elsewhere(struct td_engine *e, u64 frame,
 		u32 way = (p.home + i) & (ways - 1);
 		u32 slot = td_slot_at(l, p.base, way, frame);
 
-		if (td_word_pin(&e->words[slot], frame, want))
+		if (td_word_pin(&e->words[slot], frame, want, dirty))
 			return slot;
 	}
 	return TD_NO_SLOT;
@@ -33,17 +33,20 @@ static env_noinline u32 pin_elsewhere(struct td_engine *e, u64 frame,
 
 /* Pin the frames that follow in the next slots, as long as they do. */
 static env_noinline u64 pin_following(struct td_engine *e, u64 frame, u64 end, u32 slot,
-				      u32 *slots)
+				      struct td_look *look)
 {
 	u64 at = (frame + 1) << TD_FRAME_SHIFT;
 
 	while (at < end) {
 		unsigned int want = td_quarters_touched(frame + 1, at, end);
+		u64 dirty;
 
 		frame++;
-		if (!td_word_pin(&e->words[slot + *slots], frame, want))
+		if (!td_word_pin(&e->words[slot + look->slots], frame, want,
+				 &dirty))
 			return at;
-		(*slots)++;
+		look->dirty |= dirty;
+		look->slots++;
 		at += TD_FRAME_SECTORS;
 	}
 	return end;
@@ -114,7 +117,7 @@ static enum td_verdict look_dirty(struct td_engine *e, u64 sector, u64 end,
 	/* Its pins may all be in use, or it is somewhere else by now. */
 	if (end <= sector ||
 	    !td_word_pin(&e->words[slot], frame,
-			 td_quarters_touched(frame, sector, end)))
+			 td_quarters_touched(frame, sector, end), &look->dirty))
 		return TD_BUSY;
 	look->slot = slot;
 	look->slots = 1;
@@ -166,8 +169,8 @@ enum td_verdict td_read_look(struct td_engine *e, u64 sector, u32 count,
 
 	slot = td_home_of(l, frame);
 	/* The home way first, where it mostly is. */
-	if (unlikely(!td_word_pin(&e->words[slot], frame, want))) {
-		slot = pin_elsewhere(e, frame, want);
+	if (unlikely(!td_word_pin(&e->words[slot], frame, want, &look->dirty))) {
+		slot = pin_elsewhere(e, frame, want, &look->dirty);
 		if (slot == TD_NO_SLOT)
 			return look_further(e, sector, end, TD_C_READ_MISSED,
 					    look);
@@ -177,18 +180,23 @@ enum td_verdict td_read_look(struct td_engine *e, u64 sector, u32 count,
 	look->ssd_sector = td_sector_in(l, slot, sector);
 	if (end > (frame + 1) << TD_FRAME_SHIFT)
 		look->count = (u32)(pin_following(e, frame, end, slot,
-						  &look->slots) - sector);
+						  look) - sector);
 	env_count(e->counters, TD_C_READ_HIT, look->count);
 	return TD_HIT;
 }
 
-bool td_hit_failed(struct td_engine *e, u64 sector, u32 count, u32 slot)
+/*
+ * What became dirty only after it was pinned (@dirty is 0) the disk has as it was
+ * when the read began, or newer.
+ */
+bool td_hit_failed(struct td_engine *e, u64 sector, u32 count, u32 slot,
+		   u64 dirty)
 {
 	u64 end = sector + count;
 	u64 last = td_frame_of(end - 1);
 	bool lost = false;
 
-	for (u64 f = td_frame_of(sector); f <= last; f++, slot++)
+	for (u64 f = td_frame_of(sector); dirty && f <= last; f++, slot++)
 		if (td_word_dirty(td_word_load(&e->words[slot])) &
 		    td_quarters_touched(f, sector, end))
 			lost = true;

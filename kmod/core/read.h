@@ -13,10 +13,11 @@
 
 /*
  * True: the whole request is a HIT, counted, and *slot, where its frame lies, is
- * pinned. False: nothing was done; ask td_read_look(). No lock, any context.
+ * pinned; *dirty as in struct td_look. False: nothing was done; ask td_read_look().
+ * No lock, any context.
  */
 static inline bool td_read_home(struct td_engine *e, u64 sector, u32 count,
-				u32 *slot)
+				u32 *slot, u64 *dirty)
 {
 	const struct td_layout *l = &e->layout;
 	u64 frame = td_frame_of(sector);
@@ -28,7 +29,8 @@ static inline bool td_read_home(struct td_engine *e, u64 sector, u32 count,
 	*slot = td_home_of(l, frame);
 	if (unlikely(!td_word_pin_once(&e->words[*slot], frame,
 				       td_quarters(first >> TD_QUARTER_SHIFT,
-						   last >> TD_QUARTER_SHIFT))))
+						   last >> TD_QUARTER_SHIFT),
+				       dirty)))
 		return false;
 	env_count(e->counters, TD_C_READ_HIT, count);
 	return true;

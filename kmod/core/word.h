@@ -116,9 +116,10 @@ static inline bool td_word_pinned(u64 old, u64 tag, unsigned int want, u64 *new)
 
 /*
  * Pin the slot if it holds what td_word_pinned() asks for. One step: what was
- * checked is what was pinned.
+ * checked is what was pinned. *dirty is not 0 if some of @want was dirty then.
  */
-static inline bool td_word_pin(struct td_word *w, u64 tag, unsigned int want)
+static inline bool td_word_pin(struct td_word *w, u64 tag, unsigned int want,
+			       u64 *dirty)
 {
 	u64 old = env_load(&w->a);
 	u64 new;
@@ -127,15 +128,18 @@ static inline bool td_word_pin(struct td_word *w, u64 tag, unsigned int want)
 		if (!td_word_pinned(old, tag, want, &new))
 			return false;
 	} while (unlikely(!env_cas(&w->a, &old, new)));
+	*dirty = old & (u64)want << TD_W_DIRTY_SHIFT;
 	return true;
 }
 
 /* The same without a loop: also false if the word changed just then. */
-static inline bool td_word_pin_once(struct td_word *w, u64 tag, unsigned int want)
+static inline bool td_word_pin_once(struct td_word *w, u64 tag, unsigned int want,
+				    u64 *dirty)
 {
 	u64 old = env_load(&w->a);
 	u64 new;
 
+	*dirty = old & (u64)want << TD_W_DIRTY_SHIFT;
 	return td_word_pinned(old, tag, want, &new) &&
 	       likely(env_cas(&w->a, &old, new));
 }

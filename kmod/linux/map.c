@@ -103,11 +103,12 @@ static noinline enum td_verdict look_again(struct tandem *t, struct bio *bio,
 
 /* @slots from @slot on are pinned: the bio goes to the SSD. */
 static __always_inline int map_hit(struct tandem *t, struct bio *bio, struct tandem_io *io,
-				   u32 slot, u32 slots)
+				   u32 slot, u32 slots, u64 dirty)
 {
 	u64 sector = bio->bi_iter.bi_sector;
 
 	io->hit.slots = slots;
+	io->hit.dirty = dirty;
 	io->hit.word = &t->engine.words[slot];
 	io->hit.iter = bio->bi_iter;
 	bio->bi_iter.bi_sector = td_sector_in(&t->engine.layout, slot, sector);
@@ -158,7 +159,7 @@ static noinline int map_read(struct tandem *t, struct bio *bio, struct tandem_io
 		dm_accept_partial_bio(bio, look.count);
 	if (likely(verdict == TD_HIT)) {
 		io->end = TANDEM_END_HITS;
-		return map_hit(t, bio, io, look.slot, look.slots);
+		return map_hit(t, bio, io, look.slot, look.slots, look.dirty);
 	}
 	if (verdict == TD_PASS)
 		return to_disk(t, bio, io);
@@ -298,7 +299,7 @@ static noinline int map_data(struct tandem *t, struct bio *bio, struct tandem_io
 		io->end = TANDEM_END_HOME_TIMED;
 		tandem_latency_begin(io);
 	}
-	return map_hit(t, bio, io, slot, 1);
+	return map_hit(t, bio, io, slot, 1, 0);
 }
 
 /* All but reads. */
@@ -321,19 +322,20 @@ int tandem_map(struct dm_target *ti, struct bio *bio)
 {
 	struct tandem *t = ti->private;
 	struct tandem_io *io = tandem_io_of(bio);
+	u64 dirty;
 	u32 slot;
 
 	if (unlikely(bio_op(bio) != REQ_OP_READ))
 		return map_other(t, bio, io);
 	if (unlikely(!td_read_home(&t->engine, bio->bi_iter.bi_sector,
-				   bio_sectors(bio), &slot)))
+				   bio_sectors(bio), &slot, &dirty)))
 		return map_read(t, bio, io);
 	io->end = TANDEM_END_HIT;
 	if (unlikely(tandem_latency_turn(t->engine.counters))) {
 		io->end = TANDEM_END_HITS;
 		tandem_latency_begin(io);
 	}
-	return map_hit(t, bio, io, slot, 1);
+	return map_hit(t, bio, io, slot, 1, dirty);
 }
 
 /* The last pin of a slot that somebody waits for is gone. */
@@ -387,7 +389,8 @@ static noinline int hit_failed(struct tandem *t, struct bio *bio, struct tandem_
 {
 	bool again = td_hit_failed(&t->engine, io->hit.iter.bi_sector,
 				   io->hit.iter.bi_size >> SECTOR_SHIFT,
-				   (u32)(io->hit.word - t->engine.words));
+				   (u32)(io->hit.word - t->engine.words),
+				   io->hit.dirty);
 	struct td_list woken;
 
 	td_list_init(&woken);

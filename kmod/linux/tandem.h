@@ -155,6 +155,7 @@ struct tandem_io {
 		struct {
 			u32 slots;
 			struct td_word *word;	/* of the first slot */
+			u64 dirty;		/* as in struct td_look */
 			struct bvec_iter iter;	/* on the disk */
 		} hit;
 		struct td_req req;

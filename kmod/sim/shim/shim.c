@@ -272,14 +272,16 @@ static u32 group_of(struct sim_engine *s, u64 sector)
 static u32 read_look(struct sim_engine *s, u64 sector, u32 count,
 		     struct td_look *look)
 {
+	u64 dirty;
 	u32 slot;
 
 	/* As linux/map.c asks. */
-	if (!td_read_home(&s->e, sector, count, &slot))
+	if (!td_read_home(&s->e, sector, count, &slot, &dirty))
 		return td_read_look(&s->e, sector, count, look);
 	*look = (struct td_look) {
 		.count = count, .slot = slot, .slots = 1,
 		.ssd_sector = td_sector_in(&s->e.layout, slot, sector),
+		.dirty = dirty,
 	};
 	return TD_HIT;
 }
@@ -444,9 +446,10 @@ static bool fail(struct sim_engine *s, struct sim_list *list)
 	return first;
 }
 
-static bool hit_failed(struct sim_engine *s, u64 sector, u32 count, u32 slot)
+static bool hit_failed(struct sim_engine *s, u64 sector, u32 count, u32 slot,
+		       u64 dirty)
 {
-	return td_hit_failed(&s->e, sector, count, slot);
+	return td_hit_failed(&s->e, sector, count, slot, dirty);
 }
 
 static void forget_group(struct sim_engine *s, u32 group)

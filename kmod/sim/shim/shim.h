@@ -11,7 +11,7 @@
 #include "load.h"
 #include "super.h"
 
-#define SIM_API_VERSION	6
+#define SIM_API_VERSION	7
 
 struct sim_engine;
 
@@ -134,7 +134,7 @@ struct sim_api {
 			  u64 *sector);
 	bool (*fail)(struct sim_engine *engine, struct sim_list *list);
 	bool (*hit_failed)(struct sim_engine *engine, u64 sector, u32 count,
-			   u32 slot);
+			   u32 slot, u64 dirty);
 	void (*forget_group)(struct sim_engine *engine, u32 group);
 	bool (*work_due)(struct sim_engine *engine);
 	/* Kinds are numbered as td_work_kind. */

@@ -591,8 +591,8 @@ impl Engine {
     }
 
     /// A hit of `count` sectors failed, its slots from `slot` on are still pinned; true if the disk is to be read instead.
-    pub fn hit_failed(&mut self, sector: u64, count: u64, slot: u32) -> bool {
-        unsafe { (self.core.api.hit_failed)(self.raw, sector, count as u32, slot) }
+    pub fn hit_failed(&mut self, sector: u64, count: u64, slot: u32, dirty: u64) -> bool {
+        unsafe { (self.core.api.hit_failed)(self.raw, sector, count as u32, slot, dirty) }
     }
 
     /// Forgets all clean copies of a group.

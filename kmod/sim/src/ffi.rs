@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_uint, c_void};
 
 /// `SIM_API_VERSION`
-pub const API_VERSION: u32 = 6;
+pub const API_VERSION: u32 = 7;
 
 /// `struct td_region`: sectors of the SSD.
 #[repr(C)]
@@ -58,6 +58,7 @@ pub struct Look {
     pub slot: u32,
     pub slots: u32,
     pub ssd_sector: u64,
+    pub dirty: u64,
 }
 
 /// `struct td_span`: the private memory that a request wants.
@@ -199,7 +200,7 @@ pub struct Api {
     pub drained: unsafe extern "C" fn(*mut RawEngine, u64, u32, *mut u64, *mut List) -> u32,
     pub clean_seek: unsafe extern "C" fn(*mut RawEngine, bool, u32, *mut u64) -> u32,
     pub fail: unsafe extern "C" fn(*mut RawEngine, *mut List) -> bool,
-    pub hit_failed: unsafe extern "C" fn(*mut RawEngine, u64, u32, u32) -> bool,
+    pub hit_failed: unsafe extern "C" fn(*mut RawEngine, u64, u32, u32, u64) -> bool,
     pub forget_group: unsafe extern "C" fn(*mut RawEngine, u32),
     pub work_due: unsafe extern "C" fn(*mut RawEngine) -> bool,
     pub work_next:

@@ -80,7 +80,7 @@ struct Sub {
     count: u64,
     request: Option<Request>,
     private: Option<(Buffer, u64)>,
-    hit: Option<(u32, u32)>,
+    hit: Option<Hit>,
     ssd_left: usize,
     ssd_failed: bool,
     failed: bool,
@@ -89,6 +89,17 @@ struct Sub {
     /// It went, or goes, to the disk.
     to_disk: bool,
     answered: bool,
+}
+
+/// Slots that are pinned.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Hit {
+    slot: u32,
+    slots: u32,
+    /// What core said of it.
+    dirty: u64,
+    /// What its words said.
+    was_dirty: bool,
 }
 
 /// A step that is due.

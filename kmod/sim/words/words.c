@@ -115,13 +115,14 @@ static void drained(void)
 static void do_read(u32 frame, unsigned int want)
 {
 	u32 least[4];
+	u64 dirty;
 
 	schedule_point();
 	for (int q = 0; q < 4; q++)
 		least[q] = (u32)schedule_observe(load(&shared.acked[frame][q]));
 	/* As the engine does: at once, or it looks again. */
-	if (!td_word_pin_once(&shared.word, frame, want) &&
-	    !td_word_pin(&shared.word, frame, want))
+	if (!td_word_pin_once(&shared.word, frame, want, &dirty) &&
+	    !td_word_pin(&shared.word, frame, want, &dirty))
 		return;
 	if (schedule_exact) {
 		u64 v = plain_load(&shared.word.a);

@@ -2,7 +2,7 @@
 //! Carries out what core decides, as the device-mapper target does.
 
 use super::io::{Role, token};
-use super::{Fault, Sub, Task, World, ensure};
+use super::{Fault, Hit, Sub, Task, World, ensure};
 use crate::engine::{Actions, Look, Mode, NewRequest, ReqKind, Request, State, Verdict};
 use crate::queue::{Buffer, Io, Kind, Side};
 use crate::stamp::OpId;
@@ -164,7 +164,12 @@ impl World {
         self.trace
             .note(first, count, || format!("{first}+{count} goes home"));
         if let Some(sub) = self.subs.get_mut(&id) {
-            sub.hit = Some((slot, 1));
+            sub.hit = Some(Hit {
+                slot,
+                slots: 1,
+                dirty: 0,
+                was_dirty: true,
+            });
         }
         self.write(Side::Ssd, range, place, token(id, Role::Home));
         Ok(())
@@ -467,8 +472,19 @@ impl World {
         let place = self.user_slice(id)?;
         let range = (look.ssd_sector, u64::from(look.count));
         self.check_ssd(range)?;
+        let hit = Hit {
+            slot: look.slot,
+            slots: look.slots,
+            dirty: look.dirty,
+            was_dirty: self.is_dirty(self.sub(id)?.first, range.1),
+        };
+        ensure!(
+            (hit.dirty != 0) == hit.was_dirty,
+            "core says {:#x} of what is dirty of {look:?}",
+            hit.dirty
+        );
         if let Some(sub) = self.subs.get_mut(&id) {
-            sub.hit = Some((look.slot, look.slots));
+            sub.hit = Some(hit);
         }
         self.read(Side::Ssd, range, place, token(id, Role::Hit));
         Ok(())

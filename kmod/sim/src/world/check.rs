@@ -148,6 +148,17 @@ impl World {
         Ok(())
     }
 
+    /// The disk lacks something of these sectors.
+    pub(super) fn is_dirty(&self, first: u64, count: u64) -> bool {
+        self.engine.facts().dirty > 0
+            && self.engine.words().into_iter().map(Word::of).any(|word| {
+                (0..4).any(|quarter| {
+                    let at = word.tag * 32 + quarter * 8;
+                    word.dirty >> quarter & 1 != 0 && at < first + count && first < at + 8
+                })
+            })
+    }
+
     /// Core may have found that the SSD is lost; its state was `was` before.
     pub(super) fn check_state(&self, was: State) -> Result<(), Fault> {
         let state = self.engine.state();

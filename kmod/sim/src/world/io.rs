@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! I/O: submitted, moved piece by piece, completed; and what is told to core then.
 
-use super::{Fault, Sub, Task, World, ensure};
+use super::{Fault, Hit, Sub, Task, World, ensure};
 use crate::engine::{ReqKind, State, WORK_KINDS};
 use crate::queue::{Buffer, Io, Kind, Pending, Side, Turn};
 use crate::stamp::Stamp;
@@ -245,10 +245,15 @@ impl World {
     fn hit_done(&mut self, id: u64, failed: bool) -> Result<(), Fault> {
         let sub = self.sub(id)?;
         let (first, count) = (sub.first, sub.count);
-        let Some((slot, slots)) = sub.hit else {
+        let Some(hit) = sub.hit else {
             return Err(Fault::Other(format!("#{} was no hit", sub.op)));
         };
-        let elsewhere = failed && self.engine.hit_failed(first, count, slot);
+        let Hit { slot, slots, .. } = hit;
+        let elsewhere = failed && self.engine.hit_failed(first, count, slot, hit.dirty);
+        ensure!(
+            !failed || elsewhere || hit.was_dirty,
+            "sector {first}+{count}: an error, though the disk had it when it was asked for"
+        );
         for slot in slot..slot + slots {
             if self.engine.unpin(slot) {
                 self.later(Task::Drained {
@@ -287,7 +292,7 @@ impl World {
             self.excuse(id, true)?;
             self.ssd_lost()?;
         }
-        if let Some((slot, _)) = hit
+        if let Some(Hit { slot, .. }) = hit
             && self.engine.unpin(slot)
         {
             self.later(Task::Drained {

@@ -7,13 +7,13 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use fastrand::Rng;
 
 use super::Entry;
 use super::failures::{break_ssd, broken, config};
 use super::writeback::write_quarters;
-use crate::dm::Line;
+use crate::dm::{Dm, Line};
 use crate::io::{self, MIB};
 use crate::model::{Mix, drive};
 use crate::rig::{Rig, Under};
@@ -27,6 +27,10 @@ pub const CASES: &[Entry] = &[
     (
         "failures: a bad block with dirty data on the SSD",
         bad_block,
+    ),
+    (
+        "failures: SSD gone under a read and a write of the same copy",
+        gone_under_both,
     ),
     (
         "failures: the disk fails with dirty data, and is back",
@@ -252,6 +256,51 @@ fn bad_block() -> Result<()> {
     }
     drop(file);
     rig.equals(&model)
+}
+
+/// The disk has what the read began with, and gets what is written.
+fn gone_under_both() -> Result<()> {
+    let (rig, mut model) = Rig::new(config("writeback"))?;
+    let file = io::direct(&rig.path()?)?;
+    model[..16384].fill(1);
+    io::write(&file, 0, &model[..16384])?;
+    rig.drain()?;
+    file.sync_all()?;
+    rig.quiet()?;
+    ensure!(rig.status()?.dirty == 0, "{:?}", rig.status()?);
+    // What is on its way when the SSD goes is answered later, the read first.
+    let linear = Under::Linear.line(&rig.ssd);
+    let lower = Dm::with(&format!("{}-lower", rig.name), linear)?;
+    let path = lower.path().display().to_string();
+    let below = rig.below_ssd.as_ref().context("no target below the SSD")?;
+    let delay = format!("{path} 0 500 {path} 0 1500");
+    below.swap(Line::new(rig.ssd.sectors(), "delay", delay))?;
+    let old = model[..4096].to_vec();
+    let new = vec![2; 4096];
+    model[..4096].copy_from_slice(&new);
+    let reader = {
+        let file = io::direct(&rig.path()?)?;
+        thread::spawn(move || io::read(&file, 0, 4096))
+    };
+    thread::sleep(Duration::from_millis(100));
+    let writer = {
+        let (file, new) = (io::direct(&rig.path()?)?, new.clone());
+        thread::spawn(move || io::write(&file, 0, &new))
+    };
+    thread::sleep(Duration::from_millis(100));
+    ensure!(rig.status()?.dirty == 8, "{:?}", rig.status()?);
+    lower.swap(broken(&rig.ssd))?;
+    let read = reader.join().map_err(|_| anyhow!("a thread panicked"))??;
+    let written = writer.join().map_err(|_| anyhow!("a thread panicked"))?;
+    ensure!(
+        read[..] == old || read[..] == new,
+        "read what nobody wrote there"
+    );
+    written.context("the disk could have taken it")?;
+    ensure!(rig.status()?.state == "bypass", "{:?}", rig.status()?);
+    rig.shows(&model)?;
+    drop((file, rig));
+    lower.remove()
 }
 
 /// Whether the plain disk lacks what was written at `start`.
