@@ -127,10 +127,7 @@ static inline u32 td_mark_blocks(u64 origin_sectors)
 /* @i < TD_BLOCK_MARKS: a region's bit in its block. */
 void td_marks_set(void *block, u32 i);
 void td_marks_reset(void *block, u32 i);
-void td_marks_reset(void *block, u32 i);
 bool td_marks_get(const void *block, u32 i);
-/* Bits @i..@i + 7, @i a multiple of 8. */
-u8 td_marks_get8(const void *block, u32 i);
 /* The bits of @i and the 7 regions behind it; @i is a multiple of 8. */
 u8 td_marks_get8(const void *block, u32 i);
 /* @number: which block of the intent area. Before it: memset 0 and set. */
