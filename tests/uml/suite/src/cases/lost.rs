@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use super::Entry;
 use super::failures::{break_ssd, config};
-use super::writeback::{first_changed, rewriter, write_quarters};
+use super::writeback::{first_changed, rewriter, write_apart, write_quarters};
 use crate::dm::Dm;
 use crate::io::{self, MIB};
 use crate::rig::{Rig, Status, Under};
@@ -62,13 +62,7 @@ fn replaced(words: &str) -> Result<()> {
         anyhow::Ok(rig.line(&format!("writeback {count}{rest}{words}")))
     };
     let device = Dm::with(&rig.name, line(&rig, true)?)?;
-    let file = io::direct(device.path())?;
-    for start in (0..4 * MIB).step_by(65536) {
-        model[start..start + 4096].fill(9);
-        io::write(&file, start as u64, &model[start..start + 4096])?;
-    }
-    file.sync_all()?;
-    drop(file);
+    write_apart(&device, &mut model)?;
     let before = Status::parse(&device.status()?)?;
     device.remove()?;
     let device = Dm::with(&rig.name, line(&rig, false)?)?;

@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow, bail, ensure};
 
 use super::Entry;
 use super::failures::{break_ssd, config};
-use super::writeback::write_quarters;
+use super::writeback::{write_apart, write_quarters};
 use crate::dm::{Dm, Line};
 use crate::io::{self, MIB};
 use crate::rig::{Config, Rig, Status, Under};
@@ -129,13 +129,7 @@ fn mode_before_growth() -> Result<()> {
     )?;
     device.load(rig.line(&words("writeback", false)))?;
     device.message("mode writeback")?;
-    let file = io::direct(device.path())?;
-    for start in (0..4 * MIB).step_by(65536) {
-        model[start..start + 4096].fill(9);
-        io::write(&file, start as u64, &model[start..start + 4096])?;
-    }
-    file.sync_all()?;
-    drop(file);
+    write_apart(&device, &mut model)?;
     let before = Status::parse(&device.status()?)?;
     device.resume()?;
     let after = Status::parse(&device.status()?)?;

@@ -72,6 +72,16 @@ pub fn write_quarters(rig: &Rig, model: &mut [u8], count: usize, seed: u64) -> R
     Ok(seen.len() as u64)
 }
 
+/// Writes 64 quarters, each in a frame of its own, and flushes them.
+pub fn write_apart(device: &dm::Dm, model: &mut [u8]) -> Result<()> {
+    let file = io::direct(device.path())?;
+    for start in (0..4 * MIB).step_by(65536) {
+        model[start..start + 4096].fill(9);
+        io::write(&file, start as u64, &model[start..start + 4096])?;
+    }
+    Ok(file.sync_all()?)
+}
+
 /// Where the first quarter begins that was written to.
 pub fn first_changed(before: &[u8], model: &[u8]) -> Result<usize> {
     (0..model.len())
