@@ -336,7 +336,8 @@ static struct td_req *waits_for(struct td_engine *e, const struct td_req *r)
 
 /*
  * @r, a cleaning, could not be done: it ends, and those that waited for it get
- * EIO. (Its quarters stay dirty; linux/ tries again.)
+ * EIO, unless it is only for a flush that they did (B8): then they are to try in
+ * place, once. (Its quarters stay dirty; linux/ tries again.)
  */
 void td_clean_failed(struct td_engine *e, struct td_req *r, struct td_list *woken)
 {
@@ -344,6 +345,11 @@ void td_clean_failed(struct td_engine *e, struct td_req *r, struct td_list *woke
 
 	while ((q = waits_for(e, r)) != NULL) {
 		td_link_del(&q->gate);
+		if (td_writeback_uncleaned(e, q)) {
+			q->phase = TD_PHASE_GATED;
+			td_wake(woken, q, TD_DO_START);
+			continue;
+		}
 		q->failed = true;
 		env_count(e->counters, TD_C_WRITE_BYPASSED_FAILED, q->count);
 		td_end(e, q, woken);

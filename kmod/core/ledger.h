@@ -88,7 +88,7 @@ struct td_ledger {
 	u64 dirty;			/* quarters */
 	u64 fresh;			/* of them: td_req.fresh of all requests */
 	u32 dirty_sums[TD_DIRTY_SUMS];	/* of 1 << TD_SUM_SHIFT regions each */
-	u64 dirty_limit;		/* quarters; no new dirty data beyond */
+	u64 dirty_limit;		/* quarters; no new dirty data beyond; 0: none */
 	u32 place_shift;		/* log2 of sectors in a place */
 	u32 places;			/* bits set in all marks' places */
 	u32 places_limit;		/* no dirty data in others beyond */

@@ -115,6 +115,12 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 /* Does @r, on its way to the disk, touch a quarter that is dirty? */
 bool td_writeback_dirty(const struct td_engine *e, const struct td_req *r);
 
+/*
+ * The cleaning that @r waited for failed. True: it is to start again, for it may go
+ * to the SSD all the same.
+ */
+bool td_writeback_uncleaned(const struct td_engine *e, struct td_req *r);
+
 /* What @r made dirty counts as acknowledged from now on. */
 void td_writeback_settle(struct td_engine *e, struct td_req *r);
 

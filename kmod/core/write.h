@@ -26,6 +26,7 @@ static inline bool td_write_home(struct td_engine *e, u64 sector, u32 count,
 	u32 last = first + count - 1;
 
 	if (unlikely(last >= TD_FRAME_SECTORS || l->block_mask ||
+		     !env_peek(e->ledger.dirty_limit) ||
 		     !td_active(e) || env_load(&e->mode) != TD_WRITEBACK))
 		return false;
 	*slot = td_home_of(l, frame);

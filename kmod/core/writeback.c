@@ -21,6 +21,11 @@
  *       reason to be stranded: the disk has what was acknowledged. They go to the
  *       disk, and are read by nobody until they are there (read.c), for
  *       somebody may have read the new data on the SSD.
+ *   B8  While the limit is 0 all writes go to the disk, as in the other modes, those
+ *       of dirty quarters when these have been cleaned: each time that one is
+ *       written in place takes it out of its cleaning (B6), so what is written
+ *       often enough would never become clean. But if the cleaning fails it is:
+ *       so a block that the SSD cannot read is healed.
  *
  * Threads: the engine's lock.
  * Why not another slot where B1 asks: the frame's other quarters would have to be
@@ -132,6 +137,20 @@ static void give_back(struct td_engine *e, const struct td_bucket *b,
 	r->sweep = 0;
 }
 
+static bool eligible(const struct td_engine *e, const struct td_req *r)
+{
+	return env_load(&e->mode) == TD_WRITEBACK && r->kind == TD_WRITE &&
+	       r->parts && !r->no_writeback;
+}
+
+bool td_writeback_uncleaned(const struct td_engine *e, struct td_req *r)
+{
+	if (r->uncleaned || e->ledger.dirty_limit || !eligible(e, r))
+		return false;
+	r->uncleaned = true;
+	return true;
+}
+
 enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 				    struct td_req *r, bool marked)
 {
@@ -142,8 +161,10 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 	u32 near = TD_NO_SLOT;
 	u64 dirty;
 
-	if (env_load(&e->mode) != TD_WRITEBACK || r->kind != TD_WRITE ||
-	    !r->parts || r->no_writeback)
+	if (!eligible(e, r))
+		return TD_WB_NO;
+	/* B8 */
+	if (!l->dirty_limit && !r->uncleaned)
 		return TD_WB_NO;
 	for (u64 f = first; f <= last; f++) {
 		enum td_writeback w = look(e, b, r, f, &adds);

@@ -141,7 +141,8 @@ static void set_limit(struct tandem *t)
 	struct td_ledger *l = &t->engine.ledger;
 	u64 all = (u64)t->engine.layout.slots * 4;
 
-	l->dirty_limit = t->cleaner.flush != TANDEM_FLUSH_OFF ? 0 : all - all / 4;
+	env_poke(l->dirty_limit,
+		 t->cleaner.flush != TANDEM_FLUSH_OFF ? 0 : all - all / 4);
 	l->places_limit = tandem_pace_places(tandem_pace_place_us(&t->cleaner.fast));
 }
 

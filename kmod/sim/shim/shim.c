@@ -148,7 +148,7 @@ static void set_mode(struct sim_engine *s, u32 mode)
 
 static void set_limit(struct sim_engine *s, u64 quarters)
 {
-	s->e.ledger.dirty_limit = quarters;
+	env_poke(s->e.ledger.dirty_limit, quarters);
 }
 
 static void facts(struct sim_engine *s, struct sim_facts *f)
@@ -196,7 +196,7 @@ static void mix_request(u64 *hash, struct td_req *r)
 	mix(hash, (u64)r->pending << 32 | (u32)r->woken << 16 |
 		  (u32)r->then << 8 | r->gates);
 	mix(hash, r->writeback | r->no_writeback << 1 | r->counted << 2 |
-		  r->failed << 3 | r->ssd_failed << 4);
+		  r->failed << 3 | r->ssd_failed << 4 | r->uncleaned << 5);
 	for (u32 i = 0; i < r->nr_parts; i++)
 		mix(hash, (u64)r->parts[i].slot << 32 | r->parts[i].mask |
 			  (u32)r->parts[i].held << 8 |

@@ -88,6 +88,8 @@ struct Sub {
     done: bool,
     /// It went, or goes, to the disk.
     to_disk: bool,
+    /// When core was last asked to begin it.
+    begun: Time,
     answered: bool,
 }
 
@@ -161,6 +163,8 @@ pub struct World {
     mode: Mode,
     flaw: Option<Flaw>,
     limit: u64,
+    /// Nothing may be dirty since then: the limit is 0.
+    flushing: Option<Time>,
     oracle: Oracle,
     memory: Memory,
     ops: HashMap<OpId, Op>,
@@ -233,6 +237,7 @@ impl World {
             mode,
             flaw,
             limit: u64::MAX,
+            flushing: None,
             oracle: Oracle::new(sectors),
             memory: Memory::default(),
             queue: Queue::default(),
@@ -281,6 +286,8 @@ impl World {
     /// So many quarters may be dirty.
     pub fn set_limit(&mut self, quarters: u64) {
         self.limit = quarters;
+        let now = self.tick();
+        self.flushing = (quarters == 0).then(|| self.flushing.unwrap_or(now));
         self.engine.set_limit(quarters);
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Carries out what core decides, as the device-mapper target does.
 
+use super::check::Fresh;
 use super::io::{Role, token};
 use super::{Fault, Hit, Sub, Task, World, ensure};
 use crate::engine::{Actions, Look, Mode, NewRequest, ReqKind, Request, State, Verdict};
@@ -153,6 +154,10 @@ impl World {
             self.mode,
             self.engine.state()
         );
+        ensure!(
+            self.flushing.is_none(),
+            "sector {first} goes home during a flush"
+        );
         let place = self.user_slice(id)?;
         let range = (
             self.engine.layout().data_start + u64::from(slot) * 32 + first % 32,
@@ -195,6 +200,7 @@ impl World {
             failed: false,
             done: false,
             to_disk: false,
+            begun: self.now,
             answered: false,
         };
         self.subs.insert(id, sub);
@@ -254,7 +260,7 @@ impl World {
         };
         let dirty = self.engine.facts().dirty;
         let (actions, woken) = self.engine.begin(request);
-        self.note_fresh(id, dirty);
+        self.note_begun(id, dirty);
         self.last = "begin";
         self.note_actions(id, "begins", actions);
         self.follow(id, actions, woken);
@@ -278,18 +284,24 @@ impl World {
         };
         let dirty = self.engine.facts().dirty;
         let (actions, woken) = self.engine.start(request);
-        self.note_fresh(id, dirty);
+        self.note_begun(id, dirty);
         self.last = "start";
         self.note_actions(id, "starts", actions);
         self.follow(id, actions, woken);
         Ok(())
     }
 
-    /// Part `id` of a write has begun; before that so many quarters were dirty.
-    fn note_fresh(&mut self, id: u64, before: u64) {
-        let fresh = self.engine.facts().dirty.saturating_sub(before);
-        if fresh > 0 {
-            self.guard.fresh.insert(id, fresh);
+    /// Part `id` of a request has begun; before that so many quarters were dirty.
+    fn note_begun(&mut self, id: u64, before: u64) {
+        let count = self.engine.facts().dirty.saturating_sub(before);
+        let Some(sub) = self.subs.get_mut(&id) else {
+            return;
+        };
+        sub.begun = self.now;
+        if count > 0 {
+            let (first, sectors) = (sub.first, sub.count);
+            let shown = self.dirty_quarters(first, sectors);
+            self.guard.fresh.insert(id, Fresh { count, shown });
         }
     }
 
@@ -312,6 +324,11 @@ impl World {
             && let Some(request) = &sub.request
         {
             sub.failed = self.engine.failed(request);
+        }
+        if actions.has(Actions::DISK)
+            && let Some(sub) = self.subs.get_mut(&id)
+        {
+            sub.to_disk = true;
         }
         if actions.0 != 0 {
             self.later(Task::Do { sub: id, actions });
@@ -386,9 +403,6 @@ impl World {
     }
 
     fn disk(&mut self, id: u64) -> Result<(), Fault> {
-        if let Some(sub) = self.subs.get_mut(&id) {
-            sub.to_disk = true;
-        }
         let (first, count) = self.engine.disk_span(self.request(id)?);
         let sub = self.sub(id)?;
         if sub.kind == ReqKind::Clean {
@@ -515,6 +529,15 @@ impl World {
             )));
         };
         ensure!(!extents.is_empty(), "#{op} has nothing to store");
+        // Else one that is written again and again would stay dirty for ever (promise 30). Excused is who waited for a
+        // cleaning that failed.
+        ensure!(
+            kind != ReqKind::Write
+                || sub.to_disk
+                || self.flushing.is_none_or(|since| sub.begun < since)
+                || self.ops.get(&op).is_some_and(|op| op.excused),
+            "#{op} was begun during a flush, but does not go to the disk"
+        );
         if let Some(sub) = self.subs.get_mut(&id) {
             sub.ssd_left = extents.len();
         }

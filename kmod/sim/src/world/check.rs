@@ -74,14 +74,20 @@ struct Warm {
 pub(super) struct Guard {
     /// A flush beside which nothing else was under way until now.
     pub lonely: Option<OpId>,
-    /// Quarters that a part of a write made dirty when it began, until core knows that they are on the SSD.
-    pub fresh: HashMap<u64, u64>,
-    /// Parts of writes over clean data that the SSD failed to store, until the disk has them.
-    pub undone: Vec<u64>,
+    /// Parts of writes that made clean data dirty when they began, until it is on the SSD or, if that fails, on the disk.
+    pub fresh: HashMap<u64, Fresh>,
     warm: Option<Warm>,
     /// When the last write to the disk was completed, and when its last good flush began; 0: not known in this life.
     pub disk_written: Time,
     pub disk_flushed: Time,
+}
+
+/// What a part of a write made dirty when it began.
+pub(super) struct Fresh {
+    /// Quarters.
+    pub count: u64,
+    /// First sectors of the part's quarters that are dirty: whose new data may be read before it is answered.
+    pub shown: Vec<u64>,
 }
 
 impl Guard {
@@ -139,24 +145,36 @@ impl World {
 
     /// These sectors are read from the disk: not while a write that some may have seen on the SSD is on its way there.
     pub(super) fn check_undone(&self, first: u64, count: u64) -> Result<(), Fault> {
-        for sub in self.guard.undone.iter().filter_map(|id| self.subs.get(id)) {
-            ensure!(
-                first >= sub.first + sub.count || sub.first >= first + count,
-                "sector {first}: the disk is read beside a write that failed on the SSD"
-            );
-        }
+        ensure!(
+            self.engine.state() != State::Bypass
+                || !self
+                    .guard
+                    .fresh
+                    .values()
+                    .flat_map(|fresh| &fresh.shown)
+                    .any(|at| *at < first + count && first < at + 8),
+            "sector {first}: the disk is read beside a write that failed on the SSD"
+        );
         Ok(())
     }
 
     /// The disk lacks something of these sectors.
     pub(super) fn is_dirty(&self, first: u64, count: u64) -> bool {
-        self.engine.facts().dirty > 0
-            && self.engine.words().into_iter().map(Word::of).any(|word| {
-                (0..4).any(|quarter| {
-                    let at = word.tag * 32 + quarter * 8;
-                    word.dirty >> quarter & 1 != 0 && at < first + count && first < at + 8
-                })
-            })
+        self.engine.facts().dirty > 0 && !self.dirty_quarters(first, count).is_empty()
+    }
+
+    /// First sectors of the quarters of these sectors that only the SSD has.
+    pub(super) fn dirty_quarters(&self, first: u64, count: u64) -> Vec<u64> {
+        let quarters = |word: Word| {
+            (0..4)
+                .filter(move |quarter| word.dirty >> quarter & 1 != 0)
+                .map(move |quarter| word.tag * 32 + quarter * 8)
+        };
+        let words = self.engine.words().into_iter().map(Word::of);
+        words
+            .flat_map(quarters)
+            .filter(|at| *at < first + count && first < at + 8)
+            .collect()
     }
 
     /// Core may have found that the SSD is lost; its state was `was` before.
@@ -166,7 +184,7 @@ impl World {
             return Ok(());
         }
         let dirty = self.engine.facts().dirty;
-        let fresh: u64 = self.guard.fresh.values().sum();
+        let fresh: u64 = self.guard.fresh.values().map(|fresh| fresh.count).sum();
         ensure!(
             (state == State::Stranded) == (dirty > fresh),
             "{state:?}: of {dirty} dirty quarters {fresh} are of writes under way"

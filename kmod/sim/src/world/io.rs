@@ -321,7 +321,7 @@ impl World {
         if let Some(sub) = self.subs.get_mut(&id) {
             sub.done = true;
         }
-        self.guard.undone.retain(|undone| *undone != id);
+        self.guard.fresh.remove(&id);
         let Some(Sub {
             request: Some(request),
             ..
@@ -361,8 +361,8 @@ impl World {
             return Err(Fault::Other(format!("request {id} has ended")));
         };
         self.seen.ssd_errors += u64::from(failed);
-        if self.guard.fresh.remove(&id).is_some() && self.engine.state() == State::Bypass {
-            self.guard.undone.push(id);
+        if self.engine.state() != State::Bypass {
+            self.guard.fresh.remove(&id);
         }
         let (actions, woken) = self.engine.ssd_done(request, !failed);
         self.note_actions(id, "is done on the SSD", actions);

@@ -2,7 +2,7 @@
 //! Write-back: what is where, what a flush costs, draining, the limit, discards (promises 3, 5, 9, 14, 23, 28, 30).
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
@@ -29,6 +29,10 @@ pub const CASES: &[Entry] = &[
     (
         "write-back: flush start, pause, resume, stop",
         flush_messages,
+    ),
+    (
+        "write-back: flush start ends beside blocks that are rewritten",
+        flush_of_hot,
     ),
     ("write-back: dirty data stays below the limit", limit),
     (
@@ -255,6 +259,39 @@ fn flush_messages() -> Result<()> {
     ensure!(rig.status()?.state == "active", "{:?}", rig.status()?);
     write_quarters(&rig, &mut model, 10, 3)?;
     ensure!(rig.status()?.dirty > 0, "no write-back after the flush");
+    rig.equals(&model)
+}
+
+/// Without care each time that one is rewritten comes before the disk has it. (More than one: it may be lucky.)
+fn flush_of_hot() -> Result<()> {
+    let (rig, mut model) = Rig::new(Config {
+        origin_under: Some(Under::Delay(0, 20)),
+        ..config()
+    })?;
+    let hot: Vec<_> = (0..4).map(|number| number * 65536).collect();
+    let mut writing = Vec::new();
+    for &start in &hot {
+        model[start..start + 4096].fill(1);
+        let block = model[start..start + 4096].to_vec();
+        let file = io::direct(&rig.path()?)?;
+        io::write(&file, start as u64, &block)?;
+        writing.push(Beside::new(Duration::from_millis(15), move || {
+            io::write(&file, start as u64, &block)
+        }));
+    }
+    thread::sleep(Duration::from_millis(500));
+    ensure!(rig.status()?.dirty > 0, "nothing is dirty");
+    rig.mapped()?.message("flush start")?;
+    let from = Instant::now();
+    rig.wait_clean()?;
+    let took = from.elapsed();
+    ensure!(took < Duration::from_secs(10), "clean after {took:?}");
+    thread::sleep(Duration::from_millis(100));
+    let status = rig.status()?;
+    ensure!(status.dirty == 0, "dirty again: {status:?}");
+    for writer in writing {
+        writer.end()?;
+    }
     rig.equals(&model)
 }
 
