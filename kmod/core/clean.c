@@ -154,20 +154,39 @@ static bool ready(const struct td_engine *e, u64 frame, bool *unrecorded)
 	return cleanable(e, b, frame, &slot);
 }
 
-/* Writes that wait for it come first: each touches the frames of one run. */
-static bool seek_urgent(struct td_engine *e, bool *unrecorded, u64 *sector)
+/*
+ * Writes that wait for it come first: each touches the frames of one run. Who was
+ * looked at in vain goes to the end of the ring and is noted with the round; who is
+ * new comes to its front (td_start()). So all were looked at in this round when one
+ * that was is in front.
+ */
+static enum td_seek seek_urgent(struct td_engine *e, u32 *looks, bool *unrecorded,
+				u64 *sector)
 {
-	for (struct td_link *k = e->urgent.next; k != &e->urgent; k = k->next) {
-		const struct td_req *r = td_req_of_gate(k);
+	u32 left = *looks;
+
+	while (e->urgent.next != &e->urgent) {
+		struct td_req *r = td_req_of_gate(e->urgent.next);
+		u64 f = td_frame_of(r->sector);
 		u64 end = td_frame_of(r->sector + r->count - 1) + 1;
 
-		for (u64 f = td_frame_of(r->sector); f < end; f++)
+		if (r->flush == e->urgent_round)
+			break;
+		/* One at least, or there would be no end. */
+		if (end - f > left && left < *looks)
+			return TD_SEEK_FURTHER;
+		left -= end - f < left ? (u32)(end - f) : left;
+		for (; f < end; f++)
 			if (ready(e, f, unrecorded)) {
 				*sector = f << TD_FRAME_SHIFT;
-				return true;
+				return TD_SEEK_FOUND;
 			}
+		r->flush = e->urgent_round;
+		td_link_del(&r->gate);
+		td_link_add_tail(&e->urgent, &r->gate);
 	}
-	return false;
+	*looks = left;
+	return TD_SEEK_NOWHERE;
 }
 
 /* Frames from @frame on of which the counts say that none is dirty. */
@@ -188,20 +207,23 @@ static u64 clean_ahead(const struct td_ledger *l, u64 frame)
 	return frames - (frame & (frames - 1));
 }
 
-enum td_seek td_clean_seek(struct td_engine *e, bool all, u32 looks, u64 *sector)
+enum td_seek td_clean_seek(struct td_engine *e, bool all, bool on, u32 looks,
+			   u64 *sector)
 {
 	struct td_ledger *l = &e->ledger;
 	u64 frames = (u64)l->nr_marks << (l->mark_shift - TD_FRAME_SHIFT);
 	bool unrecorded = false;
+	enum td_seek urgent;
 
 	if (!l->dirty || !td_active(e))
 		return TD_SEEK_NOWHERE;
-	if (seek_urgent(e, &unrecorded, sector))
-		return TD_SEEK_FOUND;
-	if (unrecorded)
+	if (!on)
+		e->urgent_round++;
+	urgent = seek_urgent(e, &looks, &unrecorded, sector);
+	if (unrecorded && urgent != TD_SEEK_FOUND)
 		td_ledger_want_sweep(e);
-	if (!all)
-		return TD_SEEK_NOWHERE;
+	if (urgent != TD_SEEK_NOWHERE || !all)
+		return urgent;
 	/* A round: from where we are to the end, and from the beginning to there. */
 	if (!e->clean_left) {
 		e->clean_left = frames;

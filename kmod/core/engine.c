@@ -91,6 +91,7 @@ void td_engine_init(struct td_engine *e, const struct td_super *sb,
 	for (u32 i = 0; i < e->nr_buckets; i++)
 		td_link_init(&e->buckets[i].reqs);
 	td_link_init(&e->urgent);
+	e->urgent_round = 1;
 	e->clean_frame = 0;
 	e->clean_left = 0;
 	memset(&e->heat, 0, sizeof(e->heat));
@@ -250,7 +251,9 @@ u32 td_start(struct td_engine *e, struct td_req *r, struct td_list *woken)
 		break;
 	case TD_WB_NO:
 		if (td_writeback_dirty(e, r)) {
-			td_link_add_tail(&e->urgent, &r->gate);
+			/* Before all that were looked at in this round. */
+			r->flush = 0;
+			td_link_add_tail(e->urgent.next, &r->gate);
 			if (e->ledger.written)
 				td_flush_want(e);
 			td_ledger_due(e);

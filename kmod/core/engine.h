@@ -113,7 +113,9 @@ struct td_req {
 	u64 sector;		/* the user's range; a cleaning's span */
 	u64 span_sector;	/* what is read from or written to the disk */
 	u64 sweep;		/* number of the sweep that it waits for */
-	u64 flush;		/* number of the disk flush that it waits for */
+	u64 flush;		/* number of the disk flush that it waits for, or of
+				 * the round in which a write was urgent in vain
+				 */
 	u32 count;
 	u32 span_count;
 	u32 fresh;		/* quarters that it made dirty, and is writing */
@@ -196,6 +198,7 @@ struct td_engine {
 	struct td_ledger ledger;
 	struct td_heat heat;		/* of the disk, by writes that succeeded */
 	struct td_link urgent;		/* writes that wait for a cleaning: td_req.gate */
+	u64 urgent_round;		/* of looking at them, from 1 on */
 	u64 clean_frame;		/* where cleaning goes on, in disk order */
 	u64 clean_left;			/* frames left of a round begun, or 0 */
 	bool clean_unrecorded;		/* it met what has to be recorded first */
@@ -306,12 +309,15 @@ enum td_seek { TD_SEEK_NOWHERE, TD_SEEK_FOUND, TD_SEEK_FURTHER };
 /*
  * Where should cleaning go on? Urgent places first, then, with @all, the next
  * dirty run in disk order: at most @looks at a frame or at the count of what has
- * none dirty, FURTHER if that was not enough. Whoever asks then may let go of the
- * lock before he asks again. NOWHERE: all was looked at. Lock held. When FOUND
- * td_begin() with a request of kind CLEAN and that sector (its count is ignored
- * and set).
+ * none dirty (or at all frames of one urgent write), FURTHER if that was not
+ * enough. Whoever asks then may let go of the lock before he asks again, with @on:
+ * not again after those urgent places that were looked at. (Without, all of them
+ * are, for what has ended or was recorded meanwhile may be theirs.) NOWHERE: all
+ * was looked at. Lock held. When FOUND td_begin() with a request of kind CLEAN
+ * and that sector (its count is ignored and set).
  */
-enum td_seek td_clean_seek(struct td_engine *e, bool all, u32 looks, u64 *sector);
+enum td_seek td_clean_seek(struct td_engine *e, bool all, bool on, u32 looks,
+			   u64 *sector);
 
 /* It goes on at @sector. Lock held. */
 void td_clean_go_on(struct td_engine *e, u64 sector);

@@ -166,22 +166,21 @@ u64 tandem_cleaner_seconds(const struct tandem *t)
 
 enum begun { BEGUN, NOTHING_THERE, FURTHER, NO_PLACE };
 
-/* Where is something to clean? Lock held. */
-static bool find(struct tandem *t, bool more, u64 *sector, enum begun *begun)
+/* Where is something to clean? @on: the last answer was "further". Lock held. */
+static enum td_seek find(struct tandem *t, bool more, bool on, u64 *sector)
 {
-	enum td_seek seek = td_clean_seek(&t->engine, more, LOOKS, sector);
+	enum td_seek seek = td_clean_seek(&t->engine, more, on, LOOKS, sector);
 
 	/* What is recorded from now on may lie behind us, also if we go on. */
 	t->cleaner.starved = more && seek != TD_SEEK_FOUND;
-	if (seek == TD_SEEK_FURTHER)
-		*begun = FURTHER;
-	return seek == TD_SEEK_FOUND;
+	return seek;
 }
 
-/* One job, if there is a place for it. */
-static enum begun begin(struct tandem *t, u32 *again)
+/* One job, if there is a place for it. @last: what came of the one before. */
+static enum begun begin(struct tandem *t, enum begun last, u32 *again)
 {
 	struct tandem_cleaner *c = &t->cleaner;
+	enum td_seek seek = TD_SEEK_NOWHERE;
 	enum begun begun = NO_PLACE;
 	struct tandem_job *job = NULL;
 	struct td_list woken;
@@ -204,11 +203,14 @@ static enum begun begin(struct tandem *t, u32 *again)
 	c->starved = false;
 	account(t);
 	c->full_speed = allowed == TANDEM_FULL_SPEED;
-	if (to_come(c->not_before, RETRY_DISK)) {
+	if (to_come(c->not_before, RETRY_DISK))
 		*again = max(jiffies_to_msecs(c->not_before - jiffies), 1u);
-	} else if (list_empty(&c->free)) {
-		/* One that ends looks again. */
-	} else if (find(t, more, &sector, &begun)) {
+	else if (!list_empty(&c->free))
+		seek = find(t, more, last == FURTHER, &sector);
+	/* Else one that ends looks again. */
+	if (seek == TD_SEEK_FURTHER) {
+		begun = FURTHER;
+	} else if (seek == TD_SEEK_FOUND) {
 		job = list_first_entry(&c->free, struct tandem_job, free);
 		tandem_job_prepare(job, t);
 		td_req_init(&job->req, TD_CLEAN, sector, 0,
@@ -236,10 +238,10 @@ static void clean_work(struct work_struct *work)
 	struct tandem *t = container_of(to_delayed_work(work), struct tandem,
 					cleaner.work);
 	u32 passes = 0, again = 0;
-	enum begun begun;
+	enum begun begun = NO_PLACE;
 
 	do {
-		begun = begin(t, &again);
+		begun = begin(t, begun, &again);
 		if (begun == BEGUN)
 			passes = 0;
 		else if (begun == NOTHING_THERE)

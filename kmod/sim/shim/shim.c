@@ -168,6 +168,19 @@ static void facts(struct sim_engine *s, struct sim_facts *f)
 	f->sweep_on = l->sweep_on;
 	f->checkpoint_on = l->checkpoint_on;
 	f->urgent = s->e.urgent.next != &s->e.urgent;
+	f->urgent_frames = 0;
+	f->urgent_left = 0;
+	for (const struct td_link *k = s->e.urgent.next; k != &s->e.urgent;
+	     k = k->next) {
+		const struct td_req *r =
+			(const void *)((const char *)k - offsetof(struct td_req, gate));
+		u64 frames = td_frame_of(r->sector + r->count - 1) + 1 -
+			     td_frame_of(r->sector);
+
+		f->urgent_frames += frames;
+		if (r->flush != s->e.urgent_round)
+			f->urgent_left += frames;
+	}
 	f->clean_frame = s->e.clean_frame;
 	f->clean_left = s->e.clean_left;
 	f->region_frames = 1u << (l->mark_shift - TD_FRAME_SHIFT);
@@ -190,7 +203,9 @@ static void mix_request(u64 *hash, struct td_req *r)
 {
 	mix(hash, of(r)->id);
 	mix(hash, r->sector << 32 | r->count);
-	mix(hash, r->sweep << 32 | (u32)r->flush);
+	/* The number of a round says nothing. */
+	mix(hash, r->sweep << 32 |
+		  (r->kind == TD_FLUSH || r->kind == TD_CLEAN ? (u32)r->flush : 0));
 	mix(hash, (u64)r->fresh << 32 | (u32)r->nr_parts << 16 |
 		  (u32)r->holds << 8 | r->phase);
 	mix(hash, (u64)r->pending << 32 | (u32)r->woken << 16 |
@@ -430,9 +445,10 @@ static u32 drained(struct sim_engine *s, u64 sector, u32 slot, u64 *owner,
 	return actions;
 }
 
-static u32 clean_seek(struct sim_engine *s, bool all, u32 looks, u64 *sector)
+static u32 clean_seek(struct sim_engine *s, bool all, bool on, u32 looks,
+		      u64 *sector)
 {
-	return td_clean_seek(&s->e, all, looks, sector);
+	return td_clean_seek(&s->e, all, on, looks, sector);
 }
 
 static bool fail(struct sim_engine *s, struct sim_list *list)

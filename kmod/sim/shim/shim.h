@@ -11,7 +11,7 @@
 #include "load.h"
 #include "super.h"
 
-#define SIM_API_VERSION	7
+#define SIM_API_VERSION	8
 
 struct sim_engine;
 
@@ -58,6 +58,9 @@ struct sim_facts {
 	u32 marks_set;
 	u32 inflight;
 	u32 state;
+	/* of urgent writes; of those that were not looked at in this round */
+	u64 urgent_frames;
+	u64 urgent_left;
 	u64 clean_frame;
 	u64 clean_left;
 	u32 regions;
@@ -130,8 +133,8 @@ struct sim_api {
 	u32 (*drained)(struct sim_engine *engine, u64 sector, u32 slot,
 		       u64 *owner, struct sim_list *list);
 	/* enum td_seek */
-	u32 (*clean_seek)(struct sim_engine *engine, bool all, u32 looks,
-			  u64 *sector);
+	u32 (*clean_seek)(struct sim_engine *engine, bool all, bool on,
+			  u32 looks, u64 *sector);
 	bool (*fail)(struct sim_engine *engine, struct sim_list *list);
 	bool (*hit_failed)(struct sim_engine *engine, u64 sector, u32 count,
 			   u32 slot, u64 dirty);

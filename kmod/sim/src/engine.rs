@@ -574,10 +574,11 @@ impl Engine {
         ((actions != 0).then_some((owner, Actions(actions))), woken)
     }
 
-    /// Where cleaning should go on, after at most so many looks; with `all` not only where somebody waits for it.
-    pub fn clean_seek(&mut self, all: bool, looks: u32) -> Seek {
+    /// Where cleaning should go on, after at most so many looks; with `all` not only where somebody waits for it; with `on`
+    /// the last answer was "further".
+    pub fn clean_seek(&mut self, all: bool, on: bool, looks: u32) -> Seek {
         let mut sector = 0;
-        match unsafe { (self.core.api.clean_seek)(self.raw, all, looks, &mut sector) } {
+        match unsafe { (self.core.api.clean_seek)(self.raw, all, on, looks, &mut sector) } {
             0 => Seek::Nowhere,
             1 => Seek::Found(sector),
             _ => Seek::Further,

@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_uint, c_void};
 
 /// `SIM_API_VERSION`
-pub const API_VERSION: u32 = 7;
+pub const API_VERSION: u32 = 8;
 
 /// `struct td_region`: sectors of the SSD.
 #[repr(C)]
@@ -96,6 +96,8 @@ pub struct Facts {
     pub marks_set: u32,
     pub inflight: u32,
     pub state: u32,
+    pub urgent_frames: u64,
+    pub urgent_left: u64,
     pub clean_frame: u64,
     pub clean_left: u64,
     pub regions: u32,
@@ -198,7 +200,7 @@ pub struct Api {
         unsafe extern "C" fn(*mut RawEngine, *const RawRequest, *mut u32, *mut Extent) -> bool,
     pub unpin: unsafe extern "C" fn(*mut RawEngine, u32) -> bool,
     pub drained: unsafe extern "C" fn(*mut RawEngine, u64, u32, *mut u64, *mut List) -> u32,
-    pub clean_seek: unsafe extern "C" fn(*mut RawEngine, bool, u32, *mut u64) -> u32,
+    pub clean_seek: unsafe extern "C" fn(*mut RawEngine, bool, bool, u32, *mut u64) -> u32,
     pub fail: unsafe extern "C" fn(*mut RawEngine, *mut List) -> bool,
     pub hit_failed: unsafe extern "C" fn(*mut RawEngine, u64, u32, u32, u64) -> bool,
     pub forget_group: unsafe extern "C" fn(*mut RawEngine, u32),

@@ -70,7 +70,7 @@ impl Choice {
             Act::Disturb => world.disturb(),
             Act::Step => drop(world.step()?),
             Act::Tick => world.second(),
-            Act::Clean => drop(world.clean_near(true)?),
+            Act::Clean => drop(world.clean_near(true, false)?),
             Act::Mode(mode) => world.set_mode(mode),
             Act::Limit(quarters) => world.set_limit(quarters),
             Act::Forget(group) => world.forget_group(group),

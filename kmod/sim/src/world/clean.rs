@@ -18,21 +18,40 @@ impl World {
     /// # Errors
     /// Core did something that it must not do.
     pub fn clean(&mut self, all: bool) -> Result<(), Fault> {
-        while self.clean_near(all)? {}
-        Ok(())
+        let mut further = false;
+        loop {
+            further = self.clean_near(all, further)?;
+            if !further {
+                return Ok(());
+            }
+        }
     }
 
-    /// The same, but core may look at a part of the disk only. True: there is more to look at.
+    /// The same, but core may look at a part of the disk only, with `on` from where it left off. True: there is more to look at.
     ///
     /// # Errors
     /// Core did something that it must not do.
-    pub fn clean_near(&mut self, all: bool) -> Result<bool, Fault> {
+    pub fn clean_near(&mut self, all: bool, on: bool) -> Result<bool, Fault> {
         if self.cleanings >= CLEANERS || self.starting.is_some() {
             return Ok(false);
         }
         let looks = self.rng.u32(1..=LOOKS);
         let before = self.engine.facts();
-        let seek = self.engine.clean_seek(all, looks);
+        let waiting = if on {
+            before.urgent_left
+        } else {
+            before.urgent_frames
+        };
+        let seek = self.engine.clean_seek(all, on, looks);
+        // One request is always looked at: its frames lie in one run.
+        let run = 1 << self.engine.layout().run_shift;
+        ensure!(
+            seek != Seek::Nowhere
+                || before.dirty == 0
+                || self.engine.state() != State::Active
+                || waiting <= u64::from(looks.max(run)),
+            "cleaning looked at {waiting} frames that somebody waits for at once, {looks} were allowed"
+        );
         if all && before.dirty > 0 && self.engine.state() == State::Active {
             self.check_looks(&before, seek, looks)?;
         }
@@ -56,6 +75,8 @@ impl World {
         let all = u64::from(now.regions) * region;
         let passed = match seek {
             Seek::Found(_) => (now.clean_frame + all - before.clean_frame) % all,
+            // There was only time for those that somebody waits for.
+            Seek::Further if now.clean_left == before.clean_left => 0,
             // A round that ended, or goes on, or begins.
             _ if before.clean_left > 0 => before.clean_left - now.clean_left,
             _ => all - now.clean_left,
