@@ -33,7 +33,7 @@ struct td_mark {
 	u32 places;	/* a bit for each place that has dirty quarters, or had */
 	u32 sweep;	/* low bits: the sweep that records its last change */
 	u32 flush;	/* low bits: the disk flush that covers its last write */
-	u16 inflight;	/* requests that may write to it */
+	u32 inflight;	/* requests that may write to it */
 	u8 state;	/* enum td_mark_state */
 	u8 tick;	/* low bits: of the clock when its last write ended */
 };

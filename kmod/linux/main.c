@@ -279,7 +279,6 @@ static int go_cold(struct tandem *t)
 		DMERR("Cannot flush the devices");
 		return -EIO;
 	}
-	t->args.cold = false;
 	return 0;
 }
 
