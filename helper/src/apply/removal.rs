@@ -2,7 +2,7 @@
 //! Giving the plain disk back, and flushing, which is how that begins.
 
 use super::drain::drain;
-use super::{Outcome, Watcher, attached, named, not_recorded, unwritten};
+use super::{Outcome, Watcher, attached, left_by, named, not_recorded, unwritten};
 use crate::action::{Action, Face};
 use crate::dm::message::{Flush, Message};
 use crate::engine::Engine;
@@ -37,7 +37,7 @@ pub(super) async fn remove(
         intent.done = index;
         store
             .save_intent(&intent)
-            .map_err(|e| not_recorded(e).data(DataState::Incomplete))?;
+            .map_err(|e| left_at(store, &intent, not_recorded(e)))?;
         // In another boot nothing is mounted as it was planned: who uses the file system keeps it, and the
         // kernel then refuses to unmap.
         if !same_boot && matches!(action, Action::Mount(..) | Action::Unmount(..)) {
@@ -71,7 +71,7 @@ pub(super) async fn remove(
         if early && (!past || attached(engine, &intent.uuid).await.unwrap_or(false)) {
             return Err(give_up(engine, store, &intent, failure).await);
         }
-        return Err(failure.data(DataState::Incomplete));
+        return Err(left_at(store, &intent, failure));
     }
     if intent.kind == JobKind::Flush {
         engine.tell(&intent.uuid, STOP).await?;
@@ -138,8 +138,25 @@ async fn give_up(engine: &dyn Engine, store: &Store, intent: &Intent, failure: F
     }
     match store.drop_intent(intent) {
         Ok(()) => failure,
-        Err(e) => not_recorded(e).data(DataState::Incomplete),
+        Err(e) => not_recorded(e).data(left_by(store, intent, &failure)),
     }
+}
+
+/// A removal ends at [`Intent::done`] and stays on record. Before the SSD goes, it may have something that is
+/// nowhere else.
+fn left_at(store: &Store, intent: &Intent, failure: Failure) -> Failure {
+    let done = &intent.actions[..intent.done.min(intent.actions.len())];
+    let gone = done.iter().any(|action| {
+        matches!(
+            action,
+            Action::Detach(_) | Action::FreeSsd(_) | Action::Unmap(_)
+        )
+    });
+    let data = match gone {
+        true => DataState::Incomplete,
+        false => left_by(store, intent, &failure),
+    };
+    failure.data(data)
 }
 
 /// Mounts again what a removal unmounted before it met a busy file system at `index`.

@@ -121,3 +121,33 @@ async fn a_pause_that_cannot_be_recorded_is_one() {
     assert!(store.caches().is_empty());
     assert_eq!(world.lost_bytes(), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_drain_that_cannot_be_recorded_does_not_call_the_data_safe() {
+    let Dirty {
+        world,
+        store,
+        engine,
+        _folder,
+    } = Dirty::new("unrecorded-refusal", Some(1_000_000)).await;
+    let plan = removal(&*engine, &store).await;
+    world.refuse_writes(UUID);
+    let record = _folder.0.join(format!("jobs/{UUID}.remove.json"));
+    let spoils = Looking(|drained: Option<Drained>| {
+        if drained.is_some() && record.is_file() {
+            std::fs::remove_file(&record).unwrap();
+            std::fs::create_dir(&record).unwrap();
+        }
+        world.advance(Duration::from_millis(250));
+        false
+    });
+    let failure = apply::run(&*engine, &store, &plan, 0, &spoils)
+        .await
+        .unwrap_err();
+    assert!(record.is_dir());
+    assert_eq!(
+        (failure.kind, failure.data),
+        (Kind::Internal, DataState::Unwritten)
+    );
+    assert_eq!(world.lost_bytes(), 0);
+}
