@@ -18,7 +18,7 @@ use adw::prelude::*;
 use gtk::glib;
 use stage::{hand, opened};
 use tandem_api::{CacheState, Mode, SimulationProxy};
-use tandem_app::display::mode_name;
+use tandem_app::display::{bytes, mode_name};
 use tandem_app::model::series::Series;
 use tandem_app::widgets::setup_dialog::SetupDialog;
 use tandem_app::widgets::window::Window;
@@ -37,6 +37,7 @@ async fn what_is_not_yet_on_the_disk_is_told_written_and_given_up() {
     what_waits_is_told(window, levers).await;
     a_flush_can_be_paused_and_comes_to_an_end(window, levers).await;
     the_mode_changes_when_the_service_says_so(application, window).await;
+    what_the_disk_refuses_can_be_given_up(application, window, levers).await;
     what_cannot_be_written_can_be_given_up(application, window, levers).await;
 }
 
@@ -174,6 +175,63 @@ async fn the_mode_changes_when_the_service_says_so(
     }
 }
 
+/// The removal begins, and ends when the disk has refused everything for long enough.
+async fn what_the_disk_refuses_can_be_given_up(
+    application: &adw::Application,
+    window: &Window,
+    levers: &SimulationProxy<'_>,
+) {
+    levers.advance(60).await.unwrap();
+    hand::wait(window, "something that waits", || {
+        hand::words(window).contains(RISK).then_some(())
+    })
+    .await;
+    let facts = window.shown_cache().unwrap().facts();
+    levers.set_patience(1_000).await.unwrap();
+    levers
+        .set_state(&facts.uuid, CacheState::Active, "disk-error")
+        .await
+        .unwrap();
+    hand::press(window, "Flush and Remove…").await;
+    let question: adw::MessageDialog = hand::window(application).await;
+    hand::press(&question, "Flush and Remove").await;
+    let refusal = dialog(window, "The Hard Disk Refuses Data").await;
+    assert!(hand::words(&refusal).contains("copy them to another disk"));
+    hand::press(&refusal, "Give That Data Up…").await;
+    let question = dialog(window, "Give Up What Is Only on the SSD?").await;
+    let words = hand::words(&question);
+    for device in [&facts.origin, &facts.ssd] {
+        assert!(!device.serial.is_empty());
+        for fact in [&device.model, &device.serial, &bytes(device.size)] {
+            assert!(words.contains(fact.as_str()), "no {fact} in {words}");
+        }
+    }
+    let amount = words
+        .lines()
+        .find(|line| line.contains("will be lost that"));
+    assert!(amount.unwrap().contains("MB"), "{words}");
+    assert_eq!(
+        question.response_appearance("remove"),
+        adw::ResponseAppearance::Destructive
+    );
+    hand::press(&question, "Cancel").await;
+    assert_eq!(levers.lost_bytes().await.unwrap(), 0);
+    levers
+        .set_state(&facts.uuid, CacheState::Active, "")
+        .await
+        .unwrap();
+}
+
+/// The dialog that says this.
+async fn dialog(window: &Window, words: &str) -> adw::MessageDialog {
+    hand::wait(window, words, || {
+        let all = gtk::Window::list_toplevels().into_iter();
+        all.filter_map(|window| window.downcast::<adw::MessageDialog>().ok())
+            .find(|dialog| hand::words(dialog).contains(words))
+    })
+    .await
+}
+
 async fn what_cannot_be_written_can_be_given_up(
     application: &adw::Application,
     window: &Window,
@@ -201,12 +259,7 @@ async fn what_cannot_be_written_can_be_given_up(
     let refusal: adw::MessageDialog = hand::window(application).await;
     assert!(hand::words(&refusal).contains("cannot be written back now"));
     hand::press(&refusal, "Give That Data Up…").await;
-    let question = hand::wait(window, "question", || {
-        let all = gtk::Window::list_toplevels().into_iter();
-        all.filter_map(|window| window.downcast::<adw::MessageDialog>().ok())
-            .find(|dialog| hand::words(dialog).contains("Give Up What Is Only on the SSD?"))
-    })
-    .await;
+    let question = dialog(window, "Give Up What Is Only on the SSD?").await;
     let words = hand::words(&question);
     assert!(
         words.contains("What is only on the SSD will be lost") && !words.contains("All data is on"),

@@ -8,6 +8,7 @@ use crate::action::{Action, Pair};
 use crate::dm::message::Message;
 use crate::facts::{Device, Facts};
 use async_trait::async_trait;
+use std::time::Duration;
 use tandem_api::{CacheState, Failure, FileUser, Mode, ModuleState, Sample};
 
 /// One of our mappings as the kernel has it.
@@ -94,4 +95,10 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Returns when devices, mounts or mappings may have changed since the last return.
     async fn changed(&self);
+
+    /// The module tries for ever what the disk refuses. So long without less being left, and it is the disk. Some
+    /// take half a minute for each answer.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(120)
+    }
 }

@@ -198,6 +198,13 @@ fn sentences(failure: &Failure) -> (String, String, String) {
             mode_refusal(&failure.name),
             gettext("Choose another way to treat what you save."),
         ),
+        Kind::UnwrittenData if failure.name == "disk-error" && failure.needed > 0 => (
+            gettext("The Hard Disk Refuses Data"),
+            gettext("{needed} are only on {device}, and the hard disk does not take them."),
+            gettext(
+                "As long as the cache is there, all your files can be read: copy them to another disk. Then give up what the hard disk does not take.",
+            ),
+        ),
         Kind::UnwrittenData if failure.needed > 0 => (
             gettext("Not Everything Is on the Hard Disk"),
             gettext("{needed} are only on {device} and cannot be written back now."),
@@ -412,6 +419,18 @@ mod tests {
                 assert_eq!([other, kind], [Kind::OriginBoot, Kind::OriginEfi]);
             }
         }
+    }
+
+    #[test]
+    fn what_a_disk_refuses_is_not_said_to_come_back_with_it() {
+        let words = |name| {
+            let failure = Failure::new(Kind::UnwrittenData).device(&device());
+            failure_words(&failure.name(name).sizes(8192, 0).data(DataState::Unwritten))
+        };
+        let refused = words("disk-error");
+        assert!(refused.what.contains("8.2") && refused.what.contains("Samsung 870"));
+        assert!(refused.next.contains("copy them"), "{}", refused.next);
+        assert!(words("ssd-missing").next.contains("Bring the SSD"));
     }
 
     #[test]

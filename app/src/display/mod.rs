@@ -23,7 +23,7 @@ pub use mode::{
 };
 pub use numbers::{bytes, duration, percent, rate, short_time};
 pub use plan::{
-    device_facts, full_name, job_title, plain_name, plan_title, short_name, step_words,
+    device_facts, full_name, full_title, job_title, plain_name, plan_title, short_name, step_words,
     warning_words,
 };
 pub use state::{CacheWords, Severity, cache_words};

@@ -66,6 +66,19 @@ pub fn plan_title(device: &DeviceText) -> String {
     }
 }
 
+/// The same, with all that a person can check against its label.
+#[must_use]
+pub fn full_title(device: &DeviceText) -> String {
+    if device.label.is_empty() {
+        full_name(device)
+    } else {
+        fill(
+            &gettext("“{label}” on {model}"),
+            &[("label", &device.label), ("model", &full_name(device))],
+        )
+    }
+}
+
 /// What to check against the label of a device: size, serial number, kernel name.
 #[must_use]
 pub fn device_facts(device: &DeviceText) -> String {

@@ -7,7 +7,7 @@ use gtk::glib;
 
 use crate::a11y;
 use crate::client::Client;
-use crate::display::{failure_words, fill, plan_title, warning_words};
+use crate::display::{bytes, failure_words, fill, full_title, plan_title, warning_words};
 use crate::model::facts::CacheFacts;
 use crate::widgets::step_list::StepList;
 use tandem_api::{Failure, Kind, PlanReply};
@@ -29,10 +29,23 @@ pub async fn ask_to_remove(parent: Option<&gtk::Window>, client: &Client, cache:
             };
             ask(parent, client, cache, plan, &question);
         }
-        Err(failure) if failure.kind == Kind::UnwrittenData => {
-            offer_to_give_up(parent, client, cache, &failure);
-        }
-        Err(failure) => show_failure(parent, &failure),
+        Err(failure) => show_refusal(parent, client, cache, &failure),
+    }
+}
+
+/// Shows why a cache cannot be removed or flushed, before its job or at the end of it. What a device keeps from being
+/// written to the disk can be given up, so that it keeps nobody from the plain disk.
+pub fn show_refusal(
+    parent: Option<&gtk::Window>,
+    client: &Client,
+    cache: &CacheFacts,
+    failure: &Failure,
+) {
+    // "dirty" is what came after the flush: that can be written.
+    if failure.kind == Kind::UnwrittenData && failure.name != "dirty" {
+        offer_to_give_up(parent, client, cache, failure);
+    } else {
+        show_failure(parent, failure);
     }
 }
 
@@ -51,17 +64,15 @@ fn offer_to_give_up(
     dialog.set_default_response(Some("close"));
     dialog.set_close_response("close");
     let (parent, client, cache) = (parent.cloned(), client.clone(), cache.clone());
+    let amount = failure.needed;
     dialog.connect_response(Some("give-up"), move |_, _| {
         let (parent, client, cache) = (parent.clone(), client.clone(), cache.clone());
         glib::spawn_future_local(async move {
             match client.plan_discard(&cache.path).await {
                 Ok(plan) => {
-                    let body = gettext(
-                        "{disk} then works without the SSD. Check its file system before you use it.",
-                    );
                     let question = Question {
                         heading: gettext("Give Up What Is Only on the SSD?"),
-                        body: fill(&body, &[("disk", &plan_title(&cache.origin))]),
+                        body: what_is_given_up(&plan, amount),
                         agree: gettext("_Give Up and Remove"),
                     };
                     ask(parent.as_ref(), &client, &cache, plan, &question);
@@ -71,6 +82,25 @@ fn offer_to_give_up(
         });
     });
     show(&dialog);
+}
+
+/// Of which devices, and how much as far as that is known.
+fn what_is_given_up(plan: &PlanReply, amount: u64) -> String {
+    let lost = if amount > 0 {
+        gettext("{amount} will be lost that are only on the SSD: {ssd}.")
+    } else {
+        gettext("What is only on the SSD will be lost: {ssd}.")
+    };
+    let after =
+        gettext("{disk} then works without the SSD. Check its file system before you use it.");
+    fill(
+        &[lost, after].join("\n\n"),
+        &[
+            ("amount", &bytes(amount)),
+            ("ssd", &full_title(&plan.ssd)),
+            ("disk", &full_title(&plan.origin)),
+        ],
+    )
 }
 
 /// The words of a question before a removal.

@@ -16,7 +16,7 @@ use crate::model::objects::{CacheObject, JobObject};
 use crate::model::store::{Store, objects};
 use crate::widgets::cache_page::CachePage;
 use crate::widgets::overview::Overview;
-use crate::widgets::remove_dialog::show_failure;
+use crate::widgets::remove_dialog::{show_failure, show_refusal};
 use crate::widgets::setup_dialog::SetupDialog;
 
 mod imp {
@@ -255,7 +255,15 @@ impl Window {
             Err(failure) if failure.kind == Kind::Cancelled => {
                 self.toast(&failure_words(&failure).what);
             }
-            Err(failure) => show_failure(Some(self.upcast_ref()), &failure),
+            Err(failure) => {
+                let (imp, parent) = (self.imp(), Some(self.upcast_ref()));
+                match (imp.client.get(), imp.store.cache(&facts.cache_uuid)) {
+                    (Some(client), Some(cache)) => {
+                        show_refusal(parent, client, &cache.facts(), &failure);
+                    }
+                    _ => show_failure(parent, &failure),
+                }
+            }
         }
     }
 

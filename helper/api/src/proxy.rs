@@ -318,6 +318,9 @@ pub trait Simulation {
     /// How fast the caches write to the disk what is only on the SSD, bytes a second (50 MB/s at first).
     fn set_drain_rate(&self, bytes: u64) -> zbus::Result<()>;
 
+    /// How long a disk is waited for that refuses what is to be written (2 minutes at first).
+    fn set_patience(&self, milliseconds: u32) -> zbus::Result<()>;
+
     /// Bytes that were only on an SSD and have been lost since the simulation began.
     fn lost_bytes(&self) -> zbus::Result<u64>;
 

@@ -17,9 +17,6 @@ pub(super) const LOOK: Duration = Duration::from_millis(500);
 const LOOKS: usize = 20;
 /// So many in vain one after the other, and the mapping is gone.
 const IN_VAIN: u32 = 10;
-/// The module tries for ever what the disk refuses. So long without less being left, and it is the disk. Some
-/// take half a minute for each answer.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How far a drain is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,11 +65,13 @@ struct Stall {
     since: Instant,
     least: u64,
     errors: u64,
+    patience: Duration,
 }
 
 impl Stall {
-    fn new(now: Instant, sample: &Sample) -> Self {
+    fn new(now: Instant, sample: &Sample, patience: Duration) -> Self {
         Self {
+            patience,
             since: now,
             least: sample.dirty_sectors,
             errors: sample.event("disk_errors"),
@@ -83,11 +82,11 @@ impl Stall {
     fn look(&mut self, now: Instant, sample: &Sample) -> bool {
         let errors = sample.event("disk_errors");
         if sample.dirty_sectors < self.least {
-            *self = Self::new(now, sample);
+            *self = Self::new(now, sample, self.patience);
         }
         // They are counted anew when the table is.
         self.errors = self.errors.min(errors);
-        errors > self.errors && now.saturating_duration_since(self.since) > PATIENCE
+        errors > self.errors && now.saturating_duration_since(self.since) > self.patience
     }
 }
 
@@ -154,7 +153,8 @@ async fn follow(
                         .data(DataState::Unwritten)
                         .detail(&status.reason));
                 }
-                let stall = stall.get_or_insert_with(|| Stall::new(now, &status.sample));
+                let stall =
+                    stall.get_or_insert_with(|| Stall::new(now, &status.sample, engine.patience()));
                 if !paused && stall.look(now, &status.sample) {
                     return Err(Failure::new(Kind::UnwrittenData)
                         .device(&pair.ssd.text)
@@ -215,8 +215,8 @@ mod tests {
         };
         let begun = Instant::now();
         let after = |seconds| begun + Duration::from_secs(seconds);
-        let (soon, late) = (PATIENCE.as_secs() - 1, PATIENCE.as_secs() + 1);
-        let mut stall = Stall::new(begun, &of(1_000, 7));
+        let (soon, late) = (119, 121);
+        let mut stall = Stall::new(begun, &of(1_000, 7), Duration::from_secs(120));
         assert!(!stall.look(after(late), &of(1_000, 7)), "only slow");
         assert!(!stall.look(after(soon), &of(1_000, 8)), "not for long");
         assert!(stall.look(after(late), &of(1_000, 8)));

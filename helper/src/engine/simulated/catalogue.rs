@@ -152,6 +152,7 @@ pub fn scene() -> Scene {
         boot: "simulated-boot-1".to_owned(),
         module: ModuleState::Available,
         step_time: Duration::from_millis(400),
+        patience: Duration::from_secs(120),
         fail_next: None,
         authorized: true,
         drives: BTreeMap::new(),

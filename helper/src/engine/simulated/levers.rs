@@ -158,6 +158,11 @@ impl Simulation {
             .set_step_time(Duration::from_millis(milliseconds.into()));
     }
 
+    fn set_patience(&self, milliseconds: u32) {
+        self.0
+            .set_patience(Duration::from_millis(milliseconds.into()));
+    }
+
     fn set_authorized(&self, authorized: bool) {
         self.0.read_mut(|s| s.authorized = authorized);
     }

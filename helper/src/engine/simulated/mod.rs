@@ -57,6 +57,10 @@ impl Engine for Simulated {
         Ok(self.world.read(Scene::facts))
     }
 
+    fn patience(&self) -> Duration {
+        self.world.read(|scene| scene.patience)
+    }
+
     async fn blank(&self, device: &Device) -> Result<bool, Failure> {
         Ok(self.world.read(|s| {
             s.blocks
@@ -126,6 +130,11 @@ impl World {
     /// How long each action takes from now on.
     pub fn set_step_time(&self, time: Duration) {
         self.read_mut(|scene| scene.step_time = time);
+    }
+
+    /// How long a disk is waited for from now on that refuses what is to be written.
+    pub fn set_patience(&self, time: Duration) {
+        self.read_mut(|scene| scene.patience = time);
     }
 
     /// The machine is switched off and on again: nothing is assembled, and nothing is mounted that a

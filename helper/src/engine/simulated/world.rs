@@ -82,6 +82,7 @@ pub struct Scene {
     pub boot: String,
     pub module: ModuleState,
     pub step_time: Duration,
+    pub patience: Duration,
     pub fail_next: Option<StepKind>,
     pub authorized: bool,
     pub drives: BTreeMap<String, Drive>,
