@@ -210,6 +210,7 @@ async fn what_the_disk_refuses_can_be_given_up(
         .lines()
         .find(|line| line.contains("will be lost that"));
     assert!(amount.unwrap().contains("MB"), "{words}");
+    assert!(words.contains("not mounted again"), "{words}");
     assert_eq!(
         question.response_appearance("remove"),
         adw::ResponseAppearance::Destructive

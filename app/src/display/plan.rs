@@ -116,7 +116,7 @@ pub fn step_words(step: &Step) -> (String, String) {
         StepKind::LoadModule => (gettext("Start the kernel part of Tandem"), String::new()),
         StepKind::Unmount => (
             fill(&gettext("Unmount {place}"), &[("place", &step.target)]),
-            gettext("For a moment; no file is changed"),
+            gettext("No file is changed by that"),
         ),
         StepKind::EraseSsd => (
             fill(
@@ -206,6 +206,15 @@ pub fn warning_words(warning: &Warning) -> String {
         WarningKind::LosesUnwritten => gettext(
             "What is only on the SSD will be lost, and the file system on the hard disk may be damaged beyond repair.",
         ),
+        WarningKind::LosesInUse if warning.users.is_empty() => gettext(
+            "The file system is in use and cannot be unmounted. If you go on, this may damage it further: better unmount it first. Otherwise restart the computer right afterwards.",
+        ),
+        WarningKind::LosesInUse => gettext(
+            "The file system is mounted, and in use by: {programs}. If you go on, this may damage it further: better close these programs first, so that it can be unmounted. Otherwise restart the computer right afterwards.",
+        ),
+        WarningKind::StaysUnmounted => {
+            gettext("The file system is unmounted before that, and not mounted again.")
+        }
     };
     fill(
         &sentence,

@@ -99,6 +99,11 @@ words! {
         ClearText = "clear-text",
         /// What is only on the SSD will be lost, and the file system may be damaged beyond repair.
         LosesUnwritten = "loses-unwritten",
+        /// That happens under a mounted file system, which is in use (see [`Warning::users`]) and may damage
+        /// itself further. It stays mounted through a plain mapping until the next start.
+        LosesInUse = "loses-in-use",
+        /// The file system is unmounted before that, and not mounted again: it has to be checked first.
+        StaysUnmounted = "stays-unmounted",
     }
 }
 
@@ -132,7 +137,7 @@ pub struct PlanReply {
     pub mode: Mode,
     /// Modes that are not offered for these two, and why.
     pub refused_modes: Vec<RefusedMode>,
-    /// Where the disk is mounted now, and will be again.
+    /// Where the disk is mounted now, and will be again unless a step or a warning says otherwise.
     pub mount_points: Vec<String>,
     /// Bytes of data that the cache can hold.
     pub cache_bytes: u64,

@@ -117,6 +117,15 @@ pub fn warning(warning: &Warning) -> String {
         WarningKind::LosesUnwritten => format!(
             "What is only on the SSD will be lost; the file system on {device} may be damaged beyond repair."
         ),
+        WarningKind::LosesInUse if users.is_empty() => format!(
+            "{device} is mounted, in use and cannot be unmounted, and the loss may damage its file system further. Better unmount it first. If you go on, restart the computer right after, and check it."
+        ),
+        WarningKind::LosesInUse => format!(
+            "{device} is mounted and in use, and the loss may damage its file system further. Better close these first: {users}. If you go on, restart the computer right after, and check it."
+        ),
+        WarningKind::StaysUnmounted => {
+            format!("{device} is unmounted first and not mounted again: check its file system.")
+        }
         WarningKind::StaysMapped if users.is_empty() => {
             format!("{device} is in use and stays on a plain mapping until the next start.")
         }

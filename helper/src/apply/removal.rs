@@ -27,6 +27,8 @@ pub(super) async fn remove(
         let action = intent.actions[index].clone();
         let drains = |action: &Action| matches!(action, Action::Drain(_));
         let early = intent.actions[..index].iter().all(drains);
+        // What is given up is so with its file system unmounted, which is taken back if the SSD stays.
+        let takes_back = early || detaches(&intent.actions[index..]);
         if early && !past && watcher.cancelled() {
             return Err(give_up(engine, store, &intent, Failure::new(Kind::Cancelled)).await);
         }
@@ -58,7 +60,8 @@ pub(super) async fn remove(
             tracing::warn!("the SSD could not be wiped: {failure}");
             continue;
         }
-        if matches!(action, Action::Unmount(..) | Action::Unmap(_)) {
+        let ends = matches!(action, Action::Unmount(..) | Action::Unmap(_));
+        if ends && !detaches(&intent.actions[index..]) {
             // The SSD is free; what is left is a matter of form that can wait for the next start.
             tracing::warn!("the mapping stays until the next start: {failure}");
             if same_boot {
@@ -68,7 +71,16 @@ pub(super) async fn remove(
             break;
         }
         // One that came to life all the same may have got the only copy of something since.
-        if early && (!past || attached(engine, &intent.uuid).await.unwrap_or(false)) {
+        if takes_back && (!past || attached(engine, &intent.uuid).await.unwrap_or(false)) {
+            if same_boot {
+                remount(engine, &intent, index).await;
+            }
+            // Nothing is given up yet.
+            let data = match failure.data {
+                DataState::Unchanged if intent.discard => DataState::Unwritten,
+                data => data,
+            };
+            let failure = failure.data(data);
             return Err(give_up(engine, store, &intent, failure).await);
         }
         return Err(left_at(store, &intent, failure));
@@ -115,7 +127,8 @@ async fn apply(engine: &dyn Engine, intent: &Intent, action: &Action) -> Result<
         // Its disk may be gone, and nothing would have to be done with it.
         return Ok(());
     }
-    let bytes = match intent.discard {
+    // Given up was what the SSD had in that boot, with the file system as it was mounted then.
+    let bytes = match intent.discard && intent.boot_id == engine.boot_id() {
         true => 0,
         false => unwritten(engine, &pair.uuid).await?,
     };
@@ -140,6 +153,11 @@ async fn give_up(engine: &dyn Engine, store: &Store, intent: &Intent, failure: F
         Ok(()) => failure,
         Err(e) => not_recorded(e).data(left_by(store, intent, &failure)),
     }
+}
+
+/// Whether the SSD is still to go in these.
+fn detaches(actions: &[Action]) -> bool {
+    actions.iter().any(|a| matches!(a, Action::Detach(_)))
 }
 
 /// A removal ends at [`Intent::done`] and stays on record. Before the SSD goes, it may have something that is

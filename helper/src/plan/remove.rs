@@ -51,6 +51,10 @@ pub struct RemoveInput<'a> {
 /// mapping that only passes through and that goes at the next start. What is on the SSD only goes to the
 /// disk before anything else.
 ///
+/// With `discard` the file system would find older blocks below it and mix them with what it has in memory, so
+/// it is unmounted before the SSD goes, and left so: it has to be checked. Only where that cannot be, which may be
+/// so as long as somebody is logged in, does it go on: a disk that refuses writes shall trap nobody.
+///
 /// # Errors
 /// `UnwrittenData` if that is not possible; with `discard`, `WrongState` if it is and the disk has refused
 /// nothing, or if nothing is there to be given up.
@@ -85,6 +89,14 @@ pub fn remove(input: RemoveInput<'_>) -> Result<Plan, Failure> {
     if unwritten.possible && stuck.is_none() && !discard {
         actions.push(Action::Drain(pair.clone()));
     }
+    let face = Face::Mapped(Box::new(pair.clone()));
+    let unmounts = || {
+        let mounts = mounts.iter().rev();
+        mounts.map(|m| Action::Unmount(face.clone(), m.clone()))
+    };
+    if attached && discard && !stays {
+        actions.extend(unmounts());
+    }
     if attached {
         actions.push(Action::Detach(pair.clone()));
     }
@@ -92,19 +104,15 @@ pub fn remove(input: RemoveInput<'_>) -> Result<Plan, Failure> {
         actions.push(Action::FreeSsd(pair.clone()));
     }
     if mapped && !stays {
-        let face = Face::Mapped(Box::new(pair.clone()));
-        actions.extend(
-            mounts
-                .iter()
-                .rev()
-                .map(|m| Action::Unmount(face.clone(), m.clone())),
-        );
+        if !(attached && discard) {
+            actions.extend(unmounts());
+        }
         actions.push(Action::Unmap(pair.clone()));
         if orphaned && ssd_present {
             actions.push(Action::FreeSsd(pair.clone()));
         }
         let face = Face::Plain(Box::new(pair.origin.clone()));
-        let back = mounts.iter().filter(|_| !orphaned);
+        let back = mounts.iter().filter(|_| !orphaned && !discard);
         actions.extend(back.map(|m| Action::Mount(face.clone(), m.clone())));
     }
     if !mapped {
@@ -122,8 +130,12 @@ pub fn remove(input: RemoveInput<'_>) -> Result<Plan, Failure> {
     if discard {
         warn(WarningKind::LosesUnwritten, Vec::new());
     }
-    if stays {
+    if stays && discard {
+        warn(WarningKind::LosesInUse, users);
+    } else if stays {
         warn(WarningKind::StaysMapped, users);
+    } else if discard && !mounts.is_empty() {
+        warn(WarningKind::StaysUnmounted, Vec::new());
     } else if !mounts.is_empty() {
         warn(WarningKind::Unavailable, Vec::new());
     }

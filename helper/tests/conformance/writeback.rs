@@ -313,14 +313,68 @@ async fn what_a_disk_refuses_can_be_given_up_by_name() {
     // It may be tried all the same.
     let plan = cache.plan_remove().await.unwrap();
     assert_eq!(plan.steps[0].kind, StepKind::Drain);
+    simulation.set_patience(1_000).await.unwrap();
+    let job = cache.remove(&plan.plan_id, &plan.digest).await.unwrap();
+    let refused = bench.machine.end(job).await.unwrap_err();
+    assert_eq!(
+        (refused.kind, refused.name.as_str(), refused.data),
+        (Kind::UnwrittenData, "disk-error", DataState::Unwritten)
+    );
+    let mapped = cache.mapped().await.unwrap();
+    assert_eq!(bench.machine.mounted(mapped.as_str()).await, points);
     let plan = cache.plan_discard().await.unwrap();
-    assert!(plan.steps.iter().all(|s| s.kind != StepKind::Drain));
+    let kinds: Vec<_> = plan.steps.iter().map(|s| s.kind).collect();
+    let place = |wanted| kinds.iter().position(|kind| *kind == wanted);
+    assert_eq!(place(StepKind::Drain), None);
+    assert!(place(StepKind::Unmount) < place(StepKind::Detach));
     let kinds: Vec<_> = plan.warnings.iter().map(|w| w.kind).collect();
-    assert!(kinds.contains(&WarningKind::LosesUnwritten));
+    for kind in [WarningKind::LosesUnwritten, WarningKind::StaysUnmounted] {
+        assert!(kinds.contains(&kind), "{kind}");
+    }
     bench.nothing_lost().await;
     let job = cache.remove(&plan.plan_id, &plan.digest).await.unwrap();
     bench.machine.end(job).await.unwrap();
     assert!(simulation.lost_bytes().await.unwrap() > 0);
+    assert!(bench.machine.caches().await.is_empty());
+    // It has to be checked first.
+    let plain = bench.spec.origin.as_str();
+    assert!(bench.machine.mounted(plain).await.is_empty());
+}
+
+#[tokio::test]
+async fn what_a_disk_refuses_under_a_file_system_in_use_can_be_given_up_with_a_warning() {
+    let bench = Bench::new().await;
+    if bench.real {
+        return;
+    }
+    let points = bench.points().await;
+    let cache = bench.dirty().await;
+    let simulation = bench.machine.simulation().await;
+    let uuid = cache.uuid().await.unwrap();
+    simulation
+        .set_state(&uuid, CacheState::Active, "disk-error")
+        .await
+        .unwrap();
+    reason(&cache, "disk-error").await;
+    let mapped = cache.mapped().await.unwrap();
+    let idle = cache.plan_discard().await.unwrap();
+    let sleeper = bench.occupy(&mapped, &points[0]).await;
+    // What was shown when nobody used it is not what would be done now.
+    let changed = cache.remove(&idle.plan_id, &idle.digest).await.unwrap_err();
+    assert_eq!(Failure::from(changed).kind, Kind::DeviceChanged);
+    bench.nothing_lost().await;
+    let plan = cache.plan_discard().await.unwrap();
+    let warning = plan
+        .warnings
+        .iter()
+        .find(|w| w.kind == WarningKind::LosesInUse);
+    assert!(!warning.unwrap().users.is_empty());
+    let job = cache.remove(&plan.plan_id, &plan.digest).await.unwrap();
+    bench.machine.end(job).await.unwrap();
+    assert!(simulation.lost_bytes().await.unwrap() > 0);
+    assert_eq!(bench.machine.mounted(mapped.as_str()).await, points);
+    bench.leave(&mapped, sleeper).await;
+    bench.machine.remove(&cache).await.unwrap();
     bench.as_before(&points).await;
 }
 

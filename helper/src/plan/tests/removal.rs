@@ -157,3 +157,61 @@ fn what_is_on_the_ssd_only_is_written_first_or_given_up_by_name() {
         assert_eq!(refused.kind, Kind::WrongState);
     }
 }
+
+#[test]
+fn what_is_given_up_is_not_taken_from_under_a_mounted_file_system_unless_it_is_in_use() {
+    let plan = Scene::new().plan().unwrap();
+    let pair = plan.actions.iter().find_map(Action::pair).unwrap();
+    let mounts = [mount("/media/anna/Data", Mounter::Udisks(1000))];
+    let input = |users: Vec<FileUser>, pinned| RemoveInput {
+        pair,
+        attached: true,
+        mapped: true,
+        orphaned: false,
+        ssd_present: true,
+        mounts: &mounts,
+        users,
+        pinned,
+        unwritten: Unwritten {
+            possible: true,
+            bytes: 4096,
+            stuck: None,
+            refused: true,
+        },
+        discard: true,
+    };
+    let kinds = |plan: &Plan| plan.reply.steps.iter().map(|s| s.kind).collect::<Vec<_>>();
+    let warned = |plan: &Plan| {
+        plan.reply
+            .warnings
+            .iter()
+            .map(|w| w.kind)
+            .collect::<Vec<_>>()
+    };
+    // It is not mounted again either: it has to be checked.
+    let idle = remove(input(Vec::new(), false)).unwrap();
+    assert_eq!(
+        kinds(&idle),
+        [
+            StepKind::Unmount,
+            StepKind::Detach,
+            StepKind::FreeSsd,
+            StepKind::Unmap
+        ]
+    );
+    let losing = WarningKind::LosesUnwritten;
+    assert_eq!(warned(&idle), [losing, WarningKind::StaysUnmounted]);
+    // There is a way out for somebody whose session is on it.
+    let user = FileUser {
+        pid: 7,
+        command: "bash".into(),
+        uid: 1,
+        user: "anna".into(),
+    };
+    for (users, pinned) in [(vec![user], false), (Vec::new(), true)] {
+        let busy = remove(input(users.clone(), pinned)).unwrap();
+        assert_eq!(kinds(&busy), [StepKind::Detach, StepKind::FreeSsd]);
+        assert_eq!(warned(&busy), [losing, WarningKind::LosesInUse]);
+        assert_eq!(busy.reply.warnings[1].users, users);
+    }
+}
