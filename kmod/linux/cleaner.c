@@ -9,7 +9,8 @@
  *   C2  One job is kept for places that a request waits for.
  *   C3  The limit of dirty data is 0 while a flush is on, so that what is to be
  *       written back only gets less.
- * Threads: one worker looks; jobs end in others. State under tandem.lock.
+ * Threads: one worker looks, another for requests that wait (freeze.c); jobs end in
+ * others. State under tandem.lock.
  * Why jobs of no more than 32 KiB and many at once: the disk merges and sorts
  * better than we, as long as it has enough to choose from (cargo xtask bench). For
  * a while after a failure there are few and each takes one frame, and one that
@@ -172,12 +173,15 @@ static enum td_seek find(struct tandem *t, bool more, bool on, u64 *sector)
 	enum td_seek seek = td_clean_seek(&t->engine, more, on, LOOKS, sector);
 
 	/* What is recorded from now on may lie behind us, also if we go on. */
-	t->cleaner.starved = more && seek != TD_SEEK_FOUND;
+	t->cleaner.starved |= more && seek != TD_SEEK_FOUND;
 	return seek;
 }
 
-/* One job, if there is a place for it. @last: what came of the one before. */
-static enum begun begin(struct tandem *t, enum begun last, u32 *again)
+/*
+ * One job, if there is a place for it; @urgent: only where a request waits for it.
+ * @last: what came of the one before.
+ */
+static enum begun begin(struct tandem *t, bool urgent, enum begun last, u32 *again)
 {
 	struct tandem_cleaner *c = &t->cleaner;
 	enum td_seek seek = TD_SEEK_NOWHERE;
@@ -199,8 +203,13 @@ static enum begun begin(struct tandem *t, enum begun last, u32 *again)
 	look_for_hits(t);
 	allowed = allowance(t, again);
 	careful = to_come(c->careful, CAREFUL);
-	more = c->inflight < (careful ? min(allowed, CAREFUL_JOBS) : allowed);
-	c->starved = false;
+	more = !urgent &&
+	       c->inflight < (careful ? min(allowed, CAREFUL_JOBS) : allowed);
+	/* The pace is none of theirs. */
+	if (urgent)
+		*again = 0;
+	else
+		c->starved = false;
 	account(t);
 	c->full_speed = allowed == TANDEM_FULL_SPEED;
 	if (to_come(c->not_before, RETRY_DISK))
@@ -233,15 +242,14 @@ static enum begun begin(struct tandem *t, enum begun last, u32 *again)
 	return begun;
 }
 
-static void clean_work(struct work_struct *work)
+/* Returns after how many ms to look again; 0: when somebody says so. */
+static u32 clean(struct tandem *t, bool urgent)
 {
-	struct tandem *t = container_of(to_delayed_work(work), struct tandem,
-					cleaner.work);
 	u32 passes = 0, again = 0;
 	enum begun begun = NO_PLACE;
 
 	do {
-		begun = begin(t, begun, &again);
+		begun = begin(t, urgent, begun, &again);
 		if (begun == BEGUN)
 			passes = 0;
 		else if (begun == NOTHING_THERE)
@@ -249,16 +257,40 @@ static void clean_work(struct work_struct *work)
 		cond_resched();
 	} while (begun != NO_PLACE && passes < PASSES_MAX);
 	/* What is dirty but not recorded yet will be, within the second. */
-	if (passes)
-		again = 100;
+	return passes ? 100 : again;
+}
+
+static void clean_work(struct work_struct *work)
+{
+	struct tandem *t = container_of(to_delayed_work(work), struct tandem,
+					cleaner.work);
+	u32 again = clean(t, false);
+
 	if (again)
-		queue_delayed_work(t->wq, &t->cleaner.work,
+		queue_delayed_work(t->frozen_wq, &t->cleaner.work,
+				   msecs_to_jiffies(again) + 1);
+	tandem_freeze_watch(t);
+}
+
+static void urgent_work(struct work_struct *work)
+{
+	struct tandem *t = container_of(to_delayed_work(work), struct tandem,
+					cleaner.urgent);
+	u32 again = clean(t, true);
+
+	if (again)
+		queue_delayed_work(t->wq, &t->cleaner.urgent,
 				   msecs_to_jiffies(again) + 1);
 }
 
 void tandem_cleaner_kick(struct tandem *t)
 {
-	mod_delayed_work(t->wq, &t->cleaner.work, 0);
+	mod_delayed_work(t->frozen_wq, &t->cleaner.work, 0);
+}
+
+void tandem_cleaner_urge(struct tandem *t)
+{
+	mod_delayed_work(t->wq, &t->cleaner.urgent, 0);
 }
 
 void tandem_cleaner_failed(struct tandem *t, const struct td_req *r, bool disk)
@@ -278,12 +310,16 @@ void tandem_cleaner_ended(struct tandem *t, struct tandem_job *job)
 {
 	struct tandem_cleaner *c = &t->cleaner;
 	unsigned long flags = tandem_lock(t);
+	bool last;
 
 	account(t);
 	c->inflight--;
 	list_add_tail(&job->free, &c->free);
-	tandem_unlock_cleaner(t, flags);
+	last = tandem_at_rest(t);
+	tandem_unlock(t, flags);
 	tandem_cleaner_kick(t);
+	if (last)
+		wake_up(&t->idle);
 }
 
 void tandem_cleaner_tick(struct tandem *t)
@@ -314,12 +350,18 @@ void tandem_cleaner_stop(struct tandem *t, bool stop)
 		tandem_cleaner_kick(t);
 }
 
+void tandem_cleaner_cancel(struct tandem *t)
+{
+	cancel_delayed_work_sync(&t->cleaner.work);
+	cancel_delayed_work_sync(&t->cleaner.urgent);
+}
+
 void tandem_cleaner_wait(struct tandem *t)
 {
 	/* A look that began before the stop may begin jobs. */
-	cancel_delayed_work_sync(&t->cleaner.work);
+	tandem_cleaner_cancel(t);
 	tandem_jobs_wait(t);
-	cancel_delayed_work_sync(&t->cleaner.work);
+	tandem_cleaner_cancel(t);
 }
 
 int tandem_cleaner_order(struct tandem *t, enum tandem_order order)
@@ -385,6 +427,7 @@ void tandem_cleaner_init(struct tandem *t)
 	struct tandem_cleaner *c = &t->cleaner;
 
 	INIT_DELAYED_WORK(&c->work, clean_work);
+	INIT_DELAYED_WORK(&c->urgent, urgent_work);
 	INIT_LIST_HEAD(&c->free);
 	c->fast = tandem_pace_span(TANDEM_PACE_GUESS, FAST_SPAN);
 	forget_drain(c);

@@ -110,6 +110,9 @@ static int construct(struct dm_target *ti, struct tandem *t, unsigned int argc,
 	r = tandem_identity_alloc(t);
 	if (r)
 		return r;
+	r = tandem_freeze_alloc(t);
+	if (r)
+		return r;
 	t->wq = alloc_workqueue("tandem", WQ_MEM_RECLAIM | WQ_HIGHPRI |
 				TANDEM_WQ_PERCPU, 0);
 	if (!t->wq)
@@ -126,6 +129,8 @@ static void destroy(struct tandem *t)
 		tandem_defer_exit(t);
 		destroy_workqueue(t->wq);
 	}
+	if (t->frozen_wq)
+		destroy_workqueue(t->frozen_wq);
 	if (!list_empty(&t->registered))
 		tandem_unregister(t);
 	tandem_cleaner_free(t);
@@ -156,6 +161,7 @@ static int tandem_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	mutex_init(&t->super_lock);
 	tandem_defer_init(t);
 	tandem_cleaner_init(t);
+	tandem_freeze_init(t);
 	ti->error = "Out of memory";
 	r = tandem_meta_init(t);
 	if (!r)

@@ -9,6 +9,7 @@
  *   M2  After each call of core that may have made work due, somebody takes it:
  *       the caller, if he may submit I/O, else a worker.
  *   M3  Halted: no work is under way, none is taken, no clock ticks.
+ *   M4  A work counts until the next that it made due has begun to count.
  * Threads: submitted in process context, by map itself if it can, since a flush
  * waits for it; completed by a worker.
  */
@@ -127,11 +128,14 @@ static void done_work(struct work_struct *work)
 	clean = w->work.kind == TD_WORK_GROUP && t->cleaner.starved;
 	td_work_done(&t->engine, &w->work, ok, &woken);
 	/* From here on @w may be in use again. */
-	last = !--t->works_on;
 	tandem_unlock(t, flags);
 	tandem_carry_on(t, &woken);
 	if (clean)
 		tandem_cleaner_kick(t);
+	flags = tandem_lock(t);
+	t->works_on--;
+	last = tandem_at_rest(t);
+	tandem_unlock(t, flags);
 	if (last)
 		wake_up(&t->idle);
 }
@@ -156,7 +160,7 @@ void tandem_unlock_cleaner(struct tandem *t, unsigned long flags)
 		WRITE_ONCE(t->unrecorded, true);
 	spin_unlock_irqrestore(&t->lock, flags);
 	if (unlikely(tick))
-		queue_delayed_work(t->wq, &t->tick, TANDEM_SECOND);
+		queue_delayed_work(t->frozen_wq, &t->tick, TANDEM_SECOND);
 	if (unlikely(failed))
 		schedule_work(&t->event);
 	if (unlikely(lost))
@@ -171,7 +175,7 @@ void tandem_unlock(struct tandem *t, unsigned long flags)
 
 	tandem_unlock_cleaner(t, flags);
 	if (unlikely(urgent))
-		tandem_cleaner_kick(t);
+		tandem_cleaner_urge(t);
 }
 
 void tandem_ssd_failed(struct tandem *t, struct td_list *woken)
@@ -199,7 +203,8 @@ static void tick_work(struct work_struct *work)
 	tandem_unlock(t, flags);
 	tandem_carry_on(t, &woken);
 	if (again)
-		queue_delayed_work(t->wq, &t->tick, TANDEM_SECOND);
+		queue_delayed_work(t->frozen_wq, &t->tick, TANDEM_SECOND);
+	tandem_freeze_watch(t);
 }
 
 int tandem_meta_init(struct tandem *t)
@@ -246,15 +251,6 @@ bool tandem_settle(struct tandem *t)
 	return !td_failed(&t->settle);
 }
 
-static bool rests(struct tandem *t)
-{
-	unsigned long flags = tandem_lock(t);
-	bool rest = !t->works_on;
-
-	tandem_unlock(t, flags);
-	return rest;
-}
-
 void tandem_meta_halt(struct tandem *t)
 {
 	unsigned long flags = tandem_lock(t);
@@ -262,11 +258,12 @@ void tandem_meta_halt(struct tandem *t)
 	t->halted = true;
 	tandem_unlock(t, flags);
 	cancel_delayed_work_sync(&t->tick);
-	cancel_delayed_work_sync(&t->cleaner.work);
-	wait_event(t->idle, rests(t));
+	wait_event(t->idle, tandem_rests(t));
 	cancel_delayed_work_sync(&t->recorded);
 	/* Nobody looks at the engine after this, so another table may have it. */
 	flush_workqueue(t->wq);
+	tandem_cleaner_cancel(t);
+	cancel_work_sync(&t->watch);
 	flush_work(&t->event);
 	t->ticking = false;
 }

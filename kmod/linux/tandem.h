@@ -55,7 +55,8 @@ enum tandem_flush { TANDEM_FLUSH_OFF, TANDEM_FLUSH_ON, TANDEM_FLUSH_PAUSED };
 
 /* Who writes dirty data back to the disk; cleaner.c. All under tandem.lock. */
 struct tandem_cleaner {
-	struct delayed_work work;
+	struct delayed_work work;	/* of frozen_wq */
+	struct delayed_work urgent;	/* for requests that wait */
 	struct list_head free;		/* jobs that are not in use */
 	struct tandem_job *jobs[TANDEM_CLEANS];
 	u32 inflight;
@@ -86,9 +87,12 @@ struct tandem {
 	struct dm_target *ti;
 
 	struct workqueue_struct *wq;
+	struct workqueue_struct *frozen_wq;	/* freeze.c: what the clock begins */
+	struct work_struct watch;	/* runs while anything is under way */
+	bool watched;			/* lock: it does */
 	atomic_t jobs;			/* in flight */
 	atomic_long_t pages;		/* private pages in use */
-	wait_queue_head_t idle;		/* jobs or works_on became 0 */
+	wait_queue_head_t idle;		/* jobs became 0, or it came to rest */
 	unsigned long disk_used;	/* jiffies: last foreground request to it */
 	atomic_t foreground;		/* such requests at the disk, those with jobs */
 	unsigned long written;		/* jiffies: last write */
@@ -105,7 +109,7 @@ struct tandem {
 	struct tandem_work *works;	/* TD_WORK_KINDS of them */
 	struct work_struct meta;	/* submits the ledger's I/O */
 	struct delayed_work tick;
-	u32 works_on;			/* lock: in flight */
+	u32 works_on;			/* lock: in flight, with what follows */
 	bool halted;			/* lock: no work is taken from the ledger */
 	bool ticking;			/* lock: tick is queued */
 	bool told;			/* lock: the event of a failure was raised */
@@ -244,6 +248,10 @@ int tandem_cleaner_alloc(struct tandem *t);
 void tandem_cleaner_free(struct tandem *t);
 /* Look what is to be cleaned, now. Any context, lock held or not. */
 void tandem_cleaner_kick(struct tandem *t);
+/* The same of what requests wait for, which goes on while all else is frozen. */
+void tandem_cleaner_urge(struct tandem *t);
+/* No job is in flight: nobody looks any more, unless he is told to. Sleeps. */
+void tandem_cleaner_cancel(struct tandem *t);
 /* From presuspend on only what requests in flight wait for is cleaned. */
 void tandem_cleaner_stop(struct tandem *t, bool stop);
 /* No request is in flight: waits until no cleaning is. */
@@ -260,6 +268,21 @@ void tandem_cleaner_failed(struct tandem *t, const struct td_req *r, bool disk);
 u64 tandem_cleaner_seconds(const struct tandem *t);
 /* What @old measured and was told is right for @t, too. No lock. */
 void tandem_cleaner_inherit(struct tandem *t, const struct tandem *old);
+
+/* freeze.c: hibernation */
+void tandem_freeze_init(struct tandem *t);
+/* 0 or -ENOMEM. */
+int tandem_freeze_alloc(struct tandem *t);
+/* Lock held: neither a cleaning nor the ledger's I/O is under way. */
+static inline bool tandem_at_rest(const struct tandem *t)
+{
+	return !t->works_on && !t->cleaner.inflight;
+}
+
+/* The same, without the lock. */
+bool tandem_rests(struct tandem *t);
+/* At the end of a work of frozen_wq: freezing waits for what it began. */
+void tandem_freeze_watch(struct tandem *t);
 
 /* map.c: called by dm for each bio */
 int tandem_map(struct dm_target *ti, struct bio *bio);
