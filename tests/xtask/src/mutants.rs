@@ -219,15 +219,16 @@ fn hunt(bench: &Bench, kernel: &uml::Kernel, build: &Path, mutant: &Mutant) -> R
     let made = suite::make(&kernel.build, build, &UML, &bench.log);
     fs::copy(right.join(&mutant.file), build.join(&mutant.file))?;
     made.context("it does not build")?;
-    let module = build.join("dm-tandem.ko").display().to_string();
+    let set = uml::set_of(&mutant.case);
+    let modules = kernel.modules_of_set(bench, set, &build.join("dm-tandem.ko"))?;
     // A word of a kernel's command line has no spaces.
     let only = mutant.case.replace(' ', "_");
     let variables = [
-        ("SUITE_MODULES", module.as_str()),
+        ("SUITE_MODULES", modules.as_str()),
         ("SUITE_ONLY", &only),
         ("SUITE_LIMIT", HANGS),
     ];
-    let mut guest = kernel.guest_of_set(bench.cx, uml::set_of(&mutant.case), &variables)?;
+    let mut guest = kernel.guest_of_set(bench.cx, set, &variables)?;
     let (mut failed, mut passed) = (false, false);
     let start = Instant::now();
     let is_case = |rest: &str| rest.starts_with(&mutant.case);

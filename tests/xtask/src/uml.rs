@@ -81,7 +81,7 @@ fn functional(bench: &mut Bench, config: &'static str, part: &str) -> Result<()>
 fn set(bench: &mut Bench, name: &str) -> Result<()> {
     let kernel = kernel(bench.cx, "plain")?;
     let module = kernel.module(bench, "kmod", "dm-tandem.ko")?;
-    let modules = module.display().to_string();
+    let modules = kernel.modules_of_set(bench, name, &module)?;
     let mut guest = kernel.guest_of_set(bench.cx, name, &[("SUITE_MODULES", &modules)])?;
     suite::cases(bench, &mut guest, LIMIT)
 }
@@ -185,6 +185,16 @@ impl Kernel {
             &bench.log,
         )?;
         Ok(build.join(file))
+    }
+
+    /// The modules that a set of cases needs, with this one that is tested.
+    pub fn modules_of_set(&self, bench: &Bench, set: &str, tested: &Path) -> Result<String> {
+        let tested = tested.display();
+        if set != "time" {
+            return Ok(tested.to_string());
+        }
+        let sleeper = self.module(bench, "tests/uml/sleeper", "tandem-sleeper.ko")?;
+        Ok(format!("{tested},{}", sleeper.display()))
     }
 
     /// A guest for a set of cases, with the words that these need: a clock that runs ahead, or little memory.

@@ -12,6 +12,7 @@
 //! `SUITE_BENCH` measures a device instead, `SUITE_RECORD` records what the module does to its disks. It prints one line a case
 //! and one at the end, and switches the machine off.
 
+mod aio;
 mod bench;
 mod beside;
 mod cases;

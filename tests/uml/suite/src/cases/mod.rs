@@ -10,6 +10,7 @@ mod failures;
 mod failures_dirty;
 mod filesystem;
 mod flaky;
+mod frozen;
 mod fsx;
 mod hits;
 mod hostile;
@@ -33,7 +34,12 @@ use crate::Case;
 pub fn of(set: &str) -> Option<Vec<Case>> {
     match set {
         "" => Some(all()),
-        "time" => Some(cases(&[time::CASES, ahead::CASES, latency::TIMED])),
+        "time" => Some(cases(&[
+            time::CASES,
+            ahead::CASES,
+            latency::TIMED,
+            frozen::CASES,
+        ])),
         "memory" => Some(cases(&[memory::CASES])),
         "pulled" => Some(cases(&[pulled::CASES])),
         _ => None,
