@@ -148,6 +148,9 @@ async fn troubled(
         (CacheState::Stopped, "disk-changed", "43-disk-changed"),
         (CacheState::Stopped, "ssd-missing", "44-ssd-missing"),
         (CacheState::Stopped, "ssd-damaged", "50-ssd-damaged"),
+        (CacheState::Stopped, "ssd-blocks", "51-ssd-blocks"),
+        (CacheState::Bypass, "disk-missing", "52-disk-missing"),
+        (CacheState::Stopped, "disk-missing", "53-disk-not-there"),
         (CacheState::Bypass, "ssd-gone-dirty", "45-ssd-gone"),
     ] {
         levers.set_state(uuid, state, reason).await?;
@@ -175,7 +178,38 @@ async fn given_up(
     hand::press(&question, &gettext("_Cancel")).await;
     glib::timeout_future(Duration::from_millis(300)).await;
 
-    // The SSD is back: what waits is written, and then it goes.
+    // The SSD is back, but the disk refuses what the removal writes.
+    levers.set_patience(1000).await?;
+    levers
+        .set_state(uuid, CacheState::Active, "disk-error")
+        .await?;
+    glib::timeout_future(Duration::from_millis(600)).await;
+    hand::press(window, &remove).await;
+    let question: adw::MessageDialog = hand::window(application).await;
+    hand::press(&question, &gettext("_Flush and Remove")).await;
+    let give_up = gettext("_Give That Data Up…");
+    let refusals = || {
+        gtk::Window::list_toplevels()
+            .into_iter()
+            .filter_map(|window| window.downcast::<adw::MessageDialog>().ok())
+            .filter(|dialog| hand::button(dialog, &give_up).is_some())
+    };
+    let ours =
+        |dialog: &adw::MessageDialog| dialog.transient_for().as_ref() == Some(window.upcast_ref());
+    let refusal = hand::wait(window, "refusal", || refusals().find(ours)).await;
+    // The other window of the tour says it, too.
+    refusals()
+        .filter(|dialog| !ours(dialog))
+        .for_each(|dialog| dialog.close());
+    camera.take(&refusal, "54-refused").await?;
+    hand::press(&refusal, &give_up).await;
+    glib::timeout_future(Duration::from_millis(700)).await;
+    let question: adw::MessageDialog = hand::window(application).await;
+    camera.take(&question, "55-give-up-refused").await?;
+    hand::press(&question, &gettext("_Cancel")).await;
+    glib::timeout_future(Duration::from_millis(300)).await;
+
+    // Now it takes it: what waits is written, and then the SSD goes.
     levers.set_state(uuid, CacheState::Active, "").await?;
     glib::timeout_future(Duration::from_millis(600)).await;
     hand::press(window, &remove).await;

@@ -202,7 +202,7 @@ fn sentences(failure: &Failure) -> (String, String, String) {
             gettext("The Hard Disk Refuses Data"),
             gettext("{needed} are only on {device}, and the hard disk does not take them."),
             gettext(
-                "As long as the cache is there, all your files can be read: copy them to another disk. Then give up what the hard disk does not take.",
+                "All your files can be read: copy them to another disk before you give this up.",
             ),
         ),
         Kind::UnwrittenData if failure.needed > 0 => (
