@@ -295,13 +295,14 @@ int tandem_super_resume(struct tandem *t)
 
 	mutex_lock(&t->super_lock);
 	if (t->args.mode == TD_WRITEBACK && td_active(&t->engine)) {
-		needed |= flags & TD_SUPER_CLEAN;
+		/* A copy that cannot be read now may have it. */
+		needed |= t->write_super || flags & TD_SUPER_CLEAN;
 		flags &= ~TD_SUPER_CLEAN;
 	}
 	r = tandem_super_flags(t, flags);
 	t->noted = true;
 	mutex_unlock(&t->super_lock);
-	/* One sound copy is enough; the other is made again another time. */
+	/* Else one sound copy is enough; the other is made again another time. */
 	return needed ? r : 0;
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::io;
 use crate::loopback::Loop;
@@ -131,6 +131,19 @@ impl Disk {
         let content = io::random(usize::try_from(self.sectors)? * io::SECTOR, seed);
         self.put(0, &content)?;
         Ok(content)
+    }
+
+    /// Makes these sectors, the first and the last, fail whatever is asked of them, or lets them be as before.
+    pub fn fail(&self, first: u64, last: u64, fail: bool) -> Result<()> {
+        let Backing::Null(null) = &self.backing else {
+            bail!("no sectors of a loop device can fail");
+        };
+        let sign = if fail { '+' } else { '-' };
+        fs::write(
+            null.directory.join("badblocks"),
+            format!("{sign}{first}-{last}"),
+        )
+        .context("cannot set the bad blocks of a null_blk")
     }
 
     /// Writes at a byte offset, past every cache of the kernel.

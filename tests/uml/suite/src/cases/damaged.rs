@@ -32,6 +32,10 @@ pub const CASES: &[Entry] = &[
         "damaged: taken again when all was written back and stopped",
         taken_again,
     ),
+    (
+        "damaged: half a superblock that is away does not say later that nothing is dirty",
+        copy_away,
+    ),
 ];
 
 /// Where the superblocks are, and in each the checksum and the incompatible flags.
@@ -181,4 +185,48 @@ fn taken_again() -> Result<()> {
     rig.mapped()?.message("mode writeback")?;
     write_quarters(&rig, &mut model, 50, 4)?;
     refused_after_cut(&rig)
+}
+
+/// A stop is cut between its two superblocks, and the one that says that nothing is dirty cannot be reached for a while.
+fn copy_away() -> Result<()> {
+    let (mut rig, mut model) = Rig::new(Config {
+        mode: "writeback",
+        ..Config::default()
+    })?;
+    write_quarters(&rig, &mut model, 50, 3)?;
+    rig.mapped()?.message("mode writethrough")?;
+    rig.wait_clean()?;
+    rig.quiet()?;
+    let [first, second] = COPIES;
+    let before = rig.ssd.content()?;
+    rig.detach()?;
+    let stopped = rig.ssd.content()?;
+    ensure!(
+        before[first..first + 4096] != stopped[first..first + 4096],
+        "the stop has noted nothing"
+    );
+    rig.ssd.put(second as u64, &before[second..second + 4096])?;
+    let last = 4096 / io::SECTOR as u64 - 1;
+    rig.ssd.fail(0, last, true)?;
+    ensure!(
+        rig.attach_as("writeback").is_err(),
+        "taken in write-back with a superblock that cannot be read nor written"
+    );
+    // What makes nothing dirty needs one only, and stays with it.
+    rig.attach_as("writethrough")?;
+    write_quarters(&rig, &mut model, 50, 4)?;
+    ensure!(
+        rig.mapped()?.message("mode writeback").is_err(),
+        "the mode was changed"
+    );
+    rig.detach()?;
+    rig.ssd.fail(0, last, false)?;
+    rig.attach_as("writeback")?;
+    write_quarters(&rig, &mut model, 50, 5)?;
+    ensure!(rig.status()?.dirty > 0, "nothing is dirty");
+    io::direct(&rig.path()?)?.sync_all()?;
+    let mut cut = rig.cut()?;
+    cut.attach(false)?;
+    ensure!(cut.status()?.dirty > 0, "started cold");
+    cut.shows(&model)
 }
