@@ -129,6 +129,7 @@ struct td_ledger {
 	/* marks */
 	u32 marks_wanted;		/* regions in TD_MARK_WANTED */
 	u32 marks_set;			/* regions not in TD_MARK_CLEAR */
+	bool marks_beyond;		/* loaded: some of no region of the disk */
 	u32 marks_block;		/* being written */
 	u32 inflight;			/* sum of marks[].inflight */
 	u32 clear_block;		/* where clearing goes on */

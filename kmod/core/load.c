@@ -248,15 +248,21 @@ static void mark(struct td_load *l, u32 region)
 static void marks(struct td_load *l, void *block, u32 number)
 {
 	u32 first = number * TD_BLOCK_MARKS;
-	u32 count = l->e->ledger.nr_marks - first;
+	u32 all = l->e->ledger.nr_marks;
+	u32 count = first < all ? all - first : 0;
 
 	if (count > TD_BLOCK_MARKS)
 		count = TD_BLOCK_MARKS;
 	if (block)
 		td_marks_check(block, uuid(l), number);
-	for (u32 i = 0; i < count; i++)
-		if (!block || td_marks_get(block, i))
+	for (u32 i = 0; i < TD_BLOCK_MARKS; i++) {
+		if (block && !td_marks_get(block, i))
+			continue;
+		if (i < count)
 			mark(l, first + i);
+		else
+			l->e->ledger.marks_beyond = true;
+	}
 }
 
 /* @slot's quarters that are not dirty are no longer valid. */
@@ -428,6 +434,14 @@ static void enter(struct td_load *l, u32 phase, u32 at, u32 end)
 	l->single = 0;
 }
 
+/* All that may have been written: also what a disk of other regions needed. */
+static u32 mark_blocks(const struct td_super *sb)
+{
+	u64 blocks = sb->intent.length / TD_BLOCK_SECTORS;
+
+	return blocks < TD_MARK_BLOCKS_MAX ? (u32)blocks : TD_MARK_BLOCKS_MAX;
+}
+
 static void next_phase(struct td_load *l)
 {
 	const struct td_engine *e = l->e;
@@ -452,8 +466,7 @@ static void next_phase(struct td_load *l)
 	case WRAPPED:
 		if (l->highest > l->group)
 			fail(l, TD_LOAD_DAMAGED);
-		enter(l, MARKS, 0,
-		      td_mark_blocks(e->ledger.super.origin_sectors));
+		enter(l, MARKS, 0, mark_blocks(&e->ledger.super));
 		break;
 	case MARKS:
 		enter(l, SLOTS, 0, e->layout.groups);

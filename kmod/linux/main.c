@@ -247,8 +247,9 @@ static int start(struct tandem *t)
 	if (r)
 		return r;
 	drop = t->args.cold || lost;
-	/* Those are marks of other regions. */
-	drop |= t->grown && t->engine.ledger.marks_set;
+	/* Those are marks of other regions, maybe of more than there are now. */
+	drop |= t->grown && (t->engine.ledger.marks_set ||
+			     t->engine.ledger.marks_beyond);
 	/* Not all of what is dirty could be read there. */
 	if (t->coarse_ssd && t->engine.ledger.dirty) {
 		DMERR("Dirty data needs an SSD with blocks no larger than the disk's");
@@ -316,7 +317,8 @@ static int tandem_preresume(struct dm_target *ti)
 	if (fresh && !r)
 		tandem_loss_forget(t);
 	t->grown = false;
-	t->live = true;
+	/* As in tandem_take_over(). */
+	smp_store_release(&t->live, true);
 	t->args.cold = false;
 	return 0;
 }

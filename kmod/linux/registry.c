@@ -156,7 +156,8 @@ bool tandem_reloads(struct tandem *t)
 
 	mutex_lock(&tandem_registry);
 	list_for_each_entry(other, &users, registered)
-		reloads |= other != t && other->md == t->md && other->live &&
+		reloads |= other != t && other->md == t->md &&
+			   (other->live || other->grown) &&
 			   other->origin->bdev == t->origin->bdev &&
 			   other->ssd->bdev == t->ssd->bdev &&
 			   !memcmp(other->args.identity.uuid, id->uuid,
@@ -184,7 +185,8 @@ void tandem_take_over(struct tandem *t)
 		env_store(&t->engine.mode, t->args.mode);
 		memset(&old->engine, 0, sizeof(old->engine));
 		old->live = false;
-		t->live = true;
+		/* Who sees that it is may use the engine. */
+		smp_store_release(&t->live, true);
 	}
 	mutex_unlock(&tandem_registry);
 }

@@ -188,7 +188,7 @@ int tandem_message(struct dm_target *ti, unsigned int argc, char **argv,
 	if (order == TANDEM_ORDER_RECORDED)
 		return tandem_loss_recorded(t);
 	/* The index is being read, without a lock. */
-	if (!READ_ONCE(t->live))
+	if (!smp_load_acquire(&t->live))
 		return -EBUSY;
 	if (order == TANDEM_ORDER_DROP) {
 		tandem_index_drop(t);

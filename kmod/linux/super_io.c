@@ -9,6 +9,7 @@
  */
 #include <linux/highmem.h>
 #include <linux/mm.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
@@ -149,7 +150,8 @@ static bool read_copy(struct tandem *t, u32 copy, u8 *buffer)
  * stays as it is, but the regions of the disk may be counted anew: start() looks
  * at the marks that are still set. The end of a quarter that was cut off by the
  * disk's old end is not on the SSD; and in front of the data there must be room
- * for the marks of all regions.
+ * for the marks of all regions. If its start fails it may be tried again, though
+ * the table before it is gone by then.
  */
 static bool grow(struct tandem *t)
 {
@@ -158,7 +160,7 @@ static bool grow(struct tandem *t)
 
 	if (old >= id->origin_sectors || old % TD_QUARTER_SECTORS ||
 	    id->origin_sectors >> (TD_TAG_BITS + TD_FRAME_SHIFT) ||
-	    !tandem_reloads(t))
+	    (!t->grown && !tandem_reloads(t)))
 		return false;
 	t->super.origin_sectors = id->origin_sectors;
 	t->grown = td_super_holds(&t->super);
@@ -203,15 +205,17 @@ static int load(struct tandem *t, u64 ssd_sectors, u8 *buffer, char **why)
 
 int tandem_super_load(struct tandem *t, u64 ssd_sectors, char **why)
 {
-	void *buffer = kmalloc(BUFFER_BYTES, GFP_NOIO);
+	unsigned int noio = memalloc_noio_save();
+	void *buffer = vmalloc(BUFFER_BYTES);
 	int r;
 
+	memalloc_noio_restore(noio);
 	if (!buffer) {
 		*why = "Out of memory";
 		return -ENOMEM;
 	}
 	r = load(t, ssd_sectors, buffer, why);
-	kfree(buffer);
+	vfree(buffer);
 	return r;
 }
 

@@ -73,6 +73,14 @@ pub fn break_ssd(rig: &Rig) -> Result<()> {
         .swap(broken(&rig.ssd))
 }
 
+/// Puts the SSD back below a cache that lost it.
+pub fn mend_ssd(rig: &Rig) -> Result<()> {
+    rig.below_ssd
+        .as_ref()
+        .context("no target below the SSD")?
+        .swap(Under::Linear.line(&rig.ssd))
+}
+
 fn is_bypass(status: &Status) -> Result<()> {
     ensure!(
         status.state == "bypass" && status.reason == "ssd-error",

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use super::Entry;
-use super::failures::{break_ssd, config};
+use super::failures::{break_ssd, config, mend_ssd};
 use super::writeback::{first_changed, rewriter, write_apart, write_quarters};
 use crate::dm::Dm;
 use crate::io::{self, MIB};
@@ -50,9 +50,7 @@ fn replaced(words: &str) -> Result<()> {
     let status = rig.quiet()?;
     ensure!(status.state == "bypass", "{status:?}");
     rig.detach()?;
-    rig.below_ssd
-        .as_ref()
-        .map_or(Ok(()), |below| below.swap(Under::Linear.line(&rig.ssd)))?;
+    mend_ssd(&rig)?;
     rig.ssd.put(0, &vec![0; 16 * MIB])?;
     let more = words.split_whitespace().count();
     let line = |rig: &Rig, format| {
@@ -100,9 +98,7 @@ fn same_boot() -> Result<()> {
         "not in bypass: {status:?}"
     );
     rig.detach()?;
-    rig.below_ssd
-        .as_ref()
-        .map_or(Ok(()), |below| below.swap(Under::Linear.line(&rig.ssd)))?;
+    mend_ssd(&rig)?;
     // As if it had recorded those writes, and failed them.
     rig.ssd.put(0, &recorded)?;
     rig.attach(false)?;

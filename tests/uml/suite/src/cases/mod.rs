@@ -12,6 +12,7 @@ mod filesystem;
 mod flaky;
 mod frozen;
 mod fsx;
+mod growth;
 mod hits;
 mod hostile;
 mod hung;
@@ -58,6 +59,7 @@ fn all() -> Vec<Case> {
         refusals::CASES,
         life::CASES,
         reload::CASES,
+        growth::CASES,
         content::CASES,
         hits::CASES,
         latency::CASES,

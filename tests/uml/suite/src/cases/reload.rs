@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow, bail, ensure};
 
 use super::Entry;
-use super::failures::{break_ssd, config};
+use super::failures::{break_ssd, config, mend_ssd};
 use super::writeback::{write_apart, write_quarters};
 use crate::dm::{Dm, Line};
 use crate::io::{self, MIB};
@@ -75,7 +75,7 @@ fn growth() -> Result<()> {
     rig.equals(&model)
 }
 
-fn shorter(rig: &Rig, words: &str, sectors: u64) -> Line {
+pub fn shorter(rig: &Rig, words: &str, sectors: u64) -> Line {
     let mut line = rig.line(words);
     line.length = sectors;
     line
@@ -159,9 +159,7 @@ fn mode_before_loss() -> Result<()> {
     // Refused, as something is dirty.
     ensure!(io::write(&file, 30 << 20, &[0; 4096]).is_err(), "written");
     drop(file);
-    rig.below_ssd
-        .as_ref()
-        .map_or(Ok(()), |below| below.swap(Under::Linear.line(&rig.ssd)))?;
+    mend_ssd(&rig)?;
     rig.mapped()?.resume()?;
     let after = rig.status()?;
     ensure!(
