@@ -67,12 +67,31 @@ async fn a_cache_that_was_given_up_does_not_start_again() {
     if bench.real {
         return;
     }
-    let cache = bench.dirty().await;
     let simulation = bench.machine.simulation().await;
+    let cache = bench.dirty().await;
     simulation.unplug(&bench.spec.ssd).await.unwrap();
     reason(&cache, "ssd-gone-dirty").await;
     let plan = cache.plan_discard().await.unwrap();
-    // As of a file system that has lost what the SSD had.
+    let job = cache.remove(&plan.plan_id, &plan.digest).await.unwrap();
+    bench.machine.end(job).await.unwrap();
+    simulation.replug(&bench.spec.ssd).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(bench.machine.caches().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_cache_whose_removal_did_not_come_to_its_end_does_not_start_again() {
+    let bench = Bench::new().await;
+    if bench.real {
+        return;
+    }
+    let simulation = bench.machine.simulation().await;
+    bench.machine.create(&bench.spec).await.unwrap();
+    let cache = bench.the_cache().await;
+    simulation.unplug(&bench.spec.ssd).await.unwrap();
+    reason(&cache, "ssd-error").await;
+    let plan = cache.plan_remove().await.unwrap();
+    // The SSD has gone by then, and has not been wiped.
     simulation.fail_next(StepKind::Mount).await.unwrap();
     let job = cache.remove(&plan.plan_id, &plan.digest).await.unwrap();
     bench.machine.end(job).await.unwrap_err();
