@@ -2,6 +2,8 @@
 //! The machine is switched off and on again, with and without warning, with and without its SSD: fstab mounts the
 //! disk by its UUID at every start, and without `nofail`, so that a start that cannot mount it stops.
 
+mod late;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, mem};
@@ -68,6 +70,16 @@ pub fn run(bench: &mut Bench) -> Result<()> {
     );
     let result = desk.cut(bench);
     bench.check("a cut in write-back keeps what was flushed", result);
+    let result = desk.late_with_ssd(bench);
+    bench.check(
+        "a disk that comes late is mounted through its cache only",
+        result,
+    );
+    let result = desk.late_without_ssd(bench);
+    bench.check(
+        "a disk that comes when the start is over waits for its SSD",
+        result,
+    );
     if bench.all {
         let result = desk.without_ssd_dirty(bench);
         bench.check(
