@@ -173,9 +173,19 @@ impl Machine {
     }
 
     pub async fn remove(&self, cache: &CacheProxy<'_>) -> Result<(), Failure> {
+        let again = |failure: &Failure| failure.kind == Kind::DeviceChanged;
+        let mut job = self.begin_removal(cache).await;
+        // A service of the real system, with mounts of its own, may have come or gone in between. A person would
+        // look once more, too.
+        if job.as_ref().is_err_and(again) {
+            job = self.begin_removal(cache).await;
+        }
+        self.end(job?).await
+    }
+
+    async fn begin_removal(&self, cache: &CacheProxy<'_>) -> Result<OwnedObjectPath, Failure> {
         let plan = cache.plan_remove().await?;
-        let job = cache.remove(&plan.plan_id, &plan.digest).await?;
-        self.end(job).await
+        Ok(cache.remove(&plan.plan_id, &plan.digest).await?)
     }
 
     /// Where UDisks2 says that a block object is mounted.
