@@ -150,9 +150,9 @@ fn each(log: &str) -> Vec<Test> {
             program = file.rsplit_once('-').map_or(file, |(name, _)| name);
         } else if let Some(name) = line.strip_prefix("Doc-tests ") {
             program = name;
-        } else if let Some((name, end)) = line
-            .strip_prefix("test ")
-            .and_then(|rest| rest.rsplit_once(" ... "))
+        } else if let Some((begun, end)) = line.rsplit_once(" ... ")
+            // A program that the test has started may have left the beginning of a line of its own.
+            && let Some((_, name)) = begun.split_once("test ")
             && (end == "ok" || end == "FAILED")
         {
             tests.push(Test {
@@ -197,7 +197,7 @@ mod tests {
         test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured\n\
         \x20    Running tests/crash.rs (target/debug/deps/crash-5b0d4d5c0c9b8d0e)\n\
         test slow ... ignored\n\
-        test no_cut_breaks_a_promise ... ok\n\
+        dbus-daemon[7]: test no_cut_breaks_a_promise ... ok\n\
         test result: ok. 1 passed; 0 failed; 1 ignored; 0 measured\n";
 
     #[test]
