@@ -56,27 +56,23 @@ pub fn plain_name(device: &DeviceText) -> String {
 /// What a device is called: the label of its file system with the model, or the model alone.
 #[must_use]
 pub fn plan_title(device: &DeviceText) -> String {
-    if device.label.is_empty() {
-        short_name(device)
-    } else {
-        fill(
-            &gettext("“{label}” on {model}"),
-            &[("label", &device.label), ("model", &short_name(device))],
-        )
-    }
+    titled(device, &short_name(device))
 }
 
 /// The same, with all that a person can check against its label.
 #[must_use]
 pub fn full_title(device: &DeviceText) -> String {
+    titled(device, &full_name(device))
+}
+
+fn titled(device: &DeviceText, name: &str) -> String {
     if device.label.is_empty() {
-        full_name(device)
-    } else {
-        fill(
-            &gettext("“{label}” on {model}"),
-            &[("label", &device.label), ("model", &full_name(device))],
-        )
+        return name.to_owned();
     }
+    fill(
+        &gettext("“{label}” on {model}"),
+        &[("label", &device.label), ("model", name)],
+    )
 }
 
 /// What to check against the label of a device: size, serial number, kernel name.

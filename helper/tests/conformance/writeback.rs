@@ -295,6 +295,19 @@ async fn an_ssd_that_is_lost_with_nothing_on_it_only_is_no_obstacle() {
     assert!(bench.machine.caches().await.is_empty());
 }
 
+/// A cache with something on its SSD only, whose disk takes nothing.
+async fn refusing(bench: &Bench) -> CacheProxy<'static> {
+    let cache = bench.dirty().await;
+    let uuid = cache.uuid().await.unwrap();
+    let simulation = bench.machine.simulation().await;
+    simulation
+        .set_state(&uuid, CacheState::Active, "disk-error")
+        .await
+        .unwrap();
+    reason(&cache, "disk-error").await;
+    cache
+}
+
 #[tokio::test]
 async fn what_a_disk_refuses_can_be_given_up_by_name() {
     let bench = Bench::new().await;
@@ -302,14 +315,8 @@ async fn what_a_disk_refuses_can_be_given_up_by_name() {
         return;
     }
     let points = bench.points().await;
-    let cache = bench.dirty().await;
     let simulation = bench.machine.simulation().await;
-    let uuid = cache.uuid().await.unwrap();
-    simulation
-        .set_state(&uuid, CacheState::Active, "disk-error")
-        .await
-        .unwrap();
-    reason(&cache, "disk-error").await;
+    let cache = refusing(&bench).await;
     // It may be tried all the same.
     let plan = cache.plan_remove().await.unwrap();
     assert_eq!(plan.steps[0].kind, StepKind::Drain);
@@ -348,14 +355,8 @@ async fn what_a_disk_refuses_under_a_file_system_in_use_can_be_given_up_with_a_w
         return;
     }
     let points = bench.points().await;
-    let cache = bench.dirty().await;
     let simulation = bench.machine.simulation().await;
-    let uuid = cache.uuid().await.unwrap();
-    simulation
-        .set_state(&uuid, CacheState::Active, "disk-error")
-        .await
-        .unwrap();
-    reason(&cache, "disk-error").await;
+    let cache = refusing(&bench).await;
     let mapped = cache.mapped().await.unwrap();
     let idle = cache.plan_discard().await.unwrap();
     let sleeper = bench.occupy(&mapped, &points[0]).await;

@@ -3,6 +3,26 @@
 
 use super::*;
 
+/// A cache in use with nothing on its SSD only, that nobody uses.
+fn attached<'a>(pair: &'a Pair, mounts: &'a [Mount]) -> RemoveInput<'a> {
+    RemoveInput {
+        pair,
+        attached: true,
+        mapped: true,
+        orphaned: false,
+        ssd_present: true,
+        mounts,
+        users: Vec::new(),
+        pinned: false,
+        unwritten: Unwritten::default(),
+        discard: false,
+    }
+}
+
+fn kinds(plan: &Plan) -> Vec<StepKind> {
+    plan.reply.steps.iter().map(|s| s.kind).collect()
+}
+
 #[test]
 fn removing_lets_the_ssd_go_first_and_ends_on_the_plain_disk() {
     let plan = Scene::new().plan().unwrap();
@@ -11,19 +31,10 @@ fn removing_lets_the_ssd_go_first_and_ends_on_the_plain_disk() {
     };
     let mounts = [mount("/media/anna/Data", Mounter::Udisks(1000))];
     let input = |users: Vec<FileUser>| RemoveInput {
-        pair,
-        attached: true,
-        mapped: true,
-        orphaned: false,
-        ssd_present: true,
-        mounts: &mounts,
         users,
-        pinned: false,
-        unwritten: Unwritten::default(),
-        discard: false,
+        ..attached(pair, &mounts)
     };
     let remove = |input| remove(input).unwrap();
-    let kinds = |plan: &Plan| plan.reply.steps.iter().map(|s| s.kind).collect::<Vec<_>>();
     assert_eq!(
         kinds(&remove(input(Vec::new()))),
         [
@@ -84,16 +95,9 @@ fn what_is_on_the_ssd_only_is_written_first_or_given_up_by_name() {
     let plan = Scene::new().plan().unwrap();
     let pair = plan.actions.iter().find_map(Action::pair).unwrap();
     let input = |unwritten: Unwritten, discard| RemoveInput {
-        pair,
-        attached: true,
-        mapped: true,
-        orphaned: false,
-        ssd_present: true,
-        mounts: &[],
-        users: Vec::new(),
-        pinned: false,
         unwritten,
         discard,
+        ..attached(pair, &[])
     };
     let dirty = |stuck: Option<&str>| Unwritten {
         possible: true,
@@ -164,12 +168,6 @@ fn what_is_given_up_is_not_taken_from_under_a_mounted_file_system_unless_it_is_i
     let pair = plan.actions.iter().find_map(Action::pair).unwrap();
     let mounts = [mount("/media/anna/Data", Mounter::Udisks(1000))];
     let input = |users: Vec<FileUser>, pinned| RemoveInput {
-        pair,
-        attached: true,
-        mapped: true,
-        orphaned: false,
-        ssd_present: true,
-        mounts: &mounts,
         users,
         pinned,
         unwritten: Unwritten {
@@ -179,8 +177,8 @@ fn what_is_given_up_is_not_taken_from_under_a_mounted_file_system_unless_it_is_i
             refused: true,
         },
         discard: true,
+        ..attached(pair, &mounts)
     };
-    let kinds = |plan: &Plan| plan.reply.steps.iter().map(|s| s.kind).collect::<Vec<_>>();
     let warned = |plan: &Plan| {
         plan.reply
             .warnings
