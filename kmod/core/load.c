@@ -248,17 +248,13 @@ static void mark(struct td_load *l, u32 region)
 static void marks(struct td_load *l, void *block, u32 number)
 {
 	u32 first = number * TD_BLOCK_MARKS;
-	u32 all = l->e->ledger.nr_marks;
-	u32 count = first < all ? all - first : 0;
 
-	if (count > TD_BLOCK_MARKS)
-		count = TD_BLOCK_MARKS;
 	if (block)
 		td_marks_check(block, uuid(l), number);
 	for (u32 i = 0; i < TD_BLOCK_MARKS; i++) {
 		if (block && !td_marks_get(block, i))
 			continue;
-		if (i < count)
+		if (first + i < l->e->ledger.nr_marks)
 			mark(l, first + i);
 		else
 			l->e->ledger.marks_beyond = true;
