@@ -157,8 +157,8 @@ static bool ready(const struct td_engine *e, u64 frame, bool *unrecorded)
 /*
  * Writes that wait for it come first: each touches the frames of one run. Who was
  * looked at in vain goes to the end of the ring and is noted with the round; who is
- * new comes to its front (td_start()). So all were looked at in this round when one
- * that was is in front.
+ * new comes behind them all, so that nobody waits for newcomers, and begins another
+ * (td_start()). So all were looked at in this round when one that was is in front.
  */
 static enum td_seek seek_urgent(struct td_engine *e, u32 *looks, bool *unrecorded,
 				u64 *sector)

@@ -251,9 +251,9 @@ u32 td_start(struct td_engine *e, struct td_req *r, struct td_list *woken)
 		break;
 	case TD_WB_NO:
 		if (td_writeback_dirty(e, r)) {
-			/* Before all that were looked at in this round. */
-			r->flush = 0;
-			td_link_add_tail(e->urgent.next, &r->gate);
+			/* A new round, or it would count as looked at. */
+			r->flush = e->urgent_round++;
+			td_link_add_tail(&e->urgent, &r->gate);
 			if (e->ledger.written)
 				td_flush_want(e);
 			td_ledger_due(e);

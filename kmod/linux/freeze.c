@@ -37,7 +37,7 @@ static void watch_work(struct work_struct *work)
 	WRITE_ONCE(t->watched, true);
 	tandem_unlock(t, flags);
 	wake_up(&t->idle);
-	wait_event(t->idle, over(t));
+	wait_event_idle(t->idle, over(t));
 }
 
 void tandem_freeze_watch(struct tandem *t)
@@ -45,7 +45,7 @@ void tandem_freeze_watch(struct tandem *t)
 	if (READ_ONCE(t->watched) || tandem_rests(t))
 		return;
 	queue_work(t->frozen_wq, &t->watch);
-	wait_event(t->idle, READ_ONCE(t->watched) || tandem_rests(t));
+	wait_event_idle(t->idle, READ_ONCE(t->watched) || tandem_rests(t));
 }
 
 bool tandem_rests(struct tandem *t)
