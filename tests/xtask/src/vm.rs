@@ -85,6 +85,7 @@ pub struct Vm {
     pub agent: Agent,
     /// A second port, for what has to happen while a script runs on the first; one connection at a time.
     pub second: PathBuf,
+    console: PathBuf,
     dir: PathBuf,
 }
 
@@ -92,7 +93,31 @@ impl Vm {
     /// Switches a machine on whose root disk is in `dir` (see [`Parts::copy_root`]) and keeps what is written to it.
     /// Whatever is plugged in next is there before its kernel looks.
     pub fn power_on(cx: &Cx, parts: &Parts, dir: &Path) -> Result<Self> {
-        Self::launch(cx, parts, &Origin::power_on(dir), Screen::Hidden)
+        let origin = Origin {
+            dir,
+            memory: Memory::Fresh,
+            kept: true,
+        };
+        Self::launch(cx, parts, &origin, Screen::Hidden)
+    }
+
+    /// Waits until the guest answers; if it does not, says what is known from outside.
+    pub fn up(&mut self, limit: Duration) -> Result<()> {
+        let Err(error) = self.agent.sh("true", limit) else {
+            return Ok(());
+        };
+        let console = fs::read_to_string(&self.console).unwrap_or_default();
+        let registers = json!({ "command-line": "info registers -a" });
+        // Twice: does it move?
+        let mut seen = || match self.qmp.run("human-monitor-command", registers.clone()) {
+            Ok(text) => picked(text.as_str().unwrap_or_default()),
+            Err(error) => format!("{error:#}"),
+        };
+        let (first, second) = (seen(), seen());
+        Err(error.context(format!(
+            "the machine does not come up; its processors:\n{first}\n{second}\nits console:\n{}",
+            run::tail(&console)
+        )))
     }
 
     /// Shuts the guest down as its user would, and ends with it.
@@ -131,15 +156,16 @@ impl Vm {
         } else {
             ["-accel", "tcg,thread=multi", "-cpu", "Nehalem"]
         });
-        let (share, snapshot) = if origin.kept {
-            ("on", "off")
-        } else {
-            ("off", "on")
-        };
-        command.arg("-object").arg(format!(
-            "memory-backend-file,id=ram,size={MEMORY}M,mem-path={},share={share}",
-            origin.dir.join("memory").display()
-        ));
+        let file = origin.dir.join("memory");
+        command.arg("-object").arg(match origin.memory {
+            Memory::Fresh => format!("memory-backend-ram,id=ram,size={MEMORY}M"),
+            memory => format!(
+                "memory-backend-file,id=ram,size={MEMORY}M,mem-path={},share={}",
+                file.display(),
+                if memory.is_kept() { "on" } else { "off" }
+            ),
+        });
+        let snapshot = if origin.kept { "off" } else { "on" };
         command.arg("-drive").arg(format!(
             "if=none,id=root,file={},format=raw,snapshot={snapshot},cache=unsafe",
             origin.dir.join("root.ext4").display()
@@ -191,7 +217,7 @@ impl Vm {
             "-append",
             "console=ttyS0 quiet mitigations=off audit=0 systemd.show_status=no panic=1",
         ]);
-        if origin.saved {
+        if origin.memory.is_saved() {
             command.args(["-incoming", "defer"]);
         }
         let errors = dir.join("qemu.log");
@@ -221,6 +247,7 @@ impl Vm {
             qmp,
             agent,
             second: dir.join("agent1"),
+            console: log,
             dir,
         })
     }
@@ -319,22 +346,42 @@ impl Drop for Vm {
 /// Where a machine's memory and root disk come from.
 #[derive(Clone, Copy)]
 pub(crate) struct Origin<'a> {
-    /// Holds the root disk, and the memory.
+    /// Holds the root disk, and the memory where that is a file.
     pub dir: &'a Path,
-    /// The machine goes on from a saved state instead of power on.
-    pub saved: bool,
-    /// What the machine does to memory and root disk stays in the directory.
+    /// Where the memory is, and whether the machine goes on from a saved state.
+    pub memory: Memory,
+    /// What the machine does to the root disk stays in the directory.
     pub kept: bool,
 }
 
-impl<'a> Origin<'a> {
-    pub(crate) fn power_on(dir: &'a Path) -> Self {
-        Self {
-            dir,
-            saved: false,
-            kept: true,
-        }
+/// Where a machine's memory is.
+#[derive(Clone, Copy)]
+pub(crate) enum Memory {
+    /// Nowhere else: in a file, which the host writes to its disk, a machine would wait for that disk.
+    Fresh,
+    /// In a file from power on, so that it can be saved.
+    ToSave,
+    /// In the file of a saved state, and what the machine does stays in it.
+    SavedAndKept,
+    /// In the file of a saved state, which stays as it is.
+    Saved,
+}
+
+impl Memory {
+    fn is_saved(self) -> bool {
+        matches!(self, Self::SavedAndKept | Self::Saved)
     }
+
+    fn is_kept(self) -> bool {
+        matches!(self, Self::ToSave | Self::SavedAndKept)
+    }
+}
+
+/// What the processors are at, of all that QEMU says of their registers.
+fn picked(registers: &str) -> String {
+    let lines = registers.lines();
+    let lines = lines.filter(|l| l.starts_with("CPU#") || l.starts_with("RIP="));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Ends QEMU when the machine does not come into being.

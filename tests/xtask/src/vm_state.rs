@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::json;
 
 use crate::cx::{Cx, say};
-use crate::vm::{Origin, Parts, Screen, Vm};
+use crate::vm::{Memory, Origin, Parts, Screen, Vm};
 use crate::{hash, run, stage};
 
 /// From power on until the desktop is there, on a busy machine without KVM.
@@ -40,7 +40,7 @@ impl Vm {
             copy(&from, dir)?;
             let origin = Origin {
                 dir,
-                saved: true,
+                memory: Memory::SavedAndKept,
                 kept: true,
             };
             let mut vm = Self::launch(cx, parts, &origin, Screen::Hidden)?;
@@ -61,7 +61,7 @@ impl Vm {
         let start = Instant::now();
         let origin = Origin {
             dir: state,
-            saved: true,
+            memory: Memory::Saved,
             kept: false,
         };
         let mut vm = Self::launch(cx, parts, &origin, screen)?;
@@ -117,7 +117,12 @@ fn booted(cx: &Cx, parts: &Parts) -> Result<PathBuf> {
         ));
         let start = Instant::now();
         parts.copy_root(dir)?;
-        let mut vm = Vm::power_on(cx, parts, dir)?;
+        let origin = Origin {
+            dir,
+            memory: Memory::ToSave,
+            kept: true,
+        };
+        let mut vm = Vm::launch(cx, parts, &origin, Screen::Hidden)?;
         vm.agent
             .sh(READY, BOOT_LIMIT)
             .context("the guest's desktop does not come up")?;

@@ -121,7 +121,7 @@ impl Desk {
         fs::create_dir(&dir)?;
         parts.copy_root(&dir)?;
         let mut vm = Vm::power_on(bench.cx, &parts, &dir)?;
-        vm.agent.sh("true", BOOT)?;
+        vm.up(BOOT)?;
         stage::install(&mut vm, &stage)?;
         vm.plug(&pair.origin)?;
         vm.plug(&pair.ssd)?;
@@ -172,6 +172,7 @@ impl Desk {
         if ssd {
             vm.plug(&self.pair.ssd)?;
         }
+        vm.up(BOOT)?;
         let told = vm.agent.sh(STARTED, BOOT)?;
         bench.note(&format!(
             "started in {} s\n{told}",

@@ -50,7 +50,7 @@ impl Desk {
         if ssd {
             vm.plug(&self.pair.ssd)?;
         }
-        vm.agent.sh("true", BOOT)?;
+        vm.up(BOOT)?;
         vm.agent.sh(GONE_ON, BOOT)?;
         self.vm = Some(vm);
         Ok(left)
