@@ -24,66 +24,45 @@ pub(super) async fn remove(
     let mut detached = false;
     let stays = !intent.actions.iter().any(|a| matches!(a, Action::Unmap(_)));
     for index in intent.done..intent.actions.len() {
-        let action = intent.actions[index].clone();
-        let drains = |action: &Action| matches!(action, Action::Drain(_));
-        let early = intent.actions[..index].iter().all(drains);
-        // What is given up is so with its file system unmounted, which is taken back if the SSD stays.
-        let takes_back = early || detaches(&intent.actions[index..]);
+        let early = early(&intent, index);
         if early && !past && watcher.cancelled() {
             return Err(give_up(engine, store, &intent, Failure::new(Kind::Cancelled)).await);
         }
-        if !drains(&action) {
+        if !matches!(intent.actions[index], Action::Drain(_)) {
             watcher.no_return();
         }
         watcher.step(index, false);
         intent.done = index;
-        store
-            .save_intent(&intent)
-            .map_err(|e| left_at(store, &intent, not_recorded(e)))?;
-        // In another boot nothing is mounted as it was planned: who uses the file system keeps it, and the
-        // kernel then refuses to unmap.
-        if !same_boot && matches!(action, Action::Mount(..) | Action::Unmount(..)) {
-            continue;
-        }
-        if let Action::Drain(pair) = &action {
-            match drain(engine, store, &mut intent, pair, watcher).await {
-                Ok(()) => continue,
-                Err(e) => return Err(give_up(engine, store, &intent, named(e, &action)).await),
-            }
-        }
-        let Err(failure) = apply(engine, &intent, &action).await else {
+        let (recorded, ended) = match store.save_intent(&intent) {
+            Ok(()) => (true, perform(engine, store, &mut intent, watcher).await),
+            Err(e) => (false, Err(not_recorded(e))),
+        };
+        let Err(failure) = ended else {
             continue;
         };
-        let failure = named(failure, &action);
-        if matches!(action, Action::FreeSsd(_)) {
+        match then(&intent, recorded) {
             // A dying SSD must not keep the disk: without a record nothing uses it again.
-            tracing::warn!("the SSD could not be wiped: {failure}");
-            continue;
-        }
-        let ends = matches!(action, Action::Unmount(..) | Action::Unmap(_));
-        if ends && !detaches(&intent.actions[index..]) {
-            // The SSD is free; what is left is a matter of form that can wait for the next start.
-            tracing::warn!("the mapping stays until the next start: {failure}");
-            if same_boot {
-                remount(engine, &intent, index).await;
+            Then::GoOn => tracing::warn!("the SSD could not be wiped: {failure}"),
+            Then::StayMapped => {
+                tracing::warn!("the mapping stays until the next start: {failure}");
+                remount(engine, &intent).await;
+                detached = true;
+                break;
             }
-            detached = true;
-            break;
-        }
-        // One that came to life all the same may have got the only copy of something since.
-        if takes_back && (!past || attached(engine, &intent.uuid).await.unwrap_or(false)) {
-            if same_boot {
-                remount(engine, &intent, index).await;
+            // One that came to life all the same may have got the only copy of something since.
+            Then::TakeBack if !past || attached(engine, &intent.uuid).await.unwrap_or(false) => {
+                // Nothing is given up yet.
+                let data = match failure.data {
+                    DataState::Unchanged if intent.discard => DataState::Unwritten,
+                    data => data,
+                };
+                // Before the file system is there again: whoever found the record would go on below it.
+                let failure = give_up(engine, store, &intent, failure.data(data)).await;
+                remount(engine, &intent).await;
+                return Err(failure);
             }
-            // Nothing is given up yet.
-            let data = match failure.data {
-                DataState::Unchanged if intent.discard => DataState::Unwritten,
-                data => data,
-            };
-            let failure = failure.data(data);
-            return Err(give_up(engine, store, &intent, failure).await);
+            Then::TakeBack | Then::Leave => return Err(left_at(store, &intent, failure)),
         }
-        return Err(left_at(store, &intent, failure));
     }
     if intent.kind == JobKind::Flush {
         engine.tell(&intent.uuid, STOP).await?;
@@ -118,14 +97,38 @@ pub(super) async fn remove(
     })
 }
 
+/// Does what is at [`Intent::done`].
+async fn perform(
+    engine: &dyn Engine,
+    store: &Store,
+    intent: &mut Intent,
+    watcher: &dyn Watcher,
+) -> Result<(), Failure> {
+    let action = intent.actions[intent.done].clone();
+    let ended = match &action {
+        Action::Drain(pair) => drain(engine, store, intent, pair, watcher).await,
+        // In another boot nothing is mounted as it was planned: who uses the file system keeps it, and the
+        // kernel then refuses to unmap.
+        Action::Mount(..) | Action::Unmount(..) if intent.boot_id != engine.boot_id() => Ok(()),
+        _ => apply(engine, intent, &action).await,
+    };
+    ended.map_err(|failure| named(failure, &action))
+}
+
 /// One change. What is on the SSD only is never left behind, unless it was given up by name.
 async fn apply(engine: &dyn Engine, intent: &Intent, action: &Action) -> Result<(), Failure> {
-    let Action::Detach(pair) = action else {
+    let Some(pair) = action
+        .pair()
+        .filter(|_| goes_at(intent) == Some(intent.done))
+    else {
         return engine.apply(action).await;
     };
     if !attached(engine, &pair.uuid).await? {
-        // Its disk may be gone, and nothing would have to be done with it.
-        return Ok(());
+        return match action {
+            // Its disk may be gone, and nothing would have to be done with it.
+            Action::Detach(_) => Ok(()),
+            _ => engine.apply(action).await,
+        };
     }
     // Given up was what the SSD had in that boot, with the file system as it was mounted then.
     let bytes = match intent.discard && intent.boot_id == engine.boot_id() {
@@ -142,6 +145,52 @@ async fn apply(engine: &dyn Engine, intent: &Intent, action: &Action) -> Result<
     engine.apply(action).await
 }
 
+/// What follows from a failure at [`Intent::done`].
+enum Then {
+    /// It does not matter.
+    GoOn,
+    /// The SSD is free; what is left is a matter of form that can wait for the next start.
+    StayMapped,
+    /// Nothing has happened yet that cannot be taken back.
+    TakeBack,
+    /// It stays on record, and is tried again.
+    Leave,
+}
+
+/// Decides by where it happened; `recorded`: it is on record that it came so far.
+fn then(intent: &Intent, recorded: bool) -> Then {
+    let to_go = goes_at(intent).is_some_and(|at| intent.done <= at);
+    match &intent.actions[intent.done] {
+        Action::FreeSsd(_) if recorded => Then::GoOn,
+        Action::Unmount(..) | Action::Unmap(_) if recorded && !to_go => Then::StayMapped,
+        // What is given up is so with its file system unmounted.
+        _ if to_go || early(intent, intent.done) => Then::TakeBack,
+        _ => Then::Leave,
+    }
+}
+
+/// Whether nothing is done before this but to drain.
+fn early(intent: &Intent, index: usize) -> bool {
+    intent.actions[..index]
+        .iter()
+        .all(|action| matches!(action, Action::Drain(_)))
+}
+
+/// Which action takes the SSD from under the mapping. What is given up is so by removing the mapping, which the
+/// kernel refuses as soon as somebody has mounted it again, and only where it is in use under the file system.
+fn goes_at(intent: &Intent) -> Option<usize> {
+    let goes = |a: &Action| match a {
+        Action::Detach(_) => true,
+        Action::Unmap(_) => intent.discard,
+        _ => false,
+    };
+    intent
+        .actions
+        .iter()
+        .take_while(|a| !matches!(a, Action::FreeSsd(_)))
+        .position(goes)
+}
+
 /// Ends a job that has only drained: the mode holds again, and the cache goes on.
 async fn give_up(engine: &dyn Engine, store: &Store, intent: &Intent, failure: Failure) -> Failure {
     if intent.actions.iter().any(|a| matches!(a, Action::Drain(_)))
@@ -153,11 +202,6 @@ async fn give_up(engine: &dyn Engine, store: &Store, intent: &Intent, failure: F
         Ok(()) => failure,
         Err(e) => not_recorded(e).data(left_by(store, intent, &failure)),
     }
-}
-
-/// Whether the SSD is still to go in these.
-fn detaches(actions: &[Action]) -> bool {
-    actions.iter().any(|a| matches!(a, Action::Detach(_)))
 }
 
 /// A removal ends at [`Intent::done`] and stays on record. Before the SSD goes, it may have something that is
@@ -177,9 +221,12 @@ fn left_at(store: &Store, intent: &Intent, failure: Failure) -> Failure {
     failure.data(data)
 }
 
-/// Mounts again what a removal unmounted before it met a busy file system at `index`.
-async fn remount(engine: &dyn Engine, intent: &Intent, index: usize) {
-    for action in intent.actions[..=index].iter().rev() {
+/// Mounts again what a removal unmounted in this boot before it met a failure.
+async fn remount(engine: &dyn Engine, intent: &Intent) {
+    if intent.boot_id != engine.boot_id() {
+        return;
+    }
+    for action in intent.actions[..=intent.done].iter().rev() {
         if let Action::Unmount(Face::Mapped(_), _) = action {
             for back in action.undo() {
                 if let Err(e) = engine.apply(&back).await {

@@ -52,8 +52,9 @@ pub struct RemoveInput<'a> {
 /// disk before anything else.
 ///
 /// With `discard` the file system would find older blocks below it and mix them with what it has in memory, so
-/// it is unmounted before the SSD goes, and left so: it has to be checked. Only where that cannot be, which may be
-/// so as long as somebody is logged in, does it go on: a disk that refuses writes shall trap nobody.
+/// it is unmounted before the SSD goes, and left so: it has to be checked. The SSD goes with the mapping then, which
+/// the kernel refuses if somebody has mounted it since. Only where that cannot be, which may be so as long as
+/// somebody is logged in, does it go on: a disk that refuses writes shall trap nobody.
 ///
 /// # Errors
 /// `UnwrittenData` if that is not possible; with `discard`, `WrongState` if it is and the disk has refused
@@ -94,20 +95,21 @@ pub fn remove(input: RemoveInput<'_>) -> Result<Plan, Failure> {
         let mounts = mounts.iter().rev();
         mounts.map(|m| Action::Unmount(face.clone(), m.clone()))
     };
-    if attached && discard && !stays {
+    let unmapped_first = attached && mapped && discard && !stays;
+    if unmapped_first {
         actions.extend(unmounts());
-    }
-    if attached {
+        actions.push(Action::Unmap(pair.clone()));
+    } else if attached {
         actions.push(Action::Detach(pair.clone()));
     }
     if ssd_present && !orphaned {
         actions.push(Action::FreeSsd(pair.clone()));
     }
     if mapped && !stays {
-        if !(attached && discard) {
+        if !unmapped_first {
             actions.extend(unmounts());
+            actions.push(Action::Unmap(pair.clone()));
         }
-        actions.push(Action::Unmap(pair.clone()));
         if orphaned && ssd_present {
             actions.push(Action::FreeSsd(pair.clone()));
         }

@@ -333,7 +333,8 @@ async fn what_a_disk_refuses_can_be_given_up_by_name() {
     let kinds: Vec<_> = plan.steps.iter().map(|s| s.kind).collect();
     let place = |wanted| kinds.iter().position(|kind| *kind == wanted);
     assert_eq!(place(StepKind::Drain), None);
-    assert!(place(StepKind::Unmount) < place(StepKind::Detach));
+    assert!(place(StepKind::Unmount) < place(StepKind::Unmap));
+    assert_eq!(place(StepKind::Detach), None);
     let kinds: Vec<_> = plan.warnings.iter().map(|w| w.kind).collect();
     for kind in [WarningKind::LosesUnwritten, WarningKind::StaysUnmounted] {
         assert!(kinds.contains(&kind), "{kind}");

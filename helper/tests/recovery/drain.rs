@@ -6,10 +6,8 @@ use crate::{UUID, removal};
 use std::sync::Mutex;
 use std::time::Duration;
 use tandem_api::*;
-use tandem_helper::action::Action;
-use tandem_helper::apply::{self, Drained, Unwatched, Watcher};
+use tandem_helper::apply::{self, Drained, Watcher};
 use tandem_helper::engine::Engine;
-use tandem_helper::plan::Plan;
 
 /// Does this with every look, and says whether it is to wait.
 struct Looking<F>(F);
@@ -152,52 +150,4 @@ async fn a_refused_drain_that_cannot_be_recorded_does_not_call_the_data_safe() {
         (Kind::Internal, DataState::Unwritten)
     );
     assert_eq!(world.lost_bytes(), 0);
-}
-
-/// Gives up what the disk refuses, as the service plans it for a mounted file system that nobody uses.
-async fn giving_up(dirty: &Dirty) -> Plan {
-    let mut plan = removal(&*dirty.engine, &dirty.store).await;
-    dirty.world.refuse_writes(UUID);
-    plan.discards = true;
-    plan.actions
-        .retain(|a| !matches!(a, Action::Drain(_) | Action::Mount(..)));
-    // Unmounted before the SSD goes.
-    plan.actions
-        .sort_by_key(|a| !matches!(a, Action::Unmount(..)));
-    assert!(matches!(plan.actions[0], Action::Unmount(..)));
-    assert!(matches!(plan.actions[1], Action::Detach(_)));
-    plan
-}
-
-/// Where the cache is mounted.
-async fn mounted(dirty: &Dirty) -> Vec<String> {
-    let devices = dirty.engine.facts().await.unwrap().devices;
-    let ours = devices.iter().find(|d| d.ident.hardware.contains(UUID));
-    let mounts = ours.map(|d| d.mounts.iter().map(|m| m.point.clone()));
-    mounts.map(Iterator::collect).unwrap_or_default()
-}
-
-#[tokio::test]
-async fn what_cannot_be_given_up_is_mounted_as_before_with_all_its_data() {
-    for step in [StepKind::Unmount, StepKind::Detach] {
-        let dirty = Dirty::new(&format!("giving-up-{step}"), None).await;
-        let plan = giving_up(&dirty).await;
-        let before = mounted(&dirty).await;
-        assert!(!before.is_empty());
-        dirty.world.fail_next(step);
-        let failure = apply::run(&*dirty.engine, &dirty.store, &plan, 0, &Unwatched)
-            .await
-            .unwrap_err();
-        assert_eq!(failure.data, DataState::Unwritten, "{step}");
-        assert_eq!(mounted(&dirty).await, before, "{step}");
-        assert_eq!(dirty.world.lost_bytes(), 0, "{step}");
-        assert!(dirty.store.intents().is_empty(), "{step}");
-        assert!(dirty.store.caches()[0].may_be_dirty, "{step}");
-        // It can be tried again.
-        apply::run(&*dirty.engine, &dirty.store, &plan, 0, &Unwatched)
-            .await
-            .unwrap();
-        assert!(dirty.world.lost_bytes() > 0);
-        assert!(dirty.store.caches().is_empty());
-    }
 }

@@ -14,6 +14,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod drain;
+mod giving_up;
 mod mortal;
 mod reboot;
 mod undo;
@@ -80,6 +81,14 @@ async fn creation_in(engine: &dyn Engine, mode: Mode) -> Plan {
 }
 
 async fn removal(engine: &dyn Engine, store: &Store) -> Plan {
+    let unwritten = Unwritten {
+        possible: store.caches()[0].may_be_dirty,
+        ..Unwritten::default()
+    };
+    removing(engine, store, unwritten, false).await
+}
+
+async fn removing(engine: &dyn Engine, store: &Store, unwritten: Unwritten, discard: bool) -> Plan {
     let facts = facts(engine).await;
     let record = store.caches().remove(0);
     let pair = record.pair.clone();
@@ -97,11 +106,8 @@ async fn removal(engine: &dyn Engine, store: &Store) -> Plan {
         mounts: &mapped.mounts,
         users: Vec::new(),
         pinned: false,
-        unwritten: Unwritten {
-            possible: record.may_be_dirty,
-            ..Unwritten::default()
-        },
-        discard: false,
+        unwritten,
+        discard,
     })
     .unwrap()
 }

@@ -152,7 +152,7 @@ fn what_is_on_the_ssd_only_is_written_first_or_given_up_by_name() {
         StepKind::Drain
     );
     let given_up = remove(input(refused(), true)).unwrap();
-    assert_eq!(kind(&given_up), StepKind::Detach);
+    assert_eq!(kind(&given_up), StepKind::Unmap);
     assert!(given_up.discards);
 
     // What can be written, or is not there, cannot be given up.
@@ -190,12 +190,7 @@ fn what_is_given_up_is_not_taken_from_under_a_mounted_file_system_unless_it_is_i
     let idle = remove(input(Vec::new(), false)).unwrap();
     assert_eq!(
         kinds(&idle),
-        [
-            StepKind::Unmount,
-            StepKind::Detach,
-            StepKind::FreeSsd,
-            StepKind::Unmap
-        ]
+        [StepKind::Unmount, StepKind::Unmap, StepKind::FreeSsd]
     );
     let losing = WarningKind::LosesUnwritten;
     assert_eq!(warned(&idle), [losing, WarningKind::StaysUnmounted]);

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Giving up what a disk refuses, which meets an obstacle.
+
+use crate::mortal::Mortal;
+use crate::writeback::{Dirty, run_dying};
+use crate::{UUID, removing};
+use std::path::PathBuf;
+use tandem_api::*;
+use tandem_helper::action::Action;
+use tandem_helper::apply::{self, Drained, Unwatched, Watcher};
+use tandem_helper::engine::Engine;
+use tandem_helper::plan::{Plan, Unwritten};
+
+/// Gives up what the disk refuses, for a mounted file system that nobody uses.
+async fn giving_up(dirty: &Dirty) -> Plan {
+    dirty.world.refuse_writes(UUID);
+    let unwritten = Unwritten {
+        possible: true,
+        refused: true,
+        ..Unwritten::default()
+    };
+    let plan = removing(&*dirty.engine, &dirty.store, unwritten, true).await;
+    let kinds: Vec<_> = plan.actions.iter().map(Action::kind).collect();
+    assert_eq!(
+        kinds,
+        [StepKind::Unmount, StepKind::Unmap, StepKind::FreeSsd]
+    );
+    plan
+}
+
+/// What cannot be given up is there as before, and the job is over.
+async fn as_before(dirty: &Dirty, mounts: &[String]) {
+    assert_eq!(mounted(dirty).await, mounts);
+    assert_eq!(dirty.world.lost_bytes(), 0);
+    assert!(dirty.store.intents().is_empty());
+    assert!(dirty.store.caches()[0].may_be_dirty);
+}
+
+/// Where the cache is mounted.
+async fn mounted(dirty: &Dirty) -> Vec<String> {
+    let devices = dirty.engine.facts().await.unwrap().devices;
+    let ours = devices.iter().find(|d| d.ident.hardware.contains(UUID));
+    let mounts = ours.map(|d| d.mounts.iter().map(|m| m.point.clone()));
+    mounts.map(Iterator::collect).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn what_cannot_be_given_up_is_mounted_as_before_with_all_its_data() {
+    for step in [StepKind::Unmount, StepKind::Unmap] {
+        let dirty = Dirty::new(&format!("giving-up-{step}"), None).await;
+        let plan = giving_up(&dirty).await;
+        let before = mounted(&dirty).await;
+        assert!(!before.is_empty());
+        dirty.world.fail_next(step);
+        let failure = apply::run(&*dirty.engine, &dirty.store, &plan, 0, &Unwatched)
+            .await
+            .unwrap_err();
+        assert_eq!(failure.data, DataState::Unwritten, "{step}");
+        as_before(&dirty, &before).await;
+        // It can be tried again.
+        apply::run(&*dirty.engine, &dirty.store, &plan, 0, &Unwatched)
+            .await
+            .unwrap();
+        assert!(dirty.world.lost_bytes() > 0);
+        assert!(dirty.store.caches().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn what_was_mounted_again_meanwhile_is_not_given_up_below_it() {
+    let dirty = Dirty::new("mounted-meanwhile", None).await;
+    let plan = giving_up(&dirty).await;
+    let before = mounted(&dirty).await;
+    let Action::Unmount(face, mount) = plan.actions[0].clone() else {
+        panic!("it is unmounted first");
+    };
+    // The service dies when it has unmounted, and an automount comes before the next.
+    assert!(run_dying(&dirty.world, &dirty.store, &plan).await);
+    assert!(mounted(&dirty).await.is_empty());
+    let mut intent = dirty.store.intents().remove(0);
+    intent.done = 1;
+    dirty.store.save_intent(&intent).unwrap();
+    dirty
+        .engine
+        .apply(&Action::Mount(face, mount))
+        .await
+        .unwrap();
+    let failure = apply::recover(&*dirty.engine, &dirty.store, intent, &Unwatched)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (failure.kind, failure.data),
+        (Kind::FilesystemBusy, DataState::Unwritten)
+    );
+    as_before(&dirty, &before).await;
+}
+
+#[tokio::test]
+async fn what_is_mounted_again_is_no_job_any_more() {
+    let dirty = Dirty::new("mounted-again", None).await;
+    let plan = giving_up(&dirty).await;
+    dirty.world.fail_next(StepKind::Unmap);
+    // Unmounting, what fails, and then mounting.
+    let mortal = Mortal::new(&dirty.world, 2, false);
+    assert!(
+        mortal
+            .until_death(apply::run(&mortal, &dirty.store, &plan, 0, &Unwatched))
+            .await
+    );
+    assert!(mounted(&dirty).await.is_empty());
+    assert!(dirty.store.intents().is_empty());
+    assert_eq!(dirty.world.lost_bytes(), 0);
+}
+
+/// Has no room for a record when it comes to this step.
+struct Full(PathBuf, usize);
+
+impl Watcher for Full {
+    fn step(&self, index: usize, _: bool) {
+        if index == self.1 {
+            // Where a record is written before it takes the place of the one before.
+            std::fs::create_dir(&self.0).unwrap();
+        }
+    }
+    fn cancelled(&self) -> bool {
+        false
+    }
+    fn no_return(&self) {}
+    fn paused(&self) -> bool {
+        false
+    }
+    fn moving(&self, _: Option<bool>) {}
+    fn drained(&self, _: Drained) {}
+}
+
+#[tokio::test]
+async fn what_cannot_be_recorded_is_not_given_up_later_either() {
+    for step in [0, 1] {
+        let dirty = Dirty::new(&format!("giving-up-full-{step}"), None).await;
+        let plan = giving_up(&dirty).await;
+        let before = mounted(&dirty).await;
+        let full = Full(
+            dirty._folder.0.join(format!("jobs/{UUID}.remove.new")),
+            step,
+        );
+        let failure = apply::run(&*dirty.engine, &dirty.store, &plan, 0, &full)
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (failure.kind, failure.data),
+            (Kind::Internal, DataState::Unwritten)
+        );
+        assert!(full.0.is_dir());
+        as_before(&dirty, &before).await;
+    }
+}
