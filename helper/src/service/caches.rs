@@ -62,7 +62,9 @@ impl Service {
                 continue;
             }
             let pair = current(&record.pair, &facts);
-            let record = self.record_fork(record, &pair, live, &facts).await;
+            let Some(record) = self.record_fork(&pair, live, &facts).await else {
+                continue;
+            };
             let pair = Pair {
                 cold: record.pair.cold,
                 lost: record.pair.lost,

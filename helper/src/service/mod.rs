@@ -113,6 +113,23 @@ impl Drop for Call<'_> {
 }
 
 impl Service {
+    /// One that does nothing yet.
+    fn new(engine: Arc<dyn Engine>, store: Store, connection: Connection) -> Self {
+        Self {
+            engine,
+            store,
+            connection,
+            inner: Mutex::default(),
+            refreshing: tokio::sync::Mutex::default(),
+            planning: tokio::sync::Mutex::default(),
+            reading: Arc::default(),
+            recovering: tokio::sync::Mutex::default(),
+            recording: tokio::sync::Mutex::default(),
+            calls: AtomicUsize::new(0),
+            again: Notify::new(),
+        }
+    }
+
     /// Puts unfinished jobs right, shows the caches that exist, and then takes the bus name: nobody
     /// sees a state in between.
     ///
@@ -123,19 +140,7 @@ impl Service {
         store: Store,
         connection: Connection,
     ) -> zbus::Result<Arc<Self>> {
-        let this = Arc::new(Self {
-            engine,
-            store,
-            connection: connection.clone(),
-            inner: Mutex::default(),
-            refreshing: tokio::sync::Mutex::default(),
-            planning: tokio::sync::Mutex::default(),
-            reading: Arc::default(),
-            recovering: tokio::sync::Mutex::default(),
-            recording: tokio::sync::Mutex::default(),
-            calls: AtomicUsize::new(0),
-            again: Notify::new(),
-        });
+        let this = Arc::new(Self::new(engine, store, connection.clone()));
         this.touch();
         let server = connection.object_server();
         server.at(ROOT_PATH, zbus::fdo::ObjectManager).await?;

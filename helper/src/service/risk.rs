@@ -69,14 +69,13 @@ impl Service {
     }
 
     /// Has the record say that the disk is used without the cache, if it is: what the SSD has is not the
-    /// truth any more.
+    /// truth any more. None: the cache was removed since it was listed, and nothing of it is to be put on record again.
     pub(super) async fn record_fork(
         &self,
-        record: CacheRecord,
         pair: &Pair,
         live: Option<&Live>,
         facts: &Facts,
-    ) -> CacheRecord {
+    ) -> Option<CacheRecord> {
         let used = |disk: &Device| {
             let other = disk.holders.iter().any(|h| h.kind != "tandem");
             other || !disk.mounts.is_empty() || disk.swap
@@ -85,8 +84,8 @@ impl Service {
         let uncovered = live.is_none_or(|live| !leads_to(live, pair, facts))
             && facts.same_hardware(&pair.origin).is_some_and(used);
         let _alone = self.recording.lock().await;
-        // The loss of its SSD may have been recorded since it was read.
-        let mut record = self.record(&pair.uuid).unwrap_or(record);
+        // The loss of its SSD may have been recorded since it was listed.
+        let mut record = self.record(&pair.uuid).ok()?;
         // Nobody asked for one that passes through: its SSD was back and could not be used, and the disk lacked nothing.
         let plain = uncovered || live.is_some_and(|live| !live.attached);
         let kept = self.inner().running.iter().any(|r| r.uuid == pair.uuid);
@@ -104,7 +103,7 @@ impl Service {
                 tracing::error!("cannot record that: {e}");
             }
         }
-        record
+        Some(record)
     }
 
     /// A cache works: what its SSD had to forget is forgotten, and only what was lost since is to be.
@@ -130,5 +129,43 @@ impl Service {
             tracing::warn!("the next start will be cold too: {e}");
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "../../tests/common/bus.rs"]
+mod bus;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Engine;
+    use crate::engine::simulated::Simulated;
+    use crate::state::Store;
+    use tandem_api::Mode;
+    #[tokio::test]
+    async fn a_cache_that_was_removed_meanwhile_does_not_come_back_on_record() {
+        let root = std::env::temp_dir().join(format!("tandem-removed-{}", std::process::id()));
+        let store = Store::open(&root).unwrap();
+        let (_bus, address) = bus::start();
+        let connection = zbus::connection::Builder::address(address.as_str()).build();
+        let engine = Arc::new(Simulated::new(Arc::default()));
+        let service = Service::new(engine.clone(), store.clone(), connection.await.unwrap());
+        let facts = engine.facts().await.unwrap();
+        let mounted = |d: &&Device| !d.mounts.is_empty() && !d.ident.hardware.is_empty();
+        let disk = facts.devices.iter().find(mounted).unwrap();
+        let mut record = CacheRecord::new(Pair::nowhere(Mode::Writeback));
+        record.pair.origin = disk.ident.clone();
+        for removed in [false, true] {
+            store.save_cache(&record).unwrap();
+            if removed {
+                store.drop_cache(&record.pair.uuid).unwrap();
+            }
+            let now = service.record_fork(&record.pair, None, &facts).await;
+            assert_eq!(now.map(|now| now.forked), (!removed).then_some(true));
+            let forked: Vec<_> = store.caches().iter().map(|r| r.forked).collect();
+            assert_eq!(forked, if removed { vec![] } else { vec![true] });
+        }
+        std::fs::remove_dir_all(&root).unwrap();
     }
 }
