@@ -151,6 +151,8 @@ impl Service {
             }
             (Some(_), Some(status)) => state(status),
             (Some(_), None) => (CacheState::Suspended, String::new()),
+            // First of all: every other word may say that nothing is lost, or that the cache comes back by itself.
+            (None, _) if record.forked => (CacheState::Stopped, "disk-changed".to_owned()),
             (None, _) if origin.is_none() => (CacheState::Stopped, "disk-missing".to_owned()),
             (None, _) if ssd.is_none() && record.may_be_dirty => {
                 (CacheState::Stopped, "ssd-gone-dirty".to_owned())
@@ -208,10 +210,10 @@ impl Service {
     async fn reason(&self, record: &CacheRecord, disk_mounted: bool) -> String {
         let refused = self.inner().refused.get(&record.pair.uuid).copied();
         let word = match self.engine.module_state().await {
+            // What the module said of these devices holds, wherever it is now.
+            _ if refused.is_some() => refused.unwrap_or_default(),
             ModuleState::NotBuilt => "module-not-built",
             ModuleState::Refused => "module-refused",
-            _ if record.forked => "disk-changed",
-            _ if refused.is_some() => refused.unwrap_or_default(),
             _ if disk_mounted => "disk-in-use",
             _ => "not-assembled",
         };

@@ -144,9 +144,10 @@ impl Service {
             Some(_) if bypassed => None,
             Some(status) if status.reason.starts_with("ssd-") => Some(status.reason.clone()),
             Some(_) => None,
+            // No device that comes back makes that good.
+            None if record.forked => Some("disk-changed".to_owned()),
             None if facts.same_hardware(&pair.ssd).is_none() => Some("ssd-missing".to_owned()),
             None if facts.same_hardware(&pair.origin).is_none() => Some("disk-missing".to_owned()),
-            None if record.forked => Some("disk-changed".to_owned()),
             None => {
                 let refused = self.inner().refused.get(&pair.uuid).copied();
                 Some(refused.unwrap_or("not-assembled").to_owned())

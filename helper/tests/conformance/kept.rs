@@ -62,6 +62,44 @@ async fn a_disk_used_beside_its_mapping_is_not_overwritten() {
 }
 
 #[tokio::test]
+async fn a_disk_that_was_used_alone_is_called_so_whatever_else_is_amiss() {
+    let bench = Bench::new().await;
+    if bench.real {
+        return;
+    }
+    let cache = bench.dirty().await;
+    let simulation = bench.machine.simulation().await;
+    let (disk, ssd) = (&bench.spec.origin, &bench.spec.ssd);
+    simulation.set_module(ModuleState::Refused).await.unwrap();
+    simulation.restart().await.unwrap();
+    reason(&cache, "module-refused").await;
+    simulation.mount(disk, "/mnt").await.unwrap();
+    // Of all the other reasons it may be told that nothing is lost.
+    reason(&cache, "disk-changed").await;
+    let called_so = async |amiss: &str| {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(
+            cache.state_reason().await.unwrap(),
+            "disk-changed",
+            "{amiss}"
+        );
+        let refused = Failure::from(cache.plan_remove().await.unwrap_err());
+        assert_eq!(
+            (refused.kind, refused.name.as_str()),
+            (Kind::UnwrittenData, "disk-changed"),
+            "{amiss}"
+        );
+    };
+    called_so("refused").await;
+    simulation.set_module(ModuleState::NotBuilt).await.unwrap();
+    called_so("not built").await;
+    simulation.unplug(ssd).await.unwrap();
+    called_so("no SSD").await;
+    simulation.set_module(ModuleState::Loaded).await.unwrap();
+    called_so("nothing but the SSD").await;
+}
+
+#[tokio::test]
 async fn a_cache_that_was_given_up_does_not_start_again() {
     let bench = Bench::new().await;
     if bench.real {

@@ -487,11 +487,7 @@ async fn a_disk_that_was_used_without_its_ssd_is_not_overwritten() {
     })
     .await;
     simulation.mount(&disk, "/mnt").await.unwrap();
-    until("the reason", async || {
-        cache.state_reason().await.unwrap() == "disk-changed"
-            || cache.state_reason().await.unwrap() == "module-refused"
-    })
-    .await;
+    reason(&cache, "disk-changed").await;
     simulation.set_module(ModuleState::Loaded).await.unwrap();
     reason(&cache, "disk-changed").await;
     let refused = Failure::from(cache.plan_remove().await.unwrap_err());
