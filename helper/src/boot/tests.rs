@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Starts of a machine that is none.
+
+use super::hands::fake::Fake;
+use super::*;
+use crate::action::{Action, Pair};
+use crate::state::Intent;
+use tandem_api::{JobKind, Mode};
+
+/// A cache in this mode, with its disk or without.
+fn cache(mode: Mode, disk: bool) -> Cache {
+    Cache {
+        disk: disk.then(|| Found {
+            name: "sdx".to_owned(),
+            number: "8:0".to_owned(),
+            sectors: 1,
+        }),
+        ..Cache::new(CacheRecord::new(Pair::nowhere(mode)))
+    }
+}
+
+/// What is on record after the machine has started without this cache.
+fn left(mut cache: Cache, name: &str) -> CacheRecord {
+    let name = format!("tandem-boot-{}-{name}", std::process::id());
+    let root = std::env::temp_dir().join(name);
+    let store = Store::open(&root).unwrap();
+    store.save_cache(&cache.record).unwrap();
+    cache.leave(&store);
+    let left = store.caches().pop().unwrap();
+    std::fs::remove_dir_all(&root).unwrap();
+    left
+}
+
+#[test]
+fn without_device_mapper_what_is_on_the_ssd_only_is_never_written_over_the_disk() {
+    for (mode, forked) in [(Mode::Writeback, true), (Mode::Writethrough, false)] {
+        let mut cache = cache(mode, true);
+        let without = Fake {
+            there: vec![""],
+            unable: true,
+            ..Fake::default()
+        };
+        cache.claim(&without);
+        assert!(cache.disk.is_some() && without.done.take().is_empty());
+        assert_eq!(cache.patience(), Duration::ZERO);
+        let left = left(cache, &format!("none-{mode}"));
+        assert_eq!((left.forked, left.pair.cold), (forked, true));
+        assert_eq!(left.may_be_dirty, forked);
+    }
+}
+
+#[test]
+fn what_is_missing_is_waited_for_as_long_as_it_is_worth() {
+    let clean = cache(Mode::Writethrough, false);
+    assert_eq!(clean.waits(false, || false), BEGUN);
+    assert_eq!(clean.waits(true, || false), WITHOUT);
+    assert_eq!(clean.waits(false, || true), WITHOUT);
+    assert_eq!(clean.waits(true, || true), LONGEST);
+    let dirty = cache(Mode::Writeback, false);
+    assert_eq!(dirty.waits(false, || false), LONGEST);
+}
+
+#[test]
+fn every_disk_is_held_and_left_out_before_an_ssd_is_read_that_may_not_answer() {
+    let root = std::env::temp_dir().join(format!("tandem-boot-{}-order", std::process::id()));
+    let store = Store::open(&root).unwrap();
+    let named = |disk: &str, ssd: &str| {
+        let mut cache = cache(Mode::Writeback, false);
+        cache.record.pair.origin.text.serial = disk.to_owned();
+        cache.record.pair.ssd.text.serial = ssd.to_owned();
+        cache
+    };
+    let mut caches = vec![named("a", "fast"), named("b", "away"), named("c", "fast")];
+    let mut machine = Fake {
+        there: vec!["a", "b", "fast"],
+        ..Fake::default()
+    };
+    look(&mut caches, &machine, &store, &Marks::default());
+    let first = ["hold no-a", "hold no-b", "leave out no-a no-b", "map no-a"];
+    assert_eq!(machine.done.take(), first);
+    // Nobody is told twice.
+    machine.there.push("c");
+    look(&mut caches, &machine, &store, &Marks::default());
+    let then = ["hold no-c", "leave out no-c", "map no-c"];
+    assert_eq!(machine.done.take(), then);
+    assert_eq!(caches.len(), 1);
+    std::fs::remove_dir_all(&root).unwrap();
+}
+
+#[test]
+fn a_disk_that_could_not_be_held_or_was_let_go_counts_as_used() {
+    for first in [Ok(()), Err("busy".to_owned())] {
+        let mut cache = cache(Mode::Writeback, true);
+        let disk = cache.disk.clone().unwrap();
+        let name = format!("hold-{}", first.is_ok());
+        cache.protected(&disk, first);
+        cache.protected(&disk, Err("busy".to_owned()));
+        let left = left(cache, &name);
+        assert!(left.forked && left.pair.cold);
+    }
+}
+
+#[test]
+fn a_disk_that_is_held_or_not_there_is_as_it_was() {
+    let mut held = cache(Mode::Writeback, true);
+    let disk = held.disk.clone().unwrap();
+    held.protected(&disk, Ok(()));
+    held.failed = Some("the SSD does not hold this cache any more".to_owned());
+    let whole = CacheRecord::new(Pair::nowhere(Mode::Writeback));
+    assert_eq!(left(held, "held"), whole);
+    assert_eq!(left(cache(Mode::Writeback, false), "away"), whole);
+}
+
+#[test]
+fn only_a_removal_that_is_past_draining_gives_a_cache_up() {
+    let pair = Pair::nowhere(Mode::Writeback);
+    let record = CacheRecord::new(pair.clone());
+    let job = |kind, done| Intent {
+        kind,
+        uuid: pair.uuid.clone(),
+        actions: vec![Action::Drain(pair.clone()), Action::FreeSsd(pair.clone())],
+        done,
+        boot_id: String::new(),
+        discard: false,
+        paused: false,
+        owner: 0,
+    };
+    assert!(job(JobKind::Remove, 1).gives_up(&record.pair.uuid));
+    assert!(!job(JobKind::Remove, 0).gives_up(&record.pair.uuid));
+    // A creation that enabled write-back did not come to its end.
+    assert!(!job(JobKind::Create, 1).gives_up(&record.pair.uuid));
+    let another = Intent {
+        uuid: "cd".repeat(16),
+        ..job(JobKind::Remove, 1)
+    };
+    assert!(!another.gives_up(&record.pair.uuid));
+}
