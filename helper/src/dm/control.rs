@@ -5,6 +5,7 @@
 
 mod standing;
 
+pub use self::standing::Keeps;
 use self::standing::{Entry, Standing, each, twice};
 use super::message::Message;
 use super::status::StatusLine;
@@ -301,6 +302,11 @@ impl Control {
     /// Kernel name of a mapping that only holds its disk: with whatever table, as that of an attempt that a crash cut
     /// short may have replaced the one that held it first.
     fn held(&self, pair: &Pair) -> DmResult<Option<String>> {
+        Ok(self.waiting(pair)?.map(|(name, ..)| name))
+    }
+
+    /// Of a mapping that has a table and none in force: its kernel name, and target and disk of that table.
+    fn waiting(&self, pair: &Pair) -> DmResult<Option<(String, String, String)>> {
         if !self.idle(pair)? {
             return Ok(None);
         }
@@ -312,8 +318,23 @@ impl Control {
                 .dm
                 .table_status(id, options)
                 .map_err(failed("read the table"))?;
-            Ok((!table.is_empty()).then(|| format!("dm-{}", info.device().minor)))
+            Ok(table.into_iter().next().map(|(_, _, target, line)| {
+                let disk = line.split_ascii_whitespace().next().unwrap_or_default();
+                let name = format!("dm-{}", info.device().minor);
+                (name, target, disk.to_owned())
+            }))
         })
+    }
+
+    /// What the mapping of this cache keeps at this moment.
+    ///
+    /// # Errors
+    /// If the kernel does not answer.
+    pub fn keeps(&self, pair: &Pair) -> DmResult<Keeps> {
+        if let Some((_, target, disk)) = self.waiting(pair)? {
+            return Ok(Keeps::waiting(&target, disk));
+        }
+        Ok(Keeps::of(&self.entries()?, &pair.uuid))
     }
 
     /// Goes back to holding the disk, whatever the mapping has by now.

@@ -3,6 +3,7 @@
 
 use super::DmResult;
 use crate::dm::status::StatusLine;
+use crate::dm::table::LINEAR;
 use crate::engine::Live;
 
 /// A mapping with its table's target.
@@ -40,6 +41,40 @@ impl Standing {
         match status.filter(|status| status.knows()) {
             Some(status) => status.dirty > 0,
             None => self != Self::Other,
+        }
+    }
+}
+
+/// What the mapping of a cache keeps, to somebody who comes by while others may be at work on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Keeps {
+    /// There is none.
+    Nothing,
+    /// The device of this number from everybody, and nothing is under way.
+    Disk(String),
+    /// Somebody is about to put it in force, or did not get further: nobody else may load a table.
+    Between,
+    /// It serves requests.
+    Works,
+}
+
+impl Keeps {
+    /// One that has this table and none in force.
+    pub(super) fn waiting(target: &str, disk: String) -> Self {
+        match target {
+            LINEAR => Self::Disk(disk),
+            _ => Self::Between,
+        }
+    }
+
+    /// One that has no table that waits.
+    pub(super) fn of(entries: &[Entry], uuid: &str) -> Self {
+        match entries.iter().find(|e| e.live.uuid == uuid) {
+            None => Self::Nothing,
+            Some(entry) if entry.active && !entry.suspended => Self::Works,
+            Some(entry) if entry.active => Self::Between,
+            // An empty one, which keeps nothing.
+            Some(_) => Self::Nothing,
         }
     }
 }
@@ -110,6 +145,23 @@ mod tests {
             Standing::Other
         );
         assert_eq!(Standing::of(&[], "ab"), Standing::Other);
+    }
+
+    #[test]
+    fn only_a_table_that_is_there_to_hold_may_be_replaced_by_somebody_who_comes_by() {
+        let disk = || "8:0".to_owned();
+        assert_eq!(Keeps::waiting("linear", disk()), Keeps::Disk(disk()));
+        assert_eq!(Keeps::waiting("tandem", disk()), Keeps::Between);
+        for (found, keeps) in [
+            (entry(true, true, false), Keeps::Works),
+            (entry(false, true, false), Keeps::Works),
+            // It is being started.
+            (entry(true, true, true), Keeps::Between),
+            (entry(false, false, false), Keeps::Nothing),
+        ] {
+            assert_eq!(Keeps::of(&[found], "ab"), keeps);
+        }
+        assert_eq!(Keeps::of(&[], "ab"), Keeps::Nothing);
     }
 
     #[test]
