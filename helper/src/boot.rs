@@ -13,7 +13,7 @@ pub(crate) mod held;
 pub mod late;
 
 use self::devices::{Found, Machine, UDEV_DATA};
-use self::hands::{Hands, System};
+use self::hands::{Hands, System, Unheld};
 use self::late::Marks;
 use crate::mounts::table;
 use crate::state::{CacheRecord, FOLDER, Store};
@@ -52,8 +52,10 @@ pub fn assembles() -> bool {
 struct Cache {
     record: CacheRecord,
     disk: Option<Found>,
-    /// The disk is claimed.
-    held: bool,
+    /// The disk that is claimed: one that comes back is another device, and is not.
+    held: Option<Found>,
+    /// Why the disk that is there could not be claimed the last time.
+    unheld: Option<Unheld>,
     /// The disk that the start was told not to wait for.
     told: Option<Found>,
     /// What went wrong for good.
@@ -110,9 +112,8 @@ fn guard(caches: &[Cache], marks: &Marks) {
 /// The machine starts without these caches.
 fn go_on(caches: &mut [Cache], hands: &impl Hands, store: &Store, marks: &Marks) {
     for cache in caches.iter_mut() {
-        cache.leave(store);
-        // The mark of one that is not there stays.
-        if cache.disk.is_some() {
+        // The mark of one that is held stays, for the disk may come back as another device that is not.
+        if cache.leave(store) {
             marks.clear(&cache.record.pair.uuid);
         }
     }
@@ -126,22 +127,53 @@ fn go_on(caches: &mut [Cache], hands: &impl Hands, store: &Store, marks: &Marks)
 /// Takes all of them one step further. What is not sure to come to an end is last: a start that is ended in it leaves
 /// every disk that is there claimed, and no mount that would fail for that.
 fn look(caches: &mut Vec<Cache>, hands: &impl Hands, store: &Store, marks: &Marks) {
+    hold_back(caches, hands, store, marks);
+    caches.retain_mut(|cache| {
+        let assembled = cache.assembled(hands, store);
+        if assembled {
+            marks.clear(&cache.record.pair.uuid);
+        }
+        !assembled
+    });
+    // An attempt may have let go of its disk.
+    if caches.iter().any(|cache| cache.unheld.is_some()) {
+        hold_back(caches, hands, store, marks);
+    }
+}
+
+/// Claims what lacks something, and has the start not wait for that.
+fn hold_back(caches: &mut [Cache], hands: &impl Hands, store: &Store, marks: &Marks) {
     let alone = marks.alone();
     for cache in caches.iter_mut() {
         cache.learn(store);
-        cache.claim(hands);
-        if cache.held {
-            marks.clear(&cache.record.pair.uuid);
-        }
     }
+    claim(caches, hands);
     drop(alone);
     leave_out(caches, hands);
-    caches.retain_mut(|cache| !cache.assembled(hands, store));
+}
+
+/// Claims all disks that lack something. Some have a disk for a moment only, as udev's probes do, and a device may go
+/// and come again: that passes, and none of the others waits for it.
+fn claim(caches: &mut [Cache], hands: &impl Hands) {
+    for attempt in 0..=wipe::TRIES {
+        for cache in caches.iter_mut() {
+            cache.claim(hands);
+        }
+        if attempt == wipe::TRIES || caches.iter().all(|cache| cache.unheld.is_none()) {
+            break;
+        }
+        hands.pause();
+    }
+    for cache in caches.iter() {
+        if let (Some(disk), Some(why)) = (&cache.disk, &cache.unheld) {
+            tracing::error!("{} is not protected: {why}", disk.name);
+        }
+    }
 }
 
 /// Has the start not wait for what is held by now, as long as it is.
 fn leave_out(caches: &mut [Cache], hands: &impl Hands) {
-    let untold = |cache: &&Cache| cache.held && cache.told != cache.disk;
+    let untold = |cache: &&Cache| cache.held.is_some() && cache.told != cache.held;
     let held: Vec<_> = caches
         .iter()
         .filter(untold)
@@ -152,8 +184,8 @@ fn leave_out(caches: &mut [Cache], hands: &impl Hands) {
     {
         tracing::error!("the start of the machine may stop at a file system: {e}");
     }
-    for cache in caches.iter_mut().filter(|cache| cache.held) {
-        cache.told.clone_from(&cache.disk);
+    for cache in caches.iter_mut().filter(|cache| cache.held.is_some()) {
+        cache.told.clone_from(&cache.held);
     }
 }
 
@@ -162,7 +194,8 @@ impl Cache {
         Self {
             record,
             disk: None,
-            held: false,
+            held: None,
+            unheld: None,
             told: None,
             failed: None,
         }
@@ -170,7 +203,7 @@ impl Cache {
 
     /// What udev had done about the disk meanwhile.
     fn learn(&mut self, store: &Store) {
-        if self.held || !self.record.may_be_dirty {
+        if self.held.is_some() || !self.record.may_be_dirty {
             return;
         }
         let ours = |now: &CacheRecord| now.pair.uuid == self.record.pair.uuid;
@@ -178,21 +211,28 @@ impl Cache {
             && now.forked
         {
             self.failed = Some("the disk came late and could not be held".to_owned());
+            self.unheld = None;
             self.record = now;
         }
     }
 
-    /// Looks for the disk, and claims it if it lacks something.
+    /// Looks for the disk, and claims it if it lacks something: also one whose cache could not be made, for it may have
+    /// come back since.
     fn claim(&mut self, hands: &impl Hands) {
-        if self.failed.is_some() {
+        if self.record.forked {
             return;
         }
         self.disk = hands.find(&self.record.pair.origin);
+        self.unheld = None;
+        if self.held != self.disk {
+            self.held = None;
+        }
         let Some(disk) = self.disk.clone() else {
             return;
         };
-        self.failed = hands.able().err();
-        if self.failed.is_none() && self.record.may_be_dirty && !self.held {
+        if let Err(e) = hands.able() {
+            self.failed = Some(e);
+        } else if self.record.may_be_dirty && self.held.is_none() {
             self.hold(hands, &disk);
         }
     }
@@ -224,17 +264,11 @@ impl Cache {
         }
     }
 
+    /// One that was held may not be any more.
     fn hold(&mut self, hands: &impl Hands, disk: &Found) {
         let held = hands.hold(&self.record.pair, disk);
-        self.protected(disk, held);
-    }
-
-    /// Whether the disk is held now: one that was may not be any more.
-    fn protected(&mut self, disk: &Found, held: Result<(), String>) {
-        self.held = held.is_ok();
-        if let Err(e) = held {
-            tracing::error!("{} is not protected: {e}", disk.name);
-        }
+        self.held = held.is_ok().then(|| disk.clone());
+        self.unheld = held.err();
     }
 
     fn done(&mut self, store: &Store, disk: &Found, ssd: &Found) {
@@ -275,27 +309,37 @@ impl Cache {
         }
     }
 
-    /// The machine starts without this cache.
-    fn leave(&mut self, store: &Store) {
+    /// The machine starts without this cache. Whether a mark has nothing to say of it any more: what has become of its
+    /// disk is on record.
+    fn leave(&mut self, store: &Store) -> bool {
         let pair = &self.record.pair;
         let text = |device: &tandem_api::DeviceText| format!("{} {}", device.model, device.serial);
         let (disk, ssd) = (text(&pair.origin.text), text(&pair.ssd.text));
         let reason = self.failed.as_deref().unwrap_or("a device is missing");
-        if self.held {
+        if self.held.is_some() {
             tracing::error!(
                 "{disk} is held back, because what was written to it last may be on {ssd} only: {reason}"
             );
-        } else if self.disk.is_some() {
-            tracing::warn!("{disk} is used without its cache on {ssd}: {reason}");
-            // Recorded before the disk can be written.
-            if let Some(record) = unguarded(&self.record)
-                && let Err(e) = store.save_cache(&record)
-            {
-                tracing::error!("cannot record that: {e}");
-            }
-        } else {
-            tracing::info!("{disk} is not there");
+            return false;
         }
+        if self.disk.is_none() {
+            tracing::info!("{disk} is not there");
+            return false;
+        }
+        if let Some(Unheld::Failed(e)) = &self.unheld {
+            // Nobody is known to have it, and who says so gives up what is on the SSD: whatever comes next tries again.
+            tracing::error!("{disk} should be held back and is not: {e}");
+            return false;
+        }
+        tracing::warn!("{disk} is used without its cache on {ssd}: {reason}");
+        // Recorded before the disk can be written.
+        if let Some(record) = unguarded(&self.record)
+            && let Err(e) = store.save_cache(&record)
+        {
+            tracing::error!("cannot record that: {e}");
+            return false;
+        }
+        true
     }
 }
 

@@ -16,8 +16,8 @@ const CHUNK: usize = 64 << 10;
 const PLACES: u64 = 256;
 const PLACE: usize = 4096;
 /// udev holds a device open for a moment after every event.
-const TRIES: u32 = 20;
-const PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
+pub(crate) const TRIES: u32 = 20;
+pub(crate) const PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// Opens for reading and writing, proving that nobody else uses the device, and that behind the name
 /// there is still the device that was found under it.

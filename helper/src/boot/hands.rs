@@ -4,14 +4,36 @@
 use super::devices::{Found, Machine};
 use super::held;
 use crate::action::Pair;
-use crate::dm::control::Control;
+use crate::dm::control::{Control, DmFailure, Keeps};
 use crate::dm::table::{Linear, Tandem};
 use crate::engine::device_mapper::guards;
 use crate::facts::Ident;
 use crate::superblock;
+use crate::wipe;
+use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use tandem_api::SECTOR_BYTES;
+
+/// Why a disk is not held.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unheld {
+    /// Somebody has it.
+    #[error("somebody else has it")]
+    Busy,
+    /// The device may have gone, or the kernel may not have been able to just now.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<DmFailure> for Unheld {
+    fn from(failure: DmFailure) -> Self {
+        match failure.errno {
+            Some(Errno::BUSY) => Self::Busy,
+            _ => Self::Failed(failure.to_string()),
+        }
+    }
+}
 
 /// A machine that starts, or what a test takes for one.
 pub(super) trait Hands {
@@ -19,8 +41,12 @@ pub(super) trait Hands {
     fn able(&self) -> Result<(), String>;
     /// The device that is this piece of hardware.
     fn find(&self, ident: &Ident) -> Option<Found>;
+    /// What the mapping of this cache keeps already.
+    fn keeps(&self, pair: &Pair) -> Keeps;
     /// Keeps the disk from everybody. Reads nothing.
-    fn hold(&self, pair: &Pair, disk: &Found) -> Result<(), String>;
+    fn hold(&self, pair: &Pair, disk: &Found) -> Result<(), Unheld>;
+    /// Gives somebody who has a disk for a moment the time to let it go.
+    fn pause(&self);
     /// Has the start not wait for the file systems of these.
     fn leave_out(&self, held: &[(&Pair, &Found)]) -> io::Result<()>;
     /// Reads the SSD, and has the cache in force. A disk that was held may not be any more if it fails.
@@ -58,12 +84,28 @@ impl Hands for System {
         self.machine.find(ident)
     }
 
-    fn hold(&self, pair: &Pair, disk: &Found) -> Result<(), String> {
+    fn keeps(&self, pair: &Pair) -> Keeps {
+        let keeps = self.control().map(|control| control.keeps(pair));
+        match keeps {
+            Ok(Ok(keeps)) => keeps,
+            Ok(Err(e)) => {
+                tracing::error!("{e}");
+                Keeps::Between
+            }
+            Err(_) => Keeps::Nothing,
+        }
+    }
+
+    fn hold(&self, pair: &Pair, disk: &Found) -> Result<(), Unheld> {
         let table = Linear {
             device: disk.number.clone(),
         };
-        let held = self.control()?.hold(pair, &table, disk.sectors);
-        held.map_err(|e| e.to_string())
+        let control = self.control().map_err(Unheld::Failed)?;
+        Ok(control.hold(pair, &table, disk.sectors)?)
+    }
+
+    fn pause(&self) {
+        std::thread::sleep(wipe::PAUSE);
     }
 
     fn leave_out(&self, held: &[(&Pair, &Found)]) -> io::Result<()> {
@@ -110,8 +152,14 @@ pub(super) mod fake {
         pub there: Vec<&'static str>,
         /// There is no device-mapper.
         pub unable: bool,
-        /// Somebody has the disks already.
-        pub busy: bool,
+        /// Why no disk can be held, as many times.
+        pub unheld: RefCell<Vec<Unheld>>,
+        /// That a mapping could not be made.
+        pub unmapped: bool,
+        /// What the mapping keeps; nothing that was held here if it is none.
+        pub keeps: RefCell<Option<Keeps>>,
+        /// Numbers of those that are not as they were when they were found first.
+        pub again: Option<&'static str>,
         pub done: RefCell<Vec<String>>,
     }
 
@@ -131,15 +179,27 @@ pub(super) mod fake {
             let serial = ident.text.serial.as_str();
             self.there.contains(&serial).then(|| Found {
                 name: format!("no-{serial}"),
-                number: "0:0".to_owned(),
+                number: self.again.unwrap_or("0:0").to_owned(),
                 sectors: 1,
             })
         }
 
-        fn hold(&self, _: &Pair, disk: &Found) -> Result<(), String> {
-            self.note(format!("hold {}", disk.name));
-            (!self.busy).then_some(()).ok_or_else(|| "busy".to_owned())
+        fn keeps(&self, _: &Pair) -> Keeps {
+            self.keeps.borrow().clone().unwrap_or(Keeps::Nothing)
         }
+
+        fn hold(&self, _: &Pair, disk: &Found) -> Result<(), Unheld> {
+            match self.unheld.borrow_mut().pop() {
+                Some(unheld) => Err(unheld),
+                None => {
+                    self.note(format!("hold {}", disk.name));
+                    *self.keeps.borrow_mut() = Some(Keeps::Disk(disk.number.clone()));
+                    Ok(())
+                }
+            }
+        }
+
+        fn pause(&self) {}
 
         fn leave_out(&self, held: &[(&Pair, &Found)]) -> io::Result<()> {
             let names: Vec<_> = held.iter().map(|(_, disk)| disk.name.as_str()).collect();
@@ -149,7 +209,9 @@ pub(super) mod fake {
 
         fn map(&self, _: &Pair, disk: &Found, _: &Found) -> Result<(), String> {
             self.note(format!("map {}", disk.name));
-            Ok(())
+            (!self.unmapped)
+                .then_some(())
+                .ok_or_else(|| "no".to_owned())
         }
 
         fn watch(&self) -> io::Result<()> {

@@ -2,13 +2,15 @@
 //! A disk that lacks something and that the start of the machine has not found yet.
 //!
 //! It may come when the start has gone on without it, and somebody would mount it at once. So each such cache has a
-//! mark from before the first look at the machine until its disk was found, and udev has `tandem-assemble --late` run
+//! mark from before the first look at the machine until it is assembled or on record as used alone, and udev has `tandem-assemble --late` run
 //! for every device that appears, when it has made the links and before it tells anybody. Either that finds
 //! the mark, or it was over before the first look, and the start finds the disk. A start that is killed leaves the marks.
+//! One that is held keeps its mark: a disk whose link was reset comes back as another device, which nobody holds.
 
 use super::devices::Machine;
 use super::hands::{Hands, System};
-use super::{leave_out, wanted};
+use super::{Cache, claim, leave_out, wanted};
+use crate::dm::control::Keeps;
 use crate::state::Store;
 use rustix::fs::{FlockOperation, flock};
 use std::ffi::OsString;
@@ -78,24 +80,43 @@ fn look(marks: &Marks, hands: &impl Hands, store: &Store) {
     let Some(_alone) = marks.alone() else {
         return;
     };
+    for record in store.caches().iter().filter(|record| record.forked) {
+        marks.clear(&record.pair.uuid);
+    }
     let mut caches = wanted(store);
-    caches.retain_mut(|cache| {
-        let marked = marks.has(&cache.record.pair.uuid);
-        if marked {
-            cache.claim(hands);
-        }
-        marked && cache.disk.is_some()
-    });
+    caches.retain(|cache| marks.has(&cache.record.pair.uuid) && concerns(cache, marks, hands));
+    claim(&mut caches, hands);
     leave_out(&mut caches, hands);
     for cache in &mut caches {
         // The service assembles it, now or when its SSD is there.
-        cache.leave(store);
-        marks.clear(&cache.record.pair.uuid);
+        if cache.leave(store) {
+            marks.clear(&cache.record.pair.uuid);
+        }
+    }
+}
+
+/// Whether there is something to do for a cache that has a mark. The start and the service may be at work on it, and
+/// nothing may come between them.
+fn concerns(cache: &Cache, marks: &Marks, hands: &impl Hands) -> bool {
+    let pair = &cache.record.pair;
+    let keeps = hands.keeps(pair);
+    if keeps == Keeps::Works || !cache.record.may_be_dirty {
+        marks.clear(&pair.uuid);
+        return false;
+    }
+    let Some(disk) = hands.find(&pair.origin) else {
+        return false;
+    };
+    match keeps {
+        Keeps::Between | Keeps::Works => false,
+        Keeps::Disk(number) => number != disk.number,
+        Keeps::Nothing => true,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::hands::Unheld;
     use super::super::hands::fake::Fake;
     use super::*;
     use crate::action::Pair;
@@ -115,8 +136,9 @@ mod tests {
             let uuid = &record.pair.uuid;
 
             // The start waits in vain.
+            let others = if busy { 100 } else { 0 };
             let mut machine = Fake {
-                busy,
+                unheld: vec![Unheld::Busy; others].into(),
                 ..Fake::default()
             };
             let mut caches = wanted(&store);
@@ -131,17 +153,84 @@ mod tests {
             machine.there.push("");
             look(&marks, &machine, &store);
             let done = machine.done.take();
-            assert_eq!(done[0], "hold no-");
-            assert_eq!(done.len(), if busy { 1 } else { 2 }, "{done:?}");
-            assert!(!marks.has(uuid));
+            let held = ["hold no-", "leave out no-"];
+            assert_eq!(done, if busy { &[][..] } else { &held });
+            // One that is held may come back as another device.
+            assert_eq!(marks.has(uuid), !busy);
             let left = store.caches().remove(0);
             assert_eq!((left.forked, left.may_be_dirty), (busy, true));
 
-            // Once: whatever comes then is seen by the service.
+            // Once.
             look(&marks, &machine, &store);
             assert!(machine.done.take().is_empty());
             fs::remove_dir_all(&root).unwrap();
         }
+    }
+
+    #[test]
+    fn what_passes_does_not_give_up_what_is_on_the_ssd() {
+        let gone = || Unheld::Failed("no such device".to_owned());
+        // Somebody has it for a moment; the cable is flaky, and goes on to be.
+        for (name, unheld, held) in [
+            ("moment", vec![Unheld::Busy; 3], true),
+            ("flaky", vec![gone(); 3], true),
+            ("gone", vec![gone(); 21], false),
+        ] {
+            let name = format!("tandem-late-{}-{name}", std::process::id());
+            let (root, store, marks, record) = waited_in_vain(&name);
+            let uuid = &record.pair.uuid;
+            let machine = Fake {
+                there: vec![""],
+                unheld: unheld.into(),
+                ..Fake::default()
+            };
+            look(&marks, &machine, &store);
+            assert_eq!(machine.done.take().is_empty(), !held, "{name}");
+            assert_eq!(store.caches(), std::slice::from_ref(&record), "{name}");
+            assert!(marks.has(uuid), "{name}");
+            // The next event finds it held, or tries again.
+            look(&marks, &machine, &store);
+            assert_eq!(machine.done.take().is_empty(), held, "{name}");
+            assert_eq!(store.caches(), [record], "{name}");
+            fs::remove_dir_all(&root).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_held_disk_that_comes_back_is_held_again_until_its_cache_works() {
+        let name = format!("tandem-late-{}-reset", std::process::id());
+        let (root, store, marks, record) = waited_in_vain(&name);
+        let mut machine = Fake {
+            there: vec![""],
+            ..Fake::default()
+        };
+        let done = |machine: &Fake| {
+            look(&marks, machine, &store);
+            !machine.done.take().is_empty()
+        };
+        assert!(done(&machine) && !done(&machine));
+        machine.again = Some("8:16");
+        assert!(done(&machine) && !done(&machine));
+        // Nobody comes between those who are about to map it.
+        machine.again = Some("8:32");
+        *machine.keeps.borrow_mut() = Some(Keeps::Between);
+        assert!(!done(&machine) && marks.has(&record.pair.uuid));
+        *machine.keeps.borrow_mut() = Some(Keeps::Works);
+        assert!(!done(&machine) && !marks.has(&record.pair.uuid));
+        assert_eq!(store.caches(), [record]);
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    /// A cache whose disk the start did not find.
+    fn waited_in_vain(name: &str) -> (PathBuf, Store, Marks, CacheRecord) {
+        let root = std::env::temp_dir().join(name);
+        let store = Store::open(&root).unwrap();
+        let marks = Marks::within(&root.join("marks"));
+        fs::create_dir(root.join("marks")).unwrap();
+        let record = CacheRecord::new(Pair::nowhere(Mode::Writeback));
+        store.save_cache(&record).unwrap();
+        marks.set(&record.pair.uuid).unwrap();
+        (root, store, marks, record)
     }
 
     #[test]
@@ -165,15 +254,15 @@ mod tests {
         store.save_cache(&record).unwrap();
         let mut caches = wanted(&store);
         super::super::guard(&caches, &marks);
-        let mut machine = Fake {
+        let machine = Fake {
             there: vec![""],
-            busy: true,
+            unheld: vec![Unheld::Busy; 100].into(),
             ..Fake::default()
         };
         look(&marks, &machine, &store);
         assert!(store.caches().remove(0).forked);
         machine.done.take();
-        machine.busy = false;
+        machine.unheld.take();
         super::super::look(&mut caches, &machine, &store, &marks);
         assert!(machine.done.take().is_empty(), "neither held nor mapped");
         fs::remove_dir_all(&root).unwrap();

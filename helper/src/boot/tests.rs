@@ -5,6 +5,7 @@ use super::hands::fake::Fake;
 use super::*;
 use crate::action::{Action, Pair};
 use crate::state::Intent;
+use std::path::PathBuf;
 use tandem_api::{JobKind, Mode};
 
 /// A cache in this mode, with its disk or without.
@@ -89,12 +90,15 @@ fn every_disk_is_held_and_left_out_before_an_ssd_is_read_that_may_not_answer() {
 
 #[test]
 fn a_disk_that_could_not_be_held_or_was_let_go_counts_as_used() {
-    for first in [Ok(()), Err("busy".to_owned())] {
+    for first in [None, Some(Unheld::Busy)] {
         let mut cache = cache(Mode::Writeback, true);
+        let name = format!("hold-{}", first.is_none());
+        let machine = Fake::default();
         let disk = cache.disk.clone().unwrap();
-        let name = format!("hold-{}", first.is_ok());
-        cache.protected(&disk, first);
-        cache.protected(&disk, Err("busy".to_owned()));
+        for unheld in [first, Some(Unheld::Busy)] {
+            *machine.unheld.borrow_mut() = unheld.into_iter().collect();
+            cache.hold(&machine, &disk);
+        }
         let left = left(cache, &name);
         assert!(left.forked && left.pair.cold);
     }
@@ -104,11 +108,73 @@ fn a_disk_that_could_not_be_held_or_was_let_go_counts_as_used() {
 fn a_disk_that_is_held_or_not_there_is_as_it_was() {
     let mut held = cache(Mode::Writeback, true);
     let disk = held.disk.clone().unwrap();
-    held.protected(&disk, Ok(()));
+    held.hold(&Fake::default(), &disk);
     held.failed = Some("the SSD does not hold this cache any more".to_owned());
     let whole = CacheRecord::new(Pair::nowhere(Mode::Writeback));
     assert_eq!(left(held, "held"), whole);
     assert_eq!(left(cache(Mode::Writeback, false), "away"), whole);
+}
+
+#[test]
+fn a_disk_that_somebody_has_for_a_moment_is_held_and_mapped() {
+    let (root, store, marks) = start("moment");
+    let mut caches = wanted(&store);
+    let moment = vec![Unheld::Busy, Unheld::Failed("no such device".to_owned())];
+    let machine = Fake {
+        there: vec!["", "fast"],
+        unheld: moment.into(),
+        ..Fake::default()
+    };
+    guard(&caches, &marks);
+    look(&mut caches, &machine, &store, &marks);
+    assert_eq!(
+        machine.done.take(),
+        ["hold no-", "leave out no-", "map no-"]
+    );
+    assert!(caches.is_empty() && !marks.has(&"ab".repeat(16)));
+    std::fs::remove_dir_all(&root).unwrap();
+}
+
+#[test]
+fn a_disk_that_comes_back_as_another_device_is_held_again() {
+    // Its SSD is away, or the cache could not be made.
+    for (name, there) in [("reset-away", vec![""]), ("reset-failed", vec!["", "fast"])] {
+        let (root, store, marks) = start(name);
+        let before = store.caches();
+        let mut caches = wanted(&store);
+        let mut machine = Fake {
+            unmapped: true,
+            there,
+            ..Fake::default()
+        };
+        guard(&caches, &marks);
+        look(&mut caches, &machine, &store, &marks);
+        let done = machine.done.take();
+        assert_eq!(done[..2], ["hold no-", "leave out no-"], "{name}");
+        look(&mut caches, &machine, &store, &marks);
+        assert!(machine.done.take().is_empty(), "{name}: it is held");
+        machine.again = Some("8:16");
+        look(&mut caches, &machine, &store, &marks);
+        let done = machine.done.take();
+        assert_eq!(done, ["hold no-", "leave out no-"], "{name}");
+        // It may do so again when nobody looks any more.
+        go_on(&mut caches, &machine, &store, &marks);
+        assert!(marks.has(&before[0].pair.uuid), "{name}");
+        assert_eq!(store.caches(), before, "{name}");
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+}
+
+/// One cache with something on its SSD only.
+fn start(name: &str) -> (PathBuf, Store, Marks) {
+    let root = std::env::temp_dir().join(format!("tandem-boot-{}-{name}", std::process::id()));
+    let store = Store::open(&root).unwrap();
+    std::fs::create_dir(root.join("marks")).unwrap();
+    let marks = Marks::within(&root.join("marks"));
+    let mut record = CacheRecord::new(Pair::nowhere(Mode::Writeback));
+    record.pair.ssd.text.serial = "fast".to_owned();
+    store.save_cache(&record).unwrap();
+    (root, store, marks)
 }
 
 #[test]

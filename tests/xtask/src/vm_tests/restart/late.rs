@@ -22,10 +22,10 @@ ls /run/tandem-late | grep -q . && exit 0
 echo "no mark"; systemctl status tandem-assemble; lsblk
 journalctl -b --no-pager -o short-monotonic | tail -40
 exit 1"#;
-/// Ends when the mapping that holds the disk is there and its mark is gone.
+/// Ends when the mapping that holds the disk is there. Its mark stays, for the disk may come back as another device.
 const HELD: &str = r#"
 for _ in $(seq 300); do
-	if dmsetup info --columns --noheadings --options name | grep -q ^tandem- && ! ls /run/tandem-late | grep -q .; then
+	if dmsetup table --inactive | grep -q "^tandem-.* linear " && ls /run/tandem-late | grep -q .; then
 		exit 0
 	fi
 	sleep 0.2
