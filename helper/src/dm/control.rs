@@ -263,7 +263,9 @@ impl Control {
         };
         let made = made
             .and_then(|()| alone(&kernel_name).map_err(|e| other("hold the devices alone", e)))
-            .and_then(|()| self.with(&pair.uuid, |id| self.resume(id)));
+            .and_then(|()| self.with(&pair.uuid, |id| self.resume(id)))
+            // A program of udev's that came between may have had it hold a disk.
+            .and_then(|()| self.works(pair));
         if made.is_err() {
             self.leave(pair, &disk, sectors, held.is_some());
         }
@@ -276,6 +278,11 @@ impl Control {
             self.load(pair, sectors, TARGET, &table.to_string())?;
         }
         self.with(&pair.uuid, |id| self.resume(id))?;
+        self.works(pair)
+    }
+
+    /// What was resumed is the cache and nothing else.
+    fn works(&self, pair: &Pair) -> DmResult<()> {
         match Standing::of(&self.entries()?, &pair.uuid) {
             Standing::Works => Ok(()),
             _ => Err(other("resume", "the mapping does not use its SSD")),
