@@ -207,6 +207,17 @@ static u64 clean_ahead(const struct td_ledger *l, u64 frame)
 	return frames - (frame & (frames - 1));
 }
 
+/*
+ * A sweep records what was met. If one is wanted already, what is under way makes
+ * it due when it ends: who asked for it here each time would be told each time
+ * that there is work, find none, and look again.
+ */
+static void want_recorded(struct td_engine *e)
+{
+	if (!e->ledger.sweep_wanted)
+		td_ledger_want_sweep(e);
+}
+
 enum td_seek td_clean_seek(struct td_engine *e, bool all, bool on, u32 looks,
 			   u64 *sector)
 {
@@ -221,7 +232,7 @@ enum td_seek td_clean_seek(struct td_engine *e, bool all, bool on, u32 looks,
 		e->urgent_round++;
 	urgent = seek_urgent(e, &looks, &unrecorded, sector);
 	if (unrecorded && urgent != TD_SEEK_FOUND)
-		td_ledger_want_sweep(e);
+		want_recorded(e);
 	if (urgent != TD_SEEK_NOWHERE || !all)
 		return urgent;
 	/* A round: from where we are to the end, and from the beginning to there. */
@@ -249,7 +260,7 @@ enum td_seek td_clean_seek(struct td_engine *e, bool all, bool on, u32 looks,
 	if (e->clean_left)
 		return TD_SEEK_FURTHER;
 	if (e->clean_unrecorded)
-		td_ledger_want_sweep(e);
+		want_recorded(e);
 	return TD_SEEK_NOWHERE;
 }
 

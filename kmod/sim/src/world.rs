@@ -172,6 +172,10 @@ pub struct World {
     /// What is due, and whether it hardly ever gets a processor while others can.
     tasks: Vec<(Task, bool)>,
     work_due: bool,
+    /// Looking for what is to be cleaned made that so.
+    asked_for_work: bool,
+    /// How often there was no work then, since any began or ended.
+    asked_in_vain: u32,
     clean_due: bool,
     cleanings: usize,
     /// The flush that has to end before anybody is served.
@@ -245,6 +249,8 @@ impl World {
             subs: HashMap::new(),
             tasks: Vec::new(),
             work_due: false,
+            asked_for_work: false,
+            asked_in_vain: 0,
             clean_due: false,
             cleanings: 0,
             starting: None,

@@ -42,7 +42,9 @@ impl World {
         } else {
             before.urgent_frames
         };
+        let due = self.engine.work_due();
         let seek = self.engine.clean_seek(all, on, looks);
+        self.asked_for_work |= !due && self.engine.work_due();
         // One request is always looked at: its frames lie in one run.
         let run = 1 << self.engine.layout().run_shift;
         ensure!(

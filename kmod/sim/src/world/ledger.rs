@@ -33,6 +33,8 @@ impl World {
 
     pub(super) fn take_work(&mut self) -> Result<(), Fault> {
         self.work_due = false;
+        let asked = std::mem::take(&mut self.asked_for_work);
+        let mut any = false;
         loop {
             let (work, woken) = self.engine.work_next();
             self.wake(woken);
@@ -40,7 +42,15 @@ impl World {
                 Some(work) => self.carry_work(work)?,
                 None => break,
             }
+            any = true;
+            self.asked_in_vain = 0;
         }
+        // Whoever looks for work lets go of the lock, and while somebody waits for a cleaning that makes the cleaner look.
+        self.asked_in_vain += u32::from(asked && !any);
+        ensure!(
+            self.asked_in_vain < 2,
+            "the cleaner asks for work again, though there was none and nothing ended since"
+        );
         Ok(())
     }
 
@@ -105,6 +115,7 @@ impl World {
         if !failed {
             self.metadata_written(kind);
         }
+        self.asked_in_vain = 0;
         let was = self.engine.state();
         let woken = self.engine.work_done(kind, !failed);
         self.wake(woken);
