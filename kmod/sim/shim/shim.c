@@ -451,6 +451,21 @@ static u32 clean_seek(struct sim_engine *s, bool all, bool on, u32 looks,
 	return td_clean_seek(&s->e, all, on, looks, sector);
 }
 
+static u64 urgent(struct sim_engine *s, u64 *ids, u64 room)
+{
+	u64 count = 0;
+
+	for (struct td_link *k = s->e.urgent.next; k != &s->e.urgent; k = k->next) {
+		struct td_req *r =
+			(void *)((char *)k - offsetof(struct td_req, gate));
+
+		if (count == room)
+			abort();
+		ids[count++] = of(r)->id;
+	}
+	return count;
+}
+
 static bool fail(struct sim_engine *s, struct sim_list *list)
 {
 	struct td_list woken;
@@ -606,6 +621,7 @@ static const struct sim_api api = {
 	.unpin = unpin,
 	.drained = drained,
 	.clean_seek = clean_seek,
+	.urgent = urgent,
 	.fail = fail,
 	.hit_failed = hit_failed,
 	.forget_group = forget_group,

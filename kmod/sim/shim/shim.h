@@ -11,7 +11,7 @@
 #include "load.h"
 #include "super.h"
 
-#define SIM_API_VERSION	8
+#define SIM_API_VERSION	9
 
 struct sim_engine;
 
@@ -135,6 +135,8 @@ struct sim_api {
 	/* enum td_seek */
 	u32 (*clean_seek)(struct sim_engine *engine, bool all, bool on,
 			  u32 looks, u64 *sector);
+	/* Fills @ids with the writes that wait for a cleaning. */
+	u64 (*urgent)(struct sim_engine *engine, u64 *ids, u64 room);
 	bool (*fail)(struct sim_engine *engine, struct sim_list *list);
 	bool (*hit_failed)(struct sim_engine *engine, u64 sector, u32 count,
 			   u32 slot, u64 dirty);

@@ -585,6 +585,15 @@ impl Engine {
         }
     }
 
+    /// The writes that wait for a cleaning.
+    pub fn urgent(&self) -> Vec<u64> {
+        let mut ids = vec![0; WOKEN_ROOM];
+        let room = ids.len() as u64;
+        let count = unsafe { (self.core.api.urgent)(self.raw, ids.as_mut_ptr(), room) };
+        ids.truncate(count as usize);
+        ids
+    }
+
     /// The SSD failed.
     pub fn fail(&mut self) -> Waking {
         self.waking(|api, raw, list| unsafe { (api.fail)(raw, list) })

@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_uint, c_void};
 
 /// `SIM_API_VERSION`
-pub const API_VERSION: u32 = 8;
+pub const API_VERSION: u32 = 9;
 
 /// `struct td_region`: sectors of the SSD.
 #[repr(C)]
@@ -201,6 +201,7 @@ pub struct Api {
     pub unpin: unsafe extern "C" fn(*mut RawEngine, u32) -> bool,
     pub drained: unsafe extern "C" fn(*mut RawEngine, u64, u32, *mut u64, *mut List) -> u32,
     pub clean_seek: unsafe extern "C" fn(*mut RawEngine, bool, bool, u32, *mut u64) -> u32,
+    pub urgent: unsafe extern "C" fn(*mut RawEngine, *mut u64, u64) -> u64,
     pub fail: unsafe extern "C" fn(*mut RawEngine, *mut List) -> bool,
     pub hit_failed: unsafe extern "C" fn(*mut RawEngine, u64, u32, u32, u64) -> bool,
     pub forget_group: unsafe extern "C" fn(*mut RawEngine, u32),

@@ -93,6 +93,13 @@ struct Sub {
     answered: bool,
 }
 
+impl Sub {
+    /// The frames that it touches.
+    fn frames(&self) -> std::ops::RangeInclusive<u64> {
+        self.first / 32..=(self.first + self.count - 1) / 32
+    }
+}
+
 /// Slots that are pinned.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Hit {
@@ -177,6 +184,8 @@ pub struct World {
     /// How often there was no work then, since any began or ended.
     asked_in_vain: u32,
     clean_due: bool,
+    /// Writes that wait for a cleaning, and when the cleaner last looked at one in vain.
+    waited_in_vain: HashMap<u64, Time>,
     cleanings: usize,
     /// The flush that has to end before anybody is served.
     starting: Option<OpId>,
@@ -252,6 +261,7 @@ impl World {
             asked_for_work: false,
             asked_in_vain: 0,
             clean_due: false,
+            waited_in_vain: HashMap::new(),
             cleanings: 0,
             starting: None,
             now: 1,

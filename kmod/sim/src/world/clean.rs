@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The cleaner: fetches dirty data from the SSD and writes it to the disk.
 
-use super::check::Word;
+use std::collections::HashSet;
+
+use super::check::{LIVE, Word};
 use super::io::{Role, token};
 use super::{Fault, World, ensure};
 use crate::engine::{Actions, Facts, NewRequest, ReqKind, Seek, State};
@@ -42,6 +44,7 @@ impl World {
         } else {
             before.urgent_frames
         };
+        let ready = self.look_at_waiting();
         let due = self.engine.work_due();
         let seek = self.engine.clean_seek(all, on, looks);
         self.asked_for_work |= !due && self.engine.work_due();
@@ -58,7 +61,10 @@ impl World {
             self.check_looks(&before, seek, looks)?;
         }
         match seek {
-            Seek::Found(sector) => self.clean_at(sector).map(|()| false),
+            Seek::Found(sector) => {
+                self.check_turn(sector, &ready)?;
+                self.clean_at(sector).map(|()| false)
+            }
             Seek::Nowhere => {
                 self.pump_work();
                 Ok(false)
@@ -68,6 +74,52 @@ impl World {
                 Ok(true)
             }
         }
+    }
+
+    /// The writes that wait for a cleaning which can begin. The others are looked at in vain now, if at all.
+    fn look_at_waiting(&mut self) -> Vec<u64> {
+        let mut waiting = self.engine.urgent();
+        self.waited_in_vain.retain(|id, _| waiting.contains(id));
+        if waiting.is_empty() {
+            return waiting;
+        }
+        // Nobody owns it and its record is durable: nothing is in the way.
+        let cleanable =
+            |word: &Word| word.state == LIVE && word.dirty != 0 && !word.held && !word.pending;
+        let words = self.engine.words().into_iter().map(Word::of);
+        let frames: HashSet<u64> = words.filter(cleanable).map(|word| word.tag).collect();
+        waiting.retain(|id| {
+            let ready = self
+                .subs
+                .get(id)
+                .is_some_and(|sub| sub.frames().any(|frame| frames.contains(&frame)));
+            if !ready {
+                self.waited_in_vain.insert(*id, self.now);
+            }
+            ready
+        });
+        waiting
+    }
+
+    /// What is at `sector` is to be cleaned: not for somebody who came after another whose turn it could be (promise 30).
+    fn check_turn(&self, sector: u64, ready: &[u64]) -> Result<(), Fault> {
+        let frame = sector / 32;
+        let waiting = self.engine.urgent();
+        let served = waiting.iter().filter_map(|id| self.subs.get(id));
+        let served = served.filter(|sub| sub.frames().any(|other| other == frame));
+        let first = served.map(|sub| sub.begun).min();
+        for (id, sub) in ready.iter().filter_map(|id| Some((id, self.subs.get(id)?))) {
+            let vain = self.waited_in_vain.get(id).copied().unwrap_or(0);
+            let since = sub.begun.max(vain);
+            ensure!(
+                first.is_some_and(|first| first <= since),
+                "#{} waits for a cleaning of {}+{}, but who came later is served first, at sector {sector}",
+                sub.op,
+                sub.first,
+                sub.count
+            );
+        }
+        Ok(())
     }
 
     /// Core had the lock for no more than `looks` frames: of what it passed, regions without dirty data cost it nothing.

@@ -105,6 +105,7 @@ impl World {
         self.tasks.clear();
         self.memory = Memory::default();
         (self.work_due, self.clean_due, self.cleanings) = (false, false, 0);
+        self.waited_in_vain.clear();
         (self.asked_for_work, self.asked_in_vain) = (false, 0);
         self.starting = None;
         self.seen = Seen::default();
