@@ -338,9 +338,9 @@ static struct td_req *waits_for(struct td_engine *e, const struct td_req *r)
 }
 
 /*
- * @r, a cleaning, could not be done: it ends, and those that waited for it get
- * EIO, unless it is only for a flush that they did (B8): then they are to try in
- * place, once. (Its quarters stay dirty; linux/ tries again.)
+ * @r, a cleaning, could not be done: it ends, and those that waited for it are to
+ * try the SSD once more, past the limits (B8), or get EIO. (Its quarters stay
+ * dirty; linux/ tries again.)
  */
 void td_clean_failed(struct td_engine *e, struct td_req *r, struct td_list *woken)
 {

@@ -133,7 +133,7 @@ struct td_req {
 	bool no_memory;		/* caller: a copy was wanted but there is none */
 	bool writeback;		/* goes to the SSD alone */
 	bool no_writeback;	/* was tried and failed, or may not */
-	bool uncleaned;		/* the cleaning that it waited for failed */
+	bool uncleaned;		/* what it waited for failed: no limit holds it */
 	bool counted;		/* in its region's inflight */
 	bool failed;		/* EIO, or the disk's answer to a fill */
 	bool ssd_failed;

@@ -24,8 +24,10 @@
  *   B8  While the limit is 0 all writes go to the disk, as in the other modes, those
  *       of dirty quarters when these have been cleaned: each time that one is
  *       written in place takes it out of its cleaning (B6), so what is written
- *       often enough would never become clean. But if the cleaning fails it is:
- *       so a block that the SSD cannot read is healed.
+ *       often enough would never become clean. But one that waited for a
+ *       cleaning which failed goes to the SSD if it can, whatever the limits say,
+ *       with the clean neighbours that it touches: so a block that the SSD cannot
+ *       read is healed. Each such write has had a failure of its own to wait for.
  *
  * Threads: the engine's lock.
  * Why not another slot where B1 asks: the frame's other quarters would have to be
@@ -145,7 +147,7 @@ static bool eligible(const struct td_engine *e, const struct td_req *r)
 
 bool td_writeback_uncleaned(const struct td_engine *e, struct td_req *r)
 {
-	if (r->uncleaned || e->ledger.dirty_limit || !eligible(e, r))
+	if (r->uncleaned || !eligible(e, r))
 		return false;
 	r->uncleaned = true;
 	return true;
@@ -174,9 +176,10 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 		else if (w != TD_WB_GO)
 			return w;
 	}
-	if (adds && (l->dirty >= l->dirty_limit ||
-		     (l->places >= l->places_limit &&
-		      !td_ledger_place_dirty(l, r->sector))))
+	if (adds && !r->uncleaned &&
+	    (l->dirty >= l->dirty_limit ||
+	     (l->places >= l->places_limit &&
+	      !td_ledger_place_dirty(l, r->sector))))
 		return TD_WB_NO;
 	in_advance = needs_mark && !marked;
 	if (in_advance && !td_marks_quiet(e, r))

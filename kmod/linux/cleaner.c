@@ -8,7 +8,7 @@
  *       when nobody can allocate any more.
  *   C2  One job is kept for places that a request waits for.
  *   C3  The limit of dirty data is 0 while a flush is on, so that what is to be
- *       written back only gets less.
+ *       written back only gets less. (But for what heals a bad block: core's B8.)
  * Threads: one worker looks, another for requests that wait (freeze.c); jobs end in
  * others. State under tandem.lock.
  * Why jobs of no more than 32 KiB and many at once: the disk merges and sorts

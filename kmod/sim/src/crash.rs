@@ -383,6 +383,14 @@ impl Author {
             (self.habits.writes, self.habits.fua) = (230, 128);
             (self.habits.ticks, self.habits.depth) = (40, 3);
         }
+        if trouble == 4 && self.writeback {
+            // Some of what is dirty cannot be read, while it is to become less, or there is no more room for such.
+            self.mode = Mode::WriteBack;
+            acts.push(Act::Mode(self.mode));
+            acts.push(Act::Limit(*pick(rng, &[0, 0, 2, 8])));
+            acts.push(Act::Unreadable(*pick(rng, &[4000, 30000])));
+            self.habits.writes = 230;
+        }
         let (disk, ssd) = *pick(rng, &[(0, 0), (0, 0), (200, 0), (0, 200)]);
         acts.push(Act::Pace(disk, ssd, *pick(rng, &[0, 0, 32])));
         acts.push(Act::Faults(

@@ -27,6 +27,8 @@ pub enum Act {
     Forget(u32),
     /// Errors, of 65536 requests: hard disk, SSD; of 256: no memory.
     Faults(u32, u32, u8),
+    /// Of 65536 extents that a cleaning fetches so many cannot be read, until the next start.
+    Unreadable(u32),
     /// The SSD is gone for this life.
     SsdDies,
     /// Reluctance, of 256: hard disk, SSD; and how many hardly go on.
@@ -78,6 +80,7 @@ impl Choice {
                 (world.disk.failing, world.ssd.failing) = (disk, ssd);
                 world.memory_shortage = memory;
             }
+            Act::Unreadable(share) => world.unreadable = share,
             Act::SsdDies => world.ssd.dead = true,
             Act::Pace(disk, ssd, lazy) => {
                 world.queue.disk_reluctance = disk;
@@ -86,6 +89,7 @@ impl Choice {
             }
             Act::Cut(cut) => {
                 world.ssd.dead = false;
+                world.unreadable = 0;
                 world.cut(cut)?;
             }
             Act::Stop(mode) => {

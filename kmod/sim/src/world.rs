@@ -160,6 +160,8 @@ pub struct World {
     pub ssd: Disk,
     /// Of 256 requests for private memory this many fail.
     pub memory_shortage: u8,
+    /// Of 65536 extents that a cleaning fetches so many cannot be read.
+    pub unreadable: u32,
     /// All randomness.
     pub rng: fastrand::Rng,
     /// What happened.
@@ -168,6 +170,7 @@ pub struct World {
     pub last: &'static str,
     bytes: Bytes,
     mode: Mode,
+    mode_changed: Time,
     flaw: Option<Flaw>,
     limit: u64,
     /// Nothing may be dirty since then: the limit is 0.
@@ -186,6 +189,8 @@ pub struct World {
     clean_due: bool,
     /// Writes that wait for a cleaning, and when the cleaner last looked at one in vain.
     waited_in_vain: HashMap<u64, Time>,
+    /// A write was refused that should not have been.
+    refused: Option<String>,
     cleanings: usize,
     /// The flush that has to end before anybody is served.
     starting: Option<OpId>,
@@ -243,11 +248,13 @@ impl World {
             disk: Disk::new(sectors, disk_block, |sector| Stamp::new(0, sector, 0)),
             ssd: Disk::new(geometry.ssd_sectors, block, |_| Stamp::JUNK),
             memory_shortage: 0,
+            unreadable: 0,
             rng: fastrand::Rng::with_seed(0),
             trace,
             last: "nothing",
             bytes: Bytes::default(),
             mode,
+            mode_changed: 0,
             flaw,
             limit: u64::MAX,
             flushing: None,
@@ -262,6 +269,7 @@ impl World {
             asked_in_vain: 0,
             clean_due: false,
             waited_in_vain: HashMap::new(),
+            refused: None,
             cleanings: 0,
             starting: None,
             now: 1,
@@ -295,6 +303,7 @@ impl World {
     pub fn set_mode(&mut self, mode: Mode) {
         self.last = "mode";
         self.mode = mode;
+        self.mode_changed = self.tick();
         self.engine.set_mode(mode);
         self.pump();
     }

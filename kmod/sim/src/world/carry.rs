@@ -24,6 +24,9 @@ const ORDER: [u32; 8] = [
 impl World {
     pub(super) fn run(&mut self, task: Task) -> Result<(), Fault> {
         self.tick();
+        if let Some(why) = self.refused.take() {
+            return Err(Fault::Other(why));
+        }
         match task {
             Task::Map { op, first, count } => self.map(op, first, count),
             Task::Begin { sub } => self.begin(sub),
@@ -317,6 +320,37 @@ impl World {
         }
     }
 
+    /// Overwriting heals what cannot be read (promise 18): a write of whole quarters that has a copy, and something dirty
+    /// in each frame, may fail only if the SSD does.
+    fn check_overwriting(&mut self, id: u64) {
+        let Some(sub) = self.subs.get(&id) else {
+            return;
+        };
+        let (first, count) = (sub.first, sub.count);
+        let unchanged = |op: &super::Op| op.start > self.mode_changed;
+        let whole = (first | count) % 8 == 0;
+        if !sub.failed
+            || sub.kind != ReqKind::Write
+            || sub.to_disk
+            || sub.private.is_none()
+            || !whole
+            || first + count > self.engine.layout().cached_sectors
+            || self.mode != Mode::WriteBack
+            || self.engine.state() != State::Active
+            || !self.ops.get(&sub.op).is_some_and(unchanged)
+        {
+            return;
+        }
+        let dirty = self.dirty_quarters(first, count);
+        let is_dirty = |frame| dirty.iter().any(|at| at / 32 == frame);
+        if sub.frames().all(is_dirty) {
+            self.refused = Some(format!(
+                "#{} of {first}+{count} failed, though the SSD has room for it",
+                sub.op
+            ));
+        }
+    }
+
     pub(super) fn due(&mut self, id: u64, actions: Actions) {
         // Now, under the lock: the request may have ended when the answer is given.
         if actions.has(Actions::ANSWER)
@@ -324,6 +358,7 @@ impl World {
             && let Some(request) = &sub.request
         {
             sub.failed = self.engine.failed(request);
+            self.check_overwriting(id);
         }
         if actions.has(Actions::DISK)
             && let Some(sub) = self.subs.get_mut(&id)

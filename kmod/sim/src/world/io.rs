@@ -168,6 +168,9 @@ impl World {
     fn completed(&mut self, pending: &Pending, failed: bool) -> Result<(), Fault> {
         let io = pending.io;
         let now = self.now;
+        let fetched = role(&io) == Role::Extent && io.kind == Kind::Read;
+        let failed =
+            failed || fetched && self.unreadable > 0 && self.rng.u32(..65536) < self.unreadable;
         self.note_io(&io, if failed { "failed" } else { "is done" });
         let device = match io.side {
             Side::Origin => &mut self.disk,

@@ -106,6 +106,7 @@ impl World {
         self.memory = Memory::default();
         (self.work_due, self.clean_due, self.cleanings) = (false, false, 0);
         self.waited_in_vain.clear();
+        self.refused = None;
         (self.asked_for_work, self.asked_in_vain) = (false, 0);
         self.starting = None;
         self.seen = Seen::default();
@@ -258,6 +259,7 @@ impl World {
     /// It is not as warm as it was.
     pub fn stop(&mut self, mode: Mode) -> Result<(), Fault> {
         (self.disk.failing, self.ssd.failing) = (0, 0);
+        self.unreadable = 0;
         self.finish()?;
         if self.engine.state() != State::Active {
             return self.cut(Cut::Machine);

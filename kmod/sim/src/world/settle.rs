@@ -49,6 +49,7 @@ impl World {
     /// Two of them differ.
     pub fn settle(&mut self) -> Result<(), Fault> {
         (self.disk.failing, self.ssd.failing) = (0, 0);
+        self.unreadable = 0;
         self.finish()?;
         self.last = "rest";
         ensure!(

@@ -244,7 +244,18 @@ fn bad_block() -> Result<()> {
     if io::discard(&file, bad[0] as u64, 4096).is_ok() {
         bail!("a discard over a block that cannot be read was answered");
     }
-    // The first is healed during the flush, the others after it.
+    // During the flush: a large write heals what it covers, together with neighbours that are not dirty.
+    let around = bad[0] & !65535;
+    model[around..around + 65536].fill(8);
+    io::write(&file, around as u64, &model[around..around + 65536])
+        .with_context(|| format!("overwriting what is around the bad block at {around}"))?;
+    ensure!(
+        io::read(&file, around as u64, 65536)?[..] == model[around..around + 65536],
+        "not healed with its neighbours"
+    );
+    // The first of the others is healed during the flush, the rest after it.
+    bad.retain(|start| start & !65535 != around);
+    ensure!(bad.len() > 1, "only one block was bad");
     for (number, start) in bad.into_iter().enumerate() {
         if number == 1 {
             rig.mapped()?.message("flush stop")?;
