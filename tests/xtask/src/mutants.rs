@@ -269,6 +269,24 @@ mod tests {
     }
 
     #[test]
+    fn each_bug_of_the_module_names_a_case_that_there_is() {
+        let cx = Cx::new().unwrap();
+        let cases: String = fs::read_dir(cx.path("tests/uml/suite/src/cases"))
+            .unwrap()
+            .map(|file| fs::read_to_string(file.unwrap().path()).unwrap())
+            .collect();
+        for mutant in all(&cx.path("tests/uml/mutants")).unwrap() {
+            // It runs, and it is told by how its name begins.
+            assert!(
+                cases.contains(&format!("\"{}", mutant.case)),
+                "{}.mutant: no case {:?}",
+                mutant.name,
+                mutant.case
+            );
+        }
+    }
+
+    #[test]
     fn the_simulators_lines_are_understood() {
         let bug = hunted("lost-update: found by power cuts in 0.31 s: seed 2: lost: #4").unwrap();
         assert_eq!((bug.name.as_str(), bug.passed), ("lost-update", true));
