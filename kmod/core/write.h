@@ -15,10 +15,12 @@
 
 /*
  * True: the whole write (not FUA) is to go to *slot, which is pinned; it is
- * counted. False: nothing was done. No lock, any context.
+ * counted. False: nothing was done. Also while nothing more may get dirty: for
+ * writes without memory for a copy, which else could only wait for a cleaning. A
+ * flush ends all the same, for none joins a cleaning. No lock, any context.
  */
-static inline bool td_write_home(struct td_engine *e, u64 sector, u32 count,
-				 u32 *slot)
+static inline bool td_write_in_place(struct td_engine *e, u64 sector, u32 count,
+				     u32 *slot)
 {
 	const struct td_layout *l = &e->layout;
 	u64 frame = td_frame_of(sector);
@@ -26,7 +28,6 @@ static inline bool td_write_home(struct td_engine *e, u64 sector, u32 count,
 	u32 last = first + count - 1;
 
 	if (unlikely(last >= TD_FRAME_SECTORS || l->block_mask ||
-		     !env_peek(e->ledger.dirty_limit) ||
 		     !td_active(e) || env_load(&e->mode) != TD_WRITEBACK))
 		return false;
 	*slot = td_home_of(l, frame);
@@ -36,6 +37,14 @@ static inline bool td_write_home(struct td_engine *e, u64 sector, u32 count,
 		return false;
 	env_count(e->counters, TD_C_WRITE_BACK, count);
 	return true;
+}
+
+/* The same for any write, unless a flush is on. No lock, any context. */
+static inline bool td_write_home(struct td_engine *e, u64 sector, u32 count,
+				 u32 *slot)
+{
+	return likely(env_peek(e->ledger.dirty_limit)) &&
+	       td_write_in_place(e, sector, count, slot);
 }
 
 /*

@@ -21,13 +21,13 @@
  *       reason to be stranded: the disk has what was acknowledged. They go to the
  *       disk, and are read by nobody until they are there (read.c), for
  *       somebody may have read the new data on the SSD.
- *   B8  While the limit is 0 all writes go to the disk, as in the other modes, those
- *       of dirty quarters when these have been cleaned: each time that one is
- *       written in place takes it out of its cleaning (B6), so what is written
- *       often enough would never become clean. But one that waited for a
- *       cleaning which failed goes to the SSD if it can, whatever the limits say,
- *       with the clean neighbours that it touches: so a block that the SSD cannot
- *       read is healed. Each such write has had a failure of its own to wait for.
+ *   B8  While the limit is 0 all writes that come here go to the disk, as in the
+ *       other modes, those of dirty quarters when these have been cleaned: each
+ *       time that one is written in place takes it out of its cleaning (B6), so
+ *       what is written often enough would never become clean. But one that waited
+ *       for a cleaning which failed goes to the SSD if it can, whatever the limits
+ *       say, with the clean neighbours that it touches: so a block that the SSD
+ *       cannot read is healed. Each such write has waited for a failure of its own.
  *
  * Threads: the engine's lock.
  * Why not another slot where B1 asks: the frame's other quarters would have to be

@@ -220,8 +220,8 @@ static noinline int map_write(struct tandem *t, struct bio *bio, struct tandem_i
 	struct td_req *r = &io->req;
 	struct td_list woken;
 	unsigned long flags;
+	u32 slot, todo;
 	bool copy;
-	u32 todo;
 
 	io->since = 0;
 	if (kind == TD_WRITE)
@@ -232,6 +232,12 @@ static noinline int map_write(struct tandem *t, struct bio *bio, struct tandem_i
 	copy = kind == TD_WRITE && td_write_wants_copy(e, sector, count);
 	if (copy)
 		job = tandem_job_new(t, bio, kind, sector, count);
+	/* Better than after a cleaning, which a bad block of the SSD would fail. */
+	if (unlikely(copy && !job) && !(bio->bi_opf & REQ_FUA) && !t->stable_ssd &&
+	    td_write_in_place(e, sector, count, &slot)) {
+		io->end = TANDEM_END_HOME_TIMED;
+		return map_hit(t, bio, io, slot, 1, 0);
+	}
 	if (job) {
 		r = tandem_job_req(job);
 		io->end = TANDEM_END_PLAIN;

@@ -306,6 +306,12 @@ static bool write_wants_copy(struct sim_engine *s, u64 sector, u32 count)
 	return td_write_wants_copy(&s->e, sector, count);
 }
 
+static bool write_in_place(struct sim_engine *s, u64 sector, u32 count,
+			   u32 *slot)
+{
+	return td_write_in_place(&s->e, sector, count, slot);
+}
+
 static bool write_home(struct sim_engine *s, u64 sector, u32 count, u32 *slot)
 {
 	return td_write_home(&s->e, sector, count, slot);
@@ -605,6 +611,7 @@ static const struct sim_api api = {
 	.group_of = group_of,
 	.read_look = read_look,
 	.write_wants_copy = write_wants_copy,
+	.write_in_place = write_in_place,
 	.write_home = write_home,
 	.write_home_done = write_home_done,
 	.span_of = span_of,

@@ -11,7 +11,7 @@
 #include "load.h"
 #include "super.h"
 
-#define SIM_API_VERSION	9
+#define SIM_API_VERSION	10
 
 struct sim_engine;
 
@@ -100,6 +100,8 @@ struct sim_api {
 			 struct td_look *look);
 	bool (*write_wants_copy)(struct sim_engine *engine, u64 sector,
 				 u32 count);
+	bool (*write_in_place)(struct sim_engine *engine, u64 sector, u32 count,
+			       u32 *slot);
 	bool (*write_home)(struct sim_engine *engine, u64 sector, u32 count,
 			   u32 *slot);
 	void (*write_home_done)(struct sim_engine *engine, bool ok);

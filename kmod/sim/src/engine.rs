@@ -434,6 +434,13 @@ impl Engine {
         unsafe { (self.core.api.write_wants_copy)(self.raw, sector, count as u32) }
     }
 
+    /// The slot that a whole write may go to as it is, if there is no memory for a copy; it is pinned.
+    pub fn write_in_place(&mut self, sector: u64, count: u64) -> Option<u32> {
+        let mut slot = 0;
+        unsafe { (self.core.api.write_in_place)(self.raw, sector, count as u32, &mut slot) }
+            .then_some(slot)
+    }
+
     /// The slot that a whole write may go to as it is; it is pinned.
     pub fn write_home(&mut self, sector: u64, count: u64) -> Option<u32> {
         let mut slot = 0;

@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_uint, c_void};
 
 /// `SIM_API_VERSION`
-pub const API_VERSION: u32 = 9;
+pub const API_VERSION: u32 = 10;
 
 /// `struct td_region`: sectors of the SSD.
 #[repr(C)]
@@ -184,6 +184,7 @@ pub struct Api {
     pub group_of: unsafe extern "C" fn(*mut RawEngine, u64) -> u32,
     pub read_look: unsafe extern "C" fn(*mut RawEngine, u64, u32, *mut Look) -> u32,
     pub write_wants_copy: unsafe extern "C" fn(*mut RawEngine, u64, u32) -> bool,
+    pub write_in_place: unsafe extern "C" fn(*mut RawEngine, u64, u32, *mut u32) -> bool,
     pub write_home: unsafe extern "C" fn(*mut RawEngine, u64, u32, *mut u32) -> bool,
     pub write_home_done: unsafe extern "C" fn(*mut RawEngine, bool),
     pub span_of: unsafe extern "C" fn(*mut RawEngine, u32, u64, u32, *mut Span),

@@ -121,14 +121,20 @@ impl World {
         self.seen.written += count;
         let id = self.add_sub(op, ReqKind::Write, first, count);
         let fua = |op: &super::Op| op.request.verb == Verb::Write { fua: true };
-        if !self.ops.get(&op).is_some_and(fua)
-            && let Some(slot) = self.engine.write_home(first, count)
-        {
+        let fua = self.ops.get(&op).is_some_and(fua);
+        if !fua && let Some(slot) = self.engine.write_home(first, count) {
+            ensure!(
+                self.flushing.is_none(),
+                "sector {first} goes home during a flush"
+            );
             return self.write_home(id, slot);
         }
         let wanted = self.engine.wants_copy(first, count);
         let (mut frames, mut no_memory) = (0, false);
         if wanted && self.memory_is_short() {
+            if !fua && let Some(slot) = self.engine.write_in_place(first, count) {
+                return self.write_home(id, slot);
+            }
             no_memory = true;
         } else if wanted {
             let span = self.engine.span(ReqKind::Write, first, count);
@@ -156,10 +162,6 @@ impl World {
             "sector {first} goes home, in {:?}, {:?}",
             self.mode,
             self.engine.state()
-        );
-        ensure!(
-            self.flushing.is_none(),
-            "sector {first} goes home during a flush"
         );
         let place = self.user_slice(id)?;
         let range = (

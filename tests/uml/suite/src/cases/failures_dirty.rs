@@ -244,7 +244,22 @@ fn bad_block() -> Result<()> {
     if io::discard(&file, bad[0] as u64, 4096).is_ok() {
         bail!("a discard over a block that cannot be read was answered");
     }
-    // During the flush: a large write heals what it covers, together with neighbours that are not dirty.
+    // During the flush: without memory for a copy it is written in place, unless the cleaner is just trying that block.
+    if let Some(&start) = bad.last()
+        && Path::new("/sys/kernel/debug/fail_page_alloc").exists()
+    {
+        model[start..start + 4096].fill(6);
+        let starved = Starved::of(&FAULTS[1..], "100")?;
+        let write = || io::write(&file, start as u64, &model[start..start + 4096]);
+        let written = write().or_else(|_| write()).or_else(|_| write());
+        drop(starved);
+        written.with_context(|| format!("overwriting the bad block at {start} in place"))?;
+        ensure!(
+            io::read(&file, start as u64, 4096)?[..] == model[start..start + 4096],
+            "not healed in place"
+        );
+    }
+    // A large write heals what it covers, together with neighbours that are not dirty.
     let around = bad[0] & !65535;
     model[around..around + 65536].fill(8);
     io::write(&file, around as u64, &model[around..around + 65536])
@@ -420,14 +435,19 @@ impl Starved {
     }
 
     fn new(percent: &str) -> Result<Self> {
-        for name in FAULTS {
+        Self::of(&FAULTS, percent)
+    }
+
+    /// Of what may not wait only, so many of a hundred.
+    fn of(faults: &[&str], percent: &str) -> Result<Self> {
+        for name in faults {
             Self::set(name, "ignore-gfp-wait", "Y")?;
             Self::set(name, "verbose", "0")?;
             Self::set(name, "times", "-1")?;
             Self::set(name, "interval", "1")?;
         }
         Self::set("fail_page_alloc", "min-order", "0")?;
-        for name in FAULTS {
+        for name in faults {
             Self::set(name, "probability", percent)?;
         }
         Ok(Self)
