@@ -54,6 +54,23 @@ fn freeze(seconds: u64) -> Result<Duration> {
     Ok(time)
 }
 
+/// The states of the kernel's workers that are at work for the queue that freezes, as the kernel's letters.
+fn clocks() -> Result<String> {
+    let mut states = String::new();
+    for entry in fs::read_dir("/proc")? {
+        // One that has ended meanwhile, or no process.
+        let Ok(stat) = fs::read_to_string(entry?.path().join("stat")) else {
+            continue;
+        };
+        if let Some((name, rest)) = stat.rsplit_once(") ")
+            && name.ends_with("+tandem_clock")
+        {
+            states.extend(rest.chars().next());
+        }
+    }
+    Ok(states)
+}
+
 /// Each request to the disk takes 20 ms, one after the other.
 fn written_back() -> Result<()> {
     const REQUEST: u64 = 20;
@@ -73,6 +90,12 @@ fn written_back() -> Result<()> {
     while rig.status()?.get("drained")? == 0 {
         sleep(ms(100));
     }
+    // Who watches it may wait for long: were he no idle one, he would be called blocked after two minutes.
+    let states = clocks()?;
+    ensure!(
+        states.contains('I') && !states.contains('D'),
+        "the queue's workers are {states:?}"
+    );
     let before = rig.origin.stat()?;
     let time = freeze(FROZEN)?;
     let written = (rig.origin.stat()? - before).written / 8;
