@@ -3,6 +3,7 @@
 
 pub mod arrange;
 pub mod draft;
+pub mod ends;
 pub mod facts;
 pub mod inventory;
 pub mod objects;

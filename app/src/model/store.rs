@@ -93,6 +93,12 @@ impl Store {
         self.imp().jobs.borrow().get(path).cloned()
     }
 
+    /// All jobs, also those that ended a moment ago.
+    #[must_use]
+    pub fn jobs(&self) -> Vec<JobObject> {
+        self.imp().jobs.borrow().values().cloned().collect()
+    }
+
     /// Whether the kernel can run a cache; `None` until the service has told.
     #[must_use]
     pub fn module(&self) -> Option<ModuleState> {

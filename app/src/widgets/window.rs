@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The main window: overview and cache page, toasts, and the road from the bus to the store.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::OnceCell;
+use std::rc::Rc;
 
 use adw::prelude::*;
 use adw::subclass::prelude::*;
@@ -12,7 +13,9 @@ use tandem_api::{JobKind, Kind};
 
 use crate::client::{Client, ServiceEvent};
 use crate::display::failure_words;
-use crate::model::objects::{CacheObject, JobObject};
+use crate::model::ends::Ends;
+use crate::model::facts::JobFacts;
+use crate::model::objects::CacheObject;
 use crate::model::store::{Store, objects};
 use crate::widgets::cache_page::CachePage;
 use crate::widgets::overview::Overview;
@@ -35,7 +38,7 @@ mod imp {
         pub cache_page: TemplateChild<CachePage>,
         pub store: Store,
         pub client: OnceCell<Client>,
-        pub job: RefCell<Option<(JobObject, glib::SignalHandlerId)>>,
+        pub ends: Rc<Ends>,
     }
 
     #[glib::object_subclass]
@@ -116,11 +119,12 @@ impl Window {
             self,
             move |list, place, _, come| window.caches_changed(list, place, come)
         ));
-        imp.store.connect_changed(clone!(
+        let told = clone!(
             #[weak(rename_to = window)]
             self,
-            move |store| window.look_for_job(store)
-        ));
+            move |job: &JobFacts| window.job_ended(job)
+        );
+        imp.ends.follow(&imp.store, told);
         imp.leaflet.connect_visible_child_notify(clone!(
             #[weak(rename_to = window)]
             self,
@@ -216,36 +220,10 @@ impl Window {
     }
 
     /// A removal or a flush tells its end here, wherever the person is by then.
-    fn look_for_job(&self, store: &Store) {
-        let imp = self.imp();
-        if imp.job.borrow().is_some() {
-            return;
-        }
-        let caches = store.caches();
-        let paths = objects::<CacheObject>(&caches).filter_map(|cache| cache.facts().job);
-        let under_way = |job: &JobObject| {
-            let facts = job.facts();
-            facts.kind != JobKind::Create && facts.finished.is_none()
-        };
-        let Some(job) = paths.filter_map(|path| store.job(&path)).find(under_way) else {
+    fn job_ended(&self, facts: &JobFacts) {
+        let Some(end) = &facts.finished else {
             return;
         };
-        let handler = job.connect_changed(clone!(
-            #[weak(rename_to = window)]
-            self,
-            move |job| window.job_changed(job)
-        ));
-        imp.job.replace(Some((job, handler)));
-    }
-
-    fn job_changed(&self, job: &JobObject) {
-        let facts = job.facts();
-        let Some(end) = facts.finished else {
-            return;
-        };
-        if let Some((job, handler)) = self.imp().job.take() {
-            job.disconnect(handler);
-        }
         match end {
             Ok(()) if facts.kind == JobKind::Flush => {
                 self.toast(&gettext("Everything is on the hard disk"));
@@ -253,15 +231,15 @@ impl Window {
             Ok(()) => self.toast(&gettext("The cache is removed")),
             // Who stopped it knows why.
             Err(failure) if failure.kind == Kind::Cancelled => {
-                self.toast(&failure_words(&failure).what);
+                self.toast(&failure_words(failure).what);
             }
             Err(failure) => {
                 let (imp, parent) = (self.imp(), Some(self.upcast_ref()));
                 match (imp.client.get(), imp.store.cache(&facts.cache_uuid)) {
                     (Some(client), Some(cache)) => {
-                        show_refusal(parent, client, &cache.facts(), &failure);
+                        show_refusal(parent, client, &cache.facts(), failure);
                     }
-                    _ => show_failure(parent, &failure),
+                    _ => show_failure(parent, failure),
                 }
             }
         }

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Follows every removal and every flush to its end, however many there are, and tells each end once.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use gtk::glib::{self, clone, prelude::*};
+use tandem_api::JobKind;
+
+use super::facts::JobFacts;
+use super::objects::JobObject;
+use super::store::Store;
+
+/// The jobs that are followed. Who makes a cache sees its job in the assistant.
+#[derive(Default)]
+pub struct Ends {
+    followed: RefCell<Vec<(JobObject, glib::SignalHandlerId)>>,
+}
+
+impl Ends {
+    /// Calls `then` with every job of `store` that ends from now on.
+    pub fn follow(self: &Rc<Self>, store: &Store, then: impl Fn(&JobFacts) + 'static) {
+        let then = Rc::new(then);
+        let look = clone!(
+            #[weak(rename_to = ends)]
+            self,
+            move |store: &Store| ends.look(store, &then)
+        );
+        look(store);
+        store.connect_changed(look);
+    }
+
+    fn look(self: &Rc<Self>, store: &Store, then: &Rc<impl Fn(&JobFacts) + 'static>) {
+        let jobs = store.jobs();
+        // A service that was started again has other jobs, even under the same names.
+        let (mut followed, gone): (Vec<_>, Vec<_>) = self
+            .followed
+            .take()
+            .into_iter()
+            .partition(|(job, _)| jobs.contains(job));
+        for (job, handler) in gone {
+            job.disconnect(handler);
+        }
+        for job in jobs {
+            let facts = job.facts();
+            let known = followed.iter().any(|(known, _)| *known == job);
+            if known || facts.kind == JobKind::Create || facts.finished.is_some() {
+                continue;
+            }
+            let handler = job.connect_changed(clone!(
+                #[weak(rename_to = ends)]
+                self,
+                #[strong]
+                then,
+                move |job| ends.changed(job, &*then)
+            ));
+            followed.push((job, handler));
+        }
+        self.followed.replace(followed);
+    }
+
+    fn changed(&self, job: &JobObject, then: &dyn Fn(&JobFacts)) {
+        let facts = job.facts();
+        if facts.finished.is_none() {
+            return;
+        }
+        let ended = {
+            let mut followed = self.followed.borrow_mut();
+            let place = followed.iter().position(|(known, _)| known == job);
+            place.map(|place| followed.swap_remove(place))
+        };
+        if let Some((job, handler)) = ended {
+            job.disconnect(handler);
+            then(&facts);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::facts::ServiceFacts;
+    use tandem_api::{Failure, Kind, ModuleState};
+
+    fn job(path: &str, kind: JobKind) -> JobFacts {
+        JobFacts {
+            path: path.into(),
+            cache_uuid: format!("cache of {path}"),
+            kind,
+            steps: vec![],
+            step_index: 0,
+            undoing: false,
+            progress: 0.0,
+            rate: 0,
+            seconds_left: 0,
+            cancellable: true,
+            pausable: false,
+            paused: false,
+            finished: None,
+        }
+    }
+
+    fn over(mut job: JobFacts) -> JobFacts {
+        job.finished = Some(Err(Box::new(Failure::new(Kind::UnwrittenData))));
+        job
+    }
+
+    fn tell(store: &Store, jobs: &[JobFacts]) {
+        store.apply_service(ServiceFacts {
+            module: ModuleState::Loaded,
+            kernel: String::new(),
+            minimum_ssd_bytes: 0,
+            caches: vec![],
+            jobs: jobs.to_vec(),
+        });
+    }
+
+    /// What keeps the ends followed, and the paths of the jobs that were told to have ended.
+    fn followed(store: &Store) -> (Rc<Ends>, Rc<RefCell<Vec<String>>>) {
+        let (ends, told) = (Rc::new(Ends::default()), Rc::new(RefCell::default()));
+        let keep: Rc<RefCell<Vec<String>>> = Rc::clone(&told);
+        ends.follow(store, move |job| keep.borrow_mut().push(job.path.clone()));
+        (ends, told)
+    }
+
+    #[test]
+    fn a_job_that_ends_beside_another_is_told_and_each_once() {
+        let store = Store::default();
+        let (_ends, told) = followed(&store);
+        let (first, second) = (job("/1", JobKind::Remove), job("/2", JobKind::Flush));
+        tell(&store, std::slice::from_ref(&first));
+        tell(&store, &[first.clone(), second.clone()]);
+        tell(&store, &[first.clone(), over(second.clone())]);
+        assert_eq!(*told.borrow(), ["/2"]);
+        tell(&store, &[over(first.clone()), over(second)]);
+        tell(&store, &[over(first)]);
+        assert_eq!(*told.borrow(), ["/2", "/1"]);
+    }
+
+    #[test]
+    fn a_service_that_was_started_again_tells_the_end_of_its_own_jobs() {
+        let store = Store::default();
+        let (_ends, told) = followed(&store);
+        let remove = job("/1", JobKind::Remove);
+        tell(&store, std::slice::from_ref(&remove));
+        store.service_left();
+        // It goes on with what it finds on record, and may call it as before.
+        for path in ["/1", "/7"] {
+            let again = job(path, JobKind::Remove);
+            tell(&store, std::slice::from_ref(&again));
+            tell(&store, &[over(again)]);
+        }
+        assert_eq!(*told.borrow(), ["/1", "/7"]);
+    }
+
+    #[test]
+    fn what_is_made_or_was_over_before_is_not_told() {
+        let store = Store::default();
+        let (_ends, told) = followed(&store);
+        let create = job("/1", JobKind::Create);
+        tell(&store, &[create.clone(), over(job("/2", JobKind::Remove))]);
+        tell(&store, &[over(create)]);
+        assert!(told.borrow().is_empty());
+    }
+}
