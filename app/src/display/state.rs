@@ -152,7 +152,8 @@ fn sentences(state: CacheState, reason: &str, unwritten: bool) -> [String; 3] {
         (CacheState::Active | CacheState::Suspended, _) => Default::default(),
         (CacheState::Detached, _) => [
             gettext("The cache is removed and the SSD is free."),
-            gettext("Your data is safe on the hard disk."),
+            // True also where something was given up.
+            gettext("Nothing is on the SSD only."),
             gettext("The last traces go at the next start of the computer."),
         ],
         (CacheState::Bypass, "ssd-gone-dirty") => [
@@ -315,8 +316,7 @@ mod tests {
         for state in CacheState::ALL.iter().copied() {
             for reason in REASONS {
                 // The service says that nothing was on the SSD only, whatever was known before.
-                let told = state == CacheState::Detached
-                    || (state == CacheState::Bypass && reason == "ssd-error");
+                let told = state == CacheState::Bypass && reason == "ssd-error";
                 let data = cache_words(state, reason, true).data;
                 assert!(told || !data.contains("safe"), "{state} {reason}: {data}");
             }
@@ -334,6 +334,14 @@ mod tests {
             assert_eq!(words.severity, Severity::Danger);
             assert!(words.data.contains("if the SSD comes back"), "{words:?}");
             assert!(words.next.contains("give that data up"), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_removed_cache_may_have_taken_with_it_what_was_given_up() {
+        for unwritten in [false, true] {
+            let words = cache_words(CacheState::Detached, "", unwritten);
+            assert_eq!(words.data, "Nothing is on the SSD only.");
         }
     }
 

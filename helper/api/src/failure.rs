@@ -121,8 +121,8 @@ words! {
         /// Steps were made and have all been undone: all is as before, except that erased content
         /// of the SSD does not come back.
         Restored = "restored",
-        /// Not all could be undone; the data is safe on the disk, but something (the mount, the
-        /// mapping) is not as before. The service tries again when it starts next.
+        /// Not all could be undone: something (the mount, the mapping) is not as before. Nothing is on the SSD
+        /// only, and what was given up by name is lost. The service tries again when it starts next.
         Incomplete = "incomplete",
         /// Some data is only on the SSD. Nothing is lost as long as the SSD works or comes back.
         Unwritten = "unwritten",

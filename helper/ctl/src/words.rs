@@ -297,7 +297,8 @@ pub fn failure(failure: &Failure) -> String {
         DataState::Unchanged => "Nothing was changed.",
         DataState::Restored => "Everything is as it was before.",
         DataState::Incomplete => {
-            "Your data is safe on the disk, but not everything is as it was before; \
+            // True also where something was given up.
+            "Nothing is on the SSD only, but not everything is as it was before; \
              the service tries again when it starts next."
         }
         DataState::Unwritten => {
@@ -500,6 +501,12 @@ mod tests {
         }
         let changed = state(CacheState::Stopped, "disk-changed", true);
         assert!(changed.contains("Neither"), "{changed}");
+    }
+
+    #[test]
+    fn what_may_have_been_given_up_is_not_called_safe() {
+        let text = failure(&Failure::new(Kind::Internal).data(DataState::Incomplete));
+        assert!(!text.contains("safe"), "{text}");
     }
 
     #[test]
