@@ -197,6 +197,13 @@ async fn what_the_disk_refuses_can_be_given_up(
     hand::press(&question, "Flush and Remove").await;
     let refusal = dialog(window, "The Hard Disk Refuses Data").await;
     assert!(hand::words(&refusal).contains("copy them to another disk"));
+    // While the refusal is read, more is saved.
+    let amount = |words: &str| {
+        let amount = words.split_once(" are only on ").map(|(before, _)| before);
+        amount.unwrap().lines().last().unwrap().to_owned()
+    };
+    let refused = amount(&hand::words(&refusal));
+    levers.advance(60).await.unwrap();
     hand::press(&refusal, "Give That Data Up…").await;
     let question = dialog(window, "Give Up What Is Only on the SSD?").await;
     let words = hand::words(&question);
@@ -206,10 +213,11 @@ async fn what_the_disk_refuses_can_be_given_up(
             assert!(words.contains(fact.as_str()), "no {fact} in {words}");
         }
     }
-    let amount = words
+    let lost = words
         .lines()
-        .find(|line| line.contains("will be lost that"));
-    assert!(amount.unwrap().contains("MB"), "{words}");
+        .find_map(|line| line.split_once(" will be lost that"));
+    let lost = lost.unwrap().0;
+    assert!(lost.contains("MB") && lost != refused, "{words}");
     assert!(words.contains("not mounted again"), "{words}");
     assert_eq!(
         question.response_appearance("remove"),

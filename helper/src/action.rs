@@ -187,15 +187,26 @@ impl Action {
         }
     }
 
-    /// The step as the contract shows it. `dirty_bytes`: how much is only on the SSD.
-    pub fn step(&self, cache_bytes: u64, dirty_bytes: u64) -> Step {
+    /// The steps as the contract shows them. `dirty_bytes`: how much is only on the SSD before the first.
+    pub fn steps(actions: &[Self], cache_bytes: u64, mut dirty_bytes: u64) -> Vec<Step> {
+        let step = |action: &Self| {
+            let step = action.step(cache_bytes, dirty_bytes);
+            if matches!(action, Self::Drain(_)) {
+                dirty_bytes = 0;
+            }
+            step
+        };
+        actions.iter().map(step).collect()
+    }
+
+    fn step(&self, cache_bytes: u64, dirty_bytes: u64) -> Step {
         let target = match self {
             Self::Unmount(_, mount) | Self::Mount(_, mount) => mount.point.clone(),
             _ => String::new(),
         };
         let bytes = match self {
             Self::Map(_) => cache_bytes,
-            Self::Drain(_) => dirty_bytes,
+            Self::Drain(_) | Self::Detach(_) => dirty_bytes,
             _ => 0,
         };
         Step {

@@ -10,7 +10,7 @@ use crate::client::Client;
 use crate::display::{bytes, failure_words, fill, full_title, plan_title, warning_words};
 use crate::model::facts::CacheFacts;
 use crate::widgets::step_list::StepList;
-use tandem_api::{Failure, Kind, PlanReply};
+use tandem_api::{Failure, Kind, PlanReply, StepKind};
 
 /// Shows the steps of a removal, and executes them if the person agrees.
 ///
@@ -64,7 +64,6 @@ fn offer_to_give_up(
     dialog.set_default_response(Some("close"));
     dialog.set_close_response("close");
     let (parent, client, cache) = (parent.cloned(), client.clone(), cache.clone());
-    let amount = failure.needed;
     dialog.connect_response(Some("give-up"), move |_, _| {
         let (parent, client, cache) = (parent.clone(), client.clone(), cache.clone());
         glib::spawn_future_local(async move {
@@ -72,7 +71,7 @@ fn offer_to_give_up(
                 Ok(plan) => {
                     let question = Question {
                         heading: gettext("Give Up What Is Only on the SSD?"),
-                        body: what_is_given_up(&plan, amount),
+                        body: what_is_given_up(&plan),
                         agree: gettext("_Give Up and Remove"),
                     };
                     ask(parent.as_ref(), &client, &cache, plan, &question);
@@ -84,8 +83,13 @@ fn offer_to_give_up(
     show(&dialog);
 }
 
-/// Of which devices, and how much as far as that is known.
-fn what_is_given_up(plan: &PlanReply, amount: u64) -> String {
+/// Of which devices, and how much as far as that is known now: it may have changed since something failed.
+fn what_is_given_up(plan: &PlanReply) -> String {
+    let lost = plan
+        .steps
+        .iter()
+        .filter(|step| step.kind == StepKind::Detach);
+    let amount = lost.map(|step| step.bytes).sum();
     let lost = if amount > 0 {
         gettext("{amount} will be lost that are only on the SSD: {ssd}.")
     } else {

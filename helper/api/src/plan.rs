@@ -39,7 +39,8 @@ words! {
         /// Writes to `device` (the disk) what is only on the SSD, and lets nothing new stay there.
         /// `bytes` is how much that was when the plan was made. May take hours; can be paused.
         Drain = "drain",
-        /// Stops using the SSD, without unmounting `device` (the disk). Nothing is on the SSD only.
+        /// Stops using the SSD, without unmounting `device` (the disk). `bytes` is how much was only on the
+        /// SSD when the plan was made and is lost, as given up: 0 if nothing, or if that is not known.
         Detach = "detach",
         /// Frees the SSD, `device`: wipes the cache's format from it and discards the copies.
         FreeSsd = "free-ssd",

@@ -54,10 +54,7 @@ impl Plan {
         let mut reply = PlanReply {
             plan_id: String::new(),
             digest: String::new(),
-            steps: actions
-                .iter()
-                .map(|a| a.step(room.cache_bytes(), of.dirty_bytes))
-                .collect(),
+            steps: Action::steps(&actions, room.cache_bytes(), of.dirty_bytes),
             warnings,
             origin: of.origin.clone(),
             ssd: of.ssd.clone(),

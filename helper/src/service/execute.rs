@@ -175,7 +175,7 @@ impl Service {
         };
         let (kind, uuid, owner) = (intent.kind, intent.uuid.clone(), intent.owner);
         let actions = intent.actions.clone();
-        let steps = actions.iter().map(|a| a.step(0, bytes)).collect();
+        let steps = Action::steps(&actions, 0, bytes);
         self.start_job(
             kind,
             uuid,

@@ -108,6 +108,14 @@ fn what_is_on_the_ssd_only_is_written_first_or_given_up_by_name() {
     let drains = remove(input(dirty(None), false)).unwrap();
     let first = &drains.reply.steps[0];
     assert_eq!((first.kind, first.bytes), (StepKind::Drain, 4096));
+    let lost = |plan: &Plan| {
+        let steps = plan.reply.steps.iter();
+        steps
+            .filter(|s| s.kind == StepKind::Detach)
+            .map(|s| s.bytes)
+            .sum::<u64>()
+    };
+    assert_eq!(lost(&drains), 0, "what is written first is not lost");
     assert!(!drains.discards);
 
     let refused = remove(input(dirty(Some("ssd-missing")), false)).unwrap_err();
@@ -154,6 +162,7 @@ fn what_is_on_the_ssd_only_is_written_first_or_given_up_by_name() {
     let given_up = remove(input(refused(), true)).unwrap();
     assert_eq!(kind(&given_up), StepKind::Unmap);
     assert!(given_up.discards);
+    assert_eq!(lost(&given_up), 4096, "the question can say how much");
 
     // What can be written, or is not there, cannot be given up.
     for unwritten in [dirty(None), Unwritten::default()] {
