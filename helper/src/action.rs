@@ -187,16 +187,25 @@ impl Action {
         }
     }
 
-    /// The steps as the contract shows them. `dirty_bytes`: how much is only on the SSD before the first.
+    /// The steps as the contract shows them. `dirty_bytes`: how much is only on the SSD before the first; it is written
+    /// or lost in the first that can.
     pub fn steps(actions: &[Self], cache_bytes: u64, mut dirty_bytes: u64) -> Vec<Step> {
         let step = |action: &Self| {
             let step = action.step(cache_bytes, dirty_bytes);
-            if matches!(action, Self::Drain(_)) {
+            if action.ends_dirt() {
                 dirty_bytes = 0;
             }
             step
         };
         actions.iter().map(step).collect()
+    }
+
+    /// After it nothing is on the SSD only any more.
+    fn ends_dirt(&self) -> bool {
+        matches!(
+            self,
+            Self::Drain(_) | Self::Detach(_) | Self::Unmap(_) | Self::FreeSsd(_)
+        )
     }
 
     fn step(&self, cache_bytes: u64, dirty_bytes: u64) -> Step {
@@ -206,7 +215,7 @@ impl Action {
         };
         let bytes = match self {
             Self::Map(_) => cache_bytes,
-            Self::Drain(_) | Self::Detach(_) => dirty_bytes,
+            _ if self.ends_dirt() => dirty_bytes,
             _ => 0,
         };
         Step {

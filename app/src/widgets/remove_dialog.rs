@@ -10,7 +10,7 @@ use crate::client::Client;
 use crate::display::{bytes, failure_words, fill, full_title, plan_title, warning_words};
 use crate::model::facts::CacheFacts;
 use crate::widgets::step_list::StepList;
-use tandem_api::{Failure, Kind, PlanReply, StepKind};
+use tandem_api::{Failure, Kind, PlanReply};
 
 /// Shows the steps of a removal, and executes them if the person agrees.
 ///
@@ -85,11 +85,7 @@ fn offer_to_give_up(
 
 /// Of which devices, and how much as far as that is known now: it may have changed since something failed.
 fn what_is_given_up(plan: &PlanReply) -> String {
-    let lost = plan
-        .steps
-        .iter()
-        .filter(|step| step.kind == StepKind::Detach);
-    let amount = lost.map(|step| step.bytes).sum();
+    let amount = plan.lost_bytes();
     let lost = if amount > 0 {
         gettext("{amount} will be lost that are only on the SSD: {ssd}.")
     } else {

@@ -39,12 +39,11 @@ words! {
         /// Writes to `device` (the disk) what is only on the SSD, and lets nothing new stay there.
         /// `bytes` is how much that was when the plan was made. May take hours; can be paused.
         Drain = "drain",
-        /// Stops using the SSD, without unmounting `device` (the disk). `bytes` is how much was only on the
-        /// SSD when the plan was made and is lost, as given up: 0 if nothing, or if that is not known.
+        /// Stops using the SSD, without unmounting `device` (the disk). `bytes`: see [`PlanReply::lost_bytes`].
         Detach = "detach",
-        /// Frees the SSD, `device`: wipes the cache's format from it and discards the copies.
+        /// Frees the SSD, `device`: wipes the cache's format from it and discards the copies. `bytes` as of `Detach`.
         FreeSsd = "free-ssd",
-        /// Removes the mapping over `device`, the disk.
+        /// Removes the mapping over `device`, the disk. `bytes` as of `Detach`.
         Unmap = "unmap",
     }
 }
@@ -146,4 +145,14 @@ pub struct PlanReply {
     pub memory_bytes: u64,
     /// Seconds until the plan is forgotten.
     pub valid_seconds: u32,
+}
+
+impl PlanReply {
+    /// How much was only on the SSD when the plan was made and is lost with it, as given up: what the first step says
+    /// with which the SSD goes. 0 if nothing, or if that is not known.
+    pub fn lost_bytes(&self) -> u64 {
+        let goes = [StepKind::Detach, StepKind::Unmap, StepKind::FreeSsd];
+        let steps = self.steps.iter().filter(|step| goes.contains(&step.kind));
+        steps.map(|step| step.bytes).sum()
+    }
 }

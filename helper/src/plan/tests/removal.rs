@@ -108,13 +108,7 @@ fn what_is_on_the_ssd_only_is_written_first_or_given_up_by_name() {
     let drains = remove(input(dirty(None), false)).unwrap();
     let first = &drains.reply.steps[0];
     assert_eq!((first.kind, first.bytes), (StepKind::Drain, 4096));
-    let lost = |plan: &Plan| {
-        let steps = plan.reply.steps.iter();
-        steps
-            .filter(|s| s.kind == StepKind::Detach)
-            .map(|s| s.bytes)
-            .sum::<u64>()
-    };
+    let lost = |plan: &Plan| plan.reply.lost_bytes();
     assert_eq!(lost(&drains), 0, "what is written first is not lost");
     assert!(!drains.discards);
 
@@ -201,6 +195,7 @@ fn what_is_given_up_is_not_taken_from_under_a_mounted_file_system_unless_it_is_i
         kinds(&idle),
         [StepKind::Unmount, StepKind::Unmap, StepKind::FreeSsd]
     );
+    assert_eq!(idle.reply.lost_bytes(), 4096);
     let losing = WarningKind::LosesUnwritten;
     assert_eq!(warned(&idle), [losing, WarningKind::StaysUnmounted]);
     // There is a way out for somebody whose session is on it.
@@ -213,6 +208,7 @@ fn what_is_given_up_is_not_taken_from_under_a_mounted_file_system_unless_it_is_i
     for (users, pinned) in [(vec![user], false), (Vec::new(), true)] {
         let busy = remove(input(users.clone(), pinned)).unwrap();
         assert_eq!(kinds(&busy), [StepKind::Detach, StepKind::FreeSsd]);
+        assert_eq!(busy.reply.lost_bytes(), 4096);
         assert_eq!(warned(&busy), [losing, WarningKind::LosesInUse]);
         assert_eq!(busy.reply.warnings[1].users, users);
     }
