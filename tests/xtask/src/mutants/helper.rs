@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Bugs seeded into the helper: each is built in a copy of the work tree, and its test must fail.
+//! Bugs seeded into the helper: each is built in a copy of the work tree, and its test must fail. What is built of them
+//! is kept apart: cargo takes files of a copy for those of the work tree if both are built into one folder.
 
 use std::fs;
 use std::path::Path;
@@ -24,14 +25,13 @@ pub fn run(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Copies what is under version control, with its times: what no bug changes is compiled once.
+/// Copies what is under version control. All of it is newer than what was built of an earlier copy.
 fn copy(root: &Path, tree: &Path) -> Result<()> {
     if tree.exists() {
         fs::remove_dir_all(tree)?;
     }
     fs::create_dir_all(tree)?;
-    let script =
-        "git ls-files -z | tar --create --null --files-from=- | tar --extract --directory=\"$1\"";
+    let script = "git ls-files -z | tar --create --null --files-from=- | tar --extract --touch --directory=\"$1\"";
     let mut command = run::cmd("bash", ["-o", "pipefail", "-c", script, "copy"]);
     run::output(command.arg(tree).current_dir(root)).map(drop)
 }
@@ -52,7 +52,8 @@ fn hunt(bench: &mut Bench, tree: &Path, mutant: &Mutant) -> Result<Duration> {
         _ => command.args(["--test", program]),
     };
     command.args(["--", "--exact", test]).current_dir(tree);
-    let ran = bench.said(command.env("CARGO_TARGET_DIR", &bench.cx.target));
+    let built = bench.cx.target.join("helper-mutants-built");
+    let ran = bench.said(command.env("CARGO_TARGET_DIR", built));
     fs::write(&file, right)?;
     let (said, _) = ran?;
     if said.contains(&format!("test {test} ... FAILED")) {
