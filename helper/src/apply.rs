@@ -89,7 +89,12 @@ pub async fn run(
         paused: false,
         owner,
     };
-    store.save_intent(&intent).map_err(not_recorded)?;
+    if let Err(e) = store.save_intent(&intent) {
+        // It may be there all the same, and would be carried out later.
+        let dropped = store.drop_intent(&intent);
+        tracing::warn!("no record of a job that does not begin: {dropped:?}");
+        return Err(not_recorded(e));
+    }
     match plan.kind {
         JobKind::Create => create(engine, store, intent, watcher).await,
         JobKind::Remove | JobKind::Flush => remove(engine, store, intent, watcher).await,
@@ -109,9 +114,7 @@ pub async fn recover(
     tracing::warn!(uuid = intent.uuid, kind = %intent.kind, done = intent.done, "unfinished job found");
     match intent.kind {
         JobKind::Create => recover_creation(engine, store, intent, watcher).await,
-        JobKind::Remove | JobKind::Flush => {
-            remove(engine, store, intent, watcher).await.map(|_| ())
-        }
+        JobKind::Remove | JobKind::Flush => removal::recover(engine, store, intent, watcher).await,
     }
 }
 

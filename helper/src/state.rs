@@ -93,7 +93,29 @@ pub struct Intent {
 impl Intent {
     /// Whether this job leaves a cache behind on purpose: nothing starts it any more.
     pub fn gives_up(&self, uuid: &str) -> bool {
-        self.uuid == uuid && self.kind == JobKind::Remove && self.draining().is_none()
+        self.uuid == uuid
+            && self.kind == JobKind::Remove
+            && self.draining().is_none()
+            && !self.given_up_later()
+    }
+
+    /// What is to be given up is not yet: only the file system may be unmounted.
+    pub fn given_up_later(&self) -> bool {
+        self.discard && self.goes_at().is_some_and(|at| self.done < at)
+    }
+
+    /// Which action takes the SSD from under the mapping. What is given up is so by removing the mapping, which the
+    /// kernel refuses as soon as somebody has mounted it again, and only where it is in use under the file system.
+    pub fn goes_at(&self) -> Option<usize> {
+        let goes = |a: &Action| match a {
+            Action::Detach(_) => true,
+            Action::Unmap(_) => self.discard,
+            _ => false,
+        };
+        self.actions
+            .iter()
+            .take_while(|a| !matches!(a, Action::FreeSsd(_)))
+            .position(goes)
     }
 
     /// Whether this job makes this cache, or assembles it.

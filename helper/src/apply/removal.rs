@@ -26,7 +26,8 @@ pub(super) async fn remove(
     for index in intent.done..intent.actions.len() {
         let early = early(&intent, index);
         if early && !past && watcher.cancelled() {
-            return Err(give_up(engine, store, &intent, Failure::new(Kind::Cancelled)).await);
+            let cancelled = Failure::new(Kind::Cancelled);
+            return Err(take_back(engine, store, &intent, cancelled).await);
         }
         if !matches!(intent.actions[index], Action::Drain(_)) {
             watcher.no_return();
@@ -40,28 +41,23 @@ pub(super) async fn remove(
         let Err(failure) = ended else {
             continue;
         };
+        // One that came to life all the same may have got the only copy of something since. And of an action that may
+        // be half done the kernel says what has become.
+        let tried = recorded && intent.goes_at() == Some(index);
+        let uses = || async { attached(engine, &intent.uuid).await.unwrap_or(false) };
         match then(&intent, recorded) {
             // A dying SSD must not keep the disk: without a record nothing uses it again.
             Then::GoOn => tracing::warn!("the SSD could not be wiped: {failure}"),
-            Then::StayMapped => {
+            Then::StayMapped if !uses().await => {
                 tracing::warn!("the mapping stays until the next start: {failure}");
                 remount(engine, &intent).await;
                 detached = true;
                 break;
             }
-            // One that came to life all the same may have got the only copy of something since.
-            Then::TakeBack if !past || attached(engine, &intent.uuid).await.unwrap_or(false) => {
-                // Nothing is given up yet.
-                let data = match failure.data {
-                    DataState::Unchanged if intent.discard => DataState::Unwritten,
-                    data => data,
-                };
-                // Before the file system is there again: whoever found the record would go on below it.
-                let failure = give_up(engine, store, &intent, failure.data(data)).await;
-                remount(engine, &intent).await;
-                return Err(failure);
+            Then::StayMapped | Then::TakeBack if !past && !tried || uses().await => {
+                return Err(take_back(engine, store, &intent, failure).await);
             }
-            Then::TakeBack | Then::Leave => return Err(left_at(store, &intent, failure)),
+            _ => return Err(left_at(store, &intent, failure)),
         }
     }
     if intent.kind == JobKind::Flush {
@@ -119,7 +115,7 @@ async fn perform(
 async fn apply(engine: &dyn Engine, intent: &Intent, action: &Action) -> Result<(), Failure> {
     let Some(pair) = action
         .pair()
-        .filter(|_| goes_at(intent) == Some(intent.done))
+        .filter(|_| intent.goes_at() == Some(intent.done))
     else {
         return engine.apply(action).await;
     };
@@ -159,7 +155,7 @@ enum Then {
 
 /// Decides by where it happened; `recorded`: it is on record that it came so far.
 fn then(intent: &Intent, recorded: bool) -> Then {
-    let to_go = goes_at(intent).is_some_and(|at| intent.done <= at);
+    let to_go = intent.goes_at().is_some_and(|at| intent.done <= at);
     match &intent.actions[intent.done] {
         Action::FreeSsd(_) if recorded => Then::GoOn,
         Action::Unmount(..) | Action::Unmap(_) if recorded && !to_go => Then::StayMapped,
@@ -176,32 +172,60 @@ fn early(intent: &Intent, index: usize) -> bool {
         .all(|action| matches!(action, Action::Drain(_)))
 }
 
-/// Which action takes the SSD from under the mapping. What is given up is so by removing the mapping, which the
-/// kernel refuses as soon as somebody has mounted it again, and only where it is in use under the file system.
-fn goes_at(intent: &Intent) -> Option<usize> {
-    let goes = |a: &Action| match a {
-        Action::Detach(_) => true,
-        Action::Unmap(_) => intent.discard,
-        _ => false,
+/// Has all as it was before, with what was to be given up. Nobody finds a record and goes on below the file system when
+/// that is there again: as long as the record cannot be dropped it stays away.
+async fn take_back(
+    engine: &dyn Engine,
+    store: &Store,
+    intent: &Intent,
+    failure: Failure,
+) -> Failure {
+    // Nothing is given up yet.
+    let data = match failure.data {
+        DataState::Unchanged if intent.discard => DataState::Unwritten,
+        data => data,
     };
-    intent
-        .actions
-        .iter()
-        .take_while(|a| !matches!(a, Action::FreeSsd(_)))
-        .position(goes)
+    match forget(engine, store, intent).await {
+        Ok(()) => {
+            remount(engine, intent).await;
+            failure.data(data)
+        }
+        Err(e) => e.data(left_by(store, intent, &failure)),
+    }
 }
 
-/// Ends a job that has only drained: the mode holds again, and the cache goes on.
-async fn give_up(engine: &dyn Engine, store: &Store, intent: &Intent, failure: Failure) -> Failure {
+/// Continues a removal or a flush that a dead service has left. What has not been given up yet is not: nobody is there
+/// who would be told, and the file system may be in use again.
+///
+/// # Errors
+/// What could not be put right; the record stays, and the next start tries again.
+pub(super) async fn recover(
+    engine: &dyn Engine,
+    store: &Store,
+    intent: Intent,
+    watcher: &dyn Watcher,
+) -> Result<(), Failure> {
+    let whole = intent.discard && attached(engine, &intent.uuid).await?;
+    if whole || intent.given_up_later() {
+        store.drop_intent(&intent).map_err(not_recorded)?;
+        let at = Intent {
+            done: intent.done.min(intent.actions.len().saturating_sub(1)),
+            ..intent
+        };
+        remount(engine, &at).await;
+        return Ok(());
+    }
+    remove(engine, store, intent, watcher).await.map(drop)
+}
+
+/// Ends a job that has given nothing up: the mode holds again, and the cache goes on.
+async fn forget(engine: &dyn Engine, store: &Store, intent: &Intent) -> Result<(), Failure> {
     if intent.actions.iter().any(|a| matches!(a, Action::Drain(_)))
         && let Err(e) = engine.tell(&intent.uuid, STOP).await
     {
         tracing::warn!("the flush goes on: {e}");
     }
-    match store.drop_intent(intent) {
-        Ok(()) => failure,
-        Err(e) => not_recorded(e).data(left_by(store, intent, &failure)),
-    }
+    store.drop_intent(intent).map_err(not_recorded)
 }
 
 /// A removal ends at [`Intent::done`] and stays on record. Before the SSD goes, it may have something that is

@@ -140,9 +140,11 @@ impl Service {
             .iter()
             .find(|r| r.uuid == pair.uuid)
             .map(|r| r.path.clone());
+        let leaving = jobs.iter().any(|job| job.gives_up(&pair.uuid));
+        let asked = leaving || job.is_some() || record.detached_in.is_some();
         let (state, reason) = match (live, &status) {
             // Nobody asked for it: an SSD that was back could not be used, and the disk went on alone.
-            (Some(live), _) if !live.attached && record.detached_in.is_none() && job.is_none() => {
+            (Some(live), _) if !live.attached && !asked => {
                 (CacheState::Bypass, "ssd-error".to_owned())
             }
             (Some(live), _) if !live.attached => (CacheState::Detached, String::new()),
@@ -173,7 +175,8 @@ impl Service {
             && job.is_none()
             && !record.forked
             // An unfinished one is put right first: it knows what was mounted.
-            && !jobs.iter().any(|job| job.gives_up(&pair.uuid) || job.creates(&pair.uuid))
+            && !leaving
+            && !jobs.iter().any(|job| job.creates(&pair.uuid))
         {
             self.assemble(record, pair, origin, missing, back);
         }

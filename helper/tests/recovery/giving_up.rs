@@ -67,25 +67,49 @@ async fn what_cannot_be_given_up_is_mounted_as_before_with_all_its_data() {
 }
 
 #[tokio::test]
-async fn what_was_mounted_again_meanwhile_is_not_given_up_below_it() {
+async fn what_a_dead_service_had_not_given_up_yet_is_not_given_up() {
+    // It was unmounting, or about to take the mapping away, and an automount came before the next service.
+    for (died, mounted_since, restarts) in [
+        (0, true, false),
+        (0, false, false),
+        (1, true, false),
+        (0, false, true),
+    ] {
+        let name = format!("died-giving-up-{died}-{mounted_since}-{restarts}");
+        let dirty = Dirty::new(&name, None).await;
+        let plan = giving_up(&dirty).await;
+        let before = mounted(&dirty).await;
+        let Action::Unmount(face, mount) = plan.actions[0].clone() else {
+            panic!("it is unmounted first");
+        };
+        assert!(run_dying(&dirty.world, &dirty.store, &plan).await);
+        assert!(mounted(&dirty).await.is_empty());
+        let mut intent = dirty.store.intents().remove(0);
+        intent.done = died;
+        dirty.store.save_intent(&intent).unwrap();
+        assert_eq!(intent.gives_up(UUID), died == 1);
+        if restarts {
+            dirty.world.restart();
+        }
+        if mounted_since {
+            let again = Action::Mount(face, mount);
+            dirty.engine.apply(&again).await.unwrap();
+        }
+        apply::recover(&*dirty.engine, &dirty.store, intent, &Unwatched)
+            .await
+            .unwrap();
+        as_before(&dirty, if restarts { &[] } else { &before }).await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_in_use_is_not_given_up_below_it() {
     let dirty = Dirty::new("mounted-meanwhile", None).await;
-    let plan = giving_up(&dirty).await;
+    let mut plan = giving_up(&dirty).await;
     let before = mounted(&dirty).await;
-    let Action::Unmount(face, mount) = plan.actions[0].clone() else {
-        panic!("it is unmounted first");
-    };
-    // The service dies when it has unmounted, and an automount comes before the next.
-    assert!(run_dying(&dirty.world, &dirty.store, &plan).await);
-    assert!(mounted(&dirty).await.is_empty());
-    let mut intent = dirty.store.intents().remove(0);
-    intent.done = 1;
-    dirty.store.save_intent(&intent).unwrap();
-    dirty
-        .engine
-        .apply(&Action::Mount(face, mount))
-        .await
-        .unwrap();
-    let failure = apply::recover(&*dirty.engine, &dirty.store, intent, &Unwatched)
+    // As if it had been unmounted, and mounted again.
+    plan.actions.remove(0);
+    let failure = apply::run(&*dirty.engine, &dirty.store, &plan, 0, &Unwatched)
         .await
         .unwrap_err();
     assert_eq!(
@@ -93,6 +117,23 @@ async fn what_was_mounted_again_meanwhile_is_not_given_up_below_it() {
         (Kind::FilesystemBusy, DataState::Unwritten)
     );
     as_before(&dirty, &before).await;
+}
+
+#[tokio::test]
+async fn what_is_given_up_although_that_failed_is_not_taken_back() {
+    let dirty = Dirty::new("given-up-late", None).await;
+    let plan = giving_up(&dirty).await;
+    let late = Mortal::failing_late(&dirty.world, StepKind::Unmap);
+    apply::run(&late, &dirty.store, &plan, 0, &Unwatched)
+        .await
+        .unwrap_err();
+    // The disk is alone, and what the SSD has must never be put over what is written to it now.
+    let intent = dirty.store.intents().remove(0);
+    assert!(intent.gives_up(UUID) && mounted(&dirty).await.is_empty());
+    apply::recover(&*dirty.engine, &dirty.store, intent, &Unwatched)
+        .await
+        .unwrap();
+    assert!(dirty.store.intents().is_empty() && dirty.store.caches().is_empty());
 }
 
 #[tokio::test]
@@ -112,13 +153,13 @@ async fn what_is_mounted_again_is_no_job_any_more() {
     assert_eq!(dirty.world.lost_bytes(), 0);
 }
 
-/// Has no room for a record when it comes to this step.
+/// Where a record cannot be written when it comes to this step.
 struct Full(PathBuf, usize);
 
 impl Watcher for Full {
     fn step(&self, index: usize, _: bool) {
         if index == self.1 {
-            // Where a record is written before it takes the place of the one before.
+            let _ = std::fs::remove_file(&self.0);
             std::fs::create_dir(&self.0).unwrap();
         }
     }
@@ -153,4 +194,37 @@ async fn what_cannot_be_recorded_is_not_given_up_later_either() {
         assert!(full.0.is_dir());
         as_before(&dirty, &before).await;
     }
+}
+
+#[tokio::test]
+async fn what_may_be_given_up_later_is_not_mounted_until_then() {
+    let dirty = Dirty::new("giving-up-read-only", None).await;
+    let plan = giving_up(&dirty).await;
+    // Neither written nor dropped.
+    let full = Full(dirty._folder.0.join(format!("jobs/{UUID}.remove.json")), 1);
+    let failure = apply::run(&*dirty.engine, &dirty.store, &plan, 0, &full)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (failure.kind, failure.data),
+        (Kind::Internal, DataState::Unwritten)
+    );
+    assert!(mounted(&dirty).await.is_empty());
+    assert_eq!(dirty.world.lost_bytes(), 0);
+    assert!(dirty.store.caches()[0].may_be_dirty);
+}
+
+#[tokio::test]
+async fn a_cache_whose_mapping_does_not_go_is_not_called_detached() {
+    let dirty = Dirty::new("orphaned", None).await;
+    // As of one whose disk was pulled, with its file system still mounted.
+    let mut plan = giving_up(&dirty).await;
+    plan.discards = false;
+    let before = mounted(&dirty).await;
+    dirty.world.fail_next(StepKind::Unmap);
+    apply::run(&*dirty.engine, &dirty.store, &plan, 0, &Unwatched)
+        .await
+        .unwrap_err();
+    as_before(&dirty, &before).await;
+    assert!(dirty.store.caches()[0].detached_in.is_none());
 }

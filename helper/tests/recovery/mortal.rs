@@ -20,6 +20,8 @@ pub struct Mortal {
     died: tokio::sync::Notify,
     /// What a mapping says that does not run: this state, and nothing of what is on its SSD.
     silent: Option<CacheState>,
+    /// What fails when it is done.
+    half: Option<StepKind>,
     /// Instead of dying.
     then: Option<Box<dyn Fn() + Send + Sync>>,
 }
@@ -41,6 +43,14 @@ impl Mortal {
     pub fn not_started(world: &Arc<World>) -> Self {
         Self {
             silent: Some(CacheState::Suspended),
+            ..Self::new(world, usize::MAX, true)
+        }
+    }
+
+    /// An engine that does not die, at which this fails after it was done.
+    pub fn failing_late(world: &Arc<World>, half: StepKind) -> Self {
+        Self {
+            half: Some(half),
             ..Self::new(world, usize::MAX, true)
         }
     }
@@ -70,6 +80,7 @@ impl Mortal {
             after,
             died: tokio::sync::Notify::new(),
             silent: None,
+            half: None,
             then: None,
         }
     }
@@ -109,6 +120,9 @@ impl Engine for Mortal {
         let result = self.inner.apply(action).await;
         if dies {
             self.die().await;
+        }
+        if self.half == Some(action.kind()) {
+            return Err(Failure::new(Kind::StepFailed));
         }
         result
     }
