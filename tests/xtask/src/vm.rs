@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
 use crate::agent::Agent;
-use crate::cx::Cx;
+use crate::cx::{Cx, say};
 use crate::guest_kernel::{self, Kernel};
 use crate::image::{self, Image};
 use crate::qemu::Qemu;
@@ -337,6 +337,12 @@ impl Vm {
 
 impl Drop for Vm {
     fn drop(&mut self) {
+        if let Ok(Some(status)) = self.child.try_wait()
+            && !status.success()
+        {
+            let said = fs::read_to_string(self.dir.join("qemu.log")).unwrap_or_default();
+            say(format!("QEMU has ended by itself, {status}: {said}"));
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = fs::remove_dir_all(&self.dir);
