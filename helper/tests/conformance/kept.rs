@@ -4,7 +4,7 @@
 
 use crate::Bench;
 use crate::common::until;
-use crate::writeback::reason;
+use crate::writeback::{reason, refusing};
 use std::time::Duration;
 use tandem_api::*;
 
@@ -158,4 +158,34 @@ async fn a_disk_that_comes_back_under_a_mapping_that_nobody_uses_is_kept() {
     .await;
     bench.machine.remove(&cache).await.unwrap();
     assert_eq!(simulation.lost_bytes().await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn what_was_given_up_and_cannot_be_recorded_is_no_failed_ssd_that_lost_nothing() {
+    let bench = Bench::new().await;
+    if bench.real {
+        return;
+    }
+    let cache = refusing(&bench).await;
+    let mapped = cache.mapped().await.unwrap();
+    let point = bench.points_of(&cache).await.remove(0);
+    bench.occupy(&mapped, &point).await;
+    let plan = cache.plan_discard().await.unwrap();
+    bench.machine.no_cache_record(&cache.uuid().await.unwrap());
+    let job = cache.remove(&plan.plan_id, &plan.digest).await.unwrap();
+    let failure = bench.machine.end(job).await.unwrap_err();
+    assert_eq!(
+        (failure.kind, failure.data),
+        (Kind::Internal, DataState::Incomplete)
+    );
+    let simulation = bench.machine.simulation().await;
+    assert!(simulation.lost_bytes().await.unwrap() > 0);
+    // "ssd-error" would say that nothing was lost.
+    assert_eq!(
+        (
+            cache.state().await.unwrap(),
+            cache.state_reason().await.unwrap().as_str()
+        ),
+        (CacheState::Detached, "")
+    );
 }

@@ -45,7 +45,7 @@ impl Bench {
         .await;
     }
 
-    async fn points_of(&self, cache: &CacheProxy<'_>) -> Vec<String> {
+    pub async fn points_of(&self, cache: &CacheProxy<'_>) -> Vec<String> {
         cache.mount_points().await.unwrap()
     }
 
@@ -296,7 +296,7 @@ async fn an_ssd_that_is_lost_with_nothing_on_it_only_is_no_obstacle() {
 }
 
 /// A cache with something on its SSD only, whose disk takes nothing.
-async fn refusing(bench: &Bench) -> CacheProxy<'static> {
+pub async fn refusing(bench: &Bench) -> CacheProxy<'static> {
     let cache = bench.dirty().await;
     let uuid = cache.uuid().await.unwrap();
     let simulation = bench.machine.simulation().await;
