@@ -70,9 +70,20 @@ pub fn step(step: &Step) -> String {
             "Write {} that are only on the SSD to {device}",
             bytes(step.bytes)
         ),
-        StepKind::Detach => format!("Stop using the SSD for {device}"),
-        StepKind::FreeSsd => format!("Free {device}"),
-        StepKind::Unmap => format!("Remove the cache's device from over {device}"),
+        StepKind::Detach => format!("Stop using the SSD for {device}{}", lost(step.bytes)),
+        StepKind::FreeSsd => format!("Free {device}{}", lost(step.bytes)),
+        StepKind::Unmap => {
+            let lost = lost(step.bytes);
+            format!("Remove the cache's device from over {device}{lost}")
+        }
+    }
+}
+
+/// What goes with the SSD.
+fn lost(lost: u64) -> String {
+    match lost {
+        0 => String::new(),
+        lost => format!(", LOSING {} that are only on the SSD", bytes(lost)),
     }
 }
 
@@ -436,6 +447,22 @@ mod tests {
         assert_eq!(dirty(&sample), "2.0 MB");
         sample.drain_seconds = 9;
         assert_eq!(dirty(&sample), "2.0 MB, about 9 s to write");
+    }
+
+    #[test]
+    fn what_is_given_up_is_told_with_the_step_that_loses_it() {
+        for kind in [StepKind::Detach, StepKind::Unmap, StepKind::FreeSsd] {
+            let words = |bytes| {
+                step(&Step {
+                    kind,
+                    device: tandem_api::DeviceText::none(),
+                    target: String::new(),
+                    bytes,
+                })
+            };
+            let losing = ", LOSING 4.1 kB that are only on the SSD";
+            assert_eq!(words(4096), words(0) + losing);
+        }
     }
 
     #[test]
