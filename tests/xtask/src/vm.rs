@@ -96,7 +96,6 @@ impl Vm {
         let origin = Origin {
             dir,
             memory: Memory::Fresh,
-            kept: true,
         };
         Self::launch(cx, parts, &origin, Screen::Hidden)
     }
@@ -165,7 +164,10 @@ impl Vm {
                 if memory.is_kept() { "on" } else { "off" }
             ),
         });
-        let snapshot = if origin.kept { "off" } else { "on" };
+        let snapshot = match origin.memory {
+            Memory::Saved => "on",
+            _ => "off",
+        };
         command.arg("-drive").arg(format!(
             "if=none,id=root,file={},format=raw,snapshot={snapshot},cache=unsafe",
             origin.dir.join("root.ext4").display()
@@ -356,8 +358,6 @@ pub(crate) struct Origin<'a> {
     pub dir: &'a Path,
     /// Where the memory is, and whether the machine goes on from a saved state.
     pub memory: Memory,
-    /// What the machine does to the root disk stays in the directory.
-    pub kept: bool,
 }
 
 /// Where a machine's memory is.
@@ -369,7 +369,7 @@ pub(crate) enum Memory {
     ToSave,
     /// In the file of a saved state, and what the machine does stays in it.
     SavedAndKept,
-    /// In the file of a saved state, which stays as it is.
+    /// In the file of a saved state, which stays as it is; so does its root disk, as of no other.
     Saved,
 }
 

@@ -41,7 +41,6 @@ impl Vm {
             let origin = Origin {
                 dir,
                 memory: Memory::SavedAndKept,
-                kept: true,
             };
             let mut vm = Self::launch(cx, parts, &origin, Screen::Hidden)?;
             vm.restore(&from)?;
@@ -62,7 +61,6 @@ impl Vm {
         let origin = Origin {
             dir: state,
             memory: Memory::Saved,
-            kept: false,
         };
         let mut vm = Self::launch(cx, parts, &origin, screen)?;
         vm.restore(state)?;
@@ -120,7 +118,6 @@ fn booted(cx: &Cx, parts: &Parts) -> Result<PathBuf> {
         let origin = Origin {
             dir,
             memory: Memory::ToSave,
-            kept: true,
         };
         let mut vm = Vm::launch(cx, parts, &origin, Screen::Hidden)?;
         vm.agent
