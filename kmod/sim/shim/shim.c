@@ -5,6 +5,7 @@
  * and every use after END.
  */
 #include "shim.h"
+#include "store.h"
 #include "torn.h"
 #include "write.h"
 
@@ -170,10 +171,8 @@ static void facts(struct sim_engine *s, struct sim_facts *f)
 	f->urgent = s->e.urgent.next != &s->e.urgent;
 	f->urgent_frames = 0;
 	f->urgent_left = 0;
-	for (const struct td_link *k = s->e.urgent.next; k != &s->e.urgent;
-	     k = k->next) {
-		const struct td_req *r =
-			(const void *)((const char *)k - offsetof(struct td_req, gate));
+	for (struct td_link *k = s->e.urgent.next; k != &s->e.urgent; k = k->next) {
+		const struct td_req *r = td_req_of_gate(k);
 		u64 frames = td_frame_of(r->sector + r->count - 1) + 1 -
 			     td_frame_of(r->sector);
 
@@ -462,12 +461,9 @@ static u64 urgent(struct sim_engine *s, u64 *ids, u64 room)
 	u64 count = 0;
 
 	for (struct td_link *k = s->e.urgent.next; k != &s->e.urgent; k = k->next) {
-		struct td_req *r =
-			(void *)((char *)k - offsetof(struct td_req, gate));
-
 		if (count == room)
 			abort();
-		ids[count++] = of(r)->id;
+		ids[count++] = of(td_req_of_gate(k))->id;
 	}
 	return count;
 }
