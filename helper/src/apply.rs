@@ -31,42 +31,30 @@ pub enum Outcome {
     Detached,
 }
 
-/// What the runner tells while it works, and asks.
+/// What the runner tells while it works, and asks. Who says nothing of a question wants it done without a wait.
 pub trait Watcher: Send + Sync {
     /// Action `index` begins, or is undone.
-    fn step(&self, index: usize, undoing: bool);
+    fn step(&self, _index: usize, _undoing: bool) {}
     /// Whether the person wants it to stop.
-    fn cancelled(&self) -> bool;
-    /// From now on it can no longer be stopped.
-    fn no_return(&self);
-    /// Whether the person wants it to wait; asked again and again while data is moved.
-    fn paused(&self) -> bool;
-    /// It begins to move data, waiting if the person wanted that before; or ends to.
-    fn moving(&self, paused: Option<bool>);
-    /// How far the moving is.
-    fn drained(&self, drained: Drained);
-}
-
-/// Nobody watches, and all is done without a wait.
-pub struct Unwatched;
-
-impl Watcher for Unwatched {
-    fn step(&self, _: usize, _: bool) {}
-
     fn cancelled(&self) -> bool {
         false
     }
-
+    /// From now on it can no longer be stopped.
     fn no_return(&self) {}
-
+    /// Whether the person wants it to wait; asked again and again while data is moved.
     fn paused(&self) -> bool {
         false
     }
-
-    fn moving(&self, _: Option<bool>) {}
-
-    fn drained(&self, _: Drained) {}
+    /// It begins to move data, waiting if the person wanted that before; or ends to.
+    fn moving(&self, _paused: Option<bool>) {}
+    /// How far the moving is.
+    fn drained(&self, _drained: Drained) {}
 }
+
+/// Nobody watches.
+pub struct Unwatched;
+
+impl Watcher for Unwatched {}
 
 /// Carries out `plan` for the user with this uid.
 ///

@@ -13,15 +13,9 @@ use tandem_helper::engine::Engine;
 struct Looking<F>(F);
 
 impl<F: Fn(Option<Drained>) -> bool + Send + Sync> Watcher for Looking<F> {
-    fn step(&self, _: usize, _: bool) {}
-    fn cancelled(&self) -> bool {
-        false
-    }
-    fn no_return(&self) {}
     fn paused(&self) -> bool {
         self.0(None)
     }
-    fn moving(&self, _: Option<bool>) {}
     fn drained(&self, drained: Drained) {
         self.0(Some(drained));
     }

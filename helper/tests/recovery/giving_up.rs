@@ -7,7 +7,7 @@ use crate::{UUID, removing};
 use std::path::PathBuf;
 use tandem_api::*;
 use tandem_helper::action::Action;
-use tandem_helper::apply::{self, Drained, Unwatched, Watcher};
+use tandem_helper::apply::{self, Unwatched, Watcher};
 use tandem_helper::engine::Engine;
 use tandem_helper::plan::{Plan, Unwritten};
 
@@ -36,6 +36,13 @@ async fn as_before(dirty: &Dirty, mounts: &[String]) {
     assert!(dirty.store.caches()[0].may_be_dirty);
 }
 
+/// Runs a plan that fails, and says how.
+async fn failing(dirty: &Dirty, plan: &Plan, watcher: &dyn Watcher) -> (Kind, DataState) {
+    let ended = apply::run(&*dirty.engine, &dirty.store, plan, 0, watcher).await;
+    let failure = ended.unwrap_err();
+    (failure.kind, failure.data)
+}
+
 /// Where the cache is mounted.
 async fn mounted(dirty: &Dirty) -> Vec<String> {
     let devices = dirty.engine.facts().await.unwrap().devices;
@@ -52,10 +59,8 @@ async fn what_cannot_be_given_up_is_mounted_as_before_with_all_its_data() {
         let before = mounted(&dirty).await;
         assert!(!before.is_empty());
         dirty.world.fail_next(step);
-        let failure = apply::run(&*dirty.engine, &dirty.store, &plan, 0, &Unwatched)
-            .await
-            .unwrap_err();
-        assert_eq!(failure.data, DataState::Unwritten, "{step}");
+        let (_, data) = failing(&dirty, &plan, &Unwatched).await;
+        assert_eq!(data, DataState::Unwritten, "{step}");
         as_before(&dirty, &before).await;
         // It can be tried again.
         apply::run(&*dirty.engine, &dirty.store, &plan, 0, &Unwatched)
@@ -109,11 +114,8 @@ async fn what_is_in_use_is_not_given_up_below_it() {
     let before = mounted(&dirty).await;
     // As if it had been unmounted, and mounted again.
     plan.actions.remove(0);
-    let failure = apply::run(&*dirty.engine, &dirty.store, &plan, 0, &Unwatched)
-        .await
-        .unwrap_err();
     assert_eq!(
-        (failure.kind, failure.data),
+        failing(&dirty, &plan, &Unwatched).await,
         (Kind::FilesystemBusy, DataState::Unwritten)
     );
     as_before(&dirty, &before).await;
@@ -163,15 +165,6 @@ impl Watcher for Full {
             std::fs::create_dir(&self.0).unwrap();
         }
     }
-    fn cancelled(&self) -> bool {
-        false
-    }
-    fn no_return(&self) {}
-    fn paused(&self) -> bool {
-        false
-    }
-    fn moving(&self, _: Option<bool>) {}
-    fn drained(&self, _: Drained) {}
 }
 
 #[tokio::test]
@@ -184,11 +177,8 @@ async fn what_cannot_be_recorded_is_not_given_up_later_either() {
             dirty._folder.0.join(format!("jobs/{UUID}.remove.new")),
             step,
         );
-        let failure = apply::run(&*dirty.engine, &dirty.store, &plan, 0, &full)
-            .await
-            .unwrap_err();
         assert_eq!(
-            (failure.kind, failure.data),
+            failing(&dirty, &plan, &full).await,
             (Kind::Internal, DataState::Unwritten)
         );
         assert!(full.0.is_dir());
@@ -202,11 +192,8 @@ async fn what_may_be_given_up_later_is_not_mounted_until_then() {
     let plan = giving_up(&dirty).await;
     // Neither written nor dropped.
     let full = Full(dirty._folder.0.join(format!("jobs/{UUID}.remove.json")), 1);
-    let failure = apply::run(&*dirty.engine, &dirty.store, &plan, 0, &full)
-        .await
-        .unwrap_err();
     assert_eq!(
-        (failure.kind, failure.data),
+        failing(&dirty, &plan, &full).await,
         (Kind::Internal, DataState::Unwritten)
     );
     assert!(mounted(&dirty).await.is_empty());
@@ -222,9 +209,7 @@ async fn a_cache_whose_mapping_does_not_go_is_not_called_detached() {
     plan.discards = false;
     let before = mounted(&dirty).await;
     dirty.world.fail_next(StepKind::Unmap);
-    apply::run(&*dirty.engine, &dirty.store, &plan, 0, &Unwatched)
-        .await
-        .unwrap_err();
+    failing(&dirty, &plan, &Unwatched).await;
     as_before(&dirty, &before).await;
     assert!(dirty.store.caches()[0].detached_in.is_none());
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tandem_api::*;
-use tandem_helper::apply::{self, Drained, Unwatched, Watcher};
+use tandem_helper::apply::{self, Unwatched, Watcher};
 use tandem_helper::engine::Engine;
 use tandem_helper::engine::simulated::{Simulated, World};
 use tandem_helper::state::Store;
@@ -90,16 +90,9 @@ async fn a_creation_whose_ssd_does_not_drain_is_not_undone_and_stays_on_record()
 struct Stops(Arc<AtomicBool>);
 
 impl Watcher for Stops {
-    fn step(&self, _: usize, _: bool) {}
     fn cancelled(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
-    fn no_return(&self) {}
-    fn paused(&self) -> bool {
-        false
-    }
-    fn moving(&self, _: Option<bool>) {}
-    fn drained(&self, _: Drained) {}
 }
 
 #[tokio::test]

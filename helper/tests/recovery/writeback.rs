@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tandem_api::*;
 use tandem_helper::action::Action;
-use tandem_helper::apply::{self, Drained, Unwatched, Watcher};
+use tandem_helper::apply::{self, Unwatched, Watcher};
 use tandem_helper::engine::Engine;
 use tandem_helper::engine::simulated::{Simulated, World};
 use tandem_helper::plan::{self, Plan};
@@ -121,16 +121,9 @@ async fn a_killed_removal_drains_first_and_loses_nothing() {
 struct Impatient;
 
 impl Watcher for Impatient {
-    fn step(&self, _: usize, _: bool) {}
     fn cancelled(&self) -> bool {
         true
     }
-    fn no_return(&self) {}
-    fn paused(&self) -> bool {
-        false
-    }
-    fn moving(&self, _: Option<bool>) {}
-    fn drained(&self, _: Drained) {}
 }
 
 #[tokio::test]
