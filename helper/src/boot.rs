@@ -173,11 +173,10 @@ fn claim(caches: &mut [Cache], hands: &impl Hands) {
 
 /// Has the start not wait for what is held by now, as long as it is.
 fn leave_out(caches: &mut [Cache], hands: &impl Hands) {
-    let untold = |cache: &&Cache| cache.held.is_some() && cache.told != cache.held;
     let held: Vec<_> = caches
         .iter()
-        .filter(untold)
-        .filter_map(|cache| Some((&cache.record.pair, cache.disk.as_ref()?)))
+        .filter(|cache| cache.told != cache.held)
+        .filter_map(|cache| Some((&cache.record.pair, cache.held.as_ref()?)))
         .collect();
     if !held.is_empty()
         && let Err(e) = hands.leave_out(&held)

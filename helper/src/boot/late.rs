@@ -2,9 +2,10 @@
 //! A disk that lacks something and that the start of the machine has not found yet.
 //!
 //! It may come when the start has gone on without it, and somebody would mount it at once. So each such cache has a
-//! mark from before the first look at the machine until it is assembled or on record as used alone, and udev has `tandem-assemble --late` run
-//! for every device that appears, when it has made the links and before it tells anybody. Either that finds
-//! the mark, or it was over before the first look, and the start finds the disk. A start that is killed leaves the marks.
+//! mark from before the first look at the machine until it is assembled or on record as used alone, and udev has
+//! `tandem-assemble --late` run for every device that appears, when it has made the links and before it tells anybody.
+//! Either that finds the mark, or it was over before the first look, and the start finds the disk. A start that is
+//! killed leaves the marks.
 //! One that is held keeps its mark: a disk whose link was reset comes back as another device, which nobody holds.
 
 use super::devices::Machine;
@@ -118,21 +119,15 @@ fn concerns(cache: &Cache, marks: &Marks, hands: &impl Hands) -> bool {
 mod tests {
     use super::super::hands::Unheld;
     use super::super::hands::fake::Fake;
+    use super::super::tests::start;
     use super::*;
-    use crate::action::Pair;
     use crate::state::CacheRecord;
-    use tandem_api::Mode;
 
     #[test]
     fn a_disk_that_the_start_did_not_find_is_held_when_it_comes_or_counts_as_used() {
         for busy in [false, true] {
-            let name = format!("tandem-late-{}-{busy}", std::process::id());
-            let root = std::env::temp_dir().join(name);
-            let store = Store::open(&root).unwrap();
-            let marks = Marks::within(&root.join("marks"));
-            fs::create_dir(root.join("marks")).unwrap();
-            let record = CacheRecord::new(Pair::nowhere(Mode::Writeback));
-            store.save_cache(&record).unwrap();
+            let (root, store, marks) = start(&format!("late-{busy}"));
+            let record = store.caches().remove(0);
             let uuid = &record.pair.uuid;
 
             // The start waits in vain.
@@ -176,8 +171,7 @@ mod tests {
             ("flaky", vec![gone(); 3], true),
             ("gone", vec![gone(); 21], false),
         ] {
-            let name = format!("tandem-late-{}-{name}", std::process::id());
-            let (root, store, marks, record) = waited_in_vain(&name);
+            let (root, store, marks, record) = waited_in_vain(name);
             let uuid = &record.pair.uuid;
             let machine = Fake {
                 there: vec![""],
@@ -198,8 +192,7 @@ mod tests {
 
     #[test]
     fn a_held_disk_that_comes_back_is_held_again_until_its_cache_works() {
-        let name = format!("tandem-late-{}-reset", std::process::id());
-        let (root, store, marks, record) = waited_in_vain(&name);
+        let (root, store, marks, record) = waited_in_vain("reset");
         let mut machine = Fake {
             there: vec![""],
             ..Fake::default()
@@ -223,12 +216,8 @@ mod tests {
 
     /// A cache whose disk the start did not find.
     fn waited_in_vain(name: &str) -> (PathBuf, Store, Marks, CacheRecord) {
-        let root = std::env::temp_dir().join(name);
-        let store = Store::open(&root).unwrap();
-        let marks = Marks::within(&root.join("marks"));
-        fs::create_dir(root.join("marks")).unwrap();
-        let record = CacheRecord::new(Pair::nowhere(Mode::Writeback));
-        store.save_cache(&record).unwrap();
+        let (root, store, marks) = start(&format!("late-{name}"));
+        let record = store.caches().remove(0);
         marks.set(&record.pair.uuid).unwrap();
         (root, store, marks, record)
     }
@@ -245,17 +234,11 @@ mod tests {
 
     #[test]
     fn a_disk_that_udev_dealt_with_is_what_it_left_to_a_start_that_still_looks() {
-        let name = format!("tandem-late-{}-both", std::process::id());
-        let root = std::env::temp_dir().join(name);
-        let store = Store::open(&root).unwrap();
-        let marks = Marks::within(&root.join("marks"));
-        fs::create_dir(root.join("marks")).unwrap();
-        let record = CacheRecord::new(Pair::nowhere(Mode::Writeback));
-        store.save_cache(&record).unwrap();
+        let (root, store, marks) = start("late-both");
         let mut caches = wanted(&store);
         super::super::guard(&caches, &marks);
         let machine = Fake {
-            there: vec![""],
+            there: vec!["", "fast"],
             unheld: vec![Unheld::Busy; 100].into(),
             ..Fake::default()
         };

@@ -166,7 +166,7 @@ fn a_disk_that_comes_back_as_another_device_is_held_again() {
 }
 
 /// One cache with something on its SSD only.
-fn start(name: &str) -> (PathBuf, Store, Marks) {
+pub(super) fn start(name: &str) -> (PathBuf, Store, Marks) {
     let root = std::env::temp_dir().join(format!("tandem-boot-{}-{name}", std::process::id()));
     let store = Store::open(&root).unwrap();
     std::fs::create_dir(root.join("marks")).unwrap();

@@ -212,9 +212,11 @@ impl Service {
     /// Why a cache whose devices are both there is not assembled.
     async fn reason(&self, record: &CacheRecord, disk_mounted: bool) -> String {
         let refused = self.inner().refused.get(&record.pair.uuid).copied();
+        // What the module said of these devices holds, wherever it is now.
+        if let Some(word) = refused {
+            return word.to_owned();
+        }
         let word = match self.engine.module_state().await {
-            // What the module said of these devices holds, wherever it is now.
-            _ if refused.is_some() => refused.unwrap_or_default(),
             ModuleState::NotBuilt => "module-not-built",
             ModuleState::Refused => "module-refused",
             _ if disk_mounted => "disk-in-use",
