@@ -16,7 +16,7 @@ use self::devices::{Found, Machine, UDEV_DATA};
 use self::hands::{Hands, System, Unheld};
 use self::late::Marks;
 use crate::mounts::table;
-use crate::state::{CacheRecord, FOLDER, Store};
+use crate::state::{CacheRecord, FOLDER, Intent, Store};
 use crate::wipe;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
@@ -34,6 +34,8 @@ const LONGEST: Duration = Duration::from_secs(30);
 const WITHOUT: Duration = Duration::from_secs(10);
 /// Until udev has at least begun to look at what is there.
 const BEGUN: Duration = Duration::from_secs(1);
+/// How long somebody has a disk who has it for a moment only, as udev's probes do.
+const MOMENT: Duration = Duration::from_secs(2);
 /// There while udev has something to do.
 const UDEV_BUSY: &str = "/run/udev/queue";
 
@@ -54,8 +56,8 @@ struct Cache {
     disk: Option<Found>,
     /// The disk that is claimed: one that comes back is another device, and is not.
     held: Option<Found>,
-    /// Why the disk that is there could not be claimed the last time.
-    unheld: Option<Unheld>,
+    /// Why the disk that is there could not be claimed the last time, and since when.
+    unheld: Option<(Unheld, Instant)>,
     /// The disk that the start was told not to wait for.
     told: Option<Found>,
     /// What went wrong for good.
@@ -92,11 +94,15 @@ pub fn run(store: &Store) {
 /// The caches that a start of the machine is to assemble.
 fn wanted(store: &Store) -> Vec<Cache> {
     let jobs = store.intents();
+    among(store.caches(), &jobs)
+}
+
+fn among(records: Vec<CacheRecord>, jobs: &[Intent]) -> Vec<Cache> {
     let wanted = |record: &CacheRecord| {
         let idle = !jobs.iter().any(|job| job.gives_up(&record.pair.uuid));
         idle && record.detached_in.is_none() && !record.forked
     };
-    let records = store.caches().into_iter();
+    let records = records.into_iter();
     records.filter(wanted).map(Cache::new).collect()
 }
 
@@ -111,12 +117,18 @@ fn guard(caches: &[Cache], marks: &Marks) {
 
 /// The machine starts without these caches.
 fn go_on(caches: &mut [Cache], hands: &impl Hands, store: &Store, marks: &Marks) {
+    let alone = marks.alone();
     for cache in caches.iter_mut() {
+        // udev may have come to it since.
+        cache.learn(store);
+        cache.claim(hands);
         // The mark of one that is held stays, for the disk may come back as another device that is not.
         if cache.leave(store) {
             marks.clear(&cache.record.pair.uuid);
         }
     }
+    drop(alone);
+    leave_out(caches, hands);
     if !caches.is_empty()
         && let Err(e) = hands.watch()
     {
@@ -141,31 +153,24 @@ fn look(caches: &mut Vec<Cache>, hands: &impl Hands, store: &Store, marks: &Mark
     }
 }
 
-/// Claims what lacks something, and has the start not wait for that.
+/// Claims what lacks something, and has the start not wait for that. What passes is tried again: none of the others waits
+/// for it, and neither does udev.
 fn hold_back(caches: &mut [Cache], hands: &impl Hands, store: &Store, marks: &Marks) {
-    let alone = marks.alone();
-    for cache in caches.iter_mut() {
-        cache.learn(store);
-    }
-    claim(caches, hands);
-    drop(alone);
-    leave_out(caches, hands);
-}
-
-/// Claims all disks that lack something. Some have a disk for a moment only, as udev's probes do, and a device may go
-/// and come again: that passes, and none of the others waits for it.
-fn claim(caches: &mut [Cache], hands: &impl Hands) {
     for attempt in 0..=wipe::TRIES {
+        let alone = marks.alone();
         for cache in caches.iter_mut() {
+            cache.learn(store);
             cache.claim(hands);
         }
-        if attempt == wipe::TRIES || caches.iter().all(|cache| cache.unheld.is_none()) {
+        drop(alone);
+        leave_out(caches, hands);
+        if attempt == wipe::TRIES || !caches.iter().any(Cache::may_pass) {
             break;
         }
         hands.pause();
     }
     for cache in caches.iter() {
-        if let (Some(disk), Some(why)) = (&cache.disk, &cache.unheld) {
+        if let (Some(disk), Some((why, _))) = (&cache.disk, &cache.unheld) {
             tracing::error!("{} is not protected: {why}", disk.name);
         }
     }
@@ -221,12 +226,16 @@ impl Cache {
         if self.record.forked {
             return;
         }
-        self.disk = hands.find(&self.record.pair.origin);
-        self.unheld = None;
-        if self.held != self.disk {
+        let disk = hands.find(&self.record.pair.origin);
+        if self.disk != disk {
+            // Another device, which may take its time as well.
+            self.unheld = None;
+        }
+        if self.held != disk {
             self.held = None;
         }
-        let Some(disk) = self.disk.clone() else {
+        self.disk.clone_from(&disk);
+        let Some(disk) = disk else {
             return;
         };
         if let Err(e) = hands.able() {
@@ -267,7 +276,14 @@ impl Cache {
     fn hold(&mut self, hands: &impl Hands, disk: &Found) {
         let held = hands.hold(&self.record.pair, disk);
         self.held = held.is_ok().then(|| disk.clone());
-        self.unheld = held.err();
+        let since = self.unheld.take().map(|(_, since)| since);
+        let since = since.unwrap_or_else(Instant::now);
+        self.unheld = held.err().map(|why| (why, since));
+    }
+
+    /// Whether somebody who can write to the disk may only have it for a moment.
+    fn may_pass(&self) -> bool {
+        matches!(&self.unheld, Some((Unheld::Open(_), since)) if since.elapsed() < MOMENT)
     }
 
     fn done(&mut self, store: &Store, disk: &Found, ssd: &Found) {
@@ -280,8 +296,11 @@ impl Cache {
         }
         if self.record.pair.cold || self.record.pair.lost > 0 {
             // The module has forgotten what was old, and has the SSD say so.
-            (self.record.pair.cold, self.record.pair.lost) = (false, 0);
-            if let Err(e) = store.save_cache(&self.record) {
+            let new = |mut record: CacheRecord| {
+                (record.pair.cold, record.pair.lost) = (false, 0);
+                record
+            };
+            if let Err(e) = store.change_cache(&self.record.pair.uuid, new) {
                 tracing::warn!("the next start will be cold too: {e}");
             }
         }
@@ -325,30 +344,27 @@ impl Cache {
             tracing::info!("{disk} is not there");
             return false;
         }
-        if let Some(Unheld::Failed(e)) = &self.unheld {
-            // Nobody is known to have it, and who says so gives up what is on the SSD: whatever comes next tries again.
-            tracing::error!("{disk} should be held back and is not: {e}");
+        if let Some((Unheld::Closed(e), _)) = &self.unheld {
+            // Who says that it is used gives up what is on the SSD: whatever comes next tries again.
+            tracing::error!("{disk} should be held back, is not, and cannot be written: {e}");
             return false;
         }
         tracing::warn!("{disk} is used without its cache on {ssd}: {reason}");
         // Recorded before the disk can be written.
-        if let Some(record) = unguarded(&self.record)
-            && let Err(e) = store.save_cache(&record)
-        {
+        let recorded = store.change_cache(&pair.uuid, unguarded);
+        if let Err(e) = &recorded {
             tracing::error!("cannot record that: {e}");
-            return false;
         }
-        true
+        recorded.is_ok()
     }
 }
 
-/// The record of a cache whose disk everybody can use alone from now on, if it changes: what the SSD has is
-/// old, and what it has only belongs to a state of the disk that may be no more.
-fn unguarded(record: &CacheRecord) -> Option<CacheRecord> {
-    let mut now = record.clone();
-    now.pair.cold = true;
-    now.forked |= record.may_be_dirty;
-    (now != *record).then_some(now)
+/// The record of a cache whose disk everybody can use alone from now on: what the SSD has is old, and what it has only
+/// belongs to a state of the disk that may be no more.
+fn unguarded(mut record: CacheRecord) -> CacheRecord {
+    record.pair.cold = true;
+    record.forked |= record.may_be_dirty;
+    record
 }
 
 fn watch() -> io::Result<OwnedFd> {

@@ -6,6 +6,7 @@
 
 use crate::action::{Action, Pair};
 use crate::engine::Status;
+use rustix::fs::{FlockOperation, flock};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
@@ -179,7 +180,38 @@ impl Store {
     /// # Errors
     /// If it is not durable.
     pub fn save_cache(&self, record: &CacheRecord) -> io::Result<()> {
+        let _alone = self.alone()?;
         self.save(CACHES, &record.pair.uuid, CACHE, record)
+    }
+
+    /// Changes what is on record of a cache at this moment, and gives what is then. None: nothing is on record of it
+    /// any more, and nothing comes back.
+    ///
+    /// # Errors
+    /// If the change is not durable.
+    pub fn change_cache(
+        &self,
+        uuid: &str,
+        change: impl FnOnce(CacheRecord) -> CacheRecord,
+    ) -> io::Result<Option<CacheRecord>> {
+        let _alone = self.alone()?;
+        let ours = |record: &CacheRecord| record.pair.uuid == uuid;
+        let Some(before) = self.caches().into_iter().find(ours) else {
+            return Ok(None);
+        };
+        let now = change(before.clone());
+        if now != before {
+            self.save(CACHES, uuid, CACHE, &now)?;
+        }
+        Ok(Some(now))
+    }
+
+    /// Until it is dropped, no other program changes what is on record of a cache: the start of the machine, udev's
+    /// events and the service all do.
+    fn alone(&self) -> io::Result<File> {
+        let folder = File::open(self.root.join(CACHES))?;
+        flock(&folder, FlockOperation::LockExclusive)?;
+        Ok(folder)
     }
 
     /// Forgets a cache.
@@ -187,6 +219,7 @@ impl Store {
     /// # Errors
     /// If that is not durable.
     pub fn drop_cache(&self, uuid: &str) -> io::Result<()> {
+        let _alone = self.alone()?;
         self.drop(CACHES, uuid, CACHE)
     }
 

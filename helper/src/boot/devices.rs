@@ -7,6 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tandem_api::SECTOR_BYTES;
 
+/// Where the kernel shows all block devices.
+const BLOCK: &str = "/sys/class/block";
 /// Where udev writes down a device when it is through with it.
 pub const UDEV_DATA: &str = "/run/udev/data";
 
@@ -31,6 +33,16 @@ impl Found {
     pub fn node(&self) -> String {
         format!("/dev/{}", self.name)
     }
+
+    /// Whether somebody could write to it now. One that does not even open, or is write-protected, stays as it is.
+    pub fn writable(&self) -> bool {
+        writable(Path::new(&self.node()), &Path::new(BLOCK).join(&self.name))
+    }
+}
+
+/// Opened for reading only: udev would look at a device again that was open for writing.
+fn writable(node: &Path, folder: &Path) -> bool {
+    fs::File::open(node).is_ok() && line(&folder.join("ro")).is_none_or(|ro| ro == "0")
 }
 
 /// The kernel's and udev's files.
@@ -44,7 +56,7 @@ pub struct Machine {
 impl Default for Machine {
     fn default() -> Self {
         Self {
-            block: "/sys/class/block".into(),
+            block: BLOCK.into(),
             udev: UDEV_DATA.into(),
             event: None,
         }
@@ -69,6 +81,12 @@ impl Machine {
             event: number.map(|number| (number, text)),
             ..Self::default()
         }
+    }
+
+    /// Whether udev runs us for this device, or nobody does.
+    pub fn is_about(&self, found: &Found) -> bool {
+        let event = self.event.as_ref();
+        event.is_none_or(|(number, _)| *number == found.number)
     }
 
     /// The device that is this piece of hardware, whatever it is called now, if udev is through with
@@ -220,6 +238,18 @@ mod tests {
             let says = says.map(|(name, value)| (name.to_owned(), value.to_owned()));
             machine.event = Machine::in_event(says.into_iter()).event;
             assert_eq!(machine.find(&ident()).is_some(), found, "{minor}");
+        }
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_device_can_be_written_if_it_opens_and_is_not_protected() {
+        let (machine, root) = machine("writable");
+        let folder = root.join("real/sda");
+        assert!(!writable(&root.join("none"), &folder));
+        for (ro, open) in [("0\n", true), ("1\n", false)] {
+            fs::write(folder.join("ro"), ro).unwrap();
+            assert_eq!(writable(&machine.udev.join("b8:0"), &folder), open);
         }
         fs::remove_dir_all(root).unwrap();
     }

@@ -4,13 +4,12 @@
 use super::devices::{Found, Machine};
 use super::held;
 use crate::action::Pair;
-use crate::dm::control::{Control, DmFailure, Keeps};
+use crate::dm::control::{Control, Keeps};
 use crate::dm::table::{Linear, Tandem};
 use crate::engine::device_mapper::guards;
 use crate::facts::Ident;
 use crate::superblock;
 use crate::wipe;
-use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use tandem_api::SECTOR_BYTES;
@@ -18,21 +17,12 @@ use tandem_api::SECTOR_BYTES;
 /// Why a disk is not held.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unheld {
-    /// Somebody has it.
-    #[error("somebody else has it")]
-    Busy,
-    /// The device may have gone, or the kernel may not have been able to just now.
+    /// Somebody has it, or can have it, and write to it.
     #[error("{0}")]
-    Failed(String),
-}
-
-impl From<DmFailure> for Unheld {
-    fn from(failure: DmFailure) -> Self {
-        match failure.errno {
-            Some(Errno::BUSY) => Self::Busy,
-            _ => Self::Failed(failure.to_string()),
-        }
-    }
+    Open(String),
+    /// Nobody can write to it as it is now: it does not answer, or is write-protected.
+    #[error("{0}")]
+    Closed(String),
 }
 
 /// A machine that starts, or what a test takes for one.
@@ -43,6 +33,8 @@ pub(super) trait Hands {
     fn find(&self, ident: &Ident) -> Option<Found>;
     /// What the mapping of this cache keeps already.
     fn keeps(&self, pair: &Pair) -> Keeps;
+    /// Whether we were called because of this disk, and not of another device.
+    fn called_for(&self, disk: &Found) -> bool;
     /// Keeps the disk from everybody. Reads nothing.
     fn hold(&self, pair: &Pair, disk: &Found) -> Result<(), Unheld>;
     /// Gives somebody who has a disk for a moment the time to let it go.
@@ -100,8 +92,16 @@ impl Hands for System {
         let table = Linear {
             device: disk.number.clone(),
         };
-        let control = self.control().map_err(Unheld::Failed)?;
-        Ok(control.hold(pair, &table, disk.sectors)?)
+        let control = self.control().map_err(Unheld::Open)?;
+        let held = control.hold(pair, &table, disk.sectors);
+        held.map_err(|e| match disk.writable() {
+            true => Unheld::Open(e.to_string()),
+            false => Unheld::Closed(e.to_string()),
+        })
+    }
+
+    fn called_for(&self, disk: &Found) -> bool {
+        self.machine.is_about(disk)
     }
 
     fn pause(&self) {
@@ -154,6 +154,12 @@ pub(super) mod fake {
         pub unable: bool,
         /// Why no disk can be held, as many times.
         pub unheld: RefCell<Vec<Unheld>>,
+        /// Serial number of the one that can never be held.
+        pub taken: Option<&'static str>,
+        /// It was another device that was looked at.
+        pub other_event: bool,
+        /// What happens while nothing is done.
+        pub meanwhile: Option<Box<dyn Fn()>>,
         /// That a mapping could not be made.
         pub unmapped: bool,
         /// What the mapping keeps; nothing that was held here if it is none.
@@ -189,7 +195,9 @@ pub(super) mod fake {
         }
 
         fn hold(&self, _: &Pair, disk: &Found) -> Result<(), Unheld> {
-            match self.unheld.borrow_mut().pop() {
+            let taken = self.taken.is_some_and(|name| disk.name.ends_with(name));
+            let taken = taken.then(|| Unheld::Open("taken".to_owned()));
+            match taken.or_else(|| self.unheld.borrow_mut().pop()) {
                 Some(unheld) => Err(unheld),
                 None => {
                     self.note(format!("hold {}", disk.name));
@@ -199,7 +207,19 @@ pub(super) mod fake {
             }
         }
 
-        fn pause(&self) {}
+        fn called_for(&self, _: &Found) -> bool {
+            !self.other_event
+        }
+
+        fn pause(&self) {
+            // Once, however long it takes.
+            if self.done.borrow().last().is_none_or(|last| last != "pause") {
+                self.note("pause".to_owned());
+            }
+            if let Some(happens) = &self.meanwhile {
+                happens();
+            }
+        }
 
         fn leave_out(&self, held: &[(&Pair, &Found)]) -> io::Result<()> {
             let names: Vec<_> = held.iter().map(|(_, disk)| disk.name.as_str()).collect();

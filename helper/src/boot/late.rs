@@ -10,17 +10,21 @@
 
 use super::devices::Machine;
 use super::hands::{Hands, System};
-use super::{Cache, claim, leave_out, wanted};
+use super::{Cache, MOMENT, among, leave_out};
 use crate::dm::control::Keeps;
 use crate::state::Store;
+use crate::wipe;
 use rustix::fs::{FlockOperation, flock};
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use std::{fs, io};
 
 /// Made by the unit, with an empty file for each mark.
 const FOLDER: &str = "/run/tandem-late";
+/// Between two looks whether somebody else is through, who is so in no time.
+const SHORTLY: Duration = Duration::from_millis(5);
 
 /// The marks of this start of the machine.
 pub(super) struct Marks(PathBuf);
@@ -54,10 +58,18 @@ impl Marks {
         }
     }
 
-    /// Until it is dropped, nobody else looks for disks that have marks; none without marks.
+    /// Until it is dropped, nobody else looks for disks that have marks; none without marks, or if somebody does not
+    /// come to an end who asks a device that may never answer.
     pub(super) fn alone(&self) -> Option<File> {
         let folder = File::open(&self.0).ok()?;
-        flock(&folder, FlockOperation::LockExclusive).ok()?;
+        let begun = Instant::now();
+        while flock(&folder, FlockOperation::NonBlockingLockExclusive).is_err() {
+            if begun.elapsed() > MOMENT {
+                tracing::warn!("somebody else looks for disks all the time");
+                return None;
+            }
+            std::thread::sleep(SHORTLY);
+        }
         Some(folder)
     }
 }
@@ -77,23 +89,54 @@ pub fn run(folder: &Path) {
     look(&marks, &System::new(machine), &Store::beside(folder));
 }
 
+/// Everything is read anew for each attempt: meanwhile the start and the service may be at work.
 fn look(marks: &Marks, hands: &impl Hands, store: &Store) {
-    let Some(_alone) = marks.alone() else {
-        return;
-    };
-    for record in store.caches().iter().filter(|record| record.forked) {
+    let begun = Instant::now();
+    for attempt in 0..=wipe::TRIES {
+        let last = attempt == wipe::TRIES || begun.elapsed() > MOMENT;
+        let alone = marks.alone();
+        let mut caches = marked(marks, hands, store);
+        let mut again = false;
+        for cache in &mut caches {
+            cache.claim(hands);
+            if cache.unheld.is_some() && !called_for(cache, hands) {
+                // What becomes of it is a matter of its own events: none of all the others waits for that.
+                continue;
+            }
+            if cache.may_pass() && !last {
+                again = true;
+                continue;
+            }
+            // The service assembles it, now or when its SSD is there.
+            if cache.leave(store) {
+                marks.clear(&cache.record.pair.uuid);
+            }
+        }
+        drop(alone);
+        leave_out(&mut caches, hands);
+        if !again {
+            break;
+        }
+        hands.pause();
+    }
+}
+
+fn called_for(cache: &Cache, hands: &impl Hands) -> bool {
+    let disk = cache.disk.as_ref();
+    disk.is_some_and(|disk| hands.called_for(disk))
+}
+
+/// The caches that have a mark and for which there is something to do.
+fn marked(marks: &Marks, hands: &impl Hands, store: &Store) -> Vec<Cache> {
+    // First: a job that is over by then has dropped its record before.
+    let jobs = store.intents();
+    let records = store.caches();
+    for record in records.iter().filter(|record| record.forked) {
         marks.clear(&record.pair.uuid);
     }
-    let mut caches = wanted(store);
+    let mut caches = among(records, &jobs);
     caches.retain(|cache| marks.has(&cache.record.pair.uuid) && concerns(cache, marks, hands));
-    claim(&mut caches, hands);
-    leave_out(&mut caches, hands);
-    for cache in &mut caches {
-        // The service assembles it, now or when its SSD is there.
-        if cache.leave(store) {
-            marks.clear(&cache.record.pair.uuid);
-        }
-    }
+    caches
 }
 
 /// Whether there is something to do for a cache that has a mark. The start and the service may be at work on it, and
@@ -120,8 +163,13 @@ mod tests {
     use super::super::hands::Unheld;
     use super::super::hands::fake::Fake;
     use super::super::tests::start;
+    use super::super::wanted;
     use super::*;
     use crate::state::CacheRecord;
+
+    fn open() -> Unheld {
+        Unheld::Open("taken".to_owned())
+    }
 
     #[test]
     fn a_disk_that_the_start_did_not_find_is_held_when_it_comes_or_counts_as_used() {
@@ -133,7 +181,7 @@ mod tests {
             // The start waits in vain.
             let others = if busy { 100 } else { 0 };
             let mut machine = Fake {
-                unheld: vec![Unheld::Busy; others].into(),
+                unheld: vec![open(); others].into(),
                 ..Fake::default()
             };
             let mut caches = wanted(&store);
@@ -149,7 +197,7 @@ mod tests {
             look(&marks, &machine, &store);
             let done = machine.done.take();
             let held = ["hold no-", "leave out no-"];
-            assert_eq!(done, if busy { &[][..] } else { &held });
+            assert_eq!(done, if busy { &["pause"][..] } else { &held });
             // One that is held may come back as another device.
             assert_eq!(marks.has(uuid), !busy);
             let left = store.caches().remove(0);
@@ -164,28 +212,69 @@ mod tests {
 
     #[test]
     fn what_passes_does_not_give_up_what_is_on_the_ssd() {
-        let gone = || Unheld::Failed("no such device".to_owned());
-        // Somebody has it for a moment; the cable is flaky, and goes on to be.
-        for (name, unheld, held) in [
-            ("moment", vec![Unheld::Busy; 3], true),
-            ("flaky", vec![gone(); 3], true),
-            ("gone", vec![gone(); 21], false),
+        let closed = || Unheld::Closed("no such device".to_owned());
+        let held = ["hold no-", "leave out no-"];
+        let moment = ["pause", "hold no-", "leave out no-"];
+        // Somebody has it for a moment; nobody can write to it, until it comes back.
+        for (name, unheld, first, then) in [
+            ("moment", vec![open(); 3], &moment[..], &[][..]),
+            ("closed", vec![closed()], &[], &held),
         ] {
             let (root, store, marks, record) = waited_in_vain(name);
-            let uuid = &record.pair.uuid;
             let machine = Fake {
                 there: vec![""],
                 unheld: unheld.into(),
                 ..Fake::default()
             };
+            for done in [first, then] {
+                look(&marks, &machine, &store);
+                assert_eq!(machine.done.take(), done, "{name}");
+                assert_eq!(store.caches(), std::slice::from_ref(&record), "{name}");
+                assert!(marks.has(&record.pair.uuid), "{name}");
+            }
+            fs::remove_dir_all(&root).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_event_of_another_device_neither_waits_for_a_disk_nor_says_what_becomes_of_it() {
+        let (root, store, marks, record) = waited_in_vain("other");
+        let mut machine = Fake {
+            there: vec![""],
+            unheld: vec![open(); 2].into(),
+            other_event: true,
+            ..Fake::default()
+        };
+        look(&marks, &machine, &store);
+        assert!(machine.done.take().is_empty());
+        assert_eq!(store.caches(), [record]);
+        machine.other_event = false;
+        look(&marks, &machine, &store);
+        let held = ["pause", "hold no-", "leave out no-"];
+        assert_eq!(machine.done.take(), held);
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn what_is_on_record_by_then_counts_and_not_what_was_before_the_wait() {
+        for removed in [false, true] {
+            let (root, store, marks, record) = waited_in_vain(&format!("meanwhile-{removed}"));
+            let mut lost = record.clone();
+            lost.pair.lost = 7;
+            let (there, now) = (store.clone(), lost.clone());
+            let machine = Fake {
+                there: vec![""],
+                unheld: vec![open(); 100].into(),
+                meanwhile: Some(Box::new(move || match removed {
+                    true => there.drop_cache(&now.pair.uuid).unwrap(),
+                    false => there.save_cache(&now).unwrap(),
+                })),
+                ..Fake::default()
+            };
             look(&marks, &machine, &store);
-            assert_eq!(machine.done.take().is_empty(), !held, "{name}");
-            assert_eq!(store.caches(), std::slice::from_ref(&record), "{name}");
-            assert!(marks.has(uuid), "{name}");
-            // The next event finds it held, or tries again.
-            look(&marks, &machine, &store);
-            assert_eq!(machine.done.take().is_empty(), held, "{name}");
-            assert_eq!(store.caches(), [record], "{name}");
+            (lost.forked, lost.pair.cold) = (true, true);
+            let then = if removed { vec![] } else { vec![lost] };
+            assert_eq!(store.caches(), then);
             fs::remove_dir_all(&root).unwrap();
         }
     }
@@ -239,7 +328,7 @@ mod tests {
         super::super::guard(&caches, &marks);
         let machine = Fake {
             there: vec!["", "fast"],
-            unheld: vec![Unheld::Busy; 100].into(),
+            unheld: vec![open(); 100].into(),
             ..Fake::default()
         };
         look(&marks, &machine, &store);

@@ -65,12 +65,6 @@ fn what_is_missing_is_waited_for_as_long_as_it_is_worth() {
 fn every_disk_is_held_and_left_out_before_an_ssd_is_read_that_may_not_answer() {
     let root = std::env::temp_dir().join(format!("tandem-boot-{}-order", std::process::id()));
     let store = Store::open(&root).unwrap();
-    let named = |disk: &str, ssd: &str| {
-        let mut cache = cache(Mode::Writeback, false);
-        cache.record.pair.origin.text.serial = disk.to_owned();
-        cache.record.pair.ssd.text.serial = ssd.to_owned();
-        cache
-    };
     let mut caches = vec![named("a", "fast"), named("b", "away"), named("c", "fast")];
     let mut machine = Fake {
         there: vec!["a", "b", "fast"],
@@ -88,14 +82,23 @@ fn every_disk_is_held_and_left_out_before_an_ssd_is_read_that_may_not_answer() {
     std::fs::remove_dir_all(&root).unwrap();
 }
 
+/// One with these serial numbers and something on its SSD only.
+fn named(disk: &str, ssd: &str) -> Cache {
+    let mut cache = cache(Mode::Writeback, false);
+    cache.record.pair.origin.text.serial = disk.to_owned();
+    cache.record.pair.ssd.text.serial = ssd.to_owned();
+    cache
+}
+
 #[test]
 fn a_disk_that_could_not_be_held_or_was_let_go_counts_as_used() {
-    for first in [None, Some(Unheld::Busy)] {
+    let taken = || Some(Unheld::Open("taken".to_owned()));
+    for first in [None, taken()] {
         let mut cache = cache(Mode::Writeback, true);
         let name = format!("hold-{}", first.is_none());
         let machine = Fake::default();
         let disk = cache.disk.clone().unwrap();
-        for unheld in [first, Some(Unheld::Busy)] {
+        for unheld in [first, taken()] {
             *machine.unheld.borrow_mut() = unheld.into_iter().collect();
             cache.hold(&machine, &disk);
         }
@@ -119,7 +122,7 @@ fn a_disk_that_is_held_or_not_there_is_as_it_was() {
 fn a_disk_that_somebody_has_for_a_moment_is_held_and_mapped() {
     let (root, store, marks) = start("moment");
     let mut caches = wanted(&store);
-    let moment = vec![Unheld::Busy, Unheld::Failed("no such device".to_owned())];
+    let moment = vec![Unheld::Open("taken".to_owned()); 2];
     let machine = Fake {
         there: vec!["", "fast"],
         unheld: moment.into(),
@@ -129,9 +132,51 @@ fn a_disk_that_somebody_has_for_a_moment_is_held_and_mapped() {
     look(&mut caches, &machine, &store, &marks);
     assert_eq!(
         machine.done.take(),
-        ["hold no-", "leave out no-", "map no-"]
+        ["pause", "hold no-", "leave out no-", "map no-"]
     );
     assert!(caches.is_empty() && !marks.has(&"ab".repeat(16)));
+    std::fs::remove_dir_all(&root).unwrap();
+}
+
+#[test]
+fn a_disk_that_does_not_answer_is_waited_for_by_no_other_and_counts_as_it_was() {
+    let (root, store, marks) = start("closed");
+    let before = store.caches();
+    let mut caches = wanted(&store);
+    let machine = Fake {
+        there: vec![""],
+        unheld: vec![Unheld::Closed("no such device".to_owned()); 100].into(),
+        ..Fake::default()
+    };
+    guard(&caches, &marks);
+    look(&mut caches, &machine, &store, &marks);
+    go_on(&mut caches, &machine, &store, &marks);
+    assert_eq!(machine.done.take(), ["watch"]);
+    assert!(marks.has(&before[0].pair.uuid));
+    assert_eq!(store.caches(), before);
+    std::fs::remove_dir_all(&root).unwrap();
+}
+
+#[test]
+fn the_start_does_not_stop_at_a_held_disk_because_another_is_in_use() {
+    let (root, store, marks) = start("sick");
+    let mut caches = vec![named("a", "away"), named("b", "away")];
+    let machine = Fake {
+        there: vec!["a", "b"],
+        taken: Some("b"),
+        ..Fake::default()
+    };
+    look(&mut caches, &machine, &store, &marks);
+    assert_eq!(
+        machine.done.take(),
+        ["hold no-a", "leave out no-a", "pause"]
+    );
+    // Its moment is over: nothing waits for it again.
+    if let Some((_, since)) = &mut caches[1].unheld {
+        *since = since.checked_sub(MOMENT).unwrap();
+    }
+    look(&mut caches, &machine, &store, &marks);
+    assert!(machine.done.take().is_empty());
     std::fs::remove_dir_all(&root).unwrap();
 }
 

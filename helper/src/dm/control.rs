@@ -16,7 +16,11 @@ use devicemapper::errors::Error as CoreError;
 use devicemapper::{DM, DevId, DmError, DmFlags, DmName, DmOptions, DmUuid};
 use rustix::io::Errno;
 use std::fmt::Display;
+use std::path::Path;
 use tandem_api::{Failure, Kind};
+
+/// Where the kernel shows each block device by its number.
+const NUMBERS: &str = "/sys/dev/block";
 
 /// An ioctl that failed.
 #[derive(Debug, thiserror::Error)]
@@ -263,8 +267,9 @@ impl Control {
         };
         let made = made
             .and_then(|()| alone(&kernel_name).map_err(|e| other("hold the devices alone", e)))
-            .and_then(|()| self.with(&pair.uuid, |id| self.resume(id)))
             // A program of udev's that came between may have had it hold a disk.
+            .and_then(|()| self.about_to_work(pair))
+            .and_then(|()| self.with(&pair.uuid, |id| self.resume(id)))
             .and_then(|()| self.works(pair));
         if made.is_err() {
             self.leave(pair, &disk, sectors, held.is_some());
@@ -279,6 +284,14 @@ impl Control {
         }
         self.with(&pair.uuid, |id| self.resume(id))?;
         self.works(pair)
+    }
+
+    /// What comes into force next is the cache and nothing else.
+    fn about_to_work(&self, pair: &Pair) -> DmResult<()> {
+        match self.waiting(pair)? {
+            Some((_, target, _)) if target == TARGET => Ok(()),
+            _ => Err(other("resume", "another table has taken its place")),
+        }
     }
 
     /// What was resumed is the cache and nothing else.
@@ -339,7 +352,8 @@ impl Control {
     /// If the kernel does not answer.
     pub fn keeps(&self, pair: &Pair) -> DmResult<Keeps> {
         if let Some((_, target, disk)) = self.waiting(pair)? {
-            return Ok(Keeps::waiting(&target, disk));
+            let there = Path::new(NUMBERS).join(&disk).exists();
+            return Ok(Keeps::waiting(&target, disk, there));
         }
         Ok(Keeps::of(&self.entries()?, &pair.uuid))
     }
@@ -379,17 +393,20 @@ impl Control {
 
     /// Keeps a disk from everybody until [`Self::map`] takes its place: a mapping whose table never
     /// comes into force. The kernel then lets nobody else have the disk for himself, and there is
-    /// nothing to be read or written.
+    /// nothing to be read or written. A table of somebody's who is about to put it in force keeps it as well, and stays.
     ///
     /// # Errors
-    /// `EBUSY` if somebody has the disk already.
+    /// `EBUSY` if somebody has the disk already; if the mapping passes everything to it.
     pub fn hold(&self, pair: &Pair, disk: &Linear, sectors: u64) -> DmResult<()> {
+        match self.keeps(pair)? {
+            Keeps::Between => return Ok(()),
+            Keeps::Works => return self.works(pair),
+            Keeps::Disk(number) if number == disk.device => return Ok(()),
+            Keeps::Disk(_) | Keeps::Nothing => {}
+        }
         if self.idle(pair)? {
             // The disk may be another device to the kernel than the one that it holds.
             return self.load(pair, sectors, LINEAR, &disk.to_string());
-        }
-        if self.entries()?.iter().any(|e| e.live.uuid == pair.uuid) {
-            return Ok(());
         }
         self.create(pair)?;
         let loaded = self.load(pair, sectors, LINEAR, &disk.to_string());

@@ -48,19 +48,22 @@ impl Service {
         if self.inner().records(uuid) {
             return true;
         }
-        let Ok(record) = self.record(uuid) else {
-            return true;
+        let loss = |record: &CacheRecord| (record.pair.cold, record.pair.lost);
+        let mut before = Default::default();
+        let recorded = self.store.change_cache(uuid, |record| {
+            before = loss(&record);
+            record.after(&status)
+        });
+        let now = match recorded {
+            Ok(Some(now)) => now,
+            Ok(None) => return true,
+            Err(e) => {
+                tracing::error!("cannot record what is on the SSD only: {e}");
+                return false;
+            }
         };
-        let now = record.clone().after(&status);
-        if now == record {
-            return true;
-        }
-        if let Err(e) = self.store.save_cache(&now) {
-            tracing::error!("cannot record what is on the SSD only: {e}");
-            return false;
-        }
         drop(alone);
-        let lost = (now.pair.cold, now.pair.lost) != (record.pair.cold, record.pair.lost);
+        let lost = loss(&now) != before;
         if lost && let Err(e) = self.engine.tell(uuid, Message::LossRecorded).await {
             // It waits for a second at most; the SSD may be in use again by now.
             tracing::info!("the module was not told of the record: {e}");
@@ -99,7 +102,12 @@ impl Service {
             );
             record.forked |= forked;
             record.pair.cold |= plain;
-            if let Err(e) = self.store.save_cache(&record) {
+            let mark = |mut now: CacheRecord| {
+                now.forked |= record.forked;
+                now.pair.cold |= record.pair.cold;
+                now
+            };
+            if let Err(e) = self.store.change_cache(&pair.uuid, mark) {
                 tracing::error!("cannot record that: {e}");
             }
         }
@@ -120,12 +128,11 @@ impl Service {
                 return Ok(());
             }
         };
-        let mut now = record.clone();
-        (now.pair.cold, now.pair.lost) = (false, 0);
-        let now = now.after(&status);
-        if now != record
-            && let Err(e) = self.store.save_cache(&now)
-        {
+        let new = |mut record: CacheRecord| {
+            (record.pair.cold, record.pair.lost) = (false, 0);
+            record.after(&status)
+        };
+        if let Err(e) = self.store.change_cache(&pair.uuid, new) {
             tracing::warn!("the next start will be cold too: {e}");
         }
         Ok(())

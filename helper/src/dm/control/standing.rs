@@ -59,11 +59,11 @@ pub enum Keeps {
 }
 
 impl Keeps {
-    /// One that has this table and none in force.
-    pub(super) fn waiting(target: &str, disk: String) -> Self {
-        match target {
-            LINEAR => Self::Disk(disk),
-            _ => Self::Between,
+    /// One that has this table and none in force; `there`: its disk is. Of a disk that has gone nothing comes into force.
+    pub(super) fn waiting(target: &str, disk: String, there: bool) -> Self {
+        match target == LINEAR || !there {
+            true => Self::Disk(disk),
+            false => Self::Between,
         }
     }
 
@@ -150,8 +150,14 @@ mod tests {
     #[test]
     fn only_a_table_that_is_there_to_hold_may_be_replaced_by_somebody_who_comes_by() {
         let disk = || "8:0".to_owned();
-        assert_eq!(Keeps::waiting("linear", disk()), Keeps::Disk(disk()));
-        assert_eq!(Keeps::waiting("tandem", disk()), Keeps::Between);
+        for (target, there, keeps) in [
+            ("linear", true, Keeps::Disk(disk())),
+            ("linear", false, Keeps::Disk(disk())),
+            ("tandem", true, Keeps::Between),
+            ("tandem", false, Keeps::Disk(disk())),
+        ] {
+            assert_eq!(Keeps::waiting(target, disk(), there), keeps);
+        }
         for (found, keeps) in [
             (entry(true, true, false), Keeps::Works),
             (entry(false, true, false), Keeps::Works),
