@@ -57,7 +57,7 @@ pub(super) async fn remove(
             Then::StayMapped | Then::TakeBack if !past && !tried || uses().await => {
                 return Err(take_back(engine, store, &intent, failure).await);
             }
-            _ => return Err(left_at(store, &intent, failure)),
+            _ => return Err(left_at(store, &intent, tried, failure)),
         }
     }
     if intent.kind == JobKind::Flush {
@@ -229,8 +229,8 @@ async fn forget(engine: &dyn Engine, store: &Store, intent: &Intent) -> Result<(
 }
 
 /// A removal ends at [`Intent::done`] and stays on record. Before the SSD goes, it may have something that is
-/// nowhere else.
-fn left_at(store: &Store, intent: &Intent, failure: Failure) -> Failure {
+/// nowhere else. `went`: it did, in an action that failed all the same.
+fn left_at(store: &Store, intent: &Intent, went: bool, failure: Failure) -> Failure {
     let done = &intent.actions[..intent.done.min(intent.actions.len())];
     let gone = done.iter().any(|action| {
         matches!(
@@ -238,7 +238,7 @@ fn left_at(store: &Store, intent: &Intent, failure: Failure) -> Failure {
             Action::Detach(_) | Action::FreeSsd(_) | Action::Unmap(_)
         )
     });
-    let data = match gone {
+    let data = match gone || went {
         true => DataState::Incomplete,
         false => left_by(store, intent, &failure),
     };
