@@ -117,11 +117,14 @@ fn guard(caches: &[Cache], marks: &Marks) {
 
 /// The machine starts without these caches.
 fn go_on(caches: &mut [Cache], hands: &impl Hands, store: &Store, marks: &Marks) {
-    let alone = marks.alone();
+    hold_back(caches, hands, store, marks);
+    let alone = marks.alone(MOMENT);
     for cache in caches.iter_mut() {
         // udev may have come to it since.
         cache.learn(store);
-        cache.claim(hands);
+        if cache.unheld.is_some() {
+            cache.claim(hands);
+        }
         // The mark of one that is held stays, for the disk may come back as another device that is not.
         if cache.leave(store) {
             marks.clear(&cache.record.pair.uuid);
@@ -154,16 +157,20 @@ fn look(caches: &mut Vec<Cache>, hands: &impl Hands, store: &Store, marks: &Mark
 }
 
 /// Claims what lacks something, and has the start not wait for that. What passes is tried again: none of the others waits
-/// for it, and neither does udev.
+/// for it, and neither does udev. What stays in use is on record as such before an SSD is read that may never answer.
 fn hold_back(caches: &mut [Cache], hands: &impl Hands, store: &Store, marks: &Marks) {
     for attempt in 0..=wipe::TRIES {
-        let alone = marks.alone();
         for cache in caches.iter_mut() {
+            let alone = marks.alone(MOMENT);
             cache.learn(store);
             cache.claim(hands);
+            if cache.stays_in_use() && cache.leave(store) {
+                marks.clear(&cache.record.pair.uuid);
+            }
+            drop(alone);
+            // Before the next one, which may not answer.
+            leave_out(std::slice::from_mut(cache), hands);
         }
-        drop(alone);
-        leave_out(caches, hands);
         if attempt == wipe::TRIES || !caches.iter().any(Cache::may_pass) {
             break;
         }
@@ -276,14 +283,22 @@ impl Cache {
     fn hold(&mut self, hands: &impl Hands, disk: &Found) {
         let held = hands.hold(&self.record.pair, disk);
         self.held = held.is_ok().then(|| disk.clone());
-        let since = self.unheld.take().map(|(_, since)| since);
-        let since = since.unwrap_or_else(Instant::now);
-        self.unheld = held.err().map(|why| (why, since));
+        let before = self.unheld.take();
+        self.unheld = held.err().map(|why| {
+            let same = before.filter(|(before, _)| before.kind() == why.kind());
+            let since = same.map_or_else(Instant::now, |(_, since)| since);
+            (why, since)
+        });
     }
 
-    /// Whether somebody who can write to the disk may only have it for a moment.
+    /// Whether what keeps the disk from being held may take a moment only.
     fn may_pass(&self) -> bool {
-        matches!(&self.unheld, Some((Unheld::Open(_), since)) if since.elapsed() < MOMENT)
+        let unheld = self.unheld.as_ref();
+        unheld.is_some_and(|(_, since)| since.elapsed() < MOMENT)
+    }
+
+    fn stays_in_use(&self) -> bool {
+        matches!(self.unheld, Some((Unheld::Open(_), _))) && !self.may_pass()
     }
 
     fn done(&mut self, store: &Store, disk: &Found, ssd: &Found) {
@@ -352,10 +367,19 @@ impl Cache {
         tracing::warn!("{disk} is used without its cache on {ssd}: {reason}");
         // Recorded before the disk can be written.
         let recorded = store.change_cache(&pair.uuid, unguarded);
-        if let Err(e) = &recorded {
-            tracing::error!("cannot record that: {e}");
+        // Nor is it put in force any more, recorded or not.
+        self.failed.get_or_insert("the disk is in use".to_owned());
+        match recorded {
+            Ok(now) => {
+                self.unheld = None;
+                self.record = now.unwrap_or_else(|| unguarded(self.record.clone()));
+                true
+            }
+            Err(e) => {
+                tracing::error!("cannot record that: {e}");
+                false
+            }
         }
-        recorded.is_ok()
     }
 }
 

@@ -151,16 +151,19 @@ impl Store {
     /// # Errors
     /// If it cannot be made, or not be tidied. What cannot be written now is left untidied: it can still be read.
     pub fn open(root: &Path) -> io::Result<Self> {
+        let store = Self::beside(root);
         for part in [CACHES, JOBS] {
             fs::DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
                 .create(root.join(part))?;
+        }
+        // Somebody may be writing a record: nobody else writes jobs.
+        let _alone = store.alone()?;
+        for part in [CACHES, JOBS] {
             tidy(&root.join(part), |path| fs::remove_file(path))?;
         }
-        Ok(Self {
-            root: root.to_owned(),
-        })
+        Ok(store)
     }
 
     /// The folder as it is: for who comes at any time, when somebody else may be writing a file.
@@ -195,9 +198,10 @@ impl Store {
         change: impl FnOnce(CacheRecord) -> CacheRecord,
     ) -> io::Result<Option<CacheRecord>> {
         let _alone = self.alone()?;
-        let ours = |record: &CacheRecord| record.pair.uuid == uuid;
-        let Some(before) = self.caches().into_iter().find(ours) else {
-            return Ok(None);
+        // One that is there and cannot be read is not one that was removed.
+        let before: CacheRecord = match fs::read(self.file(CACHES, uuid, CACHE)?) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            read => serde_json::from_slice(&read?)?,
         };
         let now = change(before.clone());
         if now != before {

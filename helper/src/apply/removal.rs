@@ -57,7 +57,10 @@ pub(super) async fn remove(
             Then::StayMapped | Then::TakeBack if !past && !tried || uses().await => {
                 return Err(take_back(engine, store, &intent, failure).await);
             }
-            _ => return Err(left_at(store, &intent, tried, failure)),
+            _ => {
+                let went = tried && matches!(attached(engine, &intent.uuid).await, Ok(false));
+                return Err(left_at(store, &intent, went, failure));
+            }
         }
     }
     if intent.kind == JobKind::Flush {

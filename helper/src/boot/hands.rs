@@ -25,6 +25,16 @@ pub(super) enum Unheld {
     Closed(String),
 }
 
+impl Unheld {
+    /// A word for which of them it is.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Open(_) => "open",
+            Self::Closed(_) => "closed",
+        }
+    }
+}
+
 /// A machine that starts, or what a test takes for one.
 pub(super) trait Hands {
     /// Whether there is device-mapper; without it nothing can be held or mapped.
@@ -82,7 +92,7 @@ impl Hands for System {
             Ok(Ok(keeps)) => keeps,
             Ok(Err(e)) => {
                 tracing::error!("{e}");
-                Keeps::Between
+                Keeps::Nothing
             }
             Err(_) => Keeps::Nothing,
         }

@@ -8,10 +8,11 @@
 //! killed leaves the marks.
 //! One that is held keeps its mark: a disk whose link was reset comes back as another device, which nobody holds.
 
-use super::devices::Machine;
+use super::devices::{Found, Machine};
 use super::hands::{Hands, System};
 use super::{Cache, MOMENT, among, leave_out};
 use crate::dm::control::Keeps;
+use crate::sampler::boottime_us;
 use crate::state::Store;
 use crate::wipe;
 use rustix::fs::{FlockOperation, flock};
@@ -25,6 +26,8 @@ use std::{fs, io};
 const FOLDER: &str = "/run/tandem-late";
 /// Between two looks whether somebody else is through, who is so in no time.
 const SHORTLY: Duration = Duration::from_millis(5);
+/// By then a disk's own event, which waits for [`MOMENT`], is over.
+const LONG_AGO: Duration = MOMENT.saturating_mul(2);
 
 /// The marks of this start of the machine.
 pub(super) struct Marks(PathBuf);
@@ -58,14 +61,29 @@ impl Marks {
         }
     }
 
+    /// For how long it is known that this cannot be held, for this reason: from the first time that somebody says so.
+    fn waited(&self, uuid: &str, disk: &Found, why: &str) -> Duration {
+        let what = format!("{} {why}", disk.number);
+        let now = boottime_us();
+        let path = self.0.join(uuid);
+        let known = fs::read_to_string(&path).unwrap_or_default();
+        let since = known.split_once('\n').filter(|(known, _)| *known == what);
+        if let Some(since) = since.and_then(|(_, since)| since.parse().ok()) {
+            return Duration::from_micros(now.saturating_sub(since));
+        }
+        if let Err(e) = fs::write(&path, format!("{what}\n{now}")) {
+            tracing::warn!("a mark of {uuid} does not say since when: {e}");
+        }
+        Duration::ZERO
+    }
+
     /// Until it is dropped, nobody else looks for disks that have marks; none without marks, or if somebody does not
-    /// come to an end who asks a device that may never answer.
-    pub(super) fn alone(&self) -> Option<File> {
+    /// come to an end in that time: a device may never answer.
+    pub(super) fn alone(&self, limit: Duration) -> Option<File> {
         let folder = File::open(&self.0).ok()?;
         let begun = Instant::now();
         while flock(&folder, FlockOperation::NonBlockingLockExclusive).is_err() {
-            if begun.elapsed() > MOMENT {
-                tracing::warn!("somebody else looks for disks all the time");
+            if begun.elapsed() >= limit {
                 return None;
             }
             std::thread::sleep(SHORTLY);
@@ -89,28 +107,25 @@ pub fn run(folder: &Path) {
     look(&marks, &System::new(machine), &Store::beside(folder));
 }
 
-/// Everything is read anew for each attempt: meanwhile the start and the service may be at work.
+/// Everything is read anew for each attempt: meanwhile the start and the service may be at work. Only the events of a
+/// disk wait for it. Those of others may find it free, and after some time say what has become of it: its own may be over.
 fn look(marks: &Marks, hands: &impl Hands, store: &Store) {
     let begun = Instant::now();
     for attempt in 0..=wipe::TRIES {
         let last = attempt == wipe::TRIES || begun.elapsed() > MOMENT;
-        let alone = marks.alone();
+        let called = marked(marks, hands, store)
+            .iter()
+            .any(|cache| called_for(cache, hands));
+        let alone = marks.alone(if called { MOMENT } else { Duration::ZERO });
+        if alone.is_none() && !called {
+            return;
+        }
         let mut caches = marked(marks, hands, store);
+        // Another may not answer.
+        caches.sort_by_key(|cache| !called_for(cache, hands));
         let mut again = false;
         for cache in &mut caches {
-            cache.claim(hands);
-            if cache.unheld.is_some() && !called_for(cache, hands) {
-                // What becomes of it is a matter of its own events: none of all the others waits for that.
-                continue;
-            }
-            if cache.may_pass() && !last {
-                again = true;
-                continue;
-            }
-            // The service assembles it, now or when its SSD is there.
-            if cache.leave(store) {
-                marks.clear(&cache.record.pair.uuid);
-            }
+            again |= !settled(cache, last, marks, hands, store);
         }
         drop(alone);
         leave_out(&mut caches, hands);
@@ -121,9 +136,41 @@ fn look(marks: &Marks, hands: &impl Hands, store: &Store) {
     }
 }
 
+/// Tries to hold a disk. False: in this event it is to be tried again.
+fn settled(
+    cache: &mut Cache,
+    last: bool,
+    marks: &Marks,
+    hands: &impl Hands,
+    store: &Store,
+) -> bool {
+    let ours = called_for(cache, hands);
+    cache.claim(hands);
+    let uuid = cache.record.pair.uuid.clone();
+    if let Some(disk) = cache.disk.as_ref().filter(|_| cache.held.is_none()) {
+        let why = cache
+            .unheld
+            .as_ref()
+            .map_or("unable", |(why, _)| why.kind());
+        let waited = marks.waited(&uuid, disk, why);
+        if ours && !last && cache.unheld.is_some() {
+            return false;
+        }
+        if !ours && waited < LONG_AGO {
+            return true;
+        }
+    }
+    // The service assembles it, now or when its SSD is there.
+    if cache.leave(store) {
+        marks.clear(&uuid);
+    }
+    true
+}
+
+/// Whether udev runs us for its disk.
 fn called_for(cache: &Cache, hands: &impl Hands) -> bool {
-    let disk = cache.disk.as_ref();
-    disk.is_some_and(|disk| hands.called_for(disk))
+    let disk = hands.find(&cache.record.pair.origin);
+    disk.is_some_and(|disk| hands.called_for(&disk))
 }
 
 /// The caches that have a mark and for which there is something to do.
@@ -152,8 +199,8 @@ fn concerns(cache: &Cache, marks: &Marks, hands: &impl Hands) -> bool {
         return false;
     };
     match keeps {
-        Keeps::Between | Keeps::Works => false,
-        Keeps::Disk(number) => number != disk.number,
+        Keeps::Works => false,
+        Keeps::Between(number) | Keeps::Disk(number) => number != disk.number,
         Keeps::Nothing => true,
     }
 }
@@ -215,10 +262,11 @@ mod tests {
         let closed = || Unheld::Closed("no such device".to_owned());
         let held = ["hold no-", "leave out no-"];
         let moment = ["pause", "hold no-", "leave out no-"];
-        // Somebody has it for a moment; nobody can write to it, until it comes back.
+        // Somebody has it for a moment; the cable is flaky, and goes on to be until it comes back.
         for (name, unheld, first, then) in [
             ("moment", vec![open(); 3], &moment[..], &[][..]),
-            ("closed", vec![closed()], &[], &held),
+            ("flaky", vec![closed(); 3], &moment, &[]),
+            ("closed", vec![closed(); 21], &["pause"], &held),
         ] {
             let (root, store, marks, record) = waited_in_vain(name);
             let machine = Fake {
@@ -237,21 +285,39 @@ mod tests {
     }
 
     #[test]
-    fn the_event_of_another_device_neither_waits_for_a_disk_nor_says_what_becomes_of_it() {
+    fn the_event_of_another_device_waits_for_no_disk_and_says_what_became_of_it_when_its_own_is_over()
+     {
         let (root, store, marks, record) = waited_in_vain("other");
-        let mut machine = Fake {
+        let machine = Fake {
             there: vec![""],
             unheld: vec![open(); 2].into(),
             other_event: true,
             ..Fake::default()
         };
+        for unable in [false, true] {
+            let machine = Fake {
+                there: vec![""],
+                unable,
+                taken: Some(""),
+                other_event: true,
+                ..Fake::default()
+            };
+            look(&marks, &machine, &store);
+            assert!(machine.done.take().is_empty());
+            assert_eq!(store.caches(), std::slice::from_ref(&record));
+        }
+        let mark = root.join("marks").join(&record.pair.uuid);
+        fs::write(&mark, "0:0 open\n0").unwrap();
+        let others = || fs::File::open(root.join("marks")).unwrap();
+        // Somebody is at work on it.
+        let alone = others();
+        flock(&alone, FlockOperation::LockExclusive).unwrap();
+        look(&marks, &machine, &store);
+        assert_eq!(store.caches(), [record]);
+        drop(alone);
         look(&marks, &machine, &store);
         assert!(machine.done.take().is_empty());
-        assert_eq!(store.caches(), [record]);
-        machine.other_event = false;
-        look(&marks, &machine, &store);
-        let held = ["pause", "hold no-", "leave out no-"];
-        assert_eq!(machine.done.take(), held);
+        assert!(store.caches().remove(0).forked && !mark.exists());
         fs::remove_dir_all(&root).unwrap();
     }
 
@@ -295,7 +361,7 @@ mod tests {
         assert!(done(&machine) && !done(&machine));
         // Nobody comes between those who are about to map it.
         machine.again = Some("8:32");
-        *machine.keeps.borrow_mut() = Some(Keeps::Between);
+        *machine.keeps.borrow_mut() = Some(Keeps::Between("8:32".to_owned()));
         assert!(!done(&machine) && marks.has(&record.pair.uuid));
         *machine.keeps.borrow_mut() = Some(Keeps::Works);
         assert!(!done(&machine) && !marks.has(&record.pair.uuid));

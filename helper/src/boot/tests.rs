@@ -71,7 +71,13 @@ fn every_disk_is_held_and_left_out_before_an_ssd_is_read_that_may_not_answer() {
         ..Fake::default()
     };
     look(&mut caches, &machine, &store, &Marks::default());
-    let first = ["hold no-a", "hold no-b", "leave out no-a no-b", "map no-a"];
+    let first = [
+        "hold no-a",
+        "leave out no-a",
+        "hold no-b",
+        "leave out no-b",
+        "map no-a",
+    ];
     assert_eq!(machine.done.take(), first);
     // Nobody is told twice.
     machine.there.push("c");
@@ -151,7 +157,7 @@ fn a_disk_that_does_not_answer_is_waited_for_by_no_other_and_counts_as_it_was() 
     guard(&caches, &marks);
     look(&mut caches, &machine, &store, &marks);
     go_on(&mut caches, &machine, &store, &marks);
-    assert_eq!(machine.done.take(), ["watch"]);
+    assert_eq!(machine.done.take(), ["pause", "watch"]);
     assert!(marks.has(&before[0].pair.uuid));
     assert_eq!(store.caches(), before);
     std::fs::remove_dir_all(&root).unwrap();
@@ -160,23 +166,27 @@ fn a_disk_that_does_not_answer_is_waited_for_by_no_other_and_counts_as_it_was() 
 #[test]
 fn the_start_does_not_stop_at_a_held_disk_because_another_is_in_use() {
     let (root, store, marks) = start("sick");
-    let mut caches = vec![named("a", "away"), named("b", "away")];
+    let mut caches = vec![named("a", "away"), named("b", "fast")];
+    for (cache, uuid) in caches.iter_mut().zip(["ab", "cd"]) {
+        cache.record.pair.uuid = uuid.repeat(16);
+        store.save_cache(&cache.record).unwrap();
+    }
     let machine = Fake {
-        there: vec!["a", "b"],
+        there: vec!["a", "b", "fast"],
         taken: Some("b"),
         ..Fake::default()
     };
-    look(&mut caches, &machine, &store, &marks);
-    assert_eq!(
-        machine.done.take(),
-        ["hold no-a", "leave out no-a", "pause"]
-    );
-    // Its moment is over: nothing waits for it again.
+    hold_back(&mut caches, &machine, &store, &marks);
+    let done = ["hold no-a", "leave out no-a", "pause"];
+    assert_eq!(machine.done.take(), done);
+    // Its moment is over: it counts as used before anything else is done, and nothing waits for it again.
     if let Some((_, since)) = &mut caches[1].unheld {
         *since = since.checked_sub(MOMENT).unwrap();
     }
     look(&mut caches, &machine, &store, &marks);
     assert!(machine.done.take().is_empty());
+    let forked: Vec<_> = store.caches().iter().map(|r| r.forked).collect();
+    assert_eq!(forked, [false, true]);
     std::fs::remove_dir_all(&root).unwrap();
 }
 

@@ -399,9 +399,9 @@ impl Control {
     /// `EBUSY` if somebody has the disk already; if the mapping passes everything to it.
     pub fn hold(&self, pair: &Pair, disk: &Linear, sectors: u64) -> DmResult<()> {
         match self.keeps(pair)? {
-            Keeps::Between => return Ok(()),
             Keeps::Works => return self.works(pair),
-            Keeps::Disk(number) if number == disk.device => return Ok(()),
+            Keeps::Between(number) | Keeps::Disk(number) if number == disk.device => return Ok(()),
+            Keeps::Between(_) => return Err(other("hold", "it is about to use another device")),
             Keeps::Disk(_) | Keeps::Nothing => {}
         }
         if self.idle(pair)? {

@@ -52,8 +52,9 @@ pub enum Keeps {
     Nothing,
     /// The device of this number from everybody, and nothing is under way.
     Disk(String),
-    /// Somebody is about to put it in force, or did not get further: nobody else may load a table.
-    Between,
+    /// The device of this number: somebody is about to put it in force, or did not get further, and nobody else may
+    /// load a table.
+    Between(String),
     /// It serves requests.
     Works,
 }
@@ -63,7 +64,7 @@ impl Keeps {
     pub(super) fn waiting(target: &str, disk: String, there: bool) -> Self {
         match target == LINEAR || !there {
             true => Self::Disk(disk),
-            false => Self::Between,
+            false => Self::Between(disk),
         }
     }
 
@@ -72,7 +73,7 @@ impl Keeps {
         match entries.iter().find(|e| e.live.uuid == uuid) {
             None => Self::Nothing,
             Some(entry) if entry.active && !entry.suspended => Self::Works,
-            Some(entry) if entry.active => Self::Between,
+            Some(entry) if entry.active => Self::Between(entry.live.origin.clone()),
             // An empty one, which keeps nothing.
             Some(_) => Self::Nothing,
         }
@@ -153,7 +154,7 @@ mod tests {
         for (target, there, keeps) in [
             ("linear", true, Keeps::Disk(disk())),
             ("linear", false, Keeps::Disk(disk())),
-            ("tandem", true, Keeps::Between),
+            ("tandem", true, Keeps::Between(disk())),
             ("tandem", false, Keeps::Disk(disk())),
         ] {
             assert_eq!(Keeps::waiting(target, disk(), there), keeps);
@@ -162,7 +163,7 @@ mod tests {
             (entry(true, true, false), Keeps::Works),
             (entry(false, true, false), Keeps::Works),
             // It is being started.
-            (entry(true, true, true), Keeps::Between),
+            (entry(true, true, true), Keeps::Between(disk())),
             (entry(false, false, false), Keeps::Nothing),
         ] {
             assert_eq!(Keeps::of(&[found], "ab"), keeps);
