@@ -122,7 +122,7 @@ fn go_on(caches: &mut [Cache], hands: &impl Hands, store: &Store, marks: &Marks)
     for cache in caches.iter_mut() {
         // udev may have come to it since.
         cache.learn(store);
-        if cache.unheld.is_some() {
+        if cache.in_use() {
             cache.claim(hands);
         }
         // The mark of one that is held stays, for the disk may come back as another device that is not.
@@ -143,6 +143,9 @@ fn go_on(caches: &mut [Cache], hands: &impl Hands, store: &Store, marks: &Marks)
 /// every disk that is there claimed, and no mount that would fail for that.
 fn look(caches: &mut Vec<Cache>, hands: &impl Hands, store: &Store, marks: &Marks) {
     hold_back(caches, hands, store, marks);
+    if caches.iter().any(|cache| cache.is_whole(hands)) {
+        give_up_used(caches, hands, store, marks);
+    }
     caches.retain_mut(|cache| {
         let assembled = cache.assembled(hands, store);
         if assembled {
@@ -156,17 +159,29 @@ fn look(caches: &mut Vec<Cache>, hands: &impl Hands, store: &Store, marks: &Mark
     }
 }
 
+/// An SSD is about to be read that may never answer: what stays in use is on record as such before.
+fn give_up_used(caches: &mut [Cache], hands: &impl Hands, store: &Store, marks: &Marks) {
+    for cache in caches.iter_mut() {
+        if !cache.in_use() || cache.may_pass() {
+            continue;
+        }
+        let _alone = marks.alone(MOMENT);
+        cache.learn(store);
+        cache.claim(hands);
+        if cache.in_use() && cache.leave(store) {
+            marks.clear(&cache.record.pair.uuid);
+        }
+    }
+}
+
 /// Claims what lacks something, and has the start not wait for that. What passes is tried again: none of the others waits
-/// for it, and neither does udev. What stays in use is on record as such before an SSD is read that may never answer.
+/// for it, and neither does udev.
 fn hold_back(caches: &mut [Cache], hands: &impl Hands, store: &Store, marks: &Marks) {
     for attempt in 0..=wipe::TRIES {
         for cache in caches.iter_mut() {
             let alone = marks.alone(MOMENT);
             cache.learn(store);
             cache.claim(hands);
-            if cache.stays_in_use() && cache.leave(store) {
-                marks.clear(&cache.record.pair.uuid);
-            }
             drop(alone);
             // Before the next one, which may not answer.
             leave_out(std::slice::from_mut(cache), hands);
@@ -297,8 +312,13 @@ impl Cache {
         unheld.is_some_and(|(_, since)| since.elapsed() < MOMENT)
     }
 
-    fn stays_in_use(&self) -> bool {
-        matches!(self.unheld, Some((Unheld::Open(_), _))) && !self.may_pass()
+    fn in_use(&self) -> bool {
+        matches!(self.unheld, Some((Unheld::Open(_), _)))
+    }
+
+    /// Whether all of it is there, and it is not known that it cannot be put together.
+    fn is_whole(&self, hands: &impl Hands) -> bool {
+        self.failed.is_none() && self.disk.is_some() && hands.find(&self.record.pair.ssd).is_some()
     }
 
     fn done(&mut self, store: &Store, disk: &Found, ssd: &Found) {

@@ -158,10 +158,14 @@ impl Store {
                 .mode(0o700)
                 .create(root.join(part))?;
         }
-        // Somebody may be writing a record: nobody else writes jobs.
-        let _alone = store.alone()?;
-        for part in [CACHES, JOBS] {
-            tidy(&root.join(part), |path| fs::remove_file(path))?;
+        // Somebody may be writing a record. Where that cannot be known the records can be read all the same.
+        match store.alone() {
+            Ok(_alone) => {
+                for part in [CACHES, JOBS] {
+                    tidy(&root.join(part), |path| fs::remove_file(path))?;
+                }
+            }
+            Err(e) => tracing::warn!("what is half written stays: {e}"),
         }
         Ok(store)
     }

@@ -61,6 +61,13 @@ impl Marks {
         }
     }
 
+    /// Nobody has said of it yet that it cannot be held.
+    fn forget(&self, uuid: &str) {
+        if let Err(e) = self.set(uuid) {
+            tracing::warn!("a mark of {uuid} says since when: {e}");
+        }
+    }
+
     /// For how long it is known that this cannot be held, for this reason: from the first time that somebody says so.
     fn waited(&self, uuid: &str, disk: &Found, why: &str) -> Duration {
         let what = format!("{} {why}", disk.number);
@@ -121,14 +128,21 @@ fn look(marks: &Marks, hands: &impl Hands, store: &Store) {
             return;
         }
         let mut caches = marked(marks, hands, store);
+        if alone.is_none() {
+            caches.retain(|cache| called_for(cache, hands));
+        }
         // Another may not answer.
         caches.sort_by_key(|cache| !called_for(cache, hands));
         let mut again = false;
         for cache in &mut caches {
+            if attempt == 0 && called_for(cache, hands) {
+                // It may be another one that came in the place of the last.
+                marks.forget(&cache.record.pair.uuid);
+            }
             again |= !settled(cache, last, marks, hands, store);
+            leave_out(std::slice::from_mut(cache), hands);
         }
         drop(alone);
-        leave_out(&mut caches, hands);
         if !again {
             break;
         }
@@ -159,6 +173,9 @@ fn settled(
         if !ours && waited < LONG_AGO {
             return true;
         }
+    }
+    if cache.held.is_some() {
+        marks.forget(&uuid);
     }
     // The service assembles it, now or when its SSD is there.
     if cache.leave(store) {
@@ -318,6 +335,28 @@ mod tests {
         look(&marks, &machine, &store);
         assert!(machine.done.take().is_empty());
         assert!(store.caches().remove(0).forked && !mark.exists());
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn what_was_said_of_a_disk_that_has_gone_since_does_not_count_for_the_one_in_its_place() {
+        let (root, store, marks, record) = waited_in_vain("replaced");
+        let mark = root.join("marks").join(&record.pair.uuid);
+        fs::write(&mark, "0:0 open\n0").unwrap();
+        let now = mark.clone();
+        let machine = Fake {
+            there: vec![""],
+            unheld: vec![open()].into(),
+            meanwhile: Some(Box::new(move || {
+                let said = fs::read_to_string(&now).unwrap();
+                assert!(said.starts_with("0:0 open\n") && !said.ends_with("\n0"));
+            })),
+            ..Fake::default()
+        };
+        look(&marks, &machine, &store);
+        let held = ["pause", "hold no-", "leave out no-"];
+        assert_eq!(machine.done.take(), held);
+        assert_eq!(fs::read_to_string(&mark).unwrap(), "");
         fs::remove_dir_all(&root).unwrap();
     }
 

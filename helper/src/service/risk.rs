@@ -81,8 +81,7 @@ impl Service {
     ) -> Option<CacheRecord> {
         let used = |disk: &Device| {
             let other = disk.holders.iter().any(|h| h.kind != "tandem");
-            // One that is write-protected stays as it is.
-            !disk.read_only && (other || !disk.mounts.is_empty() || disk.swap)
+            other || !disk.mounts.is_empty() || disk.swap
         };
         // A mapping may lead to nowhere since the disk was pulled and plugged in again.
         let uncovered = live.is_none_or(|live| !leads_to(live, pair, facts))
@@ -165,21 +164,15 @@ mod tests {
         let disk = facts.devices.iter().find(mounted).unwrap();
         let mut record = CacheRecord::new(Pair::nowhere(Mode::Writeback));
         record.pair.origin = disk.ident.clone();
-        for (removed, protected) in [(false, false), (true, false), (false, true)] {
+        for removed in [false, true] {
             store.save_cache(&record).unwrap();
             if removed {
                 store.drop_cache(&record.pair.uuid).unwrap();
             }
-            let mut facts = facts.clone();
-            facts
-                .devices
-                .iter_mut()
-                .for_each(|d| d.read_only = protected);
             let now = service.record_fork(&record.pair, None, &facts).await;
-            let forked = (!removed).then_some(!protected);
-            assert_eq!(now.map(|now| now.forked), forked);
-            let on_record = store.caches().first().map(|r| r.forked);
-            assert_eq!(on_record, forked);
+            assert_eq!(now.map(|now| now.forked), (!removed).then_some(true));
+            let forked: Vec<_> = store.caches().iter().map(|r| r.forked).collect();
+            assert_eq!(forked, if removed { vec![] } else { vec![true] });
         }
         std::fs::remove_dir_all(&root).unwrap();
     }

@@ -137,7 +137,8 @@ fn troubled(
         if !trouble(below, disk, rng)? {
             return Ok(None);
         }
-        let until = Instant::now() + Duration::from_secs(20);
+        // On a busy machine with lockdep 20 s were not enough once.
+        let until = Instant::now() + Duration::from_secs(60);
         while loaded.rig.status()?.get(counter)? == before {
             ensure!(
                 Instant::now() < until,
