@@ -137,14 +137,15 @@ fn troubled(
         if !trouble(below, disk, rng)? {
             return Ok(None);
         }
-        // On a busy machine with lockdep 20 s were not enough once.
-        let until = Instant::now() + Duration::from_secs(60);
+        let asked = loaded.rig.status()?.get("read_requested")?;
+        let until = Instant::now() + Duration::from_secs(20);
         while loaded.rig.status()?.get(counter)? == before {
+            let status = loaded.rig.status()?;
             ensure!(
                 Instant::now() < until,
-                "nobody met the {which}'s trouble: {}; {:?}",
+                "nobody met the {which}'s trouble in {} reads: {}; {status:?}",
+                status.get("read_requested")? - asked,
                 loaded.load.progress(),
-                loaded.rig.status()?
             );
             thread::sleep(Duration::from_millis(1));
         }
