@@ -127,19 +127,20 @@ fn look(marks: &Marks, hands: &impl Hands, store: &Store) {
         if alone.is_none() && !called {
             return;
         }
-        let mut caches = marked(marks, hands, store);
-        if alone.is_none() {
-            caches.retain(|cache| called_for(cache, hands));
-        }
+        let caches = marked(marks, hands, store).into_iter();
+        let mut caches: Vec<_> = caches
+            .map(|cache| (called_for(&cache, hands), cache))
+            .filter(|(ours, _)| *ours || alone.is_some())
+            .collect();
         // Another may not answer.
-        caches.sort_by_key(|cache| !called_for(cache, hands));
+        caches.sort_by_key(|(ours, _)| !ours);
         let mut again = false;
-        for cache in &mut caches {
-            if attempt == 0 && called_for(cache, hands) {
+        for (ours, cache) in &mut caches {
+            if attempt == 0 && *ours {
                 // It may be another one that came in the place of the last.
                 marks.forget(&cache.record.pair.uuid);
             }
-            again |= !settled(cache, last, marks, hands, store);
+            again |= !settled(cache, *ours, last, marks, hands, store);
             leave_out(std::slice::from_mut(cache), hands);
         }
         drop(alone);
@@ -150,15 +151,15 @@ fn look(marks: &Marks, hands: &impl Hands, store: &Store) {
     }
 }
 
-/// Tries to hold a disk. False: in this event it is to be tried again.
+/// Tries to hold a disk. `ours`: see [`called_for`]. False: in this event it is to be tried again.
 fn settled(
     cache: &mut Cache,
+    ours: bool,
     last: bool,
     marks: &Marks,
     hands: &impl Hands,
     store: &Store,
 ) -> bool {
-    let ours = called_for(cache, hands);
     cache.claim(hands);
     let uuid = cache.record.pair.uuid.clone();
     if let Some(disk) = cache.disk.as_ref().filter(|_| cache.held.is_none()) {

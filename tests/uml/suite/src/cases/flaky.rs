@@ -139,8 +139,11 @@ fn troubled(
         }
         let asked = loaded.rig.status()?.get("read_requested")?;
         let until = Instant::now() + Duration::from_secs(20);
-        while loaded.rig.status()?.get(counter)? == before {
+        loop {
             let status = loaded.rig.status()?;
+            if status.get(counter)? != before {
+                break;
+            }
             ensure!(
                 Instant::now() < until,
                 "nobody met the {which}'s trouble in {} reads: {}; {status:?}",
