@@ -17,10 +17,11 @@
  * True: the whole write (not FUA) is to go to *slot, which is pinned; it is
  * counted. False: nothing was done. Also while nothing more may get dirty: for
  * writes without memory for a copy, which else could only wait for a cleaning. A
- * flush ends all the same, for none joins a cleaning. No lock, any context.
+ * flush ends all the same, for none joins a cleaning. No lock, any context. Always
+ * inline: as a function with two callers it costs 21 instructions a hit.
  */
-static inline bool td_write_in_place(struct td_engine *e, u64 sector, u32 count,
-				     u32 *slot)
+static env_inline bool td_write_in_place(struct td_engine *e, u64 sector,
+					 u32 count, u32 *slot)
 {
 	const struct td_layout *l = &e->layout;
 	u64 frame = td_frame_of(sector);

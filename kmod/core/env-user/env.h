@@ -27,6 +27,7 @@ typedef uint64_t __le64;
 #define likely(x)	__builtin_expect(!!(x), 1)
 #define unlikely(x)	__builtin_expect(!!(x), 0)
 #define env_noinline	__attribute__((__noinline__))
+#define env_inline	inline __attribute__((__always_inline__))
 
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define cpu_to_le32(x)	((__le32)(x))

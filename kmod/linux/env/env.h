@@ -17,6 +17,7 @@
 #include <asm/byteorder.h>
 
 #define env_noinline	noinline
+#define env_inline	__always_inline
 
 struct env_atomic64 {
 	atomic64_t v;
