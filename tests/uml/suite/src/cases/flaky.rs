@@ -104,6 +104,24 @@ impl Loaded {
         Ok((below.as_ref().context("nothing below")?, disk))
     }
 
+    /// Waits until half of the cache is in use. What fills a block heals it, so that a bad one is met only where
+    /// something was before; and a cache that had lost its SSD begins almost empty.
+    fn filled(&self) -> Result<()> {
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            let status = self.rig.status()?;
+            if 2 * status.used >= status.total {
+                return Ok(());
+            }
+            ensure!(
+                Instant::now() < until,
+                "the cache does not fill: {}; {status:?}",
+                self.load.progress(),
+            );
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// Stops the threads and compares everything. Returns how many requests failed.
     fn end(mut self) -> Result<u32> {
         self.load.stop()?;
@@ -122,7 +140,7 @@ fn troubled(
     loaded: &mut Loaded,
     which: &str,
     rng: &mut Rng,
-    trouble: impl Fn(&Dm, &Disk, &mut Rng) -> Result<bool>,
+    trouble: impl Fn(&Loaded, &mut Rng) -> Result<bool>,
 ) -> Result<Option<u64>> {
     let counter = if which == "ssd" {
         "ssd_errors"
@@ -132,9 +150,8 @@ fn troubled(
     let mut errors = 0;
     for _ in 0..rounds() {
         thread::sleep(Duration::from_millis(rng.u64(10..60)));
-        let (below, disk) = loaded.below(which)?;
         let before = loaded.rig.status()?.get(counter)?;
-        if !trouble(below, disk, rng)? {
+        if !trouble(loaded, rng)? {
             return Ok(None);
         }
         let asked = loaded.rig.status()?.get("read_requested")?;
@@ -153,6 +170,7 @@ fn troubled(
             thread::sleep(Duration::from_millis(1));
         }
         thread::sleep(Duration::from_millis(rng.u64(0..40)));
+        let (below, disk) = loaded.below(which)?;
         below.swap(Under::Linear.line(disk))?;
         let status = loaded.rig.status()?;
         errors += status.get(counter)? - before;
@@ -174,7 +192,8 @@ fn outages(which: &str) -> Result<()> {
         for kind in KINDS {
             let what = format!("{mode}, {which}, {kind:?}");
             let mut loaded = Loaded::new(mode)?;
-            let errors = troubled(&mut loaded, which, &mut rng, |below, disk, _| {
+            let errors = troubled(&mut loaded, which, &mut rng, |loaded, _| {
+                let (below, disk) = loaded.below(which)?;
                 let args = format!("{} 0 0 100000 {kind}", disk.path().display());
                 let swapped = below.swap(Line::new(disk.sectors(), "flakey", args));
                 // An older one knows of writes only.
@@ -207,7 +226,11 @@ fn bad_blocks(which: &str) -> Result<()> {
     let mut rng = Rng::with_seed(2);
     for mode in MODES {
         let mut loaded = Loaded::new(mode)?;
-        let errors = troubled(&mut loaded, which, &mut rng, |below, disk, rng| {
+        let errors = troubled(&mut loaded, which, &mut rng, |loaded, rng| {
+            if which == "ssd" {
+                loaded.filled()?;
+            }
+            let (below, disk) = loaded.below(which)?;
             let dust = format!("{} 0 512", disk.path().display());
             if below.swap(Line::new(disk.sectors(), "dust", dust)).is_err() {
                 return Ok(false);
