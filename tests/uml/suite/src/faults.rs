@@ -10,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::disk::Disk;
 use crate::io;
+use crate::skipped::Skipped;
 
 const DEBUG: &str = "/sys/kernel/debug";
 
@@ -19,13 +20,12 @@ pub fn set(fault: &str, property: &str, value: &str) -> Result<()> {
     fs::write(&path, value).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Whether the kernel has fault injection.
-pub fn known() -> bool {
-    let known = Path::new(DEBUG).join("fail_make_request").exists();
-    if !known {
-        println!("     no fault injection in this kernel");
+/// Skips the case if the kernel has no fault injection.
+pub fn needed() -> Result<()> {
+    if Path::new(DEBUG).join("fail_page_alloc").exists() {
+        return Ok(());
     }
-    known
+    Err(Skipped::because("this kernel has no fault injection"))
 }
 
 /// The numbers of what fails: in the plain kernel the first ones all, of those from `many` on some. Where a detector makes

@@ -9,8 +9,15 @@
 //! `SUITE_SET` names another set of cases: "time" for a guest whose clock runs ahead, "memory" for one with little,
 //! "pulled" for one whose disks are pulled and plugged in again by who reads what it says;
 //! `SUITE_PROCESSORS` is how many there have to be;
-//! `SUITE_BENCH` measures a device instead, `SUITE_RECORD` records what the module does to its disks. It prints one line a case
-//! and one at the end, and switches the machine off.
+//! `SUITE_BENCH` measures a device instead, `SUITE_RECORD` records what the module does to its disks.
+//!
+//! The suite prints one line for each case and one at the end, and switches the machine off:
+//!
+//! ```text
+//! ok   NAME (1.20 s)
+//! SKIP NAME (0.10 s): because this kernel has no dm-dust
+//! FAIL NAME (0.30 s): what was wrong
+//! ```
 
 mod aio;
 mod bench;
@@ -27,6 +34,7 @@ mod model;
 mod module;
 mod record;
 mod rig;
+mod skipped;
 mod stamps;
 
 use std::fs;
@@ -40,6 +48,7 @@ use rustix::mount::{MountFlags, mount};
 use rustix::system::{RebootCommand, reboot};
 
 use crate::kmsg::Kmsg;
+use crate::skipped::Skipped;
 
 /// A case that takes longer hangs, unless `SUITE_LIMIT` says otherwise.
 const LIMIT: Duration = Duration::from_secs(240);
@@ -48,7 +57,7 @@ const LIMIT: Duration = Duration::from_secs(240);
 pub struct Case {
     /// What holds when it passes.
     pub name: &'static str,
-    /// The test.
+    /// The test. An error that is [`Skipped`] says that it cannot run here.
     pub run: fn() -> Result<()>,
 }
 
@@ -132,8 +141,7 @@ fn run() -> Result<u64> {
         let result = unsafe { libc::mlockall(libc::MCL_CURRENT) };
         ensure!(result == 0, "cannot keep the suite in memory");
     }
-    let mut failed = 0;
-    let mut passed = 0;
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     if let Some(line) = kmsg::splat(&kmsg.new_lines()) {
         println!("FAIL load: the kernel says: {line}");
         failed += 1;
@@ -148,7 +156,12 @@ fn run() -> Result<u64> {
     for case in chosen {
         set_running(Some((case.name, Instant::now())));
         let start = Instant::now();
-        let result = (case.run)().and_then(|()| left_over());
+        let result = (case.run)();
+        let ran = result
+            .as_ref()
+            .err()
+            .is_none_or(|error| error.downcast_ref::<Skipped>().is_some());
+        let result = if ran { left_over().and(result) } else { result };
         let lines = kmsg.new_lines();
         let result = match kmsg::splat(&lines) {
             Some(line) => Err(anyhow::anyhow!("the kernel says: {line}")),
@@ -161,10 +174,16 @@ fn run() -> Result<u64> {
                 println!("ok   {} ({seconds:.2} s)", case.name);
                 passed += 1;
             }
-            Err(error) => {
-                println!("FAIL {} ({seconds:.2} s): {error:#}", case.name);
-                failed += 1;
-            }
+            Err(error) => match error.downcast_ref::<Skipped>() {
+                Some(missing) => {
+                    println!("SKIP {} ({seconds:.2} s): because {missing}", case.name);
+                    skipped += 1;
+                }
+                None => {
+                    println!("FAIL {} ({seconds:.2} s): {error:#}", case.name);
+                    failed += 1;
+                }
+            },
         }
     }
     module::scan_for_leaks();
@@ -172,8 +191,8 @@ fn run() -> Result<u64> {
         println!("FAIL leaks: the kernel says: {line}");
         failed += 1;
     }
-    println!("suite: {passed} passed, {failed} failed");
-    if passed + failed == 0 {
+    println!("suite: {passed} passed, {failed} failed, {skipped} skipped");
+    if passed + failed + skipped == 0 {
         bail!("no case of that name");
     }
     Ok(failed)

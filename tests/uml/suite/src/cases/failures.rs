@@ -15,6 +15,7 @@ use crate::dm::Line;
 use crate::io::{self, MIB};
 use crate::model::{Mix, drive};
 use crate::rig::{Config, Rig, Status, Under};
+use crate::skipped::Skipped;
 
 pub const CASES: &[Entry] = &[
     ("failures: SSD gone, write-through", || {
@@ -156,8 +157,9 @@ fn ssd_partly(feature: &str) -> Result<()> {
         .swap(Line::new(rig.ssd.sectors(), "flakey", args))
         .is_err()
     {
-        println!("     no dm-flakey with {feature} in this kernel");
-        return Ok(());
+        return Err(Skipped::because(format!(
+            "this kernel's dm-flakey has no {feature}"
+        )));
     }
     drive(
         &file,
@@ -190,8 +192,7 @@ fn bad_block() -> Result<()> {
         ))
         .is_err()
     {
-        println!("     no dm-dust in this kernel");
-        return Ok(());
+        return Err(Skipped::because("this kernel has no dm-dust"));
     }
     // Every 64th sector of the data is bad.
     for sector in (2048..rig.ssd.sectors()).step_by(64) {

@@ -14,9 +14,11 @@ use super::Entry;
 use super::failures::{break_ssd, broken, config};
 use super::writeback::write_quarters;
 use crate::dm::{Dm, Line};
+use crate::faults;
 use crate::io::{self, MIB};
 use crate::model::{Mix, drive};
 use crate::rig::{Rig, Under};
+use crate::skipped::Skipped;
 
 pub const CASES: &[Entry] = &[
     ("failures: SSD gone with dirty data, and is back", stranded),
@@ -197,8 +199,7 @@ fn bad_block() -> Result<()> {
         .swap(Line::new(rig.ssd.sectors(), "dust", dust))
         .is_err()
     {
-        println!("     no dm-dust in this kernel");
-        return Ok(());
+        return Err(Skipped::because("this kernel has no dm-dust"));
     }
     for sector in 4096..rig.ssd.sectors() {
         if sector % 64 == 0 {
@@ -463,10 +464,7 @@ impl Drop for Starved {
 }
 
 fn no_memory() -> Result<()> {
-    if !Path::new("/sys/kernel/debug/fail_page_alloc").exists() {
-        println!("     no fault injection in this kernel");
-        return Ok(());
-    }
+    faults::needed()?;
     for mode in ["writeback", "writethrough"] {
         let (rig, mut model) = Rig::new(config(mode))?;
         {

@@ -15,6 +15,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use super::Entry;
 use crate::disk::Shape;
 use crate::rig::{Config, Rig};
+use crate::skipped::Skipped;
 
 pub const CASES: &[Entry] = &[
     ("fsx: ext4", || file_system("ext4")),
@@ -168,8 +169,10 @@ fn file_system(kind: &str) -> Result<()> {
     let [make, check] = tools(kind);
     let known = fs::read_to_string("/proc/filesystems")?;
     if !known.split_whitespace().any(|word| word == kind) || !Path::new(make[0]).exists() {
-        println!("     no {kind} here");
-        return Ok(());
+        return Err(Skipped::because(format!(
+            "this guest has no {kind} or no {}",
+            make[0]
+        )));
     }
     for mode in ["writeback", "writethrough", "writearound"] {
         let mut rig = Rig::disks(Config {

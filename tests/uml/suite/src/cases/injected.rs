@@ -90,9 +90,7 @@ fn with_request(mode: &'static str, which: &str, n: u32) -> Result<bool> {
 }
 
 fn requests(which: &str) -> Result<()> {
-    if !faults::known() {
-        return Ok(());
-    }
+    faults::needed()?;
     for mode in MODES {
         for (tried, n) in numbers(40).enumerate() {
             let failed = with_request(mode, which, n)
@@ -109,9 +107,7 @@ fn requests(which: &str) -> Result<()> {
 
 /// A start that failed may be tried again at once, or with another table; it never shows anything wrong.
 fn starts() -> Result<()> {
-    if !faults::known() {
-        return Ok(());
-    }
+    faults::needed()?;
     for which in ["ssd", "disk"] {
         let (mut rig, mut model) = Rig::new(small("writeback"))?;
         let mut again = 0;

@@ -12,6 +12,7 @@ use crate::dm::{Dm, Line};
 use crate::io::{self, MIB, SECTOR};
 use crate::model::{Mix, drive};
 use crate::rig::{Config, Rig};
+use crate::skipped::Skipped;
 
 pub const CASES: &[Entry] = &[
     ("order: a flush reaches the disk", flush),
@@ -109,8 +110,8 @@ fn parse(log: &Path) -> Result<Vec<Logged>> {
     Ok(logged)
 }
 
-/// A cache whose disk logs what it gets. Returns `None` where the kernel has no dm-log-writes.
-fn logging(mode: &'static str) -> Result<Option<(Rig, Disk, Vec<u8>)>> {
+/// A cache whose disk logs the requests that reach it.
+fn logging(mode: &'static str) -> Result<(Rig, Disk, Vec<u8>)> {
     let mut rig = Rig::disks(Config {
         mode,
         ..Config::default()
@@ -123,19 +124,16 @@ fn logging(mode: &'static str) -> Result<Option<(Rig, Disk, Vec<u8>)>> {
         .load(Line::new(rig.origin.sectors(), "log-writes", args))
         .is_err()
     {
-        println!("     no dm-log-writes in this kernel");
-        return Ok(None);
+        return Err(Skipped::because("this kernel has no dm-log-writes"));
     }
     below.resume()?;
     rig.below_origin = Some(below);
     rig.attach(true)?;
-    Ok(Some((rig, log, model)))
+    Ok((rig, log, model))
 }
 
 fn fua() -> Result<()> {
-    let Some((mut rig, log, _)) = logging("writethrough")? else {
-        return Ok(());
-    };
+    let (mut rig, log, _) = logging("writethrough")?;
     {
         let file = io::durable(&rig.path()?)?;
         for number in 0..20_u64 {
@@ -162,9 +160,7 @@ fn fua() -> Result<()> {
 
 fn only_user_writes() -> Result<()> {
     for mode in ["writethrough", "writearound"] {
-        let Some((mut rig, log, mut model)) = logging(mode)? else {
-            return Ok(());
-        };
+        let (mut rig, log, mut model) = logging(mode)?;
         let mut replayed = model.clone();
         {
             let file = io::direct(&rig.path()?)?;
