@@ -284,7 +284,7 @@ u32 td_begin(struct td_engine *e, struct td_req *r, struct td_list *woken)
 		return TD_DO_PASS;
 	}
 	td_link_add_tail(&b->reqs, &r->link);
-	td_marks_enter(e, r);
+	td_marks_enter(e, r, woken);
 	return td_start(e, r, woken);
 }
 

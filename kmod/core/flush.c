@@ -13,6 +13,9 @@
  *       the next one.
  *   F4  Cleanings that are on their way together share a flush of the disk: it
  *       begins when the last has written, or when a write waits for a cleaning.
+ *   F5  A flush waits for marks to be cleared only while no request that may write
+ *       to the disk is in flight. Each such request sets marks that go before those
+ *       to be cleared (marks.c), so a flush would wait for all that came later.
  *
  * Threads: the engine's lock.
  * Why F4: a disk that is flushed after each write has nothing to sort. How many

@@ -64,8 +64,11 @@ void td_flush_no_cleaning(struct td_engine *e);
 
 /* marks.c */
 void td_marks_init(struct td_engine *e);
-/* A request that may write to its region begins, ends. */
-void td_marks_enter(struct td_engine *e, struct td_req *r);
+/*
+ * A request that may write to its region begins, ends. From the beginning on no
+ * flush waits for marks to be cleared (F5).
+ */
+void td_marks_enter(struct td_engine *e, struct td_req *r, struct td_list *woken);
 void td_marks_leave(struct td_engine *e, struct td_req *r, bool wrote_disk);
 /* Is the mark of @r's region durable? */
 bool td_marks_is_set(const struct td_engine *e, const struct td_req *r);

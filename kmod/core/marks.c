@@ -48,11 +48,25 @@ void td_marks_init(struct td_engine *e)
 		l->place_shift = l->mark_shift - TD_PLACES_SHIFT;
 }
 
-void td_marks_enter(struct td_engine *e, struct td_req *r)
+/* Flushes that wait for marks to be cleared are answered (F5). */
+static void wake_clear_waiters(struct td_engine *e, struct td_list *woken)
+{
+	struct td_link *head = &e->ledger.clear_waiters;
+
+	while (head->next != head) {
+		struct td_req *r = td_req_of_gate(head->next);
+
+		td_link_del(&r->gate);
+		td_flush_gate(e, r, TD_GATE_CLEAR, woken);
+	}
+}
+
+void td_marks_enter(struct td_engine *e, struct td_req *r, struct td_list *woken)
 {
 	e->ledger.marks[region_of(e, r)].inflight++;
 	e->ledger.inflight++;
 	r->counted = true;
+	wake_clear_waiters(e, woken);
 }
 
 void td_marks_leave(struct td_engine *e, struct td_req *r, bool wrote_disk)
@@ -211,18 +225,6 @@ void td_marks_clear(struct td_engine *e, bool aged)
 	l->clear_block = 0;
 	l->clear_left = nr_blocks(l);
 	td_ledger_due(e);
-}
-
-static void wake_clear_waiters(struct td_engine *e, struct td_list *woken)
-{
-	struct td_link *head = &e->ledger.clear_waiters;
-
-	while (head->next != head) {
-		struct td_req *r = td_req_of_gate(head->next);
-
-		td_link_del(&r->gate);
-		td_flush_gate(e, r, TD_GATE_CLEAR, woken);
-	}
 }
 
 bool td_marks_next(struct td_engine *e, struct td_work *w,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Runs the kernel module's engine in user space, against simulated disks.
 
+pub mod cases;
 pub mod coverage;
 pub mod crash;
 pub mod disk;

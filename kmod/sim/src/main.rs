@@ -14,7 +14,7 @@ use tandem_sim::hitrate::report::{self, Wish};
 use tandem_sim::mutants::{self, Outcome};
 use tandem_sim::native::{self, Sources};
 use tandem_sim::random::{self, Summary};
-use tandem_sim::{crash, exhaust, explore, fuzz, index, replay, sanitize};
+use tandem_sim::{cases, crash, exhaust, explore, fuzz, index, replay, sanitize};
 
 #[derive(Parser)]
 #[command(about)]
@@ -85,6 +85,8 @@ enum Command {
         #[arg(long, value_parser = |name: &str| Flaw::named(name).ok_or("there is no such flaw"))]
         flaw: Option<Flaw>,
     },
+    /// Single cases, each I/O completed in a certain order.
+    Cases,
     /// Each write of metadata, superblocks and samples cut at each sector; and the disk exchanged.
     Format {
         /// How many seeds, from the first on.
@@ -199,6 +201,11 @@ fn run(arguments: Arguments) -> Done {
             threads,
             flaw,
         } => exhausted(&core, requests, every, threads, flaw),
+        Command::Cases => {
+            cases::play_all(&core()?)?;
+            println!("{} cases hold", cases::CASES.len());
+            Ok(())
+        }
         Command::Format { seeds } => {
             formats(&core()?, seeds);
             Ok(())

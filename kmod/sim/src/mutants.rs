@@ -20,6 +20,7 @@ pub const NOT_BUILT: u8 = 3;
 enum By {
     Random,
     Crash,
+    Cases,
     Whole,
     Format,
     Words,
@@ -36,6 +37,7 @@ impl By {
         Some(match name {
             "random" => By::Random,
             "crash" => By::Crash,
+            "cases" => By::Cases,
             "whole" => By::Whole,
             "format" => By::Format,
             "words" => By::Words,
@@ -60,6 +62,7 @@ impl By {
                 "power cuts",
                 &["crash", "--cuts", "600000", "--threads", "1", "--brief"],
             ),
+            By::Cases => ("single cases", &["cases"]),
             By::Whole => ("small cases whole", &["exhaust", "--requests", "2"]),
             By::Format => ("cuts of the format", &["format"]),
             By::Words => ("all schedules", &["words"]),
@@ -197,7 +200,7 @@ impl Mutant {
                     .arg(native::library(&sources, &dir, &native::SANITIZE)?);
                 command.envs(sanitize::environment()?);
             }
-            By::Random | By::Crash | By::Whole | By::Format | By::Words => {
+            By::Random | By::Crash | By::Cases | By::Whole | By::Format | By::Words => {
                 command
                     .arg("--core")
                     .arg(native::library(&sources, &dir, &["-w"])?);

@@ -49,7 +49,7 @@ macro_rules! ensure {
         }
     };
 }
-use ensure;
+pub(crate) use ensure;
 
 const FLUSH: workload::Request = workload::Request {
     verb: Verb::Flush,
@@ -297,6 +297,12 @@ impl World {
     /// Requests that are not answered yet.
     pub fn under_way(&self) -> usize {
         self.ops.len()
+    }
+
+    /// Requests of this kind that are not answered yet.
+    pub fn waiting(&self, verb: Verb) -> usize {
+        let same = |op: &&Op| op.request.verb == verb;
+        self.ops.values().filter(same).count()
     }
 
     /// Changes the mode.

@@ -13,7 +13,7 @@ use crate::results::{Layer, Sources};
 use crate::test;
 
 /// Promises of the contract.
-const PROMISES: usize = 32;
+const PROMISES: usize = 33;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
