@@ -11,7 +11,7 @@ use tandem_api::*;
 #[tokio::test]
 async fn a_disk_that_lacks_something_is_kept_whenever_it_appears() {
     let bench = Bench::new().await;
-    if bench.real {
+    if bench.is_skipped("only the simulated machine can be brought into this state") {
         return;
     }
     let cache = bench.dirty().await;
@@ -45,7 +45,7 @@ async fn a_disk_that_lacks_something_is_kept_whenever_it_appears() {
 #[tokio::test]
 async fn a_disk_used_beside_its_mapping_is_not_overwritten() {
     let bench = Bench::new().await;
-    if bench.real {
+    if bench.is_skipped("only the simulated machine can be brought into this state") {
         return;
     }
     let cache = bench.dirty().await;
@@ -64,7 +64,7 @@ async fn a_disk_used_beside_its_mapping_is_not_overwritten() {
 #[tokio::test]
 async fn a_disk_that_was_used_alone_is_called_so_whatever_else_is_amiss() {
     let bench = Bench::new().await;
-    if bench.real {
+    if bench.is_skipped("only the simulated machine can be brought into this state") {
         return;
     }
     let cache = bench.dirty().await;
@@ -102,7 +102,7 @@ async fn a_disk_that_was_used_alone_is_called_so_whatever_else_is_amiss() {
 #[tokio::test]
 async fn a_cache_that_was_given_up_does_not_start_again() {
     let bench = Bench::new().await;
-    if bench.real {
+    if bench.is_skipped("only the simulated machine can be brought into this state") {
         return;
     }
     let simulation = bench.machine.simulation().await;
@@ -120,7 +120,7 @@ async fn a_cache_that_was_given_up_does_not_start_again() {
 #[tokio::test]
 async fn a_cache_whose_removal_did_not_come_to_its_end_does_not_start_again() {
     let bench = Bench::new().await;
-    if bench.real {
+    if bench.is_skipped("only the simulated machine can be brought into this state") {
         return;
     }
     let simulation = bench.machine.simulation().await;
@@ -141,7 +141,7 @@ async fn a_cache_whose_removal_did_not_come_to_its_end_does_not_start_again() {
 #[tokio::test]
 async fn a_disk_that_comes_back_under_a_mapping_that_nobody_uses_is_kept() {
     let mut bench = Bench::new().await;
-    if bench.real {
+    if bench.is_skipped("only the simulated machine can be brought into this state") {
         return;
     }
     let simulation = bench.machine.simulation().await;
@@ -163,7 +163,7 @@ async fn a_disk_that_comes_back_under_a_mapping_that_nobody_uses_is_kept() {
 #[tokio::test]
 async fn what_was_given_up_and_cannot_be_recorded_is_no_failed_ssd_that_lost_nothing() {
     let bench = Bench::new().await;
-    if bench.real {
+    if bench.is_skipped("only the simulated machine can be brought into this state") {
         return;
     }
     let cache = refusing(&bench).await;

@@ -52,6 +52,14 @@ impl Bench {
         this
     }
 
+    /// Whether a test that needs the simulated machine has to end at once. xtask finds the printed line.
+    fn is_skipped(&self, because: &str) -> bool {
+        if self.real {
+            println!("SKIP: because {because}");
+        }
+        self.real
+    }
+
     async fn points(&self) -> Vec<String> {
         self.machine.mounted(self.spec.origin.as_str()).await
     }

@@ -187,7 +187,7 @@ async fn a_flush_tells_how_far_it_is_waits_and_leaves_the_mode() {
 #[tokio::test]
 async fn a_drain_that_is_cancelled_leaves_the_cache_as_it_was() {
     let bench = Bench::new().await;
-    if bench.real {
+    if bench.is_skipped("only the simulated machine can be brought into this state") {
         return;
     }
     let cache = bench.dirty().await;
@@ -220,7 +220,7 @@ async fn a_drain_that_is_cancelled_leaves_the_cache_as_it_was() {
 #[tokio::test]
 async fn what_a_lost_ssd_had_is_given_up_by_name_only() {
     let bench = Bench::new().await;
-    if bench.real {
+    if bench.is_skipped("only the simulated machine can be brought into this state") {
         return;
     }
     let cache = bench.dirty().await;
@@ -246,8 +246,9 @@ async fn what_a_lost_ssd_had_is_given_up_by_name_only() {
 #[tokio::test]
 async fn an_ssd_that_is_lost_with_nothing_on_it_only_is_no_obstacle() {
     let bench = Bench::new().await;
-    if bench.real {
-        // The machine around it pulls real ones: vm-writeback.
+    if bench
+        .is_skipped("only the simulated machine loses its SSD here; vm-writeback pulls a real one")
+    {
         return;
     }
     let cache = bench.dirty().await;
@@ -311,7 +312,7 @@ pub async fn refusing(bench: &Bench) -> CacheProxy<'static> {
 #[tokio::test]
 async fn what_a_disk_refuses_can_be_given_up_by_name() {
     let bench = Bench::new().await;
-    if bench.real {
+    if bench.is_skipped("only the simulated machine can be brought into this state") {
         return;
     }
     let points = bench.points().await;
@@ -352,7 +353,7 @@ async fn what_a_disk_refuses_can_be_given_up_by_name() {
 #[tokio::test]
 async fn what_a_disk_refuses_under_a_file_system_in_use_can_be_given_up_with_a_warning() {
     let bench = Bench::new().await;
-    if bench.real {
+    if bench.is_skipped("only the simulated machine can be brought into this state") {
         return;
     }
     let points = bench.points().await;
@@ -383,8 +384,9 @@ async fn what_a_disk_refuses_under_a_file_system_in_use_can_be_given_up_with_a_w
 #[tokio::test]
 async fn an_ssd_that_is_back_is_used_again_unless_a_file_system_would_miss_something() {
     let bench = Bench::new().await;
-    if bench.real {
-        // The machine around it pulls real ones: vm-writeback.
+    if bench
+        .is_skipped("only the simulated machine loses its SSD here; vm-writeback pulls a real one")
+    {
         return;
     }
     bench.machine.create(&bench.spec).await.unwrap();
@@ -417,7 +419,7 @@ async fn an_ssd_that_is_back_is_used_again_unless_a_file_system_would_miss_somet
 #[tokio::test]
 async fn write_back_is_not_offered_for_disks_that_others_read() {
     let bench = Bench::new().await;
-    if bench.real {
+    if bench.is_skipped("only the simulated machine can be brought into this state") {
         return;
     }
     for (disk, reason) in [
@@ -446,7 +448,7 @@ async fn write_back_is_not_offered_for_disks_that_others_read() {
 #[tokio::test]
 async fn a_cache_comes_back_by_itself_with_what_is_on_its_ssd_only() {
     let bench = Bench::new().await;
-    if bench.real {
+    if bench.is_skipped("only the simulated machine can be brought into this state") {
         return;
     }
     let cache = bench.dirty().await;
@@ -473,7 +475,7 @@ async fn a_cache_comes_back_by_itself_with_what_is_on_its_ssd_only() {
 #[tokio::test]
 async fn a_disk_that_was_used_without_its_ssd_is_not_overwritten() {
     let bench = Bench::new().await;
-    if bench.real {
+    if bench.is_skipped("only the simulated machine can be brought into this state") {
         return;
     }
     let cache = bench.dirty().await;
@@ -505,7 +507,7 @@ async fn a_disk_that_was_used_without_its_ssd_is_not_overwritten() {
 #[tokio::test]
 async fn a_cache_comes_back_warm_unless_the_disk_was_used_without_it() {
     let bench = Bench::new().await;
-    if bench.real {
+    if bench.is_skipped("only the simulated machine can be brought into this state") {
         return;
     }
     bench.machine.create(&bench.spec).await.unwrap();

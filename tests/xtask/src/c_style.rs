@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail, ensure};
 
-use crate::layer::{Bench, Layer};
+use crate::layer::{Bench, Layer, no_cases};
 use crate::{hash, run, suite, uml};
 
 /// What checkpatch says of lists that are expanded with a macro of the reader's, of which it knows nothing.
@@ -18,6 +18,7 @@ pub fn layers() -> Vec<Layer> {
     vec![Layer {
         name: "kmod-style",
         about: "the module's C is clean under checkpatch and sparse, and divides no 64 bits",
+        cases: no_cases,
         run: c_style,
     }]
 }

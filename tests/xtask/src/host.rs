@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::layer::{Bench, Layer};
+use crate::layer::{Bench, Layer, no_cases};
 use crate::run;
 
 /// Longest subject of a commit, in characters.
@@ -19,11 +19,13 @@ pub fn layers() -> Vec<Layer> {
         Layer {
             name: "style",
             about: "rustfmt, clippy, licences, commits",
+            cases: no_cases,
             run: style,
         },
         Layer {
             name: "data",
             about: "what is installed beside the programs is valid",
+            cases: no_cases,
             run: data,
         },
     ]

@@ -17,7 +17,7 @@ use crate::cx::Cx;
 use crate::guest_kernel::{self, Kernel};
 use crate::layer::{Bench, Layer};
 use crate::qemu::Qemu;
-use crate::{compiler, fetch, hash, pins, run, suite};
+use crate::{compiler, fetch, hash, pins, run, suite, uml};
 
 /// An emulated guest on a machine under load.
 const LIMIT: Duration = Duration::from_secs(2400);
@@ -44,19 +44,28 @@ pub fn layers() -> Vec<Layer> {
         Layer {
             name: "kernel-6.1-debian12",
             about: "module built for and tested in Debian 12's kernel",
+            cases,
             run: |bench| functional(bench, "6.1", 0),
         },
         Layer {
             name: "kernel-6.12-backports",
             about: "module built for and tested in the kernel of Debian 12's backports",
+            cases,
             run: |bench| functional(bench, "6.12", 1),
         },
         Layer {
             name: "kernel-7.2-debian13",
             about: "module built for and tested in the kernel of Debian 13's backports",
+            cases,
             run: |bench| functional(bench, "7.2", 2),
         },
     ]
+}
+
+/// All but those that need a clock that runs ahead.
+fn cases(cx: &Cx) -> Result<Vec<String>> {
+    let sets = ["", "pulled", "memory"].map(|set| uml::cases(cx, set));
+    Ok(sets.into_iter().collect::<Result<Vec<_>>>()?.concat())
 }
 
 /// A kernel, and our module built for it.
@@ -142,16 +151,22 @@ fn functional(bench: &mut Bench, version: &str, part: u32) -> Result<()> {
     } else {
         ["tcg,thread=multi", "max"]
     };
-    if bench.all {
+    let set = bench.case.as_deref().map(uml::set_of);
+    if set.map_or(bench.all, |set| set == "memory") {
         trouble::memory(bench, &qemu, &target, accel)?;
+    }
+    if set.map_or(bench.all, |set| set == "pulled") {
         trouble::pulled(bench, &qemu, &target, accel)?;
+    }
+    if set.is_some_and(|set| !set.is_empty()) {
+        return Ok(());
     }
     let programs = PROGRAMS.map(|program| (Path::new(program), program));
     let (initramfs, variables) = initramfs(cx, &target, MODULES, &[], &programs)?;
-    let part = if bench.all {
-        String::new()
-    } else {
-        format!(" SUITE_PART={part}/3")
+    let part = match &bench.case {
+        Some(_) => format!(" SUITE_ONLY={}", uml::only(bench)),
+        None if bench.all => String::new(),
+        None => format!(" SUITE_PART={part}/3"),
     };
     let mut guest = qemu.command();
     guest.args([

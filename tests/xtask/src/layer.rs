@@ -10,17 +10,24 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use crate::cx::Cx;
-use crate::results::Test;
+use crate::results::{Outcome, Test};
 use crate::run;
 
 /// One layer of `cargo xtask test`.
 pub struct Layer {
-    /// Name for `--only` and for the log file; a common prefix such as `uml-` selects several.
+    /// Name for `--only` and for the log file.
     pub name: &'static str,
     /// What the layer shows, in half a line.
     pub about: &'static str,
+    /// The names of the tests that the layer can run alone; [`no_cases`] if it runs all or none.
+    pub cases: fn(&Cx) -> Result<Vec<String>>,
     /// Runs the layer. An error counts as one failed test, so that a layer which cannot start is never green.
     pub run: fn(&mut Bench) -> Result<()>,
+}
+
+/// The cases of a layer that runs all of its tests together.
+pub fn no_cases(_: &Cx) -> Result<Vec<String>> {
+    Ok(Vec::new())
 }
 
 /// What a layer works with, and where it counts its results.
@@ -31,6 +38,8 @@ pub struct Bench<'a> {
     pub all: bool,
     /// How long each target is fuzzed.
     pub fuzz_seconds: u64,
+    /// The one test that is to run, by its name; all if there is none.
+    pub case: Option<String>,
     /// The layer's log; everything that its programs print goes there.
     pub log: PathBuf,
     /// What was tested so far.
@@ -43,17 +52,29 @@ pub struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     /// Starts an empty log for a layer.
-    pub fn new(cx: &'a Cx, all: bool, fuzz_seconds: u64, log: &Path) -> Result<Self> {
+    pub fn new(cx: &'a Cx, log: &Path) -> Result<Self> {
         File::create(log).with_context(|| format!("cannot make {}", log.display()))?;
         Ok(Self {
             cx,
-            all,
-            fuzz_seconds,
+            all: false,
+            fuzz_seconds: 0,
+            case: None,
             log: log.to_owned(),
             tests: Vec::new(),
             figures: Vec::new(),
             since: Instant::now(),
         })
+    }
+
+    /// Whether the test of this name is to run.
+    pub fn wants(&self, name: &str) -> bool {
+        self.case.as_deref().is_none_or(|case| case == name)
+    }
+
+    /// Whether the one test that was to run has run.
+    pub fn is_done(&self) -> bool {
+        let case = self.case.as_deref();
+        case.is_some_and(|case| self.tests.iter().any(|test| test.name == case))
     }
 
     /// Writes a line to the log.
@@ -73,7 +94,7 @@ impl<'a> Bench<'a> {
         self.since = Instant::now();
         self.count(Test {
             name: name.to_owned(),
-            passed: result.is_ok(),
+            outcome: Outcome::of(result.is_ok()),
             seconds: Some(seconds),
             words: result
                 .err()
@@ -83,15 +104,19 @@ impl<'a> Bench<'a> {
 
     /// Counts a test of which the log tells already.
     pub fn count(&mut self, test: Test) {
-        if !test.passed {
-            eprintln!("\n    failed: {}: {}", test.name, test.words);
+        match test.outcome {
+            Outcome::Passed => {}
+            Outcome::Failed => eprintln!("\n    failed: {}: {}", test.name, test.words),
+            Outcome::Skipped => println!("    skipped: {}: {}", test.name, test.words),
         }
         self.tests.push(test);
     }
 
     /// Whether a test failed so far.
     pub fn has_failed(&self) -> bool {
-        self.tests.iter().any(|test| !test.passed)
+        self.tests
+            .iter()
+            .any(|test| test.outcome == Outcome::Failed)
     }
 
     /// Runs a command into the log and counts it as one test.

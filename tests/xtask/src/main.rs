@@ -5,6 +5,7 @@ mod agent;
 mod apt;
 mod bench;
 mod c_style;
+mod case;
 mod compiler;
 mod cx;
 mod demo;

@@ -13,10 +13,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::cx::Cx;
 use crate::layer::{Bench, Layer};
-use crate::results::Test;
+use crate::results::{Outcome, Test};
 use crate::rust_tests::simulator;
-use crate::{run, suite, uml};
+use crate::{case, run, suite, uml};
 
 /// A case takes a second or a few; the suite itself ends one that hangs, unless the whole guest does.
 const LIMIT: Duration = Duration::from_secs(200);
@@ -42,25 +43,32 @@ pub fn layers() -> Vec<Layer> {
         Layer {
             name: "mutants",
             about: "each bug seeded into the engine is found by the simulator",
+            cases: engine_bugs,
             run: engine,
         },
         Layer {
             name: "uml-mutants",
             about: "each bug seeded into the kernel module is found in User-mode Linux",
+            cases: |cx| case::of_mutants(cx, "tests/uml/mutants"),
             run: module,
         },
         Layer {
             name: "helper-mutants",
             about: "each bug seeded into the helper is found by its tests",
+            cases: |cx| case::of_mutants(cx, "helper/mutants"),
             run: helper::run,
         },
     ]
 }
 
 fn engine(bench: &mut Bench) -> Result<()> {
-    let mut command = simulator(bench, &["mutants"]);
+    let mut words = vec!["mutants"];
+    let case = bench.case.clone();
+    words.extend(case.as_deref());
+    let mut command = simulator(bench, &words);
     let (said, result) = bench.said(&mut command)?;
-    let bugs: Vec<_> = said.lines().filter_map(hunted).collect();
+    let bugs = said.lines().filter_map(hunted);
+    let bugs: Vec<_> = bugs.filter(|bug| bench.wants(&bug.name)).collect();
     let summary = said
         .lines()
         .rfind(|line| line.ends_with(" seeded bugs found"));
@@ -72,12 +80,17 @@ fn engine(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
+/// The bugs that have a file, without those that the simulator makes itself.
+fn engine_bugs(cx: &Cx) -> Result<Vec<String>> {
+    case::of_mutants(cx, "kmod/sim/mutants")
+}
+
 /// What the simulator says of a seeded bug: `NAME: found by random requests in 0.20 s: what was wrong`.
 fn hunted(line: &str) -> Option<Test> {
     let (name, rest) = line.split_once(": ")?;
     let bug = |passed, seconds, words: &str| Test {
         name: name.to_owned(),
-        passed,
+        outcome: Outcome::of(passed),
         seconds,
         words: words.to_owned(),
     };
@@ -162,7 +175,7 @@ impl Test {
         };
         Self {
             name: mutant.name.clone(),
-            passed,
+            outcome: Outcome::of(passed),
             seconds,
             words,
         }
@@ -197,10 +210,13 @@ fn module(bench: &mut Bench) -> Result<()> {
         &bench.log,
     )?;
     let mutants = all(&bench.cx.path("tests/uml/mutants"))?;
-    let all = bench.all;
     for mutant in mutants
         .iter()
-        .filter(|mutant| all || ORDINARY.contains(&mutant.name.as_str()))
+        .filter(|mutant| match &bench.case {
+            Some(case) => *case == mutant.name,
+            None => bench.all || ORDINARY.contains(&mutant.name.as_str()),
+        })
+        .collect::<Vec<_>>()
     {
         let result = hunt(bench, &kernel, &build, mutant);
         bench.note(&format!("{}: {}: {result:?}", mutant.name, mutant.why));
@@ -251,6 +267,7 @@ mod tests {
 
     use super::{Mutant, all, hunted};
     use crate::cx::Cx;
+    use crate::results::Outcome;
 
     #[test]
     fn each_bug_fits_the_sources_of_today() {
@@ -289,18 +306,21 @@ mod tests {
     #[test]
     fn the_simulators_lines_are_understood() {
         let bug = hunted("lost-update: found by power cuts in 0.31 s: seed 2: lost: #4").unwrap();
-        assert_eq!((bug.name.as_str(), bug.passed), ("lost-update", true));
+        assert_eq!(
+            (bug.name.as_str(), bug.outcome),
+            ("lost-update", Outcome::Passed)
+        );
         assert_eq!(
             (bug.seconds, bug.words.as_str()),
             (Some(0.31), "power cuts")
         );
-        assert!(!hunted("x: NOT FOUND in 9.00 s: why").unwrap().passed);
-        assert!(!hunted("x: NOT TRIED: cannot build").unwrap().passed);
-        assert!(
-            !hunted("x: NO END of power cuts after 300.00 s: why")
-                .unwrap()
-                .passed
-        );
+        for line in [
+            "x: NOT FOUND in 9.00 s: why",
+            "x: NOT TRIED: cannot build",
+            "x: NO END of power cuts after 300.00 s: why",
+        ] {
+            assert_eq!(hunted(line).unwrap().outcome, Outcome::Failed, "{line}");
+        }
         assert!(hunted("83 of 83 seeded bugs found").is_none());
     }
 

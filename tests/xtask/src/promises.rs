@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
 use crate::cx::Cx;
-use crate::results::{Layer, Sources};
+use crate::results::{Layer, Outcome, Sources};
 use crate::test;
 
 /// Promises of the contract.
@@ -123,7 +123,10 @@ fn found(name: &str, layers: &BTreeMap<String, Layer>, now: &Sources) -> (bool, 
     }
     match result.test(test) {
         None => (false, " (NO SUCH TEST)".to_owned()),
-        Some(test) if !test.passed => (false, " (FAILED)".to_owned()),
+        Some(test) if test.outcome == Outcome::Failed => (false, " (FAILED)".to_owned()),
+        Some(test) if test.outcome == Outcome::Skipped => {
+            (false, format!(" (SKIPPED, {})", test.words))
+        }
         // Of a seeded bug: what found it, and when.
         Some(test) if !test.words.is_empty() => {
             let seconds = test.seconds.unwrap_or_default();
@@ -149,10 +152,10 @@ mod tests {
         }
     }
 
-    fn layers(tree: &str, passed: bool) -> BTreeMap<String, Layer> {
-        let test = |name: &str, passed, words: &str| Test {
+    fn layers(tree: &str, cuts: Outcome) -> BTreeMap<String, Layer> {
+        let test = |name: &str, outcome, words: &str| Test {
             name: name.to_owned(),
-            passed,
+            outcome,
             seconds: Some(0.5),
             words: words.to_owned(),
         };
@@ -167,8 +170,8 @@ mod tests {
             figures: Vec::new(),
         };
         let all = [
-            layer("engine", vec![test("cuts", passed, "")]),
-            layer("mutants", vec![test("bug", true, "power cuts")]),
+            layer("engine", vec![test("cuts", cuts, "")]),
+            layer("mutants", vec![test("bug", Outcome::Passed, "power cuts")]),
         ];
         all.map(|layer| (layer.name.clone(), layer)).into()
     }
@@ -187,7 +190,7 @@ mod tests {
     fn a_promise_is_kept_by_a_test_that_passed_and_a_bug_that_was_found() {
         let line = line(
             &promise(&["engine/cuts"], &["mutants/bug"]),
-            &layers("t", true),
+            &layers("t", Outcome::Passed),
             &sources("t"),
         );
         assert!(line.kept);
@@ -200,40 +203,51 @@ mod tests {
     #[test]
     fn whatever_lacks_is_named() {
         let cases = [
-            (promise(&[], &["mutants/bug"]), true, "t", "TEST MISSING"),
+            (
+                promise(&[], &["mutants/bug"]),
+                Outcome::Passed,
+                "t",
+                "TEST MISSING",
+            ),
             (
                 promise(&["engine/cuts"], &[]),
-                true,
+                Outcome::Passed,
                 "t",
                 "SEEDED BUG MISSING",
             ),
             (
                 promise(&["engine/cuts"], &["mutants/bug"]),
-                false,
+                Outcome::Failed,
                 "t",
                 "FAILED",
             ),
             (
                 promise(&["engine/cuts"], &["mutants/bug"]),
-                true,
+                Outcome::Skipped,
+                "t",
+                "SKIPPED",
+            ),
+            (
+                promise(&["engine/cuts"], &["mutants/bug"]),
+                Outcome::Passed,
                 "u",
                 "STALE",
             ),
             (
                 promise(&["engine/gone"], &["mutants/bug"]),
-                true,
+                Outcome::Passed,
                 "t",
                 "NO SUCH TEST",
             ),
             (
                 promise(&["vm-kill/x"], &["mutants/bug"]),
-                true,
+                Outcome::Passed,
                 "t",
                 "NOT RUN",
             ),
         ];
-        for (promise, passed, tree, word) in cases {
-            let line = line(&promise, &layers(tree, passed), &sources("t"));
+        for (promise, cuts, tree, word) in cases {
+            let line = line(&promise, &layers(tree, cuts), &sources("t"));
             assert!(!line.kept && line.text.contains(word), "{}", line.text);
         }
     }

@@ -11,9 +11,9 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::cx::Cx;
 use crate::layer::{Bench, Layer};
-use crate::results::Test;
+use crate::results::{Outcome, Test};
 use crate::uml::{self, Kernel};
-use crate::{mutants, run, suite};
+use crate::{case, mutants, run, suite};
 
 /// A recording takes ten to thirty seconds; a machine under load takes several times as long.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -45,11 +45,18 @@ pub fn layers() -> Vec<Layer> {
         Layer {
             name: "record",
             about: "what the module really writes, cut 10,000 times and recovered offline",
+            cases: |_| {
+                Ok(Recording::all()
+                    .into_iter()
+                    .map(|r| format!("{}: cut", r.name))
+                    .collect())
+            },
             run,
         },
         Layer {
             name: "record-mutants",
             about: "bugs seeded into the module's I/O are found by cuts of recordings",
+            cases: |cx| case::of_mutants(cx, "tests/record/mutants"),
             run: hunt,
         },
     ]
@@ -62,9 +69,14 @@ fn run(bench: &mut Bench) -> Result<()> {
     let times = if bench.all { MORE } else { 1 };
     let mut cuts = 0;
     for recording in &Recording::all() {
-        cuts += recorder.test(bench, recording, times)?;
+        if bench.wants(&format!("{}: cut", recording.name)) {
+            cuts += recorder.test(bench, recording, times)?;
+        }
     }
     bench.figures.push(format!("{cuts} cuts"));
+    if bench.case.is_some() {
+        return Ok(());
+    }
     let result = match cuts {
         0..WANTED => Err(anyhow!("only {cuts} cuts")),
         _ => Ok(()),
@@ -78,10 +90,13 @@ fn hunt(bench: &mut Bench) -> Result<()> {
     let source = bench.cx.target.join("record-mutants/source");
     let build = bench.cx.target.join("record-mutants/build");
     let mutants = mutants::all(&bench.cx.path("tests/record/mutants"))?;
-    let all = bench.all;
     for mutant in mutants
         .into_iter()
-        .filter(|mutant| all || ORDINARY.contains(&mutant.name.as_str()))
+        .filter(|mutant| match &bench.case {
+            Some(case) => *case == mutant.name,
+            None => bench.all || ORDINARY.contains(&mutant.name.as_str()),
+        })
+        .collect::<Vec<_>>()
     {
         let all = Recording::all();
         let recording = all.iter().find(|recording| recording.name == mutant.case);
@@ -95,7 +110,7 @@ fn hunt(bench: &mut Bench) -> Result<()> {
         bench.note(&format!("{}: {}: {result:?}", mutant.name, mutant.why));
         bench.count(Test {
             name: mutant.name,
-            passed: result.is_ok(),
+            outcome: Outcome::of(result.is_ok()),
             seconds: Some(start.elapsed().as_secs_f64()),
             words: match result {
                 Ok(()) => format!("record/{}: cut", mutant.case),

@@ -4,8 +4,8 @@
 //! A result counts for the sources that it was made from, and for no others: that is the tree of the commit without
 //! `tests/logs`, where the results of that very tree are written down later.
 
-use std::fs;
 use std::path::PathBuf;
+use std::{fmt, fs};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -66,12 +66,68 @@ impl Sources {
 pub struct Test {
     /// Its name, which no other of the layer has.
     pub name: String,
-    /// Whether it passed.
-    pub passed: bool,
+    /// What became of it.
+    pub outcome: Outcome,
     /// How long it took, if it was measured.
     pub seconds: Option<f64>,
-    /// Why it failed; of a seeded bug, what found it.
+    /// Why it failed or was skipped; of a seeded bug, which test found it.
     pub words: String,
+}
+
+/// What became of a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// It ran, and what it tests holds.
+    Passed,
+    /// It ran, or could not be started, and shows a fault.
+    Failed,
+    /// It could not run here. It shows nothing, and its layer stays green.
+    Skipped,
+}
+
+impl Outcome {
+    /// The outcome of a test that ran.
+    pub fn of(passed: bool) -> Self {
+        if passed { Self::Passed } else { Self::Failed }
+    }
+}
+
+/// How many tests passed, failed and were skipped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Tests that passed.
+    pub passed: usize,
+    /// Tests that failed.
+    pub failed: usize,
+    /// Tests that were skipped.
+    pub skipped: usize,
+}
+
+impl Counts {
+    /// Counts tests.
+    pub fn of<'a>(tests: impl IntoIterator<Item = &'a Test>) -> Self {
+        let mut counts = Self::default();
+        for test in tests {
+            match test.outcome {
+                Outcome::Passed => counts.passed += 1,
+                Outcome::Failed => counts.failed += 1,
+                Outcome::Skipped => counts.skipped += 1,
+            }
+        }
+        counts
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, text: &mut fmt::Formatter) -> fmt::Result {
+        let Self {
+            passed,
+            failed,
+            skipped,
+        } = self;
+        write!(text, "{passed} passed, {failed} failed, {skipped} skipped")
+    }
 }
 
 /// One layer.
@@ -96,14 +152,16 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Tests that passed.
-    pub fn passed(&self) -> usize {
-        self.tests.iter().filter(|test| test.passed).count()
+    /// How many of its tests passed, failed and were skipped.
+    pub fn counts(&self) -> Counts {
+        Counts::of(&self.tests)
     }
 
-    /// Tests that failed.
-    pub fn failed(&self) -> impl Iterator<Item = &Test> {
-        self.tests.iter().filter(|test| !test.passed)
+    /// Its tests with one outcome.
+    pub fn tests_that(&self, outcome: Outcome) -> impl Iterator<Item = &Test> {
+        self.tests
+            .iter()
+            .filter(move |test| test.outcome == outcome)
     }
 
     /// The test of that name.

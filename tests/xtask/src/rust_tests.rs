@@ -5,9 +5,10 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 
+use crate::cx::Cx;
 use crate::layer::{Bench, Layer};
-use crate::results::Test;
-use crate::run;
+use crate::results::{Counts, Outcome, Test};
+use crate::{case, run};
 
 /// The layers, in the order in which they run.
 pub fn layers() -> Vec<Layer> {
@@ -15,61 +16,87 @@ pub fn layers() -> Vec<Layer> {
         Layer {
             name: "programs",
             about: "helper, command line, contract and test tools",
+            cases: |cx| functions(cx, &PROGRAMS),
             run: programs,
         },
         Layer {
             name: "engine",
             about: "the cache engine against a trivial model, and a million power cuts",
+            cases: engine_cases,
             run: engine,
         },
         Layer {
             name: "fuzz",
             about: "hostile metadata, arguments and messages",
+            cases: |_| Ok(FUZZED.map(str::to_owned).into()),
             run: fuzz,
         },
         Layer {
             name: "app",
             about: "words, axes and widgets, on a virtual display",
+            cases: |cx| functions(cx, &[APP]),
             run: app,
         },
     ]
 }
 
+/// A package and its directory.
+type Package = (&'static str, &'static str);
+
+const PROGRAMS: [Package; 7] = [
+    ("tandem-api", "helper/api"),
+    ("tandem-helper", "helper"),
+    ("tandemctl", "helper/ctl"),
+    ("xtask", "tests/xtask"),
+    ("tandem-tray", "app/tray"),
+    ("tandem-record-log", "tests/record/log"),
+    ("tandem-record-check", "tests/record/check"),
+];
+const SIMULATOR: Package = ("tandem-sim", "kmod/sim");
+const APP: Package = ("tandem", "app");
+const FUZZED: [&str; 4] = ["superblock", "load", "arguments", "messages"];
+/// What the simulator does besides its own tests.
+const RUNS: [&str; 3] = [
+    "a million power cuts",
+    "small cases whole",
+    "branches of journal and recovery",
+];
+
+/// The names of the test functions of packages.
+fn functions(cx: &Cx, packages: &[Package]) -> Result<Vec<String>> {
+    let tests = case::in_rust(cx, packages)?;
+    Ok(tests.into_iter().map(|test| test.name).collect())
+}
+
+fn engine_cases(cx: &Cx) -> Result<Vec<String>> {
+    let mut names = functions(cx, &[SIMULATOR])?;
+    names.extend(RUNS.map(str::to_owned));
+    Ok(names)
+}
+
 fn programs(bench: &mut Bench) -> Result<()> {
-    let packages = [
-        "tandem-api",
-        "tandem-helper",
-        "tandemctl",
-        "xtask",
-        "tandem-tray",
-        "tandem-record-log",
-        "tandem-record-check",
-    ];
-    cargo_test(bench, &packages, None)
+    cargo_test(bench, &PROGRAMS, None)
 }
 
 fn engine(bench: &mut Bench) -> Result<()> {
-    cargo_test(bench, &["tandem-sim"], None)?;
+    let is_run = |case: &String| RUNS.contains(&case.as_str());
+    if !bench.case.as_ref().is_some_and(is_run) {
+        cargo_test(bench, &[SIMULATOR], None)?;
+    }
     // All of three requests take some minutes.
     let every = if bench.all { "1" } else { "16" };
-    let runs: [(&str, &[&str], &str); 3] = [
+    let runs: [(&[&str], &str); 3] = [
+        (&["crash", "--cuts", "1000000", "--brief"], " cuts, "),
         (
-            "a million power cuts",
-            &["crash", "--cuts", "1000000", "--brief"],
-            " cuts, ",
-        ),
-        (
-            "small cases whole",
             &["exhaust", "--requests", "3", "--every", every],
             " states, ",
         ),
-        (
-            "branches of journal and recovery",
-            &["coverage"],
-            "journal and recovery: ",
-        ),
+        (&["coverage"], "journal and recovery: "),
     ];
-    for (name, words, figure) in runs {
+    for (name, (words, figure)) in RUNS.into_iter().zip(runs) {
+        if !bench.wants(name) {
+            continue;
+        }
         let (said, result) = bench.said(&mut simulator(bench, words))?;
         figures(bench, &said, |line| line.contains(figure));
         bench.check(name, result);
@@ -79,7 +106,10 @@ fn engine(bench: &mut Bench) -> Result<()> {
 
 fn fuzz(bench: &mut Bench) -> Result<()> {
     let seconds = bench.fuzz_seconds.to_string();
-    for target in ["superblock", "load", "arguments", "messages"] {
+    for target in FUZZED {
+        if !bench.wants(target) {
+            continue;
+        }
         let words = ["fuzz", "--target", target, "--seconds", &seconds];
         let (said, result) = bench.said(&mut simulator(bench, &words))?;
         figures(bench, &said, |line| line.starts_with(target));
@@ -104,33 +134,84 @@ fn app(bench: &mut Bench) -> Result<()> {
     // The whole window is tried against the service on a simulated machine.
     let mut service = run::cmd("cargo", ["build", "--quiet", "--package", "tandem-helper"]);
     run::logged(service.current_dir(&bench.cx.root), &bench.log)?;
-    cargo_test(bench, &["tandem"], Some("xvfb-run"))
+    cargo_test(bench, &[APP], Some("xvfb-run"))
 }
 
 /// Runs the tests of some packages, through `wrapper` if there is one, and counts each test.
-fn cargo_test(bench: &mut Bench, packages: &[&str], wrapper: Option<&str>) -> Result<()> {
-    let mut words: Vec<&str> = Vec::new();
+fn cargo_test(bench: &mut Bench, packages: &[Package], wrapper: Option<&str>) -> Result<()> {
+    let mut words: Vec<String> = Vec::new();
     if let Some(wrapper) = wrapper {
-        words.extend([wrapper, "--auto-servernum"]);
+        words.extend([wrapper.into(), "--auto-servernum".into()]);
     }
-    words.extend(["cargo", "test", "--no-fail-fast"]);
-    for package in packages {
-        words.extend(["--package", package]);
+    words.extend(["cargo", "test", "--no-fail-fast"].map(String::from));
+    let mut only = Vec::new();
+    match &bench.case {
+        None => {
+            for (package, _) in packages {
+                words.extend(["--package".into(), (*package).to_owned()]);
+            }
+        }
+        Some(case) => {
+            let (options, names) = alone(bench.cx, packages, case)?;
+            words.extend(options);
+            only = names;
+        }
     }
-    let mut command: Command = run::cmd(words[0], &words[1..]);
+    // The output of tests that passed says which of them skipped themselves.
+    words.extend(["--".into(), "--show-output".into()]);
+    if !only.is_empty() {
+        words.push("--exact".into());
+        words.extend(only);
+    }
+    let mut command: Command = run::cmd(&words[0], &words[1..]);
     let (said, result) = bench.said(command.current_dir(&bench.cx.root))?;
     // A program that crashed, or did not build, has no line for it.
     if count(bench, &said)? == 0 && result.is_err() {
-        bench.check(&packages.join(", "), result);
+        let names: Vec<_> = packages.iter().map(|(name, _)| *name).collect();
+        bench.check(&names.join(", "), result);
     }
     Ok(())
+}
+
+/// cargo's options for the programs that have a test, and the test's whole names in them. `case` is such a name, with or
+/// without the program before it, or the end of one.
+fn alone(cx: &Cx, packages: &[Package], case: &str) -> Result<(Vec<String>, Vec<String>)> {
+    let name = case.rsplit("::").next().unwrap_or(case);
+    let tests = case::in_rust(cx, packages)?;
+    let mut options = Vec::new();
+    for test in tests.into_iter().filter(|test| test.name == name) {
+        let of_test = [
+            vec!["--package".into(), test.package.to_owned()],
+            test.target,
+        ]
+        .concat();
+        if !options.contains(&of_test) {
+            options.push(of_test);
+        }
+    }
+    let options = options.concat();
+    let mut list = run::cmd("cargo", ["test", "--quiet"]);
+    list.args(&options).args(["--", "--list"]);
+    let listed = run::output(list.current_dir(&cx.root))?;
+    let names = listed
+        .lines()
+        .filter_map(|line| line.strip_suffix(": test"));
+    let is_meant = |known: &&str| {
+        let known = format!("::{known}");
+        known.ends_with(&format!("::{case}")) || format!("::{case}").ends_with(&known)
+    };
+    let names: Vec<_> = names.filter(is_meant).map(str::to_owned).collect();
+    ensure!(!names.is_empty(), "no program has a test called {case:?}");
+    Ok((options, names))
 }
 
 /// Counts each test of which cargo's test programs told, and returns how many failed.
 pub fn count(bench: &mut Bench, said: &str) -> Result<u64> {
     let tests = each(said);
-    let passed = tests.iter().filter(|test| test.passed).count() as u64;
-    let failed = tests.len() as u64 - passed;
+    let counts = Counts::of(&tests);
+    // A test that skips itself has passed for its test program.
+    let passed = (counts.passed + counts.skipped) as u64;
+    let failed = counts.failed as u64;
     tests.into_iter().for_each(|test| bench.count(test));
     ensure!(
         result_agrees(said, passed, failed),
@@ -139,10 +220,14 @@ pub fn count(bench: &mut Bench, said: &str) -> Result<u64> {
     Ok(failed)
 }
 
-/// Each `test NAME ... ok` with the program that it is in.
+/// What a test prints that cannot run here; the reason follows.
+const SKIP: &str = "SKIP: because ";
+
+/// Each `test NAME ... ok` with the program that it is in. The output of tests that passed stands below these lines.
 fn each(log: &str) -> Vec<Test> {
     let mut program = "";
-    let mut tests = Vec::new();
+    let mut output_of = String::new();
+    let mut tests: Vec<Test> = Vec::new();
     for line in log.lines() {
         let line = line.trim();
         if let Some(rest) = line.strip_prefix("Running ") {
@@ -150,6 +235,16 @@ fn each(log: &str) -> Vec<Test> {
             program = file.rsplit_once('-').map_or(file, |(name, _)| name);
         } else if let Some(name) = line.strip_prefix("Doc-tests ") {
             program = name;
+        } else if let Some(name) = line
+            .strip_prefix("---- ")
+            .and_then(|rest| rest.strip_suffix(" stdout ----"))
+        {
+            output_of = format!("{program}::{name}");
+        } else if let Some(why) = line.strip_prefix(SKIP) {
+            if let Some(test) = tests.iter_mut().find(|test| test.name == output_of) {
+                test.outcome = Outcome::Skipped;
+                test.words = format!("because {why}");
+            }
         } else if let Some((begun, end)) = line.rsplit_once(" ... ")
             // A program that the test has started may have left the beginning of a line of its own.
             && let Some((_, name)) = begun.split_once("test ")
@@ -157,7 +252,7 @@ fn each(log: &str) -> Vec<Test> {
         {
             tests.push(Test {
                 name: format!("{program}::{name}"),
-                passed: end == "ok",
+                outcome: Outcome::of(end == "ok"),
                 seconds: None,
                 words: String::new(),
             });
@@ -188,6 +283,7 @@ fn result_agrees(log: &str, passed: u64, failed: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{each, result_agrees};
+    use crate::results::Outcome;
 
     const LOG: &str = "     Running unittests src/lib.rs (target/debug/deps/tandem_api-0c9b8d0e5b0d4d5c)\n\
         \n\
@@ -204,14 +300,38 @@ mod tests {
     fn each_test_has_the_name_of_its_program() {
         let found: Vec<_> = each(LOG)
             .into_iter()
-            .map(|test| (test.name, test.passed))
+            .map(|test| (test.name, test.outcome))
             .collect();
         let expected = [
-            ("tandem_api::words::are_plain", true),
-            ("tandem_api::words::are_short", false),
-            ("crash::no_cut_breaks_a_promise", true),
+            ("tandem_api::words::are_plain", Outcome::Passed),
+            ("tandem_api::words::are_short", Outcome::Failed),
+            ("crash::no_cut_breaks_a_promise", Outcome::Passed),
         ];
-        assert_eq!(found, expected.map(|(name, ok)| (name.to_owned(), ok)));
+        assert_eq!(
+            found,
+            expected.map(|(name, outcome)| (name.to_owned(), outcome))
+        );
+    }
+
+    #[test]
+    fn a_test_that_prints_why_it_cannot_run_is_skipped() {
+        const LOG: &str = "     Running tests/conformance.rs (target/debug/deps/conformance-5b0d4d5c0c9b8d0e)\n\
+            test one ... ok\n\
+            test two ... ok\n\
+            \n\
+            successes:\n\
+            \n\
+            ---- one stdout ----\n\
+            nothing of note\n\
+            \n\
+            ---- two stdout ----\n\
+            SKIP: because the disks are real\n\
+            \n\
+            test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured\n";
+        let tests = each(LOG);
+        assert_eq!(tests[0].outcome, Outcome::Passed);
+        assert_eq!(tests[1].outcome, Outcome::Skipped);
+        assert_eq!(tests[1].words, "because the disks are real");
     }
 
     #[test]

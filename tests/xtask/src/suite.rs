@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::cx::Cx;
 use crate::layer::Bench;
-use crate::results::Test;
+use crate::results::{Outcome, Test};
 use crate::run;
 
 /// What the suite says last.
@@ -117,17 +117,20 @@ pub fn cases_with(
     }
 }
 
-/// A case by its line, `ok   NAME (1.20 s)` or `FAIL NAME (1.20 s): what was wrong`.
-fn case(line: &str) -> Option<Test> {
-    let (passed, rest) = match line.strip_prefix("ok   ") {
-        Some(rest) => (true, rest),
-        None => (false, line.strip_prefix("FAIL ")?),
+/// A case by its line: `ok   NAME (1.20 s)`, `FAIL NAME (1.20 s): what was wrong` or `SKIP NAME (0.10 s): because WHY`.
+pub fn case(line: &str) -> Option<Test> {
+    let (mark, rest) = line.split_at_checked(5)?;
+    let outcome = match mark {
+        "ok   " => Outcome::Passed,
+        "FAIL " => Outcome::Failed,
+        "SKIP " => Outcome::Skipped,
+        _ => return None,
     };
     let (head, words) = rest.split_once(" s)").unwrap_or((rest, ""));
     let (name, seconds) = head.rsplit_once(" (").unwrap_or((head, ""));
     Some(Test {
         name: name.to_owned(),
-        passed,
+        outcome,
         seconds: seconds.parse().ok(),
         words: words.trim_start_matches(": ").to_owned(),
     })
@@ -207,22 +210,32 @@ fn watch(
 #[cfg(test)]
 mod tests {
     use super::case;
+    use crate::results::Outcome;
 
     #[test]
     fn a_case_is_read_from_its_line() {
         let ok = case("ok   starts: a cut (twice) (1.20 s)").unwrap();
         assert_eq!(
-            (ok.name.as_str(), ok.passed),
-            ("starts: a cut (twice)", true)
+            (ok.name.as_str(), ok.outcome),
+            ("starts: a cut (twice)", Outcome::Passed)
         );
         assert_eq!(ok.seconds, Some(1.2));
         let failed = case("FAIL life: stop (0.10 s): left behind: dm-0").unwrap();
-        assert_eq!((failed.name.as_str(), failed.passed), ("life: stop", false));
+        assert_eq!(
+            (failed.name.as_str(), failed.outcome),
+            ("life: stop", Outcome::Failed)
+        );
         assert_eq!(failed.words, "left behind: dm-0");
         assert_eq!(
             case("FAIL leaks: the kernel says: x").unwrap().name,
             "leaks: the kernel says: x"
         );
+        let skipped = case("SKIP flaky: bad blocks (0.10 s): because there is no dm-dust").unwrap();
+        assert_eq!(
+            (skipped.name.as_str(), skipped.outcome),
+            ("flaky: bad blocks", Outcome::Skipped)
+        );
+        assert_eq!(skipped.words, "because there is no dm-dust");
         assert!(case("suite: 3 passed, 0 failed").is_none());
     }
 }

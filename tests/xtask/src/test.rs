@@ -7,13 +7,14 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow};
+use clap::builder::{PossibleValue, PossibleValuesParser};
 
 use crate::cx::{Cx, say};
 use crate::layer::{Bench, Layer};
 use crate::results::{self, Sources};
 use crate::{
-    c_style, deps, host, kernels, mutants, record, run, rust_tests, test_log, uml, vm_tests,
+    c_style, case, deps, host, kernels, mutants, record, run, rust_tests, test_log, uml, vm_tests,
 };
 
 /// Arguments of `cargo xtask test`.
@@ -22,9 +23,13 @@ pub struct Args {
     /// Run large matrices whole instead of pairwise.
     #[arg(long)]
     all: bool,
-    /// Run only the layers whose names begin so; may be given several times.
-    #[arg(long, value_name = "LAYER")]
+    /// Run only this layer; may be given several times.
+    #[arg(long, value_name = "LAYER", value_parser = layer_names())]
     only: Vec<String>,
+    /// Run only the test of this name, in the first layer that has it, or in the layer that `--only` names. Its result
+    /// is printed and not kept.
+    #[arg(long, value_name = "NAME", conflicts_with = "log")]
+    case: Option<String>,
     /// How long each target is fuzzed.
     #[arg(long, value_name = "N", default_value_t = 15)]
     fuzz_seconds: u64,
@@ -49,24 +54,20 @@ pub fn layers() -> Vec<Layer> {
     layers
 }
 
+/// The values of `--only`, which `--help` lists.
+fn layer_names() -> PossibleValuesParser {
+    let value = |layer: Layer| PossibleValue::new(layer.name).help(layer.about);
+    PossibleValuesParser::new(layers().into_iter().map(value))
+}
+
 /// Runs the layers; fails when a test failed or nothing was tested.
 pub fn command(cx: &Cx, args: &Args) -> Result<ExitCode> {
     if args.log {
         return test_log::command(cx);
     }
-    let chosen: Vec<_> = layers()
-        .into_iter()
-        .filter(|layer| {
-            args.only.is_empty() || args.only.iter().any(|name| layer.name.starts_with(name))
-        })
-        .collect();
-    if let Some(name) = args.only.iter().find(|name| {
-        !chosen
-            .iter()
-            .any(|layer| layer.name.starts_with(name.as_str()))
-    }) {
-        bail!("there is no layer {name}; `cargo xtask test --list` names them");
-    }
+    let is_chosen =
+        |layer: &Layer| args.only.is_empty() || args.only.iter().any(|name| layer.name == name);
+    let chosen: Vec<_> = layers().into_iter().filter(is_chosen).collect();
     if args.list {
         for layer in &chosen {
             println!("{:<22} {}", layer.name, layer.about);
@@ -74,6 +75,12 @@ pub fn command(cx: &Cx, args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     deps::ensure()?;
+    if let Some(name) = &args.case {
+        let layer = case::layer_with(cx, &chosen, name)?;
+        let result = run(cx, layer, args)?;
+        println!("\n{}", test_log::table(std::slice::from_ref(&result)));
+        return Ok(test_log::verdict(&[result]));
+    }
     let results = lanes(cx, &chosen, args)?;
     println!("\n{}", test_log::table(&results));
     Ok(test_log::verdict(&results))
@@ -124,7 +131,10 @@ fn run(cx: &Cx, layer: &Layer, args: &Args) -> Result<results::Layer> {
     say(format!("{}: {}", layer.name, layer.about));
     let before = Sources::now(cx)?;
     let start = Instant::now();
-    let mut bench = Bench::new(cx, args.all, args.fuzz_seconds, &log)?;
+    let mut bench = Bench::new(cx, &log)?;
+    bench.all = args.all;
+    bench.fuzz_seconds = args.fuzz_seconds;
+    bench.case.clone_from(&args.case);
     let ran = (layer.run)(&mut bench);
     if let Err(error) = ran {
         bench.check("the layer itself", Err(error));
@@ -154,14 +164,15 @@ fn run(cx: &Cx, layer: &Layer, args: &Args) -> Result<results::Layer> {
         tests: bench.tests,
         figures: bench.figures,
     };
-    result.save(cx)?;
-    let failed = result.failed().count();
+    if args.case.is_none() {
+        result.save(cx)?;
+    }
+    let counts = result.counts();
     println!(
-        "    {}: {} passed, {failed} failed, {:.0} s{}",
+        "    {}: {counts}, {:.0} s{}",
         layer.name,
-        result.passed(),
         result.seconds,
-        if failed == 0 {
+        if counts.failed == 0 {
             String::new()
         } else {
             format!("; see {}", log.display())

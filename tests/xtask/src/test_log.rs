@@ -8,46 +8,44 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 use crate::cx::{Cx, say};
-use crate::results::{LOGS, Layer, Sources};
+use crate::results::{Counts, LOGS, Layer, Outcome, Sources};
 use crate::{promises, test};
 
 /// Results as a person reads them on a terminal, and why what failed did.
 pub fn table(results: &[Layer]) -> String {
     let mut text = format!(
-        "{:<22} {:>7} {:>7} {:>7}\n",
-        "layer", "passed", "failed", "seconds"
+        "{:<22} {:>7} {:>7} {:>7} {:>7}\n",
+        "layer", "passed", "failed", "skipped", "seconds"
     );
     for result in results {
+        let counts = result.counts();
         let _ = writeln!(
             text,
-            "{:<22} {:>7} {:>7} {:>7.0}",
-            result.name,
-            result.passed(),
-            result.failed().count(),
-            result.seconds
+            "{:<22} {:>7} {:>7} {:>7} {:>7.0}",
+            result.name, counts.passed, counts.failed, counts.skipped, result.seconds
         );
-        for test in result.failed() {
+        for test in result.tests_that(Outcome::Skipped) {
+            let _ = writeln!(text, "    skipped: {}: {}", test.name, test.words);
+        }
+        for test in result.tests_that(Outcome::Failed) {
             let _ = writeln!(text, "    failed: {}", test.name);
             for line in test.words.lines() {
                 let _ = writeln!(text, "      {line}");
             }
         }
     }
-    let _ = write!(text, "\n{}", sums(results));
+    let _ = write!(text, "\n{}", counts(results));
     text
 }
 
-fn sums(results: &[Layer]) -> String {
-    let passed: usize = results.iter().map(Layer::passed).sum();
-    let failed: usize = results.iter().map(|result| result.failed().count()).sum();
-    format!("{passed} passed, {failed} failed")
+fn counts(results: &[Layer]) -> Counts {
+    Counts::of(results.iter().flat_map(|result| &result.tests))
 }
 
-/// Green when something passed and nothing failed.
+/// Green when something passed and nothing failed. A skipped test changes neither.
 pub fn verdict(results: &[Layer]) -> ExitCode {
-    let green = results.iter().all(|result| result.failed().count() == 0)
-        && results.iter().any(|result| result.passed() > 0);
-    if green {
+    let counts = counts(results);
+    if counts.failed == 0 && counts.passed > 0 {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
@@ -82,7 +80,7 @@ pub fn command(cx: &Cx) -> Result<ExitCode> {
     fs::create_dir_all(&dir)?;
     let file = dir.join(format!("{day}-{}.md", last.sources.short()));
     fs::write(&file, page(cx, &results, last)?)?;
-    say(format!("{}; {}", file.display(), sums(&results)));
+    say(format!("{}; {}", file.display(), counts(&results)));
     Ok(verdict(&results))
 }
 
@@ -91,31 +89,35 @@ fn page(cx: &Cx, results: &[Layer], last: &Layer) -> Result<String> {
         "<!-- SPDX-License-Identifier: GPL-3.0-or-later -->\n# Tests of {}\n\n\
          Commit {}, no file changed, until {} UTC, {} processors: {}.\n\
          Written by `cargo xtask test --log` from each layer's own results; \"whole\" are those with `--all`.\n\n\
-         | layer | matrix | passed | failed | seconds | figures |\n|---|---|--:|--:|--:|---|\n",
+         | layer | matrix | passed | failed | skipped | seconds | figures |\n|---|---|--:|--:|--:|--:|---|\n",
         last.sources.short(),
         last.sources.commit,
         last.date,
         last.processors,
-        sums(results),
+        counts(results),
     );
     for result in results {
         let matrix = if result.all { "whole" } else { "pairwise" };
-        let failed = result.failed().count();
+        let Counts {
+            passed,
+            failed,
+            skipped,
+        } = result.counts();
         let _ = writeln!(
             text,
-            "| {} | {matrix} | {} | {failed} | {:.0} | {} |",
+            "| {} | {matrix} | {passed} | {failed} | {skipped} | {:.0} | {} |",
             result.name,
-            result.passed(),
             result.seconds,
             result.figures.join("; ").replace('|', "/"),
         );
     }
-    for (result, test) in results
-        .iter()
-        .flat_map(|result| result.failed().map(move |test| (result, test)))
-    {
-        let words = test.words.lines().next().unwrap_or_default();
-        let _ = writeln!(text, "\nFailed: {}/{}: {words}", result.name, test.name);
+    for (outcome, word) in [(Outcome::Failed, "Failed"), (Outcome::Skipped, "Skipped")] {
+        for result in results {
+            for test in result.tests_that(outcome) {
+                let why = test.words.lines().next().unwrap_or_default();
+                let _ = writeln!(text, "\n{word}: {}/{}: {why}", result.name, test.name);
+            }
+        }
     }
     let lines = promises::lines(cx)?;
     let kept = lines.iter().filter(|line| line.kept).count();

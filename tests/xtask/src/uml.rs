@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::cx::{Cx, say};
-use crate::layer::{Bench, Layer};
-use crate::{fetch, hash, pins, run, suite};
+use crate::layer::{Bench, Layer, no_cases};
+use crate::{case, fetch, hash, pins, run, suite};
 
 /// The suite takes three to eight minutes; a machine under load takes several times as long.
 const LIMIT: Duration = Duration::from_secs(3000);
@@ -24,31 +24,37 @@ pub fn layers() -> Vec<Layer> {
         Layer {
             name: "uml-plain",
             about: "functional suite of the module in User-mode Linux",
+            cases: |cx| cases(cx, ""),
             run: |bench| functional(bench, "plain", ""),
         },
         Layer {
             name: "uml-time",
             about: "what the module does by the clock, in virtual time",
+            cases: |cx| cases(cx, "time"),
             run: |bench| set(bench, "time"),
         },
         Layer {
             name: "uml-memory",
             about: "swap and loop files on the cached device, with little memory",
+            cases: |cx| cases(cx, "memory"),
             run: |bench| set(bench, "memory"),
         },
         Layer {
             name: "uml-detectors",
             about: "each detector of the debug kernels finds an injected bug",
+            cases: no_cases,
             run: detectors,
         },
         Layer {
             name: "uml-kasan",
             about: "functional suite with KASAN, UBSAN and kmemleak",
+            cases: |cx| cases(cx, ""),
             run: |bench| functional(bench, "kasan", "0/2"),
         },
         Layer {
             name: "uml-lockdep",
             about: "functional suite on two processors with lockdep, sleep and object checks",
+            cases: |cx| cases(cx, ""),
             run: |bench| functional(bench, "lockdep", "1/2"),
         },
     ]
@@ -67,7 +73,10 @@ fn functional(bench: &mut Bench, config: &'static str, part: &str) -> Result<()>
     let module = kernel.module(bench, "kmod", "dm-tandem.ko")?;
     let module = module.display().to_string();
     let mut variables = vec![("SUITE_MODULES", module.as_str())];
-    if !bench.all && !part.is_empty() {
+    let only = only(bench);
+    if !only.is_empty() {
+        variables.push(("SUITE_ONLY", &only));
+    } else if !bench.all && !part.is_empty() {
         variables.push(("SUITE_PART", part));
     }
     if bench.all {
@@ -82,7 +91,11 @@ fn set(bench: &mut Bench, name: &str) -> Result<()> {
     let kernel = kernel(bench.cx, "plain")?;
     let module = kernel.module(bench, "kmod", "dm-tandem.ko")?;
     let modules = kernel.modules_of_set(bench, name, &module)?;
-    let mut guest = kernel.guest_of_set(bench.cx, name, &[("SUITE_MODULES", &modules)])?;
+    let variables = [
+        ("SUITE_MODULES", modules.as_str()),
+        ("SUITE_ONLY", &only(bench)),
+    ];
+    let mut guest = kernel.guest_of_set(bench.cx, name, &variables)?;
     suite::cases(bench, &mut guest, LIMIT)
 }
 
@@ -99,8 +112,20 @@ pub fn set_of(case: &str) -> &'static str {
     match case.split_once(':') {
         Some(("time", _)) => "time",
         Some(("memory", _)) => "memory",
+        Some(("pulled", _)) => "pulled",
         _ => "",
     }
+}
+
+/// The names of the cases of a set.
+pub fn cases(cx: &Cx, set: &str) -> Result<Vec<String>> {
+    let all = case::of_suite(cx)?;
+    Ok(all.into_iter().filter(|case| set_of(case) == set).collect())
+}
+
+/// The value of `SUITE_ONLY`: a word of a kernel's command line has no spaces. Empty if all cases run.
+pub fn only(bench: &Bench) -> String {
+    bench.case.as_deref().unwrap_or_default().replace(' ', "_")
 }
 
 /// The layer that runs a set in the plain kernel.

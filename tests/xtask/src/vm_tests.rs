@@ -13,7 +13,7 @@ use anyhow::Result;
 
 use crate::disks::{self, Pair, Scratch};
 use crate::guest::LONG;
-use crate::layer::{Bench, Layer};
+use crate::layer::{Bench, Layer, no_cases};
 use crate::vm::{Parts, Screen, Vm};
 
 /// The layers, in the order in which they run.
@@ -22,36 +22,43 @@ pub fn layers() -> Vec<Layer> {
         Layer {
             name: "vm-refusals",
             about: "what is refused in a real system, and who may not",
+            cases: refusals::cases,
             run: refusals::run,
         },
         Layer {
             name: "vm-bytes",
             about: "no byte changes by itself: removal, and an SSD that is pulled out",
+            cases: |_| Ok(bytes::CASES.map(|(name, _)| name.to_owned()).into()),
             run: bytes::run,
         },
         Layer {
             name: "vm-kill",
             about: "kill -9 of the service at every step of create and remove",
+            cases: kill::cases,
             run: kill::run,
         },
         Layer {
             name: "vm-restart",
             about: "the machine is switched off and on, with and without warning and SSD",
+            cases: restart::cases,
             run: restart::run,
         },
         Layer {
             name: "vm-conformance",
             about: "the service's conformance suite on the real engine",
+            cases: conformance::cases,
             run: conformance::run,
         },
         Layer {
             name: "vm-writeback",
             about: "write-back by clicks, and an SSD that is pulled while it alone has data",
+            cases: |_| Ok(writeback::PARTS.map(|(name, _)| name.to_owned()).into()),
             run: writeback::run,
         },
         Layer {
             name: "vm-main",
             about: "the main job by clicks in the real app",
+            cases: no_cases,
             run: main_job::run,
         },
     ]

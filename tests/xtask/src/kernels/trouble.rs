@@ -14,7 +14,7 @@ use super::{LIMIT, MODULES, PROGRAMS, Target, boot, initramfs};
 use crate::layer::Bench;
 use crate::qemu::Qemu;
 use crate::qmp::Qmp;
-use crate::suite;
+use crate::{suite, uml};
 
 /// Besides those of the functional suite.
 const SCSI: [&str; 3] = ["virtio_pci", "virtio_scsi", "sd_mod"];
@@ -86,6 +86,10 @@ fn guest(
         .map(|program| (Path::new(*program), *program))
         .collect();
     let (initramfs, variables) = initramfs(bench.cx, target, &modules, &[], &programs)?;
+    let only = match bench.case {
+        Some(_) => uml::only(bench),
+        None => only.to_owned(),
+    };
     let socket = bench.cx.target.join(format!("trouble-{release}.qmp"));
     let _ = fs::remove_file(&socket);
     let mut guest = qemu.command();

@@ -18,6 +18,9 @@ pub fn run(bench: &mut Bench) -> Result<()> {
     let tree = bench.cx.target.join("helper-mutants");
     copy(&bench.cx.root, &tree)?;
     for mutant in all(&bench.cx.path("helper/mutants"))? {
+        if !bench.wants(&mutant.name) {
+            continue;
+        }
         let result = hunt(bench, &tree, &mutant);
         bench.note(&format!("{}: {}: {result:?}", mutant.name, mutant.why));
         bench.count(Test::hunted(&mutant, "programs", result));

@@ -11,10 +11,19 @@ use super::Scene;
 use crate::cx::Cx;
 use crate::layer::Bench;
 use crate::vm::Disk;
-use crate::{run, rust_tests, stage};
+use crate::{case, run, rust_tests, stage};
 
 /// The whole suite, whose own waits end after 90 seconds each.
 const LIMIT: Duration = Duration::from_secs(1800);
+
+/// The names of the layer's tests, without their modules.
+pub fn cases(cx: &Cx) -> Result<Vec<String>> {
+    let all = case::in_rust(cx, &[("tandem-helper", "helper")])?;
+    let suite = all
+        .into_iter()
+        .filter(|test| test.target == ["--test", "conformance"]);
+    Ok(suite.map(|test| test.name).collect())
+}
 
 /// Runs the layer.
 pub fn run(bench: &mut Bench) -> Result<()> {
@@ -23,9 +32,11 @@ pub fn run(bench: &mut Bench) -> Result<()> {
     let disk = packed(bench.cx, &suite)?;
     scene.vm.plug(&disk)?;
     let name = scene.vm.device(disk.serial)?;
+    // A filter of the test program is a part of a name: letters, `_` and `:`.
+    let only = bench.case.clone().unwrap_or_default();
     let script = format!(
         "tar --extract --file /dev/{name} --directory /usr/local/bin && \
-         TANDEM_TEST_DISK={} TANDEM_TEST_SSD={} conformance --test-threads=1",
+         TANDEM_TEST_DISK={} TANDEM_TEST_SSD={} conformance --test-threads=1 --show-output {only}",
         scene.disk, scene.ssd
     );
     let ended = scene.vm.agent.run(&script, LIMIT, |_| ())?;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use super::Scene;
+use crate::cx::Cx;
 use crate::guest::SHORT;
 use crate::layer::Bench;
 
@@ -13,16 +14,28 @@ use crate::layer::Bench;
 const INSTANTS: u64 = 6;
 /// The same with `--all`.
 const ALL_INSTANTS: u64 = 16;
+/// More steps than any plan has.
+const MOST_STEPS: u64 = 20;
 /// A job takes about this long under emulation, in milliseconds; instants are spread over it.
 const SPREAD: u64 = 4000;
 /// The service is given this long to put things right; tests/vm/recovered.sh tells why it has not after 180 seconds.
 const RECOVERY: Duration = Duration::from_secs(300);
 
+/// The names of the layer's tests: one for each step that a plan can have, and one for each instant.
+pub fn cases(_: &Cx) -> Result<Vec<String>> {
+    let steps = (0..MOST_STEPS).map(|n| format!("--step {n}"));
+    let instants = (0..ALL_INSTANTS).map(|n| format!("--after {}", n * SPREAD / ALL_INSTANTS));
+    let moments: Vec<_> = steps.chain(instants).collect();
+    let named = |job: &'static str| moments.iter().map(move |m| format!("{job} killed {m}"));
+    Ok(named("create").chain(named("remove")).collect())
+}
+
 /// Runs the layer.
 pub fn run(bench: &mut Bench) -> Result<()> {
     let mut scene = Scene::new(bench)?;
     let (creating, removing) = scene.steps()?;
-    let instants = if bench.all { ALL_INSTANTS } else { INSTANTS };
+    let whole = bench.all || bench.case.is_some();
+    let instants = if whole { ALL_INSTANTS } else { INSTANTS };
     let after = |n: u64| format!("--after {}", n * SPREAD / instants);
     let moments = |steps: u64| {
         (0..=steps)
@@ -32,6 +45,9 @@ pub fn run(bench: &mut Bench) -> Result<()> {
     };
     let create = format!("create {} {}", scene.disk, scene.ssd);
     for moment in moments(creating) {
+        if !bench.wants(&format!("create killed {moment}")) {
+            continue;
+        }
         let result = scene.killed(bench, &moment, &create).and_then(|state| {
             // A creation that was killed after its end stands.
             if state == "cached" {
@@ -47,6 +63,9 @@ pub fn run(bench: &mut Bench) -> Result<()> {
         }
     }
     for moment in moments(removing) {
+        if !bench.wants(&format!("remove killed {moment}")) {
+            continue;
+        }
         let result = scene
             .create()
             .and_then(|()| scene.killed(bench, &moment, "remove"))

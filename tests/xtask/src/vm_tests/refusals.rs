@@ -4,6 +4,7 @@
 use anyhow::{Result, ensure};
 
 use super::Scene;
+use crate::cx::Cx;
 use crate::guest::{MOUNT_POINT, SHORT};
 use crate::layer::Bench;
 
@@ -57,10 +58,20 @@ const BY_THE_KERNEL: &[(&str, &str)] = &[
     ),
 ];
 
+/// The names of the layer's tests.
+pub fn cases(_: &Cx) -> Result<Vec<String>> {
+    let refusals = REFUSALS.iter().map(|(what, _, _)| *what);
+    let by_the_kernel = BY_THE_KERNEL.iter().map(|(what, _)| *what);
+    Ok(refusals.chain(by_the_kernel).map(str::to_owned).collect())
+}
+
 /// Runs the layer.
 pub fn run(bench: &mut Bench) -> Result<()> {
     let mut scene = Scene::new(bench)?;
     for (what, code, line) in REFUSALS {
+        if !bench.wants(what) {
+            continue;
+        }
         let whole = scene.disk.trim_end_matches('1').to_owned();
         let line = line
             .replace("DISK", &scene.disk)
@@ -70,6 +81,9 @@ pub fn run(bench: &mut Bench) -> Result<()> {
         bench.check(what, result);
     }
     for (what, change) in BY_THE_KERNEL {
+        if !bench.wants(what) {
+            continue;
+        }
         let result = module_refused(&mut scene, bench, change);
         bench.check(what, result);
     }

@@ -11,6 +11,7 @@ use std::{fs, mem};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
+use crate::cx::Cx;
 use crate::disks::{self, Pair, Scratch};
 use crate::guest::{LONG, MOUNT_POINT, SHORT, Sectors};
 use crate::layer::Bench;
@@ -58,41 +59,56 @@ const SLOW: u64 = 128 << 10;
 /// That many sectors are on the SSD only when the machine goes off, at least. The last file has 49152.
 const LEFT: u64 = 2048;
 
-/// Runs the layer.
+type Test = fn(&mut Desk, &Bench) -> Result<()>;
+
+/// The layer's tests. Each goes on from the disks that the test before it has left.
+const CASES: [(&str, Test); 8] = [
+    ("a restart in write-through comes back warm", Desk::warm),
+    (
+        "a restart in write-back keeps what is on the SSD only",
+        Desk::dirty,
+    ),
+    ("a cut in write-back keeps what was flushed", Desk::cut),
+    (
+        "a disk that comes late is mounted through its cache only",
+        Desk::late_with_ssd,
+    ),
+    (
+        "a disk that comes when the start is over waits for its SSD",
+        Desk::late_without_ssd,
+    ),
+    (
+        "a start without the SSD holds a disk that waits for it",
+        Desk::without_ssd_dirty,
+    ),
+    (
+        "a start without the SSD uses a disk that lacks nothing",
+        Desk::without_ssd_clean,
+    ),
+    (
+        "a start without the module does the same",
+        Desk::without_module,
+    ),
+];
+/// How many of them run without `--all`.
+const ORDINARY: usize = 5;
+
+/// The names of the layer's tests.
+pub fn cases(_: &Cx) -> Result<Vec<String>> {
+    Ok(CASES.map(|(name, _)| name.to_owned()).into())
+}
+
+/// Runs the layer; of one case, also what comes before it.
 pub fn run(bench: &mut Bench) -> Result<()> {
     let mut desk = Desk::new(bench)?;
-    let result = desk.warm(bench);
-    bench.check("a restart in write-through comes back warm", result);
-    let result = desk.dirty(bench);
-    bench.check(
-        "a restart in write-back keeps what is on the SSD only",
-        result,
-    );
-    let result = desk.cut(bench);
-    bench.check("a cut in write-back keeps what was flushed", result);
-    let result = desk.late_with_ssd(bench);
-    bench.check(
-        "a disk that comes late is mounted through its cache only",
-        result,
-    );
-    let result = desk.late_without_ssd(bench);
-    bench.check(
-        "a disk that comes when the start is over waits for its SSD",
-        result,
-    );
-    if bench.all {
-        let result = desk.without_ssd_dirty(bench);
-        bench.check(
-            "a start without the SSD holds a disk that waits for it",
-            result,
-        );
-        let result = desk.without_ssd_clean(bench);
-        bench.check(
-            "a start without the SSD uses a disk that lacks nothing",
-            result,
-        );
-        let result = desk.without_module(bench);
-        bench.check("a start without the module does the same", result);
+    let whole = bench.all || bench.case.is_some();
+    let number = if whole { CASES.len() } else { ORDINARY };
+    for (name, test) in CASES.into_iter().take(number) {
+        let result = test(&mut desk, bench);
+        bench.check(name, result);
+        if bench.is_done() {
+            break;
+        }
     }
     Ok(())
 }

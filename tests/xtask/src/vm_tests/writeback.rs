@@ -34,15 +34,21 @@ const LARGE: u32 = 24;
 /// A file within the least that may be on the SSD only.
 const SMALL: u32 = 6;
 
+/// The layer's tests, each in a machine of its own.
+pub const PARTS: [(&str, Part); 2] = [
+    (
+        "write-back by clicks, from the wizard to the plain disk",
+        by_clicks,
+    ),
+    ("an SSD that is pulled while it alone has data", pulled),
+];
+
 /// Runs the layer.
 pub fn run(bench: &mut Bench) -> Result<()> {
-    for (name, part) in [
-        (
-            "write-back by clicks, from the wizard to the plain disk",
-            by_clicks as Part,
-        ),
-        ("an SSD that is pulled while it alone has data", pulled),
-    ] {
+    for (name, part) in PARTS {
+        if !bench.wants(name) {
+            continue;
+        }
         let mut scene = Scene::new(bench)?;
         let directory = name.split_whitespace().next_back().unwrap_or(name);
         let page = bench.cx.target.join("vm-writeback").join(directory);
