@@ -10,6 +10,9 @@
  *       It begins to read them when nobody has them pinned.
  *   K3  Its quarters become clean by a record that follows a flush of the disk
  *       that follows the write (ledger.c, L4).
+ *   K4  No two cleanings move the same quarter. Cleanings stand in front of their
+ *       bucket's ring, in the order of the disk, so those of one frame (four at
+ *       most) are neighbours there: ledger.c records them together (L7).
  *
  * One request moves one piece of the disk without a gap, inside a run.
  * Threads: the engine's lock.
@@ -21,25 +24,23 @@
 #include "index.h"
 #include "ledger_int.h"
 
-/* Does a request in flight write or move one of @mask of @frame? */
-static bool in_use(const struct td_bucket *b, u64 frame, unsigned int mask)
+/* Quarters of @frame that requests in flight write or move. */
+static unsigned int quarters_in_use(const struct td_bucket *b, u64 frame)
 {
+	unsigned int mask = 0;
+
 	for (struct td_link *l = b->reqs.next; l != &b->reqs; l = l->next) {
 		const struct td_req *q = td_req_of(l);
-		u64 last = q->sector + q->count - 1;
+		u64 end = q->sector + q->count;
 
-		/* Those that wait have touched nothing yet. */
+		/* A request that waits has touched nothing yet. */
 		if (q->kind == TD_READ || q->phase == TD_PHASE_WAITING ||
 		    q->phase == TD_PHASE_GATED)
 			continue;
-		if (td_frame_of(q->sector) > frame || frame > td_frame_of(last))
-			continue;
-		/* A slot has one record: one cleaning at a time. */
-		if (q->kind == TD_CLEAN ||
-		    td_quarters_touched(frame, q->sector, last + 1) & mask)
-			return true;
+		if (td_frame_of(q->sector) <= frame && frame <= td_frame_of(end - 1))
+			mask |= td_quarters_touched(frame, q->sector, end);
 	}
-	return false;
+	return mask;
 }
 
 /* Quarters of @frame that may be cleaned now; *slot is set if there are any. */
@@ -56,10 +57,7 @@ static unsigned int cleanable(const struct td_engine *e,
 	mask = td_word_dirty(v);
 	if (!mask || v & (TD_W_PENDING | TD_W_HELD))
 		return 0;
-	for (u32 q = 0; q < 4; q++)
-		if (mask & 1u << q && in_use(b, frame, 1u << q))
-			mask &= ~(1u << q);
-	return mask;
+	return mask & ~quarters_in_use(b, frame);
 }
 
 /* End of the disk's part in @frame, in sectors of the frame. */
@@ -71,14 +69,15 @@ static u32 frame_end(const struct td_engine *e, u64 frame)
 }
 
 /*
- * Take the quarters of @frame from @first on that can be cleaned and have no
- * gap. Returns the quarter after the last; @first: none.
+ * Take the quarters of @frame from @first on that are in @wanted, can be cleaned
+ * and have no gap. Returns the quarter after the last; @first: none.
  */
-static u32 take(struct td_engine *e, struct td_bucket *b, struct td_req *r,
-		u64 frame, u32 first)
+static u32 take_quarters(struct td_engine *e, struct td_bucket *b,
+			 struct td_req *r, u64 frame, u32 first,
+			 unsigned int wanted)
 {
 	u32 slot, end = first;
-	unsigned int mask = cleanable(e, b, frame, &slot);
+	unsigned int mask = cleanable(e, b, frame, &slot) & wanted;
 	struct td_part *p;
 
 	while (end < 4 && mask & 1u << end)
@@ -94,10 +93,21 @@ static u32 take(struct td_engine *e, struct td_bucket *b, struct td_req *r,
 	if (p->to > frame_end(e, frame))
 		p->to = (u8)frame_end(e, frame);
 	r->count += p->to - p->from;
-	/* Who pinned it may be writing to it (write.h). */
+	/* A write in place may have it pinned (write.h). */
 	p->held = td_index_own(e, slot, 0, true) & TD_W_HELD;
 	r->holds += p->held;
 	return end;
+}
+
+/* K4 */
+static void add_to_ring(struct td_bucket *b, struct td_req *r)
+{
+	struct td_link *l = b->reqs.next;
+
+	while (l != &b->reqs && td_req_of(l)->kind == TD_CLEAN &&
+	       td_req_of(l)->sector < r->sector)
+		l = l->next;
+	td_link_add_tail(l, &r->link);
 }
 
 u32 td_clean_begin(struct td_engine *e, struct td_bucket *b, struct td_req *r)
@@ -105,29 +115,39 @@ u32 td_clean_begin(struct td_engine *e, struct td_bucket *b, struct td_req *r)
 	struct td_ledger *l = &e->ledger;
 	u64 frame = td_frame_of(r->sector);
 	u64 end = (frame | e->layout.run_mask) + 1;
+	u64 from = r->sector;
+	u64 to = end << TD_FRAME_SHIFT;
 	u32 slot;
+
+	if (r->count && r->count < to - from) {
+		to = from + r->count;
+		end = td_frame_of(to - 1) + 1;
+	}
 
 	r->count = 0;
 	r->nr_parts = 0;
 	r->holds = 0;
 	/* First the first quarter of all that can be cleaned. */
 	for (; frame < end && !r->nr_parts; frame++) {
-		unsigned int mask = cleanable(e, b, frame, &slot);
+		unsigned int wanted = td_quarters_touched(frame, from, to);
+		unsigned int mask = cleanable(e, b, frame, &slot) & wanted;
 		u32 first = 0, next;
 
 		if (!mask)
 			continue;
 		while (!(mask & 1u << first))
 			first++;
-		next = take(e, b, r, frame, first);
+		next = take_quarters(e, b, r, frame, first, wanted);
 		while (next == 4 && frame + 1 < end &&
 		       r->nr_parts < r->max_parts) {
-			next = take(e, b, r, ++frame, 0);
+			frame++;
+			wanted = td_quarters_touched(frame, from, to);
+			next = take_quarters(e, b, r, frame, 0, wanted);
 		}
 	}
 	if (!r->nr_parts)
 		return TD_DO_PASS;
-	td_link_add_tail(&b->reqs, &r->link);
+	add_to_ring(b, r);
 	r->phase = TD_PHASE_ACTIVE;
 	r->span_sector = r->sector;
 	r->span_count = r->count;
@@ -138,9 +158,14 @@ u32 td_clean_begin(struct td_engine *e, struct td_bucket *b, struct td_req *r)
 	return r->holds ? 0 : TD_DO_FETCH;
 }
 
-/* Can any of @frame be cleaned now? *unrecorded: it has to be recorded first. */
-static bool ready(const struct td_engine *e, u64 frame, bool *unrecorded)
+/*
+ * Can a quarter of @frame between sectors @from and @to be cleaned now?
+ * *unrecorded: one has to be recorded first.
+ */
+static bool is_cleanable(const struct td_engine *e, u64 frame, u64 from, u64 to,
+			 bool *unrecorded)
 {
+	unsigned int wanted = td_quarters_touched(frame, from, to);
 	const struct td_bucket *b =
 		&e->buckets[td_bucket_of(e, frame << TD_FRAME_SHIFT)];
 	u32 slot = td_index_find(e, frame);
@@ -149,26 +174,29 @@ static bool ready(const struct td_engine *e, u64 frame, bool *unrecorded)
 	if (slot == TD_NO_SLOT)
 		return false;
 	v = td_word_load(&e->words[slot]);
-	if (td_word_dirty(v) && v & TD_W_PENDING)
+	if (td_word_dirty(v) & wanted && v & TD_W_PENDING)
 		*unrecorded = true;
-	return cleanable(e, b, frame, &slot);
+	return cleanable(e, b, frame, &slot) & wanted;
 }
 
 /*
- * Writes that wait for it come first: each touches the frames of one run. Who was
- * looked at in vain goes to the end of the ring and is noted with the round; who is
- * new comes behind them all, so that nobody waits for newcomers, and begins another
- * (td_start()). So all were looked at in this round when one that was is in front.
+ * Writes that wait for a cleaning come first: each touches the frames of one run,
+ * and the cleaning moves nothing but what the write touches, so that a bad block
+ * of the SSD beside that fails no write. A write that was looked at in vain goes to
+ * the end of the ring and is noted with the round; a new write comes behind them
+ * all, so that none waits for newcomers, and begins another round (td_start()). So
+ * all were looked at in this round when one that was is in front.
  */
 static enum td_seek seek_urgent(struct td_engine *e, u32 *looks, bool *unrecorded,
-				u64 *sector)
+				u64 *sector, u32 *count)
 {
 	u32 left = *looks;
 
 	while (e->urgent.next != &e->urgent) {
 		struct td_req *r = td_req_of_gate(e->urgent.next);
-		u64 f = td_frame_of(r->sector);
-		u64 end = td_frame_of(r->sector + r->count - 1) + 1;
+		u64 from = r->sector, to = r->sector + r->count;
+		u64 f = td_frame_of(from);
+		u64 end = td_frame_of(to - 1) + 1;
 
 		if (r->flush == e->urgent_round)
 			break;
@@ -176,11 +204,14 @@ static enum td_seek seek_urgent(struct td_engine *e, u32 *looks, bool *unrecorde
 		if (end - f > left && left < *looks)
 			return TD_SEEK_FURTHER;
 		left -= end - f < left ? (u32)(end - f) : left;
-		for (; f < end; f++)
-			if (ready(e, f, unrecorded)) {
-				*sector = f << TD_FRAME_SHIFT;
+		for (; f < end; f++) {
+			if (is_cleanable(e, f, from, to, unrecorded)) {
+				*sector = from;
+				*count = (u32)(to - from);
 				return TD_SEEK_FOUND;
 			}
+			from = (f + 1) << TD_FRAME_SHIFT;
+		}
 		r->flush = e->urgent_round;
 		td_link_del(&r->gate);
 		td_link_add_tail(&e->urgent, &r->gate);
@@ -219,7 +250,7 @@ static void want_recorded(struct td_engine *e)
 }
 
 enum td_seek td_clean_seek(struct td_engine *e, bool all, bool on, u32 looks,
-			   u64 *sector)
+			   u64 *sector, u32 *count)
 {
 	struct td_ledger *l = &e->ledger;
 	u64 frames = (u64)l->nr_marks << (l->mark_shift - TD_FRAME_SHIFT);
@@ -230,7 +261,7 @@ enum td_seek td_clean_seek(struct td_engine *e, bool all, bool on, u32 looks,
 		return TD_SEEK_NOWHERE;
 	if (!on)
 		e->urgent_round++;
-	urgent = seek_urgent(e, &looks, &unrecorded, sector);
+	urgent = seek_urgent(e, &looks, &unrecorded, sector, count);
 	if (unrecorded && urgent != TD_SEEK_FOUND)
 		want_recorded(e);
 	if (urgent != TD_SEEK_NOWHERE || !all)
@@ -242,10 +273,14 @@ enum td_seek td_clean_seek(struct td_engine *e, bool all, bool on, u32 looks,
 	}
 	for (; looks && e->clean_left; looks--) {
 		u64 ahead = clean_ahead(l, e->clean_frame);
+		u64 start = e->clean_frame << TD_FRAME_SHIFT;
 
-		if (!ahead && ready(e, e->clean_frame, &e->clean_unrecorded)) {
+		if (!ahead && is_cleanable(e, e->clean_frame, start,
+					   start + TD_FRAME_SECTORS,
+					   &e->clean_unrecorded)) {
 			e->clean_left = 0;
-			*sector = e->clean_frame << TD_FRAME_SHIFT;
+			*sector = start;
+			*count = 0;
 			return TD_SEEK_FOUND;
 		}
 		ahead += !ahead;

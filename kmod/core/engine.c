@@ -4,7 +4,7 @@
  *
  * Invariants, under the bucket's lock:
  *   E1  Every write (and discard) from td_begin() to END, and every fill, is in
- *       its bucket's ring, in order of arrival.
+ *       its bucket's ring, in order of arrival; cleanings stand before them (K4).
  *   E2  Of two writes that touch a common quarter the later one waits until the
  *       earlier one has ended. (Neighbours in a frame go side by side: a journal
  *       is written in blocks of 4 KiB, which the disk's queue should merge.)
@@ -288,6 +288,16 @@ u32 td_begin(struct td_engine *e, struct td_req *r, struct td_list *woken)
 	return td_start(e, r, woken);
 }
 
+/*
+ * May the waiting request @q go on when @r ends? A write that waits for a cleaning
+ * (it is in a gate) asks for the quarters that it touches, others for a slot.
+ */
+static bool waits_for(const struct td_req *q, const struct td_req *r)
+{
+	return q->gate.next != &q->gate ? td_req_collide(q, r) :
+					  td_req_overlap(q, r);
+}
+
 void td_end(struct td_engine *e, struct td_req *r, struct td_list *woken)
 {
 	struct td_bucket *b = bucket_of(e, r);
@@ -301,7 +311,7 @@ void td_end(struct td_engine *e, struct td_req *r, struct td_list *woken)
 	for (struct td_link *l = b->reqs.next; l != &b->reqs; l = l->next) {
 		struct td_req *q = td_req_of(l);
 
-		if (q->phase != TD_PHASE_WAITING || !td_req_overlap(q, r) ||
+		if (q->phase != TD_PHASE_WAITING || !waits_for(q, r) ||
 		    write_before(b, q, l))
 			continue;
 		/* Once: td_start() will say what comes next. */
@@ -328,25 +338,31 @@ static u32 read_done(struct td_engine *e, struct td_req *r, bool ok,
 		TD_DO_ANSWER | TD_DO_SSD;
 }
 
-/* A write that waits for a cleaning of what @r was to clean, or NULL. */
-static struct td_req *waits_for(struct td_engine *e, const struct td_req *r)
+/*
+ * A write that waits for a cleaning, and touches every quarter that the cleaning
+ * @r was to move; or NULL. A write that touches only some of them waits on: what
+ * failed may be a quarter that it does not touch, and it gets a cleaning of its own
+ * (seek_urgent()).
+ */
+static struct td_req *write_waiting_for(struct td_engine *e,
+					const struct td_req *r)
 {
 	for (struct td_link *k = e->urgent.next; k != &e->urgent; k = k->next)
-		if (td_req_overlap(td_req_of_gate(k), r))
+		if (td_req_covers(td_req_of_gate(k), r))
 			return td_req_of_gate(k);
 	return NULL;
 }
 
 /*
- * @r, a cleaning, could not be done: it ends, and those that waited for it are to
- * try the SSD once more, past the limits (B8), or get EIO. (Its quarters stay
+ * @r, a cleaning, could not be done: it ends, and the writes that waited for it are
+ * to try the SSD once more, past the limits (B8), or get EIO. (Its quarters stay
  * dirty; linux/ tries again.)
  */
 void td_clean_failed(struct td_engine *e, struct td_req *r, struct td_list *woken)
 {
 	struct td_req *q;
 
-	while ((q = waits_for(e, r)) != NULL) {
+	while ((q = write_waiting_for(e, r)) != NULL) {
 		td_link_del(&q->gate);
 		if (td_writeback_uncleaned(e, q)) {
 			q->phase = TD_PHASE_GATED;

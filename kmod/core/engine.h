@@ -310,14 +310,14 @@ enum td_seek { TD_SEEK_NOWHERE, TD_SEEK_FOUND, TD_SEEK_FURTHER };
  * Where should cleaning go on? Urgent places first, then, with @all, the next
  * dirty run in disk order: at most @looks at a frame or at the count of what has
  * none dirty (or at all frames of one urgent write), FURTHER if that was not
- * enough. Whoever asks then may let go of the lock before he asks again, with @on:
- * not again after those urgent places that were looked at. (Without, all of them
- * are, for what has ended or was recorded meanwhile may be theirs.) NOWHERE: all
- * was looked at. Lock held. When FOUND td_begin() with a request of kind CLEAN
- * and that sector (its count is ignored and set).
+ * enough. The caller may then let go of the lock before it asks again, with @on:
+ * urgent places that were looked at are not looked at again. (Without @on all of
+ * them are, for what has ended or was recorded meanwhile may be theirs.) NOWHERE:
+ * all was looked at. FOUND: td_begin() with a request of kind CLEAN, *sector and
+ * *count (0: to the end of the run); it sets both to what is cleaned. Lock held.
  */
 enum td_seek td_clean_seek(struct td_engine *e, bool all, bool on, u32 looks,
-			   u64 *sector);
+			   u64 *sector, u32 *count);
 
 /* It goes on at @sector. Lock held. */
 void td_clean_go_on(struct td_engine *e, u64 sector);

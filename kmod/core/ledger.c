@@ -16,6 +16,8 @@
  *   L6  Before the first group of a life its place is wiped, durably: else parts
  *       of a group that was torn at the end of the life before and parts of a
  *       new one that is torn too may add up to the former.
+ *   L7  A slot has one record. So the last record of a slot in a group says clean
+ *       of the quarters of all cleanings that the group records.
  *
  * Threads: the engine's lock.
  * Why a bit for each slot and not a queue: a slot that changes a hundred times
@@ -94,6 +96,45 @@ static u32 room(const struct td_ledger *l)
 	return TD_GROUP_ENTRIES - l->group_entries;
 }
 
+/* Quarters of @slot that @r moved, if the group under way records it. */
+static unsigned int quarters_moved(const struct td_req *r, u32 slot)
+{
+	unsigned int mask = 0;
+
+	for (u32 i = 0; td_recording(r) && i < r->nr_parts; i++)
+		if (r->parts[i].slot == slot)
+			mask |= r->parts[i].mask;
+	return mask;
+}
+
+/*
+ * L7: quarters of @slot, which holds @frame, that the group under way records as
+ * clean: those of @r and of its neighbours (clean.c, K4).
+ */
+static unsigned int recorded_clean(const struct td_engine *e,
+				   const struct td_req *r, u32 slot, u64 frame)
+{
+	const struct td_link *ring =
+		&e->buckets[td_bucket_of(e, r->sector)].reqs;
+	unsigned int mask = quarters_moved(r, slot);
+
+	for (struct td_link *l = r->link.prev; l != ring; l = l->prev) {
+		const struct td_req *q = td_req_of(l);
+
+		if (td_frame_of(q->sector + q->count - 1) < frame)
+			break;
+		mask |= quarters_moved(q, slot);
+	}
+	for (struct td_link *l = r->link.next; l != ring; l = l->next) {
+		const struct td_req *q = td_req_of(l);
+
+		if (q->kind != TD_CLEAN || td_frame_of(q->sector) > frame)
+			break;
+		mask |= quarters_moved(q, slot);
+	}
+	return mask;
+}
+
 /* Cleaned quarters of slots are recorded as such, as many as there is room. */
 static void put_cleaned(struct td_engine *e)
 {
@@ -109,13 +150,14 @@ static void put_cleaned(struct td_engine *e)
 		r->phase = TD_PHASE_RECORDING;
 		for (u32 i = 0; i < r->nr_parts; i++) {
 			const struct td_part *p = &r->parts[i];
-			u64 clean = (u64)p->mask << TD_W_DIRTY_SHIFT;
-			u64 v;
+			u64 v, clean;
 
-			if (!clean)
+			if (!p->mask)
 				continue;
 			v = td_word_snapshot(&e->words[p->slot]);
-			put(l, p->slot, td_record_of(v) & ~clean);
+			clean = recorded_clean(e, r, p->slot, td_word_tag(v));
+			put(l, p->slot,
+			    td_record_of(v) & ~(clean << TD_W_DIRTY_SHIFT));
 		}
 	}
 }

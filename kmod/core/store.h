@@ -55,6 +55,14 @@ static inline bool td_req_collide(const struct td_req *a,
 	       (a->sector + a->count - 1) >> TD_QUARTER_SHIFT;
 }
 
+/* Does @a touch every quarter that @b touches? */
+static inline bool td_req_covers(const struct td_req *a, const struct td_req *b)
+{
+	return a->sector >> TD_QUARTER_SHIFT <= b->sector >> TD_QUARTER_SHIFT &&
+	       (b->sector + b->count - 1) >> TD_QUARTER_SHIFT <=
+	       (a->sector + a->count - 1) >> TD_QUARTER_SHIFT;
+}
+
 /*
  * Take slots for the frames of a read that misses, but for those that other
  * requests touch; @stream: not at the cost of better things. Sets parts, span

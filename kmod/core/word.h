@@ -24,7 +24,7 @@
  *   W1  FREE: the whole word is 0 but for pending and stale. Only if both are 0
  *       too is the slot durably free.
  *   W2  BUSY: requests in flight own the slot: one fill, or writes of different
- *       quarters, or a cleaning. A fill or a write that goes to the disk writes
+ *       quarters, and cleanings of different quarters. A fill or a write that goes to the disk writes
  *       quarters on the SSD that are not valid; a write-back write may write
  *       valid ones.
  *   W3  The tag of a word changes only from FREE, or from LIVE with no pin and

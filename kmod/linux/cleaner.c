@@ -168,9 +168,11 @@ u64 tandem_cleaner_seconds(const struct tandem *t)
 enum begun { BEGUN, NOTHING_THERE, FURTHER, NO_PLACE };
 
 /* Where is something to clean? @on: the last answer was "further". Lock held. */
-static enum td_seek find(struct tandem *t, bool more, bool on, u64 *sector)
+static enum td_seek find_dirty(struct tandem *t, bool more, bool on, u64 *sector,
+			       u32 *count)
 {
-	enum td_seek seek = td_clean_seek(&t->engine, more, on, LOOKS, sector);
+	enum td_seek seek = td_clean_seek(&t->engine, more, on, LOOKS, sector,
+					  count);
 
 	/* What is recorded from now on may lie behind us, also if we go on. */
 	t->cleaner.starved |= more && seek != TD_SEEK_FOUND;
@@ -189,7 +191,7 @@ static enum begun begin(struct tandem *t, bool urgent, enum begun last, u32 *aga
 	struct tandem_job *job = NULL;
 	struct td_list woken;
 	unsigned long flags;
-	u32 allowed, todo = 0;
+	u32 count, allowed, todo = 0;
 	bool careful, more;
 	u64 sector;
 
@@ -215,14 +217,14 @@ static enum begun begin(struct tandem *t, bool urgent, enum begun last, u32 *aga
 	if (to_come(c->not_before, RETRY_DISK))
 		*again = max(jiffies_to_msecs(c->not_before - jiffies), 1u);
 	else if (!list_empty(&c->free))
-		seek = find(t, more, last == FURTHER, &sector);
+		seek = find_dirty(t, more, last == FURTHER, &sector, &count);
 	/* Else one that ends looks again. */
 	if (seek == TD_SEEK_FURTHER) {
 		begun = FURTHER;
 	} else if (seek == TD_SEEK_FOUND) {
 		job = list_first_entry(&c->free, struct tandem_job, free);
 		tandem_job_prepare(job, t);
-		td_req_init(&job->req, TD_CLEAN, sector, 0,
+		td_req_init(&job->req, TD_CLEAN, sector, count,
 			    tandem_job_parts(job),
 			    careful ? 1 : JOB_PARTS);
 		todo = td_begin(&t->engine, &job->req, &woken);

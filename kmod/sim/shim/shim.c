@@ -451,9 +451,9 @@ static u32 drained(struct sim_engine *s, u64 sector, u32 slot, u64 *owner,
 }
 
 static u32 clean_seek(struct sim_engine *s, bool all, bool on, u32 looks,
-		      u64 *sector)
+		      u64 *sector, u32 *count)
 {
-	return td_clean_seek(&s->e, all, on, looks, sector);
+	return td_clean_seek(&s->e, all, on, looks, sector, count);
 }
 
 static u64 urgent(struct sim_engine *s, u64 *ids, u64 room)

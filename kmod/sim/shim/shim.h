@@ -11,7 +11,7 @@
 #include "load.h"
 #include "super.h"
 
-#define SIM_API_VERSION	10
+#define SIM_API_VERSION	11
 
 struct sim_engine;
 
@@ -136,7 +136,7 @@ struct sim_api {
 		       u64 *owner, struct sim_list *list);
 	/* enum td_seek */
 	u32 (*clean_seek)(struct sim_engine *engine, bool all, bool on,
-			  u32 looks, u64 *sector);
+			  u32 looks, u64 *sector, u32 *count);
 	/* Fills @ids with the writes that wait for a cleaning. */
 	u64 (*urgent)(struct sim_engine *engine, u64 *ids, u64 room);
 	bool (*fail)(struct sim_engine *engine, struct sim_list *list);

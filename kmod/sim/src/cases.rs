@@ -2,7 +2,7 @@
 //! Single cases: a few requests, and each I/O completed in an order that is written down here.
 
 use crate::engine::{Core, Geometry, Mode, Region};
-use crate::queue::Side;
+use crate::queue::{Io, Kind, Side};
 use crate::trace::Trace;
 use crate::workload::{Request, Verb};
 use crate::world::{Fault, Machine, World, ensure};
@@ -11,10 +11,20 @@ use crate::world::{Fault, Machine, World, ensure};
 type Play = fn(&Core) -> Result<(), Fault>;
 
 /// All cases, by name.
-pub const CASES: [(&str, Play); 1] = [(
-    "a flush does not wait for writes that came later",
-    later_writes,
-)];
+pub const CASES: [(&str, Play); 3] = [
+    (
+        "a flush does not wait for writes that came later",
+        later_writes,
+    ),
+    (
+        "a bad quarter fails no write of another one that is cleaned beside it",
+        |core| healthy_quarter(core, &[0, 2], 2),
+    ),
+    (
+        "a bad quarter fails no write of another one that is cleaned with it",
+        |core| healthy_quarter(core, &[0, 1], 1),
+    ),
+];
 
 /// A case failed.
 #[derive(Debug, thiserror::Error)]
@@ -121,6 +131,44 @@ fn later_writes(core: &Core) -> Result<(), Fault> {
         later <= ENOUGH,
         "a flush waited for {later} of {LATER} writes that came later"
     );
+    world.finish()?;
+    world.settle()
+}
+
+/// Promise 18. The quarters `dirty` of frame 0 are dirty and being cleaned when quarter 0 is written in write-through; then
+/// the SSD cannot read the quarter `bad`.
+fn healthy_quarter(core: &Core, dirty: &[u64], bad: u64) -> Result<(), Fault> {
+    let mut world = world(core, Mode::WriteBack, 1)?;
+    for quarter in dirty {
+        ask(&mut world, WRITE, quarter * 8, 8)?;
+    }
+    world.finish()?;
+    ask(&mut world, Verb::Flush, 0, 0)?;
+    world.finish()?;
+    world.set_mode(Mode::WriteThrough);
+    for _ in dirty {
+        world.clean(true)?;
+    }
+    world.run_tasks()?;
+    ask(&mut world, WRITE, 0, 8)?;
+    let data = world.engine.geometry().data.start;
+    let place = (0..4).map(|way| data + way * 64 + bad * 8);
+    let places: Vec<u64> = place.collect();
+    let reads_bad = |io: &Io| {
+        let end = io.first + io.count;
+        io.side == Side::Ssd
+            && io.kind == Kind::Read
+            && places.iter().any(|at| (io.first..end).contains(at))
+    };
+    let Some(at) = world.queue.iter().position(reads_bad) else {
+        return Err(Fault::Other(
+            "the bad quarter is not being cleaned".to_owned(),
+        ));
+    };
+    world.unreadable = 65536;
+    world.complete(at)?;
+    world.unreadable = 0;
+    // That the write does not fail is checked when it is answered.
     world.finish()?;
     world.settle()
 }

@@ -114,7 +114,11 @@ pub enum Loaded {
 #[allow(missing_docs)]
 pub enum Seek {
     Nowhere,
-    Found(u64),
+    /// Sectors of the disk; 0 sectors: to the end of the run.
+    Found {
+        sector: u64,
+        count: u64,
+    },
     Further,
 }
 
@@ -584,10 +588,16 @@ impl Engine {
     /// Where cleaning should go on, after at most so many looks; with `all` not only where somebody waits for it; with `on`
     /// the last answer was "further".
     pub fn clean_seek(&mut self, all: bool, on: bool, looks: u32) -> Seek {
-        let mut sector = 0;
-        match unsafe { (self.core.api.clean_seek)(self.raw, all, on, looks, &mut sector) } {
+        let (mut sector, mut count) = (0, 0);
+        let seek = unsafe {
+            (self.core.api.clean_seek)(self.raw, all, on, looks, &mut sector, &mut count)
+        };
+        match seek {
             0 => Seek::Nowhere,
-            1 => Seek::Found(sector),
+            1 => Seek::Found {
+                sector,
+                count: u64::from(count),
+            },
             _ => Seek::Further,
         }
     }

@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_uint, c_void};
 
 /// `SIM_API_VERSION`
-pub const API_VERSION: u32 = 10;
+pub const API_VERSION: u32 = 11;
 
 /// `struct td_region`: sectors of the SSD.
 #[repr(C)]
@@ -201,7 +201,8 @@ pub struct Api {
         unsafe extern "C" fn(*mut RawEngine, *const RawRequest, *mut u32, *mut Extent) -> bool,
     pub unpin: unsafe extern "C" fn(*mut RawEngine, u32) -> bool,
     pub drained: unsafe extern "C" fn(*mut RawEngine, u64, u32, *mut u64, *mut List) -> u32,
-    pub clean_seek: unsafe extern "C" fn(*mut RawEngine, bool, bool, u32, *mut u64) -> u32,
+    pub clean_seek:
+        unsafe extern "C" fn(*mut RawEngine, bool, bool, u32, *mut u64, *mut u32) -> u32,
     pub urgent: unsafe extern "C" fn(*mut RawEngine, *mut u64, u64) -> u64,
     pub fail: unsafe extern "C" fn(*mut RawEngine, *mut List) -> bool,
     pub hit_failed: unsafe extern "C" fn(*mut RawEngine, u64, u32, u32, u64) -> bool,

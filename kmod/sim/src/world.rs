@@ -94,6 +94,11 @@ struct Sub {
 }
 
 impl Sub {
+    /// The quarters that it touches, counted from the disk's start.
+    fn quarters(&self) -> std::ops::RangeInclusive<u64> {
+        self.first / 8..=(self.first + self.count - 1) / 8
+    }
+
     /// The frames that it touches.
     fn frames(&self) -> std::ops::RangeInclusive<u64> {
         self.first / 32..=(self.first + self.count - 1) / 32

@@ -61,9 +61,9 @@ impl World {
             self.check_looks(&before, seek, looks)?;
         }
         match seek {
-            Seek::Found(sector) => {
+            Seek::Found { sector, count } => {
                 self.check_turn(sector, &ready)?;
-                self.clean_at(sector).map(|()| false)
+                self.clean_at(sector, count).map(|()| false)
             }
             Seek::Nowhere => {
                 self.pump_work();
@@ -87,12 +87,19 @@ impl World {
         let cleanable =
             |word: &Word| word.state == LIVE && word.dirty != 0 && !word.held && !word.pending;
         let words = self.engine.words().into_iter().map(Word::of);
-        let frames: HashSet<u64> = words.filter(cleanable).map(|word| word.tag).collect();
+        let quarters: HashSet<u64> = words
+            .filter(cleanable)
+            .flat_map(|word| {
+                (0..4)
+                    .filter(move |at| word.dirty >> at & 1 != 0)
+                    .map(move |at| word.tag * 4 + at)
+            })
+            .collect();
         waiting.retain(|id| {
             let ready = self
                 .subs
                 .get(id)
-                .is_some_and(|sub| sub.frames().any(|frame| frames.contains(&frame)));
+                .is_some_and(|sub| sub.quarters().any(|at| quarters.contains(&at)));
             if !ready {
                 self.waited_in_vain.insert(*id, self.now);
             }
@@ -101,12 +108,11 @@ impl World {
         waiting
     }
 
-    /// What is at `sector` is to be cleaned: not for somebody who came after another whose turn it could be (promise 30).
+    /// What is at `sector` is to be cleaned: not for a write that came after another whose turn it could be (promise 30).
     fn check_turn(&self, sector: u64, ready: &[u64]) -> Result<(), Fault> {
-        let frame = sector / 32;
         let waiting = self.engine.urgent();
         let served = waiting.iter().filter_map(|id| self.subs.get(id));
-        let served = served.filter(|sub| sub.frames().any(|other| other == frame));
+        let served = served.filter(|sub| sub.quarters().contains(&(sector / 8)));
         let first = served.map(|sub| sub.begun).min();
         for (id, sub) in ready.iter().filter_map(|id| Some((id, self.subs.get(id)?))) {
             let vain = self.waited_in_vain.get(id).copied().unwrap_or(0);
@@ -128,7 +134,7 @@ impl World {
         let region = u64::from(now.region_frames);
         let all = u64::from(now.regions) * region;
         let passed = match seek {
-            Seek::Found(_) => (now.clean_frame + all - before.clean_frame) % all,
+            Seek::Found { .. } => (now.clean_frame + all - before.clean_frame) % all,
             // There was only time for those that somebody waits for.
             Seek::Further if now.clean_left == before.clean_left => 0,
             // A round that ended, or goes on, or begins.
@@ -155,7 +161,7 @@ impl World {
         Ok(())
     }
 
-    fn clean_at(&mut self, sector: u64) -> Result<(), Fault> {
+    fn clean_at(&mut self, sector: u64, limit: u64) -> Result<(), Fault> {
         self.last = "clean";
         self.guard.lonely = None;
         let frames = self.rng.u32(1..=4);
@@ -163,7 +169,7 @@ impl World {
         let new = NewRequest {
             kind: ReqKind::Clean,
             sector,
-            count: 0,
+            count: limit,
             parts: frames,
             no_memory: false,
             fua: false,
@@ -190,6 +196,11 @@ impl World {
         ensure!(
             count > 0 && first + count <= base + u64::from(frames) * 32,
             "cleaning of {first}+{count} has memory for {frames} frames"
+        );
+        ensure!(
+            limit == 0
+                || first >= sector & !7 && first + count <= (sector + limit).next_multiple_of(8),
+            "cleaning of {first}+{count}, {sector}+{limit} was asked for"
         );
         let memory = self.memory.allocate(frames as usize * 32);
         if let Some(sub) = self.subs.get_mut(&id) {

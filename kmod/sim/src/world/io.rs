@@ -219,11 +219,26 @@ impl World {
         }
     }
 
-    /// A cleaning failed, so those that waited for it may fail.
+    /// A flush of the disk failed: the flushes that wait for it may fail, and so may writes that wait for what it was for.
     pub(super) fn excuse_all(&mut self) {
         for op in self.ops.values_mut() {
             op.excused = true;
         }
+    }
+
+    /// The cleaning `id` failed: a write may fail that touches all that it was to move. (What was bad is a part of that.)
+    fn excuse_writes(&mut self, id: u64) -> Result<(), Fault> {
+        let moved = self.sub(id)?.quarters();
+        for sub in self.subs.values().filter(|sub| sub.count > 0) {
+            let touched = sub.quarters();
+            if touched.contains(moved.start())
+                && touched.contains(moved.end())
+                && let Some(op) = self.ops.get_mut(&sub.op)
+            {
+                op.excused = true;
+            }
+        }
+        Ok(())
     }
 
     /// A disk answered what the application asked for, so its error is the application's.
@@ -318,7 +333,7 @@ impl World {
             self.excuse(id, failed)?;
         }
         if kind == ReqKind::Clean && failed {
-            self.excuse_all();
+            self.excuse_writes(id)?;
         }
         self.seen.disk_errors += u64::from(failed && kind != ReqKind::Discard);
         if let Some(sub) = self.subs.get_mut(&id) {
@@ -350,7 +365,7 @@ impl World {
             self.ssd_lost()?;
         }
         if failed && fetched {
-            self.excuse_all();
+            self.excuse_writes(id)?;
         }
         if left > 0 {
             self.pump();
