@@ -13,8 +13,8 @@ use crate::cx::{Cx, say};
 use crate::pins::Pin;
 use crate::{fetch, hash, pins, run};
 
-/// Builds our module for Debian 13's newest kernel and returns it.
-pub fn module(cx: &Cx, release: &str, log: &Path) -> Result<PathBuf> {
+/// Builds the module `file`, whose sources are below `source`, for Debian 13's newest kernel and returns it.
+pub fn module(cx: &Cx, release: &str, source: &str, file: &str, log: &Path) -> Result<PathBuf> {
     let mut wanted = pins::group("trixie-compiler")?;
     wanted.extend(pins::group("linux-7.2-headers")?);
     let root = cx.cached(
@@ -26,21 +26,21 @@ pub fn module(cx: &Cx, release: &str, log: &Path) -> Result<PathBuf> {
     let name = format!("build-{}", std::process::id());
     let build = root.join(&name);
     fs::create_dir_all(&build)?;
-    let built = build_module(cx, release, &root, &name, log);
+    let built = build_module(&cx.path(source), release, &root, &name, log);
     let module = cx.target.join(format!("kmod-{release}"));
     let kept = built.and_then(|()| {
         fs::create_dir_all(&module)?;
-        fs::copy(build.join("dm-tandem.ko"), module.join("dm-tandem.ko"))?;
-        Ok(module.join("dm-tandem.ko"))
+        fs::copy(build.join(file), module.join(file))?;
+        Ok(module.join(file))
     });
     fs::remove_dir_all(&build)?;
     kept
 }
 
-fn build_module(cx: &Cx, release: &str, root: &Path, name: &str, log: &Path) -> Result<()> {
+fn build_module(source: &Path, release: &str, root: &Path, name: &str, log: &Path) -> Result<()> {
     run::output(
         run::cmd("cp", ["-r"])
-            .arg(cx.path("kmod").join("."))
+            .arg(source.join("."))
             .arg(root.join(name)),
     )?;
     // In a mount namespace of its own, and as a user that is root only for itself where we are not root.

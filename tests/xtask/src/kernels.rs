@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Layers of tests that run the module in the kernels of Debian's releases, in QEMU.
 //!
-//! The guest is a kernel and an initramfs with the suite as its first process, the modules that it needs, mke2fs and
-//! e2fsck; it has no disk.
+//! The guest is a kernel and an initramfs with the suite as its first process, the modules that it needs, and the
+//! programs that make and check file systems; it has no disk.
 
 mod trouble;
 
@@ -35,8 +35,19 @@ const MODULES: &[&str] = &[
     "ext4",
 ];
 
+/// Modules of the file systems that only the functional suite uses.
+const FILE_SYSTEMS: [&str; 2] = ["xfs", "btrfs"];
+
 /// Programs that the suite starts.
 const PROGRAMS: [&str; 2] = ["/sbin/mke2fs", "/sbin/e2fsck"];
+
+/// Programs for [`FILE_SYSTEMS`].
+const FILE_SYSTEM_PROGRAMS: [&str; 4] = [
+    "/sbin/mkfs.xfs",
+    "/sbin/xfs_repair",
+    "/sbin/mkfs.btrfs",
+    "/bin/btrfs",
+];
 
 /// The layers, in the order in which they run.
 pub fn layers() -> Vec<Layer> {
@@ -68,15 +79,17 @@ fn cases(cx: &Cx) -> Result<Vec<String>> {
     Ok(sets.into_iter().collect::<Result<Vec<_>>>()?.concat())
 }
 
-/// A kernel, and our module built for it.
+/// A kernel, and our modules built for it.
 pub struct Target {
     /// The kernel.
     pub kernel: Kernel,
-    /// Our module.
+    /// The module under test.
     pub module: PathBuf,
+    /// The module of test disks, tests/uml/disk.
+    pub disk: PathBuf,
 }
 
-/// The kernel of a layer with our module.
+/// The kernel of a layer with our modules.
 pub fn target(cx: &Cx, version: &str, log: &Path) -> Result<Target> {
     let kernel = match version {
         "6.1" => guest_kernel::debian12(cx)?,
@@ -89,16 +102,23 @@ pub fn target(cx: &Cx, version: &str, log: &Path) -> Result<Target> {
             split(cx, &release(&debs[0], "linux-binary-")?, &debs)?
         }
     };
-    let module = match version {
+    let built = |source: &str, file: &str| match version {
         "6.1" | "6.12" => {
             let build = cx.target.join(format!("suite-{}", kernel.release));
+            let build = build.join(file.trim_end_matches(".ko"));
             // The compiler that Debian builds these kernels with; they take modules of no other.
-            suite::module(&cx.path("kmod"), &kernel.build, &build, &["CC=gcc-12"], log)?;
-            build.join("dm-tandem.ko")
+            suite::module(&cx.path(source), &kernel.build, &build, &["CC=gcc-12"], log)?;
+            Ok(build.join(file))
         }
-        _ => compiler::module(cx, &kernel.release, log)?,
+        _ => compiler::module(cx, &kernel.release, source, file, log),
     };
-    Ok(Target { kernel, module })
+    let module = built("kmod", "dm-tandem.ko")?;
+    let disk = built("tests/uml/disk", "dm-testdisk.ko")?;
+    Ok(Target {
+        kernel,
+        module,
+        disk,
+    })
 }
 
 fn fetched(cx: &Cx, group: &str) -> Result<Vec<PathBuf>> {
@@ -161,8 +181,13 @@ fn functional(bench: &mut Bench, version: &str, part: u32) -> Result<()> {
     if set.is_some_and(|set| !set.is_empty()) {
         return Ok(());
     }
-    let programs = PROGRAMS.map(|program| (Path::new(program), program));
-    let (initramfs, variables) = initramfs(cx, &target, MODULES, &[], &programs)?;
+    let programs: Vec<_> = PROGRAMS
+        .iter()
+        .chain(&FILE_SYSTEM_PROGRAMS)
+        .map(|program| (Path::new(*program), *program))
+        .collect();
+    let modules: Vec<_> = MODULES.iter().chain(&FILE_SYSTEMS).copied().collect();
+    let (initramfs, variables) = initramfs(cx, &target, &modules, &[&target.disk], &programs)?;
     let part = match &bench.case {
         Some(_) => format!(" SUITE_ONLY={}", uml::only(bench)),
         None if bench.all => String::new(),

@@ -71,8 +71,8 @@ pub struct Kernel {
 fn functional(bench: &mut Bench, config: &'static str, part: &str) -> Result<()> {
     let kernel = kernel(bench.cx, config)?;
     let module = kernel.module(bench, "kmod", "dm-tandem.ko")?;
-    let module = module.display().to_string();
-    let mut variables = vec![("SUITE_MODULES", module.as_str())];
+    let modules = kernel.modules_of_set(bench, "", &module)?;
+    let mut variables = vec![("SUITE_MODULES", modules.as_str())];
     let only = only(bench);
     if !only.is_empty() {
         variables.push(("SUITE_ONLY", &only));
@@ -212,14 +212,25 @@ impl Kernel {
         Ok(build.join(file))
     }
 
-    /// The modules that a set of cases needs, with this one that is tested.
+    /// The modules that a set of cases needs, with the module under test.
     pub fn modules_of_set(&self, bench: &Bench, set: &str, tested: &Path) -> Result<String> {
-        let tested = tested.display();
-        if set != "time" {
-            return Ok(tested.to_string());
+        let disk = self.kept_module(bench, "tests/uml/disk", "dm-testdisk.ko")?;
+        let mut modules = format!("{},{}", disk.display(), tested.display());
+        if set == "time" {
+            let sleeper = self.kept_module(bench, "tests/uml/sleeper", "tandem-sleeper.ko")?;
+            modules += &format!(",{}", sleeper.display());
         }
-        let sleeper = self.module(bench, "tests/uml/sleeper", "tandem-sleeper.ko")?;
-        Ok(format!("{tested},{}", sleeper.display()))
+        Ok(modules)
+    }
+
+    /// A module that helps the tests, built once for each state of its sources.
+    fn kept_module(&self, bench: &Bench, source: &str, file: &str) -> Result<PathBuf> {
+        let source = bench.cx.path(source);
+        let key = hash::key([self.build.display().to_string(), hash::tree(&source)?]);
+        let dir = bench.cx.cached("test-module", &key, |dir| {
+            suite::module(&source, &self.build, dir, &["ARCH=um"], &bench.log)
+        })?;
+        Ok(dir.join(file))
     }
 
     /// A guest for a set of cases, with the words that these need: a clock that runs ahead, or little memory.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::dm::{Dm, Line};
 use crate::io;
 use crate::loopback::Loop;
 
@@ -29,6 +30,10 @@ pub struct Shape {
     pub single: bool,
     /// Whether it is zoned.
     pub zoned: bool,
+    /// Whether a power cut can be made of it: [`Disk::cut`].
+    pub cuttable: bool,
+    /// The DMA alignment that it asks for, as a mask; 0 for that of a null_blk.
+    pub dma_alignment: u32,
 }
 
 impl Shape {
@@ -42,12 +47,24 @@ impl Shape {
             delay_ns: 0,
             single: false,
             zoned: false,
+            cuttable: false,
+            dma_alignment: 0,
+        }
+    }
+
+    /// The same disk, of which a power cut can be made.
+    pub fn cuttable(self) -> Self {
+        Self {
+            cuttable: true,
+            ..self
         }
     }
 }
 
 /// A disk in memory, gone when it goes out of scope.
 pub struct Disk {
+    /// The target testdisk over the backing, with its label. Dropped before the backing.
+    top: Option<(Dm, String)>,
     backing: Backing,
     sectors: u64,
 }
@@ -99,15 +116,53 @@ impl Disk {
         } else {
             Backing::Null(Null::new(&name, shape)?)
         };
-        let sectors = shape.mib * 2048;
-        Ok(Self { backing, sectors })
+        let mut disk = Self {
+            top: None,
+            backing,
+            sectors: shape.mib * 2048,
+        };
+        if shape.cuttable || shape.dma_alignment > 0 {
+            let kind = if shape.cuttable { "volatile" } else { "plain" };
+            let line = disk.test_line(&name, kind, shape.dma_alignment);
+            disk.top = Some((Dm::with(&format!("{name}-test"), line)?, name));
+        }
+        Ok(disk)
+    }
+
+    /// The table line of a test disk (tests/uml/disk) over this disk.
+    pub fn test_line(&self, label: &str, kind: &str, dma_alignment: u32) -> Line {
+        let path = self.path().display();
+        let args = format!("{path} {label} {kind} {dma_alignment}");
+        Line::new(self.sectors, "testdisk", args)
+    }
+
+    /// At one instant, gives each `to` the content that a power cut would leave on `from`. All of them are
+    /// [`Shape::cuttable`]. The seed chooses which sectors survive that were not durable, 0 none.
+    pub fn cut(seed: u32, pairs: [(&Self, &Self); 2]) -> Result<()> {
+        let top = |disk: &Self| {
+            let top = disk.top.as_ref();
+            top.map(|(_, label)| label.clone())
+                .context("a disk that is not cuttable")
+        };
+        let mut words = format!("cut {seed}");
+        for (from, to) in pairs {
+            words += &format!(" {} {}", top(from)?, top(to)?);
+        }
+        let (any, _) = pairs[0].0.top.as_ref().context("no test disk")?;
+        any.message(&words)
+    }
+
+    /// A counter of the test disk, by its name.
+    pub fn test_counter(&self, name: &str) -> Result<u64> {
+        let (top, _) = self.top.as_ref().context("no test disk")?;
+        counter(&top.status()?, name)
     }
 
     /// The node.
     pub fn path(&self) -> &Path {
-        match &self.backing {
-            Backing::Null(null) => &null.node,
-            Backing::Loop(device) => device.path(),
+        match &self.top {
+            Some((top, _)) => top.path(),
+            None => self.backing.path(),
         }
     }
 
@@ -118,7 +173,7 @@ impl Disk {
 
     /// What reached the disk so far.
     pub fn stat(&self) -> Result<Stat> {
-        stat(self.path())
+        stat(self.backing.path())
     }
 
     /// The whole content.
@@ -152,6 +207,15 @@ impl Disk {
         io::write_in_pieces(&file, offset, bytes)?;
         file.sync_all()?;
         Ok(())
+    }
+}
+
+impl Backing {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Null(null) => &null.node,
+            Self::Loop(device) => device.path(),
+        }
     }
 }
 
@@ -209,6 +273,14 @@ impl Drop for Null {
             println!("     cannot remove {}: {error}", self.directory.display());
         }
     }
+}
+
+/// A counter in the status line of a test disk.
+pub fn counter(status: &str, name: &str) -> Result<u64> {
+    let words: Vec<&str> = status.split_whitespace().collect();
+    let value = words.chunks(2).find(|pair| pair[0] == name);
+    let value = value.with_context(|| format!("no counter {name} in {status:?}"))?;
+    Ok(value[1].parse()?)
 }
 
 /// What reached a block device so far, from its `stat` file in sysfs.

@@ -85,7 +85,7 @@ fn guest(
         .chain([&MKSWAP])
         .map(|program| (Path::new(*program), *program))
         .collect();
-    let (initramfs, variables) = initramfs(bench.cx, target, &modules, &[], &programs)?;
+    let (initramfs, variables) = initramfs(bench.cx, target, &modules, &[&target.disk], &programs)?;
     let only = match bench.case {
         Some(_) => uml::only(bench),
         None => only.to_owned(),

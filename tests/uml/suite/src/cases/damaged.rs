@@ -8,6 +8,7 @@ use super::Entry;
 use super::hostile::crc32c;
 use super::starts::read_frames;
 use super::writeback::write_quarters;
+use crate::disk::Disk;
 use crate::io::{self, MIB};
 use crate::rig::{Config, Rig};
 
@@ -86,12 +87,14 @@ fn cold(rig: &mut Rig, model: &[u8]) -> Result<()> {
 
 fn starts_cold() -> Result<()> {
     for mode in ["writethrough", "writearound"] {
-        let (mut rig, mut model) = Rig::new(Config {
+        let config = Config {
             mode,
             ..Config::default()
-        })?;
+        };
+        let (mut rig, mut model) = Rig::new(config.cuttable())?;
         read_frames(&rig, 4)?;
         write_quarters(&rig, &mut model, 50, 3)?;
+        io::direct(&rig.path()?)?.sync_all()?;
         let mut cut = rig.cut()?;
         damage(&cut)?;
         cold(&mut cut, &model).with_context(|| format!("{mode}, after a cut"))?;
@@ -102,18 +105,25 @@ fn starts_cold() -> Result<()> {
     Ok(())
 }
 
-/// Sets the incompatible flags in both superblocks.
-fn set_flags(rig: &Rig, flags: u32) -> Result<()> {
-    let ssd = rig.ssd.content()?;
+/// Changes both superblocks of an SSD and brings their checksums up to date.
+pub fn change_superblocks(ssd: &Disk, change: impl Fn(&mut [u8])) -> Result<()> {
+    let file = io::direct(ssd.path())?;
     for copy in COPIES {
-        let mut block = ssd[copy..copy + 4096].to_vec();
-        block[FLAGS..FLAGS + 4].copy_from_slice(&flags.to_le_bytes());
+        let mut block = io::read(&file, copy as u64, 4096)?;
+        change(&mut block);
         block[CRC..CRC + 4].fill(0);
         let sum = crc32c(&block);
         block[CRC..CRC + 4].copy_from_slice(&sum.to_le_bytes());
-        rig.ssd.put(copy as u64, &block)?;
+        ssd.put(copy as u64, &block)?;
     }
     Ok(())
+}
+
+/// Sets the incompatible flags in both superblocks.
+fn set_flags(rig: &Rig, flags: u32) -> Result<()> {
+    change_superblocks(&rig.ssd, |block| {
+        block[FLAGS..FLAGS + 4].copy_from_slice(&flags.to_le_bytes());
+    })
 }
 
 fn half_made() -> Result<()> {
@@ -127,7 +137,7 @@ fn half_made() -> Result<()> {
 }
 
 fn refused_after_message() -> Result<()> {
-    let (mut rig, mut model) = Rig::new(Config::default())?;
+    let (mut rig, mut model) = Rig::new(Config::default().cuttable())?;
     write_quarters(&rig, &mut model, 50, 3)?;
     rig.mapped()?.message("mode writeback")?;
     write_quarters(&rig, &mut model, 50, 4)?;
@@ -136,7 +146,7 @@ fn refused_after_message() -> Result<()> {
     rig.mapped()?.message("mode writethrough")?;
     refused_after_cut(&rig).context("on the way back")?;
     // While it is suspended the resume has to note it.
-    let (other, mut model) = Rig::new(Config::default())?;
+    let (other, mut model) = Rig::new(Config::default().cuttable())?;
     other.mapped()?.suspend()?;
     other.mapped()?.message("mode writeback")?;
     other.mapped()?.resume()?;
@@ -146,7 +156,7 @@ fn refused_after_message() -> Result<()> {
 }
 
 fn refused_after_reload() -> Result<()> {
-    let (rig, mut model) = Rig::new(Config::default())?;
+    let (rig, mut model) = Rig::new(Config::default().cuttable())?;
     read_frames(&rig, 4)?;
     let line = format!("writeback {}", rig.words(false));
     rig.mapped()?.load(rig.line(&line))?;
@@ -165,7 +175,7 @@ fn taken_again() -> Result<()> {
     config.origin.mib = 12;
     config.origin.delay_ns = 4_000_000;
     config.origin.single = true;
-    let (mut rig, mut model) = Rig::new(config)?;
+    let (mut rig, mut model) = Rig::new(config.cuttable())?;
     write_quarters(&rig, &mut model, 200, 3)?;
     rig.mapped()?.message("mode writethrough")?;
     // Stopped before all is written back.
@@ -189,10 +199,11 @@ fn taken_again() -> Result<()> {
 
 /// A stop is cut between its two superblocks, and the one that says that nothing is dirty cannot be reached for a while.
 fn copy_away() -> Result<()> {
-    let (mut rig, mut model) = Rig::new(Config {
+    let config = Config {
         mode: "writeback",
         ..Config::default()
-    })?;
+    };
+    let (mut rig, mut model) = Rig::new(config.cuttable())?;
     write_quarters(&rig, &mut model, 50, 3)?;
     rig.mapped()?.message("mode writethrough")?;
     rig.wait_clean()?;

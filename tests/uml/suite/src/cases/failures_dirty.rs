@@ -43,6 +43,10 @@ pub const CASES: &[Entry] = &[
         lost_and_back,
     ),
     ("failures: no memory for copies", no_memory),
+    (
+        "failures: memory that is short for a while is used again later",
+        short_for_a_while,
+    ),
 ];
 
 pub fn heal_ssd(rig: &Rig) -> Result<()> {
@@ -485,4 +489,36 @@ fn no_memory() -> Result<()> {
         rig.equals(&model).context(mode)?;
     }
     Ok(())
+}
+
+/// A cache has at most 64 MiB of memory for requests under way. Requests that got none must not count against that.
+fn short_for_a_while() -> Result<()> {
+    faults::needed()?;
+    let (rig, mut model) = Rig::new(config("writethrough"))?;
+    let file = io::direct(&rig.path()?)?;
+    {
+        let _starved = Starved::new("100")?;
+        for round in 0..100 {
+            model[..MIB].fill(round);
+            io::write(&file, 0, &model[..MIB])?;
+        }
+    }
+    let short = |rig: &Rig| -> Result<u64> { rig.quiet()?.get("write_bypassed_memory") };
+    let before = short(&rig)?;
+    ensure!(
+        before > (64 * MIB / io::SECTOR) as u64,
+        "too few allocations failed: {before} sectors"
+    );
+    for round in 0..10 {
+        model[..MIB].fill(round);
+        io::write(&file, 0, &model[..MIB])?;
+    }
+    let after = short(&rig)?;
+    ensure!(
+        after == before,
+        "{} sectors went past the cache with memory to be had",
+        after - before
+    );
+    drop(file);
+    rig.equals(&model)
 }

@@ -118,7 +118,7 @@ fn recorded() -> Result<()> {
         let mut config = config(0);
         config.mode = mode;
         config.ssd.delay_ns = 100_000_000;
-        let (rig, mut model) = Rig::new(config)?;
+        let (rig, mut model) = Rig::new(config.cuttable())?;
         let file = io::direct(&rig.path()?)?;
         for start in [0, MIB] {
             // Until the clock has nothing to do.
@@ -140,6 +140,10 @@ fn recorded() -> Result<()> {
                 rig.ssd.stat()? != before,
                 "{mode}: not recorded afterwards either"
             );
+            // What only the disk has is durable when it was flushed.
+            if mode == "writethrough" {
+                file.sync_all()?;
+            }
             let mut cut = rig.cut()?;
             cut.attach(false)?;
             cut.shows(&model)

@@ -3,6 +3,7 @@
 
 mod ahead;
 mod allocations;
+mod caches;
 mod concurrent;
 mod content;
 mod damaged;
@@ -25,6 +26,7 @@ mod order;
 mod pulled;
 mod refusals;
 mod reload;
+mod sizes;
 mod starts;
 mod time;
 mod writeback;
@@ -64,6 +66,8 @@ fn all() -> Vec<Case> {
         hits::CASES,
         latency::CASES,
         order::CASES,
+        caches::CASES,
+        sizes::CASES,
         writeback::CASES,
         starts::CASES,
         damaged::CASES,

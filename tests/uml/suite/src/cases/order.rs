@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What reaches the disk: flushes, FUA, and nothing but the user's writes (promises 3 to 5).
 
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
@@ -8,7 +9,7 @@ use fastrand::Rng;
 
 use super::Entry;
 use crate::disk::{Disk, Shape};
-use crate::dm::{Dm, Line};
+use crate::dm::{Dm, Line, is_errno};
 use crate::io::{self, MIB, SECTOR};
 use crate::model::{Mix, drive};
 use crate::rig::{Config, Rig};
@@ -20,6 +21,14 @@ pub const CASES: &[Entry] = &[
     (
         "order: the disk gets the user's writes, each once, and nothing else",
         only_user_writes,
+    ),
+    (
+        "order: a user's write is not marked to fail fast",
+        no_write_fails_fast,
+    ),
+    (
+        "order: memory that the SSD cannot take is refused",
+        memory_for_both,
     ),
 ];
 
@@ -191,5 +200,79 @@ fn only_user_writes() -> Result<()> {
             "{mode}: the plain disk differs from the model"
         );
     }
+    Ok(())
+}
+
+/// A request that is marked to fail fast gets none of the driver's retries. That is right for what the cache reads ahead
+/// of the user, and wrong for what the user asked for.
+fn no_write_fails_fast() -> Result<()> {
+    let (rig, mut model) = Rig::new(Config {
+        origin: Shape::new(40).cuttable(),
+        ..Config::default()
+    })?;
+    {
+        let file = io::direct(&rig.path()?)?;
+        let mix = Mix {
+            longest: 256,
+            ..Mix::new(8 * MIB)
+        };
+        drive(&file, &mut model, &mut Rng::with_seed(3), mix, 300)?;
+        // Reads of a part of a quarter, of which the cache fetches the rest.
+        for number in 0..20 {
+            io::read(&file, 20 * MIB as u64 + number * 65536 + 512, 512)?;
+        }
+    }
+    rig.quiet()?;
+    let [fast_reads, fast_writes] =
+        ["fast_reads", "fast_writes"].map(|name| rig.origin.test_counter(name));
+    ensure!(
+        fast_reads? > 0,
+        "no read is marked, so the case would show nothing"
+    );
+    let fast_writes = fast_writes?;
+    ensure!(
+        fast_writes == 0,
+        "{fast_writes} writes of the user are marked to fail fast"
+    );
+    rig.equals(&model)
+}
+
+/// Reads straight into memory that begins so many bytes behind a page.
+fn read_into(file: &std::fs::File, offset: u64, behind: usize) -> Result<()> {
+    let mut buffer = io::Buffer::new(8192)?;
+    file.read_exact_at(&mut buffer[behind..behind + 4096], offset)?;
+    Ok(())
+}
+
+/// The SSD takes memory at multiples of 1024 bytes, the disk at any sector.
+fn memory_for_both() -> Result<()> {
+    let ssd = Shape {
+        dma_alignment: 1023,
+        ..Shape::new(16)
+    };
+    let (rig, _) = Rig::new(Config {
+        ssd,
+        ..Config::default()
+    })?;
+    let file = io::direct(&rig.path()?)?;
+    for _ in 0..2 {
+        io::read(&file, 0, MIB)?;
+        rig.quiet()?;
+    }
+    let (disk, misaligned) = (rig.origin.stat()?, rig.ssd.test_counter("misaligned")?);
+    read_into(&file, 0, 1024).context("memory that both take")?;
+    ensure!(
+        (rig.origin.stat()? - disk).read == 0,
+        "not cached, so the case would show nothing"
+    );
+    let refused = read_into(&file, 0, 512);
+    ensure!(
+        rig.ssd.test_counter("misaligned")? == misaligned,
+        "the SSD got memory that it cannot take"
+    );
+    ensure!(
+        refused.is_err_and(|error| is_errno(&error, rustix::io::Errno::INVAL)),
+        "a read into memory that the SSD cannot take was not refused"
+    );
     Ok(())
 }

@@ -54,6 +54,10 @@ pub const CASES: &[Entry] = &[
         "starts: a disk that was written without the cache is noticed",
         changed_disk,
     ),
+    (
+        "starts: after a stop and a power cut a disk that was written elsewhere is noticed",
+        changed_after_cut,
+    ),
 ];
 
 /// Reads the first MiBs by frames in random order, so that all are cached.
@@ -123,7 +127,7 @@ fn warm(mode: &'static str) -> Result<()> {
 /// A root file system's cache is never stopped: its last flush has to do.
 fn warm_after_flush() -> Result<()> {
     for mode in ["writethrough", "writeback"] {
-        let (rig, mut model) = Rig::new(roomy(mode))?;
+        let (rig, mut model) = Rig::new(roomy(mode).cuttable())?;
         write_quarters(&rig, &mut model, 150, 1)?;
         read_frames(&rig, 8)?;
         rig.quiet()?;
@@ -206,8 +210,8 @@ fn cut_after_flush() -> Result<()> {
     for mode in ["writeback", "writethrough"] {
         let (rig, mut model) = Rig::new(Config {
             mode,
-            origin: Shape::new(10),
-            ssd: Shape::new(6),
+            origin: Shape::new(10).cuttable(),
+            ssd: Shape::new(6).cuttable(),
             ..Config::default()
         })?;
         let mix = Mix {
@@ -303,19 +307,17 @@ fn judge(content: &[u8], flushed: &[u64], begun: &[u64]) -> Result<()> {
     Ok(())
 }
 
-/// Both devices stop taking requests, first the SSD; what they have then is what the next start finds.
+/// A power cut takes both devices at one instant; what is durable then is what the next start finds.
 fn cut_under_load(mode: &'static str) -> Result<()> {
     let mut config = Config {
         mode,
-        origin_under: Some(Under::Linear),
-        ssd_under: Some(Under::Linear),
         ..Config::default()
     };
     config.origin.delay_ns = 300_000;
     config.ssd.delay_ns = 50_000;
     config.origin.mib = 6;
     config.ssd.mib = 4;
-    let mut rig = Rig::disks(config)?;
+    let mut rig = Rig::disks(config.cuttable())?;
     let content: Vec<u8> = (0..BLOCKS).flat_map(|index| block(index, 0)).collect();
     rig.origin.put(0, &content)?;
     rig.attach(true)?;
@@ -352,15 +354,8 @@ fn cuts(rig: &Rig, bounds: &Bounds) -> Result<()> {
                 .message(["flush start", "flush stop"][round / 3 % 2])?;
         }
         let flushed = Bounds::of(&bounds.flushed);
-        let below = |dm: &Option<Dm>| dm.as_ref().map(Dm::suspend_noflush).transpose();
-        below(&rig.below_ssd)?;
-        below(&rig.below_origin)?;
+        let mut cut = rig.cut()?;
         let begun = Bounds::of(&bounds.begun);
-        let cut = rig.cut();
-        for device in [&rig.below_origin, &rig.below_ssd].into_iter().flatten() {
-            device.resume()?;
-        }
-        let mut cut = cut?;
         cut.attach(false)?;
         let shown = io::whole(&cut.path()?)?;
         judge(&shown, &flushed, &begun)?;
@@ -450,6 +445,27 @@ fn changed_disk() -> Result<()> {
             }
             rig.equals(&model)?;
         }
+    }
+    Ok(())
+}
+
+/// What a stop notes of the disk is durable when the stop ends.
+fn changed_after_cut() -> Result<()> {
+    let (mut rig, mut model) = Rig::new(Config::default().cuttable())?;
+    read_frames(&rig, 8)?;
+    rig.detach()?;
+    for changed in [false, true] {
+        let mut cut = rig.cut()?;
+        if changed {
+            let other = io::random(4096, 9);
+            cut.origin.put(0, &other)?;
+            model[..4096].copy_from_slice(&other);
+        }
+        cut.attach(false)?;
+        let used = cut.status()?.used;
+        ensure!(changed || used > 0, "an unchanged disk was not known again");
+        ensure!(!changed || used == 0, "a changed disk was not noticed");
+        cut.equals(&model)?;
     }
     Ok(())
 }

@@ -143,7 +143,7 @@ fn where_it_is() -> Result<()> {
 }
 
 fn fsync() -> Result<()> {
-    let (rig, mut model) = Rig::new(config())?;
+    let (rig, mut model) = Rig::new(config().cuttable())?;
     // What the start left to be flushed.
     let file = io::direct(&rig.path()?)?;
     file.sync_all()?;
@@ -194,7 +194,7 @@ fn fsync_of_disk() -> Result<()> {
 }
 
 fn fua() -> Result<()> {
-    let (rig, mut model) = Rig::new(config())?;
+    let (rig, mut model) = Rig::new(config().cuttable())?;
     let file = io::durable(&rig.path()?)?;
     for round in 0..20 {
         let start = round * 40960;
@@ -324,7 +324,7 @@ fn limit() -> Result<()> {
 }
 
 fn discards() -> Result<()> {
-    let (rig, mut model) = Rig::new(config())?;
+    let (rig, mut model) = Rig::new(config().cuttable())?;
     for round in 0..4 {
         write_quarters(&rig, &mut model, 100, round)?;
         let file = io::direct(&rig.path()?)?;
