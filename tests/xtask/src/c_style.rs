@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail, ensure};
 
+use crate::inputs::{Inputs, KMOD};
 use crate::layer::{Bench, Layer, no_cases};
 use crate::{hash, run, suite, uml};
 
@@ -19,6 +20,12 @@ pub fn layers() -> Vec<Layer> {
         name: "kmod-style",
         about: "the module's C is clean under checkpatch and sparse, and divides no 64 bits",
         cases: no_cases,
+        inputs: Inputs {
+            packages: &[],
+            programs: &[],
+            paths: &[&KMOD, &["tests/uml/config"]],
+            module: module_path!(),
+        },
         run: c_style,
     }]
 }
@@ -69,15 +76,7 @@ fn sources(bench: &Bench) -> Result<Vec<PathBuf>> {
 fn sparse(bench: &Bench) -> Result<()> {
     let kernel = uml::kernel(bench.cx, "plain")?;
     let build = bench.cx.target.join("kmod-sparse");
-    if build.exists() {
-        fs::remove_dir_all(&build)?;
-    }
-    fs::create_dir_all(&build)?;
-    run::output(
-        run::cmd("cp", ["-r"])
-            .arg(bench.cx.path("kmod").join("."))
-            .arg(&build),
-    )?;
+    suite::copy(&bench.cx.path("kmod"), &build)?;
     let mut make = run::cmd(
         "make",
         ["-s", "-j2", "ARCH=um", "C=2", "CHECK=sparse", "-C"],

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 
 use crate::cx::{Cx, say};
 use crate::pins::Pin;
-use crate::{fetch, hash, pins, run};
+use crate::{fetch, hash, pins, run, suite};
 
 /// Builds the module `file`, whose sources are below `source`, for Debian 13's newest kernel and returns it.
 pub fn module(cx: &Cx, release: &str, source: &str, file: &str, log: &Path) -> Result<PathBuf> {
@@ -25,8 +25,8 @@ pub fn module(cx: &Cx, release: &str, source: &str, file: &str, log: &Path) -> R
     // Below the root, because nothing else of the machine is seen from there.
     let name = format!("build-{}", std::process::id());
     let build = root.join(&name);
-    fs::create_dir_all(&build)?;
-    let built = build_module(&cx.path(source), release, &root, &name, log);
+    suite::copy(&cx.path(source), &build)?;
+    let built = build_module(release, &root, &name, log);
     let module = cx.target.join(format!("kmod-{release}"));
     let kept = built.and_then(|()| {
         fs::create_dir_all(&module)?;
@@ -37,12 +37,7 @@ pub fn module(cx: &Cx, release: &str, source: &str, file: &str, log: &Path) -> R
     kept
 }
 
-fn build_module(source: &Path, release: &str, root: &Path, name: &str, log: &Path) -> Result<()> {
-    run::output(
-        run::cmd("cp", ["-r"])
-            .arg(source.join("."))
-            .arg(root.join(name)),
-    )?;
+fn build_module(release: &str, root: &Path, name: &str, log: &Path) -> Result<()> {
     // In a mount namespace of its own, and as a user that is root only for itself where we are not root.
     let is_root = run::output(&mut run::cmd("id", ["-u"]))?.trim() == "0";
     let user: &[&str] = if is_root { &[] } else { &["--map-root-user"] };

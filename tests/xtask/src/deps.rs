@@ -123,6 +123,13 @@ pub fn ensure() -> Result<()> {
     }
 }
 
+/// The versions of all packages that are needed, a line each.
+pub fn versions() -> Result<String> {
+    let names = NEEDED.iter().flat_map(|(_, names)| names.iter());
+    let format = ["--show", "--showformat", "${Package} ${Version}\n"];
+    run::output(run::cmd("dpkg-query", format).args(names))
+}
+
 fn missing() -> Result<Vec<(&'static str, Vec<&'static str>)>> {
     if !run::found("dpkg-query") {
         bail!("this is not a Debian system: install what tests/xtask/src/deps.rs names by hand");

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use crate::inputs::Inputs;
 use crate::layer::{Bench, Layer, no_cases};
 use crate::run;
 
@@ -20,12 +21,24 @@ pub fn layers() -> Vec<Layer> {
             name: "style",
             about: "rustfmt, clippy, licences, commits",
             cases: no_cases,
+            inputs: Inputs {
+                packages: &[],
+                programs: &[],
+                paths: &[&["."]],
+                module: module_path!(),
+            },
             run: style,
         },
         Layer {
             name: "data",
             about: "what is installed beside the programs is valid",
             cases: no_cases,
+            inputs: Inputs {
+                packages: &[],
+                programs: &[],
+                paths: &[&["data", "po"]],
+                module: module_path!(),
+            },
             run: data,
         },
     ]

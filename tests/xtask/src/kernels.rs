@@ -15,6 +15,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::cx::Cx;
 use crate::guest_kernel::{self, Kernel};
+use crate::inputs::{Inputs, KMOD};
 use crate::layer::{Bench, Layer};
 use crate::qemu::Qemu;
 use crate::{compiler, fetch, hash, pins, run, suite, uml};
@@ -49,6 +50,13 @@ const FILE_SYSTEM_PROGRAMS: [&str; 4] = [
     "/bin/btrfs",
 ];
 
+const INPUTS: Inputs = Inputs {
+    packages: &[],
+    programs: &["tandem-suite"],
+    paths: &[&KMOD, &["tests/uml/disk"]],
+    module: module_path!(),
+};
+
 /// The layers, in the order in which they run.
 pub fn layers() -> Vec<Layer> {
     vec![
@@ -56,18 +64,21 @@ pub fn layers() -> Vec<Layer> {
             name: "kernel-6.1-debian12",
             about: "module built for and tested in Debian 12's kernel",
             cases,
+            inputs: INPUTS,
             run: |bench| functional(bench, "6.1", 0),
         },
         Layer {
             name: "kernel-6.12-backports",
             about: "module built for and tested in the kernel of Debian 12's backports",
             cases,
+            inputs: INPUTS,
             run: |bench| functional(bench, "6.12", 1),
         },
         Layer {
             name: "kernel-7.2-debian13",
             about: "module built for and tested in the kernel of Debian 13's backports",
             cases,
+            inputs: INPUTS,
             run: |bench| functional(bench, "7.2", 2),
         },
     ]

@@ -10,6 +10,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use crate::cx::Cx;
+use crate::inputs::Inputs;
 use crate::results::{Outcome, Test};
 use crate::run;
 
@@ -21,6 +22,8 @@ pub struct Layer {
     pub about: &'static str,
     /// The names of the tests that the layer can run alone; [`no_cases`] if it runs all or none.
     pub cases: fn(&Cx) -> Result<Vec<String>>,
+    /// What its result depends on.
+    pub inputs: Inputs,
     /// Runs the layer. An error counts as one failed test, so that a layer which cannot start is never green.
     pub run: fn(&mut Bench) -> Result<()>,
 }

@@ -17,6 +17,7 @@ mod guest_kernel;
 mod hash;
 mod host;
 mod image;
+mod inputs;
 mod kernels;
 mod layer;
 mod mutants;

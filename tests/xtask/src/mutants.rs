@@ -14,10 +14,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::cx::Cx;
+use crate::inputs::{Inputs, KMOD};
 use crate::layer::{Bench, Layer};
 use crate::results::{Outcome, Test};
 use crate::rust_tests::simulator;
-use crate::{case, run, suite, uml};
+use crate::{case, suite, uml};
 
 /// A case takes a second or a few; the suite itself ends one that hangs, unless the whole guest does.
 const LIMIT: Duration = Duration::from_secs(200);
@@ -44,18 +45,36 @@ pub fn layers() -> Vec<Layer> {
             name: "mutants",
             about: "each bug seeded into the engine is found by the simulator",
             cases: engine_bugs,
+            inputs: Inputs {
+                packages: &["tandem-sim"],
+                programs: &[],
+                paths: &[&KMOD],
+                module: module_path!(),
+            },
             run: engine,
         },
         Layer {
             name: "uml-mutants",
             about: "each bug seeded into the kernel module is found in User-mode Linux",
             cases: |cx| case::of_mutants(cx, "tests/uml/mutants"),
+            inputs: Inputs {
+                packages: &[],
+                programs: &["tandem-suite"],
+                paths: &[&KMOD, &uml::SOURCES, &["tests/uml/mutants"]],
+                module: module_path!(),
+            },
             run: module,
         },
         Layer {
             name: "helper-mutants",
             about: "each bug seeded into the helper is found by its tests",
             cases: |cx| case::of_mutants(cx, "helper/mutants"),
+            inputs: Inputs {
+                packages: &["tandem-helper"],
+                programs: &[],
+                paths: &[&KMOD, &["helper/mutants", "data"]],
+                module: module_path!(),
+            },
             run: helper::run,
         },
     ]
@@ -138,13 +157,7 @@ impl Mutant {
 
     /// Copies the module's sources `from` there, with this bug.
     pub fn plant(&self, from: &Path, to: &Path) -> Result<()> {
-        if to.exists() {
-            fs::remove_dir_all(to)?;
-        }
-        fs::create_dir_all(to)?;
-        for part in ["Kbuild", "Makefile", "configure.d", "core", "linux"] {
-            run::output(run::cmd("cp", ["-r"]).arg(from.join(part)).arg(to))?;
-        }
+        suite::copy(from, to)?;
         self.seed(to)
     }
 

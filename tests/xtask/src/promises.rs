@@ -9,7 +9,8 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
 use crate::cx::Cx;
-use crate::results::{Layer, Outcome, Sources};
+use crate::inputs::Tree;
+use crate::results::{Layer, Outcome};
 use crate::test;
 
 /// Promises of the contract.
@@ -31,6 +32,12 @@ struct Promise {
     tests: Vec<String>,
     /// Seeded bugs as LAYER/NAME; the test passes when the bug is found.
     bugs: Vec<String>,
+}
+
+/// A layer's result, and whether it counts for the commit that is checked out.
+struct Known {
+    result: Layer,
+    counts: bool,
 }
 
 /// What is known of one promise.
@@ -59,17 +66,15 @@ pub fn command(cx: &Cx) -> Result<ExitCode> {
 /// Each promise by the results that are there.
 pub fn lines(cx: &Cx) -> Result<Vec<Line>> {
     let file = read(cx)?;
-    let now = Sources::now(cx)?;
+    let head = Tree::of_head(cx)?;
     let mut layers = BTreeMap::new();
     for layer in test::layers() {
         if let Some(result) = Layer::load(cx, layer.name)? {
-            layers.insert(result.name.clone(), result);
+            let counts = result.is_of(&layer.inputs.key(cx, &head)?);
+            layers.insert(result.name.clone(), Known { result, counts });
         }
     }
-    let lines = file
-        .promise
-        .iter()
-        .map(|promise| line(promise, &layers, &now));
+    let lines = file.promise.iter().map(|promise| line(promise, &layers));
     Ok(lines.collect())
 }
 
@@ -85,7 +90,7 @@ fn read(cx: &Cx) -> Result<File> {
     Ok(file)
 }
 
-fn line(promise: &Promise, layers: &BTreeMap<String, Layer>, now: &Sources) -> Line {
+fn line(promise: &Promise, layers: &BTreeMap<String, Known>) -> Line {
     let mut kept = true;
     let mut told = |names: &[String], none: &str| {
         if names.is_empty() {
@@ -93,7 +98,7 @@ fn line(promise: &Promise, layers: &BTreeMap<String, Layer>, now: &Sources) -> L
             return none.to_owned();
         }
         let each = names.iter().map(|name| {
-            let (passed, words) = found(name, layers, now);
+            let (passed, words) = found(name, layers);
             kept &= passed;
             format!("{name}{words}")
         });
@@ -113,13 +118,16 @@ fn line(promise: &Promise, layers: &BTreeMap<String, Layer>, now: &Sources) -> L
 }
 
 /// Whether a test passed, and what there is to say of it beyond that.
-fn found(name: &str, layers: &BTreeMap<String, Layer>, now: &Sources) -> (bool, String) {
+fn found(name: &str, layers: &BTreeMap<String, Known>) -> (bool, String) {
     let (layer, test) = name.split_once('/').unwrap_or((name, ""));
-    let Some(result) = layers.get(layer) else {
+    let Some(Known { result, counts }) = layers.get(layer) else {
         return (false, " (NOT RUN)".to_owned());
     };
-    if let Some(why) = result.sources.stale(now) {
-        return (false, format!(" (STALE, {why})"));
+    if !counts {
+        return (
+            false,
+            format!(" (STALE, of other inputs, {})", result.origin()),
+        );
     }
     match result.test(test) {
         None => (false, " (NO SUCH TEST)".to_owned()),
@@ -144,15 +152,7 @@ mod tests {
     use super::*;
     use crate::results::Test;
 
-    fn sources(tree: &str) -> Sources {
-        Sources {
-            commit: "c".repeat(40),
-            tree: tree.to_owned(),
-            clean: true,
-        }
-    }
-
-    fn layers(tree: &str, cuts: Outcome) -> BTreeMap<String, Layer> {
+    fn layers(counts: bool, cuts: Outcome) -> BTreeMap<String, Known> {
         let test = |name: &str, outcome, words: &str| Test {
             name: name.to_owned(),
             outcome,
@@ -161,9 +161,12 @@ mod tests {
         };
         let layer = |name: &str, tests| Layer {
             name: name.to_owned(),
-            sources: sources(tree),
+            commit: "c".repeat(40),
+            changed: false,
+            inputs: Some("key".to_owned()),
             date: String::new(),
             all: false,
+            fuzz_seconds: 15,
             processors: 2,
             seconds: 1.0,
             tests,
@@ -173,7 +176,8 @@ mod tests {
             layer("engine", vec![test("cuts", cuts, "")]),
             layer("mutants", vec![test("bug", Outcome::Passed, "power cuts")]),
         ];
-        all.map(|layer| (layer.name.clone(), layer)).into()
+        all.map(|result| (result.name.clone(), Known { result, counts }))
+            .into()
     }
 
     fn promise(tests: &[&str], bugs: &[&str]) -> Promise {
@@ -190,8 +194,7 @@ mod tests {
     fn a_promise_is_kept_by_a_test_that_passed_and_a_bug_that_was_found() {
         let line = line(
             &promise(&["engine/cuts"], &["mutants/bug"]),
-            &layers("t", Outcome::Passed),
-            &sources("t"),
+            &layers(true, Outcome::Passed),
         );
         assert!(line.kept);
         assert_eq!(
@@ -206,48 +209,48 @@ mod tests {
             (
                 promise(&[], &["mutants/bug"]),
                 Outcome::Passed,
-                "t",
+                true,
                 "TEST MISSING",
             ),
             (
                 promise(&["engine/cuts"], &[]),
                 Outcome::Passed,
-                "t",
+                true,
                 "SEEDED BUG MISSING",
             ),
             (
                 promise(&["engine/cuts"], &["mutants/bug"]),
                 Outcome::Failed,
-                "t",
+                true,
                 "FAILED",
             ),
             (
                 promise(&["engine/cuts"], &["mutants/bug"]),
                 Outcome::Skipped,
-                "t",
+                true,
                 "SKIPPED",
             ),
             (
                 promise(&["engine/cuts"], &["mutants/bug"]),
                 Outcome::Passed,
-                "u",
+                false,
                 "STALE",
             ),
             (
                 promise(&["engine/gone"], &["mutants/bug"]),
                 Outcome::Passed,
-                "t",
+                true,
                 "NO SUCH TEST",
             ),
             (
                 promise(&["vm-kill/x"], &["mutants/bug"]),
                 Outcome::Passed,
-                "t",
+                true,
                 "NOT RUN",
             ),
         ];
-        for (promise, cuts, tree, word) in cases {
-            let line = line(&promise, &layers(tree, cuts), &sources("t"));
+        for (promise, cuts, counts, word) in cases {
+            let line = line(&promise, &layers(counts, cuts));
             assert!(!line.kept && line.text.contains(word), "{}", line.text);
         }
     }

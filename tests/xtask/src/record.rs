@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::cx::Cx;
+use crate::inputs::{Inputs, KMOD};
 use crate::layer::{Bench, Layer};
 use crate::results::{Outcome, Test};
 use crate::uml::{self, Kernel};
@@ -51,10 +52,22 @@ pub fn layers() -> Vec<Layer> {
                     .map(|r| format!("{}: cut", r.name))
                     .collect())
             },
+            inputs: Inputs {
+                packages: &["tandem-record-check"],
+                programs: &["tandem-suite"],
+                paths: &[&KMOD, &["tests/uml/config"]],
+                module: module_path!(),
+            },
             run,
         },
         Layer {
             name: "record-mutants",
+            inputs: Inputs {
+                packages: &["tandem-record-check"],
+                programs: &["tandem-suite"],
+                paths: &[&KMOD, &["tests/uml/config", "tests/record/mutants"]],
+                module: module_path!(),
+            },
             about: "bugs seeded into the module's I/O are found by cuts of recordings",
             cases: |cx| case::of_mutants(cx, "tests/record/mutants"),
             run: hunt,

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What became of each layer's tests, in a file of its own: `target/test/LAYER.json`.
 //!
-//! A result counts for the sources that it was made from, and for no others: that is the tree of the commit without
-//! `tests/logs`, where the results of that very tree are written down later.
+//! A result counts for as long as the inputs of its layer are what they were, whatever else changes.
 
 use std::path::PathBuf;
 use std::{fmt, fs};
@@ -11,55 +10,9 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::cx::Cx;
-use crate::{hash, run};
 
 /// Files in here tell of tests, and change nothing that is tested.
 pub const LOGS: &str = "tests/logs";
-
-/// The sources that a test ran on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sources {
-    /// The commit that was checked out.
-    pub commit: String,
-    /// Checksum over all of its files but the logs.
-    pub tree: String,
-    /// No file differed from the commit.
-    pub clean: bool,
-}
-
-impl Sources {
-    /// As they lie in the work tree now.
-    pub fn now(cx: &Cx) -> Result<Self> {
-        let git = |words: &[&str]| run::output(run::cmd("git", words).current_dir(&cx.root));
-        let files = git(&["ls-tree", "-r", "--full-tree", "HEAD"])?;
-        let tested = files.lines().filter(|line| {
-            let path = line.split('\t').nth(1).unwrap_or_default();
-            !path.starts_with(&format!("{LOGS}/"))
-        });
-        let logs = format!(":(exclude){LOGS}");
-        Ok(Self {
-            commit: git(&["rev-parse", "HEAD"])?.trim().to_owned(),
-            tree: hash::key(tested),
-            clean: git(&["status", "--porcelain", "--", ".", &logs])?.is_empty(),
-        })
-    }
-
-    /// Why a result of these sources does not count for the sources `now`; nothing if it does.
-    pub fn stale(&self, now: &Sources) -> Option<String> {
-        if self.tree != now.tree {
-            Some(format!("of other sources, {}", self.short()))
-        } else if !self.clean {
-            Some(format!("of changed sources, not quite {}", self.short()))
-        } else {
-            None
-        }
-    }
-
-    /// The commit as people write it.
-    pub fn short(&self) -> &str {
-        self.commit.get(..12).unwrap_or(&self.commit)
-    }
-}
 
 /// One test.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -135,12 +88,18 @@ impl fmt::Display for Counts {
 pub struct Layer {
     /// Its name.
     pub name: String,
-    /// What it ran on.
-    pub sources: Sources,
+    /// The commit that was checked out when it ran.
+    pub commit: String,
+    /// An input of the layer differed from that commit.
+    pub changed: bool,
+    /// A key of the layer's inputs; nothing if an input changed while the layer ran.
+    pub inputs: Option<String>,
     /// When it ended, in UTC.
     pub date: String,
     /// Large matrices were run whole.
     pub all: bool,
+    /// How long each target was fuzzed, if the layer fuzzes.
+    pub fuzz_seconds: u64,
     /// Processors of the machine.
     pub processors: usize,
     /// How long it took.
@@ -152,6 +111,17 @@ pub struct Layer {
 }
 
 impl Layer {
+    /// Whether it is a result of these inputs.
+    pub fn is_of(&self, inputs: &str) -> bool {
+        self.inputs.as_deref() == Some(inputs)
+    }
+
+    /// The commit as people write it, with a `+` if an input differed from it.
+    pub fn origin(&self) -> String {
+        let commit = self.commit.get(..12).unwrap_or(&self.commit);
+        format!("{commit}{}", if self.changed { "+" } else { "" })
+    }
+
     /// How many of its tests passed, failed and were skipped.
     pub fn counts(&self) -> Counts {
         Counts::of(&self.tests)
@@ -182,34 +152,11 @@ impl Layer {
         if !path.exists() {
             return Ok(None);
         }
-        let text = fs::read_to_string(&path)?;
-        serde_json::from_str(&text)
-            .with_context(|| format!("{} is no result of a layer", path.display()))
-            .map(Some)
+        // A result that an older xtask wrote in another form does not count.
+        Ok(serde_json::from_str(&fs::read_to_string(&path)?).ok())
     }
 }
 
 fn file(cx: &Cx, layer: &str) -> PathBuf {
     cx.target.join("test").join(format!("{layer}.json"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Sources;
-
-    fn sources(tree: &str, clean: bool) -> Sources {
-        Sources {
-            commit: "c".repeat(40),
-            tree: tree.to_owned(),
-            clean,
-        }
-    }
-
-    #[test]
-    fn only_results_of_the_same_clean_tree_count() {
-        let now = sources("a", false);
-        assert_eq!(sources("a", true).stale(&now), None);
-        assert!(sources("a", false).stale(&now).is_some());
-        assert!(sources("b", true).stale(&now).is_some());
-    }
 }

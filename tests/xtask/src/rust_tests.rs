@@ -6,6 +6,7 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 
 use crate::cx::Cx;
+use crate::inputs::{Inputs, KMOD};
 use crate::layer::{Bench, Layer};
 use crate::results::{Counts, Outcome, Test};
 use crate::{case, run};
@@ -15,26 +16,62 @@ pub fn layers() -> Vec<Layer> {
     vec![
         Layer {
             name: "programs",
-            about: "helper, command line, contract and test tools",
+            about: "the service, the command line and the indicator",
             cases: |cx| functions(cx, &PROGRAMS),
+            inputs: Inputs {
+                packages: &["tandem-api", "tandem-helper", "tandemctl", "tandem-tray"],
+                programs: &[],
+                paths: &[&["kmod/core", "data", "app/tests"]],
+                module: module_path!(),
+            },
             run: programs,
+        },
+        Layer {
+            name: "tools",
+            about: "the test tools, the lists of seeded bugs and of promises",
+            cases: |cx| functions(cx, &TOOLS),
+            inputs: Inputs {
+                packages: &["xtask", "tandem-record-log", "tandem-record-check"],
+                programs: &[],
+                paths: &[&["."]],
+                module: module_path!(),
+            },
+            run: tools,
         },
         Layer {
             name: "engine",
             about: "the cache engine against a trivial model, and a million power cuts",
             cases: engine_cases,
+            inputs: Inputs {
+                packages: &["tandem-sim"],
+                programs: &[],
+                paths: &[&KMOD],
+                module: module_path!(),
+            },
             run: engine,
         },
         Layer {
             name: "fuzz",
             about: "hostile metadata, arguments and messages",
             cases: |_| Ok(FUZZED.map(str::to_owned).into()),
+            inputs: Inputs {
+                packages: &["tandem-sim"],
+                programs: &[],
+                paths: &[&KMOD],
+                module: module_path!(),
+            },
             run: fuzz,
         },
         Layer {
             name: "app",
             about: "words, axes and widgets, on a virtual display",
             cases: |cx| functions(cx, &[APP]),
+            inputs: Inputs {
+                packages: &["tandem"],
+                programs: &["tandem-helper"],
+                paths: &[&["data", "po"]],
+                module: module_path!(),
+            },
             run: app,
         },
     ]
@@ -43,12 +80,14 @@ pub fn layers() -> Vec<Layer> {
 /// A package and its directory.
 type Package = (&'static str, &'static str);
 
-const PROGRAMS: [Package; 7] = [
+const PROGRAMS: [Package; 4] = [
     ("tandem-api", "helper/api"),
     ("tandem-helper", "helper"),
     ("tandemctl", "helper/ctl"),
-    ("xtask", "tests/xtask"),
     ("tandem-tray", "app/tray"),
+];
+const TOOLS: [Package; 3] = [
+    ("xtask", "tests/xtask"),
     ("tandem-record-log", "tests/record/log"),
     ("tandem-record-check", "tests/record/check"),
 ];
@@ -76,6 +115,10 @@ fn engine_cases(cx: &Cx) -> Result<Vec<String>> {
 
 fn programs(bench: &mut Bench) -> Result<()> {
     cargo_test(bench, &PROGRAMS, None)
+}
+
+fn tools(bench: &mut Bench) -> Result<()> {
+    cargo_test(bench, &TOOLS, None)
 }
 
 fn engine(bench: &mut Bench) -> Result<()> {

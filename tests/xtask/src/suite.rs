@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::cx::Cx;
+use crate::inputs::KMOD;
 use crate::layer::Bench;
 use crate::results::{Outcome, Test};
 use crate::run;
@@ -54,14 +55,27 @@ pub fn module(
     settings: &[&str],
     log: &Path,
 ) -> Result<()> {
-    // From nothing each time: sources that come and go with branches leave objects that make takes for new ones.
-    if build.exists() {
-        fs::remove_dir_all(build)?;
-    }
-    fs::create_dir_all(build)?;
-    run::output(run::cmd("cp", ["-r"]).arg(source.join(".")).arg(build))?;
+    copy(source, build)?;
     make(kernel, build, settings, log)
         .with_context(|| format!("{} does not build", source.display()))
+}
+
+/// Copies the sources of a module to an empty directory. From nothing each time: sources that come and go with branches
+/// leave objects that make takes for new ones. Of `kmod` only what counts as an input is copied, so that a forgotten
+/// input is a file that is missing.
+pub fn copy(source: &Path, to: &Path) -> Result<()> {
+    if to.exists() {
+        fs::remove_dir_all(to)?;
+    }
+    fs::create_dir_all(to)?;
+    if !source.join("core").is_dir() {
+        return run::output(run::cmd("cp", ["-r"]).arg(source.join(".")).arg(to)).map(drop);
+    }
+    for path in KMOD {
+        let part = Path::new(path).strip_prefix("kmod")?;
+        run::output(run::cmd("cp", ["-r"]).arg(source.join(part)).arg(to))?;
+    }
+    Ok(())
 }
 
 /// Builds what has changed of a module's copied sources.

@@ -11,8 +11,9 @@ use anyhow::{Result, anyhow};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 
 use crate::cx::{Cx, say};
+use crate::inputs::Tree;
 use crate::layer::{Bench, Layer};
-use crate::results::{self, Sources};
+use crate::results;
 use crate::{
     c_style, case, deps, host, kernels, mutants, record, run, rust_tests, test_log, uml, vm_tests,
 };
@@ -33,11 +34,14 @@ pub struct Args {
     /// How long each target is fuzzed.
     #[arg(long, value_name = "N", default_value_t = 15)]
     fuzz_seconds: u64,
+    /// Run layers again whose inputs have not changed since they passed. So it is wherever CI is set in the environment.
+    #[arg(long)]
+    again: bool,
     /// Name the layers and stop.
     #[arg(long)]
     list: bool,
-    /// Run nothing: write the results of all layers, which must be of this commit, to tests/logs.
-    #[arg(long, conflicts_with_all = ["all", "only", "list"])]
+    /// Run nothing: write the results of all layers, whose inputs must be those of this commit, to tests/logs.
+    #[arg(long, conflicts_with_all = ["all", "only", "list", "again"])]
     log: bool,
 }
 
@@ -124,12 +128,35 @@ fn in_user_mode_linux(layer: &Layer) -> bool {
     layer.name.starts_with("uml-") || layer.name.starts_with("record")
 }
 
+/// An earlier result of the same inputs in which nothing failed, unless all is to run again.
+fn earlier(cx: &Cx, layer: &Layer, args: &Args, inputs: &str) -> Result<Option<results::Layer>> {
+    if args.again || args.case.is_some() || std::env::var_os("CI").is_some() {
+        return Ok(None);
+    }
+    Ok(results::Layer::load(cx, layer.name)?.filter(|result| {
+        result.is_of(inputs)
+            && result.counts().failed == 0
+            && result.all >= args.all
+            && result.fuzz_seconds >= args.fuzz_seconds
+    }))
+}
+
 fn run(cx: &Cx, layer: &Layer, args: &Args) -> Result<results::Layer> {
     let logs = cx.target.join("test");
     fs::create_dir_all(&logs)?;
     let log = logs.join(format!("{}.log", layer.name));
+    let before = layer.inputs.key(cx, &Tree::of_work_tree(cx)?)?;
+    if let Some(result) = earlier(cx, layer, args, &before)? {
+        say(format!(
+            "{}: {}, from {} of {} UTC",
+            layer.name,
+            result.counts(),
+            result.origin(),
+            result.date
+        ));
+        return Ok(result);
+    }
     say(format!("{}: {}", layer.name, layer.about));
-    let before = Sources::now(cx)?;
     let start = Instant::now();
     let mut bench = Bench::new(cx, &log)?;
     bench.all = args.all;
@@ -149,16 +176,20 @@ fn run(cx: &Cx, layer: &Layer, args: &Args) -> Result<results::Layer> {
             Err(anyhow!("two tests are called {name}")),
         );
     }
-    let mut sources = Sources::now(cx)?;
-    // Who changes files while they are tested has tested neither.
-    sources.clean &= before == sources;
+    let after = layer.inputs.key(cx, &Tree::of_work_tree(cx)?)?;
+    let of_commit = layer.inputs.key(cx, &Tree::of_head(cx)?)?;
+    let commit = run::output(run::cmd("git", ["rev-parse", "HEAD"]).current_dir(&cx.root))?;
     let result = results::Layer {
         name: layer.name.to_owned(),
-        sources,
+        commit: commit.trim().to_owned(),
+        changed: after != of_commit,
+        // Whoever changes files while they are tested has tested neither.
+        inputs: (before == after).then_some(after),
         date: run::output(&mut run::cmd("date", ["--utc", "+%F %T"]))?
             .trim()
             .to_owned(),
         all: args.all,
+        fuzz_seconds: args.fuzz_seconds,
         processors: std::thread::available_parallelism()?.get(),
         seconds: start.elapsed().as_secs_f64(),
         tests: bench.tests,

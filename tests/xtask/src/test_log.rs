@@ -8,21 +8,27 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 use crate::cx::{Cx, say};
-use crate::results::{Counts, LOGS, Layer, Outcome, Sources};
-use crate::{promises, test};
+use crate::inputs::Tree;
+use crate::results::{Counts, LOGS, Layer, Outcome};
+use crate::{promises, run, test};
 
 /// Results as a person reads them on a terminal, and why what failed did.
 pub fn table(results: &[Layer]) -> String {
     let mut text = format!(
-        "{:<22} {:>7} {:>7} {:>7} {:>7}\n",
-        "layer", "passed", "failed", "skipped", "seconds"
+        "{:<22} {:>7} {:>7} {:>7} {:>7}  {}\n",
+        "layer", "passed", "failed", "skipped", "seconds", "commit"
     );
     for result in results {
         let counts = result.counts();
         let _ = writeln!(
             text,
-            "{:<22} {:>7} {:>7} {:>7} {:>7.0}",
-            result.name, counts.passed, counts.failed, counts.skipped, result.seconds
+            "{:<22} {:>7} {:>7} {:>7} {:>7.0}  {}",
+            result.name,
+            counts.passed,
+            counts.failed,
+            counts.skipped,
+            result.seconds,
+            result.origin()
         );
         for test in result.tests_that(Outcome::Skipped) {
             let _ = writeln!(text, "    skipped: {}: {}", test.name, test.words);
@@ -52,24 +58,30 @@ pub fn verdict(results: &[Layer]) -> ExitCode {
     }
 }
 
-/// Writes the results of all layers to a file below tests/logs, if they are of these sources.
+/// Writes the results of all layers to a file below tests/logs, if their inputs are those of the commit.
 pub fn command(cx: &Cx) -> Result<ExitCode> {
-    let now = Sources::now(cx)?;
+    let head = Tree::of_head(cx)?;
     let mut results = Vec::new();
     let mut refused = Vec::new();
     for layer in test::layers() {
         match Layer::load(cx, layer.name)? {
             None => refused.push(format!("{}: was not run", layer.name)),
-            Some(result) => match result.sources.stale(&now) {
-                Some(why) => refused.push(format!("{}: {why}", layer.name)),
-                None => results.push(result),
-            },
+            Some(result) if result.is_of(&layer.inputs.key(cx, &head)?) => results.push(result),
+            Some(result) => {
+                refused.push(format!(
+                    "{}: of other inputs, {}",
+                    layer.name,
+                    result.origin()
+                ));
+            }
         }
     }
+    let commit = run::output(run::cmd("git", ["rev-parse", "HEAD"]).current_dir(&cx.root))?;
+    let commit = commit.trim();
+    let short = commit.get(..12).unwrap_or(commit);
     if !refused.is_empty() {
         bail!(
-            "a log takes all layers, run on the files of {}:\n  {}",
-            now.short(),
+            "a log takes the results of all layers with the inputs of {short}:\n  {}",
             refused.join("\n  ")
         );
     }
@@ -78,20 +90,20 @@ pub fn command(cx: &Cx) -> Result<ExitCode> {
     let day = last.date.split(' ').next().unwrap_or_default();
     let dir = cx.path(LOGS);
     fs::create_dir_all(&dir)?;
-    let file = dir.join(format!("{day}-{}.md", last.sources.short()));
-    fs::write(&file, page(cx, &results, last)?)?;
+    let file = dir.join(format!("{day}-{short}.md"));
+    fs::write(&file, page(cx, &results, last, commit)?)?;
     say(format!("{}; {}", file.display(), counts(&results)));
     Ok(verdict(&results))
 }
 
-fn page(cx: &Cx, results: &[Layer], last: &Layer) -> Result<String> {
+fn page(cx: &Cx, results: &[Layer], last: &Layer, commit: &str) -> Result<String> {
     let mut text = format!(
         "<!-- SPDX-License-Identifier: GPL-3.0-or-later -->\n# Tests of {}\n\n\
-         Commit {}, no file changed, until {} UTC, {} processors: {}.\n\
-         Written by `cargo xtask test --log` from each layer's own results; \"whole\" are those with `--all`.\n\n\
-         | layer | matrix | passed | failed | skipped | seconds | figures |\n|---|---|--:|--:|--:|--:|---|\n",
-        last.sources.short(),
-        last.sources.commit,
+         Commit {commit}, until {} UTC, {} processors: {}.\n\
+         Written by `cargo xtask test --log` from each layer's own results; \"whole\" are those with `--all`. A result of another\n\
+         commit has the same inputs; `+` stands for changes that were committed later.\n\n\
+         | layer | commit | matrix | passed | failed | skipped | seconds | figures |\n|---|---|---|--:|--:|--:|--:|---|\n",
+        commit.get(..12).unwrap_or(commit),
         last.date,
         last.processors,
         counts(results),
@@ -105,8 +117,9 @@ fn page(cx: &Cx, results: &[Layer], last: &Layer) -> Result<String> {
         } = result.counts();
         let _ = writeln!(
             text,
-            "| {} | {matrix} | {passed} | {failed} | {skipped} | {:.0} | {} |",
+            "| {} | {} | {matrix} | {passed} | {failed} | {skipped} | {:.0} | {} |",
             result.name,
+            result.origin(),
             result.seconds,
             result.figures.join("; ").replace('|', "/"),
         );

@@ -12,11 +12,27 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::cx::{Cx, say};
+use crate::inputs::{Inputs, KMOD};
 use crate::layer::{Bench, Layer, no_cases};
 use crate::{case, fetch, hash, pins, run, suite};
 
 /// The suite takes three to eight minutes; a machine under load takes several times as long.
 const LIMIT: Duration = Duration::from_secs(3000);
+
+/// What the kernels and the modules of the tests are built from, besides the module that is tested.
+pub const SOURCES: [&str; 4] = [
+    "tests/uml/config",
+    "tests/uml/disk",
+    "tests/uml/injector",
+    "tests/uml/sleeper",
+];
+
+const INPUTS: Inputs = Inputs {
+    packages: &[],
+    programs: &["tandem-suite"],
+    paths: &[&KMOD, &SOURCES],
+    module: module_path!(),
+};
 
 /// The layers, in the order in which they run.
 pub fn layers() -> Vec<Layer> {
@@ -25,36 +41,42 @@ pub fn layers() -> Vec<Layer> {
             name: "uml-plain",
             about: "functional suite of the module in User-mode Linux",
             cases: |cx| cases(cx, ""),
+            inputs: INPUTS,
             run: |bench| functional(bench, "plain", ""),
         },
         Layer {
             name: "uml-time",
             about: "what the module does by the clock, in virtual time",
             cases: |cx| cases(cx, "time"),
+            inputs: INPUTS,
             run: |bench| set(bench, "time"),
         },
         Layer {
             name: "uml-memory",
             about: "swap and loop files on the cached device, with little memory",
             cases: |cx| cases(cx, "memory"),
+            inputs: INPUTS,
             run: |bench| set(bench, "memory"),
         },
         Layer {
             name: "uml-detectors",
             about: "each detector of the debug kernels finds an injected bug",
             cases: no_cases,
+            inputs: INPUTS,
             run: detectors,
         },
         Layer {
             name: "uml-kasan",
             about: "functional suite with KASAN, UBSAN and kmemleak",
             cases: |cx| cases(cx, ""),
+            inputs: INPUTS,
             run: |bench| functional(bench, "kasan", "0/2"),
         },
         Layer {
             name: "uml-lockdep",
             about: "functional suite on two processors with lockdep, sleep and object checks",
             cases: |cx| cases(cx, ""),
+            inputs: INPUTS,
             run: |bench| functional(bench, "lockdep", "1/2"),
         },
     ]

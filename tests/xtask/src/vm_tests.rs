@@ -13,8 +13,25 @@ use anyhow::Result;
 
 use crate::disks::{self, Pair, Scratch};
 use crate::guest::LONG;
+use crate::inputs::{Inputs, KMOD};
 use crate::layer::{Bench, Layer, no_cases};
 use crate::vm::{Parts, Screen, Vm};
+
+/// What the machine and the data files in it are made from.
+const SOURCES: [&str; 4] = ["tests/vm", "data", "po", "meson.build"];
+
+const INPUTS: Inputs = Inputs {
+    packages: &[],
+    programs: &[
+        "tandem",
+        "tandem-tray",
+        "tandemctl",
+        "tandem-helper",
+        "tandem-e2e",
+    ],
+    paths: &[&KMOD, &SOURCES],
+    module: module_path!(),
+};
 
 /// The layers, in the order in which they run.
 pub fn layers() -> Vec<Layer> {
@@ -23,42 +40,52 @@ pub fn layers() -> Vec<Layer> {
             name: "vm-refusals",
             about: "what is refused in a real system, and who may not",
             cases: refusals::cases,
+            inputs: INPUTS,
             run: refusals::run,
         },
         Layer {
             name: "vm-bytes",
             about: "no byte changes by itself: removal, and an SSD that is pulled out",
             cases: |_| Ok(bytes::CASES.map(|(name, _)| name.to_owned()).into()),
+            inputs: INPUTS,
             run: bytes::run,
         },
         Layer {
             name: "vm-kill",
             about: "kill -9 of the service at every step of create and remove",
             cases: kill::cases,
+            inputs: INPUTS,
             run: kill::run,
         },
         Layer {
             name: "vm-restart",
             about: "the machine is switched off and on, with and without warning and SSD",
             cases: restart::cases,
+            inputs: INPUTS,
             run: restart::run,
         },
         Layer {
             name: "vm-conformance",
             about: "the service's conformance suite on the real engine",
             cases: conformance::cases,
+            inputs: Inputs {
+                packages: &["tandem-helper"],
+                ..INPUTS
+            },
             run: conformance::run,
         },
         Layer {
             name: "vm-writeback",
             about: "write-back by clicks, and an SSD that is pulled while it alone has data",
             cases: |_| Ok(writeback::PARTS.map(|(name, _)| name.to_owned()).into()),
+            inputs: INPUTS,
             run: writeback::run,
         },
         Layer {
             name: "vm-main",
             about: "the main job by clicks in the real app",
             cases: no_cases,
+            inputs: INPUTS,
             run: main_job::run,
         },
     ]

@@ -1,0 +1,508 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What the result of a layer depends on: the files that it builds from and reads, and the tools that it runs.
+//!
+//! A result counts for as long as none of them has changed. A layer names the packages that cargo builds for it, other
+//! files, and its own module; the packages and modules that these use are found in the manifests and sources.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use crate::cx::Cx;
+use crate::results::LOGS;
+use crate::{deps, guest_kernel, hash, run};
+
+/// Where xtask's own modules are.
+const XTASK: &str = "tests/xtask/src";
+/// Read by cargo whatever it builds.
+const CARGO: [&str; 3] = ["Cargo.toml", "Cargo.lock", ".cargo/config.toml"];
+/// The sources of the kernel module.
+pub const KMOD: [&str; 5] = [
+    "kmod/Kbuild",
+    "kmod/Makefile",
+    "kmod/configure.d",
+    "kmod/core",
+    "kmod/linux",
+];
+
+/// The inputs of a layer as its module declares them.
+#[derive(Clone, Copy)]
+pub struct Inputs {
+    /// Packages that cargo builds with their tests.
+    pub packages: &'static [&'static str],
+    /// Packages of which cargo builds only the programs.
+    pub programs: &'static [&'static str],
+    /// Files and directories, relative to the top of the work tree.
+    pub paths: &'static [&'static [&'static str]],
+    /// The module of xtask that runs the layer: `module_path!()`.
+    pub module: &'static str,
+}
+
+/// Files by their path relative to the top, each with git's mode and checksum of its content.
+pub struct Tree(BTreeMap<String, String>);
+
+impl Tree {
+    /// The files of the commit that is checked out.
+    pub fn of_head(cx: &Cx) -> Result<Self> {
+        Self::listed(cx, "HEAD")
+    }
+
+    /// The files as they lie in the work tree, without those that git ignores.
+    pub fn of_work_tree(cx: &Cx) -> Result<Self> {
+        let git = |words: &[&str]| {
+            let mut git = run::cmd("git", words);
+            git.current_dir(&cx.root);
+            git
+        };
+        // git compares with what an index remembers of files; the person's own index stays as it is.
+        let real = run::output(&mut git(&["rev-parse", "--git-path", "index"]))?;
+        let scratch = cx
+            .target
+            .join(format!("index-{}-{}", std::process::id(), unique()));
+        fs::copy(cx.root.join(real.trim()), &scratch).context("cannot copy the index of git")?;
+        let tree = run::output(git(&["add", "--all"]).env("GIT_INDEX_FILE", &scratch))
+            .and_then(|_| run::output(git(&["write-tree"]).env("GIT_INDEX_FILE", &scratch)));
+        fs::remove_file(&scratch)?;
+        Self::listed(cx, tree?.trim())
+    }
+
+    fn listed(cx: &Cx, tree: &str) -> Result<Self> {
+        let words = ["ls-tree", "-r", "-z", "--full-tree", tree];
+        let list = run::output(run::cmd("git", words).current_dir(&cx.root))?;
+        let files = list.split('\0').filter_map(|line| line.split_once('\t'));
+        // Logs tell of tests and change nothing that is tested.
+        let files = files.filter(|(_, path)| !is_below(path, LOGS));
+        Ok(Self(
+            files
+                .map(|(object, path)| (path.to_owned(), object.to_owned()))
+                .collect(),
+        ))
+    }
+
+    /// A key of the files at and below these paths.
+    fn key(&self, paths: &BTreeSet<String>) -> String {
+        let is_input = |path: &str| paths.iter().any(|input| is_below(path, input));
+        let files = self.0.iter().filter(|(path, _)| is_input(path));
+        hash::key(files.flat_map(|(path, object)| [path, object]))
+    }
+}
+
+/// Whether a path is that of a directory or file, or below it. `.` is the top.
+fn is_below(path: &str, directory: &str) -> bool {
+    let rest = path.strip_prefix(directory);
+    directory == "." || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// A number that no other thread gets.
+fn unique() -> usize {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+impl Inputs {
+    /// A key of all inputs: the same key, the same result.
+    pub fn key(&self, cx: &Cx, tree: &Tree) -> Result<String> {
+        let paths = self.all_paths(cx)?;
+        let mut parts = vec![tree.key(&paths), tools()?];
+        if paths.contains(&format!("{XTASK}/guest_kernel.rs")) {
+            parts.push(guest_kernel::debian12(cx)?.release);
+        }
+        if paths.contains(".") {
+            // The layer that reads all files also reads the subjects of all commits.
+            let words = ["log", "--format=%s"];
+            parts.push(run::output(run::cmd("git", words).current_dir(&cx.root))?);
+        }
+        Ok(hash::key(parts))
+    }
+
+    /// The declared paths and all that are found from packages and modules.
+    fn all_paths(&self, cx: &Cx) -> Result<BTreeSet<String>> {
+        let declared = self.paths.iter().copied().flatten();
+        let mut paths: BTreeSet<String> = declared.map(|&path| path.to_owned()).collect();
+        let built = self.directories(cx)?;
+        if !built.is_empty() {
+            paths.extend(CARGO.map(str::to_owned));
+            paths.extend(built);
+        }
+        paths.extend(modules(cx, self.module)?);
+        Ok(paths)
+    }
+}
+
+impl Inputs {
+    /// The directories of the packages that are built.
+    fn directories(&self, cx: &Cx) -> Result<BTreeSet<String>> {
+        let tested = self.packages.iter().map(|&name| (name, true));
+        let built = self.programs.iter().map(|&name| (name, false));
+        packages(cx, &tested.chain(built).collect::<Vec<_>>())
+    }
+}
+
+/// Versions of the compiler and of all programs that `cargo xtask deps` installs.
+fn tools() -> Result<String> {
+    use std::sync::OnceLock;
+    static TOOLS: OnceLock<String> = OnceLock::new();
+    if let Some(tools) = TOOLS.get() {
+        return Ok(tools.clone());
+    }
+    let rustc = run::output(&mut run::cmd("rustc", ["--version", "--verbose"]))?;
+    let key = hash::key([rustc, deps::versions()?]);
+    Ok(TOOLS.get_or_init(|| key).clone())
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    manifest_path: PathBuf,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    name: String,
+    kind: Option<String>,
+    path: Option<PathBuf>,
+}
+
+/// The directories of packages, and of the packages of the workspace that they depend on; each name with whether the
+/// package's tests are built, which have dependencies of their own.
+fn packages(cx: &Cx, names: &[(&str, bool)]) -> Result<BTreeSet<String>> {
+    if names.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let words = ["metadata", "--no-deps", "--offline", "--format-version=1"];
+    let text = run::output(run::cmd("cargo", words).current_dir(&cx.root))?;
+    let metadata: Metadata = serde_json::from_str(&text).context("cargo's metadata")?;
+    let mut directories = BTreeSet::new();
+    let mut seen = BTreeSet::new();
+    let mut left = names.to_vec();
+    while let Some((name, with_tests)) = left.pop() {
+        if !seen.insert((name, with_tests)) {
+            continue;
+        }
+        let package = metadata
+            .packages
+            .iter()
+            .find(|package| package.name == name);
+        let package = package.with_context(|| format!("there is no package {name}"))?;
+        let directory = package
+            .manifest_path
+            .parent()
+            .context("a manifest lies somewhere")?;
+        directories.insert(directory.strip_prefix(&cx.root)?.display().to_string());
+        let counts =
+            |d: &&Dependency| d.path.is_some() && (with_tests || d.kind.as_deref() != Some("dev"));
+        let dependencies = package.dependencies.iter().filter(counts);
+        left.extend(dependencies.map(|dependency| (dependency.name.as_str(), false)));
+    }
+    Ok(directories)
+}
+
+/// The source of a module of xtask, of all modules that it names, and the files that these include.
+fn modules(cx: &Cx, module: &str) -> Result<BTreeSet<String>> {
+    let mut found = BTreeSet::new();
+    let path = module.trim_start_matches("xtask::").replace("::", "/");
+    let mut left = vec![format!("{XTASK}/{path}.rs")];
+    while let Some(file) = left.pop() {
+        if !found.insert(file.clone()) {
+            continue;
+        }
+        let text = fs::read_to_string(cx.path(&file)).with_context(|| format!("no {file}"))?;
+        // xtask's own tests are no part of a layer, and what this module does changes no test.
+        let text = text
+            .split("#[cfg(test)]")
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        for name in used_modules(&text) {
+            let used = format!("{XTASK}/{name}.rs");
+            if cx.path(&used).is_file() && name != "inputs" {
+                left.push(used);
+            }
+        }
+        let children = Path::new(&file).with_extension("");
+        for name in declared_modules(&text) {
+            left.push(
+                children
+                    .join(name)
+                    .with_extension("rs")
+                    .display()
+                    .to_string(),
+            );
+        }
+        let directory = Path::new(&file).parent().context("a file lies somewhere")?;
+        for included in included(&text) {
+            found.insert(normal(&directory.join(included)));
+        }
+    }
+    Ok(found)
+}
+
+/// The modules that a source names as `crate::NAME` or in `crate::{NAME, ...}`.
+fn used_modules(text: &str) -> BTreeSet<&str> {
+    let mut names = BTreeSet::new();
+    for rest in text.split("crate::").skip(1) {
+        let Some(group) = rest.strip_prefix('{') else {
+            names.insert(identifier(rest));
+            continue;
+        };
+        let mut depth = 0;
+        let mut is_start = true;
+        for (at, letter) in group.char_indices() {
+            match letter {
+                '{' => depth += 1,
+                '}' if depth == 0 => break,
+                '}' => depth -= 1,
+                ',' if depth == 0 => is_start = true,
+                letter if is_start && !letter.is_whitespace() => {
+                    names.insert(identifier(&group[at..]));
+                    is_start = false;
+                }
+                _ => {}
+            }
+        }
+    }
+    names
+}
+
+/// The modules that a source declares as `mod NAME;`.
+fn declared_modules(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter_map(|line| {
+        let line = line
+            .trim_start_matches("pub(crate) ")
+            .trim_start_matches("pub ");
+        line.strip_prefix("mod ")?.strip_suffix(';')
+    })
+}
+
+/// The paths in `include_str!("PATH")`.
+fn included(text: &str) -> impl Iterator<Item = &str> {
+    let parts = text.split("include_str!(\"").skip(1);
+    parts.filter_map(|rest| Some(rest.split_once("\")")?.0))
+}
+
+fn identifier(text: &str) -> &str {
+    let end = text.find(|letter: char| !letter.is_alphanumeric() && letter != '_');
+    &text[..end.unwrap_or(text.len())]
+}
+
+/// A path without `..` in it.
+fn normal(path: &Path) -> String {
+    let mut parts: Vec<_> = Vec::new();
+    for part in path.iter() {
+        if part == ".." {
+            parts.pop();
+        } else {
+            parts.push(part);
+        }
+    }
+    parts.iter().collect::<PathBuf>().display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::rust_files;
+    use crate::test;
+
+    #[test]
+    fn modules_are_found_in_groups_and_paths() {
+        let text = "use crate::cx::{Cx, say};\nuse crate::{fetch, hash as h, pins::{self, Pin}};\ncrate::run::cmd();";
+        let expected = ["cx", "fetch", "hash", "pins", "run"];
+        assert_eq!(used_modules(text), expected.into());
+    }
+
+    #[test]
+    fn a_layer_depends_on_the_modules_behind_its_own() {
+        let cx = Cx::new().unwrap();
+        let found = modules(&cx, "xtask::uml").unwrap();
+        for path in [
+            "src/uml.rs",
+            "src/suite.rs",
+            "src/fetch.rs",
+            "src/apt.rs",
+            "pins.toml",
+        ] {
+            assert!(found.contains(&format!("tests/xtask/{path}")), "{path}");
+        }
+        assert!(!found.contains(&format!("{XTASK}/vm.rs")));
+    }
+
+    #[test]
+    fn a_package_brings_those_that_it_depends_on() {
+        let cx = Cx::new().unwrap();
+        let found = packages(&cx, &[("tandem-suite", false)]).unwrap();
+        assert!(found.contains("tests/uml/suite") && found.contains("tests/record/log"));
+        let found = packages(&cx, &[("tandem-helper", true)]).unwrap();
+        assert!(found.contains("helper/api") && found.contains("kmod/sim"));
+    }
+
+    /// A change in the app leaves the layers of the kernel module alone, and a change in the module does not.
+    #[test]
+    fn only_a_change_of_an_input_changes_the_key() {
+        let cx = Cx::new().unwrap();
+        let layers = test::layers();
+        let of = |name: &str| layers.iter().find(|layer| layer.name == name).unwrap();
+        let key = |name: &str, tree: &Tree| tree.key(&of(name).inputs.all_paths(&cx).unwrap());
+        let tree = Tree::of_head(&cx).unwrap();
+        let changed = |path: &str| {
+            let mut files = tree.0.clone();
+            let old = files.insert(path.to_owned(), "changed".to_owned());
+            assert!(old.is_some(), "{path} is no file of the commit");
+            Tree(files)
+        };
+        for (path, stale, valid) in [
+            (
+                "app/src/main.rs",
+                ["app", "vm-main"],
+                ["uml-plain", "kernel-6.1-debian12"],
+            ),
+            (
+                "kmod/linux/map.c",
+                ["uml-plain", "vm-kill"],
+                ["app", "programs"],
+            ),
+            (
+                "kmod/core/load.c",
+                ["engine", "uml-mutants"],
+                ["app", "data"],
+            ),
+            (
+                "tests/uml/suite/src/main.rs",
+                ["uml-kasan", "kernel-7.2-debian13"],
+                ["engine", "vm-main"],
+            ),
+            (
+                "tests/xtask/src/suite.rs",
+                ["uml-plain", "record"],
+                ["engine", "app"],
+            ),
+            (
+                "tests/xtask/pins.toml",
+                ["uml-plain", "vm-main"],
+                ["engine", "app"],
+            ),
+            ("Cargo.lock", ["app", "uml-plain"], ["kmod-style", "data"]),
+        ] {
+            let other = changed(path);
+            for name in stale {
+                assert_ne!(
+                    key(name, &tree),
+                    key(name, &other),
+                    "{path} is no input of {name}"
+                );
+            }
+            for name in valid {
+                assert_eq!(
+                    key(name, &tree),
+                    key(name, &other),
+                    "{path} is an input of {name}"
+                );
+            }
+        }
+    }
+
+    /// A source that names a file outside its package, by a path with `..`, needs that file as an input of its layers.
+    #[test]
+    fn what_packages_name_outside_themselves_is_an_input() {
+        let cx = Cx::new().unwrap();
+        let mut tried = 0;
+        for layer in test::layers() {
+            let paths = layer.inputs.all_paths(&cx).unwrap();
+            for directory in layer.inputs.directories(&cx).unwrap() {
+                for file in rust_files(&cx.path(&directory)).unwrap() {
+                    let text = fs::read_to_string(&file).unwrap();
+                    for named in text.split('"').filter(|text| text.contains("../")) {
+                        let named = named.trim_start_matches('/');
+                        for base in [cx.path(&directory).as_path(), file.parent().unwrap()] {
+                            let Ok(there) = base.join(named).canonicalize() else {
+                                continue;
+                            };
+                            let Ok(there) = there.strip_prefix(&cx.root) else {
+                                continue;
+                            };
+                            let there = there.to_str().unwrap();
+                            let is_input = paths.iter().any(|path| is_below(there, path));
+                            assert!(is_input, "{}: {} names {there}", layer.name, file.display());
+                            tried += 1;
+                        }
+                    }
+                }
+            }
+        }
+        assert!(tried > 5, "only {tried} names");
+    }
+
+    /// A path that a module of xtask names is an input of a layer that the module belongs to.
+    #[test]
+    fn what_modules_name_is_an_input() {
+        let cx = Cx::new().unwrap();
+        let layers: Vec<_> = test::layers()
+            .iter()
+            .map(|layer| {
+                (
+                    modules(&cx, layer.inputs.module).unwrap(),
+                    layer.inputs.all_paths(&cx).unwrap(),
+                )
+            })
+            .collect();
+        let mut tried = 0;
+        for file in rust_files(&cx.path(XTASK)).unwrap() {
+            let file = file.strip_prefix(&cx.root).unwrap().to_str().unwrap();
+            let inputs: Vec<_> = layers
+                .iter()
+                .filter(|(modules, _)| modules.contains(file))
+                .collect();
+            let text = fs::read_to_string(cx.path(file)).unwrap();
+            let text = text.split("#[cfg(test)]").next().unwrap();
+            for named in text.split('"').filter(|text| text.contains('/')) {
+                if inputs.is_empty()
+                    || named.starts_with('/')
+                    || !cx.path(named).exists()
+                    || is_below(named, LOGS)
+                {
+                    continue;
+                }
+                // `kmod` stands for those of its parts that are inputs.
+                let is_input = inputs.iter().any(|(_, paths)| {
+                    paths
+                        .iter()
+                        .any(|path| is_below(named, path) || is_below(path, named))
+                });
+                assert!(is_input, "{file} names {named}, which is no input");
+                tried += 1;
+            }
+        }
+        assert!(tried > 10, "only {tried} paths");
+    }
+
+    #[test]
+    fn every_declared_path_is_there() {
+        let cx = Cx::new().unwrap();
+        for layer in test::layers() {
+            for path in layer.inputs.all_paths(&cx).unwrap() {
+                assert!(cx.path(&path).exists(), "{}: no {path}", layer.name);
+            }
+        }
+    }
+
+    #[test]
+    fn the_key_of_an_untouched_file_is_the_same_in_the_work_tree() {
+        let cx = Cx::new().unwrap();
+        let (head, now) = (
+            Tree::of_head(&cx).unwrap(),
+            Tree::of_work_tree(&cx).unwrap(),
+        );
+        assert_eq!(head.0.get("LICENSE"), now.0.get("LICENSE"));
+        assert!(head.0.contains_key("LICENSE"));
+    }
+}
