@@ -32,14 +32,7 @@ impl Pair {
     /// Devices that do not exist.
     #[cfg(test)]
     pub fn nowhere(mode: Mode) -> Self {
-        let ident = Ident {
-            text: DeviceText::none(),
-            diskseq: 0,
-            boot: String::new(),
-            hardware: String::new(),
-            start: 0,
-            part_uuid: String::new(),
-        };
+        let ident = Ident::default();
         Self {
             uuid: "ab".repeat(16),
             origin: ident.clone(),

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Assembles the caches while the machine starts, before the file systems of fstab are mounted.
 //!
-//! Neither the bus nor UDisks2 runs then. It never waits longer than [`LONGEST`], and whatever it
-//! cannot do, the machine starts: a cache with nothing of its own is left to the service, which comes
-//! later, and its disk is used without it. A disk whose newest data may be on the SSD only is claimed
-//! before anything else, so that nobody can mount, check or unlock it before the cache is there: all such disks
-//! before the first SSD is read, which may never answer.
+//! Neither the bus nor UDisks2 runs then. The program never waits longer than [`LONGEST`], and whatever it cannot do,
+//! the machine starts: a cache that has nothing of its own is left to the service, which comes later, and its disk is
+//! used without it. A disk whose newest data may be on the SSD only is held before anything else, so that no program can
+//! mount, check or unlock it before the cache is there. All such disks are held before the first SSD is read, which may
+//! never answer.
 
-pub mod devices;
-mod hands;
+mod environment;
 pub(crate) mod held;
 pub mod late;
 
-use self::devices::{Found, Machine, UDEV_DATA};
-use self::hands::{Hands, System, Unheld};
+use self::environment::{BootEnvironment, HoldError, System};
 use self::late::Marks;
+use crate::machine::{BlockDevice, Machine, Sighting};
 use crate::mounts::table;
 use crate::state::{CacheRecord, FOLDER, Intent, Store};
 use crate::wipe;
@@ -34,8 +33,10 @@ const LONGEST: Duration = Duration::from_secs(30);
 const WITHOUT: Duration = Duration::from_secs(10);
 /// Until udev has at least begun to look at what is there.
 const BEGUN: Duration = Duration::from_secs(1);
-/// How long somebody has a disk who has it for a moment only, as udev's probes do.
+/// How long a program has a disk open that opens it for a moment only, as udev's probes do.
 const MOMENT: Duration = Duration::from_secs(2);
+/// Where udev writes down a device when it is through with it.
+const UDEV_DATA: &str = "/run/udev/data";
 /// There while udev has something to do.
 const UDEV_BUSY: &str = "/run/udev/queue";
 
@@ -53,13 +54,14 @@ pub fn assembles() -> bool {
 /// A cache that is to be assembled.
 struct Cache {
     record: CacheRecord,
-    disk: Option<Found>,
-    /// The disk that is claimed: one that comes back is another device, and is not.
-    held: Option<Found>,
-    /// Why the disk that is there could not be claimed the last time, and since when.
-    unheld: Option<(Unheld, Instant)>,
-    /// The disk that the start was told not to wait for.
-    told: Option<Found>,
+    /// Its disk, as last looked for.
+    disk: Sighting,
+    /// The disks that are held. One that comes back is another device to the kernel, and is not held.
+    held: Vec<BlockDevice>,
+    /// Why the disk could not be held the last time, and since when.
+    hold_error: Option<(HoldError, Instant)>,
+    /// The held disks whose mounts systemd leaves out.
+    left_out: Vec<BlockDevice>,
     /// What went wrong for good.
     failed: Option<String>,
 }
@@ -80,7 +82,7 @@ pub fn run(store: &Store) {
             let written = inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::CLOSE_WRITE;
             let _ = inotify::add_watch(watch, UDEV_DATA, written);
         }
-        look(&mut caches, &system, store, &marks);
+        step(&mut caches, &system, store, &marks);
         let patience = caches.iter().map(Cache::patience).max();
         let left = patience.and_then(|patience| patience.checked_sub(begun.elapsed()));
         match (&watch, left) {
@@ -106,24 +108,25 @@ fn among(records: Vec<CacheRecord>, jobs: &[Intent]) -> Vec<Cache> {
     records.filter(wanted).map(Cache::new).collect()
 }
 
-/// From now on, a disk that lacks something and comes is held by whoever is told of it first.
+/// From now on, a disk that comes and lacks something is held by the program that hears of it first: this one, or the
+/// one that udev runs.
 fn guard(caches: &[Cache], marks: &Marks) {
     for cache in caches.iter().filter(|cache| cache.record.may_be_dirty) {
         if let Err(e) = marks.set(&cache.record.pair.uuid) {
-            tracing::error!("a disk that comes late is protected by the service only: {e}");
+            tracing::error!("a disk that comes late is held by the service only: {e}");
         }
     }
 }
 
 /// The machine starts without these caches.
-fn go_on(caches: &mut [Cache], hands: &impl Hands, store: &Store, marks: &Marks) {
-    hold_back(caches, hands, store, marks);
+fn go_on(caches: &mut [Cache], machine: &impl BootEnvironment, store: &Store, marks: &Marks) {
+    hold_disks(caches, machine, store, marks);
     let alone = marks.alone(MOMENT);
     for cache in caches.iter_mut() {
         // udev may have come to it since.
-        cache.learn(store);
+        cache.read_record(store);
         if cache.in_use() {
-            cache.claim(hands);
+            cache.find_and_hold(machine);
         }
         // The mark of one that is held stays, for the disk may come back as another device that is not.
         if cache.leave(store) {
@@ -131,87 +134,93 @@ fn go_on(caches: &mut [Cache], hands: &impl Hands, store: &Store, marks: &Marks)
         }
     }
     drop(alone);
-    leave_out(caches, hands);
+    leave_out(caches, machine);
     if !caches.is_empty()
-        && let Err(e) = hands.watch()
+        && let Err(e) = machine.start_service()
     {
         tracing::error!("the service is not started: {e}");
     }
 }
 
-/// Takes all of them one step further. What is not sure to come to an end is last: a start that is ended in it leaves
-/// every disk that is there claimed, and no mount that would fail for that.
-fn look(caches: &mut Vec<Cache>, hands: &impl Hands, store: &Store, marks: &Marks) {
-    hold_back(caches, hands, store, marks);
-    if caches.iter().any(|cache| cache.is_whole(hands)) {
-        give_up_used(caches, hands, store, marks);
+/// Takes all caches one step further. What may not come to an end is last: a start that is killed in it leaves every
+/// disk that is there held, and no mount that would fail for that.
+fn step(caches: &mut Vec<Cache>, machine: &impl BootEnvironment, store: &Store, marks: &Marks) {
+    hold_disks(caches, machine, store, marks);
+    if caches.iter().any(|cache| cache.is_whole(machine)) {
+        give_up_used(caches, machine, store, marks);
     }
     caches.retain_mut(|cache| {
-        let assembled = cache.assembled(hands, store);
+        let assembled = cache.assemble(machine, store);
         if assembled {
             marks.clear(&cache.record.pair.uuid);
         }
         !assembled
     });
     // An attempt may have let go of its disk.
-    if caches.iter().any(|cache| cache.unheld.is_some()) {
-        hold_back(caches, hands, store, marks);
+    if caches.iter().any(|cache| cache.hold_error.is_some()) {
+        hold_disks(caches, machine, store, marks);
     }
 }
 
-/// An SSD is about to be read that may never answer: what stays in use is on record as such before.
-fn give_up_used(caches: &mut [Cache], hands: &impl Hands, store: &Store, marks: &Marks) {
+/// Records which disks stay in use, before an SSD is read that may never answer.
+fn give_up_used(
+    caches: &mut [Cache],
+    machine: &impl BootEnvironment,
+    store: &Store,
+    marks: &Marks,
+) {
     for cache in caches.iter_mut() {
         if !cache.in_use() || cache.may_pass() {
             continue;
         }
         let _alone = marks.alone(MOMENT);
-        cache.learn(store);
-        cache.claim(hands);
+        cache.read_record(store);
+        cache.find_and_hold(machine);
         if cache.in_use() && cache.leave(store) {
             marks.clear(&cache.record.pair.uuid);
         }
     }
 }
 
-/// Claims what lacks something, and has the start not wait for that. What passes is tried again: none of the others waits
-/// for it, and neither does udev.
-fn hold_back(caches: &mut [Cache], hands: &impl Hands, store: &Store, marks: &Marks) {
+/// Holds the disks that lack something, and has the start not wait for them. A disk that is in use for a moment is tried
+/// again; neither the other disks nor udev wait for that.
+fn hold_disks(caches: &mut [Cache], machine: &impl BootEnvironment, store: &Store, marks: &Marks) {
     for attempt in 0..=wipe::TRIES {
         for cache in caches.iter_mut() {
             let alone = marks.alone(MOMENT);
-            cache.learn(store);
-            cache.claim(hands);
+            cache.read_record(store);
+            cache.find_and_hold(machine);
             drop(alone);
             // Before the next one, which may not answer.
-            leave_out(std::slice::from_mut(cache), hands);
+            leave_out(std::slice::from_mut(cache), machine);
         }
         if attempt == wipe::TRIES || !caches.iter().any(Cache::may_pass) {
             break;
         }
-        hands.pause();
+        machine.pause();
     }
     for cache in caches.iter() {
-        if let (Some(disk), Some((why, _))) = (&cache.disk, &cache.unheld) {
-            tracing::error!("{} is not protected: {why}", disk.name);
+        if let (Some(disk), Some((why, _))) = (cache.disk.possible.first(), &cache.hold_error) {
+            tracing::error!("{} is not held: {why}", disk.name());
         }
     }
 }
 
-/// Has the start not wait for what is held by now, as long as it is.
-fn leave_out(caches: &mut [Cache], hands: &impl Hands) {
+/// Has the start leave out the mounts of the disks that are held by now, as long as they are held.
+fn leave_out(caches: &mut [Cache], machine: &impl BootEnvironment) {
+    let new = |cache: &'_ Cache| cache.left_out != cache.held;
     let held: Vec<_> = caches
         .iter()
-        .filter(|cache| cache.told != cache.held)
-        .filter_map(|cache| Some((&cache.record.pair, cache.held.as_ref()?)))
+        .filter(|cache| new(cache))
+        .flat_map(|cache| cache.held.iter().map(|disk| (&cache.record.pair, disk)))
         .collect();
     if !held.is_empty()
-        && let Err(e) = hands.leave_out(&held)
+        && let Err(e) = machine.leave_out(&held)
     {
         tracing::error!("the start of the machine may stop at a file system: {e}");
     }
-    for cache in caches.iter_mut().filter(|cache| cache.held.is_some()) {
-        cache.told.clone_from(&cache.held);
+    for cache in caches.iter_mut().filter(|cache| !cache.held.is_empty()) {
+        cache.left_out.clone_from(&cache.held);
     }
 }
 
@@ -219,17 +228,17 @@ impl Cache {
     fn new(record: CacheRecord) -> Self {
         Self {
             record,
-            disk: None,
-            held: None,
-            unheld: None,
-            told: None,
+            disk: Sighting::default(),
+            held: Vec::new(),
+            hold_error: None,
+            left_out: Vec::new(),
             failed: None,
         }
     }
 
-    /// What udev had done about the disk meanwhile.
-    fn learn(&mut self, store: &Store) {
-        if self.held.is_some() || !self.record.may_be_dirty {
+    /// Reads what the program that udev runs has recorded of the disk meanwhile.
+    fn read_record(&mut self, store: &Store) {
+        if !self.held.is_empty() || !self.record.may_be_dirty {
             return;
         }
         let ours = |now: &CacheRecord| now.pair.uuid == self.record.pair.uuid;
@@ -237,48 +246,46 @@ impl Cache {
             && now.forked
         {
             self.failed = Some("the disk came late and could not be held".to_owned());
-            self.unheld = None;
+            self.hold_error = None;
             self.record = now;
         }
     }
 
-    /// Looks for the disk, and claims it if it lacks something: also one whose cache could not be made, for it may have
-    /// come back since.
-    fn claim(&mut self, hands: &impl Hands) {
+    /// Looks for the disk, and holds it if it lacks something: also if the cache could not be made, for the disk may
+    /// have come back as another device since. Copies of the disk are held with it.
+    fn find_and_hold(&mut self, machine: &impl BootEnvironment) {
         if self.record.forked {
             return;
         }
-        let disk = hands.find(&self.record.pair.origin);
+        let disk = machine.find(&self.record.pair.origin);
         if self.disk != disk {
             // Another device, which may take its time as well.
-            self.unheld = None;
+            self.hold_error = None;
         }
-        if self.held != disk {
-            self.held = None;
-        }
-        self.disk.clone_from(&disk);
-        let Some(disk) = disk else {
+        self.held.retain(|held| disk.possible.contains(held));
+        self.disk = disk;
+        if self.disk.possible.is_empty() {
             return;
-        };
-        if let Err(e) = hands.able() {
+        }
+        if let Err(e) = machine.device_mapper() {
             self.failed = Some(e);
-        } else if self.record.may_be_dirty && self.held.is_none() {
-            self.hold(hands, &disk);
+        } else if self.record.may_be_dirty && self.held.len() < self.disk.possible.len() {
+            self.hold(machine);
         }
     }
 
-    /// Maps it if all is there, and says whether there is nothing left to do.
-    fn assembled(&mut self, hands: &impl Hands, store: &Store) -> bool {
+    /// Puts the cache in force if both devices are there. True: nothing is left to do.
+    fn assemble(&mut self, machine: &impl BootEnvironment, store: &Store) -> bool {
         if self.failed.is_some() {
             return false;
         }
-        let Some(disk) = self.disk.clone() else {
+        let Some(disk) = self.disk.recorded.clone() else {
             return false;
         };
-        let Some(ssd) = hands.find(&self.record.pair.ssd) else {
+        let Some(ssd) = machine.find(&self.record.pair.ssd).recorded else {
             return false;
         };
-        match hands.map(&self.record.pair, &disk, &ssd) {
+        match machine.map(&self.record.pair, &disk, &ssd) {
             Ok(()) => {
                 self.done(store, &disk, &ssd);
                 true
@@ -287,19 +294,25 @@ impl Cache {
                 self.failed = Some(e);
                 if self.record.may_be_dirty {
                     // The attempt let it go.
-                    self.hold(hands, &disk);
+                    self.hold(machine);
                 }
                 false
             }
         }
     }
 
-    /// One that was held may not be any more.
-    fn hold(&mut self, hands: &impl Hands, disk: &Found) {
-        let held = hands.hold(&self.record.pair, disk);
-        self.held = held.is_ok().then(|| disk.clone());
-        let before = self.unheld.take();
-        self.unheld = held.err().map(|why| {
+    /// Holds the disk and what may be it. A disk that was held may not be held any more if that fails.
+    fn hold(&mut self, machine: &impl BootEnvironment) {
+        let disks = &self.disk.possible;
+        // Where no device agrees with all of the record, each of them may be the disk.
+        let needed = self.disk.recorded.as_ref().map_or(disks.len(), |_| 1);
+        let result = machine.hold(&self.record.pair, disks, needed);
+        self.held.clear();
+        if result.is_ok() {
+            self.held.clone_from(disks);
+        }
+        let before = self.hold_error.take();
+        self.hold_error = result.err().map(|why| {
             let same = before.filter(|(before, _)| before.kind() == why.kind());
             let since = same.map_or_else(Instant::now, |(_, since)| since);
             (why, since)
@@ -308,25 +321,27 @@ impl Cache {
 
     /// Whether what keeps the disk from being held may take a moment only.
     fn may_pass(&self) -> bool {
-        let unheld = self.unheld.as_ref();
-        unheld.is_some_and(|(_, since)| since.elapsed() < MOMENT)
+        let error = self.hold_error.as_ref();
+        error.is_some_and(|(_, since)| since.elapsed() < MOMENT)
     }
 
     fn in_use(&self) -> bool {
-        matches!(self.unheld, Some((Unheld::Open(_), _)))
+        matches!(self.hold_error, Some((HoldError::InUse(_), _)))
     }
 
-    /// Whether all of it is there, and it is not known that it cannot be put together.
-    fn is_whole(&self, hands: &impl Hands) -> bool {
-        self.failed.is_none() && self.disk.is_some() && hands.find(&self.record.pair.ssd).is_some()
+    /// Whether both devices are there, and it is not known that the cache cannot be made.
+    fn is_whole(&self, machine: &impl BootEnvironment) -> bool {
+        self.failed.is_none()
+            && self.disk.recorded.is_some()
+            && machine.find(&self.record.pair.ssd).recorded.is_some()
     }
 
-    fn done(&mut self, store: &Store, disk: &Found, ssd: &Found) {
-        tracing::info!("{} works with its cache on {}", disk.name, ssd.name);
+    fn done(&mut self, store: &Store, disk: &BlockDevice, ssd: &BlockDevice) {
+        tracing::info!("{} works with its cache on {}", disk.name(), ssd.name());
         // udev's rules depend on what lies above a device.
         for device in [disk, ssd] {
-            if let Err(e) = wipe::nudge(&device.node()) {
-                tracing::warn!("cannot have {} looked at again: {e}", device.name);
+            if let Err(e) = wipe::nudge(&device.ident.node()) {
+                tracing::warn!("cannot have {} looked at again: {e}", device.name());
             }
         }
         if self.record.pair.cold || self.record.pair.lost > 0 {
@@ -342,7 +357,7 @@ impl Cache {
     }
 
     fn patience(&self) -> Duration {
-        let asked = || self.disk.is_some() || table::waits_at_start().unwrap_or(true);
+        let asked = || self.disk.recorded.is_some() || table::waits_at_start().unwrap_or(true);
         self.waits(Path::new(UDEV_BUSY).exists(), asked)
     }
 
@@ -369,29 +384,29 @@ impl Cache {
         let text = |device: &tandem_api::DeviceText| format!("{} {}", device.model, device.serial);
         let (disk, ssd) = (text(&pair.origin.text), text(&pair.ssd.text));
         let reason = self.failed.as_deref().unwrap_or("a device is missing");
-        if self.held.is_some() {
+        if !self.held.is_empty() {
             tracing::error!(
                 "{disk} is held back, because what was written to it last may be on {ssd} only: {reason}"
             );
             return false;
         }
-        if self.disk.is_none() {
+        if self.disk.possible.is_empty() {
             tracing::info!("{disk} is not there");
             return false;
         }
-        if let Some((Unheld::Closed(e), _)) = &self.unheld {
-            // Who says that it is used gives up what is on the SSD: whatever comes next tries again.
+        if let Some((HoldError::NotWritable(e), _)) = &self.hold_error {
+            // A record that the disk is used would give up what is on the SSD; the next event tries to hold it again.
             tracing::error!("{disk} should be held back, is not, and cannot be written: {e}");
             return false;
         }
         tracing::warn!("{disk} is used without its cache on {ssd}: {reason}");
         // Recorded before the disk can be written.
         let recorded = store.change_cache(&pair.uuid, unguarded);
-        // Nor is it put in force any more, recorded or not.
+        // The cache is not put in force any more, recorded or not.
         self.failed.get_or_insert("the disk is in use".to_owned());
         match recorded {
             Ok(now) => {
-                self.unheld = None;
+                self.hold_error = None;
                 self.record = now.unwrap_or_else(|| unguarded(self.record.clone()));
                 true
             }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The machine's block devices: what UDisks2 says of them, and what the kernel adds to it.
+//! The machine's block devices for the service: what [`crate::machine`] knows of them, with what UDisks2 adds to it
+//! (object paths, partitioning, drives in words).
 
 use crate::boot;
-use crate::facts::{Device, Facts, Holder, Ident};
+use crate::facts::{self, Device, Facts, Holder, Ident};
+use crate::machine::{BlockDevice, Machine, line, sysfs, whole};
 use crate::mounts::table::{Mounts, unlocked_at_start, used_at_start};
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
-use std::path::{Path, PathBuf};
 use tandem_api::{DeviceText, Failure, Kind};
 use zbus::fdo::{ManagedObjects, ObjectManagerProxy};
 use zbus::{Connection, OwnedObjectPath, OwnedVariant, Variant};
@@ -14,25 +15,6 @@ use zbus::{Connection, OwnedObjectPath, OwnedVariant, Variant};
 /// Well-known name of UDisks2.
 pub const UDISKS: &str = "org.freedesktop.UDisks2";
 const ROOT: &str = "/org/freedesktop/UDisks2";
-
-/// Folder of a block device in sysfs.
-pub fn sysfs(name: &str) -> PathBuf {
-    Path::new("/sys/class/block").join(name)
-}
-
-fn line(path: impl AsRef<Path>) -> Option<String> {
-    Some(crate::read_lossy(path).ok()?.trim().to_owned())
-}
-
-/// Id of the running boot.
-pub fn boot_id() -> String {
-    line("/proc/sys/kernel/random/boot_id").unwrap_or_default()
-}
-
-/// `major:minor` of a block device.
-pub fn number(name: &str) -> Option<String> {
-    line(sysfs(name).join("dev"))
-}
 
 /// Properties of one interface of one object.
 struct Properties<'a>(&'a HashMap<String, OwnedVariant>);
@@ -43,14 +25,6 @@ impl Properties<'_> {
             Some(Variant::Str(text)) => text.as_str().to_owned(),
             Some(Variant::ObjectPath(path)) => path.as_str().to_owned(),
             _ => String::new(),
-        }
-    }
-
-    fn number(&self, name: &str) -> u64 {
-        match self.0.get(name).map(|v| &**v) {
-            Some(Variant::U64(n)) => *n,
-            Some(Variant::U32(n)) => u64::from(*n),
-            _ => 0,
         }
     }
 
@@ -121,21 +95,22 @@ pub async fn facts(connection: &Connection) -> Result<Facts, Failure> {
         .map_err(|e| unavailable(e.into()))?;
     let mounts = Mounts::read().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
     let swaps = crate::read_lossy("/proc/swaps").unwrap_or_default();
-    let boot = boot_id();
+    let known = Machine::default()
+        .block_devices()
+        .map_err(|e| Failure::new(Kind::Internal).detail(e))?;
     let early = used_at_start().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
     let mut devices: Vec<_> = objects
         .keys()
-        .filter_map(|path| device(&objects, path, &mounts, &swaps, &early, &boot))
+        .filter_map(|path| device(&objects, path, &known, &mounts, &swaps, &early))
         .collect();
     if boot::assembles() {
         let unlocked = unlocked_at_start().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
-        let machine = boot::devices::Machine::default();
         for device in &mut devices {
-            // A start without a disk that is to be unlocked would wait in vain for what is in it.
-            let found = machine
-                .find(&device.ident)
-                .filter(|_| !unlocked.contains(&device.number));
-            device.found_at_start = found.is_some_and(|found| found.number == device.number);
+            // The start of the machine finds a device by what is recorded of it. Without a disk that is to be
+            // unlocked, the start would wait in vain for what is in the disk.
+            let found = facts::recorded(&known, |d| &d.ident, &device.ident);
+            device.found_at_start = found.is_some_and(|found| found.number == device.number)
+                && !unlocked.contains(&device.number);
         }
     }
     Ok(Facts {
@@ -147,15 +122,16 @@ pub async fn facts(connection: &Connection) -> Result<Facts, Failure> {
 fn device(
     objects: &ManagedObjects,
     path: &OwnedObjectPath,
+    known: &[BlockDevice],
     mounts: &Mounts,
     swaps: &str,
     early: &BTreeSet<String>,
-    boot: &str,
 ) -> Option<Device> {
     let object = Object(objects, path);
     let block = object.get("Block")?;
     let node = block.path("Device");
     let name = node.strip_prefix("/dev/")?.to_owned();
+    let known = known.iter().find(|known| known.name() == name)?;
     let partition = object.get("Partition");
     let drive_path = drive_path(&block);
     let drive = drive_path
@@ -164,7 +140,6 @@ fn device(
     let partitioned = object.get("PartitionTable").is_some()
         || partition.as_ref().is_some_and(|p| p.flag("IsContainer"));
     let whole = whole(&name);
-    let content = block.text("IdType");
     let part =
         |f: &dyn Fn(&Properties<'_>) -> String| partition.as_ref().map(f).unwrap_or_default();
     let ident = Ident {
@@ -173,24 +148,18 @@ fn device(
             name: name.clone(),
             model: model(&name, drive.as_ref()),
             serial: drive.as_ref().map(|d| d.text("Serial")).unwrap_or_default(),
-            size: block.number("Size"),
+            size: known.ident.text.size,
             content: if partitioned {
                 "partition-table".to_owned()
             } else {
-                content
+                known.ident.text.content.clone()
             },
             label: block.text("IdLabel"),
         },
-        diskseq: line(sysfs(&whole).join("diskseq"))
-            .and_then(|n| n.parse().ok())
-            .unwrap_or(0),
-        boot: boot.to_owned(),
-        hardware: hardware(&name, drive.as_ref()),
-        start: partition.as_ref().map_or(0, |p| p.number("Offset")),
-        part_uuid: part(&|p| p.text("UUID").to_lowercase()),
+        ..known.ident.clone()
     };
     let mapper = line(sysfs(&name).join("dm/name")).map(|n| format!("/dev/mapper/{n}"));
-    let device_number = number(&name).unwrap_or_default();
+    let device_number = known.number.clone();
     let nodes = [Some(node.clone()), mapper];
     let own: Vec<_> = mounts
         .of(&device_number, nodes.as_slice())
@@ -204,8 +173,8 @@ fn device(
             .filter(|p| p != "/"),
         partitioned,
         part_type: part(&|p| p.text("Type").to_lowercase()),
-        usage: block.text("IdUsage"),
-        content_uuid: block.text("IdUUID"),
+        usage: known.properties.get("ID_FS_USAGE").to_owned(),
+        content_uuid: known.ident.content_uuid.clone(),
         blank: false,
         claimed: false,
         volume: line(sysfs(&name).join("dm/uuid")).map(|_| volume_kind(&name)),
@@ -267,36 +236,6 @@ fn removable(
         || below_it
             .iter()
             .any(|name| removable(name, depth - 1, below, drive))
-}
-
-/// Kernel name of the whole disk that a partition is on; the name itself for anything else.
-fn whole(name: &str) -> String {
-    let folder = sysfs(name);
-    let above = || -> Option<String> {
-        let real = fs::canonicalize(&folder).ok()?;
-        Some(real.parent()?.file_name()?.to_str()?.to_owned())
-    };
-    let partition = folder.join("partition").exists();
-    partition
-        .then(above)
-        .flatten()
-        .unwrap_or_else(|| name.to_owned())
-}
-
-/// What the hardware, or the volume's own format, says of itself; empty if nothing does, because a
-/// kernel name is another device's after the next start.
-fn hardware(name: &str, drive: Option<&Properties<'_>>) -> String {
-    if let Some(drive) = drive {
-        let (wwn, serial) = (drive.text("WWN"), drive.text("Serial"));
-        if !wwn.is_empty() || !serial.is_empty() {
-            return format!("{wwn}/{serial}");
-        }
-    }
-    let folder = sysfs(name);
-    let volume = ["dm/uuid", "md/uuid", "loop/backing_file"]
-        .iter()
-        .find_map(|file| line(folder.join(file)));
-    volume.unwrap_or_default()
 }
 
 fn model(name: &str, drive: Option<&Properties<'_>>) -> String {

@@ -18,13 +18,44 @@ pub struct Ident {
     pub diskseq: u64,
     /// The boot in which name and sequence number hold.
     pub boot: String,
-    /// What the hardware says of itself: WWN, else serial, of the drive; the unique name (`dm/uuid`,
-    /// `md/uuid`) of a volume. Empty if there is none.
+    /// `WWN/serial` of the drive, either of which may be empty; of a volume its unique name (`dm/uuid`, `md/uuid`).
+    /// Empty if the device has neither.
     pub hardware: String,
+    /// All WWNs and serial numbers that udev knows of the drive, blanks as `_`; empty for a volume. Versions of
+    /// UDisks2 choose different ones of them for `hardware`.
+    #[serde(default)]
+    pub names: Vec<String>,
     /// First byte on the drive, 0 for a whole one.
     pub start: u64,
     /// UUID of the partition, empty for a whole device.
     pub part_uuid: String,
+    /// UUID of the file system or volume format on the device; empty if there is none.
+    #[serde(default)]
+    pub content_uuid: String,
+}
+
+impl Default for Ident {
+    /// A device that does not exist.
+    fn default() -> Self {
+        Self {
+            text: DeviceText::none(),
+            diskseq: 0,
+            boot: String::new(),
+            hardware: String::new(),
+            names: Vec::new(),
+            start: 0,
+            part_uuid: String::new(),
+            content_uuid: String::new(),
+        }
+    }
+}
+
+/// A WWN or serial number as udev writes it: blanks at the ends are dropped, those inside become one `_`.
+pub fn drive_name(text: &str) -> String {
+    text.split(|c: char| c.is_whitespace() || c == '_')
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join("_")
 }
 
 impl Ident {
@@ -33,14 +64,41 @@ impl Ident {
         format!("/dev/{}", self.text.name)
     }
 
-    /// Whether `other` is the same piece of the same hardware, perhaps under another name and after
-    /// a restart. Size is compared because a grown or shrunk device is another one for the cache.
-    pub fn same_hardware(&self, other: &Self) -> bool {
-        self.hardware == other.hardware
-            && self.start == other.start
-            && self.part_uuid == other.part_uuid
-            && self.text.size == other.text.size
-            && (!self.hardware.is_empty() || !self.part_uuid.is_empty())
+    /// Whether this device, as it is now, is the recorded one, perhaps under another name and after a restart: all
+    /// that the record says is true of it. Only such a device becomes part of a cache.
+    ///
+    /// The UUID of the file system is not compared: the newest superblock of a dirty disk may be on the SSD only.
+    pub fn same_hardware(&self, recorded: &Self) -> bool {
+        self.same_drive(recorded)
+            && self.same_place(recorded)
+            && self.part_uuid == recorded.part_uuid
+            && (!recorded.hardware.is_empty() || !recorded.part_uuid.is_empty())
+    }
+
+    /// Whether this device may be the recorded one or a copy of it: one strong mark is enough. Such a device is held
+    /// while the only copy of its newest data may be on an SSD.
+    pub fn may_be(&self, recorded: &Self) -> bool {
+        let same = |now: &str, then: &str| !then.is_empty() && now == then;
+        let drive = !recorded.hardware.is_empty() && self.same_drive(recorded);
+        let content = same(&self.content_uuid, &recorded.content_uuid);
+        !self.hardware.starts_with(DM_UUID_PREFIX)
+            && (same(&self.part_uuid, &recorded.part_uuid)
+                || (content && self.text.size == recorded.text.size)
+                || (drive && self.same_place(recorded)))
+    }
+
+    fn same_place(&self, recorded: &Self) -> bool {
+        self.start == recorded.start && self.text.size == recorded.text.size
+    }
+
+    /// Whether the drive has the WWN and the serial number that are on record, or the volume its name.
+    fn same_drive(&self, recorded: &Self) -> bool {
+        if recorded.hardware.is_empty() || self.hardware == recorded.hardware {
+            return true;
+        }
+        let (wwn, serial) = recorded.hardware.split_once('/').unwrap_or_default();
+        let has = |name: &str| name.is_empty() || self.names.contains(&drive_name(name));
+        !(wwn.is_empty() && serial.is_empty()) && has(wwn) && has(serial)
     }
 
     /// Whether `other` is this very device under the same name, plugged in only once since.
@@ -152,6 +210,17 @@ impl Device {
         self.ident.text.object.as_str()
     }
 
+    /// Whether neither a volume nor a file system nor swap uses it.
+    pub fn unused(&self) -> bool {
+        self.holders.is_empty() && self.mounts.is_empty() && !self.swap
+    }
+
+    /// Whether anything but a mapping of ours uses it.
+    pub fn used_by_others(&self) -> bool {
+        let other = self.holders.iter().any(|holder| holder.kind != "tandem");
+        other || !self.mounts.is_empty() || self.swap
+    }
+
     /// Mount points only.
     pub fn mount_points(&self) -> Vec<String> {
         self.mounts.iter().map(|m| m.point.clone()).collect()
@@ -200,11 +269,28 @@ impl Facts {
         known.then(|| self.devices.iter().find(same)).flatten()
     }
 
-    /// The device that is this piece of hardware, whatever it is called now; none if several say the
-    /// same of themselves.
+    /// The device that is on record, see [`recorded`].
     pub fn same_hardware(&self, ident: &Ident) -> Option<&Device> {
-        let mut all = self.devices.iter().filter(|d| d.ident.same_hardware(ident));
-        all.next().filter(|_| all.next().is_none())
+        recorded(&self.devices, |d| &d.ident, ident)
+    }
+
+    /// Devices that may be the one on record, see [`possible`].
+    pub fn possible(&self, ident: &Ident) -> Vec<&Device> {
+        possible(&self.devices, |d| &d.ident, ident)
+    }
+
+    /// What is held while the newest data of the disk on record may be on an SSD only: the disk, and all that may be it.
+    /// Nothing if the disk itself is in use. Copies that are in use are left out.
+    pub fn to_be_held(&self, ident: &Ident) -> impl Iterator<Item = &Device> {
+        let busy = self
+            .same_hardware(ident)
+            .is_some_and(Device::used_by_others);
+        let all = if busy {
+            Vec::new()
+        } else {
+            self.possible(ident)
+        };
+        all.into_iter().filter(|device| !device.used_by_others())
     }
 
     /// The device that this ident means: in the boot in which it was taken the very same one, in
@@ -216,4 +302,29 @@ impl Facts {
             self.same_hardware(ident)
         }
     }
+}
+
+/// The device that is on record, whatever it is called now; none if several agree with the record.
+pub fn recorded<'a, T>(
+    devices: &'a [T],
+    ident_of: impl Fn(&T) -> &Ident,
+    record: &Ident,
+) -> Option<&'a T> {
+    let mut all = devices.iter().filter(|d| ident_of(d).same_hardware(record));
+    all.next().filter(|_| all.next().is_none())
+}
+
+/// All devices that may be the one on record, those first that agree with all of the record.
+pub fn possible<'a, T>(
+    devices: &'a [T],
+    ident_of: impl Fn(&T) -> &Ident,
+    record: &Ident,
+) -> Vec<&'a T> {
+    let agrees = |d: &&T| ident_of(d).same_hardware(record);
+    let mut all: Vec<&T> = devices
+        .iter()
+        .filter(|d| ident_of(d).may_be(record))
+        .collect();
+    all.sort_by_key(|d| !agrees(d));
+    all
 }

@@ -232,6 +232,8 @@ mod tests {
             hardware: String::new(),
             start: 0,
             part_uuid: String::new(),
+            names: Vec::new(),
+            content_uuid: String::new(),
         };
         free(&ident, &"ab".repeat(16)).unwrap();
         assert!(!is_blank(&path, size).unwrap());

@@ -71,22 +71,21 @@ fn mapped(node: &Path) -> Vec<String> {
         return Vec::new();
     };
     let size = text(&folder.join("size"));
-    // The disk is the one of the two below that has the size of the mapping; udev has recorded what
-    // it knows of it under its number.
+    // Of the two devices below, the disk has the size of the mapping.
     let disk = entries(&folder.join("slaves"))
         .into_iter()
         .find(|below| text(&below.join("size")) == size);
     let Some(disk) = disk else { return Vec::new() };
-    let record = text(&Path::new("/run/udev/data").join(format!("b{}", text(&disk.join("dev")))));
-    let field = |name: &str| {
-        record.lines().find_map(|line| {
-            line.strip_prefix("E:")?
-                .strip_prefix(name)?
-                .strip_prefix('=')
-        })
-    };
+    let name = disk
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
+    let known = udev::Device::from_subsystem_sysname("block".to_owned(), name.to_owned());
+    let uuid = known
+        .ok()
+        .and_then(|d| Some(d.property_value("ID_PART_ENTRY_UUID")?.to_str()?.to_owned()));
+    let uuid = uuid.unwrap_or_default();
     // The value becomes a part of a link's name: nothing but the digits of a UUID gets there.
-    let uuid = field("ID_PART_ENTRY_UUID").unwrap_or_default();
     let plain = !uuid.is_empty() && uuid.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
     if plain {
         vec![format!("TANDEM_PART_UUID={uuid}")]

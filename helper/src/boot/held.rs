@@ -2,8 +2,8 @@
 //! Has the machine start without the file system of a disk that is held: a mount that fails would
 //! stop the start, one that is left out does not.
 
-use super::devices::Found;
 use crate::action::Pair;
+use crate::machine::BlockDevice;
 use crate::mounts::systemd::mount_unit;
 use crate::mounts::table;
 use std::path::Path;
@@ -17,7 +17,7 @@ const DROP_IN: &str = "50-tandem.conf";
 ///
 /// # Errors
 /// If it cannot be told: then these mounts fail, because the disk is in use.
-pub fn leave_out(held: &[(&Pair, &Found)]) -> io::Result<()> {
+pub fn leave_out(held: &[(&Pair, &BlockDevice)]) -> io::Result<()> {
     let mut told = false;
     for (pair, disk) in held {
         for point in table::points_at_start(&disk.number)? {
@@ -59,13 +59,13 @@ pub fn left_out(pair: &Pair) -> Vec<String> {
 }
 
 /// Holds by itself when the cache is assembled, and when the disk is let go.
-fn drop_in(pair: &Pair, disk: &Found) -> String {
+fn drop_in(pair: &Pair, disk: &BlockDevice) -> String {
     format!(
         "# What was written last to this file system may be on an SSD only.\n\
          [Unit]\n\
          ConditionPathExists=|/dev/mapper/{}\n\
          ConditionPathExistsGlob=|!/sys/class/block/{}/holders/*\n",
         pair.name(),
-        disk.name
+        disk.name()
     )
 }

@@ -8,15 +8,14 @@
 //! killed leaves the marks.
 //! One that is held keeps its mark: a disk whose link was reset comes back as another device, which nobody holds.
 
-use super::devices::{Found, Machine};
-use super::hands::{Hands, System};
+use super::environment::{BootEnvironment, System};
 use super::{Cache, MOMENT, among, leave_out};
-use crate::dm::control::Keeps;
+use crate::dm::mapping::Mapping;
+use crate::machine::{BlockDevice, Machine};
 use crate::sampler::boottime_us;
 use crate::state::Store;
 use crate::wipe;
 use rustix::fs::{FlockOperation, flock};
-use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -69,7 +68,7 @@ impl Marks {
     }
 
     /// For how long it is known that this cannot be held, for this reason: from the first time that somebody says so.
-    fn waited(&self, uuid: &str, disk: &Found, why: &str) -> Duration {
+    fn waited(&self, uuid: &str, disk: &BlockDevice, why: &str) -> Duration {
         let what = format!("{} {why}", disk.number);
         let now = boottime_us();
         let path = self.0.join(uuid);
@@ -106,30 +105,26 @@ pub fn run(folder: &Path) {
     if !fs::read_dir(&marks.0).is_ok_and(|mut marks| marks.next().is_some()) {
         return;
     }
-    // Values of any encoding: none of those that a disk is told by has other letters.
-    let text = |(name, value): (OsString, OsString)| {
-        Some((name.into_string().ok()?, value.into_string().ok()?))
-    };
-    let machine = Machine::in_event(std::env::vars_os().filter_map(text));
+    let machine = Machine::in_event(std::env::vars_os());
     look(&marks, &System::new(machine), &Store::beside(folder));
 }
 
 /// Everything is read anew for each attempt: meanwhile the start and the service may be at work. Only the events of a
 /// disk wait for it. Those of others may find it free, and after some time say what has become of it: its own may be over.
-fn look(marks: &Marks, hands: &impl Hands, store: &Store) {
+fn look(marks: &Marks, machine: &impl BootEnvironment, store: &Store) {
     let begun = Instant::now();
     for attempt in 0..=wipe::TRIES {
         let last = attempt == wipe::TRIES || begun.elapsed() > MOMENT;
-        let called = marked(marks, hands, store)
+        let called = marked(marks, machine, store)
             .iter()
-            .any(|cache| called_for(cache, hands));
+            .any(|cache| called_for(cache, machine));
         let alone = marks.alone(if called { MOMENT } else { Duration::ZERO });
         if alone.is_none() && !called {
             return;
         }
-        let caches = marked(marks, hands, store).into_iter();
+        let caches = marked(marks, machine, store).into_iter();
         let mut caches: Vec<_> = caches
-            .map(|cache| (called_for(&cache, hands), cache))
+            .map(|cache| (called_for(&cache, machine), cache))
             .filter(|(ours, _)| *ours || alone.is_some())
             .collect();
         // Another may not answer.
@@ -140,42 +135,41 @@ fn look(marks: &Marks, hands: &impl Hands, store: &Store) {
                 // It may be another one that came in the place of the last.
                 marks.forget(&cache.record.pair.uuid);
             }
-            again |= !settled(cache, *ours, last, marks, hands, store);
-            leave_out(std::slice::from_mut(cache), hands);
+            again |= !hold_or_record(cache, *ours, last, marks, machine, store);
+            leave_out(std::slice::from_mut(cache), machine);
         }
         drop(alone);
         if !again {
             break;
         }
-        hands.pause();
+        machine.pause();
     }
 }
 
 /// Tries to hold a disk. `ours`: see [`called_for`]. False: in this event it is to be tried again.
-fn settled(
+fn hold_or_record(
     cache: &mut Cache,
     ours: bool,
     last: bool,
     marks: &Marks,
-    hands: &impl Hands,
+    machine: &impl BootEnvironment,
     store: &Store,
 ) -> bool {
-    cache.claim(hands);
+    cache.find_and_hold(machine);
     let uuid = cache.record.pair.uuid.clone();
-    if let Some(disk) = cache.disk.as_ref().filter(|_| cache.held.is_none()) {
-        let why = cache
-            .unheld
-            .as_ref()
-            .map_or("unable", |(why, _)| why.kind());
+    let disk = cache.disk.possible.first();
+    if let Some(disk) = disk.filter(|_| cache.held.is_empty()) {
+        let error = cache.hold_error.as_ref();
+        let why = error.map_or("no-device-mapper", |(why, _)| why.kind());
         let waited = marks.waited(&uuid, disk, why);
-        if ours && !last && cache.unheld.is_some() {
+        if ours && !last && cache.hold_error.is_some() {
             return false;
         }
         if !ours && waited < LONG_AGO {
             return true;
         }
     }
-    if cache.held.is_some() {
+    if !cache.held.is_empty() {
         marks.forget(&uuid);
     }
     // The service assembles it, now or when its SSD is there.
@@ -186,13 +180,13 @@ fn settled(
 }
 
 /// Whether udev runs us for its disk.
-fn called_for(cache: &Cache, hands: &impl Hands) -> bool {
-    let disk = hands.find(&cache.record.pair.origin);
-    disk.is_some_and(|disk| hands.called_for(&disk))
+fn called_for(cache: &Cache, machine: &impl BootEnvironment) -> bool {
+    let disks = machine.find(&cache.record.pair.origin).possible;
+    disks.iter().any(|disk| machine.called_for(disk))
 }
 
 /// The caches that have a mark and for which there is something to do.
-fn marked(marks: &Marks, hands: &impl Hands, store: &Store) -> Vec<Cache> {
+fn marked(marks: &Marks, machine: &impl BootEnvironment, store: &Store) -> Vec<Cache> {
     // First: a job that is over by then has dropped its record before.
     let jobs = store.intents();
     let records = store.caches();
@@ -200,40 +194,48 @@ fn marked(marks: &Marks, hands: &impl Hands, store: &Store) -> Vec<Cache> {
         marks.clear(&record.pair.uuid);
     }
     let mut caches = among(records, &jobs);
-    caches.retain(|cache| marks.has(&cache.record.pair.uuid) && concerns(cache, marks, hands));
+    caches.retain(|cache| marks.has(&cache.record.pair.uuid) && concerns(cache, marks, machine));
     caches
 }
 
 /// Whether there is something to do for a cache that has a mark. The start and the service may be at work on it, and
-/// nothing may come between them.
-fn concerns(cache: &Cache, marks: &Marks, hands: &impl Hands) -> bool {
+/// no other program may come between them.
+fn concerns(cache: &Cache, marks: &Marks, machine: &impl BootEnvironment) -> bool {
     let pair = &cache.record.pair;
-    let keeps = hands.keeps(pair);
-    if keeps == Keeps::Works || !cache.record.may_be_dirty {
+    let mapping = machine.mapping(pair);
+    let works = matches!(mapping, Mapping::Works { .. } | Mapping::PassesThrough(_));
+    if works || !cache.record.may_be_dirty {
         marks.clear(&pair.uuid);
         return false;
     }
-    let Some(disk) = hands.find(&pair.origin) else {
-        return false;
+    let disk = machine.find(&pair.origin);
+    // A copy that is in use concerns only its own events.
+    let needed = |d: &&BlockDevice| match &disk.recorded {
+        Some(recorded) => *d == recorded || machine.called_for(d),
+        None => true,
     };
-    match keeps {
-        Keeps::Works => false,
-        Keeps::Between(number) | Keeps::Disk(number) => number != disk.number,
-        Keeps::Nothing => true,
+    let beside = |numbers: &[String]| {
+        let mut disks = disk.possible.iter().filter(needed);
+        disks.any(|d| !numbers.contains(&d.number))
+    };
+    match mapping {
+        Mapping::Holds(numbers) => beside(&numbers),
+        Mapping::Starting(number) | Mapping::Halted { origin: number, .. } => beside(&[number]),
+        _ => !disk.possible.is_empty(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::hands::Unheld;
-    use super::super::hands::fake::Fake;
+    use super::super::environment::HoldError;
+    use super::super::environment::fake::Fake;
     use super::super::tests::start;
     use super::super::wanted;
     use super::*;
     use crate::state::CacheRecord;
 
-    fn open() -> Unheld {
-        Unheld::Open("taken".to_owned())
+    fn open() -> HoldError {
+        HoldError::InUse("taken".to_owned())
     }
 
     #[test]
@@ -246,16 +248,16 @@ mod tests {
             // The start waits in vain.
             let others = if busy { 100 } else { 0 };
             let mut machine = Fake {
-                unheld: vec![open(); others].into(),
+                hold_errors: vec![open(); others].into(),
                 ..Fake::default()
             };
             let mut caches = wanted(&store);
             super::super::guard(&caches, &marks);
-            super::super::look(&mut caches, &machine, &store, &marks);
+            super::super::step(&mut caches, &machine, &store, &marks);
             super::super::go_on(&mut caches, &machine, &store, &marks);
             look(&marks, &machine, &store);
             assert!(marks.has(uuid));
-            assert_eq!(machine.done.take(), ["watch"]);
+            assert_eq!(machine.done.take(), ["start the service"]);
             assert_eq!(store.caches(), std::slice::from_ref(&record));
 
             machine.there.push("");
@@ -277,7 +279,7 @@ mod tests {
 
     #[test]
     fn what_passes_does_not_give_up_what_is_on_the_ssd() {
-        let closed = || Unheld::Closed("no such device".to_owned());
+        let closed = || HoldError::NotWritable("no such device".to_owned());
         let held = ["hold no-", "leave out no-"];
         let moment = ["pause", "hold no-", "leave out no-"];
         // Somebody has it for a moment; the cable is flaky, and goes on to be until it comes back.
@@ -289,7 +291,7 @@ mod tests {
             let (root, store, marks, record) = waited_in_vain(name);
             let machine = Fake {
                 there: vec![""],
-                unheld: unheld.into(),
+                hold_errors: unheld.into(),
                 ..Fake::default()
             };
             for done in [first, then] {
@@ -308,14 +310,14 @@ mod tests {
         let (root, store, marks, record) = waited_in_vain("other");
         let machine = Fake {
             there: vec![""],
-            unheld: vec![open(); 2].into(),
+            hold_errors: vec![open(); 2].into(),
             other_event: true,
             ..Fake::default()
         };
-        for unable in [false, true] {
+        for without_device_mapper in [false, true] {
             let machine = Fake {
                 there: vec![""],
-                unable,
+                without_device_mapper,
                 taken: Some(""),
                 other_event: true,
                 ..Fake::default()
@@ -325,7 +327,7 @@ mod tests {
             assert_eq!(store.caches(), std::slice::from_ref(&record));
         }
         let mark = root.join("marks").join(&record.pair.uuid);
-        fs::write(&mark, "0:0 open\n0").unwrap();
+        fs::write(&mark, "0:0 in-use\n0").unwrap();
         let others = || fs::File::open(root.join("marks")).unwrap();
         // Somebody is at work on it.
         let alone = others();
@@ -343,14 +345,14 @@ mod tests {
     fn what_was_said_of_a_disk_that_has_gone_since_does_not_count_for_the_one_in_its_place() {
         let (root, store, marks, record) = waited_in_vain("replaced");
         let mark = root.join("marks").join(&record.pair.uuid);
-        fs::write(&mark, "0:0 open\n0").unwrap();
+        fs::write(&mark, "0:0 in-use\n0").unwrap();
         let now = mark.clone();
         let machine = Fake {
             there: vec![""],
-            unheld: vec![open()].into(),
+            hold_errors: vec![open()].into(),
             meanwhile: Some(Box::new(move || {
                 let said = fs::read_to_string(&now).unwrap();
-                assert!(said.starts_with("0:0 open\n") && !said.ends_with("\n0"));
+                assert!(said.starts_with("0:0 in-use\n") && !said.ends_with("\n0"));
             })),
             ..Fake::default()
         };
@@ -370,7 +372,7 @@ mod tests {
             let (there, now) = (store.clone(), lost.clone());
             let machine = Fake {
                 there: vec![""],
-                unheld: vec![open(); 100].into(),
+                hold_errors: vec![open(); 100].into(),
                 meanwhile: Some(Box::new(move || match removed {
                     true => there.drop_cache(&now.pair.uuid).unwrap(),
                     false => there.save_cache(&now).unwrap(),
@@ -397,15 +399,45 @@ mod tests {
             !machine.done.take().is_empty()
         };
         assert!(done(&machine) && !done(&machine));
-        machine.again = Some("8:16");
+        machine.renumbered = Some("8:16");
         assert!(done(&machine) && !done(&machine));
-        // Nobody comes between those who are about to map it.
-        machine.again = Some("8:32");
-        *machine.keeps.borrow_mut() = Some(Keeps::Between("8:32".to_owned()));
+        // Another process is about to put the cache in force.
+        machine.renumbered = Some("8:32");
+        *machine.mapping.borrow_mut() = Some(Mapping::Starting("8:32".to_owned()));
         assert!(!done(&machine) && marks.has(&record.pair.uuid));
-        *machine.keeps.borrow_mut() = Some(Keeps::Works);
+        *machine.mapping.borrow_mut() = Some(works());
         assert!(!done(&machine) && !marks.has(&record.pair.uuid));
         assert_eq!(store.caches(), [record]);
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    fn works() -> Mapping {
+        Mapping::Works {
+            origin: "8:32".to_owned(),
+            ssd: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_disk_that_comes_through_another_controller_is_held_and_stays_so() {
+        let (root, store, marks, record) = waited_in_vain("elsewhere");
+        let machine = Fake {
+            elsewhere: vec![""],
+            ..Fake::default()
+        };
+        for done in [&["hold no-", "leave out no-"][..], &[]] {
+            look(&marks, &machine, &store);
+            assert_eq!(machine.done.take(), done);
+            assert_eq!(store.caches(), std::slice::from_ref(&record));
+        }
+        // It stays in use: its data has another history than what is on the SSD.
+        let busy = Fake {
+            elsewhere: vec![""],
+            taken: Some(""),
+            ..Fake::default()
+        };
+        look(&marks, &busy, &store);
+        assert!(store.caches().remove(0).forked);
         fs::remove_dir_all(&root).unwrap();
     }
 
@@ -434,14 +466,14 @@ mod tests {
         super::super::guard(&caches, &marks);
         let machine = Fake {
             there: vec!["", "fast"],
-            unheld: vec![open(); 100].into(),
+            hold_errors: vec![open(); 100].into(),
             ..Fake::default()
         };
         look(&marks, &machine, &store);
         assert!(store.caches().remove(0).forked);
         machine.done.take();
-        machine.unheld.take();
-        super::super::look(&mut caches, &machine, &store, &marks);
+        machine.hold_errors.take();
+        super::super::step(&mut caches, &machine, &store, &marks);
         assert!(machine.done.take().is_empty(), "neither held nor mapped");
         fs::remove_dir_all(&root).unwrap();
     }

@@ -1,21 +1,32 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Starts of a machine that is none.
+//! Starts of a simulated machine.
 
-use super::hands::fake::Fake;
+use super::environment::fake::Fake;
 use super::*;
 use crate::action::{Action, Pair};
 use crate::state::Intent;
 use std::path::PathBuf;
 use tandem_api::{JobKind, Mode};
 
+/// A disk that agrees with all that is on record.
+fn sighting() -> Sighting {
+    let mut disk = BlockDevice::default();
+    disk.ident.text.name = "sdx".to_owned();
+    disk.number = "8:0".to_owned();
+    Sighting {
+        recorded: Some(disk.clone()),
+        possible: vec![disk],
+    }
+}
+
 /// A cache in this mode, with its disk or without.
 fn cache(mode: Mode, disk: bool) -> Cache {
     Cache {
-        disk: disk.then(|| Found {
-            name: "sdx".to_owned(),
-            number: "8:0".to_owned(),
-            sectors: 1,
-        }),
+        disk: if disk {
+            sighting()
+        } else {
+            Sighting::default()
+        },
         ..Cache::new(CacheRecord::new(Pair::nowhere(mode)))
     }
 }
@@ -38,11 +49,11 @@ fn without_device_mapper_what_is_on_the_ssd_only_is_never_written_over_the_disk(
         let mut cache = cache(mode, true);
         let without = Fake {
             there: vec![""],
-            unable: true,
+            without_device_mapper: true,
             ..Fake::default()
         };
-        cache.claim(&without);
-        assert!(cache.disk.is_some() && without.done.take().is_empty());
+        cache.find_and_hold(&without);
+        assert!(cache.disk.recorded.is_some() && without.done.take().is_empty());
         assert_eq!(cache.patience(), Duration::ZERO);
         let left = left(cache, &format!("none-{mode}"));
         assert_eq!((left.forked, left.pair.cold), (forked, true));
@@ -70,7 +81,7 @@ fn every_disk_is_held_and_left_out_before_an_ssd_is_read_that_may_not_answer() {
         there: vec!["a", "b", "fast"],
         ..Fake::default()
     };
-    look(&mut caches, &machine, &store, &Marks::default());
+    step(&mut caches, &machine, &store, &Marks::default());
     let first = [
         "hold no-a",
         "leave out no-a",
@@ -81,7 +92,7 @@ fn every_disk_is_held_and_left_out_before_an_ssd_is_read_that_may_not_answer() {
     assert_eq!(machine.done.take(), first);
     // Nobody is told twice.
     machine.there.push("c");
-    look(&mut caches, &machine, &store, &Marks::default());
+    step(&mut caches, &machine, &store, &Marks::default());
     let then = ["hold no-c", "leave out no-c", "map no-c"];
     assert_eq!(machine.done.take(), then);
     assert_eq!(caches.len(), 1);
@@ -98,15 +109,14 @@ fn named(disk: &str, ssd: &str) -> Cache {
 
 #[test]
 fn a_disk_that_could_not_be_held_or_was_let_go_counts_as_used() {
-    let taken = || Some(Unheld::Open("taken".to_owned()));
+    let taken = || Some(HoldError::InUse("taken".to_owned()));
     for first in [None, taken()] {
         let mut cache = cache(Mode::Writeback, true);
         let name = format!("hold-{}", first.is_none());
         let machine = Fake::default();
-        let disk = cache.disk.clone().unwrap();
-        for unheld in [first, taken()] {
-            *machine.unheld.borrow_mut() = unheld.into_iter().collect();
-            cache.hold(&machine, &disk);
+        for error in [first, taken()] {
+            *machine.hold_errors.borrow_mut() = error.into_iter().collect();
+            cache.hold(&machine);
         }
         let left = left(cache, &name);
         assert!(left.forked && left.pair.cold);
@@ -116,8 +126,7 @@ fn a_disk_that_could_not_be_held_or_was_let_go_counts_as_used() {
 #[test]
 fn a_disk_that_is_held_or_not_there_is_as_it_was() {
     let mut held = cache(Mode::Writeback, true);
-    let disk = held.disk.clone().unwrap();
-    held.hold(&Fake::default(), &disk);
+    held.hold(&Fake::default());
     held.failed = Some("the SSD does not hold this cache any more".to_owned());
     let whole = CacheRecord::new(Pair::nowhere(Mode::Writeback));
     assert_eq!(left(held, "held"), whole);
@@ -125,17 +134,36 @@ fn a_disk_that_is_held_or_not_there_is_as_it_was() {
 }
 
 #[test]
-fn a_disk_that_somebody_has_for_a_moment_is_held_and_mapped() {
-    let (root, store, marks) = start("moment");
+fn a_disk_that_comes_back_through_another_controller_is_held_and_never_mapped() {
+    let (root, store, marks) = start("elsewhere");
+    let before = store.caches();
     let mut caches = wanted(&store);
-    let moment = vec![Unheld::Open("taken".to_owned()); 2];
     let machine = Fake {
-        there: vec!["", "fast"],
-        unheld: moment.into(),
+        there: vec!["fast"],
+        elsewhere: vec![""],
         ..Fake::default()
     };
     guard(&caches, &marks);
-    look(&mut caches, &machine, &store, &marks);
+    step(&mut caches, &machine, &store, &marks);
+    go_on(&mut caches, &machine, &store, &marks);
+    let done = ["hold no-", "leave out no-", "start the service"];
+    assert_eq!(machine.done.take(), done);
+    assert_eq!(store.caches(), before);
+    std::fs::remove_dir_all(&root).unwrap();
+}
+
+#[test]
+fn a_disk_that_a_program_has_for_a_moment_is_held_and_mapped() {
+    let (root, store, marks) = start("moment");
+    let mut caches = wanted(&store);
+    let moment = vec![HoldError::InUse("taken".to_owned()); 2];
+    let machine = Fake {
+        there: vec!["", "fast"],
+        hold_errors: moment.into(),
+        ..Fake::default()
+    };
+    guard(&caches, &marks);
+    step(&mut caches, &machine, &store, &marks);
     assert_eq!(
         machine.done.take(),
         ["pause", "hold no-", "leave out no-", "map no-"]
@@ -151,13 +179,13 @@ fn a_disk_that_does_not_answer_is_waited_for_by_no_other_and_counts_as_it_was() 
     let mut caches = wanted(&store);
     let machine = Fake {
         there: vec![""],
-        unheld: vec![Unheld::Closed("no such device".to_owned()); 100].into(),
+        hold_errors: vec![HoldError::NotWritable("no such device".to_owned()); 100].into(),
         ..Fake::default()
     };
     guard(&caches, &marks);
-    look(&mut caches, &machine, &store, &marks);
+    step(&mut caches, &machine, &store, &marks);
     go_on(&mut caches, &machine, &store, &marks);
-    assert_eq!(machine.done.take(), ["pause", "watch"]);
+    assert_eq!(machine.done.take(), ["pause", "start the service"]);
     assert!(marks.has(&before[0].pair.uuid));
     assert_eq!(store.caches(), before);
     std::fs::remove_dir_all(&root).unwrap();
@@ -176,14 +204,14 @@ fn the_start_does_not_stop_at_a_held_disk_because_another_is_in_use() {
         taken: Some("b"),
         ..Fake::default()
     };
-    hold_back(&mut caches, &machine, &store, &marks);
+    hold_disks(&mut caches, &machine, &store, &marks);
     let done = ["hold no-a", "leave out no-a", "pause"];
     assert_eq!(machine.done.take(), done);
     // Its moment is over: it counts as used before anything else is done, and nothing waits for it again.
-    if let Some((_, since)) = &mut caches[1].unheld {
+    if let Some((_, since)) = &mut caches[1].hold_error {
         *since = since.checked_sub(MOMENT).unwrap();
     }
-    look(&mut caches, &machine, &store, &marks);
+    step(&mut caches, &machine, &store, &marks);
     assert!(machine.done.take().is_empty());
     let forked: Vec<_> = store.caches().iter().map(|r| r.forked).collect();
     assert_eq!(forked, [false, true]);
@@ -198,18 +226,18 @@ fn a_disk_that_comes_back_as_another_device_is_held_again() {
         let before = store.caches();
         let mut caches = wanted(&store);
         let mut machine = Fake {
-            unmapped: true,
+            map_fails: true,
             there,
             ..Fake::default()
         };
         guard(&caches, &marks);
-        look(&mut caches, &machine, &store, &marks);
+        step(&mut caches, &machine, &store, &marks);
         let done = machine.done.take();
         assert_eq!(done[..2], ["hold no-", "leave out no-"], "{name}");
-        look(&mut caches, &machine, &store, &marks);
+        step(&mut caches, &machine, &store, &marks);
         assert!(machine.done.take().is_empty(), "{name}: it is held");
-        machine.again = Some("8:16");
-        look(&mut caches, &machine, &store, &marks);
+        machine.renumbered = Some("8:16");
+        step(&mut caches, &machine, &store, &marks);
         let done = machine.done.take();
         assert_eq!(done, ["hold no-", "leave out no-"], "{name}");
         // It may do so again when nobody looks any more.

@@ -3,10 +3,10 @@
 //! handled the event (the cookie protocol, in the devicemapper crate), so that device nodes and
 //! links are right when a call returns.
 
-mod standing;
+mod repeat;
 
-pub use self::standing::Keeps;
-use self::standing::{Entry, Standing, each, twice};
+use self::repeat::{each, twice};
+use super::mapping::{Mapping, Table};
 use super::message::Message;
 use super::status::StatusLine;
 use super::table::{LINEAR, Linear, TARGET, Tandem};
@@ -53,6 +53,16 @@ fn other(what: &'static str, error: impl Display) -> DmFailure {
         errno: None,
         error: error.to_string(),
     }
+}
+
+/// One of our mappings.
+struct Entry {
+    /// 32 hex digits.
+    uuid: String,
+    /// Its table; the one in force if there is one.
+    table: Table,
+    active: bool,
+    suspended: bool,
 }
 
 /// An open control device.
@@ -107,21 +117,12 @@ impl Control {
             let Some(uuid) = uuid.strip_prefix(DM_UUID_PREFIX) else {
                 continue;
             };
-            let attached = table.iter().any(|(_, _, target, _)| target == TARGET);
-            // Both our target and the one that passes through name the disk first.
-            let words = table
-                .first()
-                .map(|(.., line)| line.split_ascii_whitespace());
-            let mut words = words.into_iter().flatten().map(str::to_owned);
-            let origin = words.next().unwrap_or_default();
-            let ssd = words.next().filter(|_| attached).unwrap_or_default();
+            let lines = table
+                .iter()
+                .map(|(_, _, target, line)| (target.as_str(), line.as_str()));
             entries.push(Entry {
-                live: Live {
-                    uuid: uuid.to_owned(),
-                    attached,
-                    origin,
-                    ssd,
-                },
+                uuid: uuid.to_owned(),
+                table: Table::of(lines),
                 active: info.flags().contains(DmFlags::DM_ACTIVE_PRESENT),
                 suspended: info.flags().contains(DmFlags::DM_SUSPEND),
             });
@@ -134,12 +135,19 @@ impl Control {
     /// # Errors
     /// If the kernel does not answer.
     pub fn live(&self) -> DmResult<Vec<Live>> {
-        Ok(self
-            .entries()?
-            .into_iter()
-            .filter(|e| e.active)
-            .map(|e| e.live)
-            .collect())
+        let live = |entry: Entry| {
+            let attached = entry.table.cached;
+            let mut devices = entry.table.devices.into_iter();
+            let (origin, ssd) = (devices.next(), devices.next());
+            Live {
+                uuid: entry.uuid,
+                attached,
+                origin: origin.unwrap_or_default(),
+                ssd: ssd.filter(|_| attached).unwrap_or_default(),
+            }
+        };
+        let entries = self.entries()?.into_iter();
+        Ok(entries.filter(|e| e.active).map(live).collect())
     }
 
     /// Lets requests run again through all mappings that somebody left suspended.
@@ -152,10 +160,10 @@ impl Control {
         each(
             forgotten,
             |entry| {
-                tracing::warn!(uuid = entry.live.uuid, "mapping was left suspended");
-                self.with(&entry.live.uuid, |id| self.resume(id))
+                tracing::warn!(uuid = entry.uuid, "mapping was left suspended");
+                self.with(&entry.uuid, |id| self.resume(id))
             },
-            |entry, e| tracing::error!(uuid = entry.live.uuid, "it stays suspended: {e}"),
+            |entry, e| tracing::error!(uuid = entry.uuid, "it stays suspended: {e}"),
         )
     }
 
@@ -179,7 +187,7 @@ impl Control {
     /// # Errors
     /// The kernel's refusals: see [`explain`].
     pub fn rejoin(&self, pair: &Pair, table: &Tandem, sectors: u64) -> DmResult<()> {
-        self.load(pair, sectors, TARGET, &table.to_string())?;
+        self.load_cache(pair, table, sectors)?;
         self.with(&pair.uuid, |id| {
             let options = DmOptions::default().set_flags(DmFlags::DM_SKIP_LOCKFS);
             let Err(error) = self.dm.device_suspend(id, options) else {
@@ -191,10 +199,11 @@ impl Control {
                 // The new table is in force, and the kernel has forgotten the old one.
                 let disk = Linear {
                     device: table.origin.clone(),
+                    sectors,
                 };
                 let goes_on = twice("go on with the disk alone", || {
                     // Without it the new table is tried again, which is better than to wait for ever.
-                    if let Err(e) = self.load(pair, sectors, LINEAR, &disk.to_string()) {
+                    if let Err(e) = self.load_disks(&pair.uuid, std::slice::from_ref(&disk)) {
                         tracing::error!(uuid = pair.uuid, "no table for the disk alone: {e}");
                     }
                     self.resume(id)
@@ -231,18 +240,19 @@ impl Control {
     ) -> DmResult<()> {
         let disk = Linear {
             device: table.origin.clone(),
+            sectors,
         };
-        match Standing::of(&self.entries()?, &pair.uuid) {
-            Standing::Works => return Ok(()),
-            Standing::Halted => {
+        match self.mapping(pair)? {
+            Mapping::Works { .. } => return Ok(()),
+            Mapping::Halted { .. } => {
                 let runs = self.run_again(pair, table, sectors);
                 if runs.is_err() {
                     // A format that was only begun has nothing that the disk could lack.
-                    self.leave(pair, &disk, sectors, !table.new);
+                    self.leave(pair, &disk, !table.new);
                 }
                 return runs;
             }
-            Standing::Other => {}
+            _ => {}
         }
         let held = self.held(pair)?;
         let kernel_name = match &held {
@@ -253,7 +263,7 @@ impl Control {
                 self.create(pair)?
             }
         };
-        let load = |table: &Tandem| self.load(pair, sectors, TARGET, &table.to_string());
+        let load = |table: &Tandem| self.load_cache(pair, table, sectors);
         let made = match load(table) {
             // A module that does not know the word starts cold always.
             Err(e) if (table.cold || table.lost > 0) && e.errno == Some(Errno::INVAL) => {
@@ -272,7 +282,7 @@ impl Control {
             .and_then(|()| self.with(&pair.uuid, |id| self.resume(id)))
             .and_then(|()| self.works(pair));
         if made.is_err() {
-            self.leave(pair, &disk, sectors, held.is_some());
+            self.leave(pair, &disk, held.is_some());
         }
         made
     }
@@ -280,7 +290,7 @@ impl Control {
     /// Has a mapping run that has a table in force and does not. What is to be forgotten may not have been known to it.
     fn run_again(&self, pair: &Pair, table: &Tandem, sectors: u64) -> DmResult<()> {
         if table.cold || table.lost > 0 {
-            self.load(pair, sectors, TARGET, &table.to_string())?;
+            self.load_cache(pair, table, sectors)?;
         }
         self.with(&pair.uuid, |id| self.resume(id))?;
         self.works(pair)
@@ -289,23 +299,23 @@ impl Control {
     /// What comes into force next is the cache and nothing else.
     fn about_to_work(&self, pair: &Pair) -> DmResult<()> {
         match self.waiting(pair)? {
-            Some((_, target, _)) if target == TARGET => Ok(()),
+            Some((_, table)) if table.cached => Ok(()),
             _ => Err(other("resume", "another table has taken its place")),
         }
     }
 
     /// What was resumed is the cache and nothing else.
     fn works(&self, pair: &Pair) -> DmResult<()> {
-        match Standing::of(&self.entries()?, &pair.uuid) {
-            Standing::Works => Ok(()),
+        match self.mapping(pair)? {
+            Mapping::Works { .. } => Ok(()),
             _ => Err(other("resume", "the mapping does not use its SSD")),
         }
     }
 
     /// After a mapping could not be made. One that is in use stays as it is: the kernel does not let it go.
-    fn leave(&self, pair: &Pair, disk: &Linear, sectors: u64, holds: bool) {
+    fn leave(&self, pair: &Pair, disk: &Linear, holds: bool) {
         let left = match holds {
-            true => self.hold_again(pair, disk, sectors),
+            true => self.hold_again(pair, disk),
             false => self.unmap(&pair.uuid),
         };
         if let Err(e) = left {
@@ -315,7 +325,7 @@ impl Control {
 
     /// Whether there is a mapping that has no table in force.
     fn idle(&self, pair: &Pair) -> DmResult<bool> {
-        let idle = |e: &Entry| e.live.uuid == pair.uuid && !e.active;
+        let idle = |e: &Entry| e.uuid == pair.uuid && !e.active;
         Ok(self.entries()?.iter().any(idle))
     }
 
@@ -325,8 +335,8 @@ impl Control {
         Ok(self.waiting(pair)?.map(|(name, ..)| name))
     }
 
-    /// Of a mapping that has a table and none in force: its kernel name, and target and disk of that table.
-    fn waiting(&self, pair: &Pair) -> DmResult<Option<(String, String, String)>> {
+    /// Of a mapping that has a table and none in force: its kernel name and that table.
+    fn waiting(&self, pair: &Pair) -> DmResult<Option<(String, Table)>> {
         if !self.idle(pair)? {
             return Ok(None);
         }
@@ -338,34 +348,40 @@ impl Control {
                 .dm
                 .table_status(id, options)
                 .map_err(failed("read the table"))?;
-            Ok(table.into_iter().next().map(|(_, _, target, line)| {
-                let disk = line.split_ascii_whitespace().next().unwrap_or_default();
-                let name = format!("dm-{}", info.device().minor);
-                (name, target, disk.to_owned())
-            }))
+            let lines = table
+                .iter()
+                .map(|(_, _, target, line)| (target.as_str(), line.as_str()));
+            let (name, table) = (format!("dm-{}", info.device().minor), Table::of(lines));
+            Ok((!table.devices.is_empty()).then_some((name, table)))
         })
     }
 
-    /// What the mapping of this cache keeps at this moment.
+    /// The mapping of this cache at this moment.
     ///
     /// # Errors
     /// If the kernel does not answer.
-    pub fn keeps(&self, pair: &Pair) -> DmResult<Keeps> {
-        if let Some((_, target, disk)) = self.waiting(pair)? {
-            let there = Path::new(NUMBERS).join(&disk).exists();
-            return Ok(Keeps::waiting(&target, disk, there));
+    pub fn mapping(&self, pair: &Pair) -> DmResult<Mapping> {
+        if let Some((_, table)) = self.waiting(pair)? {
+            let mut disks = table.devices.iter();
+            let there = disks
+                .next()
+                .is_some_and(|disk| Path::new(NUMBERS).join(disk).exists());
+            return Ok(Mapping::waiting(table, there));
         }
-        Ok(Keeps::of(&self.entries()?, &pair.uuid))
+        let entries = self.entries()?;
+        let ours = entries.iter().find(|e| e.uuid == pair.uuid && e.active);
+        Ok(ours.map_or(Mapping::None, |e| Mapping::in_force(&e.table, e.suspended)))
     }
 
     /// Goes back to holding the disk, whatever the mapping has by now.
-    fn hold_again(&self, pair: &Pair, disk: &Linear, sectors: u64) -> DmResult<()> {
+    fn hold_again(&self, pair: &Pair, disk: &Linear) -> DmResult<()> {
+        let disks = std::slice::from_ref(disk);
         if self.idle(pair)? {
-            return self.load(pair, sectors, LINEAR, &disk.to_string());
+            return self.load_disks(&pair.uuid, disks);
         }
         // A table that came into force and could not start does not go away by itself.
         self.unmap(&pair.uuid)?;
-        self.hold(pair, disk, sectors)
+        self.hold(pair, disks, 1)
     }
 
     /// Makes an empty mapping, and gives its kernel name.
@@ -380,37 +396,64 @@ impl Control {
         Ok(format!("dm-{}", created.device().minor))
     }
 
-    /// Loads a table, which comes into force when the mapping is resumed.
-    fn load(&self, pair: &Pair, sectors: u64, target: &str, line: &str) -> DmResult<()> {
-        let line = (0, sectors, target.to_owned(), line.to_owned());
-        self.with(&pair.uuid, |id| {
+    /// Loads a table, which comes into force when the mapping is resumed. If it cannot be loaded, the one that was
+    /// loaded before stays.
+    fn load(&self, uuid: &str, lines: &[(u64, u64, String, String)]) -> DmResult<()> {
+        self.with(uuid, |id| {
             self.dm
-                .table_load(id, &[line], DmOptions::default())
+                .table_load(id, lines, DmOptions::default())
                 .map(drop)
                 .map_err(failed("load the table"))
         })
     }
 
-    /// Keeps a disk from everybody until [`Self::map`] takes its place: a mapping whose table never
-    /// comes into force. The kernel then lets nobody else have the disk for himself, and there is
-    /// nothing to be read or written. A table of somebody's who is about to put it in force keeps it as well, and stays.
+    fn load_cache(&self, pair: &Pair, table: &Tandem, sectors: u64) -> DmResult<()> {
+        let line = (0, sectors, TARGET.to_owned(), table.to_string());
+        self.load(&pair.uuid, &[line])
+    }
+
+    /// Loads a table that passes everything to these disks, one behind the other.
+    fn load_disks(&self, uuid: &str, disks: &[Linear]) -> DmResult<()> {
+        let mut start: u64 = 0;
+        let line = |disk: &Linear| {
+            let line = (start, disk.sectors, LINEAR.to_owned(), disk.to_string());
+            start = start.saturating_add(disk.sectors);
+            line
+        };
+        let lines: Vec<_> = disks.iter().map(line).collect();
+        self.load(uuid, &lines)
+    }
+
+    /// Keeps disks from every program until [`Self::map`] takes the place of that: a mapping whose table never comes
+    /// into force. The kernel then gives the disks to no program that wants them for itself, and nothing can be read or
+    /// written. A disk that is held stays held if another cannot be.
+    ///
+    /// `needed`: the first so many disks have to be held; the others are copies of the first, and it is tried.
+    ///
+    /// A table that another process is about to put in force over one of the disks keeps that disk as well, and stays.
     ///
     /// # Errors
-    /// `EBUSY` if somebody has the disk already; if the mapping passes everything to it.
-    pub fn hold(&self, pair: &Pair, disk: &Linear, sectors: u64) -> DmResult<()> {
-        match self.keeps(pair)? {
-            Keeps::Works => return self.works(pair),
-            Keeps::Between(number) | Keeps::Disk(number) if number == disk.device => return Ok(()),
-            Keeps::Between(_) => return Err(other("hold", "it is about to use another device")),
-            Keeps::Disk(_) | Keeps::Nothing => {}
+    /// `EBUSY` if a program has a needed disk already; if the mapping passes everything to its disk.
+    pub fn hold(&self, pair: &Pair, disks: &[Linear], needed: usize) -> DmResult<()> {
+        let held = match self.mapping(pair)? {
+            Mapping::Works { .. } => return Ok(()),
+            Mapping::PassesThrough(_) => return Err(other("hold", "the mapping passes through")),
+            Mapping::Starting(number) | Mapping::Halted { origin: number, .. } => {
+                return match disks.iter().any(|disk| disk.device == number) {
+                    true => Ok(()),
+                    false => Err(other("hold", "it is about to use another device")),
+                };
+            }
+            Mapping::Holds(held) => held,
+            Mapping::None => Vec::new(),
+        };
+        if !self.idle(pair)? {
+            self.create(pair)?;
         }
-        if self.idle(pair)? {
-            // The disk may be another device to the kernel than the one that it holds.
-            return self.load(pair, sectors, LINEAR, &disk.to_string());
-        }
-        self.create(pair)?;
-        let loaded = self.load(pair, sectors, LINEAR, &disk.to_string());
-        if loaded.is_err() {
+        let loaded = hold_each(disks, needed, &held, |disks| {
+            self.load_disks(&pair.uuid, disks)
+        });
+        if loaded.is_err() && self.waiting(pair)?.is_none() {
             self.unmap(&pair.uuid)?;
         }
         loaded
@@ -426,7 +469,7 @@ impl Control {
         if !self
             .entries()?
             .iter()
-            .any(|e| e.live.uuid == uuid && e.live.attached)
+            .any(|e| e.uuid == uuid && e.active && e.table.cached)
         {
             return Ok(());
         }
@@ -437,15 +480,12 @@ impl Control {
                 .dm
                 .table_status(id, options)
                 .map_err(failed("read the table"))?;
-            let sectors = table
-                .iter()
-                .map(|(start, length, ..)| start + length)
-                .max()
-                .unwrap_or(0);
-            let line = (0, sectors, LINEAR.to_owned(), device.to_string());
-            self.dm
-                .table_load(id, &[line], DmOptions::default())
-                .map_err(failed("load the pass-through table"))?;
+            let ends = table.iter().map(|(start, length, ..)| start + length);
+            let disk = Linear {
+                sectors: ends.max().unwrap_or(0),
+                ..device.clone()
+            };
+            self.load_disks(uuid, &[disk])?;
             let resumed = self.resume(id);
             if resumed.is_err() {
                 // The kernel may have stopped before it swapped the tables, or after that: either may serve requests.
@@ -460,15 +500,16 @@ impl Control {
     ///
     /// # Errors
     /// `EBUSY` if the mapping is in use, or somebody else was quicker to have the disk.
-    pub fn give_back(&self, pair: &Pair, disk: &Linear, sectors: u64) -> DmResult<()> {
+    pub fn give_back(&self, pair: &Pair, disk: &Linear) -> DmResult<()> {
         if self.held(pair)?.is_some() {
-            return self.hold_again(pair, disk, sectors);
+            return self.hold_again(pair, disk);
         }
-        let standing = Standing::of(&self.entries()?, &pair.uuid);
-        let lacks = standing.lacks(self.status(&pair.uuid).ok().as_ref());
+        let lacks = self
+            .mapping(pair)?
+            .lacks(self.status(&pair.uuid).ok().as_ref());
         self.unmap(&pair.uuid)?;
         if lacks {
-            self.hold(pair, disk, sectors)?;
+            self.hold(pair, std::slice::from_ref(disk), 1)?;
         }
         Ok(())
     }
@@ -478,7 +519,7 @@ impl Control {
     /// # Errors
     /// `EBUSY` if it is in use.
     pub fn unmap(&self, uuid: &str) -> DmResult<()> {
-        if !self.entries()?.iter().any(|e| e.live.uuid == uuid) {
+        if !self.entries()?.iter().any(|e| e.uuid == uuid) {
             return Ok(());
         }
         self.with(uuid, |id| {
@@ -537,3 +578,36 @@ pub fn explain(failure: &DmFailure, pair: &Pair) -> Failure {
         _ => failure,
     }
 }
+
+/// Holds as many of the disks as can be, by loading a table of them. `held`: numbers of those that are held.
+///
+/// # Errors
+/// Why one of the first `needed` disks is not held.
+fn hold_each(
+    disks: &[Linear],
+    needed: usize,
+    held: &[String],
+    load: impl Fn(&[Linear]) -> DmResult<()>,
+) -> DmResult<()> {
+    let is_held = |disk: &&Linear| held.contains(&disk.device);
+    if disks.iter().all(|disk| is_held(&disk)) || load(disks).is_ok() {
+        return Ok(());
+    }
+    // Those that are held first: none of them is let go for another.
+    let mut holding: Vec<Linear> = disks.iter().filter(is_held).cloned().collect();
+    let mut result = Ok(());
+    for (at, disk) in disks.iter().enumerate().filter(|(_, disk)| !is_held(disk)) {
+        holding.push(disk.clone());
+        if let Err(e) = load(&holding) {
+            holding.pop();
+            tracing::warn!("{} is not held: {e}", disk.device);
+            if at < needed {
+                result = result.and(Err(e));
+            }
+        }
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests;

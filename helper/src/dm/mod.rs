@@ -2,6 +2,7 @@
 //! Device-mapper: typed lines, and the one place of its ioctls.
 
 pub mod control;
+pub mod mapping;
 pub mod message;
 pub mod status;
 pub mod table;

@@ -128,6 +128,8 @@ impl FromStr for Tandem {
 pub struct Linear {
     /// `major:minor`.
     pub device: String,
+    /// Length of the device.
+    pub sectors: u64,
 }
 
 impl fmt::Display for Linear {

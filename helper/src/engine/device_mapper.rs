@@ -84,7 +84,7 @@ impl DeviceMapper {
     /// The device that is this ident now.
     async fn locate(&self, ident: &Ident) -> Result<Device, Failure> {
         let facts = self.facts().await?;
-        let found = facts.locate(ident, &disks::boot_id()).cloned();
+        let found = facts.locate(ident, &crate::machine::boot_id()).cloned();
         found.ok_or_else(|| Failure::new(Kind::DeviceGone).device(&ident.text))
     }
 
@@ -117,7 +117,7 @@ impl DeviceMapper {
         let live = live
             .iter()
             .find(|live| live.uuid == pair.uuid && live.attached);
-        let ssd_number = disks::number(&ssd.ident.text.name);
+        let ssd_number = crate::machine::number(&ssd.ident.text.name);
         let back = live.is_some_and(|live| ssd_number.as_ref() != Some(&live.ssd));
         if back || live.is_none() {
             if !back {
@@ -131,7 +131,8 @@ impl DeviceMapper {
         }
         let gone = |ident: &Ident| Failure::new(Kind::DeviceGone).device(&ident.text);
         let table = Tandem {
-            origin: disks::number(&origin.ident.text.name).ok_or_else(|| gone(&pair.origin))?,
+            origin: crate::machine::number(&origin.ident.text.name)
+                .ok_or_else(|| gone(&pair.origin))?,
             ssd: ssd_number.ok_or_else(|| gone(&pair.ssd))?,
             // A new cache is told to use write-back when all else is done.
             mode: if new && pair.mode == Mode::Writeback {
@@ -188,7 +189,7 @@ impl DeviceMapper {
 
     async fn detach(&self, pair: &Pair) -> Result<(), Failure> {
         let origin = self.locate(&pair.origin).await?;
-        let disk_alone = disk_alone(pair, &origin)?;
+        let disk_alone = disk_alone(&origin);
         let uuid = pair.uuid.clone();
         blocking(move || Control::open()?.pass_through(&uuid, &disk_alone))
             .await?
@@ -201,16 +202,22 @@ impl DeviceMapper {
         pair: &Pair,
         disk: &Device,
     ) -> Result<Result<(), DmFailure>, Failure> {
-        let disk_alone = disk_alone(pair, disk)?;
-        let (copy, sectors) = (pair.clone(), disk.ident.text.size / SECTOR_BYTES);
-        blocking(move || Control::open()?.give_back(&copy, &disk_alone, sectors)).await
+        let (copy, table) = (pair.clone(), disk_alone(disk));
+        blocking(move || Control::open()?.give_back(&copy, &table)).await
     }
 
+    /// Holds what may be the disk of the pair and is not in use.
     async fn hold(&self, pair: &Pair) -> Result<(), Failure> {
-        let disk = self.locate(&pair.origin).await?;
-        let disk_alone = disk_alone(pair, &disk)?;
-        let (copy, sectors) = (pair.clone(), disk.ident.text.size / SECTOR_BYTES);
-        blocking(move || Control::open()?.hold(&copy, &disk_alone, sectors))
+        let facts = self.facts().await?;
+        let disks: Vec<_> = facts.to_be_held(&pair.origin).collect();
+        if disks.is_empty() {
+            return Err(Failure::new(Kind::DeviceGone).device(&pair.origin.text));
+        }
+        let recorded = facts.same_hardware(&pair.origin);
+        let needed = recorded.map_or(disks.len(), |_| 1);
+        let tables: Vec<_> = disks.into_iter().map(disk_alone).collect();
+        let copy = pair.clone();
+        blocking(move || Control::open()?.hold(&copy, &tables, needed))
             .await?
             .map_err(failed)
     }
@@ -346,7 +353,7 @@ impl Engine for DeviceMapper {
     }
 
     fn boot_id(&self) -> String {
-        disks::boot_id()
+        crate::machine::boot_id()
     }
 
     async fn module_state(&self) -> ModuleState {
@@ -455,11 +462,10 @@ impl Engine for DeviceMapper {
     }
 }
 
-/// The table by which a pair's disk is alone.
-fn disk_alone(pair: &Pair, disk: &Device) -> Result<Linear, Failure> {
-    let device = disks::number(&disk.ident.text.name);
-    let gone = || Failure::new(Kind::DeviceGone).device(&pair.origin.text);
-    Ok(Linear {
-        device: device.ok_or_else(gone)?,
-    })
+/// The table that passes everything to a disk.
+fn disk_alone(disk: &Device) -> Linear {
+    Linear {
+        device: disk.number.clone(),
+        sectors: disk.ident.text.size / SECTOR_BYTES,
+    }
 }

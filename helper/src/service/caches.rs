@@ -77,6 +77,7 @@ impl Service {
                 }
                 all_kept &= kept.is_ok();
             }
+            self.record_content(&record, mapped(&facts, &pair));
             let view = self.view(&record, &pair, live, &facts, &jobs).await;
             views.insert(pair.uuid.clone(), (pair, view));
         }
@@ -86,8 +87,8 @@ impl Service {
         Ok(all_kept)
     }
 
-    /// Keeps a disk from everybody that lacks something and is not assembled, until it is. A mapping that leads to
-    /// nowhere, since its disk was pulled and plugged in again, and that nobody uses goes for that.
+    /// Holds a disk that lacks something, and what may be that disk, until the cache is assembled. A mapping that leads
+    /// to nowhere, since its disk was pulled and plugged in again, is removed for that if nothing uses it.
     async fn protect(
         &self,
         record: &CacheRecord,
@@ -95,23 +96,20 @@ impl Service {
         live: Option<&Live>,
         facts: &Facts,
     ) -> Result<(), Failure> {
-        let unused =
-            |device: &Device| device.holders.is_empty() && device.mounts.is_empty() && !device.swap;
-        let Some(disk) = facts.same_hardware(&pair.origin) else {
-            return Ok(());
-        };
+        let away = facts.possible(&pair.origin).is_empty();
         let busy = self.inner().running.iter().any(|r| r.uuid == pair.uuid);
-        if busy || record.detached_in.is_some() {
+        if away || busy || record.detached_in.is_some() {
             return Ok(());
         }
+        let mut to_be_held = facts.to_be_held(&pair.origin);
         match live {
             Some(live) if live.attached && !leads_to(live, pair, facts) => {
-                match mapped(facts, pair).is_some_and(unused) {
+                match mapped(facts, pair).is_some_and(Device::unused) {
                     true => self.engine.apply(&Action::GiveBack(pair.clone())).await,
                     false => Ok(()),
                 }
             }
-            None if record.may_be_dirty && !record.forked && unused(disk) => {
+            None if record.may_be_dirty && !record.forked && to_be_held.any(Device::unused) => {
                 self.engine.apply(&Action::Hold(pair.clone())).await
             }
             _ => Ok(()),

@@ -199,7 +199,6 @@ pub(super) fn mapped<'a>(facts: &'a Facts, pair: &Pair) -> Option<&'a Device> {
 /// Whether a mapping still leads to the disk of its pair: one that was pulled and plugged in again is
 /// another device to the kernel, and the mapping still means the one that is gone.
 pub(super) fn leads_to(live: &Live, pair: &Pair, facts: &Facts) -> bool {
-    facts
-        .same_hardware(&pair.origin)
-        .is_some_and(|disk| disk.number == live.origin)
+    let disk = |d: &Device| d.number == live.origin && d.ident.same_hardware(&pair.origin);
+    facts.devices.iter().any(disk)
 }

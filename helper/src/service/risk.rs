@@ -79,13 +79,14 @@ impl Service {
         live: Option<&Live>,
         facts: &Facts,
     ) -> Option<CacheRecord> {
-        let used = |disk: &Device| {
-            let other = disk.holders.iter().any(|h| h.kind != "tandem");
-            other || !disk.mounts.is_empty() || disk.swap
+        // Where no device agrees with all of the record, each that may be the disk counts.
+        let disks = match facts.same_hardware(&pair.origin) {
+            Some(disk) => vec![disk],
+            None => facts.possible(&pair.origin),
         };
         // A mapping may lead to nowhere since the disk was pulled and plugged in again.
         let uncovered = live.is_none_or(|live| !leads_to(live, pair, facts))
-            && facts.same_hardware(&pair.origin).is_some_and(used);
+            && disks.into_iter().any(Device::used_by_others);
         let _alone = self.recording.lock().await;
         // The loss of its SSD may have been recorded since it was listed.
         let mut record = self.record(&pair.uuid).ok()?;
@@ -112,6 +113,24 @@ impl Service {
             }
         }
         Some(record)
+    }
+
+    /// Has the record say which file system is on the disk now: a person may have made another one through the cache,
+    /// and the record of an earlier version does not name one.
+    pub(super) fn record_content(&self, record: &CacheRecord, device: Option<&Device>) {
+        let Some(uuid) = device.map(|device| device.content_uuid.clone()) else {
+            return;
+        };
+        if uuid.is_empty() || uuid == record.pair.origin.content_uuid {
+            return;
+        }
+        let new = |mut now: CacheRecord| {
+            now.pair.origin.content_uuid = uuid;
+            now
+        };
+        if let Err(e) = self.store.change_cache(&record.pair.uuid, new) {
+            tracing::warn!("the file system of the disk is not recorded: {e}");
+        }
     }
 
     /// A cache works: what its SSD had to forget is forgotten, and only what was lost since is to be.

@@ -3,7 +3,6 @@
 
 use super::step;
 use crate::action::Pair;
-use crate::disks;
 use crate::facts::Device;
 use crate::mounts::table::Mounts;
 use tandem_api::{Failure, Kind};
@@ -28,7 +27,7 @@ impl Place {
         let object = OwnedObjectPath::try_from(object.to_owned()).ok()?;
         Some(Self {
             node,
-            number: disks::number(name)?,
+            number: crate::machine::number(name)?,
             nodes,
             object,
         })
@@ -67,7 +66,7 @@ pub fn free_to_map(device: &Device, pair: &Pair) -> Result<(), Failure> {
 
 /// Whether a volume is the mapping of `pair`.
 fn is_mapping(name: &str, pair: &Pair) -> bool {
-    let uuid = crate::read_lossy(disks::sysfs(name).join("dm/uuid")).unwrap_or_default();
+    let uuid = crate::read_lossy(crate::machine::sysfs(name).join("dm/uuid")).unwrap_or_default();
     uuid.trim() == pair.dm_uuid()
 }
 
@@ -83,7 +82,7 @@ pub fn unclaimed_content(ssd: &Device) -> Result<(), Failure> {
 /// Whether our mapping is the only volume on these devices.
 pub fn alone(names: &[String], ours: &str) -> Result<(), String> {
     for name in names {
-        let Ok(holders) = std::fs::read_dir(disks::sysfs(name).join("holders")) else {
+        let Ok(holders) = std::fs::read_dir(crate::machine::sysfs(name).join("holders")) else {
             continue;
         };
         for holder in holders.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {

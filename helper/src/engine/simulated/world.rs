@@ -247,7 +247,10 @@ impl Scene {
             None => block.drive.clone(),
         };
         let part_uuid = match &block.whole {
-            Some(_) => format!("{:08x}-{:02}", block.start >> 20, block.number),
+            Some(_) => {
+                let table = crc32c::crc32c(block.drive.as_bytes());
+                format!("{table:08x}-{:02}", block.number)
+            }
             None => String::new(),
         };
         let text = self.text(name);
@@ -258,6 +261,8 @@ impl Scene {
             hardware,
             start: block.start,
             part_uuid,
+            names: Vec::new(),
+            content_uuid: block.uuid.clone(),
         }
     }
 

@@ -35,6 +35,8 @@ fn device(name: &str, size: u64) -> Device {
             hardware: format!("serial-of-{}", &name[..3]),
             start: 0,
             part_uuid: String::new(),
+            names: Vec::new(),
+            content_uuid: String::new(),
         },
         number: String::new(),
         table: None,

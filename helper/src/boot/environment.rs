@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What assembling asks of the machine and does to it, apart from the order in which it is done.
+
+use super::held;
+use crate::action::Pair;
+use crate::dm::control::Control;
+use crate::dm::mapping::Mapping;
+use crate::dm::table::{Linear, Tandem};
+use crate::engine::device_mapper::guards;
+use crate::facts::Ident;
+use crate::machine::{BlockDevice, Machine, Sighting};
+use crate::superblock;
+use crate::wipe;
+use std::fs::File;
+use std::io;
+use tandem_api::SECTOR_BYTES;
+
+/// Why a disk is not held.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum HoldError {
+    /// A program uses the disk, or can use it, and write to it.
+    #[error("{0}")]
+    InUse(String),
+    /// No program can write to the disk as it is now: it does not answer, or is write-protected.
+    #[error("{0}")]
+    NotWritable(String),
+}
+
+impl HoldError {
+    /// A word for the kind of error.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::InUse(_) => "in-use",
+            Self::NotWritable(_) => "not-writable",
+        }
+    }
+}
+
+/// The machine that starts; a test has one of its own.
+pub(super) trait BootEnvironment {
+    /// Whether there is device-mapper; without it nothing can be held or mapped.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn device_mapper(&self) -> Result<(), String>;
+    /// Looks for a recorded device.
+    fn find(&self, record: &Ident) -> Sighting;
+    /// The mapping of this cache as the kernel has it.
+    fn mapping(&self, pair: &Pair) -> Mapping;
+    /// Whether udev runs this program for the disk, and not for another device.
+    fn called_for(&self, disk: &BlockDevice) -> bool;
+    /// Keeps these disks from every program. Reads nothing. `needed`: how many of them, from the first, have to be
+    /// held.
+    fn hold(&self, pair: &Pair, disks: &[BlockDevice], needed: usize) -> Result<(), HoldError>;
+    /// Gives a program that has a disk open for a moment the time to close it.
+    fn pause(&self);
+    /// Has the start not wait for the file systems of these.
+    fn leave_out(&self, held: &[(&Pair, &BlockDevice)]) -> io::Result<()>;
+    /// Reads the SSD, and puts the cache in force. If that fails, a disk that was held may not be held any more.
+    fn map(&self, pair: &Pair, disk: &BlockDevice, ssd: &BlockDevice) -> Result<(), String>;
+    /// Has the service run once the machine is up: it follows what comes and goes from then on.
+    fn start_service(&self) -> io::Result<()>;
+}
+
+/// The machine.
+pub(super) struct System {
+    control: Result<Control, String>,
+    machine: Machine,
+}
+
+impl System {
+    pub(super) fn new(machine: Machine) -> Self {
+        let control = Control::open().map_err(|e| e.to_string());
+        if let Err(e) = &control {
+            tracing::error!("no cache is assembled: {e}");
+        }
+        Self { control, machine }
+    }
+
+    fn control(&self) -> Result<&Control, String> {
+        self.control.as_ref().map_err(Clone::clone)
+    }
+}
+
+impl BootEnvironment for System {
+    fn device_mapper(&self) -> Result<(), String> {
+        self.control().map(drop)
+    }
+
+    fn find(&self, record: &Ident) -> Sighting {
+        let devices = self.machine.block_devices().unwrap_or_else(|e| {
+            tracing::error!("cannot list the block devices: {e}");
+            Vec::new()
+        });
+        Sighting::among(&devices, record)
+    }
+
+    fn mapping(&self, pair: &Pair) -> Mapping {
+        let asked = self.control().map(|control| control.mapping(pair));
+        asked.map_or(Mapping::None, |asked| {
+            asked.unwrap_or_else(|e| {
+                tracing::error!("{e}");
+                Mapping::None
+            })
+        })
+    }
+
+    fn hold(&self, pair: &Pair, disks: &[BlockDevice], needed: usize) -> Result<(), HoldError> {
+        let table = |disk: &BlockDevice| Linear {
+            device: disk.number.clone(),
+            sectors: disk.sectors(),
+        };
+        let tables: Vec<_> = disks.iter().map(table).collect();
+        let control = self.control().map_err(HoldError::InUse)?;
+        let held = control.hold(pair, &tables, needed);
+        held.map_err(
+            |e| match disks.iter().take(needed).any(BlockDevice::writable) {
+                true => HoldError::InUse(e.to_string()),
+                false => HoldError::NotWritable(e.to_string()),
+            },
+        )
+    }
+
+    fn called_for(&self, disk: &BlockDevice) -> bool {
+        self.machine.is_about(disk)
+    }
+
+    fn pause(&self) {
+        std::thread::sleep(wipe::PAUSE);
+    }
+
+    fn leave_out(&self, held: &[(&Pair, &BlockDevice)]) -> io::Result<()> {
+        held::leave_out(held)
+    }
+
+    fn map(&self, pair: &Pair, disk: &BlockDevice, ssd: &BlockDevice) -> Result<(), String> {
+        let carried = File::open(ssd.ident.node()).and_then(|file| superblock::read(&file));
+        if carried.map_err(|e| e.to_string())?.as_ref() != Some(&pair.uuid) {
+            return Err(format!("{} does not hold this cache any more", ssd.name()));
+        }
+        let table = Tandem {
+            origin: disk.number.clone(),
+            ssd: ssd.number.clone(),
+            mode: pair.mode,
+            uuid: pair.uuid.clone(),
+            origin_id: pair.origin_id.clone(),
+            new: false,
+            cold: pair.cold,
+            lost: pair.lost,
+        };
+        let names = [disk.name().to_owned(), ssd.name().to_owned()];
+        let sectors = pair.origin.text.size / SECTOR_BYTES;
+        let alone = |ours: &str| guards::alone(&names, ours);
+        let mapped = self.control()?.map(pair, &table, sectors, alone);
+        mapped.map_err(|e| e.to_string())
+    }
+
+    fn start_service(&self) -> io::Result<()> {
+        // Neither an SSD of a cache nor a desktop may be there to start it.
+        held::systemctl(&["start", "--no-block", "tandem.service"])
+    }
+}
+
+#[cfg(test)]
+pub(super) mod fake {
+    use super::*;
+    use std::cell::RefCell;
+
+    /// A machine that notes down what is done to it.
+    #[derive(Default)]
+    pub struct Fake {
+        /// Serial numbers of what is there.
+        pub there: Vec<&'static str>,
+        /// Serial numbers of those that are there and do not agree with all of the record.
+        pub elsewhere: Vec<&'static str>,
+        /// There is no device-mapper.
+        pub without_device_mapper: bool,
+        /// The errors of the next attempts to hold a disk, the last one first.
+        pub hold_errors: RefCell<Vec<HoldError>>,
+        /// Serial number of the disk that can never be held.
+        pub taken: Option<&'static str>,
+        /// udev runs the program for another device.
+        pub other_event: bool,
+        /// What happens during a pause.
+        pub meanwhile: Option<Box<dyn Fn()>>,
+        /// No mapping can be made.
+        pub map_fails: bool,
+        /// The mapping of every cache.
+        pub mapping: RefCell<Option<Mapping>>,
+        /// Number of all devices, instead of 0:0.
+        pub renumbered: Option<&'static str>,
+        pub done: RefCell<Vec<String>>,
+    }
+
+    impl Fake {
+        fn note(&self, text: String) {
+            self.done.borrow_mut().push(text);
+        }
+
+        fn device(&self, serial: &str) -> BlockDevice {
+            let mut device = BlockDevice::default();
+            device.ident.text.name = format!("no-{serial}");
+            device.number = self.renumbered.unwrap_or("0:0").to_owned();
+            device
+        }
+    }
+
+    impl BootEnvironment for Fake {
+        fn device_mapper(&self) -> Result<(), String> {
+            match self.without_device_mapper {
+                true => Err("open the control device".to_owned()),
+                false => Ok(()),
+            }
+        }
+
+        fn find(&self, record: &Ident) -> Sighting {
+            let serial = record.text.serial.as_str();
+            let seen = |list: &[&str]| list.contains(&serial).then(|| self.device(serial));
+            let recorded = seen(&self.there);
+            let possible = recorded.clone().or_else(|| seen(&self.elsewhere));
+            Sighting {
+                recorded,
+                possible: possible.into_iter().collect(),
+            }
+        }
+
+        fn mapping(&self, _: &Pair) -> Mapping {
+            self.mapping.borrow().clone().unwrap_or(Mapping::None)
+        }
+
+        fn hold(&self, _: &Pair, disks: &[BlockDevice], _: usize) -> Result<(), HoldError> {
+            let ends = |name: &str| disks.iter().any(|disk| disk.name().ends_with(name));
+            let taken = self.taken.is_some_and(ends);
+            let taken = taken.then(|| HoldError::InUse("taken".to_owned()));
+            match taken.or_else(|| self.hold_errors.borrow_mut().pop()) {
+                Some(error) => Err(error),
+                None => {
+                    let names: Vec<_> = disks.iter().map(BlockDevice::name).collect();
+                    self.note(format!("hold {}", names.join(" ")));
+                    let numbers = disks.iter().map(|disk| disk.number.clone()).collect();
+                    *self.mapping.borrow_mut() = Some(Mapping::Holds(numbers));
+                    Ok(())
+                }
+            }
+        }
+
+        fn called_for(&self, _: &BlockDevice) -> bool {
+            !self.other_event
+        }
+
+        fn pause(&self) {
+            // Once, however long it takes.
+            if self.done.borrow().last().is_none_or(|last| last != "pause") {
+                self.note("pause".to_owned());
+            }
+            if let Some(happens) = &self.meanwhile {
+                happens();
+            }
+        }
+
+        fn leave_out(&self, held: &[(&Pair, &BlockDevice)]) -> io::Result<()> {
+            let names: Vec<_> = held.iter().map(|(_, disk)| disk.name()).collect();
+            self.note(format!("leave out {}", names.join(" ")));
+            Ok(())
+        }
+
+        fn map(&self, _: &Pair, disk: &BlockDevice, _: &BlockDevice) -> Result<(), String> {
+            self.note(format!("map {}", disk.name()));
+            match self.map_fails {
+                true => Err("no".to_owned()),
+                false => Ok(()),
+            }
+        }
+
+        fn start_service(&self) -> io::Result<()> {
+            self.note("start the service".to_owned());
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Tables that are loaded in place of the kernel.
+
+use super::*;
+use std::cell::RefCell;
+
+fn disk(device: &str) -> Linear {
+    Linear {
+        device: device.to_owned(),
+        sectors: 8,
+    }
+}
+
+/// The disks that are held in the end, and whether that is enough; `busy` can never be held.
+fn held(disks: &[&str], needed: usize, before: &[&str], busy: &str) -> (Vec<String>, bool) {
+    let before: Vec<_> = before.iter().map(|&d| d.to_owned()).collect();
+    let holding = RefCell::new(before.clone());
+    let load = |table: &[Linear]| {
+        let now: Vec<_> = table.iter().map(|d| d.device.clone()).collect();
+        if now.iter().any(|d| d == busy) {
+            return Err(other("load the table", "busy"));
+        }
+        let kept = before
+            .iter()
+            .all(|d| now.contains(d) || !disks.contains(&d.as_str()));
+        assert!(kept, "a held disk is let go for a moment: {now:?}");
+        *holding.borrow_mut() = now;
+        Ok(())
+    };
+    let wanted: Vec<_> = disks.iter().map(|d| disk(d)).collect();
+    let enough = hold_each(&wanted, needed, &before, load).is_ok();
+    (holding.into_inner(), enough)
+}
+
+#[test]
+fn a_disk_is_held_beside_its_clone_and_neither_is_let_go_for_the_other() {
+    let both = |enough| (vec!["8:1".to_owned(), "8:33".to_owned()], enough);
+    let one = |disk: &str, enough| (vec![disk.to_owned()], enough);
+    assert_eq!(held(&["8:1", "8:33"], 1, &[], ""), both(true));
+    assert_eq!(held(&["8:1", "8:33"], 1, &["8:1"], ""), both(true));
+    assert_eq!(held(&["8:1", "8:33"], 2, &["8:1", "8:33"], ""), both(true));
+    // A copy in use keeps no disk from being held; one of two that may both be the disk does not suffice.
+    assert_eq!(
+        held(&["8:1", "8:33"], 1, &["8:1"], "8:33"),
+        one("8:1", true)
+    );
+    assert_eq!(held(&["8:1", "8:33"], 2, &[], "8:33"), one("8:1", false));
+    assert_eq!(
+        held(&["8:1", "8:33"], 1, &["8:33"], "8:1"),
+        one("8:33", false)
+    );
+    let three = ["8:1", "8:33", "8:49"];
+    assert_eq!(held(&three, 1, &["8:1"], "8:49"), both(true));
+    // The disk that was held is gone.
+    assert_eq!(held(&["8:49"], 1, &["8:1"], ""), one("8:49", true));
+}

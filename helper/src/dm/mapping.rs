@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What the kernel has of a cache. The kernel is asked in [`super::control`]; what follows from the answers is pure.
+
+use super::status::StatusLine;
+use super::table::TARGET;
+
+/// The mapping of a cache as the kernel has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mapping {
+    /// None, or one without a table.
+    None,
+    /// Its table is never put in force: it keeps the devices with these numbers from every program.
+    Holds(Vec<String>),
+    /// Its table uses the disk with this number and waits to be put in force: another process is about to do so, or
+    /// did not get further. No table may be loaded beside that process.
+    Starting(String),
+    /// It uses its SSD and serves requests.
+    Works {
+        /// Number of the disk.
+        origin: String,
+        /// Number of the SSD.
+        ssd: String,
+    },
+    /// It is to use its SSD and does not run: its table came into force and could not start, or a program suspended it.
+    Halted {
+        /// Number of the disk.
+        origin: String,
+        /// Number of the SSD.
+        ssd: String,
+    },
+    /// It passes everything to the disk with this number.
+    PassesThrough(String),
+}
+
+/// A table of a mapping as the kernel prints it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Table {
+    /// Its target is ours; otherwise it passes everything through.
+    pub cached: bool,
+    /// Numbers of its devices: disk and SSD, or the disks.
+    pub devices: Vec<String>,
+}
+
+impl Table {
+    /// From target and parameters of each line.
+    pub fn of<'a>(lines: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut table = Self::default();
+        for (target, parameters) in lines {
+            table.cached |= target == TARGET;
+            let words = parameters.split_ascii_whitespace().map(str::to_owned);
+            table
+                .devices
+                .extend(words.take(if target == TARGET { 2 } else { 1 }));
+        }
+        table
+    }
+
+    fn device(&self, at: usize) -> String {
+        self.devices.get(at).cloned().unwrap_or_default()
+    }
+}
+
+impl Mapping {
+    /// A mapping with this table in force.
+    pub fn in_force(table: &Table, suspended: bool) -> Self {
+        let (origin, ssd) = (table.device(0), table.device(1));
+        match (table.cached, suspended) {
+            (false, _) => Self::PassesThrough(origin),
+            (true, false) => Self::Works { origin, ssd },
+            (true, true) => Self::Halted { origin, ssd },
+        }
+    }
+
+    /// A mapping without a table in force, and with this one waiting. `there`: its disk is. A table whose disk has
+    /// gone cannot come into force.
+    pub fn waiting(table: Table, there: bool) -> Self {
+        match table.cached {
+            _ if table.devices.is_empty() => Self::None,
+            true if there => Self::Starting(table.device(0)),
+            true => Self::Holds(vec![table.device(0)]),
+            false => Self::Holds(table.devices),
+        }
+    }
+
+    /// Whether it uses the SSD, or is to.
+    pub fn is_attached(&self) -> bool {
+        matches!(self, Self::Works { .. } | Self::Halted { .. })
+    }
+
+    /// Whether the disk may lack something when the mapping goes. `status`: what it says, if it can be read.
+    pub fn lacks(&self, status: Option<&StatusLine>) -> bool {
+        match status.filter(|status| status.knows()) {
+            Some(status) => status.dirty > 0,
+            None => self.is_attached(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(cached: bool, devices: &[&str]) -> Table {
+        let devices = devices.iter().map(|&d| d.to_owned()).collect();
+        Table { cached, devices }
+    }
+
+    #[test]
+    fn a_mapping_is_what_its_tables_make_of_it() {
+        let (disk, ssd) = (|| "8:1".to_owned(), || "8:16".to_owned());
+        let cached = table(true, &["8:1", "8:16"]);
+        let works = Mapping::Works {
+            origin: disk(),
+            ssd: ssd(),
+        };
+        let halted = Mapping::Halted {
+            origin: disk(),
+            ssd: ssd(),
+        };
+        assert_eq!(Mapping::in_force(&cached, false), works);
+        assert_eq!(Mapping::in_force(&cached, true), halted);
+        let plain = table(false, &["8:1"]);
+        for suspended in [false, true] {
+            assert_eq!(
+                Mapping::in_force(&plain, suspended),
+                Mapping::PassesThrough(disk())
+            );
+        }
+        // Only a table that is there to hold may be replaced by another process.
+        let holds = |all: &[&str]| Mapping::Holds(table(false, all).devices);
+        assert_eq!(Mapping::waiting(plain.clone(), true), holds(&["8:1"]));
+        assert_eq!(Mapping::waiting(plain, false), holds(&["8:1"]));
+        assert_eq!(
+            Mapping::waiting(table(false, &["8:1", "8:33"]), true),
+            holds(&["8:1", "8:33"])
+        );
+        assert_eq!(
+            Mapping::waiting(cached.clone(), true),
+            Mapping::Starting(disk())
+        );
+        assert_eq!(Mapping::waiting(cached, false), holds(&["8:1"]));
+        assert_eq!(Mapping::waiting(Table::default(), true), Mapping::None);
+    }
+
+    #[test]
+    fn tables_are_read_as_the_kernel_prints_them() {
+        let of = |lines: &[(&str, &str)]| Table::of(lines.iter().copied());
+        assert_eq!(
+            of(&[("tandem", "8:1 8:16 writeback 4 uuid ab")]),
+            table(true, &["8:1", "8:16"])
+        );
+        assert_eq!(
+            of(&[("linear", "8:1 0"), ("linear", "8:33 0")]),
+            table(false, &["8:1", "8:33"])
+        );
+        assert_eq!(of(&[]), Table::default());
+    }
+
+    #[test]
+    fn a_disk_is_held_unless_the_module_knows_that_it_lacks_nothing() {
+        let cached = table(true, &["8:1", "8:16"]);
+        let works = Mapping::in_force(&cached, false);
+        let halted = Mapping::in_force(&cached, true);
+        for (mapping, line, held) in [
+            (&works, "active - writeback 32 7/4096 0 0", false),
+            (&works, "active - writeback 32 7/4096 64 0", true),
+            (
+                &works,
+                "stranded ssd-error-dirty writeback 32 7/4096 64 0",
+                true,
+            ),
+            (&works, "bypass ssd-error writeback 32 0/4096 0 0", false),
+            // It has not read what is there.
+            (&halted, "suspended - writeback 32 0/4096 0 0", true),
+            (&works, "suspended - writeback 32 0/0 0 0", true),
+            (&works, "not to be understood", true),
+            (&halted, "", true),
+            // Nothing is there that could be asked.
+            (&Mapping::None, "", false),
+        ] {
+            let status: Option<StatusLine> = line.parse().ok();
+            assert_eq!(mapping.lacks(status.as_ref()), held, "{mapping:?} {line}");
+        }
+    }
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The block devices of the machine as the kernel (sysfs) and udev (libudev) describe them. The start of the machine,
+//! udev's events and the service all recognise devices by what is gathered here. The file system mounted where is in
+//! [`crate::mounts`].
+
+use crate::facts::{self, Ident, drive_name};
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+use tandem_api::{DeviceText, SECTOR_BYTES};
+
+/// Properties in which udev gives the WWN of a drive, the best one first.
+const WWN: [&str; 2] = ["ID_WWN_WITH_EXTENSION", "ID_WWN"];
+/// Properties in which udev gives the serial number of a drive, the best one first.
+const SERIAL: [&str; 3] = ["ID_SERIAL_SHORT", "ID_SCSI_SERIAL", "ID_SERIAL"];
+/// Files in sysfs with the unique name of a volume.
+const VOLUME: [&str; 3] = ["dm/uuid", "md/uuid", "loop/backing_file"];
+
+/// Folder of a block device in sysfs.
+pub fn sysfs(name: &str) -> PathBuf {
+    Path::new("/sys/class/block").join(name)
+}
+
+/// The content of a file of one line.
+pub fn line(path: impl AsRef<Path>) -> Option<String> {
+    Some(crate::read_lossy(path).ok()?.trim().to_owned())
+}
+
+/// Id of the running boot.
+pub fn boot_id() -> String {
+    line("/proc/sys/kernel/random/boot_id").unwrap_or_default()
+}
+
+/// `major:minor` of a block device.
+pub fn number(name: &str) -> Option<String> {
+    line(sysfs(name).join("dev"))
+}
+
+/// Kernel name of the whole disk that a partition is on; the name itself for anything else.
+pub fn whole(name: &str) -> String {
+    let folder = sysfs(name);
+    let above = || -> Option<String> {
+        let real = fs::canonicalize(&folder).ok()?;
+        Some(real.parent()?.file_name()?.to_str()?.to_owned())
+    };
+    let partition = folder.join("partition").exists();
+    let above = partition.then(above).flatten();
+    above.unwrap_or_else(|| name.to_owned())
+}
+
+/// What udev knows of a device.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Properties(BTreeMap<String, String>);
+
+impl Properties {
+    /// Values may be of any encoding; the values that this program compares are ASCII.
+    pub fn new<N: AsRef<OsStr>, V: AsRef<OsStr>>(all: impl Iterator<Item = (N, V)>) -> Self {
+        let text = |text: &OsStr| text.to_string_lossy().trim().to_owned();
+        let pair = |(name, value): (N, V)| (text(name.as_ref()), text(value.as_ref()));
+        Self(all.map(pair).collect())
+    }
+
+    /// A property; empty if the device does not have it.
+    pub fn get(&self, name: &str) -> &str {
+        self.0.get(name).map_or("", String::as_str)
+    }
+
+    /// The first of these properties that the device has; empty if it has none.
+    fn first(&self, names: &[&str]) -> String {
+        let mut values = names.iter().map(|name| self.get(name));
+        let found = values.find(|value| !value.is_empty());
+        found.unwrap_or_default().to_owned()
+    }
+
+    /// `major:minor` of the device.
+    fn number(&self) -> String {
+        format!("{}:{}", self.get("MAJOR"), self.get("MINOR"))
+    }
+}
+
+/// What sysfs says of a block device.
+#[derive(Debug, Clone, Default)]
+struct Sysfs {
+    name: String,
+    sectors: u64,
+    /// First sector on the whole disk, 0 for a whole one.
+    start: u64,
+    /// Of the whole disk, 0 if the kernel gives none.
+    diskseq: u64,
+    /// Unique name of a volume.
+    volume: Option<String>,
+}
+
+impl Sysfs {
+    fn read(name: &str) -> Option<Self> {
+        let folder = sysfs(name);
+        let count = |path: PathBuf| line(path).and_then(|text| text.parse().ok());
+        Some(Self {
+            name: name.to_owned(),
+            sectors: count(folder.join("size"))?,
+            start: count(folder.join("start")).unwrap_or(0),
+            diskseq: count(sysfs(&whole(name)).join("diskseq")).unwrap_or(0),
+            volume: VOLUME.iter().find_map(|file| line(folder.join(file))),
+        })
+    }
+}
+
+/// A block device as it is now.
+#[derive(Debug, Clone, Default)]
+pub struct BlockDevice {
+    /// What it is recognised by; without the words of UDisks2.
+    pub ident: Ident,
+    /// `major:minor`.
+    pub number: String,
+    /// What udev knows of it.
+    pub properties: Properties,
+}
+
+impl BlockDevice {
+    /// From what sysfs and udev say of the device; `drive`: what udev says of the drive that the device is on.
+    fn of(sysfs: Sysfs, properties: Properties, drive: &Properties, boot: &str) -> Self {
+        let (wwn, serial) = (drive.first(&WWN), drive.first(&SERIAL));
+        let hardware = match sysfs.volume.clone() {
+            Some(volume) => volume,
+            None if wwn.is_empty() && serial.is_empty() => String::new(),
+            None => format!("{wwn}/{serial}"),
+        };
+        let mut names: Vec<_> = WWN
+            .iter()
+            .chain(&SERIAL)
+            .map(|n| drive_name(drive.get(n)))
+            .collect();
+        names.retain(|name| !name.is_empty() && sysfs.volume.is_none());
+        names.sort();
+        names.dedup();
+        let ident = Ident {
+            text: DeviceText {
+                name: sysfs.name,
+                size: sysfs.sectors.saturating_mul(SECTOR_BYTES),
+                content: properties.get("ID_FS_TYPE").to_owned(),
+                ..DeviceText::none()
+            },
+            diskseq: sysfs.diskseq,
+            boot: boot.to_owned(),
+            hardware,
+            names,
+            start: sysfs.start.saturating_mul(SECTOR_BYTES),
+            part_uuid: properties.get("ID_PART_ENTRY_UUID").to_lowercase(),
+            content_uuid: properties.get("ID_FS_UUID").to_owned(),
+        };
+        Self {
+            ident,
+            number: properties.number(),
+            properties,
+        }
+    }
+
+    /// Kernel name.
+    pub fn name(&self) -> &str {
+        &self.ident.text.name
+    }
+
+    /// Length.
+    pub fn sectors(&self) -> u64 {
+        self.ident.text.size / SECTOR_BYTES
+    }
+
+    /// Whether a program could write to the device now. One that does not even open, or is write-protected, stays as
+    /// it is.
+    pub fn writable(&self) -> bool {
+        writable(Path::new(&self.ident.node()), &sysfs(self.name()))
+    }
+}
+
+/// The same device to the kernel; what udev says of it may have changed.
+impl PartialEq for BlockDevice {
+    fn eq(&self, other: &Self) -> bool {
+        let key = |d: &Self| (d.number.clone(), d.ident.diskseq, d.ident.text.size);
+        key(self) == key(other) && self.name() == other.name()
+    }
+}
+
+impl Eq for BlockDevice {}
+
+/// Opened for reading only: udev would look at a device again that was open for writing.
+fn writable(node: &Path, folder: &Path) -> bool {
+    fs::File::open(node).is_ok() && line(folder.join("ro")).is_none_or(|ro| ro == "0")
+}
+
+/// The machine's block devices.
+#[derive(Default)]
+pub struct Machine {
+    /// What udev knows of the device for which it runs this program. Since version 257 udev writes its database only
+    /// after that.
+    event: Option<Properties>,
+}
+
+impl Machine {
+    /// The machine for a program that udev runs for a device, with the device's properties as variables.
+    pub fn in_event(variables: impl Iterator<Item = (OsString, OsString)>) -> Self {
+        Self {
+            event: Some(Properties::new(variables)),
+        }
+    }
+
+    /// Whether udev runs this program for the device, or udev does not run it at all.
+    pub fn is_about(&self, device: &BlockDevice) -> bool {
+        self.event
+            .as_ref()
+            .is_none_or(|event| event.number() == device.number)
+    }
+
+    /// All block devices that udev is through with.
+    ///
+    /// # Errors
+    /// If libudev cannot list them.
+    pub fn block_devices(&self) -> io::Result<Vec<BlockDevice>> {
+        let boot = boot_id();
+        let mut list = udev::Enumerator::new()?;
+        list.match_subsystem("block")?;
+        let device = |device: udev::Device| {
+            let properties = self.properties(&device)?;
+            let drive = match device.devtype() {
+                Some(kind) if kind == "partition" => device
+                    .parent()
+                    .and_then(|drive| self.properties(&drive))
+                    .unwrap_or_default(),
+                _ => properties.clone(),
+            };
+            let sysfs = Sysfs::read(device.sysname().to_str()?)?;
+            Some(BlockDevice::of(sysfs, properties, &drive, &boot))
+        };
+        Ok(list.scan_devices()?.filter_map(device).collect())
+    }
+
+    /// What udev knows of a device; none as long as udev is not through with it.
+    fn properties(&self, device: &udev::Device) -> Option<Properties> {
+        let known = Properties::new(
+            device
+                .properties()
+                .map(|p| (p.name().to_owned(), p.value().to_owned())),
+        );
+        match &self.event {
+            Some(event) if event.number() == known.number() => Some(event.clone()),
+            _ => Some(known).filter(|known| !known.get("USEC_INITIALIZED").is_empty()),
+        }
+    }
+}
+
+/// Which devices of the machine are meant by what is on record.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sighting {
+    /// The device that agrees with all of the record; none if several do.
+    pub recorded: Option<BlockDevice>,
+    /// All devices that may be the one on record, see [`facts::possible`].
+    pub possible: Vec<BlockDevice>,
+}
+
+impl Sighting {
+    /// Looks for a recorded device among these.
+    pub fn among(devices: &[BlockDevice], record: &Ident) -> Self {
+        Self {
+            recorded: facts::recorded(devices, |d| &d.ident, record).cloned(),
+            possible: facts::possible(devices, |d| &d.ident, record)
+                .into_iter()
+                .cloned()
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
