@@ -17,8 +17,9 @@
  *					of the sectors that were not durable survive;
  *					a request in flight may be torn.
  *	bad <sector>			reads of the sector fail until it is written
- *	fail reads|writes|nothing	so all of them do
- *	fail request <n>		so does the n-th request from now on, once
+ *	fail all|reads|writes|nothing	such requests fail from now on; a flush is a
+ *					write
+ *	fail request <n>		the n-th request from now on fails, once
  *
  * Status: the counters of struct testdisk by their names.
  *
@@ -315,8 +316,10 @@ static int testdisk_message(struct dm_target *ti, unsigned int argc, char **argv
 	if (argc == 3 && !strcmp(argv[0], "fail") && !strcmp(argv[1], "request")) {
 		d->fail_in = number;
 	} else if (!strcmp(argv[0], "fail")) {
-		d->fail_reads = !strcmp(argv[1], "reads");
-		d->fail_writes = !strcmp(argv[1], "writes");
+		bool all = !strcmp(argv[1], "all");
+
+		d->fail_reads = all || !strcmp(argv[1], "reads");
+		d->fail_writes = all || !strcmp(argv[1], "writes");
 		if (!d->fail_reads && !d->fail_writes &&
 		    strcmp(argv[1], "nothing"))
 			r = -EINVAL;

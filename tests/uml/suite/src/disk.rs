@@ -130,10 +130,15 @@ impl Disk {
     }
 
     /// The table line of a test disk (tests/uml/disk) over this disk.
-    pub fn test_line(&self, label: &str, kind: &str, dma_alignment: u32) -> Line {
+    fn test_line(&self, label: &str, kind: &str, dma_alignment: u32) -> Line {
         let path = self.path().display();
         let args = format!("{path} {label} {kind} {dma_alignment}");
         Line::new(self.sectors, "testdisk", args)
+    }
+
+    /// The table line of a test disk over this disk that keeps its content here.
+    pub fn plain_test_line(&self) -> Line {
+        self.test_line("plain", "plain", 0)
     }
 
     /// At one instant, gives each `to` the content that a power cut would leave on `from`. All of them are

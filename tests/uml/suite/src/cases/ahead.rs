@@ -125,17 +125,11 @@ fn beside_bad_blocks(rig: &mut Rig, model: &mut [u8]) -> Result<()> {
             (_, true) => CHECKPOINT + blocks - 3..BLOCKS,
         };
         rig.detach()?;
-        let dust = Line::new(
-            rig.ssd.sectors(),
-            "dust",
-            format!("{} 0 512", rig.ssd.path().display()),
-        );
-        let below = put_under(rig, dust)?;
+        let below = put_under(rig, rig.ssd.plain_test_line())?;
         for block in bad {
             let sector = JOURNAL + block * JOURNAL_BLOCK;
-            below.message(&format!("addbadblock {sector}"))?;
+            below.message(&format!("bad {sector}"))?;
         }
-        below.message("enable")?;
         let result = rig.attach(false);
         if is_old {
             result?;

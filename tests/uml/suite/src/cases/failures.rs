@@ -15,7 +15,6 @@ use crate::dm::Line;
 use crate::io::{self, MIB};
 use crate::model::{Mix, drive};
 use crate::rig::{Config, Rig, Status, Under};
-use crate::skipped::Skipped;
 
 pub const CASES: &[Entry] = &[
     ("failures: SSD gone, write-through", || {
@@ -29,10 +28,10 @@ pub const CASES: &[Entry] = &[
         ssd_gone_on_hit,
     ),
     ("failures: SSD that fails writes only", || {
-        ssd_partly("error_writes")
+        ssd_partly("writes")
     }),
     ("failures: SSD that fails reads only", || {
-        ssd_partly("error_reads")
+        ssd_partly("reads")
     }),
     ("failures: one bad block on the SSD", bad_block),
     ("failures: disk fails, and is back", disk_fails),
@@ -138,7 +137,7 @@ fn ssd_gone_on_hit() -> Result<()> {
     rig.equals(&model)
 }
 
-fn ssd_partly(feature: &str) -> Result<()> {
+fn ssd_partly(requests: &str) -> Result<()> {
     let (rig, mut model) = Rig::new(config("writethrough"))?;
     let file = io::direct(&rig.path()?)?;
     drive(
@@ -151,16 +150,9 @@ fn ssd_partly(feature: &str) -> Result<()> {
         },
         400,
     )?;
-    let args = format!("{} 0 0 60 1 {feature}", rig.ssd.path().display());
     let below = rig.below_ssd.as_ref().context("no target below the SSD")?;
-    if below
-        .swap(Line::new(rig.ssd.sectors(), "flakey", args))
-        .is_err()
-    {
-        return Err(Skipped::because(format!(
-            "this kernel's dm-flakey has no {feature}"
-        )));
-    }
+    below.swap(rig.ssd.plain_test_line())?;
+    below.message(&format!("fail {requests}"))?;
     drive(
         &file,
         &mut model,
@@ -177,28 +169,17 @@ fn ssd_partly(feature: &str) -> Result<()> {
     rig.equals(&model)
 }
 
-/// dm-dust fails reads of one block, which writing heals; only debug kernels have it.
 fn bad_block() -> Result<()> {
     let (rig, model) = Rig::new(config("writethrough"))?;
     let file = io::direct(&rig.path()?)?;
     io::read(&file, 0, 8 * MIB)?;
     rig.quiet()?;
     let below = rig.below_ssd.as_ref().context("no target below the SSD")?;
-    if below
-        .swap(Line::new(
-            rig.ssd.sectors(),
-            "dust",
-            format!("{} 0 512", rig.ssd.path().display()),
-        ))
-        .is_err()
-    {
-        return Err(Skipped::because("this kernel has no dm-dust"));
-    }
+    below.swap(rig.ssd.plain_test_line())?;
     // Every 64th sector of the data is bad.
     for sector in (2048..rig.ssd.sectors()).step_by(64) {
-        below.message(&format!("addbadblock {sector}"))?;
+        below.message(&format!("bad {sector}"))?;
     }
-    below.message("enable")?;
     let read = io::read(&file, 0, 8 * MIB).context("the user sees the SSD's error")?;
     ensure!(
         io::difference(&read, &model[..8 * MIB]).is_none(),

@@ -18,7 +18,6 @@ use crate::faults;
 use crate::io::{self, MIB};
 use crate::model::{Mix, drive};
 use crate::rig::{Rig, Under};
-use crate::skipped::Skipped;
 
 pub const CASES: &[Entry] = &[
     ("failures: SSD gone with dirty data, and is back", stranded),
@@ -191,26 +190,18 @@ fn stranded_under_load() -> Result<()> {
     rig.equals(&shown)
 }
 
-/// dm-dust fails reads of blocks, which writing heals; not every kernel has it.
 fn bad_block() -> Result<()> {
     let (rig, mut model) = Rig::new(config("writeback"))?;
     let file = io::direct(&rig.path()?)?;
     write_quarters(&rig, &mut model, 100, 1)?;
     file.sync_all()?;
     let below = rig.below_ssd.as_ref().context("no target below the SSD")?;
-    let dust = format!("{} 0 512", rig.ssd.path().display());
-    if below
-        .swap(Line::new(rig.ssd.sectors(), "dust", dust))
-        .is_err()
-    {
-        return Err(Skipped::because("this kernel has no dm-dust"));
-    }
+    below.swap(rig.ssd.plain_test_line())?;
     for sector in 4096..rig.ssd.sectors() {
         if sector % 64 == 0 {
-            below.message(&format!("addbadblock {sector}"))?;
+            below.message(&format!("bad {sector}"))?;
         }
     }
-    below.message("enable")?;
     let mut bad = Vec::new();
     for start in (0..8 * MIB).step_by(4096) {
         match io::read(&file, start as u64, 4096) {

@@ -13,9 +13,8 @@ use super::Entry;
 use super::failures_dirty::reload;
 use crate::checked::{Load, Parts, Recorder};
 use crate::disk::{Disk, Shape};
-use crate::dm::{Dm, Line};
+use crate::dm::Dm;
 use crate::rig::{Config, Rig, Under};
-use crate::skipped::Skipped;
 
 pub const CASES: &[Entry] = &[
     ("injected: the SSD comes and goes under load", || {
@@ -34,8 +33,8 @@ pub const CASES: &[Entry] = &[
 
 pub const MODES: [&str; 3] = ["writethrough", "writearound", "writeback"];
 
-/// What a failing disk fails: everything, or, as dm-flakey calls it, one direction.
-const KINDS: [&str; 3] = ["", "1 error_reads", "1 error_writes"];
+/// Which requests fail on a failing disk.
+const KINDS: [&str; 3] = ["all", "reads", "writes"];
 
 /// So often it does.
 fn rounds() -> u32 {
@@ -135,14 +134,13 @@ impl Loaded {
     }
 }
 
-/// Lets a disk be another target for some milliseconds, several times. Returns how many of its errors the cache counted;
-/// nothing if this kernel has no such target.
+/// Gives a disk some trouble for some milliseconds, several times. Returns how many of its errors the cache counted.
 fn troubled(
     loaded: &mut Loaded,
     which: &str,
     rng: &mut Rng,
-    trouble: impl Fn(&Loaded, &mut Rng) -> Result<bool>,
-) -> Result<Option<u64>> {
+    trouble: impl Fn(&Loaded, &mut Rng) -> Result<()>,
+) -> Result<u64> {
     let counter = if which == "ssd" {
         "ssd_errors"
     } else {
@@ -152,9 +150,7 @@ fn troubled(
     for _ in 0..rounds() {
         thread::sleep(Duration::from_millis(rng.u64(10..60)));
         let before = loaded.rig.status()?.get(counter)?;
-        if !trouble(loaded, rng)? {
-            return Ok(None);
-        }
+        trouble(loaded, rng)?;
         let asked = loaded.rig.status()?.get("read_requested")?;
         let until = Instant::now() + Duration::from_secs(20);
         loop {
@@ -184,33 +180,22 @@ fn troubled(
             "data was lost with the disk"
         );
     }
-    Ok(Some(errors))
+    Ok(errors)
 }
 
 fn outages(which: &str) -> Result<()> {
     let mut rng = Rng::with_seed(1);
-    let mut missing = Vec::new();
     for mode in MODES {
         for kind in KINDS {
             let what = format!("{mode}, {which}, {kind:?}");
             let mut loaded = Loaded::new(mode)?;
             let errors = troubled(&mut loaded, which, &mut rng, |loaded, _| {
                 let (below, disk) = loaded.below(which)?;
-                let args = format!("{} 0 0 100000 {kind}", disk.path().display());
-                let swapped = below.swap(Line::new(disk.sectors(), "flakey", args));
-                // An older one knows of writes only.
-                ensure!(
-                    swapped.is_ok() || kind.ends_with("reads"),
-                    "no dm-flakey: {swapped:?}"
-                );
-                Ok(swapped.is_ok())
+                below.swap(disk.plain_test_line())?;
+                below.message(&format!("fail {kind}"))
             })
             .context(what.clone())?;
             let failed = loaded.end().context(what.clone())?;
-            let Some(errors) = errors else {
-                missing.push(kind);
-                continue;
-            };
             println!("     {what}: {errors} errors, {failed} requests failed");
             // Dirty data that an SSD cannot give is an error.
             let hidden = which == "ssd" && mode != "writeback";
@@ -220,12 +205,6 @@ fn outages(which: &str) -> Result<()> {
                 "{what}: no request failed, so nothing was tried"
             );
         }
-    }
-    if !missing.is_empty() {
-        return Err(Skipped::because(format!(
-            "this kernel's dm-flakey has no {}; the rest passed",
-            missing[0]
-        )));
     }
     Ok(())
 }
@@ -239,23 +218,16 @@ fn bad_blocks(which: &str) -> Result<()> {
                 loaded.filled()?;
             }
             let (below, disk) = loaded.below(which)?;
-            let dust = format!("{} 0 512", disk.path().display());
-            if below.swap(Line::new(disk.sectors(), "dust", dust)).is_err() {
-                return Ok(false);
-            }
+            below.swap(disk.plain_test_line())?;
             // Not the SSD's metadata, which is another case.
             let first = rng.u64(4096..4096 + 97);
             for sector in (first..disk.sectors()).step_by(97) {
-                below.message(&format!("addbadblock {sector}"))?;
+                below.message(&format!("bad {sector}"))?;
             }
-            below.message("enable")?;
-            Ok(true)
+            Ok(())
         })
         .context(mode)?;
         let failed = loaded.end().context(mode)?;
-        let Some(errors) = errors else {
-            return Err(Skipped::because("this kernel has no dm-dust"));
-        };
         println!("     {mode}, {which}: {errors} bad blocks met, {failed} requests failed");
         let hidden = which == "ssd" && mode != "writeback";
         ensure!(!hidden || failed == 0, "{mode}: {failed} requests failed");

@@ -2,6 +2,7 @@
 //! Everything that happens by the clock, in a guest whose clock runs ahead whenever nobody has anything to do: what
 //! takes an hour there is exact and takes no time here.
 
+use std::sync::mpsc;
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
@@ -46,6 +47,10 @@ pub const CASES: &[Entry] = &[
     (
         "time: a write past a lost SSD waits for the record, a second at most",
         lost,
+    ),
+    (
+        "time: no write waits any longer once the loss is on record",
+        none_left_waiting,
     ),
     (
         "time: a disk that fails is tried every two seconds",
@@ -370,6 +375,37 @@ fn lost() -> Result<()> {
         rig.equals(&model)?;
     }
     Ok(())
+}
+
+/// The loss is recorded while a write to the disk begins: the write waits for that record or for none. The seeded bug
+/// holds the window open in which the record is made.
+fn none_left_waiting() -> Result<()> {
+    let (rig, mut model) = Rig::new(Config {
+        mode: "writethrough",
+        ssd_under: Some(Under::Linear),
+        ..config(0)
+    })?;
+    let file = io::direct(&rig.path()?)?;
+    io::read(&file, 0, MIB)?;
+    rig.quiet()?;
+    file.sync_all()?;
+    break_ssd(&rig)?;
+    io::read(&file, 0, 4096)?;
+    ensure!(rig.status()?.state == "bypass", "{:?}", rig.status()?);
+    model[..4096].fill(5);
+    let (answered, answer) = mpsc::channel();
+    let data = model[..4096].to_vec();
+    let writer = thread::spawn(move || answered.send(io::write(&file, 0, &data)));
+    sleep(ms(10));
+    rig.mapped()?.message("loss recorded")?;
+    let result = answer.recv_timeout(ms(5000));
+    if result.is_err() {
+        // Lets the write go, so that the case comes to an end.
+        rig.mapped()?.message("loss recorded")?;
+    }
+    let _ = writer.join();
+    result.context("a write still waits with the loss on record")??;
+    rig.equals(&model)
 }
 
 fn retries() -> Result<()> {
