@@ -18,6 +18,7 @@ pub mod scrolled;
 pub mod setup;
 pub mod setup_dialog;
 pub mod share_row;
+pub mod spinner;
 pub mod step_list;
 pub mod unwritten_card;
 pub mod warning_list;

@@ -15,6 +15,7 @@ use crate::model::store::Store;
 use crate::widgets::cache_row::CacheRow;
 use crate::widgets::device_group::DeviceGroup;
 use crate::widgets::error_view::ErrorView;
+use crate::widgets::spinner::spin_while_mapped;
 
 mod imp {
     use super::*;
@@ -26,6 +27,8 @@ mod imp {
         pub add: TemplateChild<gtk::Button>,
         #[template_child]
         pub stack: TemplateChild<gtk::Stack>,
+        #[template_child]
+        pub spinner: TemplateChild<gtk::Spinner>,
         #[template_child]
         pub error: TemplateChild<ErrorView>,
         #[template_child]
@@ -61,7 +64,12 @@ mod imp {
         }
     }
 
-    impl ObjectImpl for Overview {}
+    impl ObjectImpl for Overview {
+        fn constructed(&self) {
+            self.parent_constructed();
+            spin_while_mapped(&self.spinner);
+        }
+    }
     impl WidgetImpl for Overview {}
     impl BinImpl for Overview {}
 }

@@ -11,6 +11,7 @@ use tandem_api::Step;
 
 use crate::a11y;
 use crate::display::step_words;
+use crate::widgets::spinner::spin_while_mapped;
 
 mod imp {
     use super::*;
@@ -100,7 +101,8 @@ fn mark(number: usize) -> gtk::Stack {
     let label = gtk::Label::builder().label(number.to_string()).build();
     label.add_css_class("step-number");
     label.set_halign(gtk::Align::Center);
-    let spinner = gtk::Spinner::builder().spinning(true).build();
+    let spinner = gtk::Spinner::new();
+    spin_while_mapped(&spinner);
     let done = gtk::Image::builder()
         .icon_name("object-select-symbolic")
         .build();

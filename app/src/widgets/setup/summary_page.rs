@@ -12,6 +12,7 @@ use tandem_api::{Failure, PlanReply, StepKind};
 
 use crate::display::{bytes, device_facts, fill, keyless, plan_title, short_name, warning_words};
 use crate::widgets::error_view::ErrorView;
+use crate::widgets::spinner::spin_while_mapped;
 use crate::widgets::step_list::StepList;
 use crate::widgets::warning_list::show_warnings;
 
@@ -23,6 +24,8 @@ mod imp {
     pub struct SummaryPage {
         #[template_child]
         pub stack: TemplateChild<gtk::Stack>,
+        #[template_child]
+        pub spinner: TemplateChild<gtk::Spinner>,
         #[template_child]
         pub error: TemplateChild<ErrorView>,
         #[template_child]
@@ -61,7 +64,12 @@ mod imp {
         }
     }
 
-    impl ObjectImpl for SummaryPage {}
+    impl ObjectImpl for SummaryPage {
+        fn constructed(&self) {
+            self.parent_constructed();
+            spin_while_mapped(&self.spinner);
+        }
+    }
     impl WidgetImpl for SummaryPage {}
     impl BinImpl for SummaryPage {}
 }

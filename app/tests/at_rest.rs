@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A window in which nothing changes draws nothing: no page of it has a frame in five seconds.
+//!
+//! One test, because a process has one application.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test stops where it cannot go on"
+)]
+
+mod stage;
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use adw::prelude::*;
+use gtk::glib;
+use stage::opened::Opened;
+use stage::{hand, opened};
+use tandem_api::{Failure, Kind};
+use tandem_app::model::store::Store;
+use tandem_app::widgets::overview::Overview;
+use tandem_app::widgets::setup_dialog::SetupDialog;
+
+/// Transitions and what a page asks the service for are over by then.
+const SETTLED: Duration = Duration::from_millis(2500);
+/// How long a window is watched.
+const WATCHED: Duration = Duration::from_secs(5);
+
+#[gtk::test]
+async fn no_page_draws_a_frame_while_nothing_changes() {
+    let opened = opened::open(20).await;
+    let mut windows: Vec<(&str, gtk::Window)> = vec![("overview", opened.window.clone().upcast())];
+    for (page, presses) in [
+        ("wizard: disk", 0),
+        ("wizard: SSD", 1),
+        ("wizard: mode", 2),
+        ("wizard: backup", 3),
+        ("wizard: summary", 4),
+    ] {
+        windows.push((page, wizard_at(&opened, presses).await.upcast()));
+    }
+    windows.push(("wizard: refused", refused(&opened).await.upcast()));
+    windows.push(("problem", problem()));
+    let (loading, _overview) = loading();
+    glib::timeout_future(SETTLED).await;
+    let turning = count(&loading);
+    draw_nothing(&windows).await;
+    assert!(
+        turning.get() > 20,
+        "a spinner that is shown turns, and its frames are counted"
+    );
+    for (_, window) in windows.drain(1..) {
+        window.close();
+    }
+
+    // From here on the overview shows a cache, and with it a sample every ten seconds.
+    let done = set_up(&opened).await;
+    glib::timeout_future(SETTLED).await;
+    draw_nothing(&[("wizard: done", done.clone().upcast())]).await;
+    a_cache_page_draws_a_frame_or_two_for_a_sample(&opened, &done).await;
+}
+
+/// Watches windows at rest.
+async fn draw_nothing(windows: &[(&str, gtk::Window)]) {
+    let frames: Vec<_> = windows.iter().map(|(_, window)| count(window)).collect();
+    glib::timeout_future(WATCHED).await;
+    for ((page, _), frames) in windows.iter().zip(&frames) {
+        assert_eq!(frames.get(), 0, "{page} draws frames at rest");
+    }
+}
+
+/// Counts the frames of a window from now on.
+fn count(window: &gtk::Window) -> Rc<Cell<u32>> {
+    let frames = Rc::new(Cell::new(0));
+    let counted = Rc::clone(&frames);
+    let clock = window.frame_clock().unwrap();
+    clock.connect_after_paint(move |_| counted.set(counted.get() + 1));
+    frames
+}
+
+/// A wizard of its own after this many answered pages.
+async fn wizard_at(opened: &Opened, presses: usize) -> SetupDialog {
+    let dialogs = || -> Vec<SetupDialog> {
+        gtk::Window::list_toplevels()
+            .into_iter()
+            .filter_map(|window| window.downcast().ok())
+            .collect()
+    };
+    let before = dialogs();
+    opened.window.set_up(None);
+    let dialog = hand::wait(&opened.window, "wizard", || {
+        dialogs()
+            .into_iter()
+            .find(|dialog| !before.contains(dialog) && dialog.is_mapped())
+    })
+    .await;
+    let answers = [
+        Some("Archive"),
+        Some("Samsung SSD 870 EVO 250GB"),
+        None,
+        Some("I have a backup"),
+    ];
+    for answer in answers.into_iter().take(presses) {
+        if let Some(row) = answer {
+            hand::choose(&dialog, row).await;
+        }
+        hand::press(&dialog, "Next").await;
+    }
+    dialog
+}
+
+/// A wizard whose set-up was not allowed.
+async fn refused(opened: &Opened) -> SetupDialog {
+    let dialog = wizard_at(opened, 4).await;
+    opened.levers.set_authorized(false).await.unwrap();
+    hand::press(&dialog, "Set Up the Cache").await;
+    hand::wait(&dialog, "refusal", || hand::button(&dialog, "Try Again")).await;
+    opened.levers.set_authorized(true).await.unwrap();
+    dialog
+}
+
+/// A wizard that has come to its end.
+async fn set_up(opened: &Opened) -> SetupDialog {
+    let dialog = wizard_at(opened, 4).await;
+    hand::press(&dialog, "Set Up the Cache").await;
+    hand::wait(&dialog, "end", || hand::button(&dialog, "Show Cache")).await;
+    dialog
+}
+
+/// An overview that cannot show anything.
+fn problem() -> gtk::Window {
+    let (window, overview) = loading();
+    let store = Store::default();
+    overview.connect_to(&store);
+    store.apply_disks(Err(Failure::new(Kind::ServiceUnavailable).name("UDisks2")));
+    store.service_failed(Failure::new(Kind::ServiceUnavailable).name("tandem"));
+    window
+}
+
+/// An overview that knows nothing yet.
+fn loading() -> (gtk::Window, Overview) {
+    let overview: Overview = glib::Object::new();
+    let window = gtk::Window::builder().child(&overview).build();
+    window.present();
+    (window, overview)
+}
+
+async fn a_cache_page_draws_a_frame_or_two_for_a_sample(opened: &Opened, done: &SetupDialog) {
+    let window = &opened.window;
+    hand::press(done, "Show Cache").await;
+    let cache = hand::wait(window, "cache page", || window.shown_cache()).await;
+    glib::timeout_future(SETTLED).await;
+    let samples = Rc::new(Cell::new(0));
+    let counted = Rc::clone(&samples);
+    cache.connect_sampled(move |_| counted.set(counted.get() + 1));
+    let frames = count(window.upcast_ref());
+    glib::timeout_future(WATCHED).await;
+    assert!(samples.get() >= 3, "the cache is watched");
+    assert!(
+        frames.get() <= samples.get() * 3,
+        "{} frames for {} samples",
+        frames.get(),
+        samples.get()
+    );
+}
