@@ -13,6 +13,7 @@ use tandem_api::{
 };
 use zbus::{Connection, OwnedObjectPath, proxy::CacheProperties};
 
+use crate::display::SYSTEM_BUS;
 use crate::model::facts::ServiceFacts;
 use crate::model::inventory::Snapshot;
 use mirror::News;
@@ -44,7 +45,7 @@ impl Client {
     pub async fn connect() -> Result<Self, Failure> {
         let connection = Connection::system().await.map_err(|error| {
             Failure::new(Kind::ServiceUnavailable)
-                .name("D-Bus")
+                .name(SYSTEM_BUS)
                 .detail(error)
         })?;
         Ok(Self { connection })

@@ -11,6 +11,8 @@
 
 mod stage;
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use adw::prelude::*;
@@ -35,6 +37,7 @@ async fn from_the_first_click_to_the_plain_disk() {
     a_double_click_begins_one_job(&dialog, &opened.bus).await;
     hand::press(&dialog, "Show Cache").await;
     cache_page_shows_what_the_service_tells(window, levers).await;
+    trying_again_follows_the_service_once(window).await;
     removal_gives_the_plain_disk_back(window, &opened.application, levers).await;
 }
 
@@ -222,6 +225,28 @@ async fn cache_page_shows_what_the_service_tells(window: &Window, levers: &Simul
         (!hand::words(window).contains("Your data is safe on the hard disk")).then_some(())
     })
     .await;
+}
+
+async fn trying_again_follows_the_service_once(window: &Window) {
+    let cache = window.shown_cache().unwrap();
+    for _ in 0..3 {
+        WidgetExt::activate_action(window, "win.retry", None).unwrap();
+        glib::timeout_future(Duration::from_millis(300)).await;
+    }
+    let times = Rc::new(RefCell::new(Vec::new()));
+    let seen = Rc::clone(&times);
+    let handler = cache.connect_sampled(move |cache| {
+        let time = cache.with_series(|series| series.latest().map(|sample| sample.time_us));
+        seen.borrow_mut().push(time);
+    });
+    hand::wait(window, "samples", || {
+        (times.borrow().len() >= 4).then_some(())
+    })
+    .await;
+    cache.disconnect(handler);
+    let mut distinct = times.borrow().clone();
+    distinct.dedup();
+    assert_eq!(distinct, *times.borrow(), "a sample is told once");
 }
 
 async fn removal_gives_the_plain_disk_back(

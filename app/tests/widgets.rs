@@ -275,8 +275,43 @@ fn the_overview_follows_its_store_and_keeps_what_stays() {
         hand::button(&window, "Set Up a Cache…").is_some(),
         "it leaves when there is no cache"
     );
-    store.service_failed(Failure::new(Kind::ServiceUnavailable).name("tandem"));
-    assert!(hand::words(&window).contains("did not answer"));
+    window.destroy();
+}
+
+#[gtk::test]
+fn one_service_that_fails_does_not_hide_what_the_other_tells() {
+    adw::init().unwrap();
+    // A page that fades out would still be on the screen.
+    gtk::Settings::default()
+        .unwrap()
+        .set_gtk_enable_animations(false);
+    let overview: Overview = glib::Object::new();
+    let window = shown_in_window(&overview);
+    let store = Store::default();
+    overview.connect_to(&store);
+    let failed = |name| Failure::new(Kind::ServiceUnavailable).name(name);
+    let notice = |name: &str| hand::words(&window).contains(&format!("“{name}” did not answer"));
+
+    store.apply_disks(Ok(snapshot(&["sda"])));
+    store.service_failed(failed("tandem"));
+    assert!(hand::words(&window).contains("Model sda") && notice("tandem"));
+    assert!(hand::button(&window, "Try Again").is_some());
+    assert!(
+        hand::button(&window, "Set Up a Cache…").is_none() && !store.is_known(),
+        "a cache cannot be set up without the service"
+    );
+    store.apply_service(service(vec![cache_facts("a")]));
+    assert!(!notice("tandem") && hand::row(&window, "Films").is_some());
+
+    store.apply_disks(Err(failed("UDisks2")));
+    assert!(hand::row(&window, "Films").is_some() && notice("UDisks2"));
+    store.service_failed(failed("tandem"));
+    assert!(
+        hand::row(&window, "Films").is_none(),
+        "nothing can be asked"
+    );
+    store.apply_disks(Ok(snapshot(&["sda"])));
+    assert!(hand::row(&window, "Films").is_some() && notice("tandem"));
     window.destroy();
 }
 

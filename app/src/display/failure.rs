@@ -6,6 +6,9 @@ use tandem_api::{DataState, DeviceText, Failure, FileUser, Kind};
 
 use super::{bytes, fill, mode_refusal};
 
+/// The name in a failure to reach the system bus itself, rather than a service on it.
+pub const SYSTEM_BUS: &str = "D-Bus";
+
 /// The words for a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailureWords {
@@ -342,6 +345,13 @@ fn sentences(failure: &Failure) -> (String, String, String) {
             gettext("The service did not understand the request."),
             gettext("Make sure that all parts of Tandem have the same version."),
         ),
+        Kind::ServiceUnavailable if failure.name == SYSTEM_BUS => (
+            gettext("No System Bus"),
+            gettext(
+                "The system bus (D-Bus) of this computer cannot be reached, so neither disks nor caches can be shown.",
+            ),
+            gettext("Restart the computer, or start the system bus, and then try again."),
+        ),
         Kind::ServiceUnavailable => (
             gettext("No Answer"),
             gettext("The service “{name}” did not answer."),
@@ -409,6 +419,14 @@ mod tests {
             let all = words.title.clone() + &words.sentences();
             assert!(!all.contains(['{', '}']), "{kind}: {all}");
         }
+    }
+
+    #[test]
+    fn without_a_system_bus_nobody_is_told_to_install_tandem_again() {
+        let words = |name| failure_words(&Failure::new(Kind::ServiceUnavailable).name(name));
+        assert_eq!(words(SYSTEM_BUS).title, "No System Bus");
+        assert!(!words(SYSTEM_BUS).sentences().contains("install"));
+        assert!(words("tandem").sentences().contains("install"));
     }
 
     #[test]

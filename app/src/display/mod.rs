@@ -15,7 +15,7 @@ pub use choice::{Choice, origin_choices, ssd_choices};
 pub use device::{
     DeviceWords, VolumeWords, content_words, device_words, obstacle_words, ssd_words, volume_words,
 };
-pub use failure::{FailureWords, failure_words};
+pub use failure::{FailureWords, SYSTEM_BUS, failure_words};
 pub use figures::{Figure, figures};
 pub use mode::{
     MODES, UnwrittenWords, mode_change, mode_description, mode_name, mode_refusal, mode_warnings,

@@ -117,17 +117,39 @@ impl Store {
         self.imp().minimum_ssd_bytes.get()
     }
 
-    /// What keeps the window from showing anything, if something does.
+    /// What keeps the window from showing anything: neither service can be asked.
     #[must_use]
     pub fn problem(&self) -> Option<Failure> {
-        let disks = self.imp().disks_problem.borrow().clone();
-        disks.or_else(|| self.imp().service_problem.borrow().clone())
+        self.service_problem().and(self.disks_problem())
     }
 
-    /// Whether both services have told what there is.
+    /// Why the disks are not known, or not as they are now.
+    #[must_use]
+    pub fn disks_problem(&self) -> Option<Failure> {
+        self.imp().disks_problem.borrow().clone()
+    }
+
+    /// Why the caches are not known, or not as they are now.
+    #[must_use]
+    pub fn service_problem(&self) -> Option<Failure> {
+        self.imp().service_problem.borrow().clone()
+    }
+
+    /// Whether each of the two services has answered or failed.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        let imp = self.imp();
+        (imp.disks_known.get() || imp.disks_problem.borrow().is_some())
+            && (imp.service_known.get() || imp.service_problem.borrow().is_some())
+    }
+
+    /// Whether both services have told what there is, and still answer.
     #[must_use]
     pub fn is_known(&self) -> bool {
-        self.imp().disks_known.get() && self.imp().service_known.get()
+        let imp = self.imp();
+        imp.disks_known.get()
+            && imp.service_known.get()
+            && self.disks_problem().or(self.service_problem()).is_none()
     }
 
     /// Takes what UDisks2 shows.
@@ -185,9 +207,18 @@ impl Store {
         self.emit_by_name::<()>("changed", &[]);
     }
 
-    /// The service could not be reached.
+    /// The system bus could not be reached, and with it neither service.
+    pub fn bus_failed(&self, failure: Failure) {
+        self.imp().disks_problem.replace(Some(failure.clone()));
+        self.service_failed(failure);
+    }
+
+    /// The service could not be reached. The caches stay as they were last known, without figures.
     pub fn service_failed(&self, failure: Failure) {
         self.imp().service_problem.replace(Some(failure));
+        for cache in objects::<CacheObject>(&self.caches()) {
+            cache.set_history(vec![]);
+        }
         self.emit_by_name::<()>("changed", &[]);
     }
 

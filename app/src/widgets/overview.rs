@@ -38,6 +38,8 @@ mod imp {
         #[template_child]
         pub notice_text: TemplateChild<gtk::Label>,
         #[template_child]
+        pub notice_retry: TemplateChild<gtk::Button>,
+        #[template_child]
         pub caches: TemplateChild<adw::PreferencesGroup>,
         #[template_child]
         pub cache_list: TemplateChild<gtk::ListBox>,
@@ -130,20 +132,25 @@ impl Overview {
     fn refresh(&self, store: &Store) {
         let imp = self.imp();
         let caches = store.caches().n_items() > 0;
-        imp.hero.set_visible(!caches);
-        imp.add.set_visible(caches);
+        let failed = store.disks_problem().or(store.service_problem());
+        imp.hero.set_visible(!caches && failed.is_none());
+        imp.add.set_visible(caches && failed.is_none());
         imp.caches.set_visible(caches);
-        imp.no_devices.set_visible(store.devices().n_items() == 0);
-        let notice = notice(store);
+        imp.no_devices
+            .set_visible(store.devices().n_items() == 0 && store.disks_problem().is_none());
+        let notice = failed
+            .as_ref()
+            .map(notice_words)
+            .or_else(|| no_cache(store));
         imp.notice.set_visible(notice.is_some());
         imp.notice_text.set_label(&notice.unwrap_or_default());
+        imp.notice_retry.set_visible(failed.is_some());
         let page = match store.problem() {
             Some(failure) => {
                 imp.error.show(&failure);
-                imp.add.set_visible(false);
                 "problem"
             }
-            None if store.is_known() => "content",
+            None if store.is_settled() => "content",
             None => "loading",
         };
         imp.stack.set_visible_child_name(page);
@@ -151,12 +158,17 @@ impl Overview {
 }
 
 /// Why no cache can be made on this machine at the moment.
-fn notice(store: &Store) -> Option<String> {
+fn no_cache(store: &Store) -> Option<String> {
     let kind = match store.module()? {
         ModuleState::Loaded | ModuleState::Available => return None,
         ModuleState::NotBuilt => Kind::ModuleNotBuilt,
         ModuleState::Refused => Kind::ModuleRefused,
     };
-    let words = failure_words(&Failure::new(kind).name(store.kernel()));
-    Some(format!("{} {}", words.what, words.next))
+    Some(notice_words(&Failure::new(kind).name(store.kernel())))
+}
+
+/// What happened, and what to do next.
+fn notice_words(failure: &Failure) -> String {
+    let words = failure_words(failure);
+    format!("{} {}", words.what, words.next)
 }

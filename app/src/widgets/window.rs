@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The main window: overview and cache page, toasts, and the road from the bus to the store.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
 use adw::prelude::*;
@@ -38,6 +38,8 @@ mod imp {
         pub cache_page: TemplateChild<CachePage>,
         pub store: Store,
         pub client: OnceCell<Client>,
+        /// What connects to the bus and what follows the two services.
+        pub followers: RefCell<Vec<glib::JoinHandle<()>>>,
         pub ends: Rc<Ends>,
     }
 
@@ -114,6 +116,15 @@ impl Window {
     fn prepare(&self) {
         let imp = self.imp();
         imp.overview.connect_to(&imp.store);
+        let enable = clone!(
+            #[weak(rename_to = window)]
+            self,
+            move |store: &Store| for action in ["win.set-up", "win.set-up-disk"] {
+                window.action_set_enabled(action, store.is_known());
+            }
+        );
+        enable(&imp.store);
+        imp.store.connect_changed(enable);
         imp.store.caches().connect_items_changed(clone!(
             #[weak(rename_to = window)]
             self,
@@ -141,13 +152,16 @@ impl Window {
         ));
     }
 
-    /// Connects to the bus and follows both services.
+    /// Connects to the bus and follows both services, each once however often this is called.
     fn start(&self) {
+        for follower in self.imp().followers.take() {
+            follower.abort();
+        }
         if self.imp().client.get().is_some() {
             self.follow();
             return;
         }
-        glib::spawn_future_local(clone!(
+        let connect = glib::spawn_future_local(clone!(
             #[weak(rename_to = window)]
             self,
             async move {
@@ -159,10 +173,11 @@ impl Window {
                         imp.cache_page.connect_to(&client, &imp.store);
                         window.follow();
                     }
-                    Err(failure) => window.imp().store.service_failed(failure),
+                    Err(failure) => window.imp().store.bus_failed(failure),
                 }
             }
         ));
+        self.imp().followers.borrow_mut().push(connect);
     }
 
     fn follow(&self) {
@@ -170,14 +185,14 @@ impl Window {
             return;
         };
         let store = self.imp().store.clone();
-        glib::spawn_future_local(clone!(
+        let disks = glib::spawn_future_local(clone!(
             #[strong]
             client,
             #[strong]
             store,
             async move { client.follow_disks(|told| store.apply_disks(told)).await }
         ));
-        glib::spawn_future_local(async move {
+        let service = glib::spawn_future_local(async move {
             client
                 .follow_service(|event| match event {
                     ServiceEvent::Facts(facts) => store.apply_service(facts),
@@ -187,6 +202,7 @@ impl Window {
                 })
                 .await;
         });
+        self.imp().followers.borrow_mut().extend([disks, service]);
     }
 
     fn caches_changed(&self, list: &gio::ListStore, place: u32, come: u32) {
