@@ -61,7 +61,7 @@ fn show_about(application: &adw::Application) {
         .application_icon(APP_ID)
         .version(env!("CARGO_PKG_VERSION"))
         .comments(gettext(
-            "An SSD makes a hard disk fast, and the data stays where it is.",
+            "Speed up a hard disk with a spare SSD. Your data stays where it is.",
         ))
         .license_type(gtk::License::Gpl30)
         // Translators: put your names here, one a line

@@ -18,9 +18,13 @@ use std::time::Duration;
 use adw::prelude::*;
 use gtk::glib;
 use stage::{hand, opened};
-use tandem_api::{CacheState, ManagerProxy, SimulationProxy, StepKind};
+use tandem_api::{CacheState, JobKind, ManagerProxy, SimulationProxy, StepKind};
+use tandem_app::client::Client;
 use tandem_app::display::mode_name;
+use tandem_app::model::facts::JobFacts;
+use tandem_app::model::objects::JobObject;
 use tandem_app::widgets::chart::Chart;
+use tandem_app::widgets::job_card::JobCard;
 use tandem_app::widgets::setup_dialog::SetupDialog;
 use tandem_app::widgets::window::Window;
 
@@ -38,6 +42,7 @@ async fn from_the_first_click_to_the_plain_disk() {
     hand::press(&dialog, "Show Cache").await;
     cache_page_shows_what_the_service_tells(window, levers).await;
     trying_again_follows_the_service_once(window).await;
+    a_pause_or_cancel_that_fails_is_told(window).await;
     removal_gives_the_plain_disk_back(window, &opened.application, levers).await;
 }
 
@@ -77,8 +82,8 @@ async fn pages_ask_for_answers_and_go_back(dialog: &SetupDialog) {
     assert!(!can(), "no SSD is chosen yet");
     let small = hand::row(dialog, "Transcend TS32MSSD").unwrap();
     assert!(
-        !small.is_sensitive(),
-        "an SSD that is too small cannot be chosen"
+        !small.is_activatable() && small.is_sensitive() && small.grab_focus(),
+        "an SSD that is too small cannot be chosen, but read"
     );
     hand::choose(dialog, "CT500MX500SSD1").await;
     next().emit_clicked();
@@ -110,10 +115,14 @@ async fn pages_ask_for_answers_and_go_back(dialog: &SetupDialog) {
         "a second click on “Next” must not erase"
     );
     let words = hand::words(dialog);
+    let chosen = hand::row(dialog, "Mode").unwrap().subtitle().unwrap();
+    assert_eq!(chosen, mode_name(tandem_api::Mode::Writearound));
     for fact in [
         "2148E5A1B2C3",
         "WD-WCC7K4ABCDEF",
         "500.0\u{a0}GB",
+        "will be erased, including “Games”.",
+        "Will be erased",
         "Unmount /media/anna/Archive",
     ] {
         assert!(words.contains(fact), "{fact} is not among:\n{words}");
@@ -134,10 +143,12 @@ async fn failures_are_explained_on_the_page(dialog: &SetupDialog, levers: &Simul
     levers.fail_next(StepKind::Map).await.unwrap();
     hand::press(dialog, "Erase CT500MX500SSD1 and Set Up").await;
     hand::wait(dialog, "failure", || {
-        hand::words(dialog).contains("A Step Failed").then_some(())
+        hand::words(dialog)
+            .contains("Could Not Set Up the Cache")
+            .then_some(())
     })
     .await;
-    assert!(hand::words(dialog).contains("your data is safe"));
+    assert!(hand::words(dialog).contains("The SSD is already erased."));
     hand::press(dialog, "Try Again").await;
 
     // A job can be cancelled, and says so.
@@ -146,7 +157,7 @@ async fn failures_are_explained_on_the_page(dialog: &SetupDialog, levers: &Simul
     hand::press(dialog, "Cancel").await;
     hand::wait(dialog, "end of the job", || {
         hand::words(dialog)
-            .contains("You stopped it.")
+            .contains("You canceled the change.")
             .then_some(())
     })
     .await;
@@ -181,10 +192,7 @@ async fn a_double_click_begins_one_job(dialog: &SetupDialog, bus: &zbus::Connect
 }
 
 async fn cache_page_shows_what_the_service_tells(window: &Window, levers: &SimulationProxy<'_>) {
-    hand::wait(window, "cache page", || {
-        hand::button(window, "Flush and Remove…")
-    })
-    .await;
+    hand::wait(window, "cache page", || hand::removal(window)).await;
     assert!(
         hand::shown(window)
             .iter()
@@ -192,16 +200,14 @@ async fn cache_page_shows_what_the_service_tells(window: &Window, levers: &Simul
     );
     levers.advance(600).await.unwrap();
     hand::wait(window, "speeds", || {
-        hand::words(window)
-            .contains("from the SSD and")
-            .then_some(())
+        hand::words(window).contains("from the SSD, ").then_some(())
     })
     .await;
     let words = hand::words(window);
     for fact in [
         "From the SSD",
         "From the Hard Disk",
-        "Past the Cache: Long Runs",
+        "Skipped: Large Transfers",
         "To the Hard Disk Only",
     ] {
         assert!(words.contains(fact), "{fact} is not among:\n{words}");
@@ -249,21 +255,69 @@ async fn trying_again_follows_the_service_once(window: &Window) {
     assert_eq!(distinct, *times.borrow(), "a sample is told once");
 }
 
+async fn a_pause_or_cancel_that_fails_is_told(window: &Window) {
+    let job = JobObject::new(JobFacts {
+        path: "/org/tandemcache/Tandem1/jobs/gone".into(),
+        cache_uuid: String::new(),
+        kind: JobKind::Flush,
+        steps: vec![],
+        step_index: 0,
+        undoing: false,
+        progress: 0.5,
+        rate: 0,
+        seconds_left: 0,
+        cancellable: true,
+        pausable: true,
+        paused: false,
+        finished: None,
+    });
+    let card: JobCard = glib::Object::new();
+    card.connect_to(&Client::connect().await.unwrap());
+    card.show(Some(&job));
+    let around = gtk::Window::builder().child(&card).build();
+    around.present();
+    for button in ["Pause", "Cancel"] {
+        hand::press(&around, button).await;
+        let told = hand::wait(window, "failure", || {
+            gtk::Window::list_toplevels()
+                .into_iter()
+                .filter_map(|window| window.downcast::<adw::MessageDialog>().ok())
+                .find(|dialog| dialog.transient_for().as_ref() == Some(&around))
+        })
+        .await;
+        hand::press(&told, "Close").await;
+        glib::timeout_future(Duration::from_millis(100)).await;
+    }
+    // A job that has ended tells its end itself.
+    let mut over = job.facts();
+    over.finished = Some(Ok(()));
+    job.update(over);
+    hand::button(&around, "Cancel").unwrap().emit_clicked();
+    glib::timeout_future(Duration::from_millis(500)).await;
+    let dialogs = gtk::Window::list_toplevels();
+    assert!(
+        !dialogs
+            .iter()
+            .any(|window| window.is::<adw::MessageDialog>() && window.is_mapped())
+    );
+    around.destroy();
+}
+
 async fn removal_gives_the_plain_disk_back(
     window: &Window,
     application: &adw::Application,
     levers: &SimulationProxy<'_>,
 ) {
     levers.set_step_time(400).await.unwrap();
-    hand::press(window, "Flush and Remove…").await;
+    hand::press_removal(window).await;
     let question: adw::MessageDialog = hand::window(application).await;
     // Behind the steps, which the keyboard can go through, is the harmless answer with the focus, and the other next to it.
     let cancel = hand::button(&question, "Cancel").unwrap();
     assert_eq!(RootExt::focus(&question), Some(cancel.upcast()));
     assert!(question.child_focus(gtk::DirectionType::TabForward));
-    let agree = hand::button(&question, "Flush and Remove").unwrap();
+    let agree = hand::button(&question, "Remove Cache").unwrap();
     assert_eq!(RootExt::focus(&question), Some(agree.upcast()));
-    hand::press(&question, "Flush and Remove").await;
+    hand::agree(&question).await;
     hand::wait(window, "progress", || {
         hand::words(window)
             .contains("Removing the Cache")
@@ -274,7 +328,7 @@ async fn removal_gives_the_plain_disk_back(
         hand::button(window, "Set Up a Cache…")
     })
     .await;
-    assert!(hand::words(window).contains("The cache is removed\n"));
+    assert!(hand::words(window).contains("Archive: the cache is removed\n"));
     glib::timeout_future(Duration::from_millis(50)).await;
     let archive = hand::row(window, "Archive").unwrap();
     assert!(!archive.subtitle().unwrap().contains("Already cached"));

@@ -20,7 +20,9 @@ use tandem_app::application;
 use tandem_app::display::Choice;
 use tandem_app::model::facts::{CacheFacts, JobFacts, ServiceFacts};
 use tandem_app::model::inventory::{Block, CacheParts, Drive, Snapshot};
+use tandem_app::model::objects::CacheObject;
 use tandem_app::model::store::Store;
+use tandem_app::widgets::cache_page::CachePage;
 use tandem_app::widgets::cache_row::CacheRow;
 use tandem_app::widgets::choice_list::ChoiceList;
 use tandem_app::widgets::error_view::ErrorView;
@@ -71,12 +73,126 @@ fn what_is_chosen_is_told_once_and_what_is_gone_is_no_longer_chosen() {
             .collect::<Vec<_>>()
     };
     assert_eq!(rows(&window).len(), 3);
-    assert!(!rows(&window)[2].is_sensitive());
+    let closed = rows(&window)[2].clone();
+    assert!(!closed.is_activatable() && closed.is_sensitive());
+    assert!(
+        closed.grab_focus(),
+        "the keyboard reaches what cannot be chosen"
+    );
     assert!(rows(&window)[2].subtitle().unwrap().contains("Swap"));
     ActionRowExt::activate(&rows(&window)[1]);
     assert_eq!(*told.borrow(), [Some("/b".to_owned())]);
     list.show(vec![choice("/a", "")], Some("/b"));
     assert_eq!(*told.borrow(), [Some("/b".to_owned()), None]);
+    told.borrow_mut().clear();
+    let only = rows(&window)[0].clone();
+    for _ in 0..2 {
+        ActionRowExt::activate(&only);
+    }
+    let button = hand::shown(&only)
+        .into_iter()
+        .find_map(|widget| widget.downcast::<gtk::CheckButton>().ok());
+    assert!(
+        button.unwrap().is_active(),
+        "a choice among one is no box that can be unticked"
+    );
+    assert_eq!(*told.borrow(), [Some("/a".to_owned())]);
+    window.destroy();
+}
+
+#[gtk::test]
+async fn what_cannot_be_chosen_can_be_read() {
+    adw::init().unwrap();
+    for scheme in [adw::ColorScheme::ForceLight, adw::ColorScheme::ForceDark] {
+        adw::StyleManager::default().set_color_scheme(scheme);
+        let list: ChoiceList = glib::Object::new();
+        list.show(vec![choice("/a", ""), choice("/b", "Too small")], None);
+        let window = shown_in_window(&list);
+        // The style of the application, which a bare window has not.
+        let style = gtk::CssProvider::new();
+        style.load_from_resource("/org/tandemcache/Tandem/style.css");
+        gtk::style_context_add_provider_for_display(
+            &gtk::gdk::Display::default().unwrap(),
+            &style,
+            gtk::STYLE_PROVIDER_PRIORITY_APPLICATION,
+        );
+        glib::timeout_future(std::time::Duration::from_millis(500)).await;
+        let row = hand::row(&window, "Title of /b").unwrap();
+        let mut labels = 0;
+        for label in hand::shown(&row) {
+            if let Some(label) = label.downcast_ref::<gtk::Label>()
+                && !label.label().is_empty()
+            {
+                let contrast = contrast(&window, label);
+                assert!(contrast >= 4.5, "{scheme:?} {}: {contrast}", label.label());
+                labels += 1;
+            }
+        }
+        assert_eq!(labels, 2, "title and subtitle with the reason");
+        window.destroy();
+    }
+    adw::StyleManager::default().set_color_scheme(adw::ColorScheme::Default);
+}
+
+/// Contrast between the paper of a label and its ink, as WCAG has it.
+fn contrast(window: &gtk::Window, label: &gtk::Label) -> f64 {
+    let paintable = gtk::WidgetPaintable::new(Some(window));
+    let snapshot = gtk::Snapshot::new();
+    let (width, height) = (window.width(), window.height());
+    paintable.snapshot(&snapshot, f64::from(width), f64::from(height));
+    let texture = window
+        .renderer()
+        .unwrap()
+        .render_texture(snapshot.to_node().unwrap(), None);
+    let (width, height) = (texture.width() as usize, texture.height() as usize);
+    let mut pixels = vec![0; width * height * 4];
+    texture.download(&mut pixels, width * 4);
+    let bounds = label.compute_bounds(window).unwrap();
+    let mut seen = std::collections::HashMap::new();
+    for y in bounds.y() as usize..(bounds.y() + bounds.height()) as usize {
+        for x in bounds.x() as usize..(bounds.x() + bounds.width()) as usize {
+            let pixel = &pixels[(y * width + x) * 4..][..3];
+            *seen.entry([pixel[0], pixel[1], pixel[2]]).or_insert(0) += 1;
+        }
+    }
+    let paper = seen.iter().max_by_key(|(_, count)| **count).unwrap().0;
+    let light = |pixel: &[u8; 3]| {
+        let part = |value: u8| {
+            let value = f64::from(value) / 255.0;
+            if value <= 0.03928 {
+                value / 12.92
+            } else {
+                ((value + 0.055) / 1.055).powf(2.4)
+            }
+        };
+        // Blue, green, red.
+        0.0722 * part(pixel[0]) + 0.7152 * part(pixel[1]) + 0.2126 * part(pixel[2]) + 0.05
+    };
+    let paper = light(paper);
+    seen.keys()
+        .map(light)
+        .map(|ink| (ink / paper).max(paper / ink))
+        .fold(1.0, f64::max)
+}
+
+#[gtk::test]
+fn the_menu_of_a_cache_has_its_mode_and_its_removal() {
+    adw::init().unwrap();
+    let page: CachePage = glib::Object::new();
+    let window = shown_in_window(&page);
+    page.show(Some(&CacheObject::new(cache_facts("a"))));
+    let menu = hand::shown(&window)
+        .into_iter()
+        .find_map(|widget| widget.downcast::<gtk::MenuButton>().ok())
+        .and_then(|button| button.menu_model())
+        .unwrap();
+    let section = menu.item_link(0, "section").unwrap();
+    let actions: Vec<String> = (0..section.n_items())
+        .filter_map(|item| section.item_attribute_value(item, "action", None))
+        .filter_map(|action| action.get())
+        .collect();
+    assert_eq!(actions, ["cache.change-mode", "cache.remove"]);
+    page.show(None);
     window.destroy();
 }
 
@@ -87,11 +203,7 @@ fn an_error_says_what_where_the_data_is_and_what_is_next() {
     let window = shown_in_window(&view);
     view.show(&Failure::new(Kind::DeviceGone).detail("udev said remove"));
     let words = hand::words(&window);
-    for part in [
-        "A Device Is Gone",
-        "Nothing was changed.",
-        "Connect it again",
-    ] {
+    for part in ["A Device Is Gone", "Nothing was changed.", "Reconnect it"] {
         assert!(words.contains(part), "{part} is not among:\n{words}");
     }
     assert!(
@@ -132,13 +244,13 @@ fn a_job_is_shown_as_the_service_tells_it() {
     let words = hand::words(&window);
     assert!(
         words.contains("Setting Up the Cache")
-            && words.contains("25 %")
+            && words.contains("25%")
             && words.contains("30 seconds")
     );
     facts.undoing = true;
     facts.progress = 0.1;
     job.update(facts);
-    assert!(hand::words(&window).contains("Putting Everything Back"));
+    assert!(hand::words(&window).contains("Restoring Everything"));
     window.destroy();
 }
 
@@ -257,11 +369,15 @@ fn the_overview_follows_its_store_and_keeps_what_stays() {
     };
     store.apply_sample("/caches/a", sample(1, 0, 0));
     store.apply_sample("/caches/a", sample(10_000_000, 100, 75));
-    assert!(hand::words(&window).contains("75 %"));
+    assert!(hand::words(&window).contains("75%"));
     let mut failed = cache_facts("a");
     failed.state = CacheState::Bypass;
     failed.reason = "ssd-error".into();
     store.apply_service(service(vec![failed]));
+    assert!(
+        !hand::words(&window).contains("75%"),
+        "an SSD that failed has no live figures"
+    );
     assert!(
         row(&window)
             .unwrap()
@@ -312,6 +428,68 @@ fn one_service_that_fails_does_not_hide_what_the_other_tells() {
     );
     store.apply_disks(Ok(snapshot(&["sda"])));
     assert!(hand::row(&window, "Films").is_some() && notice("tandem"));
+    window.destroy();
+}
+
+#[gtk::test]
+fn a_page_has_live_figures_only_while_its_devices_work() {
+    adw::init().unwrap();
+    let page: CachePage = glib::Object::new();
+    let window = shown_in_window(&page);
+    let cache = CacheObject::new(cache_facts("a"));
+    let sample = |time_us, requested, hit, dirty_sectors| Sample {
+        time_us,
+        read: Direction {
+            requested,
+            hit,
+            missed: requested - hit,
+            ..Direction::default()
+        },
+        dirty_sectors,
+        frames_total: 100,
+        frame_sectors: 32,
+        ..Sample::default()
+    };
+    // Of all reads since the start the SSD served another share.
+    cache.sample(sample(1, 900_000, 0, 0));
+    cache.sample(sample(10_000_001, 1_000_000, 94_000, 0));
+    page.show(Some(&cache));
+    let words = || hand::words(&window);
+    let live = [
+        "94%",
+        "Read from SSD now (10 s)",
+        "Last Five Minutes",
+        "(last 10 s)",
+    ];
+    for figure in live {
+        assert!(words().contains(figure), "no {figure} in:\n{}", words());
+    }
+    assert!(
+        !words().contains("Waiting to be written"),
+        "nothing can wait in write-through"
+    );
+    for (state, reason) in [
+        (CacheState::Bypass, "ssd-error"),
+        (CacheState::Bypass, "disk-missing"),
+        (CacheState::Bypass, "-"),
+        (CacheState::Stopped, "ssd-missing"),
+        (CacheState::Detached, ""),
+    ] {
+        let mut facts = cache_facts("a");
+        (facts.state, facts.reason) = (state, reason.into());
+        cache.update(facts);
+        for figure in live {
+            assert!(
+                !words().contains(figure),
+                "{state} {reason}: {figure} in:\n{}",
+                words()
+            );
+        }
+    }
+    cache.update(cache_facts("a"));
+    cache.sample(sample(20_000_001, 1_100_000, 188_000, 320));
+    assert!(words().contains("94%") && words().contains("Waiting to be written"));
+    page.show(None);
     window.destroy();
 }
 

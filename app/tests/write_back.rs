@@ -12,10 +12,10 @@
 
 mod stage;
 
-use std::time::Duration;
+use std::cell::Cell;
+use std::rc::Rc;
 
 use adw::prelude::*;
-use gtk::glib;
 use stage::{hand, opened};
 use tandem_api::{CacheState, Mode, SimulationProxy};
 use tandem_app::display::{bytes, mode_name};
@@ -25,7 +25,7 @@ use tandem_app::widgets::window::Window;
 
 const FLUSH: &str = "Write Everything to the Hard Disk Now";
 const RISK: &str =
-    "If the SSD dies now, the file system on the hard disk may be damaged beyond repair: ";
+    "If the SSD fails now, the file system on the hard disk may be damaged beyond repair: ";
 const ELSEWHERE: &str = "Do not open this disk in Windows, a live system or another computer";
 
 #[gtk::test]
@@ -57,7 +57,7 @@ async fn write_back_is_chosen_with_its_warnings(application: &adw::Application, 
     assert!(
         row.subtitle()
             .unwrap()
-            .contains("shared with other systems")
+            .contains("other systems that use it")
     );
     assert!(!check(&row).is_sensitive());
     for _ in 0..2 {
@@ -100,10 +100,7 @@ async fn write_back_is_chosen_with_its_warnings(application: &adw::Application, 
 }
 
 async fn what_waits_is_told(window: &Window, levers: &SimulationProxy<'_>) {
-    hand::wait(window, "cache page", || {
-        hand::button(window, "Flush and Remove…")
-    })
-    .await;
+    hand::wait(window, "cache page", || hand::removal(window)).await;
     // Slow enough that it lasts until it is looked at.
     levers.set_drain_rate(5_000_000).await.unwrap();
     levers.advance(60).await.unwrap();
@@ -112,7 +109,7 @@ async fn what_waits_is_told(window: &Window, levers: &SimulationProxy<'_>) {
     })
     .await;
     let words = hand::words(window);
-    assert!(words.contains(ELSEWHERE) && words.contains("Writing it there takes about "));
+    assert!(words.contains(ELSEWHERE) && words.contains("waiting to be written, about "));
     let cache = window.shown_cache().unwrap();
     let point = cache.with_series(|series| series.last().copied()).unwrap();
     assert!(point.dirty > 0.0, "the line of the chart rises");
@@ -135,20 +132,31 @@ async fn a_flush_can_be_paused_and_comes_to_an_end(window: &Window, levers: &Sim
         hand::words(window).contains(RISK),
         "the warning stands as long as something waits"
     );
-    glib::timeout_future(Duration::from_millis(1300)).await;
+    // The first sample may have been taken before the pause.
+    samples(window, 2).await;
     let before = dirty();
-    glib::timeout_future(Duration::from_millis(1300)).await;
+    samples(window, 2).await;
     assert_eq!(dirty(), before, "nothing is written while it is paused");
     assert!(before > 0);
     levers.set_drain_rate(2_000_000_000).await.unwrap();
     hand::press(window, "Resume").await;
     hand::wait(window, "end of the flush", || {
         hand::words(window)
-            .contains("Everything is on the hard disk")
+            .contains("Archive: everything is on the hard disk")
             .then_some(())
     })
     .await;
     assert_eq!(levers.lost_bytes().await.unwrap(), 0);
+}
+
+/// Waits until the page has shown so many samples.
+async fn samples(window: &Window, number: u32) {
+    let cache = window.shown_cache().unwrap();
+    let seen = Rc::new(Cell::new(0));
+    let counted = Rc::clone(&seen);
+    let handler = cache.connect_sampled(move |_| counted.set(counted.get() + 1));
+    hand::wait(window, "samples", || (seen.get() >= number).then_some(())).await;
+    cache.disconnect(handler);
 }
 
 async fn the_mode_changes_when_the_service_says_so(
@@ -157,7 +165,7 @@ async fn the_mode_changes_when_the_service_says_so(
 ) {
     for mode in [Mode::Writearound, Mode::Writeback] {
         let row = hand::wait(window, "mode", || {
-            hand::row(window, "What the SSD does").filter(WidgetExt::is_sensitive)
+            hand::row(window, "Mode").filter(adw::prelude::ListBoxRowExt::is_activatable)
         })
         .await;
         row.emit_by_name::<()>("activated", &[]);
@@ -168,7 +176,7 @@ async fn the_mode_changes_when_the_service_says_so(
         assert_eq!(warned, mode == Mode::Writeback);
         hand::press(&dialog, "Change").await;
         hand::wait(window, "new mode", || {
-            let row = hand::row(window, "What the SSD does")?;
+            let row = hand::row(window, "Mode")?;
             row.subtitle()?.starts_with(&mode_name(mode)).then_some(())
         })
         .await;
@@ -192,20 +200,20 @@ async fn what_the_disk_refuses_can_be_given_up(
         .set_state(&facts.uuid, CacheState::Active, "disk-error")
         .await
         .unwrap();
-    hand::press(window, "Flush and Remove…").await;
+    hand::press_removal(window).await;
     let question: adw::MessageDialog = hand::window(application).await;
-    hand::press(&question, "Flush and Remove").await;
-    let refusal = dialog(window, "The Hard Disk Refuses Data").await;
+    hand::agree(&question).await;
+    let refusal = dialog(window, "Cannot Write to the Hard Disk").await;
     assert!(hand::words(&refusal).contains("copy them to another disk"));
     // While the refusal is read, more is saved.
     let amount = |words: &str| {
-        let amount = words.split_once(" are only on ").map(|(before, _)| before);
+        let amount = words.split_once(" on ").map(|(before, _)| before);
         amount.unwrap().lines().last().unwrap().to_owned()
     };
     let refused = amount(&hand::words(&refusal));
     levers.advance(60).await.unwrap();
-    hand::press(&refusal, "Give That Data Up…").await;
-    let question = dialog(window, "Give Up What Is Only on the SSD?").await;
+    hand::press(&refusal, "Discard…").await;
+    let question = dialog(window, "Discard Unwritten Data?").await;
     let words = hand::words(&question);
     for device in [&facts.origin, &facts.ssd] {
         assert!(!device.serial.is_empty());
@@ -215,7 +223,7 @@ async fn what_the_disk_refuses_can_be_given_up(
     }
     let lost = words
         .lines()
-        .find_map(|line| line.split_once(" will be lost that"));
+        .find_map(|line| line.split_once(" of data stored only on "));
     let lost = lost.unwrap().0;
     assert!(lost.contains("MB") && lost != refused, "{words}");
     assert!(words.contains("not mounted again"), "{words}");
@@ -259,22 +267,22 @@ async fn what_cannot_be_written_can_be_given_up(
         .unwrap();
     hand::wait(window, "banner", || {
         hand::words(window)
-            .contains("Nothing is lost if the SSD comes back as it was.")
+            .contains("Nothing is lost if you reconnect the SSD unchanged.")
             .then_some(())
     })
     .await;
     assert!(!hand::words(window).contains("safe"));
-    hand::press(window, "Flush and Remove…").await;
+    hand::press_removal(window).await;
     let refusal: adw::MessageDialog = hand::window(application).await;
     assert!(hand::words(&refusal).contains("cannot be written back now"));
-    hand::press(&refusal, "Give That Data Up…").await;
-    let question = dialog(window, "Give Up What Is Only on the SSD?").await;
+    hand::press(&refusal, "Discard…").await;
+    let question = dialog(window, "Discard Unwritten Data?").await;
     let words = hand::words(&question);
     assert!(
-        words.contains("What is only on the SSD will be lost") && !words.contains("All data is on"),
+        words.contains("of data stored only on ") && words.contains("beyond repair"),
         "{words}"
     );
-    hand::press(&question, "Give Up and Remove").await;
+    hand::press(&question, "Discard and Remove").await;
     hand::wait(window, "Set Up a Cache…", || {
         hand::button(window, "Set Up a Cache…")
     })

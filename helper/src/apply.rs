@@ -175,6 +175,7 @@ async fn create(
     watcher: &dyn Watcher,
 ) -> Result<Outcome, Failure> {
     for index in 0..intent.actions.len() {
+        let mut begun = false;
         let made = if watcher.cancelled() {
             Err(Failure::new(Kind::Cancelled))
         } else {
@@ -185,22 +186,37 @@ async fn create(
                 .save_intent(&intent)
                 .and_then(|()| record_risk(store, action))
             {
-                Ok(()) => engine.apply(action).await,
+                Ok(()) => {
+                    begun = true;
+                    engine.apply(action).await
+                }
                 Err(e) => Err(not_recorded(e)),
             }
         };
         if let Err(failure) = made {
             let failure = named(failure, &intent.actions[index]);
             let data = undo(engine, store, &intent, index, watcher).await;
-            return Err(failure.data(data));
+            let begun = &intent.actions[..index + usize::from(begun)];
+            return Err(failure.data(with_erased(data, begun)));
         }
     }
     if let Err(e) = record(store, &intent) {
         let last = intent.actions.len().saturating_sub(1);
         let data = undo(engine, store, &intent, last, watcher).await;
-        return Err(not_recorded(e).data(data));
+        return Err(not_recorded(e).data(with_erased(data, &intent.actions)));
     }
     Ok(Outcome::Done)
+}
+
+/// What became of the data when these actions were begun and then undone: erased content does not come back.
+fn with_erased(data: DataState, begun: &[Action]) -> DataState {
+    let erased = begun
+        .iter()
+        .any(|action| matches!(action, Action::Erase(_)));
+    match data {
+        DataState::Unchanged | DataState::Restored if erased => DataState::Erased,
+        data => data,
+    }
 }
 
 /// Before data may be on the SSD only, a record says so, which nothing but the module's word takes back.

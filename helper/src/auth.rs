@@ -56,13 +56,13 @@ impl Permission {
                 gettext("Authenticate to ERASE $(ssd) and use it as a cache for $(disk)")
             }
             Self::Remove => {
-                gettext("Authenticate to remove the cache from $(disk) and free $(ssd)")
+                gettext("Authenticate to remove the cache from $(disk) and release $(ssd)")
             }
             Self::Discard => gettext(
-                "Authenticate to GIVE UP the data for $(disk) that is only on $(ssd), and remove the cache",
+                "Authenticate to DISCARD the data for $(disk) that is stored only on $(ssd), and remove the cache",
             ),
             Self::WriteBack => gettext(
-                "Authenticate to let data for $(disk) be only on $(ssd) for a while. If that SSD dies then, the file system may be damaged beyond repair",
+                "Authenticate to turn on fast saving for $(disk). If $(ssd) fails before data is on the hard disk, the file system may be damaged beyond repair",
             ),
             Self::Tune => gettext("Authenticate to change the cache of $(disk) on $(ssd)"),
         }

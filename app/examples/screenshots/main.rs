@@ -304,8 +304,7 @@ async fn tour(application: &adw::Application, camera: Camera) -> Result {
     camera.take(&dialog, "11-wizard-done").await?;
     hand::press(&dialog, &show).await;
 
-    let remove = gettext("Flush and Remove…");
-    hand::wait(&window, &remove, || hand::button(&window, &remove)).await;
+    hand::wait(&window, "removal", || hand::removal(&window)).await;
     camera.take(&window, "12-cache-new").await?;
     levers.advance(9000).await?;
     window.show_overview();
@@ -346,11 +345,11 @@ async fn tour(application: &adw::Application, camera: Camera) -> Result {
     remember(&cache, true);
     camera.take(&window, "21-chart-two-lines").await?;
 
-    hand::press(&window, &remove).await;
+    hand::press_removal(&window).await;
     let question: adw::MessageDialog = hand::window(application).await;
     camera.take(&question, "17-remove").await?;
     levers.set_step_time(1500).await?;
-    hand::press(&question, &gettext("_Flush and Remove")).await;
+    hand::agree(&question).await;
     hand::wait(&window, "removal", || {
         hand::button(&window, &gettext("_Cancel"))
     })

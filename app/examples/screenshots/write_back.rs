@@ -124,7 +124,7 @@ async fn flushed(window: &Window, camera: &Camera) -> Result {
 }
 
 async fn mode_changed(application: &adw::Application, window: &Window, camera: &Camera) -> Result {
-    let row = hand::row(window, &gettext("What the SSD does")).ok_or("no row of the mode")?;
+    let row = hand::row(window, &gettext("Mode")).ok_or("no row of the mode")?;
     row.emit_by_name::<()>("activated", &[]);
     let dialog: adw::Window = hand::window(application).await;
     camera.take(&dialog, "39-mode").await?;
@@ -167,11 +167,10 @@ async fn given_up(
     levers: &SimulationProxy<'_>,
     uuid: &str,
 ) -> Result {
-    let remove = gettext("Flush and Remove…");
-    hand::press(window, &remove).await;
+    hand::press_removal(window).await;
     let refusal: adw::MessageDialog = hand::window(application).await;
     camera.take(&refusal, "46-not-written").await?;
-    hand::press(&refusal, &gettext("_Give That Data Up…")).await;
+    hand::press(&refusal, &gettext("_Discard…")).await;
     glib::timeout_future(Duration::from_millis(700)).await;
     let question: adw::MessageDialog = hand::window(application).await;
     camera.take(&question, "47-give-up").await?;
@@ -184,10 +183,10 @@ async fn given_up(
         .set_state(uuid, CacheState::Active, "disk-error")
         .await?;
     glib::timeout_future(Duration::from_millis(600)).await;
-    hand::press(window, &remove).await;
+    hand::press_removal(window).await;
     let question: adw::MessageDialog = hand::window(application).await;
-    hand::press(&question, &gettext("_Flush and Remove")).await;
-    let give_up = gettext("_Give That Data Up…");
+    hand::agree(&question).await;
+    let give_up = gettext("_Discard…");
     let refusals = || {
         gtk::Window::list_toplevels()
             .into_iter()
@@ -212,10 +211,10 @@ async fn given_up(
     // Now it takes it: what waits is written, and then the SSD goes.
     levers.set_state(uuid, CacheState::Active, "").await?;
     glib::timeout_future(Duration::from_millis(600)).await;
-    hand::press(window, &remove).await;
+    hand::press_removal(window).await;
     let question: adw::MessageDialog = hand::window(application).await;
     camera.take(&question, "48-remove-waiting").await?;
-    hand::press(&question, &gettext("_Flush and Remove")).await;
+    hand::agree(&question).await;
     let pause = gettext("Pause");
     hand::wait(window, &pause, || hand::button(window, &pause)).await;
     glib::timeout_future(Duration::from_millis(1500)).await;

@@ -4,7 +4,7 @@
 use gettextrs::gettext;
 
 use super::{
-    DeviceWords, SEPARATOR, VolumeWords, bytes, device_words, fill, ssd_words, volume_words,
+    DeviceWords, SEPARATOR, VolumeWords, binary_size, device_words, fill, ssd_words, volume_words,
 };
 use crate::model::inventory::{Device, Medium};
 
@@ -83,8 +83,8 @@ pub fn ssd_choices(devices: &[Device], origin: &str, least: u64) -> Vec<Choice> 
             icon,
             obstacle: if words.obstacle.is_empty() && size < least {
                 fill(
-                    &gettext("Too small; a cache needs {size}"),
-                    &[("size", &bytes(least))],
+                    &gettext("Too small, at least {size} needed"),
+                    &[("size", &binary_size(least))],
                 )
             } else {
                 words.obstacle

@@ -92,6 +92,16 @@ pub fn volume_words(volume: &Volume) -> VolumeWords {
     }
 }
 
+/// Names of the partitions of a device.
+#[must_use]
+pub fn volume_names(device: &Device) -> Vec<String> {
+    let parts = device.volumes.iter();
+    parts
+        .filter(|volume| volume.partition.is_some())
+        .map(|volume| volume_words(volume).title)
+        .collect()
+}
+
 /// Words for an SSD as a whole, or one partition of it, as a choice to be erased.
 #[must_use]
 pub fn ssd_words(device: &Device, volume: Option<&Volume>) -> VolumeWords {
@@ -147,18 +157,21 @@ pub fn content_words(content: &Content) -> String {
             kind => fill(&gettext("{kind} file system"), &[("kind", kind)]),
         },
         Content::Encrypted => gettext("Encrypted, locked"),
-        Content::Member(kind) => fill(&gettext("Part of a set ({kind})"), &[("kind", kind)]),
+        Content::Member(kind) => fill(
+            &gettext("Part of an array or volume group ({kind})"),
+            &[("kind", kind)],
+        ),
         Content::Swap => gettext("Swap space"),
-        Content::Cache => gettext("Copies that a cache keeps"),
-        Content::Unknown => gettext("Unknown or encrypted content"),
-        Content::EmptyTable => gettext("Partition table without partitions"),
+        Content::Cache => gettext("Tandem cache"),
+        Content::Unknown => gettext("Unrecognized content"),
+        Content::EmptyTable => gettext("No partitions"),
     }
 }
 
 /// Why something is not offered to be erased.
 fn ssd_obstacle_words(obstacle: Obstacle) -> String {
     match obstacle {
-        Obstacle::System | Obstacle::Boot => gettext("The running system is on it"),
+        Obstacle::System | Obstacle::Boot => gettext("Holds the running system"),
         other => obstacle_words(other),
     }
 }
@@ -167,20 +180,20 @@ fn ssd_obstacle_words(obstacle: Obstacle) -> String {
 #[must_use]
 pub fn obstacle_words(obstacle: Obstacle) -> String {
     match obstacle {
-        Obstacle::System => gettext("The running system is on it, which cannot be cached yet"),
-        Obstacle::Boot => gettext("Needed to start the computer, so it is never cached"),
+        Obstacle::System => gettext("Holds the running system, which cannot be cached yet"),
+        Obstacle::Boot => gettext("Needed to start the computer, never cached"),
         Obstacle::Swap => gettext("Swap space is never cached"),
         Obstacle::Cached => gettext("Already cached"),
-        Obstacle::CacheSsd => gettext("Already works as a cache"),
-        Obstacle::Mapped => gettext("Shown by a cache"),
-        Obstacle::AlreadyFast => gettext("Already fast; needs no cache"),
+        Obstacle::CacheSsd => gettext("Already used as a cache"),
+        Obstacle::Mapped => gettext("Part of a cache"),
+        Obstacle::AlreadyFast => gettext("Already fast, needs no cache"),
         Obstacle::NotFast => gettext("Not an SSD"),
-        Obstacle::ReadOnly => gettext("Cannot be written to"),
+        Obstacle::ReadOnly => gettext("Read-only"),
         Obstacle::UnlockedElsewhere => gettext("Choose its unlocked volume instead"),
-        Obstacle::Member => gettext("Part of a set; choose the array or volume that it belongs to"),
-        Obstacle::InUse => gettext("In use; unmount it first"),
+        Obstacle::Member => gettext("Part of an array or volume group; choose that instead"),
+        Obstacle::InUse => gettext("In use, unmount it first"),
         Obstacle::TooSmall => gettext("Too small"),
-        Obstacle::Empty => gettext("There is no partition on it"),
+        Obstacle::Empty => gettext("Has no partitions"),
     }
 }
 
@@ -232,9 +245,6 @@ mod tests {
 
     #[test]
     fn content_without_a_signature_is_never_called_empty() {
-        assert_eq!(
-            content_words(&Content::Unknown),
-            "Unknown or encrypted content"
-        );
+        assert_eq!(content_words(&Content::Unknown), "Unrecognized content");
     }
 }

@@ -2,9 +2,9 @@
 //! A failure for a person: what happened, what became of the data, what to do next.
 
 use gettextrs::gettext;
-use tandem_api::{DataState, DeviceText, Failure, FileUser, Kind};
+use tandem_api::{DataState, DeviceText, Failure, FileUser, Kind, StepKind};
 
-use super::{bytes, fill, mode_refusal};
+use super::{bytes, fill, mode_refusal, step_name};
 
 /// The name in a failure to reach the system bus itself, rather than a service on it.
 pub const SYSTEM_BUS: &str = "D-Bus";
@@ -48,6 +48,10 @@ pub fn failure_words(failure: &Failure) -> FailureWords {
                 ("device", &device),
                 ("name", &failure.name),
                 (
+                    "step",
+                    &failed_step(failure).map(step_name).unwrap_or_default(),
+                ),
+                (
                     "place",
                     failure.mount_points.first().map_or("", String::as_str),
                 ),
@@ -61,10 +65,16 @@ pub fn failure_words(failure: &Failure) -> FailureWords {
     FailureWords {
         title: put(title),
         what: put(what),
-        data: data_words(failure.data),
+        data: data_words(failure),
         next: put(next),
         details: details(failure),
     }
+}
+
+/// The step that failed, if the failure names one.
+fn failed_step(failure: &Failure) -> Option<StepKind> {
+    let named = |step: &StepKind| step.as_str() == failure.name;
+    StepKind::ALL.iter().copied().find(named)
 }
 
 /// Maker and size of a device, or its kernel name.
@@ -90,18 +100,25 @@ pub(super) fn programs(users: &[FileUser]) -> String {
     names.join(", ")
 }
 
-fn data_words(state: DataState) -> String {
-    match state {
+fn data_words(failure: &Failure) -> String {
+    match failure.data {
         DataState::Unchanged => gettext("Nothing was changed."),
-        DataState::Restored => {
-            gettext("Everything on the hard disk is as it was before, and your data is safe.")
+        DataState::Restored => gettext("Everything is as it was before, and your data is safe."),
+        // How far the service or the step came is not known.
+        DataState::Erased
+            if failure.kind == Kind::Interrupted || failure.name == StepKind::EraseSsd.as_str() =>
+        {
+            gettext("Your data on the hard disk is safe. The SSD may already be erased.")
+        }
+        DataState::Erased => {
+            gettext("Your data on the hard disk is safe. The SSD is already erased.")
         }
         // True also where something was given up.
         DataState::Incomplete => gettext(
-            "Nothing is on the SSD only, but not everything could be put back yet. Tandem tries again at its next start.",
+            "Nothing is waiting to be written, but not everything could be restored yet. Tandem tries again the next time it starts.",
         ),
         DataState::Unwritten => gettext(
-            "Some of your data is only on the SSD. Nothing is lost as long as the SSD works or comes back.",
+            "Some of your data is not yet on the hard disk. Nothing is lost as long as the SSD works or is reconnected.",
         ),
     }
 }
@@ -110,7 +127,7 @@ fn data_words(state: DataState) -> String {
 fn sentences(failure: &Failure) -> (String, String, String) {
     match failure.kind {
         Kind::SameDevice => (
-            gettext("The Same Device Twice"),
+            gettext("Same Device Chosen Twice"),
             gettext(
                 "The hard disk and the SSD are the same device, or one is a part of the other.",
             ),
@@ -127,21 +144,19 @@ fn sentences(failure: &Failure) -> (String, String, String) {
             gettext("Choose another SSD."),
         ),
         Kind::SsdHoldsData => (
-            gettext("There Is Data on the SSD"),
+            gettext("The SSD Holds Data"),
             gettext("{device} holds data, and you have not agreed to erase it."),
             gettext("Go back and agree to erase it, or choose another SSD."),
         ),
         Kind::SsdUnknownContent => (
-            gettext("Unknown Content on the SSD"),
-            gettext(
-                "{device} holds unknown or encrypted content, and you have not agreed to erase it.",
-            ),
+            gettext("Unrecognized Content on the SSD"),
+            gettext("{device} holds unrecognized content, and you have not agreed to erase it."),
             gettext("Go back and agree to erase it, or choose another SSD."),
         ),
         Kind::SsdIsVolume => (
-            gettext("Not Found at the Start"),
+            gettext("Not Available at Startup"),
             gettext(
-                "{device} is a volume ({name}) that is not there early enough when the computer starts.",
+                "{device} is a volume ({name}) that is not available early enough when the computer starts.",
             ),
             gettext("Choose the SSD itself or one of its partitions."),
         ),
@@ -152,17 +167,17 @@ fn sentences(failure: &Failure) -> (String, String, String) {
         ),
         Kind::OriginTooSmall => (
             gettext("The Disk Is Too Small"),
-            gettext("{device} has {actual}; a cache makes sense from {needed}."),
+            gettext("{device} has {actual}; a cache makes sense from {needed} on."),
             gettext("Choose another disk."),
         ),
         Kind::ReadOnly => (
-            gettext("Cannot Be Written To"),
+            gettext("Read-Only"),
             gettext("{device} is write-protected."),
             gettext("Remove the write protection, or choose another device."),
         ),
         Kind::OriginSwap => (
             gettext("Swap Space Is Never Cached"),
-            gettext("{device} is swap space, which would not become faster."),
+            gettext("{device} is swap space, which a cache would not make faster."),
             gettext("Choose another disk."),
         ),
         Kind::OriginBoot | Kind::OriginEfi => (
@@ -171,7 +186,7 @@ fn sentences(failure: &Failure) -> (String, String, String) {
             gettext("Choose another disk."),
         ),
         Kind::OriginRoot => (
-            gettext("The Running System Is on It"),
+            gettext("Holds the Running System"),
             gettext("{device} holds the running system, which cannot be cached yet."),
             gettext("Choose another disk."),
         ),
@@ -191,43 +206,49 @@ fn sentences(failure: &Failure) -> (String, String, String) {
             gettext("Choose the volume as a whole, or another device."),
         ),
         Kind::Indistinguishable => (
-            gettext("Cannot Be Recognised"),
+            gettext("Cannot Be Identified"),
             gettext(
-                "{device} does not say anything by which it could be told from other devices and found again.",
+                "{device} has no serial number or other ID, so Tandem could not find it again.",
             ),
-            gettext("Choose another device, or connect it in another way."),
+            gettext("Choose another device, or connect it another way."),
         ),
         Kind::ModeRefused => (
-            gettext("Not for This Disk"),
+            gettext("Mode Not Available"),
             mode_refusal(&failure.name),
-            gettext("Choose another way to treat what you save."),
+            gettext("Choose another mode."),
         ),
         Kind::UnwrittenData if failure.name == "disk-error" && failure.needed > 0 => (
-            gettext("The Hard Disk Refuses Data"),
-            gettext("{needed} are only on {device}, and the hard disk does not take them."),
+            gettext("Cannot Write to the Hard Disk"),
             gettext(
-                "All your files can be read: copy them to another disk before you give this up.",
+                "{needed} on {device} is not yet on the hard disk, and the hard disk rejects it.",
+            ),
+            gettext(
+                "You can read all your files: copy them to another disk before you discard this data.",
             ),
         ),
         Kind::UnwrittenData if failure.needed > 0 => (
             gettext("Not Everything Is on the Hard Disk"),
-            gettext("{needed} are only on {device} and cannot be written back now."),
-            gettext("Bring the SSD and the hard disk back, or give that data up."),
+            gettext(
+                "{needed} on {device} is not yet on the hard disk and cannot be written back now.",
+            ),
+            gettext("Reconnect the SSD and the hard disk, or discard this data."),
         ),
         Kind::UnwrittenData => (
             gettext("Not Everything Is on the Hard Disk"),
-            gettext("Some of your data is only on {device} and cannot be written back now."),
-            gettext("Bring the SSD and the hard disk back, or give that data up."),
+            gettext(
+                "Some of your data on {device} is not yet on the hard disk and cannot be written back now.",
+            ),
+            gettext("Reconnect the SSD and the hard disk, or discard this data."),
         ),
         Kind::SsdLost => (
             gettext("The SSD Has Failed"),
-            gettext("{device} failed while data was only there."),
-            gettext("Switch the computer off, check the cables of the SSD, and start again."),
+            gettext("{device} failed while some of your data was not yet on the hard disk."),
+            gettext("Turn the computer off, check the cables of the SSD, and start again."),
         ),
         Kind::FstabNamesDevice => (
             gettext("Mounted by Its Device Name"),
             gettext(
-                "The file /etc/fstab mounts {place} as {name}, and would not find it once it is cached.",
+                "The file /etc/fstab mounts {place} as {name}, and would not find it with a cache.",
             ),
             gettext("Change that entry to UUID=… (the program Disks can do it), then try again."),
         ),
@@ -239,12 +260,12 @@ fn sentences(failure: &Failure) -> (String, String, String) {
         Kind::DeviceGone => (
             gettext("A Device Is Gone"),
             gettext("{device} is no longer connected."),
-            gettext("Connect it again and start over."),
+            gettext("Reconnect it and start over."),
         ),
         Kind::DeviceChanged => (
             gettext("A Device Has Changed"),
             gettext("{device} has changed since the steps were shown."),
-            gettext("Start over, so that you see what will be done now."),
+            gettext("Start over to see what will be done now."),
         ),
         Kind::FilesystemBusy => (
             gettext("Files Are Open"),
@@ -253,34 +274,34 @@ fn sentences(failure: &Failure) -> (String, String, String) {
         ),
         Kind::PlanUnknown => (
             gettext("Too Much Time Has Passed"),
-            gettext("The steps that were shown are no longer valid."),
+            gettext("The steps you reviewed are no longer valid."),
             gettext("Go back one page to see them again."),
         ),
         Kind::NotAuthorized => (
             gettext("Not Allowed"),
-            gettext("You did not authenticate, or you are not allowed to do this."),
-            gettext("Try again with the password of an administrator."),
+            gettext("Authentication failed or was canceled."),
+            gettext("Try again with an administrator's password."),
         ),
         Kind::AuthorityUnavailable => (
             gettext("No Answer"),
             gettext(
                 "The service that asks for passwords (polkit) did not answer, and nothing is done without it.",
             ),
-            gettext("Try again; if it stays like this, restart the computer."),
+            gettext("Try again. If that does not help, restart the computer."),
         ),
         Kind::ModuleNotBuilt => (
-            gettext("Kernel Part Missing"),
-            gettext("The kernel part of Tandem is not built for the running kernel, {name}."),
+            gettext("Kernel Module Missing"),
+            gettext("Tandem's kernel module is not built for the running kernel, {name}."),
             gettext("Install the kernel's header package and then the package tandem-dkms again."),
         ),
         Kind::ModuleRefused => (
             gettext("Refused by Secure Boot"),
-            gettext("Secure Boot is on, and the kernel does not accept Tandem's part of it yet."),
-            gettext("Enrol the key that signs modules on this computer, then restart."),
+            gettext("Secure Boot is on, and the kernel does not accept Tandem's module yet."),
+            gettext("Enroll the key that signs modules on this computer, then restart."),
         ),
         Kind::ModuleFailed => (
-            gettext("Kernel Part Not Started"),
-            gettext("The kernel part of Tandem could not be started on {name}."),
+            gettext("Kernel Module Not Loaded"),
+            gettext("Tandem's kernel module could not be loaded on {name}."),
             gettext("Copy the details and report them."),
         ),
         Kind::OutOfMemory if failure.needed > 0 => (
@@ -295,17 +316,17 @@ fn sentences(failure: &Failure) -> (String, String, String) {
         ),
         Kind::Busy => (
             gettext("Already Being Changed"),
-            gettext("Something else is changing {device} at this moment."),
+            gettext("Something else is changing {device} right now."),
             gettext("Wait until it is done, then try again."),
         ),
         Kind::TooMany => (
-            gettext("Too Much at Once"),
+            gettext("Too Many Changes"),
             gettext("Too many changes are waiting."),
             gettext("Wait a moment, then try again."),
         ),
         Kind::WrongState => (
             gettext("Not Possible Now"),
-            gettext("The cache is not in a state in which this can be done."),
+            gettext("The cache cannot do this in its current state."),
             gettext("Wait a moment, then try again."),
         ),
         Kind::WrongDisk => (
@@ -315,33 +336,47 @@ fn sentences(failure: &Failure) -> (String, String, String) {
         ),
         Kind::SsdDamaged => (
             gettext("SSD Damaged"),
-            gettext("What {device} says of the cache on it is damaged."),
-            gettext("Check the health of the SSD. “Flush and Remove” gives the plain disk back."),
+            gettext("The cache information on {device} is damaged."),
+            gettext("Check the health of the SSD. “Remove Cache” restores the plain disk."),
         ),
         Kind::SsdBlocks => (
-            gettext("SSD With Larger Blocks"),
-            gettext("{device} shows larger blocks than the hard disk, and data may be only on it."),
+            gettext("SSD Not Compatible"),
             gettext(
-                "Connect the SSD as it was connected before. If it is a copy, use the original.",
+                "{device} now uses larger blocks than the hard disk, and may hold unwritten data.",
+            ),
+            gettext(
+                "Connect the SSD the way it was connected before. If it is a copy, use the original.",
             ),
         ),
         Kind::StepFailed => (
-            gettext("A Step Failed"),
-            gettext("One of the steps did not work on {device}."),
+            match failed_step(failure) {
+                Some(StepKind::Drain) => gettext("Could Not Write Back"),
+                Some(StepKind::Detach | StepKind::FreeSsd | StepKind::Unmap) => {
+                    gettext("Could Not Remove the Cache")
+                }
+                _ => gettext("Could Not Set Up the Cache"),
+            },
+            if failed_step(failure).is_some() {
+                gettext("“{step}” failed on {device}.")
+            } else {
+                gettext("A step failed on {device}.")
+            },
             gettext("Look at the details, then try again."),
         ),
         Kind::Cancelled => (
-            gettext("Cancelled"),
-            gettext("You stopped it."),
+            gettext("Canceled"),
+            gettext("You canceled the change."),
             String::new(),
         ),
         Kind::Interrupted => (
             gettext("Interrupted"),
-            gettext("The service was stopped in the middle of its work and has put things right."),
+            gettext(
+                "The service was stopped in the middle of its work and has restored everything.",
+            ),
             gettext("Try again."),
         ),
         Kind::InvalidArgument => (
-            gettext("Not Understood"),
+            gettext("Versions Do Not Match"),
             gettext("The service did not understand the request."),
             gettext("Make sure that all parts of Tandem have the same version."),
         ),
@@ -355,11 +390,11 @@ fn sentences(failure: &Failure) -> (String, String, String) {
         Kind::ServiceUnavailable => (
             gettext("No Answer"),
             gettext("The service “{name}” did not answer."),
-            gettext("Try again; if it stays like this, install Tandem again."),
+            gettext("Try again. If that does not help, install Tandem again."),
         ),
         Kind::Internal => (
-            gettext("Fault in Tandem"),
-            gettext("The service met a fault of its own."),
+            gettext("Internal Error"),
+            gettext("The service ran into an internal error."),
             gettext("Copy the details and report them."),
         ),
     }
@@ -449,7 +484,7 @@ mod tests {
         let refused = words("disk-error");
         assert!(refused.what.contains("8.2") && refused.what.contains("Samsung 870"));
         assert!(refused.next.contains("copy them"), "{}", refused.next);
-        assert!(words("ssd-missing").next.contains("Bring the SSD"));
+        assert!(words("ssd-missing").next.contains("Reconnect the SSD"));
     }
 
     #[test]
@@ -473,6 +508,10 @@ mod tests {
         let words = |data| failure_words(&Failure::new(Kind::StepFailed).data(data)).data;
         assert_eq!(words(DataState::Unchanged), "Nothing was changed.");
         assert!(words(DataState::Restored).contains("safe"));
+        assert!(words(DataState::Erased).ends_with("The SSD is already erased."));
+        let failed = Failure::new(Kind::StepFailed).name(StepKind::EraseSsd.as_str());
+        let half = failure_words(&failed.data(DataState::Erased));
+        assert!(half.data.contains("may already be erased"), "{half:?}");
         // It may be that of a removal with which something was given up.
         let incomplete = words(DataState::Incomplete);
         assert!(!incomplete.contains("safe"), "{incomplete}");

@@ -25,46 +25,46 @@ pub fn figures(sample: &Sample) -> Vec<Figure> {
     let times = |event| sample.event(event).to_string();
     let mut all = vec![
         (
-            gettext("Kept for the Next Time"),
+            gettext("Added"),
             gettext("Read from the hard disk and stored on the SSD"),
             frames("fills"),
         ),
         (
-            gettext("Given Up for Something Better"),
-            gettext("Left the SSD because it was full"),
+            gettext("Replaced"),
+            gettext("Removed from the SSD to make room"),
             frames("evictions"),
         ),
         (
-            gettext("Brought to the Hard Disk"),
+            gettext("Written Back"),
             gettext("Saved to the SSD first, written to the hard disk later"),
             sectors(sample.drained_sectors),
         ),
         (
-            gettext("Hard Disk Made Sure"),
-            gettext("Times that everything in the hard disk's own memory had to be written down"),
+            gettext("Hard Disk Flushes"),
+            gettext("Times the hard disk had to save everything in its own memory"),
             times("flushes_disk"),
         ),
         (
-            gettext("SSD Made Sure"),
-            gettext("The same for the SSD, which is quicker at it"),
+            gettext("SSD Flushes"),
+            gettext("Times the SSD had to save everything in its own memory"),
             times("flushes_ssd"),
         ),
     ];
     if sample.journal_total > 0 {
         all.push((
-            gettext("Journal in Use"),
-            gettext("Where the SSD notes what is on it; at half it is tidied up by itself"),
+            gettext("Journal in Use Now"),
+            gettext("Where the SSD notes what is on it; cleaned up automatically when half full"),
             percent(sample.journal_used as f64 / sample.journal_total as f64),
         ));
     }
-    all.extend(wait(gettext("Wait for the SSD"), &sample.ssd_latency));
+    all.extend(wait(gettext("SSD Response Time"), &sample.ssd_latency));
     all.extend(wait(
-        gettext("Wait for the Hard Disk"),
+        gettext("Hard Disk Response Time"),
         &sample.disk_latency,
     ));
     let errors = [
-        ("disk_errors", gettext("Errors of the Hard Disk")),
-        ("ssd_errors", gettext("Errors of the SSD")),
+        ("disk_errors", gettext("Hard Disk Errors")),
+        ("ssd_errors", gettext("SSD Errors")),
     ];
     for (event, title) in errors {
         if sample.event(event) > 0 {
@@ -86,14 +86,18 @@ fn wait(title: String, latency: &Latency) -> Option<(String, String, String)> {
     let (half, most) = latency.below_us(0.5).zip(latency.below_us(0.99))?;
     let below = |bound: u64| {
         if bound == u64::MAX {
-            gettext("more than a second")
+            gettext("over a second")
         } else {
             // Translators: {time} is for example "16 ms"
-            fill(&gettext("up to {time}"), &[("time", &short_time(bound))])
+            fill(&gettext("within {time}"), &[("time", &short_time(bound))])
         }
     };
-    // Translators: of 100 requests 99 took {time}, for example "up to 16 ms"
-    let meaning = gettext("A typical request; 99 of 100 took {time}");
+    let meaning = if most == u64::MAX {
+        gettext("Typical; some took over a second")
+    } else {
+        // Translators: what is typical stands beside it; {time} is for example "within 16 ms"
+        gettext("Typical; 99% {time}")
+    };
     Some((
         title,
         fill(&meaning, &[("time", &below(most))]),
@@ -129,10 +133,10 @@ mod tests {
             found.value.replace('\u{a0}', " ")
         };
         // 100 frames of 16 KiB, 4,000 sectors, 16 of 64 blocks.
-        assert_eq!(value("Kept for the Next Time"), "1.6 MB");
-        assert_eq!(value("Brought to the Hard Disk"), "2.0 MB");
-        assert_eq!(value("Journal in Use"), "25 %");
-        assert_eq!(value("Hard Disk Made Sure"), "7");
+        assert_eq!(value("Added"), "1.6 MB");
+        assert_eq!(value("Written Back"), "2.0 MB");
+        assert_eq!(value("Journal in Use Now"), "25%");
+        assert_eq!(value("Hard Disk Flushes"), "7");
         assert!(shown.iter().all(|figure| !figure.title.contains("Error")));
     }
 
@@ -142,7 +146,7 @@ mod tests {
         assert!(
             figures(&measured)
                 .iter()
-                .all(|figure| !figure.title.starts_with("Wait"))
+                .all(|figure| !figure.title.ends_with("Time"))
         );
         let bucket = |below_us, requests| Bucket { below_us, requests };
         measured.ssd_latency.buckets = vec![bucket(128, 90), bucket(1024, 10)];
@@ -152,16 +156,14 @@ mod tests {
             let found = shown.iter().find(|figure| figure.title == title).unwrap();
             (found.value.clone(), found.meaning.clone())
         };
-        let words = |value: &str, most: &str| {
-            (
-                value.to_owned(),
-                format!("A typical request; 99 of 100 took {most}"),
-            )
-        };
-        assert_eq!(of("Wait for the SSD"), words("up to 128 µs", "up to 1 ms"));
+        let words = |value: &str, meaning: &str| (value.to_owned(), meaning.to_owned());
         assert_eq!(
-            of("Wait for the Hard Disk"),
-            words("up to 16 ms", "more than a second")
+            of("SSD Response Time"),
+            words("within 128 µs", "Typical; 99% within 1 ms")
+        );
+        assert_eq!(
+            of("Hard Disk Response Time"),
+            words("within 16 ms", "Typical; some took over a second")
         );
     }
 
@@ -171,7 +173,7 @@ mod tests {
         let last = shown.last().unwrap();
         assert_eq!(
             (last.title.as_str(), last.value.as_str()),
-            ("Errors of the SSD", "2")
+            ("SSD Errors", "2")
         );
     }
 }

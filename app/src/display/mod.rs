@@ -13,7 +13,8 @@ mod traffic;
 
 pub use choice::{Choice, origin_choices, ssd_choices};
 pub use device::{
-    DeviceWords, VolumeWords, content_words, device_words, obstacle_words, ssd_words, volume_words,
+    DeviceWords, VolumeWords, content_words, device_words, obstacle_words, ssd_words, volume_names,
+    volume_words,
 };
 pub use failure::{FailureWords, SYSTEM_BUS, failure_words};
 pub use figures::{Figure, figures};
@@ -21,10 +22,10 @@ pub use mode::{
     MODES, UnwrittenWords, mode_change, mode_description, mode_name, mode_refusal, mode_warnings,
     recommended, refusal, unwritten_short, unwritten_words,
 };
-pub use numbers::{bytes, duration, percent, rate, short_time};
+pub use numbers::{binary_size, bytes, duration, percent, rate, short_time};
 pub use plan::{
-    device_facts, full_name, full_title, job_title, plain_name, plan_title, short_name, step_words,
-    warning_words,
+    device_facts, full_name, full_title, job_end_words, job_title, plain_name, plan_title,
+    short_name, step_name, step_words, warning_words,
 };
 pub use state::{CacheWords, Severity, cache_words};
 pub use traffic::{Share, read_shares, reason_words, write_shares};

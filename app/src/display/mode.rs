@@ -10,9 +10,9 @@ use super::{bytes, duration, fill};
 #[must_use]
 pub fn mode_name(mode: Mode) -> String {
     match mode {
-        Mode::Writethrough => gettext("Keep What You Read and Write"),
-        Mode::Writearound => gettext("Keep Only What You Read"),
-        Mode::Writeback => gettext("Save to the SSD First"),
+        Mode::Writethrough => gettext("Standard"),
+        Mode::Writearound => gettext("Reads Only"),
+        Mode::Writeback => gettext("Fast Saving"),
     }
 }
 
@@ -26,13 +26,13 @@ pub const fn recommended() -> Mode {
 pub fn mode_description(mode: Mode) -> String {
     match mode {
         Mode::Writethrough => gettext(
-            "What you save goes to the hard disk and a copy to the SSD, so that it is fast when you open it again. Best for most people. (Write-through)",
+            "What you save goes to the hard disk, with a copy on the SSD, so opening it again is fast. Best for most people. (Write-through)",
         ),
         Mode::Writearound => gettext(
-            "What you save goes to the hard disk only. Wears the SSD less; good for archives and downloads. (Write-around)",
+            "What you save goes to the hard disk only. Easier on the SSD, good for archives and downloads. (Write-around)",
         ),
         Mode::Writeback => gettext(
-            "Fastest: new files are first on the SSD only and reach the hard disk a little later. For those who save much and have a backup. (Write-back)",
+            "What you save goes to the SSD first and to the hard disk shortly after. For people who write a lot and keep backups. (Write-back)",
         ),
     }
 }
@@ -45,18 +45,18 @@ pub const MODES: [Mode; 3] = [Mode::Writethrough, Mode::Writearound, Mode::Write
 pub fn mode_refusal(reason: &str) -> String {
     match reason {
         "removable" => {
-            gettext("A device that can be unplugged must never be the only place of what you save.")
+            gettext("Not available for removable drives: unplugging one could lose what you saved.")
         }
         "other-systems" => gettext(
-            "This file system is shared with other systems, which would not see what is only on the SSD.",
+            "Not available for this file system: other systems that use it would not see what is not yet on the hard disk.",
         ),
         "mounted-at-start" => gettext(
-            "The computer mounts this disk at its start, before the cache is there, and would not see what is only on the SSD.",
+            "Not available for this disk: the computer mounts it before the cache starts, and would not see what is not yet on the hard disk.",
         ),
-        "block-size" => gettext(
-            "The SSD writes in larger blocks than the hard disk, so it cannot take all that is saved.",
-        ),
-        _ => gettext("This is not possible for this disk and this SSD."),
+        "block-size" => {
+            gettext("Not available for this SSD: it writes larger blocks than the hard disk.")
+        }
+        _ => gettext("Not available for this disk and this SSD."),
     }
 }
 
@@ -77,7 +77,7 @@ pub fn mode_warnings(mode: Mode) -> Vec<String> {
         Mode::Writethrough | Mode::Writearound => Vec::new(),
         Mode::Writeback => vec![
             gettext(
-                "If the SSD dies, the file system on the hard disk may be damaged beyond repair: what you saved last is not yet on the hard disk.",
+                "If the SSD fails, the file system on the hard disk may be damaged beyond repair: what you saved last is not yet on the hard disk.",
             ),
             elsewhere(),
         ],
@@ -90,10 +90,10 @@ pub fn mode_change(from: Mode, to: Mode) -> String {
     match (from, to) {
         (from, to) if from == to => String::new(),
         (Mode::Writeback, _) => gettext(
-            "What is not yet on the hard disk is written there in the background. The disk stays in danger until that is done.",
+            "What is not yet on the hard disk is written there in the background. Your disk remains at risk until then.",
         ),
         (_, Mode::Writearound) => {
-            gettext("What is on the SSD already stays there until newer files need the room.")
+            gettext("What is already on the SSD stays there until newer files need the space.")
         }
         _ => String::new(),
     }
@@ -109,9 +109,9 @@ pub(super) fn elsewhere() -> String {
 /// What is not yet on the hard disk, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnwrittenWords {
-    /// How much it is.
+    /// How much it is, and how long writing it takes.
     pub title: String,
-    /// How long it takes until it is there.
+    /// What becomes of it.
     pub time: String,
     /// What happens if the SSD dies now, and what not to do.
     pub warnings: Vec<String>,
@@ -129,9 +129,9 @@ pub fn unwritten_words(
 ) -> Option<UnwrittenWords> {
     if dirty == 0 {
         return (mode == Mode::Writeback).then(|| UnwrittenWords {
-            title: gettext("Everything Is on the Hard Disk"),
+            title: gettext("Everything is on the hard disk"),
             time: gettext(
-                "What you save is on the SSD first and reaches the hard disk a little later.",
+                "What you save goes to the SSD first and to the hard disk shortly after.",
             ),
             warnings: Vec::new(),
         });
@@ -139,17 +139,20 @@ pub fn unwritten_words(
     let size = bytes(dirty);
     let put = |words: String| fill(&words, &[("size", &size), ("time", &duration(seconds))]);
     Some(UnwrittenWords {
-        title: put(gettext("{size} Not Yet on the Hard Disk")),
-        time: put(if paused {
-            gettext("Writing it there is paused.")
-        } else if seconds == 0 {
-            gettext("It is written there little by little.")
+        title: put(if paused || seconds == 0 {
+            gettext("{size} waiting to be written")
         } else {
-            gettext("Writing it there takes about {time}.")
+            // Translators: {time} is how long writing it takes
+            gettext("{size} waiting to be written, about {time}")
         }),
+        time: if paused {
+            gettext("Writing is paused.")
+        } else {
+            gettext("It is written to the hard disk bit by bit.")
+        },
         warnings: vec![
             put(gettext(
-                "If the SSD dies now, the file system on the hard disk may be damaged beyond repair: {size} are not yet on the hard disk.",
+                "If the SSD fails now, the file system on the hard disk may be damaged beyond repair: {size} is not yet on the hard disk.",
             )),
             elsewhere(),
         ],
@@ -162,7 +165,7 @@ pub fn unwritten_short(dirty: u64) -> String {
     if dirty == 0 {
         return String::new();
     }
-    let words = gettext("{size} not yet on the hard disk");
+    let words = gettext("{size} waiting to be written");
     fill(&words, &[("size", &bytes(dirty))])
 }
 
@@ -176,18 +179,17 @@ mod tests {
         let words = unwritten_words(120_000_000, 95, false, Mode::Writethrough).unwrap();
         assert_eq!(
             words.title.replace('\u{a0}', " "),
-            "120.0 MB Not Yet on the Hard Disk"
+            "120.0 MB waiting to be written, about 2 minutes"
         );
-        assert_eq!(words.time, "Writing it there takes about 2 minutes.");
         assert_eq!(
             words.warnings[0].replace('\u{a0}', " "),
-            "If the SSD dies now, the file system on the hard disk may be damaged beyond repair: 120.0 MB are not yet on the hard disk."
+            "If the SSD fails now, the file system on the hard disk may be damaged beyond repair: 120.0 MB is not yet on the hard disk."
         );
         assert!(words.warnings[1].starts_with("Do not open this disk in Windows"));
         let words = unwritten_words(512, 0, false, Mode::Writeback).unwrap();
-        assert!(!words.time.contains("about") && words.warnings.len() == 2);
+        assert!(!words.title.contains("about") && words.warnings.len() == 2);
         let words = unwritten_words(512, 9, true, Mode::Writeback).unwrap();
-        assert_eq!(words.time, "Writing it there is paused.");
+        assert_eq!(words.time, "Writing is paused.");
         let calm = unwritten_words(0, 0, false, Mode::Writeback).unwrap();
         assert!(calm.warnings.is_empty());
         assert_eq!(unwritten_words(0, 0, false, Mode::Writethrough), None);

@@ -12,6 +12,16 @@ pub fn bytes(count: u64) -> String {
     glib::format_size(count).to_string()
 }
 
+/// A size that is a power of two, in the unit of those: "64.0 MiB".
+#[must_use]
+pub fn binary_size(count: u64) -> String {
+    const MIB: u64 = 1 << 20;
+    if count.is_multiple_of(MIB) && count < 1024 * MIB {
+        return format!("{}\u{a0}MiB", count / MIB);
+    }
+    glib::format_size_full(count, glib::FormatSizeFlags::IEC_UNITS).to_string()
+}
+
 /// A speed: "132.4 MB/s".
 #[must_use]
 pub fn rate(bytes_per_second: u64) -> String {
@@ -19,7 +29,7 @@ pub fn rate(bytes_per_second: u64) -> String {
     fill(&gettext("{size}/s"), &[("size", &bytes(bytes_per_second))])
 }
 
-/// A share between 0 and 1. Only nothing is 0 % and only all is 100 %.
+/// A share between 0 and 1. Only nothing is 0% and only all is 100%.
 #[must_use]
 pub fn percent(share: f64) -> String {
     let rounded = (share * 100.0).round();
@@ -30,38 +40,45 @@ pub fn percent(share: f64) -> String {
     } else {
         format!("{rounded:.0}")
     };
-    // Translators: a share, for example "93 %" or "<1 %"
-    fill(&gettext("{number} %"), &[("number", &number)])
+    // Translators: a share, for example "93%" or "<1%"; with a no-break space before the sign where your language has one
+    fill(&gettext("{number}%"), &[("number", &number)])
 }
 
-/// A time to wait, in the largest unit that says enough.
+/// A time to wait in seconds, minutes, or hours and minutes, never shorter than it is.
 #[must_use]
 pub fn duration(seconds: u64) -> String {
     let plural = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-    let (number, words) = match seconds {
-        0..60 => {
+    let minutes = seconds.div_ceil(60);
+    let (number, words) = match (seconds, minutes) {
+        (0..60, _) => {
             let number = seconds.max(1);
             (
                 number,
                 ngettext("{number} second", "{number} seconds", plural(number)),
             )
         }
-        60..3600 => {
-            let number = seconds.div_ceil(60);
-            (
-                number,
-                ngettext("{number} minute", "{number} minutes", plural(number)),
-            )
-        }
-        _ => {
-            let number = seconds.div_ceil(3600);
-            (
-                number,
-                ngettext("{number} hour", "{number} hours", plural(number)),
-            )
+        (_, 0..60) => (
+            minutes,
+            ngettext("{number} minute", "{number} minutes", plural(minutes)),
+        ),
+        (_, minutes) => {
+            let hours = minutes / 60;
+            let words = if minutes.is_multiple_of(60) {
+                ngettext("{number} hour", "{number} hours", plural(hours))
+            } else {
+                // Translators: a time such as "1 h 5 min"
+                gettext("{number} h {minutes} min")
+            };
+            (hours, words)
         }
     };
-    fill(&words, &[("number", &number.to_string())])
+    fill(
+        &words,
+        &[
+            ("number", &number.to_string()),
+            ("minutes", &(minutes % 60).to_string()),
+        ],
+    )
 }
 
 /// A short time, in whole microseconds, milliseconds or seconds: "128 µs", "16 ms".
@@ -81,11 +98,11 @@ mod tests {
 
     #[test]
     fn a_share_is_never_rounded_to_nothing_or_to_all() {
-        assert_eq!(percent(0.0), "0 %");
-        assert_eq!(percent(0.001), "<1 %");
-        assert_eq!(percent(0.9999), "99 %");
-        assert_eq!(percent(1.0), "100 %");
-        assert_eq!(percent(0.426), "43 %");
+        assert_eq!(percent(0.0), "0%");
+        assert_eq!(percent(0.001), "<1%");
+        assert_eq!(percent(0.9999), "99%");
+        assert_eq!(percent(1.0), "100%");
+        assert_eq!(percent(0.426), "43%");
     }
 
     #[test]
@@ -96,10 +113,13 @@ mod tests {
     }
 
     #[test]
-    fn times_are_in_the_largest_unit() {
+    fn times_are_never_much_longer_than_they_are() {
         assert_eq!(duration(0), "1 second");
         assert_eq!(duration(45), "45 seconds");
         assert_eq!(duration(61), "2 minutes");
-        assert_eq!(duration(7000), "2 hours");
+        assert_eq!(duration(3599), "1 hour");
+        assert_eq!(duration(3601), "1 h 1 min");
+        assert_eq!(duration(7000), "1 h 57 min");
+        assert_eq!(duration(7200), "2 hours");
     }
 }

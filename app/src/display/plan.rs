@@ -7,6 +7,7 @@ use tandem_api::{DeviceText, JobKind, Step, StepKind, Warning, WarningKind};
 use super::failure::programs;
 use super::mode::elsewhere;
 use super::{SEPARATOR, bytes, fill};
+use crate::model::facts::JobFacts;
 
 /// A device by all that a person can check against its label: model, size, serial number.
 #[must_use]
@@ -91,16 +92,29 @@ pub fn device_facts(device: &DeviceText) -> String {
     facts.join(SEPARATOR)
 }
 
-/// What a device holds, by its type and label.
-fn holds(device: &DeviceText) -> String {
-    match (device.content.as_str(), device.label.as_str()) {
-        ("", _) => gettext("unknown or encrypted content"),
-        ("partition-table", _) => gettext("partitions and all that is on them"),
-        (kind, "") => fill(&gettext("a file system ({kind})"), &[("kind", kind)]),
-        (kind, label) => fill(
-            &gettext("the file system “{label}” ({kind})"),
-            &[("label", label), ("kind", kind)],
-        ),
+/// Names in quotation marks, with commas between them.
+fn quoted(names: &[String]) -> String {
+    let all = names.iter().map(|name| {
+        // Translators: a name in quotation marks
+        fill(&gettext("“{name}”"), &[("name", name)])
+    });
+    all.collect::<Vec<_>>().join(", ")
+}
+
+/// What a step is called where its device is told beside it.
+#[must_use]
+pub fn step_name(kind: StepKind) -> String {
+    match kind {
+        StepKind::LoadModule => gettext("Load the kernel module"),
+        StepKind::Unmount => gettext("Unmount"),
+        StepKind::EraseSsd => gettext("Erase the SSD"),
+        StepKind::Map => gettext("Set up the cache"),
+        StepKind::Mount => gettext("Mount again"),
+        StepKind::EnableWriteback => gettext("Turn on fast saving"),
+        StepKind::Drain => gettext("Write back to the hard disk"),
+        StepKind::Detach => gettext("Stop using the SSD"),
+        StepKind::FreeSsd => gettext("Release the SSD"),
+        StepKind::Unmap => gettext("Restore the plain hard disk"),
     }
 }
 
@@ -109,10 +123,10 @@ fn holds(device: &DeviceText) -> String {
 pub fn step_words(step: &Step) -> (String, String) {
     let device = full_name(&step.device);
     match step.kind {
-        StepKind::LoadModule => (gettext("Start the kernel part of Tandem"), String::new()),
+        StepKind::LoadModule => (gettext("Load the kernel module"), String::new()),
         StepKind::Unmount => (
             fill(&gettext("Unmount {place}"), &[("place", &step.target)]),
-            gettext("No file is changed by that"),
+            gettext("No files are changed"),
         ),
         StepKind::EraseSsd => (
             fill(
@@ -127,96 +141,109 @@ pub fn step_words(step: &Step) -> (String, String) {
                 &[("size", &bytes(step.bytes))],
             ),
             fill(
-                &gettext("Over {device}; nothing on it is changed"),
+                &gettext("For {device}; its contents do not change"),
                 &[("device", &device)],
             ),
         ),
         StepKind::Mount => (
             fill(&gettext("Mount {place} again"), &[("place", &step.target)]),
-            gettext("At the same place, with the same options"),
+            gettext("In the same place, with the same options"),
         ),
         StepKind::EnableWriteback => (
-            gettext("Let saved files reach the hard disk later"),
-            gettext("From then on they are on the SSD first"),
+            gettext("Turn on fast saving"),
+            gettext("What you save then goes to the SSD first"),
         ),
         StepKind::Drain => (
             fill(
                 &gettext("Write {size} back to the hard disk"),
                 &[("size", &bytes(step.bytes))],
             ),
-            gettext("What is saved meanwhile goes to the hard disk at once"),
+            gettext("What you save meanwhile goes to the hard disk right away"),
         ),
         StepKind::Detach => (
             gettext("Stop using the SSD"),
-            gettext("The hard disk goes on by itself"),
+            gettext("The hard disk keeps working on its own"),
         ),
         StepKind::FreeSsd => (
             fill(
-                &gettext("Free {model}"),
+                &gettext("Release {model}"),
                 &[("model", &short_name(&step.device))],
             ),
-            gettext("It can then be used for anything else"),
+            gettext("You can then use it for anything else"),
         ),
-        StepKind::Unmap => (gettext("Give the plain hard disk back"), device),
+        StepKind::Unmap => (gettext("Restore the plain hard disk"), device),
     }
 }
 
-/// A warning as a sentence.
+/// A warning as a sentence. `names` are those of the volumes that a device with partitions has.
 #[must_use]
-pub fn warning_words(warning: &Warning) -> String {
+pub fn warning_words(warning: &Warning, names: &[String]) -> String {
+    let label = std::slice::from_ref(&warning.device.label);
+    let names = match (names, label) {
+        ([], [label]) if label.is_empty() => &[],
+        ([], label) => label,
+        (names, _) => names,
+    };
     let sentence = match warning.kind {
-        WarningKind::ErasesSsd => gettext("{device} holds {content}. All of it will be lost."),
-        WarningKind::ErasesUnknown => {
-            gettext("{device} holds unknown or encrypted content. All of it will be lost.")
+        WarningKind::ErasesSsd if names.is_empty() => {
+            gettext("Everything on {device} will be erased.")
         }
-        WarningKind::Unavailable => gettext("Your files cannot be reached for a few seconds."),
+        WarningKind::ErasesSsd => {
+            gettext("Everything on {device} will be erased, including {names}.")
+        }
+        WarningKind::ErasesUnknown => gettext(
+            "Everything on {device} will be erased. Its content is not recognized and may be encrypted.",
+        ),
+        WarningKind::Unavailable => gettext("Your files will be unavailable for a few seconds."),
         WarningKind::InUse => {
-            gettext("Close these programs first, they use files on the disk: {programs}.")
+            gettext("Close these programs first, as they use files on the disk: {programs}.")
         }
         WarningKind::Removable => {
             gettext("{device} can be unplugged. If that happens, the cache stops.")
         }
-        WarningKind::SsdRotates => gettext(
-            "{device} says that it is a hard disk, not an SSD. A cache on it makes nothing faster.",
-        ),
-        WarningKind::OriginIsSsd => {
-            gettext("{device} says that it is an SSD itself. A cache gains little.")
+        WarningKind::SsdRotates => {
+            gettext("{device} is a hard disk. Using it as a cache makes nothing faster.")
         }
-        WarningKind::SameDrive => gettext("Both are on the same drive. A cache gains little."),
+        WarningKind::OriginIsSsd => {
+            gettext("{device} is an SSD itself. A cache will not help much.")
+        }
+        WarningKind::SameDrive => {
+            gettext("Both are on the same drive. A cache will not help much.")
+        }
         WarningKind::OriginUnknown => {
-            gettext("{device} holds unknown or encrypted content. It is kept as it is.")
+            gettext("The content of {device} is not recognized. It stays as it is.")
         }
         WarningKind::OtherSystems => gettext(
             "Do not write to this disk from another system on this computer while it has a cache.",
         ),
         WarningKind::StaysMapped => gettext(
-            "Files on the disk are in use. They stay reachable, and the last traces of the cache go at the next start of the computer.",
+            "Files on the disk are in use. They stay available, and cleanup finishes the next time you start the computer.",
         ),
         WarningKind::WritebackRisk => gettext(
-            "What you save is on the SSD first. If the SSD dies before it is on the hard disk too, the file system on the hard disk may be damaged beyond repair.",
+            "What you save goes to the SSD first. If the SSD fails before it is on the hard disk too, the file system on the hard disk may be damaged beyond repair.",
         ),
         WarningKind::WritebackElsewhere => elsewhere(),
         WarningKind::ClearText => gettext(
-            "This disk is encrypted and unlocked. Copies of your files will lie on {device} without encryption.",
+            "This disk is encrypted and unlocked. Copies of your files will be stored unencrypted on {device}.",
         ),
         WarningKind::LosesUnwritten => gettext(
-            "What is only on the SSD will be lost, and the file system on the hard disk may be damaged beyond repair.",
+            "What is not yet on the hard disk will be lost, and the file system on the hard disk may be damaged beyond repair.",
         ),
         WarningKind::LosesInUse if warning.users.is_empty() => gettext(
-            "The file system is in use and cannot be unmounted. If you go on, this may damage it further: better unmount it first. Otherwise restart the computer right afterwards.",
+            "The file system is in use and cannot be unmounted. Going on may damage it further: unmount it first if you can. Otherwise restart the computer right afterwards.",
         ),
         WarningKind::LosesInUse => gettext(
-            "The file system is mounted, and in use by: {programs}. If you go on, this may damage it further: better close these programs first, so that it can be unmounted. Otherwise restart the computer right afterwards.",
+            "The file system is mounted, and in use by: {programs}. Going on may damage it further: close these programs first if you can, so it can be unmounted. Otherwise restart the computer right afterwards.",
         ),
         WarningKind::StaysUnmounted => {
-            gettext("The file system is unmounted before that, and not mounted again.")
+            gettext("The file system is unmounted first and not mounted again.")
         }
     };
     fill(
         &sentence,
         &[
             ("device", &short_name(&warning.device)),
-            ("content", &holds(&warning.device)),
+            ("names", &quoted(names)),
             ("programs", &programs(&warning.users)),
         ],
     )
@@ -226,11 +253,25 @@ pub fn warning_words(warning: &Warning) -> String {
 #[must_use]
 pub fn job_title(kind: JobKind, undoing: bool) -> String {
     match kind {
-        _ if undoing => gettext("Putting Everything Back"),
+        _ if undoing => gettext("Restoring Everything"),
         JobKind::Create => gettext("Setting Up the Cache"),
         JobKind::Remove => gettext("Removing the Cache"),
         JobKind::Flush => gettext("Writing Everything to the Hard Disk"),
     }
+}
+
+/// How a removal or a flush ended, in a line that names the disk.
+#[must_use]
+pub fn job_end_words(job: &JobFacts, canceled: bool) -> String {
+    let words = match (job.kind, canceled) {
+        (JobKind::Flush, false) => gettext("{disk}: everything is on the hard disk"),
+        (JobKind::Flush, true) => gettext("{disk}: writing stopped"),
+        (_, false) => gettext("{disk}: the cache is removed"),
+        (_, true) => gettext("{disk}: writing stopped, the cache stays"),
+    };
+    let disk = job.disk().map(plain_name);
+    let disk = disk.unwrap_or_else(|| gettext("Hard disk"));
+    fill(&words, &[("disk", &disk)])
 }
 
 #[cfg(test)]
@@ -266,6 +307,44 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_a_job_names_the_disk() {
+        let disk = DeviceText {
+            name: "sda1".into(),
+            label: "Archive".into(),
+            ..ssd()
+        };
+        let step = |kind, device: &DeviceText| Step {
+            kind,
+            device: device.clone(),
+            target: String::new(),
+            bytes: 0,
+        };
+        let mut job = JobFacts {
+            path: "/j".into(),
+            cache_uuid: String::new(),
+            kind: JobKind::Remove,
+            steps: vec![
+                step(StepKind::FreeSsd, &ssd()),
+                step(StepKind::Detach, &disk),
+            ],
+            step_index: 0,
+            undoing: false,
+            progress: 1.0,
+            rate: 0,
+            seconds_left: 0,
+            cancellable: false,
+            pausable: false,
+            paused: false,
+            finished: None,
+        };
+        assert_eq!(job_end_words(&job, false), "Archive: the cache is removed");
+        job.kind = JobKind::Flush;
+        assert_eq!(job_end_words(&job, true), "Archive: writing stopped");
+        job.steps.clear();
+        assert!(job_end_words(&job, false).starts_with("Hard disk: "));
+    }
+
+    #[test]
     fn every_step_and_warning_has_words_without_holes() {
         for kind in StepKind::ALL.iter().copied() {
             for bytes in [0, 5_000_000] {
@@ -283,11 +362,12 @@ mod tests {
             }
         }
         for kind in WarningKind::ALL.iter().copied() {
-            let words = warning_words(&Warning {
+            let warning = Warning {
                 kind,
                 device: ssd(),
                 users: vec![],
-            });
+            };
+            let words = warning_words(&warning, &[]);
             assert!(
                 words.ends_with('.') && !words.contains(['{', '}']),
                 "{kind}"
@@ -296,15 +376,31 @@ mod tests {
     }
 
     #[test]
-    fn what_will_be_lost_is_told_with_its_label() {
-        let words = warning_words(&Warning {
+    fn what_will_be_erased_is_told_by_its_names() {
+        let warning = |device| Warning {
             kind: WarningKind::ErasesSsd,
-            device: ssd(),
+            device,
             users: vec![],
-        });
-        assert_eq!(
-            words,
-            "Samsung 870 holds the file system “Old” (ext4). All of it will be lost."
-        );
+        };
+        let whole = DeviceText {
+            content: "partition-table".into(),
+            label: String::new(),
+            ..ssd()
+        };
+        for (device, names, words) in [
+            (
+                whole.clone(),
+                vec!["Games".to_owned(), "Old".to_owned()],
+                "Everything on Samsung 870 will be erased, including “Games”, “Old”.",
+            ),
+            (
+                ssd(),
+                vec![],
+                "Everything on Samsung 870 will be erased, including “Old”.",
+            ),
+            (whole, vec![], "Everything on Samsung 870 will be erased."),
+        ] {
+            assert_eq!(warning_words(&warning(device), &names), words);
+        }
     }
 }

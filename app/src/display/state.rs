@@ -72,35 +72,38 @@ pub fn cache_words(state: CacheState, reason: &str, unwritten: bool) -> CacheWor
     let (severity, title) = match (state, reason) {
         (CacheState::Active, "disk-error") => (Severity::Warning, gettext("Hard Disk Error")),
         (CacheState::Active, _) => (Severity::Good, gettext("Working")),
-        (CacheState::Suspended, _) => (Severity::Calm, gettext("Pausing for a Moment")),
+        (CacheState::Suspended, _) => (Severity::Calm, gettext("Paused Briefly")),
         (CacheState::Detached, _) => (Severity::Calm, gettext("Removed")),
-        (_, "ssd-gone-dirty") => (Severity::Danger, gettext("SSD Missing, New Data on It")),
+        (_, "ssd-gone-dirty") => (
+            Severity::Danger,
+            gettext("SSD Missing, It Holds Unwritten Data"),
+        ),
         (CacheState::Bypass, "ssd-error") => (Severity::Warning, gettext("SSD Failed")),
         (CacheState::Bypass, "disk-error") => (Severity::Warning, gettext("Hard Disk Error")),
         (CacheState::Bypass | CacheState::Stopped, "disk-missing") => {
             (Severity::Warning, gettext("Hard Disk Missing"))
         }
-        (CacheState::Bypass, _) => (Severity::Warning, gettext("Not in Use")),
-        (CacheState::Stopped, "ssd-missing") if unwritten => {
-            (Severity::Danger, gettext("SSD Missing, New Data on It"))
-        }
+        (CacheState::Bypass, _) => (Severity::Warning, gettext("Cache Off")),
+        (CacheState::Stopped, "ssd-missing") if unwritten => (
+            Severity::Danger,
+            gettext("SSD Missing, It Holds Unwritten Data"),
+        ),
         (CacheState::Stopped, "ssd-missing") => (Severity::Warning, gettext("SSD Missing")),
         (CacheState::Stopped, "disk-changed") if unwritten => {
-            (Severity::Danger, gettext("Hard Disk Was Changed"))
+            (Severity::Danger, gettext("Hard Disk Changed Elsewhere"))
         }
         (CacheState::Stopped, "disk-changed") => {
-            (Severity::Warning, gettext("Hard Disk Was Changed"))
+            (Severity::Warning, gettext("Hard Disk Changed Elsewhere"))
         }
-        (CacheState::Stopped, "ssd-damaged") if unwritten => {
-            (Severity::Danger, gettext("SSD Damaged, New Data on It"))
-        }
+        (CacheState::Stopped, "ssd-damaged") if unwritten => (
+            Severity::Danger,
+            gettext("SSD Damaged, It Holds Unwritten Data"),
+        ),
         (CacheState::Stopped, "ssd-damaged") => (Severity::Warning, gettext("SSD Damaged")),
         (CacheState::Stopped, "ssd-blocks") if unwritten => {
-            (Severity::Danger, gettext("SSD With Larger Blocks"))
+            (Severity::Danger, gettext("SSD Not Compatible"))
         }
-        (CacheState::Stopped, "ssd-blocks") => {
-            (Severity::Warning, gettext("SSD With Larger Blocks"))
-        }
+        (CacheState::Stopped, "ssd-blocks") => (Severity::Warning, gettext("SSD Not Compatible")),
         (CacheState::Stopped, "stopped") => (Severity::Calm, gettext("Stopped")),
         (CacheState::Stopped, _) => (Severity::Warning, gettext("Not Started")),
     };
@@ -111,7 +114,7 @@ pub fn cache_words(state: CacheState, reason: &str, unwritten: bool) -> CacheWor
 fn data(unwritten: bool) -> String {
     if unwritten {
         gettext(
-            "Some of your data may be only on the SSD. Nothing of it is lost, but the hard disk must not be used without it.",
+            "Some of your data may not yet be on the hard disk. None of it is lost, but do not use the hard disk without the SSD.",
         )
     } else {
         gettext("Your data is safe on the hard disk.")
@@ -121,7 +124,7 @@ fn data(unwritten: bool) -> String {
 fn data_of_missing_disk(unwritten: bool) -> String {
     if unwritten {
         gettext(
-            "Some of your data may be only on the SSD: keep both, and connect the disk to no other computer.",
+            "Some of your data may not yet be on the hard disk. Keep both, and do not connect the disk to another computer.",
         )
     } else {
         gettext("Your data is on that disk.")
@@ -132,7 +135,7 @@ fn data_of_missing_disk(unwritten: bool) -> String {
 fn sentences(state: CacheState, reason: &str, unwritten: bool) -> [String; 3] {
     let broken_ssd = || {
         gettext(
-            "Switch the computer off, check the cables of the SSD, and start again. If the SSD is broken for good, “Flush and Remove” lets you give that data up.",
+            "Turn the computer off, check the cables of the SSD, and start again. If the SSD is broken for good, “Remove Cache” lets you discard this data.",
         )
     };
     match (state, reason) {
@@ -140,10 +143,10 @@ fn sentences(state: CacheState, reason: &str, unwritten: bool) -> [String; 3] {
             gettext("The hard disk reported an error."),
             if unwritten {
                 gettext(
-                    "What it does not take stays on the SSD and is tried again. Nothing is lost as long as the SSD works.",
+                    "Data it rejected stays on the SSD, and Tandem keeps trying. Nothing is lost as long as the SSD works.",
                 )
             } else {
-                gettext("Nothing is on the SSD only.")
+                gettext("Nothing is waiting to be written.")
             },
             gettext(
                 "Check the health of the hard disk, and make sure that your backup is up to date.",
@@ -151,123 +154,123 @@ fn sentences(state: CacheState, reason: &str, unwritten: bool) -> [String; 3] {
         ],
         (CacheState::Active | CacheState::Suspended, _) => Default::default(),
         (CacheState::Detached, _) => [
-            gettext("The cache is removed and the SSD is free."),
+            gettext("The cache is removed, and you can use the SSD for something else."),
             // True also where something was given up.
-            gettext("Nothing is on the SSD only."),
-            gettext("The last traces go at the next start of the computer."),
+            gettext("Nothing is waiting to be written."),
+            gettext("Cleanup finishes the next time you start the computer."),
         ],
         (CacheState::Bypass, "ssd-gone-dirty") => [
             gettext(
-                "The SSD failed or was unplugged while some of your data was only there. The rest can be read; nothing can be saved on this disk for now.",
+                "The SSD failed or was unplugged while some of your data was not yet on the hard disk. You can read the rest, but save nothing on this disk for now.",
             ),
-            gettext("Nothing is lost if the SSD comes back as it was."),
+            gettext("Nothing is lost if you reconnect the SSD unchanged."),
             broken_ssd(),
         ],
         (CacheState::Bypass, "ssd-error") => [
-            gettext("The SSD failed, and the hard disk goes on at its own speed."),
+            gettext("The SSD failed. The hard disk keeps working at its own speed."),
             gettext("Your data is safe on the hard disk."),
-            gettext("Choose “Flush and Remove” to take the SSD out of use."),
+            gettext("Choose “Remove Cache” to stop using the SSD."),
         ],
         // Also of one that is back, as long as something holds on to what it was.
         (CacheState::Bypass, "disk-missing") => [
             gettext("The hard disk was unplugged while the cache was in use."),
             data_of_missing_disk(unwritten),
             gettext(
-                "Connect it again. If the cache does not come back by itself then, close what uses the disk, or restart the computer.",
+                "Reconnect it. If the cache does not start again automatically, close what uses the disk, or restart the computer.",
             ),
         ],
         (CacheState::Bypass, _) => [
             gettext("The hard disk works at its own speed, without the SSD."),
             if unwritten {
-                gettext("Some of your data may be only on the SSD. Nothing of it is lost.")
+                gettext("Some of your data may not yet be on the hard disk. None of it is lost.")
             } else {
                 data(false)
             },
             gettext(
-                "If it stays like this after the next start of the computer, choose “Flush and Remove”.",
+                "If this does not change the next time you start the computer, choose “Remove Cache”.",
             ),
         ],
         (CacheState::Stopped, "ssd-missing") if !unwritten => [
             gettext("The SSD of this cache is not connected."),
             data(false),
-            gettext("Connect it again; the cache then comes back by itself."),
+            gettext("Reconnect it, and the cache starts again automatically."),
         ],
         (CacheState::Stopped, "ssd-missing" | "ssd-gone-dirty") => [
             gettext(
-                "The SSD of this cache is not connected, and some of your data is only there. The hard disk is not used alone, so that both still belong together.",
+                "The SSD of this cache is not connected, and some of your data is not yet on the hard disk. The disk stays locked until the SSD is back, so that both still match.",
             ),
-            gettext("Nothing is lost if the SSD comes back as it was."),
+            gettext("Nothing is lost if you reconnect the SSD unchanged."),
             broken_ssd(),
         ],
         (CacheState::Stopped, "disk-missing") => [
             gettext("The hard disk of this cache is not connected."),
             data_of_missing_disk(unwritten),
-            gettext("Connect it again; the cache then comes back by itself."),
+            gettext("Reconnect it, and the cache starts again automatically."),
         ],
         (CacheState::Stopped, "disk-changed") if unwritten => [
             gettext(
-                "The hard disk was changed without its cache, and what is only on the SSD no longer belongs to it. Neither is touched.",
+                "The hard disk was changed without its cache, and the unwritten data on the SSD no longer matches it. Neither is touched.",
             ),
-            gettext("Some of your data is only on the SSD."),
+            gettext("Some of your data is not yet on the hard disk."),
             gettext(
-                "If the disk was restored from a copy, bring it back as it was. Otherwise “Flush and Remove” lets you give up what is only on the SSD.",
+                "If you restored the disk from a copy, bring it back as it was. Otherwise “Remove Cache” lets you discard the unwritten data.",
             ),
         ],
         (CacheState::Stopped, "disk-changed") => [
             gettext("The hard disk was changed without its cache."),
             data(false),
-            gettext("Choose “Flush and Remove”, and then set the cache up anew."),
+            gettext("Choose “Remove Cache”, and then set up a new one."),
         ],
         (CacheState::Stopped, "ssd-damaged") => [
             gettext(
-                "What the SSD says of this cache is damaged, so nothing on it can be trusted. Neither the SSD nor the hard disk is touched.",
+                "The cache information on the SSD is damaged and cannot be trusted. Neither the SSD nor the hard disk is touched.",
             ),
             if unwritten {
-                gettext("Some of your data is only on the SSD.")
+                gettext("Some of your data is not yet on the hard disk.")
             } else {
                 data(false)
             },
             if unwritten {
                 gettext(
-                    "Check the health of the SSD. “Flush and Remove” lets you give up what is only on it; then restore that from your backup.",
+                    "Check the health of the SSD. “Remove Cache” lets you discard the unwritten data; then restore it from your backup.",
                 )
             } else {
-                gettext("Choose “Flush and Remove”, and then set the cache up anew.")
+                gettext("Choose “Remove Cache”, and then set up a new one.")
             },
         ],
         (CacheState::Stopped, "ssd-blocks") => [
             gettext(
-                "The SSD shows larger blocks than the hard disk, so it cannot take all that is saved. Neither the SSD nor the hard disk is touched.",
+                "The SSD now uses larger blocks than the hard disk, so it cannot hold everything you save. Neither the SSD nor the hard disk is touched.",
             ),
             data(unwritten),
             gettext(
-                "Connect the SSD as it was connected before. If it is a copy, use the original.",
+                "Connect the SSD the way it was connected before. If it is a copy, use the original.",
             ),
         ],
         (CacheState::Stopped, "module-not-built") => [
-            gettext("The kernel part of Tandem is not built for the running kernel."),
+            gettext("Tandem's kernel module is not built for the running kernel."),
             data(unwritten),
             gettext("Install the kernel's header package and then the package tandem-dkms again."),
         ],
         (CacheState::Stopped, "module-refused") => [
-            gettext("Secure Boot is on, and the kernel does not accept Tandem's part of it yet."),
+            gettext("Secure Boot is on, and the kernel does not accept Tandem's module yet."),
             data(unwritten),
-            gettext("Enrol the key that signs modules on this computer, then restart."),
+            gettext("Enroll the key that signs modules on this computer, then restart."),
         ],
         (CacheState::Stopped, "disk-in-use") => [
-            gettext("Something else was using the hard disk when the cache was to start."),
+            gettext("Something else was using the hard disk when the cache was about to start."),
             data(unwritten),
-            gettext("Unmount the hard disk or restart the computer; the cache then comes back."),
+            gettext("Unmount the hard disk or restart the computer, and the cache starts again."),
         ],
         (CacheState::Stopped, "stopped") => [
             gettext("The cache was stopped."),
             data(unwritten),
-            gettext("It comes back at the next start of the computer."),
+            gettext("It starts again the next time you start the computer."),
         ],
         (CacheState::Stopped, _) => [
             gettext("This cache is not running."),
             data(unwritten),
-            gettext("Restart the computer; the cache then comes back by itself."),
+            gettext("Restart the computer, and the cache starts again automatically."),
         ],
     }
 }
@@ -332,8 +335,8 @@ mod tests {
         ] {
             let words = cache_words(state, reason, false);
             assert_eq!(words.severity, Severity::Danger);
-            assert!(words.data.contains("if the SSD comes back"), "{words:?}");
-            assert!(words.next.contains("give that data up"), "{words:?}");
+            assert!(words.data.contains("if you reconnect the SSD"), "{words:?}");
+            assert!(words.next.contains("discard this data"), "{words:?}");
         }
     }
 
@@ -341,7 +344,7 @@ mod tests {
     fn a_removed_cache_may_have_taken_with_it_what_was_given_up() {
         for unwritten in [false, true] {
             let words = cache_words(CacheState::Detached, "", unwritten);
-            assert_eq!(words.data, "Nothing is on the SSD only.");
+            assert_eq!(words.data, "Nothing is waiting to be written.");
         }
     }
 
@@ -349,6 +352,6 @@ mod tests {
     fn an_error_of_the_disk_is_told_while_the_cache_works() {
         let words = cache_words(CacheState::Active, "disk-error", true);
         assert_eq!(words.severity, Severity::Warning);
-        assert!(words.data.contains("tried again"));
+        assert!(words.data.contains("keeps trying"));
     }
 }

@@ -28,13 +28,13 @@ pub fn read_shares(reads: &Direction) -> Vec<Share> {
         (
             "hit",
             gettext("From the SSD"),
-            gettext("Fast: a copy was there"),
+            gettext("Already cached"),
             reads.hit,
         ),
         (
             "missed",
             gettext("From the Hard Disk"),
-            gettext("Not on the SSD yet; kept there for the next time"),
+            gettext("Was not cached; it is now"),
             reads.missed,
         ),
     ];
@@ -48,7 +48,7 @@ pub fn write_shares(writes: &Direction, write_back: u64) -> Vec<Share> {
         (
             "hit",
             gettext("To the Hard Disk and the SSD"),
-            gettext("Fast when it is read again"),
+            gettext("Fast when read again"),
             writes.hit.saturating_sub(write_back),
         ),
         (
@@ -62,7 +62,7 @@ pub fn write_shares(writes: &Direction, write_back: u64) -> Vec<Share> {
         let first = (
             "back",
             gettext("To the SSD First"),
-            gettext("Fastest; written to the hard disk a little later"),
+            gettext("Written to the hard disk shortly after"),
             write_back,
         );
         ways.insert(0, first);
@@ -107,41 +107,39 @@ fn shares(always: Vec<(&str, String, String, u64)>, direction: &Direction) -> Ve
 pub fn reason_words(reason: &str) -> (String, String) {
     match reason {
         "sequential" => (
-            gettext("Past the Cache: Long Runs"),
-            gettext("Large files in one go, which hard disks are quick at"),
+            gettext("Skipped: Large Transfers"),
+            gettext("Large files in one go, which hard disks handle well"),
         ),
         "busy" => (
-            gettext("Past the Cache: Busy"),
-            gettext("The SSD had more to do than it could, or the same place was being written"),
+            gettext("Skipped: SSD Busy"),
+            gettext("The SSD could not keep up, or the same place was being written"),
         ),
         "memory" => (
-            gettext("Past the Cache: Memory"),
-            gettext("There was no memory to spare for a copy"),
+            gettext("Skipped: Low Memory"),
+            gettext("There was no memory left for a copy"),
         ),
         "unaligned" => (
-            gettext("Past the Cache: Small Pieces"),
-            gettext("Pieces too small or too odd to keep"),
+            gettext("Skipped: Small Requests"),
+            gettext("Requests too small or not aligned"),
         ),
         "failed" => (
-            gettext("Past the Cache: SSD Error"),
-            gettext("The SSD did not take or give the data; the hard disk did"),
+            gettext("Skipped: SSD Error"),
+            gettext("The hard disk took over from the SSD"),
         ),
         "discard" => (
-            gettext("Past the Cache: Deleted"),
-            gettext("Space that was given back to the disk"),
+            gettext("Skipped: Freed Space"),
+            gettext("Space that the file system gave back"),
         ),
         "mode" => (
-            gettext("Past the Cache: Not Kept"),
-            gettext("The chosen mode keeps only what you read"),
+            gettext("Skipped: By Mode"),
+            gettext("The mode caches only what you read"),
         ),
         "full" => (
-            gettext("Past the Cache: No Place Free"),
-            gettext(
-                "Each place for it on the SSD was in use, or held what is not yet on the hard disk",
-            ),
+            gettext("Skipped: No Free Space"),
+            gettext("Every place for it on the SSD was in use, or held data waiting to be written"),
         ),
         other => (
-            fill(&gettext("Past the Cache: {reason}"), &[("reason", other)]),
+            fill(&gettext("Skipped: {reason}"), &[("reason", other)]),
             String::new(),
         ),
     }

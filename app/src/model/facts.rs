@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What the service says of caches and jobs, as plain values.
 
-use tandem_api::{CacheState, DeviceText, Failure, JobKind, Mode, ModuleState, RefusedMode, Step};
+use tandem_api::{
+    CacheState, DeviceText, Failure, JobKind, Mode, ModuleState, RefusedMode, Step, StepKind,
+};
 
 use super::inventory::CacheParts;
 
@@ -37,6 +39,13 @@ pub struct CacheFacts {
 }
 
 impl CacheFacts {
+    /// Whether its figures are those of this moment. Where a device failed or is missing, or the cache is not in use,
+    /// there are only old ones.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        matches!(self.state, CacheState::Active | CacheState::Suspended)
+    }
+
     /// Whether data may be on the SSD only, if the newest sample says that `dirty` bytes are.
     #[must_use]
     pub fn may_be_unwritten(&self, dirty: u64) -> bool {
@@ -73,6 +82,15 @@ pub struct JobFacts {
     pub paused: bool,
     /// How it ended, if it has.
     pub finished: Option<Result<(), Box<Failure>>>,
+}
+
+impl JobFacts {
+    /// The disk whose cache a removal or a flush changes, as its steps name it.
+    #[must_use]
+    pub fn disk(&self) -> Option<&DeviceText> {
+        let of_disk = |step: &&Step| step.kind != StepKind::FreeSsd && !step.device.is_none();
+        self.steps.iter().find(of_disk).map(|step| &step.device)
+    }
 }
 
 /// The service as a whole.

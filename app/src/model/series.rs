@@ -19,6 +19,8 @@ const GAP_US: u64 = 25_000_000;
 pub struct Point {
     /// Microseconds of `CLOCK_BOOTTIME`.
     pub time_us: u64,
+    /// Start of the time over which the rate is taken, microseconds of the same clock.
+    pub since_us: u64,
     /// Share of reads served by the SSD, 0 to 1; `None` while nothing is read.
     pub hit_rate: Option<f64>,
     /// Share of the cache that is not on the disk yet, 0 to 1.
@@ -61,11 +63,11 @@ impl Series {
             .samples
             .back()
             .is_some_and(|last| sample.time_us - last.time_us > GAP_US);
+        let earlier = self.window_start(sample.time_us);
         self.points.push_back(Point {
             time_us: sample.time_us,
-            hit_rate: self
-                .window_start(sample.time_us)
-                .and_then(|earlier| sample.read_hit_rate_since(earlier)),
+            since_us: earlier.map_or(sample.time_us, |earlier| earlier.time_us),
+            hit_rate: earlier.and_then(|earlier| sample.read_hit_rate_since(earlier)),
             dirty: dirty_share(&sample),
             starts: self.samples.is_empty() || silent,
         });
@@ -123,6 +125,21 @@ impl Series {
         })
     }
 
+    /// Seconds over which the newest rates are taken: those of a window, or more while samples come seldom.
+    #[must_use]
+    pub fn window_seconds(&self) -> u64 {
+        let taken = self.last().map(|point| point.time_us - point.since_us);
+        let window = taken.filter(|window| *window > 0).unwrap_or(WINDOW_US);
+        (window + 500_000) / 1_000_000
+    }
+
+    /// Whether anything was on the SSD first since the cache was started, as far as the samples say.
+    #[must_use]
+    pub fn saw_dirty(&self) -> bool {
+        let first = |sample: &Sample| sample.write_back_sectors > 0;
+        self.latest().is_some_and(first) || self.points.iter().any(|point| point.dirty > 0.0)
+    }
+
     /// Sample at the start of the last window, for speeds.
     #[must_use]
     pub fn earlier(&self) -> Option<&Sample> {
@@ -177,6 +194,18 @@ mod tests {
         assert_eq!(rates[6], Some(0.2));
         assert_eq!(rates[10], Some(1.0));
         assert_eq!(series.last().unwrap().dirty, 0.1);
+    }
+
+    #[test]
+    fn the_time_of_a_rate_is_that_between_its_samples() {
+        assert_eq!(Series::default().window_seconds(), 5);
+        let every = |step: u64| {
+            let samples = (0..=4).map(|n| sample(n * step, n * 100, 0)).collect();
+            Series::from_history(samples).window_seconds()
+        };
+        assert_eq!((every(1), every(3), every(10)), (4, 6, 10));
+        let long = Series::from_history((0..20).map(|t| sample(t, t, 0)).collect());
+        assert_eq!(long.window_seconds(), 5);
     }
 
     #[test]

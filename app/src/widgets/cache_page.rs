@@ -19,7 +19,7 @@ use crate::model::facts::CacheFacts;
 use crate::model::objects::{CacheObject, JobObject};
 use crate::model::series::Series;
 use crate::model::store::Store;
-use crate::widgets::chart::Chart;
+use crate::widgets::chart::{Chart, shows_dirty};
 use crate::widgets::figure_list::{FigureRow, show_figures};
 use crate::widgets::job_card::JobCard;
 use crate::widgets::mode_dialog::ask_for_mode;
@@ -54,13 +54,23 @@ mod imp {
         #[template_child]
         pub unwritten: TemplateChild<UnwrittenCard>,
         #[template_child]
+        pub numbers: TemplateChild<gtk::Box>,
+        #[template_child]
         pub hit_rate: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub hit_caption: TemplateChild<gtk::Label>,
         #[template_child]
         pub filled: TemplateChild<gtk::Label>,
         #[template_child]
         pub filled_of: TemplateChild<gtk::Label>,
         #[template_child]
+        pub dirty_tile: TemplateChild<gtk::Box>,
+        #[template_child]
         pub dirty: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub chart_card: TemplateChild<gtk::Box>,
+        #[template_child]
+        pub dirty_legend: TemplateChild<gtk::Box>,
         #[template_child]
         pub chart: TemplateChild<Chart>,
         #[template_child]
@@ -80,6 +90,8 @@ mod imp {
         pub mounted: TemplateChild<adw::ActionRow>,
         #[template_child]
         pub mode: TemplateChild<adw::ActionRow>,
+        #[template_child]
+        pub mode_arrow: TemplateChild<gtk::Image>,
         #[template_child]
         pub remove_group: TemplateChild<adw::PreferencesGroup>,
         #[template_child]
@@ -105,6 +117,8 @@ mod imp {
             ShareRow::ensure_type();
             UnwrittenCard::ensure_type();
             class.bind_template();
+            class.install_action("cache.change-mode", None, |page, _, _| page.change_mode());
+            class.install_action("cache.remove", None, |page, _, _| page.remove());
         }
 
         fn instance_init(object: &glib::subclass::InitializingObject<Self>) {
@@ -115,11 +129,6 @@ mod imp {
     impl ObjectImpl for CachePage {
         fn constructed(&self) {
             self.parent_constructed();
-            self.remove.connect_clicked(clone!(
-                #[weak(rename_to = page)]
-                self.obj(),
-                move |_| page.remove()
-            ));
             self.unwritten.connect_flush(clone!(
                 #[weak(rename_to = page)]
                 self.obj(),
@@ -263,32 +272,51 @@ impl CachePage {
         let can_flush = running && !imp.changing.get();
         imp.unwritten
             .show(unwritten.as_ref(), can_flush, imp.busy.get());
-        imp.mode.set_sensitive(can_flush);
+        let can_change = can_flush && !imp.busy.get();
+        imp.mode.set_activatable(can_change);
+        imp.mode_arrow.set_visible(can_change);
+        let can_remove = !imp.changing.get() && !imp.busy.get();
+        self.action_set_enabled("cache.change-mode", can_change);
+        self.action_set_enabled("cache.remove", can_remove);
+        imp.remove.set_label(&if running && dirty > 0 {
+            gettext("Write Back and Remove…")
+        } else {
+            gettext("Remove Cache…")
+        });
     }
 
     fn refresh_numbers(&self) {
         let imp = self.imp();
         let Some(cache) = self.cache() else { return };
         let facts = cache.facts();
-        // Of a cache that does not run there are only old numbers: they are not those of this moment.
-        let runs = !matches!(facts.state, CacheState::Stopped | CacheState::Detached);
+        imp.numbers.set_visible(facts.is_live());
+        imp.chart_card.set_visible(facts.is_live());
         cache.with_series(|series| {
-            let point = series.last().filter(|_| runs);
-            let rate_now = point.and_then(|point| point.hit_rate);
+            let point = series.last();
             // Translators: shown instead of a number while there is none
             let none = || gettext("–");
-            imp.hit_rate.set_label(&rate_now.map_or_else(none, percent));
+            imp.hit_rate.set_label(&hit_rate_words(series));
+            imp.hit_caption.set_label(&hit_caption(series));
+            let dirty = shows_dirty(series, facts.mode);
+            imp.dirty_tile.set_visible(dirty);
+            imp.dirty_legend.set_visible(dirty);
             imp.dirty
                 .set_label(&point.map_or_else(none, |point| percent(point.dirty)));
-            imp.speeds.set_visible(runs);
             imp.speeds.set_label(&speeds(series));
             let none = Sample::default();
             let sample = series.latest().unwrap_or(&none);
             let filled = sample.frames_used as f64 / sample.frames_total.max(1) as f64;
             imp.filled.set_label(&percent(filled));
+            let used = sample
+                .frames_used
+                .saturating_mul(sample.frame_sectors)
+                .saturating_mul(SECTOR_BYTES);
             imp.filled_of.set_label(&fill(
-                &gettext("Filled of {size}"),
-                &[("size", &bytes(facts.cache_bytes))],
+                &gettext("{used} of {size} used"),
+                &[
+                    ("used", &bytes(used.min(facts.cache_bytes))),
+                    ("size", &bytes(facts.cache_bytes)),
+                ],
             ));
             show_shares(&imp.reads, &read_shares(&sample.read));
             show_shares(
@@ -329,7 +357,6 @@ impl CachePage {
         if self.imp().busy.replace(true) {
             return;
         }
-        self.imp().remove.set_sensitive(false);
         self.refresh_state();
         glib::spawn_future_local(clone!(
             #[weak(rename_to = page)]
@@ -338,7 +365,6 @@ impl CachePage {
                 let parent = page.root().and_downcast::<gtk::Window>();
                 ask(parent, client, cache.facts()).await;
                 page.imp().busy.set(false);
-                page.imp().remove.set_sensitive(true);
                 page.refresh_state();
             }
         ));
@@ -365,7 +391,22 @@ impl CachePage {
     }
 }
 
-/// What is read from where at this moment.
+/// Share of reads that the SSD served in the newest window.
+pub(super) fn hit_rate_words(series: &Series) -> String {
+    let rate = series.last().and_then(|point| point.hit_rate);
+    rate.map_or_else(|| gettext("–"), percent)
+}
+
+/// What stands beside that share: what it is, and of which time.
+pub(super) fn hit_caption(series: &Series) -> String {
+    fill(
+        // Translators: beside a share of the last {seconds} seconds
+        &gettext("Read from SSD now ({seconds} s)"),
+        &[("seconds", &series.window_seconds().to_string())],
+    )
+}
+
+/// What is read from where in the newest window.
 fn speeds(series: &Series) -> String {
     let (Some(now), Some(earlier)) = (series.latest(), series.earlier()) else {
         return gettext("Waiting for the first numbers…");
@@ -382,11 +423,16 @@ fn speeds(series: &Series) -> String {
         earlier.read.missed + past(earlier),
     );
     if ssd == 0 && disk == 0 {
-        return gettext("Right now nothing is read.");
+        return gettext("Idle");
     }
     fill(
-        &gettext("Right now {ssd} from the SSD and {disk} from the hard disk."),
-        &[("ssd", &rate(ssd)), ("disk", &rate(disk))],
+        // Translators: {seconds} is the time over which the two speeds were taken
+        &gettext("Reading {ssd} from the SSD, {disk} from the hard disk (last {seconds} s)"),
+        &[
+            ("ssd", &rate(ssd)),
+            ("disk", &rate(disk)),
+            ("seconds", &series.window_seconds().to_string()),
+        ],
     )
 }
 
@@ -409,11 +455,11 @@ mod tests {
         };
         assert!(speeds(&Series::default()).starts_with("Waiting"));
         let idle = Series::from_history(vec![sample(1, 5, 5), sample(2, 5, 5)]);
-        assert_eq!(speeds(&idle), "Right now nothing is read.");
+        assert_eq!(speeds(&idle), "Idle");
         let busy = Series::from_history(vec![sample(0, 0, 0), sample(10, 200_000, 20_000)]);
         assert_eq!(
             speeds(&busy).replace('\u{a0}', " "),
-            "Right now 10.2 MB/s from the SSD and 1.0 MB/s from the hard disk."
+            "Reading 10.2 MB/s from the SSD, 1.0 MB/s from the hard disk (last 10 s)"
         );
     }
 }

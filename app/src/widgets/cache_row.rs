@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A cache in the overview: its state and its hit rate.
+//! A cache in the overview: its state, and the share of reads that its SSD serves.
 
 use std::cell::RefCell;
 
@@ -8,13 +8,13 @@ use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::CompositeTemplate;
 use gtk::glib::{self, clone};
+use tandem_api::CacheState;
 
-use crate::display::{
-    Severity, cache_words, fill, percent, plain_name, short_name, unwritten_short,
-};
+use crate::display::{Severity, cache_words, fill, plain_name, short_name, unwritten_short};
 use crate::model::facts::CacheFacts;
 use crate::model::objects::CacheObject;
 use crate::model::series::Series;
+use crate::widgets::cache_page::{hit_caption, hit_rate_words};
 
 mod imp {
     use super::*;
@@ -25,7 +25,11 @@ mod imp {
         #[template_child]
         pub icon: TemplateChild<gtk::Image>,
         #[template_child]
+        pub figures: TemplateChild<gtk::Box>,
+        #[template_child]
         pub rate: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub caption: TemplateChild<gtk::Label>,
         pub cache: RefCell<Option<(CacheObject, Vec<glib::SignalHandlerId>)>>,
     }
 
@@ -104,7 +108,8 @@ impl CacheRow {
         let words = cache_words(facts.state, &facts.reason, facts.may_be_unwritten(dirty));
         self.set_title(&plain_name(&facts.origin));
         let mut subtitle = parts_line(&words.title, &facts);
-        let waiting = unwritten_short(dirty);
+        let mapped = !matches!(facts.state, CacheState::Stopped | CacheState::Detached);
+        let waiting = unwritten_short(if mapped { dirty } else { 0 });
         if !waiting.is_empty() {
             subtitle = format!("{subtitle}\n{waiting}");
         }
@@ -114,9 +119,11 @@ impl CacheRow {
             imp.icon.remove_css_class(severity.css_class());
         }
         imp.icon.add_css_class(words.severity.css_class());
-        let rate = cache.with_series(|series| series.last().and_then(|point| point.hit_rate));
-        imp.rate
-            .set_label(&rate.map_or_else(|| gettext("–"), percent));
+        imp.figures.set_visible(facts.is_live());
+        cache.with_series(|series| {
+            imp.rate.set_label(&hit_rate_words(series));
+            imp.caption.set_label(&hit_caption(series));
+        });
     }
 }
 

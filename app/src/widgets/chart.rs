@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The live chart of a cache: hit rate and what is not on the disk yet, over the last minutes.
+//! The live chart of a cache over the last minutes: the share of reads that the SSD served and, in write-back, the
+//! share of the cache that waits to be written to the disk.
 
 mod axis;
 mod curve;
@@ -11,6 +12,7 @@ use gettextrs::gettext;
 use gtk::glib::{self, clone, subclass::prelude::*};
 use gtk::subclass::prelude::*;
 use gtk::{gdk, prelude::*};
+use tandem_api::Mode;
 
 use crate::a11y;
 use crate::display::{fill, percent};
@@ -89,7 +91,8 @@ impl Chart {
     }
 
     fn refresh(&self, cache: &CacheObject) {
-        a11y::set_label(self, &cache.with_series(summary));
+        let mode = cache.facts().mode;
+        a11y::set_label(self, &cache.with_series(|series| summary(series, mode)));
         self.queue_draw();
     }
 
@@ -104,6 +107,7 @@ impl Chart {
             return;
         };
         let palette = self.palette();
+        let mode = cache.facts().mode;
         // A context of its own: the widget's would become smaller each time.
         let labels = self.create_pango_context();
         if let Some(mut font) = labels.font_description() {
@@ -115,9 +119,10 @@ impl Chart {
             }
             labels.set_font_description(&font);
         }
-        if let Err(error) =
-            cache.with_series(|series| paint::paint(cairo, size, series, &palette, &labels))
-        {
+        if let Err(error) = cache.with_series(|series| {
+            let dirty = shows_dirty(series, mode);
+            paint::paint(cairo, size, series, dirty, &palette, &labels)
+        }) {
             tracing::warn!("the chart could not be drawn: {error}");
         }
     }
@@ -133,32 +138,43 @@ impl Chart {
     }
 }
 
+/// Whether data can wait on the SSD, or has done so: only then there is something to show of it.
+#[must_use]
+pub fn shows_dirty(series: &Series, mode: Mode) -> bool {
+    mode == Mode::Writeback || series.saw_dirty()
+}
+
 /// The chart in words.
-fn summary(series: &Series) -> String {
+fn summary(series: &Series, mode: Mode) -> String {
     let rates: Vec<f64> = series.points().filter_map(|point| point.hit_rate).collect();
-    let dirty = series.last().map_or(0.0, |point| point.dirty);
-    let (Some(last), false) = (rates.last(), rates.is_empty()) else {
-        return fill(
-            &gettext(
-                "Chart of the last five minutes: nothing was read yet; not on the hard disk yet {dirty}.",
-            ),
-            &[("dirty", &percent(dirty))],
-        );
+    let mut words = match rates.last() {
+        None => gettext("Chart of the last five minutes: nothing was read."),
+        Some(last) => {
+            let (low, high) = rates.iter().fold((1.0_f64, 0.0_f64), |(low, high), rate| {
+                (low.min(*rate), high.max(*rate))
+            });
+            fill(
+                &gettext(
+                    "Chart of the last five minutes: read from SSD now {now}, lowest {low}, highest {high}.",
+                ),
+                &[
+                    ("now", &percent(*last)),
+                    ("low", &percent(low)),
+                    ("high", &percent(high)),
+                ],
+            )
+        }
     };
-    let (low, high) = rates.iter().fold((1.0_f64, 0.0_f64), |(low, high), rate| {
-        (low.min(*rate), high.max(*rate))
-    });
-    fill(
-        &gettext(
-            "Chart of the last five minutes: hit rate now {now}, lowest {low}, highest {high}; not on the hard disk yet {dirty}.",
-        ),
-        &[
-            ("now", &percent(*last)),
-            ("low", &percent(low)),
-            ("high", &percent(high)),
-            ("dirty", &percent(dirty)),
-        ],
-    )
+    if shows_dirty(series, mode) {
+        let share = series.last().map_or(0.0, |point| point.dirty);
+        words.push(' ');
+        words.push_str(&fill(
+            // Translators: {share} is a share of the cache
+            &gettext("Waiting to be written: {share} of the cache."),
+            &[("share", &percent(share))],
+        ));
+    }
+    words
 }
 
 #[cfg(test)]
@@ -166,26 +182,52 @@ mod tests {
     use super::*;
     use tandem_api::{Direction, Sample};
 
-    #[test]
-    fn the_chart_can_be_told_in_words() {
-        assert!(summary(&Series::default()).contains("nothing was read"));
-        let sample = |seconds: u64, requested, hit| Sample {
+    fn sample(seconds: u64, requested: u64, hit: u64) -> Sample {
+        Sample {
             time_us: seconds * 10_000_000,
             read: Direction {
                 requested,
                 hit,
                 ..Direction::default()
             },
+            frames_total: 10,
+            frame_sectors: 32,
             ..Sample::default()
-        };
+        }
+    }
+
+    #[test]
+    fn the_chart_can_be_told_in_words() {
+        let told = |series: &Series| summary(series, Mode::Writethrough);
+        assert!(told(&Series::default()).contains("nothing was read"));
         let series = Series::from_history(vec![
             sample(1, 0, 0),
             sample(2, 100, 20),
             sample(3, 200, 110),
         ]);
         assert_eq!(
-            summary(&series),
-            "Chart of the last five minutes: hit rate now 90 %, lowest 20 %, highest 90 %; not on the hard disk yet 0 %."
+            told(&series),
+            "Chart of the last five minutes: read from SSD now 90%, lowest 20%, highest 90%."
         );
+        assert!(
+            summary(&series, Mode::Writeback).ends_with("Waiting to be written: 0% of the cache.")
+        );
+    }
+
+    #[test]
+    fn what_waits_is_shown_only_where_something_can_wait_or_has_waited() {
+        let clean = Series::from_history(vec![sample(1, 0, 0)]);
+        assert!(!shows_dirty(&clean, Mode::Writethrough));
+        assert!(shows_dirty(&clean, Mode::Writeback));
+        let mut dirty = sample(1, 0, 0);
+        dirty.dirty_sectors = 32;
+        let left = Series::from_history(vec![dirty, sample(2, 0, 0)]);
+        assert!(shows_dirty(&left, Mode::Writethrough));
+        let mut was = sample(1, 0, 0);
+        was.write_back_sectors = 8;
+        assert!(shows_dirty(
+            &Series::from_history(vec![was]),
+            Mode::Writearound
+        ));
     }
 }

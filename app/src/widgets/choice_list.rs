@@ -23,6 +23,9 @@ mod imp {
         pub empty: TemplateChild<gtk::Label>,
         pub choices: RefCell<Vec<Choice>>,
         pub chosen: RefCell<Option<String>>,
+        /// A button that is never shown. With it in their group the buttons of the rows look and act as radio buttons,
+        /// even where there is only one row.
+        pub group: gtk::CheckButton,
     }
 
     #[glib::object_subclass]
@@ -110,13 +113,13 @@ impl ChoiceList {
         imp.rows.set_visible(!choices.is_empty());
         imp.empty.set_visible(choices.is_empty());
         let chosen = imp.chosen.borrow();
-        let mut group: Option<gtk::CheckButton> = None;
+        imp.group.set_active(true);
         for choice in choices.iter() {
             let button = gtk::CheckButton::builder()
                 .valign(gtk::Align::Center)
+                .group(&imp.group)
+                .sensitive(choice.is_open())
                 .build();
-            button.set_group(group.as_ref());
-            group.get_or_insert_with(|| button.clone());
             button.set_active(chosen.as_deref() == Some(&choice.path));
             button.connect_toggled(clone!(
                 #[weak(rename_to = list)]
@@ -157,7 +160,6 @@ fn row(choice: &Choice, button: &gtk::CheckButton) -> adw::ActionRow {
         .subtitle(&subtitle)
         .subtitle_lines(0)
         .title_lines(0)
-        .sensitive(choice.is_open())
         .build();
     row.add_prefix(
         &gtk::Image::builder()
@@ -169,5 +171,10 @@ fn row(choice: &Choice, button: &gtk::CheckButton) -> adw::ActionRow {
     row.add_prefix(button);
     // This also names the button after the row.
     row.set_activatable_widget(Some(button));
+    if !choice.is_open() {
+        // The row stays sensitive: the keyboard reaches it, and its reason can be read.
+        row.set_activatable(false);
+        row.add_css_class("unavailable");
+    }
     row
 }

@@ -12,6 +12,7 @@ use tandem_api::Failure;
 use crate::client::Client;
 use crate::model::objects::JobObject;
 use crate::widgets::job_view::JobView;
+use crate::widgets::remove_dialog::show_failure;
 
 mod imp {
     use super::*;
@@ -142,17 +143,20 @@ impl JobCard {
         self.call(move |client| async move { client.cancel(&facts.path).await });
     }
 
-    /// Asks for something that comes too late if the job ends meanwhile; its end tells.
+    /// Asks the service for something and shows why it was not done. A job that ended meanwhile tells its end itself.
     fn call<F: Future<Output = Result<(), Failure>> + 'static>(
         &self,
         ask: impl FnOnce(Client) -> F + 'static,
     ) {
-        let Some(client) = self.imp().client.get().cloned() else {
+        let (Some(client), Some(job)) = (self.imp().client.get().cloned(), self.shown()) else {
             return;
         };
+        let parent = self.root().and_downcast::<gtk::Window>();
         glib::spawn_future_local(async move {
-            if let Err(failure) = ask(client).await {
-                tracing::info!("the job did not take it: {failure}");
+            if let Err(failure) = ask(client).await
+                && job.facts().finished.is_none()
+            {
+                show_failure(parent.as_ref(), &failure);
             }
         });
     }

@@ -131,14 +131,14 @@ mod tests {
             paused: false,
             finished: None,
         };
-        assert_eq!(estimate(&job), "50 %");
+        assert_eq!(estimate(&job), "50%");
         job.rate = 120_000_000;
         job.seconds_left = 90;
         assert_eq!(
             estimate(&job).replace('\u{a0}', " "),
-            "50 % · 120.0 MB/s · about 2 minutes left"
+            "50% · 120.0 MB/s · about 2 minutes left"
         );
         job.paused = true;
-        assert_eq!(estimate(&job).replace('\u{a0}', " "), "50 % · paused");
+        assert_eq!(estimate(&job).replace('\u{a0}', " "), "50% · paused");
     }
 }

@@ -33,7 +33,7 @@ pub fn ask_for_mode(parent: Option<&gtk::Window>, client: &Client, cache: &Cache
         .build();
     // In a narrow window the bar has no room for the question.
     let question = gtk::Label::builder()
-        .label(gettext("What Should the SSD Do?"))
+        .label(gettext("Choose a Mode"))
         .wrap(true)
         .justify(gtk::Justification::Center)
         .css_classes(["title-2"])
@@ -63,7 +63,7 @@ pub fn ask_for_mode(parent: Option<&gtk::Window>, client: &Client, cache: &Cache
     // Not wider than what it lies over.
     let width = parent.map_or(520, |parent| parent.width().clamp(320, 520));
     let dialog = adw::Window::builder()
-        .title(gettext("What Should the SSD Do?"))
+        .title(gettext("Choose a Mode"))
         .modal(true)
         .default_width(width)
         .default_height(560)

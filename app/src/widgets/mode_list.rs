@@ -124,6 +124,11 @@ impl ModeList {
             // The row itself stays sensitive, so that the reason can be read.
             button.set_sensitive(offered);
             row.set_activatable(offered);
+            if offered {
+                row.remove_css_class("unavailable");
+            } else {
+                row.add_css_class("unavailable");
+            }
             row.set_subtitle(if offered { &description } else { &why });
             if *of == mode {
                 button.set_active(true);

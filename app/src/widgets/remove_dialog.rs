@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Says what "Flush and Remove" does, asks, and begins it.
+//! Says what removing a cache does, asks, and begins it.
 
 use adw::prelude::*;
 use gettextrs::gettext;
@@ -10,22 +10,31 @@ use crate::client::Client;
 use crate::display::{bytes, failure_words, fill, full_title, plan_title, warning_words};
 use crate::model::facts::CacheFacts;
 use crate::widgets::step_list::StepList;
-use tandem_api::{Failure, Kind, PlanReply};
+use tandem_api::{Failure, Kind, PlanReply, StepKind};
 
 /// Shows the steps of a removal, and executes them if the person agrees.
 ///
-/// How it goes on is told by the cache's job; a failure before that is shown here. If the SSD holds data that cannot be
-/// written to the disk now, the person may give it up.
+/// The cache's job tells how the removal goes on; a failure before that is shown here. If the SSD holds data that cannot
+/// be written to the disk now, the person may discard that data.
 pub async fn ask_to_remove(parent: Option<&gtk::Window>, client: &Client, cache: &CacheFacts) {
     match client.plan_remove(&cache.path).await {
         Ok(plan) => {
             let body = gettext(
-                "Afterwards {disk} works without the SSD, with all its files as they are now, and the SSD is free for other uses.",
+                "{disk} then works without the SSD, with all its files as they are now. You can use the SSD for something else.",
             );
+            let writes = plan.steps.iter().any(|step| step.kind == StepKind::Drain);
+            let (heading, agree) = if writes {
+                (
+                    gettext("Write Back and Remove?"),
+                    gettext("_Write Back and Remove"),
+                )
+            } else {
+                (gettext("Remove Cache?"), gettext("_Remove Cache"))
+            };
             let question = Question {
-                heading: gettext("Flush and Remove?"),
+                heading,
                 body: fill(&body, &[("disk", &plan_title(&cache.origin))]),
-                agree: gettext("_Flush and Remove"),
+                agree,
             };
             ask(parent, client, cache, plan, &question);
         }
@@ -33,24 +42,24 @@ pub async fn ask_to_remove(parent: Option<&gtk::Window>, client: &Client, cache:
     }
 }
 
-/// Shows why a cache cannot be removed or flushed, before its job or at the end of it. What a device keeps from being
-/// written to the disk can be given up, so that it keeps nobody from the plain disk.
+/// Shows why a cache cannot be removed or flushed, before its job or at the end of it. Data that cannot be written to the
+/// disk can be discarded: a broken SSD must not keep a person from the plain disk.
 pub fn show_refusal(
     parent: Option<&gtk::Window>,
     client: &Client,
     cache: &CacheFacts,
     failure: &Failure,
 ) {
-    // "dirty" is what came after the flush: that can be written.
+    // "dirty" is data that was saved after the flush: it can be written.
     if failure.kind == Kind::UnwrittenData && failure.name != "dirty" {
-        offer_to_give_up(parent, client, cache, failure);
+        offer_to_discard(parent, client, cache, failure);
     } else {
         show_failure(parent, failure);
     }
 }
 
-/// Says what keeps data from being written to the disk, and offers to give it up.
-fn offer_to_give_up(
+/// Says what keeps data from being written to the disk, and offers to discard it.
+fn offer_to_discard(
     parent: Option<&gtk::Window>,
     client: &Client,
     cache: &CacheFacts,
@@ -58,21 +67,21 @@ fn offer_to_give_up(
 ) {
     let dialog = failure_dialog(parent, failure);
     dialog.add_responses(&[
-        ("give-up", &gettext("_Give That Data Up…")),
+        ("discard", &gettext("_Discard…")),
         ("close", &gettext("_Close")),
     ]);
     dialog.set_default_response(Some("close"));
     dialog.set_close_response("close");
     let (parent, client, cache) = (parent.cloned(), client.clone(), cache.clone());
-    dialog.connect_response(Some("give-up"), move |_, _| {
+    dialog.connect_response(Some("discard"), move |_, _| {
         let (parent, client, cache) = (parent.clone(), client.clone(), cache.clone());
         glib::spawn_future_local(async move {
             match client.plan_discard(&cache.path).await {
                 Ok(plan) => {
                     let question = Question {
-                        heading: gettext("Give Up What Is Only on the SSD?"),
-                        body: what_is_given_up(&plan),
-                        agree: gettext("_Give Up and Remove"),
+                        heading: gettext("Discard Unwritten Data?"),
+                        body: what_is_discarded(&plan),
+                        agree: gettext("_Discard and Remove"),
                     };
                     ask(parent.as_ref(), &client, &cache, plan, &question);
                 }
@@ -83,13 +92,13 @@ fn offer_to_give_up(
     show(&dialog);
 }
 
-/// Of which devices, and how much as far as that is known now: it may have changed since something failed.
-fn what_is_given_up(plan: &PlanReply) -> String {
+/// The devices concerned and the amount of data, as far as it is known now: it may have changed since the failure.
+fn what_is_discarded(plan: &PlanReply) -> String {
     let amount = plan.lost_bytes();
     let lost = if amount > 0 {
-        gettext("{amount} will be lost that are only on the SSD: {ssd}.")
+        gettext("{amount} of data stored only on {ssd} will be lost.")
     } else {
-        gettext("What is only on the SSD will be lost: {ssd}.")
+        gettext("Data stored only on {ssd} will be lost.")
     };
     let after =
         gettext("{disk} then works without the SSD. Check its file system before you use it.");
@@ -127,7 +136,7 @@ fn ask(
     for warning in &plan.warnings {
         more.append(
             &gtk::Label::builder()
-                .label(warning_words(warning))
+                .label(warning_words(warning, &[]))
                 .wrap(true)
                 // As the words above, which libadwaita centres.
                 .justify(gtk::Justification::Center)

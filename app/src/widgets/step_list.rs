@@ -84,7 +84,7 @@ impl StepList {
         for (place, mark) in self.imp().marks.borrow().iter().enumerate() {
             let (name, words) = match place.cmp(&index) {
                 std::cmp::Ordering::Less => ("done", gettext("Done")),
-                std::cmp::Ordering::Equal => ("busy", gettext("Under way")),
+                std::cmp::Ordering::Equal => ("busy", gettext("In progress")),
                 std::cmp::Ordering::Greater => ("number", String::new()),
             };
             mark.set_visible_child_name(name);

@@ -6,13 +6,12 @@ use std::rc::Rc;
 
 use adw::prelude::*;
 use adw::subclass::prelude::*;
-use gettextrs::gettext;
 use gtk::glib::{self, clone};
 use gtk::{CompositeTemplate, gio};
-use tandem_api::{JobKind, Kind};
+use tandem_api::{DataState, Kind};
 
 use crate::client::{Client, ServiceEvent};
-use crate::display::failure_words;
+use crate::display::job_end_words;
 use crate::model::ends::Ends;
 use crate::model::facts::JobFacts;
 use crate::model::objects::CacheObject;
@@ -241,13 +240,12 @@ impl Window {
             return;
         };
         match end {
-            Ok(()) if facts.kind == JobKind::Flush => {
-                self.toast(&gettext("Everything is on the hard disk"));
-            }
-            Ok(()) => self.toast(&gettext("The cache is removed")),
-            // Who stopped it knows why.
-            Err(failure) if failure.kind == Kind::Cancelled => {
-                self.toast(&failure_words(failure).what);
+            Ok(()) => self.toast(&job_end_words(facts, false)),
+            // The person who canceled knows why; what could not be put back is another matter.
+            Err(failure)
+                if failure.kind == Kind::Cancelled && failure.data != DataState::Incomplete =>
+            {
+                self.toast(&job_end_words(facts, true));
             }
             Err(failure) => {
                 let (imp, parent) = (self.imp(), Some(self.upcast_ref()));

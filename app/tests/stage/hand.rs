@@ -118,10 +118,40 @@ pub async fn press(root: &impl IsA<gtk::Widget>, words: &str) {
     found.emit_clicked();
 }
 
+/// The button that removes the cache, whatever it says.
+pub fn removal(root: &impl IsA<gtk::Widget>) -> Option<gtk::Button> {
+    shown(root)
+        .into_iter()
+        .filter_map(|widget| widget.downcast::<gtk::Button>().ok())
+        .find(|button| button.action_name().as_deref() == Some("cache.remove"))
+}
+
+/// Presses the button that removes the cache as soon as it can be pressed.
+pub async fn press_removal(root: &impl IsA<gtk::Widget>) {
+    let found = wait(root, "removal", || {
+        removal(root).filter(WidgetExt::is_sensitive)
+    })
+    .await;
+    found.emit_clicked();
+}
+
+/// Presses the answer of a question that removes something.
+pub async fn agree(dialog: &adw::MessageDialog) {
+    let found = wait(dialog, "agreement", || {
+        shown(dialog)
+            .into_iter()
+            .filter_map(|widget| widget.downcast::<gtk::Button>().ok())
+            .find(|button| button.has_css_class("destructive"))
+    })
+    .await;
+    assert_eq!(names(&found), 1, "names of the agreement");
+    found.emit_clicked();
+}
+
 /// Chooses the row with this title as soon as it can be chosen.
 pub async fn choose(root: &impl IsA<gtk::Widget>, title: &str) {
     let found = wait(root, title, || {
-        row(root, title).filter(WidgetExt::is_sensitive)
+        row(root, title).filter(|row| row.is_sensitive() && row.is_activatable())
     })
     .await;
     ActionRowExt::activate(&found);

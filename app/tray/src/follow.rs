@@ -78,6 +78,7 @@ impl Known {
                     let sample = match old.remove(&path) {
                         Some((before, earlier)) => {
                             shown.hit_rate = before.hit_rate;
+                            shown.rate_seconds = before.rate_seconds;
                             earlier
                         }
                         None => sample,
@@ -93,6 +94,8 @@ impl Known {
     fn sample(&mut self, path: &str, sample: Sample) {
         if let Some((shown, earlier)) = self.caches.get_mut(path) {
             shown.hit_rate = sample.read_hit_rate_since(earlier);
+            let between = sample.time_us.saturating_sub(earlier.time_us);
+            shown.rate_seconds = (between + 500_000) / 1_000_000;
             shown.dirty_bytes = dirty_bytes(&sample);
             *earlier = sample;
         }
@@ -144,6 +147,7 @@ async fn cache(
         reason: proxy.state_reason().await?,
         may_be_unwritten: proxy.may_be_unwritten().await?,
         hit_rate: None,
+        rate_seconds: 0,
         dirty_bytes: dirty_bytes(&latest),
     };
     Ok((path.to_string(), shown, latest))

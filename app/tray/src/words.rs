@@ -19,6 +19,8 @@ pub struct Shown {
     pub may_be_unwritten: bool,
     /// Share of reads served by the SSD, 0 to 1; `None` while nothing is read.
     pub hit_rate: Option<f64>,
+    /// Seconds over which that share was taken.
+    pub rate_seconds: u64,
     /// Bytes that are on the SSD only.
     pub dirty_bytes: u64,
 }
@@ -49,37 +51,37 @@ pub fn needs_attention(caches: &[Shown]) -> bool {
     })
 }
 
-/// One cache in a line: "Films: working, hit rate 87 %, 120 MB not yet on the hard disk".
+/// One cache in a line: "Films: working, 87% read from SSD (10 s), 120 MB waiting to be written".
 pub fn line(cache: &Shown) -> String {
     let words = match (cache.state, cache.reason.as_str(), cache.hit_rate) {
-        (_, "ssd-gone-dirty", _) => {
-            gettext("{disk}: the SSD is missing, and some of your data is only there")
-        }
+        (_, "ssd-gone-dirty", _) => gettext("{disk}: the SSD is missing, it holds unwritten data"),
         (_, "disk-error", _) => gettext("{disk}: the hard disk reported an error"),
         (CacheState::Bypass | CacheState::Stopped, "disk-missing", _) => {
             gettext("{disk}: the hard disk is missing")
         }
-        (CacheState::Active, _, Some(_)) => gettext("{disk}: working, hit rate {rate} %"),
+        (CacheState::Active, _, Some(_)) => {
+            gettext("{disk}: working, {rate}% read from SSD ({seconds} s)")
+        }
         (CacheState::Active, _, None) => gettext("{disk}: working"),
-        (CacheState::Suspended, ..) => gettext("{disk}: pausing for a moment"),
-        (CacheState::Bypass, "ssd-error", _) => {
-            gettext("{disk}: the SSD is not in use, your data is safe")
-        }
+        (CacheState::Suspended, ..) => gettext("{disk}: paused briefly"),
+        (CacheState::Bypass, "ssd-error", _) => gettext("{disk}: cache off, your data is safe"),
         (CacheState::Stopped, ..) if cache.unwritten() => {
-            gettext("{disk}: not started, some of your data may be only on the SSD")
+            gettext("{disk}: not started, some of your data may not yet be on the hard disk")
         }
-        (CacheState::Bypass, ..) if cache.unwritten() => gettext("{disk}: the SSD is not in use"),
-        (CacheState::Bypass, ..) => gettext("{disk}: the SSD is not in use, your data is safe"),
+        (CacheState::Bypass, ..) if cache.unwritten() => gettext("{disk}: cache off"),
+        (CacheState::Bypass, ..) => gettext("{disk}: cache off, your data is safe"),
         (CacheState::Stopped, ..) => gettext("{disk}: not started, your data is safe"),
         (CacheState::Detached, ..) => gettext("{disk}: removed"),
     };
     let rate = format!("{:.0}", cache.hit_rate.unwrap_or_default() * 100.0);
     // The disk last: it may be called "{rate}".
-    let line = words.replace("{rate}", &rate);
+    let line = words
+        .replace("{rate}", &rate)
+        .replace("{seconds}", &cache.rate_seconds.to_string());
     let here = matches!(cache.state, CacheState::Active | CacheState::Suspended);
     let line = if here && cache.dirty_bytes > 0 {
         // Translators: {line} is what a cache does, for example "Films: working"; {size} is for example "120 MB"
-        gettext("{line}, {size} not yet on the hard disk")
+        gettext("{line}, {size} waiting to be written")
             .replace("{size}", &size(cache.dirty_bytes))
             .replace("{line}", &line)
     } else {
@@ -110,6 +112,7 @@ mod tests {
             reason: String::new(),
             may_be_unwritten: false,
             hit_rate,
+            rate_seconds: 10,
             dirty_bytes: 0,
         }
     }
@@ -118,7 +121,7 @@ mod tests {
     fn a_cache_is_one_line() {
         assert_eq!(
             line(&cache(CacheState::Active, Some(0.874))),
-            "Films: working, hit rate 87 %"
+            "Films: working, 87% read from SSD (10 s)"
         );
         for state in CacheState::ALL.iter().copied() {
             for reason in [
@@ -150,7 +153,7 @@ mod tests {
         };
         assert_eq!(
             line(&shown),
-            "Films: working, hit rate 50 %, 120 MB not yet on the hard disk"
+            "Films: working, 50% read from SSD (10 s), 120 MB waiting to be written"
         );
         assert_eq!(size(1), "1 MB");
         assert_eq!(size(12_000_000_001), "13 GB");

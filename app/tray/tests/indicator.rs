@@ -166,7 +166,7 @@ fn the_indicator_shows_what_the_service_tells() {
         proxy.set_mode(Mode::Writeback).await.unwrap();
         levers.advance(60).await.unwrap();
         until(&item, "ToolTip", |words| {
-            words.contains("MB not yet on the hard disk") && words.contains("hit rate")
+            words.contains("MB waiting to be written") && words.contains("read from SSD")
         })
         .await;
         let uuid = cache.as_str().rsplit('/').next().unwrap();

@@ -118,9 +118,11 @@ words! {
     DataState {
         /// Nothing was changed.
         Unchanged = "unchanged",
-        /// Steps were made and have all been undone: all is as before, except that erased content
-        /// of the SSD does not come back.
+        /// Steps were made and have all been undone: all is as before.
         Restored = "restored",
+        /// As `Restored`, but the old content of the SSD is erased, in part at least where erasing it is the step that
+        /// failed.
+        Erased = "erased",
         /// Not all could be undone: something (the mount, the mapping) is not as before. Nothing is on the SSD
         /// only, and what was given up by name is lost. The service tries again when it starts next.
         Incomplete = "incomplete",

@@ -168,7 +168,10 @@ fn say(line: impl std::fmt::Display) {
 fn code(failure: &Failure) -> u8 {
     match (failure.kind, failure.data) {
         // What was begun has failed, whoever was to blame.
-        (_, DataState::Restored | DataState::Incomplete | DataState::Unwritten) => 1,
+        (
+            _,
+            DataState::Restored | DataState::Erased | DataState::Incomplete | DataState::Unwritten,
+        ) => 1,
         (Kind::NotAuthorized, _) => 4,
         (Kind::ServiceUnavailable | Kind::AuthorityUnavailable, _) => 5,
         (Kind::StepFailed | Kind::Internal | Kind::Cancelled, _) => 1,

@@ -307,6 +307,7 @@ pub fn failure(failure: &Failure) -> String {
     let data = match failure.data {
         DataState::Unchanged => "Nothing was changed.",
         DataState::Restored => "Everything is as it was before.",
+        DataState::Erased => "The hard disk is as it was before, but the SSD is already erased.",
         DataState::Incomplete => {
             // True also where something was given up.
             "Nothing is on the SSD only, but not everything is as it was before; \

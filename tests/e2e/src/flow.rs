@@ -11,6 +11,9 @@ use crate::node::{Seen, State};
 /// A job that moves no data ends well within this.
 pub const JOB_LIMIT: Duration = Duration::from_secs(120);
 
+/// What the removal of a cache is called: without and with data that waits to be written.
+const REMOVALS: [&str; 2] = ["Remove Cache", "Write Back and Remove"];
+
 /// Which disks the person chooses.
 #[derive(clap::Args)]
 pub struct Create {
@@ -114,7 +117,7 @@ pub async fn create(desktop: &Desktop, create: &Create) -> Result<()> {
     desktop.step("the cache is set up");
     desktop.shot("08-done")?;
     desktop.press("Show Cache").await?;
-    desktop.wait("Flush and Remove*").await?;
+    removal(desktop).await?;
     desktop.shot("09-cache")
 }
 
@@ -144,11 +147,12 @@ pub async fn show(desktop: &Desktop, show: &Show) -> Result<()> {
 
 /// Back to the plain disk.
 pub async fn remove(desktop: &Desktop, remove: &Remove) -> Result<()> {
-    desktop.press("Flush and Remove…").await?;
-    desktop.wait("Flush and Remove?").await?;
+    let words = removal(desktop).await?;
+    desktop.press(&format!("{words}…")).await?;
     desktop.step("the app says what removing does, and asks");
     desktop.shot("11-remove")?;
-    desktop.press("Flush and Remove").await?;
+    let agree = agreement(desktop).await?;
+    desktop.press(&agree).await?;
     authenticate(desktop, remove.password.as_deref(), "12-authentication").await?;
     // The disk is offered again; the page around it stays in the tree all the time.
     desktop
@@ -157,6 +161,29 @@ pub async fn remove(desktop: &Desktop, remove: &Remove) -> Result<()> {
         })
         .await?;
     desktop.shot("13-plain")
+}
+
+/// Waits for the button that removes the cache, and returns its words without the dots.
+pub async fn removal(desktop: &Desktop) -> Result<String> {
+    let seen = desktop
+        .until(Part::App, "*Remove*", LIMIT, |seen| {
+            seen.role == "button"
+                && REMOVALS.contains(&seen.name.trim_end_matches('…'))
+                && seen.name.ends_with('…')
+                && seen.is(State::Sensitive)
+        })
+        .await?;
+    Ok(seen.name.trim_end_matches('…').to_owned())
+}
+
+/// Waits for the answer that removes the cache, and returns its words.
+pub async fn agreement(desktop: &Desktop) -> Result<String> {
+    let seen = desktop
+        .until(Part::App, "*Remove*", LIMIT, |seen| {
+            seen.role == "button" && REMOVALS.contains(&seen.name.as_str())
+        })
+        .await?;
+    Ok(seen.name)
 }
 
 async fn authenticate(desktop: &Desktop, password: Option<&str>, shot: &str) -> Result<()> {

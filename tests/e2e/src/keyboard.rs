@@ -4,7 +4,7 @@
 use anyhow::{Context, Result};
 
 use crate::desktop::{Desktop, KEY_DOWN, KEY_RETURN, KEY_SPACE, KEY_TAB, LIMIT, Part};
-use crate::flow::{Create, JOB_LIMIT, Remove, confirmation};
+use crate::flow::{Create, JOB_LIMIT, Remove, agreement, confirmation, removal};
 use crate::node::State;
 
 /// Through the wizard.
@@ -40,7 +40,7 @@ pub async fn create(desktop: &Desktop, create: &Create) -> Result<()> {
     desktop.arrives("Show Cache").await?;
     desktop.step("the cache is set up, and Enter shows it");
     desktop.key(KEY_RETURN).await?;
-    desktop.wait("Flush and Remove*").await?;
+    removal(desktop).await?;
     desktop.shot("02-cache")
 }
 
@@ -49,17 +49,18 @@ pub async fn remove(desktop: &Desktop, remove: &Remove) -> Result<()> {
     if let Some(row) = &remove.open {
         desktop.reach(KEY_TAB, row).await?;
         desktop.key(KEY_RETURN).await?;
-        desktop.wait("Flush and Remove*").await?;
+        removal(desktop).await?;
         desktop.step(&format!("Tab leads to the row “{row}”, Enter opens it"));
     }
-    desktop.reach(KEY_TAB, "Flush and Remove…").await?;
+    let words = removal(desktop).await?;
+    desktop.reach(KEY_TAB, &format!("{words}…")).await?;
     desktop.key(KEY_SPACE).await?;
-    desktop.wait("Flush and Remove?").await?;
+    let agree = agreement(desktop).await?;
     // The focus is on the harmless answer, and the other one is next to it.
     desktop.arrives("Cancel").await?;
     desktop.key(KEY_TAB).await?;
-    desktop.arrives("Flush and Remove").await?;
-    desktop.step("one Tab leads from “Cancel” to “Flush and Remove”");
+    desktop.arrives(&agree).await?;
+    desktop.step(&format!("one Tab leads from “Cancel” to “{agree}”"));
     desktop.shot("03-remove")?;
     desktop.key(KEY_SPACE).await?;
     authenticate(desktop, remove.password.as_deref()).await?;

@@ -58,11 +58,11 @@ enum Command {
     Create(flow::Create),
     /// Show the page of the cache and read its figures.
     Show(flow::Show),
-    /// Flush and remove the cache.
+    /// Remove the cache.
     Remove(flow::Remove),
     /// Go through the wizard with the keyboard alone.
     CreateByKeys(flow::Create),
-    /// Flush and remove the cache with the keyboard alone.
+    /// Remove the cache with the keyboard alone.
     RemoveByKeys(flow::Remove),
     /// Read the indicator in the panel, and open the window from it.
     Tray(tray::Tray),

@@ -30,7 +30,7 @@ pub struct Palette {
 /// What drawing may fail with: Cairo or plotters. The chart then stays as far as it came.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// Draws `series` on a surface of this size in pixels.
+/// Draws `series` on a surface of this size in pixels; what waits to be written only if `dirty`.
 ///
 /// # Errors
 /// If Cairo cannot draw, for example for want of memory.
@@ -38,6 +38,7 @@ pub fn paint(
     cairo: &cairo::Context,
     (width, height): (i32, i32),
     series: &Series,
+    dirty: bool,
     palette: &Palette,
     labels: &pango::Context,
 ) -> Result<()> {
@@ -93,19 +94,22 @@ pub fn paint(
         ))?;
     }
     let now = series.last().map_or(0, |point| point.time_us);
-    let spot = |point: &Point, share: f64| (frame.x(point.time_us, now, SPAN_US), frame.y(share));
+    let spot = |(time_us, share): (u64, f64)| (frame.x(time_us, now, SPAN_US), frame.y(share));
     // The oldest points lie before the left edge; without them the line would begin with a jump.
     let shown = || {
         series
             .points()
             .filter(|point| now.saturating_sub(point.time_us) <= SPAN_US)
     };
-    let dirty = pieces(shown(), |point| Some(spot(point, point.dirty)));
-    let hit = pieces(shown(), |point| {
-        point.hit_rate.map(|rate| spot(point, rate))
-    });
+    let dirty = if dirty {
+        pieces(shown(), |point| Some(point.dirty))
+    } else {
+        Vec::new()
+    };
+    let hit = with_windows(pieces(shown(), |point| point.hit_rate), shown());
     for (pieces, shade) in [(dirty, palette.dirty), (hit, palette.hit)] {
         for piece in pieces {
+            let piece: Vec<_> = piece.into_iter().map(spot).collect();
             draw_piece(&area, &frame, &smooth(&piece, 1.0), shade)?;
         }
     }
@@ -115,22 +119,40 @@ pub fn paint(
     Ok(())
 }
 
-/// The runs of points that belong together; where `place` gives nothing, or the series starts anew, a run ends.
+/// Times and shares of points that belong together.
+type Piece = Vec<(u64, f64)>;
+
+/// The runs of points that belong together; where `share` gives nothing, or the series starts anew, a run ends.
 fn pieces<'a>(
     points: impl Iterator<Item = &'a Point>,
-    place: impl Fn(&Point) -> Option<(f64, f64)>,
-) -> Vec<Vec<(f64, f64)>> {
-    let mut pieces: Vec<Vec<(f64, f64)>> = vec![Vec::new()];
+    share: impl Fn(&Point) -> Option<f64>,
+) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = vec![Vec::new()];
     for point in points {
         if point.starts {
             pieces.push(Vec::new());
         }
-        match (place(point), pieces.last_mut()) {
-            (Some(spot), Some(piece)) => piece.push(spot),
+        match (share(point), pieces.last_mut()) {
+            (Some(share), Some(piece)) => piece.push((point.time_us, share)),
             _ => pieces.push(Vec::new()),
         }
     }
     pieces.retain(|piece| !piece.is_empty());
+    pieces
+}
+
+/// A rate between two idle times is that of its window, not of a moment: it becomes a line of that length.
+fn with_windows<'a>(
+    mut pieces: Vec<Piece>,
+    mut points: impl Iterator<Item = &'a Point>,
+) -> Vec<Piece> {
+    for piece in &mut pieces {
+        if let [(time_us, share)] = piece[..]
+            && let Some(point) = points.find(|point| point.time_us == time_us)
+        {
+            piece.insert(0, (point.since_us, share));
+        }
+    }
     pieces
 }
 
@@ -143,17 +165,9 @@ fn draw_piece<DB: DrawingBackend>(
 where
     DB::ErrorType: 'static,
 {
-    let (Some(first), Some(last)) = (line.first(), line.last()) else {
+    let [first, .., last] = line else {
         return Ok(());
     };
-    if line.len() == 1 {
-        area.draw(&Circle::new(
-            fine(*first),
-            (1.5 * FINE) as i32,
-            colour(shade, 1.0).filled(),
-        ))?;
-        return Ok(());
-    }
     let path: Vec<(i32, i32)> = line.iter().copied().map(fine).collect();
     let mut below = path.clone();
     below.extend([fine((last.0, frame.bottom)), fine((first.0, frame.bottom))]);
@@ -213,8 +227,9 @@ mod tests {
 
     #[test]
     fn a_line_breaks_where_nothing_was_read_and_where_counting_starts_anew() {
-        let point = |time_us, hit_rate, starts| Point {
+        let point = |time_us: u64, hit_rate, starts| Point {
             time_us,
+            since_us: time_us.saturating_sub(1),
             hit_rate,
             dirty: 0.0,
             starts,
@@ -226,15 +241,18 @@ mod tests {
             point(4, Some(0.4), false),
             point(5, Some(0.5), true),
         ];
-        let runs = pieces(points.iter(), |point| {
-            point.hit_rate.map(|rate| (point.time_us as f64, rate))
-        });
+        let runs = pieces(points.iter(), |point| point.hit_rate);
         assert_eq!(
             runs,
+            [vec![(1, 0.1), (2, 0.2)], vec![(4, 0.4)], vec![(5, 0.5)]]
+        );
+        // No dots: what stands alone is as long as the time that it tells of.
+        assert_eq!(
+            with_windows(runs, points.iter()),
             [
-                vec![(1.0, 0.1), (2.0, 0.2)],
-                vec![(4.0, 0.4)],
-                vec![(5.0, 0.5)]
+                vec![(1, 0.1), (2, 0.2)],
+                vec![(3, 0.4), (4, 0.4)],
+                vec![(4, 0.5), (5, 0.5)]
             ]
         );
     }

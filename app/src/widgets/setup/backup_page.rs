@@ -74,7 +74,7 @@ glib::wrapper! {
 impl BackupPage {
     /// Asks about the disk of this name.
     pub fn ask(&self, disk: &str, promised: bool) {
-        let words = gettext("The files on {disk} are also somewhere else");
+        let words = gettext("My files on {disk} are backed up elsewhere");
         self.imp()
             .row
             .set_subtitle(&gtk::glib::markup_escape_text(&fill(

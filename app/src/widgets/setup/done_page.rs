@@ -50,7 +50,7 @@ glib::wrapper! {
 impl DonePage {
     /// This plan was executed.
     pub fn show(&self, plan: &PlanReply) {
-        let words = gettext("{ssd} now makes {disk} faster.");
+        let words = gettext("{ssd} is now speeding up {disk}.");
         self.imp().pair.set_label(&fill(
             &words,
             &[

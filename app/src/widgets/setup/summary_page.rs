@@ -10,7 +10,9 @@ use gtk::CompositeTemplate;
 use gtk::glib;
 use tandem_api::{Failure, PlanReply, StepKind};
 
-use crate::display::{bytes, device_facts, fill, keyless, plan_title, short_name, warning_words};
+use crate::display::{
+    bytes, device_facts, fill, keyless, mode_name, plan_title, short_name, warning_words,
+};
 use crate::widgets::error_view::ErrorView;
 use crate::widgets::spinner::spin_while_mapped;
 use crate::widgets::step_list::StepList;
@@ -38,6 +40,8 @@ mod imp {
         pub ssd_facts: TemplateChild<gtk::Label>,
         #[template_child]
         pub fate: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub mode: TemplateChild<adw::ActionRow>,
         #[template_child]
         pub warnings: TemplateChild<gtk::ListBox>,
         #[template_child]
@@ -122,26 +126,28 @@ impl SummaryPage {
         self.imp().plan.borrow().clone()
     }
 
-    /// Shows this plan.
-    pub fn show_plan(&self, plan: PlanReply) {
+    /// Shows this plan. `names` are those of the volumes on the SSD.
+    pub fn show_plan(&self, plan: PlanReply, names: &[String]) {
         let imp = self.imp();
         imp.origin.set_label(&plan_title(&plan.origin));
         imp.origin_facts.set_label(&device_facts(&plan.origin));
         imp.ssd.set_label(&plan_title(&plan.ssd));
         imp.ssd_facts.set_label(&device_facts(&plan.ssd));
         let (fate, class) = if erases(&plan) {
-            (gettext("Erased"), "erased")
+            (gettext("Will be erased"), "erased")
         } else {
-            (gettext("Used"), "kept")
+            (gettext("Empty, will be used"), "kept")
         };
         imp.fate.set_label(&fate);
         imp.fate.set_css_classes(&["pill-label", class]);
-        let warnings: Vec<_> = plan.warnings.iter().map(warning_words).collect();
+        imp.mode.set_subtitle(&mode_name(plan.mode));
+        let words = |warning| warning_words(warning, names);
+        let warnings: Vec<_> = plan.warnings.iter().map(words).collect();
         show_warnings(&imp.warnings, &warnings);
         imp.warnings.set_visible(!warnings.is_empty());
         imp.steps.show(&plan.steps);
         imp.memory.set_label(&fill(
-            &gettext("The cache holds {cache} and needs {memory} of memory while it works."),
+            &gettext("The cache holds {cache} and needs {memory} of memory while it runs."),
             &[
                 ("cache", &bytes(plan.cache_bytes)),
                 ("memory", &bytes(plan.memory_bytes)),

@@ -6,12 +6,16 @@ use std::time::Duration;
 use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gtk::glib::{self, clone};
-use tandem_api::{Failure, Kind, Mode};
+use tandem_api::{DataState, Failure, Kind, Mode};
 
 use super::SetupDialog;
+use crate::display::volume_names;
 use crate::model::draft::Page;
 use crate::model::facts::JobFacts;
-use crate::model::objects::JobObject;
+use crate::model::objects::{DeviceObject, JobObject};
+use crate::model::store::objects;
+use crate::widgets::remove_dialog::show_failure;
+use crate::widgets::setup::summary_page::erases;
 
 /// The button that erases cannot be pressed for this long after it has appeared where "Next" was, so that a double
 /// click on "Next" erases nothing.
@@ -74,7 +78,8 @@ impl SetupDialog {
                 match plan {
                     Ok(plan) => {
                         imp.thinking.set(true);
-                        imp.summary.show_plan(plan);
+                        let names = dialog.names_on(plan.ssd.object.as_str());
+                        imp.summary.show_plan(plan, &names);
                         glib::timeout_add_local_once(
                             SECOND_THOUGHT,
                             clone!(
@@ -92,6 +97,18 @@ impl SetupDialog {
                 dialog.set_busy(false);
             }
         ));
+    }
+
+    /// Names of the volumes on a device, as far as it is known.
+    fn names_on(&self, path: &str) -> Vec<String> {
+        let Some(store) = self.imp().store.get() else {
+            return vec![];
+        };
+        objects::<DeviceObject>(&store.devices())
+            .map(|device| device.facts())
+            .find(|device| device.path == path)
+            .map(|device| volume_names(&device))
+            .unwrap_or_default()
     }
 
     pub(super) fn begin(&self) {
@@ -144,7 +161,16 @@ impl SetupDialog {
                 self.go(Page::Progress);
                 self.job_changed(&job);
             }
-            None if known => self.job_failed(&Failure::new(Kind::Interrupted)),
+            None if known => {
+                // The service is gone, and puts all back when it comes again, except what is erased.
+                let erases = imp.summary.plan().is_some_and(|plan| erases(&plan));
+                let data = if erases {
+                    DataState::Erased
+                } else {
+                    DataState::Restored
+                };
+                self.job_failed(&Failure::new(Kind::Interrupted).data(data));
+            }
             _ => {}
         }
     }
@@ -183,9 +209,11 @@ impl SetupDialog {
             #[weak(rename_to = dialog)]
             self,
             async move {
-                // Whether it came in time, the end of the job tells.
-                if let Err(failure) = client.cancel(&job.path).await {
-                    tracing::info!("the job could not be cancelled: {failure}");
+                // A job that ended meanwhile tells its end itself.
+                if let Err(failure) = client.cancel(&job.path).await
+                    && !dialog.imp().ended.get()
+                {
+                    show_failure(Some(dialog.upcast_ref()), &failure);
                 }
                 dialog.set_busy(false);
             }

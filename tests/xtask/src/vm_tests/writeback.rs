@@ -76,7 +76,7 @@ fn by_clicks(scene: &mut Scene, report: &mut Report) -> Result<()> {
     let click =
         |scene: &mut Scene, report: &mut Report, what: &str| drive(&mut scene.vm, report, what);
     let wizard = format!(
-        "create --disk 'Archive*' --ssd '*{}*' --mode 'Save to the SSD First*' --password {PASSWORD}",
+        "create --disk 'Archive*' --ssd '*{}*' --mode 'Fast Saving*' --password {PASSWORD}",
         scene.pair.ssd.product
     );
     click(scene, report, &wizard)?;
@@ -90,7 +90,7 @@ fn by_clicks(scene: &mut Scene, report: &mut Report) -> Result<()> {
         "{LARGE} MiB saved in {seconds:.1} s over a disk that takes {SLOW} bytes a second; {dirty} sectors are on the SSD only"
     ));
     ensure!(dirty > 0, "nothing is on the SSD only");
-    click(scene, report, "wait '*Not Yet on the Hard Disk'")?;
+    click(scene, report, "wait '*waiting to be written*'")?;
     click(scene, report, "wait '*beyond repair*'")?;
     let chart = scene.chart(report)?;
     ensure!(chart > 0.0, "the chart has no dirty share");
@@ -130,7 +130,7 @@ fn by_clicks(scene: &mut Scene, report: &mut Report) -> Result<()> {
     );
     scene.slow(0)?;
     click(scene, report, "press Resume")?;
-    click(scene, report, "wait 'Everything Is on the Hard Disk'")?;
+    click(scene, report, "wait 'Everything is on the hard disk'")?;
     let left = scene.dirty()?;
     ensure!(left == 0, "{left} sectors are still on the SSD only");
     scene.until("the mode holds again", |scene| {
@@ -144,14 +144,14 @@ fn by_clicks(scene: &mut Scene, report: &mut Report) -> Result<()> {
     scene.slow(SLOW)?;
     scene.write("two", SMALL)?;
     ensure!(scene.dirty()? > 0, "nothing is on the SSD only");
-    click(scene, report, "enter 'Hard disk' 'What the SSD does'")?;
-    click(scene, report, "choose 'Keep What You Read and Write*'")?;
+    click(scene, report, "enter 'Hard disk' 'Mode'")?;
+    click(scene, report, "choose 'Standard*'")?;
     click(scene, report, "press Change")?;
     scene.until("the mode", |scene| Ok(scene.mode()? == "writethrough"))?;
     scene.slow(0)?;
     scene.until("all on the disk", |scene| Ok(scene.dirty()? == 0))?;
-    click(scene, report, "enter 'Hard disk' 'What the SSD does'")?;
-    click(scene, report, "choose 'Save to the SSD First*'")?;
+    click(scene, report, "enter 'Hard disk' 'Mode'")?;
+    click(scene, report, "choose 'Fast Saving*'")?;
     click(scene, report, "wait '*beyond repair*'")?;
     click(scene, report, "press Change")?;
     click(
@@ -209,11 +209,15 @@ fn pulled(scene: &mut Scene, report: &mut Report) -> Result<()> {
         "a write was taken although the SSD is gone"
     );
     scene.until("the state", |scene| Ok(scene.state()? == "stranded"))?;
-    drive(&mut scene.vm, report, "wait 'SSD Missing, New Data on It'")?;
     drive(
         &mut scene.vm,
         report,
-        "wait 'Nothing is lost if the SSD comes back as it was.'",
+        "wait 'SSD Missing, It Holds Unwritten Data'",
+    )?;
+    drive(
+        &mut scene.vm,
+        report,
+        "wait 'Nothing is lost if you reconnect the SSD unchanged.'",
     )?;
     drive(&mut scene.vm, report, "show --shot 10-pulled")?;
     let told = scene.vm.agent.sh("tandemctl status", SHORT)?;
@@ -308,7 +312,7 @@ impl Scene {
             "wait 'Chart of the last five minutes*'",
         )?;
         let share = said
-            .rsplit_once("hard disk yet ")
+            .rsplit_once("Waiting to be written: ")
             .context("the chart does not say it")?
             .1;
         let number = share.split(['%', '\u{a0}', ' ']).next().unwrap_or_default();
