@@ -32,6 +32,8 @@ pub struct Shape {
     pub zoned: bool,
     /// Whether a power cut can be made of it: [`Disk::cut`].
     pub cuttable: bool,
+    /// Whether a request can be made to fail: [`Disk::fail_request`].
+    pub failing: bool,
     /// The DMA alignment that it asks for, as a mask; 0 for that of a null_blk.
     pub dma_alignment: u32,
 }
@@ -48,6 +50,7 @@ impl Shape {
             single: false,
             zoned: false,
             cuttable: false,
+            failing: false,
             dma_alignment: 0,
         }
     }
@@ -121,7 +124,7 @@ impl Disk {
             backing,
             sectors: shape.mib * 2048,
         };
-        if shape.cuttable || shape.dma_alignment > 0 {
+        if shape.cuttable || shape.failing || shape.dma_alignment > 0 {
             let kind = if shape.cuttable { "volatile" } else { "plain" };
             let line = disk.test_line(&name, kind, shape.dma_alignment);
             disk.top = Some((Dm::with(&format!("{name}-test"), line)?, name));
@@ -155,6 +158,19 @@ impl Disk {
         }
         let (any, _) = pairs[0].0.top.as_ref().context("no test disk")?;
         any.message(&words)
+    }
+
+    /// Lets the `n`-th request from now on fail, counted from 1. The disk is [`Shape::failing`].
+    pub fn fail_request(&self, n: u32) -> Result<()> {
+        let (top, _) = self.top.as_ref().context("no test disk")?;
+        top.message(&format!("fail request {n}"))
+    }
+
+    /// Ends that. Returns false if there were less than `n` requests.
+    pub fn has_failed_request(&self) -> Result<bool> {
+        let failed = self.test_counter("fail_in")? == 0;
+        self.fail_request(0)?;
+        Ok(failed)
     }
 
     /// A counter of the test disk, by its name.

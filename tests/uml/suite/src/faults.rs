@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The kernel's fault injection: the n-th allocation of a thread or of the kernel's workers, the n-th request to a disk.
+//! The kernel's fault injection: the n-th allocation of a thread or of the kernel's workers.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -8,8 +8,6 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::disk::Disk;
-use crate::io;
 use crate::skipped::Skipped;
 
 const DEBUG: &str = "/sys/kernel/debug";
@@ -134,42 +132,5 @@ impl Drop for Allocations {
         for fault in ["failslab", "fail_page_alloc"] {
             let _ = set(fault, "ignore-gfp-wait", "Y");
         }
-    }
-}
-
-/// Lets one request to a disk fail.
-pub struct Request(std::path::PathBuf);
-
-impl Request {
-    /// The n-th from now on, counted from 1.
-    pub fn fail(disk: &Disk, n: u32) -> Result<Self> {
-        let name = disk.path().file_name().context("a disk without a name")?;
-        let switch = Path::new("/sys/block").join(name).join("make-it-fail");
-        fs::write(&switch, "1").context("cannot let a disk fail")?;
-        let request = Self(switch);
-        for (property, value) in [("verbose", "0"), ("space", "0"), ("probability", "100")] {
-            set("fail_make_request", property, value)?;
-        }
-        set("fail_make_request", "interval", &n.to_string())?;
-        set("fail_make_request", "times", "1")?;
-        // The kernel fails what its count of requests says; let it be a multiple of n.
-        let file = io::direct(disk.path())?;
-        let failed = (0..=n).find(|_| io::read(&file, 0, 512).is_err());
-        ensure!(failed.is_some(), "no request fails");
-        set("fail_make_request", "times", "1")?;
-        Ok(request)
-    }
-
-    /// Ends it; false: there were less than n requests.
-    pub fn end(self) -> Result<bool> {
-        let left = fs::read_to_string(Path::new(DEBUG).join("fail_make_request/times"))?;
-        Ok(left.trim() == "0")
-    }
-}
-
-impl Drop for Request {
-    fn drop(&mut self) {
-        let _ = set("fail_make_request", "probability", "0");
-        let _ = fs::write(&self.0, "0");
     }
 }

@@ -12,9 +12,9 @@ use super::writeback::write_quarters;
 use crate::checked::Recorder;
 use crate::disk::Disk;
 use crate::dm::Dm;
-use crate::faults::{self, Request, numbers};
+use crate::faults::numbers;
 use crate::io::{self, MIB};
-use crate::rig::{Rig, Status};
+use crate::rig::{Config, Rig, Status};
 use crate::stamps::Stamps;
 
 pub const CASES: &[Entry] = &[
@@ -27,9 +27,16 @@ pub const CASES: &[Entry] = &[
     }),
 ];
 
+/// A cache on disks of which a request can fail.
+fn failing(mode: &'static str) -> Config {
+    let mut config = small(mode);
+    (config.origin.failing, config.ssd.failing) = (true, true);
+    config
+}
+
 /// One cache's life with the n-th request failing. False: there were less.
 fn with_request(mode: &'static str, which: &str, n: u32) -> Result<bool> {
-    let mut rig = Rig::disks(small(mode))?;
+    let mut rig = Rig::disks(failing(mode))?;
     let plain = io::direct(rig.origin.path())?;
     let mut stamps = Stamps::put(&plain, 0, MIB / 2, u64::from(n))?;
     drop(plain);
@@ -40,7 +47,7 @@ fn with_request(mode: &'static str, which: &str, n: u32) -> Result<bool> {
     } else {
         &rig.origin
     };
-    let request = Request::fail(disk, n)?;
+    disk.fail_request(n)?;
     for round in 0..4 {
         {
             let (file, durable) = (io::direct(&rig.path()?)?, io::durable(&rig.path()?)?);
@@ -70,7 +77,7 @@ fn with_request(mode: &'static str, which: &str, n: u32) -> Result<bool> {
             }
         }
     }
-    let failed = request.end()?;
+    let failed = disk.has_failed_request()?;
     ensure!(
         which == "disk" || mode == "writeback" || stamps.failed == 0,
         "the user saw {} errors of the SSD",
@@ -90,7 +97,6 @@ fn with_request(mode: &'static str, which: &str, n: u32) -> Result<bool> {
 }
 
 fn requests(which: &str) -> Result<()> {
-    faults::needed()?;
     for mode in MODES {
         for (tried, n) in numbers(40).enumerate() {
             let failed = with_request(mode, which, n)
@@ -107,9 +113,8 @@ fn requests(which: &str) -> Result<()> {
 
 /// A start that failed may be tried again at once, or with another table; it never shows anything wrong.
 fn starts() -> Result<()> {
-    faults::needed()?;
     for which in ["ssd", "disk"] {
-        let (mut rig, mut model) = Rig::new(small("writeback"))?;
+        let (mut rig, mut model) = Rig::new(failing("writeback"))?;
         let mut again = 0;
         for n in 1..200 {
             write_quarters(&rig, &mut model, 60, u64::from(n))?;
@@ -124,9 +129,9 @@ fn starts() -> Result<()> {
             } else {
                 &rig.origin
             };
-            let request = Request::fail(disk, n)?;
+            disk.fail_request(n)?;
             let first = device.resume();
-            let failed = request.end()?;
+            let failed = disk.has_failed_request()?;
             if first.is_err() && device.resume().is_err() {
                 device.load(rig.good_line(false))?;
                 device
