@@ -94,6 +94,12 @@ void td_engine_init(struct td_engine *e, const struct td_super *sb,
 	e->urgent_round = 1;
 	e->clean_frame = 0;
 	e->clean_left = 0;
+	e->retired = sb->retired;
+	e->retired_life = 0;
+	e->suspect_next = 0;
+	env_store(&e->suspected, 0);
+	for (u32 i = 0; i < TD_SUSPECTS; i++)
+		env_store(&e->suspects[i], 0);
 	memset(&e->heat, 0, sizeof(e->heat));
 	td_ledger_init(e, sb);
 }

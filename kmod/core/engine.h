@@ -183,6 +183,13 @@ struct td_bucket {
 };
 
 #define TD_STREAMS	16
+#define TD_SUSPECTS	8
+
+/*
+ * So many slots are retired in one life of the index before the SSD counts as
+ * failed, if nothing is dirty.
+ */
+#define TD_RETIRED_LIFE	16u
 
 struct td_engine {
 	struct td_layout layout;
@@ -196,6 +203,11 @@ struct td_engine {
 	struct env_atomic64 due;	/* the ledger has something to do */
 	struct env_atomic64 streams[TD_STREAMS];
 	struct td_ledger ledger;
+	struct td_retired retired;
+	u32 retired_life;		/* since the index was loaded */
+	u32 suspect_next;		/* of suspects: the one replaced next */
+	struct env_atomic64 suspected;	/* not 0: some suspects are set */
+	struct env_atomic64 suspects[TD_SUSPECTS];	/* retire.c */
 	struct td_heat heat;		/* of the disk, by writes that succeeded */
 	struct td_link urgent;		/* writes that wait for a cleaning: td_req.gate */
 	u64 urgent_round;		/* of looking at them, from 1 on */
@@ -331,11 +343,14 @@ bool td_fail(struct td_engine *e, struct td_list *woken);
 
 /*
  * A hit could not be read from the SSD; its slots are still pinned, @dirty is of
- * its look. True: read the disk instead (and td_fail()). False: the only copy is
- * lost for now, EIO. No lock, any context.
+ * its look. If it was of one slot, that slot's clean copy is forgotten and the slot
+ * is retired: e->retired has changed then, which is to be written to the
+ * superblocks. After too many of them with nothing dirty the SSD has failed, as by
+ * td_fail(). True: read the disk instead. False: the only copy is lost for now,
+ * EIO. Lock held, any context; appends to @woken.
  */
 bool td_hit_failed(struct td_engine *e, u64 sector, u32 count, u32 slot,
-		   u64 dirty);
+		   u64 dirty, struct td_list *woken);
 
 /*
  * Forget all clean copies in group @group, and what is being stored there. Lock

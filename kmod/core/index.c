@@ -11,6 +11,7 @@
  * first; then any free one; then what the policy gives up (policy.c).
  */
 #include "policy.h"
+#include "retire.h"
 
 static u32 ways(const struct td_engine *e)
 {
@@ -82,11 +83,16 @@ static u64 freeing_sweep(const struct td_ledger *l, u64 was)
 	return was & TD_W_STALE ? l->sweep_begun : 0;
 }
 
-/* Take this one; false if a reader was faster. */
-static bool take(struct td_engine *e, u64 frame, u32 slot, u64 *sweep)
+/* Take @slot; false if a reader was faster, or the slot is retired. */
+static bool take_slot(struct td_engine *e, u64 frame, u32 slot, u64 *sweep)
 {
 	u64 was, needed;
 
+	if (td_retired(e, slot)) {
+		/* Else the policy would choose it again and again. */
+		td_index_forget(e, slot, TD_QUARTERS);
+		return false;
+	}
 	if (!td_word_take(&e->words[slot], frame, &was))
 		return false;
 	needed = freeing_sweep(&e->ledger, was);
@@ -116,7 +122,7 @@ static u32 evict(struct td_engine *e, struct td_place p, u64 frame, u32 near_way
 			break;
 		slot = td_slot_at(&e->layout, p.base, way, frame);
 		gone = td_word_tag(td_word_load(&e->words[slot]));
-		if (!take(e, frame, slot, sweep))
+		if (!take_slot(e, frame, slot, sweep))
 			continue;
 		td_policy_gone(e, gone);
 		if (known)
@@ -139,7 +145,7 @@ static u32 take_free(struct td_engine *e, struct td_place p, u64 frame,
 		u64 v = td_word_load(&e->words[slot]);
 
 		if ((durably ? td_word_is_durably_free(v) : td_word_is_free(v)) &&
-		    take(e, frame, slot, sweep))
+		    take_slot(e, frame, slot, sweep))
 			return slot;
 	}
 	return TD_NO_SLOT;

@@ -400,6 +400,16 @@ static void check_slots(struct td_load *l)
 	env_count(l->e->counters, TD_C_USED, used);
 }
 
+/* Of a retired slot only what is dirty counts. */
+static void drop_retired(struct td_load *l, u32 slot)
+{
+	bool used = td_word_load(&l->e->words[slot]) & TD_W_VALID;
+
+	drop_clean(l, slot);
+	if (used && !(td_word_load(&l->e->words[slot]) & TD_W_VALID))
+		env_count(l->e->counters, TD_C_USED, (u64)-1);
+}
+
 static void take_over(struct td_load *l)
 {
 	struct td_ledger *ledger = &l->e->ledger;
@@ -409,6 +419,8 @@ static void take_over(struct td_load *l)
 	ledger->head = l->head == ledger->ring_blocks ? 0 : l->head;
 	ledger->used = l->used;
 	ledger->scrub = true;
+	for (u32 i = 0; i < l->e->retired.count; i++)
+		drop_retired(l, l->e->retired.slots[i]);
 	/* What came before is not known; a mark goes the normal way. */
 	ledger->disk_unflushed = true;
 	ledger->ssd_unflushed = true;

@@ -12,6 +12,7 @@
  */
 #include "index.h"
 #include "read.h"
+#include "retire.h"
 
 /* Pin @frame in another than its home way: the slot, or TD_NO_SLOT. */
 static env_noinline u32 pin_elsewhere(struct td_engine *e, u64 frame,
@@ -37,11 +38,16 @@ static env_noinline u64 pin_following(struct td_engine *e, u64 frame, u64 end, u
 {
 	u64 at = (frame + 1) << TD_FRAME_SHIFT;
 
+	/* Of what failed together nobody knows yet which slot is bad. */
+	if (unlikely(td_suspect(e, slot)))
+		return at;
 	while (at < end) {
 		unsigned int want = td_quarters_touched(frame + 1, at, end);
 		u64 dirty;
 
 		frame++;
+		if (unlikely(td_suspect(e, slot + look->slots)))
+			return at;
 		if (!td_word_pin(&e->words[slot + look->slots], frame, want,
 				 &dirty))
 			return at;
@@ -183,25 +189,4 @@ enum td_verdict td_read_look(struct td_engine *e, u64 sector, u32 count,
 						  look) - sector);
 	env_count(e->counters, TD_C_READ_HIT, look->count);
 	return TD_HIT;
-}
-
-/*
- * What became dirty only after it was pinned (@dirty is 0) the disk has as it was
- * when the read began, or newer.
- */
-bool td_hit_failed(struct td_engine *e, u64 sector, u32 count, u32 slot,
-		   u64 dirty)
-{
-	u64 end = sector + count;
-	u64 last = td_frame_of(end - 1);
-	bool lost = false;
-
-	for (u64 f = td_frame_of(sector); dirty && f <= last; f++, slot++)
-		if (td_word_dirty(td_word_load(&e->words[slot])) &
-		    td_quarters_touched(f, sector, end))
-			lost = true;
-	env_count(e->counters, TD_C_SSD_ERRORS, 1);
-	env_count(e->counters, TD_C_READ_HIT, -(u64)count);
-	env_count(e->counters, TD_C_READ_BYPASSED_FAILED, count);
-	return !lost;
 }

@@ -11,6 +11,7 @@
  * a cache soon, and the page cache has it; so it does not evict.
  */
 #include "index.h"
+#include "retire.h"
 #include "store.h"
 
 struct td_part *td_store_add(struct td_req *r, u64 frame, u32 slot,
@@ -75,6 +76,7 @@ bool td_store_plan_fill(struct td_engine *e, const struct td_bucket *b,
 	u32 near = TD_NO_SLOT;
 	bool full = false;
 
+	td_retired_leave(e, first, last);
 	/* The frame before, if it is in the same run, shows the run's way. */
 	if (first & l->run_mask)
 		near = td_index_find(e, first - 1);
@@ -90,6 +92,8 @@ bool td_store_plan_fill(struct td_engine *e, const struct td_bucket *b,
 			near = slot;
 			continue;
 		}
+		if (slot != TD_NO_SLOT && td_retired(e, slot))
+			continue;
 		if (slot != TD_NO_SLOT) {
 			near = slot;
 			mask &= ~td_word_valid(td_word_load(&e->words[slot]));
@@ -222,6 +226,8 @@ static u32 plan_frame(struct td_engine *e, struct td_bucket *b,
 	/* Reads of dirty quarters beside it could not go to the disk meanwhile. */
 	may_hold = !joins && !(v & TD_W_DIRTY);
 	mask = store ? updatable(e, r, frame, slot, touched) : 0;
+	if (td_retired(e, slot))
+		mask = 0;
 	/*
 	 * Not beside a fill, nor where a pin may be one of these quarters', nor
 	 * where the record may still name another frame.
@@ -260,6 +266,7 @@ void td_store_plan_write(struct td_engine *e, struct td_bucket *b,
 	enum td_counter why = TD_C_WRITE_MISSED;
 	u32 hit = 0;
 
+	td_retired_leave(e, td_frame_of(r->sector), last);
 	for (u64 f = td_frame_of(r->sector); f <= last; f++)
 		hit += plan_frame(e, b, r, f, store);
 	if (r->kind == TD_DISCARD)

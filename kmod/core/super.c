@@ -5,7 +5,7 @@
  * Invariant: a td_super that parsed OK has regions that lie in order, do not
  * overlap, end within ssd_sectors and hold what format.h puts there, and a data
  * region of exactly groups << (way_shift + run_shift) slots; so no later
- * arithmetic on it can overflow.
+ * arithmetic on it can overflow. Its retired slots are of these, in order.
  * Threads: pure functions on the caller's memory.
  * Why two copies: a torn write or a bad sector leaves the other. Both are
  * written with a flush between them, the one that was torn before first, so at
@@ -39,7 +39,9 @@ struct disk_super {
 	__le32 origin_id_bytes;
 	u8 origin_id[TD_ORIGIN_ID_BYTES];
 	__le64 region[8];	/* start, length: journal, checkpoint, intent, data */
-	u8 zero[TD_SUPER_BYTES - 216];
+	__le32 retired_count;
+	__le32 retired[TD_RETIRED_MAX];
+	u8 zero[TD_SUPER_BYTES - 220 - 4 * TD_RETIRED_MAX];
 };
 
 _Static_assert(sizeof(struct disk_super) == TD_SUPER_BYTES,
@@ -157,7 +159,22 @@ void td_super_encode(const struct td_super *sb, u32 copy, void *buffer)
 		d->region[2 * i] = cpu_to_le64(regions[i]->start);
 		d->region[2 * i + 1] = cpu_to_le64(regions[i]->length);
 	}
+	d->retired_count = cpu_to_le32(sb->retired.count);
+	for (u32 i = 0; i < sb->retired.count; i++)
+		d->retired[i] = cpu_to_le32(sb->retired.slots[i]);
 	d->crc = cpu_to_le32(checksum(d));
+}
+
+/* Are these slots of the cache, in ascending order? */
+static bool retired_hold(const struct td_super *sb)
+{
+	const struct td_retired *r = &sb->retired;
+	u32 slots = sb->groups << (sb->run_shift + sb->way_shift);
+
+	for (u32 i = 0; i < r->count; i++)
+		if (r->slots[i] >= slots || (i && r->slots[i] <= r->slots[i - 1]))
+			return false;
+	return true;
 }
 
 bool td_super_holds(const struct td_super *sb)
@@ -229,9 +246,15 @@ enum td_super_error td_super_parse(const void *buffer, u32 copy,
 		regions[i]->start = le64_to_cpu(d->region[2 * i]);
 		regions[i]->length = le64_to_cpu(d->region[2 * i + 1]);
 	}
+	memset(&sb->retired, 0, sizeof(sb->retired));
+	sb->retired.count = le32_to_cpu(d->retired_count);
+	if (sb->retired.count > TD_RETIRED_MAX)
+		return TD_SUPER_GEOMETRY;
+	for (u32 i = 0; i < sb->retired.count; i++)
+		sb->retired.slots[i] = le32_to_cpu(d->retired[i]);
 	if (le32_to_cpu(d->copy) != copy ||
 	    le32_to_cpu(d->frame_shift) != TD_FRAME_SHIFT ||
-	    !td_super_holds(sb))
+	    !td_super_holds(sb) || !retired_hold(sb))
 		return TD_SUPER_GEOMETRY;
 	return TD_SUPER_OK;
 }
@@ -265,6 +288,15 @@ u32 td_super_first(const void *first, const void *second)
 	return td_super_parse(first, 0, &sb) == TD_SUPER_OK &&
 	       (td_super_parse(second, 1, &other) != TD_SUPER_OK ||
 		other.sequence < sb.sequence);
+}
+
+bool td_super_agree(const void *first, const void *second)
+{
+	struct td_super sb, other;
+
+	return td_super_parse(first, 0, &sb) == TD_SUPER_OK &&
+	       td_super_parse(second, 1, &other) == TD_SUPER_OK &&
+	       sb.sequence == other.sequence;
 }
 
 enum td_super_error td_super_match(const struct td_super *sb,

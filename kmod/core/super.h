@@ -45,6 +45,17 @@ enum td_super_error {
 #define TD_SUPER_CLEAN		1u	/* nothing on the SSD is dirty */
 #define TD_SUPER_COLD		2u	/* the index is being made anew: do not read it */
 
+/*
+ * Slots in which a clean copy could not be read: nothing is stored there any more.
+ * In ascending order. A slot for which there is no room is only forgotten.
+ */
+#define TD_RETIRED_MAX		64u
+
+struct td_retired {
+	u32 count;
+	u32 slots[TD_RETIRED_MAX];
+};
+
 /* Sectors of the SSD. */
 struct td_region {
 	u64 start;
@@ -67,6 +78,7 @@ struct td_super {
 	struct td_region checkpoint;
 	struct td_region intent;
 	struct td_region data;
+	struct td_retired retired;
 };
 
 /* Who a cache is; what the table line gives and the superblock must match. */
@@ -108,6 +120,9 @@ enum td_super_error td_super_choose(const void *first, const void *second,
  * cut that damages a copy must find the other sound.)
  */
 u32 td_super_first(const void *first, const void *second);
+
+/* Are both copies sound, and of the same generation? */
+bool td_super_agree(const void *first, const void *second);
 
 /*
  * Are the regions in order, apart, within the SSD, and as large as their use

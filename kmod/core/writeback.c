@@ -37,6 +37,7 @@
  */
 #include "index.h"
 #include "ledger_int.h"
+#include "retire.h"
 
 static unsigned int touched_of(const struct td_req *r, u64 frame)
 {
@@ -94,6 +95,8 @@ static enum td_writeback look(const struct td_engine *e,
 	    (part && (r->sector | end) & e->layout.block_mask))
 		return TD_WB_NO;
 	clean = touched & ~td_word_dirty(v);
+	if (clean && !r->uncleaned && td_retired(e, slot))
+		return TD_WB_NO;
 	*adds |= clean;
 	if ((clean && (clean & td_word_valid(v) || v & TD_W_STALE)) ||
 	    recorded_now(b, slot, touched))
@@ -168,6 +171,7 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 	/* B8 */
 	if (!l->dirty_limit && !r->uncleaned)
 		return TD_WB_NO;
+	td_retired_leave(e, first, last);
 	for (u64 f = first; f <= last; f++) {
 		enum td_writeback w = look(e, b, r, f, &adds);
 

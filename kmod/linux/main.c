@@ -158,7 +158,7 @@ static int tandem_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	atomic_long_set(&t->pages, 0);
 	init_waitqueue_head(&t->idle);
 	INIT_LIST_HEAD(&t->registered);
-	mutex_init(&t->super_lock);
+	tandem_super_init(t);
 	tandem_defer_init(t);
 	tandem_cleaner_init(t);
 	tandem_freeze_init(t);
@@ -241,6 +241,7 @@ static int start(struct tandem *t)
 	r = tandem_super_reread(t);
 	if (r)
 		return r;
+	t->engine.retired = t->super.retired;
 	lost = tandem_loss_noted(t) ||
 	       (t->args.lost && t->args.lost >= t->super.sequence);
 	r = tandem_index_load(t, lost);

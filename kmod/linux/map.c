@@ -387,21 +387,22 @@ static void unpin(struct tandem *t, struct tandem_io *io)
 			drained(t, io, &io->hit.word[i]);
 }
 
-/*
- * While something is dirty, one bad block must not make the disk unwritable: it
- * takes a failed write to say that the SSD is gone.
- */
+/* One bad block costs its slot; core says whether it takes more than that. */
 static noinline int hit_failed(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
-	bool again = td_hit_failed(&t->engine, io->hit.iter.bi_sector,
-				   io->hit.iter.bi_size >> SECTOR_SHIFT,
-				   (u32)(io->hit.word - t->engine.words),
-				   io->hit.dirty);
 	struct td_list woken;
+	unsigned long flags;
+	bool again;
 
 	td_list_init(&woken);
-	if (again && !READ_ONCE(t->engine.ledger.dirty))
-		tandem_ssd_failed(t, &woken);
+	flags = tandem_lock(t);
+	again = td_hit_failed(&t->engine, io->hit.iter.bi_sector,
+			      io->hit.iter.bi_size >> SECTOR_SHIFT,
+			      (u32)(io->hit.word - t->engine.words),
+			      io->hit.dirty, &woken);
+	if (tandem_retired_changed(t))
+		schedule_work(&t->retired);
+	tandem_unlock(t, flags);
 	unpin(t, io);
 	tandem_carry_on_later(t, &woken);
 	return again ? read_again(t, bio, io) : DM_ENDIO_DONE;

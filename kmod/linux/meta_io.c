@@ -265,6 +265,8 @@ void tandem_meta_halt(struct tandem *t)
 	tandem_cleaner_cancel(t);
 	cancel_work_sync(&t->watch);
 	flush_work(&t->event);
+	/* A stop writes what is not written yet. */
+	cancel_work_sync(&t->retired);
 	t->ticking = false;
 }
 

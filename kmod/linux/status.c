@@ -97,6 +97,7 @@ static void status_info(struct tandem *t, char *result, unsigned int maxlen)
 		{ "dirty_places", l->places },
 		{ "dirty_places_limit", l->places_limit },
 		{ "generation", t->super.sequence },
+		{ "retired", e->retired.count },
 	};
 	u64 dirty;
 

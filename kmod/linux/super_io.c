@@ -172,7 +172,6 @@ static bool grow(struct tandem *t)
 static int load(struct tandem *t, u64 ssd_sectors, u8 *buffer, char **why)
 {
 	u8 *second = buffer + TD_SUPER_BYTES;
-	struct td_super first_sb, second_sb;
 	enum td_super_error error;
 	bool first_read, second_read;
 
@@ -192,10 +191,7 @@ static int load(struct tandem *t, u64 ssd_sectors, u8 *buffer, char **why)
 		error = TD_SUPER_OK;
 	if (error == TD_SUPER_OK) {
 		t->super_first = td_super_first(buffer, second);
-		t->write_super = t->grown ||
-			td_super_parse(buffer, 0, &first_sb) != TD_SUPER_OK ||
-			td_super_parse(second, 1, &second_sb) != TD_SUPER_OK ||
-			first_sb.sequence != second_sb.sequence;
+		t->write_super = t->grown || !td_super_agree(buffer, second);
 		return 0;
 	}
 	if (t->args.format)
@@ -252,11 +248,16 @@ int tandem_super_reread(struct tandem *t)
 int tandem_super_write(struct tandem *t)
 {
 	void *buffer = kmalloc(TD_SUPER_BYTES, GFP_NOIO);
+	unsigned long flags;
 	u32 i;
 	int r = 0;
 
 	if (!buffer)
 		return -ENOMEM;
+	spin_lock_irqsave(&t->lock, flags);
+	if (t->engine.words)
+		t->super.retired = t->engine.retired;
+	spin_unlock_irqrestore(&t->lock, flags);
 	t->super.sequence++;
 	for (i = 0; i < TD_SUPER_COPIES && !r; i++) {
 		u32 copy = t->super_first ^ i;
@@ -325,5 +326,36 @@ void tandem_super_stopped(struct tandem *t, bool durable)
 	if (durable && t->args.mode != TD_WRITEBACK && !t->engine.ledger.dirty &&
 	    !(t->super.incompat & TD_SUPER_CLEAN))
 		tandem_super_flags(t, TD_SUPER_CLEAN);
+	if (durable && tandem_retired_changed(t))
+		tandem_super_write(t);
 	mutex_unlock(&t->super_lock);
+}
+
+static void retired_work(struct work_struct *work)
+{
+	struct tandem *t = container_of(work, struct tandem, retired);
+	struct td_list woken;
+	unsigned long flags;
+	bool changed;
+	int r = 0;
+
+	td_list_init(&woken);
+	mutex_lock(&t->super_lock);
+	spin_lock_irqsave(&t->lock, flags);
+	/* Else the stop writes them, or another table has the engine. */
+	changed = t->noted && td_active(&t->engine) && tandem_retired_changed(t);
+	spin_unlock_irqrestore(&t->lock, flags);
+	if (changed)
+		r = tandem_super_write(t);
+	mutex_unlock(&t->super_lock);
+	if (!r)
+		return;
+	tandem_ssd_failed(t, &woken);
+	tandem_carry_on(t, &woken);
+}
+
+void tandem_super_init(struct tandem *t)
+{
+	mutex_init(&t->super_lock);
+	INIT_WORK(&t->retired, retired_work);
 }

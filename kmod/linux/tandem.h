@@ -105,6 +105,7 @@ struct tandem {
 	struct td_list deferred_reqs;	/* woken: actions in td_woken() */
 	struct work_struct deferred;
 	struct work_struct event;
+	struct work_struct retired;	/* notes retired slots in the superblocks */
 
 	struct tandem_work *works;	/* TD_WORK_KINDS of them */
 	struct work_struct meta;	/* submits the ledger's I/O */
@@ -309,6 +310,12 @@ int tandem_super_load(struct tandem *t, u64 ssd_sectors, char **why);
  */
 int tandem_super_reread(struct tandem *t);
 int tandem_super_write(struct tandem *t);
+void tandem_super_init(struct tandem *t);
+/* Has the engine retired slots that the superblocks do not name? Lock held. */
+static inline bool tandem_retired_changed(const struct tandem *t)
+{
+	return t->engine.retired.count != t->super.retired.count;
+}
 /*
  * Make these the incompatible flags, durably in both copies. After an error those
  * that were there still count.

@@ -73,6 +73,13 @@ pub fn figures(sample: &Sample) -> Vec<Figure> {
             all.push((title, meaning, times(event)));
         }
     }
+    if sample.event("retired") > 0 {
+        all.push((
+            gettext("Unreadable SSD Blocks"),
+            gettext("Blocks of 16 KiB that could not be read and are no longer used"),
+            times("retired"),
+        ));
+    }
     let figure = |(title, meaning, value)| Figure {
         title,
         meaning,
@@ -175,5 +182,14 @@ mod tests {
             (last.title.as_str(), last.value.as_str()),
             ("SSD Errors", "2")
         );
+    }
+
+    #[test]
+    fn unreadable_blocks_are_shown_when_there_are_any() {
+        let is_unreadable = |figure: &Figure| figure.title == "Unreadable SSD Blocks";
+        assert!(!figures(&sample(&[])).iter().any(is_unreadable));
+        let shown = figures(&sample(&[("retired", 3)]));
+        let blocks = shown.into_iter().find(is_unreadable);
+        assert_eq!(blocks.map(|figure| figure.value).as_deref(), Some("3"));
     }
 }

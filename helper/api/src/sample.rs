@@ -72,7 +72,7 @@ pub struct Sample {
     pub read: Direction,
     /// Writes.
     pub write: Direction,
-    /// All other counters of the status line (`fills`, `evictions`, `ssd_errors`, ...), sorted by name.
+    /// All other counters of the status line (`fills`, `evictions`, `ssd_errors`, `retired`, ...), sorted by name.
     pub events: Vec<Counter>,
     /// How long requests took that the SSD alone served.
     pub ssd_latency: Latency,

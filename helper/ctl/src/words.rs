@@ -234,6 +234,12 @@ pub fn counters(sample: &Sample) -> Vec<String> {
             errors[0], errors[1]
         ));
     }
+    if sample.event("retired") > 0 {
+        lines.push(format!(
+            "Unreadable: {} blocks of 16 KiB of the SSD, no longer used",
+            sample.event("retired")
+        ));
+    }
     lines
 }
 
@@ -491,6 +497,7 @@ mod tests {
         sample.read.bypassed = vec![event("busy", 0), event("sequential", 20_000)];
         (sample.write_back_sectors, sample.drained_sectors) = (4_000, 2_000);
         sample.events.push(event("ssd_errors", 1));
+        sample.events.push(event("retired", 2));
         let bucket = |below_us, requests| tandem_api::Bucket { below_us, requests };
         sample.ssd_latency.buckets = vec![bucket(64, 9), bucket(128, 1), bucket(2048, 0)];
         sample.disk_latency.buckets = vec![bucket(16_384, 3), bucket(u64::MAX, 1)];
@@ -509,6 +516,10 @@ mod tests {
             "Answered by the disk: half within 16.4 ms, 99 of 100 in a second or more (4 measured)"
         );
         assert_eq!(busy[7], "Errors: the disk 0, the SSD 1");
+        assert_eq!(
+            busy[8],
+            "Unreadable: 2 blocks of 16 KiB of the SSD, no longer used"
+        );
     }
 
     #[test]

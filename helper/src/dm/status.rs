@@ -289,6 +289,7 @@ mod tests {
                 "drain_seconds",
                 "marked",
                 "dirty_limit",
+                "retired",
             ]
             .map(str::to_owned),
         );
@@ -341,6 +342,7 @@ mod tests {
             "ssd_errors",
             "disk_errors",
             "dirty_limit",
+            "retired",
         ] {
             assert_eq!(sample.event(name), value(name), "{name}");
         }

@@ -15,6 +15,7 @@
 
 #define FIELDS		216u	/* bytes before the zeroes */
 #define CRC_AT		8u
+#define RETIRED_AT	216u	/* the count; then the slots */
 #define FIX_MAGIC	1u
 #define FIX_CRC		2u
 #define FIX_VERSION	4u
@@ -57,6 +58,15 @@ static void check_parsed(const struct td_super *sb)
 		must(at <= sb->ssd_sectors, "a region leaves the SSD");
 	}
 	must(sb->origin_id_bytes <= TD_ORIGIN_ID_BYTES, "origin_id is too long");
+	must(sb->retired.count <= TD_RETIRED_MAX, "too many slots are retired");
+	for (u32 i = 0; i < sb->retired.count; i++) {
+		u32 slot = sb->retired.slots[i];
+
+		must(slot < sb->groups << (sb->run_shift + sb->way_shift),
+		     "a retired slot is none of the cache");
+		must(!i || slot > sb->retired.slots[i - 1],
+		     "retired slots are not in order");
+	}
 	for (u32 block = 1; block <= 8; block *= 2) {
 		struct td_layout l;
 		u32 buckets;
@@ -102,8 +112,38 @@ static void check_again(const struct td_super *sb, u32 copy)
 	td_super_encode(sb, copy, buffer);
 	must(td_super_parse(buffer, copy, &again) == TD_SUPER_OK, "encoded, it does not parse");
 	must(again.sequence == sb->sequence && again.data.start == sb->data.start &&
-	     again.data.length == sb->data.length && again.groups == sb->groups,
+	     again.data.length == sb->data.length && again.groups == sb->groups &&
+	     !memcmp(&again.retired, &sb->retired, sizeof(again.retired)),
 	     "encoded and parsed, it differs");
+}
+
+/* The list of retired slots as it is, and one that cannot be. */
+static void check_retired(struct td_super *sb)
+{
+	static u8 buffer[TD_SUPER_BYTES] __attribute__((aligned(8)));
+	u32 slots = sb->groups << (sb->run_shift + sb->way_shift);
+	const struct { u32 count, second; } wrong[] = {
+		{ TD_RETIRED_MAX + 1, 1 }, { 0xffffffff, 1 }, { 2, 0 }, { 2, slots },
+	};
+	struct td_super again;
+
+	/* At least 16 slots there are. */
+	sb->retired.count = 2;
+	sb->retired.slots[1] = slots - 1;
+	td_super_encode(sb, 0, buffer);
+	must(td_super_parse(buffer, 0, &again) == TD_SUPER_OK &&
+	     !memcmp(&again.retired, &sb->retired, sizeof(again.retired)),
+	     "retired slots are not found again");
+	for (u32 i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		u32 count = cpu_to_le32(wrong[i].count);
+		u32 second = cpu_to_le32(wrong[i].second);
+
+		memcpy(buffer + RETIRED_AT, &count, 4);
+		memcpy(buffer + RETIRED_AT + 8, &second, 4);
+		put_right(buffer, FIX_CRC);
+		must(td_super_parse(buffer, 0, &again) == TD_SUPER_GEOMETRY,
+		     "an impossible list of retired slots is taken");
+	}
 }
 
 /* What planning makes must parse, whatever the sizes. */
@@ -127,6 +167,7 @@ static void check_plan(const u8 *data)
 	td_super_encode(&sb, 0, buffer);
 	must(td_super_parse(buffer, 0, &again) == TD_SUPER_OK, "a plan does not parse");
 	must(td_super_match(&again, &id, ssd) == TD_SUPER_OK, "a plan does not match");
+	check_retired(&sb);
 }
 
 int LLVMFuzzerTestOneInput(const u8 *data, size_t size);

@@ -244,6 +244,9 @@ static u64 digest(struct sim_engine *s)
 	mix_gates(&hash, &l->mark_waiters, gate);
 	mix_gates(&hash, &l->clear_waiters, gate);
 	mix_gates(&hash, &e->urgent, gate);
+	mix_bytes(&hash, &e->retired, sizeof(e->retired));
+	for (u32 i = 0; i < TD_SUSPECTS; i++)
+		mix(&hash, env_load(&e->suspects[i]));
 	mix(&hash, e->clean_frame);
 	mix(&hash, e->clean_left << 1 | e->clean_unrecorded);
 	mix_bytes(&hash, l->pending, sizes.pending * 8);
@@ -480,9 +483,28 @@ static bool fail(struct sim_engine *s, struct sim_list *list)
 }
 
 static bool hit_failed(struct sim_engine *s, u64 sector, u32 count, u32 slot,
-		       u64 dirty)
+		       u64 dirty, struct sim_list *list)
 {
-	return td_hit_failed(&s->e, sector, count, slot, dirty);
+	struct td_list woken;
+	bool elsewhere;
+
+	td_list_init(&woken);
+	elsewhere = td_hit_failed(&s->e, sector, count, slot, dirty, &woken);
+	report(&woken, list);
+	return elsewhere;
+}
+
+static void set_retired(struct sim_engine *s, const u32 *slots, u32 count)
+{
+	s->e.retired.count = count;
+	memcpy(s->e.retired.slots, slots, count * sizeof(*slots));
+}
+
+static u32 retired(struct sim_engine *s, u32 *slots)
+{
+	memcpy(slots, s->e.retired.slots,
+	       s->e.retired.count * sizeof(*slots));
+	return s->e.retired.count;
 }
 
 static void forget_group(struct sim_engine *s, u32 group)
@@ -627,6 +649,8 @@ static const struct sim_api api = {
 	.urgent = urgent,
 	.fail = fail,
 	.hit_failed = hit_failed,
+	.set_retired = set_retired,
+	.retired = retired,
 	.forget_group = forget_group,
 	.work_due = work_due,
 	.work_next = work_next,

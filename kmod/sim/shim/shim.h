@@ -11,7 +11,7 @@
 #include "load.h"
 #include "super.h"
 
-#define SIM_API_VERSION	11
+#define SIM_API_VERSION	12
 
 struct sim_engine;
 
@@ -141,7 +141,11 @@ struct sim_api {
 	u64 (*urgent)(struct sim_engine *engine, u64 *ids, u64 room);
 	bool (*fail)(struct sim_engine *engine, struct sim_list *list);
 	bool (*hit_failed)(struct sim_engine *engine, u64 sector, u32 count,
-			   u32 slot, u64 dirty);
+			   u32 slot, u64 dirty, struct sim_list *list);
+	/* At most TD_RETIRED_MAX slots, in ascending order. */
+	void (*set_retired)(struct sim_engine *engine, const u32 *slots,
+			    u32 count);
+	u32 (*retired)(struct sim_engine *engine, u32 *slots);
 	void (*forget_group)(struct sim_engine *engine, u32 group);
 	bool (*work_due)(struct sim_engine *engine);
 	/* Kinds are numbered as td_work_kind. */

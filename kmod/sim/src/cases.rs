@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Single cases: a few requests, and each I/O completed in an order that is written down here.
 
-use crate::engine::{Core, Geometry, Mode, Region};
+use crate::engine::{Core, Geometry, Mode, RETIRED_LIFE, Region, State};
 use crate::queue::{Io, Kind, Side};
 use crate::trace::Trace;
 use crate::workload::{Request, Verb};
-use crate::world::{Fault, Machine, World, ensure};
+use crate::world::{Fault, Machine, Word, World, ensure};
 
 /// A case; an error says what was wrong.
 type Play = fn(&Core) -> Result<(), Fault>;
 
 /// All cases, by name.
-pub const CASES: [(&str, Play); 3] = [
+pub const CASES: [(&str, Play); 6] = [
     (
         "a flush does not wait for writes that came later",
         later_writes,
@@ -23,6 +23,18 @@ pub const CASES: [(&str, Play); 3] = [
     (
         "a bad quarter fails no write of another one that is cleaned with it",
         |core| healthy_quarter(core, &[0, 1], 1),
+    ),
+    (
+        "an unreadable clean block costs its slot, also after a stop",
+        unreadable_slot,
+    ),
+    (
+        "of slots that fail together just the bad one is retired",
+        unreadable_among_others,
+    ),
+    (
+        "many unreadable blocks mean that the SSD has failed, but not while something is dirty",
+        many_unreadable,
     ),
 ];
 
@@ -52,19 +64,35 @@ const WRITE: Verb = Verb::Write { fua: false };
 
 /// An empty cache of 16 slots, of runs of two frames, for a disk of so many regions; nothing is under way.
 fn world(core: &Core, mode: Mode, regions: u64) -> Result<World, Fault> {
+    world_of(core, mode, regions, 4, 1)
+}
+
+/// The same with 128 slots, eight ways each.
+fn large_world(core: &Core, mode: Mode) -> Result<World, Fault> {
+    world_of(core, mode, 1, 8, 3)
+}
+
+fn world_of(
+    core: &Core,
+    mode: Mode,
+    regions: u64,
+    groups: u32,
+    way_shift: u32,
+) -> Result<World, Fault> {
+    let slots = u64::from(groups) << (1 + way_shift);
     let region = |start, length| Region { start, length };
     let machine = Machine {
         geometry: Geometry {
             origin_sectors: regions * REGION,
-            ssd_sectors: 680,
+            ssd_sectors: 168 + slots * 32,
             journal: region(0, 128),
             checkpoint: region(128, 32),
             intent: region(160, 8),
-            data: region(168, 512),
+            data: region(168, slots * 32),
             block_sectors: 1,
-            groups: 4,
+            groups,
             run_shift: 1,
-            way_shift: 1,
+            way_shift,
         },
         disk_block: 1,
         mode,
@@ -171,4 +199,111 @@ fn healthy_quarter(core: &Core, dirty: &[u64], bad: u64) -> Result<(), Fault> {
     // That the write does not fail is checked when it is answered.
     world.finish()?;
     world.settle()
+}
+
+/// Reads, and every read of the SSD for that fails.
+fn read_failing(world: &mut World, first: u64, count: u64) -> Result<(), Fault> {
+    ask(world, Verb::Read, first, count)?;
+    world.unreadable = 65536;
+    complete_all(world)?;
+    world.unreadable = 0;
+    world.finish()
+}
+
+fn read(world: &mut World, first: u64, count: u64) -> Result<(), Fault> {
+    ask(world, Verb::Read, first, count)?;
+    world.finish()
+}
+
+/// The slot of a frame of which something can be read.
+fn slot_of(world: &World, frame: u64) -> Option<usize> {
+    let words = world.engine.words().into_iter().map(Word::of);
+    words
+        .enumerate()
+        .find(|(_, word)| word.valid != 0 && word.tag == frame)
+        .map(|(slot, _)| slot)
+}
+
+/// Promise 17.
+fn unreadable_slot(core: &Core) -> Result<(), Fault> {
+    let mut world = world(core, Mode::WriteThrough, 1)?;
+    read(&mut world, 0, 32)?;
+    read(&mut world, 128, 32)?;
+    let bad = slot_of(&world, 0);
+    let other = slot_of(&world, 4);
+    ensure!(bad.is_some() && other.is_some(), "reads are not stored");
+    read_failing(&mut world, 0, 8)?;
+    ensure!(
+        world.engine.state() == State::Active,
+        "one unreadable block, and the SSD is not used any more"
+    );
+    for life in 0..2 {
+        let retired = world.engine.retired();
+        ensure!(
+            retired.len() == 1 && bad == retired.first().map(|&slot| slot as usize),
+            "life {life}: slot {bad:?} cannot be read, {retired:?} are retired"
+        );
+        ensure!(
+            slot_of(&world, 4) == other,
+            "life {life}: the block beside it is not cached any more"
+        );
+        read(&mut world, 0, 32)?;
+        let now = slot_of(&world, 0);
+        ensure!(
+            now.is_some() && now != bad,
+            "life {life}: the block is in slot {now:?} now, it was in {bad:?}"
+        );
+        world.stop(Mode::WriteThrough)?;
+        world.finish()?;
+    }
+    world.settle()
+}
+
+/// Two frames of a run lie together on the SSD and are read at once.
+fn unreadable_among_others(core: &Core) -> Result<(), Fault> {
+    let mut world = world(core, Mode::WriteThrough, 1)?;
+    read(&mut world, 0, 64)?;
+    read_failing(&mut world, 0, 64)?;
+    ensure!(
+        world.engine.retired().is_empty() && slot_of(&world, 0).is_some(),
+        "slots were retired of which nobody knows that they are bad"
+    );
+    // The first of them cannot be read, the second can.
+    ask(&mut world, Verb::Read, 0, 64)?;
+    world.unreadable = 65536;
+    world.complete(0)?;
+    world.unreadable = 0;
+    world.finish()?;
+    ensure!(
+        world.engine.retired().len() == 1 && slot_of(&world, 1).is_some(),
+        "retired: {:?}",
+        world.engine.retired()
+    );
+    world.settle()
+}
+
+fn many_unreadable(core: &Core) -> Result<(), Fault> {
+    for dirty in [false, true] {
+        let mut world = large_world(core, Mode::WriteBack)?;
+        if dirty {
+            ask(&mut world, WRITE, 0, 8)?;
+            world.finish()?;
+        }
+        // Each alone in its run.
+        let frames = 1..=RETIRED_LIFE as u64 + 8;
+        for frame in frames.clone() {
+            read(&mut world, frame * 64, 32)?;
+        }
+        for frame in frames {
+            read_failing(&mut world, frame * 64, 8)?;
+        }
+        let state = world.engine.state();
+        ensure!(
+            state == if dirty { State::Active } else { State::Bypass },
+            "dirty: {dirty}; after {} unreadable blocks: {state:?}",
+            world.engine.retired().len()
+        );
+        world.settle()?;
+    }
+    Ok(())
 }

@@ -332,6 +332,11 @@ impl Drop for Engine {
     }
 }
 
+/// `TD_RETIRED_MAX`
+pub const RETIRED_ROOM: usize = 64;
+/// `TD_RETIRED_LIFE`
+pub const RETIRED_LIFE: usize = 16;
+
 /// Most requests that one completion may wake.
 const WOKEN_ROOM: usize = 4096;
 
@@ -618,8 +623,25 @@ impl Engine {
     }
 
     /// A hit of `count` sectors failed, its slots from `slot` on are still pinned; true if the disk is to be read instead.
-    pub fn hit_failed(&mut self, sector: u64, count: u64, slot: u32, dirty: u64) -> bool {
-        unsafe { (self.core.api.hit_failed)(self.raw, sector, count as u32, slot, dirty) }
+    pub fn hit_failed(&mut self, sector: u64, count: u64, slot: u32, dirty: u64) -> (bool, Waking) {
+        let count = count as u32;
+        self.waking(|api, raw, list| unsafe {
+            (api.hit_failed)(raw, sector, count, slot, dirty, list)
+        })
+    }
+
+    /// Slots in which nothing is stored any more, as the superblocks say; before the index is loaded.
+    pub fn set_retired(&mut self, slots: &[u32]) {
+        assert!(slots.len() <= RETIRED_ROOM);
+        unsafe { (self.core.api.set_retired)(self.raw, slots.as_ptr(), slots.len() as u32) }
+    }
+
+    /// Slots in which nothing is stored any more.
+    pub fn retired(&self) -> Vec<u32> {
+        let mut slots = vec![0; RETIRED_ROOM];
+        let count = unsafe { (self.core.api.retired)(self.raw, slots.as_mut_ptr()) };
+        slots.truncate(count as usize);
+        slots
     }
 
     /// Forgets all clean copies of a group.

@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_uint, c_void};
 
 /// `SIM_API_VERSION`
-pub const API_VERSION: u32 = 11;
+pub const API_VERSION: u32 = 12;
 
 /// `struct td_region`: sectors of the SSD.
 #[repr(C)]
@@ -205,7 +205,9 @@ pub struct Api {
         unsafe extern "C" fn(*mut RawEngine, bool, bool, u32, *mut u64, *mut u32) -> u32,
     pub urgent: unsafe extern "C" fn(*mut RawEngine, *mut u64, u64) -> u64,
     pub fail: unsafe extern "C" fn(*mut RawEngine, *mut List) -> bool,
-    pub hit_failed: unsafe extern "C" fn(*mut RawEngine, u64, u32, u32, u64) -> bool,
+    pub hit_failed: unsafe extern "C" fn(*mut RawEngine, u64, u32, u32, u64, *mut List) -> bool,
+    pub set_retired: unsafe extern "C" fn(*mut RawEngine, *const u32, u32),
+    pub retired: unsafe extern "C" fn(*mut RawEngine, *mut u32) -> u32,
     pub forget_group: unsafe extern "C" fn(*mut RawEngine, u32),
     pub work_due: unsafe extern "C" fn(*mut RawEngine) -> bool,
     pub work_next:

@@ -27,7 +27,7 @@ pub enum Act {
     Forget(u32),
     /// Errors, of 65536 requests: hard disk, SSD; of 256: no memory.
     Faults(u32, u32, u8),
-    /// Of 65536 extents that a cleaning fetches so many cannot be read, until the next start.
+    /// Of 65536 reads of the SSD so many fail, until the next start.
     Unreadable(u32),
     /// The SSD is gone for this life.
     SsdDies,

@@ -25,6 +25,7 @@ mod flawed;
 mod io;
 mod ledger;
 mod life;
+mod retired;
 mod settle;
 
 pub use check::Word;
@@ -136,6 +137,8 @@ enum Task {
     },
     Work,
     Clean,
+    /// Retired slots are written to the superblocks.
+    Note,
     /// Core is to be told that an I/O has ended, which has not.
     Told {
         io: Io,
@@ -165,7 +168,7 @@ pub struct World {
     pub ssd: Disk,
     /// Of 256 requests for private memory this many fail.
     pub memory_shortage: u8,
-    /// Of 65536 extents that a cleaning fetches so many cannot be read.
+    /// Of 65536 reads of the SSD so many fail.
     pub unreadable: u32,
     /// All randomness.
     pub rng: fastrand::Rng,
@@ -213,6 +216,7 @@ pub struct World {
     lost: bool,
     /// Some marks could not be read at the last start.
     marks_unreadable: bool,
+    retired: retired::Retired,
     counter_names: Vec<String>,
 }
 
@@ -286,6 +290,7 @@ impl World {
             durable: durable::Durable::default(),
             lost: false,
             marks_unreadable: false,
+            retired: retired::Retired::default(),
             counter_names: core.counter_names(),
         };
         world.format(geometry);

@@ -44,6 +44,10 @@ impl World {
                 Ok(())
             }
             Task::Work => self.take_work(),
+            Task::Note => {
+                self.retired.noted = self.engine.retired();
+                Ok(())
+            }
             Task::Told { io } => self.tell(&io, false),
             Task::Clean => {
                 self.clean_due = false;

@@ -274,6 +274,7 @@ impl World {
             return Ok(());
         }
         self.check_readers(sub, to, count)?;
+        self.check_retired(sub, to, sector, count)?;
         for at in sector / 8..(sector + count).div_ceil(8) {
             let slot =
                 (to - self.engine.layout().data_start + (at * 8).saturating_sub(sector)) / 32;

@@ -168,9 +168,9 @@ impl World {
     fn completed(&mut self, pending: &Pending, failed: bool) -> Result<(), Fault> {
         let io = pending.io;
         let now = self.now;
-        let fetched = role(&io) == Role::Extent && io.kind == Kind::Read;
+        let from_ssd = matches!(role(&io), Role::Extent | Role::Hit) && io.kind == Kind::Read;
         let failed =
-            failed || fetched && self.unreadable > 0 && self.rng.u32(..65536) < self.unreadable;
+            failed || from_ssd && self.unreadable > 0 && self.rng.u32(..65536) < self.unreadable;
         self.note_io(&io, if failed { "failed" } else { "is done" });
         let device = match io.side {
             Side::Origin => &mut self.disk,
@@ -267,7 +267,7 @@ impl World {
             return Err(Fault::Other(format!("#{} was no hit", sub.op)));
         };
         let Hit { slot, slots, .. } = hit;
-        let elsewhere = failed && self.engine.hit_failed(first, count, slot, hit.dirty);
+        let elsewhere = failed && self.hit_failed((first, count), hit)?;
         ensure!(
             !failed || elsewhere || hit.was_dirty,
             "sector {first}+{count}: an error, though the disk had it when it was asked for"
@@ -283,9 +283,10 @@ impl World {
         if failed {
             self.seen.ssd_errors += 1;
         }
-        if elsewhere {
-            self.ssd_lost()?;
+        if failed {
             self.pump();
+        }
+        if elsewhere {
             return self.read_direct(id);
         }
         if failed {

@@ -134,6 +134,8 @@ impl World {
             let core = self.engine.core().clone();
             self.engine = Engine::new(&core, geometry, self.mode);
             self.engine.set_limit(self.limit);
+            self.engine.set_retired(&self.retired.noted);
+            self.retired.begin();
             let interrupted = again.then(|| self.rng.u8(..6));
             let bad = (!again && self.rng.u8(..32) == 0).then(|| self.any_metadata_block());
             if let Some(bad) = bad {
@@ -233,6 +235,7 @@ impl World {
         self.check_words(&words, true)?;
         self.check_values(&words, power)?;
         self.check_copies(&words)?;
+        self.check_retired_at_start(&words)?;
         // Of marks that cannot be read nothing is known, so clean copies are dropped.
         if !lost && !self.marks_unreadable {
             self.check_kept(before)?;
@@ -280,6 +283,7 @@ impl World {
             self.ssd.power_cut(Luck::Lose, &mut self.rng);
         }
         self.mode = mode;
+        self.retired.noted = self.engine.retired();
         let power = lights_out | self.start(false)?;
         if !self.marks_unreadable {
             self.check_warm(&before)?;

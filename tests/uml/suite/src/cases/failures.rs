@@ -33,7 +33,11 @@ pub const CASES: &[Entry] = &[
     ("failures: SSD that fails reads only", || {
         ssd_partly("reads")
     }),
-    ("failures: one bad block on the SSD", bad_block),
+    ("failures: bad blocks all over the SSD", bad_blocks),
+    (
+        "failures: one unreadable block of the SSD costs one slot",
+        unreadable_block,
+    ),
     ("failures: disk fails, and is back", disk_fails),
     (
         "failures: SSD gone, then suspend, reload, remove",
@@ -169,17 +173,78 @@ fn ssd_partly(requests: &str) -> Result<()> {
     rig.equals(&model)
 }
 
-fn bad_block() -> Result<()> {
+/// Reads of these sectors of the SSD fail from now on.
+fn spoil(rig: &Rig, sectors: impl Iterator<Item = u64>) -> Result<()> {
+    let below = rig.below_ssd.as_ref().context("no target below the SSD")?;
+    below.swap(rig.ssd.plain_test_line())?;
+    for sector in sectors {
+        below.message(&format!("bad {sector}"))?;
+    }
+    Ok(())
+}
+
+/// In every mode; in write-back something else is dirty. The slot is not used again, not after a restart either.
+fn unreadable_block() -> Result<()> {
+    const FRAME: usize = 16384;
+    for mode in ["writethrough", "writearound", "writeback"] {
+        let (mut rig, mut model) = Rig::new(config(mode))?;
+        let file = io::direct(&rig.path()?)?;
+        io::read(&file, 0, FRAME)?;
+        rig.quiet()?;
+        if mode == "writeback" {
+            let data = io::random(FRAME, 1);
+            io::write(&file, MIB as u64, &data)?;
+            model[MIB..MIB + FRAME].copy_from_slice(&data);
+            file.sync_all()?;
+        }
+        let find = |content: &[u8]| {
+            let same = |at: &usize| content[*at..at + FRAME] == model[..FRAME];
+            (0..content.len() - FRAME).step_by(4096).find(same)
+        };
+        let bad = find(&rig.ssd.content()?).context("nothing is cached")?;
+        spoil(&rig, std::iter::once((bad / io::SECTOR) as u64))?;
+        let read = io::read(&file, 0, FRAME).context("the user sees the SSD's error")?;
+        ensure!(read[..] == model[..FRAME], "{mode}: wrong data");
+        // Read from the disk and stored elsewhere; then read from there.
+        io::read(&file, 0, FRAME)?;
+        rig.quiet()?;
+        let disk = rig.origin.stat()?;
+        io::read(&file, 0, FRAME)?;
+        ensure!(
+            (rig.origin.stat()? - disk).read == 0,
+            "{mode}: the block is not cached any more"
+        );
+        drop(file);
+        for life in 0..2 {
+            let status = rig.quiet()?;
+            ensure!(
+                status.state == "active" && status.get("retired")? == 1,
+                "{mode}, life {life}: {status:?}"
+            );
+            ensure!(
+                status.get("ssd_errors")? == 1 - life,
+                "{mode}, life {life}: {status:?}"
+            );
+            rig.detach()?;
+            rig.attach(false)?;
+            // More than fits, so that every slot is used that may be.
+            rig.equals(&model)?;
+        }
+        ensure!(
+            rig.ssd.content()?[bad..bad + FRAME] == model[..FRAME],
+            "{mode}: something was stored in a slot that cannot be read"
+        );
+    }
+    Ok(())
+}
+
+fn bad_blocks() -> Result<()> {
     let (rig, model) = Rig::new(config("writethrough"))?;
     let file = io::direct(&rig.path()?)?;
     io::read(&file, 0, 8 * MIB)?;
     rig.quiet()?;
-    let below = rig.below_ssd.as_ref().context("no target below the SSD")?;
-    below.swap(rig.ssd.plain_test_line())?;
     // Every 64th sector of the data is bad.
-    for sector in (2048..rig.ssd.sectors()).step_by(64) {
-        below.message(&format!("bad {sector}"))?;
-    }
+    spoil(&rig, (2048..rig.ssd.sectors()).step_by(64))?;
     let read = io::read(&file, 0, 8 * MIB).context("the user sees the SSD's error")?;
     ensure!(
         io::difference(&read, &model[..8 * MIB]).is_none(),

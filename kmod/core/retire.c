@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * One unreadable block of the SSD costs one slot.
+ *
+ * Invariants:
+ *   X1  Nothing is stored in a retired slot but over quarters that are dirty there
+ *       (their frame cannot have two slots), and, with them, what heals a quarter
+ *       that cannot be cleaned (writeback.c, B8). No other frame gets it.
+ *   X2  A failed read makes the state BYPASS at most, never STRANDED: that is for a
+ *       failed write to say. Whether anything is dirty is asked under the lock.
+ *   X3  After a failed read a sweep is wanted, whose first group or flush fails if
+ *       the SSD is gone: so that is known at once, also if nothing is written.
+ *
+ * Threads: the engine's lock; readers look at suspects without it.
+ * Why suspects: a failed read of several slots does not say which of them is bad.
+ * Later hits take one slot at a time there, so that the next failure says it.
+ * Why a list and no state of the word: it is short, it must be on the SSD in any
+ * case (FORMAT.md, superblock), and only what stores something has to know it.
+ */
+#include "index.h"
+#include "ledger_int.h"
+#include "retire.h"
+
+/* A suspect: first slot and count, or 0. */
+#define SUSPECT_SHIFT	32
+
+bool td_suspect_listed(const struct td_engine *e, u32 slot)
+{
+	for (u32 i = 0; i < TD_SUSPECTS; i++) {
+		u64 v = env_load(&e->suspects[i]);
+
+		if (slot - (u32)v < (u32)(v >> SUSPECT_SHIFT))
+			return true;
+	}
+	return false;
+}
+
+static void suspect(struct td_engine *e, u32 slot, u32 count)
+{
+	if (td_suspect_listed(e, slot) && td_suspect_listed(e, slot + count - 1))
+		return;
+	env_store(&e->suspects[e->suspect_next], (u64)count << SUSPECT_SHIFT | slot);
+	env_store(&e->suspected, 1);
+	e->suspect_next = (e->suspect_next + 1) % TD_SUSPECTS;
+}
+
+/* Where in the list @slot is, or would be. */
+static u32 list_position(const struct td_retired *r, u32 slot)
+{
+	u32 at = 0;
+
+	while (at < r->count && r->slots[at] < slot)
+		at++;
+	return at;
+}
+
+bool td_retired_listed(const struct td_engine *e, u32 slot)
+{
+	const struct td_retired *r = &e->retired;
+	u32 at = list_position(r, slot);
+
+	return at < r->count && r->slots[at] == slot;
+}
+
+static void add_to_list(struct td_retired *r, u32 slot)
+{
+	u32 at = list_position(r, slot);
+
+	if (r->count == TD_RETIRED_MAX)
+		return;
+	for (u32 i = r->count++; i > at; i--)
+		r->slots[i] = r->slots[i - 1];
+	r->slots[at] = slot;
+}
+
+void td_retired_leave(struct td_engine *e, u64 first, u64 last)
+{
+	if (likely(!e->retired.count))
+		return;
+	for (u64 f = first; f <= last; f++) {
+		u32 slot = td_index_find(e, f);
+
+		if (slot != TD_NO_SLOT && td_retired(e, slot))
+			td_index_forget(e, slot, TD_QUARTERS);
+	}
+}
+
+/* @slot, whose bucket is @b, cannot be read. */
+static void retire(struct td_engine *e, struct td_bucket *b, u32 slot,
+		   struct td_list *woken)
+{
+	for (struct td_link *l = b->reqs.next; l != &b->reqs; l = l->next)
+		td_store_cancel(e, td_req_of(l), slot, slot);
+	td_index_forget(e, slot, TD_QUARTERS);
+	if (!td_retired(e, slot)) {
+		e->retired_life++;
+		add_to_list(&e->retired, slot);
+	}
+	/* X2 */
+	if (e->retired_life > TD_RETIRED_LIFE &&
+	    e->ledger.dirty <= e->ledger.fresh)
+		td_fail(e, woken);
+}
+
+/*
+ * What became dirty only after it was pinned (@dirty is 0) the disk has as it was
+ * when the read began, or newer.
+ */
+bool td_hit_failed(struct td_engine *e, u64 sector, u32 count, u32 slot,
+		   u64 dirty, struct td_list *woken)
+{
+	u64 end = sector + count;
+	u64 first = td_frame_of(sector), last = td_frame_of(end - 1);
+	unsigned int dirty_now = 0;
+
+	for (u64 f = first; f <= last; f++)
+		dirty_now |= td_word_dirty(td_word_load(&e->words[slot + (f - first)])) &
+			     td_quarters_touched(f, sector, end);
+	env_count(e->counters, TD_C_SSD_ERRORS, 1);
+	env_count(e->counters, TD_C_READ_HIT, -(u64)count);
+	env_count(e->counters, TD_C_READ_BYPASSED_FAILED, count);
+	if (td_active(e)) {
+		/* X3 */
+		td_ledger_want_sweep(e);
+		if (first != last)
+			suspect(e, slot, (u32)(last - first) + 1);
+		else if (!dirty_now)
+			retire(e, &e->buckets[td_bucket_of(e, sector)], slot,
+			       woken);
+	}
+	return !dirty || !dirty_now;
+}
