@@ -11,7 +11,7 @@ use crate::world::{Fault, Machine, Word, World, ensure};
 type Play = fn(&Core) -> Result<(), Fault>;
 
 /// All cases, by name.
-pub const CASES: [(&str, Play); 6] = [
+pub const CASES: [(&str, Play); 7] = [
     (
         "a flush does not wait for writes that came later",
         later_writes,
@@ -27,6 +27,10 @@ pub const CASES: [(&str, Play); 6] = [
     (
         "an unreadable clean block costs its slot, also after a stop",
         unreadable_slot,
+    ),
+    (
+        "an unreadable quarter beside a dirty one is not stored there again",
+        unreadable_beside_dirty,
     ),
     (
         "of slots that fail together just the bad one is retired",
@@ -256,6 +260,25 @@ fn unreadable_slot(core: &Core) -> Result<(), Fault> {
         world.stop(Mode::WriteThrough)?;
         world.finish()?;
     }
+    world.settle()
+}
+
+/// The frame cannot leave its slot while quarter 0 is dirty. What is stored in a retired slot is found where it is stored.
+fn unreadable_beside_dirty(core: &Core) -> Result<(), Fault> {
+    let mut world = world(core, Mode::WriteBack, 1)?;
+    read(&mut world, 0, 32)?;
+    ask(&mut world, WRITE, 0, 8)?;
+    world.finish()?;
+    read_failing(&mut world, 16, 8)?;
+    ensure!(
+        world.engine.retired().len() == 1 && slot_of(&world, 0).is_some(),
+        "the bad quarter's slot is not retired, or the dirty one is lost"
+    );
+    read(&mut world, 16, 8)?;
+    ask(&mut world, WRITE, 24, 8)?;
+    world.finish()?;
+    world.drain(Mode::WriteThrough)?;
+    read(&mut world, 0, 32)?;
     world.settle()
 }
 
