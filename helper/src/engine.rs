@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the service needs of a machine, so that the whole of it also runs on a simulated one.
+//! What the service needs of a machine. Tests run the service on a simulated one (`helper/sim`).
 
 pub mod device_mapper;
-pub mod simulated;
 
 use crate::action::{Action, Pair};
 use crate::dm::message::Message;

@@ -23,7 +23,7 @@ pub mod state;
 pub mod superblock;
 mod wipe;
 
-/// Has what is told go to the journal, as much of it as `TANDEM_LOG` says.
+/// Starts the log, which goes to standard error and so to the journal; `TANDEM_LOG` filters it.
 pub fn log() {
     tracing_subscriber::fmt()
         .with_env_filter(
@@ -33,6 +33,23 @@ pub fn log() {
         .with_writer(std::io::stderr)
         .without_time()
         .init();
+}
+
+/// Returns on SIGTERM and SIGINT.
+///
+/// # Errors
+/// If the process cannot follow signals.
+pub async fn terminated() -> std::io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut term, mut int) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = int.recv() => {}
+    }
+    Ok(())
 }
 
 /// Lower-case hex digits.

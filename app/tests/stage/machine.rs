@@ -4,7 +4,7 @@
 #![allow(dead_code, reason = "each user needs a part of it")]
 #![allow(clippy::expect_used, reason = "a test stops where it cannot go on")]
 
-#[path = "../../../helper/tests/common/bus.rs"]
+#[path = "../../../helper/sim/tests/common/bus.rs"]
 pub mod bus;
 
 use std::path::{Path, PathBuf};
@@ -34,17 +34,16 @@ impl Machine {
     /// Starts bus and service.
     ///
     /// # Panics
-    /// If `tandem-helper` is not built, or there is no `dbus-daemon`.
+    /// If `tandem-simulated` is not built, or there is no `dbus-daemon`.
     pub fn start() -> Self {
         let (bus, address) = bus::start();
-        let helper = built("tandem-helper");
+        let helper = built("tandem-simulated");
         assert!(
             helper.exists(),
-            "{} is missing: cargo build -p tandem-helper",
+            "{} is missing: cargo build -p tandem-simulated",
             helper.display()
         );
         let helper = Command::new(helper)
-            .arg("--simulated")
             .env("DBUS_SYSTEM_BUS_ADDRESS", &address)
             .spawn()
             .expect("the service starts");

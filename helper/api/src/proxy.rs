@@ -262,7 +262,7 @@ pub trait Job {
     fn finished(&self) -> zbus::Result<(bool, bool, Failure)>;
 }
 
-/// The levers of `tandem-helper --simulated`, on the manager's object; the real service has none.
+/// The levers of `tandem-simulated`, on the manager's object; the real service has none.
 #[proxy(
     interface = "org.tandemcache.Tandem1.Simulation",
     default_service = "org.tandemcache.Tandem1",

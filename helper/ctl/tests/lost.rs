@@ -7,7 +7,7 @@
     reason = "tests fail by panicking"
 )]
 
-#[path = "../../tests/common/bus.rs"]
+#[path = "../../sim/tests/common/bus.rs"]
 mod bus;
 
 use bus::Running;

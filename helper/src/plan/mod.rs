@@ -7,7 +7,7 @@ mod modes;
 mod remove;
 mod size;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::action::{Face, Pair};
 use crate::facts::Mount;

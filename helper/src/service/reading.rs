@@ -77,15 +77,12 @@ impl Service {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Engine;
-    use crate::engine::simulated::{Simulated, World};
+    use crate::plan::tests::device;
     use tokio::sync::oneshot;
 
     #[tokio::test]
     async fn a_device_that_does_not_answer_is_refused_until_it_has_and_others_are_read() {
-        let engine = Simulated::new(Arc::new(World::default()));
-        let devices = engine.facts().await.unwrap().devices;
-        let (hangs, answers) = (&devices[0], &devices[1]);
+        let (hangs, answers) = (&device("sda1", 1 << 30), &device("sdb", 1 << 30));
         let reading = Arc::new(Reading::default());
         let short = Duration::from_millis(20);
         let (answer, waits) = oneshot::channel::<()>();

@@ -159,16 +159,74 @@ impl Service {
 }
 
 #[cfg(test)]
-#[path = "../../tests/common/bus.rs"]
+#[path = "../../sim/tests/common/bus.rs"]
 mod bus;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Engine;
-    use crate::engine::simulated::Simulated;
+    use crate::action::Action;
+    use crate::engine::{Engine, Status};
+    use crate::facts::Mounter;
+    use crate::plan::tests::{device, mount};
     use crate::state::Store;
-    use tandem_api::Mode;
+    use tandem_api::{FileUser, Kind, Mode, ModuleState};
+
+    /// The record of a fork needs nothing from the engine.
+    struct NoEngine;
+
+    #[async_trait::async_trait]
+    impl Engine for NoEngine {
+        fn name(&self) -> &'static str {
+            "none"
+        }
+
+        fn kernel(&self) -> String {
+            String::new()
+        }
+
+        fn boot_id(&self) -> String {
+            String::new()
+        }
+
+        async fn module_state(&self) -> ModuleState {
+            ModuleState::NotBuilt
+        }
+
+        async fn facts(&self) -> Result<Facts, Failure> {
+            Err(Failure::new(Kind::Internal))
+        }
+
+        async fn blank(&self, _: &Device) -> Result<bool, Failure> {
+            Err(Failure::new(Kind::Internal))
+        }
+
+        async fn claimed(&self, _: &Device) -> Result<bool, Failure> {
+            Err(Failure::new(Kind::Internal))
+        }
+
+        async fn users(&self, _: &Device) -> Vec<FileUser> {
+            Vec::new()
+        }
+
+        async fn apply(&self, _: &Action) -> Result<(), Failure> {
+            Err(Failure::new(Kind::Internal))
+        }
+
+        async fn tell(&self, _: &str, _: Message) -> Result<(), Failure> {
+            Err(Failure::new(Kind::Internal))
+        }
+
+        async fn live(&self) -> Result<Vec<Live>, Failure> {
+            Ok(Vec::new())
+        }
+
+        async fn status(&self, _: &str) -> Result<Status, Failure> {
+            Err(Failure::new(Kind::Internal))
+        }
+
+        async fn changed(&self) {}
+    }
 
     #[tokio::test]
     async fn a_cache_that_was_removed_meanwhile_does_not_come_back_on_record() {
@@ -176,13 +234,15 @@ mod tests {
         let store = Store::open(&root).unwrap();
         let (_bus, address) = bus::start();
         let connection = zbus::connection::Builder::address(address.as_str()).build();
-        let engine = Arc::new(Simulated::new(Arc::default()));
-        let service = Service::new(engine.clone(), store.clone(), connection.await.unwrap());
-        let facts = engine.facts().await.unwrap();
-        let mounted = |d: &&Device| !d.mounts.is_empty() && !d.ident.hardware.is_empty();
-        let disk = facts.devices.iter().find(mounted).unwrap();
+        let service = Service::new(Arc::new(NoEngine), store.clone(), connection.await.unwrap());
+        let mut disk = device("sda1", 1 << 30);
+        disk.mounts = vec![mount("/mnt", Mounter::Other)];
         let mut record = CacheRecord::new(Pair::nowhere(Mode::Writeback));
         record.pair.origin = disk.ident.clone();
+        let facts = Facts {
+            devices: vec![disk],
+            hides_processes: false,
+        };
         for removed in [false, true] {
             store.save_cache(&record).unwrap();
             if removed {

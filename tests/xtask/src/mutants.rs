@@ -70,7 +70,7 @@ pub fn layers() -> Vec<Layer> {
             about: "each bug seeded into the helper is found by its tests",
             cases: |cx| case::of_mutants(cx, "helper/mutants"),
             inputs: Inputs {
-                packages: &["tandem-helper"],
+                packages: &["tandem-helper", "tandem-simulated"],
                 programs: &[],
                 paths: &[&KMOD, &["helper/mutants", "data"]],
                 module: module_path!(),

@@ -19,7 +19,13 @@ pub fn layers() -> Vec<Layer> {
             about: "the service, the command line and the indicator",
             cases: |cx| functions(cx, &PROGRAMS),
             inputs: Inputs {
-                packages: &["tandem-api", "tandem-helper", "tandemctl", "tandem-tray"],
+                packages: &[
+                    "tandem-api",
+                    "tandem-helper",
+                    "tandem-simulated",
+                    "tandemctl",
+                    "tandem-tray",
+                ],
                 programs: &[],
                 paths: &[&["kmod/core", "data", "app/tests"]],
                 module: module_path!(),
@@ -68,7 +74,7 @@ pub fn layers() -> Vec<Layer> {
             cases: |cx| functions(cx, &[APP]),
             inputs: Inputs {
                 packages: &["tandem"],
-                programs: &["tandem-helper"],
+                programs: &["tandem-simulated"],
                 paths: &[&["data", "po"]],
                 module: module_path!(),
             },
@@ -80,9 +86,10 @@ pub fn layers() -> Vec<Layer> {
 /// A package and its directory.
 type Package = (&'static str, &'static str);
 
-const PROGRAMS: [Package; 4] = [
+const PROGRAMS: [Package; 5] = [
     ("tandem-api", "helper/api"),
     ("tandem-helper", "helper"),
+    ("tandem-simulated", "helper/sim"),
     ("tandemctl", "helper/ctl"),
     ("tandem-tray", "app/tray"),
 ];
@@ -175,7 +182,10 @@ fn figures(bench: &mut Bench, said: &str, wanted: impl Fn(&str) -> bool) {
 
 fn app(bench: &mut Bench) -> Result<()> {
     // The whole window is tried against the service on a simulated machine.
-    let mut service = run::cmd("cargo", ["build", "--quiet", "--package", "tandem-helper"]);
+    let mut service = run::cmd(
+        "cargo",
+        ["build", "--quiet", "--package", "tandem-simulated"],
+    );
     run::logged(service.current_dir(&bench.cx.root), &bench.log)?;
     cargo_test(bench, &[APP], Some("xvfb-run"))
 }

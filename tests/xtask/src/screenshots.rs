@@ -28,7 +28,7 @@ pub fn command(cx: &Cx, args: &Args) -> Result<()> {
         "build",
         "--quiet",
         "--package",
-        "tandem-helper",
+        "tandem-simulated",
     ]))?;
     let to = cx.target.join("screenshots");
     let tour = [

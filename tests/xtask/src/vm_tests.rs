@@ -69,7 +69,7 @@ pub fn layers() -> Vec<Layer> {
             about: "the service's conformance suite on the real engine",
             cases: conformance::cases,
             inputs: Inputs {
-                packages: &["tandem-helper"],
+                packages: &["tandem-simulated"],
                 ..INPUTS
             },
             run: conformance::run,

@@ -20,7 +20,7 @@ fn object(name: &str) -> zbus::OwnedObjectPath {
         .unwrap()
 }
 
-fn device(name: &str, size: u64) -> Device {
+pub(crate) fn device(name: &str, size: u64) -> Device {
     let text = DeviceText {
         object: object(name),
         name: name.into(),
@@ -62,7 +62,7 @@ fn device(name: &str, size: u64) -> Device {
     }
 }
 
-fn mount(point: &str, mounter: Mounter) -> Mount {
+pub(crate) fn mount(point: &str, mounter: Mounter) -> Mount {
     Mount {
         point: point.into(),
         root: "/".into(),

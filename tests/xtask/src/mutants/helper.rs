@@ -49,10 +49,10 @@ fn hunt(bench: &mut Bench, tree: &Path, mutant: &Mutant) -> Result<Duration> {
     let right = fs::read_to_string(&file)?;
     mutant.seed(tree)?;
     let start = Instant::now();
-    let mut command = run::cmd("cargo", ["test", "--package", "tandem-helper"]);
+    let mut command = run::cmd("cargo", ["test", "--package"]);
     match program {
-        "tandem_helper" => command.arg("--lib"),
-        _ => command.args(["--test", program]),
+        "tandem_helper" => command.args(["tandem-helper", "--lib"]),
+        _ => command.args(["tandem-simulated", "--test", program]),
     };
     command.args(["--", "--exact", test]).current_dir(tree);
     let built = bench.cx.target.join("helper-mutants-built");

@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(1800);
 
 /// The names of the layer's tests, without their modules.
 pub fn cases(cx: &Cx) -> Result<Vec<String>> {
-    let all = case::in_rust(cx, &[("tandem-helper", "helper")])?;
+    let all = case::in_rust(cx, &[("tandem-simulated", "helper/sim")])?;
     let suite = all
         .into_iter()
         .filter(|test| test.target == ["--test", "conformance"]);
@@ -62,7 +62,7 @@ fn build(cx: &Cx) -> Result<PathBuf> {
         "test",
         "--quiet",
         "--no-run",
-        "--package=tandem-helper",
+        "--package=tandem-simulated",
         "--test=conformance",
         "--message-format=json",
         "--profile",

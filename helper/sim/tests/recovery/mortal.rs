@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tandem_api::*;
 use tandem_helper::action::Action;
 use tandem_helper::dm::message::Message;
-use tandem_helper::engine::simulated::{Simulated, World};
 use tandem_helper::engine::{Engine, Live, Status};
 use tandem_helper::facts::{Device, Facts};
+use tandem_simulated::{Simulated, World};
 
 /// Dies at one moment of one call.
 pub struct Mortal {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Objects of drives.
 
-use crate::engine::simulated::world::{Drive, World};
+use crate::world::{Drive, World};
 use std::collections::HashMap;
 use std::sync::Arc;
 use zbus::{OwnedVariant, interface};

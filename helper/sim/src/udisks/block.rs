@@ -2,7 +2,7 @@
 //! Objects of block devices, with the interfaces that say what is on them.
 
 use super::{bytes, path};
-use crate::engine::simulated::world::{Block, Scene, World, block_path, drive_path};
+use crate::world::{Block, Scene, World, block_path, drive_path};
 use std::collections::HashMap;
 use std::sync::Arc;
 use zbus::{OwnedObjectPath, OwnedVariant, interface};

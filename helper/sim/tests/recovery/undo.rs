@@ -10,8 +10,8 @@ use std::time::Duration;
 use tandem_api::*;
 use tandem_helper::apply::{self, Unwatched, Watcher};
 use tandem_helper::engine::Engine;
-use tandem_helper::engine::simulated::{Simulated, World};
 use tandem_helper::state::Store;
+use tandem_simulated::{Simulated, World};
 
 /// Runs a creation that cannot be recorded once write-back is on, and before whose undo `then` happens.
 async fn unrecorded(

@@ -9,10 +9,10 @@ use tandem_api::*;
 use tandem_helper::action::Action;
 use tandem_helper::apply::{self, Unwatched, Watcher};
 use tandem_helper::engine::Engine;
-use tandem_helper::engine::simulated::{Simulated, World};
 use tandem_helper::plan::{self, Plan};
 use tandem_helper::service::Service;
 use tandem_helper::state::Store;
+use tandem_simulated::{Simulated, World};
 
 /// Lets the cache be used for a while in write-back.
 async fn work(world: &World, engine: &dyn Engine) {

@@ -28,10 +28,10 @@ use tandem_api::*;
 use tandem_helper::action::Action;
 use tandem_helper::apply::{self, Unwatched};
 use tandem_helper::engine::Engine;
-use tandem_helper::engine::simulated::{Simulated, World};
 use tandem_helper::facts::{Device, Facts};
 use tandem_helper::plan::{self, Plan, RemoveInput, Unwritten};
 use tandem_helper::state::Store;
+use tandem_simulated::{Simulated, World};
 
 struct Folder(PathBuf);
 

@@ -4,11 +4,11 @@
 use super::catalogue::drive;
 use super::udisks;
 use super::world::{Block, World, block_path};
-use crate::facts::Mounter;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tandem_api::{CacheState, Failure, FileUser, Kind, ModuleState, ROOT_PATH, StepKind};
+use tandem_helper::facts::Mounter;
 use zbus::{Connection, OwnedObjectPath, OwnedVariant, interface};
 
 /// Serves the simulated devices, the authority and the levers: the first two on connections of

@@ -13,14 +13,14 @@ mod world;
 pub use levers::serve;
 pub use world::World;
 
-use super::{Engine, Live, Status};
-use crate::action::{Action, Face};
-use crate::dm::message::{Flush, Message};
-use crate::facts::{Device, Facts};
 use async_trait::async_trait;
 use std::sync::Arc;
 use std::time::Duration;
 use tandem_api::{Failure, FileUser, Kind, Mode, ModuleState, SECTOR_BYTES, StepKind};
+use tandem_helper::action::{Action, Face};
+use tandem_helper::dm::message::{Flush, Message};
+use tandem_helper::engine::{Engine, Live, Status};
+use tandem_helper::facts::{Device, Facts};
 use world::{Map, Scene};
 
 /// The engine over a [`World`].

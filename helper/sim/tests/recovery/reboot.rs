@@ -10,11 +10,11 @@ use tandem_api::*;
 use tandem_helper::action::{Action, Face, Pair};
 use tandem_helper::apply::{self, Unwatched};
 use tandem_helper::engine::Engine;
-use tandem_helper::engine::simulated::{Simulated, World};
 use tandem_helper::facts::{Device, Mount};
 use tandem_helper::plan::{self, Plan};
 use tandem_helper::service::Service;
 use tandem_helper::state::Store;
+use tandem_simulated::{Simulated, World};
 
 const POINT: &str = "/media/anna/Archive";
 

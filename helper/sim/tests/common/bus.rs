@@ -22,7 +22,7 @@ impl Drop for Running {
 pub fn start() -> (Running, String) {
     let configuration = Path::new(env!("CARGO_MANIFEST_DIR"))
         .ancestors()
-        .map(|folder| folder.join("helper/tests/private-bus.conf"))
+        .map(|folder| folder.join("helper/sim/tests/private-bus.conf"))
         .find(|file| file.exists())
         .expect("the package is in the project");
     let mut daemon = Command::new("dbus-daemon")

@@ -39,8 +39,8 @@ impl Machine {
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         let state =
             std::env::temp_dir().join(format!("tandem-test-{}-{number}", std::process::id()));
-        let service = Command::new(env!("CARGO_BIN_EXE_tandem-helper"))
-            .args(["--simulated", "--state"])
+        let service = Command::new(env!("CARGO_BIN_EXE_tandem-simulated"))
+            .arg("--state")
             .arg(&state)
             .env("DBUS_SYSTEM_BUS_ADDRESS", &address)
             .env("TANDEM_LOG", "off")

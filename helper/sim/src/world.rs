@@ -5,14 +5,14 @@ use super::catalogue;
 use super::counters::Load;
 use super::dirt::Dirt;
 use super::failed;
-use crate::action::{Face, Pair};
-use crate::dm::message::{Flush, Message};
-use crate::facts::{Device, Facts, Holder, Ident, Mount, Mounter};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tandem_api::{CacheState, DeviceText, Failure, FileUser, Kind, Mode, ModuleState, StepKind};
+use tandem_helper::action::{Face, Pair};
+use tandem_helper::dm::message::{Flush, Message};
+use tandem_helper::facts::{Device, Facts, Holder, Ident, Mount, Mounter};
 use tokio::sync::{Notify, watch};
 use zbus::OwnedObjectPath;
 

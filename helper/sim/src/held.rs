@@ -3,8 +3,8 @@
 
 use super::failed;
 use super::world::{Block, Scene};
-use crate::action::Pair;
 use tandem_api::Failure;
+use tandem_helper::action::Pair;
 
 impl Scene {
     /// Whether a volume lies over it, or it is kept.

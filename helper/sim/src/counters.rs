@@ -171,7 +171,7 @@ impl Load {
         ];
         let write_bypassed = vec![counter("discard", self.discard)];
         Sample {
-            time_us: crate::sampler::boottime_us()
+            time_us: tandem_helper::sampler::boottime_us()
                 .saturating_add(u64::try_from(self.ahead.as_micros()).unwrap_or(0)),
             frames_used: self.used,
             frames_total: self.total,

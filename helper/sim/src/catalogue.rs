@@ -2,10 +2,10 @@
 //! The drives that the simulated machine starts with: one of each sort that a person may own.
 
 use super::world::{Block, Drive, Scene};
-use crate::facts::{Mount, Mounter};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tandem_api::{FileUser, ModuleState};
+use tandem_helper::facts::{Mount, Mounter};
 
 const GB: u64 = 1_000_000_000;
 const MB: u64 = 1_000_000;

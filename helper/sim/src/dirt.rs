@@ -3,8 +3,8 @@
 //! at a rate, all at once in a flush, otherwise beside the work.
 
 use super::world::{Map, Scene};
-use crate::dm::message::{Flush, Message};
 use tandem_api::{CacheState, Failure, Kind, Mode, SECTOR_BYTES};
+use tandem_helper::dm::message::{Flush, Message};
 
 /// Bytes a second that the disk takes.
 pub const RATE: u64 = 50_000_000;

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The service on a simulated machine, with a UDisks2 and a polkit of its own: for tests, pictures and
+//! demonstrations. It needs no privilege and touches no real device.
+
+use clap::Parser;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use tandem_helper::service::Service;
+use tandem_helper::state::Store;
+use tandem_simulated::{Simulated, World};
+
+/// Serves a simulated machine on the bus at DBUS_SYSTEM_BUS_ADDRESS.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    /// Folder of the records; by default a folder of its own for this run
+    #[arg(long)]
+    state: Option<PathBuf>,
+}
+
+#[tokio::main(worker_threads = 2)]
+async fn main() -> ExitCode {
+    tandem_helper::log();
+    match run(Arguments::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            tracing::error!("{e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    let own = || std::env::temp_dir().join(format!("tandem-simulated-{}", std::process::id()));
+    let store = Store::open(&arguments.state.unwrap_or_else(own))?;
+    let connection = zbus::connection::Builder::system().build().await?;
+    let world = Arc::new(World::default());
+    // The service takes its bus name last: whoever sees the name finds the devices and the authority too.
+    let _connections = tandem_simulated::serve(&world, &connection).await?;
+    let engine = Arc::new(Simulated::new(world));
+    let _service = Service::start(engine, store, connection).await?;
+    Ok(tandem_helper::terminated().await?)
+}
