@@ -95,6 +95,11 @@ pub trait Engine: Send + Sync + 'static {
     /// Returns when devices, mounts or mappings may have changed since the last return.
     async fn changed(&self);
 
+    /// Time from one sample to the next of a cache that is watched.
+    fn sample_period(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
     /// The module tries for ever what the disk refuses. So long without less being left, and it is the disk. Some
     /// take half a minute for each answer.
     fn patience(&self) -> Duration {

@@ -18,10 +18,22 @@ struct Arguments {
     state: Option<PathBuf>,
 }
 
-#[tokio::main(worker_threads = 2)]
-async fn main() -> ExitCode {
+/// Threads for calls of the kernel that may take long; with the workers below `TasksMax=` of the unit.
+const BLOCKING_THREADS: usize = 32;
+
+fn main() -> ExitCode {
     tandem_helper::log();
-    match run(Arguments::parse()).await {
+    let arguments = Arguments::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(BLOCKING_THREADS)
+        .enable_all()
+        .build();
+    let ended = match runtime {
+        Ok(runtime) => runtime.block_on(run(arguments)),
+        Err(e) => Err(e.into()),
+    };
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             tracing::error!("{e}");

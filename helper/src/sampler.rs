@@ -2,6 +2,7 @@
 //! Takes samples of one cache: each second while somebody watches, else every ten, and keeps the
 //! newest of them.
 
+use crate::iface::bounded::Bounded;
 use crate::iface::cache::CacheObject;
 use crate::service::Service;
 use std::collections::{BTreeMap, VecDeque};
@@ -15,8 +16,8 @@ use zbus::object_server::InterfaceRef;
 pub const HISTORY: usize = 600;
 /// Watchers of one cache that one user may have; a program needs one however many windows it has.
 const MOST_WATCHERS: usize = 16;
-const WATCHED: Duration = Duration::from_secs(1);
-const UNWATCHED: Duration = Duration::from_secs(10);
+/// By how much longer the time between two samples is while nobody watches.
+const UNWATCHED: u32 = 10;
 
 /// Microseconds of `CLOCK_BOOTTIME`.
 pub fn boottime_us() -> u64 {
@@ -70,13 +71,17 @@ impl Sampler {
             .remove(who);
     }
 
-    fn period(&self) -> Duration {
+    fn period(&self, watched_period: Duration) -> Duration {
         let watched = !self
             .watchers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .is_empty();
-        if watched { WATCHED } else { UNWATCHED }
+        if watched {
+            watched_period
+        } else {
+            watched_period * UNWATCHED
+        }
     }
 
     fn push(&self, sample: Sample) {
@@ -92,7 +97,7 @@ impl Sampler {
         self: Arc<Self>,
         service: Arc<Service>,
         uuid: String,
-        object: InterfaceRef<CacheObject>,
+        object: InterfaceRef<Bounded<CacheObject>>,
     ) {
         loop {
             let began = tokio::time::Instant::now();
@@ -111,11 +116,12 @@ impl Sampler {
             }
             // A new watcher does not wait for the rest of ten seconds, but many of them do not make
             // more than one sample a second.
-            tokio::time::sleep_until(began + WATCHED).await;
-            while began.elapsed() < self.period() {
+            let period = service.engine().sample_period();
+            tokio::time::sleep_until(began + period).await;
+            while began.elapsed() < self.period(period) {
                 tokio::select! {
                     () = self.wake.notified() => {}
-                    () = tokio::time::sleep_until(began + self.period()) => {}
+                    () = tokio::time::sleep_until(began + self.period(period)) => {}
                 }
             }
         }

@@ -66,6 +66,9 @@ pub trait Cache {
     fn unwatch(&self) -> zbus::Result<()>;
 
     /// Samples of the past, oldest first, at most 600; at uneven distances, see [`Sample::time_us`].
+    ///
+    /// # Errors
+    /// `TooMany` if this user asked for very many of them in the last minutes.
     fn history(&self) -> zbus::Result<Vec<Sample>>;
 
     /// Says what removing the cache would do. Needs no authorisation and changes nothing.
@@ -296,6 +299,9 @@ pub trait Simulation {
 
     /// How long each step takes from now on, in milliseconds (400 at first).
     fn set_step_time(&self, milliseconds: u32) -> zbus::Result<()>;
+
+    /// Time between two samples of a watched cache from now on, in milliseconds (1000 at first).
+    fn set_sample_period(&self, milliseconds: u32) -> zbus::Result<()>;
 
     /// Whether authorisation is granted from now on (at first it is).
     fn set_authorized(&self, authorized: bool) -> zbus::Result<()>;

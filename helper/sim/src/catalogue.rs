@@ -153,6 +153,7 @@ pub fn scene() -> Scene {
         module: ModuleState::Available,
         step_time: Duration::from_millis(400),
         patience: Duration::from_secs(120),
+        sample_period: Duration::from_secs(1),
         fail_next: None,
         authorized: true,
         drives: BTreeMap::new(),

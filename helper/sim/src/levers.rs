@@ -163,6 +163,11 @@ impl Simulation {
             .set_patience(Duration::from_millis(milliseconds.into()));
     }
 
+    fn set_sample_period(&self, milliseconds: u32) {
+        let period = Duration::from_millis(milliseconds.into());
+        self.0.read_mut(|s| s.sample_period = period);
+    }
+
     fn set_authorized(&self, authorized: bool) {
         self.0.read_mut(|s| s.authorized = authorized);
     }

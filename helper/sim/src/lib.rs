@@ -57,6 +57,10 @@ impl Engine for Simulated {
         Ok(self.world.read(Scene::facts))
     }
 
+    fn sample_period(&self) -> Duration {
+        self.world.read(|scene| scene.sample_period)
+    }
+
     fn patience(&self) -> Duration {
         self.world.read(|scene| scene.patience)
     }

@@ -83,6 +83,7 @@ pub struct Scene {
     pub module: ModuleState,
     pub step_time: Duration,
     pub patience: Duration,
+    pub sample_period: Duration,
     pub fail_next: Option<StepKind>,
     pub authorized: bool,
     pub drives: BTreeMap<String, Drive>,

@@ -2,6 +2,7 @@
 //! `org.tandemcache.Tandem1.Cache`, see [`tandem_api::CacheProxy`].
 
 use crate::action::Pair;
+use crate::iface::bounded::Bounded;
 use crate::sampler::Sampler;
 use crate::service::Service;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +11,7 @@ use tandem_api::{
     Sample,
 };
 use zbus::message::Header;
-use zbus::object_server::{InterfaceRef, SignalEmitter};
+use zbus::object_server::{InterfaceRef, ResponseDispatchNotifier, SignalEmitter};
 use zbus::{OwnedObjectPath, interface};
 
 /// What is shown of a cache and can change.
@@ -67,7 +68,7 @@ impl CacheObject {
     ///
     /// # Errors
     /// If the bus is gone.
-    pub async fn show(object: &InterfaceRef<Self>, new: View) -> zbus::Result<()> {
+    pub async fn show(object: &InterfaceRef<Bounded<Self>>, new: View) -> zbus::Result<()> {
         let this = object.get().await;
         let old = this.view(Clone::clone);
         if old == new {
@@ -126,9 +127,10 @@ fn sender(header: &Header<'_>) -> Result<String, Failure> {
 impl CacheObject {
     async fn watch(&self, #[zbus(header)] header: Header<'_>) -> Result<(), Failure> {
         self.service.touch();
-        let (who, uid) = (sender(&header)?, self.service.uid(&header).await?);
-        self.sampler.watch(who.clone(), uid)?;
-        // That its name went in between may have been told before it was added.
+        let caller = self.service.caller(&header).await?;
+        let who = sender(&header)?;
+        self.sampler.watch(who.clone(), caller.uid)?;
+        // The caller may have left the bus before it was added; then the bus does not know it now.
         self.service
             .uid(&header)
             .await
@@ -141,8 +143,20 @@ impl CacheObject {
         Ok(())
     }
 
-    async fn history(&self) -> Vec<Sample> {
-        self.sampler.history()
+    /// A turn lasts until the reply is written, so that each user has one history in memory at most.
+    async fn history(
+        &self,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<ResponseDispatchNotifier<Vec<Sample>>, Failure> {
+        let turn = self.service.turn(&header).await?;
+        let samples = self.sampler.history();
+        turn.charge(samples.len())?;
+        let (reply, written) = ResponseDispatchNotifier::new(samples);
+        tokio::spawn(async move {
+            written.await;
+            drop(turn);
+        });
+        Ok(reply)
     }
 
     async fn plan_remove(&self, #[zbus(header)] header: Header<'_>) -> Result<PlanReply, Failure> {

@@ -3,6 +3,7 @@
 
 use crate::apply::{Drained, Watcher};
 use crate::auth;
+use crate::iface::bounded::Bounded;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tandem_api::{Failure, JobKind, Kind, Step, StepKind};
@@ -180,7 +181,7 @@ impl JobObject {
     }
 
     /// Tells every change, at last the end, and returns.
-    pub async fn tell(object: InterfaceRef<Self>) {
+    pub async fn tell(object: InterfaceRef<Bounded<Self>>) {
         let mut told = None;
         loop {
             let this = object.get().await;

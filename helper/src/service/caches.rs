@@ -9,6 +9,7 @@ use crate::action::{Action, Pair};
 use crate::apply::{self, Unwatched};
 use crate::engine::{Live, Status};
 use crate::facts::{Device, Facts};
+use crate::iface::bounded::Bounded;
 use crate::iface::cache::{CacheObject, View};
 use crate::iface::manager::ManagerObject;
 use crate::plan;
@@ -362,22 +363,21 @@ impl Service {
             gone
         };
         for uuid in gone {
-            server.remove::<CacheObject, _>(path(&uuid)).await?;
+            server
+                .remove::<Bounded<CacheObject>, _>(path(&uuid))
+                .await?;
         }
         for (uuid, (pair, view)) in views {
             let path = path(&uuid);
             if self.inner().shown.contains_key(&uuid) {
-                CacheObject::show(
-                    &server.interface::<_, CacheObject>(path.as_str()).await?,
-                    view,
-                )
-                .await?;
+                CacheObject::show(&server.interface(path.as_str()).await?, view).await?;
                 continue;
             }
             let sampler = Arc::new(Sampler::default());
             let object = CacheObject::new(self.clone(), pair, view, sampler.clone());
+            let object = Bounded::new(object, self.queues.clone());
             server.at(path.as_str(), object).await?;
-            let object = server.interface::<_, CacheObject>(path.as_str()).await?;
+            let object = server.interface(path.as_str()).await?;
             let task = tokio::spawn(sampler.clone().run(self.clone(), uuid.clone(), object));
             self.inner().shown.insert(uuid, Shown { sampler, task });
         }
@@ -385,7 +385,9 @@ impl Service {
         if self.inner().module.replace(module) == Some(module) {
             return Ok(());
         }
-        let manager = server.interface::<_, ManagerObject>(ROOT_PATH).await?;
+        let manager = server
+            .interface::<_, Bounded<ManagerObject>>(ROOT_PATH)
+            .await?;
         manager
             .get()
             .await

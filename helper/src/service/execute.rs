@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! From a plan to a running job.
 
+use super::plans::Rights;
 use super::{Inner, MOST_JOBS, Running, Service};
 use crate::action::{Action, Pair};
 use crate::apply::{self, Unwatched};
 use crate::auth::{self, Permission};
 use crate::facts::Ident;
+use crate::iface::bounded::Bounded;
 use crate::iface::job::{JobObject, Progress};
 use crate::mounts::users;
 use crate::plan::{self, Plan};
@@ -33,7 +35,8 @@ impl Service {
         digest: &str,
     ) -> Result<OwnedObjectPath, Failure> {
         let _call = self.call();
-        let uid = auth::sender_uid(&self.connection, header).await?;
+        let caller = self.caller(header).await?;
+        let uid = caller.uid;
         let unknown = || Failure::new(Kind::PlanUnknown);
         let valid = Duration::from_secs(plan::VALID_SECONDS.into());
         let (frozen, spec) = {
@@ -67,7 +70,10 @@ impl Service {
             self.idle(&devices).await?;
         }
         let now = match &spec {
-            Some(spec) => self.creation(spec, &frozen.uuid, uid).await?,
+            Some(spec) => {
+                let rights = Rights::Authorised;
+                self.creation(spec, &frozen.uuid, uid, rights).await?
+            }
             None => self.removal(&frozen.uuid, frozen.discards, uid).await?,
         };
         if !now.does_the_same(&frozen) {
@@ -221,8 +227,10 @@ impl Service {
         let object = JobObject::new(kind, uuid.clone(), uid, progress.clone());
         let server = self.connection.object_server();
         let shown = async {
-            server.at(&path, object).await?;
-            server.interface::<_, JobObject>(&path).await
+            server
+                .at(&path, Bounded::new(object, self.queues.clone()))
+                .await?;
+            server.interface(&path).await
         };
         let object = match shown.await {
             Ok(object) => object,
@@ -259,7 +267,7 @@ impl Service {
             let _ = this
                 .connection
                 .object_server()
-                .remove::<JobObject, _>(&job)
+                .remove::<Bounded<JobObject>, _>(&job)
                 .await;
         });
         Ok(path)

@@ -7,14 +7,17 @@
 mod caches;
 mod execute;
 mod plans;
+pub(crate) mod queue;
 mod reading;
 mod risk;
 mod tune;
 
+use self::queue::{Caller, Queues, Turn};
 use self::reading::Reading;
 use crate::auth;
 use crate::engine::Engine;
 use crate::facts::Ident;
+use crate::iface::bounded::Bounded;
 use crate::iface::manager::ManagerObject;
 use crate::plan::{Plan, VALID_SECONDS};
 use crate::sampler::Sampler;
@@ -90,8 +93,7 @@ pub struct Service {
     connection: Connection,
     inner: Mutex<Inner>,
     refreshing: tokio::sync::Mutex<()>,
-    /// One plan is made at a time: each reads from devices as root for anybody who asks.
-    planning: tokio::sync::Mutex<()>,
+    queues: Arc<Queues>,
     reading: Arc<Reading>,
     /// One recovery at a time.
     recovering: tokio::sync::Mutex<()>,
@@ -121,7 +123,7 @@ impl Service {
             connection,
             inner: Mutex::default(),
             refreshing: tokio::sync::Mutex::default(),
-            planning: tokio::sync::Mutex::default(),
+            queues: Arc::default(),
             reading: Arc::default(),
             recovering: tokio::sync::Mutex::default(),
             recording: tokio::sync::Mutex::default(),
@@ -144,7 +146,8 @@ impl Service {
         this.touch();
         let server = connection.object_server();
         server.at(ROOT_PATH, zbus::fdo::ObjectManager).await?;
-        server.at(ROOT_PATH, ManagerObject(this.clone())).await?;
+        let manager = Bounded::new(ManagerObject(this.clone()), this.queues.clone());
+        server.at(ROOT_PATH, manager).await?;
         // What is put right may wait for a check of a file system.
         tokio::spawn(this.clone().follow_risk());
         this.recover().await;
@@ -177,6 +180,23 @@ impl Service {
     /// User id of a caller.
     pub(crate) async fn uid(&self, header: &Header<'_>) -> Result<u32, Failure> {
         auth::sender_uid(&self.connection, header).await
+    }
+
+    /// The caller, whose call counts as open until this is dropped.
+    ///
+    /// # Errors
+    /// `TooMany` open calls; `NotAuthorized` if the bus does not know the caller.
+    pub(crate) async fn caller(&self, header: &Header<'_>) -> Result<Caller, Failure> {
+        let uid = auth::sender_uid(&self.connection, header).await?;
+        self.queues.caller(uid)
+    }
+
+    /// The caller, when it is the caller's turn to have a plan or a history.
+    ///
+    /// # Errors
+    /// As [`Self::caller`].
+    pub(crate) async fn turn(&self, header: &Header<'_>) -> Result<Turn, Failure> {
+        self.caller(header).await?.turn().await
     }
 
     /// A call begins, and ends when the answer is dropped.

@@ -4,7 +4,6 @@
 use super::Service;
 use super::reading::Question;
 use crate::action::Pair;
-use crate::auth;
 use crate::engine::{Live, Status};
 use crate::facts::{Device, Facts, Ident};
 use crate::mounts::users;
@@ -12,6 +11,15 @@ use crate::plan::{self, Plan, RemoveInput, Unwritten};
 use crate::state::CacheRecord;
 use tandem_api::{CacheState, Failure, Kind, Mode, PlanReply, PlanSpec, SECTOR_BYTES};
 use zbus::message::Header;
+
+/// What the caller of a plan was allowed to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rights {
+    /// Nothing yet: no device is opened exclusively.
+    None,
+    /// To carry out this plan.
+    Authorised,
+}
 
 impl Service {
     /// `Manager.Plan`.
@@ -21,10 +29,11 @@ impl Service {
         spec: PlanSpec,
     ) -> Result<PlanReply, Failure> {
         let _call = self.call();
-        let uid = auth::sender_uid(&self.connection, header).await?;
+        let turn = self.turn(header).await?;
         let uuid = uuid::Uuid::new_v4().simple().to_string();
-        let plan = self.creation(&spec, &uuid, uid).await?;
-        self.offer(plan, Some(spec), uid)
+        // Boxed, so that a call that waits for its turn takes little memory.
+        let plan = Box::pin(self.creation(&spec, &uuid, turn.uid(), Rights::None)).await?;
+        self.offer(plan, Some(spec), turn.uid())
     }
 
     /// `Cache.PlanRemove`, or with `discard` `Cache.PlanDiscard`.
@@ -35,9 +44,9 @@ impl Service {
         discard: bool,
     ) -> Result<PlanReply, Failure> {
         let _call = self.call();
-        let uid = auth::sender_uid(&self.connection, header).await?;
-        let plan = self.removal(uuid, discard, uid).await?;
-        self.offer(plan, None, uid)
+        let turn = self.turn(header).await?;
+        let plan = Box::pin(self.removal(uuid, discard, turn.uid())).await?;
+        self.offer(plan, None, turn.uid())
     }
 
     /// The record of a cache.
@@ -50,33 +59,39 @@ impl Service {
         record.ok_or_else(|| Failure::new(Kind::WrongState).name("removed"))
     }
 
+    /// Plans a new cache. What only costs something if the plan is possible is done last.
     pub(super) async fn creation(
         &self,
         spec: &PlanSpec,
         uuid: &str,
         uid: u32,
+        rights: Rights,
     ) -> Result<Plan, Failure> {
-        let _one = self.planning.lock().await;
         let mut facts = self.engine.facts().await?;
         let parts = self.parts(&facts);
+        let mut users = Vec::new();
         if plan::worth_reading(spec, &facts, &parts) {
             for object in [spec.ssd.as_str(), spec.origin.as_str()] {
                 let devices = &mut facts.devices;
                 let Some(device) = devices.iter_mut().find(|d| d.object() == object) else {
                     continue;
                 };
-                if device.mounts.is_empty() && device.holders.is_empty() {
+                let free = device.mounts.is_empty() && device.holders.is_empty();
+                if free && rights == Rights::Authorised {
                     device.claimed = self.read(Question::Claimed, device).await?;
                 }
-                if object == spec.ssd.as_str() && device.usage.is_empty() && !device.partitioned {
+                // A hard disk may sleep; what is on it counts as unknown, and is erased only if that was confirmed.
+                let unknown = device.usage.is_empty() && !device.partitioned;
+                if object == spec.ssd.as_str() && unknown && device.rotates != Some(true) {
                     device.blank = self.read(Question::Blank, device).await?;
                 }
             }
+            if let Some(device) = facts.device(spec.origin.as_str())
+                && !device.mounts.is_empty()
+            {
+                users = self.engine.users(device).await;
+            }
         }
-        let users = match facts.device(spec.origin.as_str()) {
-            Some(device) if !device.mounts.is_empty() => self.engine.users(device).await,
-            _ => Vec::new(),
-        };
         let users = users::discreet(users, uid, facts.hides_processes);
         plan::create(spec, uuid, &facts, &parts, users)
     }

@@ -1,61 +1,78 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Reading from devices for a plan: one that does not answer keeps nobody from planning with others.
+//! Reads from devices for a plan. A device that does not answer does not delay plans with other devices.
 
 use super::Service;
 use crate::facts::Device;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tandem_api::{Failure, Kind};
+use tokio::sync::watch;
 
 /// A disk that sleeps takes 10 s to spin up.
 const LIMIT: Duration = Duration::from_secs(15);
 
 /// What a device is read for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Question {
+    /// Whether another program holds the device exclusively. Opens it exclusively for a moment.
     Claimed,
+    /// Whether there is nothing but zeroes on it.
     Blank,
 }
 
-/// Object paths of devices that are being read. A read that hangs cannot be stopped, so that it is not
-/// begun twice.
+/// What a read found; `None` as long as it goes on.
+type Answer = Option<Result<bool, Failure>>;
+
+/// Reads that go on, by the object path of the device. A read that hangs cannot be stopped, so that no second one is
+/// begun beside it: whoever asks the same waits for the answer of the first.
 #[derive(Debug, Default)]
-pub(super) struct Reading(Mutex<BTreeSet<String>>);
+pub(super) struct Reading(Mutex<BTreeMap<(String, Question), watch::Receiver<Answer>>>);
 
 impl Reading {
-    fn objects(&self) -> MutexGuard<'_, BTreeSet<String>> {
+    fn reads(&self) -> MutexGuard<'_, BTreeMap<(String, Question), watch::Receiver<Answer>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does `read`, which goes on by itself if it takes longer than `limit`.
+    /// Waits for the answer of `read`, or of the read for the same question that goes on. A read goes on by itself
+    /// if it takes longer than `limit`.
     ///
     /// # Errors
-    /// `StepFailed` if it does, or as long as an earlier one of this device goes on.
-    async fn within<T: Send + 'static>(
+    /// `StepFailed` if there is no answer after `limit`; what the read itself failed with.
+    async fn within(
         self: &Arc<Self>,
+        question: Question,
         device: &Device,
         limit: Duration,
-        read: impl Future<Output = Result<T, Failure>> + Send + 'static,
-    ) -> Result<T, Failure> {
-        let silent = || {
-            Failure::new(Kind::StepFailed)
-                .device(&device.ident.text)
-                .detail("the device does not answer")
+        read: impl Future<Output = Result<bool, Failure>> + Send + 'static,
+    ) -> Result<bool, Failure> {
+        let key = (device.object().to_owned(), question);
+        let mut answer = {
+            let mut reads = self.reads();
+            let going_on = reads.get(&key).cloned();
+            going_on.unwrap_or_else(|| {
+                let (tell, answer) = watch::channel(None);
+                reads.insert(key.clone(), answer.clone());
+                let (this, key) = (self.clone(), key.clone());
+                tokio::spawn(async move {
+                    let result = read.await;
+                    this.reads().remove(&key);
+                    tell.send_replace(Some(result));
+                });
+                answer
+            })
         };
-        let object = device.object().to_owned();
-        if !self.objects().insert(object.clone()) {
-            return Err(silent());
-        }
-        let this = self.clone();
-        let task = tokio::spawn(async move {
-            let result = read.await;
-            this.objects().remove(&object);
-            result
-        });
-        match tokio::time::timeout(limit, task).await {
-            Ok(ended) => ended.map_err(|e| Failure::new(Kind::Internal).detail(e))?,
-            Err(_) => Err(silent()),
+        let answered = tokio::time::timeout(limit, answer.wait_for(Option::is_some)).await;
+        match answered.map(|ended| ended.map(|answer| answer.clone())) {
+            Ok(Ok(Some(result))) => result,
+            Ok(_) => {
+                // The read panicked.
+                self.reads().remove(&key);
+                Err(Failure::new(Kind::Internal).device(&device.ident.text))
+            }
+            Err(_) => Err(Failure::new(Kind::StepFailed)
+                .device(&device.ident.text)
+                .detail("the device does not answer")),
         }
     }
 }
@@ -70,7 +87,7 @@ impl Service {
                 Question::Blank => engine.blank(&copy).await,
             }
         };
-        self.reading.within(device, LIMIT, read).await
+        self.reading.within(question, device, LIMIT, read).await
     }
 }
 
@@ -81,28 +98,34 @@ mod tests {
     use tokio::sync::oneshot;
 
     #[tokio::test]
-    async fn a_device_that_does_not_answer_is_refused_until_it_has_and_others_are_read() {
+    async fn a_device_that_does_not_answer_is_refused_while_others_are_read() {
         let (hangs, answers) = (&device("sda1", 1 << 30), &device("sdb", 1 << 30));
         let reading = Arc::new(Reading::default());
         let short = Duration::from_millis(20);
         let (answer, waits) = oneshot::channel::<()>();
-        let (over, ended) = oneshot::channel::<()>();
         let hung = async move {
             let _ = waits.await;
-            let _ = over.send(());
             Ok(true)
         };
-        let refused = reading.within(hangs, short, hung).await.unwrap_err();
+        let blank = Question::Blank;
+        let refused = reading.within(blank, hangs, short, hung).await.unwrap_err();
         assert_eq!(refused.device, hangs.ident.text);
-        let again = reading.within(hangs, LIMIT, async { Ok(true) }).await;
+        let no_second = async { unreachable!("a second read was begun") };
+        let again = reading.within(blank, hangs, short, no_second).await;
         assert_eq!(again.unwrap_err().kind, Kind::StepFailed);
-        let other = reading.within(answers, LIMIT, async { Ok(true) }).await;
-        assert!(other.unwrap());
-        answer.send(()).unwrap();
-        ended.await.unwrap();
-        // It is off the list with its next step.
+        let other = reading.within(blank, answers, LIMIT, async { Ok(true) });
+        assert!(other.await.unwrap());
+        // The one who waits gets the answer of the read that was begun first.
+        let waiting = reading.clone();
+        let device = hangs.clone();
+        let joined = tokio::spawn(async move {
+            let own = async { Ok(false) };
+            waiting.within(blank, &device, LIMIT, own).await
+        });
         tokio::task::yield_now().await;
-        let then = reading.within(hangs, LIMIT, async { Ok(true) }).await;
-        assert!(then.unwrap());
+        answer.send(()).unwrap();
+        assert!(joined.await.unwrap().unwrap());
+        let then = reading.within(blank, hangs, LIMIT, async { Ok(false) });
+        assert!(!then.await.unwrap());
     }
 }

@@ -22,9 +22,8 @@ impl Service {
         mode: Mode,
     ) -> Result<(), Failure> {
         let _call = self.call();
-        auth::sender_uid(&self.connection, header).await?;
-        let (record, _) = self.working(uuid).await?;
-        self.offered(&record, mode).await?;
+        let _caller = self.caller(header).await?;
+        let record = self.record(uuid)?;
         let permission = match mode {
             Mode::Writeback => Permission::WriteBack,
             Mode::Writethrough | Mode::Writearound => Permission::Tune,
@@ -32,7 +31,6 @@ impl Service {
         let (disk, ssd) = (&record.pair.origin, &record.pair.ssd);
         auth::check(&self.connection, header, permission, &disk.text, &ssd.text).await?;
 
-        // The answer may have taken minutes.
         let devices = [disk.clone(), ssd.clone()];
         self.idle(&devices).await?;
         let held = self.hold(uuid, devices, true)?;
@@ -80,8 +78,8 @@ impl Service {
         uuid: &str,
     ) -> Result<OwnedObjectPath, Failure> {
         let _call = self.call();
-        let uid = auth::sender_uid(&self.connection, header).await?;
-        let (record, _) = self.working(uuid).await?;
+        let caller = self.caller(header).await?;
+        let record = self.record(uuid)?;
         let (disk, ssd) = (&record.pair.origin, &record.pair.ssd);
         let tune = Permission::Tune;
         auth::check(&self.connection, header, tune, &disk.text, &ssd.text).await?;
@@ -91,7 +89,7 @@ impl Service {
         let facts = self.engine.facts().await?;
         let points = mapped(&facts, &record.pair).map(|d| d.mount_points());
         let plan = plan::flush(&record.pair, bytes, points.unwrap_or_default());
-        self.begin(plan, uid).await
+        self.begin(plan, caller.uid).await
     }
 
     /// A cache that is assembled and uses its SSD, with its devices as they are called now.

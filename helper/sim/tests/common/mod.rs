@@ -20,6 +20,8 @@ pub struct Machine {
     service: Option<Running>,
     _daemon: Option<Running>,
     state: std::path::PathBuf,
+    /// Address of the bus; empty for the machine's own.
+    pub address: String,
     pub connection: Connection,
 }
 
@@ -32,6 +34,11 @@ impl Drop for Machine {
 }
 
 impl Machine {
+    /// Process of the service that was started here.
+    pub fn pid(&self) -> u32 {
+        self.service.as_ref().unwrap().0.id()
+    }
+
     /// The simulated service on a private bus, with quick steps.
     pub async fn simulated() -> Self {
         let (daemon, address) = bus::start();
@@ -54,6 +61,7 @@ impl Machine {
             service: Some(Running(service)),
             _daemon: Some(daemon),
             state,
+            address,
             connection,
         };
         until("the service", async || {
@@ -77,6 +85,7 @@ impl Machine {
             service: None,
             _daemon: Some(daemon),
             state: "/nonexistent".into(),
+            address: String::new(),
             connection: connect().await,
         };
         (this, connect().await)
@@ -89,6 +98,7 @@ impl Machine {
             service: None,
             _daemon: None,
             state: "/nonexistent".into(),
+            address: String::new(),
             connection,
         }
     }

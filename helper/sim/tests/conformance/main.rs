@@ -406,11 +406,14 @@ async fn an_ssd_that_somebody_holds_is_refused_before_anything_is_done() {
         simulation.hold(&bench.spec.ssd, true).await.unwrap();
         None
     };
-    let refused = bench.machine.plan(&bench.spec).await.unwrap_err();
+    // Nobody was authorised to have the SSD opened exclusively when the plan was made.
+    bench.machine.plan(&bench.spec).await.unwrap();
+    let refused = bench.machine.create(&bench.spec).await.unwrap_err();
     assert_eq!(
         (refused.kind, refused.name.as_str()),
         (Kind::SsdInUse, "exclusive")
     );
+    assert!(bench.machine.caches().await.is_empty());
     if held.is_none() {
         let simulation = bench.machine.simulation().await;
         simulation.hold(&bench.spec.ssd, false).await.unwrap();

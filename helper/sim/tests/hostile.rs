@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Sixty connections of another user that flood the service with calls and never read an answer.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
+mod common;
+
+use common::{Machine, spec, until};
+use futures_util::StreamExt;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+use tandem_api::*;
+use zbus::Message;
+
+const CONNECTIONS: usize = 60;
+/// Calls of each connection; the bus allows 128 without an answer.
+const CALLS: usize = 120;
+/// By how many bytes the service's memory may grow.
+const GROWTH: u64 = 32 << 20;
+/// Samples that the service keeps.
+const HISTORY: usize = 600;
+/// Microseconds between two samples, which are to be one second apart, on a busy machine.
+const GAP: u64 = 5_000_000;
+/// The user who floods, where the test may become one: `nobody`.
+const NOBODY: u32 = 65_534;
+
+/// Makes all calls on connections of their own, and gives the connections. A user who is not root floods as itself,
+/// with calls that give no plans: a user's new plans take the place of its old ones.
+fn flood(address: &str, cache: &str, other_user: bool) -> Vec<UnixStream> {
+    let path = address.strip_prefix("unix:path=").unwrap();
+    let path = path.split(',').next().unwrap();
+    let mut connections: Vec<_> = (0..CONNECTIONS).map(|_| connect(path)).collect();
+    let remove = if other_user {
+        "PlanRemove"
+    } else {
+        "PlanDiscard"
+    };
+    let wanted = spec(if other_user { "sda2" } else { "sda1" }, "sde");
+    for n in 0..CALLS {
+        for stream in &mut connections {
+            let message = match n % 6 {
+                3 => call((cache, CACHE_INTERFACE, remove)).build(&()),
+                4 => call((cache, CACHE_INTERFACE, "PlanDiscard")).build(&()),
+                5 => call((ROOT_PATH, MANAGER_INTERFACE, "Plan")).build(&(&wanted,)),
+                _ => call((cache, CACHE_INTERFACE, "History")).build(&()),
+            };
+            stream.write_all(message.unwrap().data()).unwrap();
+        }
+    }
+    connections
+}
+
+fn call<'a>((path, interface, member): (&'a str, &'a str, &'a str)) -> zbus::message::Builder<'a> {
+    let call = Message::method_call(path, member).interface(interface);
+    call.destination(BUS_NAME)
+}
+
+/// A connection to the bus that has a name.
+fn connect(path: &str) -> UnixStream {
+    let mut stream = UnixStream::connect(path).unwrap();
+    // The kernel tells the bus the user.
+    write!(stream, "\0AUTH EXTERNAL\r\nDATA\r\n").unwrap();
+    let mut reader = BufReader::with_capacity(1, stream.try_clone().unwrap());
+    let mut answer = String::new();
+    while !answer.contains("OK") {
+        assert_ne!(reader.read_line(&mut answer).unwrap(), 0, "{answer}");
+    }
+    write!(stream, "BEGIN\r\n").unwrap();
+    let bus = "org.freedesktop.DBus";
+    let hello = Message::method_call("/org/freedesktop/DBus", "Hello").interface(bus);
+    let hello = hello.destination(bus);
+    stream.write_all(hello.build(&()).unwrap().data()).unwrap();
+    assert_eq!(answers(&mut stream, 1), 1);
+    stream
+}
+
+/// Reads messages until there were this many answers, and gives their number, less if no more come.
+fn answers(stream: &mut UnixStream, wanted: usize) -> usize {
+    let limit = Some(Duration::from_secs(20));
+    stream.set_read_timeout(limit).unwrap();
+    let mut found = 0;
+    while found < wanted {
+        let mut head = [0; 16];
+        if stream.read_exact(&mut head).is_err() {
+            break;
+        }
+        let number =
+            |at: usize| u64::from(u32::from_le_bytes(head[at..at + 4].try_into().unwrap()));
+        let rest = number(12).next_multiple_of(8) + number(4);
+        std::io::copy(&mut (&*stream).take(rest), &mut std::io::sink()).unwrap();
+        // 2 is a method's return, 3 an error.
+        found += usize::from(matches!(head[1], 2 | 3));
+    }
+    found
+}
+
+/// A line of a process's status, in bytes.
+fn memory(pid: u32, name: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let kib: u64 = line
+        .unwrap()
+        .split_whitespace()
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
+    kib << 10
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_calls_takes_little_memory_and_delays_neither_samples_nor_an_authorized_job() {
+    let machine = Machine::simulated().await;
+    machine.create(&spec("sda1", "sdc")).await.unwrap();
+    let cache = machine.caches().await.remove(0);
+    let simulation = machine.simulation().await;
+    simulation.set_sample_period(5).await.unwrap();
+    cache.watch().await.unwrap();
+    until("a whole history", async || {
+        cache.history().await.unwrap().len() == HISTORY
+    })
+    .await;
+    simulation.set_sample_period(1000).await.unwrap();
+    let mut samples = cache.receive_sampled().await.unwrap();
+    let creation = PlanSpec {
+        erase_ssd: true,
+        ..spec("sda2", "sde")
+    };
+    let plan = machine.plan(&creation).await.unwrap();
+
+    let pid = machine.pid();
+    // From here on the kernel notes the most memory that the process has.
+    std::fs::write(format!("/proc/{pid}/clear_refs"), "5").unwrap();
+    let before = memory(pid, "VmRSS:");
+    let (address, path) = (machine.address.clone(), cache.inner().path().to_string());
+    let flood = std::thread::spawn(move || {
+        let root = rustix::process::geteuid().is_root();
+        if root {
+            // Of this thread only.
+            rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(NOBODY)).unwrap();
+        }
+        flood(&address, &path, root)
+    });
+    let mut latest = samples.next().await.unwrap().args().unwrap().sample.time_us;
+    while !flood.is_finished() {
+        latest = next(&mut samples, latest).await;
+    }
+    let manager = machine.manager().await;
+    let mut job = None;
+    until("the job", async || {
+        let made = manager.create(&plan.plan_id, &plan.digest).await;
+        let made = made.map_err(Failure::from);
+        // Of the user who floods all calls count.
+        if !rustix::process::geteuid().is_root()
+            && made.as_ref().is_err_and(|f| f.kind == Kind::TooMany)
+        {
+            return false;
+        }
+        job = Some(made.unwrap());
+        true
+    })
+    .await;
+    machine.end(job.unwrap()).await.unwrap();
+    for _ in 0..5 {
+        latest = next(&mut samples, latest).await;
+    }
+    let grown = memory(pid, "VmHWM:").saturating_sub(before);
+    println!("the service has {grown} bytes more");
+    assert!(grown < GROWTH, "the service has {grown} bytes more");
+    // Each call has its answer, most of them that there were too many.
+    let connections = flood.join().unwrap();
+    for mut stream in connections {
+        assert_eq!(answers(&mut stream, CALLS), CALLS);
+    }
+}
+
+/// When the next sample was taken, which must not be long after the one before.
+async fn next(samples: &mut SampledStream, before: u64) -> u64 {
+    let sample = tokio::time::timeout(common::LIMIT, samples.next()).await;
+    let sample = sample.expect("no sample comes any more").unwrap();
+    let at = sample.args().unwrap().sample.time_us;
+    assert!(at - before < GAP, "no sample for {} us", at - before);
+    at
+}
