@@ -113,10 +113,7 @@ pub async fn facts(connection: &Connection) -> Result<Facts, Failure> {
                 && !unlocked.contains(&device.number);
         }
     }
-    Ok(Facts {
-        devices,
-        hides_processes: mounts.hides_processes(),
-    })
+    Ok(Facts { devices })
 }
 
 fn device(

@@ -232,8 +232,6 @@ impl Device {
 pub struct Facts {
     /// In no order.
     pub devices: Vec<Device>,
-    /// A user of this machine is not to see the processes of others.
-    pub hides_processes: bool,
 }
 
 impl Facts {

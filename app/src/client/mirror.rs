@@ -11,6 +11,7 @@ use std::pin::pin;
 
 use futures_util::future::{Either, select};
 use futures_util::{FutureExt, Stream, StreamExt, stream};
+use tandem_api::JOB_INTERFACE;
 use zbus::fdo::{DBusProxy, NameOwnerChanged, ObjectManagerProxy, PropertiesProxy};
 use zbus::names::{BusName, InterfaceName};
 use zbus::wire::serialized::Context;
@@ -217,6 +218,19 @@ async fn load(connection: &Connection, source: Source) -> zbus::Result<Objects> 
             (path.to_string(), interfaces)
         })
         .collect();
+    // An object manager does not know its reader. The end of a job names the programs of the user who reads it.
+    let jobs = objects.iter_mut();
+    for (path, interfaces) in jobs.filter(|(_, all)| all.contains_key(JOB_INTERFACE)) {
+        let own = PropertiesProxy::builder(connection)
+            .destination(service)
+            .path(path.as_str())
+            .build()
+            .await?;
+        // If the job is gone by now, a signal removes it from the copy.
+        if let Ok(values) = own.get_all(InterfaceName::try_from(JOB_INTERFACE)?).await {
+            interfaces.insert(JOB_INTERFACE.to_owned(), values);
+        }
+    }
     // An object manager tells of what is below it, not of itself.
     if let Some(interface) = interface {
         let own = PropertiesProxy::builder(connection)

@@ -46,8 +46,8 @@ impl DeviceText {
 
 /// A program, or something else, that keeps a file system busy.
 ///
-/// Where the machine hides the processes of others from a user (`hidepid`), so do we: a program of
-/// somebody else has no number, no name and no user then.
+/// Only root and the user who runs a program see which one it is. For everybody else its `pid` is 0, `command` and
+/// `user` are empty and `uid` is [`u32::MAX`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Type)]
 pub struct FileUser {
     /// Process id; 0 for what is no process.

@@ -211,8 +211,9 @@ pub trait Job {
     /// Ends [`Self::pause`].
     fn resume(&self) -> zbus::Result<()>;
 
-    /// The job is over. With `success` the failure is empty ([`Failure::none`]) and to be ignored.
-    /// A client that may have come too late reads [`Self::finished`] after subscribing.
+    /// The job is over. With `success` the failure is empty ([`Failure::none`]) and to be ignored. A failure names no
+    /// programs of users: a client reads [`Self::finished`], which names the caller's own. A client that may have come
+    /// too late reads it after subscribing, too.
     #[zbus(signal)]
     fn completed(&self, success: bool, failure: Failure) -> zbus::Result<()>;
 
@@ -260,8 +261,9 @@ pub trait Job {
     #[zbus(property(emits_changed_signal = "const"))]
     fn cache_uuid(&self) -> zbus::Result<String>;
 
-    /// Whether the job is over, how ([`Self::receive_completed`]'s arguments).
-    #[zbus(property)]
+    /// Whether the job is over, and how: the arguments of [`Self::receive_completed`]. Names the caller's own programs,
+    /// and to root all. What a change of this property or an object manager tells names none.
+    #[zbus(property(emits_changed_signal = "invalidates"))]
     fn finished(&self) -> zbus::Result<(bool, bool, Failure)>;
 }
 
@@ -291,7 +293,10 @@ pub trait Simulation {
     /// Programs that from now on keep this block object's file system busy; none makes it free.
     fn set_users(&self, block: &OwnedObjectPath, users: &[crate::FileUser]) -> zbus::Result<()>;
 
-    /// Whether from now on somebody keeps this block object for himself whom nothing shows.
+    /// Puts another file system on this block object, of the same type, size and label, with this UUID.
+    fn format(&self, block: &OwnedObjectPath, uuid: &str) -> zbus::Result<()>;
+
+    /// Whether from now on another program holds this block object exclusively.
     fn hold(&self, block: &OwnedObjectPath, held: bool) -> zbus::Result<()>;
 
     /// State of the module; [`ModuleState::Refused`] and [`ModuleState::NotBuilt`] make loading fail.

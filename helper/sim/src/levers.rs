@@ -139,6 +139,17 @@ impl Simulation {
         Ok(())
     }
 
+    async fn format(&self, block: OwnedObjectPath, uuid: String) -> Result<(), Failure> {
+        let name = self.name_of(&block)?;
+        self.0.change(|s| {
+            if let Some(block) = s.blocks.get_mut(&name) {
+                block.uuid = uuid;
+            }
+        });
+        self.0.synced().await;
+        Ok(())
+    }
+
     fn hold(&self, block: OwnedObjectPath, held: bool) -> Result<(), Failure> {
         let name = self.name_of(&block)?;
         self.0.change(|s| {

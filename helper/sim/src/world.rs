@@ -325,7 +325,6 @@ impl Scene {
         };
         Facts {
             devices: self.blocks.iter().map(device).collect(),
-            hides_processes: false,
         }
     }
 

@@ -4,7 +4,7 @@
 pub(crate) mod guards;
 mod mounting;
 
-use self::guards::{Place, alone, free_to_map, unclaimed_content};
+use self::guards::{Place, alone, free_to_map, still_same, unclaimed_content};
 use super::{Engine, Live, Status};
 use crate::action::{Action, Face, Pair};
 use crate::disks::{self, UDISKS};
@@ -16,6 +16,7 @@ use crate::{module, wipe};
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -147,13 +148,21 @@ impl DeviceMapper {
             lost: if new { 0 } else { pair.lost },
         };
         let names = [origin.ident.text.name.clone(), ssd.ident.text.name.clone()];
+        let devices = [
+            (table.origin.clone(), origin.ident.clone()),
+            (table.ssd.clone(), ssd.ident.clone()),
+        ];
         let (copy, sectors) = (pair.clone(), origin.ident.text.size / SECTOR_BYTES);
         let mapped = blocking(move || {
             let control = Control::open()?;
             if back {
                 return control.rejoin(&copy, &table, sectors);
             }
-            control.map(&copy, &table, sectors, |ours| alone(&names, ours))
+            let checked = |ours: &str| {
+                still_same(Path::new("/sys/dev/block"), &devices)?;
+                alone(&names, ours)
+            };
+            control.map(&copy, &table, sectors, checked)
         })
         .await?;
         if let Err(e) = mapped {
@@ -428,7 +437,7 @@ impl Engine for DeviceMapper {
         // Without device-mapper there are no mappings.
         blocking(|| {
             Control::open().and_then(|c| c.live()).or_else(|e| {
-                if std::path::Path::new("/dev/mapper/control").exists() {
+                if Path::new("/dev/mapper/control").exists() {
                     Err(e)
                 } else {
                     Ok(Vec::new())

@@ -45,7 +45,7 @@ async fn answer<T: Interface>(object: &T, connection: &Connection, message: &Mes
     let (header, server) = (message.header(), connection.object_server());
     let unknown = || BoxDBusError::from(fdo::Error::UnknownMethod("no such method".to_owned()));
     let answered = match header.member().cloned() {
-        Some(name) => match object.call(&server, connection, message, name) {
+        Some(name) => match object.call(server, connection, message, name) {
             DispatchResult::Async(answered) => answered.await,
             DispatchResult::NotFound | DispatchResult::RequiresMut => Err(unknown()),
         },

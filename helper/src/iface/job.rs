@@ -4,6 +4,7 @@
 use crate::apply::{Drained, Watcher};
 use crate::auth;
 use crate::iface::bounded::Bounded;
+use crate::mounts::users;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tandem_api::{Failure, JobKind, Kind, Step, StepKind};
@@ -196,8 +197,8 @@ impl JobObject {
                 }
                 drop(this);
                 if let Some((success, failure)) = &now.finished {
-                    let _ =
-                        Self::completed(object.signal_emitter(), *success, failure.clone()).await;
+                    let failure = failure_for(None, failure.clone());
+                    let _ = Self::completed(object.signal_emitter(), *success, failure).await;
                     return;
                 }
                 told = Some(now);
@@ -239,10 +240,16 @@ impl JobObject {
             self.progress_changed(emitter).await?;
         }
         if new.finished.is_some() {
-            self.finished_changed(emitter).await?;
+            self.finished_invalidate(emitter).await?;
         }
         Ok(())
     }
+}
+
+/// A failure as the user with this uid may see it. `None`: as everybody may.
+fn failure_for(uid: Option<u32>, mut failure: Failure) -> Failure {
+    failure.users = users::visible_to(uid, failure.users);
+    failure
 }
 
 #[interface(name = "org.tandemcache.Tandem1.Job")]
@@ -339,12 +346,24 @@ impl JobObject {
         self.uuid.clone()
     }
 
-    #[zbus(property)]
-    fn finished(&self) -> (bool, bool, Failure) {
-        self.progress.get(|s| match &s.finished {
-            Some((success, failure)) => (true, *success, failure.clone()),
-            None => (false, false, Failure::none()),
-        })
+    /// Invalidated rather than sent: each caller reads its own view.
+    #[zbus(property(emits_changed_signal = "invalidates"))]
+    async fn finished(
+        &self,
+        #[zbus(header)] header: Option<Header<'_>>,
+        #[zbus(connection)] connection: &Connection,
+    ) -> (bool, bool, Failure) {
+        let finished = self.progress.get(|s| s.finished.clone());
+        let Some((success, failure)) = finished else {
+            return (false, false, Failure::none());
+        };
+        let uid = match header {
+            Some(header) if !failure.users.is_empty() => {
+                auth::sender_uid(connection, &header).await.ok()
+            }
+            _ => None,
+        };
+        (true, success, failure_for(uid, failure))
     }
 }
 

@@ -150,18 +150,6 @@ impl Mounts {
             .map(|e| &e.mount)
     }
 
-    /// Whether the kernel keeps from a user what processes others run.
-    pub fn hides_processes(&self) -> bool {
-        let hides = |option: &str| {
-            option
-                .strip_prefix("hidepid=")
-                .is_some_and(|value| !matches!(value, "0" | "off"))
-        };
-        let proc = |e: &&Entry| e.mount.point == "/proc" && e.mount.fstype == "proc";
-        let last = self.0.iter().rfind(proc);
-        last.is_some_and(|e| e.mount.options.split(',').any(hides))
-    }
-
     /// The mount that a path lies in, the one on top if there are several.
     pub fn around(&self, path: &str) -> Option<&Entry> {
         let inside = |e: &&Entry| {

@@ -222,16 +222,16 @@ fn kernels(
         .collect()
 }
 
-/// What a user may know of these: where processes of others are hidden from him, only that they are
-/// there.
-pub fn discreet(users: Vec<FileUser>, uid: u32, hides: bool) -> Vec<FileUser> {
-    if !hides || uid == 0 {
+/// What the user with this uid may know of these programs. Root knows all of them; of another user's programs
+/// everybody else knows only that there are some. `None`: what everybody may know.
+pub fn visible_to(uid: Option<u32>, users: Vec<FileUser>) -> Vec<FileUser> {
+    if uid == Some(0) {
         return users;
     }
     let mut all: Vec<_> = users
         .into_iter()
         .map(|user| match user.pid {
-            pid if pid == 0 || user.uid == uid => user,
+            pid if pid == 0 || Some(user.uid) == uid => user,
             _ => FileUser {
                 pid: 0,
                 command: String::new(),

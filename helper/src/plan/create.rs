@@ -2,7 +2,7 @@
 //! Putting a cache over a disk.
 
 use super::modes::{self, FOREIGN};
-use super::{Plan, Subject, checks};
+use super::{Content, Plan, Subject, checks};
 use crate::action::{Action, Face, Pair};
 use crate::facts::{Device, Facts};
 use tandem_api::{
@@ -73,13 +73,15 @@ pub fn create(
         dirty_bytes: 0,
         mount_points: origin.mount_points(),
     };
-    Ok(Plan::new(
-        JobKind::Create,
-        uuid,
-        actions,
-        warnings(origin, ssd, spec.mode, users),
-        subject,
-    ))
+    let warnings = warnings(origin, ssd, spec.mode, users);
+    let mut parts: Vec<_> = facts.partitions(ssd).map(Content::of).collect();
+    parts.sort_by_key(|part| part.ident.start);
+    let mut contents = vec![Content::of(origin), Content::of(ssd)];
+    contents.append(&mut parts);
+    Ok(Plan {
+        contents,
+        ..Plan::new(JobKind::Create, uuid, actions, warnings, subject)
+    })
 }
 
 /// Whether nothing but the SSD's content can still speak against a plan. Only then is the SSD read,

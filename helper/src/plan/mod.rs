@@ -10,7 +10,7 @@ mod size;
 pub(crate) mod tests;
 
 use crate::action::{Face, Pair};
-use crate::facts::Mount;
+use crate::facts::{Device, Ident, Mount};
 pub use create::{create, worth_reading};
 pub use modes::{offered, refused_modes};
 pub use remove::{RemoveInput, Unwritten, remove};
@@ -38,8 +38,31 @@ pub struct Plan {
     pub actions: Vec<Action>,
     /// What is only on the SSD is given up.
     pub discards: bool,
+    /// What is on the devices of a new cache: another content means that the devices were formatted or partitioned
+    /// since. Empty for other plans.
+    pub contents: Vec<Content>,
     /// What is shown; `plan_id` is empty until the plan is stored.
     pub reply: PlanReply,
+}
+
+/// What is on one device or partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Content {
+    ident: Ident,
+    partitioned: bool,
+    usage: String,
+    uuid: String,
+}
+
+impl Content {
+    fn of(device: &Device) -> Self {
+        Self {
+            ident: device.ident.clone(),
+            partitioned: device.partitioned,
+            usage: device.usage.clone(),
+            uuid: device.content_uuid.clone(),
+        }
+    }
 }
 
 impl Plan {
@@ -71,6 +94,7 @@ impl Plan {
             uuid: uuid.to_owned(),
             actions,
             discards: false,
+            contents: Vec::new(),
             reply,
         }
     }
@@ -78,7 +102,9 @@ impl Plan {
     /// Whether executing this would do the same as executing `other`; who uses the file system and
     /// other warnings may differ.
     pub fn does_the_same(&self, other: &Self) -> bool {
-        self.actions == other.actions && self.discards == other.discards
+        self.actions == other.actions
+            && self.discards == other.discards
+            && self.contents == other.contents
     }
 
     /// Whether old content is erased.
@@ -134,7 +160,7 @@ pub fn flush(pair: &Pair, dirty_bytes: u64, mount_points: Vec<String>) -> Plan {
 ///
 /// # Errors
 /// Which cannot.
-pub fn mounts_come_back(device: &crate::facts::Device) -> Result<(), tandem_api::Failure> {
+pub fn mounts_come_back(device: &Device) -> Result<(), tandem_api::Failure> {
     checks::mounts(device)
 }
 

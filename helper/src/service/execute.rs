@@ -9,7 +9,6 @@ use crate::auth::{self, Permission};
 use crate::facts::Ident;
 use crate::iface::bounded::Bounded;
 use crate::iface::job::{JobObject, Progress};
-use crate::mounts::users;
 use crate::plan::{self, Plan};
 use crate::state::Intent;
 use std::sync::Arc;
@@ -252,15 +251,6 @@ impl Service {
             this.touch();
             // Who hears of the end already finds the cache there, or gone.
             this.refresh().await;
-            let result = match result {
-                // Everybody can read how a job ended.
-                Err(failure) if !failure.users.is_empty() => {
-                    let shows = this.engine.facts().await.is_ok_and(|f| !f.hides_processes);
-                    let users = users::discreet(failure.users.clone(), uid, !shows);
-                    Err(failure.users(users))
-                }
-                other => other,
-            };
             progress.finish(result);
             let _ = told.await;
             tokio::time::sleep(LINGER).await;

@@ -92,7 +92,7 @@ impl Service {
                 users = self.engine.users(device).await;
             }
         }
-        let users = users::discreet(users, uid, facts.hides_processes);
+        let users = users::visible_to(Some(uid), users);
         plan::create(spec, uuid, &facts, &parts, users)
     }
 
@@ -116,7 +116,7 @@ impl Service {
             Some(device) if !device.mounts.is_empty() => self.engine.users(device).await,
             _ => Vec::new(),
         };
-        let users = users::discreet(users, uid, facts.hides_processes);
+        let users = users::visible_to(Some(uid), users);
         let attached = live.as_ref().is_some_and(|l| l.attached);
         let intact = live.as_ref().is_some_and(|l| leads_to(l, &pair, &facts));
         let unwritten = self.unwritten(&record, attached && intact, &facts).await;

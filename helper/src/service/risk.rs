@@ -241,7 +241,6 @@ mod tests {
         record.pair.origin = disk.ident.clone();
         let facts = Facts {
             devices: vec![disk],
-            hides_processes: false,
         };
         for removed in [false, true] {
             store.save_cache(&record).unwrap();

@@ -167,12 +167,11 @@ impl Machine {
             .await
             .expect("job ends")
             .unwrap();
-        let args = signal.args().unwrap();
-        if args.success {
-            Ok(())
-        } else {
-            Err(args.failure.clone())
+        if signal.args().unwrap().success {
+            return Ok(());
         }
+        let (_, _, failure) = job.finished().await.unwrap();
+        Err(failure)
     }
 
     pub async fn plan(&self, spec: &PlanSpec) -> Result<PlanReply, Failure> {

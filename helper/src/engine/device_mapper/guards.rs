@@ -3,8 +3,9 @@
 
 use super::step;
 use crate::action::Pair;
-use crate::facts::Device;
+use crate::facts::{Device, Ident};
 use crate::mounts::table::Mounts;
+use std::path::Path;
 use tandem_api::{Failure, Kind};
 use zbus::OwnedObjectPath;
 
@@ -79,6 +80,30 @@ pub fn unclaimed_content(ssd: &Device) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Whether the numbers of these devices still belong to them. A number is given to another disk when its disk is
+/// unplugged, but not while a table holds the device open: called between the load of a table and its resume.
+///
+/// `numbers`: the folder that the kernel shows as `/sys/dev/block`.
+pub fn still_same(numbers: &Path, devices: &[(String, Ident)]) -> Result<(), String> {
+    for (number, ident) in devices {
+        // Older kernels give no sequence numbers.
+        if ident.diskseq == 0 {
+            continue;
+        }
+        let name = &ident.text.name;
+        let folder = std::fs::canonicalize(numbers.join(number));
+        let mut folder = folder.map_err(|e| format!("{name} is gone: {e}"))?;
+        if folder.join("partition").exists() {
+            folder.pop();
+        }
+        let now = crate::read_lossy(folder.join("diskseq")).unwrap_or_default();
+        if now.trim().parse() != Ok(ident.diskseq) {
+            return Err(format!("{name} is another disk now"));
+        }
+    }
+    Ok(())
+}
+
 /// Whether our mapping is the only volume on these devices.
 pub fn alone(names: &[String], ours: &str) -> Result<(), String> {
     for name in names {
@@ -92,4 +117,37 @@ pub fn alone(names: &[String], ours: &str) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::device;
+    use std::fs;
+
+    #[test]
+    fn a_number_that_belongs_to_another_disk_now_is_refused() {
+        let root = std::env::temp_dir().join(format!("tandem-diskseq-{}", std::process::id()));
+        let disk = root.join("devices/sda");
+        fs::create_dir_all(disk.join("sda1")).unwrap();
+        fs::write(disk.join("sda1/partition"), "1\n").unwrap();
+        let numbers = root.join("dev/block");
+        fs::create_dir_all(&numbers).unwrap();
+        for (number, folder) in [("8:0", disk.clone()), ("8:1", disk.join("sda1"))] {
+            std::os::unix::fs::symlink(folder, numbers.join(number)).unwrap();
+        }
+        let at = |number: &str, name: &str, diskseq| {
+            let mut ident = device(name, 1 << 30).ident;
+            ident.diskseq = diskseq;
+            still_same(&numbers, &[(number.to_owned(), ident)])
+        };
+        fs::write(disk.join("diskseq"), "7\n").unwrap();
+        at("8:0", "sda", 7).unwrap();
+        at("8:1", "sda1", 7).unwrap();
+        at("8:1", "sda1", 0).unwrap();
+        assert!(at("8:0", "sda", 6).unwrap_err().contains("another disk"));
+        assert!(at("8:1", "sda1", 8).is_err());
+        assert!(at("8:16", "sdb", 7).unwrap_err().contains("gone"));
+        fs::remove_dir_all(&root).unwrap();
+    }
 }

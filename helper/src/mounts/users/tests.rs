@@ -177,7 +177,7 @@ fn files_of_the_kernel_itself_are_named() {
 }
 
 #[test]
-fn where_processes_are_hidden_those_of_others_have_no_name() {
+fn programs_of_other_users_are_named_to_root_only() {
     let user = |pid, uid: u32, command: &str| FileUser {
         pid,
         command: command.into(),
@@ -190,29 +190,15 @@ fn where_processes_are_hidden_those_of_others_have_no_name() {
         user(3, 7, "c"),
         user(0, 0, "x.service"),
     ];
-    assert_eq!(discreet(all.clone(), 1000, false), all);
-    assert_eq!(discreet(all.clone(), 0, true), all);
-    let seen: Vec<_> = discreet(all, 1000, true)
-        .into_iter()
-        .map(|u| (u.pid, u.command))
-        .collect();
-    assert_eq!(
-        seen,
-        [
-            (0, String::new()),
-            (0, "x.service".to_owned()),
-            (2, "b".to_owned())
-        ]
-    );
-}
-
-#[test]
-fn hidden_processes_are_read_off_the_mount_table() {
-    let table = |options: &str| {
-        let line = format!("20 1 0:5 / /proc rw - proc proc {options}\n");
-        Mounts::parse(&line, "", "", "", &|_| None).hides_processes()
+    assert_eq!(visible_to(Some(0), all.clone()), all);
+    let seen = |uid| -> Vec<_> {
+        let seen = visible_to(uid, all.clone()).into_iter();
+        seen.map(|u| (u.pid, u.command)).collect()
     };
-    assert!(!table("rw"));
-    assert!(!table("rw,hidepid=0") && !table("rw,hidepid=off"));
-    assert!(table("rw,hidepid=2") && table("rw,gid=5,hidepid=invisible"));
+    let (other, unit) = ((0, String::new()), (0, "x.service".to_owned()));
+    assert_eq!(
+        seen(Some(1000)),
+        [other.clone(), unit.clone(), (2, "b".to_owned())]
+    );
+    assert_eq!(seen(None), [other, unit]);
 }

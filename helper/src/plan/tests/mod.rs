@@ -100,7 +100,6 @@ impl Scene {
         Self {
             facts: Facts {
                 devices: vec![disk, part, device("sdb", 200 * GIB)],
-                hides_processes: false,
             },
             spec,
             caches: vec![],
