@@ -5,6 +5,7 @@
  * and every use after END.
  */
 #include "shim.h"
+#include "start.h"
 #include "store.h"
 #include "torn.h"
 #include "write.h"
@@ -665,6 +666,11 @@ static const struct sim_api api = {
 	.full_new = sim_full_new,
 	.full_read = sim_full_read,
 	.full_free = sim_full_free,
+	.super_read = sim_super_read,
+	.super_is_sound = sim_super_is_sound,
+	.super_write = sim_super_write,
+	.samples_compare = sim_samples_compare,
+	.samples_write = sim_samples_write,
 	.scenarios = words_scenarios,
 	.scenario_name = words_scenario_name,
 	.scenario_run = words_scenario_run,

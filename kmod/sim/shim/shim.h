@@ -171,6 +171,21 @@ struct sim_api {
 	void (*full_read)(const struct sim_full *full, u64 sector, u32 sectors,
 			  u8 *bytes);
 	void (*full_free)(struct sim_full *full);
+	/* start.h */
+	u32 (*super_read)(const u8 *first, const u8 *second, u64 origin_sectors,
+			  u64 ssd_sectors, struct sim_geometry *geometry,
+			  u32 *flags);
+	bool (*super_is_sound)(const u8 *bytes, u32 copy);
+	void (*super_write)(const struct sim_geometry *geometry, u32 flags,
+			    u32 copy, u8 *bytes);
+	u32 (*samples_compare)(const u8 *first, const u8 *second,
+			       const struct sim_geometry *geometry,
+			       void (*read)(void *context, u64 sector, u8 *bytes),
+			       void *context);
+	void (*samples_write)(const struct sim_geometry *geometry, bool stopped,
+			      u32 copy,
+			      void (*read)(void *context, u64 sector, u8 *bytes),
+			      void *context, u8 *bytes);
 	/* words/words.h */
 	u32 (*scenarios)(void);
 	const char *(*scenario_name)(u32 scenario);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Core behind safe calls. The only place with `unsafe`.
+//! Core behind safe calls. Only here and in [`start`] is `unsafe`.
+
+pub mod start;
 
 use std::ffi::{CStr, c_char, c_void};
 use std::path::Path;

@@ -152,6 +152,9 @@ pub struct RawFull {
 /// Remembers a state of the explorer; true if it was met before.
 pub type Met = unsafe extern "C" fn(context: *mut c_void, state: u64) -> bool;
 
+/// Fills `bytes` with the 4096 bytes of the disk that begin at `sector`.
+pub type ReadQuarter = unsafe extern "C" fn(context: *mut c_void, sector: u64, bytes: *mut u8);
+
 /// Hands a request to core.
 pub type Enter = unsafe extern "C" fn(*mut RawEngine, *mut RawRequest, *mut List) -> u32;
 
@@ -224,6 +227,19 @@ pub struct Api {
     pub full_new: unsafe extern "C" fn(*const Geometry) -> *mut RawFull,
     pub full_read: unsafe extern "C" fn(*const RawFull, u64, u32, *mut u8),
     pub full_free: unsafe extern "C" fn(*mut RawFull),
+    pub super_read:
+        unsafe extern "C" fn(*const u8, *const u8, u64, u64, *mut Geometry, *mut u32) -> u32,
+    pub super_is_sound: unsafe extern "C" fn(*const u8, u32) -> bool,
+    pub super_write: unsafe extern "C" fn(*const Geometry, u32, u32, *mut u8),
+    pub samples_compare: unsafe extern "C" fn(
+        *const u8,
+        *const u8,
+        *const Geometry,
+        ReadQuarter,
+        *mut c_void,
+    ) -> u32,
+    pub samples_write:
+        unsafe extern "C" fn(*const Geometry, bool, u32, ReadQuarter, *mut c_void, *mut u8),
     pub scenarios: unsafe extern "C" fn() -> u32,
     pub scenario_name: unsafe extern "C" fn(u32) -> *const c_char,
     pub scenario_run: unsafe extern "C" fn(
