@@ -57,6 +57,13 @@ impl Contents {
         Stamp(name)
     }
 
+    /// The name of this content after one bit of it changed, behind the first eight bytes.
+    pub fn spoiled(&mut self, name: Stamp, event: usize, rng: &mut fastrand::Rng) -> Stamp {
+        let mut bytes = self.bytes(name);
+        bytes[rng.usize(8..SECTOR)] ^= 1 << rng.u8(..8);
+        self.name(&bytes, event)
+    }
+
     /// The content of this name.
     pub fn bytes(&self, name: Stamp) -> Bytes {
         match name.0 & NEW_SSD {

@@ -10,14 +10,18 @@ use tandem_record_log::{Device, Event, Head, Request, Verb, Writer};
 use tandem_sim::disk::Luck;
 
 use crate::recovered::Recovered;
-use crate::replay::Replay;
+use crate::replay::{Phase, Replay, is_super_write};
 
 /// States of each moment: what survives is drawn anew for each.
 const STATES: usize = 5;
+/// Events after a start that still count as a part of it: nothing has made durable yet what the start wrote last.
+const AFTER_START: usize = 40;
+/// The state with one torn superblock, of those to be booted.
+const TORN: &str = "torn";
 
 /// What was asked for.
 pub struct Wish {
-    /// How many states to check at least.
+    /// How many states to check at least; those of writes of superblocks and samples come on top.
     pub cuts: usize,
     /// Of everything that is drawn.
     pub seed: u64,
@@ -34,6 +38,8 @@ pub struct Seen {
     in_flight: usize,
     volatile: usize,
     starting: usize,
+    supers: usize,
+    torn: usize,
 }
 
 impl std::fmt::Display for Seen {
@@ -44,10 +50,12 @@ impl std::fmt::Display for Seen {
             in_flight,
             volatile,
             starting,
+            supers,
+            torn,
         } = self;
         write!(
             f,
-            "{cuts} cuts: {dirty} left dirty data, {in_flight} hit requests in flight, {volatile} volatile data, {starting} a start"
+            "{cuts} cuts: {dirty} left dirty data, {in_flight} hit requests in flight, {volatile} volatile data, {starting} a start, {supers} the write of a superblock or of samples; {torn} left one sound superblock"
         )
     }
 }
@@ -61,54 +69,78 @@ fn luck(rng: &mut Rng) -> Luck {
     }
 }
 
-/// The first event from which on a cut leaves a cache.
-fn beginning(events: &[Event<'_>]) -> Option<usize> {
-    let begins = |event: &Event<'_>| matches!(event, Event::Mark("started" | "given"));
-    events.iter().position(begins).map(|at| at + 1)
+/// Moments to cut at, each a number of events that have happened.
+struct Moments {
+    /// The first one.
+    first: usize,
+    /// The file system was just told that something is durable.
+    promises: Vec<usize>,
+    /// The cache is being made, or starts, or has just started.
+    starts: Vec<usize>,
+    /// A superblock or samples are being written, were just written, or must be durable from here on.
+    supers: Vec<usize>,
 }
 
-/// Moments to cut at, in order: half of them just when the file system was told that something is durable, a quarter
-/// while the cache starts.
-fn moments(events: &[Event<'_>], count: usize, rng: &mut Rng) -> Result<Vec<usize>> {
-    let first = beginning(events).context("the recording has no cache")?;
-    let (mut promises, mut starts) = (Vec::new(), Vec::new());
-    let mut durable = HashSet::new();
-    let mut starting = false;
-    for (at, event) in events.iter().enumerate() {
-        match event {
-            Event::Begin(number, request)
-                if request.device == Device::Top
-                    && (request.verb == Verb::Flush || request.verb.is_fua()) =>
-            {
-                durable.insert(*number);
+impl Moments {
+    fn of(events: &[Event<'_>]) -> Self {
+        let given = |event: &Event<'_>| matches!(event, Event::Mark("given"));
+        let first = events.iter().position(given).map_or(0, |at| at + 1);
+        let mut moments = Self {
+            first,
+            promises: Vec::new(),
+            starts: Vec::new(),
+            supers: Vec::new(),
+        };
+        let (mut durable, mut super_writes) = (HashSet::new(), HashSet::new());
+        let mut starting = usize::MAX;
+        for (at, event) in events.iter().enumerate().skip(first) {
+            match event {
+                Event::Begin(number, request)
+                    if request.device == Device::Top
+                        && (request.verb == Verb::Flush || request.verb.is_fua()) =>
+                {
+                    durable.insert(*number);
+                }
+                Event::Begin(number, request) if is_super_write(request) => {
+                    super_writes.insert(*number);
+                    moments.supers.push(at + 1);
+                }
+                Event::End(number) if durable.contains(number) => moments.promises.push(at + 1),
+                Event::End(number) if super_writes.contains(number) => moments.supers.push(at + 1),
+                Event::Mark(mark) if mark.starts_with("started") => {
+                    moments.supers.push(at + 1);
+                    starting = AFTER_START;
+                }
+                Event::Mark("mode writeback") => moments.supers.push(at + 1),
+                Event::Mark(mark) if mark.starts_with("stopped") => starting = usize::MAX,
+                _ => {}
             }
-            Event::End(number) if at >= first && durable.contains(number) => promises.push(at + 1),
-            Event::Mark(mark) => starting = begins_a_start(mark),
-            _ => {}
+            if starting > 0 {
+                moments.starts.push(at + 1);
+            }
+            if starting != usize::MAX {
+                starting = starting.saturating_sub(1);
+            }
         }
-        if starting {
-            starts.push(at + 1);
-        }
+        moments
     }
-    let mut moments: Vec<_> = (0..count)
-        .map(|number| {
+
+    /// In order: all writes of superblocks and samples, and `count` others, of which half are promises and a quarter starts.
+    fn draw(&self, count: usize, last: usize, rng: &mut Rng) -> Vec<usize> {
+        let mut drawn = self.supers.clone();
+        drawn.extend((0..count).map(|number| {
             let chosen = match number % 4 {
-                0 | 1 => rng.choice(&promises),
-                2 => rng.choice(&starts),
+                0 | 1 => rng.choice(&self.promises),
+                2 => rng.choice(&self.starts),
                 _ => None,
             };
             chosen
                 .copied()
-                .unwrap_or_else(|| rng.usize(first..=events.len()))
-        })
-        .collect();
-    moments.sort_unstable();
-    Ok(moments)
-}
-
-/// Whether what follows this mark is a start of the cache.
-fn begins_a_start(mark: &str) -> bool {
-    mark == "given" || mark.starts_with("stopped")
+                .unwrap_or_else(|| rng.usize(self.first..=last))
+        }));
+        drawn.sort_unstable();
+        drawn
+    }
 }
 
 /// Cuts a recording and checks what is left.
@@ -117,7 +149,8 @@ fn begins_a_start(mark: &str) -> bool {
 /// A cut loses what it must not lose; or the recording shows something that must not be.
 pub fn run(head: Head, events: &[Event<'_>], wish: &Wish) -> Result<Seen> {
     let mut rng = Rng::with_seed(wish.seed);
-    let moments = moments(events, wish.cuts.div_ceil(STATES), &mut rng)?;
+    let kinds = Moments::of(events);
+    let moments = kinds.draw(wish.cuts.div_ceil(STATES), events.len(), &mut rng);
     // Only a file system that is there can be booted.
     let filled =
         |event: &Event<'_>| matches!(event, Event::Mark(mark) if mark.starts_with("file "));
@@ -129,7 +162,8 @@ pub fn run(head: Head, events: &[Event<'_>], wish: &Wish) -> Result<Seen> {
     for (number, &moment) in moments.iter().enumerate() {
         replay.advance(moment)?;
         let (in_flight, volatile) = replay.unsettled();
-        let starting = replay.marks.last().is_some_and(|mark| begins_a_start(mark));
+        let starting = matches!(replay.phase, Phase::Formats | Phase::Starts);
+        let supers = kinds.supers.binary_search(&moment).is_ok();
         for state in 0..STATES {
             let lucks = match state {
                 0 => (Luck::Lose, Luck::Lose),
@@ -148,6 +182,21 @@ pub fn run(head: Head, events: &[Event<'_>], wish: &Wish) -> Result<Seen> {
             seen.in_flight += usize::from(in_flight);
             seen.volatile += usize::from(volatile);
             seen.starting += usize::from(starting);
+            seen.supers += usize::from(supers);
+            let torn = left.sound[0] != left.sound[1];
+            seen.torn += usize::from(torn);
+            // The start that follows writes copy 1 first.
+            if let Some((directory, _)) = &wish.states
+                && left.sound == [true, false]
+                && number >= first_bootable
+            {
+                save(
+                    &directory.join(format!("{TORN}.state")),
+                    head,
+                    &replay,
+                    &left,
+                )?;
+            }
             if let Some((directory, count)) = &wish.states
                 && saved < *count
                 && state == 1 + saved % (STATES - 1)
@@ -205,7 +254,8 @@ fn save(path: &Path, head: Head, replay: &Replay<'_>, left: &Recovered) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use tandem_record_log::SECTOR;
+    use tandem_record_log::{SECTOR, untouched};
+    use tandem_sim::engine::start::{BLOCK_BYTES, COPIES, Flags, Quarter};
     use tandem_sim::engine::{Core, Geometry};
 
     use super::*;
@@ -215,21 +265,66 @@ mod tests {
         ssd_sectors: 4 << 11,
     };
 
-    /// A recording of a new cache.
-    fn new_cache() -> Writer {
+    fn geometry() -> Geometry {
         let mut geometry = Geometry {
             origin_sectors: HEAD.disk_sectors,
             ssd_sectors: HEAD.ssd_sectors,
             block_sectors: 1,
             ..Geometry::default()
         };
-        let core = Core::linked();
-        assert!(core.plan(&mut geometry));
-        let mut writer = Writer::new(HEAD);
-        for (sector, data) in core.format(&geometry) {
-            one(&mut writer, Device::Ssd, Verb::WriteFua, sector, &data);
+        assert!(Core::linked().plan(&mut geometry));
+        geometry
+    }
+
+    /// Both copies of a superblock with these flags.
+    fn supers(writer: &mut Writer, verb: Verb, flags: u32) {
+        for (copy, sector) in (0..).zip(COPIES) {
+            let data = Core::linked().encode_super(&geometry(), Flags(flags), copy);
+            one(writer, Device::Ssd, verb, sector, &data);
         }
-        writer.mark("started");
+    }
+
+    /// Both copies of samples of a disk whose quarters `quarter` reads.
+    fn samples(writer: &mut Writer, verb: Verb, stopped: bool, quarter: Quarter<'_>) {
+        for (copy, sector) in (0..).zip(COPIES) {
+            let data = Core::linked().encode_samples(&geometry(), stopped, copy, quarter);
+            one(writer, Device::Ssd, verb, sector + 8, &data);
+        }
+    }
+
+    /// A quarter of the disk that nobody has written to, but for eight sectors from 40 on.
+    fn written(sector: u64) -> [u8; BLOCK_BYTES] {
+        let mut bytes = [0; BLOCK_BYTES];
+        for (at, bytes) in (sector..).zip(bytes.as_chunks_mut::<SECTOR>().0) {
+            *bytes = match at {
+                40..48 => [7; SECTOR],
+                _ => untouched(Device::Disk, at),
+            };
+        }
+        bytes
+    }
+
+    fn index(writer: &mut Writer) {
+        for (sector, data) in Core::linked().format(&geometry()) {
+            one(writer, Device::Ssd, Verb::WriteFua, sector, &data);
+        }
+    }
+
+    /// A recording of a new cache.
+    fn new_cache() -> Writer {
+        let mut writer = Writer::new(HEAD);
+        index(&mut writer);
+        supers(&mut writer, Verb::WriteFua, Flags::CLEAN);
+        writer.mark("started writethrough");
+        writer
+    }
+
+    /// A clean stop of the cache of [`flushed`] with what is then on the SSD.
+    fn stopped(verb: Verb, quarter: Quarter<'_>) -> Writer {
+        let mut writer = flushed(true);
+        writer.mark("stopping");
+        samples(&mut writer, verb, true, quarter);
+        writer.mark("stopped 0 0 writethrough");
         writer
     }
 
@@ -279,7 +374,7 @@ mod tests {
 
     #[test]
     fn what_was_flushed_must_be_there() {
-        assert_eq!(cut(&flushed(true)).unwrap().cuts, 200);
+        assert!(cut(&flushed(true)).unwrap().cuts >= 200);
         let error = error(&flushed(false));
         assert!(
             error.contains("shows what the disk held at first"),
@@ -296,10 +391,63 @@ mod tests {
 
     #[test]
     fn a_stop_must_be_warm() {
-        let mut writer = flushed(true);
-        writer.mark("stopped 0 0");
+        let mut writer = stopped(Verb::WriteFua, &written);
         assert!(cut(&writer).is_ok());
-        writer.mark("stopped 1 0");
+        writer.mark("stopped 1 0 writethrough");
         assert!(error(&writer).contains("after a clean stop"));
+    }
+
+    #[test]
+    fn samples_must_be_durable_and_true() {
+        let volatile = error(&stopped(Verb::Write, &written));
+        assert!(
+            volatile.contains("samples of the disk are Unknown"),
+            "{volatile}"
+        );
+        let untrue = error(&stopped(Verb::WriteFua, &|_| [1; BLOCK_BYTES]));
+        assert!(untrue.contains("the disk is another one"), "{untrue}");
+    }
+
+    #[test]
+    fn no_samples_while_requests_are_served() {
+        let mut writer = stopped(Verb::WriteFua, &written);
+        samples(&mut writer, Verb::Write, false, &written);
+        writer.mark("started writethrough");
+        let error = error(&writer);
+        assert!(
+            error.contains("say stopped while requests are served"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_superblock_comes_after_its_index() {
+        let mut writer = Writer::new(HEAD);
+        supers(&mut writer, Verb::WriteFua, Flags::CLEAN);
+        index(&mut writer);
+        writer.mark("started writethrough");
+        let error = error(&writer);
+        assert!(error.contains("the index is found Damaged"), "{error}");
+    }
+
+    #[test]
+    fn a_superblock_is_durable_before_the_first_request() {
+        let mut writer = Writer::new(HEAD);
+        index(&mut writer);
+        supers(&mut writer, Verb::Write, Flags::CLEAN);
+        writer.mark("started writethrough");
+        let error = error(&writer);
+        assert!(error.contains("no superblock is taken: Blank"), "{error}");
+    }
+
+    #[test]
+    fn clean_goes_before_write_back_begins() {
+        let mut writer = new_cache();
+        writer.mark("mode writeback");
+        let error = error(&writer);
+        assert!(
+            error.contains("clean while the cache is in write-back"),
+            "{error}"
+        );
     }
 }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What core makes of two disks after a cut.
+//! What a start of the module makes of two disks after a cut: the superblocks, the index that they lead to, and the samples
+//! of the disk.
 
 use anyhow::{Result, ensure};
-use tandem_record_log::{Device, Head};
+use tandem_record_log::{Device, Head, SECTOR};
+use tandem_sim::engine::start::Verdict;
+use tandem_sim::engine::start::{BLOCK_BYTES, COPIES, COPY_SECTORS, Flags, SuperCopy, SuperError};
 use tandem_sim::engine::{Core, Engine, Geometry, Loaded, Mode};
 use tandem_sim::stamp::Stamp;
 use tandem_sim::world::Word;
@@ -13,18 +16,25 @@ use crate::history::History;
 const FRAME: usize = 32;
 const QUARTER: usize = 8;
 
-/// Recovers caches of one shape.
+/// Starts caches on disks of these sizes.
 pub struct Recovery {
     core: Core,
-    geometry: Geometry,
+    /// The sizes; a superblock says the rest.
+    disks: Geometry,
 }
 
-/// A recovered cache.
+/// A cache as a start finds it.
 pub struct Recovered {
     /// The disk.
     pub disk: Vec<Stamp>,
     /// The SSD.
     pub ssd: Vec<Stamp>,
+    /// The flags of the superblock, or why the start finds none.
+    pub superblock: Result<Flags, SuperError>,
+    /// Which copies of the superblock are sound.
+    pub sound: [bool; 2],
+    /// What the samples say of the disk.
+    pub samples: Verdict,
     /// Slots in use.
     pub used: u64,
     /// Dirty sectors, in whole quarters.
@@ -33,35 +43,81 @@ pub struct Recovered {
     quarters: Vec<(usize, usize, bool)>,
 }
 
+/// The bytes of some sectors.
+fn bytes_of(sectors: &[Stamp], contents: &Contents) -> Vec<u8> {
+    let bytes = sectors.iter().map(|&stamp| contents.bytes(stamp));
+    bytes.collect::<Vec<_>>().concat()
+}
+
+/// One copy of the superblock, with the samples behind it.
+fn super_copy(ssd: &[Stamp], copy: u64, contents: &Contents) -> SuperCopy {
+    let mut bytes = [0; 2 * BLOCK_BYTES];
+    let sectors = &ssd[copy as usize..(copy + COPY_SECTORS) as usize];
+    bytes.copy_from_slice(&bytes_of(sectors, contents));
+    bytes
+}
+
 impl Recovery {
     /// For disks of these sizes, with blocks of 512 bytes.
-    pub fn new(head: Head) -> Result<Self> {
-        let core = Core::linked();
-        let mut geometry = Geometry {
-            origin_sectors: head.disk_sectors,
-            ssd_sectors: head.ssd_sectors,
-            block_sectors: 1,
-            ..Geometry::default()
-        };
-        ensure!(core.plan(&mut geometry), "core plans no cache of this size");
-        Ok(Self { core, geometry })
+    pub fn new(head: Head) -> Self {
+        Self {
+            core: Core::linked(),
+            disks: Geometry {
+                origin_sectors: head.disk_sectors,
+                ssd_sectors: head.ssd_sectors,
+                block_sectors: 1,
+                ..Geometry::default()
+            },
+        }
     }
 
-    /// Loads the index.
-    pub fn load(
+    /// Starts a cache: by what is on the SSD, and by nothing else.
+    pub fn start(
         &self,
         disk: Vec<Stamp>,
         ssd: Vec<Stamp>,
         contents: &Contents,
     ) -> Result<Recovered> {
-        let mut engine = Engine::new(&self.core, self.geometry, Mode::WriteBack);
+        let copies = COPIES.map(|copy| super_copy(&ssd, copy, contents));
+        let superblock = self.core.read_super(&copies, &self.disks);
+        let mut left = Recovered {
+            superblock: superblock.map(|(_, flags)| flags),
+            sound: self.core.sound_supers(&copies),
+            samples: Verdict::Unknown,
+            used: 0,
+            dirty: 0,
+            disk,
+            ssd,
+            quarters: Vec::new(),
+        };
+        let Ok((geometry, flags)) = superblock else {
+            return Ok(left);
+        };
+        left.samples = self.core.compare_samples(&copies, &geometry, &|sector| {
+            let mut bytes = [0; BLOCK_BYTES];
+            let first = sector as usize;
+            let sectors = &left.disk[first..first + BLOCK_BYTES / SECTOR];
+            bytes.copy_from_slice(&bytes_of(sectors, contents));
+            bytes
+        });
+        if flags.has(Flags::COLD) {
+            ensure!(
+                flags.has(Flags::CLEAN),
+                "the superblock says COLD, but not CLEAN: the start is refused"
+            );
+            return Ok(left);
+        }
+        self.load(geometry, &mut left, contents)?;
+        Ok(left)
+    }
+
+    /// Loads the index.
+    fn load(&self, geometry: Geometry, left: &mut Recovered, contents: &Contents) -> Result<()> {
+        let mut engine = Engine::new(&self.core, geometry, Mode::WriteBack);
         let mut load = engine.load();
         while let Some((first, count)) = load.wants() {
-            let sectors = ssd.get(first as usize..(first + count) as usize);
-            let bytes = sectors.map(|sectors| {
-                let bytes = sectors.iter().map(|&stamp| contents.bytes(stamp));
-                bytes.collect::<Vec<_>>().concat()
-            });
+            let sectors = left.ssd.get(first as usize..(first + count) as usize);
+            let bytes = sectors.map(|sectors| bytes_of(sectors, contents));
             ensure!(
                 bytes.is_some(),
                 "the load reads beyond the SSD: {first}+{count}"
@@ -71,26 +127,22 @@ impl Recovery {
         let loaded = load.end();
         ensure!(loaded == Loaded::Good, "the index is found {loaded:?}");
         let start = engine.layout().data_start as usize;
-        let mut quarters = Vec::new();
         for (slot, &bits) in engine.words().iter().enumerate() {
             let word = Word::of(bits);
             for quarter in (0..4).filter(|quarter| word.valid >> quarter & 1 != 0) {
                 let sector = word.tag as usize * FRAME + quarter * QUARTER;
                 let on_ssd = start + slot * FRAME + quarter * QUARTER;
                 ensure!(
-                    sector + QUARTER <= disk.len(),
+                    sector + QUARTER <= left.disk.len(),
                     "slot {slot} holds sector {sector}, beyond the disk"
                 );
-                quarters.push((sector, on_ssd, word.dirty >> quarter & 1 != 0));
+                let dirty = word.dirty >> quarter & 1 != 0;
+                left.quarters.push((sector, on_ssd, dirty));
             }
         }
-        Ok(Recovered {
-            used: engine.used(),
-            dirty: engine.facts().dirty * QUARTER as u64,
-            disk,
-            ssd,
-            quarters,
-        })
+        left.used = engine.used();
+        left.dirty = engine.facts().dirty * QUARTER as u64;
+        Ok(())
     }
 }
 

@@ -4,14 +4,37 @@
 
 use std::collections::HashMap;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use tandem_record_log::{Device, Event, Head, Request, SECTOR, Verb};
 use tandem_sim::disk::{Disk, Luck};
+use tandem_sim::engine::start::{COPIES, COPY_SECTORS, Flags, SuperError, Verdict};
 use tandem_sim::stamp::Stamp;
 
 use crate::contents::{Contents, fresh};
 use crate::history::{History, Time};
 use crate::recovered::{Recovered, Recovery};
+
+/// The word for write-back in a table.
+const WRITE_BACK: &str = "writeback";
+
+/// What the module does, as far as superblocks and samples are concerned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// It writes the first superblocks.
+    Formats,
+    /// It reads them, and answers no request yet.
+    Starts,
+    /// It answers requests; the disk may change.
+    Serves,
+    /// It makes everything durable.
+    Stops,
+}
+
+/// Whether a request writes a superblock or samples.
+pub fn is_super_write(request: &Request<'_>) -> bool {
+    let in_a_copy = |&copy: &u64| (copy..copy + COPY_SECTORS).contains(&request.sector);
+    request.device == Device::Ssd && request.verb.has_data() && COPIES.iter().any(in_a_copy)
+}
 
 /// The moment that the recording has come to.
 pub struct Replay<'a> {
@@ -26,6 +49,10 @@ pub struct Replay<'a> {
     under_way: HashMap<u32, (Request<'a>, Time)>,
     /// What the guest has marked so far.
     pub marks: Vec<&'a str>,
+    /// What the module does now.
+    pub phase: Phase,
+    /// The cache is or was in write-back since its start.
+    wrote_back: bool,
 }
 
 impl<'a> Replay<'a> {
@@ -36,13 +63,15 @@ impl<'a> Replay<'a> {
         Ok(Self {
             events,
             now: 0,
-            recovery: Recovery::new(head)?,
+            recovery: Recovery::new(head),
             disk: device(Device::Disk, head.disk_sectors),
             ssd: device(Device::Ssd, head.ssd_sectors),
             history: History::new(base.collect()),
             contents: Contents::new(),
             under_way: HashMap::new(),
             marks: Vec::new(),
+            phase: Phase::Formats,
+            wrote_back: false,
         })
     }
 
@@ -136,6 +165,7 @@ impl<'a> Replay<'a> {
         match words[..] {
             ["error", ..] => anyhow::bail!("a request failed: {mark}"),
             ["given"] => {
+                self.phase = Phase::Starts;
                 self.disk.flush_all();
                 self.ssd.flush_all();
                 let shown = self
@@ -143,7 +173,13 @@ impl<'a> Replay<'a> {
                     .shown();
                 self.history = History::new(shown);
             }
-            ["stopped", used, dirty] => {
+            ["started", mode] => {
+                self.phase = Phase::Serves;
+                self.wrote_back = mode == WRITE_BACK;
+            }
+            ["mode", mode] => self.wrote_back |= mode == WRITE_BACK,
+            ["stopping"] => self.phase = Phase::Stops,
+            ["stopped", used, dirty, mode] => {
                 let (used, dirty): (u64, u64) = (used.parse()?, dirty.parse()?);
                 let next = self.cut(Luck::Lose, Luck::Lose, &mut fastrand::Rng::new())?;
                 ensure!(
@@ -152,24 +188,88 @@ impl<'a> Replay<'a> {
                     next.used,
                     next.dirty
                 );
-                next.check(&self.history, &self.contents)
+                let clean = next.superblock.is_ok_and(|flags| flags.has(Flags::CLEAN));
+                ensure!(
+                    clean == (mode != WRITE_BACK && dirty == 0),
+                    "after a clean stop in {mode} with {dirty} sectors dirty the superblock says clean: {clean}"
+                );
+                ensure!(
+                    next.samples == Verdict::Same,
+                    "after a clean stop the samples of the disk are {:?}",
+                    next.samples
+                );
+                self.check(&next)
                     .context("after a clean stop and a loss of both disks' caches")?;
+                self.phase = Phase::Starts;
             }
             _ => {}
         }
         Ok(())
     }
 
-    /// What core recovers if the power goes now.
-    pub fn cut(&self, disk: Luck, ssd: Luck, rng: &mut fastrand::Rng) -> Result<Recovered> {
+    /// What a start finds if the power goes now.
+    pub fn cut(&mut self, disk: Luck, ssd: Luck, rng: &mut fastrand::Rng) -> Result<Recovered> {
         let disk = self.disk.after_power_cut(disk, rng);
-        let ssd = self.ssd.after_power_cut(ssd, rng);
-        self.recovery.load(disk, ssd, &self.contents)
+        let mut ssd = self.ssd.after_power_cut(ssd, rng);
+        self.spoil(&mut ssd, rng);
+        self.recovery.start(disk, ssd, &self.contents)
     }
 
-    /// Whether what was recovered now is as it must be.
-    pub fn check(&self, recovered: &Recovered) -> Result<()> {
-        recovered.check(&self.history, &self.contents)
+    /// Where a superblock or samples are being written, one sector may hold what is neither old nor new. But a cut makes
+    /// nothing that looks like another program's, so the magic stays, and zeroes stay where there is none.
+    fn spoil(&mut self, ssd: &mut [Stamp], rng: &mut fastrand::Rng) {
+        let requests = self.under_way.values().map(|(request, _)| request);
+        let Some(request) = requests.into_iter().find(|request| is_super_write(request)) else {
+            return;
+        };
+        let first = request.sector as usize;
+        if ssd[first] == Contents::ZEROES || rng.bool() {
+            return;
+        }
+        // Most of what is written is in the first sector; the others are zeroes before and after.
+        let at = match rng.bool() {
+            true => first,
+            false => first + rng.usize(..request.count as usize),
+        };
+        ssd[at] = self.contents.spoiled(ssd[at], self.now, rng);
+    }
+
+    /// Whether what a start finds now is as it must be.
+    pub fn check(&self, left: &Recovered) -> Result<()> {
+        self.check_start(left)?;
+        left.check(&self.history, &self.contents)
+    }
+
+    /// Whether the superblocks and the samples say what is true.
+    fn check_start(&self, left: &Recovered) -> Result<()> {
+        let flags = match left.superblock {
+            Ok(flags) => flags,
+            // A creation that was cut: the user creates the cache again.
+            Err(SuperError::Blank | SuperError::Damaged) if self.phase == Phase::Formats => {
+                return Ok(());
+            }
+            Err(error) => bail!("no superblock is taken: {error:?}"),
+        };
+        let clean = flags.has(Flags::CLEAN);
+        ensure!(
+            !clean || left.dirty == 0,
+            "the superblock says clean, but {} sectors are dirty",
+            left.dirty
+        );
+        let serves = self.phase == Phase::Serves;
+        ensure!(
+            !(clean && serves && self.wrote_back),
+            "the superblock says clean while the cache is in write-back"
+        );
+        ensure!(
+            left.samples != Verdict::Changed,
+            "the samples say that the disk is another one"
+        );
+        ensure!(
+            !(serves && left.samples == Verdict::Same),
+            "the samples say stopped while requests are served"
+        );
+        Ok(())
     }
 
     /// Requests in flight to the disks, and whether something would be lost by a cut.

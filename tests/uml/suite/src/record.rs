@@ -141,11 +141,16 @@ impl Recording {
                 while self.mode == CHANGING && !writers.is_finished() {
                     let message = *rng.choice(&MESSAGES).unwrap_or(&MESSAGES[0]);
                     // Not every one is possible at any time.
-                    let _ = cached.mapped.message(message);
+                    if cached.mapped.message(message).is_ok() {
+                        self.log.mark(message);
+                    }
                     thread::sleep(Duration::from_millis(rng.u64(..400)));
                 }
                 writers.join().ok().context("the writers panicked")?
             })?;
+            if self.mode == CHANGING {
+                drain(&cached.mapped)?;
+            }
             let status = self.stop(cached)?;
             for name in [
                 "evictions",
@@ -197,7 +202,7 @@ impl Recording {
         let (disk, ssd) = (self.disk.display(), self.ssd.display());
         let args = format!("{disk} {ssd} {mode} {words}");
         let mapped = Dm::with("recorded", Line::new(HEAD.disk_sectors, "tandem", args))?;
-        self.log.mark("started");
+        self.log.mark(&format!("started {mode}"));
         let number = if format { 2 } else { 3 };
         let (node, requests) = nbd::attach(number, HEAD.disk_sectors, true)?;
         let above = Above::new(io::direct(mapped.path())?, requests, self.log.clone())?;
@@ -212,13 +217,28 @@ impl Recording {
     fn stop(&self, cached: Cached) -> Result<Status> {
         nbd::detach(&cached.node)?;
         cached.server.join().ok().context("the server panicked")??;
+        self.log.mark("stopping");
         cached.mapped.suspend()?;
         let status = Status::parse(&cached.mapped.status()?)?;
         cached.mapped.remove()?;
-        self.log
-            .mark(&format!("stopped {} {}", status.used, status.dirty));
+        let Status {
+            used, dirty, mode, ..
+        } = &status;
+        self.log.mark(&format!("stopped {used} {dirty} {mode}"));
         Ok(status)
     }
+}
+
+/// Goes on in write-through until nothing is dirty, so that the stop makes the superblock say clean.
+fn drain(mapped: &Dm) -> Result<()> {
+    mapped.message("mode writethrough")?;
+    mapped.message("flush start")?;
+    let until = Instant::now() + Duration::from_secs(60);
+    while Status::parse(&mapped.status()?)?.dirty > 0 {
+        ensure!(Instant::now() < until, "the cache does not drain");
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
 }
 
 /// A cache that is served under a name of its own.
