@@ -89,6 +89,9 @@ enum Command {
     Cases,
     /// Each write of metadata, superblocks and samples cut at each sector; and the disk exchanged.
     Format {
+        /// First seed.
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
         /// How many seeds, from the first on.
         #[arg(long, default_value_t = 200)]
         seeds: u64,
@@ -206,8 +209,8 @@ fn run(arguments: Arguments) -> Done {
             println!("{} cases hold", cases::CASES.len());
             Ok(())
         }
-        Command::Format { seeds } => {
-            formats(&core()?, seeds);
+        Command::Format { seed, seeds } => {
+            formats(&core()?, seed, seeds);
             Ok(())
         }
         Command::Words => words(&core()?),
@@ -360,14 +363,15 @@ fn covered(sources: &Sources) -> Done {
     Ok(())
 }
 
-fn formats(core: &Core, seeds: u64) {
+fn formats(core: &Core, first: u64, seeds: u64) {
     let (mut lives, mut samples, mut torn) = (0, 0, 0);
-    for seed in 0..seeds {
+    for number in 0..seeds {
+        let seed = first.wrapping_add(number);
         samples += core.identity(seed);
         lives += core.lives(seed);
-        // These are long.
-        if seed % 50 == 0 {
-            torn += core.torn(seed / 50);
+        // Cuts of the index take 50 times as long.
+        if number % 50 == 0 {
+            torn += core.torn(first.wrapping_add(number / 50));
         }
     }
     println!("{torn} cuts of the index, {lives} of superblocks and samples; {samples} samples");

@@ -31,6 +31,7 @@ mod results;
 mod run;
 mod rust_tests;
 mod screenshots;
+mod seed;
 mod stage;
 mod suite;
 mod test;

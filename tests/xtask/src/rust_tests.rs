@@ -9,7 +9,7 @@ use crate::cx::Cx;
 use crate::inputs::{Inputs, KMOD};
 use crate::layer::{Bench, Layer};
 use crate::results::{Counts, Outcome, Test};
-use crate::{case, run};
+use crate::{case, run, seed};
 
 /// The layers, in the order in which they run.
 pub fn layers() -> Vec<Layer> {
@@ -107,6 +107,12 @@ const RUNS: [&str; 3] = [
     "small cases whole",
     "branches of journal and recovery",
 ];
+/// What it does with the seed of this run.
+const FRESH: [(&str, &[&str]); 3] = [
+    ("fresh random requests", &["random", "--seeds", "60"]),
+    ("fresh power cuts", &["crash", "--cuts", "100000"]),
+    ("fresh cuts of the format", &["format", "--seeds", "100"]),
+];
 
 /// The names of the test functions of packages.
 fn functions(cx: &Cx, packages: &[Package]) -> Result<Vec<String>> {
@@ -117,6 +123,7 @@ fn functions(cx: &Cx, packages: &[Package]) -> Result<Vec<String>> {
 fn engine_cases(cx: &Cx) -> Result<Vec<String>> {
     let mut names = functions(cx, &[SIMULATOR])?;
     names.extend(RUNS.map(str::to_owned));
+    names.extend(FRESH.map(|(name, _)| name.to_owned()));
     Ok(names)
 }
 
@@ -129,7 +136,8 @@ fn tools(bench: &mut Bench) -> Result<()> {
 }
 
 fn engine(bench: &mut Bench) -> Result<()> {
-    let is_run = |case: &String| RUNS.contains(&case.as_str());
+    let is_run =
+        |case: &String| RUNS.contains(&case.as_str()) || FRESH.iter().any(|(name, _)| name == case);
     if !bench.case.as_ref().is_some_and(is_run) {
         cargo_test(bench, &[SIMULATOR], None)?;
     }
@@ -149,6 +157,19 @@ fn engine(bench: &mut Bench) -> Result<()> {
         }
         let (said, result) = bench.said(&mut simulator(bench, words))?;
         figures(bench, &said, |line| line.contains(figure));
+        bench.check(name, result);
+    }
+    fresh(bench)
+}
+
+/// The simulator with seeds that no run before had.
+fn fresh(bench: &mut Bench) -> Result<()> {
+    for (name, words) in FRESH {
+        if !bench.wants(name) {
+            continue;
+        }
+        let seed = seed::of_this_run()?.to_string();
+        let result = run::logged(simulator(bench, words).args(["--seed", &seed]), &bench.log);
         bench.check(name, result);
     }
     Ok(())

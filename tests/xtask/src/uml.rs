@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::cx::{Cx, say};
 use crate::inputs::{Inputs, KMOD};
 use crate::layer::{Bench, Layer, no_cases};
-use crate::{case, fetch, hash, pins, run, suite};
+use crate::{case, fetch, hash, pins, run, seed, suite};
 
 /// The suite takes three to eight minutes; a machine under load takes several times as long.
 const LIMIT: Duration = Duration::from_secs(3000);
@@ -89,7 +89,7 @@ pub struct Kernel {
     config: &'static str,
 }
 
-/// The suite; without `--all` only this part of it, so that each case runs in the plain kernel and in one of the two slow ones.
+/// The suite, in the two slow kernels with fresh seeds; without `--all` only this part of it, so that each case runs in the plain kernel and in one of the two slow ones.
 fn functional(bench: &mut Bench, config: &'static str, part: &str) -> Result<()> {
     let kernel = kernel(bench.cx, config)?;
     let module = kernel.module(bench, "kmod", "dm-tandem.ko")?;
@@ -103,6 +103,10 @@ fn functional(bench: &mut Bench, config: &'static str, part: &str) -> Result<()>
     }
     if bench.all {
         variables.push(("SUITE_WHOLE", "1"));
+    }
+    let seed = seed::of_this_run()?.to_string();
+    if config != "plain" {
+        variables.push(("SUITE_SEED", &seed));
     }
     let mut guest = kernel.guest(bench.cx, &variables)?;
     suite::cases(bench, &mut guest, LIMIT)

@@ -40,6 +40,13 @@ impl Mix {
     }
 }
 
+/// The random numbers of a case: the same in each run, or others for each `SUITE_SEED`.
+pub fn seeded(number: u64) -> Rng {
+    let seed = std::env::var("SUITE_SEED").ok();
+    let seed: u64 = seed.and_then(|seed| seed.parse().ok()).unwrap_or(0);
+    Rng::with_seed(seed << 32 ^ number)
+}
+
 /// Makes random requests on `file` and on `model` and compares each read.
 ///
 /// The content of a discarded range is whatever the disk makes of it, so the device's answer right after the

@@ -14,6 +14,7 @@ use fastrand::Rng;
 
 use super::Entry;
 use crate::io::{self, Buffer, MIB, SECTOR};
+use crate::model::seeded;
 use crate::rig::{Config, Rig, Under};
 
 pub const CASES: &[Entry] = &[
@@ -185,7 +186,7 @@ fn fight(rig: &Rig, seconds: u64, mut beside: impl FnMut() -> Result<()>) -> Res
             let (judge, path) = (Arc::clone(&judge), path.clone());
             thread::spawn(move || -> Result<u64> {
                 let file = io::direct(&path)?;
-                let mut rng = Rng::with_seed(seed);
+                let mut rng = seeded(seed);
                 let mut requests = 0;
                 while Instant::now() < until {
                     let longest = 1 << rng.u32(0..9);

@@ -2,11 +2,10 @@
 //! What is read is what was written, whatever the size, the place and the way (promises 2, 14, 28, 31).
 
 use anyhow::{Context, Result, ensure};
-use fastrand::Rng;
 
 use super::Entry;
 use crate::io::{self, MIB, SECTOR};
-use crate::model::{Mix, drive};
+use crate::model::{Mix, drive, seeded};
 use crate::rig::{Config, Rig};
 
 pub const CASES: &[Entry] = &[
@@ -44,7 +43,7 @@ fn random(mode: &'static str, direct: bool) -> Result<()> {
         mode,
         ..Config::default()
     })?;
-    let mut rng = Rng::with_seed(1);
+    let mut rng = seeded(1);
     {
         let file = if direct {
             io::direct(&rig.path()?)?
@@ -99,7 +98,7 @@ fn partial_blocks() -> Result<()> {
     let file = io::direct(&rig.path()?)?;
     io::read(&file, 0, 2 * MIB)?;
     rig.quiet()?;
-    let mut rng = Rng::with_seed(2);
+    let mut rng = seeded(2);
     for round in 0..400 {
         let sector = rng.usize(0..4096);
         let range = sector * SECTOR..(sector + 1) * SECTOR;
@@ -121,7 +120,7 @@ fn partial_blocks() -> Result<()> {
 fn large() -> Result<()> {
     let (rig, mut model) = Rig::new(Config::default())?;
     let file = io::direct(&rig.path()?)?;
-    let mut rng = Rng::with_seed(3);
+    let mut rng = seeded(3);
     let mix = Mix {
         block: 4096,
         longest: 2048,
@@ -147,7 +146,7 @@ fn discards() -> Result<()> {
             "no discards though the disk takes them"
         );
         let file = io::direct(&rig.path()?)?;
-        let mut rng = Rng::with_seed(4);
+        let mut rng = seeded(4);
         let mix = Mix {
             longest: 512,
             writes: 30,
@@ -203,7 +202,7 @@ fn odd_end() -> Result<()> {
     {
         let file = io::direct(mapped.path())?;
         let end = model.len();
-        let mut rng = Rng::with_seed(5);
+        let mut rng = seeded(5);
         for _ in 0..300 {
             let sectors = rng.usize(1..120);
             let skip = rng.usize(0..60);
@@ -241,7 +240,7 @@ fn blocks(origin: u32, ssd: u32) -> Result<()> {
         "logical block size is not the disk's"
     );
     let file = io::direct(&rig.path()?)?;
-    let mut rng = Rng::with_seed(6);
+    let mut rng = seeded(6);
     let block = origin as usize;
     let mix = Mix {
         block,
@@ -264,7 +263,7 @@ fn blocks(origin: u32, ssd: u32) -> Result<()> {
 fn modes() -> Result<()> {
     let (rig, mut model) = Rig::new(Config::default())?;
     let file = io::direct(&rig.path()?)?;
-    let mut rng = Rng::with_seed(7);
+    let mut rng = seeded(7);
     for mode in ["writearound", "writethrough", "writearound", "writethrough"] {
         let event = rig.mapped()?.event()?;
         rig.mapped()?.message(&format!("mode {mode}"))?;

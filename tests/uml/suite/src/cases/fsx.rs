@@ -14,6 +14,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use super::Entry;
 use crate::disk::Shape;
+use crate::model::seeded;
 use crate::rig::{Config, Rig};
 use crate::skipped::Skipped;
 
@@ -185,7 +186,7 @@ fn file_system(kind: &str) -> Result<()> {
         rig.attach(true)?;
         run(&make, &rig.path()?)?;
         let mut model = Vec::new();
-        let mut rng = Rng::with_seed(u64::from(mode.as_bytes()[6]));
+        let mut rng = seeded(u64::from(mode.as_bytes()[6]));
         for round in 0..2 {
             let _mounted = Mount::new(&rig.path()?, kind)?;
             let file = File::options()

@@ -8,13 +8,12 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use fastrand::Rng;
 
 use super::Entry;
 use crate::disk::Shape;
 use crate::dm::{Dm, Line};
 use crate::io::{self, MIB};
-use crate::model::{Mix, drive};
+use crate::model::{Mix, drive, seeded};
 use crate::module;
 use crate::rig::{Config, Rig};
 
@@ -110,7 +109,7 @@ fn restart() -> Result<()> {
             drive(
                 &file,
                 &mut model,
-                &mut Rng::with_seed(round),
+                &mut seeded(round),
                 Mix::new(8 * MIB),
                 300,
             )?;
@@ -197,7 +196,7 @@ fn part_load(
     stop: &AtomicBool,
 ) -> Result<()> {
     let file = io::direct(path)?;
-    let mut rng = Rng::with_seed(seed);
+    let mut rng = seeded(seed);
     while !stop.load(Ordering::Relaxed) {
         let length = 512 << rng.u32(0..8);
         let start = rng.usize(0..=(model.len() - length) / 512) * 512;
@@ -336,7 +335,7 @@ fn three() -> Result<()> {
             let (path, mut model): (Result<PathBuf>, _) = (rig.path(), std::mem::take(model));
             thread::spawn(move || {
                 let file = io::direct(&path?)?;
-                let mut rng = Rng::with_seed(model.len() as u64);
+                let mut rng = seeded(model.len() as u64);
                 drive(
                     &file,
                     &mut model,

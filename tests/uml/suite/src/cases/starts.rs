@@ -16,7 +16,7 @@ use crate::beside::Beside;
 use crate::disk::Shape;
 use crate::dm::Dm;
 use crate::io::{self, MIB, SECTOR};
-use crate::model::{Mix, drive};
+use crate::model::{Mix, drive, seeded};
 use crate::rig::{Config, Rig, Under};
 
 pub const CASES: &[Entry] = &[
@@ -223,7 +223,7 @@ fn cut_after_flush() -> Result<()> {
         };
         for round in 0..2 {
             let file = io::direct(&rig.path()?)?;
-            drive(&file, &mut model, &mut Rng::with_seed(round), mix, 150)?;
+            drive(&file, &mut model, &mut seeded(round), mix, 150)?;
             file.sync_all()?;
             let mut cut = rig.cut()?;
             // Twice: what a start does must not need to end.
@@ -268,7 +268,7 @@ fn block(index: usize, number: u64) -> Vec<u8> {
 /// Writes blocks of its own in ever new versions and flushes now and then.
 fn writer(path: &Path, own: std::ops::Range<usize>, seed: u64, bounds: &Bounds) -> Result<()> {
     let file = io::direct(path)?;
-    let mut rng = Rng::with_seed(seed);
+    let mut rng = seeded(seed);
     let mut version = 0;
     let mut last = vec![0; own.len()];
     while !bounds.stop.load(Ordering::Relaxed) {
