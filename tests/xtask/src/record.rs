@@ -14,7 +14,7 @@ use crate::inputs::{Inputs, KMOD};
 use crate::layer::{Bench, Layer};
 use crate::results::{Outcome, Test};
 use crate::uml::{self, Kernel};
-use crate::{case, mutants, run, suite};
+use crate::{case, mutants, run, seed, suite};
 
 /// A recording takes ten to thirty seconds; a machine under load takes several times as long.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -28,6 +28,14 @@ const MORE: usize = 2;
 const ORDINARY: [&str; 2] = ["fua-answered-early", "group-before-data"];
 /// States to boot of each recording of a file system.
 const BOOTS: usize = 4;
+/// The end of the name of a recording that begins with one torn superblock. Only recordings in which the mode changes write
+/// superblocks when there is a file system.
+const TORN: &str = "-boot-torn";
+/// The mode of those.
+const CHANGING: &str = "changing";
+
+/// The recording with the seed of this run.
+const FRESH: &str = "fresh";
 
 /// File system and mode of each recording; `raw` is no file system.
 const RECORDINGS: [(&str, &str); 7] = [
@@ -36,7 +44,7 @@ const RECORDINGS: [(&str, &str); 7] = [
     ("btrfs", "writeback"),
     ("ext4", "writethrough"),
     ("xfs", "writearound"),
-    ("btrfs", "changing"),
+    ("btrfs", CHANGING),
     ("raw", "writeback"),
 ];
 
@@ -47,10 +55,9 @@ pub fn layers() -> Vec<Layer> {
             name: "record",
             about: "what the module really writes, cut 10,000 times and recovered offline",
             cases: |_| {
-                Ok(Recording::all()
-                    .into_iter()
-                    .map(|r| format!("{}: cut", r.name))
-                    .collect())
+                let mut names: Vec<_> = Recording::all().into_iter().map(|r| r.name).collect();
+                names.push(FRESH.to_owned());
+                Ok(names.iter().map(|name| format!("{name}: cut")).collect())
             },
             inputs: Inputs {
                 packages: &["tandem-record-check"],
@@ -86,6 +93,11 @@ fn run(bench: &mut Bench) -> Result<()> {
             cuts += recorder.test(bench, recording, times)?;
         }
     }
+    if bench.wants(&format!("{FRESH}: cut")) {
+        let fresh = Recording::fresh(seed::of_this_run()?);
+        bench.note(&format!("fresh: {}, {}", fresh.filesystem, fresh.mode));
+        cuts += recorder.test(bench, &fresh, times)?;
+    }
     bench.figures.push(format!("{cuts} cuts"));
     if bench.case.is_some() {
         return Ok(());
@@ -112,14 +124,18 @@ fn hunt(bench: &mut Bench) -> Result<()> {
         .collect::<Vec<_>>()
     {
         let all = Recording::all();
-        let recording = all.iter().find(|recording| recording.name == mutant.case);
-        let recording = recording.with_context(|| format!("no recording {}", mutant.case))?;
+        let (name, boots) = match mutant.case.strip_suffix(TORN) {
+            Some(name) => (name, true),
+            None => (mutant.case.as_str(), false),
+        };
+        let recording = all.iter().find(|recording| recording.name == name);
+        let recording = recording.with_context(|| format!("no recording {name}"))?;
         mutant.plant(&bench.cx.path("kmod"), &source)?;
         suite::module(&source, &kernel.build, &build, &["ARCH=um"], &bench.log)?;
         let module = build.join("dm-tandem.ko");
         let recorder = Recorder::new(bench, &kernel, module, "record-mutants/run")?;
         let start = Instant::now();
-        let result = recorder.find(bench, recording);
+        let result = recorder.find(bench, recording, boots);
         bench.note(&format!("{}: {}: {result:?}", mutant.name, mutant.why));
         bench.count(Test {
             name: mutant.name,
@@ -151,6 +167,17 @@ impl Recording {
             name: format!("{filesystem}-{mode}"),
         };
         (1..).zip(&RECORDINGS).map(recording).collect()
+    }
+
+    /// One of them with other requests.
+    fn fresh(seed: u64) -> Self {
+        let (filesystem, mode) = RECORDINGS[seed as usize % RECORDINGS.len()];
+        Self {
+            filesystem,
+            mode,
+            seed,
+            name: FRESH.to_owned(),
+        }
     }
 }
 
@@ -202,7 +229,21 @@ impl<'a> Recorder<'a> {
                 cuts += self.boot(bench, recording, &name, &state, times)?;
             }
         }
+        if recording.mode == CHANGING {
+            let state = self.torn(name);
+            let left = ensure_file(&state);
+            bench.check(&format!("{name}: a cut tears a superblock"), left);
+            if state.exists() {
+                let name = format!("{name}{TORN}");
+                cuts += self.boot(bench, recording, &name, &state, times)?;
+            }
+        }
         Ok(cuts)
+    }
+
+    /// Where the state with one torn superblock is.
+    fn torn(&self, name: &str) -> PathBuf {
+        self.dir.join(name).join("torn.state")
     }
 
     /// Boots a state, and cuts what its recovery and its use write.
@@ -227,17 +268,40 @@ impl<'a> Recorder<'a> {
         Ok(cuts)
     }
 
-    /// Records with a module that has a bug; an error if nothing comes of it.
-    fn find(&self, bench: &Bench, recording: &Recording) -> Result<()> {
-        let mut guest = self.guest(bench.cx, recording, &recording.name, "")?;
+    /// Records with a module that has a bug; an error if nothing comes of it. The bug may show only when a state with a torn
+    /// superblock `boots`.
+    fn find(&self, bench: &Bench, recording: &Recording, boots: bool) -> Result<()> {
+        let name = &recording.name;
+        self.record(bench, recording, name, "")?;
+        let mut cut = self.cut(name, CUTS[0], recording.seed);
+        if !boots {
+            return self.must_fail(bench, &mut cut);
+        }
+        fs::create_dir_all(self.dir.join(name))?;
+        cut.arg("--states").arg(self.dir.join(name));
+        cut.args(["--count", "0"]);
+        run::logged(&mut cut, &bench.log).context("found before a torn superblock was booted")?;
+        let state = self.torn(name);
+        ensure_file(&state)?;
+        let booted = format!("{name}{TORN}");
+        self.record(bench, recording, &booted, &state.display().to_string())?;
+        self.must_fail(bench, &mut self.cut(&booted, CUTS[1], recording.seed))
+    }
+
+    /// Records, or boots a state.
+    fn record(&self, bench: &Bench, recording: &Recording, name: &str, from: &str) -> Result<()> {
+        let mut guest = self.guest(bench.cx, recording, name, from)?;
         let mut recorded = false;
         suite::follow(&mut guest, LIMIT, &bench.log, |line| {
             recorded |= line.starts_with("ok   ");
         })?;
-        ensure!(recorded, "the recording itself failed");
-        let mut cut = self.cut(&recording.name, CUTS[0], recording.seed);
-        match run::logged(&mut cut, &bench.log) {
-            Ok(()) => bail!("not found by {} cuts", CUTS[0]),
+        ensure!(recorded, "the recording {name} itself failed");
+        Ok(())
+    }
+
+    fn must_fail(&self, bench: &Bench, cut: &mut Command) -> Result<()> {
+        match run::logged(cut, &bench.log) {
+            Ok(()) => bail!("not found by its cuts"),
             Err(_) => Ok(()),
         }
     }
@@ -267,6 +331,11 @@ impl<'a> Recorder<'a> {
         cut.args(["--seed", &seed.to_string()]);
         cut
     }
+}
+
+fn ensure_file(path: &Path) -> Result<()> {
+    ensure!(path.exists(), "there is no {}", path.display());
+    Ok(())
 }
 
 /// Cuts a recording, as one test; returns how many cuts it were.
