@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Names for what sectors hold, so that equal bytes have one name and are compared at once.
+//! A number for each content of a sector. Equal contents have one number, so that sectors are compared by their numbers.
 
 use std::collections::HashMap;
 
@@ -8,11 +8,11 @@ use tandem_sim::stamp::Stamp;
 
 type Bytes = [u8; SECTOR];
 
-/// A sector of the disk that nobody has written to, with its number below these bits; the same for the SSD.
+/// These bits mark a sector of the disk or of the SSD that no request has written to; the sector's number is in the bits below.
 const OLD_DATA: u64 = 1 << 62;
 const NEW_SSD: u64 = 3 << 61;
 
-/// What a new device holds there.
+/// The content of a sector before the first write to it.
 pub fn fresh(device: Device, sector: u64) -> Stamp {
     match device {
         Device::Ssd if untouched(device, sector) == [0; SECTOR] => Contents::ZEROES,
@@ -21,17 +21,17 @@ pub fn fresh(device: Device, sector: u64) -> Stamp {
     }
 }
 
-/// All contents that were written.
+/// All contents that requests have written.
 pub struct Contents {
     names: HashMap<Bytes, u64>,
     all: Vec<(Bytes, usize)>,
 }
 
 impl Contents {
-    /// What zeroes are called.
+    /// The name of a sector of zeroes.
     pub const ZEROES: Stamp = Stamp(0);
 
-    /// None but zeroes.
+    /// Knows zeroes only.
     pub fn new() -> Self {
         Self {
             names: HashMap::from([([0; SECTOR], 0)]),
@@ -39,7 +39,7 @@ impl Contents {
         }
     }
 
-    /// The name of a sector's content that event number `event` brought.
+    /// The name of a content; `event` is the number of the event that wrote it, for [`Contents::describe`].
     pub fn name(&mut self, bytes: &Bytes, event: usize) -> Stamp {
         let mut number = [0; 8];
         number.copy_from_slice(&bytes[8..16]);
@@ -64,7 +64,7 @@ impl Contents {
         self.name(&bytes, event)
     }
 
-    /// The content of this name.
+    /// The content that has this name.
     pub fn bytes(&self, name: Stamp) -> Bytes {
         match name.0 & NEW_SSD {
             NEW_SSD => untouched(Device::Ssd, name.0 & !NEW_SSD),
@@ -73,7 +73,7 @@ impl Contents {
         }
     }
 
-    /// What a person wants to know of a content.
+    /// A content in words, for a person.
     pub fn describe(&self, name: Stamp) -> String {
         match name.0 & NEW_SSD {
             _ if name == Self::ZEROES => "zeroes".to_owned(),

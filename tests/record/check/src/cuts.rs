@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Where a recording is cut, and what the cuts showed.
+//! Cuts of a recording: at which moments, and whether each state that is left is right.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -12,27 +12,27 @@ use tandem_sim::disk::Luck;
 use crate::recovered::Recovered;
 use crate::replay::{Phase, Replay, is_super_write};
 
-/// States of each moment: what survives is drawn anew for each.
+/// States after a cut at one moment. Each state keeps another random part of what is not durable.
 const STATES: usize = 5;
 /// Events after a start that still count as a part of it: nothing has made durable yet what the start wrote last.
 const AFTER_START: usize = 40;
 /// The state with one torn superblock, of those to be booted.
 const TORN: &str = "torn";
 
-/// What was asked for.
-pub struct Wish {
+/// What the command line asks for.
+pub struct Options {
     /// How many states to check at least; those of writes of superblocks and samples come on top.
     pub cuts: usize,
-    /// Of everything that is drawn.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Where to put states that are to be booted, and how many.
+    /// Directory for states that the caller boots, and how many of them to save.
     pub states: Option<(PathBuf, usize)>,
 }
 
-/// What the states had to offer.
+/// How many states were checked, and how many of them had which property.
 #[derive(Debug, Default)]
-pub struct Seen {
-    /// How many there were.
+pub struct Summary {
+    /// All states.
     pub cuts: usize,
     dirty: usize,
     in_flight: usize,
@@ -42,7 +42,7 @@ pub struct Seen {
     torn: usize,
 }
 
-impl std::fmt::Display for Seen {
+impl std::fmt::Display for Summary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self {
             cuts,
@@ -146,18 +146,18 @@ impl Moments {
 /// Cuts a recording and checks what is left.
 ///
 /// # Errors
-/// A cut loses what it must not lose; or the recording shows something that must not be.
-pub fn run(head: Head, events: &[Event<'_>], wish: &Wish) -> Result<Seen> {
-    let mut rng = Rng::with_seed(wish.seed);
+/// A state after a cut breaks a promise, or the recorded requests themselves do.
+pub fn run(head: Head, events: &[Event<'_>], options: &Options) -> Result<Summary> {
+    let mut rng = Rng::with_seed(options.seed);
     let kinds = Moments::of(events);
-    let moments = kinds.draw(wish.cuts.div_ceil(STATES), events.len(), &mut rng);
-    // Only a file system that is there can be booted.
+    let moments = kinds.draw(options.cuts.div_ceil(STATES), events.len(), &mut rng);
+    // A state can be booted only if it has a file system.
     let filled =
         |event: &Event<'_>| matches!(event, Event::Mark(mark) if mark.starts_with("file "));
     let bootable = events.iter().position(filled).unwrap_or(events.len());
     let first_bootable = moments.partition_point(|&at| at <= bootable);
     let mut replay = Replay::new(head, events)?;
-    let mut seen = Seen::default();
+    let mut summary = Summary::default();
     let mut saved = 0;
     for (number, &moment) in moments.iter().enumerate() {
         replay.advance(moment)?;
@@ -177,16 +177,16 @@ pub fn run(head: Head, events: &[Event<'_>], wish: &Wish) -> Result<Seen> {
                     lucks.0, lucks.1
                 )
             })?;
-            seen.cuts += 1;
-            seen.dirty += usize::from(left.dirty > 0);
-            seen.in_flight += usize::from(in_flight);
-            seen.volatile += usize::from(volatile);
-            seen.starting += usize::from(starting);
-            seen.supers += usize::from(supers);
+            summary.cuts += 1;
+            summary.dirty += usize::from(left.dirty > 0);
+            summary.in_flight += usize::from(in_flight);
+            summary.volatile += usize::from(volatile);
+            summary.starting += usize::from(starting);
+            summary.supers += usize::from(supers);
             let torn = left.sound[0] != left.sound[1];
-            seen.torn += usize::from(torn);
+            summary.torn += usize::from(torn);
             // The start that follows writes copy 1 first.
-            if let Some((directory, _)) = &wish.states
+            if let Some((directory, _)) = &options.states
                 && left.sound == [true, false]
                 && number >= first_bootable
             {
@@ -197,7 +197,7 @@ pub fn run(head: Head, events: &[Event<'_>], wish: &Wish) -> Result<Seen> {
                     &left,
                 )?;
             }
-            if let Some((directory, count)) = &wish.states
+            if let Some((directory, count)) = &options.states
                 && saved < *count
                 && state == 1 + saved % (STATES - 1)
                 && number >= first_bootable + saved * (moments.len() - first_bootable) / count
@@ -213,16 +213,16 @@ pub fn run(head: Head, events: &[Event<'_>], wish: &Wish) -> Result<Seen> {
         }
     }
     replay.advance(events.len())?;
-    if let Some((_, count)) = &wish.states {
+    if let Some((_, count)) = &options.states {
         ensure!(
             saved == *count,
             "{saved} states to be booted instead of {count}"
         );
     }
-    Ok(seen)
+    Ok(summary)
 }
 
-/// Writes what a cut has left, as a recording that begins with it, and the marks until then.
+/// Saves a state as the beginning of another recording: the marks until the cut, then a write for each piece of content.
 fn save(path: &Path, head: Head, replay: &Replay<'_>, left: &Recovered) -> Result<()> {
     let mut writer = Writer::new(head);
     for mark in &replay.marks {
@@ -358,14 +358,14 @@ mod tests {
         writer
     }
 
-    fn cut(writer: &Writer) -> Result<Seen> {
+    fn cut(writer: &Writer) -> Result<Summary> {
         let (head, events) = tandem_record_log::read(writer.bytes())?;
-        let wish = Wish {
+        let options = Options {
             cuts: 200,
             seed: 1,
             states: None,
         };
-        run(head, &events, &wish)
+        run(head, &events, &options)
     }
 
     fn error(writer: &Writer) -> String {
@@ -386,7 +386,7 @@ mod tests {
     fn the_disk_gets_what_was_written_and_nothing_else() {
         let mut writer = flushed(true);
         one(&mut writer, Device::Disk, Verb::Write, 41, &[8; SECTOR]);
-        assert!(error(&writer).contains("where nobody wrote it"));
+        assert!(error(&writer).contains("where no request wrote it"));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What each sector of the cached device may hold after a cut: promises 1, 3 and 4, and nothing of core.
+//! Which values each sector of the cached device may hold after a cut (promises 1, 3 and 4). Uses nothing of core.
 //!
-//! A flush makes sure of what was acknowledged before it began, FUA of itself. A value is out as soon as one that is sure
-//! began after the end of its write. Before a write is acknowledged, each of its sectors may have come through or not.
+//! A write that was acknowledged before a flush began is durable when the flush ends; a write with FUA is durable when the
+//! write ends. A cut never shows an older value than a durable one: a value is forgotten when a durable write began after
+//! the value's own write had ended. Of a write under way a cut may show any of its sectors.
 
 use std::collections::HashSet;
 
@@ -16,11 +17,12 @@ const NEVER: Time = Time::MAX;
 #[derive(Clone, Copy)]
 struct Version {
     stamp: Stamp,
-    /// Number of the request.
+    /// Number of the write request.
     writer: u32,
     begin: Time,
     end: Time,
-    sure: bool,
+    /// A cut cannot lose this value.
+    durable: bool,
 }
 
 /// The histories of all sectors.
@@ -29,14 +31,14 @@ pub struct History {
     base: Vec<Stamp>,
     versions: Vec<Vec<Version>>,
     touched: Vec<u32>,
-    /// Sectors with a version that is not sure.
+    /// Sectors with a version that is not durable.
     open: Vec<u32>,
-    /// All values that ever were offered for a sector.
+    /// All values that requests ever wrote, by sector.
     offered: HashSet<(u32, Stamp)>,
 }
 
 impl History {
-    /// A device that shows this.
+    /// The history of a device that shows these values before the first write.
     pub fn new(base: Vec<Stamp>) -> Self {
         Self {
             versions: vec![Vec::new(); base.len()],
@@ -58,10 +60,10 @@ impl History {
                     writer: u32::MAX,
                     begin: 0,
                     end: 0,
-                    sure: true,
+                    durable: true,
                 });
             }
-            if versions.iter().all(|version| version.sure) {
+            if versions.iter().all(|version| version.durable) {
                 self.open.push(sector);
             }
             versions.push(Version {
@@ -69,13 +71,13 @@ impl History {
                 writer,
                 begin: now,
                 end: NEVER,
-                sure: false,
+                durable: false,
             });
             self.offered.insert((sector, stamp));
         }
     }
 
-    /// It was acknowledged.
+    /// The write was acknowledged.
     pub fn ends(&mut self, writer: u32, first: u64, count: u32, fua: bool, now: Time) {
         for versions in &mut self.versions[first as usize..][..count as usize] {
             for version in versions
@@ -83,7 +85,7 @@ impl History {
                 .filter(|version| version.writer == writer)
             {
                 version.end = now;
-                version.sure = fua;
+                version.durable = fua;
             }
             if fua {
                 forget(versions);
@@ -99,7 +101,7 @@ impl History {
         for &sector in &self.open {
             let versions = &mut self.versions[sector as usize];
             for version in versions.iter_mut().filter(|version| version.end <= begin) {
-                version.sure = true;
+                version.durable = true;
             }
             forget(versions);
         }
@@ -108,7 +110,7 @@ impl History {
 
     fn close(&mut self) {
         let versions = &self.versions;
-        let is_open = |&sector: &u32| versions[sector as usize].iter().any(|v| !v.sure);
+        let is_open = |&sector: &u32| versions[sector as usize].iter().any(|v| !v.durable);
         self.open.retain(is_open);
     }
 
@@ -135,16 +137,16 @@ impl History {
         }
     }
 
-    /// Whether anybody ever wrote this there, or it was there at first.
+    /// Whether a request ever wrote this value to the sector, or the sector held it at first.
     pub fn was_offered(&self, sector: u32, stamp: Stamp) -> bool {
         self.base[sector as usize] == stamp || self.offered.contains(&(sector, stamp))
     }
 }
 
-/// Takes out what ended before something sure began.
+/// Takes out the versions whose writes ended before the newest durable write began.
 fn forget(versions: &mut Vec<Version>) {
-    let sure = versions.iter().filter(|version| version.sure);
-    let newest = sure.map(|version| version.begin).max().unwrap_or(0);
+    let durable = versions.iter().filter(|version| version.durable);
+    let newest = durable.map(|version| version.begin).max().unwrap_or(0);
     versions.retain(|version| version.end >= newest);
 }
 
@@ -169,7 +171,7 @@ mod tests {
         history.flushed(3);
         assert_eq!(holds(&history), [1, 2]);
         history.ends(2, 0, 1, false, 5);
-        // It began before the write was acknowledged.
+        // This flush began before the write was acknowledged.
         history.flushed(4);
         assert_eq!(holds(&history), [1, 2]);
         history.flushed(6);

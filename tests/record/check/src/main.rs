@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Cuts a recording of what the real module sent to its disks, at thousands of moments, and checks what is left each time.
+//! Reads a recording of all requests to and from the module, and cuts the power at thousands of moments of it.
 //!
-//! Of what was not flushed at a cut each disk keeps any part, down to single sectors. Core, the same as in the module,
-//! recovers; then every sector has to show what the history of the requests above the cache allows.
+//! At a cut each disk keeps a random part of what is not durable, down to single sectors. The same core as in the module
+//! then starts the cache. Every sector of the cached device must show a value that the recorded requests allow.
 
 mod contents;
 mod cuts;
@@ -15,23 +15,23 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::Parser;
 
-use crate::cuts::Wish;
+use crate::cuts::Options;
 
 #[derive(Parser)]
 #[command(about)]
 struct Arguments {
     /// The recording.
     log: PathBuf,
-    /// States to check at least.
+    /// How many states after a cut to check, at least.
     #[arg(long, default_value_t = 1000)]
     cuts: usize,
-    /// Of everything that is drawn.
+    /// Seed of all random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Directory to put states into that are to be booted.
+    /// Directory for states that the caller boots afterwards.
     #[arg(long)]
     states: Option<PathBuf>,
-    /// How many of them.
+    /// How many states to put there.
     #[arg(long, default_value_t = 4)]
     count: usize,
 }
@@ -46,12 +46,12 @@ fn main() -> Result<()> {
     } = Arguments::parse();
     let bytes = std::fs::read(&log).with_context(|| format!("cannot read {}", log.display()))?;
     let (head, events) = tandem_record_log::read(&bytes)?;
-    let wish = Wish {
+    let options = Options {
         cuts,
         seed,
         states: states.map(|directory| (directory, count)),
     };
-    let seen = cuts::run(head, &events, &wish)?;
-    println!("{seen}; {} events", events.len());
+    let summary = cuts::run(head, &events, &options)?;
+    println!("{summary}; {} events", events.len());
     Ok(())
 }

@@ -147,7 +147,7 @@ impl Recovery {
 }
 
 impl Recovered {
-    /// What the cached device shows.
+    /// What the cached device shows in all its sectors.
     pub fn shown(&self) -> Vec<Stamp> {
         let mut shown = self.disk.clone();
         for &(sector, on_ssd, dirty) in &self.quarters {
@@ -159,7 +159,7 @@ impl Recovered {
         shown
     }
 
-    /// Whether every sector shows what it may, from the SSD as from the disk.
+    /// Checks that each clean copy equals the disk, and that each sector shows a value that the history allows.
     pub fn check(&self, history: &History, contents: &Contents) -> Result<()> {
         for &(sector, on_ssd, dirty) in &self.quarters {
             for at in (0..QUARTER).filter(|_| !dirty) {
@@ -192,14 +192,14 @@ impl Recovered {
             .touched()
             .iter()
             .try_for_each(|&sector| check(sector))?;
-        // A dirty quarter may reach beyond what was written to.
+        // A dirty quarter may have sectors that no request wrote to.
         let dirty = self.quarters.iter().filter(|(_, _, dirty)| *dirty);
         dirty
             .flat_map(|&(sector, ..)| sector as u32..(sector + QUARTER) as u32)
             .try_for_each(check)
     }
 
-    /// What both disks hold, other than at first.
+    /// All sectors of both disks that differ from the first content.
     pub fn written(&self) -> impl Iterator<Item = (Device, u64, Stamp)> {
         let all = [(Device::Disk, &self.disk), (Device::Ssd, &self.ssd)];
         all.into_iter().flat_map(|(device, sectors)| {

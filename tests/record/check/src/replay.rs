@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Plays a recording: two disks with volatile caches, the history of the device above them, and what must be so at any
-//! moment or at some that are marked.
+//! Plays a recording on two disks with volatile caches, and checks what must hold at every moment and at marked ones.
 
 use std::collections::HashMap;
 
@@ -36,7 +35,7 @@ pub fn is_super_write(request: &Request<'_>) -> bool {
     request.device == Device::Ssd && request.verb.has_data() && COPIES.iter().any(in_a_copy)
 }
 
-/// The moment that the recording has come to.
+/// A recording that is played up to some event.
 pub struct Replay<'a> {
     events: &'a [Event<'a>],
     /// How many events have happened.
@@ -47,7 +46,7 @@ pub struct Replay<'a> {
     history: History,
     contents: Contents,
     under_way: HashMap<u32, (Request<'a>, Time)>,
-    /// What the guest has marked so far.
+    /// The marks so far.
     pub marks: Vec<&'a str>,
     /// What the module does now.
     pub phase: Phase,
@@ -75,7 +74,7 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Goes on until `until` events have happened.
+    /// Plays until `until` events have happened.
     pub fn advance(&mut self, until: Time) -> Result<()> {
         while self.now < until {
             let event = self.events[self.now];
@@ -103,7 +102,7 @@ impl<'a> Replay<'a> {
                     .collect()
             }
         };
-        // Before the first mark the recording tells what was there.
+        // The writes before the first mark are what the disks held at first.
         let given = self.marks.is_empty();
         let disk = match request.device {
             Device::Top => {
@@ -118,7 +117,7 @@ impl<'a> Replay<'a> {
             let offered = self.history.was_offered(sector as u32, stamp);
             ensure!(
                 request.device == Device::Ssd || offered || given,
-                "{} is written to sector {sector} of the disk, where nobody wrote it",
+                "{} is written to sector {sector} of the disk, where no request wrote it",
                 self.contents.describe(stamp)
             );
         }
@@ -272,14 +271,14 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Requests in flight to the disks, and whether something would be lost by a cut.
+    /// Whether requests to the disks are in flight, and whether a cut could lose something.
     pub fn unsettled(&self) -> (bool, bool) {
         let below = |(request, _): &(Request<'_>, Time)| request.device != Device::Top;
         let volatile = !self.disk.is_durable() || !self.ssd.is_durable();
         (self.under_way.values().any(below), volatile)
     }
 
-    /// The bytes of a content.
+    /// The bytes of a sector's content.
     pub fn bytes(&self, stamp: Stamp) -> [u8; SECTOR] {
         self.contents.bytes(stamp)
     }
