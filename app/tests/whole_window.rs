@@ -85,6 +85,14 @@ async fn pages_ask_for_answers_and_go_back(dialog: &SetupDialog) {
         !small.is_activatable() && small.is_sensitive() && small.grab_focus(),
         "an SSD that is too small cannot be chosen, but read"
     );
+    for (ssd, content) in [
+        ("Samsung SSD 870 EVO 250GB", "Empty"),
+        ("KINGSTON SA400S37120G", "Unrecognized content"),
+    ] {
+        let holds =
+            |row: &adw::ActionRow| row.subtitle().is_some_and(|words| words.contains(content));
+        hand::wait(dialog, content, || hand::row(dialog, ssd).filter(holds)).await;
+    }
     hand::choose(dialog, "CT500MX500SSD1").await;
     next().emit_clicked();
     let mode = mode_name(tandem_api::Mode::Writearound);

@@ -19,9 +19,12 @@ use gettextrs::gettext;
 use gtk::glib;
 use stage::hand;
 use tandem_api::{CacheState, Failure, FileUser, Kind, SimulationProxy, StepKind};
-use tandem_app::display::mode_name;
+use tandem_app::display::{SYSTEM_BUS, mode_name};
+use tandem_app::model::inventory::Snapshot;
 use tandem_app::model::objects::CacheObject;
+use tandem_app::model::store::Store;
 use tandem_app::widgets::cache_row::CacheRow;
+use tandem_app::widgets::overview::Overview;
 use tandem_app::widgets::setup_dialog::SetupDialog;
 use tandem_app::widgets::window::Window;
 use tandem_app::{application, i18n};
@@ -373,6 +376,26 @@ async fn tour(application: &adw::Application, camera: Camera) -> Result {
     let message: adw::MessageDialog = hand::window(application).await;
     camera.take(&message, "20-failure").await?;
     message.close();
+
+    for (name, failed) in [("57-no-bus", true), ("58-service-failed", false)] {
+        let (store, overview) = (Store::default(), glib::Object::new::<Overview>());
+        let failure = |name| Failure::new(Kind::ServiceUnavailable).name(name);
+        if failed {
+            store.bus_failed(failure(SYSTEM_BUS));
+        } else {
+            store.apply_disks(Ok(Snapshot::default()));
+            store.service_failed(failure("tandem"));
+        }
+        overview.connect_to(&store);
+        let page = adw::Window::builder()
+            .content(&overview)
+            .default_width(camera.width)
+            .default_height(560)
+            .build();
+        page.present();
+        camera.take(&page, name).await?;
+        page.close();
+    }
     Ok(())
 }
 

@@ -163,6 +163,7 @@ pub fn content_words(content: &Content) -> String {
         ),
         Content::Swap => gettext("Swap space"),
         Content::Cache => gettext("Tandem cache"),
+        Content::Empty => gettext("Empty"),
         Content::Unknown => gettext("Unrecognized content"),
         Content::EmptyTable => gettext("No partitions"),
     }

@@ -187,7 +187,9 @@ pub enum Content {
     Swap,
     /// The copies of a cache.
     Cache,
-    /// No signature that UDisks2 knows: never called empty.
+    /// Nothing but zeros, as the service says.
+    Empty,
+    /// No signature that UDisks2 knows: not called empty until the service has looked.
     #[default]
     Unknown,
     /// Only a partition table without partitions.

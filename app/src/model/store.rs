@@ -12,7 +12,7 @@ use tandem_api::{Failure, ModuleState, Sample};
 
 use super::arrange::arrange;
 use super::facts::ServiceFacts;
-use super::inventory::Snapshot;
+use super::inventory::{Block, Content, Snapshot};
 use super::objects::{CacheObject, DeviceObject, JobObject};
 
 mod imp {
@@ -24,6 +24,9 @@ mod imp {
         pub devices: RefCell<Option<gio::ListStore>>,
         pub jobs: RefCell<HashMap<String, JobObject>>,
         pub snapshot: RefCell<Snapshot>,
+        /// What the service was asked for: whether SSDs without a signature are blank, by block path, each with the
+        /// block as it was then. `None` until it has answered.
+        pub blank: RefCell<HashMap<String, (Block, Option<bool>)>>,
         pub module: Cell<Option<ModuleState>>,
         pub kernel: RefCell<String>,
         pub minimum_ssd_bytes: Cell<u64>,
@@ -156,6 +159,10 @@ impl Store {
     pub fn apply_disks(&self, told: Result<Snapshot, Failure>) {
         match told {
             Ok(snapshot) => {
+                let same = |path: &String, (asked, _): &mut (Block, Option<bool>)| {
+                    snapshot.blocks.get(path) == Some(asked)
+                };
+                self.imp().blank.borrow_mut().retain(same);
                 self.imp().snapshot.replace(snapshot);
                 self.imp().disks_problem.replace(None);
                 self.imp().disks_known.set(true);
@@ -239,11 +246,58 @@ impl Store {
         )
     }
 
+    /// SSDs without a signature that the service has not been asked about. Each is told once, until it changes.
+    pub fn take_unasked_ssds(&self) -> Vec<String> {
+        let imp = self.imp();
+        let snapshot = imp.snapshot.borrow();
+        let mut blank = imp.blank.borrow_mut();
+        let mut unasked = Vec::new();
+        for device in objects::<DeviceObject>(&self.devices()) {
+            for volume in device.facts().volumes {
+                let open = volume.as_ssd.is_ok() && volume.content == Content::Unknown;
+                if let (true, Some(block)) = (open, snapshot.blocks.get(&volume.path))
+                    && !blank.contains_key(&volume.path)
+                {
+                    blank.insert(volume.path.clone(), (block.clone(), None));
+                    unasked.push(volume.path);
+                }
+            }
+        }
+        unasked
+    }
+
+    /// Block paths of the volumes that can be cached.
+    #[must_use]
+    pub fn origins(&self) -> Vec<String> {
+        objects::<DeviceObject>(&self.devices())
+            .flat_map(|device| device.facts().volumes)
+            .filter(|volume| volume.as_origin.is_ok())
+            .map(|volume| volume.path)
+            .collect()
+    }
+
+    /// Takes the answer of the service whether an SSD is blank.
+    pub fn apply_blank(&self, path: &str, is_blank: bool) {
+        if let Some((_, answer)) = self.imp().blank.borrow_mut().get_mut(path) {
+            *answer = Some(is_blank);
+        }
+        self.arrange();
+        self.emit_by_name::<()>("changed", &[]);
+    }
+
     fn arrange(&self) {
         let parts: Vec<_> = objects::<CacheObject>(&self.caches())
             .map(|cache| cache.facts().parts)
             .collect();
-        let devices = arrange(&self.imp().snapshot.borrow(), &parts);
+        let mut devices = arrange(&self.imp().snapshot.borrow(), &parts);
+        let blank = self.imp().blank.borrow();
+        for volume in devices.iter_mut().flat_map(|device| &mut device.volumes) {
+            let known = blank.get(&volume.path).and_then(|(_, answer)| *answer);
+            if volume.content == Content::Unknown && known == Some(true) {
+                volume.content = Content::Empty;
+            }
+        }
+        drop(blank);
         synchronise(
             &self.devices(),
             devices,

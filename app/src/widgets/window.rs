@@ -8,7 +8,7 @@ use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gtk::glib::{self, clone};
 use gtk::{CompositeTemplate, gio};
-use tandem_api::{DataState, Kind};
+use tandem_api::{DataState, Kind, Mode};
 
 use crate::client::{Client, ServiceEvent};
 use crate::display::job_end_words;
@@ -124,6 +124,11 @@ impl Window {
         );
         enable(&imp.store);
         imp.store.connect_changed(enable);
+        imp.store.connect_changed(clone!(
+            #[weak(rename_to = window)]
+            self,
+            move |_| window.ask_for_blank_ssds()
+        ));
         imp.store.caches().connect_items_changed(clone!(
             #[weak(rename_to = window)]
             self,
@@ -202,6 +207,35 @@ impl Window {
                 .await;
         });
         self.imp().followers.borrow_mut().extend([disks, service]);
+    }
+
+    /// Asks the service which SSDs without a signature are blank. Only a plan tells: it is refused if there is something
+    /// to erase.
+    fn ask_for_blank_ssds(&self) {
+        let store = self.imp().store.clone();
+        let (Some(client), true) = (self.imp().client.get().cloned(), store.is_known()) else {
+            return;
+        };
+        let origins = store.origins();
+        if origins.is_empty() {
+            return;
+        }
+        for ssd in store.take_unasked_ssds() {
+            let (client, store, origins) = (client.clone(), store.clone(), origins.clone());
+            glib::spawn_future_local(async move {
+                for origin in origins {
+                    let plan = client.plan(&origin, &ssd, Mode::Writethrough, false).await;
+                    let is_blank = match plan.map_err(|failure| failure.kind) {
+                        Ok(_) => true,
+                        Err(Kind::SsdHoldsData | Kind::SsdUnknownContent) => false,
+                        // Something speaks against this disk.
+                        Err(_) => continue,
+                    };
+                    store.apply_blank(&ssd, is_blank);
+                    break;
+                }
+            });
+        }
     }
 
     fn caches_changed(&self, list: &gio::ListStore, place: u32, come: u32) {
