@@ -4,13 +4,13 @@
  * there may go.
  *
  * Invariants:
- *   C1  Pages are taken from the words as they are, one after another, while the
+ *   P1  Pages are taken from the words as they are, one after another, while the
  *       ring goes on; groups from the one that was next when the checkpoint
  *       began are applied over them. No group was under way then, so what the
  *       last group made clean was clean in memory.
- *   C2  The head is written with PREFLUSH and FUA when all pages are: then they,
+ *   P2  The head is written with PREFLUSH and FUA when all pages are: then they,
  *       and the data that their newest records describe, are durable.
- *   C3  The tail moves when the head is durable. The other area holds the
+ *   P3  The tail moves when the head is durable. The other area holds the
  *       checkpoint before, which counts until then.
  *
  * A page may be newer than the ring: a frame that moved from one slot to

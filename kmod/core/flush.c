@@ -58,14 +58,14 @@ void td_flush_no_cleaning(struct td_engine *e)
 	flush_for_cleanings(e);
 }
 
-static u32 answer(struct td_req *r)
+static u32 answer_flush(struct td_req *r)
 {
 	r->phase = TD_PHASE_ACTIVE;
 	return TD_DO_ANSWER | TD_DO_END;
 }
 
 /* All is durable. Are there marks to clear? */
-static bool clears(struct td_engine *e, struct td_req *r)
+static bool waits_for_clearing(struct td_engine *e, struct td_req *r)
 {
 	struct td_ledger *l = &e->ledger;
 
@@ -102,18 +102,18 @@ u32 td_flush_begin(struct td_engine *e, struct td_req *r)
 		if (td_ledger_waits(e, r, 0))
 			r->gates |= TD_GATE_SWEEP;
 	}
-	if (r->gates || clears(e, r))
+	if (r->gates || waits_for_clearing(e, r))
 		return 0;
-	return answer(r);
+	return answer_flush(r);
 }
 
 void td_flush_gate(struct td_engine *e, struct td_req *r, u32 gate,
 		   struct td_list *woken)
 {
 	r->gates &= (u8)~gate;
-	if (r->gates || (gate != TD_GATE_CLEAR && clears(e, r)))
+	if (r->gates || (gate != TD_GATE_CLEAR && waits_for_clearing(e, r)))
 		return;
-	td_wake(woken, r, answer(r));
+	td_wake(woken, r, answer_flush(r));
 }
 
 bool td_flush_next(struct td_engine *e, struct td_work *w)

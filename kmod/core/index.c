@@ -107,8 +107,8 @@ static bool take_slot(struct td_engine *e, u64 frame, u32 slot, u64 *sweep)
 }
 
 /* Give up what the policy chooses, if anything. */
-static u32 evict(struct td_engine *e, struct td_place p, u64 frame, u32 near_way,
-		 enum td_greed greed, u64 *sweep)
+static u32 evict_slot(struct td_engine *e, struct td_place p, u64 frame, u32 near_way,
+		      enum td_greed greed, u64 *sweep)
 {
 	bool known = td_policy_known(e, frame);
 
@@ -165,7 +165,7 @@ u32 td_index_take(struct td_engine *e, u64 frame, u32 near, enum td_greed greed,
 		return slot;
 	slot = take_free(e, p, frame, near_way, false, sweep);
 	return slot != TD_NO_SLOT ? slot :
-		evict(e, p, frame, near_way, greed, sweep);
+		evict_slot(e, p, frame, near_way, greed, sweep);
 }
 
 u64 td_index_joined(const struct td_engine *e, u32 slot)

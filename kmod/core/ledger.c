@@ -86,12 +86,12 @@ void td_ledger_cleaned(struct td_engine *e, struct td_req *r)
 	td_ledger_want_sweep(e);
 }
 
-static void put(struct td_ledger *l, u32 slot, u64 record)
+static void put_record(struct td_ledger *l, u32 slot, u64 record)
 {
 	td_group_put(l->group_buffer, l->group_entries++, slot, record);
 }
 
-static u32 room(const struct td_ledger *l)
+static u32 group_room(const struct td_ledger *l)
 {
 	return TD_GROUP_ENTRIES - l->group_entries;
 }
@@ -143,7 +143,7 @@ static void put_cleaned(struct td_engine *e)
 	while (l->cleaned.next != &l->cleaned) {
 		struct td_req *r = td_req_of_gate(l->cleaned.next);
 
-		if (r->nr_parts > room(l))
+		if (r->nr_parts > group_room(l))
 			return;
 		td_link_del(&r->gate);
 		td_link_add_tail(&l->recording, &r->gate);
@@ -156,8 +156,8 @@ static void put_cleaned(struct td_engine *e)
 				continue;
 			v = td_word_snapshot(&e->words[p->slot]);
 			clean = recorded_clean(e, r, p->slot, td_word_tag(v));
-			put(l, p->slot,
-			    td_record_of(v) & ~(clean << TD_W_DIRTY_SHIFT));
+			put_record(l, p->slot,
+				   td_record_of(v) & ~(clean << TD_W_DIRTY_SHIFT));
 		}
 	}
 }
@@ -175,7 +175,7 @@ static void put_pending(struct td_engine *e)
 			at += 63;
 			continue;
 		}
-		if (room(l) < 64) {
+		if (group_room(l) < 64) {
 			l->sweep_cursor = at;
 			return;
 		}
@@ -186,7 +186,7 @@ static void put_pending(struct td_engine *e)
 
 			l->nr_pending--;
 			if (v & TD_W_PENDING)
-				put(l, slot, td_record_of(v));
+				put_record(l, slot, td_record_of(v));
 		}
 		l->pending[at] = 0;
 	}

@@ -38,30 +38,30 @@ void td_load_begin(struct td_load *l, struct td_engine *e)
 	l->error = TD_LOAD_OK;
 }
 
-static void fail(struct td_load *l, enum td_load_error error)
+static void set_error(struct td_load *l, enum td_load_error error)
 {
 	if (l->error == TD_LOAD_OK)
 		l->error = error;
 }
 
-static const u8 *uuid(const struct td_load *l)
+static const u8 *uuid_of(const struct td_load *l)
 {
 	return l->e->ledger.super.uuid;
 }
 
-static void head(struct td_load *l, const void *block)
+static void load_head(struct td_load *l, const void *block)
 {
 	struct td_checkpoint c;
 
 	/* R3: the newer one, perhaps. */
 	if (!block)
-		fail(l, TD_LOAD_DAMAGED);
-	if (!block || !td_checkpoint_check(block, uuid(l), &c))
+		set_error(l, TD_LOAD_DAMAGED);
+	if (!block || !td_checkpoint_check(block, uuid_of(l), &c))
 		return;
 	if ((c.number & 1) != l->at || c.slots != l->e->layout.slots ||
 	    c.block >= l->e->ledger.ring_blocks ||
 	    c.number > TD_NUMBER_MAX / 2 || c.group > TD_NUMBER_MAX / 2) {
-		fail(l, TD_LOAD_IMPOSSIBLE);
+		set_error(l, TD_LOAD_IMPOSSIBLE);
 		return;
 	}
 	if (c.number > l->checkpoint.number)
@@ -101,7 +101,7 @@ static inline bool apply(const struct td_layout *l, struct td_word *words,
 	return true;
 }
 
-static void page(struct td_load *l, const void *block, u32 number)
+static void load_page(struct td_load *l, const void *block, u32 number)
 {
 	/* Of its own: what is stored in a word cannot be in it. */
 	const struct td_layout layout = l->e->layout;
@@ -111,9 +111,9 @@ static void page(struct td_load *l, const void *block, u32 number)
 	u32 count = layout.slots - first;
 	bool possible = true;
 
-	if (!block || !td_page_check(block, uuid(l), l->checkpoint.number,
+	if (!block || !td_page_check(block, uuid_of(l), l->checkpoint.number,
 				     number)) {
-		fail(l, TD_LOAD_DAMAGED);
+		set_error(l, TD_LOAD_DAMAGED);
 		return;
 	}
 	if (count > TD_PAGE_SLOTS)
@@ -123,7 +123,7 @@ static void page(struct td_load *l, const void *block, u32 number)
 		possible &= apply(&layout, words, first + i,
 				  le64_to_cpu(records[i]));
 	if (!possible)
-		fail(l, TD_LOAD_IMPOSSIBLE);
+		set_error(l, TD_LOAD_IMPOSSIBLE);
 }
 
 static const u8 *nth_block(const u8 *buffer, u32 i)
@@ -140,7 +140,7 @@ static u32 find_group(struct td_load *l, const u8 *buffer, u32 count)
 {
 	struct td_group_head h, other;
 
-	if (!td_group_check(buffer, uuid(l), &h))
+	if (!td_group_check(buffer, uuid_of(l), &h))
 		return 0;
 	if (h.number > l->highest)
 		l->highest = h.number;
@@ -149,7 +149,7 @@ static u32 find_group(struct td_load *l, const u8 *buffer, u32 count)
 	if (h.blocks > count)
 		return h.blocks;
 	for (u32 i = 1; i < h.blocks; i++) {
-		if (!td_group_check(nth_block(buffer, i), uuid(l), &other))
+		if (!td_group_check(nth_block(buffer, i), uuid_of(l), &other))
 			return 0;
 		if (other.number != h.number || other.tie != h.tie ||
 		    other.index != i || other.blocks != h.blocks)
@@ -165,7 +165,7 @@ static void apply_group(struct td_load *l, const u8 *buffer, u32 blocks)
 	for (u32 b = 0; b < blocks; b++) {
 		const u8 *block = nth_block(buffer, b);
 
-		if (!td_group_check(block, uuid(l), &h))
+		if (!td_group_check(block, uuid_of(l), &h))
 			continue;
 		for (u32 i = 0; i < h.entries; i++) {
 			u64 record;
@@ -173,7 +173,7 @@ static void apply_group(struct td_load *l, const u8 *buffer, u32 blocks)
 
 			td_group_get(block, i, &slot, &record);
 			if (!apply(&l->e->layout, l->e->words, slot, record))
-				fail(l, TD_LOAD_IMPOSSIBLE);
+				set_error(l, TD_LOAD_IMPOSSIBLE);
 		}
 	}
 	if (l->walk == SKIPPING)
@@ -202,14 +202,14 @@ static bool looks_here(const struct td_load *l)
 	       (l->walk == SKIPPING && l->phase == WRAPPED);
 }
 
-static void journal(struct td_load *l, const u8 *buffer, u32 count)
+static void walk_journal(struct td_load *l, const u8 *buffer, u32 count)
 {
 	u32 first = l->at;
 
 	l->want = 0;
 	if (!buffer) {
 		if (looks_here(l))
-			fail(l, TD_LOAD_DAMAGED);
+			set_error(l, TD_LOAD_DAMAGED);
 		l->at += count;
 		return;
 	}
@@ -234,7 +234,7 @@ static void journal(struct td_load *l, const u8 *buffer, u32 count)
 	}
 }
 
-static void mark(struct td_load *l, u32 region)
+static void load_mark(struct td_load *l, u32 region)
 {
 	struct td_ledger *ledger = &l->e->ledger;
 	u8 *image = ledger->marks_image +
@@ -245,17 +245,17 @@ static void mark(struct td_load *l, u32 region)
 	td_marks_set(image, region % TD_BLOCK_MARKS);
 }
 
-static void marks(struct td_load *l, void *block, u32 number)
+static void load_marks(struct td_load *l, void *block, u32 number)
 {
 	u32 first = number * TD_BLOCK_MARKS;
 
 	if (block)
-		td_marks_check(block, uuid(l), number);
+		td_marks_check(block, uuid_of(l), number);
 	for (u32 i = 0; i < TD_BLOCK_MARKS; i++) {
 		if (block && !td_marks_get(block, i))
 			continue;
 		if (first + i < l->e->ledger.nr_marks)
-			mark(l, first + i);
+			load_mark(l, first + i);
 		else
 			l->e->ledger.marks_beyond = true;
 	}
@@ -286,7 +286,7 @@ static void settle_twins(struct td_load *l, u32 slot, u32 end)
 		if (!td_word_has(u, td_word_tag(v)))
 			continue;
 		if (u & TD_W_DIRTY && v & TD_W_DIRTY)
-			fail(l, TD_LOAD_IMPOSSIBLE);
+			set_error(l, TD_LOAD_IMPOSSIBLE);
 		twin = true;
 		if (!(u & TD_W_DIRTY))
 			drop_clean(l, other);
@@ -316,8 +316,8 @@ static bool is_held(const struct td_layout *layout, const struct td_word *words,
  * The set that begins with @first. What was seen is told apart by the run's last
  * bits, and only what is alike in them is compared with each slot before it.
  */
-static inline struct set look(struct td_load *l, const struct td_layout *layout,
-			      const struct td_word *words, u32 first, u32 end)
+static inline struct set survey_set(struct td_load *l, const struct td_layout *layout,
+				    const struct td_word *words, u32 first, u32 end)
 {
 	struct set set = { 0 };
 	u8 now;
@@ -345,7 +345,7 @@ static inline struct set look(struct td_load *l, const struct td_layout *layout,
 }
 
 /* What is in @slot, whose word is @v, counts; true: some of it can be read. */
-static bool settle(struct td_load *l, u32 slot, u64 v)
+static bool settle_slot(struct td_load *l, u32 slot, u64 v)
 {
 	struct td_ledger *ledger = &l->e->ledger;
 	u64 sector = td_word_tag(v) << TD_FRAME_SHIFT;
@@ -372,14 +372,14 @@ static u32 settle_set(struct td_load *l, const struct set *set, u32 first,
 		u64 v = td_word_load(&l->e->words[slot]);
 
 		if (v & TD_W_STATE)
-			used += settle(l, slot, v);
+			used += settle_slot(l, slot, v);
 	}
 	return used;
 }
 
 static void check_slots(struct td_load *l)
 {
-	/* As in page(). */
+	/* As in load_page(). */
 	const struct td_layout layout = l->e->layout;
 	u32 shift = layout.run_shift + layout.way_shift;
 	bool marked = l->e->ledger.marks_set;
@@ -390,7 +390,7 @@ static void check_slots(struct td_load *l)
 		u32 end = first + (1u << shift);
 
 		for (u32 at = first; at <= first + layout.run_mask; at++) {
-			struct set set = look(l, &layout, l->e->words, at, end);
+			struct set set = survey_set(l, &layout, l->e->words, at, end);
 
 			if (set.twins || set.any & TD_W_DIRTY || marked)
 				set.used = settle_set(l, &set, at, end);
@@ -434,7 +434,7 @@ static void take_over(struct td_load *l)
 	}
 }
 
-static void enter(struct td_load *l, u32 phase, u32 at, u32 end)
+static void enter_phase(struct td_load *l, u32 phase, u32 at, u32 end)
 {
 	l->phase = phase;
 	l->at = at;
@@ -458,30 +458,30 @@ static void next_phase(struct td_load *l)
 	switch (l->phase) {
 	case HEADS:
 		if (!c->number)
-			fail(l, TD_LOAD_DAMAGED);
-		enter(l, PAGES, 0,
-		      c->empty ? 0 : td_page_count(e->layout.slots));
+			set_error(l, TD_LOAD_DAMAGED);
+		enter_phase(l, PAGES, 0,
+			    c->empty ? 0 : td_page_count(e->layout.slots));
 		break;
 	case PAGES:
 		l->group = c->group;
 		l->walk = WALKING;
 		l->head = c->block;
-		enter(l, TAIL, c->block, e->ledger.ring_blocks);
+		enter_phase(l, TAIL, c->block, e->ledger.ring_blocks);
 		break;
 	case TAIL:
-		enter(l, WRAPPED, 0, c->block);
+		enter_phase(l, WRAPPED, 0, c->block);
 		break;
 	case WRAPPED:
 		if (l->highest > l->group)
-			fail(l, TD_LOAD_DAMAGED);
-		enter(l, MARKS, 0, mark_blocks(&e->ledger.super));
+			set_error(l, TD_LOAD_DAMAGED);
+		enter_phase(l, MARKS, 0, mark_blocks(&e->ledger.super));
 		break;
 	case MARKS:
-		enter(l, SLOTS, 0, e->layout.groups);
+		enter_phase(l, SLOTS, 0, e->layout.groups);
 		break;
 	default:
 		take_over(l);
-		enter(l, READY, 0, 1);
+		enter_phase(l, READY, 0, 1);
 	}
 }
 
@@ -540,7 +540,7 @@ void td_load_feed(struct td_load *l, void *buffer)
 	if (l->single)
 		l->single--;
 	if (l->phase == TAIL || l->phase == WRAPPED) {
-		journal(l, buffer, l->asked);
+		walk_journal(l, buffer, l->asked);
 		return;
 	}
 	for (u32 i = 0; i < l->asked && l->error == TD_LOAD_OK; i++, l->at++) {
@@ -548,18 +548,18 @@ void td_load_feed(struct td_load *l, void *buffer)
 				    NULL;
 
 		if (l->phase == HEADS)
-			head(l, here);
+			load_head(l, here);
 		else if (l->phase == PAGES)
-			page(l, here, l->at);
+			load_page(l, here, l->at);
 		else
-			marks(l, here, l->at);
+			load_marks(l, here, l->at);
 	}
 }
 
 enum td_load_error td_load_end(struct td_load *l)
 {
 	if (l->phase != READY)
-		fail(l, TD_LOAD_DAMAGED);
+		set_error(l, TD_LOAD_DAMAGED);
 	return l->error;
 }
 

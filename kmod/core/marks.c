@@ -91,7 +91,7 @@ void td_marks_leave(struct td_engine *e, struct td_req *r, bool wrote_disk)
 }
 
 /* CLEAR -> WANTED. */
-static void want(struct td_engine *e, u32 region)
+static void want_mark(struct td_engine *e, u32 region)
 {
 	struct td_ledger *l = &e->ledger;
 
@@ -125,7 +125,7 @@ void td_marks_wait(struct td_engine *e, struct td_req *r)
 	if (m->state == TD_MARK_CLEAR ||
 	    (m->state == TD_MARK_CLEARING &&
 	     !(l->marks_on && l->marks_block == region / TD_BLOCK_MARKS)))
-		want(e, region);
+		want_mark(e, region);
 	td_link_add_tail(&l->mark_waiters, &r->gate);
 }
 
@@ -265,7 +265,7 @@ void td_marks_done(struct td_engine *e, struct td_list *woken)
 		if (region / TD_BLOCK_MARKS != l->marks_block)
 			continue;
 		if (m->state == TD_MARK_CLEARING) {
-			want(e, region);
+			want_mark(e, region);
 		} else if (m->state == TD_MARK_SETTING) {
 			m->state = TD_MARK_SET;
 			env_count(e->counters, TD_C_MARKS_SET, 1);

@@ -124,7 +124,7 @@ bool td_store_plan_fill(struct td_engine *e, const struct td_bucket *b,
 	return full;
 }
 
-static bool owns(const struct td_req *r, u32 slot)
+static bool owns_slot(const struct td_req *r, u32 slot)
 {
 	for (u32 i = 0; i < r->nr_parts; i++)
 		if (r->parts[i].slot == slot)
@@ -137,7 +137,7 @@ struct td_req *td_store_filler(const struct td_bucket *b, u32 slot)
 	for (struct td_link *l = b->reqs.next; l != &b->reqs; l = l->next) {
 		struct td_req *q = td_req_of(l);
 
-		if (q->kind == TD_READ && owns(q, slot))
+		if (q->kind == TD_READ && owns_slot(q, slot))
 			return q;
 	}
 	return NULL;
@@ -154,11 +154,11 @@ static bool cancel_fill(struct td_engine *e, struct td_bucket *b, u32 slot)
 }
 
 /* Does a request in the ring, other than @r, own @slot, which is @r's too? */
-static bool shared(const struct td_bucket *b, const struct td_req *r, u32 slot)
+static bool is_slot_shared(const struct td_bucket *b, const struct td_req *r, u32 slot)
 {
 	for (struct td_link *l = b->reqs.next; l != &b->reqs; l = l->next)
 		if (td_req_of(l) != r && td_req_overlap(td_req_of(l), r) &&
-		    owns(td_req_of(l), slot))
+		    owns_slot(td_req_of(l), slot))
 			return true;
 	return false;
 }
@@ -294,7 +294,7 @@ void td_store_finish(struct td_engine *e, const struct td_bucket *b,
 		/* What a failed write left in place is nobody's data. */
 		if (r->writeback && !publish)
 			td_index_forget(e, p->slot, p->mask);
-		if (shared(b, r, p->slot))
+		if (is_slot_shared(b, r, p->slot))
 			td_index_publish(e, p->slot, valid, dirty);
 		else
 			td_index_disown(e, p->slot, valid, dirty);

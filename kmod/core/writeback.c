@@ -69,9 +69,9 @@ static bool recorded_now(const struct td_bucket *b, u32 slot, unsigned int mask)
  * Could @frame's part of @r be stored, as things are? *adds: it would make
  * dirty what is not.
  */
-static enum td_writeback look(const struct td_engine *e,
-			      const struct td_bucket *b, const struct td_req *r,
-			      u64 frame, bool *adds)
+static enum td_writeback frame_verdict(const struct td_engine *e,
+				       const struct td_bucket *b, const struct td_req *r,
+				       u64 frame, bool *adds)
 {
 	u64 end = r->sector + r->count;
 	unsigned int touched = touched_of(r, frame);
@@ -108,8 +108,8 @@ static enum td_writeback look(const struct td_engine *e,
  * Cleanings of these quarters of @slot lose their point. If the record that says
  * "clean" is under way, one that says "dirty" has to follow it.
  */
-static void redirty(struct td_engine *e, struct td_bucket *b, u32 slot,
-		    unsigned int mask)
+static void keep_dirty(struct td_engine *e, struct td_bucket *b, u32 slot,
+		       unsigned int mask)
 {
 	for (struct td_link *l = b->reqs.next; l != &b->reqs; l = l->next) {
 		struct td_req *q = td_req_of(l);
@@ -142,7 +142,7 @@ static void give_back(struct td_engine *e, const struct td_bucket *b,
 	r->sweep = 0;
 }
 
-static bool eligible(const struct td_engine *e, const struct td_req *r)
+static bool may_write_back(const struct td_engine *e, const struct td_req *r)
 {
 	return env_load(&e->mode) == TD_WRITEBACK && r->kind == TD_WRITE &&
 	       r->parts && !r->no_writeback;
@@ -150,7 +150,7 @@ static bool eligible(const struct td_engine *e, const struct td_req *r)
 
 bool td_writeback_uncleaned(const struct td_engine *e, struct td_req *r)
 {
-	if (r->uncleaned || !eligible(e, r))
+	if (r->uncleaned || !may_write_back(e, r))
 		return false;
 	r->uncleaned = true;
 	return true;
@@ -166,14 +166,14 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 	u32 near = TD_NO_SLOT;
 	u64 dirty;
 
-	if (!eligible(e, r))
+	if (!may_write_back(e, r))
 		return TD_WB_NO;
 	/* B8 */
 	if (!l->dirty_limit && !r->uncleaned)
 		return TD_WB_NO;
 	td_retired_leave(e, first, last);
 	for (u64 f = first; f <= last; f++) {
-		enum td_writeback w = look(e, b, r, f, &adds);
+		enum td_writeback w = frame_verdict(e, b, r, f, &adds);
 
 		if (w == TD_WB_MARK)
 			needs_mark = true;
@@ -207,7 +207,7 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 				r->sweep = sweep;
 			v = td_index_own(e, slot, 0, hold);
 			held = hold && v & TD_W_HELD;
-			redirty(e, b, slot, touched);
+			keep_dirty(e, b, slot, touched);
 		} else {
 			slot = td_index_take(e, f, near, TD_TAKE_ANY, &r->sweep);
 			if (slot == TD_NO_SLOT) {
