@@ -46,9 +46,9 @@
  * A woken request has its actions in td_woken(): START means: call td_start()
  * and carry out what it returns; other bits are actions.
  *
- * Every action is carried out after the lock has been dropped, SSD after the
- * disk's action of the same return value has been *submitted*. After each call
- * with the lock held: if td_work_due(), take the ledger's own I/O (ledger.h).
+ * Every action is carried out after the lock has been dropped, those of the same
+ * return value in any order. After each call with the lock held: if td_work_due(),
+ * take the ledger's own I/O (ledger.h).
  *
  * One lock, the caller's, guards all but the words, which readers pin without
  * it. In the kernel it is a spinlock taken with interrupts off.

@@ -237,7 +237,7 @@ static enum begun begin(struct tandem *t, bool urgent, enum begun last, u32 *aga
 	}
 	tandem_unlock_cleaner(t, flags);
 	if (begun == BEGUN)
-		tandem_job_start(job, todo, &woken);
+		tandem_job_start(job, todo);
 	else if (begun == NOTHING_THERE && atomic_dec_and_test(&t->jobs))
 		wake_up(&t->idle);
 	tandem_carry_on(t, &woken);

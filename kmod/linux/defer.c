@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What completions want done but may not do themselves: submitting I/O and
- * raising an event; and writes that wait until the loss of the SSD is on record.
+ * What completions want done but may not do themselves: going on with requests that
+ * were woken, and raising an event; and writes that wait until the loss of the SSD
+ * is on record.
  *
  * Invariant: what is on a list here belongs to a bio or job in flight, so dm or
  * tandem_jobs_wait() waits for it before the target goes away.
@@ -13,21 +14,14 @@
 static void defer_work(struct work_struct *work)
 {
 	struct tandem *t = container_of(work, struct tandem, deferred);
-	struct bio_list bios;
 	struct td_list reqs;
-	struct bio *bio;
 
 	spin_lock_irq(&t->deferred_lock);
-	bios = t->deferred_bios;
-	bio_list_init(&t->deferred_bios);
 	td_list_init(&reqs);
 	if (t->deferred_reqs.head)
 		reqs = t->deferred_reqs;
 	td_list_init(&t->deferred_reqs);
 	spin_unlock_irq(&t->deferred_lock);
-
-	while ((bio = bio_list_pop(&bios)))
-		submit_bio_noacct(bio);
 	tandem_carry_on(t, &reqs);
 }
 
@@ -65,7 +59,7 @@ static void recorded_work(struct work_struct *work)
 	bio_list_init(&t->unprotected);
 	spin_unlock_irq(&t->deferred_lock);
 	while ((bio = bio_list_pop(&bios)))
-		submit_bio_noacct(bio);
+		tandem_submit_for_user(t, bio);
 }
 
 int tandem_loss_recorded(struct tandem *t)
@@ -97,7 +91,6 @@ static void event_work(struct work_struct *work)
 void tandem_defer_init(struct tandem *t)
 {
 	spin_lock_init(&t->deferred_lock);
-	bio_list_init(&t->deferred_bios);
 	bio_list_init(&t->unprotected);
 	td_list_init(&t->deferred_reqs);
 	INIT_WORK(&t->deferred, defer_work);
@@ -109,16 +102,6 @@ void tandem_defer_exit(struct tandem *t)
 {
 	flush_work(&t->deferred);
 	flush_work(&t->event);
-}
-
-void tandem_defer_bio(struct tandem *t, struct bio *bio)
-{
-	unsigned long flags;
-
-	spin_lock_irqsave(&t->deferred_lock, flags);
-	bio_list_add(&t->deferred_bios, bio);
-	spin_unlock_irqrestore(&t->deferred_lock, flags);
-	queue_work(t->wq, &t->deferred);
 }
 
 void tandem_defer_woken(struct tandem *t, struct td_list *woken)

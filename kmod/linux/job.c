@@ -162,6 +162,13 @@ static void disk_endio(struct bio *bio)
 	queue_work(job->t->wq, &job->disk_work);
 }
 
+struct bio *tandem_user_bio(struct bio *bio)
+{
+	const struct tandem_job *job = bio->bi_private;
+
+	return bio->bi_end_io == disk_endio ? job->bio : bio;
+}
+
 static void ssd_endio(struct bio *bio)
 {
 	struct tandem_job *job = bio->bi_private;
@@ -190,36 +197,44 @@ static void aim(struct tandem_job *job, struct bio *bio,
 	refcount_inc(&job->refs);
 }
 
-static void start_disk(struct tandem_job *job)
+static void start_disk(struct tandem_job *job, bool in_map)
 {
 	const blk_opf_t inherit = REQ_OP_MASK | REQ_SYNC | REQ_META | REQ_PRIO |
 				  REQ_FUA | REQ_IDLE | REQ_BACKGROUND |
 				  REQ_SWAP;
 	struct bio *bio = &job->disk_bio;
+	struct tandem *t = job->t;
 
-	aim(job, bio, job->t->origin->bdev, job->bio ?
+	aim(job, bio, t->origin->bdev, job->bio ?
 	    job->bio->bi_opf & inherit : REQ_OP_WRITE | REQ_OURS,
 	    job->req.span_sector, job->req.span_count);
 	bio->bi_iter.bi_sector = job->req.span_sector;
 	bio->bi_end_io = disk_endio;
 	if (!job->bio) {
-		submit_bio_noacct(bio);
+		tandem_charge_nobody(bio);
+		tandem_submit_own(t, bio);
 		return;
 	}
 	tandem_io_of(job->bio)->at_disk = true;
-	WRITE_ONCE(job->t->disk_used, jiffies);
-	atomic_inc(&job->t->foreground);
-	bio->bi_ioprio = job->bio->bi_ioprio;
+	tandem_disk_enter(t);
+	tandem_charge_user(bio, job->bio);
 	/* What was not asked for is not worth the disk's long retries. */
 	if (job->req.span_count > job->req.count)
 		bio->bi_opf |= REQ_FAILFAST_DEV;
 	/* Of what the SSD failed it may know, as dirty: the older data. */
-	if (!tandem_wait_for_record(job->t, bio))
+	if (tandem_wait_for_record(t, bio))
+		return;
+	if (in_map)
 		dm_submit_bio_remap(job->bio, bio);
+	else
+		tandem_submit_for_user(t, bio);
 }
 
-/* Write or fetch the next extent; false if there was none left. */
-static bool next_ssd(struct tandem_job *job)
+/*
+ * Write or fetch the next extent; false if there was none left. @charge: to the
+ * user.
+ */
+static bool next_ssd(struct tandem_job *job, bool charge)
 {
 	struct bio *bio = &job->ssd_bio;
 	struct td_extent x;
@@ -230,15 +245,24 @@ static bool next_ssd(struct tandem_job *job)
 	    (job->fetch ? REQ_OP_READ : REQ_OP_WRITE), x.sector, x.count);
 	bio->bi_iter.bi_sector = x.ssd_sector;
 	bio->bi_end_io = ssd_endio;
+	if (charge)
+		tandem_charge_user(bio, job->bio);
+	else
+		tandem_charge_nobody(bio);
 	submit_bio_noacct(bio);
 	return true;
 }
 
-static void start_ssd(struct tandem_job *job, bool fetch)
+/*
+ * The user pays for the SSD if it is what he waits for, a write that is written
+ * back later, and if his thread submits it: a worker that slept for the share of a
+ * cgroup would keep the journal.
+ */
+static void start_ssd(struct tandem_job *job, bool fetch, bool in_map)
 {
 	job->cursor = 0;
 	job->fetch = fetch;
-	next_ssd(job);
+	next_ssd(job, in_map && job->req.writeback);
 }
 
 static void answer(struct tandem_job *job)
@@ -264,10 +288,9 @@ static void hand_to_disk(struct tandem_job *job)
 	struct bio *bio = job->bio;
 
 	job->bio = NULL;
-	tandem_io_of(bio)->at_disk = true;
 	tandem_to_disk(job->t, bio);
 	if (!tandem_wait_for_record(job->t, bio))
-		submit_bio_noacct(bio);
+		tandem_submit_for_user(job->t, bio);
 }
 
 static void carry_out(struct tandem_job *job, u32 todo, struct td_list *woken)
@@ -283,17 +306,27 @@ static void carry_out(struct tandem_job *job, u32 todo, struct td_list *woken)
 		answer(job);
 	if (todo & (TD_DO_RETRY | TD_DO_PASS))
 		hand_to_disk(job);
-	if (todo & TD_DO_DISK)
-		start_disk(job);
 	if (todo & (TD_DO_SSD | TD_DO_FETCH))
-		start_ssd(job, todo & TD_DO_FETCH);
+		start_ssd(job, todo & TD_DO_FETCH, false);
+	if (todo & TD_DO_DISK)
+		start_disk(job, false);
 	if (todo & (TD_DO_END | TD_DO_PASS))
 		job_put(job);
 }
 
-void tandem_job_start(struct tandem_job *job, u32 todo, struct td_list *woken)
+void tandem_job_start(struct tandem_job *job, u32 todo)
 {
-	carry_out(job, todo, woken);
+	/* The cleaner starts its jobs, which have no user, in a worker. */
+	bool in_map = job->bio;
+
+	if (todo & TD_DO_ANSWER)
+		answer(job);
+	if (todo & (TD_DO_SSD | TD_DO_FETCH))
+		start_ssd(job, todo & TD_DO_FETCH, in_map);
+	if (todo & TD_DO_DISK)
+		start_disk(job, in_map);
+	if (todo & TD_DO_END)
+		job_put(job);
 	job_put(job);
 }
 
@@ -338,12 +371,10 @@ static void disk_work(struct work_struct *work)
 	job->status = job->disk_bio.bi_status;
 	ok = !job->status;
 	bio_uninit(&job->disk_bio);
-	if (job->req.kind != TD_CLEAN) {
-		WRITE_ONCE(t->disk_used, jiffies);
-		atomic_dec(&t->foreground);
-	} else if (!ok) {
+	if (job->req.kind != TD_CLEAN)
+		tandem_disk_leave(t);
+	else if (!ok)
 		tandem_cleaner_failed(t, &job->req, true);
-	}
 	flags = tandem_lock(t);
 	todo = td_disk_done(&t->engine, &job->req, ok, &woken);
 	tandem_unlock(t, flags);
@@ -367,7 +398,7 @@ static void ssd_work(struct work_struct *work)
 		tandem_ssd_failed(t, &woken);
 	if (!ok && job->fetch)
 		tandem_cleaner_failed(t, &job->req, false);
-	if (!ok || !next_ssd(job)) {
+	if (!ok || !next_ssd(job, false)) {
 		flags = tandem_lock(t);
 		todo = td_ssd_done(&t->engine, &job->req, ok, &woken);
 		tandem_unlock(t, flags);
@@ -380,7 +411,7 @@ static void drained_work(struct work_struct *work)
 	struct tandem_job *job = container_of(work, struct tandem_job,
 					      drained_work);
 
-	start_ssd(job, job->req.kind == TD_CLEAN);
+	start_ssd(job, job->req.kind == TD_CLEAN, false);
 	job_put(job);
 }
 

@@ -87,6 +87,11 @@ static int construct(struct dm_target *ti, struct tandem *t, unsigned int argc,
 		ti->error = "Start must be 0";
 		return -EINVAL;
 	}
+	/* Reads are stored on the SSD, so also a device that is only read writes. */
+	if (!(dm_table_get_mode(ti->table) & TANDEM_OPEN_WRITE)) {
+		ti->error = "A read-only table is not supported";
+		return -EROFS;
+	}
 	r = tandem_parse_args(argc - 2, argv + 2, &t->args, &ti->error);
 	if (r)
 		return r;
@@ -101,9 +106,12 @@ static int construct(struct dm_target *ti, struct tandem *t, unsigned int argc,
 	if (r)
 		return r;
 	ti->error = "Out of memory";
-	r = tandem_engine_alloc(t);
-	if (r)
-		return r;
+	/* Most likely it takes over the index of the table before it. */
+	if (!tandem_reloads(t)) {
+		r = tandem_engine_alloc(t);
+		if (r)
+			return r;
+	}
 	r = tandem_cleaner_alloc(t);
 	if (r)
 		return r;
@@ -111,6 +119,9 @@ static int construct(struct dm_target *ti, struct tandem *t, unsigned int argc,
 	if (r)
 		return r;
 	r = tandem_freeze_alloc(t);
+	if (r)
+		return r;
+	r = tandem_submit_alloc(t);
 	if (r)
 		return r;
 	t->wq = alloc_workqueue("tandem", WQ_MEM_RECLAIM | WQ_HIGHPRI |
@@ -129,6 +140,8 @@ static void destroy(struct tandem *t)
 		tandem_defer_exit(t);
 		destroy_workqueue(t->wq);
 	}
+	if (t->disk_wq)
+		destroy_workqueue(t->disk_wq);
 	if (t->frozen_wq)
 		destroy_workqueue(t->frozen_wq);
 	if (!list_empty(&t->registered))
@@ -162,6 +175,7 @@ static int tandem_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	tandem_defer_init(t);
 	tandem_cleaner_init(t);
 	tandem_freeze_init(t);
+	tandem_submit_init(t);
 	ti->error = "Out of memory";
 	r = tandem_meta_init(t);
 	if (!r)
@@ -299,6 +313,13 @@ static int tandem_preresume(struct dm_target *ti)
 
 	td_list_init(&woken);
 	tandem_take_over(t);
+	if (!t->engine.words) {
+		r = tandem_engine_anew(t);
+		if (r) {
+			DMERR("Out of memory");
+			return r;
+		}
+	}
 	r = t->live ? go_cold(t) : start(t);
 	if (r)
 		return r;
@@ -330,7 +351,7 @@ static void tandem_resume(struct dm_target *ti)
 
 	tandem_registry_lock();
 	t->suspended = false;
-	t->disk_used = jiffies;
+	WRITE_ONCE(t->disk_used, jiffies);
 	t->written = jiffies;
 	tandem_registry_unlock();
 	tandem_meta_go(t);

@@ -46,10 +46,21 @@ static void measure(struct tandem *t, struct tandem_io *io)
 static int to_disk(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
 	io->end = TANDEM_END_PLAIN;
-	io->at_disk = true;
 	tandem_to_disk(t, bio);
 	return tandem_wait_for_record(t, bio) ? DM_MAPIO_SUBMITTED :
 		DM_MAPIO_REMAPPED;
+}
+
+/* What td_begin() said of a request with private memory; tandem_carry_on() came first. */
+static int job_begun(struct tandem *t, struct bio *bio, struct tandem_io *io,
+		     struct tandem_job *job, u32 todo)
+{
+	if (todo & TD_DO_PASS) {
+		tandem_job_free(job);
+		return to_disk(t, bio, io);
+	}
+	tandem_job_start(job, todo);
+	return DM_MAPIO_SUBMITTED;
 }
 
 /* A read that misses: fill from private memory, or just read. */
@@ -72,18 +83,15 @@ static noinline int map_miss(struct tandem *t, struct bio *bio, struct tandem_io
 	flags = tandem_lock(t);
 	todo = td_begin(&t->engine, tandem_job_req(job), &woken);
 	tandem_unlock(t, flags);
-	if (todo & TD_DO_PASS)
-		tandem_job_free(job);
-	else
-		tandem_job_start(job, todo, &woken);
 	tandem_carry_on(t, &woken);
-	return todo & TD_DO_PASS ? to_disk(t, bio, io) : DM_MAPIO_SUBMITTED;
+	return job_begun(t, bio, io, job, todo);
 }
 
 /*
  * Another request is just changing who may read a dirty frame. What it waits for
  * has been submitted: each bio goes down before map sees the next one. A moment;
- * but a write that a lost SSD failed has to reach the disk first.
+ * but a write that a lost SSD failed has to reach the disk first. (The target does not
+ * set DM_TARGET_NOWAIT, so no bio comes here that may not wait.)
  */
 static noinline enum td_verdict look_again(struct tandem *t, struct bio *bio,
 					   u32 count, struct td_look *look)
@@ -91,8 +99,6 @@ static noinline enum td_verdict look_again(struct tandem *t, struct bio *bio,
 	enum td_verdict verdict;
 
 	do {
-		if (bio->bi_opf & REQ_NOWAIT)
-			return TD_BUSY;
 		set_current_state(TASK_UNINTERRUPTIBLE);
 		io_schedule_timeout(1);
 		verdict = td_read_look(&t->engine, bio->bi_iter.bi_sector,
@@ -139,6 +145,8 @@ static noinline int map_read(struct tandem *t, struct bio *bio, struct tandem_io
 	struct td_look look;
 
 	measure(t, io);
+	io->foreground = false;
+	tandem_note_user(t, bio);
 	/* Then nothing is dirty: no start takes both, and no mode makes both. */
 	if (unlikely(t->coarse_ssd && !segments_fit(t, bio))) {
 		td_pass(&t->engine, TD_READ, bio_sectors(bio),
@@ -147,14 +155,8 @@ static noinline int map_read(struct tandem *t, struct bio *bio, struct tandem_io
 	}
 	verdict = td_read_look(&t->engine, bio->bi_iter.bi_sector, count,
 			       &look);
-	if (unlikely(verdict == TD_BUSY)) {
+	if (unlikely(verdict == TD_BUSY))
 		verdict = look_again(t, bio, count, &look);
-		if (verdict == TD_BUSY) {
-			io->end = TANDEM_END_PLAIN;
-			bio_wouldblock_error(bio);
-			return DM_MAPIO_SUBMITTED;
-		}
-	}
 	if (look.count < bio_sectors(bio))
 		dm_accept_partial_bio(bio, look.count);
 	if (likely(verdict == TD_HIT)) {
@@ -180,8 +182,10 @@ static int tracked_begun(struct tandem *t, struct bio *bio, struct tandem_io *io
 {
 	if (todo & TD_DO_PASS)
 		return to_disk(t, bio, io);
-	if (todo & TD_DO_DISK)
+	if (todo & TD_DO_DISK) {
+		tandem_to_disk(t, bio);
 		return DM_MAPIO_REMAPPED;
+	}
 	if (todo & TD_DO_ANSWER)
 		tracked_answer(io, bio);
 	/* With nothing to do it waits, and may be gone already. */
@@ -205,9 +209,11 @@ void tandem_tracked_woken(struct tandem *t, struct td_req *r,
 		tracked_answer(io, bio);
 		return;
 	}
+	if (todo & TD_DO_DISK)
+		tandem_to_disk(t, bio);
 	if (todo & TD_DO_DISK || (todo & TD_DO_PASS &&
 				  to_disk(t, bio, io) == DM_MAPIO_REMAPPED))
-		submit_bio_noacct(bio);
+		tandem_submit_for_user(t, bio);
 }
 
 static noinline int map_write(struct tandem *t, struct bio *bio, struct tandem_io *io,
@@ -226,6 +232,8 @@ static noinline int map_write(struct tandem *t, struct bio *bio, struct tandem_i
 	io->since = 0;
 	if (kind == TD_WRITE)
 		measure(t, io);
+	io->foreground = false;
+	tandem_note_user(t, bio);
 	WRITE_ONCE(t->written, jiffies);
 	if (count < bio_sectors(bio))
 		dm_accept_partial_bio(bio, count);
@@ -245,25 +253,15 @@ static noinline int map_write(struct tandem *t, struct bio *bio, struct tandem_i
 		td_req_init(r, kind, sector, count, NULL, 0);
 		r->no_memory = copy;
 		io->end = TANDEM_END_TRACKED;
-		io->at_disk = true;
-		tandem_to_disk(t, bio);
 	}
 	r->fua = bio->bi_opf & REQ_FUA;
 	td_list_init(&woken);
 	flags = tandem_lock(t);
 	todo = td_begin(e, r, &woken);
 	tandem_unlock(t, flags);
-	if (job) {
-		if (todo & TD_DO_PASS)
-			tandem_job_free(job);
-		else
-			tandem_job_start(job, todo, &woken);
-		tandem_carry_on(t, &woken);
-		return todo & TD_DO_PASS ? to_disk(t, bio, io) :
-			DM_MAPIO_SUBMITTED;
-	}
 	tandem_carry_on(t, &woken);
-	return tracked_begun(t, bio, io, todo);
+	return job ? job_begun(t, bio, io, job, todo) :
+		tracked_begun(t, bio, io, todo);
 }
 
 /* A flush has no data, and its bio goes nowhere: core says what is flushed. */
@@ -276,6 +274,7 @@ static noinline int map_flush(struct tandem *t, struct bio *bio, struct tandem_i
 	td_list_init(&woken);
 	td_req_init(&io->req, TD_FLUSH, 0, 0, NULL, 0);
 	io->end = TANDEM_END_PLAIN;
+	io->foreground = false;
 	io->since = 0;
 	flags = tandem_lock(t);
 	todo = td_begin(&t->engine, &io->req, &woken);
@@ -374,7 +373,7 @@ static int read_again(struct tandem *t, struct bio *bio, struct tandem_io *io)
 	/* A lower device that split it counted this down. */
 	atomic_set(&bio->__bi_remaining, 1);
 	tandem_to_disk(t, bio);
-	tandem_defer_bio(t, bio);
+	tandem_submit_for_user(t, bio);
 	return DM_ENDIO_INCOMPLETE;
 }
 
@@ -451,9 +450,13 @@ static noinline int end_other(struct tandem *t, struct bio *bio, struct tandem_i
 		home_done(t, io, !error);
 		return DM_ENDIO_DONE;
 	case TANDEM_END_TRACKED:
+		if (io->foreground)
+			tandem_disk_leave(t);
 		tracked_done(t, &io->req, !error);
 		return DM_ENDIO_DONE;
 	case TANDEM_END_PLAIN:
+		if (io->foreground)
+			tandem_disk_leave(t);
 		break;
 	}
 	return DM_ENDIO_DONE;

@@ -44,6 +44,7 @@ static void submit(struct tandem *t, struct tandem_work *w)
 	/* Marked as direct I/O is, so that nobody throttles the worker. */
 	bio_init(&w->bio, bdev_of(t, work->kind), &w->vec, 1,
 		 REQ_OP_WRITE | REQ_SYNC | REQ_IDLE | how[work->kind]);
+	tandem_charge_nobody(&w->bio);
 	w->bio.bi_iter.bi_sector = work->sector;
 	w->bio.bi_private = w;
 	w->bio.bi_end_io = work_endio;
@@ -51,7 +52,10 @@ static void submit(struct tandem *t, struct tandem_work *w)
 		__bio_add_page(&w->bio, virt_to_page(work->buffer),
 			       work->sectors << SECTOR_SHIFT,
 			       offset_in_page(work->buffer));
-	submit_bio_noacct(&w->bio);
+	if (work->kind == TD_WORK_FLUSH_DISK)
+		tandem_submit_own(t, &w->bio);
+	else
+		submit_bio_noacct(&w->bio);
 }
 
 /* Take one work and submit it. False: there was none. */

@@ -131,21 +131,27 @@ void tandem_loss_forget_all(void)
 		kfree(loss);
 }
 
-/* The table that @t replaces, if what it has in the index is right for @t. */
-static struct tandem *predecessor(struct tandem *t)
+/* The table that @t replaces. Registry locked. */
+static struct tandem *find_replaced(struct tandem *t)
 {
 	struct tandem *other;
 
 	list_for_each_entry(other, &users, registered)
 		if (other != t && other->md == t->md && other->live &&
-		    other->suspended && td_active(&other->engine) &&
-		    other->origin->bdev == t->origin->bdev &&
-		    other->ssd->bdev == t->ssd->bdev &&
-		    other->coarse_ssd == t->coarse_ssd &&
-		    !memcmp(&other->args.identity, &t->args.identity,
-			    sizeof(t->args.identity)))
+		    other->suspended)
 			return other;
 	return NULL;
+}
+
+/* Is the index of @old, which @t replaces, right for @t? */
+static bool index_fits(const struct tandem *old, const struct tandem *t)
+{
+	return td_active(&old->engine) &&
+	       old->origin->bdev == t->origin->bdev &&
+	       old->ssd->bdev == t->ssd->bdev &&
+	       old->coarse_ssd == t->coarse_ssd &&
+	       !memcmp(&old->args.identity, &t->args.identity,
+		       sizeof(t->args.identity));
 }
 
 bool tandem_reloads(struct tandem *t)
@@ -171,8 +177,12 @@ void tandem_take_over(struct tandem *t)
 	struct tandem *old;
 
 	mutex_lock(&tandem_registry);
-	old = predecessor(t);
-	if (old) {
+	old = find_replaced(t);
+	if (old && !index_fits(old, t)) {
+		/* dm destroys the table next, however this resume ends. */
+		tandem_engine_free(old);
+		old->live = false;
+	} else if (old) {
 		tandem_engine_free(t);
 		t->engine = old->engine;
 		td_engine_moved(&t->engine);

@@ -25,7 +25,7 @@ u64 tandem_counter(const struct tandem *t, unsigned int which)
 
 static const char *mode_name(const struct tandem *t)
 {
-	return tandem_mode_name(env_load(&t->engine.mode));
+	return tandem_mode_name(t->args.mode);
 }
 
 static const char *state_name(const struct tandem *t)

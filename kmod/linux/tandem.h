@@ -9,7 +9,8 @@
  *		status, messages
  *	tandem.lock (spinlock, interrupts off): core's lock, and what is said to
  *		be under it below; no I/O is submitted under it
- *	tandem.deferred_lock (spinlock, interrupts off): nothing inside
+ *	tandem.deferred_lock, tandem_lane.lock (spinlocks, interrupts off): nothing
+ *		inside
  */
 #ifndef TANDEM_LINUX_H
 #define TANDEM_LINUX_H
@@ -79,6 +80,22 @@ struct tandem_cleaner {
 	bool full_speed;
 };
 
+/* Whose bios for the disk a lane takes; submit.c. */
+enum tandem_lane_id {
+	TANDEM_LANE_OWN,	/* cleanings, flushes of the disk */
+	TANDEM_LANE_DIRECT,	/* users' reads and direct writes */
+	TANDEM_LANE_THROTTLED,	/* users' buffered writes and discards */
+	TANDEM_LANES
+};
+
+/* Bios for the disk, and the worker that submits them. */
+struct tandem_lane {
+	spinlock_t lock;	/* interrupts off; guards bios */
+	struct bio_list bios;
+	struct work_struct work;
+	bool own;		/* TANDEM_LANE_OWN */
+};
+
 struct tandem {
 	struct td_engine engine;
 	spinlock_t lock;		/* core's */
@@ -88,17 +105,18 @@ struct tandem {
 
 	struct workqueue_struct *wq;
 	struct workqueue_struct *frozen_wq;	/* freeze.c: what the clock begins */
+	struct workqueue_struct *disk_wq;	/* of the lanes */
+	struct tandem_lane lanes[TANDEM_LANES];
 	struct work_struct watch;	/* runs while anything is under way */
 	bool watched;			/* lock: it does */
 	atomic_t jobs;			/* in flight */
 	atomic_long_t pages;		/* private pages in use */
 	wait_queue_head_t idle;		/* jobs became 0, or it came to rest */
-	unsigned long disk_used;	/* jiffies: last foreground request to it */
-	atomic_t foreground;		/* such requests at the disk, those with jobs */
+	unsigned long disk_used;	/* jiffies: a user's request last left the disk */
+	atomic_t foreground;		/* users' requests at the disk, or in a lane */
 	unsigned long written;		/* jiffies: last write */
 
-	spinlock_t deferred_lock;	/* guards the three lists */
-	struct bio_list deferred_bios;	/* to submit to where they point */
+	spinlock_t deferred_lock;	/* guards both lists */
 	struct bio_list unprotected;	/* writes past a lost SSD that wait */
 	bool unrecorded;		/* the loss is not on record yet */
 	struct delayed_work recorded;	/* from now on it counts as such */
@@ -154,8 +172,9 @@ enum tandem_end {
 /* Data that dm keeps for us with each bio. */
 struct tandem_io {
 	enum tandem_end end;
-	bool at_disk;		/* neither this nor the next with HIT and HOME */
-	u64 since;		/* ns: when it came; 0: not measured */
+	bool at_disk;		/* was it there? Set only if it is measured */
+	bool foreground;	/* PLAIN, TRACKED: counted in tandem.foreground */
+	u64 since;		/* ns: when it came; 0: not measured; not with HIT, HOME */
 	union {
 		struct {
 			u32 slots;
@@ -213,13 +232,16 @@ void tandem_meta_go(struct tandem *t);
 struct tandem_job *tandem_job_new(struct tandem *t, struct bio *bio,
 				  enum td_kind kind, u64 sector, u32 count);
 struct td_req *tandem_job_req(struct tandem_job *job);
+/* As dm gave it to map: @bio itself, or the bio for which a job has @bio. */
+struct bio *tandem_user_bio(struct bio *bio);
 /* Before td_begin() took it, or after it returned PASS. */
 void tandem_job_free(struct tandem_job *job);
 /*
  * Carry out what td_begin() returned, nothing if it waits, and give up the
- * caller's hold on the job. Process context.
+ * caller's hold on the job. Process context; in map after tandem_carry_on(), since
+ * the thread may sleep until the disk takes the bio.
  */
-void tandem_job_start(struct tandem_job *job, u32 todo, struct td_list *woken);
+void tandem_job_start(struct tandem_job *job, u32 todo);
 /* Carry out what td_woken() says. Process context. */
 void tandem_job_woken(struct td_req *r, struct td_list *woken);
 /* td_drained() said SSD or FETCH for @r. Any context. */
@@ -230,8 +252,6 @@ void tandem_jobs_wait(struct tandem *t);
 /* defer.c: what completions leave to process context */
 void tandem_defer_init(struct tandem *t);
 void tandem_defer_exit(struct tandem *t);
-/* Submit @bio later, as it is. Any context. */
-void tandem_defer_bio(struct tandem *t, struct bio *bio);
 /*
  * @bio is to go to the disk past a lost SSD. If that is not on record yet, a write
  * has to wait: true, and it is kept and submitted later. Any context.
@@ -241,6 +261,32 @@ bool tandem_wait_for_record(struct tandem *t, struct bio *bio);
 int tandem_loss_recorded(struct tandem *t);
 /* Start these requests later; empties @woken. Any context. */
 void tandem_defer_woken(struct tandem *t, struct td_list *woken);
+
+/* submit.c: bios for the disk that the thread of their user does not submit */
+void tandem_submit_init(struct tandem *t);
+/* 0 or -ENOMEM. */
+int tandem_submit_alloc(struct tandem *t);
+/* @bio, of a user's request, goes to the disk: a worker submits it. Any context. */
+void tandem_submit_for_user(struct tandem *t, struct bio *bio);
+/* The same for a cleaning or a flush of the disk. Any context. */
+void tandem_submit_own(struct tandem *t, struct bio *bio);
+/*
+ * @bio, just initialised, does what @user asks for: cgroup and priority are those
+ * of @user. Any context.
+ */
+void tandem_charge_user(struct bio *bio, struct bio *user);
+/*
+ * @bio, just initialised, is the cache's own. Whatever thread submits it, neither
+ * that thread's cgroup nor its priority may hold it up, for other users may wait for
+ * it, too. Any context.
+ */
+void tandem_charge_nobody(struct bio *bio);
+/*
+ * In map, in the thread of the user: note in @bio, as dm gave it, the cgroup of the
+ * thread and, if the user chose no priority, its priority, since another thread may
+ * submit @bio or what it asks for.
+ */
+void tandem_note_user(struct tandem *t, struct bio *bio);
 
 /* cleaner.c: dirty data goes to the disk */
 void tandem_cleaner_init(struct tandem *t);
@@ -291,9 +337,26 @@ int tandem_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *error);
 /* Carry out what td_woken() says for a request without memory. Process context. */
 void tandem_tracked_woken(struct tandem *t, struct td_req *r,
 			  struct td_list *woken);
-static inline void tandem_to_disk(struct tandem *t, struct bio *bio)
+/* A user's request goes to the disk, so the cleaner keeps away from it. */
+static inline void tandem_disk_enter(struct tandem *t)
+{
+	atomic_inc(&t->foreground);
+}
+
+static inline void tandem_disk_leave(struct tandem *t)
 {
 	WRITE_ONCE(t->disk_used, jiffies);
+	atomic_dec(&t->foreground);
+}
+
+/* A bio that dm gave us goes to the disk; with PLAIN or TRACKED, once. */
+static inline void tandem_to_disk(struct tandem *t, struct bio *bio)
+{
+	struct tandem_io *io = tandem_io_of(bio);
+
+	io->at_disk = true;
+	io->foreground = true;
+	tandem_disk_enter(t);
 	bio_set_dev(bio, t->origin->bdev);
 }
 
@@ -360,7 +423,10 @@ int tandem_register(struct tandem *t, char **why);
 void tandem_unregister(struct tandem *t);
 /* Is a table of the same mapped device, devices and uuid in use? */
 bool tandem_reloads(struct tandem *t);
-/* Preresume: take the index of the table that we replace, if it fits. */
+/*
+ * Preresume: take the index of the table that @t replaces, or free it if it does not
+ * fit. Afterwards @t may have no index.
+ */
 void tandem_take_over(struct tandem *t);
 /* While held no table takes over another's engine. */
 void tandem_registry_lock(void);
@@ -376,7 +442,7 @@ void tandem_loss_forget_all(void);
 /* memory.c: the engine's memory */
 /* 0 or -ENOMEM; on error nothing is left allocated. */
 int tandem_engine_alloc(struct tandem *t);
-/* Preresume: an empty one in its place. The same. */
+/* Preresume: an empty one, in place of what there is. The same. */
 int tandem_engine_anew(struct tandem *t);
 void tandem_engine_free(struct tandem *t);
 

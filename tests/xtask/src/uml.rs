@@ -266,7 +266,9 @@ impl Kernel {
         guest.arg(format!("SUITE_SET={set}"));
         match set {
             "time" => {
+                let scheduler = self.build.join("block/mq-deadline.ko");
                 guest.arg("time-travel=inf-cpu");
+                guest.arg(format!("SUITE_SCHEDULER={}", scheduler.display()));
             }
             "memory" => {
                 let disks = [("ubd0", "disk", 512), ("ubd1", "ssd", 64)];

@@ -197,6 +197,15 @@ impl Disk {
         stat(self.backing.path())
     }
 
+    /// Reads, and writes with discards, that are in flight now.
+    pub fn in_flight(&self) -> Result<(u64, u64)> {
+        let name = self.path().file_name().context("a node without a name")?;
+        let text = fs::read_to_string(Path::new("/sys/block").join(name).join("inflight"))?;
+        let mut words = text.split_whitespace();
+        let mut next = || anyhow::Ok(words.next().context("a short file")?.parse()?);
+        Ok((next()?, next()?))
+    }
+
     /// The whole content.
     pub fn content(&self) -> Result<Vec<u8>> {
         io::whole(self.path())

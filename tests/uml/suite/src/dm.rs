@@ -38,11 +38,13 @@ struct Packet {
     data: [u8; ROOM],
 }
 
+const READ_ONLY: u32 = 1;
 const SUSPEND: u32 = 1 << 1;
 const TABLE: u32 = 1 << 4;
 const SKIP_LOCKFS: u32 = 1 << 10;
 const NOFLUSH: u32 = 1 << 11;
 const BUFFER_FULL: u32 = 1 << 8;
+const INACTIVE: u32 = 1 << 12;
 
 const CREATE: u8 = 3;
 const REMOVE: u8 = 4;
@@ -210,8 +212,17 @@ impl Dm {
 
     /// Loads an inactive table: the target's constructor runs.
     pub fn load(&self, line: Line) -> Result<()> {
+        self.load_with(line, 0)
+    }
+
+    /// The same for a device that can only be read.
+    pub fn load_read_only(&self, line: Line) -> Result<()> {
+        self.load_with(line, READ_ONLY)
+    }
+
+    fn load_with(&self, line: Line, flags: u32) -> Result<()> {
         let text = format!("cannot load {line:?}");
-        call(LOAD, &self.name, 0, |packet| {
+        call(LOAD, &self.name, flags, |packet| {
             packet.header.target_count = 1;
             let data = &mut packet.data;
             data[0..8].copy_from_slice(&line.start.to_ne_bytes());
@@ -240,7 +251,12 @@ impl Dm {
 
     /// Makes the inactive table, or a suspended one, live.
     pub fn resume(&self) -> Result<()> {
-        call(SUSPEND_OR_RESUME, &self.name, 0, |_| Ok(())).context("cannot resume")?;
+        Self::resume_of(&self.name)
+    }
+
+    /// The same of a device of this name.
+    pub fn resume_of(name: &str) -> Result<()> {
+        call(SUSPEND_OR_RESUME, name, 0, |_| Ok(())).context("cannot resume")?;
         Ok(())
     }
 
@@ -288,6 +304,11 @@ impl Dm {
     /// The table line of the live table's only target, without start, length and name.
     pub fn table(&self) -> Result<String> {
         Self::text(&self.name, TABLE)
+    }
+
+    /// The same of an inactive table.
+    pub fn inactive_table(&self) -> Result<String> {
+        Self::text(&self.name, TABLE | INACTIVE)
     }
 
     fn text(name: &str, flags: u32) -> Result<String> {

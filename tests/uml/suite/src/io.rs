@@ -169,6 +169,16 @@ pub fn queue_text(path: &Path, attribute: &str) -> Result<String> {
     Ok(text.trim().to_owned())
 }
 
+/// Sets an attribute in a device's `queue` directory in sysfs.
+pub fn set_queue(path: &Path, attribute: &str, value: &str) -> Result<()> {
+    let name = path.file_name().context("a node without a name")?;
+    let file = Path::new("/sys/block")
+        .join(name)
+        .join("queue")
+        .join(attribute);
+    std::fs::write(&file, value).with_context(|| format!("cannot write {}", file.display()))
+}
+
 const BLKDISCARD: Opcode = opcode::none(0x12, 119);
 const BLKZEROOUT: Opcode = opcode::none(0x12, 127);
 const BLKFLSBUF: Opcode = opcode::none(0x12, 97);

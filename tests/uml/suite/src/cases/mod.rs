@@ -3,7 +3,9 @@
 
 mod ahead;
 mod allocations;
+mod behind;
 mod caches;
+mod charges;
 mod concurrent;
 mod content;
 mod damaged;
@@ -39,8 +41,10 @@ pub fn of(set: &str) -> Option<Vec<Case>> {
         "" => Some(all()),
         "time" => Some(cases(&[
             time::CASES,
+            behind::CASES,
             ahead::CASES,
             latency::TIMED,
+            charges::TIMED,
             frozen::CASES,
         ])),
         "memory" => Some(cases(&[memory::CASES])),
@@ -65,6 +69,7 @@ fn all() -> Vec<Case> {
         content::CASES,
         hits::CASES,
         latency::CASES,
+        charges::CASES,
         order::CASES,
         caches::CASES,
         sizes::CASES,

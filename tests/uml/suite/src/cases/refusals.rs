@@ -21,6 +21,7 @@ pub const CASES: &[Entry] = &[
     ("refusals: content on the SSD with `format new`", not_empty),
     ("refusals: same device twice, SSD attached twice", twice),
     ("refusals: too small, zoned, no such device", unsuitable),
+    ("refusals: a read-only table", read_only),
     (
         "refusals: an SSD that cannot be read or written",
         broken_ssd,
@@ -30,11 +31,20 @@ pub const CASES: &[Entry] = &[
 
 /// Tries a table line by loading and resuming it; returns the kernel's reason.
 fn refused(name: &str, line: Line) -> Result<String> {
+    refused_by(name, line, Dm::load)
+}
+
+/// The same with another way to load it.
+fn refused_by(
+    name: &str,
+    line: Line,
+    load: impl FnOnce(&Dm, Line) -> Result<()>,
+) -> Result<String> {
     let mut kmsg = Kmsg::open()?;
     kmsg.new_lines();
     let device = Dm::create(name)?;
     let shown = line.args.clone();
-    let result = device.load(line).and_then(|()| device.resume());
+    let result = load(&device, line).and_then(|()| device.resume());
     drop(device);
     ensure!(result.is_err(), "taken: {shown}");
     let lines = kmsg.new_lines();
@@ -130,6 +140,19 @@ fn words() -> Result<()> {
     refused_untouched(&rig, longer)?;
     // After all of these the right line still works, so that none was refused for a reason of the disks.
     Dm::with("accepted", rig.good_line(true)).map(|_| ())
+}
+
+/// Reading through a cache writes to the SSD.
+fn read_only() -> Result<()> {
+    let rig = made()?;
+    let ssd = rig.ssd.stat()?;
+    let reason = refused_by("refused", rig.good_line(false), Dm::load_read_only)?;
+    ensure!(
+        reason.contains("A read-only table is not supported"),
+        "refused because of {reason:?}"
+    );
+    ensure!((rig.ssd.stat()? - ssd).written == 0, "the SSD was written");
+    Dm::with("accepted", rig.good_line(false)).map(|_| ())
 }
 
 /// A cache of 8 MiB disks that was made and left.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Another table for a device that is in use: a larger disk, a cold start, and what was changed in between.
 
+use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use super::Entry;
 use super::failures::{break_ssd, config, mend_ssd};
@@ -25,11 +26,86 @@ pub const CASES: &[Entry] = &[
         mode_before_loss,
     ),
     ("reload: a cold start of a live index", cold),
+    ("reload: a loaded table holds no second index", one_index),
     (
         "reload: a message to a cache that is starting",
         early_message,
     ),
 ];
+
+/// The kernel's list of large pieces of memory: how many bytes the indexes have.
+fn index_bytes() -> Result<u64> {
+    let list = fs::read_to_string("/proc/vmallocinfo")?;
+    let lines = list.lines().filter(|line| line.contains("tandem_engine"));
+    lines
+        .map(|line| {
+            let bytes = line.split_whitespace().nth(1).context("a short line")?;
+            Ok(bytes.parse::<u64>()?)
+        })
+        .sum()
+}
+
+/// An index is gigabytes for an SSD of terabytes: it is handed over, or given back before another one is made.
+fn one_index() -> Result<()> {
+    let (mut rig, mut model) = Rig::new(config("writeback"))?;
+    write_quarters(&rig, &mut model, 40, 1)?;
+    let one = index_bytes()?;
+    ensure!(one > 0, "the kernel does not tell who has large memory");
+    let device = rig.mapped()?;
+    device.load(rig.line(&format!("writearound {}", rig.words(false))))?;
+    let two = index_bytes()?;
+    ensure!(
+        two == one,
+        "{one} bytes became {two} when a table was loaded"
+    );
+    let table = device.inactive_table()?;
+    ensure!(table.contains(" writearound "), "{table:?}");
+    let dirty = rig.status()?.dirty;
+    device.suspend()?;
+    device.resume()?;
+    ensure!(index_bytes()? == one, "{} bytes", index_bytes()?);
+    let status = rig.status()?;
+    ensure!(
+        status.mode == "writearound" && dirty > 0,
+        "{status:?}, {dirty} were dirty"
+    );
+    rig.wait_clean()?;
+    // The index of a lost SSD does not count, so there is nothing to be handed over.
+    break_ssd(&rig)?;
+    let file = io::direct(&rig.path()?)?;
+    model[..MIB].fill(7);
+    io::write(&file, 0, &model[..MIB])?;
+    ensure!(rig.status()?.state == "bypass", "{:?}", rig.status()?);
+    drop(file);
+    // So slow that it is seen what memory there is while the new index is read.
+    let below = rig.below_ssd.as_ref().context("nothing below the SSD")?;
+    below.swap(Under::Delay(100, 0).line(&rig.ssd))?;
+    let device = rig.mapped()?;
+    device.load(rig.good_line(false))?;
+    ensure!(index_bytes()? == one, "{} bytes", index_bytes()?);
+    device.suspend()?;
+    let name = rig.name.as_str();
+    let looks = thread::scope(|scope| {
+        let resume = scope.spawn(move || Dm::resume_of(name));
+        let mut looks = Vec::new();
+        while !resume.is_finished() {
+            looks.push(index_bytes()?);
+            thread::sleep(Duration::from_millis(1));
+        }
+        resume.join().map_err(|_| anyhow!("a thread panicked"))??;
+        anyhow::Ok(looks)
+    })?;
+    ensure!(looks.len() > 20, "{} looks while it was read", looks.len());
+    ensure!(
+        looks.iter().all(|bytes| *bytes <= one),
+        "more than {one} bytes while the index was read: {looks:?}"
+    );
+    ensure!(rig.status()?.state == "active", "{:?}", rig.status()?);
+    rig.equals(&model)?;
+    rig.detach()?;
+    ensure!(index_bytes()? == 0, "{} bytes left", index_bytes()?);
+    Ok(())
+}
 
 /// A disk that was seen in part only, as before its partition was enlarged.
 fn growth() -> Result<()> {

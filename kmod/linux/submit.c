@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Bios for the disk that the thread of their user does not submit: a request that
+ * waited, a cleaning, a flush of the disk, a read that the SSD failed.
+ *
+ * Invariants:
+ *   U1  No work of tandem.wq, which also submits the journal, the marks and the
+ *       writes to the SSD, submits a bio for the disk. Such a bio goes to a lane.
+ *   U2  In map a thread submits what goes to the SSD, the ledger's I/O included,
+ *       before it submits its own bio for the disk. What goes to the disk for
+ *       another request goes to a lane.
+ *   U3  A bio in a lane belongs to a bio, a job or a work in flight, so the target
+ *       stays until the bio has completed.
+ * Threads: bios are added in any context. Each lane has one worker, of a queue
+ * that does nothing else.
+ * Why: a submission to the disk sleeps while the disk's queue has no free tag,
+ * while write-back throttling (wbt) holds back buffered writes, or while the user's
+ * cgroup is over its share. A worker that sleeps there must keep nothing but other
+ * bios for the disk.
+ * Why three lanes: a cgroup or wbt may hold back users' requests for long, but never
+ * a cleaning or a flush; and wbt holds back neither reads nor direct writes. The
+ * lanes do not keep one user's request from waiting behind that of another in the
+ * same lane.
+ */
+#include <linux/blk-cgroup.h>
+#include <linux/ioprio.h>
+
+#include "tandem.h"
+#include "tandem-compat.h"
+
+static struct bio *pop_bio(struct tandem_lane *lane)
+{
+	struct bio *bio;
+
+	spin_lock_irq(&lane->lock);
+	bio = bio_list_pop(&lane->bios);
+	spin_unlock_irq(&lane->lock);
+	return bio;
+}
+
+static void lane_work(struct work_struct *work)
+{
+	struct tandem_lane *lane = container_of(work, struct tandem_lane, work);
+	struct bio *bio;
+
+	while ((bio = pop_bio(lane)))
+		if (lane->own)
+			submit_bio_noacct(bio);
+		else
+			dm_submit_bio_remap(tandem_user_bio(bio), bio);
+}
+
+/* @first: before all others that wait in @lane. */
+static void add_bio(struct tandem *t, enum tandem_lane_id id, struct bio *bio,
+		    bool first)
+{
+	struct tandem_lane *lane = &t->lanes[id];
+	unsigned long flags;
+
+	spin_lock_irqsave(&lane->lock, flags);
+	if (first)
+		bio_list_add_head(&lane->bios, bio);
+	else
+		bio_list_add(&lane->bios, bio);
+	spin_unlock_irqrestore(&lane->lock, flags);
+	queue_work(t->disk_wq, &lane->work);
+}
+
+void tandem_submit_for_user(struct tandem *t, struct bio *bio)
+{
+	const blk_opf_t direct = REQ_SYNC | REQ_IDLE;
+	bool throttled = op_is_write(bio->bi_opf) &&
+			 (bio->bi_opf & direct) != direct;
+
+	add_bio(t, throttled ? TANDEM_LANE_THROTTLED : TANDEM_LANE_DIRECT, bio,
+		false);
+}
+
+void tandem_submit_own(struct tandem *t, struct bio *bio)
+{
+	/* A flush is about writes that have completed: none in the lane has. */
+	add_bio(t, TANDEM_LANE_OWN, bio, op_is_flush(bio->bi_opf));
+}
+
+void tandem_charge_user(struct bio *bio, struct bio *user)
+{
+	bio_clone_blkg_association(bio, user);
+	bio->bi_ioprio = user->bi_ioprio;
+}
+
+void tandem_charge_nobody(struct bio *bio)
+{
+	bio_associate_blkg_from_css(bio, blkcg_root_css);
+	bio->bi_ioprio = IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 0);
+}
+
+void tandem_note_user(struct tandem *t, struct bio *bio)
+{
+	/* Here a bio gets its cgroup, by the thread; later calls keep it. */
+	bio_set_dev(bio, t->origin->bdev);
+	if (IOPRIO_PRIO_CLASS(bio->bi_ioprio) == IOPRIO_CLASS_NONE)
+		bio->bi_ioprio = get_current_ioprio();
+}
+
+void tandem_submit_init(struct tandem *t)
+{
+	unsigned int i;
+
+	for (i = 0; i < TANDEM_LANES; i++) {
+		spin_lock_init(&t->lanes[i].lock);
+		bio_list_init(&t->lanes[i].bios);
+		INIT_WORK(&t->lanes[i].work, lane_work);
+		t->lanes[i].own = i == TANDEM_LANE_OWN;
+	}
+}
+
+int tandem_submit_alloc(struct tandem *t)
+{
+	t->disk_wq = alloc_workqueue("tandem_disk", WQ_MEM_RECLAIM | WQ_HIGHPRI |
+				     WQ_UNBOUND, 0);
+	return t->disk_wq ? 0 : -ENOMEM;
+}
