@@ -57,13 +57,14 @@ pub fn of_suite(cx: &Cx) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The first words of pairs, which rustfmt leaves as `("NAME", ...` or as `"NAME",` on the line below `(`.
+/// The first words of pairs, which rustfmt leaves as `("NAME", ...` or as `"NAME",` on the line below `(` or `&[(`.
 fn pairs(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut before = "";
     for line in text.lines().map(str::trim) {
         let string = match before {
             "(" => line.strip_prefix('"'),
+            before if before.ends_with("&[(") => line.strip_prefix('"'),
             _ => line.strip_prefix("(\""),
         };
         let name = string.and_then(|string| Some(string.split_once("\",")?.0));

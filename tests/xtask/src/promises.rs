@@ -14,7 +14,7 @@ use crate::results::{Layer, Outcome};
 use crate::test;
 
 /// Promises of the contract.
-const PROMISES: usize = 33;
+const PROMISES: usize = 34;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
