@@ -23,6 +23,10 @@ pub mod state;
 pub mod superblock;
 mod wipe;
 
+#[cfg(test)]
+#[path = "../sim/tests/common/bus.rs"]
+mod bus;
+
 /// Starts the log, which goes to standard error and so to the journal; `TANDEM_LOG` filters it.
 pub fn log() {
     tracing_subscriber::fmt()

@@ -5,7 +5,7 @@
 
 use crate::facts::{self, Ident, drive_name};
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 use tandem_api::{DeviceText, SECTOR_BYTES};
@@ -47,6 +47,20 @@ pub fn whole(name: &str) -> String {
     let partition = folder.join("partition").exists();
     let above = partition.then(above).flatten();
     above.unwrap_or_else(|| name.to_owned())
+}
+
+/// A value as udev writes it in the names of its links, with `\x20` for a blank; none if it cannot be written.
+pub fn link_name(value: &str) -> Option<String> {
+    let text = CString::new(value).ok()?;
+    // As long as udev's own limit: each byte may take four.
+    let mut name = vec![0_u8; 4 * value.len() + 1];
+    // SAFETY: the text ends with a zero, and no more than `name.len()` bytes are written.
+    let failed = unsafe {
+        libudev_sys::udev_util_encode_string(text.as_ptr(), name.as_mut_ptr().cast(), name.len())
+    };
+    let end = name.iter().position(|byte| *byte == 0)?;
+    name.truncate(end);
+    (failed == 0).then(|| String::from_utf8(name).ok())?
 }
 
 /// What udev knows of a device.

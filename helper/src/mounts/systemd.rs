@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Units of systemd: mount units, and the one that loads the module.
 
+use super::table;
 use crate::facts::{Mount, Mounter};
 use futures_util::StreamExt;
 use std::num::NonZeroUsize;
@@ -40,6 +41,16 @@ fn unavailable(e: impl std::fmt::Display) -> Failure {
     Failure::new(Kind::ServiceUnavailable)
         .name("systemd")
         .detail(e)
+}
+
+/// What systemd answers to the start of a unit that its administrator has masked.
+const MASKED: &str = "org.freedesktop.systemd1.UnitMasked";
+/// The program that mounts where systemd has no unit for it.
+const MOUNT: &str = "/bin/mount";
+
+/// Name of the automount unit of a mount point.
+fn automount_unit(point: &str) -> String {
+    mount_unit(point).replace(".mount", ".automount")
 }
 
 /// Name of the mount unit of a mount point, as `systemd-escape --path --suffix=mount` gives it.
@@ -176,48 +187,64 @@ pub async fn was_active(connection: &Connection, name: &str) -> Result<bool, Fai
     asked.await.map(|at| at > 0).map_err(unavailable)
 }
 
+/// Whether a unit is active; false if systemd does not know the unit.
+async fn is_active(connection: &Connection, name: &str) -> bool {
+    let asked = async {
+        let systemd = SystemdProxy::new(connection).await?;
+        let unit = unit(connection, systemd.get_unit(name).await?).await?;
+        unit.get_property::<String>("ActiveState").await
+    };
+    asked.await.is_ok_and(|state| state == "active")
+}
+
+fn done(what: &str, unit: &str, result: &str) -> Result<(), Failure> {
+    match result {
+        "done" => Ok(()),
+        result => {
+            Err(Failure::new(Kind::StepFailed).detail(format_args!("{what} {unit}: {result}")))
+        }
+    }
+}
+
 /// Starts a unit.
 ///
 /// # Errors
 /// `StepFailed` with systemd's result, `ServiceUnavailable`.
 pub async fn start(connection: &Connection, unit: &str) -> Result<(), Failure> {
-    match ask(connection, Request::Start(unit))
-        .await
-        .map_err(unavailable)?
-        .as_str()
-    {
-        "done" => Ok(()),
-        result => {
-            Err(Failure::new(Kind::StepFailed).detail(format_args!("start {unit}: {result}")))
-        }
-    }
+    let result = ask(connection, Request::Start(unit)).await;
+    done("start", unit, &result.map_err(unavailable)?)
 }
 
-/// Unmounts a mount point.
+/// Unmounts a mount point, and has systemd not mount there again as soon as a program looks there.
 ///
 /// # Errors
 /// `StepFailed` with systemd's result, mostly because the file system is busy; `ServiceUnavailable`.
 pub async fn unmount(connection: &Connection, point: &str) -> Result<(), Failure> {
     let unit = mount_unit(point);
-    match ask(connection, Request::Stop(&unit))
-        .await
-        .map_err(unavailable)?
-        .as_str()
-    {
-        "done" => Ok(()),
-        result => Err(Failure::new(Kind::StepFailed).detail(format_args!("stop {unit}: {result}"))),
+    let result = ask(connection, Request::Stop(&unit)).await;
+    done("stop", &unit, &result.map_err(unavailable)?)?;
+    // After the file system: stopped first, the automount would take the file system away from programs that use it.
+    let automount = automount_unit(point);
+    if is_active(connection, &automount).await {
+        let result = ask(connection, Request::Stop(&automount)).await;
+        done("stop", &automount, &result.map_err(unavailable)?)?;
     }
+    Ok(())
 }
 
-/// Mounts `node` as `mount` describes: by the unit that fstab gave rise to, else by a transient unit
-/// with the same place, type and options.
+/// Mounts `node` as `mount` describes: by the unit that systemd made of fstab, else by a transient unit with the same
+/// place, type and options. Where an administrator has masked the unit of fstab, mount(8) does it.
 ///
 /// # Errors
 /// `StepFailed` with systemd's result, `ServiceUnavailable`.
 pub async fn mount(connection: &Connection, node: &str, mount: &Mount) -> Result<(), Failure> {
     let unit = mount_unit(&mount.point);
     if let Mounter::Fstab(_) = mount.mounter {
-        return start(connection, &unit).await;
+        let automounts = table::automounts(&mount.point).unwrap_or_else(|e| {
+            tracing::warn!("fstab cannot be read: {e}");
+            false
+        });
+        return mount_by_fstab(connection, node, mount, automounts).await;
     }
     let options = options(mount);
     let mut last = String::new();
@@ -240,6 +267,61 @@ pub async fn mount(connection: &Connection, node: &str, mount: &Mount) -> Result
         tokio::time::sleep(PAUSE).await;
     }
     Err(Failure::new(Kind::StepFailed).detail(format_args!("mount {unit}: {last}")))
+}
+
+/// `automounts`: systemd is to mount there when a program looks there. It does not begin to over what is mounted already.
+async fn mount_by_fstab(
+    connection: &Connection,
+    node: &str,
+    mount: &Mount,
+    automounts: bool,
+) -> Result<(), Failure> {
+    let (unit, automount) = (mount_unit(&mount.point), automount_unit(&mount.point));
+    if automounts && let Err(e) = start(connection, &automount).await {
+        tracing::warn!(
+            "{} is mounted for this time only: {}",
+            mount.point,
+            e.detail
+        );
+    }
+    match ask(connection, Request::Start(&unit)).await {
+        Err(zbus::Error::MethodError(name, ..)) if name.as_str() == MASKED => {
+            mount_by_program(connection, node, mount).await
+        }
+        result => done("start", &unit, &result.map_err(unavailable)?),
+    }
+}
+
+/// Has a service of its own run mount(8), which this program must not do: it lives in a sandbox.
+async fn mount_by_program(
+    connection: &Connection,
+    node: &str,
+    mount: &Mount,
+) -> Result<(), Failure> {
+    let (kind, options) = (fstype(&mount.fstype), options(mount));
+    let arguments = [
+        MOUNT,
+        "--types",
+        kind,
+        "--options",
+        &options,
+        "--source",
+        node,
+        "--target",
+        &mount.point,
+    ];
+    let arguments = arguments.map(str::to_owned).to_vec();
+    let unit = mount_unit(&mount.point).replace(".mount", "-tandem.service");
+    let properties = vec![
+        ("Type", Variant::new("oneshot")),
+        (
+            "ExecStart",
+            Variant::new(vec![(MOUNT.to_owned(), arguments, false)]),
+        ),
+        ("Description", Variant::new("Mounted as before by Tandem")),
+    ];
+    let result = ask(connection, Request::Transient(&unit, properties)).await;
+    done("start", &unit, &result.map_err(unavailable)?)
 }
 
 /// The type for mount(8): the kernel's name of a FUSE mount says nothing of the program.
@@ -266,40 +348,4 @@ fn options(mount: &Mount) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn unit_names_are_those_of_systemd_escape() {
-        for (point, unit) in [
-            ("/", "-.mount"),
-            ("/media/anna/My Disk", "media-anna-My\\x20Disk.mount"),
-            ("/srv/a-b/", "srv-a\\x2db.mount"),
-            ("/.x/ä", "\\x2ex-\\xc3\\xa4.mount"),
-        ] {
-            assert_eq!(mount_unit(point), unit);
-        }
-    }
-
-    #[test]
-    fn options_are_those_that_mount_takes() {
-        let mount = |fstype: &str, options: &str, mounter| Mount {
-            point: "/x".into(),
-            root: "/".into(),
-            fstype: fstype.into(),
-            options: options.into(),
-            mounter,
-        };
-        let other = |t: &str, o: &str| options(&mount(t, o, Mounter::Other));
-        assert_eq!(other("ext4", "rw,nodev,stripe=4"), "rw,nodev,stripe=4");
-        assert_eq!(other("btrfs", "rw,subvolid=5,subvol=/a"), "rw,subvol=/a");
-        assert_eq!(
-            other("fuseblk", "rw,user_id=0,allow_other,blksize=512"),
-            "rw,allow_other"
-        );
-        assert_eq!(
-            options(&mount("ext4", "rw", Mounter::Udisks(1))),
-            "rw,uhelper=udisks2"
-        );
-    }
-}
+mod tests;

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The mount table of the machine, fstab and the records of mount(8). Parsing is pure.
+//! The mount table of the machine, fstab and the records of mount(8), as libmount reads them.
 
+use super::libmount;
 use crate::facts::{Mount, Mounter};
+use crate::machine;
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 
 /// The mount table of the first process: ours is a copy inside our sandbox.
 pub const MOUNTINFO: &str = "/proc/1/mountinfo";
 const FSTAB: &str = "/etc/fstab";
 const CRYPTTAB: &str = "/etc/crypttab";
-/// Options that only mount(8) knows, such as who mounted.
-const UTAB: &str = "/run/mount/utab";
 
 /// A line of the mount table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +36,7 @@ pub struct Entry {
 #[derive(Debug, Clone, Default)]
 pub struct Mounts(pub Vec<Entry>);
 
-/// Undoes the octal escapes of space, tab, newline and backslash.
+/// Undoes the octal escapes of space, tab, newline and backslash in `/proc/swaps` and crypttab.
 pub(super) fn unescape(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let bytes = text.as_bytes();
@@ -79,62 +80,59 @@ impl Mounts {
     /// # Errors
     /// If the table or fstab cannot be read; without fstab it is empty.
     pub fn read() -> std::io::Result<Self> {
-        let table = crate::read_lossy(MOUNTINFO)?;
-        let fstab = match crate::read_lossy(FSTAB) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
-            other => other?,
-        };
-        let utab = crate::read_lossy(UTAB).unwrap_or_default();
+        let table = libmount::mounts(Path::new(MOUNTINFO))?;
         let passwd = crate::read_lossy("/etc/passwd").unwrap_or_default();
-        Ok(Self::parse(&table, &fstab, &utab, &passwd, &node_number))
+        Ok(Self::of_tables(table, &fstab()?, &passwd, &node_number))
     }
 
-    /// From the texts of the mount table, fstab, utab and passwd. `number` gives the `major:minor` of
-    /// a device node or of a link to one.
-    pub fn parse(
-        table: &str,
-        fstab: &str,
-        utab: &str,
+    /// The mounts in the text of a mount table, without what is known of them elsewhere.
+    pub fn parse(table: &str) -> Self {
+        let table = libmount::parse(table).unwrap_or_else(|e| {
+            tracing::error!("cannot read a mount table: {e}");
+            Vec::new()
+        });
+        Self::of_tables(table, &[], "", &|_| None)
+    }
+
+    /// From the mount table, fstab and the text of passwd. `number` gives the `major:minor` of a device node or of a
+    /// link to one.
+    fn of_tables(
+        table: Vec<libmount::Entry>,
+        fstab: &[libmount::Entry],
         passwd: &str,
         number: &dyn Fn(&str) -> Option<String>,
     ) -> Self {
-        let entry = |line: &str| -> Option<Entry> {
-            let (left, right) = line.split_once(" - ")?;
-            let left: Vec<&str> = left.split(' ').collect();
-            let [id, parent, device, root, point, options, ref tags @ ..] = left[..] else {
-                return None;
+        let entry = |e: libmount::Entry| -> Entry {
+            let tag = |name: &str| {
+                let mut tags = e.propagation.split(' ');
+                tags.find_map(|tag| tag.strip_prefix(name))
+                    .map(str::to_owned)
             };
-            let tag = |name: &str| tags.iter().find_map(|tag| tag.strip_prefix(name));
-            let right: Vec<&str> = right.split(' ').collect();
-            let [fstype, source, system] = right[..] else {
-                return None;
+            let of_device = |node: &str| {
+                let found = number(node);
+                let is = |device: &String| {
+                    *device == e.device || number(&e.source).as_ref() == Some(device)
+                };
+                found.as_ref().is_some_and(is)
             };
-            let point = unescape(point);
-            let source = unescape(source);
-            let of_device = |spec: &str| {
-                let found = spec_node(spec).and_then(|node| number(&node));
-                found.is_some_and(|found| {
-                    found == device || number(&source).as_ref() == Some(&found)
-                })
-            };
-            let mounter = mounter(&point, fstab, utab, passwd, &of_device);
-            Some(Entry {
-                id: id.parse().ok()?,
-                parent: parent.parse().ok()?,
+            let mounter = mounter(&e, fstab, passwd, &of_device);
+            Entry {
+                id: e.id,
+                parent: e.parent,
                 shared: tag("shared:").and_then(|group| group.parse().ok()),
                 follows: tag("master:").is_some(),
-                device: device.to_owned(),
-                source,
+                device: e.device,
+                source: e.source,
                 mount: Mount {
-                    point,
-                    root: unescape(root),
-                    fstype: fstype.to_owned(),
-                    options: join_options(options, system),
+                    point: e.target,
+                    root: e.root,
+                    fstype: e.fstype,
+                    options: join_options(&e.vfs_options, &e.fs_options),
                     mounter,
                 },
-            })
+            }
         };
-        Self(table.lines().filter_map(entry).collect())
+        Self(table.into_iter().map(entry).collect())
     }
 
     /// Mounts of the device with this number or under one of these nodes.
@@ -164,6 +162,12 @@ impl Mounts {
             .max_by_key(|e| e.mount.point.trim_end_matches('/').len())
     }
 
+    /// Whether a file system is mounted at a point. Where systemd only waits for a program to look there, none is.
+    pub fn covered(&self, point: &str) -> bool {
+        let covers = |e: &Entry| e.mount.point == point && e.mount.fstype != "autofs";
+        self.0.iter().any(covers)
+    }
+
     /// Mount points of others that lie below one of these.
     pub fn below(&self, mounts: &[Mount]) -> Vec<String> {
         let inside = |point: &str| {
@@ -187,7 +191,7 @@ impl Mounts {
 /// # Errors
 /// If fstab or crypttab is there and cannot be read.
 pub fn used_at_start() -> std::io::Result<BTreeSet<String>> {
-    Ok(numbers(&optional(FSTAB)?, &optional(CRYPTTAB)?))
+    Ok(numbers(&fstab()?, &optional(CRYPTTAB)?))
 }
 
 /// Those of them that it unlocks.
@@ -195,12 +199,12 @@ pub fn used_at_start() -> std::io::Result<BTreeSet<String>> {
 /// # Errors
 /// If crypttab is there and cannot be read.
 pub fn unlocked_at_start() -> std::io::Result<BTreeSet<String>> {
-    Ok(numbers("", &optional(CRYPTTAB)?))
+    Ok(numbers(&[], &optional(CRYPTTAB)?))
 }
 
-fn numbers(fstab: &str, crypttab: &str) -> BTreeSet<String> {
+fn numbers(fstab: &[libmount::Entry], crypttab: &str) -> BTreeSet<String> {
     early(fstab, crypttab)
-        .filter_map(|spec| node_number(&spec_node(&spec)?))
+        .filter_map(|node| node_number(&node))
         .collect()
 }
 
@@ -209,14 +213,23 @@ fn numbers(fstab: &str, crypttab: &str) -> BTreeSet<String> {
 /// # Errors
 /// If fstab cannot be read.
 pub fn points_at_start(number: &str) -> std::io::Result<Vec<String>> {
-    let fstab = crate::read_lossy(FSTAB)?;
-    let leads = |line: &&str| {
-        let spec = early(line, "").next();
-        let node = spec.and_then(|spec| spec_node(&spec));
-        node.and_then(|node| node_number(&node)).as_deref() == Some(number)
-    };
-    let point = |line: &str| line.split_ascii_whitespace().nth(1).map(unescape);
-    Ok(fstab.lines().filter(leads).filter_map(point).collect())
+    let mut fstab = fstab()?;
+    fstab.retain(|entry| {
+        at_start(entry)
+            && node(entry).and_then(|node| node_number(&node)).as_deref() == Some(number)
+    });
+    Ok(fstab.into_iter().map(|entry| entry.target).collect())
+}
+
+/// Whether systemd mounts what fstab says of this point when a program first looks there.
+///
+/// # Errors
+/// If fstab cannot be read.
+pub fn automounts(point: &str) -> std::io::Result<bool> {
+    let automounts = |e: &libmount::Entry| e.has_option("x-systemd.automount");
+    Ok(fstab()?
+        .iter()
+        .any(|entry| same_point(&entry.target, point) && automounts(entry)))
 }
 
 /// Whether the system waits at its start for a device that is not there yet.
@@ -224,9 +237,17 @@ pub fn points_at_start(number: &str) -> std::io::Result<Vec<String>> {
 /// # Errors
 /// If fstab or crypttab is there and cannot be read.
 pub fn waits_at_start() -> std::io::Result<bool> {
-    let (fstab, crypttab) = (optional(FSTAB)?, optional(CRYPTTAB)?);
-    let mut nodes = early(&fstab, &crypttab).filter_map(|spec| spec_node(&spec));
+    let (fstab, crypttab) = (fstab()?, optional(CRYPTTAB)?);
+    let mut nodes = early(&fstab, &crypttab);
     Ok(nodes.any(|node| fs::metadata(node).is_err()))
+}
+
+/// The entries of fstab; none if there is no such file.
+fn fstab() -> std::io::Result<Vec<libmount::Entry>> {
+    match libmount::fstab(Path::new(FSTAB)) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        other => other,
+    }
 }
 
 fn optional(path: &str) -> std::io::Result<String> {
@@ -236,19 +257,32 @@ fn optional(path: &str) -> std::io::Result<String> {
     }
 }
 
-/// First fields of fstab and second ones of crypttab, without the entries that wait for somebody to ask.
-fn early<'a>(fstab: &'a str, crypttab: &'a str) -> impl Iterator<Item = String> + 'a {
-    let entry = |line: &'a str, spec: usize, options: usize| {
+/// Nodes or links of the devices in fstab and crypttab, without the entries that nothing asks for at the start.
+fn early<'a>(fstab: &'a [libmount::Entry], crypttab: &'a str) -> impl Iterator<Item = String> + 'a {
+    let mounted = fstab
+        .iter()
+        .filter(|entry| at_start(entry))
+        .filter_map(node);
+    let unlocked = |line: &'a str| {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        let waits = |options: &&str| options.split(',').any(|option| option == "noauto");
-        let late = words.get(options).is_some_and(waits);
-        (!line.trim_start().starts_with('#') && !late)
-            .then(|| words.get(spec).map(|spec| unescape(spec)))
-            .flatten()
+        let late = words
+            .get(3)
+            .is_some_and(|o| libmount::has_option(o, "noauto"));
+        let spec = words
+            .get(1)
+            .filter(|_| !line.trim_start().starts_with('#') && !late)?;
+        let spec = unescape(spec);
+        match spec.split_once('=') {
+            Some((tag, value)) => link(tag, value.trim_matches('"')),
+            None => spec.starts_with('/').then_some(spec),
+        }
     };
-    let mounted = fstab.lines().filter_map(move |line| entry(line, 0, 3));
-    let unlocked = crypttab.lines().filter_map(move |line| entry(line, 1, 3));
-    mounted.chain(unlocked)
+    mounted.chain(crypttab.lines().filter_map(unlocked))
+}
+
+/// Whether the start of the machine mounts an entry of fstab.
+fn at_start(entry: &libmount::Entry) -> bool {
+    !entry.has_option("noauto")
 }
 
 /// `major:minor` of the block device that a node or a link leads to.
@@ -265,11 +299,16 @@ fn node_number(node: &str) -> Option<String> {
     ))
 }
 
-/// Node or link that a first field of fstab means.
-fn spec_node(spec: &str) -> Option<String> {
-    let Some((tag, value)) = spec.split_once('=') else {
-        return spec.starts_with('/').then(|| spec.to_owned());
-    };
+/// Node or link that an entry of fstab means.
+fn node(entry: &libmount::Entry) -> Option<String> {
+    match &entry.tag {
+        Some((tag, value)) => link(tag, value),
+        None => entry.source.starts_with('/').then(|| entry.source.clone()),
+    }
+}
+
+/// udev's link for a tag: libmount and systemd know these.
+fn link(tag: &str, value: &str) -> Option<String> {
     let folder = match tag {
         "UUID" => "by-uuid",
         "LABEL" => "by-label",
@@ -277,36 +316,33 @@ fn spec_node(spec: &str) -> Option<String> {
         "PARTLABEL" => "by-partlabel",
         _ => return None,
     };
-    Some(format!("/dev/disk/{folder}/{}", value.trim_matches('"')))
+    Some(format!("/dev/disk/{folder}/{}", machine::link_name(value)?))
 }
 
-/// Who mounted at a point. An entry of fstab counts only if it means the device that is there:
-/// somebody may have mounted another one by hand, and the entry would not bring that back.
+fn same_point(one: &str, other: &str) -> bool {
+    one.trim_end_matches('/') == other.trim_end_matches('/')
+}
+
+/// Which program mounted. An entry of fstab counts only if it means the device that is mounted there: a person may have
+/// mounted another one by hand, and the entry would not bring that back.
 fn mounter(
-    point: &str,
-    fstab: &str,
-    utab: &str,
+    mount: &libmount::Entry,
+    fstab: &[libmount::Entry],
     passwd: &str,
     of_device: &dyn Fn(&str) -> bool,
 ) -> Mounter {
-    let line = fstab.lines().find_map(|line| {
-        let mut words = line.split_ascii_whitespace();
-        let (spec, at) = (words.next()?, words.next()?);
-        let ours = !spec.starts_with('#')
-            && unescape(at).trim_end_matches('/') == point.trim_end_matches('/')
-            && of_device(&unescape(spec));
-        ours.then(|| unescape(spec))
-    });
-    if let Some(spec) = line {
-        return Mounter::Fstab(spec);
+    let ours = |e: &&libmount::Entry| {
+        same_point(&e.target, &mount.target) && node(e).is_some_and(|node| of_device(&node))
+    };
+    if let Some(entry) = fstab.iter().find(ours) {
+        return Mounter::Fstab(entry.source.clone());
     }
-    let by_udisks = utab.lines().any(|line| {
-        let field = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name));
-        field("TARGET=").is_some_and(|target| unescape(target) == point)
-            && field("OPTS=").is_some_and(|opts| opts.split(',').any(|o| o == "uhelper=udisks2"))
-    });
+    let by_udisks = mount
+        .user_options
+        .split(',')
+        .any(|option| option == "uhelper=udisks2");
     if by_udisks {
-        Mounter::Udisks(owner(point, passwd))
+        Mounter::Udisks(owner(&mount.target, passwd))
     } else {
         Mounter::Other
     }
@@ -342,8 +378,6 @@ mod tests {
 garbage
 ";
     const FSTAB: &str = "# none\nUUID=ab /srv/data ext4 ro 0 2\n/dev/sdd1 /home/ btrfs subvol=@home 0 0\nLABEL=other /by/hand ext4 defaults 0 0\n";
-    const UTAB: &str =
-        "ID=1 SRC=/dev/sda1 TARGET=/media/anna/My\\040Disk ROOT=/ OPTS=uhelper=udisks2\n";
     const PASSWD: &str = "root:x:0:0::/root:/bin/sh\nanna:x:1000:1000::/home/anna:/bin/sh\n";
 
     fn mounts() -> Mounts {
@@ -352,15 +386,30 @@ garbage
                 "/dev/disk/by-uuid/ab" => "8:17",
                 "/dev/sdd1" => "8:49",
                 "/dev/disk/by-label/other" => "9:9",
+                "/dev/disk/by-label/My\\x20Disk" => "8:1",
                 _ => return None,
             };
             Some(number.to_owned())
         };
-        Mounts::parse(TABLE, FSTAB, UTAB, PASSWD, &number)
+        let mut table = libmount::parse(TABLE).unwrap();
+        table[1].user_options = "uhelper=udisks2".to_owned();
+        Mounts::of_tables(table, &libmount::parse(FSTAB).unwrap(), PASSWD, &number)
     }
 
     #[test]
-    fn who_mounted_what_is_found() {
+    fn a_label_with_a_blank_leads_to_its_disk() {
+        let fstab = "LABEL=My\\040Disk /media/anna/My\\040Disk ext4 defaults 0 2\n";
+        let fstab = libmount::parse(fstab).unwrap();
+        let nodes: Vec<_> = early(&fstab, "").collect();
+        assert_eq!(nodes, ["/dev/disk/by-label/My\\x20Disk"]);
+        let number = |node: &str| (node == nodes[0]).then(|| "8:1".to_owned());
+        let mounts = Mounts::of_tables(libmount::parse(TABLE).unwrap(), &fstab, "", &number);
+        let mount = mounts.of("8:1", &[]).next().unwrap();
+        assert_eq!(mount.mounter, Mounter::Fstab("LABEL=My Disk".to_owned()));
+    }
+
+    #[test]
+    fn the_program_that_mounted_is_found() {
         let all = mounts();
         assert_eq!(all.0.len(), 7);
         // The entry for that place means another device.
@@ -383,14 +432,24 @@ garbage
     }
 
     #[test]
+    fn a_point_where_systemd_waits_to_mount_is_free() {
+        let table = "50 22 0:60 / /srv/late rw - autofs systemd-1 rw,fd=1\n\
+                     51 22 8:1 / /srv/taken rw - ext4 /dev/sda1 rw\n";
+        let mounts = Mounts::parse(table);
+        assert!(!mounts.covered("/srv/late") && mounts.covered("/srv/taken"));
+    }
+
+    #[test]
     fn what_the_start_uses_is_known() {
         let fstab = "# UUID=no /no ext4 defaults 0 0\n\
                      UUID=a / ext4 errors=remount-ro 0 1\n\
                      UUID=b /late ext4 noauto,nofail 0 2\n\
                      /dev/sdx1\t/x\text4\n";
         let crypttab = "home UUID=c none luks\nlater UUID=d none luks,noauto\n\n";
-        let found: Vec<_> = early(fstab, crypttab).collect();
-        assert_eq!(found, ["UUID=a", "/dev/sdx1", "UUID=c"]);
+        let fstab = libmount::parse(fstab).unwrap();
+        let found: Vec<_> = early(&fstab, crypttab).collect();
+        let uuid = |uuid: &str| format!("/dev/disk/by-uuid/{uuid}");
+        assert_eq!(found, [uuid("a"), "/dev/sdx1".to_owned(), uuid("c")]);
     }
 
     #[test]

@@ -56,7 +56,7 @@ fn processes(proc: &Path, mut wanted: Wanted<'_>, ourselves: u32) -> Vec<FileUse
     let passwd = crate::read_lossy("/etc/passwd").unwrap_or_default();
     let table = |pid: &str| {
         let text = crate::read_lossy(proc.join(pid).join("mountinfo")).unwrap_or_default();
-        Mounts::parse(&text, "", "", "", &|_| None)
+        Mounts::parse(&text)
     };
     let namespace = |pid: &str| fs::read_link(proc.join(pid).join("ns/mnt")).ok();
     let machine = table("1");

@@ -159,13 +159,10 @@ impl Service {
 }
 
 #[cfg(test)]
-#[path = "../../sim/tests/common/bus.rs"]
-mod bus;
-
-#[cfg(test)]
 mod tests {
     use super::*;
     use crate::action::Action;
+    use crate::bus;
     use crate::engine::{Engine, Status};
     use crate::facts::Mounter;
     use crate::plan::tests::{device, mount};

@@ -23,7 +23,12 @@ const NEEDED: &[(&str, &[&str])] = &[
     ),
     (
         "build the helper",
-        &["libdevmapper-dev", "libudev-dev", "libclang-dev"],
+        &[
+            "libdevmapper-dev",
+            "libudev-dev",
+            "libmount-dev",
+            "libclang-dev",
+        ],
     ),
     (
         "build the module and its tests",

@@ -73,7 +73,7 @@ impl DeviceMapper {
             return Ok(());
         }
         let taken = Mounts::read().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
-        if taken.0.iter().any(|e| e.mount.point == mount.point) {
+        if taken.covered(&mount.point) {
             // Not ours to unmount.
             return Err(step(&format!(
                 "something else is mounted at {}",

@@ -125,7 +125,7 @@ fn a_real_process_with_an_open_file_is_found_by_name() {
     // Half the machine has a file open on this file system, so the one process is asked for.
     let process = Path::new("/proc").join(child.id().to_string());
     let text = fs::read_to_string(process.join("mountinfo")).unwrap();
-    let mounts = Mounts::parse(&text, "", "", "", &|_| None);
+    let mounts = Mounts::parse(&text);
     let around = mounts.around(folder.to_str().unwrap()).unwrap();
     let nothing = Wanted {
         numbers: BTreeSet::new(),
@@ -156,7 +156,7 @@ fn a_user_without_a_name_is_a_number() {
 
 #[test]
 fn files_of_the_kernel_itself_are_named() {
-    let mounts = Mounts::parse(MACHINE, "", "", "", &|_| None);
+    let mounts = Mounts::parse(MACHINE);
     let swaps = "Filename Type Size Used Priority\n\
                  /data/swap\\040file file 1048576 0 -2\n\
                  /dev/sda3 partition 1048576 0 -3\n\
