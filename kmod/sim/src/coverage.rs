@@ -130,7 +130,7 @@ pub fn run(sources: &Sources) -> Result<Vec<(&'static str, Branches)>, Error> {
     let library = link("core.so", &parts, &["-shared", "-Wl,-Bsymbolic"])?;
     for words in RUNS {
         native::run(
-            crate::mutants::this_program()?
+            crate::native::this_program()?
                 .arg("--core")
                 .arg(&library)
                 .args(words),

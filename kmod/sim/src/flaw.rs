@@ -134,6 +134,11 @@ impl Flaw {
         format!("{:?}-{:?}", self.site, self.wrong).to_lowercase()
     }
 
+    /// Words by which power cuts must find it.
+    pub fn says(self) -> &'static str {
+        ""
+    }
+
     /// The one of that name.
     pub fn named(name: &str) -> Option<Flaw> {
         Flaw::all().find(|flaw| flaw.name() == name)

@@ -13,7 +13,6 @@ pub mod flaw;
 pub mod fuzz;
 pub mod hitrate;
 pub mod index;
-pub mod mutants;
 pub mod native;
 pub mod oracle;
 pub mod play;

@@ -11,7 +11,6 @@ use tandem_sim::engine::{Core, LoadError};
 use tandem_sim::flaw::Flaw;
 use tandem_sim::hitrate::core::Writes;
 use tandem_sim::hitrate::report::{self, Wish};
-use tandem_sim::mutants::{self, Outcome};
 use tandem_sim::native::{self, Sources};
 use tandem_sim::random::{self, Summary};
 use tandem_sim::{cases, crash, exhaust, explore, fuzz, index, replay, sanitize};
@@ -141,13 +140,27 @@ enum Command {
     },
     /// Which branches of journal and recovery are taken; fewer than 95 of 100 are a failure.
     Coverage,
-    /// Seeded bugs: each must be found.
-    Mutants {
-        /// Only those whose name contains this.
-        #[arg(default_value = "")]
-        name: String,
-    },
+    /// Names the flaws that crash takes, each with the words by which it must be found.
+    Flaws,
 }
+
+impl Command {
+    /// Whether the command runs core as a library. The others build what they run themselves.
+    fn takes_a_core(&self) -> bool {
+        !matches!(
+            self,
+            Command::Random { sanitize: true, .. }
+                | Command::Crash { sanitize: true, .. }
+                | Command::Threads { .. }
+                | Command::Fuzz { .. }
+                | Command::Coverage
+                | Command::Flaws
+        )
+    }
+}
+
+/// The exit code when what is to run cannot be built.
+const NOT_BUILT: u8 = 3;
 
 type Done = Result<(), Box<dyn std::error::Error>>;
 
@@ -158,7 +171,7 @@ fn main() -> ExitCode {
             eprintln!("{error}");
             let tool = matches!(error.downcast_ref(), Some(native::Error::Tool { .. }));
             if tool || error.is::<LoadError>() {
-                ExitCode::from(mutants::NOT_BUILT)
+                ExitCode::from(NOT_BUILT)
             } else {
                 ExitCode::FAILURE
             }
@@ -167,21 +180,27 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> Done {
-    let core = || match &arguments.core {
-        Some(path) => Core::load(path),
-        None => Ok(Core::linked()),
-    };
     let sources = arguments
         .sources
         .as_deref()
         .map_or_else(Sources::tree, Sources::in_dir);
+    let built = match (&arguments.core, &arguments.sources) {
+        (None, Some(dir)) if arguments.command.takes_a_core() => {
+            Some(native::library(&sources, dir, &["-w"])?)
+        }
+        (core, _) => core.clone(),
+    };
+    let core = || match &built {
+        Some(path) => Core::load(path),
+        None => Ok(Core::linked()),
+    };
     let dir = |name: &str| match &arguments.sources {
         Some(dir) => Ok(dir.clone()),
         None => native::build_dir(name),
     };
     match arguments.command {
         Command::Random { sanitize: true, .. } | Command::Crash { sanitize: true, .. } => {
-            Ok(sanitize::again()?)
+            Ok(sanitize::again(&sources, &dir("sanitized")?)?)
         }
         Command::Crash {
             seed,
@@ -246,7 +265,12 @@ fn run(arguments: Arguments) -> Done {
         }
         Command::Index { gigabytes, dir } => loaded(&core()?, gigabytes, &dir),
         Command::Coverage => covered(&sources),
-        Command::Mutants { name } => hunt(&name),
+        Command::Flaws => {
+            for flaw in Flaw::all() {
+                println!("{}: {}", flaw.name(), flaw.says());
+            }
+            Ok(())
+        }
     }
 }
 
@@ -385,76 +409,4 @@ fn words(core: &Core) -> Done {
         );
     }
     Ok(())
-}
-
-/// What became of all that were tried.
-#[derive(Default)]
-struct Tally {
-    found: usize,
-    survivors: Vec<String>,
-    endless: Vec<String>,
-}
-
-impl Tally {
-    fn count(
-        &mut self,
-        name: &str,
-        why: &str,
-        result: Result<(Outcome, Duration), mutants::Error>,
-    ) {
-        let (outcome, time) = match result {
-            Ok((outcome, time)) => (outcome, format!("{:.2} s", time.as_secs_f64())),
-            Err(error) => {
-                println!("{name}: NOT TRIED: {error}");
-                self.survivors.push(name.to_owned());
-                return;
-            }
-        };
-        match outcome {
-            Outcome::Found(by, said) => {
-                println!("{name}: found by {by} in {time}: {said}");
-                self.found += 1;
-            }
-            Outcome::Endless(by) => {
-                println!("{name}: NO END of {by} after {time}: {why}");
-                self.endless.push(name.to_owned());
-            }
-            Outcome::Survived => {
-                println!("{name}: NOT FOUND in {time}: {why}");
-                self.survivors.push(name.to_owned());
-            }
-        }
-    }
-}
-
-fn hunt(part: &str) -> Done {
-    if part.is_empty() {
-        match mutants::without_a_bug()? {
-            Outcome::Survived => {}
-            found => return Err(format!("no bug was seeded, yet: {found:?}").into()),
-        }
-    }
-    let mut tally = Tally::default();
-    for flaw in Flaw::all().filter(|flaw| flaw.name().contains(part)) {
-        let why = "made by the simulator (src/flaw.rs)";
-        tally.count(&flaw.name(), why, mutants::hunt_flaw(flaw));
-    }
-    for mutant in mutants::all()?
-        .into_iter()
-        .filter(|mutant| mutant.name.contains(part))
-    {
-        tally.count(&mutant.name, &mutant.why, mutant.hunt());
-    }
-    let Tally {
-        found,
-        survivors,
-        endless,
-    } = tally;
-    let all = found + survivors.len() + endless.len();
-    println!("{found} of {all} seeded bugs found");
-    if survivors.is_empty() && endless.is_empty() {
-        return Ok(());
-    }
-    let (survivors, endless) = (survivors.join(", "), endless.join(", "));
-    Err(format!("not found: {survivors}; without an end: {endless}").into())
 }

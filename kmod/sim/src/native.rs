@@ -77,6 +77,15 @@ impl Sources {
     }
 }
 
+/// A command that starts this program again, in a process of its own.
+///
+/// # Errors
+/// The program's file is gone.
+pub fn this_program() -> Result<Command, Error> {
+    let program = std::env::current_exe().map_err(file_error(Path::new("this program")))?;
+    Ok(Command::new(program))
+}
+
 /// A directory for what is built at run time, beside this program.
 ///
 /// # Errors

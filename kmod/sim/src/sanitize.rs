@@ -11,9 +11,8 @@ use crate::native::{self, Error, Sources};
 ///
 /// # Errors
 /// The compiler refuses, or a finding ended the run.
-pub fn again() -> Result<(), Error> {
-    let dir = native::build_dir("sanitized")?;
-    let core = native::library(&Sources::tree(), &dir, &native::SANITIZE)?;
+pub fn again(sources: &Sources, dir: &Path) -> Result<(), Error> {
+    let core = native::library(sources, dir, &native::SANITIZE)?;
     let program = std::env::current_exe().map_err(native::file_error(Path::new("this program")))?;
     let arguments = std::env::args_os()
         .skip(1)

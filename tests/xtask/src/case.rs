@@ -57,15 +57,17 @@ pub fn of_suite(cx: &Cx) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The first words of pairs, which rustfmt leaves as `("NAME", ...` or as `"NAME",` on the line below `(` or `&[(`.
+/// The first words of pairs, which rustfmt leaves as `("NAME", ...` or as `"NAME",` on the line below `(`.
 fn pairs(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut before = "";
     for line in text.lines().map(str::trim) {
-        let string = match before {
-            "(" => line.strip_prefix('"'),
-            before if before.ends_with("&[(") => line.strip_prefix('"'),
-            _ => line.strip_prefix("(\""),
+        let string = if before == "(" || before.ends_with("[(") {
+            line.strip_prefix('"')
+        } else {
+            // The first pair of a list may stand on the line of its bracket.
+            let first = line.split_once("[(\"").map(|(_, rest)| rest);
+            first.or_else(|| line.strip_prefix("(\""))
         };
         let name = string.and_then(|string| Some(string.split_once("\",")?.0));
         names.extend(name.filter(|name| name.contains(": ")).map(str::to_owned));
@@ -176,6 +178,11 @@ mod tests {
     #[test]
     fn cases_are_the_names_of_pairs() {
         let text = r#"
+            pub const ONE: &[Entry] = &[("hits: one", one)];
+            pub const TWO: &[Entry] = &[(
+                "hits: two",
+                two,
+            )];
             pub const CASES: &[Entry] = &[
                 ("starts: a cut", || cut("writeback")),
                 (
@@ -187,7 +194,12 @@ mod tests {
         "#;
         assert_eq!(
             pairs(text),
-            ["starts: a cut", "starts: a stop, then a start"]
+            [
+                "hits: one",
+                "hits: two",
+                "starts: a cut",
+                "starts: a stop, then a start"
+            ]
         );
     }
 

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::inputs::Inputs;
 use crate::layer::{Bench, Layer, no_cases};
-use crate::run;
+use crate::{run, verify};
 
 /// Longest subject of a commit, in characters.
 const SUBJECT: usize = 72;
@@ -161,6 +161,18 @@ fn data(bench: &mut Bench) -> Result<()> {
         .filter(|file| file.starts_with("data") || file.starts_with("po"))
     {
         let name = file.display().to_string();
+        match extension(file) {
+            "service" if file.starts_with("data/systemd") => {
+                let result = verify::unit(bench.cx, &root.join(file));
+                bench.check(&format!("systemd-analyze {name}"), result);
+                continue;
+            }
+            "rules" => {
+                rules(bench, &name);
+                continue;
+            }
+            _ => {}
+        }
         let tool: Option<(&str, &[&str])> = match extension(file) {
             "desktop" => Some(("desktop-file-validate", &[])),
             "xml" if name.ends_with("metainfo.xml") => {
@@ -191,6 +203,18 @@ fn data(bench: &mut Bench) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Checks udev rules, where a udevadm can be had that does.
+fn rules(bench: &mut Bench, name: &str) {
+    let test = format!("udevadm {name}");
+    match verify::udevadm(bench.cx) {
+        Ok(mut udevadm) => {
+            udevadm.args(["verify", "--resolve-names=never", name]);
+            bench.command(&test, udevadm.current_dir(bench.cx.root.clone()));
+        }
+        Err(error) => bench.skip(&test, &format!("there is no udevadm for it: {error:#}")),
+    }
 }
 
 fn is_xml(file: &Path) -> bool {

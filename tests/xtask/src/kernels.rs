@@ -18,7 +18,7 @@ use crate::guest_kernel::{self, Kernel};
 use crate::inputs::{Inputs, KMOD};
 use crate::layer::{Bench, Layer};
 use crate::qemu::Qemu;
-use crate::{compiler, fetch, hash, pins, run, suite, uml};
+use crate::{compiler, fetch, hash, pins, programs, run, suite, uml};
 
 /// An emulated guest on a machine under load.
 const LIMIT: Duration = Duration::from_secs(2400);
@@ -256,7 +256,7 @@ pub fn initramfs(
     for sub in ["dev", "proc", "sys", "mnt", "m"] {
         fs::create_dir_all(dir.join(sub))?;
     }
-    fs::copy(suite::program(cx)?, dir.join("init"))?;
+    fs::copy(programs::suite(cx)?, dir.join("init"))?;
     let depends = run::output(run::cmd("/sbin/modinfo", ["-F", "depends"]).arg(&target.module))?;
     let mut wanted = modules.to_vec();
     wanted.extend(depends.trim().split(',').filter(|name| !name.is_empty()));

@@ -105,6 +105,17 @@ impl<'a> Bench<'a> {
         });
     }
 
+    /// Counts a test that cannot run here.
+    pub fn skip(&mut self, name: &str, why: &str) {
+        self.note(&format!("skip   {name}: because {why}"));
+        self.count(Test {
+            name: name.to_owned(),
+            outcome: Outcome::Skipped,
+            seconds: None,
+            words: format!("because {why}"),
+        });
+    }
+
     /// Counts a test of which the log tells already.
     pub fn count(&mut self, test: Test) {
         match test.outcome {

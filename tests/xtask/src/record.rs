@@ -5,16 +5,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::cx::Cx;
 use crate::inputs::{Inputs, KMOD};
 use crate::layer::{Bench, Layer};
-use crate::results::{Outcome, Test};
 use crate::uml::{self, Kernel};
-use crate::{case, mutants, run, seed, suite};
+use crate::{programs, run, seed, suite};
 
 /// A recording takes ten to thirty seconds; a machine under load takes several times as long.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -24,13 +23,11 @@ const CUTS: [usize; 2] = [1600, 60];
 const WANTED: u64 = 10_000;
 /// How much more with `--all`.
 const MORE: usize = 2;
-/// Seeded bugs that are tried without `--all`.
-const ORDINARY: [&str; 2] = ["fua-answered-early", "group-before-data"];
 /// States to boot of each recording of a file system.
 const BOOTS: usize = 4;
 /// The end of the name of a recording that begins with one torn superblock. Only recordings in which the mode changes write
 /// superblocks when there is a file system.
-const TORN: &str = "-boot-torn";
+pub const TORN: &str = "-boot-torn";
 /// The mode of those.
 const CHANGING: &str = "changing";
 
@@ -50,36 +47,22 @@ const RECORDINGS: [(&str, &str); 7] = [
 
 /// The layers, in the order in which they run.
 pub fn layers() -> Vec<Layer> {
-    vec![
-        Layer {
-            name: "record",
-            about: "what the module really writes, cut 10,000 times and recovered offline",
-            cases: |_| {
-                let mut names: Vec<_> = Recording::all().into_iter().map(|r| r.name).collect();
-                names.push(FRESH.to_owned());
-                Ok(names.iter().map(|name| format!("{name}: cut")).collect())
-            },
-            inputs: Inputs {
-                packages: &["tandem-record-check"],
-                programs: &["tandem-suite"],
-                paths: &[&KMOD, &["tests/uml/config"]],
-                module: module_path!(),
-            },
-            run,
+    vec![Layer {
+        name: "record",
+        about: "what the module really writes, cut 10,000 times and recovered offline",
+        cases: |_| {
+            let mut names: Vec<_> = Recording::all().into_iter().map(|r| r.name).collect();
+            names.push(FRESH.to_owned());
+            Ok(names.iter().map(|name| format!("{name}: cut")).collect())
         },
-        Layer {
-            name: "record-mutants",
-            inputs: Inputs {
-                packages: &["tandem-record-check"],
-                programs: &["tandem-suite"],
-                paths: &[&KMOD, &["tests/uml/config", "tests/record/mutants"]],
-                module: module_path!(),
-            },
-            about: "bugs seeded into the module's I/O are found by cuts of recordings",
-            cases: |cx| case::of_mutants(cx, "tests/record/mutants"),
-            run: hunt,
+        inputs: Inputs {
+            packages: &["tandem-record-check"],
+            programs: &["tandem-suite"],
+            paths: &[&KMOD, &["tests/uml/config"]],
+            module: module_path!(),
         },
-    ]
+        run,
+    }]
 }
 
 fn run(bench: &mut Bench) -> Result<()> {
@@ -110,56 +93,18 @@ fn run(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-fn hunt(bench: &mut Bench) -> Result<()> {
-    let kernel = uml::kernel(bench.cx, "record")?;
-    let source = bench.cx.target.join("record-mutants/source");
-    let build = bench.cx.target.join("record-mutants/build");
-    let mutants = mutants::all(&bench.cx.path("tests/record/mutants"))?;
-    for mutant in mutants
-        .into_iter()
-        .filter(|mutant| match &bench.case {
-            Some(case) => *case == mutant.name,
-            None => bench.all || ORDINARY.contains(&mutant.name.as_str()),
-        })
-        .collect::<Vec<_>>()
-    {
-        let all = Recording::all();
-        let (name, boots) = match mutant.case.strip_suffix(TORN) {
-            Some(name) => (name, true),
-            None => (mutant.case.as_str(), false),
-        };
-        let recording = all.iter().find(|recording| recording.name == name);
-        let recording = recording.with_context(|| format!("no recording {name}"))?;
-        mutant.plant(&bench.cx.path("kmod"), &source)?;
-        suite::module(&source, &kernel.build, &build, &["ARCH=um"], &bench.log)?;
-        let module = build.join("dm-tandem.ko");
-        let recorder = Recorder::new(bench, &kernel, module, "record-mutants/run")?;
-        let start = Instant::now();
-        let result = recorder.find(bench, recording, boots);
-        bench.note(&format!("{}: {}: {result:?}", mutant.name, mutant.why));
-        bench.count(Test {
-            name: mutant.name,
-            outcome: Outcome::of(result.is_ok()),
-            seconds: Some(start.elapsed().as_secs_f64()),
-            words: match result {
-                Ok(()) => format!("record/{}: cut", mutant.case),
-                Err(error) => format!("{error:#}"),
-            },
-        });
-    }
-    Ok(())
-}
-
 /// What is recorded.
-struct Recording {
+pub struct Recording {
     filesystem: &'static str,
     mode: &'static str,
     seed: u64,
-    name: String,
+    /// File system and mode.
+    pub name: String,
 }
 
 impl Recording {
-    fn all() -> Vec<Self> {
+    /// All recordings.
+    pub fn all() -> Vec<Self> {
         let recording = |(seed, (filesystem, mode)): (u64, &(&'static str, &'static str))| Self {
             filesystem,
             mode,
@@ -181,7 +126,8 @@ impl Recording {
     }
 }
 
-struct Recorder<'a> {
+/// Records with one build of the module.
+pub struct Recorder<'a> {
     kernel: &'a Kernel,
     module: PathBuf,
     checker: PathBuf,
@@ -191,7 +137,7 @@ struct Recorder<'a> {
 
 impl<'a> Recorder<'a> {
     /// Records with this build of the module, in this directory of build results.
-    fn new(bench: &Bench, kernel: &'a Kernel, module: PathBuf, dir: &str) -> Result<Self> {
+    pub fn new(bench: &Bench, kernel: &'a Kernel, module: PathBuf, dir: &str) -> Result<Self> {
         let dir = bench.cx.target.join(dir);
         if dir.exists() {
             fs::remove_dir_all(&dir)?;
@@ -200,7 +146,7 @@ impl<'a> Recorder<'a> {
         Ok(Self {
             kernel,
             module,
-            checker: checker(bench.cx)?,
+            checker: programs::record_check(bench.cx)?,
             dir,
         })
     }
@@ -268,9 +214,9 @@ impl<'a> Recorder<'a> {
         Ok(cuts)
     }
 
-    /// Records with a module that has a bug; an error if nothing comes of it. The bug may show only when a state with a torn
-    /// superblock `boots`.
-    fn find(&self, bench: &Bench, recording: &Recording, boots: bool) -> Result<()> {
+    /// Records with a module that has a bug, and returns what cuts of the recording find; an error if they find nothing. The
+    /// bug may show only when a state with a torn superblock `boots`.
+    pub fn broken(&self, bench: &mut Bench, recording: &Recording, boots: bool) -> Result<String> {
         let name = &recording.name;
         self.record(bench, recording, name, "")?;
         let mut cut = self.cut(name, CUTS[0], recording.seed);
@@ -299,10 +245,10 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    fn must_fail(&self, bench: &Bench, cut: &mut Command) -> Result<()> {
-        match run::logged(cut, &bench.log) {
-            Ok(()) => bail!("not found by its cuts"),
-            Err(_) => Ok(()),
+    fn must_fail(&self, bench: &mut Bench, cut: &mut Command) -> Result<String> {
+        match bench.said(cut)? {
+            (_, Ok(())) => bail!("not found by its cuts"),
+            (said, Err(_)) => Ok(said),
         }
     }
 
@@ -344,14 +290,4 @@ fn count(bench: &mut Bench, name: &str, cut: &mut Command) -> Result<u64> {
     bench.check(&format!("{name}: cut"), result);
     let cuts = said.lines().find_map(|line| line.split_once(" cuts: "));
     Ok(cuts.and_then(|(cuts, _)| cuts.parse().ok()).unwrap_or(0))
-}
-
-/// Builds the program that cuts recordings.
-fn checker(cx: &Cx) -> Result<PathBuf> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(&cx.root);
-    cargo.args(["build", "--quiet", "--release"]);
-    cargo.args(["--package", "tandem-record-check"]);
-    run::show(&mut cargo)?;
-    Ok(cx.target.join("release/tandem-record-check"))
 }

@@ -3,8 +3,10 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
@@ -80,6 +82,33 @@ pub fn logged(command: &mut Command, log: &Path) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Runs to the end, or until `limit` is over, with both outputs in a new log file. Returns the exit code: -1 if a signal ended
+/// it, nothing if the limit did.
+pub fn limited(command: &mut Command, log: &Path, limit: Duration) -> Result<Option<i32>> {
+    let file = File::create(log).with_context(|| format!("cannot make {}", log.display()))?;
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(file.try_clone()?)
+        .stderr(file)
+        .process_group(0)
+        .spawn()
+        .with_context(|| format!("cannot start {}", words(command)))?;
+    let end = Instant::now() + limit;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status.code().unwrap_or(-1)));
+        }
+        if Instant::now() > end {
+            // What it has started, too.
+            let group = format!("-{}", child.id());
+            output(&mut cmd("kill", ["-KILL", "--", &group]))?;
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Whether a program is on the path.

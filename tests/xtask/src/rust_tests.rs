@@ -9,7 +9,7 @@ use crate::cx::Cx;
 use crate::inputs::{Inputs, KMOD};
 use crate::layer::{Bench, Layer};
 use crate::results::{Counts, Outcome, Test};
-use crate::{case, run, seed};
+use crate::{case, programs, run, seed};
 
 /// The layers, in the order in which they run.
 pub fn layers() -> Vec<Layer> {
@@ -155,7 +155,7 @@ fn engine(bench: &mut Bench) -> Result<()> {
         if !bench.wants(name) {
             continue;
         }
-        let (said, result) = bench.said(&mut simulator(bench, words))?;
+        let (said, result) = bench.said(&mut simulator(bench, words)?)?;
         figures(bench, &said, |line| line.contains(figure));
         bench.check(name, result);
     }
@@ -169,7 +169,7 @@ fn fresh(bench: &mut Bench) -> Result<()> {
             continue;
         }
         let seed = seed::of_this_run()?.to_string();
-        let result = run::logged(simulator(bench, words).args(["--seed", &seed]), &bench.log);
+        let result = run::logged(simulator(bench, words)?.args(["--seed", &seed]), &bench.log);
         bench.check(name, result);
     }
     Ok(())
@@ -182,7 +182,7 @@ fn fuzz(bench: &mut Bench) -> Result<()> {
             continue;
         }
         let words = ["fuzz", "--target", target, "--seconds", &seconds];
-        let (said, result) = bench.said(&mut simulator(bench, &words))?;
+        let (said, result) = bench.said(&mut simulator(bench, &words)?)?;
         figures(bench, &said, |line| line.starts_with(target));
         bench.check(target, result);
     }
@@ -190,10 +190,10 @@ fn fuzz(bench: &mut Bench) -> Result<()> {
 }
 
 /// The simulator with these arguments.
-pub fn simulator(bench: &Bench, words: &[&str]) -> Command {
-    let mut command = run::cmd("cargo", ["run", "--quiet", "--package", "tandem-sim", "--"]);
+fn simulator(bench: &Bench, words: &[&str]) -> Result<Command> {
+    let mut command = Command::new(programs::simulator(bench.cx)?);
     command.args(words).current_dir(&bench.cx.root);
-    command
+    Ok(command)
 }
 
 fn figures(bench: &mut Bench, said: &str, wanted: impl Fn(&str) -> bool) {

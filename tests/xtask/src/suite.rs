@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::cx::Cx;
 use crate::inputs::KMOD;
 use crate::layer::Bench;
 use crate::results::{Outcome, Test};
@@ -24,26 +23,6 @@ const OVER: &str = "suite: exit ";
 /// Within that the guest goes off then. User-mode Linux with two processors sometimes waits for ever for a process of
 /// its own that is gone.
 const POWER_OFF: Duration = Duration::from_secs(120);
-
-/// Builds the suite as one static program, which runs in a guest that has nothing else.
-pub fn program(cx: &Cx) -> Result<PathBuf> {
-    const TARGET: &str = "x86_64-unknown-linux-gnu";
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo
-        .current_dir(&cx.root)
-        .env("RUSTFLAGS", "-C target-feature=+crt-static")
-        .args([
-            "build",
-            "--quiet",
-            "--release",
-            "--package",
-            "tandem-suite",
-            "--target",
-            TARGET,
-        ]);
-    run::show(&mut cargo)?;
-    Ok(cx.target.join(TARGET).join("release/tandem-suite"))
-}
 
 /// Builds a module whose sources are below `source` (a Kbuild and what it names) for the kernel in `kernel`.
 ///
@@ -155,6 +134,17 @@ pub fn follow(
     guest: &mut Command,
     limit: Duration,
     log: &Path,
+    each: impl FnMut(&str),
+) -> Result<bool> {
+    follow_until(guest, limit, POWER_OFF, log, each)
+}
+
+/// The same; the guest may take `power_off` to go off after the suite's last line, and is ended then.
+pub fn follow_until(
+    guest: &mut Command,
+    limit: Duration,
+    power_off: Duration,
+    log: &Path,
     mut each: impl FnMut(&str),
 ) -> Result<bool> {
     let mut log = File::options().append(true).create(true).open(log)?;
@@ -168,7 +158,12 @@ pub fn follow(
     let output = child.stdout.take().context("a guest without output")?;
     let done = Arc::new(AtomicBool::new(false));
     let over = Arc::new(AtomicBool::new(false));
-    let watcher = watch(child, limit, Arc::clone(&done), Arc::clone(&over));
+    let watcher = watch(
+        child,
+        [limit, power_off],
+        Arc::clone(&done),
+        Arc::clone(&over),
+    );
     for line in BufReader::new(output).split(b'\n') {
         let line = line?;
         let line = String::from_utf8_lossy(&line);
@@ -188,7 +183,7 @@ pub fn follow(
 /// Stops a guest that takes too long; the thread returns whether its suite came to an end.
 fn watch(
     mut child: Child,
-    limit: Duration,
+    [limit, power_off]: [Duration; 2],
     done: Arc<AtomicBool>,
     over: Arc<AtomicBool>,
 ) -> thread::JoinHandle<Result<bool>> {
@@ -201,7 +196,7 @@ fn watch(
             }
             if !was_over && over.load(Ordering::Relaxed) {
                 was_over = true;
-                end = end.min(Instant::now() + POWER_OFF);
+                end = end.min(Instant::now() + power_off);
             }
             // Its output has ended, so it is about to.
             let patience = if done.load(Ordering::Relaxed) {

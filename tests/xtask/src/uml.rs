@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::cx::{Cx, say};
 use crate::inputs::{Inputs, KMOD};
 use crate::layer::{Bench, Layer, no_cases};
-use crate::{case, fetch, hash, pins, run, seed, suite};
+use crate::{case, fetch, hash, pins, programs, run, seed, suite};
 
 /// The suite takes three to eight minutes; a machine under load takes several times as long.
 const LIMIT: Duration = Duration::from_secs(3000);
@@ -284,7 +284,7 @@ impl Kernel {
 
     /// A guest whose root is this machine's, read-only, and whose first process is the suite.
     pub fn guest(&self, cx: &Cx, variables: &[(&str, &str)]) -> Result<Command> {
-        let program = suite::program(cx)?;
+        let program = programs::suite(cx)?;
         let sockets = cx.target.join("uml-run");
         fs::create_dir_all(&sockets)?;
         let mut guest = run::ending_with_us(&self.build.join("linux"));

@@ -4,28 +4,38 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use super::{Mutant, all};
-use crate::layer::Bench;
-use crate::results::Test;
-use crate::run;
+use super::{Failure, Mutant, hunt_all};
+use crate::inputs::Inputs;
+use crate::layer::{Bench, Layer};
+use crate::{case, run};
 
-/// Runs the layer.
-pub fn run(bench: &mut Bench) -> Result<()> {
+/// The seeded bugs.
+pub const DIR: &str = "helper/mutants";
+
+/// The layer.
+pub fn layer() -> Layer {
+    Layer {
+        name: "helper-mutants",
+        about: "each bug seeded into the helper is found by its tests",
+        cases: |cx| case::of_mutants(cx, DIR),
+        inputs: Inputs {
+            packages: &["tandem-helper", "tandem-simulated"],
+            programs: &[],
+            paths: &[&["kmod/core", "data", DIR]],
+            module: module_path!(),
+        },
+        run: hunt,
+    }
+}
+
+fn hunt(bench: &mut Bench) -> Result<()> {
     let tree = bench.cx.target.join("helper-mutants");
     copy(&bench.cx.root, &tree)?;
-    for mutant in all(&bench.cx.path("helper/mutants"))? {
-        if !bench.wants(&mutant.name) {
-            continue;
-        }
-        let result = hunt(bench, &tree, &mutant);
-        bench.note(&format!("{}: {}: {result:?}", mutant.name, mutant.why));
-        bench.count(Test::hunted(&mutant, "programs", result));
-    }
-    Ok(())
+    hunt_all(bench, DIR, &[], |bench, mutant| fails(bench, &tree, mutant))
 }
 
 /// Copies what is under version control. All of it is newer than what was built of an earlier copy.
@@ -39,12 +49,12 @@ fn copy(root: &Path, tree: &Path) -> Result<()> {
     run::output(command.arg(tree).current_dir(root)).map(drop)
 }
 
-/// Runs the bug's test; returns how long it took to build and fail.
-fn hunt(bench: &mut Bench, tree: &Path, mutant: &Mutant) -> Result<Duration> {
+/// Builds the helper with the bug and runs the test that must fail.
+fn fails(bench: &mut Bench, tree: &Path, mutant: &Mutant) -> Result<Failure> {
     let (program, test) = mutant
-        .case
+        .test
         .split_once("::")
-        .with_context(|| format!("{:?} is not PROGRAM::TEST", mutant.case))?;
+        .with_context(|| format!("{:?} is not PROGRAM::TEST", mutant.test))?;
     let file = tree.join(&mutant.file);
     let right = fs::read_to_string(&file)?;
     mutant.seed(tree)?;
@@ -59,11 +69,16 @@ fn hunt(bench: &mut Bench, tree: &Path, mutant: &Mutant) -> Result<Duration> {
     let ran = bench.said(command.env("CARGO_TARGET_DIR", built));
     fs::write(&file, right)?;
     let (said, _) = ran?;
-    if said.contains(&format!("test {test} ... FAILED")) {
-        Ok(start.elapsed())
-    } else if said.contains(&format!("test {test} ... ok")) {
-        bail!("not found by {:?}", mutant.case)
-    } else {
-        bail!("the test {:?} did not come to an end", mutant.case)
+    if said.contains(&format!("test {test} ... ok")) {
+        bail!("not found by {:?}", mutant.test)
+    } else if !said.contains(&format!("test {test} ... FAILED")) {
+        bail!("the test {:?} did not come to an end", mutant.test)
     }
+    // What cargo says comes before the test, and has words of the sources in warnings.
+    let (_, said) = said.split_once("failures:").unwrap_or(("", &said));
+    Ok(Failure {
+        test: format!("programs/{}", mutant.test),
+        said: said.to_owned(),
+        time: start.elapsed(),
+    })
 }

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Bugs seeded into the engine: the simulator builds the sources with each, and one kind of its tests must fail. Further
+//! bugs are made by the simulator itself (`kmod/sim/src/flaw.rs`): they change how the engine's actions are carried out.
+
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::{Failure, Mutant, count, hunt_all};
+use crate::inputs::{Inputs, KMOD};
+use crate::layer::{Bench, Layer};
+use crate::{case, run};
+
+/// The seeded bugs.
+pub const DIR: &str = "kmod/sim/mutants";
+/// The longest that a bug may go on unfound.
+const LIMIT: Duration = Duration::from_secs(600);
+/// The exit code of the simulator when the sources do not build.
+const NOT_BUILT: i32 = 3;
+
+/// Tests of the simulator: the word in a bug's file, their name, and the arguments that run them.
+const TESTS: [(&str, &str, &[&str]); 12] = [
+    (
+        "random",
+        "random requests",
+        &["random", "--seeds", "500", "--requests", "6000", "--brief"],
+    ),
+    (
+        "crash",
+        "power cuts",
+        &["crash", "--cuts", "600000", "--threads", "1", "--brief"],
+    ),
+    (
+        "whole",
+        "small cases whole",
+        &["exhaust", "--requests", "2"],
+    ),
+    ("cases", "single cases", &["cases"]),
+    ("format", "cuts of the format", &["format"]),
+    ("words", "all schedules", &["words"]),
+    (
+        "sanitized",
+        "random requests, sanitized",
+        &[
+            "random",
+            "--sanitize",
+            "--seeds",
+            "50",
+            "--requests",
+            "6000",
+            "--brief",
+        ],
+    ),
+    ("threads", "threads", &["threads", "--rounds", "20000"]),
+    (
+        "superblock",
+        "fuzzing",
+        &["fuzz", "--target", "superblock", "--seconds", "40"],
+    ),
+    (
+        "load",
+        "fuzzing",
+        &["fuzz", "--target", "load", "--seconds", "40"],
+    ),
+    (
+        "arguments",
+        "fuzzing",
+        &["fuzz", "--target", "arguments", "--seconds", "40"],
+    ),
+    (
+        "messages",
+        "fuzzing",
+        &["fuzz", "--target", "messages", "--seconds", "40"],
+    ),
+];
+
+/// The layer.
+pub fn layer() -> Layer {
+    Layer {
+        name: "mutants",
+        about: "each bug seeded into the engine is found by the simulator",
+        cases: |cx| case::of_mutants(cx, DIR),
+        inputs: Inputs {
+            packages: &[],
+            programs: &["tandem-sim"],
+            paths: &[&KMOD],
+            module: module_path!(),
+        },
+        run: hunt,
+    }
+}
+
+fn hunt(bench: &mut Bench) -> Result<()> {
+    let simulator = crate::programs::simulator(bench.cx)?;
+    let dir = bench.cx.target.join("mutants");
+    let source = bench.cx.path("kmod");
+    if bench.case.is_none() {
+        // If the tests fail without a bug, they say nothing of those that are seeded.
+        let (_, _, arguments) = TESTS[0];
+        let mut sound = Command::new(&simulator);
+        let result = run::logged(sound.args(arguments), &bench.log);
+        result.context("random requests fail without a seeded bug")?;
+        for flaw in run::output(Command::new(&simulator).arg("flaws"))?.lines() {
+            let (name, says) = flaw.split_once(": ").unwrap_or((flaw, ""));
+            let mutant = Mutant::of_flaw(name, says);
+            let (_, test, arguments) = TESTS[1];
+            let mut command = Command::new(&simulator);
+            command.args(arguments).args(["--flaw", name]);
+            let failure = fails(bench, &mut command, test, LIMIT);
+            count(bench, &mutant, failure);
+        }
+    }
+    hunt_all(bench, DIR, &[], |bench, mutant| {
+        let planted = dir.join(&mutant.name);
+        mutant.plant(&source, &planted)?;
+        let known = TESTS.iter().find(|(word, _, _)| *word == mutant.test);
+        let (_, test, arguments) = known.with_context(|| format!("no tests {:?}", mutant.test))?;
+        let mut command = Command::new(&simulator);
+        command.args(*arguments).arg("--sources").arg(&planted);
+        let failure = fails(bench, &mut command, test, mutant.limit.unwrap_or(LIMIT));
+        fs::remove_dir_all(&planted)?;
+        failure
+    })
+}
+
+/// Runs tests that must fail in a process of their own, which the bug may take down.
+fn fails(bench: &Bench, command: &mut Command, test: &str, limit: Duration) -> Result<Failure> {
+    let log = bench.cx.target.join("test/mutant.log");
+    let start = Instant::now();
+    let code = run::limited(command, &log, limit)?;
+    let time = start.elapsed();
+    let said = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
+    bench.note(&said);
+    match code {
+        Some(0) => bail!("not found by {test}"),
+        None => bail!("{test} came to no end within {} s", limit.as_secs()),
+        Some(NOT_BUILT) => bail!("the sources do not build with it: {}", run::tail(&said)),
+        Some(_) => Ok(Failure {
+            test: test.to_owned(),
+            said,
+            time,
+        }),
+    }
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Bugs seeded into the kernel module: each is built in, and a case of the suite in User-mode Linux must fail.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::{Failure, Mutant, hunt_all};
+use crate::inputs::{Inputs, KMOD};
+use crate::layer::{Bench, Layer};
+use crate::results::Outcome;
+use crate::{case, suite, uml};
+
+/// The seeded bugs.
+pub const DIR: &str = "tests/uml/mutants";
+/// After this time a case hangs with a bug; the slowest case, which swaps, takes less than half of it.
+const HANGS: Duration = Duration::from_secs(120);
+/// What a guest takes beyond its case, on a busy machine.
+const BEYOND: Duration = Duration::from_secs(60);
+/// A guest with a bug may not be able to go off.
+const POWER_OFF: Duration = Duration::from_secs(5);
+/// Bugs that are hunted without `--all`.
+const ORDINARY: [&str; 5] = [
+    "attached-twice",
+    "changed-disk-taken",
+    "loss-not-noted",
+    "ssd-error-answered",
+    "stop-drains",
+];
+/// What make is told for a kernel of User-mode Linux.
+const UML: [&str; 1] = ["ARCH=um"];
+
+/// The layer.
+pub fn layer() -> Layer {
+    Layer {
+        name: "uml-mutants",
+        about: "each bug seeded into the kernel module is found in User-mode Linux",
+        cases: |cx| case::of_mutants(cx, DIR),
+        inputs: Inputs {
+            packages: &[],
+            programs: &["tandem-suite"],
+            paths: &[&KMOD, &uml::SOURCES, &[DIR]],
+            module: module_path!(),
+        },
+        run: hunt,
+    }
+}
+
+fn hunt(bench: &mut Bench) -> Result<()> {
+    let kernel = uml::kernel(bench.cx, "plain")?;
+    let build = bench.cx.target.join("uml-mutants/build");
+    let source = bench.cx.path("kmod");
+    suite::module(&source, &kernel.build, &build, &UML, &bench.log)?;
+    hunt_all(bench, DIR, &ORDINARY, |bench, mutant| {
+        fails(bench, &kernel, &build, mutant)
+    })
+}
+
+/// Builds the module with the bug and runs the case that must fail.
+fn fails(bench: &Bench, kernel: &uml::Kernel, build: &Path, mutant: &Mutant) -> Result<Failure> {
+    let (right, wrong) = (bench.cx.path("kmod"), build.with_file_name("source"));
+    mutant.plant(&right, &wrong)?;
+    // make compiles only this file, and once more after it is put back.
+    fs::copy(wrong.join(&mutant.file), build.join(&mutant.file))?;
+    let made = suite::make(&kernel.build, build, &UML, &bench.log);
+    fs::copy(right.join(&mutant.file), build.join(&mutant.file))?;
+    made.context("it does not build")?;
+    let set = uml::set_of(&mutant.test);
+    let modules = kernel.modules_of_set(bench, set, &build.join("dm-tandem.ko"))?;
+    // A word of a kernel's command line has no spaces.
+    let only = mutant.test.replace(' ', "_");
+    let limit = mutant.limit.unwrap_or(HANGS);
+    let seconds = limit.as_secs().to_string();
+    let variables = [
+        ("SUITE_MODULES", modules.as_str()),
+        ("SUITE_ONLY", &only),
+        ("SUITE_LIMIT", &seconds),
+    ];
+    let mut guest = kernel.guest_of_set(bench.cx, set, &variables)?;
+    let mut said = String::new();
+    let mut outcome = None;
+    let start = Instant::now();
+    suite::follow_until(&mut guest, limit + BEYOND, POWER_OFF, &bench.log, |line| {
+        if let Some(test) = suite::case(line)
+            && test.name.starts_with(&mutant.test)
+            // One of several cases of that name is enough.
+            && outcome != Some(Outcome::Failed)
+        {
+            outcome = Some(test.outcome);
+            said = test.words;
+        }
+    })?;
+    match outcome {
+        Some(Outcome::Failed) => {}
+        Some(Outcome::Passed) => bail!("not found by {:?}", mutant.test),
+        Some(Outcome::Skipped) => bail!("{:?} was skipped {said}", mutant.test),
+        None => bail!("the case {:?} did not come to an end", mutant.test),
+    }
+    Ok(Failure {
+        test: format!("{}/{}", uml::layer_of(set), mutant.test),
+        said,
+        time: start.elapsed(),
+    })
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Bugs seeded into what the kernel module writes: each is recorded, and cuts of the recording must break a promise.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use super::{Failure, hunt_all};
+use crate::inputs::{Inputs, KMOD};
+use crate::layer::{Bench, Layer};
+use crate::record::{Recorder, Recording, TORN};
+use crate::{case, suite, uml};
+
+/// The seeded bugs.
+pub const DIR: &str = "tests/record/mutants";
+/// Bugs that are hunted without `--all`.
+const ORDINARY: [&str; 2] = ["fua-answered-early", "group-before-data"];
+
+/// The layer.
+pub fn layer() -> Layer {
+    Layer {
+        name: "record-mutants",
+        about: "bugs seeded into the module's I/O are found by cuts of recordings",
+        cases: |cx| case::of_mutants(cx, DIR),
+        inputs: Inputs {
+            packages: &[],
+            programs: &["tandem-suite", "tandem-record-check"],
+            paths: &[&KMOD, &["tests/uml/config", DIR]],
+            module: module_path!(),
+        },
+        run: hunt,
+    }
+}
+
+fn hunt(bench: &mut Bench) -> Result<()> {
+    let kernel = uml::kernel(bench.cx, "record")?;
+    let source = bench.cx.target.join("record-mutants/source");
+    let build = bench.cx.target.join("record-mutants/build");
+    let recordings = Recording::all();
+    hunt_all(bench, DIR, &ORDINARY, |bench, mutant| {
+        let (name, boots) = match mutant.test.strip_suffix(TORN) {
+            Some(name) => (name, true),
+            None => (mutant.test.as_str(), false),
+        };
+        let recording = recordings.iter().find(|known| known.name == name);
+        let recording = recording.with_context(|| format!("no recording {name}"))?;
+        mutant.plant(&bench.cx.path("kmod"), &source)?;
+        suite::module(&source, &kernel.build, &build, &["ARCH=um"], &bench.log)?;
+        let module = build.join("dm-tandem.ko");
+        let recorder = Recorder::new(bench, &kernel, module, "record-mutants/run")?;
+        let start = Instant::now();
+        let said = recorder.broken(bench, recording, boots)?;
+        Ok(Failure {
+            test: format!("record/{}: cut", mutant.test),
+            said,
+            time: start.elapsed(),
+        })
+    })
+}
