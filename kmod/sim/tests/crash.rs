@@ -45,7 +45,7 @@ const HAPPENS: [&str; 31] = [
 #[test]
 fn no_cut_breaks_a_promise() {
     let (coverage, failed) =
-        crash::run_many(&|| Ok(Core::linked()), 1, CUTS, 2, None, false).unwrap();
+        crash::run_many(&|| Ok(Core::linked()), 1, CUTS, 2, None, false, None).unwrap();
     if let Some((seed, words)) = failed {
         panic!("seed {seed}: {words}");
     }

@@ -54,7 +54,7 @@ pub fn build(cx: &Cx, parts: &Parts) -> Result<Stage> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
         .current_dir(&cx.root)
-        .args(["build", "--quiet", "--profile", PROFILE]);
+        .args(["build", "--profile", PROFILE]);
     for (program, _) in PROGRAMS {
         cargo.args(["--bin", program]);
     }
