@@ -134,9 +134,13 @@ impl Flaw {
         format!("{:?}-{:?}", self.site, self.wrong).to_lowercase()
     }
 
-    /// Words by which power cuts must find it.
+    /// Words by which power cuts must find it. Without flush or FUA data is lost by a cut; the other flaws also break rules that
+    /// hold at any time, in several ways.
     pub fn says(self) -> &'static str {
-        ""
+        match self.wrong {
+            Wrong::NoPreflush | Wrong::NoFua => "after the cut it holds",
+            Wrong::Left | Wrong::Early => "",
+        }
     }
 
     /// The one of that name.
