@@ -3,7 +3,7 @@
 //!
 //! It gets what it needs from variables on the kernel's command line:
 //! `SUITE_MODULES` modules to load, in order, separated by commas, arguments behind colons;
-//! `SUITE_ONLY` runs the cases whose names, with `_` for spaces, contain the text; `SUITE_INJECT` injects a bug instead of running cases;
+//! `SUITE_ONLY` runs the cases whose names, with `_` for spaces, contain the text, or one of several texts with `|` between them; `SUITE_INJECT` injects a bug instead of running cases;
 //! `SUITE_PART` is `K/N`: of these, every N-th from the K-th on, counted from 0; `SUITE_WHOLE` is there if cases are to try all
 //! that they can; `SUITE_LIMIT` is the number of seconds after which a case hangs;
 //! `SUITE_SET` names another set of cases: "time" for a guest whose clock runs ahead, "memory" for one with little,
@@ -150,7 +150,10 @@ fn run() -> Result<u64> {
     let (part, parts) = part(&variable("SUITE_PART"))?;
     let chosen = cases
         .iter()
-        .filter(|case| case.name.replace(' ', "_").contains(&only))
+        .filter(|case| {
+            let name = case.name.replace(' ', "_");
+            only.split('|').any(|text| name.contains(text))
+        })
         .skip(part)
         .step_by(parts);
     for case in chosen {
