@@ -50,7 +50,12 @@ const MOUNT: &str = "/bin/mount";
 
 /// Name of the automount unit of a mount point.
 fn automount_unit(point: &str) -> String {
-    mount_unit(point).replace(".mount", ".automount")
+    with_ending(&mount_unit(point), ".automount")
+}
+
+/// The name of a mount unit with another ending than `.mount`.
+fn with_ending(unit: &str, ending: &str) -> String {
+    format!("{}{ending}", unit.strip_suffix(".mount").unwrap_or(unit))
 }
 
 /// Name of the mount unit of a mount point, as `systemd-escape --path --suffix=mount` gives it.
@@ -311,13 +316,15 @@ async fn mount_by_program(
         &mount.point,
     ];
     let arguments = arguments.map(str::to_owned).to_vec();
-    let unit = mount_unit(&mount.point).replace(".mount", "-tandem.service");
+    let unit = with_ending(&mount_unit(&mount.point), "-tandem.service");
     let properties = vec![
         ("Type", Variant::new("oneshot")),
         (
             "ExecStart",
             Variant::new(vec![(MOUNT.to_owned(), arguments, false)]),
         ),
+        // A unit that failed must not keep its name from the next try.
+        ("CollectMode", Variant::new("inactive-or-failed")),
         ("Description", Variant::new("Mounted as before by Tandem")),
     ];
     let result = ask(connection, Request::Transient(&unit, properties)).await;

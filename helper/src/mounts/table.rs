@@ -32,6 +32,16 @@ pub struct Entry {
     pub mount: Mount,
 }
 
+impl Entry {
+    /// Whether the source of this mount is one of these device nodes.
+    ///
+    /// Only Btrfs needs it, whose mounts have no number of a device. The source of a FUSE mount is a text that any user
+    /// chooses, and so is that of many mounts in a user's own namespace.
+    pub fn is_named(&self, nodes: &[Option<String>]) -> bool {
+        self.mount.fstype == "btrfs" && nodes.iter().flatten().any(|node| *node == self.source)
+    }
+}
+
 /// Everything that is mounted, in the order of mounting.
 #[derive(Debug, Clone, Default)]
 pub struct Mounts(pub Vec<Entry>);
@@ -135,16 +145,15 @@ impl Mounts {
         Self(table.into_iter().map(entry).collect())
     }
 
-    /// Mounts of the device with this number or under one of these nodes.
+    /// Mounts of the device with this number, and of a Btrfs under one of these nodes.
     pub fn of<'a>(
         &'a self,
         device: &'a str,
         nodes: &'a [Option<String>],
     ) -> impl Iterator<Item = &'a Mount> {
-        let named = |e: &Entry| nodes.iter().flatten().any(|node| *node == e.source);
         self.0
             .iter()
-            .filter(move |e| e.device == device || named(e))
+            .filter(move |e| e.device == device || e.is_named(nodes))
             .map(|e| &e.mount)
     }
 
@@ -280,9 +289,10 @@ fn early<'a>(fstab: &'a [libmount::Entry], crypttab: &'a str) -> impl Iterator<I
     mounted.chain(crypttab.lines().filter_map(unlocked))
 }
 
-/// Whether the start of the machine mounts an entry of fstab.
+/// Whether an entry of fstab can be mounted from the start of the machine on. systemd ignores `noauto` beside
+/// `x-systemd.automount`: the first program that looks there has it mounted.
 fn at_start(entry: &libmount::Entry) -> bool {
-    !entry.has_option("noauto")
+    !entry.has_option("noauto") || entry.has_option("x-systemd.automount")
 }
 
 /// `major:minor` of the block device that a node or a link leads to.
@@ -394,6 +404,26 @@ garbage
         let mut table = libmount::parse(TABLE).unwrap();
         table[1].user_options = "uhelper=udisks2".to_owned();
         Mounts::of_tables(table, &libmount::parse(FSTAB).unwrap(), PASSWD, &number)
+    }
+
+    #[test]
+    fn only_a_btrfs_belongs_to_the_device_that_its_source_names() {
+        let table = "50 22 0:60 / /home/eve/x rw - fuse./home/eve/run /dev/sda1 rw,user_id=1001\n\
+                     51 22 0:61 / /home/eve/y rw - fuse.btrfs /dev/sda1 rw,user_id=1001\n\
+                     52 22 0:62 / /srv rw - btrfs /dev/sda1 rw\n";
+        let number = |_: &str| None;
+        let mounts = Mounts::of_tables(libmount::parse(table).unwrap(), &[], "", &number);
+        let nodes = [Some("/dev/sda1".to_owned())];
+        let points: Vec<_> = mounts.of("8:1", &nodes).map(|m| &m.point).collect();
+        assert_eq!(points, ["/srv"]);
+    }
+
+    #[test]
+    fn an_automount_is_there_from_the_start_whatever_noauto_says() {
+        let fstab = "UUID=a /a ext4 noauto 0 2\nUUID=b /b ext4 noauto,x-systemd.automount 0 2\n";
+        let entries = libmount::parse(fstab).unwrap();
+        let early: Vec<_> = entries.iter().map(at_start).collect();
+        assert_eq!(early, [false, true]);
     }
 
     #[test]

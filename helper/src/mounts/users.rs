@@ -20,7 +20,7 @@ const MOST: usize = 50;
 pub struct Wanted<'a> {
     /// Numbers (`major:minor`) that its mounts may have.
     pub numbers: BTreeSet<String>,
-    /// Names that its device may have as the source of a mount.
+    /// Names that its device may have as the source of a Btrfs mount.
     pub nodes: &'a [Option<String>],
     /// Where it is mounted.
     pub points: Vec<String>,
@@ -28,12 +28,7 @@ pub struct Wanted<'a> {
 
 impl Wanted<'_> {
     fn is(&self, entry: &Entry) -> bool {
-        self.numbers.contains(&entry.device)
-            || self
-                .nodes
-                .iter()
-                .flatten()
-                .any(|node| *node == entry.source)
+        self.numbers.contains(&entry.device) || entry.is_named(self.nodes)
     }
 }
 

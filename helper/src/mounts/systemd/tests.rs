@@ -17,6 +17,8 @@ fn unit_names_are_those_of_systemd_escape() {
     ] {
         assert_eq!(mount_unit(point), unit);
     }
+    let automount = automount_unit("/srv/a.mount");
+    assert_eq!(automount, "srv-a.mount.automount");
 }
 
 #[test]
