@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The cleaner: asks core where dirty data is, and takes it to the disk in jobs of
- * its own; what the user says about that; how fast it goes.
+ * The cleaner: asks core where dirty data is, and writes it back in jobs of its
+ * own; obeys the user's "flush" messages; sets the pace.
  *
  * Invariants:
- *   C1  All memory is there from the constructor on: dirty data is written back
- *       when nobody can allocate any more.
+ *   C1  The constructor allocates all memory, so the cleaner writes dirty data
+ *       back even when the machine has no memory left.
  *   C2  One job is kept for places that a request waits for.
- *   C3  The limit of dirty data is 0 while a flush is on, so that what is to be
- *       written back only gets less. (But for what heals a bad block: core's B8.)
- * Threads: one worker looks, another for requests that wait (freeze.c); jobs end in
- * others. State under tandem.lock.
- * Why jobs of no more than 32 KiB and many at once: the disk merges and sorts
- * better than we, as long as it has enough to choose from (cargo xtask bench). For
- * a while after a failure there are few and each takes one frame, and one that
- * fails is passed over until the next round: so a bad block keeps nobody but its
+ *   C3  The limit of dirty data is 0 while a flush is on or paused, so the amount
+ *       of dirty data only falls. (Exception: the write that heals a bad block,
+ *       B8 in core/writeback.c.)
+ * Threads: one worker looks for dirty data; a second worker looks for the places
+ * that requests wait for (freeze.c); jobs end in other workers. State is under
+ * tandem.lock.
+ * Why jobs of at most 32 KiB and many at once: the disk merges and sorts better
+ * than the cleaner, as long as it has enough to choose from (cargo xtask bench).
+ * For a while after a failure few jobs run and each takes one frame, and a frame
+ * that fails is passed over until the next round. So a bad block keeps only its own
  * frame from being written back, and a dead disk is not asked all the time.
  */
 #include <linux/slab.h>
@@ -27,9 +29,9 @@
 #define CAREFUL		(10 * HZ)	/* one frame a job, after a failure */
 #define CAREFUL_JOBS	4u		/* at once, meanwhile */
 #define PASSES_MAX	8u		/* places with nothing to do, in a row */
-#define FAST_SPAN	8000000u	/* us: how long what is measured counts */
-#define DRAIN_SPAN	10000000u	/* the same; the user comes and goes */
-#define START		4u	/* ms of idleness are worth one since a drain began */
+#define FAST_SPAN	8000000u	/* us: how long a measurement counts */
+#define DRAIN_SPAN	10000000u	/* the same for a drain: users' load varies */
+#define START		4u	/* idle ms that each ms of a drain so far allows */
 #define LOOKS		512u		/* with interrupts off: a twentieth of a ms */
 
 static u32 ms_since(unsigned long then)
@@ -38,22 +40,22 @@ static u32 ms_since(unsigned long then)
 }
 
 /*
- * Is @then, which was set to at most @longest ahead, still to come? It may have been
- * set so long ago that jiffies have come round.
+ * Is @then in the future? @then (jiffies) was set to at most @longest ahead, perhaps
+ * so long ago that jiffies have wrapped around since.
  */
 static bool to_come(unsigned long then, unsigned long longest)
 {
 	return then - jiffies - 1 < longest;
 }
 
-/* All dirty data is to go to the disk. Lock held. */
+/* Must all dirty data go to the disk? Lock held. */
 static bool draining(const struct tandem *t)
 {
 	return t->cleaner.flush == TANDEM_FLUSH_ON ||
 	       env_load(&t->engine.mode) != TD_WRITEBACK;
 }
 
-/* A drain is on, or was paused: what was measured of it counts. */
+/* Is a drain on or paused? Then the measurements of that drain count. */
 static bool has_drain(const struct tandem *t)
 {
 	return t->cleaner.flush == TANDEM_FLUSH_PAUSED || draining(t);
@@ -64,13 +66,13 @@ static bool paused(const struct tandem_cleaner *c)
 	return c->stopping || c->flush == TANDEM_FLUSH_PAUSED;
 }
 
-/* Hits leave no time behind: they are counted without a lock. Lock held. */
+/* A hit notes no time, only a counter without a lock: see if it grew. Lock held. */
 static void look_for_hits(struct tandem *t)
 {
 	struct tandem_cleaner *c = &t->cleaner;
 	u64 hits;
 
-	/* All processors' counters are more than to be read for each cleaning. */
+	/* Reading all processors' counters costs too much to do for each cleaning. */
 	if (!ms_since(c->hits_read))
 		return;
 	c->hits_read = jiffies;
@@ -97,7 +99,7 @@ static u32 allowance(const struct tandem *t, u32 *again)
 		.paused = paused(c),
 	};
 
-	/* Nothing is known yet of who else will be at the disk: for a moment. */
+	/* When a drain begins, it is not known yet which users will use the disk. */
 	if (pace.drain)
 		pace.disk_idle = min(pace.disk_idle,
 				     START * ms_since(c->drain_since));
@@ -114,12 +116,12 @@ static void account(struct tandem *t)
 
 	if (c->inflight && c->full_speed)
 		tandem_pace_add(&c->fast, us, places);
-	/* Before the first, the disk may be writing what others left in its cache. */
+	/* Before the first place is clean, the disk may still write its own cache. */
 	if (c->drain_moves && !paused(c) && (l->dirty || places))
 		c->drain_us += us;
 	else if (draining(t) && places)
 		c->drain_moves = true;
-	/* Many end together: a span that ends in between would say nothing. */
+	/* Many jobs end together: a span that ends between them would mean nothing. */
 	if (places && c->drain_us) {
 		tandem_pace_add(&c->drain, c->drain_us, places);
 		c->drain_us = 0;
@@ -128,7 +130,7 @@ static void account(struct tandem *t)
 	c->places_seen = l->places_cleaned;
 }
 
-/* A drain begins: what was measured of others says nothing of it. Lock held. */
+/* A drain begins: measurements of earlier drains do not count. Lock held. */
 static void forget_drain(struct tandem_cleaner *c)
 {
 	c->drain = (struct tandem_span) { .longest = DRAIN_SPAN };
@@ -159,7 +161,7 @@ u64 tandem_cleaner_seconds(const struct tandem *t)
 		return 0;
 	if (!drains)
 		return tandem_pace_seconds(l->places, 0, 0, c->fast);
-	/* Without the lock it may be ahead of the clock as we see it. */
+	/* Without the lock @since may be later than the jiffies that are read here. */
 	if (c->drain_moves && !paused(c))
 		us += jiffies_to_usecs(max_t(long, jiffies - since, 0));
 	return tandem_pace_seconds(l->places, c->inflight, us, c->drain);
@@ -167,21 +169,22 @@ u64 tandem_cleaner_seconds(const struct tandem *t)
 
 enum begun { BEGUN, NOTHING_THERE, FURTHER, NO_PLACE };
 
-/* Where is something to clean? @on: the last answer was "further". Lock held. */
+/* Where is a place to clean? @on: the last answer was FURTHER. Lock held. */
 static enum td_seek find_dirty(struct tandem *t, bool more, bool on, u64 *sector,
 			       u32 *count)
 {
 	enum td_seek seek = td_clean_seek(&t->engine, more, on, LOOKS, sector,
 					  count);
 
-	/* What is recorded from now on may lie behind us, also if we go on. */
+	/* A frame recorded from now on may lie behind this round's position. */
 	t->cleaner.starved |= more && seek != TD_SEEK_FOUND;
 	return seek;
 }
 
 /*
- * One job, if there is a place for it; @urgent: only where a request waits for it.
- * @last: what came of the one before.
+ * Begin one job, if a place is to be cleaned; with @urgent only a place that a
+ * request waits for. @last: the result of the call before. *again: ms after which
+ * to look again; 0: an event says so. Process context.
  */
 static enum begun begin(struct tandem *t, bool urgent, enum begun last, u32 *again)
 {
@@ -207,7 +210,7 @@ static enum begun begin(struct tandem *t, bool urgent, enum begun last, u32 *aga
 	careful = to_come(c->careful, CAREFUL);
 	more = !urgent &&
 	       c->inflight < (careful ? min(allowed, CAREFUL_JOBS) : allowed);
-	/* The pace is none of theirs. */
+	/* The pace does not apply to places that requests wait for. */
 	if (urgent)
 		*again = 0;
 	else
@@ -218,7 +221,7 @@ static enum begun begin(struct tandem *t, bool urgent, enum begun last, u32 *aga
 		*again = max(jiffies_to_msecs(c->not_before - jiffies), 1u);
 	else if (!list_empty(&c->free))
 		seek = find_dirty(t, more, last == FURTHER, &sector, &count);
-	/* Else one that ends looks again. */
+	/* With no free job: the next job that ends looks again. */
 	if (seek == TD_SEEK_FURTHER) {
 		begun = FURTHER;
 	} else if (seek == TD_SEEK_FOUND) {
@@ -244,7 +247,7 @@ static enum begun begin(struct tandem *t, bool urgent, enum begun last, u32 *aga
 	return begun;
 }
 
-/* Returns after how many ms to look again; 0: when somebody says so. */
+/* Returns after how many ms to look again; 0: tandem_cleaner_kick() says when. */
 static u32 clean(struct tandem *t, bool urgent)
 {
 	u32 passes = 0, again = 0;
@@ -258,7 +261,7 @@ static u32 clean(struct tandem *t, bool urgent)
 			passes++;
 		cond_resched();
 	} while (begun != NO_PLACE && passes < PASSES_MAX);
-	/* What is dirty but not recorded yet will be, within the second. */
+	/* Quarters that are dirty but not recorded are recorded within a second. */
 	return passes ? 100 : again;
 }
 
@@ -360,7 +363,7 @@ void tandem_cleaner_cancel(struct tandem *t)
 
 void tandem_cleaner_wait(struct tandem *t)
 {
-	/* A look that began before the stop may begin jobs. */
+	/* A worker that began to look before the stop may still begin jobs. */
 	tandem_cleaner_cancel(t);
 	tandem_jobs_wait(t);
 	tandem_cleaner_cancel(t);

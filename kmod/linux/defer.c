@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What completions want done but may not do themselves: going on with requests that
- * were woken, and raising an event; and writes that wait until the loss of the SSD
- * is on record.
+ * Work that completions must leave to process context: to continue woken requests,
+ * and to raise an event. Also: writes that wait until the loss of the SSD is on
+ * record.
  *
- * Invariant: what is on a list here belongs to a bio or job in flight, so dm or
+ * Invariant: each entry of a list here belongs to a bio or job in flight, so dm or
  * tandem_jobs_wait() waits for it before the target goes away.
- * Threads: added in any context, worked off by one worker.
- * Why its own lists: a bio that waits has no other memory than its own.
+ * Threads: any context adds; one worker takes.
+ * Why lists of bios and requests: a waiting bio has no memory but its own.
  */
 #include "tandem.h"
 
@@ -26,9 +26,10 @@ static void defer_work(struct work_struct *work)
 }
 
 /*
- * A write that the SSD will never know of must not be answered before somebody
- * who outlives a restart knows of the loss, or the SSD could come back as good. But
- * if nobody is there to say so, a second is all that it may cost.
+ * A write that goes past a lost SSD must not be answered before the service has
+ * recorded the loss where the record outlives a restart; else the old SSD could be
+ * used again as if it were current. If no service answers, the write goes on after
+ * a second.
  */
 bool tandem_wait_for_record(struct tandem *t, struct bio *bio)
 {

@@ -1,24 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What the clock begins by itself, and the machine's hibernation.
+ * I/O that the clock begins, and the machine's hibernation.
  *
  * Invariants:
- *   Z1  Only works of the frozen queue begin I/O that no request asks for. What
- *       it leads to, and all that requests need, is done by the other queue.
- *   Z2  When that queue is frozen, none of such I/O is under way: what it became
- *       in memory is in the snapshot.
+ *   Z1  Only works of the freezable queue (frozen_wq) begin I/O that no request
+ *       asks for. The other queue completes that I/O, and does all that requests
+ *       need.
+ *   Z2  When frozen_wq is frozen, no such I/O is under way, so its results in
+ *       memory are in the snapshot.
  * Threads: any worker.
- * Why Z2: the snapshot is followed by the writing of the image, with the devices at
- * work. A record that the SSD gets then is one that the memory, when it comes back,
- * does not know: it would write dirty data in place that is recorded clean.
- * Why another work that waits, and not who began it: freezing waits for works that
- * run, and the clock must not stand still until what it began has ended. But if the
- * freezing comes between, that work is held back, and so he waits himself.
+ * Why Z2: after the snapshot the kernel writes the image, with the devices at work.
+ * If the SSD got a record then, the restored memory would not know of that record:
+ * the cache would write dirty data in place over data that is recorded clean.
+ * Why a separate work (watch) waits, and not the work that began the I/O: freezing
+ * waits for running works, and the clock must not stand still until the I/O that it
+ * began has ended. If the queue is frozen before watch runs, watch is held back; so
+ * the work that began the I/O waits until watch runs or the I/O has ended.
  */
 #include "tandem.h"
 #include "tandem-compat.h"
 
-/* The watch ends where it finds nothing: who began something before is seen. */
+/*
+ * Is no such I/O under way? Then the watch ends. The flag is cleared under the lock,
+ * so I/O that began before is seen.
+ */
 static bool over(struct tandem *t)
 {
 	unsigned long flags = tandem_lock(t);

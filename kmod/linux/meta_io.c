@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The ledger's own I/O: groups of the journal, marks, checkpoints, flushes; the
- * clock that drives it, and the stop that lets it rest.
+ * clock that starts it, and the halt that ends it.
  *
  * Invariants:
- *   M1  One work of a kind is under way, in a bio and with a buffer that are
- *       there from the constructor on: nothing is allocated.
- *   M2  After each call of core that may have made work due, somebody takes it:
- *       the caller, if he may submit I/O, else a worker.
- *   M3  Halted: no work is under way, none is taken, no clock ticks.
- *   M4  A work counts until the next that it made due has begun to count.
- * Threads: submitted in process context, by map itself if it can, since a flush
- * waits for it; completed by a worker.
+ *   D1  At most one work of each kind is under way. Its bio and its buffer are
+ *       allocated by the constructor; nothing is allocated later.
+ *   D2  After each call of core that may have made work due, the work is taken:
+ *       by the caller, if the caller may submit I/O, else by a worker.
+ *   D3  While the target is halted no work is under way, no work is taken, and
+ *       the clock does not tick.
+ *   D4  works_on counts a work until the work that it made due is counted.
+ * Threads: work is submitted in process context, by map itself where map can,
+ * since a flush waits for the work; a worker completes it.
  */
 #include <linux/slab.h>
 
@@ -41,7 +42,7 @@ static void submit(struct tandem *t, struct tandem_work *w)
 	};
 	const struct td_work *work = &w->work;
 
-	/* Marked as direct I/O is, so that nobody throttles the worker. */
+	/* Marked like direct I/O, so that write-back throttling spares the worker. */
 	bio_init(&w->bio, bdev_of(t, work->kind), &w->vec, 1,
 		 REQ_OP_WRITE | REQ_SYNC | REQ_IDLE | how[work->kind]);
 	tandem_charge_nobody(&w->bio);
@@ -128,7 +129,7 @@ static void done_work(struct work_struct *work)
 	td_list_init(&woken);
 	bio_uninit(&w->bio);
 	flags = tandem_lock(t);
-	/* What was dirty but not recorded may be cleaned now. */
+	/* Quarters that were dirty but not recorded may be cleaned now. */
 	clean = w->work.kind == TD_WORK_GROUP && t->cleaner.starved;
 	td_work_done(&t->engine, &w->work, ok, &woken);
 	/* From here on @w may be in use again. */
@@ -144,7 +145,7 @@ static void done_work(struct work_struct *work)
 		wake_up(&t->idle);
 }
 
-/* Is there anything that time alone must bring forward? */
+/* Does the ledger hold anything that only the clock brings to an end? */
 static bool needs_clock(const struct td_ledger *l)
 {
 	return l->changed || l->ssd_unflushed || l->marks_set || l->dirty;
@@ -264,12 +265,12 @@ void tandem_meta_halt(struct tandem *t)
 	cancel_delayed_work_sync(&t->tick);
 	wait_event(t->idle, tandem_rests(t));
 	cancel_delayed_work_sync(&t->recorded);
-	/* Nobody looks at the engine after this, so another table may have it. */
+	/* After this no work looks at the engine, so another table may take it. */
 	flush_workqueue(t->wq);
 	tandem_cleaner_cancel(t);
 	cancel_work_sync(&t->watch);
 	flush_work(&t->event);
-	/* A stop writes what is not written yet. */
+	/* tandem_super_stopped() writes the retired slots that are not written yet. */
 	cancel_work_sync(&t->retired);
 	t->ticking = false;
 }
