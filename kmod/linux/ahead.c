@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Reading the SSD in order, before the reader asks for it: while core checks one
- * part of the index the next ones are on their way.
+ * Reading the SSD in order, before the reader asks: while core checks one part of
+ * the index, the next parts are being read.
  *
  * Invariants:
- *   A1  Parts that are kept lie one behind the other. What is asked for is copied
- *       from those that were read without an error; else it is as if nobody had
- *       read ahead.
- *   A2  Nothing is read ahead but behind a whole buffer that could be read: not
- *       block by block around a place that cannot.
- *   A3  Nothing is read that the reader would not ask for: he says up to where.
- * Threads: one; what is under way ends in interrupts.
- * Why a copy: groups of the journal cross the end of what is asked for, and then
- * the next question begins before that end.
- * Why bios of its own and no worker: the device may be suspended, and what would
- * free memory for a new worker may wait for it.
+ *   A1  The parts that are kept lie one behind the other. An answer is copied from
+ *       parts that were read without an error; if that is not possible, the
+ *       answer is read as if no part had been read ahead.
+ *   A2  Reading ahead starts only behind a whole buffer that could be read, not
+ *       while the reader goes block by block around an unreadable place.
+ *   A3  Nothing is read beyond the sector up to which the reader will ask (@until).
+ * Threads: one; reads complete in interrupts.
+ * Why a copy: a group of the journal may cross the end of one answer, and then the
+ * next request begins before that end.
+ * Why bios of its own and no worker: a new worker needs memory, the device may be
+ * suspended, and reclaim of memory may wait for the device.
  */
 #include <linux/completion.h>
 #include <linux/sched/mm.h>
@@ -27,7 +27,7 @@
 #define PARTS		5u	/* one is in use, the others under way */
 #define LOOK_AGAIN	(30 * HZ)	/* so that no wait looks like a hang */
 
-/* Without it only the start is slower. */
+/* Without memory for a part only the start is slower. */
 #define GFP_PART	(GFP_KERNEL | __GFP_NORETRY | __GFP_NOWARN)
 
 struct part {
@@ -43,8 +43,8 @@ struct part {
 
 struct tandem_ahead {
 	struct tandem *t;
-	void *answer;		/* the caller's until his next call */
-	u64 next;		/* sector: there the next part begins */
+	void *answer;		/* the caller's until the next call */
+	u64 next;		/* sector where the next part begins */
 	u32 first;		/* the part with the lowest sector */
 	u32 nr_parts;
 	struct part *parts[PARTS];
@@ -83,7 +83,7 @@ static void begin(struct tandem_ahead *a, struct part *p, u32 sectors)
 	submit_bio(&p->bio);
 }
 
-/* True: it was read. */
+/* Wait for @p. True: @p was read without an error. */
 static bool await(struct part *p)
 {
 	if (!p->under_way)
@@ -132,7 +132,7 @@ static enum found copy(struct tandem_ahead *a, u64 sector, u32 sectors)
 
 		if (at < p->sector || at >= end_of(p))
 			return NOT_THERE;
-		/* Who asks for less may not meet what cannot be read. */
+		/* A smaller request may not touch the part's unreadable block. */
 		if (!await(p))
 			return p->sector >= sector && end_of(p) <= end ?
 				UNREADABLE : NOT_THERE;

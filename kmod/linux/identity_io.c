@@ -5,8 +5,8 @@
  *
  * Invariant: while requests are served, no sound copy on the SSD says STOPPED.
  * Threads: preresume and postsuspend; they sleep.
- * Why at each suspend: nobody tells whether a removal, or another target over the
- * same disk, comes next.
+ * Why at each suspend: device-mapper does not say whether a removal, or another
+ * target over the same disk, comes next.
  */
 #include <linux/blkdev.h>
 #include <linux/mm.h>
@@ -47,7 +47,7 @@ void tandem_identity_free(struct tandem *t)
 	kfree(t->probe);
 }
 
-/* Sample @i is read into memory of the cleaner, who rests. */
+/* Sample @i is read into the memory of a cleaning job; no job is in flight. */
 static struct bio_vec place(const struct tandem *t, u32 i)
 {
 	const u32 of_a_job = TANDEM_CLEAN_BYTES / QUARTER_BYTES;
@@ -70,8 +70,8 @@ static void read_endio(struct bio *bio)
 }
 
 /*
- * All at once: the disk may take them in its own order, and one that hangs costs
- * one time-out and not 64.
+ * Submit all reads at once: the disk chooses their order, and if several reads hang
+ * they cost one time-out, not one each.
  */
 static void read_samples(struct tandem *t, blk_opf_t opf)
 {
@@ -107,7 +107,7 @@ static enum td_verdict_of_disk probe(struct tandem *t, bool compares)
 	u64 sector;
 	u32 i;
 
-	/* What cannot be sampled easily at a stop is no sample. */
+	/* At a stop a quarter that is not read at once is left out: no retries. */
 	read_samples(t, REQ_OP_READ | REQ_META |
 		     (compares ? 0 : REQ_FAILFAST_DEV));
 	td_probe_begin(&p, t->samples, compares);
@@ -129,7 +129,7 @@ enum td_verdict_of_disk tandem_identity_check(struct tandem *t)
 	for (copy = 0; copy < TD_SUPER_COPIES; copy++) {
 		u8 *to = copies + copy * TD_SAMPLES_BYTES;
 
-		/* One that cannot be read is not sound. */
+		/* A copy that cannot be read is not sound. */
 		if (tandem_ssd_io(t, REQ_OP_READ | REQ_META,
 				  TD_SAMPLES_OFFSET(copy) >> SECTOR_SHIFT, to,
 				  TD_SAMPLES_BYTES))

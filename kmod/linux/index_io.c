@@ -3,11 +3,11 @@
  * Reading the index from the SSD before the first request, and writing an empty
  * one for a new cache.
  *
- * Invariant: what a crashed kernel left in the SSD's volatile cache is made
- * durable before it is believed; an index that cannot be is never guessed. It is
- * refused if there may be data in it that the disk has not, and else made anew,
- * which the superblock says until it is done.
- * Threads: preresume; they sleep, and nobody else uses the engine.
+ * Invariant: data that a crashed kernel left in the SSD's volatile cache is made
+ * durable before the index is believed. An index that is damaged is never guessed:
+ * it is refused if it may hold dirty data, else it is made anew, and until that is
+ * done the superblock says so (TD_SUPER_COLD).
+ * Threads: preresume; the functions sleep, and no other thread uses the engine.
  */
 #include <linux/blkdev.h>
 #include <linux/sched/mm.h>
@@ -70,9 +70,9 @@ static int read_index(struct tandem *t, struct tandem_ahead *ahead)
 }
 
 /*
- * What is left of the index must not be believed when this is cut, so the
- * superblock says first that it is not to be read. And it gets a generation of
- * its own: who says that the one before was lost does not mean this one.
+ * If a cut stops this function, the rest of the old index must not be believed; so
+ * the superblock first says that the index must not be read. The new index also
+ * gets a generation above args.lost: the argument "lost" means the one before.
  */
 static int start_anew(struct tandem *t)
 {
@@ -96,7 +96,7 @@ int tandem_index_load(struct tandem *t, bool lost)
 	struct tandem_ahead *ahead;
 	int r;
 
-	/* The engine cannot be fed twice; nothing was served since. */
+	/* The engine cannot be fed twice; no request was served since. */
 	if (t->loaded)
 		return t->load_error;
 	r = blkdev_issue_flush(t->ssd->bdev);
@@ -110,12 +110,15 @@ int tandem_index_load(struct tandem *t, bool lost)
 	r = read_index(t, ahead);
 	tandem_ahead_free(ahead);
 	/*
-	 * In bypass all that was answered was on the disk. What the SSD says is
-	 * dirty was recorded while it was written, and the disk is newer.
+	 * In bypass all answered writes were on the disk. Quarters that the SSD
+	 * records as dirty were recorded while they were written; the disk is newer.
 	 */
 	if (lost && (!r || r == -EILSEQ))
 		r = start_anew(t);
-	/* Else the last group is lost that told of the end of a drain. */
+	/*
+	 * CLEAN says that nothing is dirty. If the index says otherwise, its last
+	 * group is lost, which recorded the end of a drain.
+	 */
 	else if (r == -EILSEQ ? clean : !r && clean && t->engine.ledger.dirty)
 		r = start_anew(t);
 	t->loaded = true;

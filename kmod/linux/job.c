@@ -7,8 +7,8 @@
  * written or fetched one after another by the one bio.
  *
  * Invariants:
- *   J1  What goes to the SSD, and a write's data for the disk, comes from the
- *       job's pages: the user may change his buffer at any time.
+ *   J1  Data for the SSD, and a write's data for the disk, comes from the job's
+ *       pages: the user may change the user's buffer at any time.
  *   J2  References: core's, from td_begin() until END; that of the thread that
  *       starts it; one for each bio in flight and for a drain, until its work
  *       is done. So a work item is never freed while it is queued.
@@ -18,20 +18,20 @@
  * only queue their work. The works of one job may run at the same time.
  * Why no reserve of memory: without memory a request goes past the cache, which
  * is always right, if need be after a cleaning; and the cleaner has its jobs
- * from the start. So no one ever waits for a page here.
+ * from the constructor on. So no request ever waits for a page here.
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
 
 #include "job.h"
 
-/* Private pages of one target; beyond, requests go past the cache. */
+/* Private pages of one target; beyond this number requests go past the cache. */
 #define PAGES_MAX	((64u << 20) >> PAGE_SHIFT)
 
-/* Never wait, never complain, and leave the reserves to those who reclaim. */
+/* Never wait, never warn, and leave the reserves to memory reclaim. */
 #define GFP_JOB		(GFP_NOWAIT | __GFP_NOWARN | __GFP_NOMEMALLOC)
 
-/* Marked as direct I/O is, so that nobody throttles a worker. */
+/* Marked like direct I/O, so that write-back throttling spares the workers. */
 #define REQ_OURS	(REQ_SYNC | REQ_IDLE)
 
 static void disk_work(struct work_struct *work);
@@ -218,10 +218,10 @@ static void start_disk(struct tandem_job *job, bool in_map)
 	tandem_io_of(job->bio)->at_disk = true;
 	tandem_disk_enter(t);
 	tandem_charge_user(bio, job->bio);
-	/* What was not asked for is not worth the disk's long retries. */
+	/* Sectors that the user did not ask for are not worth the disk's retries. */
 	if (job->req.span_count > job->req.count)
 		bio->bi_opf |= REQ_FAILFAST_DEV;
-	/* Of what the SSD failed it may know, as dirty: the older data. */
+	/* The lost SSD may hold older data of this write, recorded as dirty. */
 	if (tandem_wait_for_record(t, bio))
 		return;
 	if (in_map)
@@ -254,9 +254,9 @@ static bool next_ssd(struct tandem_job *job, bool charge)
 }
 
 /*
- * The user pays for the SSD if it is what he waits for, a write that is written
- * back later, and if his thread submits it: a worker that slept for the share of a
- * cgroup would keep the journal.
+ * The user's cgroup pays for the SSD's I/O if the user waits for it (a write that is
+ * written back later) and the user's thread submits it. A worker must not sleep for
+ * the share of a cgroup, since that would hold up the journal.
  */
 static void start_ssd(struct tandem_job *job, bool fetch, bool in_map)
 {
@@ -282,7 +282,7 @@ static void answer(struct tandem_job *job)
 	bio_endio(bio);
 }
 
-/* The user's own range of the user's own bio. */
+/* Send the user's own bio to the disk. */
 static void hand_to_disk(struct tandem_job *job)
 {
 	struct bio *bio = job->bio;
@@ -347,7 +347,7 @@ void tandem_job_drained(struct td_req *r)
 	queue_work(job->t->wq, &job->drained_work);
 }
 
-/* What a bio's completion leads to; then its reference goes. */
+/* Carry out the actions after a bio's completion; then drop the bio's reference. */
 static void go_on(struct tandem_job *job, u32 todo, struct td_list *woken)
 {
 	struct tandem *t = job->t;
@@ -393,7 +393,7 @@ static void ssd_work(struct work_struct *work)
 
 	td_list_init(&woken);
 	bio_uninit(&job->ssd_bio);
-	/* One that cannot be read is a bad block until a write fails. */
+	/* A failed read of the SSD counts as a bad block; a failed write as its loss. */
 	if (!ok && !job->fetch)
 		tandem_ssd_failed(t, &woken);
 	if (!ok && job->fetch)

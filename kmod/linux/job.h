@@ -40,7 +40,7 @@ static inline struct td_part *tandem_job_parts(struct tandem_job *job)
 
 /* Memory for @pages pages and @parts parts; NULL if there is none. */
 struct tandem_job *tandem_job_alloc(u32 pages, u32 parts, gfp_t gfp);
-/* It must not be in flight. */
+/* Free @job and its pages; @job is not in flight. */
 void tandem_job_release(struct tandem_job *job);
 /* Before td_begin(): the job counts as in flight. */
 void tandem_job_prepare(struct tandem_job *job, struct tandem *t);

@@ -2,12 +2,12 @@
 /*
  * Histograms of how long requests take.
  *
- * Invariant: of the requests that are counted one in TANDEM_LATENCY_EVERY is
- * measured, whatever its size and wherever it is served; so the numbers of one
- * histogram can be compared with each other and with those of the other.
- * Threads: any; each CPU has numbers of its own.
- * Why a sample: reading the clock twice costs as much as half of what a hit costs
- * us. The others pay for one addition, and nothing when they end.
+ * Invariant: one in TANDEM_LATENCY_EVERY of the counted requests is measured, of any
+ * size and wherever it is served; so numbers can be compared within a histogram and
+ * between the two.
+ * Threads: any; each CPU has its own numbers.
+ * Why a sample: two reads of the clock cost half as much as this module's work for
+ * a hit. A request that is not measured costs one addition, and nothing at its end.
  */
 #include <linux/bitops.h>
 #include <linux/ktime.h>

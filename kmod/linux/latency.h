@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * How long requests take from map to end_io, one in 64 of each CPU, apart for
- * those that the SSD alone served and those that were at the disk.
+ * How long requests take from map to end_io: one in 64 of each CPU is measured, in
+ * one histogram for requests that the SSD alone served and one for requests that
+ * went to the disk.
  */
 #ifndef TANDEM_LATENCY_H
 #define TANDEM_LATENCY_H
@@ -13,8 +14,8 @@
 #define TANDEM_LATENCY_BUCKETS	18u
 
 /*
- * Behind core's counters lie the number of requests, by which it is decided who is
- * measured, and the buckets of both paths.
+ * Behind core's counters lie the number of requests (TURNS), which decides which
+ * request is measured, and the buckets of both histograms.
  */
 enum tandem_latency_counter {
 	TANDEM_C_TURNS = TD_NR_COUNTERS,
@@ -23,7 +24,7 @@ enum tandem_latency_counter {
 	TANDEM_NR_COUNTERS = TANDEM_C_DISK_US + TANDEM_LATENCY_BUCKETS
 };
 
-/* Is it this request's turn to be measured? Also that of each CPU's first. */
+/* Is this request to be measured? Yes also for each CPU's first. Any context. */
 static inline bool tandem_latency_turn(env_counters c)
 {
 	return this_cpu_inc_return(c[TANDEM_C_TURNS]) %
@@ -31,11 +32,11 @@ static inline bool tandem_latency_turn(env_counters c)
 }
 
 /*
- * Which bucket @us belongs to: bucket b has what took less than the bound of b and
- * not less than that of b - 1.
+ * The bucket of a request that took @us microseconds: bucket b counts requests below
+ * the bound of b and not below the bound of b - 1.
  */
 u32 tandem_latency_bucket(u64 us);
-/* Microseconds; 0: none, for the last bucket. */
+/* Upper bound of @bucket in microseconds; 0: the last bucket, which has none. */
 u32 tandem_latency_bound(u32 bucket);
 
 #endif

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The engine's memory: words, sets, buckets, what is to be recorded, marks, the
+ * The engine's memory: words, sets, buckets, bits of pending slots, marks, the
  * ledger's buffers, counters.
  *
  * Invariant: either all of it is there or none.
  * Threads: constructor, destructor and preresume.
  * Why not vzalloc: for a cache of terabytes the words are gigabytes, and asking
- * for them must fail rather than have processes killed. The ledger's buffers are
- * whole for the SSD, since each is written by one request.
+ * for them must fail rather than make the kernel kill processes. The ledger's
+ * buffers come from kmalloc, since one request writes each of them whole.
  */
 #include <linux/mm.h>
 #include <linux/sched/mm.h>

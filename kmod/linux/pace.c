@@ -2,8 +2,8 @@
 /*
  * The arithmetic of cleaning.
  *
- * Invariant: whoever waits for a drain gets on: at least one cleaning is always
- * allowed while all is to be written back.
+ * Invariant: a drain always makes progress: while a drain is on and not paused, at
+ * least one cleaning is allowed.
  * Threads: any; there is no state.
  * Why idleness and no share of the disk's time: on a disk that seeks, one write
  * elsewhere costs a foreground request more than its own time. While the user
@@ -16,19 +16,19 @@
 
 #define IDLE	50u	/* ms: the user is at neither device */
 #define RAMP		2u	/* ms of idleness for each cleaning at a time */
-#define IDLE_WRITES	2000u	/* ms: he has stopped writing */
-#define SECONDS		30u	/* of draining may be dirty */
+#define IDLE_WRITES	2000u	/* ms: the user has stopped writing */
+#define SECONDS		30u	/* dirty data may take so long to write back */
 #define PLACES_MIN	8u
 #define PLACE_US_MAX	10000000u
-#define GUESS_PART	16u	/* of the longest span: what a guess is worth */
-#define KNOWN_US	2000000u	/* and a guess weighs little by then */
+#define GUESS_PART	16u	/* a guess counts as 1/16 of the longest span */
+#define KNOWN_US	2000000u	/* measured so long, a guess weighs little */
 
 u32 tandem_pace(const struct tandem_pace *p, u32 *again)
 {
-	/* A drain is what he asked for: reads from the SSD do not wait for it long. */
+	/* The user asked for a drain, so reads from the SSD do not hold it up. */
 	u32 since = p->drain ? p->disk_idle : min(p->disk_idle, p->ssd_idle);
 	bool idle = since >= IDLE;
-	/* Who pauses for a moment does not find a full queue when he comes back. */
+	/* A user who pauses for a moment must not come back to a full disk queue. */
 	u32 full_speed = min(since / RAMP, TANDEM_FULL_SPEED);
 
 	*again = 0;
@@ -43,7 +43,7 @@ u32 tandem_pace(const struct tandem_pace *p, u32 *again)
 		return idle ? full_speed : 4;
 	if (!idle)
 		return 0;
-	/* What is written now is likely to be written again soon. */
+	/* Data that was just written is likely to be written again soon. */
 	if (p->full > TANDEM_PACE_ALL / 8 || p->write_idle >= IDLE_WRITES)
 		return full_speed;
 	*again = IDLE_WRITES - p->write_idle;
@@ -86,7 +86,7 @@ u32 tandem_pace_place_us(const struct tandem_span *s)
 
 u32 tandem_pace_places(u32 place_us)
 {
-	/* A place may get more than what was measured: reckon with a turn. */
+	/* A place may cost more than was measured: count one turn of a disk at least. */
 	return max(SECONDS * 1000000u / max(place_us, TANDEM_PACE_GUESS),
 		   PLACES_MIN);
 }
@@ -108,6 +108,6 @@ u64 tandem_pace_seconds(u32 places, u32 inflight, u64 us, struct tandem_span s)
 		us = done = (u64)inflight * tandem_pace_place_us(&s);
 	}
 	left = (u64)places * tandem_pace_place_us(&s);
-	/* What should be there by now, but is not, takes a moment. */
+	/* Places that should be written by now, but are not, take another second. */
 	return max_t(u64, DIV_ROUND_UP_ULL(left - us, 1000000), !!places);
 }

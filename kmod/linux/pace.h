@@ -27,26 +27,26 @@ struct tandem_pace {
 u32 tandem_pace(const struct tandem_pace *p, u32 *again);
 
 /*
- * What a disk's time goes into is how many places it has to go to: struct
- * td_ledger counts them. A span says how long some took; what is long ago counts
- * less and less.
+ * A disk's time depends on the number of places that it must go to; struct td_ledger
+ * counts them. A span says how long a number of places took; older measurements
+ * count less and less.
  */
 struct tandem_span {
 	u64 us;
 	u64 places;
-	u32 longest;	/* us; half of what is longer is forgotten */
-	u64 measured;	/* us, of all that was added */
+	u32 longest;	/* us; when @us is more, @us and @places are halved */
+	u64 measured;	/* us: sum of all that was added */
 };
 
 #define TANDEM_PACE_GUESS	8000u	/* us for a place, until one was measured: a turn */
 
-/* As if @place_us had been measured, for a moment. */
+/* A span that begins with a guess of @place_us us for a place, of little weight. */
 struct tandem_span tandem_pace_span(u32 place_us, u32 longest);
 
 /* @places more took @us. */
 void tandem_pace_add(struct tandem_span *s, u64 us, u64 places);
 
-/* Was enough measured for a word about the future? */
+/* Was enough measured to estimate how long the rest takes? */
 bool tandem_pace_known(const struct tandem_span *s);
 
 /* Microseconds for a place, at least one. */
@@ -60,9 +60,10 @@ u32 tandem_pace_places(u32 place_us);
 u32 tandem_pace_full(u64 dirty, u64 limit);
 
 /*
- * Seconds that @places take, rounded up, by span @s, which ended @us ago: of those
- * @inflight no more is left than that, and they are taken to end now at the latest.
- * At least one as long as there are places.
+ * Seconds that @places take, rounded up, at the speed of span @s, which ended @us
+ * ago. @inflight of them are being written since then; at most their time is
+ * subtracted, and if @us is longer they are taken to end now. At least 1 while there
+ * are places.
  */
 u64 tandem_pace_seconds(u32 places, u32 inflight, u64 us, struct tandem_span s);
 

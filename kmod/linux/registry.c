@@ -7,9 +7,9 @@
  * may have it twice: that is a table reload, and the new table takes the index
  * over when it is resumed.
  * Threads: one mutex; constructor, destructor, preresume; status and messages,
- * which dm lets in while a table is being resumed. No I/O under it: one device that
- * does not answer must not keep the others. Losses have a lock of their own, for
- * writes wait until one is noted.
+ * which dm allows while a table is being resumed. No I/O under the mutex: one device
+ * that does not answer must not hold up the others. Losses have a lock of their own,
+ * since writes wait until a loss is noted.
  * Why: device-mapper claims devices for all its tables together, so opening
  * one does not exclude another table.
  */
@@ -22,7 +22,7 @@
 static DEFINE_MUTEX(tandem_registry);
 static LIST_HEAD(users);
 
-/* A cache whose SSD, if it comes back, holds what is no longer true. */
+/* A cache whose lost SSD, if it comes back, holds old data. */
 struct tandem_loss {
 	struct list_head list;
 	u8 uuid[TD_UUID_BYTES];
@@ -195,7 +195,7 @@ void tandem_take_over(struct tandem *t)
 		env_store(&t->engine.mode, t->args.mode);
 		memset(&old->engine, 0, sizeof(old->engine));
 		old->live = false;
-		/* Who sees that it is may use the engine. */
+		/* A thread that sees live may use the engine. */
 		smp_store_release(&t->live, true);
 	}
 	mutex_unlock(&tandem_registry);

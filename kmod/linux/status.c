@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What dmsetup status, table and message show and do; TARGET.rst is the
- * grammar.
+ * dmsetup status, table and message; TARGET.rst is the grammar.
  *
  * Invariant: when no request is in flight the counters add up.
  * Threads: dm calls at any time, also while a table takes over another's engine,
@@ -101,7 +100,7 @@ static void status_info(struct tandem *t, char *result, unsigned int maxlen)
 	};
 	u64 dirty;
 
-	/* A table that was replaced has nothing left to tell. */
+	/* A table that was replaced has no engine. */
 	if (!e->words) {
 		DMEMIT("suspended - %s %u 0/0 0 0",
 		       tandem_mode_name(t->args.mode), TD_FRAME_SECTORS);

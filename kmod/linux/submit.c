@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Bios for the disk that the thread of their user does not submit: a request that
- * waited, a cleaning, a flush of the disk, a read that the SSD failed.
+ * Bios for the disk that a worker submits, not the user's thread: a request that
+ * waited, a cleaning, a flush of the disk, a read that failed on the SSD.
  *
  * Invariants:
  *   U1  No work of tandem.wq, which also submits the journal, the marks and the
  *       writes to the SSD, submits a bio for the disk. Such a bio goes to a lane.
- *   U2  In map a thread submits what goes to the SSD, the ledger's I/O included,
- *       before it submits its own bio for the disk. What goes to the disk for
- *       another request goes to a lane.
+ *   U2  In map a thread submits its bios for the SSD, the ledger's I/O included,
+ *       before it submits its own bio for the disk. A bio for the disk of another
+ *       request goes to a lane.
  *   U3  A bio in a lane belongs to a bio, a job or a work in flight, so the target
  *       stays until the bio has completed.
  * Threads: bios are added in any context. Each lane has one worker, of a queue
@@ -78,7 +78,7 @@ void tandem_submit_for_user(struct tandem *t, struct bio *bio)
 
 void tandem_submit_own(struct tandem *t, struct bio *bio)
 {
-	/* A flush is about writes that have completed: none in the lane has. */
+	/* A flush covers writes that have completed; no bio in the lane has. */
 	add_bio(t, TANDEM_LANE_OWN, bio, op_is_flush(bio->bi_opf));
 }
 

@@ -5,7 +5,8 @@
  * Invariant: nothing is written before preresume, and then only when the table
  * said "format new" over zeroes, or one of two copies of just this cache is
  * unreadable or old and is made again from the other, or a flag changes.
- * Threads: constructor; then whoever has super_lock; they sleep.
+ * Threads: constructor and preresume; later the thread that holds super_lock. The
+ * functions sleep.
  */
 #include <linux/highmem.h>
 #include <linux/mm.h>
@@ -130,7 +131,7 @@ static int load_new(struct tandem *t, u64 ssd_sectors, void *buffer, char **why)
 	t->new_super = true;
 	r = refusal(td_super_plan(&t->args.identity, ssd_sectors, &t->super),
 		    why);
-	/* Who says that the one before was lost does not mean this one. */
+	/* The argument "lost" means the cache before; this one is newer. */
 	t->super.sequence = t->args.lost;
 	return r;
 }
@@ -215,7 +216,7 @@ int tandem_super_load(struct tandem *t, u64 ssd_sectors, char **why)
 	return r;
 }
 
-/* What the engine was laid out for, and does not change while a cache lives. */
+/* Do both have the geometry, which does not change while a cache lives? */
 static bool is_alike(const struct td_super *a, const struct td_super *b)
 {
 	return a->run_shift == b->run_shift && a->way_shift == b->way_shift &&
@@ -266,7 +267,7 @@ int tandem_super_write(struct tandem *t)
 		r = tandem_ssd_io(t, REQ_OP_WRITE | REQ_SYNC | REQ_PREFLUSH |
 				  REQ_FUA, TD_SUPER_OFFSET(copy) >> SECTOR_SHIFT,
 				  buffer, TD_SUPER_BYTES);
-		/* The next time it comes before the sound one. */
+		/* The next write begins with this copy, before the sound one. */
 		if (r)
 			t->super_first = copy;
 	}
@@ -286,7 +287,7 @@ int tandem_super_flags(struct tandem *t, u32 flags)
 	t->super.incompat = flags;
 	if (flags != old || t->write_super)
 		r = tandem_super_write(t);
-	/* What one copy may still have counts. */
+	/* One copy may still have the old flags, so they count too. */
 	if (r)
 		t->super.incompat |= old;
 	return r;
@@ -300,14 +301,14 @@ int tandem_super_resume(struct tandem *t)
 
 	mutex_lock(&t->super_lock);
 	if (t->args.mode == TD_WRITEBACK && td_active(&t->engine)) {
-		/* A copy that cannot be read now may have it. */
+		/* A copy that cannot be read now may have CLEAN. */
 		needed |= t->write_super || flags & TD_SUPER_CLEAN;
 		flags &= ~TD_SUPER_CLEAN;
 	}
 	r = tandem_super_flags(t, flags);
 	t->noted = true;
 	mutex_unlock(&t->super_lock);
-	/* Else one sound copy is enough; the other is made again another time. */
+	/* If not needed, one sound copy is enough; a later write makes the other. */
 	return needed ? r : 0;
 }
 
@@ -342,7 +343,7 @@ static void retired_work(struct work_struct *work)
 	td_list_init(&woken);
 	mutex_lock(&t->super_lock);
 	spin_lock_irqsave(&t->lock, flags);
-	/* Else the stop writes them, or another table has the engine. */
+	/* Not noted: the stop writes the slots, or another table has the engine. */
 	changed = t->noted && td_active(&t->engine) && tandem_retired_changed(t);
 	spin_unlock_irqrestore(&t->lock, flags);
 	if (changed)
