@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Checkpoints: the whole index is written anew, so that the ring's groups up to
- * there may go.
+ * Checkpoints: the whole index is written anew, so that the ring's older groups may
+ * be overwritten.
  *
  * Invariants:
- *   P1  Pages are taken from the words as they are, one after another, while the
- *       ring goes on; groups from the one that was next when the checkpoint
- *       began are applied over them. No group was under way then, so what the
- *       last group made clean was clean in memory.
- *   P2  The head is written with PREFLUSH and FUA when all pages are: then they,
- *       and the data that their newest records describe, are durable.
+ *   P1  Pages are taken from the words as they are, one after another, while more
+ *       groups are written. A load applies over them the groups from the one that
+ *       was next when the checkpoint began. No group was under way then, so
+ *       quarters that the last group recorded clean were clean in memory.
+ *   P2  The head is written with PREFLUSH and FUA when all pages are written. So
+ *       the pages, and the data that their newest records describe, are durable.
  *   P3  The tail moves when the head is durable. The other area holds the
  *       checkpoint before, which counts until then.
  *
@@ -41,7 +41,7 @@ static void begin(struct td_ledger *l)
 	l->page = 0;
 }
 
-/* Where the number'th checkpoint's head is; its pages follow. */
+/* Sector on the SSD of the head of the checkpoint being written; pages follow. */
 static u64 head_sector(const struct td_ledger *l)
 {
 	return td_checkpoint_sector(&l->super, (l->checkpoint + 1) & 1);

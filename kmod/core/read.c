@@ -5,10 +5,10 @@
  * Invariant: what td_read_look() returns as a HIT is pinned, slot by slot, and
  * every quarter asked for was valid in the very step that pinned it.
  * Threads: any number, against all changers of words.
- * Why the longest uniform piece: the caller cuts the request there and dm sends
- * the rest again, so each piece has one place to go to. A piece that misses
- * reaches to the last block that is missing: on a disk one long read costs one
- * seek, where several short ones with hits between cost several.
+ * Why the longest uniform piece: the caller cuts the request behind the piece and dm
+ * sends the rest again, so each piece goes to one device. A piece that misses ends
+ * with the last missing block: on a disk one long read costs one seek, but several
+ * short reads with hits between them cost several.
  */
 #include "index.h"
 #include "read.h"
@@ -38,7 +38,7 @@ static env_noinline u64 pin_following(struct td_engine *e, u64 frame, u64 end, u
 {
 	u64 at = (frame + 1) << TD_FRAME_SHIFT;
 
-	/* Of what failed together nobody knows yet which slot is bad. */
+	/* When slots failed together it is not known which of them is bad. */
 	if (unlikely(td_suspect(e, slot)))
 		return at;
 	while (at < end) {
@@ -59,8 +59,8 @@ static env_noinline u64 pin_following(struct td_engine *e, u64 frame, u64 end, u
 }
 
 /*
- * First sector of [sector, end) that only the SSD has, or @end. A hint: what
- * becomes dirty meanwhile was written while the read was under way.
+ * First sector of [sector, end) that only the SSD has, or @end. A hint: a quarter
+ * that becomes dirty meanwhile is written while the read is under way.
  */
 static u64 first_dirty(struct td_engine *e, u64 sector, u64 end)
 {
@@ -103,7 +103,7 @@ static u64 end_of_missing(struct td_engine *e, u64 sector, u64 end)
 	return end;
 }
 
-/* From @sector, which is dirty, on: what can be read in one frame's slot. */
+/* From @sector on, which is dirty: the part that one frame's slot can answer. */
 static enum td_verdict look_dirty(struct td_engine *e, u64 sector, u64 end,
 				  struct td_look *look)
 {
@@ -120,7 +120,7 @@ static enum td_verdict look_dirty(struct td_engine *e, u64 sector, u64 end,
 		quarter++;
 	if (end > start + (quarter << TD_QUARTER_SHIFT))
 		end = start + (quarter << TD_QUARTER_SHIFT);
-	/* Its pins may all be in use, or it is somewhere else by now. */
+	/* All pins of the slot may be in use, or the frame has moved to another. */
 	if (end <= sector ||
 	    !td_word_pin(&e->words[slot], frame,
 			 td_quarters_touched(frame, sector, end), &look->dirty))
@@ -134,8 +134,9 @@ static enum td_verdict look_dirty(struct td_engine *e, u64 sector, u64 end,
 }
 
 /*
- * The first frame cannot be pinned as a whole, or the SSD is not to be used
- * (@why): up to what only the SSD has, or that.
+ * The first frame cannot be pinned as a whole, or the SSD must not be used (@why).
+ * The piece ends before the first sector that only the SSD has; if that is @sector
+ * itself, the piece is that dirty part.
  */
 static env_noinline enum td_verdict look_further(struct td_engine *e, u64 sector,
 						 u64 end, enum td_counter why,
@@ -143,7 +144,7 @@ static env_noinline enum td_verdict look_further(struct td_engine *e, u64 sector
 {
 	u64 dirty = first_dirty(e, sector, end);
 
-	/* In bypass only what a write is just bringing to the disk is dirty. */
+	/* In bypass a quarter is dirty only while a write brings it to the disk. */
 	if (dirty == sector)
 		return env_load(&e->state) == TD_BYPASS ? TD_BUSY :
 			look_dirty(e, sector, end, look);

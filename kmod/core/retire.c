@@ -3,19 +3,20 @@
  * One unreadable block of the SSD costs one slot.
  *
  * Invariants:
- *   X1  Nothing is stored in a retired slot but over quarters that are dirty there
- *       (their frame cannot have two slots), and, with them, what heals a quarter
- *       that cannot be cleaned (writeback.c, B8). No other frame gets it.
- *   X2  A failed read makes the state BYPASS at most, never STRANDED: that is for a
- *       failed write to say. Whether anything is dirty is asked under the lock.
- *   X3  After a failed read a sweep is wanted, whose first group or flush fails if
- *       the SSD is gone: so that is known at once, also if nothing is written.
+ *   X1  A retired slot takes data only over quarters that are dirty there (their
+ *       frame cannot have two slots), and the writes that heal a quarter which
+ *       cannot be cleaned (writeback.c, B8). No other frame gets the slot.
+ *   X2  A failed read makes the state BYPASS at most, never STRANDED: only a failed
+ *       write does that. The lock is held while the dirty count is looked at.
+ *   X3  After a failed read a sweep is wanted. If the SSD is gone, the sweep's first
+ *       group or flush fails, so the loss is known at once, even without writes.
  *
  * Threads: the engine's lock; readers look at suspects without it.
- * Why suspects: a failed read of several slots does not say which of them is bad.
- * Later hits take one slot at a time there, so that the next failure says it.
- * Why a list and no state of the word: it is short, it must be on the SSD in any
- * case (FORMAT.md, superblock), and only what stores something has to know it.
+ * Why suspects: a failed read of several slots does not say which slot is bad. Later
+ * hits read one suspect slot at a time, so the next failure names the bad slot.
+ * Why a list of retired slots and no state of the word: the list is short, it must
+ * be on the SSD in any case (FORMAT.md, superblock), and only code that stores data
+ * has to look at it.
  */
 #include "index.h"
 #include "ledger_int.h"
@@ -103,8 +104,8 @@ static void retire(struct td_engine *e, struct td_bucket *b, u32 slot,
 }
 
 /*
- * What became dirty only after it was pinned (@dirty is 0) the disk has as it was
- * when the read began, or newer.
+ * If @dirty is 0, quarters that are dirty now became dirty after the pin. The disk
+ * has their data as it was when the read began, or newer, so the disk may answer.
  */
 bool td_hit_failed(struct td_engine *e, u64 sector, u32 count, u32 slot,
 		   u64 dirty, struct td_list *woken)

@@ -3,37 +3,42 @@
  * Writes that go to the SSD alone, and when they may.
  *
  * Invariants:
- *   B1  Where a durable record, or one under way, says "clean" of a quarter (one
- *       that is valid and not dirty, one of a stale slot, one of a cleaning that
- *       is being recorded), a write-back write changes that place only while the
- *       region's mark is SET, or after a sweep that records it dirty, or free, in
- *       advance: the disk has the same data, so either is true.
+ *   B1  A durable record, or one under way, may say "clean" of a quarter: of a
+ *       quarter that is valid and not dirty, that lies in a stale slot, or whose
+ *       cleaning is being recorded. A write-back write changes such a quarter on
+ *       the SSD only while the region's mark is SET, or after a sweep that records
+ *       the quarter dirty, or free, in advance. (Until the write the disk has the
+ *       same data, so either record is true.)
  *   B2  A slot that was taken from another frame is written only after the sweep
- *       that records it free (td_index_take()), by who joins there too.
- *   B3  It makes whole quarters dirty: it covers them, or they were valid.
- *   B4  What is valid stays so while it is written, and is dirty from the start:
- *       all reads of it come from the SSD, which is as linearizable as any disk.
- *   B5  Where a quarter is not valid, an old pin may be of a time when it was: it
- *       is written when nobody has the slot pinned, or who read the new data by
- *       such a pin could read older data from the disk afterwards.
+ *       that records the slot free (td_index_take()). That holds also for a write
+ *       that joins the slot's owner.
+ *   B3  A write-back write makes whole quarters dirty: it covers them, or they were
+ *       valid.
+ *   B4  A valid quarter stays valid while it is written, and is dirty from the
+ *       start: all reads of it come from the SSD, which is as linearizable as any
+ *       disk.
+ *   B5  A quarter that is not valid is written only when no read has the slot
+ *       pinned. An old pin may be of a time when the quarter was valid: its reader
+ *       could read the new data by that pin, and then older data from the disk.
  *   B6  A cleaning that moves a quarter meanwhile no longer makes it clean.
- *   B7  If the SSD fails, what only unanswered writes made dirty (fresh) is no
- *       reason to be stranded: the disk has what was acknowledged. They go to the
- *       disk, and are read by nobody until they are there (read.c), for
- *       somebody may have read the new data on the SSD.
+ *   B7  If the SSD fails, quarters that only unanswered writes made dirty (fresh)
+ *       do not make the state STRANDED: the disk has all acknowledged data. These
+ *       writes go to the disk, and no read of their quarters is answered before
+ *       that (read.c), since an earlier read may have seen the new data on the SSD.
  *   B8  While the limit is 0 all writes that come here go to the disk, as in the
- *       other modes, those of dirty quarters when these have been cleaned: each
- *       time that one is written in place takes it out of its cleaning (B6), so
- *       what is written often enough would never become clean. But one that waited
- *       for a cleaning which failed goes to the SSD if it can, whatever the limits
- *       say, with the clean neighbours that it touches: so a block that the SSD
- *       cannot read is healed. Each such write has waited for a failure of its own.
+ *       other modes; a write of dirty quarters waits until they are clean. (Each
+ *       write in place takes its quarter out of the cleaning, B6, so a quarter
+ *       that is written often would never become clean.) Exception: a write that
+ *       waited for a cleaning which failed goes to the SSD if it can, whatever the
+ *       limits say, with the clean neighbours that it touches. That heals a block
+ *       that the SSD cannot read. Each such write has waited for a failure of its
+ *       own.
  *
  * Threads: the engine's lock.
- * Why not another slot where B1 asks: the frame's other quarters would have to be
- * moved. Why a mark: writing it serves all writes to the region. Why not always:
- * the next flush has to clear it, and to record what is dirty. Who writes alone
- * and flushes each time is served by one write of the journal instead of three.
+ * Why B1 does not use another slot: the frame's other quarters would have to be
+ * moved. Why a mark: one write of it serves all writes to the region. Why not always
+ * a mark: the next flush has to clear it, and to record the dirty quarters. A lone
+ * write with a flush after it costs one write of the journal instead of three.
  */
 #include "index.h"
 #include "ledger_int.h"
@@ -44,7 +49,7 @@ static unsigned int touched_of(const struct td_req *r, u64 frame)
 	return td_quarters_touched(frame, r->sector, r->sector + r->count);
 }
 
-/* B5. If somebody else owns the slot, he has to end first. */
+/* B5. If another request owns the slot, that request must end first. */
 static bool waits_for_pins(u64 v, unsigned int touched)
 {
 	return touched & ~td_word_valid(v) && v & TD_W_PINS;

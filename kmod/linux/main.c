@@ -106,7 +106,7 @@ static int construct(struct dm_target *ti, struct tandem *t, unsigned int argc,
 	if (r)
 		return r;
 	ti->error = "Out of memory";
-	/* Most likely it takes over the index of the table before it. */
+	/* A reload takes over the engine of the table before, most likely. */
 	if (!tandem_reloads(t)) {
 		r = tandem_engine_alloc(t);
 		if (r)
@@ -198,7 +198,7 @@ static void tandem_dtr(struct dm_target *ti)
 	destroy(ti->private);
 }
 
-/* Bios in flight may still wait for something to be cleaned, but for no more. */
+/* Bios in flight may still wait for cleanings, so urgent ones go on. */
 static void tandem_presuspend(struct dm_target *ti)
 {
 	tandem_cleaner_stop(ti->private, true);
@@ -210,8 +210,8 @@ static void tandem_presuspend_undo(struct dm_target *ti)
 }
 
 /*
- * No bio is in flight any more; what they left behind ends here, and all that
- * the cache holds becomes durable. What is dirty stays so: a stop does not drain.
+ * No bio is in flight any more. Jobs and the ledger's I/O end here, and all that the
+ * cache holds becomes durable. Dirty data stays dirty: a stop does not drain.
  */
 static void tandem_postsuspend(struct dm_target *ti)
 {
@@ -229,8 +229,8 @@ static void tandem_postsuspend(struct dm_target *ti)
 }
 
 /*
- * Durable before the first request: what is forgotten must not come back, and what
- * a cut left half written of the journal must not become whole.
+ * Settle before the first request: dropped copies must not come back after a cut, and
+ * a half-written group of the journal must not become whole.
  */
 static bool settle_start(struct tandem *t, bool drop)
 {
@@ -262,10 +262,10 @@ static int start(struct tandem *t)
 	if (r)
 		return r;
 	drop = t->args.cold || lost;
-	/* Those are marks of other regions, maybe of more than there are now. */
+	/* The marks are of the smaller disk's regions, maybe of more regions than now. */
 	drop |= t->grown && (t->engine.ledger.marks_set ||
 			     t->engine.ledger.marks_beyond);
-	/* Not all of what is dirty could be read there. */
+	/* An SSD with larger blocks could not read every dirty quarter. */
 	if (t->coarse_ssd && t->engine.ledger.dirty) {
 		DMERR("Dirty data needs an SSD with blocks no larger than the disk's");
 		return t->load_error = -EMEDIUMTYPE;
@@ -285,14 +285,14 @@ static int start(struct tandem *t)
 	settled = settle_start(t, drop);
 	if (settled && lost)
 		tandem_loss_forget(t);
-	/* Past a failed SSD; but who asks for a cold start takes 0 for done. */
+	/* Go on past a failed SSD; but for a cold start 0 would mean that it is done. */
 	if (settled || (!td_active(&t->engine) && !t->args.cold && !t->args.lost))
 		return 0;
 	DMERR("Cannot flush the devices");
 	return t->load_error = -EIO;
 }
 
-/* The index that was taken over, if that is asked for. */
+/* Drop the index that was taken over, if the table says "start cold". */
 static int go_cold(struct tandem *t)
 {
 	if (!t->args.cold)
@@ -327,7 +327,7 @@ static int tandem_preresume(struct dm_target *ti)
 		r = tandem_identity_running(t);
 	if (r && !t->live)
 		return r;
-	/* Who has been served goes on, past the SSD. */
+	/* A device that is already in use goes on, past the SSD. */
 	if (r)
 		tandem_ssd_failed(t, &woken);
 	r = tandem_super_resume(t);
@@ -335,7 +335,7 @@ static int tandem_preresume(struct dm_target *ti)
 		return r;
 	if (r)
 		tandem_ssd_failed(t, &woken);
-	/* What was lost was another's. */
+	/* A noted loss was of another cache, before this one was formatted. */
 	if (fresh && !r)
 		tandem_loss_forget(t);
 	t->grown = false;

@@ -2,8 +2,8 @@
 /*
  * Every bio passes here: once on its way down, once on its way up.
  *
- * Invariant: a bio's tandem_io says what its completion owes core, from before
- * core may let it go until tandem_end_io() has paid.
+ * Invariant: a bio's tandem_io says what tandem_end_io() must tell core or undo. It
+ * is set before core can let the bio go.
  * Threads: map in process context; end_io in any context.
  * Why no lock on a hit: core pins by one atomic and the bio itself goes to the
  * SSD. A hit of one slot is the case to be quick in, so tandem_map() and
@@ -88,10 +88,11 @@ static noinline int map_miss(struct tandem *t, struct bio *bio, struct tandem_io
 }
 
 /*
- * Another request is just changing who may read a dirty frame. What it waits for
- * has been submitted: each bio goes down before map sees the next one. A moment;
- * but a write that a lost SSD failed has to reach the disk first. (The target does not
- * set DM_TARGET_NOWAIT, so no bio comes here that may not wait.)
+ * Another request is changing a dirty frame, so the read cannot be sent anywhere yet.
+ * The I/O of that request has been submitted: each bio goes down before map sees the
+ * next one. So the wait is short; but after a loss of the SSD a failed write must
+ * first reach the disk. (The target does not set DM_TARGET_NOWAIT, so every bio here
+ * may wait.)
  */
 static noinline enum td_verdict look_again(struct tandem *t, struct bio *bio,
 					   u32 count, struct td_look *look)
@@ -147,7 +148,7 @@ static noinline int map_read(struct tandem *t, struct bio *bio, struct tandem_io
 	measure(t, io);
 	io->foreground = false;
 	tandem_note_user(t, bio);
-	/* Then nothing is dirty: no start takes both, and no mode makes both. */
+	/* Nothing is dirty here: start() and set_mode() refuse that with coarse_ssd. */
 	if (unlikely(t->coarse_ssd && !segments_fit(t, bio))) {
 		td_pass(&t->engine, TD_READ, bio_sectors(bio),
 			TD_C_READ_BYPASSED_UNALIGNED);
@@ -240,7 +241,7 @@ static noinline int map_write(struct tandem *t, struct bio *bio, struct tandem_i
 	copy = kind == TD_WRITE && td_write_wants_copy(e, sector, count);
 	if (copy)
 		job = tandem_job_new(t, bio, kind, sector, count);
-	/* Better than after a cleaning, which a bad block of the SSD would fail. */
+	/* In place, since a cleaning would fail at a bad block of the SSD. */
 	if (unlikely(copy && !job) && !(bio->bi_opf & REQ_FUA) && !t->stable_ssd &&
 	    td_write_in_place(e, sector, count, &slot)) {
 		io->end = TANDEM_END_HOME_TIMED;
@@ -284,9 +285,11 @@ static noinline int map_flush(struct tandem *t, struct bio *bio, struct tandem_i
 }
 
 /*
- * What is dirty already is written in place, as it is. But what shows that pages
- * have to stay as they are is the disk (tandem_iterate_devices()): an SSD that
- * sums them up would fail those that the user changes, and be lost. It gets copies.
+ * A write of dirty quarters goes to the SSD in place, with the user's own pages. Not
+ * if the SSD computes checksums of pages (stable_ssd): the cached device has the
+ * disk's limits (tandem_iterate_devices()), so the user may change a page during the
+ * write, which such an SSD would fail, and the SSD would count as lost. Such an SSD
+ * gets copies.
  */
 static noinline int map_data(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
@@ -343,7 +346,7 @@ int tandem_map(struct dm_target *ti, struct bio *bio)
 	return map_hit(t, bio, io, slot, 1, dirty);
 }
 
-/* The last pin of a slot that somebody waits for is gone. */
+/* The last pin of a held slot is gone: tell the request that waits for that. */
 static noinline void drained(struct tandem *t, struct tandem_io *io, struct td_word *word)
 {
 	u32 bucket = td_bucket_of(&t->engine, io->hit.iter.bi_sector);
@@ -362,7 +365,7 @@ static noinline void drained(struct tandem *t, struct tandem_io *io, struct td_w
 	tandem_carry_on_later(t, &woken);
 }
 
-/* The SSD failed the read of a copy, of which the disk has the same. */
+/* The SSD failed to read a copy; the disk has the same data. */
 static int read_again(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
 	io->end = TANDEM_END_PLAIN;
@@ -370,7 +373,7 @@ static int read_again(struct tandem *t, struct bio *bio, struct tandem_io *io)
 	bio->bi_iter = io->hit.iter;
 	bio->bi_status = BLK_STS_OK;
 	bio->bi_opf &= ~REQ_POLLED;
-	/* A lower device that split it counted this down. */
+	/* A lower device that split the bio counted this down. */
 	atomic_set(&bio->__bi_remaining, 1);
 	tandem_to_disk(t, bio);
 	tandem_submit_for_user(t, bio);

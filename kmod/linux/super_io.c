@@ -151,8 +151,8 @@ static bool read_copy(struct tandem *t, u32 copy, u8 *buffer)
  * stays as it is, but the regions of the disk may be counted anew: start() looks
  * at the marks that are still set. The end of a quarter that was cut off by the
  * disk's old end is not on the SSD; and in front of the data there must be room
- * for the marks of all regions. If its start fails it may be tried again, though
- * the table before it is gone by then.
+ * for the marks of all regions. If the start fails, the
+ * resume may be tried again (t->grown), though the table before is gone by then.
  */
 static bool grow(struct tandem *t)
 {
