@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Cleaning: dirty quarters go to the disk, in its order.
+ * Cleaning: dirty quarters are written back to the disk, in the disk's order.
  *
  * Invariants:
- *   K1  Only what is recorded dirty, durably, is written to the disk: such a
- *       write needs no mark, for after a crash the SSD's copy counts.
- *   K2  A cleaning's slots are BUSY, so they keep their frames; quarters that are
- *       written meanwhile leave its parts' masks (writeback.c, B6).
- *       It begins to read them when nobody has them pinned.
+ *   K1  Only quarters that are durably recorded dirty are written to the disk. Such
+ *       a write needs no mark, for after a crash the SSD's copy counts.
+ *   K2  A cleaning's slots are BUSY, so they keep their frames. Quarters that are
+ *       written meanwhile leave the masks of its parts (writeback.c, B6). The
+ *       cleaning begins to read its slots when no request has them pinned.
  *   K3  Its quarters become clean by a record that follows a flush of the disk
  *       that follows the write (ledger.c, L4).
  *   K4  No two cleanings move the same quarter. Cleanings stand in front of their
@@ -17,9 +17,9 @@
  * One request moves one piece of the disk without a gap, inside a run.
  * Threads: the engine's lock.
  * Why in order of regions and not a tree of dirty frames: each region counts its
- * dirty quarters and knows its dirty places, so finding the next one costs no
- * memory, and looks at counts and at the frames of such a place. A region of a
- * large disk has thousands: so the caller says how many looks he has time for.
+ * dirty quarters and knows its dirty places. So finding the next dirty frame costs
+ * no memory, only looks at counts and at the frames of such a place. A region of a
+ * large disk has thousands of frames: so the caller limits the number of looks.
  */
 #include "index.h"
 #include "ledger_int.h"
@@ -184,8 +184,8 @@ static bool is_cleanable(const struct td_engine *e, u64 frame, u64 from, u64 to,
  * and the cleaning moves nothing but what the write touches, so that a bad block
  * of the SSD beside that fails no write. A write that was looked at in vain goes to
  * the end of the ring and is noted with the round; a new write comes behind them
- * all, so that none waits for newcomers, and begins another round (td_start()). So
- * all were looked at in this round when one that was is in front.
+ * all, so that no write waits for later ones, and begins another round (td_start()).
+ * So when the first write in the ring is noted with this round, all of them are.
  */
 static enum td_seek seek_urgent(struct td_engine *e, u32 *looks, bool *unrecorded,
 				u64 *sector, u32 *count)
@@ -200,7 +200,7 @@ static enum td_seek seek_urgent(struct td_engine *e, u32 *looks, bool *unrecorde
 
 		if (r->flush == e->urgent_round)
 			break;
-		/* One at least, or there would be no end. */
+		/* Look at one write at least, or the search would not end. */
 		if (end - f > left && left < *looks)
 			return TD_SEEK_FURTHER;
 		left -= end - f < left ? (u32)(end - f) : left;
@@ -239,9 +239,9 @@ static u64 clean_ahead(const struct td_ledger *l, u64 frame)
 }
 
 /*
- * A sweep records what was met. If one is wanted already, what is under way makes
- * it due when it ends: who asked for it here each time would be told each time
- * that there is work, find none, and look again.
+ * Want a sweep, to record the dirty quarters that were met unrecorded. If a sweep is
+ * wanted already, do nothing: the work under way makes it due when it ends. Else the
+ * cleaner would be told each time that there is work, find none, and look again.
  */
 static void want_recorded(struct td_engine *e)
 {
@@ -266,7 +266,7 @@ enum td_seek td_clean_seek(struct td_engine *e, bool all, bool on, u32 looks,
 		want_recorded(e);
 	if (urgent != TD_SEEK_NOWHERE || !all)
 		return urgent;
-	/* A round: from where we are to the end, and from the beginning to there. */
+	/* A round: from clean_frame to the disk's end, then from its beginning. */
 	if (!e->clean_left) {
 		e->clean_left = frames;
 		e->clean_unrecorded = false;

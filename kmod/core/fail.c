@@ -2,16 +2,17 @@
 /*
  * The SSD fails: nothing waits for it any more.
  *
- * Invariant: after td_fail() no request is in a gate that only the SSD opens, and
- * none enters one (all who would look at the state first). What was recorded, or
- * is under way to be, stays as it is on the SSD until the index is loaded again.
+ * Invariant: after td_fail() no request is in a gate that only the SSD opens, and no
+ * request enters one (each caller looks at the state first). Records on the SSD, and
+ * those under way, stay as they are until the index is loaded again.
  * Threads: the engine's lock.
- * Why bypass or stranded: if the disk has all that was ever acknowledged, the
- * cache can be left out; else history must not fork.
+ * Why bypass or stranded: if the disk has all acknowledged data, requests can go past
+ * the cache. Else the SSD has data that the disk lacks; writes to the disk would make
+ * two versions, of which neither is whole.
  */
 #include "ledger_int.h"
 
-/* What waited for a sweep: it will never be done. */
+/* @r waited for a sweep, which will never be done. */
 static void fail_sweep_waiter(struct td_engine *e, struct td_req *r,
 			      bool stranded, struct td_list *woken)
 {

@@ -6,11 +6,11 @@
  *   F1  A flush is answered only when every write acknowledged before it began is
  *       durable: those on the disk by a flush of the disk that began later,
  *       those on the SSD by a sweep that began later.
- *   F2  For a flush the disk is flushed only if a write to it completed since the
- *       start of its last flush, or that failed, or nothing is known (at the
- *       start). Cleanings do not count: their data is recorded dirty, on the SSD.
- *   F3  One flush of the disk is under way at a time; who comes meanwhile shares
- *       the next one.
+ *   F2  For a flush the disk is flushed only if a write to the disk completed since
+ *       its last flush began, or that flush failed, or nothing is known (after a
+ *       load). Cleanings do not count: their data is recorded dirty, on the SSD.
+ *   F3  One flush of the disk is under way at a time; flushes that come meanwhile
+ *       share the next one.
  *   F4  Cleanings that are on their way together share a flush of the disk: it
  *       begins when the last has written, or when a write waits for a cleaning.
  *   F5  A flush waits for marks to be cleared only while no request that may write
@@ -18,8 +18,8 @@
  *       to be cleared (marks.c), so a flush would wait for all that came later.
  *
  * Threads: the engine's lock.
- * Why F4: a disk that is flushed after each write has nothing to sort. How many
- * share one is what the caller lets begin; none of them ends before the flush.
+ * Why F4: a disk that is flushed after each write has nothing to sort. The caller
+ * decides how many cleanings begin and so share a flush; none of them ends before it.
  * Why a flush with nothing in flight clears the marks before it is answered:
  * the machine may be switched off next, and what is marked starts cold.
  */
@@ -83,10 +83,10 @@ u32 td_flush_begin(struct td_engine *e, struct td_req *r)
 	bool stranded = env_load(&e->state) == TD_STRANDED;
 
 	r->gates = 0;
-	/* Past the cache writes are not followed. */
+	/* Writes past a failed SSD are not tracked, so the disk may need a flush. */
 	if (!td_active(e))
 		l->disk_unflushed = true;
-	/* A write that the flush under way is for has its mark still (M2). */
+	/* A write that the flush under way covers still has its mark (M2). */
 	if (l->disk_unflushed || (l->flush_on && l->marks_set)) {
 		r->flush = l->disk_unflushed ? td_flush_want(e) :
 			l->flush_begun;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Samples of the disk: which, how they are stored, how they are compared.
+ * Samples of the disk: which quarters, how they are stored, how they are compared.
  *
- * Invariant: samples count only if the last thing written of them says that the
- * cache was stopped; whoever may change the disk writes RUNNING first.
+ * Invariant: samples count only if the newest sound copy says STOPPED; the cache
+ * writes RUNNING before it may change the disk.
  * Threads: pure functions on the caller's memory; heat is guarded by the lock.
- * Why the most often written: whoever mounts a file system elsewhere writes its
- * superblock and its journal, and they are what was written most here, wherever
- * they lie, also inside an encrypted volume.
+ * Why the quarters written most often: a mount of a file system elsewhere writes its
+ * superblock and its journal. These are what this cache's users wrote most often,
+ * wherever they lie, also inside an encrypted volume.
  */
 #include "identity.h"
 
@@ -117,8 +117,8 @@ void td_samples_pick(const struct td_heat *heat, u64 origin_sectors,
 	/*
 	 * Partition tables at both ends; superblocks of a volume and of one in a
 	 * first partition at 1 MiB: ext4, XFS, NTFS, LUKS at its start, LUKS
-	 * again at 16 KiB, btrfs at 64 KiB; NTFS, RAID at its end. None that may
-	 * be free: what was discarded may read differently each time.
+	 * again at 16 KiB, btrfs at 64 KiB; NTFS, RAID at its end. No quarter that
+	 * may be free: discarded blocks may read differently each time.
 	 */
 	const u64 fixed[NR_FIXED] = {
 		0, 1, 4, 16, 256, 260, 272, quarters - 2, quarters - 1,
@@ -178,8 +178,9 @@ enum td_verdict_of_disk td_probe_end(struct td_probe *p)
 }
 
 /*
- * The space-saving algorithm: one that is not known replaces the least and
- * inherits its count, so none that has more than 1/TD_HOT_MAX of all is missed.
+ * The space-saving algorithm: a quarter that is not in the list replaces the one with
+ * the lowest count and inherits that count. So no quarter that gets more than
+ * 1/TD_HOT_MAX of all writes is missed.
  */
 void td_heat_wrote(struct td_heat *h, u64 sector, u32 count)
 {

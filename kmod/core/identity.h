@@ -3,10 +3,11 @@
  * Is the disk as this cache left it? Checksums of some quarters of it are written
  * to the SSD at a clean stop, and compared before anything is served again.
  *
- * Sampled are places where file systems and partition tables keep what every
- * mount changes, and those that this cache's users wrote most often: journals,
- * metadata. Certain for a change to a sampled quarter, and for no other. After a
- * crash nothing is known. FORMAT.md is the layout; parsing takes any bytes.
+ * Sampled are the places of partition tables and of file systems' superblocks, which
+ * every mount changes, and the quarters that this cache's users wrote most often:
+ * journals, metadata. A change of a sampled quarter is always found, other changes
+ * are not. After a crash nothing is known. FORMAT.md is the layout; parsing takes any
+ * bytes.
  *
  * The caller's order:
  *   start	td_samples_choose(); td_probe_begin() with what it found, read and feed,
@@ -29,7 +30,7 @@
 #define TD_SAMPLES_MAX		64u
 #define TD_HOT_MAX		48u
 
-/* What is written often: of each frequent quarter at least its share is known. */
+/* Quarters that are written often; a count may be too high (identity.c). */
 struct td_heat {
 	u64 quarter[TD_HOT_MAX];
 	u32 count[TD_HOT_MAX];	/* 0: unused */
@@ -55,7 +56,7 @@ bool td_samples_parse(const void *block, const u8 *uuid, u32 copy,
 /* The newer sound copy; if none is, RUNNING with sequence 0. */
 void td_samples_choose(const void *first, const void *second,
 		       const struct td_super *sb, struct td_samples *s);
-/* What is to be sampled at a stop: quarters, no checksums yet. Lock held. */
+/* Choose the quarters to sample at a stop, without checksums yet. Lock held. */
 void td_samples_pick(const struct td_heat *heat, u64 origin_sectors,
 		     struct td_samples *s);
 
@@ -77,14 +78,14 @@ struct td_probe {
 void td_probe_begin(struct td_probe *p, struct td_samples *s, bool compares);
 /* Read the quarter (TD_QUARTER_SECTORS) at *sector of the disk. False: no more. */
 bool td_probe_next(const struct td_probe *p, u64 *sector);
-/* @quarter NULL: it cannot be read. Then it is no sample, or not compared. */
+/* @quarter NULL: the disk cannot read it; it is left out, or not compared. */
 void td_probe_feed(struct td_probe *p, const void *quarter);
 /* Filled in: SAME, and the samples are ready to be encoded as STOPPED. */
 enum td_verdict_of_disk td_probe_end(struct td_probe *p);
 
 /* @count sectors from @sector of the disk were written. Lock held. */
 void td_heat_wrote(struct td_heat *h, u64 sector, u32 count);
-/* They were discarded: what is read there may be anything. Lock held. */
+/* The same were discarded: they may read as anything, so forget them. Lock held. */
 void td_heat_discarded(struct td_heat *h, u64 sector, u32 count);
 
 #endif

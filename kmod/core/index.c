@@ -6,9 +6,9 @@
  * under the lock, after td_index_find() found none.)
  * Threads: finding needs no lock but then is a hint; taking and giving up need
  * the lock. Readers pin and unpin at any time.
- * Why so: first choice is the way that the run already uses, since a run that
- * lies together is read by one request; then its home way, where readers look
- * first; then any free one; then what the policy gives up (policy.c).
+ * Why this order: the first choice is the way that the run already uses, since a run
+ * that lies together is read by one request; then the home way, where readers look
+ * first; then any free way; then the way that the policy gives up (policy.c).
  */
 #include "policy.h"
 #include "retire.h"
@@ -66,7 +66,7 @@ bool td_index_has_room(const struct td_engine *e, u64 frame)
 	return false;
 }
 
-/* In use is what something can be read of, as the slot's record says too. */
+/* A slot is in use while a quarter of it is valid, as its record says too. */
 static void count_used(struct td_engine *e, u64 was, u64 now)
 {
 	if (!(was & TD_W_VALID) != !(now & TD_W_VALID))
@@ -74,7 +74,7 @@ static void count_used(struct td_engine *e, u64 was, u64 now)
 			  now & TD_W_VALID ? 1 : (u64)-1);
 }
 
-/* The sweep after which no record names what was in a slot that was @was. */
+/* The sweep after which no record names the old content of a slot; @was: its word. */
 static u64 freeing_sweep(const struct td_ledger *l, u64 was)
 {
 	if (was & (TD_W_VALID | TD_W_PENDING))
@@ -106,13 +106,13 @@ static bool take_slot(struct td_engine *e, u64 frame, u32 slot, u64 *sweep)
 	return true;
 }
 
-/* Give up what the policy chooses, if anything. */
+/* Take the slot that the policy gives up for @frame, or TD_NO_SLOT. */
 static u32 evict_slot(struct td_engine *e, struct td_place p, u64 frame, u32 near_way,
 		      enum td_greed greed, u64 *sweep)
 {
 	bool known = td_policy_known(e, frame);
 
-	/* A reader may pin just then what was chosen. */
+	/* A reader may pin the chosen slot just then. */
 	for (u32 tries = 0; tries < ways(e); tries++) {
 		u32 way = td_policy_victim(e, frame, near_way, known, greed);
 		u32 slot;
@@ -179,7 +179,7 @@ u64 td_index_joined(const struct td_engine *e, u32 slot)
 
 u64 td_index_own(struct td_engine *e, u32 slot, unsigned int forget, bool hold)
 {
-	/* Readers change nothing of what counts. */
+	/* Readers change only pins and recency, which do not matter here. */
 	u64 was = td_word_load(&e->words[slot]);
 	u64 now = td_word_own(&e->words[slot], forget, hold);
 

@@ -14,7 +14,7 @@
 enum td_greed {
 	TD_TAKE_FREE,	/* a durably free one only */
 	TD_TAKE_COLD,	/* or, for a new frame, one of those on trial */
-	TD_TAKE_ANY,	/* or any that nobody uses just now */
+	TD_TAKE_ANY,	/* or any that no request uses just now */
 };
 
 /* The slot whose word has @frame's tag. Lock held for a lasting answer. */
@@ -42,8 +42,8 @@ u32 td_index_take(struct td_engine *e, u64 frame, u32 near, enum td_greed greed,
 u64 td_index_joined(const struct td_engine *e, u32 slot);
 
 /*
- * Operations on words with what follows from them: counts, what is pending.
- * Lock held.
+ * Operations on words (word.h) that also keep the counts and note the slot as
+ * pending. Lock held.
  */
 u64 td_index_own(struct td_engine *e, u32 slot, unsigned int forget, bool hold);
 void td_index_publish(struct td_engine *e, u32 slot, unsigned int valid,

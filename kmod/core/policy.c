@@ -2,16 +2,17 @@
 /*
  * S3-FIFO, in each set of ways for itself.
  *
- * A frame comes in on trial. An eighth of the set is for trials: while there
- * are as many, the one that came first goes, but becomes a regular when it was
- * hit twice. Else a regular goes: a clock's hand gives each as many more rounds
- * as it had hits, up to three. The set remembers the last frames that went as
- * ghosts; one that comes back while it is remembered is a regular at once.
+ * A new frame is on trial. An eighth of the set is for trials: while at least so
+ * many frames are on trial, the oldest of them is given up; but a frame that was hit
+ * twice becomes a regular instead. With fewer trials a regular is given up: a clock's
+ * hand gives each regular one more round for each of its hits, up to three. The set
+ * remembers the last frames that were given up as ghosts; a ghost that comes back is
+ * a regular at once.
  *
- * So what is read once passes through two ways and harms nothing else, however
- * much it is; a large file that does not fit there is remembered at its first
- * time, let in at its second and found at its third; and a set that has room
- * takes all that comes.
+ * So data that is read once passes through two ways and displaces nothing else,
+ * however much it is. A large file that does not fit there is remembered when it is
+ * read first, let in when it is read again, and found the third time. A set that has
+ * room takes every frame.
  *
  * Invariant: none that data depends on; any idle slot is a right answer.
  * Threads: under the lock; readers count hits meanwhile.
@@ -52,7 +53,7 @@ static u32 ghosts(const struct td_engine *e)
 	return some ? some : 1;
 }
 
-/* What a ghost is known by; not 0. Bits that do not choose the lane. */
+/* Fingerprint of a ghost, not 0: bits of the hash that do not choose the lane. */
 static u16 fingerprint(const struct td_engine *e, u64 frame)
 {
 	u16 print = (u16)td_hash(frame >> e->layout.run_shift);
@@ -87,7 +88,7 @@ static bool on_trial(u64 v)
 	return !(v & TD_W_REGULAR);
 }
 
-/* The one on trial that came first and was not hit twice. */
+/* The way of the oldest frame on trial that was not hit twice, or TD_NO_WAY. */
 static u32 trial_victim(struct td_engine *e, struct td_set *s, u64 frame,
 			u32 near)
 {

@@ -10,7 +10,7 @@
 
 #include "index.h"
 
-/* The set's frame @frame is asked for and has no slot: was it there lately? */
+/* Is @frame, which has no slot, a ghost of its set? The ghost is forgotten. */
 bool td_policy_known(struct td_engine *e, u64 frame);
 
 /*
@@ -20,7 +20,7 @@ bool td_policy_known(struct td_engine *e, u64 frame);
 u32 td_policy_victim(struct td_engine *e, u64 frame, u32 near, bool known,
 		     enum td_greed greed);
 
-/* @frame went, or was not let in. */
+/* @frame was given up, or got no slot: remember it as a ghost. */
 void td_policy_gone(struct td_engine *e, u64 frame);
 
 #endif
