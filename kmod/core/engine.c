@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The life of requests in flight: who waits for whom, and what ends when.
+ * The life of requests in flight: which request waits for which, and when each ends.
  *
  * Invariants, under the bucket's lock:
  *   E1  Every write (and discard) from td_begin() to END, and every fill, is in
@@ -186,14 +186,14 @@ static u32 begin_read(struct td_engine *e, struct td_bucket *b,
 	td_link_add_tail(&b->reqs, &r->link);
 	r->phase = TD_PHASE_ACTIVE;
 	r->pending = TD_DO_DISK;
-	/* What has to be recorded before the fill is, beside the disk's work. */
+	/* The sweep that the fill needs runs while the disk is read. */
 	if (r->sweep > e->ledger.sweep_begun)
 		td_ledger_want_sweep(e);
 	td_pass(e, TD_READ, r->count, TD_C_READ_MISSED);
 	return TD_DO_DISK;
 }
 
-/* Nothing is in its way: make its frames unreadable, and go. */
+/* No other write is in its way: unpublish its quarters, and start. */
 static u32 start_disk_write(struct td_engine *e, struct td_bucket *b,
 			    struct td_req *r)
 {
@@ -226,7 +226,7 @@ static u32 wait_in_ring(struct td_engine *e, struct td_req *r)
 	return 0;
 }
 
-/* The SSD is not there any more: a write goes past it, or nowhere. */
+/* The SSD failed: in BYPASS the write goes to the disk, in STRANDED it gets EIO. */
 static u32 start_past(struct td_engine *e, struct td_req *r,
 		      struct td_list *woken)
 {
@@ -257,7 +257,7 @@ u32 td_start(struct td_engine *e, struct td_req *r, struct td_list *woken)
 		break;
 	case TD_WB_NO:
 		if (td_writeback_dirty(e, r)) {
-			/* A new round, or it would count as looked at. */
+			/* A new round: else this write would count as looked at. */
 			r->flush = e->urgent_round++;
 			td_link_add_tail(&e->urgent, &r->gate);
 			if (e->ledger.written)
@@ -320,7 +320,7 @@ void td_end(struct td_engine *e, struct td_req *r, struct td_list *woken)
 		if (q->phase != TD_PHASE_WAITING || !waits_for(q, r) ||
 		    write_before(b, q, l))
 			continue;
-		/* Once: td_start() will say what comes next. */
+		/* Wake it once only: td_start() decides what comes next. */
 		q->phase = TD_PHASE_GATED;
 		td_link_del(&q->gate);
 		td_wake(woken, q, TD_DO_START);
@@ -346,8 +346,8 @@ static u32 read_done(struct td_engine *e, struct td_req *r, bool ok,
 
 /*
  * A write that waits for a cleaning, and touches every quarter that the cleaning
- * @r was to move; or NULL. A write that touches only some of them waits on: what
- * failed may be a quarter that it does not touch, and it gets a cleaning of its own
+ * @r was to move; or NULL. A write that touches only some of them waits on: the
+ * bad quarter may be one that it does not touch, and it gets a cleaning of its own
  * (seek_urgent()).
  */
 static struct td_req *write_waiting_for(struct td_engine *e,
@@ -360,9 +360,9 @@ static struct td_req *write_waiting_for(struct td_engine *e,
 }
 
 /*
- * @r, a cleaning, could not be done: it ends, and the writes that waited for it are
- * to try the SSD once more, past the limits (B8), or get EIO. (Its quarters stay
- * dirty; linux/ tries again.)
+ * The cleaning @r failed: it ends. The writes that waited for it try the SSD once
+ * more, past the limits (B8), or get EIO. (Its quarters stay dirty; linux/ tries
+ * again.)
  */
 void td_clean_failed(struct td_engine *e, struct td_req *r, struct td_list *woken)
 {
@@ -397,14 +397,14 @@ static u32 cleaning_written(struct td_engine *e, struct td_req *r, bool ok,
 u32 td_disk_done(struct td_engine *e, struct td_req *r, bool ok,
 		 struct td_list *woken)
 {
-	/* A cleaning's stays until it waits for the flush, or ends. */
+	/* A cleaning keeps this bit until it waits for the flush, or ends. */
 	if (r->kind != TD_CLEAN)
 		r->pending &= (u8)~TD_DO_DISK;
 	if (r->kind == TD_DISCARD)
 		td_heat_discarded(&e->heat, r->span_sector, r->span_count);
 	else if (r->kind != TD_READ && ok)
 		td_heat_wrote(&e->heat, r->span_sector, r->span_count);
-	/* A discard may fail since the disk knows none. */
+	/* A discard may fail since the disk does not support it. */
 	if (!ok && r->kind != TD_DISCARD)
 		env_count(e->counters, TD_C_DISK_ERRORS, 1);
 	if (r->kind == TD_CLEAN)
@@ -498,7 +498,7 @@ u32 td_drained(struct td_engine *e, u32 bucket, u32 slot,
 			return TD_DO_FETCH;
 		if (!r->writeback || r->sweep <= e->ledger.sweep_done)
 			return TD_DO_SSD;
-		/* The record may still name its place as another's, or clean. */
+		/* The record may still give the slot to another frame, or say clean. */
 		if (!td_active(e))
 			td_writeback_failed(e, r, woken);
 		else

@@ -2,13 +2,13 @@
 /*
  * The engine: events in, actions out.
  *
- * It decides what is read from where, what is written where, in which order,
- * and when a request is answered. It never allocates, locks, sleeps, reads a
- * clock or touches a device. The caller (linux/ in the kernel, sim/ in user
- * space) brings memory, one lock for each bucket, and executes the actions.
+ * The engine decides which device is read or written, in which order, and when a
+ * request is answered. It never allocates, locks, sleeps, reads a clock or touches
+ * a device. The caller (linux/ in the kernel, sim/ in user space) provides the
+ * memory and one lock, and executes the actions.
  *
  * Life of a read
- *	td_read_look()	no lock. HIT: pinned; read the SSD, then
+ *	td_read_look()	no lock. HIT: the slots are pinned; read the SSD, then
  *			td_word_unpin() each slot. PASS: read the disk. BUSY: wait
  *			a moment, look again. MISS: get a request with parts and
  *			private memory, then
@@ -22,7 +22,7 @@
  * Life of a write, a discard or a zero-out
  *	td_write_wants_copy()	no lock, a hint. If true, try to get private
  *			memory and copy the user's data into it.
- *	td_begin()	0: it waits, and comes back by some later call's list.
+ *	td_begin()	0: the request waits; a later call puts it in @woken.
  *			DISK [| SSD]: write the disk (from private memory if
  *			there, else from the user's); write the extents on the SSD.
  *			SSD alone: write-back. PASS: forget it, write the disk.
@@ -30,8 +30,8 @@
  *	td_disk_done()	ANSWER, when nothing is left also END.
  *	td_ssd_done()	0 or END; in write-back ANSWER | END, or 0 and woken with
  *			that later (FUA), or START or DISK (the SSD failed).
- *	td_drained()	Possibly SSD, for the owner of the slot; or he is woken.
- * A write of what is dirty already may not need all that: write.h.
+ *	td_drained()	Possibly SSD, for the slot's owner; or the owner is woken.
+ * A write of quarters that are already dirty may need less: write.h.
  *
  * Life of a flush (no sector, no memory): td_begin(): 0, or ANSWER | END.
  *
@@ -65,8 +65,8 @@
 
 enum td_mode { TD_WRITETHROUGH, TD_WRITEAROUND, TD_WRITEBACK };
 /*
- * BYPASS: the SSD failed, and the disk has all that was ever acknowledged.
- * STRANDED: it failed, and the disk has not.
+ * BYPASS: the SSD failed, and the disk has all acknowledged data.
+ * STRANDED: the SSD failed, and the disk lacks some acknowledged data.
  */
 enum td_state { TD_ACTIVE, TD_BYPASS, TD_STRANDED };
 enum td_kind {
@@ -83,13 +83,13 @@ enum td_kind {
 #define TD_DO_ANSWER	0x04u	/* answer the user, EIO if td_failed() */
 #define TD_DO_RETRY	0x08u	/* read the user's own range from the disk */
 #define TD_DO_END	0x10u	/* core has forgotten the request: free it */
-#define TD_DO_PASS	0x20u	/* was not taken in: to the disk as it is */
+#define TD_DO_PASS	0x20u	/* core keeps nothing: send it to the disk as it is */
 #define TD_DO_FETCH	0x40u	/* read all extents; tell td_ssd_done() once */
 #define TD_DO_START	0x80u	/* call td_start() */
 
 /*
  * One frame of a request that has a slot. Immutable from the request's first
- * action on, but for the last three (lock).
+ * action on, but for the last three fields (lock held).
  */
 struct td_part {
 	u32 slot;
@@ -101,9 +101,10 @@ struct td_part {
 };
 
 /*
- * A request in flight. The caller's memory, from td_begin() until END (or
- * PASS); fields are core's but for what td_req_init() sets. @next links it in
- * a td_list and is the caller's after it took the request from there.
+ * A request in flight, in the caller's memory; core uses it from td_begin() until
+ * END (or PASS). The fields are core's, but for those marked "caller" and those that
+ * td_req_init() sets. @next links the request in a td_list, and is the caller's
+ * after the caller took the request from the list.
  */
 struct td_req {
 	struct td_link link;	/* its bucket's ring */
@@ -113,8 +114,8 @@ struct td_req {
 	u64 sector;		/* the user's range; a cleaning's span */
 	u64 span_sector;	/* what is read from or written to the disk */
 	u64 sweep;		/* number of the sweep that it waits for */
-	u64 flush;		/* number of the disk flush that it waits for, or of
-				 * the round in which a write was urgent in vain
+	u64 flush;		/* number of the disk flush that it waits for; of an
+				 * urgent write: the round that last looked at it
 				 */
 	u32 count;
 	u32 span_count;
@@ -127,25 +128,25 @@ struct td_req {
 	u8 phase;
 	u8 pending;
 	u8 woken;		/* actions that it was woken with */
-	u8 then;		/* actions when its gates are open */
-	u8 gates;		/* that are closed */
+	u8 then;		/* actions when its sweep is done */
+	u8 gates;		/* of a flush: those that are closed */
 	bool fua;		/* caller */
 	bool no_memory;		/* caller: a copy was wanted but there is none */
 	bool writeback;		/* goes to the SSD alone */
-	bool no_writeback;	/* was tried and failed, or may not */
-	bool uncleaned;		/* what it waited for failed: no limit holds it */
+	bool no_writeback;	/* write-back failed: to the disk */
+	bool uncleaned;		/* its cleaning failed: no limit holds it (B8) */
 	bool counted;		/* in its region's inflight */
 	bool failed;		/* EIO, or the disk's answer to a fill */
 	bool ssd_failed;
 };
 
-/* Has the request to be answered with EIO? Valid with ANSWER. */
+/* Must the request be answered with EIO? Valid with ANSWER. No lock. */
 static inline bool td_failed(const struct td_req *r)
 {
 	return r->failed;
 }
 
-/* Requests that an event set going: what to do is in td_woken(). */
+/* Requests that an event woke; td_woken() has their actions. */
 struct td_list {
 	struct td_req *head;
 	struct td_req **tail;
@@ -165,17 +166,17 @@ struct td_look {
 	u32 slot;		/* HIT: first slot pinned */
 	u32 slots;		/* HIT: how many, consecutive */
 	u64 ssd_sector;		/* HIT */
-	u64 dirty;		/* HIT: not 0 if the disk lacked some of it when pinned */
+	u64 dirty;		/* HIT: not 0 if some of it was dirty when pinned */
 };
 
 #define TD_GHOSTS	14
 
 /* What the policy knows of a set of ways (policy.c); 32 bytes. */
 struct td_set {
-	u16 ghosts[TD_GHOSTS];	/* fingerprints of frames that went; 0: none */
+	u16 ghosts[TD_GHOSTS];	/* fingerprints of frames given up; 0: none */
 	u8 ghost;		/* the oldest of them */
-	u8 trials;		/* ways to look at next */
-	u8 regulars;
+	u8 trials;		/* next way to look at for a frame on trial */
+	u8 regulars;		/* next way to look at for a regular */
 };
 
 struct td_bucket {
@@ -186,7 +187,7 @@ struct td_bucket {
 #define TD_SUSPECTS	8
 
 /*
- * So many slots are retired in one life of the index before the SSD counts as
+ * When more slots than this are retired in one life of the index, the SSD counts as
  * failed, if nothing is dirty.
  */
 #define TD_RETIRED_LIFE	16u
@@ -200,7 +201,7 @@ struct td_engine {
 	env_counters counters;
 	struct env_atomic64 mode;	/* enum td_mode */
 	struct env_atomic64 state;	/* enum td_state */
-	struct env_atomic64 due;	/* the ledger has something to do */
+	struct env_atomic64 due;	/* not 0: the ledger may have work */
 	struct env_atomic64 streams[TD_STREAMS];
 	struct td_ledger ledger;
 	struct td_retired retired;
@@ -210,10 +211,10 @@ struct td_engine {
 	struct env_atomic64 suspects[TD_SUSPECTS];	/* retire.c */
 	struct td_heat heat;		/* of the disk, by writes that succeeded */
 	struct td_link urgent;		/* writes that wait for a cleaning: td_req.gate */
-	u64 urgent_round;		/* of looking at them, from 1 on */
+	u64 urgent_round;		/* number of the look at them, from 1 on */
 	u64 clean_frame;		/* where cleaning goes on, in disk order */
 	u64 clean_left;			/* frames left of a round begun, or 0 */
-	bool clean_unrecorded;		/* it met what has to be recorded first */
+	bool clean_unrecorded;		/* the round met unrecorded dirty quarters */
 };
 
 /* How many buckets suit @l: a power of two, at most 1024. */
@@ -228,8 +229,8 @@ void td_engine_init(struct td_engine *e, const struct td_super *sb,
 		    const struct td_layout *l, enum td_mode mode);
 
 /*
- * @e was copied from where it was, with no request in flight: what pointed into
- * itself is put right. One thread; the old copy is not to be used any more.
+ * @e was copied from another address, with no request in flight: set right its rings,
+ * which point into the structure. One thread; the old copy must not be used any more.
  */
 void td_engine_moved(struct td_engine *e);
 
@@ -252,7 +253,7 @@ static inline bool td_active(const struct td_engine *e)
 enum td_verdict td_read_look(struct td_engine *e, u64 sector, u32 count,
 			     struct td_look *look);
 
-/* Is it worth copying this write? No lock, any context. */
+/* Should this write be copied, since the SSD may store it? No lock, any context. */
 bool td_write_wants_copy(struct td_engine *e, u64 sector, u32 count);
 
 /*
@@ -278,7 +279,7 @@ struct td_span td_span_of(const struct td_engine *e, enum td_kind kind,
 void td_req_init(struct td_req *r, enum td_kind kind, u64 sector, u32 count,
 		 struct td_part *parts, u32 max_parts);
 
-/* Count a read that MISS'd or a write as gone past the cache under @why. */
+/* Count a missed read or a write of @count sectors under @why. No lock, any context. */
 void td_pass(struct td_engine *e, enum td_kind kind, u32 count,
 	     enum td_counter why);
 
@@ -322,39 +323,40 @@ enum td_seek { TD_SEEK_NOWHERE, TD_SEEK_FOUND, TD_SEEK_FURTHER };
  * Where should cleaning go on? Urgent places first, then, with @all, the next
  * dirty run in disk order: at most @looks at a frame or at the count of what has
  * none dirty (or at all frames of one urgent write), FURTHER if that was not
- * enough. The caller may then let go of the lock before it asks again, with @on:
- * urgent places that were looked at are not looked at again. (Without @on all of
- * them are, for what has ended or was recorded meanwhile may be theirs.) NOWHERE:
- * all was looked at. FOUND: td_begin() with a request of kind CLEAN, *sector and
- * *count (0: to the end of the run); it sets both to what is cleaned. Lock held.
+ * enough. The caller may then drop the lock before it asks again, with @on: urgent
+ * places that were looked at are not looked at again. (Without @on all are looked at
+ * again, for meanwhile their quarters may have been recorded or let go.) NOWHERE:
+ * all places were looked at. FOUND: call td_begin() with a request of kind CLEAN,
+ * *sector and *count (0: to the end of the run); td_begin() sets the request's
+ * sector and count to the piece that it cleans. Lock held.
  */
 enum td_seek td_clean_seek(struct td_engine *e, bool all, bool on, u32 looks,
 			   u64 *sector, u32 *count);
 
-/* It goes on at @sector. Lock held. */
+/* Cleaning goes on at @sector, with a new round. Lock held. */
 void td_clean_go_on(struct td_engine *e, u64 sector);
 
 /*
- * The SSD failed: bypass from now on (with dirty data: stranded), until the
- * index is loaded again. True for the first caller, who raises the event. Lock
- * held, any context; appends to @woken what waited for the SSD.
+ * The SSD failed: the state is BYPASS from now on (with dirty data: STRANDED), until
+ * the index is loaded again. True for the first call. Appends to @woken the requests
+ * that waited for the SSD. Lock held, any context.
  */
 bool td_fail(struct td_engine *e, struct td_list *woken);
 
 /*
- * A hit could not be read from the SSD; its slots are still pinned, @dirty is of
- * its look. If it was of one slot, that slot's clean copy is forgotten and the slot
- * is retired: e->retired has changed then, which is to be written to the
- * superblocks. After too many of them with nothing dirty the SSD has failed, as by
- * td_fail(). True: read the disk instead. False: the only copy is lost for now,
- * EIO. Lock held, any context; appends to @woken.
+ * The SSD failed to read a hit; its slots are still pinned, @dirty is td_look.dirty.
+ * If the hit was of one slot with nothing dirty, the slot's copy is forgotten and the
+ * slot is retired: e->retired changes, which the caller writes to the superblocks.
+ * After more than TD_RETIRED_LIFE such slots, with nothing dirty, the SSD fails as by
+ * td_fail(). True: read the disk instead. False: the only copy cannot be read, EIO.
+ * Appends to @woken. Lock held, any context.
  */
 bool td_hit_failed(struct td_engine *e, u64 sector, u32 count, u32 slot,
 		   u64 dirty, struct td_list *woken);
 
 /*
- * Forget all clean copies in group @group, and what is being stored there. Lock
- * held. Reads in flight still end well.
+ * Forget all clean copies in group @group, and cancel the fills and writes that store
+ * there. Reads in flight still end well. Lock held, any context.
  */
 void td_forget_group(struct td_engine *e, u32 group);
 
