@@ -29,7 +29,7 @@
  *     by E6 equal to the disk's content, and no later write has been submitted
  *     to the disk when the pin was taken, or it would have unpublished it (E4).
  *     If W(n+1) starts during the hit, both overlap and the old value is
- *     right: whoever has seen the new value read it from the disk, after E4's
+ *     right: a read that returned the new value read it from the disk, after E4's
  *     unpublishing, so after the pin, so not before the hit began.
  *   - No hit pins between a write's unpublishing and its end (W5), so none sees
  *     data that the disk has not yet taken.

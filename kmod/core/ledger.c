@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Sweeps: what changed in the index becomes durable.
+ * Sweeps: changes of the index become durable.
  *
  * Invariants:
  *   L1  Groups are written one at a time, each by one request with PREFLUSH, so
@@ -11,11 +11,11 @@
  *       over a checkpoint that has newer records.
  *   L4  A quarter is recorded clean only after the disk was flushed behind its
  *       write-back, and it is dirty in memory until that record is durable. So
- *       what is dirty on the SSD is dirty in memory.
+ *       a quarter that is recorded dirty on the SSD is dirty in memory.
  *   L5  The ring from its tail on holds every group since the checkpoint.
- *   L6  Before the first group of a life its place is wiped, durably: else parts
- *       of a group that was torn at the end of the life before and parts of a
- *       new one that is torn too may add up to the former.
+ *   L6  After a load the place of the first group is wiped, durably, before the
+ *       group is written. Else parts of a group that was torn before the load, and
+ *       parts of a new torn group, might add up to the whole old group.
  *   L7  A slot has one record. So the last record of a slot in a group says clean
  *       of the quarters of all cleanings that the group records.
  *
@@ -135,7 +135,7 @@ static unsigned int recorded_clean(const struct td_engine *e,
 	return mask;
 }
 
-/* Cleaned quarters of slots are recorded as such, as many as there is room. */
+/* Record the quarters of cleanings as clean, as many as the group has room for. */
 static void put_cleaned(struct td_engine *e)
 {
 	struct td_ledger *l = &e->ledger;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The ledger: what is durable, what must become so before what, and who waits
- * for it. It owns the journal, the checkpoint, the intent marks and the flushes.
+ * The ledger knows which changes are durable, which must become durable before
+ * others, and which requests wait for that. It owns the journal, the checkpoint, the
+ * intent marks and the flushes.
  *
- * A sweep records every change of the index up to its start: one group of the
- * journal, or several. A sweep's first group is preceded by a flush of the SSD
- * (as all its groups are), so the data that it describes is durable before it.
+ * A sweep records every change of the index up to its start, in one or more groups
+ * of the journal. Before each group the SSD is flushed, so the data that the group
+ * describes is durable before the group.
  *
  * All functions: engine lock held, unless they say otherwise.
  */
@@ -49,8 +50,8 @@ enum td_work_kind {
 };
 
 /*
- * I/O that nobody asked for. @buffer is one of the engine's; it is the caller's
- * from td_work_next() until td_work_done().
+ * The ledger's own I/O. @buffer is one of the engine's; it is the caller's from
+ * td_work_next() until td_work_done().
  */
 struct td_work {
 	u8 kind;
@@ -91,8 +92,8 @@ struct td_ledger {
 	u64 dirty_limit;		/* quarters; no new dirty data beyond; 0: none */
 	u32 place_shift;		/* log2 of sectors in a place */
 	u32 places;			/* bits set in all marks' places */
-	u32 places_limit;		/* no dirty data in others beyond */
-	u64 places_cleaned;		/* ever */
+	u32 places_limit;		/* with so many, no other place gets dirty */
+	u64 places_cleaned;		/* sum since the engine was made */
 
 	/* journal */
 	u32 ring_blocks;
@@ -100,7 +101,7 @@ struct td_ledger {
 	u32 used;			/* blocks from the tail to the head */
 	u64 group;			/* number of the next group */
 	bool scrub;			/* a torn group may lie where the next goes */
-	bool scrub_on;			/* that is being wiped */
+	bool scrub_on;			/* that place is being wiped */
 
 	/* sweeps: begun and done counts; they never overlap */
 	u64 sweep_begun;
@@ -121,7 +122,7 @@ struct td_ledger {
 	u64 flush_done;			/* number of the last that succeeded */
 	bool flush_wanted;
 	bool flush_on;
-	bool disk_unflushed;		/* by anything but cleanings */
+	bool disk_unflushed;		/* written since, not counting cleanings */
 	u32 cleanings;			/* begun, and not written yet */
 	u32 written;			/* cleanings that the next flush is for */
 	struct td_link flush_waiters;	/* td_req.gate2 */
@@ -129,7 +130,7 @@ struct td_ledger {
 	/* marks */
 	u32 marks_wanted;		/* regions in TD_MARK_WANTED */
 	u32 marks_set;			/* regions not in TD_MARK_CLEAR */
-	bool marks_beyond;		/* loaded: some of no region of the disk */
+	bool marks_beyond;		/* load found marks beyond the disk's regions */
 	u32 marks_block;		/* being written */
 	u32 inflight;			/* sum of marks[].inflight */
 	u32 clear_block;		/* where clearing goes on */
@@ -167,19 +168,20 @@ struct td_sizes td_engine_sizes(const struct td_super *sb,
 				const struct td_layout *l);
 
 /*
- * Next I/O of the ledger's own, or false. Call until false after every event
- * when td_work_due() says so; several works may be under way, one of a kind.
- * Appends what may go on to @woken.
+ * Fill in *w with the ledger's next I/O; false: none. Call until false after every
+ * event when td_work_due() says so. Several works may be under way, one of each
+ * kind. td_work_done() tells the result of a work. Both append to @woken the
+ * requests that may go on.
  */
 bool td_work_next(struct td_engine *e, struct td_work *w, struct td_list *woken);
 void td_work_done(struct td_engine *e, const struct td_work *w, bool ok,
 		  struct td_list *woken);
-/* A hint, no lock. */
+/* May td_work_next() have work? A hint, no lock. */
 bool td_work_due(const struct td_engine *e);
 
 /*
- * Once a second: begins a sweep if anything is pending, clears marks of regions
- * that nobody writes to any more.
+ * Once a second: wants a sweep if anything is pending, and clears marks of regions
+ * without recent writes.
  */
 void td_tick(struct td_engine *e);
 
@@ -197,7 +199,7 @@ static inline void td_ledger_pend(struct td_ledger *l, u32 slot)
 	l->changed = true;
 }
 
-/* Its bit in td_mark.places. */
+/* The bit in td_mark.places of the place of @sector. */
 static inline u32 td_ledger_place(const struct td_ledger *l, u64 sector)
 {
 	return 1u << ((sector & ((1ull << l->mark_shift) - 1)) >> l->place_shift);
@@ -211,10 +213,10 @@ static inline bool td_ledger_place_dirty(const struct td_ledger *l, u64 sector)
 }
 
 /*
- * @by quarters of the frame at @sector became dirty, or clean. Places are
- * counted since that is what tells how long the disk will take: about the same
- * for one quarter as for a MiB in a row. That one is clean again is seen when
- * its region is, which costs no count for each.
+ * @by quarters of the frame at @sector became dirty (@by < 0: clean). Places are
+ * counted because their number tells how long the disk takes: about the same for one
+ * quarter as for a MiB in a row. A place counts as dirty until its whole region is
+ * clean, so no count for each place is needed.
  */
 static inline void td_ledger_count_dirty(struct td_ledger *l, u64 sector, s32 by)
 {

@@ -19,7 +19,7 @@ void td_ledger_init(struct td_engine *e, const struct td_super *sb);
 /* All rings are empty. */
 void td_ledger_empty_rings(struct td_ledger *l);
 
-/* Something has to be done: td_work_next(). */
+/* td_work_next() may have work from now on. */
 static inline void td_ledger_due(struct td_engine *e)
 {
 	env_store(&e->due, 1);
@@ -45,14 +45,14 @@ static inline bool td_recording(const struct td_req *r)
 
 /* Groups */
 bool td_group_next(struct td_engine *e, struct td_work *w);
-/* It is durable, or the SSD was flushed if it had no entry. */
+/* The group is durable; or, if it had no entry, the SSD was flushed. */
 void td_group_done(struct td_engine *e, struct td_list *woken);
 
 /* flush.c: flushes of both devices */
 u32 td_flush_begin(struct td_engine *e, struct td_req *r);
 bool td_flush_next(struct td_engine *e, struct td_work *w);
 void td_flush_done(struct td_engine *e, bool ok, struct td_list *woken);
-/* One of its gates is open. */
+/* Gate @gate of flush @r is open; the last one answers @r, by @woken. */
 void td_flush_gate(struct td_engine *e, struct td_req *r, u32 gate,
 		   struct td_list *woken);
 /* A flush of the disk that begins after now is needed. Returns its number. */
@@ -77,9 +77,9 @@ bool td_marks_is_set(const struct td_engine *e, const struct td_req *r);
  * it is not worth a mark: the next flush would have to clear it.
  */
 bool td_marks_quiet(const struct td_engine *e, const struct td_req *r);
-/* Have it set; @r is woken with START. */
+/* Have the mark of @r's region set; then @r is woken with START. */
 void td_marks_wait(struct td_engine *e, struct td_req *r);
-/* Look at all marks, and clear what can be; only old ones if @aged. */
+/* Begin to look at all marks and clear those that may be cleared; @aged: only old ones. */
 void td_marks_clear(struct td_engine *e, bool aged);
 bool td_marks_next(struct td_engine *e, struct td_work *w,
 		   struct td_list *woken);
@@ -92,16 +92,16 @@ bool td_checkpoint_next(struct td_engine *e, struct td_work *w);
 void td_checkpoint_done(struct td_engine *e, const struct td_work *w);
 
 /* engine.c */
-/* The data of a write-back write is on the SSD, or not. Returns actions. */
+/* The SSD write of write-back @r has ended (r->ssd_failed). Returns actions. */
 u32 td_writeback_done(struct td_engine *e, struct td_req *r,
 		      struct td_list *woken);
-/* Its data cannot be stored, since the SSD failed; it is woken. */
+/* The data of @r cannot be stored, since the SSD failed; @r is woken. */
 void td_writeback_failed(struct td_engine *e, struct td_req *r,
 			 struct td_list *woken);
 /* A cleaning could not be done; it is woken, or answered, with END. */
 void td_clean_failed(struct td_engine *e, struct td_req *r,
 		     struct td_list *woken);
-/* Out of its ring; wakes who waited for it. */
+/* Take @r out of its ring and give up its slots; wake the requests that waited for it. */
 void td_end(struct td_engine *e, struct td_req *r, struct td_list *woken);
 
 #endif

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * From what is on the SSD to an index in memory.
+ * Loads the index from the SSD into memory.
  *
  * Invariants:
  *   R1  A group is applied only if all of it is sound and every group before it
  *       was; a record only if it is possible. Else there is no index at all.
- *   R2  Where the journal ends is believed only if no block of the whole ring is
- *       of a later group than the next: one group is written at a time, so a
- *       cut leaves no such block. There is one if a group in the middle, or the
- *       newest checkpoint's head, has rotted; what is before it is then old.
+ *   R2  The journal's end is believed only if no block of the whole ring belongs to
+ *       a group later than the one expected there. Groups are written one at a
+ *       time, so a cut leaves no such block; but there is one if a group in the
+ *       middle, or the newest checkpoint's head, has rotted, and then the groups
+ *       before it are old.
  *   R3  A block that cannot be read is not taken for the journal's end, nor for an
  *       older head: a checkpoint may have records that no group has yet.
  *   R4  Nothing is applied to memory beyond what the layout and the superblock's
@@ -24,7 +25,7 @@
 
 enum { HEADS, PAGES, TAIL, WRAPPED, MARKS, SLOTS, READY };
 
-/* Is the next group looked for, only at the ring's start, or not any more? */
+/* The search for the next group: goes on; only at the ring's start; has ended. */
 enum { WALKING, SKIPPING, ENDED };
 
 #define GROUPS_AT_ONCE	64u	/* of slots, checked by one call */
@@ -103,7 +104,7 @@ static inline bool apply(const struct td_layout *l, struct td_word *words,
 
 static void load_page(struct td_load *l, const void *block, u32 number)
 {
-	/* Of its own: what is stored in a word cannot be in it. */
+	/* A local copy: the compiler knows that stores to words do not change it. */
 	const struct td_layout layout = l->e->layout;
 	struct td_word *words = l->e->words;
 	const __le64 *records;
@@ -344,7 +345,7 @@ static inline struct set survey_set(struct td_load *l, const struct td_layout *l
 	return set;
 }
 
-/* What is in @slot, whose word is @v, counts; true: some of it can be read. */
+/* Count @slot, whose word is @v; drop clean copies of a marked region. True: in use. */
 static bool settle_slot(struct td_load *l, u32 slot, u64 v)
 {
 	struct td_ledger *ledger = &l->e->ledger;

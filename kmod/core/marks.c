@@ -12,8 +12,8 @@
  *   M3  The image holds a 1 for every mark that is not CLEAR (or CLEARING). One
  *       block of it is written at a time.
  *
- * CLEARING is left to itself when the block has been written: from then on it
- * means CLEAR. So nobody has to look for such regions.
+ * A region stays CLEARING when its block has been written: from then on CLEARING
+ * means CLEAR. So no code has to look for such regions.
  * Threads: the engine's lock.
  * Why not cleared as soon as possible: a region that is written to is mostly
  * written to again, and each change costs a write of the SSD.
@@ -79,7 +79,7 @@ void td_marks_leave(struct td_engine *e, struct td_req *r, bool wrote_disk)
 	r->counted = false;
 	m->inflight--;
 	l->inflight--;
-	/* What it changed in the index is pending, or in the sweep that goes on. */
+	/* The index changes of @r are pending, or in the sweep under way. */
 	if (l->changed || l->ssd_unflushed)
 		m->sweep = (u32)(l->sweep_begun + 1);
 	else

@@ -25,9 +25,9 @@ static inline bool td_retired(const struct td_engine *e, u32 slot)
 }
 
 /*
- * Data of frames @first to @last is about to be stored: what is clean of them in
- * retired slots is forgotten, so that they may get other slots. A frame with dirty
- * or pinned quarters stays where it is. Lock held.
+ * Data of frames @first to @last is about to be stored: forget their clean copies in
+ * retired slots, so that these frames may get other slots. A frame with dirty or
+ * pinned quarters stays where it is. Lock held.
  */
 void td_retired_leave(struct td_engine *e, u64 first, u64 last);
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What a request stores on the SSD, frame by frame.
+ * Which data a request stores on the SSD, frame by frame.
  *
  * Invariant: every part's slot is BUSY and owned by the part's request, from
  * planning to td_store_finish(); its mask was not valid when its SSD write was
  * allowed to start.
  * Threads: all under the engine's lock, but td_next_extent() and the two
  * questions that map asks, which read what does not change.
- * Why a write takes free slots only: what is written is seldom read back from
- * a cache soon, and the page cache has it; so it does not evict.
+ * Why a write takes free slots only: written data is seldom read back soon, and the
+ * page cache has it then; so a write evicts nothing.
  */
 #include "index.h"
 #include "retire.h"
@@ -143,7 +143,7 @@ struct td_req *td_store_filler(const struct td_bucket *b, u32 slot)
 	return NULL;
 }
 
-/* If it is a fill that owns @slot, it must not publish it. True: it is. */
+/* If a fill owns @slot, cancel its part, so that it is not published. True: one did. */
 static bool cancel_fill(struct td_engine *e, struct td_bucket *b, u32 slot)
 {
 	struct td_req *q = td_store_filler(b, slot);
@@ -223,7 +223,7 @@ static u32 plan_frame(struct td_engine *e, struct td_bucket *b,
 	}
 	v = td_word_load(&e->words[slot]);
 	joins = v & TD_W_BUSY;
-	/* Reads of dirty quarters beside it could not go to the disk meanwhile. */
+	/* Do not hold a slot with dirty quarters: reads of those need the SSD. */
 	may_hold = !joins && !(v & TD_W_DIRTY);
 	mask = store ? updatable(e, r, frame, slot, touched) : 0;
 	if (td_retired(e, slot))
@@ -291,7 +291,7 @@ void td_store_finish(struct td_engine *e, const struct td_bucket *b,
 		unsigned int valid = publish ? p->mask : 0;
 		unsigned int dirty = r->writeback ? valid : 0;
 
-		/* What a failed write left in place is nobody's data. */
+		/* A failed write may have left any data in its place. */
 		if (r->writeback && !publish)
 			td_index_forget(e, p->slot, p->mask);
 		if (is_slot_shared(b, r, p->slot))
@@ -375,7 +375,7 @@ bool td_next_extent(const struct td_engine *e, const struct td_req *r,
 			from = p->from;
 		if (to > p->to)
 			to = p->to;
-		/* A cleaning moves all between from and to, whatever became of it. */
+		/* A cleaning moves all from @from to @to, even quarters out of its mask. */
 		if ((r->kind != TD_CLEAN && !(p->mask & 1u << (*cursor % 4))) ||
 		    from >= to)
 			continue;

@@ -108,9 +108,9 @@ void td_store_cancel(struct td_engine *e, struct td_req *r, u32 first,
 /* writeback.c */
 enum td_writeback {
 	TD_WB_GO,	/* parts and sweep are set */
-	TD_WB_WAIT,	/* for who owns the slot of one of its frames */
+	TD_WB_WAIT,	/* for the owner of the slot of one of its frames */
 	TD_WB_MARK,	/* it needs its region's mark */
-	TD_WB_NO,	/* not this time: to the disk */
+	TD_WB_NO,	/* no write-back: to the disk */
 };
 
 /*
@@ -129,10 +129,10 @@ bool td_writeback_dirty(const struct td_engine *e, const struct td_req *r);
  */
 bool td_writeback_uncleaned(const struct td_engine *e, struct td_req *r);
 
-/* What @r made dirty counts as acknowledged from now on. */
+/* The quarters that @r made dirty count as acknowledged from now on. */
 void td_writeback_settle(struct td_engine *e, struct td_req *r);
 
-/* In bypass: the disk was given what @r failed to store. */
+/* In bypass: @r was written to the disk instead; its quarters are not dirty. */
 void td_writeback_undo(struct td_engine *e, struct td_req *r);
 
 /* clean.c */

@@ -37,10 +37,10 @@ enum td_super_error {
 };
 
 /*
- * Incompatible flags: who does not know them must neither make anything dirty nor
- * believe the index. CLEAN is taken from both copies before the first write-back
- * write, and given back when nothing is dirty and none can be; so it is right in
- * any copy that has it.
+ * Incompatible flags: a module that does not know them must neither make anything
+ * dirty nor believe the index. CLEAN is cleared in both copies before the first
+ * write-back write, and set when nothing is dirty and nothing can become dirty; so
+ * CLEAN is right in any copy that has it.
  */
 #define TD_SUPER_CLEAN		1u	/* nothing on the SSD is dirty */
 #define TD_SUPER_COLD		2u	/* the index is being made anew: do not read it */
@@ -81,7 +81,7 @@ struct td_super {
 	struct td_retired retired;
 };
 
-/* Who a cache is; what the table line gives and the superblock must match. */
+/* Identity of a cache: given by the table line, must match the superblock. */
 struct td_identity {
 	u8 uuid[TD_UUID_BYTES];
 	u8 origin_id[TD_ORIGIN_ID_BYTES];
@@ -110,7 +110,7 @@ enum td_super_error td_super_parse(const void *buffer, u32 copy,
  * Parse both copies and take the newer sound one, with the incompatible flags of
  * both; if none is sound, the more telling error of the two. A sound copy beside
  * something foreign is not taken: a cut or a bad sector leaves zeroes or damage,
- * but who partitions or formats the SSD elsewhere may leave one copy as it was.
+ * but partitioning or formatting the SSD elsewhere may leave one copy as it was.
  */
 enum td_super_error td_super_choose(const void *first, const void *second,
 				    struct td_super *sb);

@@ -24,15 +24,15 @@
  *   W1  FREE: the whole word is 0 but for pending and stale. Only if both are 0
  *       too is the slot durably free.
  *   W2  BUSY: requests in flight own the slot: one fill, or writes of different
- *       quarters, and cleanings of different quarters. A fill or a write that goes to the disk writes
- *       quarters on the SSD that are not valid; a write-back write may write
- *       valid ones.
+ *       quarters, and cleanings of different quarters. A fill or a write that goes
+ *       to the disk writes quarters on the SSD that are not valid; a write-back
+ *       write may write valid ones.
  *   W3  The tag of a word changes only from FREE, or from LIVE with no pin and
  *       nothing dirty, in one step. So a pin keeps the slot's meaning.
- *   W4  HELD only together with BUSY, and for one owner at a time. Who cannot pin
- *       a dirty frame for that waits a moment.
+ *   W4  HELD only together with BUSY, and for one owner at a time. A read that
+ *       cannot pin a dirty frame because of HELD waits a moment.
  *   W5  valid goes up only from BUSY, by td_word_publish(), td_word_disown().
- *   W6  What is dirty is valid, and stays both until td_word_clean().
+ *   W6  A dirty quarter is valid, and stays both until td_word_clean().
  *   W7  A change of what is recorded (tag of a valid frame, valid, dirty) sets
  *       pending; one that takes a quarter away also sets stale. (But not
  *       td_word_clean(): the record said so before.)
@@ -145,9 +145,9 @@ static inline bool td_word_pin_once(struct td_word *w, u64 tag, unsigned int wan
 }
 
 /*
- * Pin for a write in place: all of @want dirty, and nobody owns the slot, so no
- * cleaning is under way, and none begins before the pin is gone. Like
- * td_word_pin_once().
+ * Pin for a write in place: all of @want is dirty and no request owns the slot. So no
+ * cleaning of it is under way, and none begins before the pin is gone. False also if
+ * the word changed just then, like td_word_pin_once().
  */
 static inline bool td_word_pin_dirty(struct td_word *w, u64 tag,
 				     unsigned int want)
@@ -319,7 +319,7 @@ static inline void td_word_clean(struct td_word *w, unsigned int mask)
 		;
 }
 
-/* The record under way will not say what is there: once more. */
+/* The record under way is old already: the slot must be recorded once more. */
 static inline void td_word_pend(struct td_word *w)
 {
 	u64 old = env_load(&w->a);

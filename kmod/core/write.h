@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The commonest write-back write: of what is dirty already, in one frame that
- * lies in its home way. It goes to the SSD as it is, like a read hit.
+ * The commonest write-back write: of quarters that are already dirty, in one frame
+ * that lies in its home way. It goes to the SSD as it is, like a read hit.
  *
- * Why that needs no lock: the place is recorded dirty or will be, so no order
- * has to be kept; the pin keeps the slot's frame; a cleaning begins only when the
- * pin is gone; and two writes of one place at the same time are what they are on
- * any disk. What it does not take, td_begin() does.
+ * Why this needs no lock: the quarters are recorded dirty or will be, so no order has
+ * to be kept; the pin keeps the slot's frame; a cleaning begins only when the pin is
+ * gone; and two writes of one place at the same time have the same outcome as on any
+ * disk. td_begin() takes all other writes.
  */
 #ifndef TANDEM_WRITE_H
 #define TANDEM_WRITE_H
@@ -14,10 +14,10 @@
 #include "engine.h"
 
 /*
- * True: the whole write (not FUA) is to go to *slot, which is pinned; it is
- * counted. False: nothing was done. Also while nothing more may get dirty: for
- * writes without memory for a copy, which else could only wait for a cleaning. A
- * flush ends all the same, for none joins a cleaning. No lock, any context. Always
+ * True: the whole write (not FUA) goes to *slot, which is pinned; the write is
+ * counted. False: nothing was done. The function does not look at the dirty limit:
+ * a write without memory for a copy could else only wait for a cleaning. A flush ends
+ * all the same, for no such write joins a cleaning. No lock, any context. Always
  * inline: as a function with two callers it costs 21 instructions a hit.
  */
 static env_inline bool td_write_in_place(struct td_engine *e, u64 sector,
