@@ -21,7 +21,7 @@
  * Why F4: a disk that is flushed after each write has nothing to sort. The caller
  * decides how many cleanings begin and so share a flush; none of them ends before it.
  * Why a flush with nothing in flight clears the marks before it is answered:
- * the machine may be switched off next, and what is marked starts cold.
+ * the machine may be switched off next, and marked regions start cold.
  */
 #include "ledger_int.h"
 

@@ -3,8 +3,8 @@
  * The bytes of journal, checkpoint and intent marks: print and check. FORMAT.md
  * is the layout. Checking takes any bytes.
  *
- * A record is what is durably known of a slot: tag, valid and dirty of its
- * word, or 0 for a slot that holds nothing.
+ * A record is the durable part of a slot's word: tag, valid and dirty, or 0 for a
+ * slot that holds nothing.
  *
  * All functions: no lock, any context, no memory but what is passed in. Blocks
  * lie in memory at multiples of 8 bytes.
@@ -30,8 +30,8 @@ static inline u64 td_record_of(u64 word)
  * Journal. A group is 1..TD_GROUP_BLOCKS_MAX consecutive blocks written by one
  * request; it counts only if each of its blocks is sound and all have the same
  * tie. Groups are numbered without gaps; a group never wraps around the end of
- * the ring. After a cut a group's number is given again: the tie, a checksum of
- * all its entries, tells what the cut left of the old one from the new one.
+ * the ring. After a cut a group's number may be used again: the tie, a checksum of
+ * all entries of a group, tells blocks of the old group from those of the new one.
  */
 #define TD_GROUP_BLOCKS_MAX	8u
 #define TD_BLOCK_ENTRIES	336u	/* in one block */

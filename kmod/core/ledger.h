@@ -136,7 +136,7 @@ struct td_ledger {
 	u32 clear_block;		/* where clearing goes on */
 	u32 clear_left;			/* blocks that it has still to look at */
 	u8 tick;
-	bool clear_aged;		/* clear only what is old */
+	bool clear_aged;		/* clear only old marks */
 	bool marks_on;
 	struct td_link mark_waiters;	/* td_req.gate */
 	struct td_link clear_waiters;	/* td_req.gate: flushes */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A ring of links that lie inside what they link: no allocation, O(1) insert
- * and removal. Whoever owns the ring's lock calls; any context.
+ * and removal. The caller holds the ring's lock; any context.
  */
 #ifndef TANDEM_LINK_H
 #define TANDEM_LINK_H

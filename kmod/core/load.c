@@ -314,8 +314,9 @@ static bool is_held(const struct td_layout *layout, const struct td_word *words,
 }
 
 /*
- * The set that begins with @first. What was seen is told apart by the run's last
- * bits, and only what is alike in them is compared with each slot before it.
+ * Look at the set that begins with @first. The last bits of a frame's run choose an
+ * entry of l->seen; only a frame whose entry is taken is compared with each slot
+ * before it.
  */
 static inline struct set survey_set(struct td_load *l, const struct td_layout *layout,
 				    const struct td_word *words, u32 first, u32 end)
@@ -401,7 +402,7 @@ static void check_slots(struct td_load *l)
 	env_count(l->e->counters, TD_C_USED, used);
 }
 
-/* Of a retired slot only what is dirty counts. */
+/* In a retired slot only dirty quarters count. */
 static void drop_retired(struct td_load *l, u32 slot)
 {
 	bool used = td_word_load(&l->e->words[slot]) & TD_W_VALID;

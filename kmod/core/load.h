@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * From what is on the SSD to an index in memory, after a stop or a cut.
+ * Loads the index from the SSD into memory, after a stop or a cut.
  *
  * The caller flushes the SSD first (what a crashed kernel left in the SSD's
  * volatile cache must be durable before it is believed), then reads what
@@ -36,7 +36,7 @@ struct td_load {
 	struct td_engine *e;
 	struct td_checkpoint checkpoint;	/* number 0: none was sound yet */
 	u64 group;		/* number of the group that is expected next */
-	u64 highest;		/* of sound blocks beside those applied */
+	u64 highest;		/* group number of a sound block that was looked at */
 	u32 phase;		/* load.c */
 	u32 at;			/* block, page or group of slots where it goes on */
 	u32 end;		/* of the phase, not included */
@@ -47,7 +47,7 @@ struct td_load {
 	u32 head;		/* behind the last group that was applied */
 	u32 used;		/* blocks from the checkpoint's to there */
 	u8 seen[TD_LOAD_SEEN];	/* load.c: in which set a run was seen last */
-	u8 seen_in;		/* the set that is looked at, in a number of 1-255 */
+	u8 seen_in;		/* number, 1-255, of the set that is looked at */
 	enum td_load_error error;
 };
 
@@ -60,15 +60,15 @@ void td_load_begin(struct td_load *l, struct td_engine *e);
 bool td_load_next(struct td_load *l, u64 *sector, u32 *sectors);
 /* After td_load_next(): the sector up to which it is likely to ask on, in order. */
 u64 td_load_until(const struct td_load *l);
-/* @buffer NULL: it could not be read. At a multiple of 8; it is written to. */
+/* @buffer NULL: the SSD could not read it. Else at a multiple of 8; it is changed. */
 void td_load_feed(struct td_load *l, void *buffer);
 enum td_load_error td_load_end(struct td_load *l);
 
 /*
- * What has to be written for a new cache before its superblocks: a journal of
- * zeroes, an empty checkpoint, marks all clear. @step counts from 0; false: no
- * more. @buffer of TD_LOAD_BYTES is to be written to *sector, *sectors of it;
- * after the last a flush, then the superblocks.
+ * The writes for a new cache before its superblocks: a journal of zeroes, an empty
+ * checkpoint, all marks clear. @step counts from 0; false: no more. The caller writes
+ * *sectors of @buffer (TD_LOAD_BYTES) to *sector of the SSD; after the last write a
+ * flush, then the superblocks.
  */
 bool td_format_next(const struct td_super *sb, u32 step, u64 *sector,
 		    u32 *sectors, void *buffer);

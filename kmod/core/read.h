@@ -4,7 +4,7 @@
  * which lies in its home way on an SSD with blocks of 512 bytes.
  *
  * Inline, since the caller of the kernel has everything in registers already.
- * What it does not answer, td_read_look() does.
+ * td_read_look() answers all other reads.
  */
 #ifndef TANDEM_READ_H
 #define TANDEM_READ_H

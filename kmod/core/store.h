@@ -65,15 +65,15 @@ static inline bool td_req_covers(const struct td_req *a, const struct td_req *b)
 
 /*
  * Take slots for the frames of a read that misses, but for those that other
- * requests touch; @stream: not at the cost of better things. Sets parts, span
- * and sweep. True: a frame's set had no slot for it.
+ * requests touch; @stream: no regular is given up for a new frame (TD_TAKE_COLD).
+ * Sets parts, span and sweep. True: a frame's set had no slot for it.
  */
 bool td_store_plan_fill(struct td_engine *e, const struct td_bucket *b,
 			struct td_req *r, bool stream);
 
 /*
- * Unpublish what a write touches, cancel fills of it, choose what it stores,
- * count it. Nothing that it touches is dirty. Sets parts and holds.
+ * Unpublish the quarters that write @r touches, cancel fills of them, choose which of
+ * them are stored, count the write. No such quarter is dirty. Sets parts and holds.
  */
 void td_store_plan_write(struct td_engine *e, struct td_bucket *b,
 			 struct td_req *r);

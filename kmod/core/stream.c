@@ -8,9 +8,9 @@
  * Invariant: none that matters: an entry is one word, and a lost update costs
  * a stream being seen later.
  * Threads: any, without a lock.
- * Why second chances: random requests come between the requests of a stream;
- * each only halves what it hits, so a stream outlives many of them while a
- * single request makes place at once.
+ * Why second chances: random requests come between the requests of a stream. Each
+ * only halves the length in the entry that its hash chooses, so a stream outlives many
+ * of them, while the entry of a single request is replaced at once.
  */
 #include "stream.h"
 

@@ -83,7 +83,7 @@ static u64 plan_regions(u64 ssd_sectors, struct td_super *sb)
 	sb->journal.start = TD_SUPER_AREA;
 	sb->journal.length = align_up(journal, TD_BLOCK_SECTORS);
 	sb->checkpoint.start = sb->journal.start + sb->journal.length;
-	/* More slots than this there are not. */
+	/* There are at most so many slots. */
 	sb->checkpoint.length = checkpoint_length(ssd_sectors >> TD_FRAME_SHIFT);
 	sb->intent.start = sb->checkpoint.start + sb->checkpoint.length;
 	/* For any size that the disk may grow to. */
@@ -276,7 +276,7 @@ enum td_super_error td_super_choose(const void *first, const void *second,
 		*sb = other;
 		return TD_SUPER_OK;
 	}
-	/* BLANK and FOREIGN say the least. */
+	/* BLANK and FOREIGN tell less than any other error. */
 	return a > TD_SUPER_FOREIGN || a == TD_SUPER_OK || b == TD_SUPER_BLANK ?
 		a : b;
 }

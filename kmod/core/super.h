@@ -26,7 +26,7 @@ enum td_super_error {
 	TD_SUPER_OVERWRITTEN,	/* one copy sound, the other foreign; only from choosing */
 	TD_SUPER_DAMAGED,	/* magic, but a wrong checksum */
 	TD_SUPER_VERSION,
-	TD_SUPER_FEATURE,	/* an incompatible flag that we do not know */
+	TD_SUPER_FEATURE,	/* an unknown incompatible flag */
 	TD_SUPER_GEOMETRY,	/* numbers that contradict each other */
 	TD_SUPER_SSD_SIZE,	/* SSD smaller than the superblock says */
 	TD_SUPER_OTHER_CACHE,	/* uuid differs */

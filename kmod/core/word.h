@@ -33,7 +33,7 @@
  *       cannot pin a dirty frame because of HELD waits a moment.
  *   W5  valid goes up only from BUSY, by td_word_publish(), td_word_disown().
  *   W6  A dirty quarter is valid, and stays both until td_word_clean().
- *   W7  A change of what is recorded (tag of a valid frame, valid, dirty) sets
+ *   W7  A change of recorded bits (tag of a valid frame, valid, dirty) sets
  *       pending; one that takes a quarter away also sets stale. (But not
  *       td_word_clean(): the record said so before.)
  *
@@ -328,7 +328,7 @@ static inline void td_word_pend(struct td_word *w)
 		;
 }
 
-/* What is returned is being recorded: no longer pending. */
+/* The caller records the returned word: it is no longer pending. */
 static inline u64 td_word_snapshot(struct td_word *w)
 {
 	u64 old = env_load(&w->a);

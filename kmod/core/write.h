@@ -49,8 +49,9 @@ static inline bool td_write_home(struct td_engine *e, u64 sector, u32 count,
 }
 
 /*
- * Such a write has come back from the SSD: before td_word_unpin() and before it is
- * answered. (If it failed, @ok is false: td_fail(), and EIO.) No lock, any context.
+ * The SSD has completed such a write. Call before td_word_unpin() and before the
+ * write is answered. If the SSD failed it (@ok false), the caller also calls td_fail()
+ * and answers EIO. No lock, any context.
  */
 static inline void td_write_home_done(struct td_engine *e, bool ok)
 {

@@ -265,7 +265,7 @@ static noinline int map_write(struct tandem *t, struct bio *bio, struct tandem_i
 		tracked_begun(t, bio, io, todo);
 }
 
-/* A flush has no data, and its bio goes nowhere: core says what is flushed. */
+/* A flush has no data and its bio goes to no device: core decides what to flush. */
 static noinline int map_flush(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
 	struct td_list woken;
