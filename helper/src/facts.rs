@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What is known of the machine's block devices at one moment: plain values, so that all decisions
-//! about them are pure functions.
+//! The facts about the machine's block devices at one moment. They are plain values, so that all decisions about them
+//! are pure functions.
 
 use crate::action::DM_UUID_PREFIX;
 use serde::{Deserialize, Serialize};
 use tandem_api::DeviceText;
 
-/// A block device pinned down so well that another one in its place is noticed.
+/// Enough data about a block device to notice when another device takes its place.
 ///
-/// The kernel name alone may be given to another device after a replug; the sequence number is
-/// never given twice while the system runs, and the rest still holds after a restart.
+/// After a replug the kernel may give the same name to another device. It gives a sequence number only once while the
+/// system runs. The other fields stay valid after a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ident {
     /// The device in words; carries the UDisks2 object path and the kernel name.
     pub text: DeviceText,
     /// Kernel's sequence number of the whole disk (`diskseq`), 0 where the kernel gives none.
     pub diskseq: u64,
-    /// The boot in which name and sequence number hold.
+    /// The boot in which the name and the sequence number are valid.
     pub boot: String,
-    /// `WWN/serial` of the drive, either of which may be empty; of a volume its unique name (`dm/uuid`, `md/uuid`).
+    /// `WWN/serial` of a drive; either of the two may be empty. For a volume: its unique name (`dm/uuid`, `md/uuid`).
     /// Empty if the device has neither.
     pub hardware: String,
-    /// All WWNs and serial numbers that udev knows of the drive, blanks as `_`; empty for a volume. Versions of
-    /// UDisks2 choose different ones of them for `hardware`.
+    /// All WWNs and serial numbers that udev knows of the drive, blanks as `_`; empty for a volume. Different
+    /// versions of UDisks2 choose different ones of them for `hardware`.
     #[serde(default)]
     pub names: Vec<String>,
     /// First byte on the drive, 0 for a whole one.
@@ -64,8 +64,8 @@ impl Ident {
         format!("/dev/{}", self.text.name)
     }
 
-    /// Whether this device, as it is now, is the recorded one, perhaps under another name and after a restart: all
-    /// that the record says is true of it. Only such a device becomes part of a cache.
+    /// Whether this device is the recorded one, perhaps under another name and after a restart: everything in the
+    /// record is true of this device. Only such a device becomes part of a cache.
     ///
     /// The UUID of the file system is not compared: the newest superblock of a dirty disk may be on the SSD only.
     pub fn same_hardware(&self, recorded: &Self) -> bool {
@@ -75,8 +75,8 @@ impl Ident {
             && (!recorded.hardware.is_empty() || !recorded.part_uuid.is_empty())
     }
 
-    /// Whether this device may be the recorded one or a copy of it: one strong mark is enough. Such a device is held
-    /// while the only copy of its newest data may be on an SSD.
+    /// Whether this device may be the recorded one or a copy of it: one strong property that agrees is enough. Such a
+    /// device is held while the only copy of the disk's newest data may be on an SSD.
     pub fn may_be(&self, recorded: &Self) -> bool {
         let same = |now: &str, then: &str| !then.is_empty() && now == then;
         let drive = !recorded.hardware.is_empty() && self.same_drive(recorded);
@@ -91,7 +91,7 @@ impl Ident {
         self.start == recorded.start && self.text.size == recorded.text.size
     }
 
-    /// Whether the drive has the WWN and the serial number that are on record, or the volume its name.
+    /// Whether the drive has the recorded WWN and serial number, or the volume has the recorded name.
     fn same_drive(&self, recorded: &Self) -> bool {
         if recorded.hardware.is_empty() || self.hardware == recorded.hardware {
             return true;
@@ -101,7 +101,7 @@ impl Ident {
         !(wwn.is_empty() && serial.is_empty()) && has(wwn) && has(serial)
     }
 
-    /// Whether `other` is this very device under the same name, plugged in only once since.
+    /// Whether `other` is this same device under the same name, and was not plugged in again since.
     pub fn same_device(&self, other: &Self) -> bool {
         self.same_hardware(other)
             && self.boot == other.boot
@@ -109,7 +109,7 @@ impl Ident {
             && self.text.name == other.text.name
     }
 
-    /// Identity for the module (`origin_id`): a digest of what survives a restart, in hex.
+    /// Identity for the module (`origin_id`), in hex: a digest of the properties that stay the same after a restart.
     pub fn origin_id(&self) -> String {
         let text = format!(
             "{}\n{}\n{}\n{}",
@@ -126,11 +126,11 @@ pub enum Mounter {
     Fstab(String),
     /// UDisks2 on behalf of the user with this uid.
     Udisks(u32),
-    /// Anybody else.
+    /// Any other program.
     Other,
 }
 
-/// A mount, with all that is needed to make the same again.
+/// A mount, with everything that is needed to make the same mount again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mount {
     /// Mount point.
@@ -164,20 +164,21 @@ pub struct Device {
     pub usage: String,
     /// UUID of the file system or volume format on it; empty if there is none.
     pub content_uuid: String,
-    /// Nothing but zeroes was found where it was sampled; only looked at where `usage` is empty.
+    /// The device was read at some places, and only zeroes were found. It is read only if `usage` is empty.
     pub blank: bool,
-    /// Somebody whom neither mounts nor holders show keeps it for himself; only looked at shortly
-    /// before it is used.
+    /// Another program has the device open exclusively, although neither mounts nor holders show a user. This is
+    /// checked only shortly before the device is used.
     pub claimed: bool,
     /// What kind of volume it is (`luks`, `lvm`, ...); none for a drive, a partition or an md array.
     pub volume: Option<String>,
-    /// Shows the clear text of an encrypted device below it.
+    /// The device shows the clear text of an encrypted device below it.
     pub clear_text: bool,
     /// Cannot be written to.
     pub read_only: bool,
-    /// Can be unplugged while running, as can a volume with a part on a drive that can; also where no drive is known.
+    /// The device can be unplugged while the system runs. Also true for a volume with a part on such a drive, and for
+    /// a device whose drive is unknown.
     pub removable: bool,
-    /// Bytes of its smallest request, 0 if unknown.
+    /// Size of its smallest request in bytes, 0 if unknown.
     pub block_bytes: u32,
     /// Spinning platters; `None` if unknown.
     pub rotates: Option<bool>,
@@ -189,7 +190,8 @@ pub struct Device {
     pub mounts: Vec<Mount>,
     /// The system mounts or unlocks it at its start.
     pub used_at_start: bool,
-    /// What assembles caches at the start finds it by what is recorded, in time for those mounts.
+    /// The program that assembles caches at the start of the machine recognises the device by its record, in time for
+    /// those mounts.
     pub found_at_start: bool,
     /// Other file systems mounted below one of its mount points.
     pub submounts: Vec<String>,
@@ -215,7 +217,7 @@ impl Device {
         self.holders.is_empty() && self.mounts.is_empty() && !self.swap
     }
 
-    /// Whether anything but a mapping of ours uses it.
+    /// Whether anything other than a mapping of ours uses it.
     pub fn used_by_others(&self) -> bool {
         let other = self.holders.iter().any(|holder| holder.kind != "tandem");
         other || !self.mounts.is_empty() || self.swap
@@ -247,15 +249,15 @@ impl Facts {
             .filter(move |d| d.table.as_deref() == Some(whole.object()))
     }
 
-    /// Another device that says the same of itself as this one.
+    /// Another device with the same identity as this one.
     pub fn twin(&self, device: &Device) -> Option<&Device> {
         self.devices
             .iter()
             .find(|d| d.object() != device.object() && d.ident.same_hardware(&device.ident))
     }
 
-    /// Another device with a part of the same file system. The two faces of a volume and what it is made
-    /// of are one device.
+    /// Another device with a part of the same file system. A mapping of ours and the device below it show the same
+    /// file system, and count as one device.
     pub fn sharer(&self, device: &Device) -> Option<&Device> {
         let same = |d: &&Device| {
             d.object() != device.object()
@@ -277,8 +279,8 @@ impl Facts {
         possible(&self.devices, |d| &d.ident, ident)
     }
 
-    /// What is held while the newest data of the disk on record may be on an SSD only: the disk, and all that may be it.
-    /// Nothing if the disk itself is in use. Copies that are in use are left out.
+    /// The devices to hold while the newest data of the recorded disk may be on an SSD only: the disk, and all
+    /// devices that may be the disk. None if the disk itself is in use. Copies that are in use are left out.
     pub fn to_be_held(&self, ident: &Ident) -> impl Iterator<Item = &Device> {
         let busy = self
             .same_hardware(ident)
@@ -291,8 +293,8 @@ impl Facts {
         all.into_iter().filter(|device| !device.used_by_others())
     }
 
-    /// The device that this ident means: in the boot in which it was taken the very same one, in
-    /// another the one that is the same hardware.
+    /// The device that this ident means: in the boot of the ident the very same device, in another boot the device
+    /// with the same hardware.
     pub fn locate(&self, ident: &Ident, boot: &str) -> Option<&Device> {
         if ident.boot == boot {
             self.devices.iter().find(|d| d.ident.same_device(ident))
@@ -302,7 +304,7 @@ impl Facts {
     }
 }
 
-/// The device that is on record, whatever it is called now; none if several agree with the record.
+/// The recorded device, under whatever name it has now; none if several devices agree with the record.
 pub fn recorded<'a, T>(
     devices: &'a [T],
     ident_of: impl Fn(&T) -> &Ident,
@@ -312,7 +314,7 @@ pub fn recorded<'a, T>(
     all.next().filter(|_| all.next().is_none())
 }
 
-/// All devices that may be the one on record, those first that agree with all of the record.
+/// All devices that may be the recorded one. Devices that agree with the whole record come first.
 pub fn possible<'a, T>(
     devices: &'a [T],
     ident_of: impl Fn(&T) -> &Ident,

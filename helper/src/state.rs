@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What survives the service: the caches that exist, and the jobs that are under way.
+//! The records that survive the service: the caches that exist, and the jobs that have begun and not ended.
 //!
-//! One small JSON file each, readable by root only. A file is written beside its place, flushed and
-//! renamed over it, and the folder is flushed: after a cut it is the old or the new one.
+//! Each record is one small JSON file, readable by root only. A record is written to a second file, flushed, and
+//! renamed over the first; then the folder is flushed. So after a power cut the file is the old or the new one.
 
 use crate::action::{Action, Pair};
 use crate::engine::Status;
@@ -23,14 +23,15 @@ pub const FOLDER: &str = "/var/lib/tandem";
 pub struct CacheRecord {
     /// The devices.
     pub pair: Pair,
-    /// The boot in which it was detached while in use; its mapping does not outlive that boot.
+    /// The boot in which the cache was detached while in use. Its mapping does not survive that boot.
     pub detached_in: Option<String>,
-    /// Something may be on the SSD only. Recorded before the first write can be, and taken back when
-    /// the module says that nothing is: as long as it stands, the disk alone is not the truth.
+    /// Some data may be on the SSD only. This is recorded before the first such write can happen, and taken back when
+    /// the module says that no data is on the SSD only. While it is true, the disk alone may not have the newest
+    /// data.
     #[serde(default)]
     pub may_be_dirty: bool,
-    /// The disk was used without the cache while that stood: what is on the SSD only belongs to a state
-    /// of the disk that is no more, and would destroy the one that is.
+    /// The disk was used without the cache while `may_be_dirty` was true. What is on the SSD only belongs to an older
+    /// state of the disk; writing it back would destroy the current state.
     #[serde(default)]
     pub forked: bool,
 }
@@ -47,8 +48,8 @@ impl CacheRecord {
         }
     }
 
-    /// The record with what the module says of the SSD. That something may be on it only is recorded before the mode
-    /// is set; what is recorded here is that the module has found nothing any more, and that the SSD is lost.
+    /// The record, updated by what the module says of the SSD. `may_be_dirty` becomes true before the mode is set,
+    /// elsewhere. This method records that the module has found nothing dirty any more, and that the SSD is lost.
     pub fn after(mut self, status: &Status) -> Self {
         let writeback = status.mode == Mode::Writeback || self.pair.mode == Mode::Writeback;
         let dirty = status.sample.dirty_sectors > 0;
@@ -56,9 +57,10 @@ impl CacheRecord {
         self.may_be_dirty =
             !clean && (self.may_be_dirty || dirty || status.mode == Mode::Writeback);
         if status.state == CacheState::Bypass.as_str() {
-            // Everything goes to the disk alone: what the SSD has grows old, also if the machine forgets.
+            // Everything goes to the disk alone, so the copies on the SSD become old. This is recorded in case the
+            // machine forgets it.
             self.pair.cold = true;
-            // And nothing was answered that is only on the SSD, whatever it may say when it is back.
+            // And no acknowledged write is on the SSD only, whatever the SSD says when it is back.
             if status.reason == "ssd-error" {
                 self.pair.lost = status.sample.event("generation");
             }
@@ -72,18 +74,18 @@ impl CacheRecord {
 pub struct Intent {
     /// What the job is.
     pub kind: JobKind,
-    /// The cache's.
+    /// Uuid of the cache.
     pub uuid: String,
     /// The whole plan.
     pub actions: Vec<Action>,
-    /// Actions that are done for certain; the one at this index may be half done.
+    /// Number of actions that are surely done. The action at this index may be half done.
     pub done: usize,
-    /// The boot in which it began: mounts are not made again in another one.
+    /// The boot in which the job began. In another boot its mounts are not made again.
     pub boot_id: String,
-    /// What is on the SSD only was given up by name.
+    /// The user asked explicitly to give up the data that is on the SSD only.
     #[serde(default)]
     pub discard: bool,
-    /// The person had it wait.
+    /// The user paused the job.
     #[serde(default)]
     pub paused: bool,
     /// User who started it.
@@ -92,7 +94,7 @@ pub struct Intent {
 }
 
 impl Intent {
-    /// Whether this job leaves a cache behind on purpose: nothing starts it any more.
+    /// Whether this job gives up the cache on purpose, so that no program starts the cache again.
     pub fn gives_up(&self, uuid: &str) -> bool {
         self.uuid == uuid
             && self.kind == JobKind::Remove
@@ -100,13 +102,15 @@ impl Intent {
             && !self.given_up_later()
     }
 
-    /// What is to be given up is not yet: only the file system may be unmounted.
+    /// The data is to be given up later, and is not given up yet: so far the job can only have unmounted the file
+    /// system.
     pub fn given_up_later(&self) -> bool {
         self.discard && self.goes_at().is_some_and(|at| self.done < at)
     }
 
-    /// Which action takes the SSD from under the mapping. What is given up is so by removing the mapping, which the
-    /// kernel refuses as soon as somebody has mounted it again, and only where it is in use under the file system.
+    /// Index of the action that takes the SSD from the mapping. Data is given up by removing the mapping: the kernel
+    /// refuses that as soon as the file system is mounted again. Only if the file system cannot be unmounted,
+    /// `Detach` does it.
     pub fn goes_at(&self) -> Option<usize> {
         let goes = |a: &Action| match a {
             Action::Detach(_) => true,
@@ -119,12 +123,12 @@ impl Intent {
             .position(goes)
     }
 
-    /// Whether this job makes this cache, or assembles it.
+    /// Whether this job creates or assembles this cache.
     pub fn creates(&self, uuid: &str) -> bool {
         self.uuid == uuid && self.kind == JobKind::Create
     }
 
-    /// The pair that is drained, if that is what it is at.
+    /// The pair that is drained, if the job is at that action.
     pub fn draining(&self) -> Option<&Pair> {
         match self.actions.get(self.done) {
             Some(Action::Drain(pair)) => Some(pair),
@@ -133,7 +137,7 @@ impl Intent {
     }
 }
 
-/// The folder of both.
+/// The folder of the records of caches and jobs.
 #[derive(Debug, Clone)]
 pub struct Store {
     root: PathBuf,
@@ -146,10 +150,11 @@ const CACHE: &str = "cache";
 const BESIDE: &str = "new";
 
 impl Store {
-    /// Opens the folder, making it if need be. What a cut left of a file that was being written goes.
+    /// Opens the folder, and creates it if necessary. Half-written files that a power cut left are removed.
     ///
     /// # Errors
-    /// If it cannot be made, or not be tidied. What cannot be written now is left untidied: it can still be read.
+    /// If the folder cannot be created or tidied. A read-only folder is no error: half-written files stay, and the
+    /// records can be read.
     pub fn open(root: &Path) -> io::Result<Self> {
         let store = Self::beside(root);
         for part in [CACHES, JOBS] {
@@ -158,7 +163,7 @@ impl Store {
                 .mode(0o700)
                 .create(root.join(part))?;
         }
-        // Somebody may be writing a record. Where that cannot be known the records can be read all the same.
+        // Another program may be writing a record. If the lock cannot be taken, the records can be read all the same.
         match store.alone() {
             Ok(_alone) => {
                 for part in [CACHES, JOBS] {
@@ -170,7 +175,7 @@ impl Store {
         Ok(store)
     }
 
-    /// The folder as it is: for who comes at any time, when somebody else may be writing a file.
+    /// The folder as it is, without tidying: for a program that may run while another program writes a file.
     pub fn beside(root: &Path) -> Self {
         Self {
             root: root.to_owned(),
@@ -191,8 +196,8 @@ impl Store {
         self.save(CACHES, &record.pair.uuid, CACHE, record)
     }
 
-    /// Changes what is on record of a cache at this moment, and gives what is then. None: nothing is on record of it
-    /// any more, and nothing comes back.
+    /// Changes the current record of a cache and returns the new record. `None`: the cache has no record any more,
+    /// and none is created.
     ///
     /// # Errors
     /// If the change is not durable.
@@ -202,7 +207,7 @@ impl Store {
         change: impl FnOnce(CacheRecord) -> CacheRecord,
     ) -> io::Result<Option<CacheRecord>> {
         let _alone = self.alone()?;
-        // One that is there and cannot be read is not one that was removed.
+        // A record that exists and cannot be read is not a removed one.
         let before: CacheRecord = match fs::read(self.file(CACHES, uuid, CACHE)?) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             read => serde_json::from_slice(&read?)?,
@@ -214,8 +219,8 @@ impl Store {
         Ok(Some(now))
     }
 
-    /// Until it is dropped, no other program changes what is on record of a cache: the start of the machine, udev's
-    /// events and the service all do.
+    /// A lock: until it is dropped, no other program changes the record of a cache. The start of the machine, udev's
+    /// events and the service all change records.
     fn alone(&self) -> io::Result<File> {
         let folder = File::open(self.root.join(CACHES))?;
         flock(&folder, FlockOperation::LockExclusive)?;
@@ -252,8 +257,8 @@ impl Store {
         self.drop(JOBS, &intent.uuid, intent.kind.as_str())
     }
 
-    /// A cache that is drained over a start of the machine is assembled meanwhile: there may be a job of
-    /// each kind.
+    /// A cache that is still being drained after a restart of the machine is assembled at the same time. So a cache
+    /// may have one job of each kind.
     fn file(&self, part: &str, uuid: &str, kind: &str) -> io::Result<PathBuf> {
         let plain = !uuid.is_empty() && uuid.bytes().all(|b| b.is_ascii_hexdigit());
         if !plain {
@@ -311,8 +316,8 @@ impl Store {
     }
 }
 
-/// Removes what is half written. A root that was not made writable must not keep disks from being held: there
-/// it stays until the next start.
+/// Removes half-written files. A read-only root must not keep disks from being held: there these files stay until the
+/// next start.
 fn tidy(folder: &Path, remove: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -355,12 +360,12 @@ mod tests {
         ));
         assert_eq!((lost.pair.cold, lost.pair.lost), (true, 7));
         assert!(lost.may_be_dirty, "it may still say so itself");
-        // Back in use it has another generation; that the loss was made good is not for a status to say.
+        // When the SSD is in use again it has another generation. A status does not show that the loss was repaired.
         let back = lost
             .clone()
             .after(&status("active - writeback 32 0/4096 0 2 generation 8"));
         assert_eq!(back, lost);
-        // With the only copy of something on it, it is waited for.
+        // If the SSD has the only copy of some data, it is not lost: it is waited for.
         for line in [
             "active - writeback 32 9/4096 64 2 generation 7",
             "stranded ssd-error writeback 32 9/4096 64 2 generation 7",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The one place of device-mapper ioctls. All of it blocks: resume and remove wait until udev has
-//! handled the event (the cookie protocol, in the devicemapper crate), so that device nodes and
-//! links are right when a call returns.
+//! The only module that issues device-mapper ioctls. All its methods block: resume and remove wait until udev has
+//! handled the event (the cookie protocol, in the devicemapper crate). So device nodes and links are right when a
+//! call returns.
 
 mod repeat;
 
@@ -19,7 +19,7 @@ use std::fmt::Display;
 use std::path::Path;
 use tandem_api::{Failure, Kind};
 
-/// Where the kernel shows each block device by its number.
+/// The folder in which the kernel shows each block device by its number.
 const NUMBERS: &str = "/sys/dev/block";
 
 /// An ioctl that failed.
@@ -27,7 +27,7 @@ const NUMBERS: &str = "/sys/dev/block";
 #[error("{what}: {error}")]
 pub struct DmFailure {
     what: &'static str,
-    /// The kernel's reason, if it was the kernel.
+    /// The error number of the kernel, if the kernel refused the ioctl.
     pub errno: Option<Errno>,
     error: String,
 }
@@ -59,7 +59,7 @@ fn other(what: &'static str, error: impl Display) -> DmFailure {
 struct Entry {
     /// 32 hex digits.
     uuid: String,
-    /// Its table; the one in force if there is one.
+    /// Its table: the table in force, if there is one.
     table: Table,
     active: bool,
     suspended: bool,
@@ -107,7 +107,7 @@ impl Control {
             if !name.as_bytes().starts_with(b"tandem-") {
                 continue;
             }
-            // One that goes away while we look is not there.
+            // A mapping that is removed during this loop counts as absent.
             let options =
                 DmOptions::default().set_flags(DmFlags::DM_STATUS_TABLE | DmFlags::DM_NOFLUSH);
             let Ok((info, table)) = self.dm.table_status(&DevId::Name(&name), options) else {
@@ -150,7 +150,7 @@ impl Control {
         Ok(entries.filter(|e| e.active).map(live).collect())
     }
 
-    /// Lets requests run again through all mappings that somebody left suspended.
+    /// Resumes all our mappings that are suspended, so that their requests run again.
     ///
     /// # Errors
     /// If one cannot be resumed.
@@ -180,9 +180,9 @@ impl Control {
             .map_err(failed("resume"))
     }
 
-    /// Has a mapping that is in use go on with the SSD of this table, which is back under another number. Only for a
-    /// mapping whose disk lacks nothing: if the SSD is refused, it goes on with the disk alone.
-    /// The file system above is not asked to rest first: it may have failed, and be unable to.
+    /// Switches a mapping that is in use to the SSD of this table: the SSD is back under another number. The caller
+    /// uses this only for a mapping whose disk lacks nothing: if the kernel refuses the SSD, the mapping goes on with
+    /// the disk alone. The file system above is not frozen first: it may have failed and be unable to freeze.
     ///
     /// # Errors
     /// The kernel's refusals: see [`explain`].
@@ -194,7 +194,7 @@ impl Control {
                 return Ok(());
             };
             let _ = self.dm.table_clear(id);
-            // One that does not tell may be suspended, and somebody waits for it.
+            // A mapping whose state cannot be read may be suspended, and a request may wait for it.
             if self.suspended(id).unwrap_or(true) {
                 // The new table is in force, and the kernel has forgotten the old one.
                 let disk = Linear {
@@ -202,7 +202,8 @@ impl Control {
                     sectors,
                 };
                 let goes_on = twice("go on with the disk alone", || {
-                    // Without it the new table is tried again, which is better than to wait for ever.
+                    // If the table of the disk alone cannot be loaded, resume tries the new table again. That is
+                    // better than requests that wait for ever.
                     if let Err(e) = self.load_disks(&pair.uuid, std::slice::from_ref(&disk)) {
                         tracing::error!(uuid = pair.uuid, "no table for the disk alone: {e}");
                     }
@@ -221,13 +222,13 @@ impl Control {
         Ok(info?.flags().contains(DmFlags::DM_SUSPEND))
     }
 
-    /// Has a mapping with this table, `sectors` long. If it cannot be made, nothing is left of it but the hold that was
-    /// there before: see [`Self::hold`]. A disk that is held stays so until the table is in force. A mapping that has
-    /// such a table and does not run is resumed, and held if it cannot be.
+    /// Makes a mapping with this table, `sectors` long. If that fails, nothing of the mapping is left but the hold
+    /// that was there before: see [`Self::hold`]. A held disk stays held until the table is in force. If a mapping
+    /// has such a table and does not run, it is resumed; if the resume fails, its disk is held.
     ///
-    /// All of device-mapper counts as one owner of a device, so the kernel lets two mappings share
-    /// one. `alone` says, given the kernel name of ours, whether nobody else is on the devices; it is
-    /// asked while we hold them and before anything is written.
+    /// The kernel counts all of device-mapper as one owner of a device, so it lets two mappings share a device.
+    /// `alone` gets the kernel name of our mapping and says whether no other mapping uses the devices. It is called
+    /// while our mapping holds the devices and before anything is written.
     ///
     /// # Errors
     /// The kernel's refusals: see [`explain`].
@@ -247,7 +248,7 @@ impl Control {
             Mapping::Halted { .. } => {
                 let runs = self.run_again(pair, table, sectors);
                 if runs.is_err() {
-                    // A format that was only begun has nothing that the disk could lack.
+                    // A format that is not complete holds no data that the disk could lack.
                     self.leave(pair, &disk, !table.new);
                 }
                 return runs;
@@ -258,14 +259,14 @@ impl Control {
         let kernel_name = match &held {
             Some(name) => name.clone(),
             None => {
-                // What a crash left without a table in force nobody can have opened.
+                // A crash may leave a mapping without a table in force. No program can have opened such a mapping.
                 self.unmap(&pair.uuid)?;
                 self.create(pair)?
             }
         };
         let load = |table: &Tandem| self.load_cache(pair, table, sectors);
         let made = match load(table) {
-            // A module that does not know the word starts cold always.
+            // A module that does not know the argument (`cold` or `lost`) always starts cold.
             Err(e) if (table.cold || table.lost > 0) && e.errno == Some(Errno::INVAL) => {
                 load(&Tandem {
                     cold: false,
@@ -277,7 +278,7 @@ impl Control {
         };
         let made = made
             .and_then(|()| alone(&kernel_name).map_err(|e| other("hold the devices alone", e)))
-            // A program of udev's that came between may have had it hold a disk.
+            // A program that udev runs may have changed this mapping meanwhile, so that it holds a disk.
             .and_then(|()| self.about_to_work(pair))
             .and_then(|()| self.with(&pair.uuid, |id| self.resume(id)))
             .and_then(|()| self.works(pair));
@@ -287,7 +288,8 @@ impl Control {
         made
     }
 
-    /// Has a mapping run that has a table in force and does not. What is to be forgotten may not have been known to it.
+    /// Resumes a mapping that has a table in force and does not run. The table is loaded anew if it says that
+    /// something is to be forgotten: the table in force may not say so.
     fn run_again(&self, pair: &Pair, table: &Tandem, sectors: u64) -> DmResult<()> {
         if table.cold || table.lost > 0 {
             self.load_cache(pair, table, sectors)?;
@@ -296,7 +298,7 @@ impl Control {
         self.works(pair)
     }
 
-    /// What comes into force next is the cache and nothing else.
+    /// Checks that the table that comes into force next is that of the cache.
     fn about_to_work(&self, pair: &Pair) -> DmResult<()> {
         match self.waiting(pair)? {
             Some((_, table)) if table.cached => Ok(()),
@@ -304,7 +306,7 @@ impl Control {
         }
     }
 
-    /// What was resumed is the cache and nothing else.
+    /// Checks that the resumed mapping works as the cache.
     fn works(&self, pair: &Pair) -> DmResult<()> {
         match self.mapping(pair)? {
             Mapping::Works { .. } => Ok(()),
@@ -312,7 +314,8 @@ impl Control {
         }
     }
 
-    /// After a mapping could not be made. One that is in use stays as it is: the kernel does not let it go.
+    /// Cleans up after a mapping could not be made. A mapping that is in use stays as it is: the kernel refuses to
+    /// remove it.
     fn leave(&self, pair: &Pair, disk: &Linear, holds: bool) {
         let left = match holds {
             true => self.hold_again(pair, disk),
@@ -329,13 +332,13 @@ impl Control {
         Ok(self.entries()?.iter().any(idle))
     }
 
-    /// Kernel name of a mapping that only holds its disk: with whatever table, as that of an attempt that a crash cut
-    /// short may have replaced the one that held it first.
+    /// Kernel name of a mapping that only holds its disk. Its table may be any: a crash may have ended an attempt
+    /// after it replaced the table that held the disk first.
     fn held(&self, pair: &Pair) -> DmResult<Option<String>> {
         Ok(self.waiting(pair)?.map(|(name, ..)| name))
     }
 
-    /// Of a mapping that has a table and none in force: its kernel name and that table.
+    /// Kernel name and table of a mapping whose table is loaded and not in force.
     fn waiting(&self, pair: &Pair) -> DmResult<Option<(String, Table)>> {
         if !self.idle(pair)? {
             return Ok(None);
@@ -373,13 +376,13 @@ impl Control {
         Ok(ours.map_or(Mapping::None, |e| Mapping::in_force(&e.table, e.suspended)))
     }
 
-    /// Goes back to holding the disk, whatever the mapping has by now.
+    /// Holds the disk again, whatever table the mapping has by now.
     fn hold_again(&self, pair: &Pair, disk: &Linear) -> DmResult<()> {
         let disks = std::slice::from_ref(disk);
         if self.idle(pair)? {
             return self.load_disks(&pair.uuid, disks);
         }
-        // A table that came into force and could not start does not go away by itself.
+        // A table that came into force and could not start stays until the mapping is removed.
         self.unmap(&pair.uuid)?;
         self.hold(pair, disks, 1)
     }
@@ -396,7 +399,7 @@ impl Control {
         Ok(format!("dm-{}", created.device().minor))
     }
 
-    /// Loads a table, which comes into force when the mapping is resumed. If it cannot be loaded, the one that was
+    /// Loads a table, which comes into force when the mapping is resumed. If the load fails, the table that was
     /// loaded before stays.
     fn load(&self, uuid: &str, lines: &[(u64, u64, String, String)]) -> DmResult<()> {
         self.with(uuid, |id| {
@@ -424,16 +427,18 @@ impl Control {
         self.load(uuid, &lines)
     }
 
-    /// Keeps disks from every program until [`Self::map`] takes the place of that: a mapping whose table never comes
-    /// into force. The kernel then gives the disks to no program that wants them for itself, and nothing can be read or
-    /// written. A disk that is held stays held if another cannot be.
+    /// Keeps disks from every program until [`Self::map`] replaces the hold. A hold is a mapping whose table never
+    /// comes into force. Because of it the kernel refuses the disks to every program that wants exclusive use, and
+    /// nothing can be read or written through the mapping. A held disk stays held if another disk cannot be held.
     ///
-    /// `needed`: the first so many disks have to be held; the others are copies of the first, and it is tried.
+    /// `needed`: so many disks, counted from the first, have to be held. The others are copies of the first disk; a
+    /// failure to hold one of them is no error.
     ///
-    /// A table that another process is about to put in force over one of the disks keeps that disk as well, and stays.
+    /// If another process is about to put in force a table over one of the disks, that table keeps the disk as well,
+    /// and stays.
     ///
     /// # Errors
-    /// `EBUSY` if a program has a needed disk already; if the mapping passes everything to its disk.
+    /// `EBUSY` if a program already uses a needed disk. An error also if the mapping passes everything to its disk.
     pub fn hold(&self, pair: &Pair, disks: &[Linear], needed: usize) -> DmResult<()> {
         let held = match self.mapping(pair)? {
             Mapping::Works { .. } => return Ok(()),
@@ -459,9 +464,9 @@ impl Control {
         loaded
     }
 
-    /// Has a mapping pass everything to `device`, if it exists. The kernel suspends it, which
-    /// freezes the file system and waits for requests, swaps the tables and resumes, all in one
-    /// call: a crash leaves it as before or after.
+    /// Makes a mapping pass everything to `device`, if the mapping exists. In one call the kernel suspends the
+    /// mapping (which freezes the file system and waits for requests), swaps the tables and resumes. So a crash
+    /// leaves the mapping as before or as after.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -488,7 +493,8 @@ impl Control {
             self.load_disks(uuid, &[disk])?;
             let resumed = self.resume(id);
             if resumed.is_err() {
-                // The kernel may have stopped before it swapped the tables, or after that: either may serve requests.
+                // The kernel may have stopped before or after it swapped the tables. Either table may be able to
+                // serve requests.
                 let _ = self.dm.table_clear(id);
                 let _ = self.resume(id);
             }
@@ -496,10 +502,11 @@ impl Control {
         })
     }
 
-    /// Has no mapping in force, but holds the disk if something may be on the SSD only, or as it was held before.
+    /// Removes the mapping. Afterwards the disk is held if something may be on the SSD only, or if it was held
+    /// before.
     ///
     /// # Errors
-    /// `EBUSY` if the mapping is in use, or somebody else was quicker to have the disk.
+    /// `EBUSY` if the mapping is in use, or if another program opened the disk first.
     pub fn give_back(&self, pair: &Pair, disk: &Linear) -> DmResult<()> {
         if self.held(pair)?.is_some() {
             return self.hold_again(pair, disk);
@@ -514,7 +521,7 @@ impl Control {
         Ok(())
     }
 
-    /// Has no mapping.
+    /// Removes the mapping, if there is one.
     ///
     /// # Errors
     /// `EBUSY` if it is in use.
@@ -530,10 +537,10 @@ impl Control {
         })
     }
 
-    /// Tells an attached mapping something.
+    /// Sends a message to an attached mapping.
     ///
     /// # Errors
-    /// If there is none, or it does not understand.
+    /// If there is no such mapping, or the target refuses the message.
     pub fn tell(&self, uuid: &str, message: Message) -> DmResult<()> {
         self.with(uuid, |id| {
             self.dm
@@ -546,7 +553,7 @@ impl Control {
     /// Status line of an attached mapping.
     ///
     /// # Errors
-    /// If there is none, or its line is not of the documented form.
+    /// If there is no such mapping, or its line is not of the documented form.
     pub fn status(&self, uuid: &str) -> DmResult<StatusLine> {
         self.with(uuid, |id| {
             let options = DmOptions::default().set_flags(DmFlags::DM_NOFLUSH);
@@ -561,7 +568,7 @@ impl Control {
     }
 }
 
-/// What a refusal of the target means to a person (kmod/TARGET.rst lists them all).
+/// The failure that a refusal of the target means (kmod/TARGET.rst lists all refusals).
 pub fn explain(failure: &DmFailure, pair: &Pair) -> Failure {
     let kind = match failure.errno {
         Some(Errno::NOMEM) => Kind::OutOfMemory,
@@ -579,7 +586,8 @@ pub fn explain(failure: &DmFailure, pair: &Pair) -> Failure {
     }
 }
 
-/// Holds as many of the disks as can be, by loading a table of them. `held`: numbers of those that are held.
+/// Holds as many of the disks as possible, by loading a table of them. `held`: numbers of the disks that are held
+/// already.
 ///
 /// # Errors
 /// Why one of the first `needed` disks is not held.
@@ -593,7 +601,7 @@ fn hold_each(
     if disks.iter().all(|disk| is_held(&disk)) || load(disks).is_ok() {
         return Ok(());
     }
-    // Those that are held first: none of them is let go for another.
+    // The disks that are held already come first: none of them is released to hold another.
     let mut holding: Vec<Linear> = disks.iter().filter(is_held).cloned().collect();
     let mut result = Ok(());
     for (at, disk) in disks.iter().enumerate().filter(|(_, disk)| !is_held(disk)) {
