@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Carries out a plan, and puts things right after a failure, a cancellation or a crash.
+//! Carries out a plan, and repairs the state after a failure, a cancellation or a crash.
 //!
-//! Before each action a record says on disk how far the plan is. A creation that does not come to
-//! its end is undone from the action that may be half done; a removal is undone as long as the SSD
-//! is still in use and completed from then on. The commit is the removal of the record, so the next
-//! start of the service always finds out what to do.
+//! Before each action a record on disk says how far the plan is. A creation that fails is undone, beginning with the
+//! action that may be half done. A removal is undone as long as the SSD is still in use, and completed after that.
+//! The removal of the record is the commit, so the next start of the service always finds out what to do.
 
 mod drain;
 mod removal;
@@ -31,27 +30,27 @@ pub enum Outcome {
     Detached,
 }
 
-/// What the runner tells while it works, and asks. Who says nothing of a question wants it done without a wait.
+/// How a running job reports its progress and asks for decisions. The default answers let the job run without a wait.
 pub trait Watcher: Send + Sync {
-    /// Action `index` begins, or is undone.
+    /// Action `index` begins, or is being undone.
     fn step(&self, _index: usize, _undoing: bool) {}
-    /// Whether the person wants it to stop.
+    /// Whether the user cancels the job.
     fn cancelled(&self) -> bool {
         false
     }
-    /// From now on it can no longer be stopped.
+    /// From now on the job cannot be cancelled.
     fn no_return(&self) {}
-    /// Whether the person wants it to wait; asked again and again while data is moved.
+    /// Whether the user pauses the job. This is asked repeatedly while data is moved.
     fn paused(&self) -> bool {
         false
     }
-    /// It begins to move data, waiting if the person wanted that before; or ends to.
+    /// The job begins to move data (`Some`: whether it is paused from the beginning), or ends to move data (`None`).
     fn moving(&self, _paused: Option<bool>) {}
-    /// How far the moving is.
+    /// How much data is moved already.
     fn drained(&self, _drained: Drained) {}
 }
 
-/// Nobody watches.
+/// A watcher that ignores all reports.
 pub struct Unwatched;
 
 impl Watcher for Unwatched {}
@@ -59,7 +58,7 @@ impl Watcher for Unwatched {}
 /// Carries out `plan` for the user with this uid.
 ///
 /// # Errors
-/// Why it did not come to its end; [`Failure::data`] says what became of things.
+/// Why the plan did not end; [`Failure::data`] says what became of the data and the set-up.
 pub async fn run(
     engine: &dyn Engine,
     store: &Store,
@@ -78,7 +77,7 @@ pub async fn run(
         owner,
     };
     if let Err(e) = store.save_intent(&intent) {
-        // It may be there all the same, and would be carried out later.
+        // The record may exist all the same, and a later start of the service would carry it out.
         let dropped = store.drop_intent(&intent);
         tracing::warn!("no record of a job that does not begin: {dropped:?}");
         return Err(not_recorded(e));
@@ -89,7 +88,7 @@ pub async fn run(
     }
 }
 
-/// Puts things right after the service died in the middle of a job.
+/// Finishes or undoes a job after the service died in the middle of it.
 ///
 /// # Errors
 /// What could not be put right; the record stays, and the next start tries again.
@@ -106,8 +105,8 @@ pub async fn recover(
     }
 }
 
-/// Once the cache works, somebody may use the file system through it already: then what is left is
-/// done, and only otherwise what is done is undone. What was being undone is not wanted: that goes on.
+/// A working cache may be in use already, so its creation is finished. Otherwise the finished actions are undone. A
+/// creation that was being undone is not wanted any more: the undo goes on.
 async fn recover_creation(
     engine: &dyn Engine,
     store: &Store,
@@ -115,7 +114,7 @@ async fn recover_creation(
     watcher: &dyn Watcher,
 ) -> Result<(), Failure> {
     let live = attached(engine, &intent.uuid).await?;
-    // By an earlier life: finishing records it, too.
+    // An earlier process of the service may have recorded the cache; finishing the job records it, too.
     let recorded = store
         .caches()
         .iter()
@@ -125,11 +124,11 @@ async fn recover_creation(
         return Ok(());
     }
     if makes(&intent) && recorded && !goes_on {
-        // It had come to its end; what is amiss since has another cause.
+        // The creation was complete; a fault since then has another cause.
         return store.drop_intent(&intent).map_err(not_recorded);
     }
     match undo(engine, store, &intent, intent.done, watcher).await {
-        // It is on record, and can be drained or given up as any other cache.
+        // The cache is on record, and its data can be drained or given up as for any other cache.
         DataState::Unwritten if makes(&intent) && recorded => {
             store.drop_intent(&intent).map_err(not_recorded)
         }
@@ -140,7 +139,7 @@ async fn recover_creation(
     }
 }
 
-/// Does the rest of a creation whose mapping is there; whether that succeeded.
+/// Does the remaining actions of a creation whose mapping exists. Returns whether that succeeded.
 async fn finish(engine: &dyn Engine, store: &Store, intent: &Intent) -> bool {
     for action in &intent.actions[intent.done.min(intent.actions.len())..] {
         let made = match record_risk(store, action) {
@@ -157,7 +156,7 @@ async fn finish(engine: &dyn Engine, store: &Store, intent: &Intent) -> bool {
         .is_ok()
 }
 
-/// Commits a creation: first the cache is recorded, then the job is over. One that was only assembled
+/// Commits a creation: first the cache is recorded, then the job's record is dropped. A cache that was only assembled
 /// again is on record already.
 fn record(store: &Store, intent: &Intent) -> io::Result<()> {
     for action in &intent.actions {
@@ -208,7 +207,7 @@ async fn create(
     Ok(Outcome::Done)
 }
 
-/// What became of the data when these actions were begun and then undone: erased content does not come back.
+/// What became of the data after these actions were begun and then undone: erased content does not come back.
 fn with_erased(data: DataState, begun: &[Action]) -> DataState {
     let erased = begun
         .iter()
@@ -219,7 +218,7 @@ fn with_erased(data: DataState, begun: &[Action]) -> DataState {
     }
 }
 
-/// Before data may be on the SSD only, a record says so, which nothing but the module's word takes back.
+/// Records that data may be on the SSD only, before that can happen. Only the module's status takes that back.
 fn record_risk(store: &Store, action: &Action) -> io::Result<()> {
     match action {
         Action::EnableWriteback(pair) => store.save_cache(&CacheRecord::new(pair.clone())),
@@ -227,7 +226,7 @@ fn record_risk(store: &Store, action: &Action) -> io::Result<()> {
     }
 }
 
-/// Whether it makes a cache; otherwise it assembles one that is on record.
+/// Whether the job creates a cache; otherwise it assembles a recorded cache.
 fn makes(intent: &Intent) -> bool {
     intent
         .actions
@@ -235,8 +234,8 @@ fn makes(intent: &Intent) -> bool {
         .any(|action| matches!(action, Action::Map(_)))
 }
 
-/// The record of a creation that is being undone: nothing is left of it to be done, which is so of no other.
-/// (Undoing what was not done changes nothing.)
+/// The record of a creation that is being undone: it has no actions left to do. No other record is like that.
+/// (Undoing an action that was not done changes nothing.)
 fn to_be_undone(intent: &Intent) -> Intent {
     Intent {
         done: intent.actions.len(),
@@ -290,7 +289,7 @@ async fn undo(
     {
         tracing::warn!("what cannot be undone now may be finished later: {e}");
     }
-    // What is to be undone wipes the SSD; and unmounting writes.
+    // The undo wipes the SSD, and unmounting writes data.
     if let Err(e) = settle(engine, &intent.uuid).await {
         tracing::error!("not undone: {e}");
         return left_by(store, intent, &e);
@@ -300,7 +299,7 @@ async fn undo(
     for index in (0..=last.min(intent.actions.len().saturating_sub(1))).rev() {
         watcher.step(index, true);
         for action in intent.actions[index].undo() {
-            // In another boot nothing is mounted as it was; what the system mounts by itself it has.
+            // In another boot nothing is mounted as before; the system has mounted its file systems itself.
             if !same_boot && matches!(action, Action::Mount(..)) {
                 continue;
             }
@@ -312,7 +311,7 @@ async fn undo(
             }
             if let Err(e) = engine.apply(&action).await {
                 tracing::error!(step = %action.kind(), "cannot undo: {e}");
-                // An SSD that cannot be wiped is in nobody's way once nothing is mapped to it.
+                // An SSD that cannot be wiped does no harm once nothing is mapped to it.
                 complete &= matches!(action, Action::FreeSsd(_));
             }
         }
@@ -320,7 +319,7 @@ async fn undo(
     if !complete {
         return DataState::Incomplete;
     }
-    // A cache that was only to be assembled again stays on record.
+    // If the job only assembles the cache again, the cache stays on record.
     let dropped = if makes(intent) {
         store.drop_cache(&intent.uuid)
     } else {
@@ -334,8 +333,8 @@ async fn undo(
     }
 }
 
-/// What became of the data of a cache that cannot be undone because of this. As long as nobody knows, what
-/// is on record counts.
+/// What became of the data of a cache that cannot be undone because of this failure. If the module cannot be asked,
+/// the record counts.
 fn left_by(store: &Store, intent: &Intent, failure: &Failure) -> DataState {
     let at_risk = |record: &CacheRecord| record.pair.uuid == intent.uuid && record.may_be_dirty;
     if failure.kind == Kind::UnwrittenData || store.caches().iter().any(at_risk) {
@@ -345,8 +344,8 @@ fn left_by(store: &Store, intent: &Intent, failure: &Failure) -> DataState {
     }
 }
 
-/// Before a mapping is undone: nothing is on its SSD only, and a cache that is not to be is off the record,
-/// with which the next start would take the creation for complete.
+/// Checks before a mapping is undone that no data is on its SSD only. A cache that this job creates is taken off the
+/// record: with the record, the next start would take the creation for complete.
 async fn may_end(engine: &dyn Engine, store: &Store, intent: &Intent) -> Result<(), Failure> {
     let bytes = unwritten(engine, &intent.uuid).await?;
     if bytes > 0 {
@@ -358,7 +357,7 @@ async fn may_end(engine: &dyn Engine, store: &Store, intent: &Intent) -> Result<
     Ok(())
 }
 
-/// A failure without a kind of its own gets the name of its step.
+/// A failure of the general kind (`StepFailed`) without a name gets the name of its step.
 fn named(failure: Failure, action: &Action) -> Failure {
     if failure.kind != Kind::StepFailed || !failure.name.is_empty() {
         return failure;

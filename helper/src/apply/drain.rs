@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Writing to the disk what is only on the SSD: the module does it, and this watches, tells and waits.
+//! Writing back the data that is only on the SSD. The module does it; this code watches, reports and waits.
 
 use super::{Watcher, known};
 use crate::action::{Action, Pair};
@@ -11,11 +11,11 @@ use std::time::Duration;
 use tandem_api::{DataState, Failure, Kind, SECTOR_BYTES, Sample};
 use tokio::time::Instant;
 
-/// Time between two looks. The module has no event for progress.
+/// Time between two queries of the status. The module has no event for progress.
 pub(super) const LOOK: Duration = Duration::from_millis(500);
-/// The rate is measured over so many of them.
+/// The rate is measured over so many queries.
 const LOOKS: usize = 20;
-/// So many in vain one after the other, and the mapping is gone.
+/// After so many failed queries in a row the mapping counts as gone.
 const IN_VAIN: u32 = 10;
 
 /// How far a drain is.
@@ -23,15 +23,15 @@ const IN_VAIN: u32 = 10;
 pub struct Drained {
     /// Bytes that are still on the SSD only.
     pub left: u64,
-    /// The most that there were.
+    /// The most bytes that were on the SSD only during this drain.
     pub total: u64,
-    /// Bytes a second, lately.
+    /// Bytes a second, measured over the last queries.
     pub rate: u64,
     /// Seconds until the end, 0 if unknown.
     pub seconds: u64,
 }
 
-/// What is left, at the moments of the last looks.
+/// The bytes that were left at the last queries.
 struct Pace {
     looks: VecDeque<(Instant, u64)>,
     total: u64,
@@ -54,13 +54,14 @@ impl Pace {
             left,
             total: self.total,
             rate: rate as u64,
-            // The module knows what order the disk likes, and when it knows enough to say something.
+            // The estimate is the module's: it knows the order in which it writes, and when it knows enough for an
+            // estimate.
             seconds: sample.drain_seconds,
         }
     }
 }
 
-/// Since when the disk has taken nothing.
+/// Since when the disk has accepted no data.
 struct Stall {
     since: Instant,
     least: u64,
@@ -78,19 +79,20 @@ impl Stall {
         }
     }
 
-    /// Whether it has for so long, and says that it cannot. One that is only slow, or busy, says nothing.
+    /// Whether the disk has accepted no data for so long, and reports errors. A disk that is only slow or busy
+    /// reports no errors.
     fn look(&mut self, now: Instant, sample: &Sample) -> bool {
         let errors = sample.event("disk_errors");
         if sample.dirty_sectors < self.least {
             *self = Self::new(now, sample, self.patience);
         }
-        // They are counted anew when the table is.
+        // The module counts errors from 0 again when a table is loaded anew.
         self.errors = self.errors.min(errors);
         errors > self.errors && now.saturating_duration_since(self.since) > self.patience
     }
 }
 
-/// Has nothing left on the SSD only. `intent` remembers whether it waits.
+/// Writes back all data that is on the SSD only. `intent` records whether the job is paused.
 ///
 /// # Errors
 /// `Cancelled`, `SsdLost`, `UnwrittenData` if the disk does not take it, or that the module cannot be reached.
@@ -120,7 +122,7 @@ async fn follow(
         total: 0,
     };
     let (mut told, mut in_vain, mut stall) = (false, 0, None::<Stall>);
-    // Requests that were under way when the flush began may still have left something.
+    // Requests that were in flight when the flush began may still have left dirty data.
     let mut clean = false;
     loop {
         if watcher.cancelled() {
@@ -129,7 +131,8 @@ async fn follow(
         let paused = watcher.paused();
         if paused != intent.paused {
             intent.paused = paused;
-            // It waits all the same: without the record it would not after the service has died, which harms nobody.
+            // The job is paused all the same. Without the record it would go on after a restart of the service, which
+            // does no harm.
             if let Err(e) = store.save_intent(intent) {
                 tracing::warn!("cannot record that a flush waits, or no longer: {e}");
             }
@@ -220,11 +223,11 @@ mod tests {
         assert!(!stall.look(after(late), &of(1_000, 7)), "only slow");
         assert!(!stall.look(after(soon), &of(1_000, 8)), "not for long");
         assert!(stall.look(after(late), &of(1_000, 8)));
-        // With every bit that it takes it has time again.
+        // With each sector that the disk accepts, the time begins anew.
         assert!(!stall.look(after(late), &of(992, 9)));
         assert!(!stall.look(after(late + soon), &of(992, 10)));
         assert!(stall.look(after(late + late), &of(992, 11)));
-        // A table that was loaded anew counts from nothing.
+        // A table that was loaded anew counts from 0.
         assert!(!stall.look(after(late + late), &of(992, 0)));
         assert!(stall.look(after(late + late), &of(992, 1)));
     }

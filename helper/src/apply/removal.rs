@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Giving the plain disk back, and flushing, which is how that begins.
+//! Removing a cache, and flushing: a removal begins with a flush.
 
 use super::drain::drain;
 use super::{Outcome, Watcher, attached, left_by, named, not_recorded, unwritten};
@@ -19,7 +19,7 @@ pub(super) async fn remove(
     watcher: &dyn Watcher,
 ) -> Result<Outcome, Failure> {
     let same_boot = intent.boot_id == engine.boot_id();
-    // The start of the machine has left this cache alone for good, so there is nothing to go back to.
+    // The start of the machine does not assemble this cache any more, so there is no earlier state to go back to.
     let past = !same_boot && intent.draining().is_none();
     let mut detached = false;
     let stays = !intent.actions.iter().any(|a| matches!(a, Action::Unmap(_)));
@@ -41,12 +41,13 @@ pub(super) async fn remove(
         let Err(failure) = ended else {
             continue;
         };
-        // One that came to life all the same may have got the only copy of something since. And of an action that may
-        // be half done the kernel says what has become.
+        // A failed action may have taken effect all the same, or the SSD may have got new data that is nowhere else.
+        // So for an action that may be half done, the kernel is asked for the state of the mapping.
         let tried = recorded && intent.goes_at() == Some(index);
         let uses = || async { attached(engine, &intent.uuid).await.unwrap_or(false) };
         match then(&intent, recorded) {
-            // A dying SSD must not keep the disk: without a record nothing uses it again.
+            // A failing SSD must not prevent the removal: without a record no program uses the SSD for this cache
+            // again.
             Then::GoOn => tracing::warn!("the SSD could not be wiped: {failure}"),
             Then::StayMapped if !uses().await => {
                 tracing::warn!("the mapping stays until the next start: {failure}");
@@ -96,7 +97,7 @@ pub(super) async fn remove(
     })
 }
 
-/// Does what is at [`Intent::done`].
+/// Carries out the action at [`Intent::done`].
 async fn perform(
     engine: &dyn Engine,
     store: &Store,
@@ -106,15 +107,15 @@ async fn perform(
     let action = intent.actions[intent.done].clone();
     let ended = match &action {
         Action::Drain(pair) => drain(engine, store, intent, pair, watcher).await,
-        // In another boot nothing is mounted as it was planned: who uses the file system keeps it, and the
-        // kernel then refuses to unmap.
+        // In another boot nothing is mounted as planned. A program that uses the file system keeps it, and then the
+        // kernel refuses to remove the mapping.
         Action::Mount(..) | Action::Unmount(..) if intent.boot_id != engine.boot_id() => Ok(()),
         _ => apply(engine, intent, &action).await,
     };
     ended.map_err(|failure| named(failure, &action))
 }
 
-/// One change. What is on the SSD only is never left behind, unless it was given up by name.
+/// Makes one change. Data that is on the SSD only is never left behind, unless the user gave it up explicitly.
 async fn apply(engine: &dyn Engine, intent: &Intent, action: &Action) -> Result<(), Failure> {
     let Some(pair) = action
         .pair()
@@ -124,12 +125,12 @@ async fn apply(engine: &dyn Engine, intent: &Intent, action: &Action) -> Result<
     };
     if !attached(engine, &pair.uuid).await? {
         return match action {
-            // Its disk may be gone, and nothing would have to be done with it.
+            // The disk may be gone, and nothing has to be done with it.
             Action::Detach(_) => Ok(()),
             _ => engine.apply(action).await,
         };
     }
-    // Given up was what the SSD had in that boot, with the file system as it was mounted then.
+    // The user gave up the data that the SSD had in that boot, with the file system as it was mounted then.
     let bytes = match intent.discard && intent.boot_id == engine.boot_id() {
         true => 0,
         false => unwritten(engine, &pair.uuid).await?,
@@ -144,46 +145,47 @@ async fn apply(engine: &dyn Engine, intent: &Intent, action: &Action) -> Result<
     engine.apply(action).await
 }
 
-/// What follows from a failure at [`Intent::done`].
+/// How a removal goes on after a failure at [`Intent::done`].
 enum Then {
-    /// It does not matter.
+    /// The failure does not matter: the next action follows.
     GoOn,
-    /// The SSD is free; what is left is a matter of form that can wait for the next start.
+    /// The SSD is free. The remaining actions can wait for the next start of the machine.
     StayMapped,
-    /// Nothing has happened yet that cannot be taken back.
+    /// Everything that has happened can be undone, and is undone.
     TakeBack,
-    /// It stays on record, and is tried again.
+    /// The job stays on record, and is tried again.
     Leave,
 }
 
-/// Decides by where it happened; `recorded`: it is on record that it came so far.
+/// Decides by the action that failed. `recorded`: the record says that the job has come to this action.
 fn then(intent: &Intent, recorded: bool) -> Then {
     let to_go = intent.goes_at().is_some_and(|at| intent.done <= at);
     match &intent.actions[intent.done] {
         Action::FreeSsd(_) if recorded => Then::GoOn,
         Action::Unmount(..) | Action::Unmap(_) if recorded && !to_go => Then::StayMapped,
-        // What is given up is so with its file system unmounted.
+        // Data is given up only after its file system is unmounted.
         _ if to_go || early(intent, intent.done) => Then::TakeBack,
         _ => Then::Leave,
     }
 }
 
-/// Whether nothing is done before this but to drain.
+/// Whether all actions before this one are drains.
 fn early(intent: &Intent, index: usize) -> bool {
     intent.actions[..index]
         .iter()
         .all(|action| matches!(action, Action::Drain(_)))
 }
 
-/// Has all as it was before, with what was to be given up. Nobody finds a record and goes on below the file system when
-/// that is there again: as long as the record cannot be dropped it stays away.
+/// Undoes the removal; the data that was to be given up stays. The record is dropped before the file system is
+/// mounted again. While the record cannot be dropped, the file system stays unmounted: otherwise a later start of the
+/// service could find the record and go on below the mounted file system.
 async fn take_back(
     engine: &dyn Engine,
     store: &Store,
     intent: &Intent,
     failure: Failure,
 ) -> Failure {
-    // Nothing is given up yet.
+    // No data is given up yet.
     let data = match failure.data {
         DataState::Unchanged if intent.discard => DataState::Unwritten,
         data => data,
@@ -197,8 +199,8 @@ async fn take_back(
     }
 }
 
-/// Continues a removal or a flush that a dead service has left. What has not been given up yet is not: nobody is there
-/// who would be told, and the file system may be in use again.
+/// Continues a removal or a flush that an earlier process of the service did not finish. Data that is not given up
+/// yet is kept: no client is there to be told, and the file system may be in use again.
 ///
 /// # Errors
 /// What could not be put right; the record stays, and the next start tries again.
@@ -221,7 +223,7 @@ pub(super) async fn recover(
     remove(engine, store, intent, watcher).await.map(drop)
 }
 
-/// Ends a job that has given nothing up: the mode holds again, and the cache goes on.
+/// Ends a job that has given up no data: the mode applies again, and the cache goes on.
 async fn forget(engine: &dyn Engine, store: &Store, intent: &Intent) -> Result<(), Failure> {
     if intent.actions.iter().any(|a| matches!(a, Action::Drain(_)))
         && let Err(e) = engine.tell(&intent.uuid, STOP).await
@@ -231,8 +233,8 @@ async fn forget(engine: &dyn Engine, store: &Store, intent: &Intent) -> Result<(
     store.drop_intent(intent).map_err(not_recorded)
 }
 
-/// A removal ends at [`Intent::done`] and stays on record. Before the SSD goes, it may have something that is
-/// nowhere else. `went`: it did, in an action that failed all the same.
+/// The failure of a removal that ends at [`Intent::done`] and stays on record. Before the SSD is released, the SSD
+/// may have data that is nowhere else. `went`: the failed action has released the SSD all the same.
 fn left_at(store: &Store, intent: &Intent, went: bool, failure: Failure) -> Failure {
     let done = &intent.actions[..intent.done.min(intent.actions.len())];
     let gone = done.iter().any(|action| {
@@ -248,7 +250,7 @@ fn left_at(store: &Store, intent: &Intent, went: bool, failure: Failure) -> Fail
     failure.data(data)
 }
 
-/// Mounts again what a removal unmounted in this boot before it met a failure.
+/// Mounts the file systems again that a removal unmounted in this boot before it failed.
 async fn remount(engine: &dyn Engine, intent: &Intent) {
     if intent.boot_id != engine.boot_id() {
         return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Before a cache is undone, nothing may be on its SSD only, nor get there by the undoing.
+//! Before a cache is undone, its SSD must be clean, and the undo must not make it dirty again.
 
 use super::{attached, drain::LOOK, known};
 use crate::dm::message::{Flush, Message};
@@ -8,12 +8,12 @@ use std::time::Duration;
 use tandem_api::{Failure, Kind, Mode, SECTOR_BYTES};
 use tokio::time::Instant;
 
-/// The module lets no more get dirty than the disk takes in 30 s; so long again for its estimate and a disk
-/// that has other work.
+/// The module limits dirty data to the amount that the disk takes in 30 s. The other 30 s are for errors of its
+/// estimate and for a disk with other work.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Has every write go to the disk from now on, and waits until nothing is on the SSD only. If that cannot be
-/// had, the cache goes on in its mode.
+/// Makes every write go to the disk from now on, and waits until no data is on the SSD only. If that fails, the cache
+/// goes on in its mode.
 ///
 /// # Errors
 /// `UnwrittenData`, or that the module cannot be asked.

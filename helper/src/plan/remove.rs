@@ -9,24 +9,24 @@ use tandem_api::{Failure, FileUser, JobKind, Kind, Warning, WarningKind};
 /// What may be on the SSD only.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unwritten {
-    /// There may be something.
+    /// There may be such data.
     pub possible: bool,
-    /// Bytes as the module has them; 0 if it cannot be asked.
+    /// Bytes by the module's count; 0 if the module cannot be asked.
     pub bytes: u64,
-    /// Why it cannot be written to the disk now, a word as for `StateReason`; none if it can.
+    /// Why the data cannot be written back now, a word as for `StateReason`; none if it can be.
     pub stuck: Option<String>,
-    /// The disk has refused something: it can be tried to write that, and it can be given up.
+    /// The disk has refused a write. The write can be tried again, and its data can be given up.
     pub refused: bool,
 }
 
-/// What is known of a cache that is to go.
+/// The facts about a cache that is to be removed.
 pub struct RemoveInput<'a> {
     /// The cache.
     pub pair: &'a Pair,
     /// It is assembled, and its mapping uses the SSD.
     pub attached: bool,
-    /// Its mapping uses the SSD, but the disk below was pulled, and may have been plugged in again
-    /// as another device: nothing can be written through it any more.
+    /// Its mapping uses the SSD, but the disk below was pulled, and may have been plugged in again as another device:
+    /// nothing can be written through the mapping any more.
     pub orphaned: bool,
     /// Its mapping exists.
     pub mapped: bool,
@@ -36,29 +36,30 @@ pub struct RemoveInput<'a> {
     pub mounts: &'a [Mount],
     /// Who uses it, and what keeps it from being unmounted.
     pub users: Vec<FileUser>,
-    /// It cannot be unmounted for a reason other than a program (other file systems below it).
+    /// The file system cannot be unmounted for a reason other than a program (other file systems are mounted below
+    /// it).
     pub pinned: bool,
     /// What may be on the SSD only.
     pub unwritten: Unwritten,
-    /// The person gives that up.
+    /// The user gives up that data.
     pub discard: bool,
 }
 
-/// What removing a cache takes.
+/// The plan for the removal of a cache.
 ///
-/// The SSD is let go first, under the running file system, so that a busy one is no obstacle; then,
-/// if nobody uses the file system, it moves to the plain disk. If somebody does, it stays on a
-/// mapping that only passes through and that goes at the next start. What is on the SSD only goes to the
-/// disk before anything else.
+/// The data that is on the SSD only is written back first. Then the SSD is released under the mounted file system, so
+/// a busy file system is no obstacle. If no program uses the file system, it moves to the plain disk. Otherwise it
+/// stays on a mapping that only passes through, which is gone after the next start.
 ///
-/// With `discard` the file system would find older blocks below it and mix them with what it has in memory, so
-/// it is unmounted before the SSD goes, and left so: it has to be checked. The SSD goes with the mapping then, which
-/// the kernel refuses if somebody has mounted it since. Only where that cannot be, which may be so as long as
-/// somebody is logged in, does it go on: a disk that refuses writes shall trap nobody.
+/// With `discard`, a mounted file system would read older blocks from the disk and mix them with its data in memory.
+/// So it is unmounted before the SSD is released, and stays unmounted: it has to be checked. The SSD is then released
+/// by removing the mapping, which the kernel refuses if the file system was mounted since. If the file system cannot
+/// be unmounted, which may be so as long as a user is logged in, the removal goes on under the mounted file system: a
+/// disk that refuses writes must not block the removal for ever.
 ///
 /// # Errors
-/// `UnwrittenData` if that is not possible; with `discard`, `WrongState` if it is and the disk has refused
-/// nothing, or if nothing is there to be given up.
+/// `UnwrittenData` if the data cannot be written back. With `discard`: `WrongState` if there is no data to be given
+/// up, or if the data can be written back and the disk has refused nothing.
 pub fn remove(input: RemoveInput<'_>) -> Result<Plan, Failure> {
     let RemoveInput {
         pair,
@@ -118,7 +119,7 @@ pub fn remove(input: RemoveInput<'_>) -> Result<Plan, Failure> {
         actions.extend(back.map(|m| Action::Mount(face.clone(), m.clone())));
     }
     if !mapped {
-        // What is no mapping in use may still hold the disk back since the start.
+        // A mapping that is not in force may still hold the disk since the start of the machine.
         actions.push(Action::Unmap(pair.clone()));
     }
     let mut warnings = Vec::new();
