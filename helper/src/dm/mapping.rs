@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the kernel has of a cache. The kernel is asked in [`super::control`]; what follows from the answers is pure.
+//! The state of a cache's mapping in the kernel. [`super::control`] queries the kernel; the functions here are pure.
 
 use super::status::StatusLine;
 use super::table::TARGET;
@@ -7,12 +7,12 @@ use super::table::TARGET;
 /// The mapping of a cache as the kernel has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mapping {
-    /// None, or one without a table.
+    /// No mapping, or a mapping without a table.
     None,
     /// Its table is never put in force: it keeps the devices with these numbers from every program.
     Holds(Vec<String>),
-    /// Its table uses the disk with this number and waits to be put in force: another process is about to do so, or
-    /// did not get further. No table may be loaded beside that process.
+    /// Its table uses the disk with this number and waits to be put in force. Another process is about to do that, or
+    /// has died before. No table may be loaded beside that process.
     Starting(String),
     /// It uses its SSD and serves requests.
     Works {
@@ -21,7 +21,8 @@ pub enum Mapping {
         /// Number of the SSD.
         ssd: String,
     },
-    /// It is to use its SSD and does not run: its table came into force and could not start, or a program suspended it.
+    /// Its table uses the SSD and does not run: the table came into force and could not start, or a program suspended
+    /// the mapping.
     Halted {
         /// Number of the disk.
         origin: String,
@@ -71,8 +72,8 @@ impl Mapping {
         }
     }
 
-    /// A mapping without a table in force, and with this one waiting. `there`: its disk is. A table whose disk has
-    /// gone cannot come into force.
+    /// A mapping with this table loaded and no table in force. `there`: its disk is there. A table whose disk is gone
+    /// cannot come into force.
     pub fn waiting(table: Table, there: bool) -> Self {
         match table.cached {
             _ if table.devices.is_empty() => Self::None,
@@ -82,12 +83,12 @@ impl Mapping {
         }
     }
 
-    /// Whether it uses the SSD, or is to.
+    /// Whether the mapping uses the SSD, or is meant to.
     pub fn is_attached(&self) -> bool {
         matches!(self, Self::Works { .. } | Self::Halted { .. })
     }
 
-    /// Whether the disk may lack something when the mapping goes. `status`: what it says, if it can be read.
+    /// Whether the disk may lack data if the mapping is removed. `status`: its status line, if it can be read.
     pub fn lacks(&self, status: Option<&StatusLine>) -> bool {
         match status.filter(|status| status.knows()) {
             Some(status) => status.dirty > 0,
@@ -126,7 +127,7 @@ mod tests {
                 Mapping::PassesThrough(disk())
             );
         }
-        // Only a table that is there to hold may be replaced by another process.
+        // Another process may replace only a table that is there to hold the disk.
         let holds = |all: &[&str]| Mapping::Holds(table(false, all).devices);
         assert_eq!(Mapping::waiting(plain.clone(), true), holds(&["8:1"]));
         assert_eq!(Mapping::waiting(plain, false), holds(&["8:1"]));
@@ -170,12 +171,12 @@ mod tests {
                 true,
             ),
             (&works, "bypass ssd-error writeback 32 0/4096 0 0", false),
-            // It has not read what is there.
+            // The mapping has not read the SSD.
             (&halted, "suspended - writeback 32 0/4096 0 0", true),
             (&works, "suspended - writeback 32 0/0 0 0", true),
             (&works, "not to be understood", true),
             (&halted, "", true),
-            // Nothing is there that could be asked.
+            // There is no mapping that could be asked.
             (&Mapping::None, "", false),
         ] {
             let status: Option<StatusLine> = line.parse().ok();

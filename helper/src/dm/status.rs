@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 use tandem_api::{Bucket, Counter, Direction, Latency, Mode, Sample};
 
-/// More counters than any kernel has; a longer line is not ours.
+/// More words than any kernel prints; a longer line is not ours.
 const MOST_WORDS: usize = 1024;
 
 /// A status line.
@@ -107,14 +107,14 @@ impl FromStr for StatusLine {
 }
 
 impl StatusLine {
-    /// Whether it tells of a cache at all: a table that is being replaced has nothing to tell any more,
-    /// which does not mean that nothing is on the SSD only.
+    /// Whether the line describes a cache at all. While a table is being replaced, the line is empty of data; that
+    /// does not mean that the SSD is clean.
     pub fn tells(&self) -> bool {
         self.total > 0
     }
 
-    /// Whether its count is that of what is on the SSD only: a table that has not started has not read it yet,
-    /// and says the same as one that was suspended later.
+    /// Whether its dirty count is valid. A table that has not started has not read the SSD yet, and its line is the
+    /// same as that of a table that was suspended later.
     pub fn knows(&self) -> bool {
         let states = ["active", "flushing", "paused", "bypass", "stranded"];
         self.tells() && states.contains(&self.state.as_str())
@@ -124,13 +124,13 @@ impl StatusLine {
         self.counters.get(name).copied().unwrap_or(0)
     }
 
-    /// State and reason in the words of the contract. A flush is a job there, not a state, and an SSD
-    /// that took dirty data with it is a reason.
+    /// State and reason in the words of the contract. In the contract a flush is a job, not a state; and the loss of
+    /// an SSD with dirty data is a reason, not a state.
     pub fn said(&self) -> (&str, &str) {
         match (self.state.as_str(), self.reason.as_str()) {
             ("stranded", _) => ("bypass", "ssd-gone-dirty"),
             (state, "ssd-error-dirty") => (state, "ssd-gone-dirty"),
-            // The counter begins anew when the cache is assembled.
+            // The counter begins at 0 when the cache is assembled.
             ("active" | "flushing" | "paused", "-") if self.counter("disk_errors") > 0 => {
                 ("active", "disk-error")
             }
@@ -411,7 +411,7 @@ mod tests {
             (128, 768)
         );
         assert_eq!((sample.journal_used, sample.journal_total), (3, 64));
-        // They are a part of what was hit, and no reason to go past the cache.
+        // These sectors are a part of the hits, and not a reason to bypass the cache.
         assert_eq!((sample.write.hit, sample.write.bypassed.len()), (768, 0));
         let names: Vec<_> = sample.events.iter().map(|c| c.name.as_str()).collect();
         assert_eq!(names, ["commits", "marks"]);
