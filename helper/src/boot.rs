@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Assembles the caches while the machine starts, before the file systems of fstab are mounted.
 //!
-//! Neither the bus nor UDisks2 runs then. The program never waits longer than [`LONGEST`], and whatever it cannot do,
-//! the machine starts: a cache that has nothing of its own is left to the service, which comes later, and its disk is
-//! used without it. A disk whose newest data may be on the SSD only is held before anything else, so that no program can
-//! mount, check or unlock it before the cache is there. All such disks are held before the first SSD is read, which may
-//! never answer.
+//! Neither the bus nor UDisks2 runs at that time. The program never waits longer than [`LONGEST`], and the machine
+//! starts even if the program fails. A cache that has no data of its own is left to the service, which starts later;
+//! its disk is used without the cache. A disk whose newest data may be on the SSD only is held before anything else,
+//! so that no program can mount, check or unlock it before the cache is there. All such disks are held before the
+//! first SSD is read, because an SSD may never answer.
 
 mod environment;
 pub(crate) mod held;
@@ -25,26 +25,26 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long a missing device is waited for where data may be on the SSD only: a disk that has to spin
-/// up takes 10 s, and several do it one after the other. As long, where somebody asks for the disk, while
-/// udev is not through with what is there: a slow machine shall not start cold for that.
+/// How long the start waits for a missing device if data may be on the SSD only. A disk that has to spin up takes 10
+/// s, and several disks spin up one after the other. The same time applies if the start needs the disk and udev is
+/// still busy: a slow machine must not start cold because of that.
 const LONGEST: Duration = Duration::from_secs(30);
-/// The same where a start without the SSD costs no more than what was cached, and udev is idle.
+/// How long the start waits if a start without the SSD only loses the cached copies, and udev is idle.
 const WITHOUT: Duration = Duration::from_secs(10);
-/// Until udev has at least begun to look at what is there.
+/// The time in which udev has at least begun to look at the devices.
 const BEGUN: Duration = Duration::from_secs(1);
-/// How long a program has a disk open that opens it for a moment only, as udev's probes do.
+/// How long a program keeps a disk open that opens it for a moment only, as udev's probes do.
 const MOMENT: Duration = Duration::from_secs(2);
-/// Where udev writes down a device when it is through with it.
+/// The folder in which udev records a device after it has handled the device.
 const UDEV_DATA: &str = "/run/udev/data";
-/// There while udev has something to do.
+/// This file exists while udev is busy.
 const UDEV_BUSY: &str = "/run/udev/queue";
 
-/// What has the system run this at its start.
+/// The unit that runs this program at the start of the machine.
 const UNIT: &str = "/usr/lib/systemd/system/sysinit.target.wants/tandem-assemble.service";
 
-/// Whether this machine assembles at its start: the unit is there, and the records are readable before
-/// any other file system than that of the system is mounted.
+/// Whether this machine assembles caches at its start: the unit is there, and the records are readable before any
+/// file system other than the root is mounted.
 pub fn assembles() -> bool {
     let device = |path: &str| std::fs::metadata(path).map(|m| m.dev());
     let same = matches!((device(FOLDER), device("/")), (Ok(a), Ok(b)) if a == b);
@@ -54,19 +54,19 @@ pub fn assembles() -> bool {
 /// A cache that is to be assembled.
 struct Cache {
     record: CacheRecord,
-    /// Its disk, as last looked for.
+    /// Its disk, as found by the last search.
     disk: Sighting,
-    /// The disks that are held. One that comes back is another device to the kernel, and is not held.
+    /// The disks that are held. A disk that is plugged in again is another device to the kernel, and is not held.
     held: Vec<BlockDevice>,
-    /// Why the disk could not be held the last time, and since when.
+    /// Why the last attempt to hold the disk failed, and since when.
     hold_error: Option<(HoldError, Instant)>,
     /// The held disks whose mounts systemd leaves out.
     left_out: Vec<BlockDevice>,
-    /// What went wrong for good.
+    /// A failure after which the cache is not tried again.
     failed: Option<String>,
 }
 
-/// Assembles what can be, and holds what has to be.
+/// Assembles the caches for which that is possible, and holds the disks for which that is necessary.
 pub fn run(store: &Store) {
     let mut caches = wanted(store);
     if caches.is_empty() {
@@ -77,7 +77,8 @@ pub fn run(store: &Store) {
     let watch = watch().map_err(|e| tracing::error!("not waiting for devices: {e}"));
     let begun = Instant::now();
     loop {
-        // Before each look, so that what changes after it is heard: udev makes the folder for its first device.
+        // The watch is added before each look at the machine, so that a change after the look is noticed: udev
+        // creates the folder for its first device.
         if let Ok(watch) = &watch {
             let written = inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::CLOSE_WRITE;
             let _ = inotify::add_watch(watch, UDEV_DATA, written);
@@ -108,8 +109,8 @@ fn among(records: Vec<CacheRecord>, jobs: &[Intent]) -> Vec<Cache> {
     records.filter(wanted).map(Cache::new).collect()
 }
 
-/// From now on, a disk that comes and lacks something is held by the program that hears of it first: this one, or the
-/// one that udev runs.
+/// Sets the marks. From now on, a disk that appears and lacks data is held by the program that notices it first: this
+/// program, or the one that udev runs.
 fn guard(caches: &[Cache], marks: &Marks) {
     for cache in caches.iter().filter(|cache| cache.record.may_be_dirty) {
         if let Err(e) = marks.set(&cache.record.pair.uuid) {
@@ -118,17 +119,17 @@ fn guard(caches: &[Cache], marks: &Marks) {
     }
 }
 
-/// The machine starts without these caches.
+/// Lets the machine start without these caches.
 fn go_on(caches: &mut [Cache], machine: &impl BootEnvironment, store: &Store, marks: &Marks) {
     hold_disks(caches, machine, store, marks);
     let alone = marks.alone(MOMENT);
     for cache in caches.iter_mut() {
-        // udev may have come to it since.
+        // The program that udev runs may have handled the cache since.
         cache.read_record(store);
         if cache.in_use() {
             cache.find_and_hold(machine);
         }
-        // The mark of one that is held stays, for the disk may come back as another device that is not.
+        // The mark of a held disk stays, because the disk may come back as another device that is not held.
         if cache.leave(store) {
             marks.clear(&cache.record.pair.uuid);
         }
@@ -142,8 +143,8 @@ fn go_on(caches: &mut [Cache], machine: &impl BootEnvironment, store: &Store, ma
     }
 }
 
-/// Takes all caches one step further. What may not come to an end is last: a start that is killed in it leaves every
-/// disk that is there held, and no mount that would fail for that.
+/// Takes all caches one step further. A step that may never end comes last: if the start is killed in it, every disk
+/// that is there is held, and no mount waits that would fail because of the hold.
 fn step(caches: &mut Vec<Cache>, machine: &impl BootEnvironment, store: &Store, marks: &Marks) {
     hold_disks(caches, machine, store, marks);
     if caches.iter().any(|cache| cache.is_whole(machine)) {
@@ -156,13 +157,13 @@ fn step(caches: &mut Vec<Cache>, machine: &impl BootEnvironment, store: &Store, 
         }
         !assembled
     });
-    // An attempt may have let go of its disk.
+    // A failed attempt may have released its disk.
     if caches.iter().any(|cache| cache.hold_error.is_some()) {
         hold_disks(caches, machine, store, marks);
     }
 }
 
-/// Records which disks stay in use, before an SSD is read that may never answer.
+/// Records which disks stay in use. This happens before an SSD is read, because an SSD may never answer.
 fn give_up_used(
     caches: &mut [Cache],
     machine: &impl BootEnvironment,
@@ -182,8 +183,8 @@ fn give_up_used(
     }
 }
 
-/// Holds the disks that lack something, and has the start not wait for them. A disk that is in use for a moment is tried
-/// again; neither the other disks nor udev wait for that.
+/// Holds the disks that lack data, and makes the start leave out their mounts. If a disk is in use for a moment, the
+/// hold is tried again; neither the other disks nor udev wait for that.
 fn hold_disks(caches: &mut [Cache], machine: &impl BootEnvironment, store: &Store, marks: &Marks) {
     for attempt in 0..=wipe::TRIES {
         for cache in caches.iter_mut() {
@@ -191,7 +192,7 @@ fn hold_disks(caches: &mut [Cache], machine: &impl BootEnvironment, store: &Stor
             cache.read_record(store);
             cache.find_and_hold(machine);
             drop(alone);
-            // Before the next one, which may not answer.
+            // The mounts are left out before the next disk, which may not answer.
             leave_out(std::slice::from_mut(cache), machine);
         }
         if attempt == wipe::TRIES || !caches.iter().any(Cache::may_pass) {
@@ -206,7 +207,7 @@ fn hold_disks(caches: &mut [Cache], machine: &impl BootEnvironment, store: &Stor
     }
 }
 
-/// Has the start leave out the mounts of the disks that are held by now, as long as they are held.
+/// Makes the start leave out the mounts of the disks that are held, as long as they are held.
 fn leave_out(caches: &mut [Cache], machine: &impl BootEnvironment) {
     let new = |cache: &'_ Cache| cache.left_out != cache.held;
     let held: Vec<_> = caches
@@ -236,7 +237,7 @@ impl Cache {
         }
     }
 
-    /// Reads what the program that udev runs has recorded of the disk meanwhile.
+    /// Reads what the program that udev runs has recorded about the disk meanwhile.
     fn read_record(&mut self, store: &Store) {
         if !self.held.is_empty() || !self.record.may_be_dirty {
             return;
@@ -251,15 +252,15 @@ impl Cache {
         }
     }
 
-    /// Looks for the disk, and holds it if it lacks something: also if the cache could not be made, for the disk may
-    /// have come back as another device since. Copies of the disk are held with it.
+    /// Looks for the disk, and holds it if it lacks data. It is held also if the cache could not be made, for the
+    /// disk may have come back as another device since. Copies of the disk are held with it.
     fn find_and_hold(&mut self, machine: &impl BootEnvironment) {
         if self.record.forked {
             return;
         }
         let disk = machine.find(&self.record.pair.origin);
         if self.disk != disk {
-            // Another device, which may take its time as well.
+            // This is another device, and the time for it begins anew.
             self.hold_error = None;
         }
         self.held.retain(|held| disk.possible.contains(held));
@@ -274,7 +275,7 @@ impl Cache {
         }
     }
 
-    /// Puts the cache in force if both devices are there. True: nothing is left to do.
+    /// Puts the cache in force if both devices are there. True: nothing is left to do for this cache.
     fn assemble(&mut self, machine: &impl BootEnvironment, store: &Store) -> bool {
         if self.failed.is_some() {
             return false;
@@ -293,7 +294,7 @@ impl Cache {
             Err(e) => {
                 self.failed = Some(e);
                 if self.record.may_be_dirty {
-                    // The attempt let it go.
+                    // The attempt released the disk.
                     self.hold(machine);
                 }
                 false
@@ -301,10 +302,11 @@ impl Cache {
         }
     }
 
-    /// Holds the disk and what may be it. A disk that was held may not be held any more if that fails.
+    /// Holds the disk and all devices that may be the disk. If that fails, a disk that was held may not be held any
+    /// more.
     fn hold(&mut self, machine: &impl BootEnvironment) {
         let disks = &self.disk.possible;
-        // Where no device agrees with all of the record, each of them may be the disk.
+        // If no device agrees with the whole record, each of them may be the disk.
         let needed = self.disk.recorded.as_ref().map_or(disks.len(), |_| 1);
         let result = machine.hold(&self.record.pair, disks, needed);
         self.held.clear();
@@ -319,7 +321,7 @@ impl Cache {
         });
     }
 
-    /// Whether what keeps the disk from being held may take a moment only.
+    /// Whether the reason why the disk cannot be held may pass after a moment.
     fn may_pass(&self) -> bool {
         let error = self.hold_error.as_ref();
         error.is_some_and(|(_, since)| since.elapsed() < MOMENT)
@@ -329,7 +331,7 @@ impl Cache {
         matches!(self.hold_error, Some((HoldError::InUse(_), _)))
     }
 
-    /// Whether both devices are there, and it is not known that the cache cannot be made.
+    /// Whether both devices are there and no attempt to make the cache has failed.
     fn is_whole(&self, machine: &impl BootEnvironment) -> bool {
         self.failed.is_none()
             && self.disk.recorded.is_some()
@@ -338,14 +340,14 @@ impl Cache {
 
     fn done(&mut self, store: &Store, disk: &BlockDevice, ssd: &BlockDevice) {
         tracing::info!("{} works with its cache on {}", disk.name(), ssd.name());
-        // udev's rules depend on what lies above a device.
+        // udev's rules depend on the mappings above a device.
         for device in [disk, ssd] {
             if let Err(e) = wipe::nudge(&device.ident.node()) {
                 tracing::warn!("cannot have {} looked at again: {e}", device.name());
             }
         }
         if self.record.pair.cold || self.record.pair.lost > 0 {
-            // The module has forgotten what was old, and has the SSD say so.
+            // The module has forgotten the old copies, and the SSD records that.
             let new = |mut record: CacheRecord| {
                 (record.pair.cold, record.pair.lost) = (false, 0);
                 record
@@ -361,7 +363,8 @@ impl Cache {
         self.waits(Path::new(UDEV_BUSY).exists(), asked)
     }
 
-    /// `busy`: udev has something to do. `asked`: the start waits for the disk, or the disk is there.
+    /// How long to wait for the missing devices. `busy`: udev is busy. `asked`: the start waits for the disk, or the
+    /// disk is there.
     fn waits(&self, busy: bool, asked: impl FnOnce() -> bool) -> Duration {
         if self.failed.is_some() {
             return Duration::ZERO;
@@ -372,13 +375,13 @@ impl Cache {
         match (busy, asked()) {
             (true, true) => LONGEST,
             (true, false) | (false, true) => WITHOUT,
-            // One that is plugged in now and then must not delay each start.
+            // A disk that is plugged in only sometimes must not delay each start.
             (false, false) => BEGUN,
         }
     }
 
-    /// The machine starts without this cache. Whether a mark has nothing to say of it any more: what has become of its
-    /// disk is on record.
+    /// Lets the machine start without this cache. True if the mark of the cache is not needed any more: the record
+    /// says what became of the disk.
     fn leave(&mut self, store: &Store) -> bool {
         let pair = &self.record.pair;
         let text = |device: &tandem_api::DeviceText| format!("{} {}", device.model, device.serial);
@@ -395,14 +398,15 @@ impl Cache {
             return false;
         }
         if let Some((HoldError::NotWritable(e), _)) = &self.hold_error {
-            // A record that the disk is used would give up what is on the SSD; the next event tries to hold it again.
+            // A record that the disk is used would give up the data on the SSD. The next event tries again to hold
+            // the disk.
             tracing::error!("{disk} should be held back, is not, and cannot be written: {e}");
             return false;
         }
         tracing::warn!("{disk} is used without its cache on {ssd}: {reason}");
-        // Recorded before the disk can be written.
+        // The record is written before a program can write to the disk.
         let recorded = store.change_cache(&pair.uuid, unguarded);
-        // The cache is not put in force any more, recorded or not.
+        // The cache is not put in force any more, even if the record could not be written.
         self.failed.get_or_insert("the disk is in use".to_owned());
         match recorded {
             Ok(now) => {
@@ -418,8 +422,8 @@ impl Cache {
     }
 }
 
-/// The record of a cache whose disk everybody can use alone from now on: what the SSD has is old, and what it has only
-/// belongs to a state of the disk that may be no more.
+/// The record of a cache whose disk every program can use alone from now on. The copies on the SSD are old, and its
+/// dirty data belongs to a state of the disk that may be gone.
 fn unguarded(mut record: CacheRecord) -> CacheRecord {
     record.pair.cold = true;
     record.forked |= record.may_be_dirty;
@@ -433,11 +437,11 @@ fn watch() -> io::Result<OwnedFd> {
     Ok(watch)
 }
 
-/// Returns when udev is through with a device or with all, or when the time is up.
+/// Returns when udev has handled a device or all devices, or when the time is up.
 fn wait(watch: &OwnedFd, left: Duration) {
     let time = Timespec::try_from(left).ok();
     let _ = poll(&mut [PollFd::new(watch, PollFlags::IN)], time.as_ref());
-    // What it was does not matter: everything is looked at anew.
+    // The content of the events does not matter: everything is looked at anew.
     let mut events = [0; 4096];
     while rustix::io::read(watch, &mut events).is_ok_and(|read| read > 0) {}
 }

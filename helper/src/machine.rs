@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The block devices of the machine as the kernel (sysfs) and udev (libudev) describe them. The start of the machine,
-//! udev's events and the service all recognise devices by what is gathered here. The file system mounted where is in
-//! [`crate::mounts`].
+//! udev's events and the service all recognise devices by these data. Mounts are in [`crate::mounts`].
 
 use crate::facts::{self, Ident, drive_name};
 use std::collections::BTreeMap;
@@ -52,7 +51,7 @@ pub fn whole(name: &str) -> String {
 /// A value as udev writes it in the names of its links, with `\x20` for a blank; none if it cannot be written.
 pub fn link_name(value: &str) -> Option<String> {
     let text = CString::new(value).ok()?;
-    // As long as udev's own limit: each byte may take four.
+    // Each byte may become four bytes, as with udev's own limit.
     let mut name = vec![0_u8; 4 * value.len() + 1];
     // SAFETY: the text ends with a zero, and no more than `name.len()` bytes are written.
     let failed = unsafe {
@@ -100,7 +99,7 @@ struct Sysfs {
     sectors: u64,
     /// First sector on the whole disk, 0 for a whole one.
     start: u64,
-    /// Of the whole disk, 0 if the kernel gives none.
+    /// Sequence number of the whole disk, 0 if the kernel gives none.
     diskseq: u64,
     /// Unique name of a volume.
     volume: Option<String>,
@@ -123,7 +122,7 @@ impl Sysfs {
 /// A block device as it is now.
 #[derive(Debug, Clone, Default)]
 pub struct BlockDevice {
-    /// What it is recognised by; without the words of UDisks2.
+    /// The identity by which it is recognised, without the texts of UDisks2.
     pub ident: Ident,
     /// `major:minor`.
     pub number: String,
@@ -132,7 +131,7 @@ pub struct BlockDevice {
 }
 
 impl BlockDevice {
-    /// From what sysfs and udev say of the device; `drive`: what udev says of the drive that the device is on.
+    /// The device from the data of sysfs and udev. `drive`: udev's data of the drive that the device is on.
     fn of(sysfs: Sysfs, properties: Properties, drive: &Properties, boot: &str) -> Self {
         let (wwn, serial) = (drive.first(&WWN), drive.first(&SERIAL));
         let hardware = match sysfs.volume.clone() {
@@ -180,14 +179,14 @@ impl BlockDevice {
         self.ident.text.size / SECTOR_BYTES
     }
 
-    /// Whether a program could write to the device now. One that does not even open, or is write-protected, stays as
-    /// it is.
+    /// Whether a program could write to the device now. False for a device that cannot be opened or is
+    /// write-protected.
     pub fn writable(&self) -> bool {
         writable(Path::new(&self.ident.node()), &sysfs(self.name()))
     }
 }
 
-/// The same device to the kernel; what udev says of it may have changed.
+/// Equal if the kernel sees the same device; udev's data of it may differ.
 impl PartialEq for BlockDevice {
     fn eq(&self, other: &Self) -> bool {
         let key = |d: &Self| (d.number.clone(), d.ident.diskseq, d.ident.text.size);
@@ -197,7 +196,7 @@ impl PartialEq for BlockDevice {
 
 impl Eq for BlockDevice {}
 
-/// Opened for reading only: udev would look at a device again that was open for writing.
+/// The device is opened for reading only: after an open for writing udev would handle the device again.
 fn writable(node: &Path, folder: &Path) -> bool {
     fs::File::open(node).is_ok() && line(folder.join("ro")).is_none_or(|ro| ro == "0")
 }
@@ -205,8 +204,8 @@ fn writable(node: &Path, folder: &Path) -> bool {
 /// The machine's block devices.
 #[derive(Default)]
 pub struct Machine {
-    /// What udev knows of the device for which it runs this program. Since version 257 udev writes its database only
-    /// after that.
+    /// udev's data of the device for which udev runs this program. Since version 257 udev writes its database only
+    /// after the program has run.
     event: Option<Properties>,
 }
 
@@ -225,7 +224,7 @@ impl Machine {
             .is_none_or(|event| event.number() == device.number)
     }
 
-    /// All block devices that udev is through with.
+    /// All block devices that udev has handled.
     ///
     /// # Errors
     /// If libudev cannot list them.
@@ -248,7 +247,7 @@ impl Machine {
         Ok(list.scan_devices()?.filter_map(device).collect())
     }
 
-    /// What udev knows of a device; none as long as udev is not through with it.
+    /// udev's data of a device; none until udev has handled the device.
     fn properties(&self, device: &udev::Device) -> Option<Properties> {
         let known = Properties::new(
             device
@@ -262,17 +261,17 @@ impl Machine {
     }
 }
 
-/// Which devices of the machine are meant by what is on record.
+/// The devices of the machine to which a record leads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sighting {
-    /// The device that agrees with all of the record; none if several do.
+    /// The device that agrees with the whole record; none if several devices do.
     pub recorded: Option<BlockDevice>,
-    /// All devices that may be the one on record, see [`facts::possible`].
+    /// All devices that may be the recorded one, see [`facts::possible`].
     pub possible: Vec<BlockDevice>,
 }
 
 impl Sighting {
-    /// Looks for a recorded device among these.
+    /// Finds a recorded device among these devices.
     pub fn among(devices: &[BlockDevice], record: &Ident) -> Self {
         Self {
             recorded: facts::recorded(devices, |d| &d.ident, record).cloned(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What assembling asks of the machine and does to it, apart from the order in which it is done.
+//! How assembling queries and changes the machine, without the order of the steps.
 
 use super::held;
 use crate::action::Pair;
@@ -18,10 +18,10 @@ use tandem_api::SECTOR_BYTES;
 /// Why a disk is not held.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum HoldError {
-    /// A program uses the disk, or can use it, and write to it.
+    /// A program uses the disk, or can use and write it.
     #[error("{0}")]
     InUse(String),
-    /// No program can write to the disk as it is now: it does not answer, or is write-protected.
+    /// No program can write to the disk now: the disk does not answer, or is write-protected.
     #[error("{0}")]
     NotWritable(String),
 }
@@ -36,9 +36,9 @@ impl HoldError {
     }
 }
 
-/// The machine that starts; a test has one of its own.
+/// The machine that starts. A test has its own implementation.
 pub(super) trait BootEnvironment {
-    /// Whether there is device-mapper; without it nothing can be held or mapped.
+    /// Whether device-mapper is there; without it no disk can be held and no cache mapped.
     ///
     /// # Errors
     /// Why there is none.
@@ -49,16 +49,16 @@ pub(super) trait BootEnvironment {
     fn mapping(&self, pair: &Pair) -> Mapping;
     /// Whether udev runs this program for the disk, and not for another device.
     fn called_for(&self, disk: &BlockDevice) -> bool;
-    /// Keeps these disks from every program. Reads nothing. `needed`: how many of them, from the first, have to be
-    /// held.
+    /// Keeps these disks from every program, and reads nothing. `needed`: so many disks, counted from the first, have
+    /// to be held.
     fn hold(&self, pair: &Pair, disks: &[BlockDevice], needed: usize) -> Result<(), HoldError>;
-    /// Gives a program that has a disk open for a moment the time to close it.
+    /// Waits, so that a program that has a disk open for a moment can close it.
     fn pause(&self);
-    /// Has the start not wait for the file systems of these.
+    /// Makes the start of the machine leave out the file systems of these disks.
     fn leave_out(&self, held: &[(&Pair, &BlockDevice)]) -> io::Result<()>;
     /// Reads the SSD, and puts the cache in force. If that fails, a disk that was held may not be held any more.
     fn map(&self, pair: &Pair, disk: &BlockDevice, ssd: &BlockDevice) -> Result<(), String>;
-    /// Has the service run once the machine is up: it follows what comes and goes from then on.
+    /// Starts the service once the machine is up. From then on the service follows the devices that come and go.
     fn start_service(&self) -> io::Result<()>;
 }
 
@@ -156,7 +156,7 @@ impl BootEnvironment for System {
     }
 
     fn start_service(&self) -> io::Result<()> {
-        // Neither an SSD of a cache nor a desktop may be there to start it.
+        // An SSD of a cache or a desktop would start the service, but perhaps neither is there.
         held::systemctl(&["start", "--no-block", "tandem.service"])
     }
 }
@@ -166,12 +166,12 @@ pub(super) mod fake {
     use super::*;
     use std::cell::RefCell;
 
-    /// A machine that notes down what is done to it.
+    /// A machine that records each call.
     #[derive(Default)]
     pub struct Fake {
-        /// Serial numbers of what is there.
+        /// Serial numbers of the devices that are there.
         pub there: Vec<&'static str>,
-        /// Serial numbers of those that are there and do not agree with all of the record.
+        /// Serial numbers of the devices that are there and do not agree with the whole record.
         pub elsewhere: Vec<&'static str>,
         /// There is no device-mapper.
         pub without_device_mapper: bool,
@@ -249,7 +249,7 @@ pub(super) mod fake {
         }
 
         fn pause(&self) {
-            // Once, however long it takes.
+            // A series of pauses is recorded once.
             if self.done.borrow().last().is_none_or(|last| last != "pause") {
                 self.note("pause".to_owned());
             }

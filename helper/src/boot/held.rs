@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Has the machine start without the file system of a disk that is held: a mount that fails would
-//! stop the start, one that is left out does not.
+//! Lets the machine start without the file system of a held disk. A mount that fails would stop the start; a mount
+//! that is left out does not.
 
 use crate::action::Pair;
 use crate::machine::BlockDevice;
@@ -13,10 +13,10 @@ use std::{fs, io};
 const UNITS: &str = "/run/systemd/system";
 const DROP_IN: &str = "50-tandem.conf";
 
-/// Has systemd leave out the entries of fstab that lead to held disks, as long as they are held.
+/// Makes systemd leave out the fstab entries that lead to held disks, as long as the disks are held.
 ///
 /// # Errors
-/// If it cannot be told: then these mounts fail, because the disk is in use.
+/// If systemd cannot be told. Then these mounts fail, because the disk is in use.
 pub fn leave_out(held: &[(&Pair, &BlockDevice)]) -> io::Result<()> {
     let mut told = false;
     for (pair, disk) in held {
@@ -34,7 +34,7 @@ pub fn leave_out(held: &[(&Pair, &BlockDevice)]) -> io::Result<()> {
     systemctl(&["daemon-reload"])
 }
 
-/// Over systemd's own socket: the bus does not run yet.
+/// Runs systemctl, which uses systemd's own socket: the bus does not run yet.
 pub(super) fn systemctl(arguments: &[&str]) -> io::Result<()> {
     let status = Command::new("/bin/systemctl").args(arguments).status()?;
     if status.success() {
@@ -44,7 +44,7 @@ pub(super) fn systemctl(arguments: &[&str]) -> io::Result<()> {
     Err(io::Error::other(format!("systemctl {what}: {status}")))
 }
 
-/// The mounts that were left out because of this cache in this boot. Nobody but the system writes that folder.
+/// The mounts that were left out because of this cache in this boot. Only the system writes that folder.
 pub fn left_out(pair: &Pair) -> Vec<String> {
     let cache = format!("/dev/mapper/{}\n", pair.name());
     let unit = |entry: io::Result<fs::DirEntry>| {
@@ -58,7 +58,8 @@ pub fn left_out(pair: &Pair) -> Vec<String> {
     units.map_or_else(|_| Vec::new(), |all| all.filter_map(unit).collect())
 }
 
-/// Holds by itself when the cache is assembled, and when the disk is let go.
+/// Text of the drop-in. Its conditions allow the mount again as soon as the cache is assembled or the disk is
+/// released.
 fn drop_in(pair: &Pair, disk: &BlockDevice) -> String {
     format!(
         "# What was written last to this file system may be on an SSD only.\n\

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A disk that lacks something and that the start of the machine has not found yet.
+//! Disks that lack data and that the start of the machine has not found yet.
 //!
-//! It may come when the start has gone on without it, and somebody would mount it at once. So each such cache has a
-//! mark from before the first look at the machine until it is assembled or on record as used alone, and udev has
-//! `tandem-assemble --late` run for every device that appears, when it has made the links and before it tells anybody.
-//! Either that finds the mark, or it was over before the first look, and the start finds the disk. A start that is
-//! killed leaves the marks.
-//! One that is held keeps its mark: a disk whose link was reset comes back as another device, which nobody holds.
+//! Such a disk may appear after the start has gone on without it, and another program would mount it at once. So each
+//! such cache has a mark. The mark exists from before the first look at the machine until the cache is assembled, or
+//! until the record says that the disk is used alone. udev runs `tandem-assemble --late` for every device that
+//! appears, after it has made the links and before it tells any program. If that run is over before the first look,
+//! the start finds the disk; otherwise the run finds the mark. A start that is killed leaves the marks. A held disk
+//! keeps its mark: after a reset of its link the disk comes back as another device, which is not held.
 
 use super::environment::{BootEnvironment, System};
 use super::{Cache, MOMENT, among, leave_out};
@@ -21,11 +21,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
-/// Made by the unit, with an empty file for each mark.
+/// The folder of the marks, created by the unit. Each mark is a file, empty at first.
 const FOLDER: &str = "/run/tandem-late";
-/// Between two looks whether somebody else is through, who is so in no time.
+/// Time between two attempts to get the lock; a lock is usually held for a very short time.
 const SHORTLY: Duration = Duration::from_millis(5);
-/// By then a disk's own event, which waits for [`MOMENT`], is over.
+/// After this time the event of the disk itself, which waits for [`MOMENT`], is over.
 const LONG_AGO: Duration = MOMENT.saturating_mul(2);
 
 /// The marks of this start of the machine.
@@ -60,14 +60,15 @@ impl Marks {
         }
     }
 
-    /// Nobody has said of it yet that it cannot be held.
+    /// Empties the mark: no program has noted yet that the disk cannot be held.
     fn forget(&self, uuid: &str) {
         if let Err(e) = self.set(uuid) {
             tracing::warn!("a mark of {uuid} says since when: {e}");
         }
     }
 
-    /// For how long it is known that this cannot be held, for this reason: from the first time that somebody says so.
+    /// For how long it is known that this disk cannot be held for this reason. The time begins when a program notes
+    /// it first.
     fn waited(&self, uuid: &str, disk: &BlockDevice, why: &str) -> Duration {
         let what = format!("{} {why}", disk.number);
         let now = boottime_us();
@@ -83,8 +84,8 @@ impl Marks {
         Duration::ZERO
     }
 
-    /// Until it is dropped, nobody else looks for disks that have marks; none without marks, or if somebody does not
-    /// come to an end in that time: a device may never answer.
+    /// A lock: until it is dropped, no other program looks for disks that have marks. `None` without marks, or if
+    /// another program keeps the lock longer than `limit`: a device may never answer.
     pub(super) fn alone(&self, limit: Duration) -> Option<File> {
         let folder = File::open(&self.0).ok()?;
         let begun = Instant::now();
@@ -98,10 +99,10 @@ impl Marks {
     }
 }
 
-/// Deals with the disks that are here now and that the start waited for in vain.
+/// Handles the disks that are here now and that the start waited for in vain.
 pub fn run(folder: &Path) {
     let marks = Marks::default();
-    // For every device of the machine: hardly ever is there anything to do.
+    // This runs for every device of the machine, and there is hardly ever anything to do.
     if !fs::read_dir(&marks.0).is_ok_and(|mut marks| marks.next().is_some()) {
         return;
     }
@@ -109,8 +110,9 @@ pub fn run(folder: &Path) {
     look(&marks, &System::new(machine), &Store::beside(folder));
 }
 
-/// Everything is read anew for each attempt: meanwhile the start and the service may be at work. Only the events of a
-/// disk wait for it. Those of others may find it free, and after some time say what has become of it: its own may be over.
+/// Tries to hold each disk that has a mark. Each attempt reads everything anew, because the start and the service may
+/// be at work meanwhile. Only a disk's own event waits for the disk. The event of another device may find the disk
+/// free, or, after [`LONG_AGO`], record that the disk is used: the disk's own event may be over.
 fn look(marks: &Marks, machine: &impl BootEnvironment, store: &Store) {
     let begun = Instant::now();
     for attempt in 0..=wipe::TRIES {
@@ -127,12 +129,12 @@ fn look(marks: &Marks, machine: &impl BootEnvironment, store: &Store) {
             .map(|cache| (called_for(&cache, machine), cache))
             .filter(|(ours, _)| *ours || alone.is_some())
             .collect();
-        // Another may not answer.
+        // The disks of this event come first, because another disk may not answer.
         caches.sort_by_key(|(ours, _)| !ours);
         let mut again = false;
         for (ours, cache) in &mut caches {
             if attempt == 0 && *ours {
-                // It may be another one that came in the place of the last.
+                // The device may be another one than at the last event.
                 marks.forget(&cache.record.pair.uuid);
             }
             again |= !hold_or_record(cache, *ours, last, marks, machine, store);
@@ -146,7 +148,7 @@ fn look(marks: &Marks, machine: &impl BootEnvironment, store: &Store) {
     }
 }
 
-/// Tries to hold a disk. `ours`: see [`called_for`]. False: in this event it is to be tried again.
+/// Tries to hold a disk. `ours`: see [`called_for`]. False: this event has to try it again.
 fn hold_or_record(
     cache: &mut Cache,
     ours: bool,
@@ -172,22 +174,22 @@ fn hold_or_record(
     if !cache.held.is_empty() {
         marks.forget(&uuid);
     }
-    // The service assembles it, now or when its SSD is there.
+    // The service assembles the cache, now or when the SSD is there.
     if cache.leave(store) {
         marks.clear(&uuid);
     }
     true
 }
 
-/// Whether udev runs us for its disk.
+/// Whether udev runs this program for the disk of this cache.
 fn called_for(cache: &Cache, machine: &impl BootEnvironment) -> bool {
     let disks = machine.find(&cache.record.pair.origin).possible;
     disks.iter().any(|disk| machine.called_for(disk))
 }
 
-/// The caches that have a mark and for which there is something to do.
+/// The caches that have a mark and that this program has to handle.
 fn marked(marks: &Marks, machine: &impl BootEnvironment, store: &Store) -> Vec<Cache> {
-    // First: a job that is over by then has dropped its record before.
+    // The jobs are read first: a job that has ended by then has dropped the record of its cache before.
     let jobs = store.intents();
     let records = store.caches();
     for record in records.iter().filter(|record| record.forked) {
@@ -198,8 +200,8 @@ fn marked(marks: &Marks, machine: &impl BootEnvironment, store: &Store) -> Vec<C
     caches
 }
 
-/// Whether there is something to do for a cache that has a mark. The start and the service may be at work on it, and
-/// no other program may come between them.
+/// Whether this program has to handle a cache that has a mark. The start and the service may be at work on the cache;
+/// no other program may disturb them.
 fn concerns(cache: &Cache, marks: &Marks, machine: &impl BootEnvironment) -> bool {
     let pair = &cache.record.pair;
     let mapping = machine.mapping(pair);
@@ -209,7 +211,7 @@ fn concerns(cache: &Cache, marks: &Marks, machine: &impl BootEnvironment) -> boo
         return false;
     }
     let disk = machine.find(&pair.origin);
-    // A copy that is in use concerns only its own events.
+    // A copy of the disk is handled only in its own events: it may be in use.
     let needed = |d: &&BlockDevice| match &disk.recorded {
         Some(recorded) => *d == recorded || machine.called_for(d),
         None => true,
@@ -265,7 +267,7 @@ mod tests {
             let done = machine.done.take();
             let held = ["hold no-", "leave out no-"];
             assert_eq!(done, if busy { &["pause"][..] } else { &held });
-            // One that is held may come back as another device.
+            // A held disk may come back as another device.
             assert_eq!(marks.has(uuid), !busy);
             let left = store.caches().remove(0);
             assert_eq!((left.forked, left.may_be_dirty), (busy, true));
@@ -282,7 +284,8 @@ mod tests {
         let closed = || HoldError::NotWritable("no such device".to_owned());
         let held = ["hold no-", "leave out no-"];
         let moment = ["pause", "hold no-", "leave out no-"];
-        // Somebody has it for a moment; the cable is flaky, and goes on to be until it comes back.
+        // First case: a program has the disk open for a moment. The other cases: the cable is loose, and stays so
+        // until the disk comes back.
         for (name, unheld, first, then) in [
             ("moment", vec![open(); 3], &moment[..], &[][..]),
             ("flaky", vec![closed(); 3], &moment, &[]),
