@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Shows the caches as the machine has them: every change of the machine leads here, and this is the
-//! only place that adds, changes and removes their objects.
+//! Shows the caches as the machine has them. Every change of the machine leads here, and only this file adds, changes
+//! and removes the objects of caches.
 
 use super::execute::shared;
 use super::plans::{current, leads_to, mapped};
@@ -21,7 +21,7 @@ use std::time::Duration;
 use tandem_api::{CacheState, DeviceText, Failure, Kind, ModuleState, ROOT_PATH};
 use zbus::OwnedObjectPath;
 
-/// For the devices to be listed: far longer than a listing takes.
+/// Time limit for the list of devices: far longer than a listing takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn path(uuid: &str) -> String {
@@ -33,7 +33,7 @@ fn nothing() -> OwnedObjectPath {
 }
 
 impl Service {
-    /// Looks at the machine and shows it. False: something of that did not work, and has to be tried again.
+    /// Looks at the machine and shows its caches. False: a part of that failed, and has to be tried again.
     pub(crate) async fn refresh(self: &Arc<Self>) -> bool {
         let _serial = self.refreshing.lock().await;
         self.look().await.unwrap_or_else(|e| {
@@ -42,10 +42,11 @@ impl Service {
         })
     }
 
-    /// Whether all that has to be kept is.
+    /// Whether every disk that has to be held is held, and every record is written.
     async fn look(self: &Arc<Self>) -> Result<bool, Failure> {
-        // First, and without anybody's help: writes wait for this record, and UDisks2 may wait for a dying device.
-        // follow_risk does so at every event; here it is for what a job kept from it that has ended.
+        // The records come first, and without other services: writes wait for these records, and UDisks2 may wait for
+        // a failing device. follow_risk writes them at every event. This call is for a record that a job kept from it
+        // and that has ended since.
         let recorded = self.record_risks().await?;
         let facts = tokio::time::timeout(PATIENCE, self.engine.facts()).await;
         let facts = facts.map_err(|_| Failure::new(Kind::Internal).detail("no answer"))??;
@@ -56,7 +57,7 @@ impl Service {
         for record in self.store.caches() {
             let live = live.iter().find(|l| l.uuid == record.pair.uuid);
             if record.detached_in.is_some() && live.is_none() {
-                // Its last trace went with the mapping.
+                // The detached cache ended with its mapping.
                 if let Err(e) = self.store.drop_cache(&record.pair.uuid) {
                     tracing::error!("cannot forget a cache: {e}");
                 }
@@ -88,8 +89,8 @@ impl Service {
         Ok(all_kept)
     }
 
-    /// Holds a disk that lacks something, and what may be that disk, until the cache is assembled. A mapping that leads
-    /// to nowhere, since its disk was pulled and plugged in again, is removed for that if nothing uses it.
+    /// Holds a disk that lacks data, and all devices that may be that disk, until the cache is assembled. A mapping
+    /// whose disk was pulled and plugged in again leads nowhere; it is removed for the hold if nothing uses it.
     async fn protect(
         &self,
         record: &CacheRecord,
@@ -142,7 +143,8 @@ impl Service {
         let leaving = jobs.iter().any(|job| job.gives_up(&pair.uuid));
         let asked = leaving || job.is_some() || record.detached_in.is_some();
         let (state, reason) = match (live, &status) {
-            // Nobody asked for it: an SSD that was back could not be used, and the disk went on alone.
+            // No job or record asked for that: an SSD that came back could not be used, and the mapping went on with
+            // the disk alone.
             (Some(live), _) if !live.attached && !asked => {
                 (CacheState::Bypass, "ssd-error".to_owned())
             }
@@ -152,7 +154,8 @@ impl Service {
             }
             (Some(_), Some(status)) => state(status),
             (Some(_), None) => (CacheState::Suspended, String::new()),
-            // First of all: every other word may say that nothing is lost, or that the cache comes back by itself.
+            // This case comes first: any other reason may say that nothing is lost, or that the cache comes back by
+            // itself.
             (None, _) if record.forked => (CacheState::Stopped, "disk-changed".to_owned()),
             (None, _) if origin.is_none() => (CacheState::Stopped, "disk-missing".to_owned()),
             (None, _) if ssd.is_none() && record.may_be_dirty => {
@@ -173,7 +176,7 @@ impl Service {
         if (state == CacheState::Stopped || back.is_some() || waits)
             && job.is_none()
             && !record.forked
-            // An unfinished one is put right first: it knows what was mounted.
+            // An unfinished job is finished or undone first: its record knows what was mounted.
             && !leaving
             && !jobs.iter().any(|job| job.creates(&pair.uuid))
         {
@@ -208,10 +211,10 @@ impl Service {
         }
     }
 
-    /// Why a cache whose devices are both there is not assembled.
+    /// The reason why a cache whose devices are both there is not assembled.
     async fn reason(&self, record: &CacheRecord, disk_mounted: bool) -> String {
         let refused = self.inner().refused.get(&record.pair.uuid).copied();
-        // What the module said of these devices holds, wherever it is now.
+        // The module's refusal of these devices is valid, whatever the state of the module is now.
         if let Some(word) = refused {
             return word.to_owned();
         }
@@ -224,8 +227,8 @@ impl Service {
         word.to_owned()
     }
 
-    /// Assembles a cache whose devices are both there, or has one use its SSD that is `back`, once for each
-    /// time that they come together.
+    /// Assembles a cache whose devices are both there, or makes it use its SSD that is `back`. Once for each time
+    /// that the two devices come together.
     fn assemble(
         self: &Arc<Self>,
         record: &CacheRecord,
@@ -247,7 +250,7 @@ impl Service {
                     && record.detached_in.is_none()
                     && inner.attempted.insert(pair.uuid.clone());
                 if first {
-                    // As long as this takes, no job may have to do with the devices.
+                    // While this runs, no job may use the devices.
                     let uuid = pair.uuid.clone();
                     inner.running.push(Running {
                         path: nothing(),
@@ -275,7 +278,7 @@ impl Service {
                     Kind::WrongDisk => this.refuse(&pair, "disk-changed"),
                     Kind::SsdDamaged => this.refuse(&pair, "ssd-damaged"),
                     Kind::SsdBlocks => this.refuse(&pair, "ssd-blocks"),
-                    // What lies there does not go away by itself.
+                    // The content of the SSD does not go away by itself, so no further attempt is made.
                     Kind::SsdHoldsData | Kind::SsdTooSmall => {}
                     _ => this.clone().try_again(pair.clone()),
                 }
@@ -283,7 +286,7 @@ impl Service {
             let ours = |r: &Running| r.uuid == pair.uuid && r.path == nothing();
             this.inner().running.retain(|r| !ours(r));
             this.again.notify_one();
-            // Nobody waits for this task, and what it has done is on record.
+            // No caller waits for this task, and its result is on record.
             if anew && assembled.is_ok() {
                 this.engine.mount_left_out(&pair).await;
             }
@@ -294,8 +297,8 @@ impl Service {
         self.inner().refused.insert(pair.uuid.clone(), why);
     }
 
-    /// What kept a cache from being assembled may pass without an event. Mounts are their user's: they are moved once,
-    /// and not time and again.
+    /// The reason why a cache is not assembled may pass without an event. The mounts of a user are moved only once,
+    /// not repeatedly.
     fn try_again(self: Arc<Self>, pair: Pair) {
         tokio::spawn(async move {
             let facts = loop {
@@ -312,7 +315,7 @@ impl Service {
         });
     }
 
-    /// Assembles a cache; a disk that is mounted without it moves over if nobody uses it.
+    /// Assembles a cache. A disk that is mounted without it is moved to the cache if no program uses it.
     async fn assemble_now(&self, pair: &Pair, disk: Option<&Device>) -> Result<(), Failure> {
         let mounts = disk.map(|d| d.mounts.clone()).unwrap_or_default();
         if let Some(disk) = disk.filter(|d| !d.mounts.is_empty()) {
@@ -330,8 +333,7 @@ impl Service {
         self.assembled(pair).await
     }
 
-    /// Has a cache that is in force use its SSD again. There is nothing to be undone: if it fails, all is
-    /// as it was.
+    /// Makes a cache that is in force use its SSD again. There is nothing to undo: if it fails, all is as before.
     async fn rejoin(&self, pair: &Pair, back: Back) -> Result<(), Failure> {
         tracing::info!(uuid = pair.uuid, ?back, "the SSD is back");
         match back {
@@ -399,10 +401,11 @@ impl Service {
 /// How an SSD that was away while its cache was in force is used again.
 #[derive(Debug, Clone, Copy)]
 enum Back {
-    /// Nothing was on it only: under the file system.
+    /// The SSD had no dirty data: it is used again under the mounted file system.
     Clean,
-    /// What a file system wrote last and did not flush went with the SSD, and it does not know: only when
-    /// none is there that could go on as if nothing had happened, and by assembling anew.
+    /// The newest writes that the file system did not flush went away with the SSD, and the file system does not know
+    /// that. So the cache is assembled anew, and only while no file system is there that could go on as if nothing
+    /// had happened.
     Dirty,
 }
 

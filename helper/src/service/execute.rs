@@ -61,7 +61,7 @@ impl Service {
         if kind == JobKind::Create && frozen.reply.mode == Mode::Writeback {
             auth::check(&self.connection, header, Permission::WriteBack, disk, ssd).await?;
         }
-        // A plan is executed once, even if two calls were waiting for the same answer.
+        // A plan is executed once, even if two calls wait for the same authentication.
         self.inner().offers.remove(plan_id).ok_or_else(unknown)?;
         self.touch();
 
@@ -82,7 +82,7 @@ impl Service {
         self.begin(frozen, uid).await
     }
 
-    /// A file system in use is answered before anything is changed.
+    /// Refuses a file system in use before anything is changed.
     async fn unused(&self, plan: &Plan, disk: &tandem_api::DeviceText) -> Result<(), Failure> {
         let unmounts = plan
             .actions
@@ -103,7 +103,7 @@ impl Service {
         Ok(())
     }
 
-    /// No job, running or left half done by an earlier one, has to do with these devices.
+    /// Checks that no job, running or unfinished, uses these devices.
     pub(super) async fn idle(self: &Arc<Self>, devices: &[Ident; 2]) -> Result<(), Failure> {
         self.inner().free(devices)?;
         let unfinished = || {
@@ -120,7 +120,7 @@ impl Service {
                 return Err(busy());
             }
             for intent in unfinished() {
-                // One that waits for its cache to be assembled has changed nothing that matters.
+                // An unfinished drain waits for its cache to be assembled, and has changed nothing that matters.
                 if intent.draining().is_none() || self.store.drop_intent(&intent).is_err() {
                     return Err(busy());
                 }
@@ -129,8 +129,7 @@ impl Service {
         Ok(())
     }
 
-    /// Has the devices for a moment without a job; they are free again when the answer is dropped.
-    /// `records`: see [`Running`].
+    /// Reserves the devices for a moment without a job, until the result is dropped. `records`: see [`Running`].
     pub(super) fn hold(
         &self,
         uuid: &str,
@@ -148,7 +147,7 @@ impl Service {
         Ok(Held(self, uuid.to_owned()))
     }
 
-    /// Begins a plan.
+    /// Starts the job of a plan.
     pub(super) async fn begin(
         self: &Arc<Self>,
         plan: Plan,
@@ -171,8 +170,7 @@ impl Service {
         .await
     }
 
-    /// Goes on with a drain that an earlier life of the service began, as the job of the user who
-    /// started it.
+    /// Continues a drain that an earlier process of the service began, as a job of the user who started it.
     async fn resume(self: &Arc<Self>, intent: Intent) -> Result<OwnedObjectPath, Failure> {
         let bytes = match self.engine.status(&intent.uuid).await {
             Ok(status) => status.sample.dirty_sectors.saturating_mul(SECTOR_BYTES),
@@ -249,7 +247,8 @@ impl Service {
             }
             this.inner().running.retain(|r| r.path != job);
             this.touch();
-            // Who hears of the end already finds the cache there, or gone.
+            // The refresh comes before the signal of the end: a client that gets the signal sees the new state of the
+            // cache.
             this.refresh().await;
             progress.finish(result);
             let _ = told.await;
@@ -263,13 +262,13 @@ impl Service {
         Ok(path)
     }
 
-    /// Ends or undoes what an earlier life of the service, or a job that failed, left half done.
+    /// Finishes or undoes each job that an earlier process of the service, or a failed job, left unfinished.
     ///
-    /// A drain can take hours, and goes on as a job as soon as its cache is assembled.
+    /// A drain can take hours. It continues as a job as soon as its cache is assembled.
     pub(super) async fn recover(self: &Arc<Self>) {
         let _one = self.recovering.lock().await;
         for found in self.store.intents() {
-            // Those before it took their time: it may be over, or going on, by now.
+            // The earlier recoveries took time: this job may have ended or gone on meanwhile.
             let Some(intent) = self.store.intents().into_iter().find(|now| *now == found) else {
                 continue;
             };
@@ -288,7 +287,7 @@ impl Service {
                 Action::Assemble(pair) => Some(pair.clone()),
                 _ => None,
             });
-            // As long as this takes, nothing else may have to do with the devices.
+            // While this runs, no other job may use the devices.
             let Some(Ok(_held)) =
                 involved(&intent.actions).map(|d| self.hold(&intent.uuid, d, assembles.is_none()))
             else {
@@ -303,7 +302,7 @@ impl Service {
 }
 
 impl Service {
-    /// Once an assembly that was cut short has come to its end, if it has; nobody waits for the mounts.
+    /// Mounts what was left out, if an interrupted assembly has been finished. No caller waits for these mounts.
     async fn mount_left_out(self: &Arc<Self>, pair: Option<Pair>) {
         let Some(pair) = pair else { return };
         let live = self.engine.live().await.unwrap_or_default();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Holds the parts together: plans that were given out, jobs that run, caches that are shown.
+//! Manages the plans that were given out, the jobs that run and the caches that are shown.
 //!
-//! Locks: `inner` is a plain lock, never held across a wait, and the last to be taken. The others
-//! serialise what their names say; `recovering` is taken before `refreshing`, and `recording` last of them.
+//! Locks: `inner` is a plain lock, is never held across an await, and is taken last. Each other lock serialises the
+//! work that its name says. `recovering` is taken before `refreshing`, and `recording` after both.
 
 mod caches;
 mod execute;
@@ -33,24 +33,24 @@ use tokio::task::JoinHandle;
 use zbus::message::Header;
 use zbus::{Connection, OwnedObjectPath};
 
-/// Plans that one user may have open; the oldest goes.
+/// Plans that one user may have open; a further plan replaces the oldest.
 const MOST_PLANS: usize = 16;
 /// Plans that all users together may have open.
 const MOST_PLANS_OF_ALL: usize = 128;
 /// Jobs at a time.
 const MOST_JOBS: usize = 8;
-/// Time without a call and without a cache after which the service leaves.
+/// The service exits after this time without a call and without a cache.
 const IDLE: Duration = Duration::from_secs(60);
-/// Time between two refreshes, so that a storm of events does not become a storm of signals.
+/// Least time between two refreshes, so that many events do not cause as many signals.
 const CALM: Duration = Duration::from_millis(200);
 
-/// Time between two attempts to put an unfinished job right, which may themselves cause events.
+/// Time between two attempts to finish or undo an unfinished job; the attempts may themselves cause events.
 const RETRY: Duration = Duration::from_secs(60);
 
 /// A plan that was given out.
 struct Offer {
     plan: Plan,
-    /// What was asked; `None` for a removal.
+    /// The request; `None` for a removal.
     spec: Option<PlanSpec>,
     uid: u32,
     at: Instant,
@@ -61,7 +61,7 @@ struct Running {
     path: OwnedObjectPath,
     uuid: String,
     devices: [Ident; 2],
-    /// It makes or removes the cache, or changes its mode, and keeps the record of that itself.
+    /// The job creates or removes the cache or changes its mode, and updates the cache's record itself.
     records: bool,
 }
 
@@ -78,10 +78,10 @@ struct Inner {
     shown: BTreeMap<String, Shown>,
     /// Caches that could not be assembled with the devices that are there.
     attempted: BTreeSet<String>,
-    /// Why the module did not take some of them, as a word for `StateReason`.
+    /// Why the module refused some of them, as a word for `StateReason`.
     refused: BTreeMap<String, &'static str>,
     next_job: u64,
-    /// As last told.
+    /// The state as last signalled.
     module: Option<tandem_api::ModuleState>,
     touched: Option<Instant>,
 }
@@ -97,14 +97,14 @@ pub struct Service {
     reading: Arc<Reading>,
     /// One recovery at a time.
     recovering: tokio::sync::Mutex<()>,
-    /// From the reading of what the module knows until the record says it. Never held for more than that.
+    /// Held from the query of the module's status until the record is written, and never longer.
     recording: tokio::sync::Mutex<()>,
     /// Calls that are being answered, some of which wait for a person to authenticate.
     calls: AtomicUsize,
     again: Notify,
 }
 
-/// Keeps the service from leaving while a call is answered.
+/// Keeps the service from exiting while a call is answered.
 pub(crate) struct Call<'a>(&'a Service);
 
 impl Drop for Call<'_> {
@@ -115,7 +115,7 @@ impl Drop for Call<'_> {
 }
 
 impl Service {
-    /// One that does nothing yet.
+    /// A service that does nothing yet.
     fn new(engine: Arc<dyn Engine>, store: Store, connection: Connection) -> Self {
         Self {
             engine,
@@ -132,8 +132,8 @@ impl Service {
         }
     }
 
-    /// Puts unfinished jobs right, shows the caches that exist, and then takes the bus name: nobody
-    /// sees a state in between.
+    /// Finishes or undoes unfinished jobs, shows the caches that exist, and then takes the bus name, so that no
+    /// client sees a state in between.
     ///
     /// # Errors
     /// If the bus refuses the name or an object.
@@ -148,7 +148,7 @@ impl Service {
         server.at(ROOT_PATH, zbus::fdo::ObjectManager).await?;
         let manager = Bounded::new(ManagerObject(this.clone()), this.queues.clone());
         server.at(ROOT_PATH, manager).await?;
-        // What is put right may wait for a check of a file system.
+        // The recovery may wait for a check of a file system, so the records are followed beside it.
         tokio::spawn(this.clone().follow_risk());
         this.recover().await;
         let seen = this.refresh().await;
@@ -158,7 +158,7 @@ impl Service {
         Ok(this)
     }
 
-    /// Something may have changed that no event tells.
+    /// Requests a refresh, for a change that causes no event.
     pub(crate) fn look_again(&self) {
         self.again.notify_one();
     }
@@ -172,7 +172,7 @@ impl Service {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Somebody called.
+    /// Notes the time of a call.
     pub fn touch(&self) {
         self.inner().touched = Some(Instant::now());
     }
@@ -182,7 +182,7 @@ impl Service {
         auth::sender_uid(&self.connection, header).await
     }
 
-    /// The caller, whose call counts as open until this is dropped.
+    /// The caller. Its call counts as open until the result is dropped.
     ///
     /// # Errors
     /// `TooMany` open calls; `NotAuthorized` if the bus does not know the caller.
@@ -191,7 +191,7 @@ impl Service {
         self.queues.caller(uid)
     }
 
-    /// The caller, when it is the caller's turn to have a plan or a history.
+    /// Waits for the caller's turn to get a plan or a history, and returns it.
     ///
     /// # Errors
     /// As [`Self::caller`].
@@ -199,13 +199,13 @@ impl Service {
         self.caller(header).await?.turn().await
     }
 
-    /// A call begins, and ends when the answer is dropped.
+    /// Counts a call until the result is dropped.
     pub(crate) fn call(&self) -> Call<'_> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         Call(self)
     }
 
-    /// Returns when there is nothing to do any more, with the bus name given back.
+    /// Returns when the service has nothing left to do and has released the bus name.
     pub async fn until_idle(&self) {
         loop {
             tokio::time::sleep(IDLE / 12).await;
@@ -220,13 +220,13 @@ impl Service {
                 let called = self.calls.load(Ordering::SeqCst) > 0;
                 quiet && !offered && !called && inner.running.is_empty()
             };
-            // The records, not what is shown of them: that may be late.
+            // The records are checked, not the shown caches: those may be out of date.
             if idle && self.store.intents().is_empty() && self.store.caches().is_empty() {
                 break;
             }
         }
         let _ = self.connection.release_name(BUS_NAME).await;
-        // Calls that the bus delivered before that are still answered.
+        // Calls that the bus delivered before the release are still answered.
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 
@@ -235,16 +235,16 @@ impl Service {
         loop {
             let unfinished = !seen || !self.store.intents().is_empty();
             tokio::select! {
-                // By follow_risk, too.
+                // follow_risk notifies this, too.
                 () = self.again.notified() => {}
-                // What is amiss may pass without an event.
+                // The cause of a failure may pass without an event.
                 () = tokio::time::sleep(RETRY), if unfinished => {}
             }
             seen = self.refresh().await;
             let intents = self.store.intents();
             let waits = intents.iter().any(|i| i.draining().is_some());
             if waits || (tried.elapsed() >= RETRY && !intents.is_empty()) {
-                // What could not be put right before may be possible now.
+                // A job that could not be finished or undone before may be possible now.
                 self.recover().await;
                 tried = Instant::now();
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! From a question to a plan: what is known is gathered here, and decided in [`crate::plan`].
+//! From a request to a plan. The facts are gathered here; [`crate::plan`] decides.
 
 use super::Service;
 use super::reading::Question;
@@ -12,7 +12,7 @@ use crate::state::CacheRecord;
 use tandem_api::{CacheState, Failure, Kind, Mode, PlanReply, PlanSpec, SECTOR_BYTES};
 use zbus::message::Header;
 
-/// What the caller of a plan was allowed to do.
+/// The rights of the caller of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rights {
     /// Nothing yet: no device is opened exclusively.
@@ -59,7 +59,7 @@ impl Service {
         record.ok_or_else(|| Failure::new(Kind::WrongState).name("removed"))
     }
 
-    /// Plans a new cache. What only costs something if the plan is possible is done last.
+    /// Plans a new cache. Checks that cost I/O are done last, only if the plan is otherwise possible.
     pub(super) async fn creation(
         &self,
         spec: &PlanSpec,
@@ -80,7 +80,8 @@ impl Service {
                 if free && rights == Rights::Authorised {
                     device.claimed = self.read(Question::Claimed, device).await?;
                 }
-                // A hard disk may sleep; what is on it counts as unknown, and is erased only if that was confirmed.
+                // A hard disk may sleep, so it is not read: its content counts as unknown, and is erased only if the
+                // user confirmed that.
                 let unknown = device.usage.is_empty() && !device.partitioned;
                 if object == spec.ssd.as_str() && unknown && device.rotates != Some(true) {
                     device.blank = self.read(Question::Blank, device).await?;
@@ -134,7 +135,7 @@ impl Service {
         })
     }
 
-    /// What may be on the SSD of a cache only. `works`: it is assembled over the disk that it means.
+    /// The data that may be on the SSD of a cache only. `works`: the cache is assembled over the disk of its record.
     async fn unwritten(&self, record: &CacheRecord, works: bool, facts: &Facts) -> Unwritten {
         let pair = &record.pair;
         let status = match works {
@@ -150,8 +151,8 @@ impl Service {
             .as_ref()
             .map_or(0, |s| s.sample.dirty_sectors.saturating_mul(SECTOR_BYTES));
         let writes = status.as_ref().is_some_and(|s| s.mode == Mode::Writeback);
-        // The module bypasses an SSD only with nothing dirty, and nothing gets there any more: also what is on
-        // record is settled then. One that had something is stranded, and has another reason.
+        // The module bypasses an SSD only while the SSD is clean, and no data gets there any more. That settles
+        // `may_be_dirty` of the record, too. A lost SSD with dirty data is stranded, and has another reason.
         let bypassed = status.as_ref().is_some_and(|s| {
             s.state == CacheState::Bypass.as_str() && s.reason == "ssd-error" && bytes == 0
         });
@@ -159,7 +160,7 @@ impl Service {
             Some(_) if bypassed => None,
             Some(status) if status.reason.starts_with("ssd-") => Some(status.reason.clone()),
             Some(_) => None,
-            // No device that comes back makes that good.
+            // No device that comes back can repair that.
             None if record.forked => Some("disk-changed".to_owned()),
             None if facts.same_hardware(&pair.ssd).is_none() => Some("ssd-missing".to_owned()),
             None if facts.same_hardware(&pair.origin).is_none() => Some("disk-missing".to_owned()),
@@ -191,7 +192,7 @@ impl Service {
     }
 }
 
-/// The pair with its devices as they are called now.
+/// The pair with its devices under their present names.
 pub(super) fn current(pair: &Pair, facts: &Facts) -> Pair {
     let now = |ident: &Ident| {
         facts
@@ -211,8 +212,8 @@ pub(super) fn mapped<'a>(facts: &'a Facts, pair: &Pair) -> Option<&'a Device> {
     facts.devices.iter().find(|d| d.ident.hardware == dm_uuid)
 }
 
-/// Whether a mapping still leads to the disk of its pair: one that was pulled and plugged in again is
-/// another device to the kernel, and the mapping still means the one that is gone.
+/// Whether a mapping still leads to the disk of its pair. A disk that was pulled and plugged in again is another
+/// device to the kernel, and the mapping still uses the device that is gone.
 pub(super) fn leads_to(live: &Live, pair: &Pair, facts: &Facts) -> bool {
     let disk = |d: &Device| d.number == live.origin && d.ident.same_hardware(&pair.origin);
     facts.devices.iter().any(disk)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How much of the service strangers can have. Anybody may ask for plans and histories; each user has a queue of
-//! one for them, and a call beyond the limits is refused at once, before it costs memory or I/O.
+//! Limits how much of the service a user can occupy. Any user may ask for plans and histories. Each user has a queue
+//! that works on one of them at a time, and a call beyond the limits is refused at once, before it costs memory or
+//! I/O.
 //!
-//! An authorised job waits in no queue, so that no stranger's plan can delay it.
+//! An authorised job waits in no queue, so no plan of another user can delay it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,12 +18,12 @@ const CALLS_PER_USER: usize = 32;
 /// Turns of different users at a time.
 const TURNS: usize = 4;
 /// Samples of histories that one user can ask for at once: 55 whole histories, about 16 MiB on the bus. The bus keeps
-/// a reply in memory until its receiver reads it, and stops reading from the service at 127 MiB of them.
+/// a reply in memory until its receiver reads it, and stops reading from the service at 127 MiB of such replies.
 const SAMPLES: u64 = 32_768;
-/// By how many samples that grows again in a second.
+/// Samples that a user gets back each second, up to that limit.
 const SAMPLES_PER_SECOND: u64 = 32;
 
-/// What one user has of the service.
+/// The calls and samples of one user.
 struct User {
     open: usize,
     turn: Arc<Semaphore>,
@@ -41,7 +42,7 @@ impl User {
         }
     }
 
-    /// Lets `samples` grow for the whole seconds since it last did.
+    /// Adds the samples for the whole seconds since the last refill.
     fn refill(&mut self, now: Instant) {
         let seconds = now.saturating_duration_since(self.at).as_secs();
         if seconds > 0 {
@@ -103,7 +104,7 @@ impl Queues {
     pub(crate) fn caller(self: &Arc<Self>, uid: u32) -> Result<Caller, Failure> {
         let mut open = self.open();
         let now = Instant::now();
-        // A user without a call is kept only while its use of histories counts.
+        // A user without an open call is kept only until all its samples are given back.
         open.users.retain(|_, user| {
             user.refill(now);
             user.open > 0 || user.samples < SAMPLES
@@ -138,7 +139,7 @@ impl Drop for Admitted {
     }
 }
 
-/// Who calls, as the bus knows it; counts as an open call of that user until it is dropped.
+/// The user who calls, as the bus reports it. Counts as an open call of that user until it is dropped.
 pub(crate) struct Caller {
     pub(crate) uid: u32,
     queues: Arc<Queues>,
@@ -239,7 +240,7 @@ mod tests {
         open.pop();
         queues.caller(1000).unwrap();
         drop(open);
-        // Nothing is kept of users without calls.
+        // Users without calls are removed.
         queues.caller(1002).unwrap();
         assert_eq!(queues.open().users.len(), 1);
     }

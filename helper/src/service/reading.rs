@@ -17,15 +17,15 @@ const LIMIT: Duration = Duration::from_secs(15);
 pub(super) enum Question {
     /// Whether another program holds the device exclusively. Opens it exclusively for a moment.
     Claimed,
-    /// Whether there is nothing but zeroes on it.
+    /// Whether only zeroes are found on it.
     Blank,
 }
 
 /// What a read found; `None` as long as it goes on.
 type Answer = Option<Result<bool, Failure>>;
 
-/// Reads that go on, by the object path of the device. A read that hangs cannot be stopped, so that no second one is
-/// begun beside it: whoever asks the same waits for the answer of the first.
+/// Reads in progress, by the object path of the device. A read that hangs cannot be stopped, so no second read is
+/// begun beside it: a caller with the same question waits for the answer of the first.
 #[derive(Debug, Default)]
 pub(super) struct Reading(Mutex<BTreeMap<(String, Question), watch::Receiver<Answer>>>);
 
@@ -34,11 +34,11 @@ impl Reading {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the answer of `read`, or of the read for the same question that goes on. A read goes on by itself
-    /// if it takes longer than `limit`.
+    /// Waits for the answer of `read`, or of a read in progress for the same question. A read that takes longer than
+    /// `limit` goes on in the background.
     ///
     /// # Errors
-    /// `StepFailed` if there is no answer after `limit`; what the read itself failed with.
+    /// `StepFailed` if there is no answer after `limit`; the error of the read.
     async fn within(
         self: &Arc<Self>,
         question: Question,
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(again.unwrap_err().kind, Kind::StepFailed);
         let other = reading.within(blank, answers, LIMIT, async { Ok(true) });
         assert!(other.await.unwrap());
-        // The one who waits gets the answer of the read that was begun first.
+        // The waiting task gets the answer of the read that was begun first.
         let waiting = reading.clone();
         let device = hangs.clone();
         let joined = tokio::spawn(async move {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Has the records say what becomes of the SSDs and the disks. Writes wait for it, for a second at most: it must not
-//! wait for anything else that the service does.
+//! Updates the records when the state of an SSD or a disk changes. Writes wait for that, for a second at most, so
+//! this must not wait for anything else that the service does.
 
 use super::plans::leads_to;
 use super::{CALM, RETRY, Service};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tandem_api::Failure;
 
 impl Service {
-    /// Hears of every change of the machine first, and passes it on.
+    /// Gets every change of the machine first, and passes it on.
     pub(super) async fn follow_risk(self: Arc<Self>) {
         loop {
             let recorded = self.record_risks().await.unwrap_or_else(|e| {
@@ -28,7 +28,7 @@ impl Service {
         }
     }
 
-    /// Whether all records say what the module knows of the SSDs.
+    /// Updates all records by the module's knowledge of the SSDs. Returns whether all are up to date.
     pub(super) async fn record_risks(&self) -> Result<bool, Failure> {
         let mut recorded = true;
         for live in self.engine.live().await?.iter().filter(|l| l.attached) {
@@ -37,14 +37,14 @@ impl Service {
         Ok(recorded)
     }
 
-    /// Has the record say what the module knows of the SSD, and tells the module when its loss is on record. False:
-    /// it does not.
+    /// Updates the record by the module's knowledge of the SSD, and tells the module when the loss of its SSD is on
+    /// record. False: the record is not up to date.
     async fn record_risk(&self, uuid: &str) -> bool {
         let alone = self.recording.lock().await;
         let Ok(status) = self.engine.status(uuid).await else {
             return true;
         };
-        // A job that makes or removes the cache keeps the record itself.
+        // A job that creates or removes the cache updates the record itself.
         if self.inner().records(uuid) {
             return true;
         }
@@ -65,32 +65,33 @@ impl Service {
         drop(alone);
         let lost = loss(&now) != before;
         if lost && let Err(e) = self.engine.tell(uuid, Message::LossRecorded).await {
-            // It waits for a second at most; the SSD may be in use again by now.
+            // The module waits for a second at most, and the SSD may be in use again by now.
             tracing::info!("the module was not told of the record: {e}");
         }
         true
     }
 
-    /// Has the record say that the disk is used without the cache, if it is: what the SSD has is not the
-    /// truth any more. None: the cache was removed since it was listed, and nothing of it is to be put on record again.
+    /// Records that the disk is used without the cache, if it is: then what the SSD has does not fit the disk any
+    /// more. `None`: the cache was removed since it was listed, and no record of it may be created again.
     pub(super) async fn record_fork(
         &self,
         pair: &Pair,
         live: Option<&Live>,
         facts: &Facts,
     ) -> Option<CacheRecord> {
-        // Where no device agrees with all of the record, each that may be the disk counts.
+        // If no device agrees with the whole record, every device that may be the disk counts.
         let disks = match facts.same_hardware(&pair.origin) {
             Some(disk) => vec![disk],
             None => facts.possible(&pair.origin),
         };
-        // A mapping may lead to nowhere since the disk was pulled and plugged in again.
+        // A mapping leads nowhere after its disk was pulled and plugged in again.
         let uncovered = live.is_none_or(|live| !leads_to(live, pair, facts))
             && disks.into_iter().any(Device::used_by_others);
         let _alone = self.recording.lock().await;
-        // The loss of its SSD may have been recorded since it was listed.
+        // The loss of the cache's SSD may have been recorded since the cache was listed.
         let mut record = self.record(&pair.uuid).ok()?;
-        // Nobody asked for one that passes through: its SSD was back and could not be used, and the disk lacked nothing.
+        // A mapping that passes through without a request: its SSD came back and could not be used, and the disk
+        // lacked nothing.
         let plain = uncovered || live.is_some_and(|live| !live.attached);
         let kept = self.inner().running.iter().any(|r| r.uuid == pair.uuid);
         let forked = uncovered && record.may_be_dirty;
@@ -115,8 +116,8 @@ impl Service {
         Some(record)
     }
 
-    /// Has the record say which file system is on the disk now: a person may have made another one through the cache,
-    /// and the record of an earlier version does not name one.
+    /// Records which file system is on the disk now. The user may have made another one through the cache, and the
+    /// record of an earlier version does not name a file system.
     pub(super) fn record_content(&self, record: &CacheRecord, device: Option<&Device>) {
         let Some(uuid) = device.map(|device| device.content_uuid.clone()) else {
             return;
@@ -133,7 +134,8 @@ impl Service {
         }
     }
 
-    /// A cache works: what its SSD had to forget is forgotten, and only what was lost since is to be.
+    /// Records that a cache works again. The SSD has forgotten the old copies; only a loss since then has to be
+    /// forgotten at the next start.
     pub(super) async fn assembled(&self, pair: &Pair) -> Result<(), Failure> {
         let _alone = self.recording.lock().await;
         let record = self.record(&pair.uuid)?;

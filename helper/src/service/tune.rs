@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Changes of a cache that stays: its mode, and writing to the disk what is only on the SSD.
+//! Changes of a cache that stays: its mode, and writing back its dirty data.
 
 use super::Service;
 use super::plans::{current, mapped};
@@ -37,7 +37,7 @@ impl Service {
         let (record, _) = self.working(uuid).await?;
         self.offered(&record, mode).await?;
         let result = {
-            // What is shown follows the record, and may change it.
+            // A refresh reads the record and may change it, so no refresh may run meanwhile.
             let _alone = self.refreshing.lock().await;
             self.change_mode(&record, mode).await
         };
@@ -46,8 +46,8 @@ impl Service {
         result
     }
 
-    /// What is on the SSD only is on record before it can be; a mode that is left is off the record
-    /// when the module has left it.
+    /// Sets the mode. Write-back is recorded before data can be on the SSD only; another mode is recorded after the
+    /// module has left write-back.
     async fn change_mode(&self, record: &CacheRecord, mode: Mode) -> Result<(), Failure> {
         let failed = |e| Failure::new(Kind::Internal).detail(format_args!("cannot record: {e}"));
         let mut new = record.clone();
@@ -62,7 +62,8 @@ impl Service {
             .await;
         if let Err(e) = told {
             if mode == Mode::Writeback {
-                // The module did not take it: but whether something is dirty, it says itself.
+                // The module did not take the mode, so the record gets the old one. `may_be_dirty` stays; the
+                // module's status settles it.
                 new.pair.mode = record.pair.mode;
                 self.store.save_cache(&new).map_err(failed)?;
             }
@@ -92,7 +93,8 @@ impl Service {
         self.begin(plan, caller.uid).await
     }
 
-    /// A cache that is assembled and uses its SSD, with its devices as they are called now.
+    /// The record and status of a cache that is assembled and uses its SSD, with its devices under their present
+    /// names.
     async fn working(&self, uuid: &str) -> Result<(CacheRecord, Status), Failure> {
         let mut record = self.record(uuid)?;
         let live = self.engine.live().await?;
