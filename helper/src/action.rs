@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The smallest changes that an engine makes, each described so completely that it can be repeated
-//! or undone by another process after a crash.
+//! The smallest changes that an engine makes. Each describes itself so completely that another process can repeat or
+//! undo it after a crash.
 
 use crate::facts::{Ident, Mount};
 use serde::{Deserialize, Serialize};
@@ -19,11 +19,12 @@ pub struct Pair {
     pub origin_id: String,
     /// How writes are treated.
     pub mode: Mode,
-    /// The disk was written without the cache since: the clean copies on the SSD are worthless.
+    /// The disk was written without the cache since then: the clean copies on the SSD are worthless.
     #[serde(default)]
     pub cold: bool,
-    /// Generation of the cache when it lost its SSD and went on without it: nothing on the SSD counts any more,
-    /// not even what it calls dirty. The module ignores it once the cache has another; 0: none.
+    /// Generation of the cache when it lost its SSD and went on without it. Then nothing on the SSD counts any more,
+    /// not even data that the SSD calls dirty. The module ignores this value if the cache has another generation. 0:
+    /// no loss.
     #[serde(default)]
     pub lost: u64,
 }
@@ -63,7 +64,7 @@ pub fn mapping_name(uuid: &str) -> String {
     format!("tandem-{}", uuid.get(..8).unwrap_or(uuid))
 }
 
-/// Which face of a disk a mount uses.
+/// Whether a mount uses a disk directly or through its mapping.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Face {
     /// The disk itself.
@@ -72,8 +73,7 @@ pub enum Face {
     Mapped(Box<Pair>),
 }
 
-/// A change. Every one is idempotent: done twice it is as done once, so that a job that was killed
-/// in the middle of one can do or undo it again.
+/// A change. Every change is idempotent: a job that was killed in the middle of a change can do or undo it again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
     /// Have the kernel module loaded.
@@ -89,24 +89,25 @@ pub enum Action {
     /// Have the cache mapped, with the format that is on the SSD. No step of a plan: it is what the
     /// service does by itself after a start of the machine.
     Assemble(Pair),
-    /// Have writes wait on the SSD. Its undo is that of the mapping, while nothing is there only.
+    /// Let writes wait on the SSD (write-back). It has no undo of its own: the undo of the mapping covers it, while
+    /// no data is on the SSD only.
     EnableWriteback(Pair),
-    /// Have nothing on the SSD only. The engine begins it; it is over when the status says so.
+    /// Write back all data that is on the SSD only. The engine begins it; it is complete when the status says so.
     Drain(Pair),
     /// Have the mapping pass everything to the disk, and the SSD closed.
     Detach(Pair),
-    /// Have no format of this cache on its SSD.
+    /// Remove the format of this cache from its SSD.
     FreeSsd(Pair),
-    /// Have the disk kept from everybody until the cache is mapped. No step of a plan.
+    /// Keep the disk from every program until the cache is mapped. No step of a plan.
     Hold(Pair),
     /// Have no mapping.
     Unmap(Pair),
-    /// Have no mapping in force; one that holds the disk back instead, if something is on the SSD only. No step of a plan.
+    /// Remove the mapping. If data is on the SSD only, hold the disk afterwards. No step of a plan.
     GiveBack(Pair),
 }
 
 impl Action {
-    /// What puts things back as they were before, in order; empty if nothing needs or can be done.
+    /// The changes that undo this one, in order; empty if nothing has to be or can be undone.
     pub fn undo(&self) -> Vec<Self> {
         match self {
             Self::Unmount(face, mount) => vec![Self::Mount(face.clone(), mount.clone())],
@@ -141,7 +142,7 @@ impl Action {
         }
     }
 
-    /// The device that a person would name.
+    /// The device to show to the user for this change.
     pub fn device(&self) -> DeviceText {
         match self {
             Self::LoadModule => DeviceText::none(),
@@ -164,7 +165,7 @@ impl Action {
         }
     }
 
-    /// The pair that it is about, if it is about both devices.
+    /// The pair, if the change concerns both devices.
     pub fn pair(&self) -> Option<&Pair> {
         match self {
             Self::Map(pair)
@@ -180,8 +181,8 @@ impl Action {
         }
     }
 
-    /// The steps as the contract shows them. `dirty_bytes`: how much is only on the SSD before the first; it is written
-    /// or lost in the first that can.
+    /// The steps as the contract shows them. `dirty_bytes`: how much is on the SSD only before the first step. The
+    /// first step that can write back or lose these bytes shows them.
     pub fn steps(actions: &[Self], cache_bytes: u64, mut dirty_bytes: u64) -> Vec<Step> {
         let step = |action: &Self| {
             let step = action.step(cache_bytes, dirty_bytes);
@@ -193,7 +194,7 @@ impl Action {
         actions.iter().map(step).collect()
     }
 
-    /// After it nothing is on the SSD only any more.
+    /// After this change no data is on the SSD only any more.
     fn ends_dirt(&self) -> bool {
         matches!(
             self,

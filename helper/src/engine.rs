@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the service needs of a machine. Tests run the service on a simulated one (`helper/sim`).
+//! The interface through which the service uses a machine. Tests run the service on a simulated machine
+//! (`helper/sim`).
 
 pub mod device_mapper;
 
@@ -10,12 +11,12 @@ use async_trait::async_trait;
 use std::time::Duration;
 use tandem_api::{CacheState, Failure, FileUser, Mode, ModuleState, Sample};
 
-/// One of our mappings as the kernel has it.
+/// One of our mappings as the kernel shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Live {
     /// 32 hex digits.
     pub uuid: String,
-    /// Uses its SSD; otherwise it only passes through.
+    /// The mapping uses its SSD; otherwise it only passes through.
     pub attached: bool,
     /// Number (`major:minor`) of the disk that it leads to.
     pub origin: String,
@@ -37,8 +38,8 @@ pub struct Status {
 }
 
 impl Status {
-    /// Whether the module knows what it counts. A table that came into force and did not start has not read from the
-    /// SSD what is there only.
+    /// Whether the counters are valid. If a table came into force and did not start, the module has not read from the
+    /// SSD which data is there only.
     pub fn knows(&self) -> bool {
         let knows = [CacheState::Active, CacheState::Bypass];
         knows.iter().any(|state| self.state == state.as_str())
@@ -47,8 +48,8 @@ impl Status {
 
 /// A machine with disks and a kernel.
 ///
-/// No method may be called while holding a lock that another call of the engine's caller needs: they
-/// wait for hardware and for other services.
+/// A caller may hold no lock that another of its calls needs while it calls a method: the methods wait for hardware
+/// and for other services.
 #[async_trait]
 pub trait Engine: Send + Sync + 'static {
     /// Name for `Manager.Engine`.
@@ -57,7 +58,7 @@ pub trait Engine: Send + Sync + 'static {
     /// Release of the running kernel.
     fn kernel(&self) -> String;
 
-    /// Differs from start to start of the machine.
+    /// The id of this boot; each start of the machine has another one.
     fn boot_id(&self) -> String;
 
     /// Whether the kernel can run a cache.
@@ -66,24 +67,23 @@ pub trait Engine: Send + Sync + 'static {
     /// All block devices as they are now.
     async fn facts(&self) -> Result<Facts, Failure>;
 
-    /// Whether nothing but zeroes is to be found on a device; for one without a known signature.
+    /// Whether only zeroes are found on a device. For a device without a known signature.
     async fn blank(&self, device: &Device) -> Result<bool, Failure>;
 
-    /// Whether somebody keeps a device for himself that is neither mounted nor held by a volume.
+    /// Whether a program has a device open exclusively that is neither mounted nor held by a volume.
     async fn claimed(&self, device: &Device) -> Result<bool, Failure>;
 
-    /// Who keeps the file system of this device busy.
+    /// The programs that keep the file system of this device busy.
     async fn users(&self, device: &Device) -> Vec<FileUser>;
 
-    /// Makes one change. Idempotent; on an error the change was not made, or is undone by the
-    /// action's own undo.
+    /// Makes one change. Idempotent. On an error the change was not made, or the undo of the action undoes it.
     async fn apply(&self, action: &Action) -> Result<(), Failure>;
 
-    /// Mounts what the start of the machine left out because this cache was not there. May take as long as a
-    /// check of a file system does, and nothing depends on it.
+    /// Mounts what the start of the machine left out because this cache was not there. This may take as long as a
+    /// check of a file system, and nothing depends on it.
     async fn mount_left_out(&self, _pair: &Pair) {}
 
-    /// Tells an attached mapping what shall be. Idempotent.
+    /// Sends a message to an attached mapping. Idempotent.
     async fn tell(&self, uuid: &str, message: Message) -> Result<(), Failure>;
 
     /// Our mappings.
@@ -100,8 +100,8 @@ pub trait Engine: Send + Sync + 'static {
         Duration::from_secs(1)
     }
 
-    /// The module tries for ever what the disk refuses. So long without less being left, and it is the disk. Some
-    /// take half a minute for each answer.
+    /// How long a drain may make no progress. The module repeats a refused write for ever; if the dirty data does not
+    /// become less in this time, the disk is at fault. Some disks take half a minute for each answer.
     fn patience(&self) -> Duration {
         Duration::from_secs(120)
     }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Reading and wiping the SSD. Every function opens the device anew, exclusively where it writes, and
-//! blocks.
+//! Reading and wiping the SSD. Every function blocks. It opens the device anew, and exclusively if it writes.
 
 use crate::facts::Ident;
 use crate::superblock;
@@ -8,19 +7,19 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
-/// What is wiped at each end: every signature that blkid knows lies within, and the kernel part
-/// wants the first MiB to be zero.
+/// Bytes that are wiped at each end. Every signature that blkid knows lies within them, and the kernel part needs the
+/// first MiB to be zero.
 const ENDS: u64 = 2 << 20;
 const CHUNK: usize = 64 << 10;
-/// Places between the ends that are looked at to tell an empty SSD from one with unknown content.
+/// Places between the ends that are read to tell an empty SSD from one with unknown content.
 const PLACES: u64 = 256;
 const PLACE: usize = 4096;
 /// udev holds a device open for a moment after every event.
 pub(crate) const TRIES: u32 = 20;
 pub(crate) const PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
 
-/// Opens for reading and writing, proving that nobody else uses the device, and that behind the name
-/// there is still the device that was found under it.
+/// Opens a device for reading and writing. This proves that no other program uses the device, and that the name still
+/// means the same device.
 fn exclusive(ident: &Ident) -> io::Result<File> {
     let flags = rustix::fs::OFlags::EXCL.bits();
     let mut options = OpenOptions::new();
@@ -52,8 +51,8 @@ fn diskseq(file: &File) -> io::Result<u64> {
     Ok(unsafe { ioctl(file, Getter::<BLKGETDISKSEQ, u64>::new()) }?)
 }
 
-/// Has udev look at a device again: it watches disks for the end of writing. Unlike a rescan by
-/// UDisks2 this leaves the partition table alone, which cannot be read anew while the SSD is in use.
+/// Makes udev handle a device again: udev watches disks for the end of writing. Unlike a rescan by UDisks2, this does
+/// not read the partition table anew, which fails while the SSD is in use.
 ///
 /// # Errors
 /// If the device cannot be opened for writing.
@@ -90,7 +89,7 @@ pub fn is_blank(node: &str, size: u64) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Whether somebody has a device for himself alone. Nothing is kept and nothing is read.
+/// Whether another program has a device open exclusively. Nothing is kept open and nothing is read.
 ///
 /// # Errors
 /// If the device cannot be opened for another reason.
@@ -102,7 +101,7 @@ pub fn is_claimed(node: &str) -> io::Result<bool> {
             .open(node)
         {
             Ok(_) => return Ok(false),
-            // Some look at a device alone for a moment, as udev's probes do.
+            // Some programs open a device exclusively for a moment, as udev's probes do.
             Err(e) if e.kind() == io::ErrorKind::ResourceBusy && attempt < TRIES => {
                 std::thread::sleep(PAUSE)
             }
@@ -116,7 +115,7 @@ pub fn is_claimed(node: &str) -> io::Result<bool> {
 /// Wipes both ends, and makes the kernel forget partitions.
 ///
 /// # Errors
-/// If somebody else uses the device, or on a write error.
+/// If another program uses the device, or on a write error.
 pub fn erase(ident: &Ident) -> io::Result<()> {
     let (file, size) = (exclusive(ident)?, ident.text.size);
     discard(&file, size);
@@ -132,17 +131,16 @@ pub fn erase(ident: &Ident) -> io::Result<()> {
     forget_partitions(&file)
 }
 
-/// Wipes the superblocks and discards the copies if they are those of the cache `uuid`; anything else
-/// stays.
+/// Wipes the superblocks and discards the copies if they belong to the cache `uuid`; other content stays.
 ///
 /// # Errors
-/// If somebody else uses the device, or on an I/O error.
+/// If another program uses the device, or on an I/O error.
 pub fn free(ident: &Ident, uuid: &str) -> io::Result<()> {
     if superblock::read(&File::open(ident.node())?)?.as_deref() != Some(uuid) {
         return Ok(());
     }
     let file = exclusive(ident)?;
-    // Once more, now that nobody else can write to it.
+    // The check is repeated, now that no other program can write to the device.
     if superblock::read(&file)?.as_deref() != Some(uuid) {
         return Ok(());
     }
@@ -153,8 +151,8 @@ pub fn free(ident: &Ident, uuid: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Tells the SSD that none of its content is needed: it becomes fast again, and copies of a person's
-/// data do not stay behind. Most then read as zeroes; one that cannot do it is left as it is.
+/// Tells the SSD that none of its content is needed. Then the SSD becomes fast again, and no copies of the user's
+/// data stay on it. Most SSDs then read as zeroes; an SSD that cannot discard is left as it is.
 fn discard(file: &File, size: u64) {
     use rustix::ioctl::{Setter, ioctl, opcode};
     const BLKDISCARD: rustix::ioctl::Opcode = opcode::none(0x12, 119);

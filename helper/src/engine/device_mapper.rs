@@ -26,7 +26,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 use zbus::{Connection, MatchRule, MessageStream};
 
-/// How long UDisks2 and the mount table may take to show what was done.
+/// How long UDisks2 and the mount table may take to show a change.
 const SHOWN: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -38,7 +38,7 @@ pub struct DeviceMapper {
 }
 
 impl DeviceMapper {
-    /// Begins to follow the machine, and lets go what an earlier life left suspended.
+    /// Begins to follow the machine, and resumes the mappings that an earlier process left suspended.
     ///
     /// # Errors
     /// If the bus refuses the subscription.
@@ -48,7 +48,8 @@ impl DeviceMapper {
             events: Arc::default(),
             listening: Arc::default(),
         };
-        // By path too: on our side a well-known sender matches the signals of everybody.
+        // The rule names the path too: inside this process, a rule with a well-known sender matches the signals of
+        // every sender.
         let rule = MatchRule::builder()
             .msg_type(zbus::message::Type::Signal)
             .sender(UDISKS)
@@ -82,14 +83,14 @@ impl DeviceMapper {
         });
     }
 
-    /// The device that is this ident now.
+    /// The device that this ident means now.
     async fn locate(&self, ident: &Ident) -> Result<Device, Failure> {
         let facts = self.facts().await?;
         let found = facts.locate(ident, &crate::machine::boot_id()).cloned();
         found.ok_or_else(|| Failure::new(Kind::DeviceGone).device(&ident.text))
     }
 
-    /// Node and number of a face, if it is there.
+    /// Node and number of a face, if the device is there.
     async fn face(&self, face: &Face) -> Result<Option<Place>, Failure> {
         match face {
             Face::Plain(ident) => match self.locate(ident).await {
@@ -125,7 +126,7 @@ impl DeviceMapper {
                 free_to_map(&origin, pair)?;
             }
             free_to_map(&ssd, pair)?;
-            // A new format needs an SSD that is empty, and the module looks for itself.
+            // For a new format the SSD must be empty; the module checks that itself.
             if !new {
                 unclaimed_content(&ssd)?;
             }
@@ -135,7 +136,7 @@ impl DeviceMapper {
             origin: crate::machine::number(&origin.ident.text.name)
                 .ok_or_else(|| gone(&pair.origin))?,
             ssd: ssd_number.ok_or_else(|| gone(&pair.ssd))?,
-            // A new cache is told to use write-back when all else is done.
+            // A new cache gets write-back as its last step.
             mode: if new && pair.mode == Mode::Writeback {
                 Mode::Writethrough
             } else {
@@ -185,8 +186,8 @@ impl DeviceMapper {
         Ok(())
     }
 
-    /// Who has a disk that the kernel says is in use although nothing is mounted: a namespace that
-    /// keeps a mount, most of all.
+    /// The users of a disk that the kernel reports as in use although it is not mounted: mostly a mount namespace
+    /// that keeps a mount.
     async fn in_use(&self, disk: &Device, error: &DmFailure) -> Option<Failure> {
         (error.errno == Some(rustix::io::Errno::BUSY)).then_some(())?;
         let ident = &disk.ident;
@@ -205,7 +206,7 @@ impl DeviceMapper {
             .map_err(failed)
     }
 
-    /// Takes the mapping away from over a disk, which is held from then on if it lacks something.
+    /// Removes the mapping over a disk. The disk is held from then on if it lacks data.
     async fn take_away(
         &self,
         pair: &Pair,
@@ -215,7 +216,7 @@ impl DeviceMapper {
         blocking(move || Control::open()?.give_back(&copy, &table)).await
     }
 
-    /// Holds what may be the disk of the pair and is not in use.
+    /// Holds the devices that may be the disk of the pair and are not in use.
     async fn hold(&self, pair: &Pair) -> Result<(), Failure> {
         let facts = self.facts().await?;
         let disks: Vec<_> = facts.to_be_held(&pair.origin).collect();
@@ -234,7 +235,7 @@ impl DeviceMapper {
     async fn give_back(&self, pair: &Pair) -> Result<(), Failure> {
         let result = match self.locate(&pair.origin).await {
             Ok(disk) => self.take_away(pair, &disk).await?,
-            // Of a disk that is gone nobody has to be kept.
+            // A disk that is gone needs no hold.
             Err(e) if e.kind == Kind::DeviceGone => return self.unmap(pair).await,
             Err(e) => return Err(e),
         };
@@ -247,7 +248,8 @@ impl DeviceMapper {
         self.unmapped(pair, result).await
     }
 
-    /// Names who uses a mapping that was to go; sees to it that everybody notices that it is gone.
+    /// After an attempt to remove a mapping: names its users if it is in use. After a success, makes all programs
+    /// notice that the mapping is gone.
     async fn unmapped(&self, pair: &Pair, result: Result<(), DmFailure>) -> Result<(), Failure> {
         if let Err(e) = &result
             && e.errno == Some(rustix::io::Errno::BUSY)
@@ -283,7 +285,7 @@ impl DeviceMapper {
             other => other?,
         };
         if unclaimed_content(&device).is_err() {
-            // Somebody has put something else on it since.
+            // Another program has put other content on it since then.
             return Ok(());
         }
         let (ident, uuid) = (device.ident.clone(), pair.uuid.clone());
@@ -293,7 +295,7 @@ impl DeviceMapper {
         Ok(())
     }
 
-    /// Has udev and UDisks2 look at both devices again, whose rules depend on what lies above them.
+    /// Makes udev and UDisks2 handle both devices again: their rules depend on the mappings above a device.
     async fn look_again(&self, pair: &Pair) {
         for ident in [&pair.origin, &pair.ssd] {
             if let Ok(device) = self.locate(ident).await {
@@ -323,7 +325,7 @@ async fn blocking<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> 
         .map_err(|e| Failure::new(Kind::Internal).detail(e))
 }
 
-/// Waits until something is to be seen, and says whether it was.
+/// Waits until the condition is true, and returns whether it became true.
 async fn shown(f: impl Fn() -> Result<bool, Failure>, limit: Duration) -> Result<bool, Failure> {
     let begun = tokio::time::Instant::now();
     loop {
@@ -337,7 +339,7 @@ async fn shown(f: impl Fn() -> Result<bool, Failure>, limit: Duration) -> Result
     }
 }
 
-/// Tells every event of device-mapper until the control device fails.
+/// Passes on every event of device-mapper until the control device fails.
 async fn follow(events: &Notify) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let control = Control::open()?;
     let file = control.file().as_fd().try_clone_to_owned()?;
