@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Names for assistive technologies that change at run time. The only unsafe code of the window: the functions have
-//! been in GTK since 4.0, but their bindings ask for 4.10.
+//! Accessible names that change at run time. This is the only unsafe code of the window: the C functions have been in
+//! GTK since 4.0, but their Rust bindings ask for GTK 4.10.
 
 use std::ffi::c_int;
 
@@ -22,12 +22,12 @@ unsafe extern "C" {
     );
 }
 
-/// Names a widget for those who do not see it.
+/// Sets the name that a screen reader says for a widget.
 pub fn set_label(widget: &impl IsA<gtk::Widget>, label: &str) {
     set(widget, ffi::GTK_ACCESSIBLE_PROPERTY_LABEL, label);
 }
 
-/// Adds what a name alone does not say.
+/// Sets the description that a screen reader says after the name of a widget.
 pub fn set_description(widget: &impl IsA<gtk::Widget>, description: &str) {
     set(
         widget,
@@ -36,8 +36,9 @@ pub fn set_description(widget: &impl IsA<gtk::Widget>, description: &str) {
     );
 }
 
-/// Has the buttons with marked letters in `root` named by what is written on them. Before 4.10 GTK names each twice, as
-/// "_Next Next": by its label and by its words, which it sets whenever they change.
+/// Names the buttons with marked letters in `root` by their labels alone. Before 4.10 GTK names such a button twice, as
+/// "_Next Next": by its label property and by its label widget. GTK sets the first of the two names whenever the label
+/// property changes.
 pub fn name_by_labels(root: &impl IsA<gtk::Widget>) {
     let root = root.upcast_ref::<gtk::Widget>();
     if let Some(button) = root.downcast_ref::<gtk::Button>()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The application: one window, about, shortcuts.
+//! The application: its one window, the about window, the shortcuts.
 
 use adw::prelude::*;
 use gettextrs::gettext;
@@ -10,10 +10,10 @@ use crate::widgets::window::Window;
 /// Id of the application, its desktop file, its icon and its metainfo.
 pub const APP_ID: &str = "org.tandemcache.Tandem";
 
-/// Makes style and icons known; once, before anything is shown.
+/// Registers the style and the icons. To be called once, before a window is shown.
 ///
 /// # Errors
-/// If what is built in is damaged.
+/// The resources in the program are damaged.
 pub fn register_resources() -> Result<(), gtk::glib::Error> {
     let bytes = gtk::glib::Bytes::from_static(include_bytes!(concat!(
         env!("OUT_DIR"),

@@ -18,16 +18,16 @@ use crate::model::facts::ServiceFacts;
 use crate::model::inventory::Snapshot;
 use mirror::News;
 
-/// What comes up from the service.
+/// What the service tells.
 #[derive(Debug)]
 pub enum ServiceEvent {
-    /// All that it says of itself, whenever something of it has changed.
+    /// All facts of the service, told after each change.
     Facts(ServiceFacts),
     /// A sample of the cache at this object path.
     Sampled(String, Sample),
-    /// It has left the bus; it does so when there is nothing to do.
+    /// The service has left the bus; the service leaves when there is nothing to do.
     Left,
-    /// It could not be reached.
+    /// The service could not be reached.
     Failed(Failure),
 }
 
@@ -41,7 +41,7 @@ impl Client {
     /// Connects to the system bus.
     ///
     /// # Errors
-    /// If there is none.
+    /// There is no system bus.
     pub async fn connect() -> Result<Self, Failure> {
         let connection = Connection::system().await.map_err(|error| {
             Failure::new(Kind::ServiceUnavailable)
@@ -51,7 +51,7 @@ impl Client {
         Ok(Self { connection })
     }
 
-    /// Tells what UDisks2 shows, now and after every change, until the connection ends.
+    /// Calls `tell` with what UDisks2 shows, now and after every change, until the connection ends.
     pub async fn follow_disks(&self, mut tell: impl FnMut(Result<Snapshot, Failure>)) {
         mirror::follow(&self.connection, udisks::SOURCE, |news| match news {
             News::Objects(objects) => tell(Ok(udisks::snapshot(objects))),
@@ -66,7 +66,7 @@ impl Client {
         .await;
     }
 
-    /// Tells what the service says, now and after every change, until the connection ends.
+    /// Calls `tell` with what the service tells, now and after every change, until the connection ends.
     pub async fn follow_service(&self, mut tell: impl FnMut(ServiceEvent)) {
         mirror::follow(&self.connection, tandem::SOURCE, |news| match news {
             News::Objects(objects) => match tandem::service(objects) {
@@ -86,10 +86,10 @@ impl Client {
         .await;
     }
 
-    /// Says exactly what creating a cache would do. Changes nothing.
+    /// Asks what creating a cache would do exactly. Changes nothing.
     ///
     /// # Errors
-    /// Why it cannot be created.
+    /// Why the cache cannot be created.
     pub async fn plan(
         &self,
         origin: &str,
@@ -106,10 +106,10 @@ impl Client {
         Ok(self.manager().await?.plan(&spec).await?)
     }
 
-    /// Executes a plan; the answer is the path of its job. Waits while the user authenticates.
+    /// Executes a plan and returns the path of its job. Waits while the user authenticates.
     ///
     /// # Errors
-    /// Why it was not begun.
+    /// Why the job was not begun.
     pub async fn create(&self, plan: &PlanReply) -> Result<String, Failure> {
         let job = self
             .manager()
@@ -119,18 +119,18 @@ impl Client {
         Ok(job.to_string())
     }
 
-    /// Says exactly what removing a cache would do. Changes nothing.
+    /// Asks what removing a cache would do exactly. Changes nothing.
     ///
     /// # Errors
-    /// Why it cannot be removed.
+    /// Why the cache cannot be removed.
     pub async fn plan_remove(&self, cache: &str) -> Result<PlanReply, Failure> {
         Ok(self.cache(cache).await?.plan_remove().await?)
     }
 
-    /// Executes the plan of a removal; the answer is the path of its job. Waits while the user authenticates.
+    /// Executes the plan of a removal and returns the path of its job. Waits while the user authenticates.
     ///
     /// # Errors
-    /// Why it was not begun.
+    /// Why the job was not begun.
     pub async fn remove(&self, cache: &str, plan: &PlanReply) -> Result<String, Failure> {
         let job = self
             .cache(cache)
@@ -140,26 +140,26 @@ impl Client {
         Ok(job.to_string())
     }
 
-    /// Says exactly what removing a cache would do if what is only on its SSD were given up. Changes nothing.
+    /// Asks what removing a cache would do exactly if the data that is only on the SSD were given up. Changes nothing.
     ///
     /// # Errors
-    /// Why it cannot be removed that way.
+    /// Why the cache cannot be removed in that way.
     pub async fn plan_discard(&self, cache: &str) -> Result<PlanReply, Failure> {
         Ok(self.cache(cache).await?.plan_discard().await?)
     }
 
-    /// Treats writes another way from now on. Waits while the user authenticates.
+    /// Changes the mode of a cache. Waits while the user authenticates.
     ///
     /// # Errors
-    /// Why it goes on as before.
+    /// Why the mode is not changed.
     pub async fn set_mode(&self, cache: &str, mode: Mode) -> Result<(), Failure> {
         Ok(self.cache(cache).await?.set_mode(mode).await?)
     }
 
-    /// Begins to write everything to the disk. Waits while the user authenticates.
+    /// Begins to write all dirty data back to the disk. Waits while the user authenticates.
     ///
     /// # Errors
-    /// Why it was not begun.
+    /// Why the flush was not begun.
     pub async fn flush(&self, cache: &str) -> Result<(), Failure> {
         self.cache(cache).await?.flush().await?;
         Ok(())
@@ -168,15 +168,15 @@ impl Client {
     /// Asks a job to stop and to undo what it did.
     ///
     /// # Errors
-    /// If it is over.
+    /// The job is over.
     pub async fn cancel(&self, job: &str) -> Result<(), Failure> {
         Ok(self.job(job).await?.cancel().await?)
     }
 
-    /// Asks a job to wait, or to go on.
+    /// Pauses a job, or lets it go on.
     ///
     /// # Errors
-    /// If it cannot wait now.
+    /// The job cannot be paused now.
     pub async fn pause(&self, job: &str, pause: bool) -> Result<(), Failure> {
         let proxy = self.job(job).await?;
         if pause {
@@ -187,10 +187,10 @@ impl Client {
         Ok(())
     }
 
-    /// Asks for a sample each second, or says that nobody looks any more.
+    /// Asks for a sample each second, or ends that.
     ///
     /// # Errors
-    /// If the cache is gone.
+    /// The cache is gone.
     pub async fn watch(&self, cache: &str, watch: bool) -> Result<(), Failure> {
         let proxy = self.cache(cache).await?;
         if watch {
@@ -201,10 +201,10 @@ impl Client {
         Ok(())
     }
 
-    /// Samples of the past, oldest first.
+    /// Returns the samples that the service kept, oldest first.
     ///
     /// # Errors
-    /// If the cache is gone.
+    /// The cache is gone.
     pub async fn history(&self, cache: &str) -> Result<Vec<Sample>, Failure> {
         Ok(self.cache(cache).await?.history().await?)
     }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A copy of another service's objects that follows its signals.
 //!
-//! One `GetManagedObjects` at the start, then `InterfacesAdded`, `InterfacesRemoved` and `PropertiesChanged`: nothing
-//! is asked for twice and nothing polls. Signals that overtake an answer are applied again on top of it, which ends at
-//! the same values because they come in order. The streams are always drained, also while an answer is awaited: zbus
-//! holds the whole connection, and with it that answer, as soon as the queue of one stream is full.
+//! The copy is read with one `GetManagedObjects` at the start and then follows `InterfacesAdded`, `InterfacesRemoved`
+//! and `PropertiesChanged`: nothing is asked for twice and nothing polls. Signals that overtake an answer are applied
+//! again on top of the answer. The copy then ends at the same values, because signals come in order. The streams are
+//! always drained, also while an answer is awaited: zbus holds the whole connection, and with it that answer, as soon
+//! as the queue of one stream is full.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::pin::pin;
@@ -38,7 +39,7 @@ pub enum News<'a> {
     Failed(zbus::Error),
 }
 
-/// Whose objects are followed.
+/// The service whose objects are followed.
 #[derive(Clone, Copy, Debug)]
 pub struct Source {
     /// Name on the bus.
@@ -92,7 +93,7 @@ async fn try_follow(
 
     loop {
         let mut changed = waiting.lost();
-        // Whatever has come together is told together.
+        // Changes that have arrived together are told together.
         let mut next = match waiting.items.pop_front() {
             None if changed == Effect::None => all.next().await,
             waited => waited,
@@ -143,10 +144,10 @@ async fn try_follow(
     }
 }
 
-/// A signal of the service, or a change of who it is.
+/// A signal of the service, or a change of the owner of its bus name.
 type Item = Either<zbus::Result<Message>, NameOwnerChanged>;
 
-/// What came while an answer was awaited, in order.
+/// The signals and owner changes that arrived while an answer was awaited, in order.
 #[derive(Default)]
 struct Backlog {
     items: VecDeque<Item>,
@@ -154,7 +155,7 @@ struct Backlog {
 }
 
 impl Backlog {
-    /// More than this is not kept: reading all anew is cheaper then.
+    /// Most items that are kept. With more than this, reading all objects anew is cheaper.
     const MOST: usize = 4096;
 
     fn push(&mut self, item: Item) {
@@ -163,14 +164,14 @@ impl Backlog {
             return;
         }
         self.overflowed = true;
-        // Who the service is must not be missed; what it said can be asked for.
+        // A change of owner must not be missed; what signals said can be read again.
         self.items.retain(|kept| matches!(kept, Either::Right(_)));
         if matches!(item, Either::Right(_)) {
             self.items.push_back(item);
         }
     }
 
-    /// What has to be done because something was not kept.
+    /// The effect of items that were not kept.
     fn lost(&mut self) -> Effect {
         if std::mem::take(&mut self.overflowed) {
             Effect::Reload
@@ -180,7 +181,7 @@ impl Backlog {
     }
 }
 
-/// Awaits `work`, and takes in meanwhile whatever comes.
+/// Awaits `work` and puts the items that arrive meanwhile into `waiting`.
 async fn draining<T>(
     work: impl Future<Output = T>,
     all: &mut (impl Stream<Item = Item> + Unpin),
@@ -218,7 +219,8 @@ async fn load(connection: &Connection, source: Source) -> zbus::Result<Objects> 
             (path.to_string(), interfaces)
         })
         .collect();
-    // An object manager does not know its reader. The end of a job names the programs of the user who reads it.
+    // An object manager gives every reader the same values. Only `GetAll` by this user names the programs of this user
+    // in the end of a job.
     let jobs = objects.iter_mut();
     for (path, interfaces) in jobs.filter(|(_, all)| all.contains_key(JOB_INTERFACE)) {
         let own = PropertiesProxy::builder(connection)
@@ -226,12 +228,12 @@ async fn load(connection: &Connection, source: Source) -> zbus::Result<Objects> 
             .path(path.as_str())
             .build()
             .await?;
-        // If the job is gone by now, a signal removes it from the copy.
+        // If the job is gone by now, a later signal removes the job from the copy.
         if let Ok(values) = own.get_all(InterfaceName::try_from(JOB_INTERFACE)?).await {
             interfaces.insert(JOB_INTERFACE.to_owned(), values);
         }
     }
-    // An object manager tells of what is below it, not of itself.
+    // An object manager lists the objects below it, not itself.
     if let Some(interface) = interface {
         let own = PropertiesProxy::builder(connection)
             .destination(service)

@@ -8,14 +8,14 @@ use super::mirror::{Objects, Properties, Source, read};
 use crate::model::facts::{CacheFacts, JobFacts, ServiceFacts};
 use crate::model::inventory::CacheParts;
 
-/// Where the service is.
+/// The service on the bus.
 pub const SOURCE: Source = Source {
     service: BUS_NAME,
     root: ROOT_PATH,
     interface: Some(MANAGER_INTERFACE),
 };
 
-/// All that the service says of itself; `None` without its manager object.
+/// All facts of the service; `None` without its manager object.
 pub fn service(objects: &Objects) -> Option<ServiceFacts> {
     let manager = objects.get(ROOT_PATH)?.get(MANAGER_INTERFACE)?;
     let of = |interface: &'static str| {
@@ -36,7 +36,7 @@ pub fn service(objects: &Objects) -> Option<ServiceFacts> {
     })
 }
 
-/// An object path property; `/` stands for none.
+/// An object path property; the path `/` stands for no object.
 fn object(values: &Properties, name: &str) -> Option<String> {
     let path: OwnedObjectPath = read(values, name)?;
     (path.as_str() != "/").then(|| path.to_string())
@@ -56,7 +56,7 @@ fn cache(path: &str, values: &Properties) -> Option<CacheFacts> {
         ssd: read(values, "SsdText")?,
         mode: read(values, "Mode")?,
         refused_modes: read(values, "RefusedModes").unwrap_or_default(),
-        // Who does not say that all is on the disk is not believed to have it there.
+        // A service without this property may have data on the SSD only.
         may_be_unwritten: read(values, "MayBeUnwritten").unwrap_or(true),
         state: read(values, "State")?,
         reason: read(values, "StateReason").unwrap_or_default(),

@@ -11,14 +11,14 @@ use zbus::OwnedObjectPath;
 use super::mirror::{Objects, Properties, Source, read};
 use crate::model::inventory::{Block, Drive, Partition, Snapshot};
 
-/// Where UDisks2 is.
+/// UDisks2 on the bus.
 pub const SOURCE: Source = Source {
     service: "org.freedesktop.UDisks2",
     root: "/org/freedesktop/UDisks2",
     interface: None,
 };
 
-/// What UDisks2 shows.
+/// All that UDisks2 shows.
 pub fn snapshot(objects: &Objects) -> Snapshot {
     let mut snapshot = Snapshot::default();
     for (path, interfaces) in objects {
@@ -89,7 +89,7 @@ fn text(values: &Properties, name: &str) -> String {
     read(values, name).unwrap_or_default()
 }
 
-/// A file name: bytes that end with a zero.
+/// A file name: bytes that end with a zero byte.
 fn bytes(values: &Properties, name: &str) -> String {
     read::<Vec<u8>>(values, name)
         .map(|bytes| file_name(&bytes))
@@ -109,7 +109,7 @@ fn file_name(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-/// An object path property; `/` stands for none.
+/// An object path property; the path `/` stands for no object.
 fn object(values: &Properties, name: &str) -> Option<String> {
     let path: OwnedObjectPath = read(values, name)?;
     (path.as_str() != "/").then(|| path.to_string())

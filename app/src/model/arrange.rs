@@ -16,8 +16,8 @@ use verdict::{Part, as_origin, as_ssd, trouble};
 
 /// The disks of `snapshot`, hard disks first, each with its volumes.
 ///
-/// `caches` are the parts of the caches that exist: the disk under a cache is shown with what the cache shows of it,
-/// and the mapped device itself is left out.
+/// `caches` are the parts of the caches that exist. The disk under a cache is shown with the file system of the mapped
+/// device, and the mapped device itself is left out.
 #[must_use]
 pub fn arrange(snapshot: &Snapshot, caches: &[CacheParts]) -> Vec<Device> {
     let known = Known::new(snapshot, caches);
@@ -122,7 +122,8 @@ impl<'a> Known<'a> {
                 .collect(),
             None => vec![self.volume(block, medium)],
         };
-        // A part in use keeps the whole from being erased; a boot partition left over from another system does not.
+        // A partition in use keeps the whole device from being erased; a boot partition that is left over from another
+        // system and not mounted does not.
         let in_the_way = volumes.iter().find_map(|volume| match volume.as_ssd {
             Err(obstacle)
                 if !matches!(

@@ -78,7 +78,7 @@ impl Page {
     }
 }
 
-/// What has been chosen so far. The setup dialog owns the only one.
+/// What has been chosen so far. The wizard owns the only draft.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft {
     /// Block path of the disk.
@@ -103,7 +103,7 @@ impl Default for Draft {
 }
 
 impl Draft {
-    /// Whether all that this page asks for has been given.
+    /// Whether the page has its answer.
     #[must_use]
     pub fn is_answered(&self, page: Page) -> bool {
         match page {
@@ -114,14 +114,14 @@ impl Draft {
         }
     }
 
-    /// These modes are not offered for the disk and the SSD: one of them is no longer chosen.
+    /// Takes the modes that are refused for this disk and this SSD: a refused mode is no longer chosen.
     pub fn offer(&mut self, refused: &[RefusedMode]) {
         if refused.iter().any(|refused| refused.mode == self.mode) {
             self.mode = Mode::Writethrough;
         }
     }
 
-    /// Another disk: the promise of a backup was given for the one before.
+    /// Chooses a disk. The promise of a backup was given for the disk before, so that another disk takes it back.
     pub fn choose_origin(&mut self, path: Option<String>) {
         if self.origin != path {
             self.backup = false;

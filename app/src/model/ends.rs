@@ -11,7 +11,7 @@ use super::facts::JobFacts;
 use super::objects::JobObject;
 use super::store::Store;
 
-/// The jobs that are followed. Who makes a cache sees its job in the assistant.
+/// The jobs that are followed: all but those that create a cache. The wizard shows those.
 #[derive(Default)]
 pub struct Ends {
     followed: RefCell<Vec<(JobObject, glib::SignalHandlerId)>>,
@@ -32,7 +32,7 @@ impl Ends {
 
     fn look(self: &Rc<Self>, store: &Store, then: &Rc<impl Fn(&JobFacts) + 'static>) {
         let jobs = store.jobs();
-        // A service that was started again has other jobs, even under the same names.
+        // A service that was started again has other jobs, even where the paths are the same.
         let (mut followed, gone): (Vec<_>, Vec<_>) = self
             .followed
             .take()
@@ -115,7 +115,7 @@ mod tests {
         });
     }
 
-    /// What keeps the ends followed, and the paths of the jobs that were told to have ended.
+    /// The `Ends`, which must be kept alive, and the paths of the jobs whose ends were told.
     fn followed(store: &Store) -> (Rc<Ends>, Rc<RefCell<Vec<String>>>) {
         let (ends, told) = (Rc::new(Ends::default()), Rc::new(RefCell::default()));
         let keep: Rc<RefCell<Vec<String>>> = Rc::clone(&told);
@@ -144,7 +144,7 @@ mod tests {
         let remove = job("/1", JobKind::Remove);
         tell(&store, std::slice::from_ref(&remove));
         store.service_left();
-        // It goes on with what it finds on record, and may call it as before.
+        // The service goes on with the job that it recorded, and may give the job the same path as before.
         for path in ["/1", "/7"] {
             let again = job(path, JobKind::Remove);
             tell(&store, std::slice::from_ref(&again));

@@ -22,7 +22,7 @@ pub struct CacheFacts {
     pub ssd: DeviceText,
     /// How writes are treated.
     pub mode: Mode,
-    /// Modes that are not offered for it, and why.
+    /// Modes that are not offered for this cache, and why.
     pub refused_modes: Vec<RefusedMode>,
     /// Whether data may be on the SSD only, as far as the service has it recorded.
     pub may_be_unwritten: bool,
@@ -32,21 +32,21 @@ pub struct CacheFacts {
     pub reason: String,
     /// Where it is mounted.
     pub mount_points: Vec<String>,
-    /// Bytes that it can hold.
+    /// Bytes that the cache can hold.
     pub cache_bytes: u64,
-    /// Path of the job that changes it now.
+    /// Path of the job that changes the cache now.
     pub job: Option<String>,
 }
 
 impl CacheFacts {
-    /// Whether its figures are those of this moment. Where a device failed or is missing, or the cache is not in use,
-    /// there are only old ones.
+    /// Whether the samples of this cache are current. Where a device failed or is missing, or the cache is not in use,
+    /// the service has only old samples.
     #[must_use]
     pub fn is_live(&self) -> bool {
         matches!(self.state, CacheState::Active | CacheState::Suspended)
     }
 
-    /// Whether data may be on the SSD only, if the newest sample says that `dirty` bytes are.
+    /// Whether data may be on the SSD only, when the newest sample counts `dirty` bytes there.
     #[must_use]
     pub fn may_be_unwritten(&self, dirty: u64) -> bool {
         dirty > 0 || self.may_be_unwritten
@@ -58,29 +58,29 @@ impl CacheFacts {
 pub struct JobFacts {
     /// D-Bus object path.
     pub path: String,
-    /// Cache that it makes or changes, 32 hex digits.
+    /// UUID of the cache that the job creates or changes, 32 hex digits.
     pub cache_uuid: String,
-    /// What it does.
+    /// What the job does.
     pub kind: JobKind,
     /// All its steps.
     pub steps: Vec<Step>,
-    /// Step under way, from 0.
+    /// Step under way, counted from 0.
     pub step_index: usize,
     /// Whether steps are being undone.
     pub undoing: bool,
     /// 0 to 1.
     pub progress: f64,
-    /// Bytes a second, 0 if it moves none.
+    /// Bytes a second, 0 if the job moves no data.
     pub rate: u64,
-    /// Seconds to the end, 0 if not known.
+    /// Seconds to the end, 0 if that time is not known.
     pub seconds_left: u64,
-    /// Whether it can still be cancelled.
+    /// Whether the job can still be cancelled.
     pub cancellable: bool,
-    /// Whether it can be paused now.
+    /// Whether the job can be paused now.
     pub pausable: bool,
-    /// Whether it waits until it is resumed.
+    /// Whether the job waits until it is resumed.
     pub paused: bool,
-    /// How it ended, if it has.
+    /// How the job ended; `None` while it runs.
     pub finished: Option<Result<(), Box<Failure>>>,
 }
 

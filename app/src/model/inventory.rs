@@ -7,12 +7,12 @@
 
 use std::collections::BTreeMap;
 
-/// One `org.freedesktop.UDisks2.Block` with the interfaces that matter beside it.
+/// One `org.freedesktop.UDisks2.Block` with the other interfaces of the same object that matter.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Block {
     /// D-Bus object path, the only name by which the helper knows the device.
     pub path: String,
-    /// What the user knows it by, for example `/dev/sda1`.
+    /// Name that the user knows, for example `/dev/sda1`.
     pub device: String,
     /// Size in bytes.
     pub size: u64,
@@ -24,13 +24,13 @@ pub struct Block {
     pub kind: String,
     /// File system label.
     pub label: String,
-    /// The name given by whoever configured it, for example in a LUKS mapping.
+    /// Name from the configuration, for example of a LUKS mapping.
     pub hint_name: String,
-    /// UDisks2 says: leave it out.
+    /// UDisks2 asks programs not to show this block.
     pub hint_ignore: bool,
     /// Cannot be written to.
     pub read_only: bool,
-    /// Path of the encrypted block that this one is the opened form of.
+    /// Path of the encrypted block that was opened as this block.
     pub crypto_backing: Option<String>,
     /// Is an md array of its own.
     pub md_array: bool,
@@ -59,7 +59,7 @@ pub struct Partition {
     pub name: String,
     /// GUID or 0x.. of the type.
     pub type_id: String,
-    /// Is only a frame around logical partitions.
+    /// Is an extended partition, which only contains logical partitions.
     pub container: bool,
 }
 
@@ -74,8 +74,8 @@ pub struct Drive {
     pub model: String,
     /// Serial number, may be empty.
     pub serial: String,
-    /// Revolutions a minute; 0 for no moving parts, -1 if it turns at a speed that is not known. `None` if it does not
-    /// say whether it turns.
+    /// Revolutions a minute; 0 for no moving parts, -1 for an unknown speed. `None` if the drive does not say whether
+    /// it rotates.
     pub rotation_rate: Option<i32>,
     /// `usb`, `sdio`, `ieee1394` or empty.
     pub connection: String,
@@ -103,21 +103,21 @@ pub struct CacheParts {
     pub mapped: String,
 }
 
-/// What a device is, in the words that decide how it is drawn and named.
+/// The kind of a device, which decides how the device is drawn and named.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Medium {
-    /// Turning platters.
+    /// Has rotating platters.
     #[default]
     HardDisk,
-    /// No moving parts.
+    /// Has no moving parts.
     Ssd,
-    /// On USB, and it does not say whether it turns.
+    /// Is on USB and does not say whether it rotates.
     Usb,
-    /// An md array, LVM or opened LUKS volume: no drive of its own.
+    /// Is an md array, LVM or opened LUKS volume, without a drive of its own.
     Virtual(VirtualKind),
 }
 
-/// What a device without a drive is.
+/// The kind of a device without a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VirtualKind {
     /// md RAID.
@@ -126,11 +126,11 @@ pub enum VirtualKind {
     Logical,
     /// Opened LUKS.
     Unlocked,
-    /// Anything else that device-mapper or a loop file shows.
+    /// Any other device of device-mapper, or a loop file.
     Other,
 }
 
-/// A drive, or a block device that has none, with what can be chosen on it.
+/// A drive, or a block device without a drive, with the volumes that can be chosen on it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Device {
     /// Block path of the whole device.
@@ -143,15 +143,15 @@ pub struct Device {
     pub serial: String,
     /// Size in bytes.
     pub size: u64,
-    /// What it is.
+    /// Kind of the device.
     pub medium: Medium,
-    /// Its partitions in order, or itself if it has none.
+    /// The partitions in order, or the device itself if it has no partitions.
     pub volumes: Vec<Volume>,
-    /// Whether it can become a cache as a whole, with all its partitions erased.
+    /// Whether the device can become a cache as a whole, with all its partitions erased.
     pub whole_as_ssd: Result<(), Obstacle>,
 }
 
-/// A place that may be cached, or become a cache.
+/// A partition or a whole device that may be cached, or may become a cache.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Volume {
     /// Block path.
@@ -164,13 +164,13 @@ pub struct Volume {
     pub name: String,
     /// Number of the partition; `None` for a device as a whole.
     pub partition: Option<u32>,
-    /// What is on it.
+    /// What the volume holds.
     pub content: Content,
-    /// Where it is mounted.
+    /// Where the volume is mounted.
     pub mount_points: Vec<String>,
-    /// Whether it can be cached.
+    /// Whether the volume can be cached.
     pub as_origin: Result<(), Obstacle>,
-    /// Whether it can become a cache.
+    /// Whether the volume can become a cache.
     pub as_ssd: Result<(), Obstacle>,
 }
 
@@ -185,11 +185,11 @@ pub enum Content {
     Member(String),
     /// Swap space.
     Swap,
-    /// The copies of a cache.
+    /// Is the SSD of a cache.
     Cache,
-    /// Nothing but zeros, as the service says.
+    /// Has only zeros, as the service says.
     Empty,
-    /// No signature that UDisks2 knows: not called empty until the service has looked.
+    /// Has no signature that UDisks2 knows. The volume is not called empty before the service has read it.
     #[default]
     Unknown,
     /// Only a partition table without partitions.
@@ -199,32 +199,32 @@ pub enum Content {
 /// Why a volume is not offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// The running system starts from it.
+    /// The running system starts from the volume.
     System,
-    /// Needed before a cache can exist.
+    /// The firmware or boot loader reads the volume before a cache can exist.
     Boot,
     /// Swap space.
     Swap,
-    /// Already under a cache.
+    /// The disk of a cache.
     Cached,
-    /// Is the SSD of a cache.
+    /// The SSD of a cache.
     CacheSsd,
-    /// Is what a cache shows.
+    /// The mapped device of a cache.
     Mapped,
-    /// Already fast.
+    /// Is fast without a cache.
     AlreadyFast,
     /// Is not an SSD.
     NotFast,
     /// Cannot be written.
     ReadOnly,
-    /// Its opened form is the place to choose.
+    /// Is encrypted and opened: the opened volume is the one to choose.
     UnlockedElsewhere,
-    /// Belongs to an array or volume group, which is the place to choose.
+    /// Belongs to an array or volume group; that array or group is the one to choose.
     Member,
-    /// Mounted, so it cannot be erased.
+    /// Is mounted, so that it cannot be erased.
     InUse,
-    /// Smaller than makes sense.
+    /// Is too small to be of use.
     TooSmall,
-    /// A partition table and nothing in it.
+    /// Has a partition table without partitions.
     Empty,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the interface knows: changed only by facts that come up from the bus.
+//! What the window knows. Only facts that come from the bus change it.
 
 pub mod arrange;
 pub mod draft;

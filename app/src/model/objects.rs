@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! GObjects around facts: a widget holds one and listens to its `changed` signal.
 //!
-//! Facts are replaced as a whole, and `changed` is emitted only if they differ, so that a widget may simply show
-//! everything again.
+//! Facts are replaced as a whole, and `changed` is emitted only if the facts differ. A widget may therefore show all
+//! facts again at each signal.
 
 use std::cell::RefCell;
 use std::sync::OnceLock;
@@ -50,7 +50,7 @@ macro_rules! fact_object {
         }
 
         impl $name {
-            /// An object that shows these facts.
+            /// Makes an object with these facts.
             #[must_use]
             pub fn new(facts: $facts) -> Self {
                 let object: Self = glib::Object::new();
@@ -58,7 +58,7 @@ macro_rules! fact_object {
                 object
             }
 
-            /// Replaces the facts; tells only if something is different.
+            /// Replaces the facts; emits `changed` only if they differ.
             pub fn update(&self, facts: $facts) {
                 let same = self.imp().facts.borrow().as_ref() == Some(&facts);
                 if !same {
@@ -91,7 +91,7 @@ fact_object!(
     CacheObject, cache_imp, "TandemCache", CacheFacts
 );
 fact_object!(
-    /// A change under way.
+    /// A job.
     JobObject, job_imp, "TandemJob", JobFacts
 );
 
@@ -102,13 +102,13 @@ impl CacheObject {
         self.emit_by_name::<()>("sampled", &[]);
     }
 
-    /// Replaces the past, as the service kept it.
+    /// Replaces all samples by those that the service kept.
     pub fn set_history(&self, history: Vec<Sample>) {
         self.imp().series.replace(Series::from_history(history));
         self.emit_by_name::<()>("sampled", &[]);
     }
 
-    /// Looks at the series.
+    /// Calls `look` with the series.
     pub fn with_series<T>(&self, look: impl FnOnce(&Series) -> T) -> T {
         look(&self.imp().series.borrow())
     }

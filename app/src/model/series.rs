@@ -8,10 +8,11 @@ use tandem_api::{SECTOR_BYTES, Sample};
 /// How far back samples are kept, in microseconds.
 pub const SPAN_US: u64 = 300_000_000;
 
-/// A rate is taken over at least this long, so that one lucky request does not make a peak; microseconds.
+/// Shortest time over which a rate is taken, so that a few quick requests do not make a peak; microseconds.
 const WINDOW_US: u64 = 5_000_000;
 
-/// After a longer silence than this the line is broken; microseconds. The service samples every 10 s when nobody watches.
+/// A longer time than this between two samples breaks the line; microseconds. The service samples every 10 s when no
+/// client watches.
 const GAP_US: u64 = 25_000_000;
 
 /// One moment of the chart.
@@ -19,13 +20,13 @@ const GAP_US: u64 = 25_000_000;
 pub struct Point {
     /// Microseconds of `CLOCK_BOOTTIME`.
     pub time_us: u64,
-    /// Start of the time over which the rate is taken, microseconds of the same clock.
+    /// Start of the time over which the rates are taken; microseconds of the same clock.
     pub since_us: u64,
     /// Share of reads served by the SSD, 0 to 1; `None` while nothing is read.
     pub hit_rate: Option<f64>,
     /// Share of the cache that is not on the disk yet, 0 to 1.
     pub dirty: f64,
-    /// Whether the line to the point before is broken.
+    /// Whether the line to the previous point is broken.
     pub starts: bool,
 }
 
@@ -47,7 +48,8 @@ impl Series {
         series
     }
 
-    /// Adds a sample. One that is not newer than the last is left out; one whose counters went back starts anew.
+    /// Adds a sample. A sample that is not newer than the last one is left out. A sample whose counters went back
+    /// starts the series anew.
     pub fn push(&mut self, sample: Sample) {
         if let Some(last) = self.samples.back() {
             if sample.time_us <= last.time_us {
@@ -89,7 +91,7 @@ impl Series {
         }
     }
 
-    /// The newest sample that is a window old, or the oldest there is.
+    /// The newest sample that is at least a window old, or else the oldest sample.
     fn window_start(&self, now_us: u64) -> Option<&Sample> {
         let until = now_us.saturating_sub(WINDOW_US);
         self.samples
@@ -116,7 +118,7 @@ impl Series {
         self.samples.back()
     }
 
-    /// Bytes that the newest sample says are on the SSD only, and the seconds until they are on the disk.
+    /// Bytes that are on the SSD only according to the newest sample, and the seconds until they are on the disk.
     #[must_use]
     pub fn unwritten(&self) -> (u64, u64) {
         self.latest().map_or((0, 0), |sample| {
@@ -125,7 +127,7 @@ impl Series {
         })
     }
 
-    /// Seconds over which the newest rates are taken: those of a window, or more while samples come seldom.
+    /// Seconds over which the newest rates are taken: the length of a window, or more while samples are rare.
     #[must_use]
     pub fn window_seconds(&self) -> u64 {
         let taken = self.last().map(|point| point.time_us - point.since_us);
@@ -133,14 +135,14 @@ impl Series {
         (window + 500_000) / 1_000_000
     }
 
-    /// Whether anything was on the SSD first since the cache was started, as far as the samples say.
+    /// Whether data was on the SSD only at any time since the cache was started, as far as the samples tell.
     #[must_use]
     pub fn saw_dirty(&self) -> bool {
         let first = |sample: &Sample| sample.write_back_sectors > 0;
         self.latest().is_some_and(first) || self.points.iter().any(|point| point.dirty > 0.0)
     }
 
-    /// Sample at the start of the last window, for speeds.
+    /// The sample at the start of the last window, from which speeds are taken.
     #[must_use]
     pub fn earlier(&self) -> Option<&Sample> {
         let latest = self.samples.back()?;
@@ -149,7 +151,7 @@ impl Series {
     }
 }
 
-/// Share of the cache's space that holds data which the disk does not have yet.
+/// Share of the cache's space with dirty data.
 #[must_use]
 pub fn dirty_share(sample: &Sample) -> f64 {
     let total = sample.frames_total.saturating_mul(sample.frame_sectors);

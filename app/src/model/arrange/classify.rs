@@ -8,7 +8,7 @@ pub fn medium(block: &Block, drive: Option<&Drive>) -> Medium {
     match drive {
         Some(drive) => match drive.rotation_rate {
             Some(0) => Medium::Ssd,
-            // Sticks say that they turn, at a speed that is not known, just as USB disks do.
+            // USB sticks claim to rotate at an unknown speed, just as USB disks do.
             Some(-1) | None if drive.connection == "usb" => Medium::Usb,
             _ => Medium::HardDisk,
         },
@@ -45,10 +45,10 @@ pub fn content(block: &Block) -> Content {
     }
 }
 
-/// Maker and model without saying the maker twice.
+/// Maker and model; the maker is left out where the model begins with it.
 pub fn model(drive: &Drive) -> String {
     let (vendor, model) = (drive.vendor.trim(), drive.model.trim());
-    // SATA disks all carry the vendor "ATA", which is no maker.
+    // SATA disks all have the vendor "ATA", which names no maker.
     if vendor.is_empty()
         || vendor == "ATA"
         || model.to_lowercase().starts_with(&vendor.to_lowercase())

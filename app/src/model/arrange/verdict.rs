@@ -3,10 +3,10 @@
 
 use crate::model::inventory::{Block, Medium, Obstacle};
 
-/// Below this there is nothing to gain and boot partitions live here; bytes.
+/// Smallest volume that is offered, in bytes. A smaller one gains nothing from a cache, and boot partitions are small.
 const SMALLEST: u64 = 64 << 20;
 
-/// Partition types that firmware and boot loaders read without any driver of ours.
+/// Partition types that firmware and boot loaders read without the module.
 const BOOT_TYPES: [&str; 5] = [
     "c12a7328-f81f-11d2-ba4b-00a0c93ec93b",
     "21686148-6449-6e6f-744e-656564454649",
@@ -15,7 +15,7 @@ const BOOT_TYPES: [&str; 5] = [
     "0xea",
 ];
 
-/// Where the system starts from: unmounting it is not possible while it runs.
+/// Mount points from which the system starts: the running system cannot unmount them.
 const BOOT_MOUNTS: [&str; 3] = ["/boot", "/boot/efi", "/efi"];
 const SYSTEM_MOUNTS: [&str; 3] = ["/", "/usr", "/var"];
 
@@ -28,7 +28,8 @@ pub enum Part {
     Ssd,
 }
 
-/// What keeps a block out of both roles. `face` is what is seen of it: the mapped device if it is cached.
+/// Why a block can be neither cached nor become a cache. `face` is the block that the person sees: the mapped device if
+/// the block is cached.
 pub fn trouble(block: &Block, face: &Block, part: Option<Part>) -> Option<Obstacle> {
     let mounted = |places: &[&str]| {
         face.mount_points
