@@ -14,11 +14,11 @@ pub const LOCALE_DIR: &str = match option_env!("TANDEM_LOCALEDIR") {
     None => "/usr/share/locale",
 };
 
-/// Speaks the language of the environment, with catalogues from `directory`; English if there is none. GTK itself
+/// Sets the language of the environment, with catalogues from `directory`; English if there is no catalogue. GTK itself
 /// sets the locale when it starts.
 ///
 /// # Errors
-/// If the catalogue cannot be set for want of memory.
+/// There is no memory to set the catalogue.
 pub fn init(directory: &Path) -> std::io::Result<()> {
     bindtextdomain(DOMAIN, directory)?;
     bind_textdomain_codeset(DOMAIN, "UTF-8")?;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The Tandem window: points an SSD at a hard disk and shows that it works.
 //!
-//! Facts come up from the bus through [`client`] into [`model`] objects; widgets are bound to those. Commands go
-//! down as calls of the client, and a widget changes only when a fact has come up.
+//! Facts come from the bus through [`client`] into [`model`] objects, and widgets are bound to those objects. Commands
+//! are calls of the client. A widget changes only when a fact has come, never because it made a call.
 
 pub mod a11y;
 pub mod application;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the wizard offers as disk and as SSD.
+//! The disks and SSDs that the wizard offers.
 
 use gettextrs::gettext;
 
@@ -11,27 +11,27 @@ use crate::model::inventory::{Device, Medium};
 /// One row of a list to choose from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// Block path, what the helper is told.
+    /// Path of the block, which the service is given.
     pub path: String,
-    /// What it is called.
+    /// Name of the disk, volume or SSD.
     pub title: String,
-    /// Facts to recognise it by.
+    /// Facts by which the person recognises it.
     pub subtitle: String,
     /// Name of a symbolic icon.
     pub icon: &'static str,
-    /// Why it cannot be chosen; empty if it can.
+    /// Why the row cannot be chosen; empty if it can be chosen.
     pub obstacle: String,
 }
 
 impl Choice {
-    /// Whether it can be chosen.
+    /// Whether the row can be chosen.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.obstacle.is_empty()
     }
 }
 
-/// What can be cached: volumes on anything but SSDs, those that cannot be chosen last.
+/// The volumes that can be cached: all that are not on SSDs. Volumes that cannot be chosen come last.
 #[must_use]
 pub fn origin_choices(devices: &[Device]) -> Vec<Choice> {
     let slow = devices.iter().filter(|device| device.medium != Medium::Ssd);
@@ -43,7 +43,7 @@ pub fn origin_choices(devices: &[Device]) -> Vec<Choice> {
             } else {
                 &disk.title
             };
-            // The whole of a disk is best known by its model, a volume by its name and the model it is on.
+            // A whole disk is best recognised by its model, a volume by its name and the model of its disk.
             let (title, subtitle) = if volume.partition.is_none() && volume.name.is_empty() {
                 (disk.title.clone(), words.subtitle)
             } else {
@@ -64,7 +64,8 @@ pub fn origin_choices(devices: &[Device]) -> Vec<Choice> {
     open_first(rows.collect())
 }
 
-/// What can become a cache: SSDs and partitions of them. One of less than `least` bytes is shown but cannot be chosen.
+/// The SSDs, and partitions of SSDs, that can become a cache. A device of less than `least` bytes is shown but cannot
+/// be chosen.
 #[must_use]
 pub fn ssd_choices(devices: &[Device], origin: &str, least: u64) -> Vec<Choice> {
     let fast = devices.iter().filter(|device| device.medium == Medium::Ssd);
@@ -95,7 +96,7 @@ pub fn ssd_choices(devices: &[Device], origin: &str, least: u64) -> Vec<Choice> 
             .volumes
             .iter()
             .filter(|volume| volume.partition.is_some());
-        // Parts are worth a line of their own only where one of them could be chosen.
+        // Partitions get rows of their own only where one of them can be chosen.
         rows.extend(
             parts
                 .filter(|volume| volume.as_ssd.is_ok())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a disk and a volume are, and whether they can be chosen, in words.
+//! The words for a disk or volume: what it is, and whether it can be chosen.
 
 use gettextrs::{gettext, ngettext};
 
@@ -9,7 +9,7 @@ use crate::model::inventory::{Content, Device, Medium, Obstacle, VirtualKind, Vo
 /// The words for a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceWords {
-    /// Maker and model, or what it is.
+    /// Maker and model, or the kind of device.
     pub title: String,
     /// Kind, size and serial number.
     pub subtitle: String,
@@ -20,11 +20,11 @@ pub struct DeviceWords {
 /// The words for a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeWords {
-    /// Label, or what it is.
+    /// Label, or the kind of volume.
     pub title: String,
     /// Content, size, place.
     pub subtitle: String,
-    /// Why it is not offered as a disk to cache; empty if it is.
+    /// Why the volume is not offered as a disk to cache; empty if it is offered.
     pub obstacle: String,
 }
 
@@ -102,7 +102,7 @@ pub fn volume_names(device: &Device) -> Vec<String> {
         .collect()
 }
 
-/// Words for an SSD as a whole, or one partition of it, as a choice to be erased.
+/// Words for an SSD as a whole, or for one of its partitions, as a device to erase.
 #[must_use]
 pub fn ssd_words(device: &Device, volume: Option<&Volume>) -> VolumeWords {
     match volume {
@@ -169,7 +169,7 @@ pub fn content_words(content: &Content) -> String {
     }
 }
 
-/// Why something is not offered to be erased.
+/// Why a device is not offered as an SSD to erase.
 fn ssd_obstacle_words(obstacle: Obstacle) -> String {
     match obstacle {
         Obstacle::System | Obstacle::Boot => gettext("Holds the running system"),

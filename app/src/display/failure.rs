@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A failure for a person: what happened, what became of the data, what to do next.
+//! The words for a failure: what happened, what became of the data, what to do next.
 
 use gettextrs::gettext;
 use tandem_api::{DataState, DeviceText, Failure, FileUser, Kind, StepKind};
 
 use super::{bytes, fill, mode_refusal, step_name};
 
-/// The name in a failure to reach the system bus itself, rather than a service on it.
+/// The name in a failure to reach the system bus itself instead of a service on it.
 pub const SYSTEM_BUS: &str = "D-Bus";
 
 /// The words for a failure.
@@ -104,7 +104,7 @@ fn data_words(failure: &Failure) -> String {
     match failure.data {
         DataState::Unchanged => gettext("Nothing was changed."),
         DataState::Restored => gettext("Everything is as it was before, and your data is safe."),
-        // How far the service or the step came is not known.
+        // The failure does not tell how far the service or the step came.
         DataState::Erased
             if failure.kind == Kind::Interrupted || failure.name == StepKind::EraseSsd.as_str() =>
         {
@@ -113,7 +113,7 @@ fn data_words(failure: &Failure) -> String {
         DataState::Erased => {
             gettext("Your data on the hard disk is safe. The SSD is already erased.")
         }
-        // True also where something was given up.
+        // The sentence is also true where data was given up.
         DataState::Incomplete => gettext(
             "Nothing is waiting to be written, but not everything could be restored yet. Tandem tries again the next time it starts.",
         ),
@@ -400,7 +400,7 @@ fn sentences(failure: &Failure) -> (String, String, String) {
     }
 }
 
-/// All that is known, for somebody who helps.
+/// All that is known of the failure, for a person who helps the user.
 fn details(failure: &Failure) -> String {
     let mut lines = vec![format!("{} ({})", failure.kind, failure.data)];
     let device = &failure.device;
@@ -512,7 +512,7 @@ mod tests {
         let failed = Failure::new(Kind::StepFailed).name(StepKind::EraseSsd.as_str());
         let half = failure_words(&failed.data(DataState::Erased));
         assert!(half.data.contains("may already be erased"), "{half:?}");
-        // It may be that of a removal with which something was given up.
+        // The failure may be that of a removal that gave data up.
         let incomplete = words(DataState::Incomplete);
         assert!(!incomplete.contains("safe"), "{incomplete}");
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a cache has done besides answering: counters that a person understands, with what they mean.
+//! The counters of a cache that are of use to a person, each with its meaning.
 
 use gettextrs::gettext;
 use tandem_api::{Latency, SECTOR_BYTES, Sample};
@@ -9,15 +9,15 @@ use super::{bytes, fill, percent, short_time};
 /// One counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Figure {
-    /// What was counted.
+    /// Name of the counter.
     pub title: String,
-    /// What that means.
+    /// Meaning of the counter.
     pub meaning: String,
-    /// How much.
+    /// Value of the counter.
     pub value: String,
 }
 
-/// The counters of a cache, the useful ones first; errors only where there were any.
+/// The counters of a cache, the useful ones first. Errors are shown only if there were any.
 #[must_use]
 pub fn figures(sample: &Sample) -> Vec<Figure> {
     let sectors = |count: u64| bytes(count.saturating_mul(SECTOR_BYTES));
@@ -88,7 +88,7 @@ pub fn figures(sample: &Sample) -> Vec<Figure> {
     all.into_iter().map(figure).collect()
 }
 
-/// How long a typical request and a slow one took; nothing while none was measured.
+/// How long a typical request and a slow request took; `None` while no request was measured.
 fn wait(title: String, latency: &Latency) -> Option<(String, String, String)> {
     let (half, most) = latency.below_us(0.5).zip(latency.below_us(0.99))?;
     let below = |bound: u64| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! From states to words, icons and severity. Pure: no widget, no bus, tested without GTK.
+//! Turns states into words, icons and severity. Pure: no widget, no bus, tested without GTK.
 
 mod choice;
 mod device;
@@ -30,14 +30,14 @@ pub use plan::{
 pub use state::{CacheWords, Severity, cache_words};
 pub use traffic::{Share, read_shares, reason_words, write_shares};
 
-/// Between facts in a line; the dot stays with what is before it.
+/// Between facts in a line. The no-break space keeps the dot at the end of the fact before it.
 pub const SEPARATOR: &str = "\u{a0}· ";
 
 /// Puts values into a translated sentence: `{name}` becomes the value of that name.
 pub fn fill(sentence: &str, values: &[(&str, &str)]) -> String {
     let mut words = String::with_capacity(sentence.len() + 32);
     let mut rest = sentence;
-    // One pass, so that a value that looks like a name (a disk label, say) stays as it is.
+    // One pass, so that a value that contains `{name}` itself (a disk label, for example) stays as it is.
     while let Some((before, tail)) = rest.split_once('{') {
         words.push_str(before);
         let value = tail.split_once('}').and_then(|(name, after)| {
@@ -60,7 +60,7 @@ pub fn fill(sentence: &str, values: &[(&str, &str)]) -> String {
     words + rest
 }
 
-/// A value for words with the mark of a key in them: its underscores are no marks.
+/// A value for words with mnemonics: underscores in the value do not mark a key.
 #[must_use]
 pub fn keyless(value: &str) -> String {
     value.replace('_', "__")

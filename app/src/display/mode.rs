@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The ways to treat what is saved, and what each of them risks.
+//! The words for the modes of a cache, and for the risks of each mode.
 
 use gettextrs::gettext;
 use tandem_api::{Mode, RefusedMode};
@@ -16,7 +16,7 @@ pub fn mode_name(mode: Mode) -> String {
     }
 }
 
-/// The mode to take by those who have no reason for another.
+/// The mode for a person without a reason for another mode.
 pub const fn recommended() -> Mode {
     Mode::Writethrough
 }
@@ -40,7 +40,7 @@ pub fn mode_description(mode: Mode) -> String {
 /// All modes, the recommended one first and the risky one last.
 pub const MODES: [Mode; 3] = [Mode::Writethrough, Mode::Writearound, Mode::Writeback];
 
-/// Why a way to treat writes is not offered, by the word of [`tandem_api::ModeRefusal`].
+/// Why a mode is not offered, by the word of [`tandem_api::ModeRefusal`].
 #[must_use]
 pub fn mode_refusal(reason: &str) -> String {
     match reason {
@@ -60,7 +60,7 @@ pub fn mode_refusal(reason: &str) -> String {
     }
 }
 
-/// Why this mode is not offered; empty if it is.
+/// Why this mode is not offered; empty if it is offered.
 #[must_use]
 pub fn refusal(mode: Mode, refused: &[RefusedMode]) -> String {
     refused
@@ -70,7 +70,7 @@ pub fn refusal(mode: Mode, refused: &[RefusedMode]) -> String {
         .unwrap_or_default()
 }
 
-/// What somebody has to know who lets data be on the SSD only.
+/// The warnings for a mode in which data may be on the SSD only.
 #[must_use]
 pub fn mode_warnings(mode: Mode) -> Vec<String> {
     match mode {
@@ -84,7 +84,7 @@ pub fn mode_warnings(mode: Mode) -> Vec<String> {
     }
 }
 
-/// What a change from one mode to another does to what is on the SSD already; may be empty.
+/// What a change of mode does to the data that is already on the SSD; may be empty.
 #[must_use]
 pub fn mode_change(from: Mode, to: Mode) -> String {
     match (from, to) {
@@ -99,27 +99,27 @@ pub fn mode_change(from: Mode, to: Mode) -> String {
     }
 }
 
-/// What not to do with the disk while something is on the SSD only.
+/// What not to do with the disk while data is on the SSD only.
 pub(super) fn elsewhere() -> String {
     gettext(
         "Do not open this disk in Windows, a live system or another computer while anything is not yet on the hard disk.",
     )
 }
 
-/// What is not yet on the hard disk, in words.
+/// The words for the data that is not yet on the hard disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnwrittenWords {
-    /// How much it is, and how long writing it takes.
+    /// How much data there is, and how long writing it back takes.
     pub title: String,
-    /// What becomes of it.
+    /// What becomes of the data.
     pub time: String,
     /// What happens if the SSD dies now, and what not to do.
     pub warnings: Vec<String>,
 }
 
-/// Words for `dirty` bytes that are on the SSD only and take `seconds` to be written to the disk, 0 if that is not
-/// known; `paused`: as long as somebody wants that to wait. While there are none, only a mode that lets there be some
-/// is worth words.
+/// Words for `dirty` bytes that are on the SSD only and take `seconds` to write back, 0 if that time is not known.
+/// `paused`: writing back waits because the user paused it. If `dirty` is 0, there are words only in a mode that allows
+/// dirty data.
 #[must_use]
 pub fn unwritten_words(
     dirty: u64,
@@ -159,7 +159,7 @@ pub fn unwritten_words(
     })
 }
 
-/// How much is not yet on the hard disk, in few words; empty if nothing is.
+/// How much data is not yet on the hard disk, in few words; empty if there is none.
 #[must_use]
 pub fn unwritten_short(dirty: u64) -> String {
     if dirty == 0 {

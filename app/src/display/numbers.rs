@@ -12,7 +12,7 @@ pub fn bytes(count: u64) -> String {
     glib::format_size(count).to_string()
 }
 
-/// A size that is a power of two, in the unit of those: "64.0 MiB".
+/// A size that is a power of two, in binary units: "64.0 MiB".
 #[must_use]
 pub fn binary_size(count: u64) -> String {
     const MIB: u64 = 1 << 20;
@@ -29,7 +29,7 @@ pub fn rate(bytes_per_second: u64) -> String {
     fill(&gettext("{size}/s"), &[("size", &bytes(bytes_per_second))])
 }
 
-/// A share between 0 and 1. Only nothing is 0% and only all is 100%.
+/// A share between 0 and 1. Only a share of 0 reads 0%, and only a share of 1 reads 100%.
 #[must_use]
 pub fn percent(share: f64) -> String {
     let rounded = (share * 100.0).round();
@@ -44,7 +44,7 @@ pub fn percent(share: f64) -> String {
     fill(&gettext("{number}%"), &[("number", &number)])
 }
 
-/// A time to wait in seconds, minutes, or hours and minutes, never shorter than it is.
+/// A time to wait in seconds, minutes, or hours and minutes. Rounded up.
 #[must_use]
 pub fn duration(seconds: u64) -> String {
     let plural = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);

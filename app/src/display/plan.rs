@@ -9,7 +9,7 @@ use super::mode::elsewhere;
 use super::{SEPARATOR, bytes, fill};
 use crate::model::facts::JobFacts;
 
-/// A device by all that a person can check against its label: model, size, serial number.
+/// The name of a device with all facts that a person can check against its label: model, size, serial number.
 #[must_use]
 pub fn full_name(device: &DeviceText) -> String {
     let model = if device.model.is_empty() {
@@ -34,7 +34,7 @@ pub fn full_name(device: &DeviceText) -> String {
     }
 }
 
-/// A device by its model alone, or its kernel name.
+/// The name of a device: its model alone, or its kernel name.
 #[must_use]
 pub fn short_name(device: &DeviceText) -> String {
     if device.model.is_empty() {
@@ -44,7 +44,7 @@ pub fn short_name(device: &DeviceText) -> String {
     }
 }
 
-/// What a device is called where there is little room: the label of its file system, or its model.
+/// The name of a device where there is little room: the label of its file system, or its model.
 #[must_use]
 pub fn plain_name(device: &DeviceText) -> String {
     if device.label.is_empty() {
@@ -54,13 +54,13 @@ pub fn plain_name(device: &DeviceText) -> String {
     }
 }
 
-/// What a device is called: the label of its file system with the model, or the model alone.
+/// The name of a device: the label of its file system with the model, or the model alone.
 #[must_use]
 pub fn plan_title(device: &DeviceText) -> String {
     titled(device, &short_name(device))
 }
 
-/// The same, with all that a person can check against its label.
+/// The same, with all facts that a person can check against the label of the device.
 #[must_use]
 pub fn full_title(device: &DeviceText) -> String {
     titled(device, &full_name(device))
@@ -76,7 +76,7 @@ fn titled(device: &DeviceText, name: &str) -> String {
     )
 }
 
-/// What to check against the label of a device: size, serial number, kernel name.
+/// The facts to check against the label of a device: size, serial number, kernel name.
 #[must_use]
 pub fn device_facts(device: &DeviceText) -> String {
     let mut facts = vec![bytes(device.size)];
@@ -101,7 +101,7 @@ fn quoted(names: &[String]) -> String {
     all.collect::<Vec<_>>().join(", ")
 }
 
-/// What a step is called where its device is told beside it.
+/// The name of a step where the device is shown beside it.
 #[must_use]
 pub fn step_name(kind: StepKind) -> String {
     match kind {
@@ -175,7 +175,7 @@ pub fn step_words(step: &Step) -> (String, String) {
     }
 }
 
-/// A warning as a sentence. `names` are those of the volumes that a device with partitions has.
+/// A warning as a sentence. `names` are the names of the volumes on a device with partitions.
 #[must_use]
 pub fn warning_words(warning: &Warning, names: &[String]) -> String {
     let label = std::slice::from_ref(&warning.device.label);
@@ -249,7 +249,7 @@ pub fn warning_words(warning: &Warning, names: &[String]) -> String {
     )
 }
 
-/// What a job is doing.
+/// The name of what a job does.
 #[must_use]
 pub fn job_title(kind: JobKind, undoing: bool) -> String {
     match kind {

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a cache is doing, in words: what happened, where the data is, what to do next.
+//! The words for the state of a cache: what happened, where the data is, what to do next.
 
 use gettextrs::gettext;
 use tandem_api::CacheState;
 
-/// How much a state wants to be noticed.
+/// How urgently a state asks for attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// All is well.
+    /// The cache works.
     Good,
-    /// Something lasts, nothing is wrong.
+    /// The state takes a while; there is no fault.
     Calm,
-    /// The person should know: the disk works, the cache does not.
+    /// The disk works, the cache does not: the person should know.
     Warning,
     /// Data is in danger.
     Danger,
 }
 
 impl Severity {
-    /// All of them.
+    /// All severities.
     pub const ALL: [Self; 4] = [Self::Good, Self::Calm, Self::Warning, Self::Danger];
 
     /// Style class of libadwaita.
@@ -41,7 +41,7 @@ impl Severity {
     }
 }
 
-/// The words for a cache's state. Where all is well there is only the title.
+/// The words for a cache's state. A state without a fault has only a title.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheWords {
     /// One or two words.
@@ -54,7 +54,7 @@ pub struct CacheWords {
     pub next: String,
     /// Name of a symbolic icon.
     pub icon: &'static str,
-    /// How much it wants to be noticed.
+    /// How urgently the state asks for attention.
     pub severity: Severity,
 }
 
@@ -110,7 +110,7 @@ pub fn cache_words(state: CacheState, reason: &str, unwritten: bool) -> CacheWor
     words(severity, title, sentences(state, reason, unwritten))
 }
 
-/// Where the data is while the cache is not there.
+/// Where the data is while the cache is missing.
 fn data(unwritten: bool) -> String {
     if unwritten {
         gettext(
@@ -155,7 +155,7 @@ fn sentences(state: CacheState, reason: &str, unwritten: bool) -> [String; 3] {
         (CacheState::Active | CacheState::Suspended, _) => Default::default(),
         (CacheState::Detached, _) => [
             gettext("The cache is removed, and you can use the SSD for something else."),
-            // True also where something was given up.
+            // The sentence is also true where data was given up.
             gettext("Nothing is waiting to be written."),
             gettext("Cleanup finishes the next time you start the computer."),
         ],
@@ -171,7 +171,8 @@ fn sentences(state: CacheState, reason: &str, unwritten: bool) -> [String; 3] {
             gettext("Your data is safe on the hard disk."),
             gettext("Choose “Remove Cache” to stop using the SSD."),
         ],
-        // Also of one that is back, as long as something holds on to what it was.
+        // A disk that is back also has this state, as long as a program or mount still holds on to the old mapped
+        // device.
         (CacheState::Bypass, "disk-missing") => [
             gettext("The hard disk was unplugged while the cache was in use."),
             data_of_missing_disk(unwritten),
@@ -318,7 +319,7 @@ mod tests {
     fn data_is_called_safe_on_the_disk_only_if_all_of_it_is_there() {
         for state in CacheState::ALL.iter().copied() {
             for reason in REASONS {
-                // The service says that nothing was on the SSD only, whatever was known before.
+                // In this state the service says that no data was on the SSD only, whatever was known before.
                 let told = state == CacheState::Bypass && reason == "ssd-error";
                 let data = cache_words(state, reason, true).data;
                 assert!(told || !data.contains("safe"), "{state} {reason}: {data}");

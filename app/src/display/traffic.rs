@@ -6,14 +6,14 @@ use tandem_api::{Direction, SECTOR_BYTES};
 
 use super::fill;
 
-/// One way that data took.
+/// One way of data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Share {
-    /// Stays the same in every language and from sample to sample: `hit`, `missed` or the reason.
+    /// Key that is the same in every language and in every sample: `hit`, `missed` or the reason.
     pub key: String,
-    /// What it is.
+    /// Name of the way.
     pub title: String,
-    /// Why, or what comes of it; may be empty.
+    /// Why data goes this way, or what follows from it; may be empty.
     pub subtitle: String,
     /// Bytes that went this way.
     pub bytes: u64,
@@ -41,7 +41,7 @@ pub fn read_shares(reads: &Direction) -> Vec<Share> {
     shares(ways, reads)
 }
 
-/// The ways of writes, the SSD first. `write_back` sectors were on the SSD only at first; they count as stored there.
+/// The ways of writes, the SSD first. `write_back` sectors were on the SSD only at first; `writes.hit` counts them too.
 #[must_use]
 pub fn write_shares(writes: &Direction, write_back: u64) -> Vec<Share> {
     let mut ways = vec![
@@ -70,7 +70,7 @@ pub fn write_shares(writes: &Direction, write_back: u64) -> Vec<Share> {
     shares(ways, writes)
 }
 
-/// The ways that are always shown, and the reasons past the cache that occurred.
+/// The ways that are always shown, and those reasons to bypass the cache that occurred.
 fn shares(always: Vec<(&str, String, String, u64)>, direction: &Direction) -> Vec<Share> {
     let share = |key: &str, title, subtitle, sectors: u64| Share {
         key: key.to_owned(),
@@ -102,7 +102,7 @@ fn shares(always: Vec<(&str, String, String, u64)>, direction: &Direction) -> Ve
     ways
 }
 
-/// Why data went past the cache: what, and why that is right.
+/// Why data bypassed the cache: the title, and why that is right.
 #[must_use]
 pub fn reason_words(reason: &str) -> (String, String) {
     match reason {
