@@ -24,8 +24,8 @@ mod imp {
         pub devices: RefCell<Option<gio::ListStore>>,
         pub jobs: RefCell<HashMap<String, JobObject>>,
         pub snapshot: RefCell<Snapshot>,
-        /// What the service was asked for: whether SSDs without a signature are blank, by block path, each with the
-        /// block as it was then. `None` until it has answered.
+        /// For each SSD without a signature, by block path: the block as it was when the service was asked whether the
+        /// SSD is blank, and the answer. `None` until the service has answered.
         pub blank: RefCell<HashMap<String, (Block, Option<bool>)>>,
         pub module: Cell<Option<ModuleState>>,
         pub kernel: RefCell<String>,
@@ -90,7 +90,7 @@ impl Store {
         objects::<CacheObject>(&self.caches()).find(|cache| cache.facts().uuid == uuid)
     }
 
-    /// The job at this path, if the service has told of it.
+    /// The job at this path, if the service has announced it.
     #[must_use]
     pub fn job(&self, path: &str) -> Option<JobObject> {
         self.imp().jobs.borrow().get(path).cloned()
@@ -102,37 +102,37 @@ impl Store {
         self.imp().jobs.borrow().values().cloned().collect()
     }
 
-    /// Whether the kernel can run a cache; `None` until the service has told.
+    /// Whether the kernel can run a cache; `None` until the service has said so.
     #[must_use]
     pub fn module(&self) -> Option<ModuleState> {
         self.imp().module.get()
     }
 
-    /// Release of the running kernel; empty until the service has told.
+    /// Release of the running kernel; empty until the service has named it.
     #[must_use]
     pub fn kernel(&self) -> String {
         self.imp().kernel.borrow().clone()
     }
 
-    /// Least bytes that an SSD must have; 0 until the service has told.
+    /// Least bytes that an SSD must have; 0 until the service has named them.
     #[must_use]
     pub fn minimum_ssd_bytes(&self) -> u64 {
         self.imp().minimum_ssd_bytes.get()
     }
 
-    /// What keeps the window from showing anything: neither service can be asked.
+    /// Why the window cannot show anything: neither service answers.
     #[must_use]
     pub fn problem(&self) -> Option<Failure> {
         self.service_problem().and(self.disks_problem())
     }
 
-    /// Why the disks are not known, or not as they are now.
+    /// Why the disks are not known, or not up to date.
     #[must_use]
     pub fn disks_problem(&self) -> Option<Failure> {
         self.imp().disks_problem.borrow().clone()
     }
 
-    /// Why the caches are not known, or not as they are now.
+    /// Why the caches are not known, or not up to date.
     #[must_use]
     pub fn service_problem(&self) -> Option<Failure> {
         self.imp().service_problem.borrow().clone()
@@ -146,7 +146,7 @@ impl Store {
             && (imp.service_known.get() || imp.service_problem.borrow().is_some())
     }
 
-    /// Whether both services have told what there is, and still answer.
+    /// Whether both services have sent their facts and still answer.
     #[must_use]
     pub fn is_known(&self) -> bool {
         let imp = self.imp();
@@ -155,7 +155,7 @@ impl Store {
             && self.disks_problem().or(self.service_problem()).is_none()
     }
 
-    /// Takes what UDisks2 shows.
+    /// Takes the snapshot of UDisks2, or the reason why there is none.
     pub fn apply_disks(&self, told: Result<Snapshot, Failure>) {
         match told {
             Ok(snapshot) => {
@@ -175,7 +175,7 @@ impl Store {
         self.emit_by_name::<()>("changed", &[]);
     }
 
-    /// Takes what the service says of itself.
+    /// Takes the facts of the service.
     pub fn apply_service(&self, facts: ServiceFacts) {
         let imp = self.imp();
         imp.module.set(Some(facts.module));
@@ -206,7 +206,7 @@ impl Store {
         self.emit_by_name::<()>("changed", &[]);
     }
 
-    /// The service has left; it does so when there is no cache and nothing to do.
+    /// The service has left the bus, as it does when there is no cache and nothing to do.
     pub fn service_left(&self) {
         self.imp().jobs.borrow_mut().clear();
         self.caches().remove_all();
@@ -214,13 +214,13 @@ impl Store {
         self.emit_by_name::<()>("changed", &[]);
     }
 
-    /// The system bus could not be reached, and with it neither service.
+    /// The system bus could not be reached, and so neither could the two services.
     pub fn bus_failed(&self, failure: Failure) {
         self.imp().disks_problem.replace(Some(failure.clone()));
         self.service_failed(failure);
     }
 
-    /// The service could not be reached. The caches stay as they were last known, without figures.
+    /// The service could not be reached. The caches stay as they were last known, without current figures.
     pub fn service_failed(&self, failure: Failure) {
         self.imp().service_problem.replace(Some(failure));
         for cache in objects::<CacheObject>(&self.caches()) {
@@ -246,7 +246,8 @@ impl Store {
         )
     }
 
-    /// SSDs without a signature that the service has not been asked about. Each is told once, until it changes.
+    /// SSDs without a signature that the service was not asked about yet. Each SSD is returned once, and again only
+    /// after it has changed.
     pub fn take_unasked_ssds(&self) -> Vec<String> {
         let imp = self.imp();
         let snapshot = imp.snapshot.borrow();
@@ -276,7 +277,7 @@ impl Store {
             .collect()
     }
 
-    /// Takes the answer of the service whether an SSD is blank.
+    /// Takes the answer of the service to the question whether an SSD is blank.
     pub fn apply_blank(&self, path: &str, is_blank: bool) {
         if let Some((_, answer)) = self.imp().blank.borrow_mut().get_mut(path) {
             *answer = Some(is_blank);
@@ -313,8 +314,8 @@ pub fn objects<T: IsA<glib::Object>>(list: &gio::ListStore) -> impl Iterator<Ite
     (0..list.n_items()).filter_map(|place| list.item(place).and_downcast::<T>())
 }
 
-/// Makes `list` show `facts` in their order. Objects that stay are kept and updated, so that whoever shows them keeps
-/// its place and its focus.
+/// Makes `list` show `facts` in their order. Objects of facts that stay are kept and updated, so that the widgets which
+/// show them keep their place and their focus.
 fn synchronise<T: IsA<glib::Object>, F: Clone>(
     list: &gio::ListStore,
     facts: Vec<F>,

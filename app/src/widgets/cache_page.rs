@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! One cache: its chart, its numbers, where requests went, and the way back to the plain disk.
+//! One cache: its chart, its figures, the ways that requests took, and the button that removes it.
 
 use std::cell::{Cell, OnceCell, RefCell};
 
@@ -158,9 +158,9 @@ glib::wrapper! {
 }
 
 impl CachePage {
-    /// Where calls go and facts come from.
+    /// Sets the client for calls and the store of facts.
     pub fn connect_to(&self, client: &Client, store: &Store) {
-        // The window does this once.
+        // The window calls this once.
         let _ = self.imp().client.set(client.clone());
         let _ = self.imp().store.set(store.clone());
         self.imp().job_card.connect_to(client);
@@ -177,7 +177,7 @@ impl CachePage {
         self.imp().cache.borrow().clone()
     }
 
-    /// Shows this cache from now on, or none, and asks the service for a sample each second while it does.
+    /// Shows this cache from now on, or none. While it shows a cache, it has the service take a sample each second.
     pub fn show(&self, cache: Option<&CacheObject>) {
         let imp = self.imp();
         if let Some(old) = imp.cache.take() {
@@ -247,7 +247,7 @@ impl CachePage {
         self.refresh_job();
     }
 
-    /// What the cache is doing, and what is not yet on the disk.
+    /// Shows the state of the cache and the data that is not yet on the disk.
     fn refresh_state(&self) {
         let imp = self.imp();
         let Some(cache) = self.cache() else { return };
@@ -336,7 +336,7 @@ impl CachePage {
         job.facts().finished.is_none().then_some(job)
     }
 
-    /// Shows the job that changes this cache, if there is one, and how it ended.
+    /// Shows the job that changes this cache, if there is one, or how that job ended.
     fn refresh_job(&self) {
         let imp = self.imp();
         let job = self.job();
@@ -346,7 +346,7 @@ impl CachePage {
         self.refresh_state();
     }
 
-    /// Calls the service, and lets nothing else be asked for until it has answered.
+    /// Calls the service, and disables further commands until the service has answered.
     fn ask<F: Future<Output = ()>>(
         &self,
         ask: impl FnOnce(Option<gtk::Window>, Client, CacheFacts) -> F + 'static,
@@ -397,7 +397,7 @@ pub(super) fn hit_rate_words(series: &Series) -> String {
     rate.map_or_else(|| gettext("–"), percent)
 }
 
-/// What stands beside that share: what it is, and of which time.
+/// The caption of that share: its meaning, and the time over which it is taken.
 pub(super) fn hit_caption(series: &Series) -> String {
     fill(
         // Translators: beside a share of the last {seconds} seconds
@@ -406,7 +406,7 @@ pub(super) fn hit_caption(series: &Series) -> String {
     )
 }
 
-/// What is read from where in the newest window.
+/// The speeds of reads from the SSD and from the disk in the newest window.
 fn speeds(series: &Series) -> String {
     let (Some(now), Some(earlier)) = (series.latest(), series.earlier()) else {
         return gettext("Waiting for the first numbers…");

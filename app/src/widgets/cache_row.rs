@@ -127,7 +127,7 @@ impl CacheRow {
     }
 }
 
-/// State and devices in one line; the disk is named where the title is the label of its file system.
+/// State and devices in one line. The disk is named only where the title is the label of its file system.
 fn parts_line(state: &str, facts: &CacheFacts) -> String {
     let ssd = short_name(&facts.ssd);
     if facts.origin.label.is_empty() {

@@ -67,7 +67,7 @@ mod imp {
 }
 
 glib::wrapper! {
-    /// Draws the series of a [`CacheObject`] and tells it in words to those who do not see it.
+    /// Draws the series of a [`CacheObject`] and describes it in words for a screen reader.
     pub struct Chart(ObjectSubclass<imp::Chart>)
         @extends gtk::DrawingArea, gtk::Widget,
         @implements gtk::Buildable, gtk::ConstraintTarget;
@@ -108,7 +108,7 @@ impl Chart {
         };
         let palette = self.palette();
         let mode = cache.facts().mode;
-        // A context of its own: the widget's would become smaller each time.
+        // A fresh Pango context: the font of the widget's own context would become smaller each time.
         let labels = self.create_pango_context();
         if let Some(mut font) = labels.font_description() {
             let smaller = font.size() * 17 / 20;
@@ -138,7 +138,7 @@ impl Chart {
     }
 }
 
-/// Whether data can wait on the SSD, or has done so: only then there is something to show of it.
+/// Whether data can wait on the SSD, or has waited there: only then the chart shows the dirty share.
 #[must_use]
 pub fn shows_dirty(series: &Series, mode: Mode) -> bool {
     mode == Mode::Writeback || series.saw_dirty()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A list of devices of which one can be chosen. Shows also those that cannot, and why.
+//! A list of devices from which the person chooses one. Devices that cannot be chosen are shown with the reason.
 
 use std::cell::RefCell;
 use std::sync::OnceLock;
@@ -61,19 +61,19 @@ mod imp {
 }
 
 glib::wrapper! {
-    /// A list of [`Choice`]s; emits `chosen` with the block path, or none if what was chosen is gone.
+    /// A list of [`Choice`]s; emits `chosen` with the block path, or with none if the chosen device is gone.
     pub struct ChoiceList(ObjectSubclass<imp::ChoiceList>)
         @extends adw::Bin, gtk::Widget,
         @implements gtk::Buildable, gtk::ConstraintTarget;
 }
 
 impl ChoiceList {
-    /// What is said when there is nothing to show.
+    /// Sets the words that are shown while the list is empty.
     pub fn set_empty_words(&self, words: &str) {
         self.imp().empty.set_label(words);
     }
 
-    /// Shows these, with `chosen` marked if it can be chosen; if it cannot, tells that nothing is chosen.
+    /// Shows these choices and marks `chosen` if it can be chosen; if not, emits that nothing is chosen.
     pub fn show(&self, choices: Vec<Choice>, chosen: Option<&str>) {
         let open = |path: &str| {
             choices
@@ -94,7 +94,7 @@ impl ChoiceList {
         }
     }
 
-    /// Calls `then` with the block path of what is chosen.
+    /// Calls `then` with the block path of the chosen device, or with none.
     pub fn connect_chosen(&self, then: impl Fn(Option<String>) + 'static) {
         self.connect_closure(
             "chosen",
@@ -140,7 +140,7 @@ impl ChoiceList {
         }
     }
 
-    /// Block path of the row with the focus: it keeps it when the list changes.
+    /// Block path of the row with the focus. That row keeps the focus when the list changes.
     fn focused_path(&self) -> Option<String> {
         let row = self.imp().rows.focus_child()?;
         let focus = self.root()?.focus()?;
@@ -169,10 +169,10 @@ fn row(choice: &Choice, button: &gtk::CheckButton) -> adw::ActionRow {
             .build(),
     );
     row.add_prefix(button);
-    // This also names the button after the row.
+    // This also gives the button the name of the row.
     row.set_activatable_widget(Some(button));
     if !choice.is_open() {
-        // The row stays sensitive: the keyboard reaches it, and its reason can be read.
+        // The row stays sensitive: the keyboard reaches it, so that its reason can be read.
         row.set_activatable(false);
         row.add_css_class("unavailable");
     }

@@ -10,7 +10,7 @@ use crate::display::Figure;
 /// A row with its number.
 pub type FigureRow = (adw::ActionRow, gtk::Label);
 
-/// Makes `list`, which has just these rows, show these counters; rows that stay are kept, so that nobody loses the
+/// Makes `list`, which has just these rows, show these counters. Rows that stay are kept, so that a reader keeps the
 /// place when a number changes.
 pub fn show_figures(list: &gtk::ListBox, rows: &mut Vec<FigureRow>, figures: &[Figure]) {
     for (row, _) in rows.drain(figures.len().min(rows.len())..) {

@@ -78,9 +78,9 @@ glib::wrapper! {
 }
 
 impl JobCard {
-    /// Where calls go.
+    /// Sets the client for calls.
     pub fn connect_to(&self, client: &Client) {
-        // The page does this once.
+        // The page calls this once.
         let _ = self.imp().client.set(client.clone());
     }
 
@@ -143,7 +143,8 @@ impl JobCard {
         self.call(move |client| async move { client.cancel(&facts.path).await });
     }
 
-    /// Asks the service for something and shows why it was not done. A job that ended meanwhile tells its end itself.
+    /// Calls the service and shows a failure of the call, unless the job has ended meanwhile: the end of the job is
+    /// shown already.
     fn call<F: Future<Output = Result<(), Failure>> + 'static>(
         &self,
         ask: impl FnOnce(Client) -> F + 'static,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A job as it goes on: what it is, how far it is, its steps.
+//! A running job: its name, its progress, its steps.
 
 use std::cell::RefCell;
 
@@ -90,7 +90,7 @@ impl JobView {
     }
 }
 
-/// How far, how fast, how long.
+/// Progress, speed and time left.
 fn estimate(job: &JobFacts) -> String {
     let mut words = vec![percent(job.progress)];
     if job.paused {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What is on the screen. A widget changes when a model object says so, never because it made a call.
+//! The widgets. A widget changes when a model object says so, never because it made a call.
 
 pub mod cache_page;
 pub mod cache_row;

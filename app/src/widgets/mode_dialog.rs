@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Asks what an existing cache should do from now on with what is saved.
+//! Asks for another mode of an existing cache.
 
 use adw::prelude::*;
 use gettextrs::gettext;
@@ -14,7 +14,8 @@ use crate::widgets::mode_list::ModeList;
 use crate::widgets::remove_dialog::show_failure;
 use crate::widgets::scrolled::scroll_to_end;
 
-/// Shows the modes, and changes to another if the person wants it. That it has changed the cache tells by itself.
+/// Shows the modes and has the service set another one if the person chooses it. The cache page shows the new mode when
+/// the service reports it.
 pub fn ask_for_mode(parent: Option<&gtk::Window>, client: &Client, cache: &CacheFacts) {
     let list: ModeList = glib::Object::new();
     list.show(cache.mode, &cache.refused_modes);
@@ -31,7 +32,7 @@ pub fn ask_for_mode(parent: Option<&gtk::Window>, client: &Client, cache: &Cache
         .margin_top(18)
         .margin_bottom(18)
         .build();
-    // In a narrow window the bar has no room for the question.
+    // The title bar of a narrow window has no room for the question.
     let question = gtk::Label::builder()
         .label(gettext("Choose a Mode"))
         .wrap(true)
@@ -60,7 +61,7 @@ pub fn ask_for_mode(parent: Option<&gtk::Window>, client: &Client, cache: &Cache
     let all = gtk::Box::new(gtk::Orientation::Vertical, 0);
     all.append(&header);
     all.append(&scroller);
-    // Not wider than what it lies over.
+    // The dialog is not wider than the window under it.
     let width = parent.map_or(520, |parent| parent.width().clamp(320, 520));
     let dialog = adw::Window::builder()
         .title(gettext("Choose a Mode"))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The ways to treat what is saved, of which one is chosen; those that are refused say why, the risky one warns.
+//! The list of modes, one of which is chosen. Refused modes say why; the risky mode warns.
 
 use std::cell::{Cell, RefCell};
 use std::sync::OnceLock;
@@ -113,7 +113,7 @@ impl ModeList {
         self.imp().chosen.get().unwrap_or(recommended())
     }
 
-    /// Marks this mode and offers those that are not refused; tells nobody.
+    /// Marks this mode and enables those that are not refused; does not emit `chosen`.
     pub fn show(&self, mode: Mode, refused: &[RefusedMode]) {
         let imp = self.imp();
         imp.chosen.set(Some(mode));
@@ -137,7 +137,7 @@ impl ModeList {
         self.warn();
     }
 
-    /// Calls `then` with the mode that is chosen.
+    /// Calls `then` with the chosen mode.
     pub fn connect_chosen(&self, then: impl Fn(Mode) + 'static) {
         self.connect_closure(
             "chosen",

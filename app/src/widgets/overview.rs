@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The first page: caches, and the disks of this machine as they come and go.
+//! The first page: the caches and the disks of this machine, kept up to date.
 
 use std::cell::RefCell;
 
@@ -108,7 +108,7 @@ impl Overview {
         self.refresh(store);
     }
 
-    /// Puts in and takes out what has changed; other disks keep their widgets, and with them the focus.
+    /// Removes `gone` widgets and adds `come` new ones at `place`. Other disks keep their widgets, and so the focus.
     fn splice(&self, list: &gio::ListStore, place: u32, gone: u32, come: u32) {
         let imp = self.imp();
         let (place, gone) = (place as usize, gone as usize);
@@ -157,7 +157,7 @@ impl Overview {
     }
 }
 
-/// Why no cache can be made on this machine at the moment.
+/// Why no cache can be created on this machine now.
 fn no_cache(store: &Store) -> Option<String> {
     let kind = match store.module()? {
         ModuleState::Loaded | ModuleState::Available => return None,

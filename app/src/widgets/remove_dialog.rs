@@ -50,7 +50,7 @@ pub fn show_refusal(
     cache: &CacheFacts,
     failure: &Failure,
 ) {
-    // "dirty" is data that was saved after the flush: it can be written.
+    // The name "dirty" means data that was saved after the flush: that data can still be written back.
     if failure.kind == Kind::UnwrittenData && failure.name != "dirty" {
         offer_to_discard(parent, client, cache, failure);
     } else {
@@ -58,7 +58,7 @@ pub fn show_refusal(
     }
 }
 
-/// Says what keeps data from being written to the disk, and offers to discard it.
+/// Shows what keeps data from being written to the disk, and offers to discard that data.
 fn offer_to_discard(
     parent: Option<&gtk::Window>,
     client: &Client,
@@ -92,7 +92,7 @@ fn offer_to_discard(
     show(&dialog);
 }
 
-/// The devices concerned and the amount of data, as far as it is known now: it may have changed since the failure.
+/// The devices and the amount of data as they are known now: the amount may have changed since the failure.
 fn what_is_discarded(plan: &PlanReply) -> String {
     let amount = plan.lost_bytes();
     let lost = if amount > 0 {
@@ -116,7 +116,7 @@ fn what_is_discarded(plan: &PlanReply) -> String {
 struct Question {
     heading: String,
     body: String,
-    /// On the button, with the mark of its key.
+    /// The label of the button that agrees, with its mnemonic.
     agree: String,
 }
 
@@ -138,7 +138,7 @@ fn ask(
             &gtk::Label::builder()
                 .label(warning_words(warning, &[]))
                 .wrap(true)
-                // As the words above, which libadwaita centres.
+                // Centred like the other words of the dialog, which libadwaita centres.
                 .justify(gtk::Justification::Center)
                 .build(),
         );
@@ -173,7 +173,7 @@ fn ask(
     show(&dialog);
 }
 
-/// Shows a failure that belongs to no page.
+/// Shows a failure that no page shows.
 pub fn show_failure(parent: Option<&gtk::Window>, failure: &Failure) {
     let dialog = failure_dialog(parent, failure);
     dialog.add_responses(&[
@@ -191,10 +191,11 @@ pub fn show_failure(parent: Option<&gtk::Window>, failure: &Failure) {
     show(&dialog);
 }
 
-/// Shows it with the focus on its default answer, so that the others are a key away however much there is to read.
+/// Shows the dialog with the focus on its default answer, so that the other answers are one key away, however long the
+/// text is.
 fn show(dialog: &adw::MessageDialog) {
     a11y::name_by_labels(dialog);
-    // libadwaita itself looks for the first thing that takes the focus when the dialog is mapped.
+    // Without this, libadwaita moves the focus to the first widget that takes it when the dialog is mapped.
     dialog.connect_map(|dialog| {
         let default = dialog.default_widget();
         GtkWindowExt::set_focus(dialog, default.as_ref());
@@ -202,7 +203,7 @@ fn show(dialog: &adw::MessageDialog) {
     dialog.present();
 }
 
-/// What happened, with the details to unfold.
+/// Makes a dialog with what happened and the details to unfold.
 fn failure_dialog(parent: Option<&gtk::Window>, failure: &Failure) -> adw::MessageDialog {
     let words = failure_words(failure);
     let details = gtk::Label::builder()

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Brings into view what has just appeared.
+//! Scrolls to widgets that have just appeared.
 
 use std::time::Duration;
 
 use gtk::glib;
 use gtk::prelude::*;
 
-/// What appears has its place after a frame or two.
+/// Longest time until a new widget has its place; that takes a frame or two.
 const SOON: Duration = Duration::from_millis(400);
 
-/// Follows the end of the content for a moment.
+/// Keeps the end of the content in view for [`SOON`].
 pub fn scroll_to_end(scroller: &gtk::ScrolledWindow) {
     let adjustment = scroller.vadjustment();
-    // It changes while the content gets its place, and takes no other value until that is done.
+    // The adjustment changes while the content gets its place, and takes another value only after that.
     let handler = adjustment.connect_changed(|adjustment| {
         let adjustment = adjustment.clone();
         glib::idle_add_local_once(move || {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The pages of the wizard. Each shows what it is given and tells what was chosen; none knows of another, only
+//! The pages of the wizard. A page shows what it is given and emits what was chosen. No page knows another; only
 //! [`super::setup_dialog`] knows their order.
 
 pub mod backup_page;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Where things of the chart lie. Pure arithmetic.
+//! The places of the parts of the chart. Pure arithmetic.
 
 /// The rectangle of the plot inside the widget, in pixels from its upper left corner.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,7 +15,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// The plot of a widget of this size, with room for labels of this size to its left and below.
+    /// The plot of a widget of this size, with room for labels of this size to the left and below.
     #[must_use]
     pub fn inside(width: f64, height: f64, label_width: f64, label_height: f64) -> Self {
         let gap = 8.0;
@@ -35,7 +35,7 @@ impl Frame {
         self.bottom - share.clamp(0.0, 1.0) * (self.bottom - self.top)
     }
 
-    /// Pixel of a moment, when `now_us` is at the right edge and `span_us` is shown.
+    /// Pixel of a moment, with `now_us` at the right edge and a chart of `span_us`.
     #[must_use]
     pub fn x(&self, time_us: u64, now_us: u64, span_us: u64) -> f64 {
         let age = now_us.saturating_sub(time_us).min(span_us) as f64;
@@ -43,7 +43,7 @@ impl Frame {
     }
 }
 
-/// Minutes before now that are marked, the oldest first, so that labels of this width do not touch.
+/// Minutes before now that get a mark, the oldest first, so far apart that labels of this width do not touch.
 #[must_use]
 pub fn minute_marks(span_us: u64, plot_width: f64, label_width: f64) -> Vec<u64> {
     let minutes = span_us / 60_000_000;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A smooth line through points that never goes beyond them: a rate of 100 % is not drawn as 103 %.
+//! A smooth line through points that never leaves their range: a rate of 100 % is not drawn as 103 %.
 //!
 //! Cubic Hermite pieces with the slopes of Fritsch and Carlson (SIAM J. Numer. Anal. 17, 1980). Pure arithmetic.
 
@@ -43,7 +43,8 @@ fn slopes(points: &[(f64, f64)]) -> Vec<f64> {
         .collect();
     let mut slopes = vec![0.0; points.len()];
     for (place, pair) in secants.windows(2).enumerate() {
-        // At a peak or a step the slope is level; elsewhere the harmonic mean keeps within both neighbours.
+        // At a peak or a step the slope is level. Elsewhere the harmonic mean of both slopes keeps the line within the
+        // range of both neighbours.
         if pair[0] * pair[1] > 0.0 {
             slopes[place + 1] = 2.0 * pair[0] * pair[1] / (pair[0] + pair[1]);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Draws a series: lines by plotters on a grid four times as fine as the pixels (it rounds to whole numbers), text by
-//! Pango in the font of the desktop.
+//! Draws a series. plotters draws the lines, on a grid four times as fine as the pixels because it rounds to whole
+//! numbers. Pango draws the text in the font of the desktop.
 
 use gettextrs::gettext;
 use gtk::{gdk, pango};
@@ -13,7 +13,7 @@ use super::curve::smooth;
 use crate::display::{fill, percent};
 use crate::model::series::{Point, SPAN_US, Series};
 
-/// Grid points of plotters to a pixel, each way.
+/// Grid points of plotters for each pixel, in each direction.
 const FINE: f64 = 4.0;
 
 /// Colours of a chart.
@@ -23,17 +23,17 @@ pub struct Palette {
     pub text: gdk::RGBA,
     /// Line of the hit rate.
     pub hit: gdk::RGBA,
-    /// Line of what is not on the disk yet.
+    /// Line of the dirty share.
     pub dirty: gdk::RGBA,
 }
 
-/// What drawing may fail with: Cairo or plotters. The chart then stays as far as it came.
+/// Drawing may fail in Cairo or plotters. The chart then keeps what was drawn before the failure.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// Draws `series` on a surface of this size in pixels; what waits to be written only if `dirty`.
+/// Draws `series` on a surface of this size in pixels; draws the dirty share only if `dirty`.
 ///
 /// # Errors
-/// If Cairo cannot draw, for example for want of memory.
+/// Cairo cannot draw, for example because there is no memory.
 pub fn paint(
     cairo: &cairo::Context,
     (width, height): (i32, i32),
@@ -95,7 +95,7 @@ pub fn paint(
     }
     let now = series.last().map_or(0, |point| point.time_us);
     let spot = |(time_us, share): (u64, f64)| (frame.x(time_us, now, SPAN_US), frame.y(share));
-    // The oldest points lie before the left edge; without them the line would begin with a jump.
+    // The oldest points are left of the plot; without them the line would begin with a jump.
     let shown = || {
         series
             .points()
@@ -119,10 +119,11 @@ pub fn paint(
     Ok(())
 }
 
-/// Times and shares of points that belong together.
+/// Times and shares of points that one line connects.
 type Piece = Vec<(u64, f64)>;
 
-/// The runs of points that belong together; where `share` gives nothing, or the series starts anew, a run ends.
+/// The runs of points that one line connects. A run ends where `share` gives nothing, or where a point starts a new
+/// line.
 fn pieces<'a>(
     points: impl Iterator<Item = &'a Point>,
     share: impl Fn(&Point) -> Option<f64>,
@@ -141,7 +142,8 @@ fn pieces<'a>(
     pieces
 }
 
-/// A rate between two idle times is that of its window, not of a moment: it becomes a line of that length.
+/// Makes a line of each single point between two idle times: its rate is that of a window, so that the line gets the
+/// length of that window.
 fn with_windows<'a>(
     mut pieces: Vec<Piece>,
     mut points: impl Iterator<Item = &'a Point>,
@@ -246,7 +248,7 @@ mod tests {
             runs,
             [vec![(1, 0.1), (2, 0.2)], vec![(4, 0.4)], vec![(5, 0.5)]]
         );
-        // No dots: what stands alone is as long as the time that it tells of.
+        // A single point becomes a line as long as its window, not a dot.
         assert_eq!(
             with_windows(runs, points.iter()),
             [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Asks for the promise that there is a backup.
+//! Asks the person to promise that there is a backup.
 
 use std::sync::OnceLock;
 

@@ -20,7 +20,7 @@ mod imp {
         /// The question.
         #[property(get, set)]
         title: RefCell<String>,
-        /// What comes of the answer.
+        /// What follows from the answer.
         #[property(get, set)]
         description: RefCell<String>,
         #[template_child]
@@ -57,7 +57,7 @@ glib::wrapper! {
 }
 
 impl DevicePage {
-    /// The list of devices; it emits what is chosen.
+    /// The list of devices, which emits the chosen one.
     #[must_use]
     pub fn list(&self) -> ChoiceList {
         self.imp().list.get()

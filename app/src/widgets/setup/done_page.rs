@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Says that it is done, and what comes now.
+//! Says that the cache is set up, and what happens next.
 
 use adw::subclass::prelude::*;
 use gettextrs::gettext;
@@ -48,7 +48,7 @@ glib::wrapper! {
 }
 
 impl DonePage {
-    /// This plan was executed.
+    /// Shows the words for this executed plan.
     pub fn show(&self, plan: &PlanReply) {
         let words = gettext("{ssd} is now speeding up {disk}.");
         self.imp().pair.set_label(&fill(

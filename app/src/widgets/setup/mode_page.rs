@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Asks what the SSD should do with what is saved.
+//! Asks for the mode.
 
 use adw::subclass::prelude::*;
 use gtk::CompositeTemplate;
@@ -47,7 +47,7 @@ glib::wrapper! {
 }
 
 impl ModePage {
-    /// The list of modes; it emits what is chosen.
+    /// The list of modes, which emits the chosen one.
     #[must_use]
     pub fn list(&self) -> ModeList {
         self.imp().list.get()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Shows how the job goes on, or how it failed.
+//! Shows the progress of the job, or its failure.
 
 use adw::subclass::prelude::*;
 use gtk::glib;
@@ -47,7 +47,7 @@ mod imp {
 }
 
 glib::wrapper! {
-    /// The job, as it goes on.
+    /// The page of a running job.
     pub struct ProgressPage(ObjectSubclass<imp::ProgressPage>)
         @extends adw::Bin, gtk::Widget,
         @implements gtk::Buildable, gtk::ConstraintTarget;
@@ -60,7 +60,7 @@ impl ProgressPage {
         self.imp().stack.set_visible_child_name("working");
     }
 
-    /// It has failed, or could not be begun.
+    /// Shows why the job failed or could not be begun.
     pub fn show_failure(&self, failure: &Failure) {
         self.imp().error.show(failure);
         self.imp().stack.set_visible_child_name("failed");

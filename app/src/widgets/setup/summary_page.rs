@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Shows exactly what will be done, or why it cannot be done.
+//! Shows exactly what the plan will do, or why there is no plan.
 
 use std::cell::RefCell;
 
@@ -79,13 +79,13 @@ mod imp {
 }
 
 glib::wrapper! {
-    /// The plan, to be agreed to.
+    /// The plan, which the person confirms.
     pub struct SummaryPage(ObjectSubclass<imp::SummaryPage>)
         @extends adw::Bin, gtk::Widget,
         @implements gtk::Buildable, gtk::ConstraintTarget;
 }
 
-/// Whether a plan erases something that may be of worth.
+/// Whether a plan erases data that may be of value.
 #[must_use]
 pub fn erases(plan: &PlanReply) -> bool {
     plan.steps
@@ -93,7 +93,7 @@ pub fn erases(plan: &PlanReply) -> bool {
         .any(|step| step.kind == StepKind::EraseSsd)
 }
 
-/// The words on the button that begins it: a verb with its object, and the mark of its key.
+/// The label of the button that begins the job: a verb with its object, and a mnemonic.
 #[must_use]
 pub fn action_words(plan: &PlanReply) -> String {
     if erases(plan) {
@@ -107,13 +107,13 @@ pub fn action_words(plan: &PlanReply) -> String {
 }
 
 impl SummaryPage {
-    /// The plan is being made.
+    /// Shows that the plan is being made.
     pub fn wait(&self) {
         self.imp().plan.replace(None);
         self.imp().stack.set_visible_child_name("waiting");
     }
 
-    /// There is no plan, for this reason.
+    /// Shows why there is no plan.
     pub fn show_failure(&self, failure: &Failure) {
         self.imp().plan.replace(None);
         self.imp().error.show(failure);
@@ -126,7 +126,7 @@ impl SummaryPage {
         self.imp().plan.borrow().clone()
     }
 
-    /// Shows this plan. `names` are those of the volumes on the SSD.
+    /// Shows this plan. `names` are the names of the volumes on the SSD.
     pub fn show_plan(&self, plan: PlanReply, names: &[String]) {
         let imp = self.imp();
         imp.origin.set_label(&plan_title(&plan.origin));
