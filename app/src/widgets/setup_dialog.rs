@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The wizard: owns the order of the pages and the one [`Draft`].
 //!
-//! Pages tell what was chosen, it goes into the draft, and the draft decides whether the button can be pressed. While
-//! a call is under way the dialog is busy and further clicks are ignored. What the job does is shown as the service
-//! tells it.
+//! The pages emit what was chosen. The wizard writes the choice to the draft, and the draft decides whether the button
+//! can be pressed. While a call is under way the wizard is busy and ignores further clicks. The progress of the job is
+//! shown as the service reports it.
 
 mod run;
 
@@ -118,7 +118,7 @@ mod imp {
 
     impl WindowImpl for SetupDialog {
         fn close_request(&self) -> glib::Propagation {
-            // What has been begun is seen to its end; it can be cancelled.
+            // The wizard stays open while its job runs; the job can be cancelled.
             if self.page.get() == Some(Page::Progress) && !self.ended.get() {
                 return glib::Propagation::Stop;
             }
@@ -133,14 +133,14 @@ mod imp {
 }
 
 glib::wrapper! {
-    /// Asks for disk, SSD and mode, shows what will be done, and sees it done. Emits `show-cache` with a uuid.
+    /// Asks for disk, SSD and mode, shows the plan, and shows the job. Emits `show-cache` with a uuid.
     pub struct SetupDialog(ObjectSubclass<imp::SetupDialog>)
         @extends adw::Window, gtk::Window, gtk::Widget,
         @implements gtk::Buildable, gtk::ConstraintTarget, gtk::Native, gtk::Root, gtk::ShortcutManager;
 }
 
 impl SetupDialog {
-    /// A wizard; with `origin`, the block path of a disk, it begins at the SSD.
+    /// Makes a wizard. With `origin`, the block path of a disk, the wizard begins at the choice of the SSD.
     #[must_use]
     pub fn new(client: Client, store: Store, origin: Option<&str>) -> Self {
         let dialog: Self = glib::Object::new();
@@ -151,7 +151,7 @@ impl SetupDialog {
             move |_| dialog.facts_changed()
         ));
         imp.store_handler.replace(Some(handler));
-        // Both are set here and nowhere else.
+        // The client and the store are set only here.
         let _ = imp.client.set(client);
         let _ = imp.store.set(store);
         imp.draft
@@ -163,7 +163,7 @@ impl SetupDialog {
         dialog
     }
 
-    /// Calls `then` with the uuid of the new cache when the person wants to see it.
+    /// Calls `then` with the uuid of the new cache when the person asks to see the cache.
     pub fn connect_show_cache(&self, then: impl Fn(String) + 'static) {
         self.connect_closure(
             "show-cache",
@@ -245,7 +245,7 @@ impl SetupDialog {
         )
     }
 
-    /// Shows what can be chosen now; what was chosen and is gone is no longer chosen.
+    /// Shows the devices that can be chosen now. A chosen device that is gone is no longer chosen.
     fn show_choices(&self) {
         let imp = self.imp();
         let (origins, _) = self.choices();
@@ -256,7 +256,8 @@ impl SetupDialog {
     }
 
     fn facts_changed(&self) {
-        // A choice is only taken back while it can be made again; later the plan and the job speak for themselves.
+        // A choice is taken back only while the person can choose again; on later pages the plan and the job tell of a
+        // missing device.
         if matches!(
             self.page(),
             Page::Disk | Page::Ssd | Page::Mode | Page::Backup
@@ -307,8 +308,8 @@ impl SetupDialog {
         self.focus_page();
     }
 
-    /// Puts the focus where the keyboard goes on: at the question, or at the button where it is answered. Where
-    /// pressing the button has consequences the focus is on the text, so that it can be read and scrolled.
+    /// Puts the focus where the keyboard goes on: at the question, or at the button if the page has its answer. Where
+    /// pressing the button has consequences, the focus is on the text, so that the keyboard can scroll it.
     fn focus_page(&self) {
         let imp = self.imp();
         let page = self.page();
@@ -324,7 +325,7 @@ impl SetupDialog {
             return;
         }
         let previous = match self.page() {
-            // After a failure.
+            // The job has failed.
             Page::Progress if self.imp().ended.get() => Some(Page::Backup),
             page => page.previous(),
         };
@@ -333,7 +334,7 @@ impl SetupDialog {
         }
     }
 
-    /// The button was pressed.
+    /// Goes on: the button was pressed.
     fn advance(&self) {
         if self.imp().busy.get() || self.imp().thinking.get() {
             return;
@@ -359,7 +360,7 @@ impl SetupDialog {
         }
     }
 
-    /// Brings buttons and title in line with page and draft.
+    /// Sets buttons and title by page and draft.
     fn refresh(&self) {
         let imp = self.imp();
         let page = self.page();
@@ -382,10 +383,10 @@ impl SetupDialog {
             _ => (gettext("_Next"), "suggested-action"),
         };
         imp.primary.set_label(&words);
-        // Enter presses the button from anywhere, except where that ends or erases something.
+        // Enter presses the button from anywhere, unless the button ends or erases something.
         let harmless = class == "suggested-action";
         self.set_default_widget(harmless.then_some(&*imp.primary));
-        // "Erase" with a long model has more than one line in a narrow window.
+        // The label "Erase" with a long model has more than one line in a narrow window.
         if let Some(label) = imp.primary.child().and_downcast::<gtk::Label>() {
             label.set_wrap(true);
             label.set_justify(gtk::Justification::Center);

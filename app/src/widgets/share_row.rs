@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! One way that data took, with its share of all.
+//! One way that data took, with its share of all data.
 
 use std::cell::RefCell;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The steps of a plan, numbered; while a job runs, with what is done and what is under way.
+//! The steps of a plan, numbered. While a job runs, the list marks the steps that are done and the step under way.
 
 use std::cell::RefCell;
 
@@ -51,7 +51,7 @@ glib::wrapper! {
 }
 
 impl StepList {
-    /// Shows these steps, none of them begun.
+    /// Shows these steps, with no step begun.
     pub fn show(&self, steps: &[Step]) {
         let imp = self.imp();
         if *imp.steps.borrow() == steps && !imp.marks.borrow().is_empty() {
@@ -79,7 +79,7 @@ impl StepList {
         imp.steps.replace(steps.to_vec());
     }
 
-    /// Marks the steps before `index` as done and that one as under way.
+    /// Marks the steps before `index` as done and the step at `index` as under way.
     pub fn set_index(&self, index: usize) {
         for (place, mark) in self.imp().marks.borrow().iter().enumerate() {
             let (name, words) = match place.cmp(&index) {

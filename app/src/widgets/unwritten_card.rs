@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What is not yet on the hard disk: how much, how long it takes, what it risks, and the button that ends it.
+//! The data that is not yet on the hard disk: how much it is, how long writing it back takes, the risk, and the button
+//! that flushes.
 
 use std::sync::OnceLock;
 
@@ -63,14 +64,15 @@ mod imp {
 }
 
 glib::wrapper! {
-    /// Shows [`UnwrittenWords`]; emits `flush` when a person wants everything on the disk now.
+    /// Shows [`UnwrittenWords`]; emits `flush` when the person presses the button.
     pub struct UnwrittenCard(ObjectSubclass<imp::UnwrittenCard>)
         @extends adw::Bin, gtk::Widget,
         @implements gtk::Buildable, gtk::ConstraintTarget;
 }
 
 impl UnwrittenCard {
-    /// Shows these words, or nothing. `can_flush` offers the button, which `busy` keeps from being pressed twice.
+    /// Shows these words, or nothing. `can_flush` shows the button; `busy` disables it, so that it is not pressed
+    /// twice.
     pub fn show(&self, words: Option<&UnwrittenWords>, can_flush: bool, busy: bool) {
         let imp = self.imp();
         self.set_visible(words.is_some());
@@ -90,7 +92,7 @@ impl UnwrittenCard {
         imp.flush.set_sensitive(!busy);
     }
 
-    /// Calls `then` when everything is to be written to the disk.
+    /// Calls `then` when the person asks for a flush.
     pub fn connect_flush(&self, then: impl Fn() + 'static) {
         self.connect_closure("flush", false, glib::closure_local!(move |_: &Self| then()));
     }

@@ -4,8 +4,8 @@
 use adw::prelude::*;
 use gtk::glib;
 
-/// Makes `list` end with these warnings, after the rows in it that are none; rows that stay are kept, so that nobody
-/// loses the place when a number in them changes.
+/// Makes `list` end with these warnings, after its other rows. Rows that stay are kept, so that a reader keeps the
+/// place when a number in a row changes.
 pub fn show_warnings(list: &gtk::ListBox, warnings: &[String]) {
     let mut rows = Vec::new();
     let mut child = list.first_child();

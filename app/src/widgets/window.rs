@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The main window: overview and cache page, toasts, and the road from the bus to the store.
+//! The main window: overview, cache page and toasts. The window passes the facts from the bus to the store.
 
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
@@ -37,7 +37,7 @@ mod imp {
         pub cache_page: TemplateChild<CachePage>,
         pub store: Store,
         pub client: OnceCell<Client>,
-        /// What connects to the bus and what follows the two services.
+        /// The tasks that connect to the bus and follow the two services.
         pub followers: RefCell<Vec<glib::JoinHandle<()>>>,
         pub ends: Rc<Ends>,
     }
@@ -100,7 +100,7 @@ glib::wrapper! {
 }
 
 impl Window {
-    /// A window that looks for the services at once.
+    /// Makes a window, which connects to the services at once.
     #[must_use]
     pub fn new(application: &adw::Application) -> Self {
         let window: Self = glib::Object::builder()
@@ -144,7 +144,7 @@ impl Window {
             #[weak(rename_to = window)]
             self,
             move |leaflet| {
-                // Also after a swipe or a mouse button that goes back.
+                // This also runs after a swipe or a mouse button that goes back.
                 if leaflet
                     .visible_child()
                     .and_downcast_ref::<Overview>()
@@ -156,7 +156,7 @@ impl Window {
         ));
     }
 
-    /// Connects to the bus and follows both services, each once however often this is called.
+    /// Connects to the bus and follows both services. A further call first ends what the call before has started.
     fn start(&self) {
         for follower in self.imp().followers.take() {
             follower.abort();
@@ -172,7 +172,7 @@ impl Window {
                 match Client::connect().await {
                     Ok(client) => {
                         let imp = window.imp();
-                        // `start` does this once.
+                        // `start` sets the client only once.
                         let _ = imp.client.set(client.clone());
                         imp.cache_page.connect_to(&client, &imp.store);
                         window.follow();
@@ -209,8 +209,8 @@ impl Window {
         self.imp().followers.borrow_mut().extend([disks, service]);
     }
 
-    /// Asks the service which SSDs without a signature are blank. Only a plan tells: it is refused if there is something
-    /// to erase.
+    /// Asks the service which SSDs without a signature are blank. Only a plan answers that: the service refuses a plan
+    /// that would erase data.
     fn ask_for_blank_ssds(&self) {
         let store = self.imp().store.clone();
         let (Some(client), true) = (self.imp().client.get().cloned(), store.is_known()) else {
@@ -228,7 +228,7 @@ impl Window {
                     let is_blank = match plan.map_err(|failure| failure.kind) {
                         Ok(_) => true,
                         Err(Kind::SsdHoldsData | Kind::SsdUnknownContent) => false,
-                        // Something speaks against this disk.
+                        // The service refused this disk for another reason: try the next disk.
                         Err(_) => continue,
                     };
                     store.apply_blank(&ssd, is_blank);
@@ -261,21 +261,21 @@ impl Window {
             async move {
                 match client.history(&cache.facts().path).await {
                     Ok(history) => cache.set_history(history),
-                    // Without its past the chart begins now.
+                    // Without the kept samples the chart begins now.
                     Err(failure) => tracing::debug!("no history: {failure}"),
                 }
             }
         ));
     }
 
-    /// A removal or a flush tells its end here, wherever the person is by then.
+    /// Shows the end of a removal or a flush, on any page.
     fn job_ended(&self, facts: &JobFacts) {
         let Some(end) = &facts.finished else {
             return;
         };
         match end {
             Ok(()) => self.toast(&job_end_words(facts, false)),
-            // The person who canceled knows why; what could not be put back is another matter.
+            // The person who cancelled needs no reason; what could not be restored is a failure to show.
             Err(failure)
                 if failure.kind == Kind::Cancelled && failure.data != DataState::Incomplete =>
             {
@@ -293,13 +293,13 @@ impl Window {
         }
     }
 
-    /// Says something in passing.
+    /// Shows a toast.
     pub fn toast(&self, words: &str) {
         let toast = adw::Toast::new(&glib::markup_escape_text(words));
         self.imp().toasts.add_toast(toast);
     }
 
-    /// Opens the wizard; with the block path of a disk, at the choice of its SSD.
+    /// Opens the wizard. With the block path of a disk, the wizard begins at the choice of the SSD.
     pub fn set_up(&self, origin: Option<&str>) {
         let imp = self.imp();
         let (Some(client), true) = (imp.client.get(), imp.store.is_known()) else {

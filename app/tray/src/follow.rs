@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Keeps the indicator in step with what the service tells. Never starts the service: it runs while there is a cache.
+//! Keeps the indicator up to date with the service. Never starts the service: the service runs while there is a cache.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use crate::words::Shown;
 /// Follows the service until the bus or the indicator is gone.
 ///
 /// # Errors
-/// If there is no system bus, or it ends.
+/// There is no system bus, or the connection to it ends.
 pub async fn follow(handle: &Handle<Indicator>) -> zbus::Result<()> {
     let connection = Connection::system().await?;
     let rule = MatchRule::builder()
@@ -62,14 +62,14 @@ pub async fn follow(handle: &Handle<Indicator>) -> zbus::Result<()> {
     Ok(())
 }
 
-/// The caches by object path, each with the sample that its rate is counted from.
+/// The caches by object path, each with its last sample, from which the next hit rate is counted.
 #[derive(Default)]
 struct Known {
     caches: HashMap<String, (Shown, Sample)>,
 }
 
 impl Known {
-    /// Reads all caches anew; keeps what is known of their rates.
+    /// Reads all caches anew; keeps the rates and last samples of known caches.
     async fn load(&mut self, connection: &Connection) {
         match caches(connection).await {
             Ok(read) => {
@@ -86,7 +86,7 @@ impl Known {
                     self.caches.insert(path, (shown, sample));
                 }
             }
-            // It has left in between; the change of its owner tells.
+            // The service has left meanwhile; the change of the owner of its name is handled elsewhere.
             Err(error) => tracing::debug!("the service: {error}"),
         }
     }
@@ -153,7 +153,7 @@ async fn cache(
     Ok((path.to_string(), shown, latest))
 }
 
-/// Whether a signal may have changed what is shown. Jobs tell much that does not.
+/// Whether a signal may change the indicator. Most signals of jobs do not.
 fn concerns_caches(message: &Message) -> bool {
     message
         .header()
@@ -161,7 +161,7 @@ fn concerns_caches(message: &Message) -> bool {
         .is_some_and(|path| !path.as_str().contains("/jobs/"))
 }
 
-/// Brings the indicator in step; false if it is gone.
+/// Updates the indicator; returns false if the indicator is gone.
 async fn show(handle: &Handle<Indicator>, known: &Known) -> bool {
     let mut caches: Vec<Shown> = known
         .caches

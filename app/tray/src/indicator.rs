@@ -70,7 +70,7 @@ impl Tray for Indicator {
             .caches
             .iter()
             .map(|cache| {
-                // An underscore would be taken for the mark of a key.
+                // In a menu a single underscore would mark a key.
                 let label = words::line(cache).replace('_', "__");
                 StandardItem {
                     label,
@@ -102,7 +102,7 @@ fn open() {
         window.env("XDG_ACTIVATION_TOKEN", token);
     }
     match window.spawn() {
-        // Somebody has to wait for it, or it stays as a zombie.
+        // A thread waits for the window's process, or the process would stay as a zombie.
         Ok(mut child) => drop(thread::spawn(move || child.wait())),
         Err(error) => tracing::warn!("the window cannot be opened: {error}"),
     }

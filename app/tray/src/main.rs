@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The Tandem tray indicator: the state of all caches in one icon, without GTK.
 //!
-//! Hidden while there is no cache. On a desktop without a place for indicators it leaves quietly; the window tells the
-//! same.
+//! The indicator is hidden while there is no cache. On a desktop without a place for indicators the program ends
+//! without an error; the window shows the same facts.
 
 mod follow;
 mod indicator;
@@ -23,7 +23,8 @@ const LOCALE_DIR: &str = match option_env!("TANDEM_LOCALEDIR") {
     None => "/usr/share/locale",
 };
 
-/// At the start of a session the panel may come after the indicator; after this many tries there is none.
+/// Number of tries to register. At the start of a session the panel may come after the indicator; after this many tries
+/// there is no panel.
 const TRIES: u32 = 12;
 const PAUSE: Duration = Duration::from_secs(5);
 
@@ -47,7 +48,7 @@ fn main() {
 }
 
 fn translate() -> std::io::Result<()> {
-    // SAFETY: nothing else runs yet that could read the locale.
+    // SAFETY: no other thread runs yet that could read the locale.
     unsafe { setlocale(LocaleCategory::LcAll, "") };
     bindtextdomain("tandem", LOCALE_DIR)?;
     bind_textdomain_codeset("tandem", "UTF-8")?;
@@ -62,7 +63,7 @@ async fn show() -> Option<Handle<Indicator>> {
             Ok(handle) => return Some(handle),
             Err(error) => tracing::debug!("not shown yet: {error}"),
         }
-        // Nothing else has to go on in this program while it waits.
+        // The program has nothing else to do while it waits.
         thread::sleep(PAUSE);
     }
     None

@@ -11,7 +11,7 @@ pub struct Shown {
     pub uuid: String,
     /// Label or model of its disk.
     pub disk: String,
-    /// What it is doing.
+    /// State of the cache.
     pub state: CacheState,
     /// Why, as a word; may be empty.
     pub reason: String,
@@ -32,7 +32,7 @@ impl Shown {
     }
 }
 
-/// Name of the icon for all caches: the one that most wants to be noticed.
+/// Name of the icon for all caches: the icon of the most urgent state.
 pub fn icon(caches: &[Shown]) -> &'static str {
     if needs_attention(caches) {
         "tandem-bypass-symbolic"
@@ -74,7 +74,7 @@ pub fn line(cache: &Shown) -> String {
         (CacheState::Detached, ..) => gettext("{disk}: removed"),
     };
     let rate = format!("{:.0}", cache.hit_rate.unwrap_or_default() * 100.0);
-    // The disk last: it may be called "{rate}".
+    // The disk is put in last, because its name may be "{rate}".
     let line = words
         .replace("{rate}", &rate)
         .replace("{seconds}", &cache.rate_seconds.to_string());
@@ -90,7 +90,7 @@ pub fn line(cache: &Shown) -> String {
     line.replace("{disk}", &cache.disk)
 }
 
-/// A size without decimals, which every language writes its own way.
+/// A size without decimals, because languages write decimals differently.
 fn size(bytes: u64) -> String {
     const MB: u64 = 1_000_000;
     let (number, words) = match bytes.div_ceil(MB) {
@@ -162,7 +162,7 @@ mod tests {
             assert!(line(&shown).contains("safe"));
             shown.may_be_unwritten = true;
             assert!(!line(&shown).contains("safe"), "{}", line(&shown));
-            // It is not here, whatever is on it.
+            // The disk is missing, whatever is on it.
             shown.may_be_unwritten = false;
             shown.reason = "disk-missing".into();
             assert_eq!(line(&shown), "Films: the hard disk is missing");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The real indicator beside a panel that this test plays, on a simulated machine.
+//! The real indicator on a simulated machine; this test plays the panel.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,7 +19,7 @@ use machine::bus::{self, Running};
 use tandem_api::{CacheProxy, CacheState, ManagerProxy, Mode, PlanSpec, SimulationProxy};
 use zbus::{Connection, OwnedObjectPath, Proxy, interface};
 
-/// What a panel offers to indicators.
+/// The part of a panel that indicators register with.
 struct Watcher(Sender<String>);
 
 #[interface(name = "org.kde.StatusNotifierWatcher")]
@@ -77,7 +77,7 @@ async fn until(item: &Proxy<'_>, property: &str, wanted: impl Fn(&str) -> bool) 
 
 #[test]
 fn the_indicator_shows_what_the_service_tells() {
-    // It waits by itself, so not in another's runtime.
+    // `Machine::start` blocks by itself, so that it must not run inside `block_on`.
     let machine = Machine::start();
     zbus::block_on(async {
         let (_session, address) = bus::start();
@@ -99,7 +99,7 @@ fn the_indicator_shows_what_the_service_tells() {
                 start.elapsed() < Duration::from_secs(20),
                 "the indicator does not appear"
             );
-            // Waits for an answer rather than for time: the connection needs this thread.
+            // Awaits an answer besides the sleep: the connection needs this thread.
             zbus::fdo::DBusProxy::new(&panel)
                 .await
                 .unwrap()
@@ -108,7 +108,7 @@ fn the_indicator_shows_what_the_service_tells() {
                 .unwrap();
             std::thread::sleep(Duration::from_millis(20));
         };
-        // Indicators tell of changes by signals of their own, which a cache of properties does not know.
+        // Indicators announce changes by signals of their own, so that the cache of properties would stay old.
         let item: Proxy<'_> = zbus::proxy::Builder::new(&panel)
             .destination(service)
             .path("/StatusNotifierItem")
@@ -161,7 +161,8 @@ fn the_indicator_shows_what_the_service_tells() {
             .build()
             .await
             .unwrap();
-        // What waits on the SSD is told as it comes, a sample each second while somebody watches.
+        // The indicator shows the dirty data from the samples; the service sends one each second while a client
+        // watches.
         proxy.watch().await.unwrap();
         proxy.set_mode(Mode::Writeback).await.unwrap();
         levers.advance(60).await.unwrap();

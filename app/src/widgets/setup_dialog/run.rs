@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! From the choices to a plan, from the agreement to a job, and on to its end.
+//! The way from the choices to a plan, from the confirmed plan to a job, and to the end of the job.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ use crate::model::store::objects;
 use crate::widgets::remove_dialog::show_failure;
 use crate::widgets::setup::summary_page::erases;
 
-/// The button that erases cannot be pressed for this long after it has appeared where "Next" was, so that a double
-/// click on "Next" erases nothing.
+/// The button that erases cannot be pressed for this long after it has appeared in the place of "Next". A double click
+/// on "Next" therefore erases nothing.
 const SECOND_THOUGHT: Duration = Duration::from_millis(700);
 
 impl SetupDialog {
@@ -26,7 +26,7 @@ impl SetupDialog {
         self.imp().job.borrow().as_ref().map(|(job, _)| job.facts())
     }
 
-    /// Finds out which modes are offered for this disk and this SSD: the service says so with every plan.
+    /// Asks which modes are offered for this disk and this SSD: each plan of the service names the refused modes.
     pub(super) fn ask_modes(&self) {
         let imp = self.imp();
         let draft = imp.draft.borrow().clone();
@@ -40,7 +40,7 @@ impl SetupDialog {
             #[weak(rename_to = dialog)]
             self,
             async move {
-                // Why there can be no plan at all the summary says.
+                // The summary page says why no plan is possible at all.
                 let Ok(plan) = client.plan(&origin, &ssd, Mode::Writethrough, true).await else {
                     return;
                 };
@@ -72,7 +72,7 @@ impl SetupDialog {
             #[weak(rename_to = dialog)]
             self,
             async move {
-                // The page says what will be erased, and its button is the agreement.
+                // The page shows what is erased, so that pressing its button is the consent to erase.
                 let plan = client.plan(&origin, &ssd, draft.mode, true).await;
                 let imp = dialog.imp();
                 match plan {
@@ -99,7 +99,7 @@ impl SetupDialog {
         ));
     }
 
-    /// Names of the volumes on a device, as far as it is known.
+    /// Names of the volumes on a device, as far as the device is known.
     fn names_on(&self, path: &str) -> Vec<String> {
         let Some(store) = self.imp().store.get() else {
             return vec![];
@@ -139,7 +139,7 @@ impl SetupDialog {
         ));
     }
 
-    /// The job was begun: shows it as soon as the service has told of it, and notices if it vanishes.
+    /// Shows the job as soon as the service has announced it, and shows a failure if the job vanishes.
     pub(super) fn look_for_job(&self) {
         let imp = self.imp();
         let (Some(path), Some(store)) = (imp.job_path.borrow().clone(), imp.store.get()) else {
@@ -162,7 +162,7 @@ impl SetupDialog {
                 self.job_changed(&job);
             }
             None if known => {
-                // The service is gone, and puts all back when it comes again, except what is erased.
+                // The service has ended. When it starts again it restores everything but the erased data.
                 let erases = imp.summary.plan().is_some_and(|plan| erases(&plan));
                 let data = if erases {
                     DataState::Erased
@@ -209,7 +209,7 @@ impl SetupDialog {
             #[weak(rename_to = dialog)]
             self,
             async move {
-                // A job that ended meanwhile tells its end itself.
+                // If the job has ended meanwhile, the page already shows its end.
                 if let Err(failure) = client.cancel(&job.path).await
                     && !dialog.imp().ended.get()
                 {
