@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// What the guest is asked when a script does not end in time.
+/// Script that shows what the guest is doing, for when another script does not end in time.
 const BUSY: &str = include_str!("../../vm/busy.sh");
-/// How long the answer may take.
+/// Longest run of that script.
 const BUSY_LIMIT: Duration = Duration::from_secs(30);
 
 /// One port of the guest's agent; it runs one script at a time.
 pub struct Agent {
     reader: BufReader<UnixStream>,
-    /// Socket of another port, on which the guest can be asked what it is doing.
+    /// Socket of another port, on which [`BUSY`] runs while a script hangs on the first.
     second: Option<PathBuf>,
 }
 
@@ -39,13 +39,13 @@ impl Agent {
         })
     }
 
-    /// Has the guest asked on another port, which nobody else may be using then, when a script does not end in time.
+    /// When a script does not end in time, [`BUSY`] runs on another port. No other connection may use that port then.
     pub fn asking(mut self, second: &Path) -> Self {
         self.second = Some(second.to_owned());
         self
     }
 
-    /// Runs a script; each whole line that it prints goes to `line` as it comes.
+    /// Runs a script; calls `line` with each whole line of its output at once.
     pub fn run(
         &mut self,
         script: &str,
@@ -95,7 +95,7 @@ impl Agent {
         }
     }
 
-    /// Runs a script that has to succeed, and returns what it printed.
+    /// Runs a script that has to succeed, and returns its output.
     pub fn sh(&mut self, script: &str, limit: Duration) -> Result<String> {
         let ended = self.run(script, limit, |_| ())?;
         if ended.code != 0 {
@@ -109,7 +109,7 @@ impl Agent {
         Ok(ended.text)
     }
 
-    /// What the guest is doing, for whoever reads why a script did not end.
+    /// What the guest is doing, for a person who asks why a script did not end.
     fn doing(&self) -> String {
         let ask = |second: &Path| Self::connect(second)?.run(BUSY, BUSY_LIMIT, |_| ());
         match self.second.as_deref().map(ask) {
@@ -121,7 +121,7 @@ impl Agent {
 
     fn head(&mut self, end: Instant) -> Result<String> {
         let left = end.saturating_duration_since(Instant::now());
-        // Zero would mean to wait for ever.
+        // A timeout of zero would mean to wait for ever.
         let left = left.max(Duration::from_millis(1));
         self.reader.get_ref().set_read_timeout(Some(left))?;
         let mut head = String::new();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A private apt: other suites of the machine's own Debian mirror, without touching the machine's apt.
 //!
-//! Signatures are verified against Debian's own keyring. The mirror, and how to reach it, come from
-//! the machine's apt, so that a proxy or a local mirror is used here as well.
+//! Signatures are verified against Debian's own keyring. The mirror, and the way to it, come from the machine's apt, so
+//! that a proxy or a local mirror is used here as well.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -215,7 +215,7 @@ fn configuration(dir: &Path) -> Result<String> {
          Dir::Cache \"{dir}/cache/\";\nAPT::Sandbox::User \"root\";\nAPT::Architecture \"amd64\";\nAPT::Architectures \"amd64\";\n\
          APT::Install-Recommends \"false\";\nAcquire::Retries \"3\";\n"
     );
-    // Proxies, certificates and time limits of the machine; nothing that runs hooks.
+    // Proxies, certificates and time limits of the machine; no options that run hooks.
     for line in run::output(&mut run::cmd("apt-config", ["dump"]))?.lines() {
         if line.starts_with("Acquire::") && !line.ends_with(" \"\";") {
             text.push_str(line);

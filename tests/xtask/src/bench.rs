@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Exact figures beside other caches: QEMU counts one nanosecond of virtual time for each guest instruction.
 //!
-//! Everything lies in the guest's memory and nothing in the guest depends on the host's clock, so that a figure
-//! repeats to the nanosecond and a change of ten instructions shows. Two kinds of figures: instructions of single
-//! requests on RAM disks, and how long things take on models of a disk and an SSD (tests/bench/model).
+//! All data lies in the guest's memory, and the guest does not depend on the host's clock. A figure therefore repeats
+//! to the nanosecond, and a change of ten instructions shows. There are two kinds of figures: instructions of single
+//! requests on RAM disks, and times on models of a disk and an SSD (tests/bench/model).
 
 mod report;
 
@@ -50,7 +50,7 @@ impl Kind {
         }
     }
 
-    /// What is measured side by side, and what it is.
+    /// The devices that are measured side by side, each with its description.
     fn devices(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Cost => &[
@@ -86,7 +86,7 @@ impl Kind {
         }
     }
 
-    /// RAM disks and memory: models are large, and want room for what is written.
+    /// RAM disks and memory of the guest: models are large and need room for the data that is written.
     fn machine(self) -> (&'static str, &'static str) {
         match self {
             Self::Cost => ("brd:rd_nr=3:rd_size=65536", "1024"),
@@ -95,7 +95,8 @@ impl Kind {
     }
 }
 
-/// The processor's own checksums come first, as they do on a machine with udev: who asks for one later takes the best.
+/// The processor's own checksum modules are loaded first, as on a machine with udev: a later user of a checksum takes
+/// the fastest one.
 const MODULES: &[&str] = &[
     "crc32c-intel",
     "dm-mod",
@@ -105,7 +106,7 @@ const MODULES: &[&str] = &[
     "bcache",
 ];
 
-/// A guest without KVM that counts its instructions.
+/// Longest run of a guest that counts its instructions, without KVM.
 const LIMIT: Duration = Duration::from_secs(900);
 
 /// Figures of one device by name, as the suite printed them.
@@ -130,7 +131,7 @@ pub fn command(cx: &Cx, args: &Args) -> Result<()> {
     let _ = fs::remove_file(&log);
     let commit = report::commit(cx)?;
     let guest = Guest::new(cx, log)?;
-    // All is built before the first figure is taken: the sources may change in the half hour that follows.
+    // Everything is built before the first measurement: the sources may change in the half hour that follows.
     let mut prepared = Vec::new();
     for (kind, devices) in kinds {
         if args.kind.is_none_or(|only| only == kind) {
@@ -168,7 +169,7 @@ impl Guest {
     fn new(cx: &Cx, log: PathBuf) -> Result<Self> {
         let target = kernels::target(cx, "6.12", &log)?;
         let build = cx.target.join("bench-model");
-        // The compiler of the kernel, as for our module.
+        // The kernel's compiler, as for our module.
         suite::module(
             &cx.path("tests/bench/model"),
             &target.kernel.build,
@@ -208,7 +209,7 @@ impl Guest {
     ) -> Result<Figures> {
         let mut guest = self.qemu.command();
         guest.args(["-accel", "tcg,thread=single", "-machine", "q35"]);
-        // Without the string instructions that copy and clear by the byte: QEMU would count each byte.
+        // The processor has no string instructions that copy and clear by the byte: QEMU would count each byte.
         guest.args([
             "-cpu",
             "max,-erms,-fsrm",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The layer that holds the module's C to the kernel's own style, to sparse's view of its types, and to what a kernel of 32
-//! bits has.
+//! The layer that checks the module's C for the kernel's style, for types with sparse, and for functions that a kernel
+//! of 32 bits lacks.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::inputs::{Inputs, KMOD};
 use crate::layer::{Bench, Layer, no_cases};
 use crate::{hash, run, suite, uml};
 
-/// What checkpatch says of lists that are expanded with a macro of the reader's, of which it knows nothing.
+/// checkpatch's complaints about lists that a macro of the including file expands: checkpatch does not see that macro.
 const X_MACROS: &str = "COMPLEX_MACRO,MACRO_ARG_UNUSED";
 
 /// The layers, in the order in which they run.
@@ -63,7 +63,7 @@ fn sources(bench: &Bench) -> Result<Vec<PathBuf>> {
         )
         .current_dir(bench.cx.path("kmod")),
     )?;
-    // What makes the kernel's words in user space cannot be written in them.
+    // Headers that define the kernel's names in user space break the kernel's style.
     let words_of_kernel = |file: &&str| file.contains("/env-user/");
     Ok(list
         .lines()
@@ -72,7 +72,8 @@ fn sources(bench: &Bench) -> Result<Vec<PathBuf>> {
         .collect())
 }
 
-/// Checks every file of the module as it is compiled for a kernel; sparse only warns, so its words decide.
+/// Checks every file of the module as it is compiled for a kernel. sparse only warns and never fails, so that any
+/// output is a failure.
 fn sparse(bench: &Bench) -> Result<()> {
     let kernel = uml::kernel(bench.cx, "plain")?;
     let build = bench.cx.target.join("kmod-sparse");
@@ -99,8 +100,8 @@ fn sparse(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Where a processor of 32 bits does not divide 64, the compiler calls a function that the kernel does not have, so that the
-/// module cannot be loaded: there it takes those of linux/math64.h.
+/// A processor of 32 bits does not divide 64 bits: the compiler calls a function that the kernel does not have, and the
+/// module cannot be loaded. The module has to use the divisions of linux/math64.h.
 fn divisions(bench: &Bench) -> Result<()> {
     let source = uml::source(bench.cx)?;
     let config = bench.cx.path("tests/uml/config/i386.config");
@@ -116,7 +117,7 @@ fn divisions(bench: &Bench) -> Result<()> {
         make("modules_prepare")
     })?;
     let build = bench.cx.target.join("kmod-32");
-    // The kernel itself is not built, so what it has is not known either.
+    // The kernel itself is not built here, so that its symbols are not known either: modpost only warns.
     let settings = ["ARCH=i386", "KBUILD_MODPOST_WARN=1"];
     suite::module(
         &bench.cx.path("kmod"),

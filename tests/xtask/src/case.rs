@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `cargo xtask test --case NAME`: which layer has the test, and the names of tests as the sources have them.
+//! `cargo xtask test --case NAME`: finds the layer of a test, and the names of tests in the sources.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ pub fn layer_with<'a>(cx: &Cx, layers: &'a [Layer], name: &str) -> Result<&'a La
     Ok(first)
 }
 
-/// Whether `name` names this test. Of a test in Rust the last parts of its path are enough.
+/// Whether `name` means this test. The last parts of the path are enough for a test in Rust.
 fn is_called(known: &str, name: &str) -> bool {
     known == name || name.ends_with(&format!("::{known}"))
 }
@@ -57,7 +57,7 @@ pub fn of_suite(cx: &Cx) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The first words of pairs, which rustfmt leaves as `("NAME", ...` or as `"NAME",` on the line below `(`.
+/// The first strings of pairs, which rustfmt leaves as `("NAME", ...` or as `"NAME",` on the line below `(`.
 fn pairs(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut before = "";
@@ -65,7 +65,7 @@ fn pairs(text: &str) -> Vec<String> {
         let string = if before == "(" || before.ends_with("[(") {
             line.strip_prefix('"')
         } else {
-            // The first pair of a list may stand on the line of its bracket.
+            // The first pair of a list may be on the line of the list's bracket.
             let first = line.split_once("[(\"").map(|(_, rest)| rest);
             first.or_else(|| line.strip_prefix("(\""))
         };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The compiler of Debian 13, for kernels that are newer than what Debian 12's compiler and libraries can build for.
+//! The compiler of Debian 13, for kernels that are too new for Debian 12's compiler and libraries.
 //!
 //! Its pinned packages are unpacked into a directory that becomes the root of the processes that build.
 
@@ -22,7 +22,7 @@ pub fn module(cx: &Cx, release: &str, source: &str, file: &str, log: &Path) -> R
         &hash::key(wanted.iter().map(|pin| &pin.sha256)),
         |dir| unpack(cx, &wanted, dir),
     )?;
-    // Below the root, because nothing else of the machine is seen from there.
+    // Inside the root directory, because the processes that build see no other files of the machine.
     let name = format!("build-{}", std::process::id());
     let build = root.join(&name);
     suite::copy(&cx.path(source), &build)?;
@@ -38,7 +38,8 @@ pub fn module(cx: &Cx, release: &str, source: &str, file: &str, log: &Path) -> R
 }
 
 fn build_module(release: &str, root: &Path, name: &str, log: &Path) -> Result<()> {
-    // In a mount namespace of its own, and as a user that is root only for itself where we are not root.
+    // The build runs in a mount namespace of its own. Where xtask does not run as root, a user namespace makes the
+    // build root.
     let is_root = run::output(&mut run::cmd("id", ["-u"]))?.trim() == "0";
     let user: &[&str] = if is_root { &[] } else { &["--map-root-user"] };
     let script = "mount --rbind /dev \"$1/dev\" && mount --rbind /proc \"$1/proc\" && exec /usr/sbin/chroot \"$@\"";
@@ -55,7 +56,7 @@ fn build_module(release: &str, root: &Path, name: &str, log: &Path) -> Result<()
 
 fn unpack(cx: &Cx, wanted: &[Pin], dir: &Path) -> Result<()> {
     say("unpacking Debian 13's compiler (about 80 MB)");
-    // Since Debian 13 everything lies in /usr; the package that makes these links also brings much else.
+    // Since Debian 13 everything lies in /usr. The package that makes these links would bring many other packages.
     fs::create_dir_all(dir.join("usr"))?;
     for name in ["bin", "lib", "lib64", "sbin"] {
         fs::create_dir_all(dir.join("usr").join(name))?;
@@ -64,7 +65,7 @@ fn unpack(cx: &Cx, wanted: &[Pin], dir: &Path) -> Result<()> {
     for deb in fetch::all_pinned(cx, wanted)? {
         fetch::unpack(&deb, dir)?;
     }
-    // The short names, which packages of their own would bring: gcc for x86_64-linux-gnu-gcc-14, as, ld, awk.
+    // The short names gcc (for x86_64-linux-gnu-gcc-14), as, ld and awk, which would come from further packages.
     let programs = dir.join("usr/bin");
     for entry in fs::read_dir(&programs)? {
         let name = entry?.file_name().to_string_lossy().into_owned();

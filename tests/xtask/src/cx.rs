@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Where things are: the work tree, its build directory and the cache of what is fetched or made once.
+//! The places of files: the work tree, its build directory, and the cache of files that are fetched or made once.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// The places that every command works in.
+/// The places that every command uses.
 #[derive(Clone, Debug)]
 pub struct Cx {
     /// Top of the work tree.
     pub root: PathBuf,
     /// Cargo's target directory: build results, logs and reports.
     pub target: PathBuf,
-    /// Survives `cargo clean`: packages, kernels, images, saved machine states; each named by what it was made from.
+    /// Packages, kernels, images and saved machine states, each named by its sources. Survives `cargo clean`.
     pub cache: PathBuf,
 }
 
@@ -49,10 +49,10 @@ impl Cx {
         self.root.join(relative)
     }
 
-    /// A directory in the cache under `kind`, made by `make` unless one made from the same `key` is there.
+    /// A directory in the cache under `kind`. `make` fills it unless a directory made from the same `key` exists.
     ///
-    /// `make` gets a fresh directory which takes its final name only when `make` succeeded, so that what has a
-    /// final name is whole. Older ones of the same kind are kept: switching a branch back costs nothing.
+    /// `make` gets a fresh directory, which gets its final name only if `make` succeeds: a directory with a final name
+    /// is complete. Older directories of the same kind are kept, so that switching a branch back costs nothing.
     pub fn cached(
         &self,
         kind: &str,
@@ -65,7 +65,7 @@ impl Cx {
             return Ok(done);
         }
         fs::create_dir_all(&parent).with_context(|| format!("cannot make {}", parent.display()))?;
-        // Another run may be making it just now; two kernel builds at once would take twice as long.
+        // Another process may be making the directory now; two kernel builds at once would take twice as long.
         let lock = File::create(parent.join(format!("{key}.lock")))?;
         lock.lock().with_context(|| format!("cannot lock {key}"))?;
         if done.is_dir() {
@@ -87,8 +87,8 @@ impl Cx {
         Ok(done)
     }
 
-    /// As [`Self::cached`], for what is large and soon replaced: older ones of the same kind are removed. Whoever has
-    /// their files open keeps them.
+    /// As [`Self::cached`], for large directories that are soon replaced: older directories of the same kind are
+    /// removed. A process with open files in such a directory keeps those files.
     pub fn newest(
         &self,
         kind: &str,
@@ -109,12 +109,12 @@ impl Cx {
     }
 }
 
-/// Tells the person what happens now.
+/// Tells the person the current step.
 pub fn say(text: impl AsRef<str>) {
     println!("==> {}", text.as_ref());
 }
 
-/// Tells the person something that they may want to act on.
+/// Tells the person something that may need action.
 pub fn notice(text: impl AsRef<str>) {
     println!("  ! {}", text.as_ref());
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `cargo xtask demo`: the main job by clicks in the virtual machine, from a slow disk to a fast one and back.
 //!
-//! Everything that changes the cache is done by clicks in the app. What this file does in the guest by itself is
-//! what the person beside the app does, mounting the disk and reading files, and what proves that it worked.
+//! All changes of the cache are clicks in the app. The scripts in this file do in the guest what the person does
+//! besides the app, mounting the disk and reading files, and they prove that the cache works.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::report::Report;
 use crate::vm::{Parts, Screen, Vm};
 use crate::{deps, disks};
 
-/// The driver's own waits end before this.
+/// Longest run of the driver; the driver's own waits end before this.
 const DRIVER_LIMIT: Duration = Duration::from_secs(300);
 
 /// Arguments of `cargo xtask demo`.
@@ -50,7 +50,7 @@ pub fn command(cx: &Cx, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Shows it once in a fresh machine, which is returned; report and pictures are in `target/<name>`.
+/// Shows the demonstration once in a fresh machine, which is returned. Report and pictures are in `target/<name>`.
 pub fn once(cx: &Cx, screen: Screen, name: &str) -> Result<Vm> {
     let start = Instant::now();
     let parts = Parts::get(cx)?;
@@ -90,7 +90,7 @@ pub fn once(cx: &Cx, screen: Screen, name: &str) -> Result<Vm> {
     shown.map(|()| vm)
 }
 
-/// Opens the app as its user would.
+/// Opens the app as the user would.
 pub fn start_app(vm: &mut Vm, report: &mut Report) -> Result<()> {
     vm.as_user(
         "systemd-run --user --quiet --collect --unit=tandem-app tandem",
@@ -100,7 +100,7 @@ pub fn start_app(vm: &mut Vm, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Lets the driver click, tells its steps, takes the pictures that it asks for, and returns what it said.
+/// Runs the driver: shows its steps, takes the pictures that it asks for, and returns its output.
 pub fn drive(vm: &mut Vm, report: &mut Report, command: &str) -> Result<String> {
     let mut failure = None;
     let Vm {
@@ -120,7 +120,7 @@ pub fn drive(vm: &mut Vm, report: &mut Report, command: &str) -> Result<String> 
                 let taken = report.picture(name).and_then(|file| {
                     qmp.screenshot(&file)?;
                     let mut second = Agent::connect(second)?;
-                    // No program has to be started for that.
+                    // An empty redirection starts no program in the guest.
                     second.sh(&format!(": >/run/user/1000/shot-{name}"), SHORT)
                 });
                 failure = failure.take().or(taken.err());
@@ -251,7 +251,7 @@ impl Demo<'_> {
         Ok((name, table))
     }
 
-    /// Reads all files from the device, and returns what the disk and the SSD did for it.
+    /// Reads all files from the device, and returns the sectors that the disk and the SSD transferred.
     fn read_files(&mut self, disk: &str, ssd: &str) -> Result<(Sectors, Sectors)> {
         self.vm.drop_page_cache()?;
         let before = (self.vm.sectors(disk)?, self.vm.sectors(ssd)?);
@@ -272,7 +272,7 @@ impl Demo<'_> {
         ));
     }
 
-    /// Waits until the cache has stored what it read: its counters stand still.
+    /// Waits until the cache has stored what was read: until its counters stand still.
     fn until_quiet(&mut self, name: &str) -> Result<()> {
         let script = format!(
             "for _ in $(seq 100); do a=$(dmsetup status {name}); sleep 0.3; [ \"$a\" = \"$(dmsetup status {name})\" ] && exit 0; done; exit 1"
@@ -295,8 +295,8 @@ impl Demo<'_> {
         Ok(())
     }
 
-    /// With the file system held still, the plain partition is what the mapped device shows. Read past the page cache,
-    /// where ext4 keeps bitmaps that it has made up and not written.
+    /// While the file system is frozen, the plain partition and the mapped device must have the same bytes. Both are
+    /// read past the page cache, because ext4 keeps bitmaps there that it has created and not written.
     fn same_bytes(&mut self, plain: &str, mapped: &str) -> Result<()> {
         let script = format!(
             "fsfreeze --freeze {MOUNT_POINT}; echo 3 >/proc/sys/vm/drop_caches; \

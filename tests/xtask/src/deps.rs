@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use crate::cx::{Cx, say};
 use crate::run;
 
-/// Why a set of packages is needed, and which they are.
+/// Sets of packages, each with the reason why it is needed.
 const NEEDED: &[(&str, &[&str])] = &[
     (
         "build the app",
@@ -118,7 +118,7 @@ pub fn command(_cx: &Cx, args: &Args) -> Result<()> {
     install(&missing)
 }
 
-/// Installs what is missing; says nothing when nothing is.
+/// Installs missing packages; prints nothing if none is missing.
 pub fn ensure() -> Result<()> {
     let missing = missing()?;
     if missing.is_empty() {
@@ -141,7 +141,7 @@ fn missing() -> Result<Vec<(&'static str, Vec<&'static str>)>> {
     }
     let names = NEEDED.iter().flat_map(|(_, names)| names.iter());
     let format = ["--show", "--showformat", "${Package} ${db:Status-Status}\n"];
-    // dpkg-query fails when a package is unknown to it; what it prints is right all the same.
+    // dpkg-query fails when it does not know a package; its output for the other packages is still right.
     let result = run::cmd("dpkg-query", format)
         .args(names)
         .output()
@@ -211,7 +211,7 @@ fn install(missing: &[(&str, Vec<&str>)]) -> Result<()> {
 }
 
 fn apt(sudo: bool, args: &[&str], names: &[&str]) -> Result<()> {
-    // env, because sudo drops the variable; the lock option waits for another apt-get to finish.
+    // `env`, because sudo drops the variable. The lock option waits until another apt-get has finished.
     let mut words = if sudo {
         vec!["sudo", "env"]
     } else {

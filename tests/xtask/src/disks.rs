@@ -20,7 +20,7 @@ const SSD_MIB: u64 = 128;
 /// Files on the hard disk: how many, and how long each is in KiB.
 const FILES: [(u32, u64); 3] = [(40, 32), (12, 1024), (3, 12 * 1024)];
 
-/// A directory for disks that are thrown away; in memory where there is room.
+/// A directory for temporary disks; in memory where there is room.
 pub struct Scratch(PathBuf);
 
 impl Scratch {

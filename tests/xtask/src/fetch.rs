@@ -18,7 +18,7 @@ pub fn pinned(cx: &Cx, pin: &Pin) -> Result<PathBuf> {
     if file.is_file() {
         return Ok(file);
     }
-    // What took the place of a vanished version is remembered under the pin that it replaced.
+    // A package that replaced a vanished version is recorded under the checksum of the pin.
     let replaced = debs.join(format!("{}.replaced", pin.sha256));
     if let Ok(name) = fs::read_to_string(&replaced) {
         let other = debs.join(name.trim());
@@ -65,7 +65,7 @@ pub fn pinned(cx: &Cx, pin: &Pin) -> Result<PathBuf> {
     Ok(stored)
 }
 
-/// The .deb files of several pinned packages; those that are missing are downloaded together, which is much faster.
+/// The .deb files of several pinned packages. Missing files are downloaded together, which is much faster.
 pub fn all_pinned(cx: &Cx, pins: &[Pin]) -> Result<Vec<PathBuf>> {
     let debs = debs(cx)?;
     let missing: Vec<_> = pins
@@ -84,7 +84,7 @@ pub fn all_pinned(cx: &Cx, pins: &[Pin]) -> Result<Vec<PathBuf>> {
         let args = ["download"]
             .into_iter()
             .chain(specs.iter().map(String::as_str));
-        // What fails here is fetched below one by one, with a reason or a replacement for each.
+        // Packages that fail here are fetched below one by one, each with a reason or a replacement.
         let _ = run::output(apt.command("apt-get", args).current_dir(&work));
         for entry in fs::read_dir(&work)? {
             let file = entry?.path();
@@ -132,7 +132,7 @@ pub fn own(cx: &Cx, package: &str) -> Result<PathBuf> {
     Ok(stored)
 }
 
-/// Unpacks one package over what `dir` holds.
+/// Unpacks one package over the files in `dir`.
 pub fn unpack(deb: &Path, dir: &Path) -> Result<()> {
     run::output(run::cmd("dpkg-deb", ["-x"]).arg(deb).arg(dir)).map(drop)
 }
@@ -157,7 +157,7 @@ fn store(apt: &Apt, debs: &Path, package: &str, version: &str) -> Result<(PathBu
     result
 }
 
-/// Today's name of a package whose pinned name carries a version that may be gone.
+/// Today's name of a package whose pinned name contains a version that may be gone.
 fn current_name(apt: &Apt, pin: &Pin) -> Result<String> {
     let Some(meta) = &pin.newest else {
         return Ok(pin.name.clone());

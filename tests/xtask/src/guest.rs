@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What scenarios do in the guest besides clicking: run things as its user, read counters, compare devices.
+//! Commands that scenarios run in the guest besides clicks: as its user, to read counters, to compare devices.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use anyhow::{Context, Result, bail};
 use crate::image::USER;
 use crate::vm::Vm;
 
-/// One command in the guest that moves little data.
+/// Longest run of a command in the guest that moves little data.
 pub const SHORT: Duration = Duration::from_secs(60);
-/// One command in the guest that reads or writes a whole disk.
+/// Longest run of a command in the guest that reads or writes a whole disk.
 pub const LONG: Duration = Duration::from_secs(300);
-/// Where the guest's fstab has the partition.
+/// Mount point of the partition in the guest's fstab.
 pub const MOUNT_POINT: &str = "/home/anna/Archive";
 
 /// Sectors of 512 bytes that a disk has read and written, by its own counters.

@@ -13,20 +13,20 @@ use crate::{fetch, hash, run};
 
 /// An unpacked kernel.
 pub struct Kernel {
-    /// What `uname -r` says.
+    /// Release, as `uname -r` prints it.
     pub release: String,
     /// The uncompressed kernel, which boots without unpacking itself in the guest.
     pub vmlinux: PathBuf,
-    /// Holds `lib/modules/<release>`, with dependencies listed.
+    /// Directory with `lib/modules/<release>` and the list of dependencies.
     pub modules: PathBuf,
-    /// What `make -C` takes to build a module.
+    /// Directory for `make -C` when a module is built.
     pub build: PathBuf,
 }
 
-/// For how long a kernel that was looked up counts as Debian 12's newest.
+/// How long a kernel that was looked up counts as Debian 12's newest.
 const REMEMBERED: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// The kernel of Debian 12 itself, as a user has it today.
+/// The current kernel of Debian 12, as a user has it today.
 pub fn debian12(cx: &Cx) -> Result<Kernel> {
     let note = cx.cache.join("kernel-of-debian12");
     let fresh = fs::metadata(&note)
@@ -113,7 +113,7 @@ pub fn with_dependencies(kernel: &Kernel, modules: &[&str]) -> Result<Vec<PathBu
     Ok(all)
 }
 
-/// The package that `deb` depends on whose name starts so.
+/// The dependency of `deb` whose name starts with `prefix`.
 fn dependency(deb: &Path, prefix: &str) -> Result<String> {
     let depends = run::output(run::cmd("dpkg-deb", ["-f"]).arg(deb).arg("Depends"))?;
     depends
@@ -124,7 +124,8 @@ fn dependency(deb: &Path, prefix: &str) -> Result<String> {
         .with_context(|| format!("{} depends on no {prefix}*", deb.display()))
 }
 
-/// Headers refer to each other by absolute paths below /usr/src and /usr/lib; makes them refer to where they were unpacked.
+/// Changes the absolute paths below /usr/src and /usr/lib, by which headers refer to each other, to the directory where
+/// they were unpacked.
 fn relocate(headers: &Path, root: &Path) -> Result<()> {
     let makefile = headers.join("Makefile");
     let text = fs::read_to_string(&makefile)
@@ -161,7 +162,7 @@ pub fn extract(bzimage: &Path, vmlinux: &Path) -> Result<()> {
             fs::write(&part, &image[at..])?;
             let output = fs::File::create(vmlinux)?;
             let mut command = Command::new(program);
-            // What follows the compressed stream makes the unpacker complain; the result is judged by its own magic.
+            // Bytes after the compressed stream make the unpacker fail; the magic number of its output decides.
             let _ = command
                 .args(["-dc"])
                 .stdin(fs::File::open(&part)?)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Content hashes, which name what lies in the cache.
+//! Content hashes, which name the files in the cache.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -16,7 +16,8 @@ pub fn file(path: &Path) -> Result<String> {
     Ok(hex(&hasher.finalize()))
 }
 
-/// A short key of several texts; each is delimited, so that moving a byte from one to the next changes the key.
+/// A short key of several texts. Each text is delimited, so that moving a byte from one text to the next changes the
+/// key.
 pub fn key<T: AsRef<[u8]>>(parts: impl IntoIterator<Item = T>) -> String {
     let mut hasher = Sha256::new();
     for part in parts {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Layers of tests that need no other kernel: style, data files and what runs in user space.
+//! Layers of tests that need no kernel of their own: style, data files and programs in user space.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -96,7 +96,7 @@ fn licences(root: &Path, files: &[PathBuf]) -> Result<()> {
         .filter(|file| sources.contains(&extension(file)))
     {
         let path = root.join(file);
-        // A unit that is masked is a link to nothing.
+        // A masked unit is a link to an empty target.
         if path.is_symlink() {
             continue;
         }
@@ -117,7 +117,7 @@ fn licences(root: &Path, files: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// The module asks what a kernel can do, never which version it has; core knows no kernel at all.
+/// The module tests what a kernel can do, never which version it has; `kmod/core` uses no kernel at all.
 fn versions(root: &Path, files: &[PathBuf]) -> Result<()> {
     for file in files.iter().filter(|file| file.starts_with("kmod")) {
         if !["c", "h"].contains(&extension(file)) {
@@ -153,7 +153,7 @@ fn is_shell(root: &Path, file: &Path) -> bool {
             .unwrap_or(false)
 }
 
-/// Each kind of data file with the tool that knows whether it is valid.
+/// Each kind of data file with the tool that checks it.
 fn data(bench: &mut Bench) -> Result<()> {
     let root = bench.cx.root.clone();
     for file in tracked(bench)?
@@ -191,7 +191,7 @@ fn data(bench: &mut Bench) -> Result<()> {
             continue;
         };
         let mut command: Command = run::cmd(program, args);
-        // This tool wants the directory that holds the schemas.
+        // This tool takes the directory of the schemas.
         let what = if program == "glib-compile-schemas" {
             file.parent().unwrap_or(file)
         } else {
@@ -205,7 +205,7 @@ fn data(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Checks udev rules, where a udevadm can be had that does.
+/// Checks udev rules, if there is a udevadm that can verify rules.
 fn rules(bench: &mut Bench, name: &str) {
     let test = format!("udevadm {name}");
     match verify::udevadm(bench.cx) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What `tests/bench/RESULTS.md` says of the figures.
+//! Writes the figures to `tests/bench/RESULTS.md`.
 
 mod cost;
 mod drain;
@@ -30,7 +30,7 @@ fn find<'a>(all: &'a [Figures], name: &str) -> Result<&'a Figures> {
         .with_context(|| format!("{name} was not measured"))
 }
 
-/// What was to be reached, and what was.
+/// An aim, and the figure that was measured.
 struct Aim {
     what: String,
     most: String,
@@ -48,7 +48,7 @@ impl Aim {
         }
     }
 
-    /// In tenths of a percent of something.
+    /// An aim of at least this share, in tenths of a percent.
     fn share_at_least(what: impl Into<String>, least: u64, is: u64) -> Self {
         Self {
             what: what.into(),
@@ -104,7 +104,7 @@ fn table(text: &mut String, all: &[Figures], columns: &[(&str, &str)]) -> Result
     Ok(())
 }
 
-/// What the module that is built now was made from.
+/// The last commit that changed the sources of the module, and whether they have changed since.
 pub fn commit(cx: &Cx) -> Result<String> {
     let sources = ["kmod/core", "kmod/linux", "kmod/Kbuild", "kmod/configure.d"];
     let mut log = run::cmd("git", ["log", "-1", "--format=%h", "--"]);
@@ -121,7 +121,7 @@ pub fn commit(cx: &Cx) -> Result<String> {
     Ok(format!("{commit}{more}"))
 }
 
-/// The whole file.
+/// The whole file `RESULTS.md`.
 pub fn text(release: &str, commit: &str, [cost, time, drain]: [&[Figures]; 3]) -> Result<String> {
     let mut tables = String::new();
     let mut aims = cost::write(&mut tables, cost)?;

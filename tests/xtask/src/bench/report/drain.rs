@@ -5,13 +5,14 @@ use anyhow::Result;
 
 use super::{Aim, Figures, find, share, table};
 
-/// Time, in tenths of a percent of the perfect elevator's.
+/// Longest time, in tenths of a percent of the perfect elevator's time.
 const ELEVATOR_AIM: u64 = 1300;
-/// An estimate is at most this far off, in percent.
+/// Largest error of an estimate, in percent.
 const ESTIMATE_AIM: u64 = 25;
-/// It is told so soon after the start of a drain, in milliseconds.
+/// Longest time from the start of a drain to its first estimate, in milliseconds.
 const TOLD_AIM: u64 = 5000;
-/// What may be dirty takes at most this long, in milliseconds: 30 s, by an estimate that may be that far off.
+/// Longest time to write all dirty data back, in milliseconds: the limit of 30 s, plus the largest error of the
+/// estimate.
 const LIMIT_AIM: u64 = 37_500;
 
 pub(super) fn write(text: &mut String, all: &[Figures]) -> Result<Vec<Aim>> {

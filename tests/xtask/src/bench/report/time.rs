@@ -7,11 +7,11 @@ use anyhow::Result;
 
 use super::{Aim, Figures, find, share, table};
 
-/// Warm reads come at least this fast, in tenths of a percent of the bare SSD's.
+/// Least speed of warm reads, in tenths of a percent of the bare SSD's.
 const WARM_AIM: u64 = 970;
-/// A synced write in write-through takes at most this long, in tenths of a percent of the plain disk's.
+/// Longest time of a synced write in write-through, in tenths of a percent of the plain disk's.
 const SYNC_AIM: u64 = 1050;
-/// And in write-back, in microseconds.
+/// Longest time of a synced write in write-back, in microseconds.
 const SYNC_BACK_AIM: u64 = 350;
 
 /// Warm reads of this many KiB.
