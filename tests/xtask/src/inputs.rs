@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What the result of a layer depends on: the files that it builds from and reads, and the tools that it runs.
 //!
-//! A result counts for as long as none of them has changed. A layer names the packages that cargo builds for it, other
-//! files, and its own module; the packages and modules that these use are found in the manifests and sources.
+//! A result counts as long as no input has changed. A layer names the packages that cargo builds for it, further files,
+//! and its own module. The packages and modules that these use are found in the manifests and sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,9 +15,9 @@ use crate::cx::Cx;
 use crate::results::LOGS;
 use crate::{deps, guest_kernel, hash, run};
 
-/// Where xtask's own modules are.
+/// Directory of xtask's own modules.
 const XTASK: &str = "tests/xtask/src";
-/// Read by cargo whatever it builds.
+/// Files that cargo reads for every package.
 const CARGO: [&str; 3] = ["Cargo.toml", "Cargo.lock", ".cargo/config.toml"];
 /// The sources of the kernel module.
 pub const KMOD: [&str; 5] = [
@@ -57,7 +57,8 @@ impl Tree {
             git.current_dir(&cx.root);
             git
         };
-        // git compares with what an index remembers of files; the person's own index stays as it is.
+        // git compares the files with an index. A copy of the index is used, so that the person's own index stays as it
+        // is.
         let real = run::output(&mut git(&["rev-parse", "--git-path", "index"]))?;
         let scratch = cx
             .target
@@ -73,7 +74,7 @@ impl Tree {
         let words = ["ls-tree", "-r", "-z", "--full-tree", tree];
         let list = run::output(run::cmd("git", words).current_dir(&cx.root))?;
         let files = list.split('\0').filter_map(|line| line.split_once('\t'));
-        // Logs tell of tests and change nothing that is tested.
+        // Logs are about tests and change nothing that is tested.
         let files = files.filter(|(_, path)| !is_below(path, LOGS));
         Ok(Self(
             files
@@ -90,13 +91,13 @@ impl Tree {
     }
 }
 
-/// Whether a path is that of a directory or file, or below it. `.` is the top.
+/// Whether a path is the directory or file itself, or below it. `.` is the top.
 fn is_below(path: &str, directory: &str) -> bool {
     let rest = path.strip_prefix(directory);
     directory == "." || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// A number that no other thread gets.
+/// A number that is unique in this process.
 fn unique() -> usize {
     use std::sync::atomic::{AtomicUsize, Ordering};
     static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -104,7 +105,7 @@ fn unique() -> usize {
 }
 
 impl Inputs {
-    /// A key of all inputs: the same key, the same result.
+    /// A key of all inputs: the same key means the same result.
     pub fn key(&self, cx: &Cx, tree: &Tree) -> Result<String> {
         let paths = self.all_paths(cx)?;
         let mut parts = vec![tree.key(&paths), tools()?];
@@ -119,7 +120,7 @@ impl Inputs {
         Ok(hash::key(parts))
     }
 
-    /// The declared paths and all that are found from packages and modules.
+    /// The declared paths, and all paths that follow from packages and modules.
     fn all_paths(&self, cx: &Cx) -> Result<BTreeSet<String>> {
         let declared = self.paths.iter().copied().flatten();
         let mut paths: BTreeSet<String> = declared.map(|&path| path.to_owned()).collect();
@@ -173,8 +174,8 @@ struct Dependency {
     path: Option<PathBuf>,
 }
 
-/// The directories of packages, and of the packages of the workspace that they depend on; each name with whether the
-/// package's tests are built, which have dependencies of their own.
+/// The directories of packages, and of the workspace packages that they depend on. Each name comes with whether the
+/// package's tests are built, because tests have dependencies of their own.
 fn packages(cx: &Cx, names: &[(&str, bool)]) -> Result<BTreeSet<String>> {
     if names.is_empty() {
         return Ok(BTreeSet::new());
@@ -207,7 +208,7 @@ fn packages(cx: &Cx, names: &[(&str, bool)]) -> Result<BTreeSet<String>> {
     Ok(directories)
 }
 
-/// The source of a module of xtask, of all modules that it names, and the files that these include.
+/// The source of a module of xtask, of all modules that this source names, and the files that these sources include.
 fn modules(cx: &Cx, module: &str) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     let path = module.trim_start_matches("xtask::").replace("::", "/");
@@ -217,7 +218,7 @@ fn modules(cx: &Cx, module: &str) -> Result<BTreeSet<String>> {
             continue;
         }
         let text = fs::read_to_string(cx.path(&file)).with_context(|| format!("no {file}"))?;
-        // xtask's own tests are no part of a layer, and what this module does changes no test.
+        // xtask's own tests are no part of a layer, and this module changes no test.
         let text = text
             .split("#[cfg(test)]")
             .next()
@@ -346,7 +347,7 @@ mod tests {
         assert!(found.contains("helper/api") && found.contains("kmod/sim"));
     }
 
-    /// A change in the app leaves the layers of the kernel module alone, and a change in the module does not.
+    /// A change in the app does not change the keys of the kernel module's layers, but a change in the module does.
     #[test]
     fn only_a_change_of_an_input_changes_the_key() {
         let cx = Cx::new().unwrap();
@@ -411,7 +412,7 @@ mod tests {
         }
     }
 
-    /// A source that names a file outside its package, by a path with `..`, needs that file as an input of its layers.
+    /// A file outside its package that a source names, by a path with `..`, must be an input of the package's layers.
     #[test]
     fn what_packages_name_outside_themselves_is_an_input() {
         let cx = Cx::new().unwrap();
@@ -442,7 +443,7 @@ mod tests {
         assert!(tried > 5, "only {tried} names");
     }
 
-    /// A path that a module of xtask names is an input of a layer that the module belongs to.
+    /// A path that a module of xtask names must be an input of each layer of that module.
     #[test]
     fn what_modules_name_is_an_input() {
         let cx = Cx::new().unwrap();
@@ -472,7 +473,7 @@ mod tests {
                 {
                     continue;
                 }
-                // `kmod` stands for those of its parts that are inputs.
+                // `kmod` stands for those parts of it that are inputs.
                 let is_input = inputs.iter().any(|(_, paths)| {
                     paths
                         .iter()

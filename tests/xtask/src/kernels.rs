@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Layers of tests that run the module in the kernels of Debian's releases, in QEMU.
 //!
-//! The guest is a kernel and an initramfs with the suite as its first process, the modules that it needs, and the
-//! programs that make and check file systems; it has no disk.
+//! The guest has a kernel and an initramfs and no disk. The initramfs has the suite as the first process, the modules
+//! that the suite needs, and the programs that make and check file systems.
 
 mod trouble;
 
@@ -20,12 +20,12 @@ use crate::layer::{Bench, Layer};
 use crate::qemu::Qemu;
 use crate::{compiler, fetch, hash, pins, programs, run, suite, uml};
 
-/// An emulated guest on a machine under load.
+/// Longest run of an emulated guest on a busy machine.
 const LIMIT: Duration = Duration::from_secs(2400);
 
 /// Modules of the kernel that the suite uses, where they are not built in.
 ///
-/// Arguments stand behind colons: null_blk makes a disk of its own unless told not to.
+/// Arguments follow after colons: null_blk makes a disk of its own unless told not to.
 const MODULES: &[&str] = &[
     "null_blk:nr_devices=0",
     "loop",
@@ -84,7 +84,7 @@ pub fn layers() -> Vec<Layer> {
     ]
 }
 
-/// All but those that need a clock that runs ahead.
+/// All cases except those that need a clock that runs ahead.
 fn cases(cx: &Cx) -> Result<Vec<String>> {
     let sets = ["", "pulled", "memory"].map(|set| uml::cases(cx, set));
     Ok(sets.into_iter().collect::<Result<Vec<_>>>()?.concat())
@@ -117,7 +117,7 @@ pub fn target(cx: &Cx, version: &str, log: &Path) -> Result<Target> {
         "6.1" | "6.12" => {
             let build = cx.target.join(format!("suite-{}", kernel.release));
             let build = build.join(file.trim_end_matches(".ko"));
-            // The compiler that Debian builds these kernels with; they take modules of no other.
+            // The compiler with which Debian builds these kernels; they accept modules of no other compiler.
             suite::module(&cx.path(source), &kernel.build, &build, &["CC=gcc-12"], log)?;
             Ok(build.join(file))
         }
@@ -136,7 +136,7 @@ fn fetched(cx: &Cx, group: &str) -> Result<Vec<PathBuf>> {
     fetch::all_pinned(cx, &pins::group(group)?)
 }
 
-/// What `uname -r` says of the kernel in a package whose name begins so.
+/// The release, as `uname -r` prints it, from the name of a package that begins with `prefix`.
 fn release(deb: &Path, prefix: &str) -> Result<String> {
     let name = run::output(run::cmd("dpkg-deb", ["-f"]).arg(deb).arg("Package"))?;
     let release = name
@@ -146,14 +146,14 @@ fn release(deb: &Path, prefix: &str) -> Result<String> {
     Ok(release.to_owned())
 }
 
-/// Unpacks a kernel whose image, modules and headers are in packages of their own; the headers are not needed here.
+/// Unpacks a kernel whose image, modules and headers are in separate packages; the headers are not needed here.
 fn split(cx: &Cx, release: &str, debs: &[PathBuf]) -> Result<Kernel> {
     let names = debs
         .iter()
         .map(|deb| deb.file_name().unwrap_or_default().as_encoded_bytes());
     let dir = cx.cached(&format!("kernel-{release}"), &hash::key(names), |dir| {
         debs.iter().try_for_each(|deb| fetch::unpack(deb, dir))?;
-        // These packages have everything in /usr.
+        // These packages install everything below /usr.
         let merged = dir.join("lib");
         if !merged.exists() {
             std::os::unix::fs::symlink("usr/lib", merged)?;
@@ -170,12 +170,14 @@ fn split(cx: &Cx, release: &str, debs: &[PathBuf]) -> Result<Kernel> {
     })
 }
 
-/// Cases of what differs from kernel to kernel, by how their names begin: the interface of device mapper, and failures.
+/// Cases whose results may differ between kernels, by the beginnings of their names: the interface of device mapper,
+/// and failures.
 const INTERFACE_AND_FAILURES: &str = "refusals:|life:|reload:|growth:|content:|order:|sizes:|caches:|failures:|lost:|hung:|injected:|damaged:|flaky:";
 
-/// The suite on one of the three kernels. Without `--all` every third case, so that each case runs on one of them besides
-/// User-mode Linux. With `--all` the whole suite on the oldest kernel, interface and failures on the others, and the trouble
-/// that only a machine with real disk drivers can be in. Under TCG a case takes ten seconds of a processor.
+/// The suite on one of the three kernels. Without `--all` only every third case runs, so that each case runs on one of
+/// the three kernels besides User-mode Linux. With `--all` the whole suite runs on the oldest kernel, the cases of
+/// interface and failures on the others, and the tests of trouble that need real disk drivers. Under TCG a case takes
+/// ten seconds of a processor.
 fn functional(bench: &mut Bench, version: &str, part: u32) -> Result<()> {
     let cx = bench.cx;
     let target = target(cx, version, &bench.log)?;
@@ -221,7 +223,8 @@ fn functional(bench: &mut Bench, version: &str, part: u32) -> Result<()> {
     suite::cases(bench, &mut guest, LIMIT)
 }
 
-/// Lets a QEMU boot a kernel with the suite, which speaks on the standard output, and end with it.
+/// Sets up a QEMU that boots a kernel with the suite, prints the suite's output on standard output, and ends with the
+/// guest.
 pub fn boot(guest: &mut Command, kernel: &Kernel, initramfs: &Path, words: &str) {
     guest
         .args([
@@ -242,8 +245,9 @@ pub fn boot(guest: &mut Command, kernel: &Kernel, initramfs: &Path, words: &str)
         ]);
 }
 
-/// Makes an initramfs with the suite, our module, the kernel's `modules`, modules built elsewhere and `programs` (this
-/// machine's file, its path in the guest); returns it with the kernel's words that name the modules.
+/// Makes an initramfs with the suite, our module, the kernel's `modules`, modules built elsewhere and `programs` (file
+/// on this machine, path in the guest). Returns the initramfs and the kernel's command-line words that name the
+/// modules.
 pub fn initramfs(
     cx: &Cx,
     target: &Target,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! One layer of tests: a name, what it holds to, and a function which runs it and counts.
+//! One layer of tests: a name, what it checks, and a function that runs it and counts its tests.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -22,7 +22,7 @@ pub struct Layer {
     pub about: &'static str,
     /// The names of the tests that the layer can run alone; [`no_cases`] if it runs all or none.
     pub cases: fn(&Cx) -> Result<Vec<String>>,
-    /// What its result depends on.
+    /// The inputs that the layer's result depends on.
     pub inputs: Inputs,
     /// Runs the layer. An error counts as one failed test, so that a layer which cannot start is never green.
     pub run: fn(&mut Bench) -> Result<()>,
@@ -33,7 +33,7 @@ pub fn no_cases(_: &Cx) -> Result<Vec<String>> {
     Ok(Vec::new())
 }
 
-/// What a layer works with, and where it counts its results.
+/// The settings of a layer's run, and the place where it counts its results.
 pub struct Bench<'a> {
     /// The work tree and the cache.
     pub cx: &'a Cx,
@@ -41,15 +41,15 @@ pub struct Bench<'a> {
     pub all: bool,
     /// How long each target is fuzzed.
     pub fuzz_seconds: u64,
-    /// The one test that is to run, by its name; all if there is none.
+    /// Name of the one test to run; `None` runs all tests.
     pub case: Option<String>,
-    /// The layer's log; everything that its programs print goes there.
+    /// The layer's log, which takes all output of its programs.
     pub log: PathBuf,
-    /// What was tested so far.
+    /// The tests counted so far.
     pub tests: Vec<Test>,
-    /// What was measured, a line each.
+    /// The measured figures, a line each.
     pub figures: Vec<String>,
-    /// The end of the last test.
+    /// When the last test ended.
     since: Instant,
 }
 
@@ -74,7 +74,7 @@ impl<'a> Bench<'a> {
         self.case.as_deref().is_none_or(|case| case == name)
     }
 
-    /// Whether the one test that was to run has run.
+    /// Whether the one selected test has run.
     pub fn is_done(&self) -> bool {
         let case = self.case.as_deref();
         case.is_some_and(|case| self.tests.iter().any(|test| test.name == case))
@@ -87,7 +87,8 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Counts one named test, which ran since the last one, by its result; a failure goes to the log, and the layer goes on.
+    /// Counts one named test by its result; the test ran since the last counted one. A failure goes to the log, and the
+    /// layer goes on.
     pub fn check(&mut self, name: &str, result: Result<()>) {
         match &result {
             Ok(()) => self.note(&format!("ok     {name}")),
@@ -116,7 +117,7 @@ impl<'a> Bench<'a> {
         });
     }
 
-    /// Counts a test of which the log tells already.
+    /// Counts a test that is already in the log.
     pub fn count(&mut self, test: Test) {
         match test.outcome {
             Outcome::Passed => {}
@@ -140,7 +141,7 @@ impl<'a> Bench<'a> {
         self.check(name, result);
     }
 
-    /// Runs a command into the log and returns what it said.
+    /// Runs a command into the log and returns its output.
     pub fn said(&mut self, command: &mut Command) -> Result<(String, Result<()>)> {
         let before = fs::metadata(&self.log)?.len();
         let result = run::logged(command, &self.log);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Layers that show that tests find bugs: each seeded bug is a test, which passes when the bug is found for the reason that
-//! its file states.
+//! Layers that prove that the tests find bugs. Each seeded bug is a test, which passes when the bug is found for the
+//! reason in the bug's file.
 //!
-//! A bug is a file `*.mutant`: a place in the sources, the text there, the text that replaces it, the test that must fail,
-//! and words that the failing test must say.
+//! A bug is a file `*.mutant`: a file of the sources, a text in it, the text that replaces that text, the test that
+//! must fail, and words that the failing test must print.
 
 mod engine;
 mod helper;
@@ -20,7 +20,7 @@ use crate::layer::{Bench, Layer};
 use crate::results::{Outcome, Test};
 use crate::suite;
 
-/// How much of what a test said an error repeats, in characters.
+/// Length of a test's output that an error repeats, in characters.
 const SAID: usize = 300;
 
 /// The layers, in the order in which they run.
@@ -37,13 +37,13 @@ pub fn layers() -> Vec<Layer> {
 pub struct Mutant {
     /// The name of its file without the ending.
     pub name: String,
-    /// What is wrong.
+    /// The fault that the bug makes.
     pub why: String,
     /// The test that must fail.
     pub test: String,
-    /// What the test must say when it fails; empty where that is not stated yet.
+    /// Words that the test must print when it fails; empty where the file does not state them yet.
     says: String,
-    /// After which time the test counts as hanging, where that differs from other bugs of the layer.
+    /// Time after which the test counts as hanging, if it differs from the layer's other bugs.
     pub limit: Option<Duration>,
     /// The changed file, relative to the sources that the layer builds from.
     pub file: String,
@@ -51,11 +51,11 @@ pub struct Mutant {
     new: String,
 }
 
-/// A test has failed with a bug.
+/// A test that has failed with a bug.
 pub struct Failure {
     /// The test, for the promises.
     pub test: String,
-    /// Everything that the test said.
+    /// Everything that the test printed.
     pub said: String,
     /// How long the test took to fail.
     pub time: Duration,
@@ -100,7 +100,7 @@ impl Mutant {
         Ok(mutant)
     }
 
-    /// A bug that the simulator makes itself.
+    /// A bug that the simulator makes without a changed source.
     fn of_flaw(name: &str, says: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -114,7 +114,7 @@ impl Mutant {
         }
     }
 
-    /// Copies the module's sources to a directory, with the bug.
+    /// Copies the module's sources to a directory and puts the bug in.
     fn plant(&self, from: &Path, to: &Path) -> Result<()> {
         suite::copy(from, to)?;
         self.seed(to)
@@ -133,7 +133,7 @@ impl Mutant {
         Ok(fs::write(&file, text.replacen(&self.old, &self.new, 1))?)
     }
 
-    /// Whether a test that failed has found the bug, or something else.
+    /// Whether the failed test has found this bug and no other fault.
     fn is_found_by(&self, said: &str) -> Result<()> {
         if said.contains(&self.says) {
             return Ok(());
@@ -167,8 +167,8 @@ pub fn all(dir: &Path) -> Result<Vec<Mutant>> {
     Ok(mutants)
 }
 
-/// Hunts the bugs in a directory; without `--all` only those that `ordinary` names, where it names any. `hunt` returns how
-/// the test failed; an error if it did not.
+/// Tests with each bug in a directory. Without `--all` only the bugs in `ordinary` are tested, unless `ordinary` is
+/// empty. `hunt` returns how the test failed, or an error if the test did not fail.
 fn hunt_all(
     bench: &mut Bench,
     dir: &str,
@@ -186,7 +186,7 @@ fn hunt_all(
     Ok(())
 }
 
-/// Counts a bug as a test: found, or not.
+/// Counts a bug as a test: passed if the bug was found.
 fn count(bench: &mut Bench, mutant: &Mutant, failure: Result<Failure>) {
     let found = failure.and_then(|failure| mutant.is_found_by(&failure.said).map(|()| failure));
     let (seconds, words) = match &found {
@@ -234,7 +234,7 @@ mod tests {
         let cx = Cx::new().unwrap();
         let cases = case::of_suite(&cx).unwrap();
         for mutant in all(&cx.path(module::DIR)).unwrap() {
-            // Its name may go on.
+            // The name of the case may be longer than the test in the bug's file.
             assert!(
                 cases.iter().any(|case| case.starts_with(&mutant.test)),
                 "{}.mutant: no case {:?}",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The one file that names version and checksum of what is fetched beyond Debian 12's own suites.
+//! The file with version and checksum of every package that is fetched from outside Debian 12's own suites.
 
 use anyhow::{Context, Result};
 use serde::Deserialize;

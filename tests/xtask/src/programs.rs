@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Programs of the project that layers run: each is built once by a run of xtask, and shared.
+//! Programs of the project that layers run. Each is built once in a run of xtask and shared by the layers.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use anyhow::Result;
 use crate::cx::Cx;
 use crate::run;
 
-/// For programs that run in a guest without any library.
+/// Target of programs that run in a guest without libraries.
 const STATIC: &str = "x86_64-unknown-linux-gnu";
 
 /// The functional suite of the kernel module.
@@ -33,8 +33,8 @@ pub fn record_check(cx: &Cx) -> Result<PathBuf> {
     Ok(cx.target.join("release/tandem-record-check"))
 }
 
-/// Has cargo build something, unless this process has done so: even if nothing has changed, cargo waits for the other lane's
-/// build.
+/// Has cargo build a program, unless this process has built it already: even if nothing has changed, cargo waits for
+/// the build of the other lane.
 fn build(cx: &Cx, words: &[&str], flags: Option<&str>) -> Result<()> {
     static BUILT: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Debian's kernels in trouble: with disks that are pulled while they are in use, and with little memory.
 //!
-//! QEMU takes a disk away as a hand does that pulls the plug: what was asked of it is never answered well.
+//! QEMU removes a disk as a person pulls its plug: requests under way end with errors.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,20 +16,20 @@ use crate::qemu::Qemu;
 use crate::qmp::Qmp;
 use crate::{suite, uml};
 
-/// Besides those of the functional suite.
+/// Modules besides those of the functional suite.
 const SCSI: [&str; 3] = ["virtio_pci", "virtio_scsi", "sd_mod"];
 
-/// For swapping.
+/// Program for the swap file.
 const MKSWAP: &str = "/sbin/mkswap";
 
-/// A disk of the guest: name, which is its serial number, MiB, and what it says of its platters.
+/// A disk of the guest: its name, which is also its serial number, its size in MiB, and its reported rotation rate.
 struct Disk(&'static str, u64, u32);
 
 const PULLED: [Disk; 2] = [Disk("disk", 64, 7200), Disk("ssd", 24, 1)];
 const SWAPPED: [Disk; 2] = [Disk("disk", 512, 7200), Disk("ssd", 64, 1)];
 
 impl Disk {
-    /// What QEMU is told to plug it in.
+    /// QEMU's arguments to plug the disk in.
     fn device(&self) -> serde_json::Value {
         let Self(name, _, rotation) = self;
         json!({
@@ -55,8 +55,8 @@ pub fn pulled(bench: &mut Bench, qemu: &Qemu, target: &Target, accel: [&str; 2])
     guest(bench, qemu, target, accel, ("pulled", ""), 1024, &PULLED)
 }
 
-/// A swap file and a loop file on the cached device, with less memory than is used. One mode and a sixteenth of the pages,
-/// which take a minute or two; User-mode Linux does it all.
+/// A swap file and a loop file on the cached device, with less memory than they use. One mode and a sixteenth of the
+/// pages run here, which takes a minute or two; User-mode Linux runs all of them.
 pub fn memory(bench: &mut Bench, qemu: &Qemu, target: &Target, accel: [&str; 2]) -> Result<()> {
     guest(
         bench,
@@ -131,7 +131,7 @@ fn guest(
     ran
 }
 
-/// Pulls and plugs.
+/// Pulls and plugs disks for the suite.
 struct Hand {
     socket: PathBuf,
     qmp: Option<Qmp>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Bugs seeded into the engine: the simulator builds the sources with each, and one kind of its tests must fail. Further
-//! bugs are made by the simulator itself (`kmod/sim/src/flaw.rs`): they change how the engine's actions are carried out.
+//! Bugs seeded into the engine. The simulator is built with each bug, and one kind of its tests must fail. The
+//! simulator makes further bugs itself (`kmod/sim/src/flaw.rs`): those change how the engine's actions are carried out.
 
 use std::fs;
 use std::process::Command;
@@ -15,12 +15,12 @@ use crate::{case, run};
 
 /// The seeded bugs.
 pub const DIR: &str = "kmod/sim/mutants";
-/// The longest that a bug may go on unfound.
+/// Longest time until a bug is found.
 const LIMIT: Duration = Duration::from_secs(600);
 /// The exit code of the simulator when the sources do not build.
 const NOT_BUILT: i32 = 3;
 
-/// Tests of the simulator: the word in a bug's file, their name, and the arguments that run them.
+/// Tests of the simulator: the word in a bug's file, the test's name, and the arguments that run the test.
 const TESTS: [(&str, &str, &[&str]); 12] = [
     (
         "random",
@@ -76,7 +76,7 @@ const TESTS: [(&str, &str, &[&str]); 12] = [
     ),
 ];
 
-/// Tests of many seeds, which pass over failures that do not say certain words.
+/// Tests of many seeds. With `--says` these tests pass over failures that lack certain words.
 const TAKE_WORDS: [&str; 2] = ["random", "crash"];
 
 /// The layer.
@@ -100,7 +100,7 @@ fn hunt(bench: &mut Bench) -> Result<()> {
     let dir = bench.cx.target.join("mutants");
     let source = bench.cx.path("kmod");
     if bench.case.is_none() {
-        // If the tests fail without a bug, they say nothing of those that are seeded.
+        // If these tests fail without a bug, their failures prove nothing about the seeded bugs.
         let (_, _, arguments) = TESTS[0];
         let mut sound = Command::new(&simulator);
         let result = run::logged(sound.args(arguments), &bench.log);
@@ -125,7 +125,7 @@ fn hunt(bench: &mut Bench) -> Result<()> {
         let (_, test, arguments) = known.with_context(|| format!("no tests {:?}", mutant.test))?;
         let mut command = Command::new(&simulator);
         command.args(*arguments).arg("--sources").arg(&planted);
-        // A bug may break several rules; the seeds go on until one of them shows what the file states.
+        // A bug may break several rules; further seeds are tried until one fails with the words in the bug's file.
         if !mutant.says.is_empty() && TAKE_WORDS.contains(&mutant.test.as_str()) {
             command.args(["--says", &mutant.says]);
         }
@@ -135,7 +135,7 @@ fn hunt(bench: &mut Bench) -> Result<()> {
     })
 }
 
-/// Runs tests that must fail in a process of their own, which the bug may take down.
+/// Runs tests that must fail, in a process of their own, because the bug may crash the process.
 fn fails(bench: &Bench, command: &mut Command, test: &str, limit: Duration) -> Result<Failure> {
     let log = bench.cx.target.join("test/mutant.log");
     let start = Instant::now();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Bugs seeded into the helper: each is built in a copy of the work tree, and its test must fail. What is built of them
-//! is kept apart: cargo takes files of a copy for those of the work tree if both are built into one folder.
+//! Bugs seeded into the helper. Each is built in a copy of the work tree, and its test must fail. The copy has a target
+//! directory of its own: in a shared one, cargo takes files of the copy for files of the work tree.
 
 use std::fs;
 use std::path::Path;
@@ -38,7 +38,7 @@ fn hunt(bench: &mut Bench) -> Result<()> {
     hunt_all(bench, DIR, &[], |bench, mutant| fails(bench, &tree, mutant))
 }
 
-/// Copies what is under version control. All of it is newer than what was built of an earlier copy.
+/// Copies the files under version control. All copies are newer than results that were built from an earlier copy.
 fn copy(root: &Path, tree: &Path) -> Result<()> {
     if tree.exists() {
         fs::remove_dir_all(tree)?;
@@ -74,7 +74,7 @@ fn fails(bench: &mut Bench, tree: &Path, mutant: &Mutant) -> Result<Failure> {
     } else if !said.contains(&format!("test {test} ... FAILED")) {
         bail!("the test {:?} did not come to an end", mutant.test)
     }
-    // What cargo says comes before the test, and has words of the sources in warnings.
+    // cargo's output comes before the test's output, and its warnings quote words of the sources.
     let (_, said) = said.split_once("failures:").unwrap_or(("", &said));
     Ok(Failure {
         test: format!("programs/{}", mutant.test),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Bugs seeded into the kernel module: each is built in, and a case of the suite in User-mode Linux must fail.
+//! Bugs seeded into the kernel module. The module is built with each bug, and a case of the suite in User-mode Linux
+//! must fail.
 
 use std::fs;
 use std::path::Path;
@@ -15,11 +16,11 @@ use crate::{case, suite, uml};
 
 /// The seeded bugs.
 pub const DIR: &str = "tests/uml/mutants";
-/// After this time a case hangs with a bug; the slowest case, which swaps, takes less than half of it.
+/// Time after which a case with a bug counts as hanging. The slowest case, which swaps, takes less than half of it.
 const HANGS: Duration = Duration::from_secs(120);
-/// What a guest takes beyond its case, on a busy machine.
+/// Time that a guest takes besides its case, on a busy machine.
 const BEYOND: Duration = Duration::from_secs(60);
-/// A guest with a bug may not be able to go off.
+/// Time to power off. A guest with a bug may not be able to do that.
 const POWER_OFF: Duration = Duration::from_secs(5);
 /// Bugs that are hunted without `--all`.
 const ORDINARY: [&str; 5] = [
@@ -29,7 +30,7 @@ const ORDINARY: [&str; 5] = [
     "ssd-error-answered",
     "stop-drains",
 ];
-/// What make is told for a kernel of User-mode Linux.
+/// Arguments of make for a kernel of User-mode Linux.
 const UML: [&str; 1] = ["ARCH=um"];
 
 /// The layer.
@@ -62,14 +63,14 @@ fn hunt(bench: &mut Bench) -> Result<()> {
 fn fails(bench: &Bench, kernel: &uml::Kernel, build: &Path, mutant: &Mutant) -> Result<Failure> {
     let (right, wrong) = (bench.cx.path("kmod"), build.with_file_name("source"));
     mutant.plant(&right, &wrong)?;
-    // make compiles only this file, and once more after it is put back.
+    // make compiles only this file, and compiles it again after the original file is put back.
     fs::copy(wrong.join(&mutant.file), build.join(&mutant.file))?;
     let made = suite::make(&kernel.build, build, &UML, &bench.log);
     fs::copy(right.join(&mutant.file), build.join(&mutant.file))?;
     made.context("it does not build")?;
     let set = uml::set_of(&mutant.test);
     let modules = kernel.modules_of_set(bench, set, &build.join("dm-tandem.ko"))?;
-    // A word of a kernel's command line has no spaces.
+    // A word on a kernel's command line has no spaces.
     let only = mutant.test.replace(' ', "_");
     let limit = mutant.limit.unwrap_or(HANGS);
     let seconds = limit.as_secs().to_string();
@@ -85,7 +86,7 @@ fn fails(bench: &Bench, kernel: &uml::Kernel, build: &Path, mutant: &Mutant) -> 
     suite::follow_until(&mut guest, limit + BEYOND, POWER_OFF, &bench.log, |line| {
         if let Some(test) = suite::case(line)
             && test.name.starts_with(&mutant.test)
-            // One of several cases of that name is enough.
+            // If several cases have that name, one failure is enough.
             && outcome != Some(Outcome::Failed)
         {
             outcome = Some(test.outcome);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Bugs seeded into what the kernel module writes: each is recorded, and cuts of the recording must break a promise.
+//! Bugs seeded into what the kernel module writes. The module with each bug is recorded, and cuts of the recording must
+//! break a promise.
 
 use std::time::Instant;
 
