@@ -13,7 +13,8 @@ use crate::cx::{Cx, say};
 use crate::pins::Pin;
 use crate::{fetch, hash, pins, run};
 
-/// A kernel has to miss its root file system, and to restart, in this time for KVM to count as working. TCG needs as long.
+/// Longest time in which a kernel must fail to find its root file system and restart, for KVM to count as working. TCG
+/// needs as long.
 const KVM_LIMIT: Duration = Duration::from_secs(8);
 
 /// QEMU and what it needs, without anything installed on the machine.
@@ -39,8 +40,8 @@ impl Qemu {
         Ok(qemu)
     }
 
-    /// `qemu-system-x86_64` with its own libraries, modules and firmware; the caller adds the machine.
-    /// The kernel ends it when the thread that starts it ends, however that comes about.
+    /// `qemu-system-x86_64` with its own libraries, modules and firmware; the caller adds the machine's arguments.
+    /// The kernel kills this QEMU when the thread that starts it ends for any reason.
     pub fn command(&self) -> Command {
         let mut command = run::ending_with_us(&self.root.join("usr/bin/qemu-system-x86_64"));
         let lib = self.root.join("usr/lib/x86_64-linux-gnu");
@@ -58,9 +59,9 @@ impl Qemu {
         command
     }
 
-    /// Whether KVM runs this kernel at a speed worth having. Being able to open /dev/kvm says nothing about that, nor does
-    /// a guest of a few instructions: a nested KVM may run those and never come through a kernel. To try that takes
-    /// [`KVM_LIMIT`], so that the answer is kept until this computer is started again.
+    /// Whether KVM runs this kernel at a useful speed. That /dev/kvm can be opened does not prove that, nor does a
+    /// guest of a few instructions: a nested KVM may run those and never finish booting a kernel. A trial takes up to
+    /// [`KVM_LIMIT`], so that its result is kept until this computer is restarted.
     pub fn kvm_works(&self, cx: &Cx, kernel: &Path) -> Result<bool> {
         let opens = fs::File::options()
             .read(true)

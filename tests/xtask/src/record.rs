@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Layers that record what the real module sends to its disks while file systems are written to, cut the recordings at
-//! thousands of moments, check offline what core makes of each, and boot some.
+//! Layers that record what the real module sends to its disks under file systems, cut the recordings at thousands of
+//! moments, check offline what core recovers from each cut, and boot some of the cuts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,21 +17,21 @@ use crate::{programs, run, seed, suite};
 
 /// A recording takes ten to thirty seconds; a machine under load takes several times as long.
 const LIMIT: Duration = Duration::from_secs(300);
-/// States to check of each recording, and of each that was booted from such a state.
+/// States to check of each recording, and of each recording of a boot from such a state.
 const CUTS: [usize; 2] = [1600, 60];
-/// States that have to be checked in all.
+/// States that must be checked in all.
 const WANTED: u64 = 10_000;
-/// How much more with `--all`.
+/// Factor for the number of states with `--all`.
 const MORE: usize = 2;
 /// States to boot of each recording of a file system.
 const BOOTS: usize = 4;
-/// The end of the name of a recording that begins with one torn superblock. Only recordings in which the mode changes write
-/// superblocks when there is a file system.
+/// The end of the name of a recording that begins with one torn superblock. Where there is a file system, only
+/// recordings in which the mode changes write superblocks.
 pub const TORN: &str = "-boot-torn";
-/// The mode of those.
+/// The mode of recordings in which the mode changes.
 const CHANGING: &str = "changing";
 
-/// The recording with the seed of this run.
+/// Name of the recording with the seed of this run.
 const FRESH: &str = "fresh";
 
 /// File system and mode of each recording; `raw` is no file system.
@@ -93,7 +93,7 @@ fn run(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// What is recorded.
+/// A recording to make: file system, mode and seed.
 pub struct Recording {
     filesystem: &'static str,
     mode: &'static str,
@@ -114,7 +114,7 @@ impl Recording {
         (1..).zip(&RECORDINGS).map(recording).collect()
     }
 
-    /// One of them with other requests.
+    /// One of the recordings with the requests of another seed.
     fn fresh(seed: u64) -> Self {
         let (filesystem, mode) = RECORDINGS[seed as usize % RECORDINGS.len()];
         Self {
@@ -131,12 +131,12 @@ pub struct Recorder<'a> {
     kernel: &'a Kernel,
     module: PathBuf,
     checker: PathBuf,
-    /// Everything that a run leaves.
+    /// Directory of all files that a run leaves.
     dir: PathBuf,
 }
 
 impl<'a> Recorder<'a> {
-    /// Records with this build of the module, in this directory of build results.
+    /// Makes a recorder for this build of the module; `dir` is below cargo's target directory.
     pub fn new(bench: &Bench, kernel: &'a Kernel, module: PathBuf, dir: &str) -> Result<Self> {
         let dir = bench.cx.target.join(dir);
         if dir.exists() {
@@ -151,7 +151,7 @@ impl<'a> Recorder<'a> {
         })
     }
 
-    /// Records, cuts, and boots some of what the cuts leave.
+    /// Makes the recording, cuts it, and boots some of the states from the cuts.
     fn test(&self, bench: &mut Bench, recording: &Recording, times: usize) -> Result<u64> {
         let name = &recording.name;
         let mut guest = self.guest(bench.cx, recording, name, "")?;
@@ -192,7 +192,7 @@ impl<'a> Recorder<'a> {
         self.dir.join(name).join("torn.state")
     }
 
-    /// Boots a state, and cuts what its recovery and its use write.
+    /// Boots a state, records what recovery and use write, and cuts that recording.
     fn boot(
         &self,
         bench: &mut Bench,
@@ -206,7 +206,7 @@ impl<'a> Recorder<'a> {
         suite::cases(bench, &mut guest, LIMIT)?;
         let mut cut = self.cut(name, CUTS[1] * times, recording.seed);
         let cuts = count(bench, name, &mut cut)?;
-        // They are large, and only of use to look into a failure.
+        // The files are large, and only of use after a failure.
         if !bench.has_failed() {
             fs::remove_file(state)?;
             fs::remove_file(self.dir.join(name).with_extension("log"))?;
@@ -214,8 +214,8 @@ impl<'a> Recorder<'a> {
         Ok(cuts)
     }
 
-    /// Records with a module that has a bug, and returns what cuts of the recording find; an error if they find nothing. The
-    /// bug may show only when a state with a torn superblock `boots`.
+    /// Records with a module that has a bug, and returns what cuts of the recording find, or an error if they find
+    /// nothing. The bug may show only when a state with a torn superblock boots: `boots`.
     pub fn broken(&self, bench: &mut Bench, recording: &Recording, boots: bool) -> Result<String> {
         let name = &recording.name;
         self.record(bench, recording, name, "")?;
@@ -234,7 +234,7 @@ impl<'a> Recorder<'a> {
         self.must_fail(bench, &mut self.cut(&booted, CUTS[1], recording.seed))
     }
 
-    /// Records, or boots a state.
+    /// Records, from nothing or from the boot of a state.
     fn record(&self, bench: &Bench, recording: &Recording, name: &str, from: &str) -> Result<()> {
         let mut guest = self.guest(bench.cx, recording, name, from)?;
         let mut recorded = false;
@@ -252,7 +252,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// A guest that records, or boots a state.
+    /// The guest that records, from nothing or from the boot of a state.
     fn guest(&self, cx: &Cx, recording: &Recording, name: &str, from: &str) -> Result<Command> {
         let Recording {
             filesystem,

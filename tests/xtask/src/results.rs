@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What became of each layer's tests, in a file of its own: `target/test/LAYER.json`.
+//! The results of each layer's tests, in a file for each layer: `target/test/LAYER.json`.
 //!
-//! A result counts for as long as the inputs of its layer are what they were, whatever else changes.
+//! A result counts as long as the inputs of its layer are the same, whatever else changes.
 
 use std::path::PathBuf;
 use std::{fmt, fs};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cx::Cx;
 
-/// Files in here tell of tests, and change nothing that is tested.
+/// Directory of files about tests, which change nothing that is tested.
 pub const LOGS: &str = "tests/logs";
 
 /// One test.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Runs other programs; a failure names the program, its arguments and the end of what it said.
+//! Runs other programs. The error of a failed program names the program, its arguments and the end of its output.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -20,7 +20,7 @@ pub fn cmd<S: AsRef<OsStr>>(program: &str, args: impl IntoIterator<Item = S>) ->
     command
 }
 
-/// A command that the kernel ends as soon as the thread that started it ends, even by SIGKILL.
+/// A command that the kernel kills as soon as the thread that started it ends, even if that thread ends by SIGKILL.
 pub fn ending_with_us(program: &Path) -> Command {
     let mut command = cmd("setpriv", ["--pdeathsig", "KILL", "--"]);
     command.arg(program);
@@ -38,7 +38,7 @@ pub fn show(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs to the end and returns what it printed; standard error is part of the error message only.
+/// Runs to the end and returns the standard output; standard error is only part of the error message.
 pub fn output(command: &mut Command) -> Result<String> {
     let result = command
         .stdin(Stdio::null())
@@ -84,8 +84,8 @@ pub fn logged(command: &mut Command, log: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs to the end, or until `limit` is over, with both outputs in a new log file. Returns the exit code: -1 if a signal ended
-/// it, nothing if the limit did.
+/// Runs to the end or for at most `limit`, with both outputs in a new log file. Returns the exit code: -1 if a signal
+/// ended the program, `None` if the limit did.
 pub fn limited(command: &mut Command, log: &Path, limit: Duration) -> Result<Option<i32>> {
     let file = File::create(log).with_context(|| format!("cannot make {}", log.display()))?;
     let mut child = command
@@ -101,7 +101,7 @@ pub fn limited(command: &mut Command, log: &Path, limit: Duration) -> Result<Opt
             return Ok(Some(status.code().unwrap_or(-1)));
         }
         if Instant::now() > end {
-            // What it has started, too.
+            // The whole process group, with the programs that the command has started.
             let group = format!("-{}", child.id());
             output(&mut cmd("kill", ["-KILL", "--", &group]))?;
             child.wait()?;

@@ -101,13 +101,13 @@ const TOOLS: [Package; 3] = [
 const SIMULATOR: Package = ("tandem-sim", "kmod/sim");
 const APP: Package = ("tandem", "app");
 const FUZZED: [&str; 4] = ["superblock", "load", "arguments", "messages"];
-/// What the simulator does besides its own tests.
+/// Runs of the simulator besides its own tests.
 const RUNS: [&str; 3] = [
     "a million power cuts",
     "small cases whole",
     "branches of journal and recovery",
 ];
-/// What it does with the seed of this run.
+/// Runs of the simulator with the seed of this run.
 const FRESH: [(&str, &[&str]); 3] = [
     ("fresh random requests", &["random", "--seeds", "60"]),
     ("fresh power cuts", &["crash", "--cuts", "100000"]),
@@ -141,7 +141,7 @@ fn engine(bench: &mut Bench) -> Result<()> {
     if !bench.case.as_ref().is_some_and(is_run) {
         cargo_test(bench, &[SIMULATOR], None)?;
     }
-    // All of three requests take some minutes.
+    // All sequences of three requests take some minutes.
     let every = if bench.all { "1" } else { "16" };
     let runs: [(&[&str], &str); 3] = [
         (&["crash", "--cuts", "1000000", "--brief"], " cuts, "),
@@ -162,7 +162,7 @@ fn engine(bench: &mut Bench) -> Result<()> {
     fresh(bench)
 }
 
-/// The simulator with seeds that no run before had.
+/// Runs the simulator with seeds that no earlier run had.
 fn fresh(bench: &mut Bench) -> Result<()> {
     for (name, words) in FRESH {
         if !bench.wants(name) {
@@ -202,7 +202,7 @@ fn figures(bench: &mut Bench, said: &str, wanted: impl Fn(&str) -> bool) {
 }
 
 fn app(bench: &mut Bench) -> Result<()> {
-    // The whole window is tried against the service on a simulated machine.
+    // The tests of the whole window use the service on a simulated machine.
     let mut service = run::cmd(
         "cargo",
         ["build", "--quiet", "--package", "tandem-simulated"],
@@ -231,7 +231,7 @@ fn cargo_test(bench: &mut Bench, packages: &[Package], wrapper: Option<&str>) ->
             only = names;
         }
     }
-    // The output of tests that passed says which of them skipped themselves.
+    // The output of passed tests says which of them skipped themselves.
     words.extend(["--".into(), "--show-output".into()]);
     if !only.is_empty() {
         words.push("--exact".into());
@@ -239,7 +239,7 @@ fn cargo_test(bench: &mut Bench, packages: &[Package], wrapper: Option<&str>) ->
     }
     let mut command: Command = run::cmd(&words[0], &words[1..]);
     let (said, result) = bench.said(command.current_dir(&bench.cx.root))?;
-    // A program that crashed, or did not build, has no line for it.
+    // A program that crashed or did not build prints no line for its tests.
     if count(bench, &said)? == 0 && result.is_err() {
         let names: Vec<_> = packages.iter().map(|(name, _)| *name).collect();
         bench.check(&names.join(", "), result);
@@ -247,8 +247,8 @@ fn cargo_test(bench: &mut Bench, packages: &[Package], wrapper: Option<&str>) ->
     Ok(())
 }
 
-/// cargo's options for the programs that have a test, and the test's whole names in them. `case` is such a name, with or
-/// without the program before it, or the end of one.
+/// cargo's options for the programs that have a test, and the test's full names in them. `case` is a full name, with or
+/// without the program before it, or the end of such a name.
 fn alone(cx: &Cx, packages: &[Package], case: &str) -> Result<(Vec<String>, Vec<String>)> {
     let name = case.rsplit("::").next().unwrap_or(case);
     let tests = case::in_rust(cx, packages)?;
@@ -279,7 +279,7 @@ fn alone(cx: &Cx, packages: &[Package], case: &str) -> Result<(Vec<String>, Vec<
     Ok((options, names))
 }
 
-/// Counts each test of which cargo's test programs told, and returns how many failed.
+/// Counts each test that cargo's test programs report, and returns how many failed.
 pub fn count(bench: &mut Bench, said: &str) -> Result<u64> {
     let tests = each(said);
     let counts = Counts::of(&tests);
@@ -294,7 +294,7 @@ pub fn count(bench: &mut Bench, said: &str) -> Result<u64> {
     Ok(failed)
 }
 
-/// What a test prints that cannot run here; the reason follows.
+/// Beginning of the line of a test that cannot run here; the reason follows.
 const SKIP: &str = "SKIP: because ";
 
 /// Each `test NAME ... ok` with the program that it is in. The output of tests that passed stands below these lines.
@@ -320,7 +320,7 @@ fn each(log: &str) -> Vec<Test> {
                 test.words = format!("because {why}");
             }
         } else if let Some((begun, end)) = line.rsplit_once(" ... ")
-            // A program that the test has started may have left the beginning of a line of its own.
+            // A program that the test started may have printed the beginning of a line before this one.
             && let Some((_, name)) = begun.split_once("test ")
             && (end == "ok" || end == "FAILED")
         {

@@ -50,7 +50,7 @@ pub fn command(cx: &Cx, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// A folder with the locale of Germans in it, which few machines have: by it numbers have a comma.
+/// A folder with the German locale, which few machines have; the locale gives numbers a decimal comma.
 fn german(cx: &Cx) -> Result<PathBuf> {
     cx.cached("locale", "de_DE.UTF-8", |dir| {
         let words = ["--no-archive", "-i", "de_DE", "-f", "UTF-8"];

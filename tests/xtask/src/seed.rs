@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The seed of everything that a run of the tests draws anew, beside the seeds that never change.
+//! The seed of all random choices that differ from run to run; other seeds never change.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
@@ -8,10 +8,11 @@ use anyhow::{Context, Result};
 
 use crate::cx::say;
 
-/// Repeats a run: the number that the run printed.
+/// Environment variable with the seed of an earlier run, which repeats that run.
 const VARIABLE: &str = "TANDEM_SEED";
 
-/// Another number in each run, below 2^32, printed when it is asked for first; or that of [`VARIABLE`].
+/// A number below 2^32 that is different in each run, or the number in [`VARIABLE`]. Printed when it is first asked
+/// for.
 ///
 /// # Errors
 /// The variable is no number.
@@ -24,7 +25,7 @@ pub fn of_this_run() -> Result<u64> {
         Ok(seed) => seed
             .parse()
             .with_context(|| format!("{VARIABLE} is no number: {seed}"))?,
-        // The standard library draws the keys of its hashes at random.
+        // The standard library takes the keys of its hashes at random.
         Err(_) => RandomState::new().hash_one(0) >> 32,
     };
     say(format!("fresh seed: to repeat, {VARIABLE}={seed}"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Builds the project and lays it out as it is installed, for the guest.
+//! Builds the project and packs it for the guest as it is installed.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use crate::guest_kernel::Kernel;
 use crate::vm::{Disk, Parts, Vm};
 use crate::{hash, run, suite};
 
-/// Unpacking a few dozen MB and reloading the guest's services, under emulation.
+/// Longest installation: some dozens of MB are unpacked and the guest's services reloaded, under emulation.
 const INSTALL_LIMIT: Duration = Duration::from_secs(120);
 
-/// Run in the guest to install the project.
+/// Script that installs the project in the guest.
 pub const INSTALL: &str = include_str!("../../vm/install.sh");
 
 /// Cargo's profile for programs that run under emulation.
@@ -45,7 +45,7 @@ pub struct Stage {
 
 /// Builds programs and module, and packs them with the data files.
 pub fn build(cx: &Cx, parts: &Parts) -> Result<Stage> {
-    // Another run may be packing just now.
+    // Another process may be packing now.
     let lock = File::create(cx.target.join("vm-stage.lock"))?;
     lock.lock()?;
     let kernel = &parts.kernel;
@@ -105,7 +105,7 @@ pub fn build(cx: &Cx, parts: &Parts) -> Result<Stage> {
 }
 
 fn pack(dir: &Path, tar: &Path) -> Result<()> {
-    // A machine that has the old one keeps it.
+    // The new file replaces the old one by name; a running machine keeps the old file.
     let new = tar.with_extension("new");
     let words = [
         "--create",
@@ -183,7 +183,7 @@ fn module(cx: &Cx, kernel: &Kernel) -> Result<PathBuf> {
 fn data(cx: &Cx, dir: &Path) -> Result<()> {
     let build = cx.target.join("vm-meson");
     let log = cx.target.join("meson.log");
-    // What is installed is fixed when the build folder is made.
+    // meson fixes the installed files when the build folder is made.
     let made = cx.target.join("vm-meson.key");
     let key = hash::file(&cx.path("meson.build"))?;
     if !fs::read_to_string(&made).is_ok_and(|old| old == key) {

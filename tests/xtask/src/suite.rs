@@ -18,10 +18,10 @@ use crate::layer::Bench;
 use crate::results::{Outcome, Test};
 use crate::run;
 
-/// What the suite says last.
+/// Beginning of the suite's last line.
 const OVER: &str = "suite: exit ";
-/// Within that the guest goes off then. User-mode Linux with two processors sometimes waits for ever for a process of
-/// its own that is gone.
+/// Longest time from that line until the guest powers off. User-mode Linux with two processors sometimes waits for ever
+/// for one of its own processes that is already gone.
 const POWER_OFF: Duration = Duration::from_secs(120);
 
 /// Builds a module whose sources are below `source` (a Kbuild and what it names) for the kernel in `kernel`.
@@ -39,9 +39,9 @@ pub fn module(
         .with_context(|| format!("{} does not build", source.display()))
 }
 
-/// Copies the sources of a module to an empty directory. From nothing each time: sources that come and go with branches
-/// leave objects that make takes for new ones. Of `kmod` only what counts as an input is copied, so that a forgotten
-/// input is a file that is missing.
+/// Copies the sources of a module to an empty directory. The directory is emptied each time: switching branches leaves
+/// object files that make takes for up to date. Of `kmod` only the declared inputs are copied, so that a missing input
+/// makes the build fail.
 pub fn copy(source: &Path, to: &Path) -> Result<()> {
     if to.exists() {
         fs::remove_dir_all(to)?;
@@ -57,7 +57,7 @@ pub fn copy(source: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Builds what has changed of a module's copied sources.
+/// Builds the changed files of a module's copied sources.
 pub fn make(kernel: &Path, build: &Path, settings: &[&str], log: &Path) -> Result<()> {
     let mut make = run::cmd("make", ["-s", "-j2"]);
     make.arg("-C")
@@ -75,7 +75,7 @@ pub fn cases(bench: &mut Bench, guest: &mut Command, limit: Duration) -> Result<
     cases_with(bench, guest, limit, |_| ())
 }
 
-/// The same, with somebody who hears what else the suite says.
+/// As [`cases`]; `hear` gets all other lines of the suite.
 pub fn cases_with(
     bench: &mut Bench,
     guest: &mut Command,
@@ -129,7 +129,8 @@ pub fn case(line: &str) -> Option<Test> {
     })
 }
 
-/// Runs a guest into the log and shows each line to `each`. Returns whether its suite ended, or it, within `limit`.
+/// Runs a guest into the log and calls `each` with each line. Returns whether the suite or the guest ended within
+/// `limit`.
 pub fn follow(
     guest: &mut Command,
     limit: Duration,
@@ -139,7 +140,7 @@ pub fn follow(
     follow_until(guest, limit, POWER_OFF, log, each)
 }
 
-/// The same; the guest may take `power_off` to go off after the suite's last line, and is ended then.
+/// As [`follow`]; a guest that has not powered off `power_off` after the suite's last line is killed.
 pub fn follow_until(
     guest: &mut Command,
     limit: Duration,
@@ -180,7 +181,7 @@ pub fn follow_until(
         .map_err(|_| anyhow::anyhow!("the thread that watches a guest panicked"))?
 }
 
-/// Stops a guest that takes too long; the thread returns whether its suite came to an end.
+/// Stops a guest that takes too long; the thread returns whether the guest's suite came to an end.
 fn watch(
     mut child: Child,
     [limit, power_off]: [Duration; 2],
@@ -198,14 +199,14 @@ fn watch(
                 was_over = true;
                 end = end.min(Instant::now() + power_off);
             }
-            // Its output has ended, so it is about to.
+            // The guest's output has ended, so that the guest is about to end.
             let patience = if done.load(Ordering::Relaxed) {
                 Duration::from_secs(10)
             } else {
                 Duration::ZERO
             };
             if Instant::now() > end + patience {
-                // User-mode Linux has processes of its own, which would keep the output open.
+                // User-mode Linux has several processes, and each of them would keep the output open.
                 let group = format!("-{}", child.id());
                 run::output(&mut run::cmd("kill", ["-KILL", "--", &group]))?;
                 child.wait()?;

@@ -45,7 +45,7 @@ pub struct Args {
     log: bool,
 }
 
-/// The layers in the order in which they run: what fails fastest comes first.
+/// The layers in the order in which they run: the layers that fail fastest come first.
 pub fn layers() -> Vec<Layer> {
     let mut layers = host::layers();
     layers.extend(rust_tests::layers());
@@ -90,9 +90,9 @@ pub fn command(cx: &Cx, args: &Args) -> Result<ExitCode> {
     Ok(test_log::verdict(&results))
 }
 
-/// Runs the layers in two lanes, since most of them keep only one processor busy. Layers that run User-mode Linux share its
-/// directory, so they follow one another in the first lane, which then helps the second from the end of its queue on.
-/// Results are in the order of the layers.
+/// Runs the layers in two lanes, because most layers keep only one processor busy. Layers that run User-mode Linux
+/// share its directory, so that they run one after another in the first lane. When that lane is done it takes layers
+/// from the end of the second lane's queue. Results are in the order of the layers.
 fn lanes(cx: &Cx, chosen: &[Layer], args: &Args) -> Result<Vec<results::Layer>> {
     let (first, second): (Vec<_>, Vec<_>) = chosen
         .iter()
@@ -128,7 +128,7 @@ fn in_user_mode_linux(layer: &Layer) -> bool {
     layer.name.starts_with("uml-") || layer.name.starts_with("record")
 }
 
-/// An earlier result of the same inputs in which nothing failed, unless all is to run again.
+/// An earlier result with the same inputs and without a failure, unless the layer must run again.
 fn earlier(cx: &Cx, layer: &Layer, args: &Args, inputs: &str) -> Result<Option<results::Layer>> {
     if args.again || args.case.is_some() || std::env::var_os("CI").is_some() {
         return Ok(None);
@@ -183,7 +183,7 @@ fn run(cx: &Cx, layer: &Layer, args: &Args) -> Result<results::Layer> {
         name: layer.name.to_owned(),
         commit: commit.trim().to_owned(),
         changed: after != of_commit,
-        // Whoever changes files while they are tested has tested neither.
+        // If inputs changed during the test, the result holds for neither state.
         inputs: (before == after).then_some(after),
         date: run::output(&mut run::cmd("date", ["--utc", "+%F %T"]))?
             .trim()

@@ -19,7 +19,7 @@ use crate::{case, fetch, hash, pins, programs, run, seed, suite};
 /// The suite takes three to eight minutes; a machine under load takes several times as long.
 const LIMIT: Duration = Duration::from_secs(3000);
 
-/// What the kernels and the modules of the tests are built from, besides the module that is tested.
+/// Sources of the kernels and of the modules that help the tests, besides the module under test.
 pub const SOURCES: [&str; 4] = [
     "tests/uml/config",
     "tests/uml/disk",
@@ -89,7 +89,8 @@ pub struct Kernel {
     config: &'static str,
 }
 
-/// The suite, in the two slow kernels with fresh seeds; without `--all` only this part of it, so that each case runs in the plain kernel and in one of the two slow ones.
+/// Runs the suite, in the two slow kernels with fresh seeds. Without `--all` only the given part of the suite runs, so
+/// that each case runs in the plain kernel and in one of the two slow ones.
 fn functional(bench: &mut Bench, config: &'static str, part: &str) -> Result<()> {
     let kernel = kernel(bench.cx, config)?;
     let module = kernel.module(bench, "kmod", "dm-tandem.ko")?;
@@ -126,7 +127,7 @@ fn set(bench: &mut Bench, name: &str) -> Result<()> {
     suite::cases(bench, &mut guest, LIMIT)
 }
 
-/// A disk that is a file of the host, so that what is written to it is out of the guest's memory.
+/// A disk whose data is in a file of the host, so that written data leaves the guest's memory.
 fn disk(cx: &Cx, name: &str, mib: u64) -> Result<String> {
     let path = cx.target.join(format!("uml-{name}.img"));
     let _ = fs::remove_file(&path);
@@ -193,7 +194,7 @@ fn detectors(bench: &mut Bench) -> Result<()> {
             };
             bench.check(&format!("{config}: {bug}"), result);
         }
-        // A detector that always cries would pass all of the above.
+        // A detector that reports without a bug would pass all tests above.
         let found = inject(bench, &kernel, &injector, "nothing")?;
         let result = match found.as_str() {
             "nothing found" => Ok(()),
@@ -204,7 +205,7 @@ fn detectors(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// What the detectors say of an injected bug.
+/// The detectors' report on an injected bug.
 fn inject(bench: &Bench, kernel: &Kernel, injector: &str, bug: &str) -> Result<String> {
     let variables = [("SUITE_INJECT", bug), ("SUITE_INJECTOR", injector)];
     let mut guest = kernel.guest(bench.cx, &variables)?;
@@ -260,7 +261,7 @@ impl Kernel {
         Ok(dir.join(file))
     }
 
-    /// A guest for a set of cases, with the words that these need: a clock that runs ahead, or little memory.
+    /// A guest for a set of cases, with what the set needs: a clock that runs ahead, or little memory.
     pub fn guest_of_set(&self, cx: &Cx, set: &str, variables: &[(&str, &str)]) -> Result<Command> {
         let mut guest = self.guest(cx, variables)?;
         guest.arg(format!("SUITE_SET={set}"));
@@ -300,7 +301,7 @@ impl Kernel {
                 "quiet",
                 "null_blk.nr_devices=0",
             ])
-            // Every page that a process touches costs a system call of the host: keep the heap.
+            // Every page that a process touches costs a system call of the host, so that the heap is kept.
             .args([
                 "MALLOC_MMAP_THRESHOLD_=4000000000",
                 "MALLOC_TRIM_THRESHOLD_=4000000000",
@@ -320,8 +321,8 @@ impl Kernel {
 /// The words that a kernel needs on its command line.
 fn words(config: &str) -> &'static [&'static str] {
     match config {
-        // Processors are threads of the host; processes are kept apart by seccomp then, since ptrace cannot.
-        // On a busy machine they wait for each other: a case may take longer than in the other kernels.
+        // Each processor is a thread of the host. ptrace cannot separate processes then, so that seccomp does.
+        // On a busy machine the processors wait for each other: a case may take longer than in the other kernels.
         "lockdep" => &[
             "ncpus=2",
             "seccomp=on",
@@ -340,8 +341,9 @@ fn source_group(config: &str) -> &'static str {
     }
 }
 
-/// Where User-mode Linux says how many bytes of floating-point registers it saves, and what it should say: all
-/// processors with AMX have 11008, and before Linux 6.13 a process cannot be started there. Later sources ask the host.
+/// The file with the number of bytes of floating-point registers that User-mode Linux saves, its line, and the line
+/// that it should have. Processors with AMX have 11008 bytes, and there no process starts before Linux 6.13. Later
+/// sources ask the host.
 const REGISTERS: [&str; 3] = [
     "arch/x86/um/user-offsets.c",
     "DEFINE_LONGS(HOST_FP_SIZE, 2696)",
@@ -399,7 +401,7 @@ pub fn kernel(cx: &Cx, config: &'static str) -> Result<Kernel> {
     Ok(Kernel { build, config })
 }
 
-/// Unpacks the tree of a linux-source package, without what no build of ours reads.
+/// Unpacks the tree of a linux-source package, without the parts that no build of ours reads.
 fn unpack(deb: &Path, dir: &Path) -> Result<()> {
     say("unpacking the kernel's source");
     let script = "dpkg-deb --fsys-tarfile \"$1\" | tar -xO --wildcards './usr/src/linux-source-*.tar.xz' | \
@@ -444,7 +446,7 @@ fn make_kernel(
         );
     }
     make(&["linux", "modules"])?;
-    // Newer sources note where they were built; it moves to its place in the cache when it is done.
+    // Newer sources note their build directory in its Makefile. This directory moves to the cache when it is complete.
     let makefile = dir.join("Makefile");
     let text = fs::read_to_string(&makefile)?;
     let here = "export KBUILD_OUTPUT := $(realpath $(dir $(lastword $(MAKEFILE_LIST))))";

@@ -39,7 +39,7 @@ pub fn unit(cx: &Cx, unit: &Path) -> Result<()> {
         .output()
         .context("cannot start systemd-analyze")?;
     let said = String::from_utf8_lossy(&result.stderr).into_owned();
-    // It says what it does not know and goes on as if nothing was.
+    // systemd-analyze warns about what it does not know and goes on, so that any output is a failure.
     ensure!(
         result.status.success() && said.is_empty(),
         "{}",
