@@ -19,7 +19,7 @@ use crate::run;
 
 /// Guest memory in MiB.
 const MEMORY: u32 = 1536;
-/// From the order until the machine is off.
+/// Longest time from the order to power off until the machine is off.
 const SHUTDOWN: Duration = Duration::from_secs(180);
 
 /// What a machine is made of, all of it in the cache.
@@ -32,7 +32,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Fetches or makes whatever the cache lacks.
+    /// Fetches or makes the parts that the cache lacks.
     pub fn get(cx: &Cx) -> Result<Self> {
         let qemu = Qemu::get(cx)?;
         let kernel = guest_kernel::debian12(cx)?;
@@ -61,7 +61,7 @@ impl Parts {
         .map(drop)
     }
 
-    /// How the guest's processor comes about, for reports.
+    /// How the guest's processor is run, for reports.
     pub fn accelerator(&self) -> &'static str {
         if self.kvm { "KVM" } else { "TCG" }
     }
@@ -76,22 +76,22 @@ pub enum Screen {
     Window,
 }
 
-/// A running machine. It ends when this is dropped.
+/// A running machine. Dropping this value ends the machine.
 pub struct Vm {
     child: Child,
     /// QEMU's control socket.
     pub qmp: Qmp,
-    /// The port for what the scenario does.
+    /// The agent's port for the scenario's scripts.
     pub agent: Agent,
-    /// A second port, for what has to happen while a script runs on the first; one connection at a time.
+    /// A second port, for scripts that must run while a script runs on the first port; one connection at a time.
     pub second: PathBuf,
     console: PathBuf,
     dir: PathBuf,
 }
 
 impl Vm {
-    /// Switches a machine on whose root disk is in `dir` (see [`Parts::copy_root`]) and keeps what is written to it.
-    /// Whatever is plugged in next is there before its kernel looks.
+    /// Powers on a machine with the root disk in `dir` (see [`Parts::copy_root`]) and keeps what the machine writes to
+    /// it. Disks that are plugged in right after this call are there before the kernel looks for disks.
     pub fn power_on(cx: &Cx, parts: &Parts, dir: &Path) -> Result<Self> {
         let origin = Origin {
             dir,
@@ -100,14 +100,14 @@ impl Vm {
         Self::launch(cx, parts, &origin, Screen::Hidden)
     }
 
-    /// Waits until the guest answers; if it does not, says what is known from outside.
+    /// Waits until the guest answers. If the guest does not, the error tells the processors' registers and the console.
     pub fn up(&mut self, limit: Duration) -> Result<()> {
         let Err(error) = self.agent.sh("true", limit) else {
             return Ok(());
         };
         let console = fs::read_to_string(&self.console).unwrap_or_default();
         let registers = json!({ "command-line": "info registers -a" });
-        // Twice: does it move?
+        // Two readings show whether the processors move.
         let mut seen = || match self.qmp.run("human-monitor-command", registers.clone()) {
             Ok(text) => picked(text.as_str().unwrap_or_default()),
             Err(error) => format!("{error:#}"),
@@ -119,7 +119,7 @@ impl Vm {
         )))
     }
 
-    /// Shuts the guest down as its user would, and ends with it.
+    /// Shuts the guest down as its user would, and waits for the end of the machine.
     pub fn power_off(mut self) -> Result<()> {
         self.agent.sh("systemctl --no-block poweroff", SHUTDOWN)?;
         let end = Instant::now() + SHUTDOWN;
@@ -265,12 +265,12 @@ impl Vm {
         self.plug_again(disk)
     }
 
-    /// Plugs a SCSI disk in that was unplugged.
+    /// Plugs in again a SCSI disk that was unplugged.
     pub fn plug_again(&mut self, disk: &Disk) -> Result<()> {
         self.plug_node(disk, &format!("node-{}", disk.serial))
     }
 
-    /// Plugs a SCSI disk in that was unplugged, and which can be read but not written any more.
+    /// Plugs in a SCSI disk that was unplugged, and which can now only be read, not written.
     pub fn plug_worn(&mut self, disk: &Disk) -> Result<()> {
         let node = format!("worn-{}", disk.serial);
         self.qmp.run(
@@ -281,7 +281,7 @@ impl Vm {
         self.plug_node(disk, &node)
     }
 
-    /// Plugs a SCSI disk in that says it is this one, and has what is in another file.
+    /// Plugs in a SCSI disk that claims to be `disk` and has the contents of another file.
     pub fn plug_copy(&mut self, disk: &Disk, file: &Path) -> Result<()> {
         let node = format!("copy-{}", disk.serial);
         self.qmp.run(
@@ -313,10 +313,10 @@ impl Vm {
         self.qmp.screenshot(png)
     }
 
-    /// Processor time that the machine has taken so far, which hardly depends on what else this computer does.
+    /// Processor time that the machine has used so far, which hardly depends on the other load of this computer.
     pub fn processor_time(&self) -> Result<Duration> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // After the name, which may hold anything, come state and numbers: user and system time in 1/100 s.
+        // After the name, which may contain any character, come the state and numbers: user and system time in 1/100 s.
         let (_, numbers) = stat.rsplit_once(')').context("a process has a name")?;
         let numbers: Vec<_> = numbers.split_whitespace().collect();
         let ticks = |index: usize| numbers.get(index).and_then(|text| text.parse::<u64>().ok());
@@ -363,13 +363,13 @@ pub(crate) struct Origin<'a> {
 /// Where a machine's memory is.
 #[derive(Clone, Copy)]
 pub(crate) enum Memory {
-    /// Nowhere else: in a file, which the host writes to its disk, a machine would wait for that disk.
+    /// In no file: the host would write a memory file to its disk, and the machine would wait for that disk.
     Fresh,
-    /// In a file from power on, so that it can be saved.
+    /// In a file from power on, so that the memory can be saved.
     ToSave,
-    /// In the file of a saved state, and what the machine does stays in it.
+    /// In the file of a saved state, and the machine's changes stay in that file.
     SavedAndKept,
-    /// In the file of a saved state, which stays as it is; so does its root disk, as of no other.
+    /// In the file of a saved state, which does not change. Only with this memory the root disk does not change either.
     Saved,
 }
 
@@ -383,14 +383,14 @@ impl Memory {
     }
 }
 
-/// What the processors are at, of all that QEMU says of their registers.
+/// The lines of QEMU's register dump that name the processors and where they are executing.
 fn picked(registers: &str) -> String {
     let lines = registers.lines();
     let lines = lines.filter(|l| l.starts_with("CPU#") || l.starts_with("RIP="));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Ends QEMU when the machine does not come into being.
+/// Kills QEMU when the start of the machine fails.
 struct Guard(Option<Child>, PathBuf);
 
 impl Drop for Guard {
@@ -403,7 +403,7 @@ impl Drop for Guard {
     }
 }
 
-/// A SCSI disk in the words of its inquiry data.
+/// A SCSI disk, described by its inquiry data.
 #[derive(Clone, Debug)]
 pub struct Disk {
     /// Raw contents.
@@ -418,11 +418,11 @@ pub struct Disk {
     pub wwn: u64,
     /// Turns per minute; 1 says that nothing turns.
     pub rotation_rate: u16,
-    /// Several machines may have it at a time.
+    /// Whether several machines may use the file at a time.
     pub read_only: bool,
 }
 
-/// A number that no other machine of this process has.
+/// A number that is unique in this process.
 pub fn unique() -> u32 {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NEXT: AtomicU32 = AtomicU32::new(0);

@@ -10,7 +10,7 @@ use crate::cx::{Cx, say};
 use crate::vm::{Parts, Screen, Vm};
 use crate::{deps, disks};
 
-/// Nobody waits longer for one line.
+/// Longest run of one line.
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// Arguments of `cargo xtask vm`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! States of the virtual machine that are kept in the cache: booted with its desktop running, and with the project
-//! installed besides. Every machine that does not itself test a start goes on from one of the two.
+//! States of the virtual machine that are kept in the cache: booted with its desktop running, and the same with the
+//! project installed. Every machine whose start is not itself under test starts from one of the two.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,19 +12,19 @@ use crate::cx::{Cx, say};
 use crate::vm::{Memory, Origin, Parts, Screen, Vm};
 use crate::{hash, run, stage};
 
-/// From power on until the desktop is there, on a busy machine without KVM.
+/// Longest time from power on until the desktop runs, on a busy machine without KVM.
 const BOOT_LIMIT: Duration = Duration::from_secs(240);
-/// Until a machine that goes on from a saved state answers.
+/// Longest time until a machine answers that starts from a saved state.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
-/// Run after power on; what it warms up is part of the state.
+/// Script that runs after power on; the caches that it fills are part of the state.
 const READY: &str = include_str!("../../vm/ready.sh");
-/// Run after the installation; what it warms up is part of the state.
+/// Script that runs after the installation; the caches that it fills are part of the state.
 const WARM: &str = include_str!("../../vm/warm.sh");
-/// Changes whenever a saved state of an older xtask would not do.
+/// To be changed whenever saved states of an older xtask are of no use.
 const STATE_VERSION: &str = "1";
 
 impl Vm {
-    /// A machine with its desktop session running, and nothing of the project.
+    /// A machine with its desktop session running, without the project.
     pub fn bare(cx: &Cx, parts: &Parts, screen: Screen) -> Result<Self> {
         Self::go_on(cx, parts, &booted(cx, parts)?, screen)
     }
@@ -106,7 +106,7 @@ impl Vm {
     }
 }
 
-/// The state after the boot, which is made when it is missing.
+/// The state after the boot, made if the cache lacks it.
 fn booted(cx: &Cx, parts: &Parts) -> Result<PathBuf> {
     cx.cached("state", &key(parts), |dir| {
         say(format!(
@@ -142,7 +142,7 @@ fn key(parts: &Parts) -> String {
     ])
 }
 
-/// Memory and root disk of a state, to be written to.
+/// Copies memory and root disk of a state, for a machine that writes to them.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     let mut copy = run::cmd("cp", ["--sparse=always", "--reflink=auto", "-t"]);
     copy.arg(to);

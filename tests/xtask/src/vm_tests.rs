@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Layers of tests in the virtual machine: the main job by clicks, and what must hold when things go wrong.
+//! Layers of tests in the virtual machine: the main job by clicks, and the promises that must hold when something
+//! fails.
 
 mod bytes;
 mod conformance;
@@ -17,7 +18,7 @@ use crate::inputs::{Inputs, KMOD};
 use crate::layer::{Bench, Layer, no_cases};
 use crate::vm::{Parts, Screen, Vm};
 
-/// What the machine and the data files in it are made from.
+/// Sources of the machine and of the data files in it.
 const SOURCES: [&str; 4] = ["tests/vm", "data", "po", "meson.build"];
 
 const INPUTS: Inputs = Inputs {
@@ -97,7 +98,7 @@ struct Scene {
     disk: String,
     ssd: String,
     files: String,
-    /// What is plugged in.
+    /// The disks that are plugged in.
     pair: Pair,
     _scratch: Scratch,
 }

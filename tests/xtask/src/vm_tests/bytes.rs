@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The disk holds what the mapped device showed, and goes on alone when its SSD is gone.
+//! The disk holds the bytes that the mapped device showed, and works alone when its SSD is gone.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::Scene;
 use crate::guest::{LONG, MOUNT_POINT, SHORT};
 use crate::layer::Bench;
 
-/// What writes through the cache in every way that ext4 has, and ends with a whole file system.
+/// Script that writes through the cache in every way that ext4 has; the file system is consistent at its end.
 const CHANGES: &str = "cd '/home/anna/Archive/1024 KiB' && for n in 1 2 3 4 5 6; do \
     dd if=/dev/urandom of=00$n.bin bs=3k seek=$n count=$((n * 7)) conv=notrunc status=none; \
     dd if=/dev/urandom of=direct.bin bs=4k seek=$((n * 3)) count=5 oflag=direct conv=notrunc status=none; done; \
@@ -18,7 +18,7 @@ const CHANGES: &str = "cd '/home/anna/Archive/1024 KiB' && for n in 1 2 3 4 5 6;
 
 type Test = fn(&mut Scene, &Bench) -> Result<()>;
 
-/// The layer's tests. Each goes on from the machine that the test before it has left.
+/// The layer's tests. Each test starts from the machine in the state that the test before it has left.
 pub const CASES: [(&str, Test); 3] = [
     (
         "the partition is byte for byte what the mapped device showed",
@@ -34,7 +34,7 @@ pub const CASES: [(&str, Test); 3] = [
     ),
 ];
 
-/// Runs the layer; of one case, also what comes before it.
+/// Runs the layer. For one case it also runs the tests before that case.
 pub fn run(bench: &mut Bench) -> Result<()> {
     let mut scene = Scene::new(bench)?;
     for (name, test) in CASES {
@@ -79,7 +79,7 @@ fn removal(scene: &mut Scene, bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Removes the cache; the plain disk has every file as it was.
+/// Removes the cache; the plain disk must have every file unchanged.
 fn removed(scene: &mut Scene) -> Result<()> {
     scene.remove()?;
     same_files(scene)

@@ -13,7 +13,7 @@ use crate::layer::Bench;
 use crate::vm::Disk;
 use crate::{case, run, rust_tests, stage};
 
-/// The whole suite, whose own waits end after 90 seconds each.
+/// Longest run of the whole suite, whose own waits end after 90 seconds each.
 const LIMIT: Duration = Duration::from_secs(1800);
 
 /// The names of the layer's tests, without their modules.
@@ -32,7 +32,7 @@ pub fn run(bench: &mut Bench) -> Result<()> {
     let disk = packed(bench.cx, &suite)?;
     scene.vm.plug(&disk)?;
     let name = scene.vm.device(disk.serial)?;
-    // A filter of the test program is a part of a name: letters, `_` and `:`.
+    // A filter of the test program is a part of a name and has only letters, `_` and `:`.
     let only = bench.case.clone().unwrap_or_default();
     let script = format!(
         "tar --extract --file /dev/{name} --directory /usr/local/bin && \
@@ -77,7 +77,7 @@ fn build(cx: &Cx) -> Result<PathBuf> {
     program.context("cargo names no program")
 }
 
-/// A disk that carries it.
+/// A disk with the suite on it.
 fn packed(cx: &Cx, suite: &Path) -> Result<Disk> {
     let file = cx.target.join("vm-conformance.tar");
     let name = suite.file_name().context("a program has a name")?;

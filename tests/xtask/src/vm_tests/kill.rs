@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The service is killed in the middle of its jobs; after its next start everything is as before or as asked.
+//! The service is killed in the middle of its jobs. After its next start everything must be as before the job, or as
+//! the job was to leave it.
 
 use std::time::{Duration, Instant};
 
@@ -12,13 +13,13 @@ use crate::layer::Bench;
 
 /// Random instants at which the service is killed, besides every step.
 const INSTANTS: u64 = 6;
-/// The same with `--all`.
+/// Random instants with `--all`.
 const ALL_INSTANTS: u64 = 16;
 /// More steps than any plan has.
 const MOST_STEPS: u64 = 20;
-/// A job takes about this long under emulation, in milliseconds; instants are spread over it.
+/// About the time that a job takes under emulation, in milliseconds; the instants are spread over it.
 const SPREAD: u64 = 4000;
-/// The service is given this long to put things right; tests/vm/recovered.sh tells why it has not after 180 seconds.
+/// Longest time for the service to recover; tests/vm/recovered.sh tells after 180 seconds why the service has not.
 const RECOVERY: Duration = Duration::from_secs(300);
 
 /// The names of the layer's tests: one for each step that a plan can have, and one for each instant.
@@ -49,7 +50,7 @@ pub fn run(bench: &mut Bench) -> Result<()> {
             continue;
         }
         let result = scene.killed(bench, &moment, &create).and_then(|state| {
-            // A creation that was killed after its end stands.
+            // A creation that was killed after its last step stays.
             if state == "cached" {
                 scene.remove()
             } else {
@@ -86,7 +87,7 @@ pub fn run(bench: &mut Bench) -> Result<()> {
 }
 
 impl Scene {
-    /// Begins a job, kills the service in it, and returns the state that it came to by itself, `plain` or `cached`.
+    /// Begins a job, kills the service during the job, and returns the state after the recovery, `plain` or `cached`.
     fn killed(&mut self, bench: &Bench, moment: &str, job: &str) -> Result<String> {
         let told = self
             .vm
@@ -106,7 +107,7 @@ impl Scene {
         Ok(state)
     }
 
-    /// Steps of creating, and of removing.
+    /// Number of steps of creating a cache, and of removing it.
     fn steps(&mut self) -> Result<(u64, u64)> {
         let line = format!(
             "tandemctl --json plan --erase-ssd {} {}",
@@ -117,7 +118,7 @@ impl Scene {
             .as_array()
             .context("a plan has steps")?
             .len();
-        // Removing undoes each step but loading the module, and before that detaches and frees the SSD.
+        // Removing undoes each step except loading the module. Before that it detaches the cache and frees the SSD.
         Ok((create as u64, create as u64 + 1))
     }
 }

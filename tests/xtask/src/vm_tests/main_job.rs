@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The main job in the real app: by clicks, and then in the same machine with the keyboard alone and from the
+//! The main job in the real app: by clicks, and then in the same machine with the keyboard alone, and from the
 //! indicator in the panel.
 
 use std::fs;
@@ -32,7 +32,7 @@ pub fn run(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// What follows in a machine whose app shows the plain disk again.
+/// The further tests, in a machine whose app shows the plain disk again.
 fn keys_and_panel(bench: &mut Bench, mut vm: Vm) -> Result<()> {
     let mut report = Report::new(
         &bench.cx.target.join("main-keys"),
@@ -57,7 +57,7 @@ fn keys_and_panel(bench: &mut Bench, mut vm: Vm) -> Result<()> {
                 .and_then(|file| vm.screenshot(&file));
         }
         bench.check(name, result);
-        // Each begins where the one before has ended.
+        // Each test starts where the test before it has ended.
         if failed {
             break;
         }
@@ -66,7 +66,7 @@ fn keys_and_panel(bench: &mut Bench, mut vm: Vm) -> Result<()> {
 }
 type Part = fn(&mut Vm, &mut Report) -> Result<()>;
 
-/// What a failure leaves to read.
+/// Script that prints the logs after a failure.
 const LOGS: &str =
     "journalctl -b --no-pager -o short-monotonic | tail -60; dmsetup table; dmsetup status";
 
@@ -82,7 +82,7 @@ fn by_keys(vm: &mut Vm, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// The window is shut, so that what opens it is the entry in the indicator's menu.
+/// Closes the window first, so that only the entry in the indicator's menu can have opened it.
 fn from_panel(vm: &mut Vm, report: &mut Report) -> Result<()> {
     vm.as_user("systemctl --user stop tandem-app", SHORT)?;
     vm.as_user(include_str!("../../../vm/panel.sh"), SHORT)?;
@@ -101,7 +101,8 @@ fn removed_by_keys(vm: &mut Vm, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Kills an xtask that has a machine running, as the system does when memory runs out, and waits for the machine's end.
+/// Kills an xtask with a running machine, as the system does when there is no memory left, and waits for the end of
+/// that machine.
 fn nothing_left() -> Result<()> {
     let mut xtask = Command::new(std::env::current_exe()?)
         .args(["vm", "echo it runs; sleep 600"])

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What is asked in vain: the answer says so, and nothing has changed.
+//! Requests that must be refused: the answer says so, and nothing has changed.
 
 use anyhow::{Result, ensure};
 
@@ -8,7 +8,7 @@ use crate::cx::Cx;
 use crate::guest::{MOUNT_POINT, SHORT};
 use crate::layer::Bench;
 
-/// One refusal: what is asked, the exit code of `tandemctl`, and what it is about.
+/// The refusals: the reason, the exit code of `tandemctl`, and the request.
 const REFUSALS: &[(&str, i32, &str)] = &[
     ("the same device twice", 3, "tandemctl plan DISK DISK"),
     (
@@ -45,7 +45,8 @@ const REFUSALS: &[(&str, i32, &str)] = &[
     ),
 ];
 
-/// As REFUSALS, and last of all, for neither can be taken back. Secure Boot has the kernel enforce signatures by lockdown.
+/// As [`REFUSALS`], and run last because neither change can be taken back. With Secure Boot, lockdown makes the kernel
+/// enforce signatures.
 const BY_THE_KERNEL: &[(&str, &str)] = &[
     (
         "a module without a signature where the kernel wants one",
@@ -90,7 +91,8 @@ pub fn run(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// The answer names Secure Boot, the SSD is as empty as before, and it is the kernel that does not want the module.
+/// The answer must name Secure Boot, the SSD must be as empty as before, and the kernel must be the one to refuse the
+/// module.
 fn module_refused(scene: &mut Scene, bench: &Bench, change: &str) -> Result<()> {
     scene.vm.agent.sh(change, SHORT)?;
     let line = format!("tandemctl create --yes {} {}", scene.disk, scene.ssd);
@@ -107,7 +109,7 @@ fn module_refused(scene: &mut Scene, bench: &Bench, change: &str) -> Result<()> 
     Ok(())
 }
 
-/// Asks, and returns the answer.
+/// Sends the request and returns the answer.
 fn refused(scene: &mut Scene, bench: &Bench, line: &str, code: i32) -> Result<String> {
     let ended = scene.vm.agent.run(line, SHORT, |_| ())?;
     bench.note(&format!("{line}: {}\n{}", ended.code, ended.text));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The machine is switched off and on again, with and without warning, with and without its SSD: fstab mounts the
-//! disk by its UUID at every start, and without `nofail`, so that a start that cannot mount it stops.
+//! The machine is switched off and on again: cleanly and without warning, with and without its SSD. fstab mounts the
+//! disk by its UUID at every start and without `nofail`, so that a start that cannot mount the disk stops.
 
 mod late;
 
@@ -18,9 +18,9 @@ use crate::layer::Bench;
 use crate::vm::{Parts, Vm};
 use crate::{hash, stage};
 
-/// From power on until the desktop's targets are reached, on a busy machine without KVM.
+/// Longest time from power on until the desktop's targets are reached, on a busy machine without KVM.
 const BOOT: Duration = Duration::from_secs(300);
-/// Ends when the start is over; says how if not well.
+/// Script that ends when the start is over; prints how the start failed.
 const STARTED: &str = r#"
 end=$(($(date +%s) + 240))
 until [ "$(systemctl is-active multi-user.target)" = active ] && [ -z "$(systemctl list-jobs --no-legend)" ]; do
@@ -32,7 +32,7 @@ until [ "$(systemctl is-active multi-user.target)" = active ] && [ -z "$(systemc
 	sleep 0.2
 done
 journalctl -b --no-pager -o short-monotonic -u tandem-assemble; findmnt --noheadings /home/anna/Archive; dmsetup table"#;
-/// Ends when the file system is mounted through the cache.
+/// Script that ends when the file system is mounted through the cache.
 const MOUNTED: &str = r#"
 for _ in $(seq 300); do
 	case $(findmnt --noheadings --output SOURCE /home/anna/Archive) in /dev/mapper/tandem-*) exit 0;; esac
@@ -41,7 +41,7 @@ done
 echo "it is not mounted"; lsblk; systemctl status home-anna-Archive.mount
 journalctl -b --no-pager -o short-monotonic | tail -40
 exit 1"#;
-/// Ends when an attempt to start the cache has failed.
+/// Script that ends when an attempt to start the cache has failed.
 const TRIED: &str = r#"
 for _ in $(seq 300); do
 	journalctl -b --no-pager -o cat -u tandem | grep -q 'cannot assemble' && exit 0
@@ -49,19 +49,20 @@ for _ in $(seq 300); do
 done
 echo "nobody has tried"; lsblk; journalctl -b --no-pager -o short-monotonic | tail -40
 exit 1"#;
-/// One counter of the status line; none is 0.
+/// Prints one counter of the status line, or 0 if the line does not have that counter.
 const COUNTER: &str = r#"dmsetup status --target tandem | awk '{ for (i = 1; i < NF; i++) if ($i == "NAME") n = $(i + 1) } END { print n + 0 }'"#;
-/// How many sectors are on the SSD only.
+/// Prints how many sectors are on the SSD only.
 const DIRTY: &str = r#"dmsetup status --target tandem | awk '{ for (i = 1; i < NF; i++) if ($i == "tandem") print $(i + 6) }'"#;
-/// Bytes a second that the hard disk takes while something shall stay on the SSD only. A file of 24 MiB takes three
-/// minutes, of which a busy machine needs one to switch itself off, and one for the 8 MiB of it that may be under way.
+/// Bytes a second that the hard disk accepts while data shall stay on the SSD only. A file of 24 MiB takes three
+/// minutes: a busy machine needs one of them to switch itself off, and one for up to 8 MiB of the file that are being
+/// written back.
 const SLOW: u64 = 128 << 10;
-/// That many sectors are on the SSD only when the machine goes off, at least. The last file has 49152.
+/// Least number of sectors that are on the SSD only when the machine goes off. The last file has 49152.
 const LEFT: u64 = 2048;
 
 type Test = fn(&mut Desk, &Bench) -> Result<()>;
 
-/// The layer's tests. Each goes on from the disks that the test before it has left.
+/// The layer's tests. Each test starts from the disks in the state that the test before it has left.
 const CASES: [(&str, Test); 8] = [
     ("a restart in write-through comes back warm", Desk::warm),
     (
@@ -90,7 +91,7 @@ const CASES: [(&str, Test); 8] = [
         Desk::without_module,
     ),
 ];
-/// How many of them run without `--all`.
+/// How many of the tests run without `--all`.
 const ORDINARY: usize = 5;
 
 /// The names of the layer's tests.
@@ -98,7 +99,7 @@ pub fn cases(_: &Cx) -> Result<Vec<String>> {
     Ok(CASES.map(|(name, _)| name.to_owned()).into())
 }
 
-/// Runs the layer; of one case, also what comes before it.
+/// Runs the layer. For one case it also runs the tests before that case.
 pub fn run(bench: &mut Bench) -> Result<()> {
     let mut desk = Desk::new(bench)?;
     let whole = bench.all || bench.case.is_some();
@@ -113,13 +114,13 @@ pub fn run(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// A machine that keeps its disks when it is switched off.
+/// A machine whose disks survive when it is switched off.
 struct Desk {
     vm: Option<Vm>,
     parts: Parts,
     pair: Pair,
     dir: PathBuf,
-    /// Checksums of the files that were on the disk before.
+    /// Checksums of the files that were on the disk at the beginning.
     files: String,
     /// Names of the files that were written since, with their checksums.
     written: Vec<(String, String)>,
@@ -142,7 +143,7 @@ impl Desk {
         vm.plug(&pair.origin)?;
         vm.plug(&pair.ssd)?;
         let (disk, ssd) = (vm.device(pair.origin.serial)?, vm.device(pair.ssd.serial)?);
-        // As an installer enters it.
+        // The line of fstab as an installer writes it.
         let entered = "sed -i 's/noauto,nofail,//' /etc/fstab; systemctl daemon-reload";
         vm.agent.sh(entered, SHORT)?;
         vm.mount()?;
@@ -180,7 +181,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Switches on and waits until the start is over.
+    /// Switches the machine on and waits until the start is over.
     fn power_on(&mut self, bench: &Bench, ssd: bool) -> Result<()> {
         let begun = Instant::now();
         let mut vm = Vm::power_on(bench.cx, &self.parts, &self.dir)?;
@@ -198,7 +199,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Where the file system is mounted from.
+    /// The device that the file system is mounted from.
     fn source(&mut self) -> Result<String> {
         self.sh(&format!(
             "findmnt --noheadings --output SOURCE {MOUNT_POINT} || true"
@@ -218,7 +219,8 @@ impl Desk {
         Ok(dirty)
     }
 
-    /// What was on the SSD only when the machine went off is there, or went to the disk since this start.
+    /// Data that was on the SSD only when the machine went off must still be there, or must have been written back
+    /// since this start.
     fn still_dirty(&mut self, bench: &Bench, before: u64) -> Result<()> {
         let (dirty, drained) = (self.sh(DIRTY)?.parse::<u64>()?, self.counter("drained")?);
         bench.note(&format!(
@@ -238,7 +240,7 @@ impl Desk {
             .with_context(|| format!("counter {name}: {value}"))
     }
 
-    /// Writes a file and has it durable, as an application does that saves.
+    /// Writes a file and syncs it, as an application does that saves.
     fn save(&mut self, name: &str) -> Result<()> {
         let sum = self.sh(&format!(
             "cd {MOUNT_POINT} && dd if=/dev/urandom of={name} bs=64k count=384 conv=fsync status=none && cksum {name}"
@@ -247,7 +249,7 @@ impl Desk {
         Ok(())
     }
 
-    /// All files are there as they were written; read from the devices.
+    /// All files must have the contents that were written; they are read from the devices.
     fn all_there(&mut self) -> Result<()> {
         self.vm()?.drop_page_cache()?;
         for (name, sum) in self.written.clone() {
@@ -258,7 +260,7 @@ impl Desk {
         Ok(())
     }
 
-    /// The file system is mounted through the cache, which was there before anything was mounted.
+    /// The file system must be mounted through the cache, and the cache must have been there before the first mount.
     fn assembled(&mut self) -> Result<()> {
         let source = self.source()?;
         ensure!(
@@ -271,7 +273,7 @@ impl Desk {
             raw.is_empty(),
             "the disk was mounted without its cache: {raw}"
         );
-        // By what it says itself: of what systemd says so early the kernel lets some go.
+        // By the messages of the unit itself: the kernel drops some of systemd's messages so early in the start.
         let ran = self.sh(
             "journalctl -b --no-pager -o json -u tandem-assemble | grep -oE 'INVOCATION_ID\":\"[0-9a-f]{32}' | sort -u | wc -l",
         )?;
@@ -321,7 +323,7 @@ impl Desk {
         self.comes_back_dirty(bench, before)
     }
 
-    /// Started with both devices: what was on the SSD only is there, or on the disk by now.
+    /// Starts with both devices. Data that was on the SSD only must be there, or on the disk by now.
     fn comes_back_dirty(&mut self, bench: &Bench, before: u64) -> Result<()> {
         self.power_on(bench, true)?;
         self.assembled()?;
@@ -362,13 +364,13 @@ impl Desk {
         self.damaged_ssd(bench)?;
         let ssd = self.pair.ssd.clone();
         self.vm()?.plug(&ssd)?;
-        // As fstab has it, without anybody asking for it.
+        // fstab mounts the disk, without a command of the test.
         self.sh(MOUNTED)?;
         self.still_dirty(bench, left)?;
         self.all_there()
     }
 
-    /// The SSD comes back with an index that nobody can read: its cache cannot start, and the disk is held as before.
+    /// The SSD comes back with an unreadable index: its cache must not start, and the disk must be held as before.
     fn damaged_ssd(&mut self, bench: &Bench) -> Result<()> {
         let (disk, ssd) = (self.pair.origin.serial, self.pair.ssd.clone());
         let copy = self.dir.join("damaged.raw");
@@ -397,7 +399,7 @@ impl Desk {
         self.power_on(bench, false)?;
         let source = self.source()?;
         ensure!(source.starts_with("/dev/sd"), "mounted from '{source}'");
-        // A file that the SSD knows changes behind its back.
+        // A file whose data is on the SSD changes on the disk without the cache.
         self.written.retain(|(name, _)| name != "before-restart");
         self.save("before-restart")?;
         self.all_there()?;
@@ -418,10 +420,11 @@ impl Desk {
     }
 }
 
-/// Copies an SSD; what is between the superblocks and the data is damaged.
+/// Copies an SSD and damages the bytes between the superblocks and the data.
 fn damaged_copy(ssd: &Path, copy: &Path) -> Result<()> {
     let mut bytes = fs::read(ssd)?;
-    // Both numbers are from FORMAT.md: the regions of metadata, and where the superblock says that the data starts.
+    // Both numbers are from FORMAT.md: where the regions of metadata begin, and where the superblock has the start of
+    // the data.
     let sectors = bytes.get(200..208).context("an SSD without a superblock")?;
     let data = usize::try_from(u64::from_le_bytes(sectors.try_into()?) * 512)?;
     let metadata = bytes.get_mut(1 << 20..data).context("no data")?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Write-back by clicks in the real app: chosen with its warning, seen in the chart, written to the disk, left, and
-//! removed; and what is said and possible when the SSD is pulled while it alone has data.
+//! removed. Also what the app says and allows when the SSD is pulled while it has the only copy of data.
 
 use std::time::{Duration, Instant};
 
@@ -14,11 +14,11 @@ use crate::image::PASSWORD;
 use crate::layer::Bench;
 use crate::report::Report;
 
-/// Bytes a second that the hard disk takes while a drain is to be watched.
+/// Bytes a second that the hard disk accepts while a drain is watched.
 const SLOW: u64 = 150_000;
-/// For what ends by itself, under emulation.
+/// Longest wait for something that ends by itself, under emulation.
 const LIMIT: Duration = Duration::from_secs(120);
-/// What is written, with the fsync that people wait for.
+/// Writes a file and syncs it, which is the time that a person waits.
 const WRITE: &str = "dd if=/dev/urandom of=/home/anna/Archive/'1024 KiB'/NAME.bin bs=1M count=MIB conv=fsync status=none";
 /// Reads a part of an old file through the mapping and from the disk; debugfs says where it is on the disk.
 const READ_CLEAN: &str = r#"set -e
@@ -29,9 +29,9 @@ test "$block" -gt 0 && test "$size" -gt 0
 echo 3 >/proc/sys/vm/drop_caches
 read_from() { dd if=$1 bs=$size skip=$block count=1 status=none | cksum; }
 test "$(read_from /dev/mapper/$(dmsetup ls --target tandem | cut -f1))" = "$(read_from /dev/DISK)""#;
-/// A file that is written to the slow disk for longer than all clicks take that have to do with it.
+/// Size in MiB of a file whose write-back to the slow disk takes longer than all clicks of its test.
 const LARGE: u32 = 24;
-/// A file within the least that may be on the SSD only.
+/// Size in MiB of a file that is within the least amount that may be on the SSD only.
 const SMALL: u32 = 6;
 
 /// The layer's tests, each in a machine of its own.
@@ -116,7 +116,7 @@ fn by_clicks(scene: &mut Scene, report: &mut Report) -> Result<()> {
     click(scene, report, "press Pause")?;
     click(scene, report, "wait Resume")?;
     scene.until("the drain waits", |scene| Ok(scene.state()? == "paused"))?;
-    // What was being written when it was told to wait still ends.
+    // Writes that were under way when the drain was paused still end.
     let mut before = 0;
     scene.until("no write is under way", |scene| {
         let now = scene.dirty()?;
@@ -200,7 +200,7 @@ fn pulled(scene: &mut Scene, report: &mut Report) -> Result<()> {
     report.step(&format!(
         "the SSD is pulled with {dirty} sectors only on it"
     ));
-    // Nobody tells a mapping that its device is gone: the next write meets it.
+    // The kernel tells a mapping nothing when its device is gone: the next write meets the error.
     let write = "dd if=/dev/zero of=/home/anna/Archive/refused bs=64k count=1 conv=fsync";
     let ended = scene.vm.agent.run(write, LIMIT, |_| ())?;
     report.output(&ended.text);
@@ -233,7 +233,7 @@ fn pulled(scene: &mut Scene, report: &mut Report) -> Result<()> {
         .run("tandemctl remove --yes", LIMIT, |_| ())?;
     report.output(&refused.text);
     ensure!(refused.code == 3, "it was removed: {}", refused.text);
-    // What the SSD had nothing to do with can be read, and is what the disk has.
+    // Data that is not on the SSD only can be read, and is the same as on the disk.
     scene
         .vm
         .agent
@@ -242,7 +242,8 @@ fn pulled(scene: &mut Scene, report: &mut Report) -> Result<()> {
     report.chapter("The SSD is back");
     scene.vm.plug_again(&scene.pair.ssd)?;
     scene.ssd = scene.vm.device(scene.pair.ssd.serial)?;
-    // Under the file system that has met the errors it is not used again; once that is gone, it is.
+    // Under the file system that has met the errors the SSD is not used again; after that file system is unmounted, it
+    // is.
     ensure!(
         scene.state()? == "stranded",
         "a file system goes on that would miss something"
@@ -251,7 +252,7 @@ fn pulled(scene: &mut Scene, report: &mut Report) -> Result<()> {
     scene.until("the cache", |scene| {
         Ok(scene.state().is_ok_and(|state| state == "active") && scene.dirty()? == 0)
     })?;
-    // Asked before the file system is there again: ext4 writes as it is mounted.
+    // The status is read before the file system is mounted again, because mounting ext4 writes.
     let told = scene.vm.agent.sh("tandemctl status", SHORT)?;
     report.output(&told);
     ensure!(
@@ -268,13 +269,13 @@ fn pulled(scene: &mut Scene, report: &mut Report) -> Result<()> {
 }
 
 impl Scene {
-    /// Has the hard disk take so many bytes a second; 0: as many as it can.
+    /// Limits the hard disk to so many bytes a second for writes; 0: no limit.
     fn slow(&mut self, bytes: u64) -> Result<()> {
         let limits = json!({ "id": self.pair.origin.serial, "bps": 0, "bps_rd": 0, "bps_wr": bytes, "iops": 0, "iops_rd": 0, "iops_wr": 0 });
         self.vm.qmp.run("block_set_io_throttle", limits).map(drop)
     }
 
-    /// Saves a file, and says how many seconds it took.
+    /// Saves a file and returns how many seconds that took.
     fn write(&mut self, name: &str, mib: u32) -> Result<f32> {
         let start = Instant::now();
         let line = WRITE.replace("NAME", name).replace("MIB", &mib.to_string());
@@ -290,7 +291,7 @@ impl Scene {
             .with_context(|| format!("no status: {line}"))
     }
 
-    /// As kmod/TARGET.rst has it, after the name, the start, the length and the target.
+    /// The state from the status line; kmod/TARGET.rst counts it after name, start, length and target.
     fn state(&mut self) -> Result<String> {
         self.status(4)
     }
@@ -299,12 +300,12 @@ impl Scene {
         self.status(6)
     }
 
-    /// Sectors.
+    /// Dirty sectors.
     fn dirty(&mut self) -> Result<u64> {
         self.status(9)?.parse().context("dirty is a number")
     }
 
-    /// Percent of the cache that is not on the hard disk yet, as the chart says it.
+    /// Percent of the cache that is not on the hard disk yet, as the chart shows it.
     fn chart(&mut self, report: &mut Report) -> Result<f64> {
         let said = drive(
             &mut self.vm,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The hard disk is not there when the machine starts and comes when nobody waits for it any more, with something
-//! on its SSD only: udev has it held before anybody hears of it. fstab has `nofail`, or the start would stop.
+//! The hard disk is missing when the machine starts and comes after the start has stopped waiting for it, with data on
+//! its SSD only. udev must hold the disk before any other program can use it. fstab has `nofail`, or the start would
+//! stop.
 
 use anyhow::{Result, ensure};
 
@@ -10,7 +11,7 @@ use crate::hash;
 use crate::layer::Bench;
 use crate::vm::Vm;
 
-/// Ends when the early part of the start has gone on without the disk.
+/// Script that ends when the early part of the start has gone on without the disk.
 const GONE_ON: &str = r#"
 for _ in $(seq 600); do
 	case $(systemctl show --value --property ActiveState tandem-assemble) in
@@ -22,7 +23,8 @@ ls /run/tandem-late | grep -q . && exit 0
 echo "no mark"; systemctl status tandem-assemble; lsblk
 journalctl -b --no-pager -o short-monotonic | tail -40
 exit 1"#;
-/// Ends when the mapping that holds the disk is there. Its mark stays, for the disk may come back as another device.
+/// Script that ends when the mapping that holds the disk exists. Its mark stays, because the disk may come back as
+/// another device.
 const HELD: &str = r#"
 for _ in $(seq 300); do
 	if dmsetup table --inactive | grep -q "^tandem-.* linear " && ls /run/tandem-late | grep -q .; then
@@ -33,15 +35,15 @@ done
 echo "it is not held"; ls /run/tandem-late; lsblk; dmsetup info
 journalctl -b --no-pager -o short-monotonic | tail -60
 exit 1"#;
-/// Has fstab wait for the disk, or not.
+/// Commands that add `nofail` to fstab, and take it away.
 const NOFAIL: &str = "sed -i 's/ext4 noatime/ext4 nofail,noatime/' /etc/fstab; systemctl daemon-reload; grep -q nofail,noatime /etc/fstab";
 const FAIL: &str =
     "sed -i 's/ext4 nofail,noatime/ext4 noatime/' /etc/fstab; systemctl daemon-reload";
-/// What udev's program has left: the mount waits for the cache.
+/// Prints the drop-in that udev's program wrote: with it the mount waits for the cache.
 const LEFT_OUT: &str = "cat /run/systemd/system/home-anna-Archive.mount.d/50-tandem.conf";
 
 impl Desk {
-    /// Saves something that stays on the SSD only, and starts without the hard disk until nobody waits for it.
+    /// Saves data that stays on the SSD only, and starts without the hard disk until the start no longer waits for it.
     fn start_without_disk(&mut self, bench: &Bench, name: &str, ssd: bool) -> Result<u64> {
         self.sh(NOFAIL)?;
         let left = self.leave_dirty(name)?;
@@ -56,14 +58,14 @@ impl Desk {
         Ok(left)
     }
 
-    /// The mount of fstab still waits for the disk when it comes, and its SSD is there.
+    /// The disk comes while the mount of fstab still waits for it, and its SSD is there.
     pub(super) fn late_with_ssd(&mut self, bench: &Bench) -> Result<()> {
         let left = self.start_without_disk(bench, "before-disk-was-late", true)?;
         let waiting = self.sh("systemctl list-jobs --no-legend; cut -d' ' -f1 /proc/uptime")?;
         bench.note(&format!("the disk comes while these wait:\n{waiting}"));
         let disk = self.pair.origin.clone();
         self.vm()?.plug(&disk)?;
-        // As fstab has it, without anybody asking for it.
+        // fstab mounts the disk, without a command of the test.
         self.sh(MOUNTED)?;
         let told = self.vm()?.agent.sh(STARTED, BOOT)?;
         bench.note(&told);
@@ -75,7 +77,7 @@ impl Desk {
         self.sh(FAIL).map(drop)
     }
 
-    /// The start is long over, and its SSD is not there either.
+    /// The disk comes long after the start, and its SSD is missing as well.
     pub(super) fn late_without_ssd(&mut self, bench: &Bench) -> Result<()> {
         let left = self.start_without_disk(bench, "before-both-were-late", false)?;
         let before = hash::file(&self.pair.origin.file)?;
