@@ -24,7 +24,7 @@ use tandem_app::model::store::Store;
 use tandem_app::widgets::overview::Overview;
 use tandem_app::widgets::setup_dialog::SetupDialog;
 
-/// Transitions and what a page asks the service for are over by then.
+/// Longest time of transitions and of a page's calls to the service.
 const SETTLED: Duration = Duration::from_millis(2500);
 /// How long a window is watched.
 const WATCHED: Duration = Duration::from_secs(5);
@@ -56,14 +56,14 @@ async fn no_page_draws_a_frame_while_nothing_changes() {
         window.close();
     }
 
-    // From here on the overview shows a cache, and with it a sample every ten seconds.
+    // From here on the overview shows a cache, which gets a sample every ten seconds.
     let done = set_up(&opened).await;
     glib::timeout_future(SETTLED).await;
     draw_nothing(&[("wizard: done", done.clone().upcast())]).await;
     a_cache_page_draws_a_frame_or_two_for_a_sample(&opened, &done).await;
 }
 
-/// Watches windows at rest.
+/// Checks that windows at rest draw nothing.
 async fn draw_nothing(windows: &[(&str, gtk::Window)]) {
     let frames: Vec<_> = windows.iter().map(|(_, window)| count(window)).collect();
     glib::timeout_future(WATCHED).await;
@@ -81,7 +81,7 @@ fn count(window: &gtk::Window) -> Rc<Cell<u32>> {
     frames
 }
 
-/// A wizard of its own after this many answered pages.
+/// Opens a wizard and presses its button on so many pages.
 async fn wizard_at(opened: &Opened, presses: usize) -> SetupDialog {
     let dialogs = || -> Vec<SetupDialog> {
         gtk::Window::list_toplevels()
@@ -112,7 +112,7 @@ async fn wizard_at(opened: &Opened, presses: usize) -> SetupDialog {
     dialog
 }
 
-/// A wizard whose set-up was not allowed.
+/// A wizard whose job was not authorised.
 async fn refused(opened: &Opened) -> SetupDialog {
     let dialog = wizard_at(opened, 4).await;
     opened.levers.set_authorized(false).await.unwrap();
@@ -122,7 +122,7 @@ async fn refused(opened: &Opened) -> SetupDialog {
     dialog
 }
 
-/// A wizard that has come to its end.
+/// A wizard on its last page.
 async fn set_up(opened: &Opened) -> SetupDialog {
     let dialog = wizard_at(opened, 4).await;
     hand::press(&dialog, "Set Up the Cache").await;

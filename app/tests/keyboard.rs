@@ -32,7 +32,7 @@ async fn the_wizard_needs_no_mouse() {
     assert!(next.is_sensitive(), "Enter on a row chooses it");
     assert_eq!(next.label().unwrap(), "_Next", "Alt+N is Next");
     assert!(next.uses_underline());
-    // Enter elsewhere is Next.
+    // Outside the list, Enter presses Next.
     assert_eq!(dialog.default_widget(), Some(next.clone().upcast()));
     tab_until(&dialog, "Next", |focus| focus == &next);
     next.mnemonic_activate(false);
@@ -45,7 +45,7 @@ async fn the_wizard_needs_no_mouse() {
     focus(&dialog).unwrap().activate();
     dialog.activate_default();
 
-    // What needs no answer has the focus on the button already.
+    // On a page that has its answer, the button has the focus.
     hand::wait(&dialog, "modes", || {
         hand::words(&dialog).contains("Choose a Mode").then_some(())
     })
@@ -58,7 +58,7 @@ async fn the_wizard_needs_no_mouse() {
     focus(&dialog).unwrap().activate();
     dialog.activate_default();
 
-    // Nothing is erased by Enter, only by its own key or on the button itself.
+    // Enter erases nothing; only the mnemonic, or a press on the button itself, does.
     let erase = hand::wait(&dialog, "steps", || {
         hand::button(&dialog, "Erase CT500MX500SSD1 and Set Up").filter(WidgetExt::is_sensitive)
     })
@@ -72,7 +72,7 @@ async fn the_wizard_needs_no_mouse() {
     );
     tab_until(&dialog, "Erase", |focus| focus == &erase);
 
-    // Alt+Left goes back, and what was chosen stays chosen.
+    // Alt+Left goes back, and the choice stays.
     let back = hand::shown(&dialog)
         .into_iter()
         .find(|widget| widget.tooltip_text().is_some_and(|words| words == "Back"))
@@ -94,7 +94,7 @@ fn focus(dialog: &SetupDialog) -> Option<gtk::Widget> {
     gtk::prelude::RootExt::focus(dialog)
 }
 
-/// The row that has the focus, itself or one of its parts.
+/// The row that has the focus, or whose part has it.
 fn focused_row(dialog: &SetupDialog) -> Option<adw::ActionRow> {
     let focus = focus(dialog)?;
     match focus.clone().downcast::<adw::ActionRow>() {
@@ -105,7 +105,7 @@ fn focused_row(dialog: &SetupDialog) -> Option<adw::ActionRow> {
     }
 }
 
-/// Presses Tab and the arrow keys until the focus is where it is wanted.
+/// Presses Tab and the arrow keys until the wanted widget has the focus.
 fn tab_until(dialog: &SetupDialog, what: &str, wanted: impl Fn(&gtk::Widget) -> bool) {
     let mut seen = Vec::new();
     for direction in [DirectionType::Down, DirectionType::TabForward] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The client beside a service that says more, and sooner, than anybody waits for.
+//! The client with a service that sends more signals, and earlier, than the client expects.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,7 +25,7 @@ const BLOCK_INTERFACE: &str = "org.freedesktop.UDisks2.Block";
 /// More than zbus queues for one stream, and more than the mirror keeps while it waits.
 const WORDS: u64 = 6000;
 
-/// An object manager that is very talkative before its first answer.
+/// An object manager that sends many signals before its first answer.
 struct Talkative {
     size: Mutex<u64>,
 }
@@ -74,7 +74,7 @@ impl Talkative {
 #[test]
 fn a_service_that_talks_while_it_is_asked_is_heard_to_the_end() {
     let (_bus, address) = machine::bus::start();
-    // SAFETY: the only test of this process, and nothing has been started in it that reads the environment.
+    // SAFETY: this is the only test of this process, and no thread has been started that reads the environment.
     unsafe { std::env::set_var("DBUS_SYSTEM_BUS_ADDRESS", &address) };
     let (told, hears) = channel();
     thread::spawn(move || {
@@ -101,7 +101,7 @@ fn a_service_that_talks_while_it_is_asked_is_heard_to_the_end() {
         });
     });
     let mut last = 0;
-    // What was not kept is read anew: the second answer is the last.
+    // Signals that were not kept are made up for by reading all objects anew: the second answer is the last.
     while last < WORDS + 1 {
         last = hears
             .recv_timeout(Duration::from_secs(60))

@@ -18,7 +18,7 @@ use tandem_app::widgets::window::Window;
 
 #[gtk::test]
 async fn the_page_says_that_there_is_no_system_bus() {
-    // SAFETY: nothing has been started in this process that reads the environment.
+    // SAFETY: no thread has been started in this process that reads the environment.
     unsafe {
         std::env::set_var("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nonexistent/bus");
     }

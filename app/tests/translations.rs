@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The catalogues are complete: whatever can be said is in the template, German says all of it, and no sentence has lost
-//! or gained a value on the way.
+//! The catalogues are complete: every sentence of the programs is in the template, German has all of them, and no
+//! translation has lost or gained a value.
 
 #![allow(
     clippy::unwrap_used,

@@ -100,7 +100,7 @@ async fn pages_ask_for_answers_and_go_back(dialog: &SetupDialog) {
     next().emit_clicked();
     hand::wait(dialog, "backup", || hand::row(dialog, "I have a backup")).await;
     assert!(!can(), "without a backup nothing goes on");
-    // Back twice, and what was chosen is still chosen.
+    // After going back twice, both choices stay.
     for _ in 0..2 {
         let back = hand::shown(dialog)
             .into_iter()
@@ -159,7 +159,7 @@ async fn failures_are_explained_on_the_page(dialog: &SetupDialog, levers: &Simul
     assert!(hand::words(dialog).contains("The SSD is already erased."));
     hand::press(dialog, "Try Again").await;
 
-    // A job can be cancelled, and says so.
+    // A job can be cancelled, and the window says so.
     levers.set_step_time(1500).await.unwrap();
     hand::press(dialog, "Set Up the Cache").await;
     hand::press(dialog, "Cancel").await;
@@ -296,7 +296,7 @@ async fn a_pause_or_cancel_that_fails_is_told(window: &Window) {
         hand::press(&told, "Close").await;
         glib::timeout_future(Duration::from_millis(100)).await;
     }
-    // A job that has ended tells its end itself.
+    // A job that has ended shows its end itself.
     let mut over = job.facts();
     over.finished = Some(Ok(()));
     job.update(over);
@@ -319,7 +319,8 @@ async fn removal_gives_the_plain_disk_back(
     levers.set_step_time(400).await.unwrap();
     hand::press_removal(window).await;
     let question: adw::MessageDialog = hand::window(application).await;
-    // Behind the steps, which the keyboard can go through, is the harmless answer with the focus, and the other next to it.
+    // The steps come first, which the keyboard can reach. After them the harmless answer has the focus, and the other
+    // answer is next to it.
     let cancel = hand::button(&question, "Cancel").unwrap();
     assert_eq!(RootExt::focus(&question), Some(cancel.upcast()));
     assert!(question.child_focus(gtk::DirectionType::TabForward));

@@ -108,7 +108,7 @@ async fn what_cannot_be_chosen_can_be_read() {
         let list: ChoiceList = glib::Object::new();
         list.show(vec![choice("/a", ""), choice("/b", "Too small")], None);
         let window = shown_in_window(&list);
-        // The style of the application, which a bare window has not.
+        // The style of the application, which a bare window does not have.
         let style = gtk::CssProvider::new();
         style.load_from_resource("/org/tandemcache/Tandem/style.css");
         gtk::style_context_add_provider_for_display(
@@ -450,7 +450,7 @@ fn a_page_has_live_figures_only_while_its_devices_work() {
         frame_sectors: 32,
         ..Sample::default()
     };
-    // Of all reads since the start the SSD served another share.
+    // The SSD's share of all reads since the start differs from its share now.
     cache.sample(sample(1, 900_000, 0, 0));
     cache.sample(sample(10_000_001, 1_000_000, 94_000, 0));
     page.show(Some(&cache));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A cache that saves to the SSD first, on a simulated machine: chosen with its warnings, flushed with a pause, changed,
-//! and given up with its data, by pressing what is on the screen.
+//! A cache in write-back on a simulated machine: the mode is chosen with its warnings, the cache is flushed with a
+//! pause, the mode is changed, and the cache is removed with its data, by pressing what is on the screen.
 //!
 //! One test, because a process has one application.
 
@@ -45,7 +45,7 @@ async fn write_back_is_chosen_with_its_warnings(application: &adw::Application, 
     window.set_up(None);
     let dialog: SetupDialog = hand::window(application).await;
     let back = mode_name(Mode::Writeback);
-    // A disk that Windows reads too is not for it, and the row says why.
+    // A disk that Windows reads too is not offered this mode, and the row says why.
     hand::choose(&dialog, "Windows").await;
     hand::press(&dialog, "Next").await;
     hand::choose(&dialog, "Samsung SSD 870 EVO 250GB").await;
@@ -101,7 +101,7 @@ async fn write_back_is_chosen_with_its_warnings(application: &adw::Application, 
 
 async fn what_waits_is_told(window: &Window, levers: &SimulationProxy<'_>) {
     hand::wait(window, "cache page", || hand::removal(window)).await;
-    // Slow enough that it lasts until it is looked at.
+    // The write-back is so slow that it still runs when the test looks at it.
     levers.set_drain_rate(5_000_000).await.unwrap();
     levers.advance(60).await.unwrap();
     hand::wait(window, "warnings", || {
@@ -149,7 +149,7 @@ async fn a_flush_can_be_paused_and_comes_to_an_end(window: &Window, levers: &Sim
     assert_eq!(levers.lost_bytes().await.unwrap(), 0);
 }
 
-/// Waits until the page has shown so many samples.
+/// Waits for so many further samples of the cache on the page.
 async fn samples(window: &Window, number: u32) {
     let cache = window.shown_cache().unwrap();
     let seen = Rc::new(Cell::new(0));
@@ -183,7 +183,7 @@ async fn the_mode_changes_when_the_service_says_so(
     }
 }
 
-/// The removal begins, and ends when the disk has refused everything for long enough.
+/// The removal begins, and fails when the disk has refused all writes for long enough.
 async fn what_the_disk_refuses_can_be_given_up(
     application: &adw::Application,
     window: &Window,
@@ -205,7 +205,7 @@ async fn what_the_disk_refuses_can_be_given_up(
     hand::agree(&question).await;
     let refusal = dialog(window, "Cannot Write to the Hard Disk").await;
     assert!(hand::words(&refusal).contains("copy them to another disk"));
-    // While the refusal is read, more is saved.
+    // While the refusal is read, the machine saves more data.
     let amount = |words: &str| {
         let amount = words.split_once(" on ").map(|(before, _)| before);
         amount.unwrap().lines().last().unwrap().to_owned()
@@ -239,7 +239,7 @@ async fn what_the_disk_refuses_can_be_given_up(
         .unwrap();
 }
 
-/// The dialog that says this.
+/// The dialog with these words.
 async fn dialog(window: &Window, words: &str) -> adw::MessageDialog {
     hand::wait(window, words, || {
         let all = gtk::Window::list_toplevels().into_iter();

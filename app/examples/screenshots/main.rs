@@ -2,8 +2,9 @@
 //! Takes pictures of every page on a simulated machine: light, dark, narrow, with large text, and in German.
 //!
 //! `cargo run -p tandem --example screenshots -- FOLDER [VARIANT...]`; `tandem-helper` has to be built before. Starts a
-//! screen of its own where there is none. Each variant is a process of its own with a machine of its own. German ones
-//! need `LOCPATH` to name a folder with the locale `de_DE.UTF-8` in it where the system has none.
+//! screen of its own where there is none. Each variant runs in a process of its own, with a simulated machine of its
+//! own. German variants need `LOCPATH` to name a folder with the locale `de_DE.UTF-8` where the system does not have
+//! this locale.
 
 #[path = "../../tests/stage/mod.rs"]
 mod stage;
@@ -29,12 +30,12 @@ use tandem_app::widgets::setup_dialog::SetupDialog;
 use tandem_app::widgets::window::Window;
 use tandem_app::{application, i18n};
 
-/// What goes wrong here is told and ends the program.
+/// An error is printed and ends the program.
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
-/// Of people who read no translation.
+/// Locale without a translation.
 const ENGLISH: &str = "C.UTF-8";
-/// Of Germans, who set a comma before what is less than one.
+/// German locale, with a decimal comma.
 const GERMAN: &str = "de_DE.UTF-8";
 
 /// Name, locale, width, dark, scale of the text.
@@ -128,7 +129,7 @@ fn translate(folder: &Path) -> Result {
     }
 }
 
-/// Whether the person's language has its way of writing numbers here, as its locale does.
+/// Whether numbers are written here as in this locale.
 fn numbers_are_of(locale: &str) -> bool {
     let comma = tandem_app::display::bytes(1_300_000_000).contains("1,3");
     comma == (locale == GERMAN)
@@ -139,7 +140,7 @@ fn take(folder: &Path, name: &str) -> Result<ExitCode> {
         .iter()
         .find(|variant| variant.0 == name)
         .ok_or("an unknown variant")?;
-    // A panic in a future would leave the main loop running for nothing.
+    // Without this hook, a panic in a future would leave the main loop running for ever.
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         report(panic);
@@ -183,7 +184,7 @@ fn take(folder: &Path, name: &str) -> Result<ExitCode> {
             };
             if let Err(error) = shown {
                 eprintln!("screenshots: {error}");
-                // What stands half way on the screen would keep the main loop running.
+                // Windows that are still open would keep the main loop running.
                 std::process::exit(1);
             }
             application.quit();
@@ -204,7 +205,7 @@ struct Camera {
 }
 
 impl Camera {
-    /// Takes a picture of a window once it has come to rest; of all that it scrolls if `whole`.
+    /// Takes a picture of a window that has come to rest, or of its whole scrolled content if `whole`.
     async fn take(&self, window: &impl IsA<gtk::Window>, name: &str) -> Result {
         let window = window.upcast_ref::<gtk::Window>();
         glib::timeout_future(Duration::from_millis(350)).await;
@@ -294,7 +295,7 @@ async fn tour(application: &adw::Application, camera: Camera) -> Result {
     }
     camera.take(&dialog, "09-wizard-failed-details").await?;
     hand::press(&dialog, &gettext("_Try Again")).await;
-    // What was erased before the failure does not come back: there is nothing left to erase now.
+    // The data that was erased before the failure does not come back, so that there is nothing to erase now.
     hand::press(&dialog, &gettext("_Set Up the Cache")).await;
     hand::wait(&dialog, "progress", || {
         hand::button(&dialog, &gettext("_Cancel"))
@@ -312,7 +313,7 @@ async fn tour(application: &adw::Application, camera: Camera) -> Result {
     levers.advance(9000).await?;
     window.show_overview();
     glib::timeout_future(Duration::from_millis(300)).await;
-    // Its past is read when the window first sees the cache.
+    // The window reads the kept samples when it first shows the cache.
     let window = again(application, window, camera.width).await;
     hand::wait(&window, "cache", || {
         hand::shown(&window)
@@ -437,7 +438,7 @@ fn remember(cache: &CacheObject, dirty: bool) {
         hits += asked * if copying { 0.2 } else { warmth.clamp(0.0, 1.0) };
         past.push((second, reads, hits));
     }
-    // What the sum of hits is short of the real one is put before the past.
+    // The difference between the sum of hits and the real counter is put before the first sample.
     let missing = now.read.hit as f64 - now.read.requested as f64 * hits / reads;
     let history = past.iter().map(|(second, asked, hit)| {
         let mut sample = now.clone();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Pictures of a cache that saves to the SSD first, from the choice to what is given up.
+//! Pictures of a cache in write-back, from the choice of the mode to the discarded data.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::{Camera, Result, primary};
 /// Bytes a second, so slow that a flush is still going on when its picture is taken.
 const SLOW: u64 = 20_000_000;
 
-/// Begins where no cache is, and ends there.
+/// Starts and ends without a cache.
 pub async fn tour(
     application: &adw::Application,
     window: &Window,
@@ -56,7 +56,7 @@ pub async fn tour(
     Ok(())
 }
 
-/// Through the wizard.
+/// Goes through the wizard.
 async fn choose(application: &adw::Application, window: &Window, camera: &Camera) -> Result {
     let next = gettext("_Next");
     let modes = mode_name(Mode::Writeback);
@@ -135,7 +135,7 @@ async fn mode_changed(application: &adw::Application, window: &Window, camera: &
     Ok(())
 }
 
-/// What goes wrong.
+/// Pictures of faults.
 async fn troubled(
     window: &Window,
     camera: &Camera,
@@ -196,7 +196,7 @@ async fn given_up(
     let ours =
         |dialog: &adw::MessageDialog| dialog.transient_for().as_ref() == Some(window.upcast_ref());
     let refusal = hand::wait(window, "refusal", || refusals().find(ours)).await;
-    // The other window of the tour says it, too.
+    // The other window of the tour shows the same refusal.
     refusals()
         .filter(|dialog| !ours(dialog))
         .for_each(|dialog| dialog.close());
@@ -208,7 +208,7 @@ async fn given_up(
     hand::press(&question, &gettext("_Cancel")).await;
     glib::timeout_future(Duration::from_millis(300)).await;
 
-    // Now it takes it: what waits is written, and then the SSD goes.
+    // Now the disk accepts writes: dirty data is written back, and then the SSD is removed.
     levers.set_state(uuid, CacheState::Active, "").await?;
     glib::timeout_future(Duration::from_millis(600)).await;
     hand::press_removal(window).await;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Finds what a person sees by its words, and presses it.
+//! Finds widgets by the words on them, as a person does, and presses them.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ unsafe extern "C" {
     ) -> glib::ffi::gboolean;
 }
 
-/// Longest wait for anything to appear.
+/// Longest wait for a widget to appear.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Every widget below `root` that is on the screen, parents first.
@@ -70,7 +70,7 @@ pub fn row(root: &impl IsA<gtk::Widget>, title: &str) -> Option<adw::ActionRow> 
 /// Lets the main loop run until `look` finds something.
 ///
 /// # Panics
-/// If it does not in good time; tells what is on the screen.
+/// `look` finds nothing in time; the message has the words on the screen.
 pub async fn wait<T>(root: &impl IsA<gtk::Widget>, what: &str, look: impl Fn() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
@@ -108,7 +108,7 @@ pub fn names(button: &gtk::Button) -> usize {
 /// Presses the button with these words as soon as it can be pressed.
 ///
 /// # Panics
-/// If it does not appear, or is announced under more or fewer names than one.
+/// The button does not appear, or a screen reader does not say its name exactly once.
 pub async fn press(root: &impl IsA<gtk::Widget>, words: &str) {
     let found = wait(root, words, || {
         button(root, words).filter(WidgetExt::is_sensitive)
@@ -118,7 +118,7 @@ pub async fn press(root: &impl IsA<gtk::Widget>, words: &str) {
     found.emit_clicked();
 }
 
-/// The button that removes the cache, whatever it says.
+/// The button that removes the cache, whatever its label is.
 pub fn removal(root: &impl IsA<gtk::Widget>) -> Option<gtk::Button> {
     shown(root)
         .into_iter()

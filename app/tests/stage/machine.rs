@@ -22,7 +22,7 @@ pub fn project() -> PathBuf {
         .to_owned()
 }
 
-/// A simulated machine on a bus of its own. It goes when this value is dropped.
+/// A simulated machine on a bus of its own. It ends when this value is dropped.
 pub struct Machine {
     /// Address of the bus.
     pub address: String,
@@ -56,7 +56,7 @@ impl Machine {
     }
 }
 
-/// Waits until the service is on the bus; nobody could start it there.
+/// Waits until the service is on the bus; this bus does not start services.
 async fn service(address: &str) {
     let connection = zbus::connection::Builder::address(address)
         .build()

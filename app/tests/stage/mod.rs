@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the tests of the whole window and the pictures of it share: a bus of their own with the simulated machine on
-//! it, a screen, and a hand that finds and presses what a person would.
+//! Parts that the tests and the pictures of the whole window share: a bus of their own with the simulated machine on
+//! it, a screen, and functions that find and press widgets as a person does.
 
 #![allow(dead_code, reason = "each user needs a part of it")]
 #![allow(clippy::expect_used, reason = "a test stops where it cannot go on")]
@@ -39,7 +39,7 @@ pub fn screen() -> Option<(Running, Option<Running>, String)> {
         .read_line(&mut number)
         .expect("it prints its number");
     let display = format!(":{}", number.trim());
-    // Without a window manager no window has the focus, and all are drawn as if they lay behind others.
+    // Without a window manager no window has the focus, and all windows are drawn as if they were in the background.
     let manager = Command::new("openbox")
         .env("DISPLAY", &display)
         .stderr(Stdio::null())

@@ -17,22 +17,22 @@ pub struct Opened {
     pub window: Window,
     /// A connection to the machine's bus.
     pub bus: zbus::Connection,
-    /// What has the machine do what real ones do by themselves.
+    /// Makes the simulated machine do what real machines do by themselves.
     pub levers: SimulationProxy<'static>,
     _machine: Machine,
 }
 
-/// Starts a machine whose jobs take `step_ms` a step, and opens the window on it. Once in a process, by its only test:
-/// a process has one application and one environment.
+/// Starts a machine whose jobs take `step_ms` a step, and opens the window on it. Only one test of a process can call
+/// this, and only once: a process has one application and one environment.
 ///
 /// # Panics
 /// If the disks of the machine do not appear in the window.
 pub async fn open(step_ms: u32) -> Opened {
     let machine = Machine::start();
-    // SAFETY: nothing has been started in this process that reads the environment.
+    // SAFETY: no thread has been started in this process that reads the environment.
     unsafe {
         std::env::set_var("DBUS_SYSTEM_BUS_ADDRESS", &machine.address);
-        // What is announced is kept without anybody who listens.
+        // GTK then keeps the accessible names even if no screen reader listens.
         std::env::set_var("GTK_A11Y", "test");
     }
     application::register_resources().expect("resources are sound");
