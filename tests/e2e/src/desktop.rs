@@ -14,9 +14,9 @@ use crate::search::Search;
 use crate::tree::{Item, Tree};
 use crate::window;
 
-/// How long anything may take to appear, under emulation on a busy machine.
+/// Longest time until something appears on the screen, under emulation on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(60);
-/// Programs are given this long for one call; a program that hangs is an error of its own.
+/// Longest time of one call to a program; a program that hangs is an error of its own.
 const CALL_LIMIT: Duration = Duration::from_secs(20);
 /// Symbols of keys, as X numbers them.
 pub const KEY_RETURN: i32 = 0xff0d;
@@ -26,13 +26,13 @@ pub const KEY_TAB: i32 = 0xff09;
 pub const KEY_DOWN: i32 = 0xff54;
 /// Goes to the last entry of a menu that was just opened.
 pub const KEY_UP: i32 = 0xff52;
-/// Presses or chooses what has the focus.
+/// Presses or chooses the widget with the focus.
 pub const KEY_SPACE: i32 = 0x20;
-/// No page has more places that the keyboard goes to.
+/// Most places of one page that the keyboard can go to.
 const STRIDES: usize = 60;
-/// A key that moves the focus has done so by then.
+/// Longest time until a key has moved the focus.
 const KEY_LIMIT: Duration = Duration::from_secs(10);
-/// Roles that a person can press; an object that is only a text of the same name is passed over.
+/// Roles that a person can press. A mere text of the same name is passed over.
 const PRESSABLE: &[&str] = &[
     "push button",
     "button",
@@ -40,13 +40,13 @@ const PRESSABLE: &[&str] = &[
     "menu item",
     "link",
 ];
-/// Roles of boxes to tick and of choices.
+/// Roles of check boxes and of choices.
 const CHOICES: &[&str] = &["check box", "checkbox", "radio button", "radio"];
 
-/// Which program's windows are meant.
+/// The program whose windows are searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Ours.
+    /// The app.
     App,
     /// The program that asks for the password.
     Authentication,
@@ -57,7 +57,7 @@ pub enum Part {
 /// A connection to the accessibility bus.
 pub struct Desktop {
     bus: Connection,
-    /// The app, once it was found.
+    /// The app, once it has been found.
     app: RefCell<Option<Tree>>,
     started: Instant,
 }
@@ -115,7 +115,7 @@ impl Desktop {
             .await
     }
 
-    /// What the keyboard goes to in the app: its own name and those of all that is in it.
+    /// The names of the widget with the focus in the app: its own name, and the names of the objects in it.
     pub async fn focus(&self) -> Result<Vec<String>> {
         let Some(tree) = self.tree().await? else {
             return Ok(Vec::new());
@@ -132,7 +132,7 @@ impl Desktop {
             .collect())
     }
 
-    /// Presses a key until the keyboard goes to something of this name.
+    /// Presses a key until a widget of this name has the focus.
     pub async fn reach(&self, key: i32, name: &str) -> Result<()> {
         let mut seen = Vec::new();
         for _ in 0..STRIDES {
@@ -147,7 +147,7 @@ impl Desktop {
         bail!("key {key:#x} does not lead to “{name}”, only to {seen:?}");
     }
 
-    /// Waits until the keyboard goes to something of this name without a key.
+    /// Waits until a widget of this name has the focus, without a key.
     pub async fn arrives(&self, name: &str) -> Result<()> {
         let end = Instant::now() + LIMIT;
         loop {
@@ -162,7 +162,7 @@ impl Desktop {
         }
     }
 
-    /// Waits until the keyboard goes elsewhere; it stays where it is at the end of a list.
+    /// Waits until the focus moves; at the end of a list it stays.
     async fn moved(&self, before: &[String]) -> Result<()> {
         let end = Instant::now() + KEY_LIMIT;
         while self.focus().await? == before && Instant::now() < end {
@@ -184,8 +184,8 @@ impl Desktop {
         Ok(all)
     }
 
-    /// The first thing on the screen whose name and then whose details are as asked, newest window first. Asking for
-    /// details costs two calls more, so only what has a fitting name is asked.
+    /// The first object on the screen whose name and then whose details match, newest window first. Details cost two
+    /// more calls, so that only objects with a matching name are asked for them.
     async fn find(
         &self,
         part: Part,
@@ -240,7 +240,7 @@ impl Desktop {
         let Some(mut tree) = tree else {
             return Ok(None);
         };
-        // One that has ended is looked for again the next time.
+        // A program that has ended is searched for again the next time.
         let Ok(items) = tree.read(&self.bus).await else {
             return Ok(None);
         };
@@ -261,7 +261,7 @@ impl Desktop {
         Ok(None)
     }
 
-    /// The details of an object, unless it is on a page that was never shown.
+    /// The details of an object; none if the object is on a page that was never shown.
     async fn seen(&self, item: Item) -> Result<Option<Seen>> {
         let (place, role) = try_join(
             item.node.place(&self.bus, Within::Window),
@@ -308,7 +308,8 @@ impl Desktop {
         Ok(text)
     }
 
-    /// Waits until something of this name is on the screen and as asked. `*` at either end of the name stands for any rest.
+    /// Waits until an object with this name and matching details is on the screen. `*` at either end of the name stands
+    /// for any text.
     pub async fn until(
         &self,
         part: Part,
@@ -331,17 +332,18 @@ impl Desktop {
                     limit.as_secs()
                 );
             }
-            // To look takes the program's time; it needs most of it to do what is waited for.
+            // Reading the screen takes the program's time, and the program needs most of its time for the event that is
+            // waited for.
             std::thread::sleep((look.elapsed() * 2).max(Duration::from_millis(150)));
         }
     }
 
-    /// Waits until a text, or anything that is named so, is on the screen.
+    /// Waits until a text or another object of this name is on the screen.
     pub async fn wait(&self, name: &str) -> Result<Seen> {
         self.until(Part::App, name, LIMIT, |_| true).await
     }
 
-    /// Waits until something can be pressed, and presses it.
+    /// Waits until the widget of this name can be pressed, and presses it.
     pub async fn press(&self, name: &str) -> Result<()> {
         let pressable =
             |seen: &Seen| seen.is(State::Sensitive) && PRESSABLE.contains(&seen.role.as_str());
@@ -349,7 +351,7 @@ impl Desktop {
         self.click(&seen).await
     }
 
-    /// Ticks a box or chooses one of several, and waits until it is chosen.
+    /// Ticks a check box or chooses one of several choices, and waits until it is chosen.
     pub async fn choose(&self, name: &str) -> Result<()> {
         let choice =
             |seen: &Seen| seen.is(State::Sensitive) && CHOICES.contains(&seen.role.as_str());
@@ -362,7 +364,7 @@ impl Desktop {
         Ok(())
     }
 
-    /// The square at the beginning of a long place in the panel, on the screen, once something is painted there.
+    /// The square at the beginning of a long place in the panel, on the screen, as soon as something is painted there.
     pub async fn painted(&self, seen: &Seen) -> Result<Place> {
         let end = Instant::now() + LIMIT;
         loop {
@@ -387,7 +389,7 @@ impl Desktop {
     }
 
     async fn click(&self, seen: &Seen) -> Result<()> {
-        // GTK gives buttons an action; boxes to tick and choices have none, and are clicked with the mouse.
+        // GTK gives buttons an action. Check boxes and choices have none, so that they are clicked with the mouse.
         if !seen.node.act(&self.bus).await? {
             let (x, y) = self.until_mapped(seen)?;
             self.input("GenerateMouseEvent", &(x, y, "b1c")).await?;
@@ -402,7 +404,7 @@ impl Desktop {
         self.key(KEY_RETURN).await
     }
 
-    /// The middle of what is seen, on the screen; the window manager may need a moment to show its window.
+    /// The middle of the object, on the screen; the window manager may need some time to show the object's window.
     fn until_mapped(&self, seen: &Seen) -> Result<(i32, i32)> {
         let end = Instant::now() + LIMIT;
         loop {
@@ -456,7 +458,7 @@ impl Desktop {
         if !accepted {
             bail!("the {role} takes no text");
         }
-        // GTK 3, which the dialog is made with, activates a field as Return does.
+        // The dialog uses GTK 3, which activates a text field as Return does.
         if !field.node.act(&self.bus).await? {
             self.key(KEY_RETURN).await?;
         }
@@ -482,7 +484,7 @@ impl Desktop {
     }
 }
 
-/// AT-SPI's way of pressing and releasing a key that is named by its symbol.
+/// AT-SPI's number for pressing and releasing a key that is given by its symbol.
 const KEY_BY_SYM: u32 = 3;
 
 fn named(name: &str, wanted: &str) -> bool {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the person does in the app, from the first page to the plain disk.
+//! What the person does in the app, from the overview to the plain disk.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use anyhow::Result;
 use crate::desktop::{Desktop, LIMIT, Part};
 use crate::node::{Seen, State};
 
-/// A job that moves no data ends well within this.
+/// Longest run of a job that moves no data.
 pub const JOB_LIMIT: Duration = Duration::from_secs(120);
 
-/// What the removal of a cache is called: without and with data that waits to be written.
+/// The labels of the button that removes a cache: without and with dirty data.
 const REMOVALS: [&str; 2] = ["Remove Cache", "Write Back and Remove"];
 
 /// Which disks the person chooses.
@@ -62,7 +62,7 @@ pub struct Authenticate {
     shot: String,
 }
 
-/// Through the wizard. Its heading says which step is shown; the pages that were left stay in the tree.
+/// Goes through the wizard. Its heading tells which step is shown, because pages that were left stay in the tree.
 pub async fn create(desktop: &Desktop, create: &Create) -> Result<()> {
     desktop.wait("Set Up a Cache*").await?;
     desktop.step("the app shows the disks of the machine");
@@ -104,7 +104,7 @@ pub async fn create(desktop: &Desktop, create: &Create) -> Result<()> {
     let asked = create.password.as_deref();
     authenticate(desktop, asked, "07-authentication").await?;
     if let (Some(_), Some(password)) = (&create.mode, asked) {
-        // What is risked is asked for by itself.
+        // A mode with a risk has an authentication message of its own.
         let message = "*beyond repair*";
         let shot = "07-authentication-risk";
         desktop.authenticate(message, password, shot).await?;
@@ -121,7 +121,7 @@ pub async fn create(desktop: &Desktop, create: &Create) -> Result<()> {
     desktop.shot("09-cache")
 }
 
-/// The button below the summary, as soon as the summary is there.
+/// The button below the summary, as soon as the summary is shown.
 pub async fn confirmation(desktop: &Desktop) -> Result<Seen> {
     desktop
         .until(Part::App, "*Set Up*", LIMIT, |seen| {
@@ -133,19 +133,19 @@ pub async fn confirmation(desktop: &Desktop) -> Result<Seen> {
         .await
 }
 
-/// Answers a question that something pressed before has led to.
+/// Authenticates after a press that has opened the authentication dialog.
 pub async fn answer(desktop: &Desktop, question: &Authenticate) -> Result<()> {
     desktop
         .authenticate(&question.message, &question.password, &question.shot)
         .await
 }
 
-/// The cache's own page.
+/// Shows the page of the cache.
 pub async fn show(desktop: &Desktop, show: &Show) -> Result<()> {
     desktop.shot(&show.shot)
 }
 
-/// Back to the plain disk.
+/// Goes back to the plain disk.
 pub async fn remove(desktop: &Desktop, remove: &Remove) -> Result<()> {
     let words = removal(desktop).await?;
     desktop.press(&format!("{words}…")).await?;
@@ -154,7 +154,7 @@ pub async fn remove(desktop: &Desktop, remove: &Remove) -> Result<()> {
     let agree = agreement(desktop).await?;
     desktop.press(&agree).await?;
     authenticate(desktop, remove.password.as_deref(), "12-authentication").await?;
-    // The disk is offered again; the page around it stays in the tree all the time.
+    // The disk is offered again; the page with this button stays in the tree all the time.
     desktop
         .until(Part::App, "Speed Up…*", JOB_LIMIT, |seen| {
             seen.is(State::Sensitive)
@@ -163,7 +163,7 @@ pub async fn remove(desktop: &Desktop, remove: &Remove) -> Result<()> {
     desktop.shot("13-plain")
 }
 
-/// Waits for the button that removes the cache, and returns its words without the dots.
+/// Waits for the button that removes the cache, and returns its label without the dots.
 pub async fn removal(desktop: &Desktop) -> Result<String> {
     let seen = desktop
         .until(Part::App, "*Remove*", LIMIT, |seen| {
@@ -176,7 +176,7 @@ pub async fn removal(desktop: &Desktop) -> Result<String> {
     Ok(seen.name.trim_end_matches('…').to_owned())
 }
 
-/// Waits for the answer that removes the cache, and returns its words.
+/// Waits for the answer that removes the cache, and returns its label.
 pub async fn agreement(desktop: &Desktop) -> Result<String> {
     let seen = desktop
         .until(Part::App, "*Remove*", LIMIT, |seen| {

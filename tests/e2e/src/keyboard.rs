@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The main job with the keyboard alone, by key events of the X server. What has the focus is what a screen reader says.
+//! The main job with the keyboard alone, by key events of the X server. The focus is what a screen reader says.
 
 use anyhow::{Context, Result};
 
@@ -7,7 +7,7 @@ use crate::desktop::{Desktop, KEY_DOWN, KEY_RETURN, KEY_SPACE, KEY_TAB, LIMIT, P
 use crate::flow::{Create, JOB_LIMIT, Remove, agreement, confirmation, removal};
 use crate::node::State;
 
-/// Through the wizard.
+/// Goes through the wizard.
 pub async fn create(desktop: &Desktop, create: &Create) -> Result<()> {
     desktop.wait("Set Up a Cache*").await?;
     desktop.reach(KEY_TAB, "Set Up a Cache*").await?;
@@ -17,7 +17,7 @@ pub async fn create(desktop: &Desktop, create: &Create) -> Result<()> {
     choose(desktop, "Step 2 of *", &create.ssd).await?;
     go_on(desktop).await?;
     desktop.wait("Step 3 of *").await?;
-    // It is answered already, and has the focus on the button.
+    // The page has its answer already, so that the button has the focus.
     desktop.arrives("Next").await?;
     desktop.key(KEY_RETURN).await?;
     choose(desktop, "Step 4 of *", "I have a backup*").await?;
@@ -44,7 +44,7 @@ pub async fn create(desktop: &Desktop, create: &Create) -> Result<()> {
     desktop.shot("02-cache")
 }
 
-/// Back to the plain disk.
+/// Goes back to the plain disk.
 pub async fn remove(desktop: &Desktop, remove: &Remove) -> Result<()> {
     if let Some(row) = &remove.open {
         desktop.reach(KEY_TAB, row).await?;
@@ -56,7 +56,7 @@ pub async fn remove(desktop: &Desktop, remove: &Remove) -> Result<()> {
     desktop.reach(KEY_TAB, &format!("{words}…")).await?;
     desktop.key(KEY_SPACE).await?;
     let agree = agreement(desktop).await?;
-    // The focus is on the harmless answer, and the other one is next to it.
+    // The harmless answer has the focus, and the other answer is the next one.
     desktop.arrives("Cancel").await?;
     desktop.key(KEY_TAB).await?;
     desktop.arrives(&agree).await?;
@@ -73,7 +73,7 @@ pub async fn remove(desktop: &Desktop, remove: &Remove) -> Result<()> {
     Ok(())
 }
 
-/// Goes down in the list of a page, and chooses.
+/// Goes down in the list of a page, and chooses a row.
 async fn choose(desktop: &Desktop, page: &str, name: &str) -> Result<()> {
     desktop.wait(page).await?;
     desktop.reach(KEY_DOWN, name).await?;

@@ -2,8 +2,8 @@
 //! Drives the real app inside the guest as a person with assistive technology does: it finds what is on the
 //! screen by name over the accessibility bus, and presses or types. It makes no call to the service.
 //!
-//! It tells what it does on standard output, one line each: `STEP words` for the person, `SHOT name` where a
-//! picture of the screen is due.
+//! The program prints its steps on standard output, one line each: `STEP words` for the person, `SHOT name` where the
+//! host is to take a picture of the screen.
 
 mod desktop;
 mod flow;
@@ -100,7 +100,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::RemoveByKeys(remove) => keyboard::remove(&desktop, &remove).await,
         Command::Tray(tray) => tray::open(&desktop, &tray).await,
     };
-    // Whoever reads a failure wants to know what was on the screen.
+    // The person who reads a failure needs to know what was on the screen.
     if result.is_err() {
         println!("{}", desktop.describe().await?);
     }

@@ -14,15 +14,15 @@ const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum State {
-    /// A box is ticked.
+    /// The box is ticked.
     Checked = 4,
-    /// The keyboard goes here.
+    /// The object has the focus.
     Focused = 12,
-    /// Can be used now.
+    /// The object can be used now.
     Sensitive = 24,
 }
 
-/// What a place is told in, as AT-SPI numbers it.
+/// The origin of a place, as AT-SPI numbers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Within {
@@ -39,9 +39,9 @@ pub struct Place {
     pub left: i32,
     /// Distance from the upper edge.
     pub top: i32,
-    /// Zero for what is on no page that was ever shown.
+    /// Zero for an object on a page that was never shown.
     pub width: i32,
-    /// Zero for what is on no page that was ever shown.
+    /// Zero for an object on a page that was never shown.
     pub height: i32,
 }
 
@@ -54,7 +54,7 @@ pub struct Node {
     pub path: OwnedObjectPath,
 }
 
-/// What is known of an object that is on the screen.
+/// The details of an object on the screen.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// The object.
@@ -87,7 +87,7 @@ impl Seen {
     }
 }
 
-/// State bits as one number; the bus has them in words of 32, lowest first.
+/// State bits as one number; on the bus they are words of 32 bits, lowest first.
 pub fn bits(words: &[u32]) -> u64 {
     words
         .iter()
@@ -96,7 +96,7 @@ pub fn bits(words: &[u32]) -> u64 {
 }
 
 impl Node {
-    /// The root below which every program on the bus is.
+    /// The object whose children are all programs on the bus.
     pub fn registry() -> Result<Self> {
         Self::new(
             "org.a11y.atspi.Registry".to_owned(),
@@ -172,7 +172,7 @@ impl Node {
             .deserialize()?)
     }
 
-    /// Does what a click does, or returns false when the object offers no such action.
+    /// Does the action of a click; returns false if the object has no such action.
     pub async fn act(&self, bus: &Connection) -> Result<bool> {
         let Ok(reply) = self
             .call(bus, "org.a11y.atspi.Action", "GetActions", &())

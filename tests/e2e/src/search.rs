@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A search object by object, for programs that do not tell what they have in one go.
+//! A search object by object, for programs that do not return all their objects in one call.
 
 use anyhow::Result;
 use futures_util::future::try_join;
@@ -11,14 +11,14 @@ use crate::node::{Node, Seen, Within};
 pub struct Search<'a> {
     /// The accessibility bus.
     pub bus: &'a Connection,
-    /// Whether a name is as asked.
+    /// Whether a name matches.
     pub named: &'a dyn Fn(&str) -> bool,
-    /// Whether the details are as asked; only what has a fitting name is asked for them.
+    /// Whether the details match; called only for objects with a matching name.
     pub fits: &'a mut dyn FnMut(&Seen) -> bool,
 }
 
 impl Search<'_> {
-    /// Looks at an object and at what is below it.
+    /// Searches an object and the objects below it.
     pub async fn below(&mut self, node: &Node, depth: usize) -> Result<Option<Seen>> {
         let (name, children) = node.name_and_children(self.bus).await?;
         if (self.named)(&name) {

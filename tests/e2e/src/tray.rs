@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The indicator in the desktop's panel, with the pointer. Panels tell assistive technologies of the place for
-//! indicators, but neither of the single ones in it nor of their menus: those are read where the panel reads them.
+//! The indicator in the desktop's panel, used with the pointer. To assistive technologies panels show the place of all
+//! indicators, but neither single indicators nor their menus. Those are read from the bus, where the panel reads them.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -12,10 +12,10 @@ use crate::desktop::{Desktop, KEY_RETURN, KEY_UP, LIMIT, Part};
 use crate::node::Place;
 use crate::window;
 
-/// A menu on the bus: its revision, and an entry with its properties and what is in it.
+/// A menu on the bus: its revision, and an entry with its number, its properties and its own entries.
 type Layout = (u32, (i32, HashMap<String, OwnedVariant>, Vec<OwnedVariant>));
 
-/// What the indicator's menu has to say.
+/// The words that the indicator's menu must contain.
 #[derive(clap::Args)]
 pub struct Tray {
     /// A part of the line of the cache.
@@ -40,7 +40,7 @@ pub async fn open(desktop: &Desktop, tray: &Tray) -> Result<()> {
         }
     }
     desktop.step(&format!("the indicator's menu says “{}”", tray.says));
-    // A click before its icon is there would be one on the empty panel.
+    // A click before the icon is there would hit the empty panel.
     let place = desktop.painted(&seen).await?;
     desktop.shot("10-panel")?;
     let before = window::popups()?;
@@ -59,7 +59,7 @@ pub async fn open(desktop: &Desktop, tray: &Tray) -> Result<()> {
     desktop.shot("12-opened")
 }
 
-/// Whether there is a menu that was not there before, with something painted in it.
+/// Whether there is a menu that was not in `before`, with something painted in it.
 fn opened(before: &HashMap<u32, Place>) -> Result<bool> {
     for (id, place) in window::popups()? {
         if !before.contains_key(&id) && window::is_painted(place).unwrap_or(false) {
@@ -69,7 +69,7 @@ fn opened(before: &HashMap<u32, Place>) -> Result<bool> {
     Ok(false)
 }
 
-/// The menu of the only indicator that the panel has been told of, as the bus has it.
+/// The menu of the only indicator that the panel knows, as it is on the bus.
 async fn menu(session: &Connection) -> Result<String> {
     let watcher = zbus::Proxy::new(
         session,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! All objects of one program, by its own cache: one call tells as much as hundreds to the single objects.
+//! All objects of one program, from the program's own AT-SPI cache: one call returns as much as hundreds of calls to
+//! the single objects.
 //!
-//! GTK has in its cache what was asked for once, so a tree is walked only where it has grown.
+//! GTK has only those objects in its cache that were asked for once, so that a tree is walked only where it has grown.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,12 +13,12 @@ use zbus::OwnedObjectPath;
 
 use crate::node::{Node, Within};
 
-/// Calls that are under way at a time: the program and the bus answer them in one go, and wait for none.
+/// Calls that are under way at the same time: the program and the bus answer them together, and none waits for another.
 const TOGETHER: usize = 32;
 
 type Reference = (String, OwnedObjectPath);
-/// An entry as the bus has it: object, program, parent, index in the parent, number of children, interfaces, name,
-/// role, description, states.
+/// An entry of the cache on the bus: object, program, parent, index in the parent, number of children, interfaces,
+/// name, role, description, states.
 type Entry = (
     Reference,
     Reference,
@@ -36,13 +37,13 @@ type Entry = (
 pub struct Item {
     /// The object.
     pub node: Node,
-    /// What it is in.
+    /// The object that contains this one.
     pub parent: OwnedObjectPath,
     /// Its name as a screen reader says it.
     pub name: String,
     /// Its state bits.
     pub states: u64,
-    /// How deep it lies; windows have 0.
+    /// Depth below the program's windows, which have 0.
     pub depth: usize,
     /// Name of the window that it is in.
     pub window: String,
@@ -53,7 +54,7 @@ pub struct Item {
 /// A program whose objects are followed.
 pub struct Tree {
     program: Node,
-    /// How many children an object had, and how many of them were in the cache, when it was last walked.
+    /// How many children an object had, and how many of them were in the cache, when the object was last walked.
     walked: HashMap<OwnedObjectPath, (usize, usize)>,
 }
 
@@ -66,13 +67,13 @@ impl Tree {
         }
     }
 
-    /// Everything in the program's windows, the newest window first, each object before what is in it.
+    /// Every object in the program's windows: the newest window first, each object before the objects in it.
     pub async fn read(&mut self, bus: &Connection) -> Result<Vec<Item>> {
         let mut unshown = HashSet::new();
         loop {
             let items = self.items(bus).await?;
-            // What was hidden stays in the cache, with the place of what comes behind it: places are counted, so that it
-            // does not stand for something that is shown in its stead.
+            // A hidden object stays in the cache, with the same index as the object that follows it. Indexes are
+            // counted, so that a hidden object does not stand for the one that is shown in its place.
             let mut cached: HashMap<&OwnedObjectPath, HashSet<i32>> = HashMap::new();
             for item in &items {
                 cached.entry(&item.parent).or_default().insert(item.index);
@@ -87,7 +88,7 @@ impl Tree {
                     .map_or(0, |all| all.iter().filter(inside).count());
                 let now = (item.children, places);
                 if now.0 <= now.1 {
-                    // Children that replace these will be new ones, however many.
+                    // Children that replace the old ones are new, even if their number is the same.
                     self.walked.remove(path);
                 } else if self.walked.get(path) != Some(&now) && !unshown.contains(path) {
                     self.walked.insert(path.clone(), now);
@@ -95,13 +96,13 @@ impl Tree {
                 }
             }
             if grown.is_empty() {
-                // What is shown later is walked then.
+                // An object that is shown later is walked then.
                 self.walked.retain(|path, _| !unshown.contains(path));
                 return Ok(self.in_order(items));
             }
             let known: HashSet<_> = items.iter().map(|item| item.node.path.clone()).collect();
             if !walk(bus, grown, &known, &mut unshown).await {
-                // To ask for all once more would tell the same.
+                // Another reading would return the same.
                 self.walked.retain(|path, _| !unshown.contains(path));
                 return Ok(self.in_order(items));
             }
@@ -159,8 +160,8 @@ impl Tree {
     }
 }
 
-/// Asks for everything below `nodes`, each with whether it is a window, which brings it into the program's cache.
-/// Returns whether there was anything that is not `known`.
+/// Asks for every object below `nodes`, which brings it into the program's cache; each node comes with whether it is a
+/// window. Returns whether there was an object that is not `known`.
 async fn walk(
     bus: &Connection,
     nodes: Vec<(Node, bool)>,
@@ -172,7 +173,7 @@ async fn walk(
     while !level.is_empty() {
         let asked = stream::iter(level)
             .map(|(node, window)| async move {
-                // What is on no page that was ever shown has no size; the program as a whole has no place.
+                // An object on a page that was never shown has no size; a program as a whole has no place.
                 let shown = window
                     || node
                         .place(bus, Within::Window)
@@ -181,7 +182,7 @@ async fn walk(
                 if !shown {
                     return Err(node.path);
                 }
-                // An object that goes away meanwhile has nothing in it.
+                // An object that goes away meanwhile has no children.
                 Ok(node.children(bus).await.unwrap_or_default())
             })
             .buffered(TOGETHER)

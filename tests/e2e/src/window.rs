@@ -12,7 +12,7 @@ use x11rb::rust_connection::RustConnection;
 
 use crate::node::Place;
 
-/// The middle of a place in the window of this name, on the screen; nothing while there is no such window.
+/// The middle of a place in the window of this name, on the screen; `None` while there is no such window.
 pub fn on_screen(window: &str, place: Place) -> Result<Option<(i32, i32)>> {
     let (x, screen) = x11rb::connect(None).context("there is no X display")?;
     let root = x.setup().roots[screen].root;
@@ -34,7 +34,7 @@ pub fn on_screen(window: &str, place: Place) -> Result<Option<(i32, i32)>> {
     Ok(None)
 }
 
-/// What the window manager does not manage and what can be seen, as menus are and some other things.
+/// The visible windows that the window manager does not manage: menus and some others.
 pub fn popups() -> Result<HashMap<Window, Place>> {
     let (x, screen) = x11rb::connect(None).context("there is no X display")?;
     let root = x.setup().roots[screen].root;
@@ -62,7 +62,7 @@ pub fn popups() -> Result<HashMap<Window, Place>> {
     Ok(found)
 }
 
-/// Whether there is anything to see in a place on the screen: more than one colour.
+/// Whether a place on the screen shows more than one colour.
 pub fn is_painted(place: Place) -> Result<bool> {
     let (x, screen) = x11rb::connect(None).context("there is no X display")?;
     let root = x.setup().roots[screen].root;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Begins a job as root and kills the service with SIGKILL in the middle of it: when a step begins, or after a time.
 //!
-//! Nothing in the service knows of this: the moment is seen on the bus as any client sees it.
+//! The service does not take part in this: the program sees the moment on the bus, as any client does.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use tandem_api::{BUS_NAME, CacheProxy, JobProxy, ManagerProxy, Mode, PlanReply, 
 use zbus::fdo::{DBusProxy, ObjectManagerProxy};
 use zbus::{Connection, OwnedObjectPath};
 
-/// A job ends well within this, under emulation on a busy machine.
+/// Longest run of a job, under emulation on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
 #[derive(Parser)]
@@ -123,8 +123,8 @@ async fn begin(
     }
 }
 
-/// Waits until the job is at a step or past it, and tells which it was. The proxy keeps both properties up to date by
-/// the service's signals, so that looking at them again costs no call.
+/// Waits until the job is at a step or past it, and returns which. The service's signals keep both properties of the
+/// proxy up to date, so that reading them again costs no call.
 async fn until_step(job: &JobProxy<'_>, step: u32) -> Result<String> {
     let end = Instant::now() + LIMIT;
     loop {

@@ -9,9 +9,9 @@ use std::thread;
 use anyhow::{Context, Result, bail};
 use rustix::fs::OFlags;
 
-/// Bytes at a time.
+/// Bytes of one read.
 const STEP: usize = 1 << 20;
-/// No device has larger blocks, nor wants its memory aligned more.
+/// Alignment of reads and of memory; no device needs more.
 const ALIGNMENT: usize = 4096;
 
 fn main() -> Result<()> {
@@ -58,7 +58,7 @@ fn aligned(memory: &mut [u8]) -> &mut [u8] {
     &mut memory[start..start + STEP]
 }
 
-/// Reads on until the buffer is full or the device ends, and returns how much it was.
+/// Reads until the buffer is full or the device ends, and returns how many bytes were read.
 fn read(file: &File, buffer: &mut [u8], at: u64) -> Result<usize> {
     let mut done = 0;
     while done < buffer.len() {
