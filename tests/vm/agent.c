@@ -4,9 +4,9 @@
  *
  * The host sends "<length>\n<script>". The agent runs it with /bin/sh, one script at a time, and sends
  * what it prints as it comes, "O <length>\n<bytes>", and at its end "X <exit code>\n" (128 + signal).
- * Lengths are decimal bytes. While the host is not connected a read returns 0; so it is after the
- * machine was restored from a saved state. The port signals when the host connects, so that an agent
- * to whom nobody speaks takes no processor time from the machine.
+ * Lengths are decimal bytes. While the host is not connected a read returns 0, also after the machine
+ * was restored from a saved state. The port sends a signal when the host connects, so that an agent
+ * without a connection takes no processor time from the machine.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -22,7 +22,7 @@ static int port;
 /* SIGIO, which stays pending until await_host() takes it. */
 static sigset_t host_connects;
 
-/* Returns when the host has connected or gone, or after a second. */
+/* Returns when the host has connected or disconnected, or after a second. */
 static void await_host(void)
 {
 	static const struct timespec limit = { .tv_sec = 1 };
@@ -63,7 +63,7 @@ static char get(void)
 	}
 }
 
-/* Sends what the script prints until all holders of the pipe's other end have closed it. */
+/* Sends the script's output until every process has closed the other end of the pipe. */
 static void relay(int from)
 {
 	char bytes[4096], head[32];

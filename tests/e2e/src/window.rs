@@ -40,7 +40,7 @@ pub fn popups() -> Result<HashMap<Window, Place>> {
     let root = x.setup().roots[screen].root;
     let mut found = HashMap::new();
     for id in x.query_tree(root)?.reply()?.children {
-        // A window that goes away meanwhile is no menu.
+        // A window that is closed meanwhile is no menu.
         if let (Ok(attributes), Ok(place)) = (
             x.get_window_attributes(id)?.reply(),
             x.get_geometry(id)?.reply(),
