@@ -14,8 +14,8 @@ use tandem_api::{Failure, Kind, PlanReply, StepKind};
 
 /// Shows the steps of a removal, and executes them if the person agrees.
 ///
-/// The cache's job tells how the removal goes on; a failure before that is shown here. If the SSD holds data that cannot
-/// be written to the disk now, the person may discard that data.
+/// The cache's job shows the progress of the removal; a failure before the job is shown here. If the SSD holds data
+/// that cannot be written to the disk now, the person may discard that data.
 pub async fn ask_to_remove(parent: Option<&gtk::Window>, client: &Client, cache: &CacheFacts) {
     match client.plan_remove(&cache.path).await {
         Ok(plan) => {
@@ -42,8 +42,8 @@ pub async fn ask_to_remove(parent: Option<&gtk::Window>, client: &Client, cache:
     }
 }
 
-/// Shows why a cache cannot be removed or flushed, before its job or at the end of it. Data that cannot be written to the
-/// disk can be discarded: a broken SSD must not keep a person from the plain disk.
+/// Shows why a cache cannot be removed or flushed, before its job or at the end of it. Data that cannot be written to
+/// the disk can be discarded: a broken SSD must not keep a person from the plain disk.
 pub fn show_refusal(
     parent: Option<&gtk::Window>,
     client: &Client,

@@ -397,7 +397,8 @@ impl Desktop {
         Ok(())
     }
 
-    /// Goes to a row with the keyboard, by way of the list's first one, and presses Return there: GTK offers no other way.
+    /// Goes to a row with the keyboard, by way of the list's first row, and presses Return there: GTK offers no other
+    /// way.
     pub async fn enter(&self, first: &str, row: &str) -> Result<()> {
         self.reach(KEY_TAB, first).await?;
         self.reach(KEY_DOWN, row).await?;
