@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Bugs that are not written by hand: wherever an action of core's is carried out, it is left out, left without its flush or
-//! FUA, or core is told that it is done before it is.
+//! Bugs that are not written by hand. At each place where an action of core is carried out, one of these goes wrong:
+//! the action is left out, it loses its flush or its FUA, or core is told that it is done before it is.
 //!
-//! To be told too early is to wait no more; and since the queue then does the action after what core asks for next, it is
-//! also to swap the two.
+//! If core is told too early, core does not wait for the action. The queue may then also do core's next action before
+//! this one, so this flaw swaps the two as well.
 
 use crate::engine::{ReqKind, WorkKind};
 use crate::queue::{Io, Side};
 
-/// Where core's actions become I/O.
+/// The places where core's actions become I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
 pub enum Site {
@@ -18,47 +18,48 @@ pub enum Site {
     Marks,
     Pages,
     Head,
-    /// A write of what is dirty already.
+    /// A write in place over data that is dirty already.
     Home,
-    /// Data of a write to the SSD alone.
+    /// Data of a write that goes to the SSD alone.
     WriteBack,
-    /// Data of a write to both.
+    /// Data for the SSD of a write that goes to both.
     Copy,
-    /// Data of a read that missed.
+    /// Data for the SSD of a read that missed.
     Fill,
-    /// What is to be cleaned, from the SSD.
+    /// The read of dirty data from the SSD for a cleaning.
     Fetch,
-    /// The same to the disk.
+    /// The write of that data to the disk.
     Clean,
-    /// A read that misses, from the disk.
+    /// The read of the disk for a read that missed.
     Miss,
     /// A write to the disk.
     Write,
     /// A discard, or zeroes.
     Discard,
-    /// A new index after a life that ended in bypass; without it the old one is read, and its clean copies are dropped.
+    /// The new index after a life that ended in bypass. Without it the old index is read, and its clean copies are
+    /// dropped.
     Anew,
 }
 
-/// What is wrong there.
+/// What goes wrong at a site.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wrong {
-    /// Nothing is done.
+    /// The action is left out.
     Left,
-    /// Core is told that it is done before it is.
+    /// Core is told that the action is done before it is.
     Early,
-    /// Without the flush before it.
+    /// The action loses the flush before it.
     NoPreflush,
-    /// It may stay in the volatile cache.
+    /// The write loses its FUA, so its data may stay in the volatile cache.
     NoFua,
 }
 
 /// A bug.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flaw {
-    /// Where.
+    /// The place.
     pub site: Site,
-    /// What.
+    /// What goes wrong there.
     pub wrong: Wrong,
 }
 
@@ -82,7 +83,7 @@ const SITES: [Site; 16] = [
 ];
 
 impl Site {
-    /// Of the ledger's own I/O.
+    /// The site of the ledger's own I/O.
     pub fn of_work(kind: WorkKind) -> Site {
         match kind {
             WorkKind::Group => Site::Group,
@@ -94,7 +95,7 @@ impl Site {
         }
     }
 
-    /// Of a request's I/O; `alone`: it does not go to the disk.
+    /// The site of a request's I/O. `alone`: the request does not go to the disk.
     pub fn of_request(kind: ReqKind, side: Side, alone: bool) -> Option<Site> {
         Some(match (kind, side) {
             (ReqKind::Write, Side::Ssd) if alone => Site::WriteBack,
@@ -113,7 +114,8 @@ impl Site {
         use Wrong::{Early, Left, NoFua, NoPreflush};
         match self {
             Site::Group => &[Left, Early, NoPreflush, NoFua],
-            // What depends on a head is the ring's reuse, and each group flushes before it is written.
+            // Only the reuse of the ring depends on a head, and a group flushes before it is written; so a head without
+            // FUA breaks nothing.
             Site::Head => &[Left, Early, NoPreflush],
             Site::Anew => &[Left],
             Site::Marks | Site::Write => &[Left, Early, NoFua],
@@ -123,19 +125,19 @@ impl Site {
 }
 
 impl Flaw {
-    /// All that there are.
+    /// All flaws.
     pub fn all() -> impl Iterator<Item = Flaw> {
         let of = |site: Site| site.wrongs().iter().map(move |&wrong| Flaw { site, wrong });
         SITES.into_iter().flat_map(of)
     }
 
-    /// As `--flaw` wants it.
+    /// The name of the flaw, as `--flaw` takes it.
     pub fn name(self) -> String {
         format!("{:?}-{:?}", self.site, self.wrong).to_lowercase()
     }
 
-    /// Words by which power cuts must find it. Without flush or FUA data is lost by a cut; the other flaws also break rules that
-    /// hold at any time, in several ways.
+    /// Words by which power cuts must find the flaw. Without a flush or FUA a cut loses data. The other flaws also
+    /// break rules that hold at any time, in several ways, so no words are asked for.
     pub fn says(self) -> &'static str {
         match self.wrong {
             Wrong::NoPreflush | Wrong::NoFua => "after the cut it holds",
@@ -143,12 +145,12 @@ impl Flaw {
         }
     }
 
-    /// The one of that name.
+    /// The flaw with this name.
     pub fn named(name: &str) -> Option<Flaw> {
         Flaw::all().find(|flaw| flaw.name() == name)
     }
 
-    /// What becomes of `io`; `None`: nothing is done.
+    /// The I/O that is left of `io`; `None`: no I/O is left.
     pub fn spoil(self, mut io: Io) -> Option<Io> {
         match self.wrong {
             Wrong::Left => return None,

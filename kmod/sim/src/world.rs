@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The kernel's part in miniature: takes the applications' requests, asks core, carries its actions out, tells it of
-//! completions.
+//! The kernel's part in miniature: the world takes the applications' requests, asks core, carries core's actions out,
+//! and tells core of completions.
 //!
-//! What the kernel may do at the same time on several processors is here done in any order: each step that the kernel takes
-//! without a lock held, or between two locks, is a [`Task`] of its own.
+//! The kernel may do several things at the same time on several processors. Here they are done one after the other, in
+//! any order: each step that the kernel takes without a lock held, or between two locks, is a [`Task`] of its own.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -34,10 +34,10 @@ pub use life::Cut;
 /// Something is wrong with core (or with the simulator).
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// Of what a sector showed.
+    /// A sector showed a value that it must not show.
     #[error("{0}")]
     Violation(#[from] Violation),
-    /// Of anything else.
+    /// Anything else is wrong.
     #[error("{0}")]
     Other(String),
 }
@@ -66,14 +66,15 @@ struct Op {
     buffer: Option<Buffer>,
     left: u64,
     failed: bool,
-    /// A disk gave it a reason to fail.
+    /// This request may fail: a disk failed in a way that allows it.
     excused: bool,
-    /// Sectors of its buffer that the application changed during a read: nothing can be said of them.
+    /// The application changed sectors of the buffer during a read, so the content that the read returned is not
+    /// checked.
     spoiled: bool,
     version: u8,
 }
 
-/// A part of a request that lies in one run, as device-mapper splits it; or a cleaning.
+/// A part of a request that lies in one run, as device-mapper splits the request; or a cleaning.
 struct Sub {
     op: OpId,
     kind: ReqKind,
@@ -85,22 +86,22 @@ struct Sub {
     ssd_left: usize,
     ssd_failed: bool,
     failed: bool,
-    /// A disk has done what it was asked for.
+    /// A disk has done what this part asked for.
     done: bool,
-    /// It went, or goes, to the disk.
+    /// This part goes to the disk, or has gone there.
     to_disk: bool,
-    /// When core was last asked to begin it.
+    /// When core was last asked to begin this part.
     begun: Time,
     answered: bool,
 }
 
 impl Sub {
-    /// The quarters that it touches, counted from the disk's start.
+    /// The quarters that this part touches, counted from the disk's start.
     fn quarters(&self) -> std::ops::RangeInclusive<u64> {
         self.first / 8..=(self.first + self.count - 1) / 8
     }
 
-    /// The frames that it touches.
+    /// The frames that this part touches.
     fn frames(&self) -> std::ops::RangeInclusive<u64> {
         self.first / 32..=(self.first + self.count - 1) / 32
     }
@@ -111,9 +112,9 @@ impl Sub {
 struct Hit {
     slot: u32,
     slots: u32,
-    /// What core said of it.
+    /// The quarters that core's answer calls dirty.
     dirty: u64,
-    /// What its words said.
+    /// Whether the words of the slots call anything dirty.
     was_dirty: bool,
 }
 
@@ -137,24 +138,24 @@ enum Task {
     },
     Work,
     Clean,
-    /// Retired slots are written to the superblocks.
+    /// The retired slots are to be written to the superblocks.
     Note,
-    /// Core is to be told that an I/O has ended, which has not.
+    /// Core is told that this I/O has ended, though the I/O has not ended. Only a flaw does that.
     Told {
         io: Io,
     },
 }
 
-/// What a world is made of.
+/// The description of a world.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
-    /// The sizes of the disks, and what is where on the SSD.
+    /// The sizes of the disks, and the regions of the SSD.
     pub geometry: Geometry,
     /// Sectors of a logical block of the hard disk. Write-back needs blocks of the SSD that are no larger.
     pub disk_block: u64,
     /// The mode at the start.
     pub mode: Mode,
-    /// A bug that was put in.
+    /// The bug that this world has, if any.
     pub flaw: Option<Flaw>,
 }
 
@@ -166,53 +167,55 @@ pub struct World {
     pub disk: Disk,
     /// The SSD.
     pub ssd: Disk,
-    /// Of 256 requests for private memory this many fail.
+    /// Of 256 requests for private memory, this many fail.
     pub memory_shortage: u8,
-    /// Of 65536 reads of the SSD so many fail.
+    /// Of 65536 reads of the SSD, this many fail.
     pub unreadable: u32,
-    /// All randomness.
+    /// The source of all random choices.
     pub rng: fastrand::Rng,
-    /// What happened.
+    /// The log of events.
     pub trace: Trace,
-    /// What happened last, in words for the count of cuts.
+    /// The last event, in words, for the count of cuts.
     pub last: &'static str,
     bytes: Bytes,
     mode: Mode,
     mode_changed: Time,
     flaw: Option<Flaw>,
     limit: u64,
-    /// Nothing may be dirty since then: the limit is 0.
+    /// When the limit became 0, since when nothing may become dirty.
     flushing: Option<Time>,
     oracle: Oracle,
     memory: Memory,
     ops: HashMap<OpId, Op>,
     subs: HashMap<u64, Sub>,
-    /// What is due, and whether it hardly ever gets a processor while others can.
+    /// The steps that are due. The flag is set for a step that hardly ever gets a processor while other steps can.
     tasks: Vec<(Task, bool)>,
     work_due: bool,
-    /// Looking for what is to be cleaned made that so.
+    /// The cleaner's search made work due for the ledger.
     asked_for_work: bool,
-    /// How often there was no work then, since any began or ended.
+    /// How often the cleaner's search made work due although there was none, since work last began or anything last
+    /// ended.
     asked_in_vain: u32,
     clean_due: bool,
-    /// Writes that wait for a cleaning, and when the cleaner last looked at one in vain.
+    /// Writes that wait for a cleaning, with the time when the cleaner last looked at the write and could not clean for
+    /// it.
     waited_in_vain: HashMap<u64, Time>,
-    /// A write was refused that should not have been.
+    /// A write was refused though core must not refuse it; the words say which.
     refused: Option<String>,
     cleanings: usize,
-    /// The flush that has to end before anybody is served.
+    /// The flush of the start. No request is served before this flush ends.
     starting: Option<OpId>,
-    /// What is under way to the disks.
+    /// The requests that are under way to the disks.
     pub queue: Queue,
     now: Time,
-    /// Steps since something was answered for which somebody waits.
+    /// Steps since the last answer to a request, counted while requests wait.
     idle: u32,
     next_op: OpId,
     next_sub: u64,
     seen: Seen,
     guard: check::Guard,
     durable: durable::Durable,
-    /// The host's record: the SSD was lost, and no start has come to its end since.
+    /// The host's record: the SSD was lost, and no start has been completed since.
     lost: bool,
     /// Some marks could not be read at the last start.
     marks_unreadable: bool,
@@ -228,13 +231,13 @@ struct Seen {
     served_by_ssd: u64,
     stored_for_writes: u64,
     ssd_errors: u64,
-    /// Those after which the SSD may not be used any more.
+    /// Errors after which the SSD may not be used any more.
     ssd_lost: u64,
     disk_errors: u64,
 }
 
 impl World {
-    /// Adds what the engine's counters have come to since the start to `totals`.
+    /// Adds the engine's counters of this life to `totals`.
     pub fn add_counters(&self, core: &Core, totals: &mut BTreeMap<String, u64>) {
         for (name, value) in core.counter_names().into_iter().zip(self.engine.counters()) {
             let total = totals.entry(name).or_default();
@@ -299,7 +302,7 @@ impl World {
         world
     }
 
-    /// Nobody is served yet.
+    /// Whether the start is under way, during which no request is served.
     pub fn is_starting(&self) -> bool {
         self.starting.is_some()
     }
@@ -324,7 +327,7 @@ impl World {
         self.pump();
     }
 
-    /// So many quarters may be dirty.
+    /// Sets how many quarters may be dirty.
     pub fn set_limit(&mut self, quarters: u64) {
         self.limit = quarters;
         let now = self.tick();
@@ -350,14 +353,14 @@ impl World {
         self.tasks.push((task, lazy));
     }
 
-    /// An application asks for something; nothing happens before the start is over.
+    /// An application submits a request. During the start this call does nothing.
     pub fn submit(&mut self, request: workload::Request) {
         if self.starting.is_none() {
             self.enter(request);
         }
     }
 
-    /// The start flushes both disks before anybody is served: what the load gave up can then not come back.
+    /// Flushes both disks before any request is served. After that, what the load gave up cannot come back.
     fn start_up(&mut self) {
         self.starting = Some(self.next_op);
         self.enter(FLUSH);
@@ -452,7 +455,7 @@ impl World {
             });
     }
 
-    /// Takes any one step of what is due or under way; false if there is nothing.
+    /// Takes any one step that is due or under way. Returns false if there is none.
     ///
     /// # Errors
     /// Core did something that it must not do.
@@ -476,7 +479,7 @@ impl World {
         let turn = self.queue.pick(&mut self.rng, &self.disk, &self.ssd);
         match turn {
             None => {
-                // Who waits now waits for nobody.
+                // Nothing is under way, so a request that waits now would wait for ever.
                 ensure!(
                     self.ops.is_empty(),
                     "requests never end: {}",
@@ -488,7 +491,7 @@ impl World {
         }
     }
 
-    /// A part of a request is answered.
+    /// Answers a part of a request.
     fn answer(&mut self, id: u64) -> Result<(), Fault> {
         let now = self.tick();
         self.idle = 0;
@@ -514,7 +517,7 @@ impl World {
         }
     }
 
-    /// All of a request is answered.
+    /// Answers a request, all of whose parts are answered.
     fn ended(&mut self, id: OpId, now: Time) -> Result<(), Fault> {
         let Some(op) = self.ops.remove(&id) else {
             return Ok(());

@@ -9,7 +9,7 @@ use crate::queue::{Buffer, Io, Kind, Side};
 use crate::stamp::OpId;
 use crate::workload::Verb;
 
-/// The order in which actions of one answer are carried out.
+/// The order in which the actions of one answer are carried out.
 const ORDER: [u32; 8] = [
     Actions::PASS,
     Actions::START,
@@ -158,7 +158,7 @@ impl World {
         Ok(())
     }
 
-    /// The application's memory goes to the SSD as it is.
+    /// Writes the application's memory to the SSD as it is.
     fn write_home(&mut self, id: u64, slot: u32) -> Result<(), Fault> {
         let (first, count) = (self.sub(id)?.first, self.sub(id)?.count);
         ensure!(
@@ -276,7 +276,7 @@ impl World {
         Ok(())
     }
 
-    /// Core was told something of a request: all that follows.
+    /// Carries out what core answered about a request: its actions, and the requests that it woke.
     pub(super) fn follow(&mut self, id: u64, actions: Actions, woken: crate::engine::Waking) {
         self.due(id, actions);
         self.wake(woken);
@@ -300,7 +300,7 @@ impl World {
         Ok(())
     }
 
-    /// Part `id` of a request has begun; before that so many quarters were dirty.
+    /// Notes that part `id` of a request has begun. `before` is the number of dirty quarters before that.
     fn note_begun(&mut self, id: u64, before: u64) {
         let count = self.engine.facts().dirty.saturating_sub(before);
         let Some(sub) = self.subs.get_mut(&id) else {
@@ -326,8 +326,8 @@ impl World {
         }
     }
 
-    /// Overwriting heals what cannot be read (promise 18): a write of whole quarters that has a copy, and something dirty
-    /// in each frame, may fail only if the SSD does.
+    /// Promise 18: overwriting heals what cannot be read. A write of whole quarters may fail only if the SSD fails,
+    /// provided that the write has private memory and that each of its frames has a dirty quarter.
     fn check_overwriting(&mut self, id: u64) {
         let Some(sub) = self.subs.get(&id) else {
             return;
@@ -358,7 +358,7 @@ impl World {
     }
 
     pub(super) fn due(&mut self, id: u64, actions: Actions) {
-        // Now, under the lock: the request may have ended when the answer is given.
+        // The result is read now, under the lock: when the answer is given, the request may have ended.
         if actions.has(Actions::ANSWER)
             && let Some(sub) = self.subs.get_mut(&id)
             && let Some(request) = &sub.request
@@ -376,7 +376,7 @@ impl World {
         }
     }
 
-    /// Carries out the first of `actions`; the others follow, now or after something else.
+    /// Carries out the first of `actions`. The others follow later, perhaps after other tasks.
     fn carry_out(&mut self, id: u64, actions: Actions) -> Result<(), Fault> {
         let Some(first) = ORDER.into_iter().find(|&action| actions.has(action)) else {
             return Err(Fault::Other(format!("unknown actions {:#x}", actions.0)));
@@ -417,7 +417,7 @@ impl World {
         self.write_disk(id, Role::Direct, first, count)
     }
 
-    /// Gives back what a request holds that core has forgotten; its memory when it was answered from it.
+    /// Gives back core's request once core has forgotten it, and the private memory if the part is answered.
     pub(super) fn forget_request(&mut self, id: u64) {
         if let Some(sub) = self.subs.get_mut(&id) {
             if let Some(request) = sub.request.take() {
@@ -545,7 +545,7 @@ impl World {
         Ok(())
     }
 
-    /// What core wants of the SSD lies within its data and on its blocks.
+    /// Checks that the sectors that core wants of the SSD lie within the data region and are whole blocks.
     pub(super) fn check_ssd(&self, (first, count): (u64, u64)) -> Result<(), Fault> {
         let layout = self.engine.layout();
         let end = layout.data_start + u64::from(layout.slots) * 32;
@@ -570,8 +570,8 @@ impl World {
             )));
         };
         ensure!(!extents.is_empty(), "#{op} has nothing to store");
-        // Else one that is written again and again would stay dirty for ever (promise 30). Excused is who waited for a
-        // cleaning that failed.
+        // Promise 30: without this rule a quarter that is written again and again would stay dirty for ever. A write
+        // that waited for a cleaning that failed is excused.
         ensure!(
             kind != ReqKind::Write
                 || sub.to_disk
@@ -607,7 +607,7 @@ impl World {
         Ok(())
     }
 
-    /// An answer that core asked for.
+    /// Gives the answer that core asked for.
     fn answer_request(&mut self, id: u64) -> Result<(), Fault> {
         let sub = self.sub(id)?;
         let failed = sub.failed;
@@ -630,7 +630,7 @@ impl World {
         Ok(())
     }
 
-    /// Nothing of this part is left: neither core nor the application waits for it.
+    /// Forgets the part if neither core nor the application waits for it.
     pub(super) fn drop_if_over(&mut self, id: u64) {
         if let Some(sub) = self.subs.get(&id)
             && sub.answered

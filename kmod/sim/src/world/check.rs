@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the index must be like at any moment, what it must be like after a restart, and when the disk may be flushed.
+//! Checks of the index at any moment and after a restart, and of the moments when the disk may be flushed.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::oracle::Time;
 use crate::queue::Side;
 use crate::stamp::{OpId, Stamp};
 
-/// The part of a word that is on record: tag, valid, dirty.
+/// The part of a word that the record repeats: tag, valid, dirty.
 const RECORD: u64 = (1 << 44) - 1;
 
 /// The fields of core's word, as core/word.h documents them.
@@ -30,7 +30,7 @@ pub struct Word {
 pub(super) const LIVE: u64 = 1;
 
 impl Word {
-    /// The fields of these bits.
+    /// Takes these bits apart.
     pub fn of(bits: u64) -> Word {
         Word {
             tag: bits & 0xf_ffff_ffff,
@@ -62,31 +62,34 @@ fn record(bits: u64) -> u64 {
     Word::of(bits).record()
 }
 
-/// The index at the last moment from which a start must be warm.
+/// The index at the last moment from which a start must be warm, and what was written since.
 struct Warm {
     words: Vec<u64>,
     slots_written: Vec<bool>,
     regions_written: Vec<bool>,
 }
 
-/// What is remembered in order to check it later.
+/// What the checks remember of earlier events.
 #[derive(Default)]
 pub(super) struct Guard {
-    /// A flush beside which nothing else was under way until now.
+    /// A flush; since the flush began, nothing else has been under way.
     pub lonely: Option<OpId>,
-    /// Parts of writes that made clean data dirty when they began, until it is on the SSD or, if that fails, on the disk.
+    /// Parts of writes that made clean data dirty when they began. A part stays here until its data is on the SSD or,
+    /// if the SSD failed, on the disk.
     pub fresh: HashMap<u64, Fresh>,
     warm: Option<Warm>,
-    /// When the last write to the disk was completed, and when its last good flush began; 0: not known in this life.
+    /// When the last write to the disk was completed, and when the last good flush of the disk began; 0: not known in
+    /// this life.
     pub disk_written: Time,
     pub disk_flushed: Time,
 }
 
-/// What a part of a write made dirty when it began.
+/// The quarters that a part of a write made dirty when the part began.
 pub(super) struct Fresh {
-    /// Quarters.
+    /// How many quarters.
     pub count: u64,
-    /// First sectors of the part's quarters that are dirty: whose new data may be read before it is answered.
+    /// First sectors of the part's dirty quarters. Reads may see the new data of these quarters before the part is
+    /// answered.
     pub shown: Vec<u64>,
 }
 
@@ -103,7 +106,7 @@ impl Guard {
         }
     }
 
-    /// A write to the disk begins that covers these sectors.
+    /// A write to the disk begins; the write covers these sectors.
     pub(super) fn region_written(&mut self, first: u64, count: u64) {
         if let Some(warm) = &mut self.warm
             && count > 0
@@ -114,7 +117,7 @@ impl Guard {
         }
     }
 
-    /// A write to the SSD begins: sectors counted from the first slot's.
+    /// A write to the SSD begins. Sectors are counted from the start of the first slot.
     pub(super) fn slots_written(&mut self, first: u64, count: u64) {
         if let Some(warm) = &mut self.warm {
             let slots = first as usize / 32..=(first + count - 1) as usize / 32;
@@ -124,7 +127,7 @@ impl Guard {
 }
 
 impl World {
-    /// Somebody who is not of this world finds that the SSD has failed.
+    /// The SSD is found to have failed by something outside of this world.
     ///
     /// # Errors
     /// Core did something that it must not do.
@@ -134,7 +137,7 @@ impl World {
         Ok(())
     }
 
-    /// The SSD is lost: nobody may write any more exactly if it has something that the disk has not.
+    /// The SSD is lost. Writes are forbidden from now on if and only if the SSD has data that the disk lacks.
     pub(super) fn ssd_lost(&mut self) -> Result<(), Fault> {
         self.seen.ssd_lost += 1;
         let was = self.engine.state();
@@ -143,7 +146,8 @@ impl World {
         self.check_state(was)
     }
 
-    /// These sectors are read from the disk: not while a write that some may have seen on the SSD is on its way there.
+    /// Checks that these sectors may be read from the disk: no write of them may be on its way to the disk whose data a
+    /// reader may have seen on the SSD before the SSD was lost.
     pub(super) fn check_undone(&self, first: u64, count: u64) -> Result<(), Fault> {
         ensure!(
             self.engine.state() != State::Bypass
@@ -158,12 +162,12 @@ impl World {
         Ok(())
     }
 
-    /// The disk lacks something of these sectors.
+    /// Whether the disk lacks the data of any of these sectors.
     pub(super) fn is_dirty(&self, first: u64, count: u64) -> bool {
         self.engine.facts().dirty > 0 && !self.dirty_quarters(first, count).is_empty()
     }
 
-    /// First sectors of the quarters of these sectors that only the SSD has.
+    /// First sectors of those quarters, among these sectors, whose data only the SSD has.
     pub(super) fn dirty_quarters(&self, first: u64, count: u64) -> Vec<u64> {
         let quarters = |word: Word| {
             (0..4)
@@ -177,7 +181,7 @@ impl World {
             .collect()
     }
 
-    /// Core may have found that the SSD is lost; its state was `was` before.
+    /// Checks the new state if core has found that the SSD is lost. `was` is the state before.
     pub(super) fn check_state(&self, was: State) -> Result<(), Fault> {
         let state = self.engine.state();
         if was != State::Active || state == State::Active {
@@ -192,7 +196,7 @@ impl World {
         Ok(())
     }
 
-    /// The disk is to be flushed: only if a write to it was completed since the last good flush began.
+    /// Promise 5: the disk may be flushed only if a write to it was completed since the last good flush began.
     pub(super) fn check_promise_5(&self) -> Result<(), Fault> {
         let Guard {
             disk_written,
@@ -208,7 +212,7 @@ impl World {
         Ok(())
     }
 
-    /// The flush `op` was answered: if nothing else was under way, a start from here on must be warm.
+    /// The flush `op` was answered. If nothing else was under way during the flush, a start from now on must be warm.
     pub(super) fn remember_warm(&mut self, op: OpId) {
         if self.guard.lonely.take() != Some(op) || self.engine.state() != State::Active {
             return;
@@ -225,7 +229,7 @@ impl World {
         self.guard = Guard::default();
     }
 
-    /// Promise 13 after a cut: `before` are the words of the moment before it.
+    /// Promise 13 after a cut. `before` holds the words of the moment before the cut.
     pub(super) fn check_kept(&self, before: &[u64]) -> Result<(), Fault> {
         let Some(warm) = &self.guard.warm else {
             return Ok(());
@@ -241,7 +245,7 @@ impl World {
             if self.retired.has(slot) {
                 continue;
             }
-            // The record that it is clean now may just have come through.
+            // A record that calls the slot clean may have become durable just before the cut.
             let cleaned = Word::of(was).dirty & !Word::of(now).dirty;
             ensure!(
                 !same || record(now) | cleaned << 40 == was,
@@ -328,7 +332,7 @@ impl World {
         Ok(())
     }
 
-    /// What can be read from the SSD and is not dirty equals the disk.
+    /// Each quarter that is valid and not dirty must equal the disk.
     pub(super) fn check_copies(&self, words: &[u64]) -> Result<(), Fault> {
         let layout = *self.engine.layout();
         for (slot, &bits) in (0..).zip(words) {
@@ -354,7 +358,7 @@ impl World {
         Ok(())
     }
 
-    /// What a read of each sector that was ever written would return, by the index.
+    /// The value that a read of each sector that was ever written would return, by the index.
     pub(super) fn effective(&self, words: &[u64]) -> Vec<(u64, Stamp)> {
         let layout = self.engine.layout();
         let frames = layout.origin_sectors.div_ceil(32) as usize;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The cleaner: fetches dirty data from the SSD and writes it to the disk.
+//! The cleaner reads dirty data from the SSD and writes it to the disk.
 
 use std::collections::HashSet;
 
@@ -9,13 +9,13 @@ use super::{Fault, World, ensure};
 use crate::engine::{Actions, Facts, NewRequest, ReqKind, Seek, State};
 use crate::queue::Side;
 
-/// Most cleanings at a time.
+/// Most cleanings that are under way at a time.
 const CLEANERS: usize = 3;
-/// Most looks that core is given time for at once: as many as a region of a small disk has frames.
+/// Most frames that core may look at in one call: as many as a region of a small disk has.
 const LOOKS: u32 = 64;
 
 impl World {
-    /// Cleans something: where somebody waits for it, and with `all` elsewhere, wherever that is.
+    /// Cleans something that a write waits for. With `all` the cleaner also cleans data that no write waits for.
     ///
     /// # Errors
     /// Core did something that it must not do.
@@ -29,7 +29,8 @@ impl World {
         }
     }
 
-    /// The same, but core may look at a part of the disk only, with `on` from where it left off. True: there is more to look at.
+    /// The same, but core may look at only a part of the disk; with `on` core goes on from where the last look ended.
+    /// Returns true if there is more to look at.
     ///
     /// # Errors
     /// Core did something that it must not do.
@@ -48,7 +49,7 @@ impl World {
         let due = self.engine.work_due();
         let seek = self.engine.clean_seek(all, on, looks);
         self.asked_for_work |= !due && self.engine.work_due();
-        // One request is always looked at: its frames lie in one run.
+        // Core always looks at one whole request: the frames of a request lie in one run.
         let run = 1 << self.engine.layout().run_shift;
         ensure!(
             seek != Seek::Nowhere
@@ -76,14 +77,15 @@ impl World {
         }
     }
 
-    /// The writes that wait for a cleaning which can begin. The others are looked at in vain now, if at all.
+    /// Returns the writes that wait for a cleaning which can begin now. For each of the other writes, notes that the
+    /// cleaner looks at it in vain now.
     fn look_at_waiting(&mut self) -> Vec<u64> {
         let mut waiting = self.engine.urgent();
         self.waited_in_vain.retain(|id, _| waiting.contains(id));
         if waiting.is_empty() {
             return waiting;
         }
-        // Nobody owns it and its record is durable: nothing is in the way.
+        // No request owns the slot, and its record is durable, so nothing prevents a cleaning.
         let cleanable =
             |word: &Word| word.state == LIVE && word.dirty != 0 && !word.held && !word.pending;
         let words = self.engine.words().into_iter().map(Word::of);
@@ -108,7 +110,8 @@ impl World {
         waiting
     }
 
-    /// What is at `sector` is to be cleaned: not for a write that came after another whose turn it could be (promise 30).
+    /// Promise 30: the data at `sector` is to be cleaned. Then no write whose cleaning could begin may have waited
+    /// longer than every write that this cleaning serves.
     fn check_turn(&self, sector: u64, ready: &[u64]) -> Result<(), Fault> {
         let waiting = self.engine.urgent();
         let served = waiting.iter().filter_map(|id| self.subs.get(id));
@@ -128,16 +131,16 @@ impl World {
         Ok(())
     }
 
-    /// Core had the lock for no more than `looks` frames: of what it passed, regions without dirty data cost it nothing.
+    /// Core may look at no more than `looks` frames while it holds the lock. Regions without dirty data do not count.
     fn check_looks(&self, before: &Facts, seek: Seek, looks: u32) -> Result<(), Fault> {
         let now = self.engine.facts();
         let region = u64::from(now.region_frames);
         let all = u64::from(now.regions) * region;
         let passed = match seek {
             Seek::Found { .. } => (now.clean_frame + all - before.clean_frame) % all,
-            // There was only time for those that somebody waits for.
+            // Core had only time for the frames that writes wait for.
             Seek::Further if now.clean_left == before.clean_left => 0,
-            // A round that ended, or goes on, or begins.
+            // A round has ended, goes on, or begins.
             _ if before.clean_left > 0 => before.clean_left - now.clean_left,
             _ => all - now.clean_left,
         };
@@ -211,7 +214,7 @@ impl World {
         Ok(())
     }
 
-    /// Fetches what is to be cleaned.
+    /// Reads the data that is to be cleaned from the SSD.
     pub(super) fn fetch(&mut self, id: u64) -> Result<(), Fault> {
         let extents = self.engine.extents(self.request(id)?);
         ensure!(!extents.is_empty(), "cleaning {id} has nothing to fetch");
@@ -236,7 +239,7 @@ impl World {
         Ok(())
     }
 
-    /// Writes to the disk what was fetched.
+    /// Writes the data that was read from the SSD to the disk.
     pub(super) fn write_cleaned(&mut self, id: u64, first: u64, count: u64) -> Result<(), Fault> {
         let Some((memory, base)) = self.sub(id)?.private else {
             return Err(Fault::Other(format!("cleaning {id} has no memory")));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the SSD's metadata durably says, read from the bytes that core writes, as FORMAT.md lays them out; and what may
-//! therefore be written now (promises 7, 8, 9, 11, 12). Checked whenever a request goes down to a disk.
+//! The SSD's metadata as it is durable, read from the bytes that core writes, which FORMAT.md describes; and the writes
+//! that this metadata allows now (promises 7, 8, 9, 11, 12). The checks run whenever a request goes to a disk.
 
 use std::collections::HashMap;
 
@@ -11,33 +11,34 @@ use crate::engine::{ReqKind, State, WorkKind};
 use crate::oracle::Time;
 use crate::queue::{Io, Side};
 
-/// log2 of sectors in a region of the disk that has an intent mark, for the disks that are simulated here.
+/// log2 of the sectors in a region of the disk that has an intent mark, for the disks that are simulated here.
 pub(super) const REGION_SHIFT: u32 = 11;
 
 const ENTRIES: usize = 336;
 const PAGE_SLOTS: usize = 511;
 const SECTOR_MARKS: usize = 4032;
-/// The longest group.
+/// Sectors of the longest group.
 const GROUP_SECTORS: u64 = 64;
 
-/// A group of the journal: its number, and the records by slot.
+/// A group of the journal: its number, and its records by slot.
 #[derive(Default)]
 struct Group {
     number: u64,
     records: HashMap<u32, u64>,
 }
 
-/// Records and marks as they would be found after a cut, and those that are being written.
+/// The records and marks that a start would find after a cut, and those that are being written.
 #[derive(Default)]
 pub(super) struct Durable {
-    /// Of the checkpoint; what the start found. `None`: not known before it is recorded again.
+    /// The records of the checkpoint, or those that the start found. `None`: the record is not known until the slot is
+    /// recorded again.
     base: Vec<Option<u64>>,
     groups: Vec<Group>,
     pages: Vec<u64>,
     writing: Option<Group>,
     marks: Vec<bool>,
     marks_written: Option<Vec<bool>>,
-    /// When the last write to a region that needs its mark was completed.
+    /// For each region, when the last write that needed the region's mark was completed.
     region_written: Vec<Time>,
 }
 
@@ -69,7 +70,8 @@ fn read_marks(bytes: &[u8], regions: usize) -> Vec<bool> {
 }
 
 impl Durable {
-    /// After a start: `words` as they were loaded, and those that core wants to record anew are not known.
+    /// The state after a start. `words` are the words that were loaded. The records of slots that core wants to record
+    /// again are not known.
     pub(super) fn of(words: &[u64], marks: &[u8], regions: usize, now: Time) -> Durable {
         let known = |&word: &u64| (!Word::of(word).pending).then(|| Word::of(word).record());
         Durable {
@@ -80,14 +82,14 @@ impl Durable {
         }
     }
 
-    /// The record of a slot; 0: it holds nothing.
+    /// The durable record of a slot; 0: the slot holds nothing.
     fn record(&self, slot: u32) -> Option<u64> {
         let newest = self.groups.iter().rev();
         let newest = newest.filter_map(|group| group.records.get(&slot)).next();
         newest.copied().or_else(|| self.base[slot as usize])
     }
 
-    /// Both what the slot's record says and what the one under way will say.
+    /// Both the slot's durable record and the record that is being written.
     fn records(&self, slot: u32) -> impl Iterator<Item = Word> {
         let writing = self
             .writing
@@ -133,7 +135,7 @@ impl World {
         sectors.into_flattened()
     }
 
-    /// The ledger begins to write `count` sectors from `first` on.
+    /// The ledger begins to write `count` sectors, from `first` on.
     pub(super) fn metadata_begins(
         &mut self,
         kind: WorkKind,
@@ -167,7 +169,7 @@ impl World {
         Ok(())
     }
 
-    /// What the ledger wrote is durable; core does not know it yet.
+    /// The ledger's write is durable; core does not know that yet.
     pub(super) fn metadata_written(&mut self, kind: WorkKind) {
         if kind == WorkKind::Head {
             let head = self.work_content(kind, 8);
@@ -176,8 +178,8 @@ impl World {
         self.durable.written(kind);
     }
 
-    /// Where the group of this number goes, no part of one of the same number is left that a cut tore: parts of both could
-    /// add up to one that was given up.
+    /// No part of a torn group with the same number may be left where a group is written. Parts of both groups could
+    /// form a group that had been given up.
     fn check_group_place(&self, first: u64, number: u64) -> Result<(), Fault> {
         let journal = self.engine.geometry().journal;
         let end = (first + GROUP_SECTORS).min(journal.start + journal.length);
@@ -191,7 +193,7 @@ impl World {
         Ok(())
     }
 
-    /// Quarters that become clean were flushed on the disk.
+    /// Promise 9: quarters that become clean must be durable on the disk.
     fn check_promise_9(&self, group: &Group) -> Result<(), Fault> {
         for (&slot, &record) in &group.records {
             let new = Word::of(record);
@@ -210,7 +212,7 @@ impl World {
         Ok(())
     }
 
-    /// Marks are cleared only behind a flush of the disk.
+    /// Promise 12: a mark is cleared only after a flush of the disk.
     fn check_promise_12(&self, marks: &[bool]) -> Result<(), Fault> {
         let cleared = |&region: &usize| self.durable.marks[region] && !marks[region];
         for region in (0..marks.len()).filter(cleared) {
@@ -261,7 +263,7 @@ impl World {
         Ok(())
     }
 
-    /// Promises 7 and 8: sectors of the disk are about to be stored from sector `to` of the SSD on.
+    /// Promises 7 and 8: sectors of the disk are about to be stored on the SSD, from its sector `to` on.
     pub(super) fn check_store(
         &self,
         sub: &Sub,
@@ -269,7 +271,7 @@ impl World {
         sector: u64,
         count: u64,
     ) -> Result<(), Fault> {
-        // In bypass the SSD is believed no more when it comes back.
+        // In bypass these writes do no harm: the SSD is not believed when it comes back.
         if self.engine.state() == State::Bypass {
             return Ok(());
         }
@@ -297,8 +299,8 @@ impl World {
         Ok(())
     }
 
-    /// What a write stores where nothing can be read just now, nobody reads any more who came when something could: he would
-    /// see the new data, and who comes after him the old data on the disk.
+    /// A write may store data in quarters that are not valid only when no earlier read of these quarters is under way.
+    /// Such a read would see the new data, while a later read would see the old data on the disk.
     fn check_readers(&self, sub: &Sub, to: u64, count: u64) -> Result<(), Fault> {
         if sub.kind != ReqKind::Write {
             return Ok(());

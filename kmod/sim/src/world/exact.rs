@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Goes on step by step as somebody else decides, and tells equal states from others.
+//! Lets a caller choose each step, and gives equal states the same number.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -7,11 +7,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use super::{Fault, Task, World};
 use crate::oracle::Time;
 
-/// Tasks that may follow each other before an I/O has to go on; one that looks again and again is then left for later.
+/// Tasks that may run one after the other before an I/O has to go on. A task that repeats itself is then left for
+/// later.
 const TASKS: usize = 64;
 
 impl World {
-    /// Does all that is due without an I/O being completed, in the order in which it became due.
+    /// Runs the tasks that are due, in the order in which they became due; no I/O is completed meanwhile.
     ///
     /// # Errors
     /// Core did something that it must not do.
@@ -38,7 +39,7 @@ impl World {
         self.run_tasks()
     }
 
-    /// A number for the state: what core, disks, requests and the model know, with times by their order.
+    /// A number for the state: what core, the disks, the requests and the model know. Of times only the order counts.
     pub fn digest(&self) -> u64 {
         let mut hash = DefaultHasher::new();
         self.engine.digest().hash(&mut hash);

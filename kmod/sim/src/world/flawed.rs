@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Spoils the actions at one site, if the machine has a flaw.
+//! Spoils the I/O at one site, if the machine has a flaw.
 
 use super::io::{Role, role, token};
 use super::{Task, World};
@@ -7,7 +7,7 @@ use crate::engine::{ReqKind, WORK_KINDS};
 use crate::flaw::{Flaw, Site, Wrong};
 use crate::queue::{Io, Kind};
 
-/// Of an I/O of which core was told already.
+/// Part of the token of an I/O about which core was told already.
 const NOBODY: u64 = u64::MAX >> 3;
 
 impl World {
@@ -24,7 +24,7 @@ impl World {
         }
     }
 
-    /// What goes down in place of `io`.
+    /// The I/O that goes to the disk in place of `io`; `None`: no I/O goes there.
     pub(super) fn spoiled(&mut self, io: Io) -> Option<Io> {
         let Some(flaw) = self.flaw.filter(|flaw| self.site(&io) == Some(flaw.site)) else {
             return Some(io);
@@ -46,7 +46,7 @@ impl World {
         )
     }
 
-    /// The same with memory of its own, so that it may go on when all else is over.
+    /// The same I/O with memory of its own, so that the I/O may go on after the request has ended.
     fn detached(&mut self, mut io: Io) -> Io {
         let id = io.token >> 3;
         if matches!(io.kind, Kind::Read | Kind::Write) {

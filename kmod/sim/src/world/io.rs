@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! I/O: submitted, moved piece by piece, completed; and what is told to core then.
+//! I/O is submitted, moved piece by piece, and completed; then core is told.
 
 use super::{Fault, Hit, Sub, Task, World, ensure};
 use crate::engine::{ReqKind, State, WORK_KINDS};
 use crate::queue::{Buffer, Io, Kind, Pending, Side, Turn};
 use crate::stamp::Stamp;
 
-/// What an I/O was for; the lowest bits of its token.
+/// The purpose of an I/O, kept in the lowest bits of its token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Role {
     Direct,
@@ -15,7 +15,7 @@ pub(super) enum Role {
     Span,
     Extent,
     Work,
-    /// Core was told already.
+    /// Core was told already that this I/O has ended.
     Nobody,
 }
 
@@ -148,7 +148,7 @@ impl World {
         Ok(())
     }
 
-    /// What the disk was given, a user wrote to that very place.
+    /// Each sector that the disk was given must come from a user's write to this same sector.
     fn check_disk(&self, io: &Io, first: u64, count: u64) -> Result<(), Fault> {
         let cleaning = self
             .subs
@@ -200,7 +200,7 @@ impl World {
         self.tell(&io, failed)
     }
 
-    /// Tells whom it concerns that an I/O has ended.
+    /// Tells the owner of an I/O that the I/O has ended.
     pub(super) fn tell(&mut self, io: &Io, failed: bool) -> Result<(), Fault> {
         let id = io.token >> 3;
         match role(io) {
@@ -219,14 +219,16 @@ impl World {
         }
     }
 
-    /// A flush of the disk failed: the flushes that wait for it may fail, and so may writes that wait for what it was for.
+    /// A flush of the disk failed. The flushes that wait for it may fail, and so may writes that wait for what the
+    /// flush was for.
     pub(super) fn excuse_all(&mut self) {
         for op in self.ops.values_mut() {
             op.excused = true;
         }
     }
 
-    /// The cleaning `id` failed: a write may fail that touches all that it was to move. (What was bad is a part of that.)
+    /// The cleaning `id` failed. A write that touches everything that this cleaning was to move may fail, since the bad
+    /// sectors are a part of that.
     fn excuse_writes(&mut self, id: u64) -> Result<(), Fault> {
         let moved = self.sub(id)?.quarters();
         for sub in self.subs.values().filter(|sub| sub.count > 0) {
@@ -241,7 +243,7 @@ impl World {
         Ok(())
     }
 
-    /// A disk answered what the application asked for, so its error is the application's.
+    /// A disk answered a request of the application directly, so the application gets the disk's error.
     fn excuse(&mut self, id: u64, failed: bool) -> Result<(), Fault> {
         let op = self.sub(id)?.op;
         if let Some(op) = self.ops.get_mut(&op) {

@@ -15,7 +15,8 @@ impl World {
         self.pump();
     }
 
-    /// Looks whether core's lock was released with something to do: the ledger's I/O, or cleaning that somebody waits for.
+    /// Makes a task due if core's lock was released with something to do: the ledger's I/O, or a cleaning that a write
+    /// waits for.
     pub(super) fn pump(&mut self) {
         self.pump_work();
         if !self.clean_due && self.cleanings == 0 && self.engine.facts().urgent {
@@ -45,7 +46,8 @@ impl World {
             any = true;
             self.asked_in_vain = 0;
         }
-        // Whoever looks for work lets go of the lock, and while somebody waits for a cleaning that makes the cleaner look.
+        // A look for work ends with a release of the lock. While a write waits for a cleaning, that makes the cleaner
+        // look again.
         self.asked_in_vain += u32::from(asked && !any);
         ensure!(
             self.asked_in_vain < 2,

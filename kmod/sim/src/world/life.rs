@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! From start to end: formatting, stop, power cut, death of the machine, recovery.
+//! The life of a cache from start to end: formatting, stop, power cut, death of the machine, recovery.
 
 use super::durable::{Durable, REGION_SHIFT};
 use super::{FLUSH, Fault, Seen, World, ensure};
@@ -8,16 +8,16 @@ use crate::engine::{Engine, Geometry, Loaded, Mode, State};
 use crate::flaw::Site;
 use crate::queue::{Kind, Memory, Pending, Side};
 
-/// How it ends.
+/// How a life ends without a stop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cut {
-    /// The power goes; what is left of the caches of the disk and the SSD.
+    /// The power goes. The two values say how much of the volatile caches of the disk and the SSD is left.
     Power(Luck, Luck),
-    /// The kernel dies, the disks keep their power.
+    /// The kernel dies, but the disks keep their power.
     Machine,
 }
 
-/// More sectors of metadata than these are sorted out at a restart.
+/// If more sectors of metadata than these are kept, a restart drops those that are no longer used.
 const BYTES_ROOM: usize = 4096;
 
 impl World {
@@ -33,10 +33,10 @@ impl World {
         self.ssd.flush_all();
     }
 
-    /// Everything that is in memory is gone.
+    /// Ends this life: everything in memory is gone. Then the next life starts.
     ///
     /// # Errors
-    /// What is left is not what it must be.
+    /// The state after the cut breaks a rule.
     pub fn cut(&mut self, cut: Cut) -> Result<(), Fault> {
         let what = self.last;
         self.trace.all(|| format!("CUT after \"{what}\": {cut:?}"));
@@ -64,7 +64,7 @@ impl World {
         self.check_start(&before, power, lost)
     }
 
-    /// An I/O under way at a cut may have come further than anybody was told.
+    /// An I/O under way at a cut may have moved more sectors than core or the trace has been told.
     fn cut_io(&mut self, pending: Pending) -> Result<(), Fault> {
         let io = pending.io;
         if io.kind == Kind::Flush || !io.kind.changes() || self.rng.bool() {
@@ -112,7 +112,7 @@ impl World {
         self.seen = Seen::default();
     }
 
-    /// Loads the index from the SSD. True if the power went meanwhile.
+    /// Loads the index from the SSD. Returns true if the power went meanwhile.
     fn start(&mut self, lost: bool) -> Result<bool, Fault> {
         let mut power = false;
         loop {
@@ -124,8 +124,9 @@ impl World {
             }
             self.ssd.flush_all();
             let geometry = *self.engine.geometry();
-            // The host's record says that the disk was written past the SSD. What the index calls dirty may be of a write that
-            // failed, and went to the disk: nothing of it may be believed.
+            // The host's record says that data was written to the disk alone while the SSD was lost. Data that the
+            // index calls dirty may come from a write that failed on the SSD and then went to the disk. So nothing of
+            // the index may be believed.
             let believed = self.flaw.is_some_and(|flaw| flaw.site == Site::Anew);
             if lost && !believed {
                 self.format(geometry);
@@ -147,7 +148,7 @@ impl World {
                 continue;
             };
             self.marks_unreadable = bad.is_some_and(|bad| bad >= geometry.intent.start);
-            // Refused because of it; then it can be read again.
+            // Core refused the index because of this block. At the next try the block can be read.
             if bad.is_some() && loaded == Loaded::Damaged {
                 self.last = "unreadable";
                 continue;
@@ -169,7 +170,7 @@ impl World {
         region.start + self.rng.u64(..region.length / 8) * 8
     }
 
-    /// Reads the index, of which the block at `bad` cannot be read; `None`: it was `interrupted` at that step.
+    /// Reads the index; the block at `bad` cannot be read. Returns `None` if the power went at the step `interrupted`.
     fn load(&mut self, interrupted: Option<u8>, bad: Option<u64>) -> Result<Option<Loaded>, Fault> {
         let mut load = self.engine.load();
         let mut step = 0;
@@ -204,7 +205,7 @@ impl World {
         self.ssd.power_cut(Luck::Blocks(128), &mut self.rng);
     }
 
-    /// Forgets the bytes that no sector has any more; nothing on the SSD is volatile.
+    /// Forgets the bytes that no sector refers to any more. Nothing on the SSD may be volatile.
     fn sort_bytes(&mut self) {
         if self.bytes.len() > BYTES_ROOM {
             let old = std::mem::take(&mut self.bytes);
@@ -213,7 +214,7 @@ impl World {
         }
     }
 
-    /// What is on the SSD at a start.
+    /// Reads the durable metadata at a start.
     pub(super) fn read_durable(&mut self) {
         let intent = self.engine.geometry().intent;
         let sectors = &self.ssd.content()[intent.start as usize..][..intent.length as usize];
@@ -236,7 +237,7 @@ impl World {
         self.check_values(&words, power)?;
         self.check_copies(&words)?;
         self.check_retired_at_start(&words)?;
-        // Of marks that cannot be read nothing is known, so clean copies are dropped.
+        // If marks cannot be read, their regions count as marked, so clean copies are dropped.
         if !lost && !self.marks_unreadable {
             self.check_kept(before)?;
         }
@@ -247,7 +248,7 @@ impl World {
         Ok(())
     }
 
-    /// Each sector has a value that it may have, and has only that from now on.
+    /// Each sector has a value that it may have. From now on that value is the only one allowed.
     fn check_values(&mut self, words: &[u64], power: bool) -> Result<(), Fault> {
         let now = self.tick();
         for (sector, stamp) in self.effective(words) {
@@ -256,10 +257,10 @@ impl World {
         Ok(())
     }
 
-    /// Everything ends, is flushed, and the table goes away; then the next start, in `mode`.
+    /// Lets everything end, flushes, and removes the table; then starts the next life in `mode`.
     ///
     /// # Errors
-    /// It is not as warm as it was.
+    /// The cache is less warm than before the stop.
     pub fn stop(&mut self, mode: Mode) -> Result<(), Fault> {
         (self.disk.failing, self.ssd.failing) = (0, 0);
         self.unreadable = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Slots that cannot be read: one unreadable block costs one slot, and the request is served by the disk (promise 17).
+//! Slots that cannot be read. One unreadable block costs one slot, and the disk serves the request (promise 17).
 
 use std::collections::HashMap;
 
@@ -11,11 +11,11 @@ use crate::oracle::Time;
 /// The retired slots.
 #[derive(Default)]
 pub(super) struct Retired {
-    /// As the superblocks name them.
+    /// The slots that the superblocks name.
     pub noted: Vec<u32>,
-    /// Of this life: when. Those that the superblocks named at its start: 0.
+    /// When each slot was retired in this life; 0 for a slot that the superblocks named at the start.
     since: HashMap<u32, Time>,
-    /// How many of them in this life.
+    /// How many slots were retired in this life.
     count: usize,
 }
 
@@ -32,7 +32,7 @@ impl Retired {
 }
 
 impl World {
-    /// The sectors of `hit` could not be read from the SSD. True: the disk is to be read.
+    /// The sectors of `hit` could not be read from the SSD. Returns true if the disk is to be read instead.
     pub(super) fn hit_failed(
         &mut self,
         (first, count): (u64, u64),
@@ -67,7 +67,7 @@ impl World {
         Ok(elsewhere)
     }
 
-    /// Nothing clean is left in `slot`, and it is on the list.
+    /// Checks that nothing clean is left in `slot`, and that the list of retired slots has it.
     fn slot_retired(&mut self, slot: u32, now: Time) -> Result<(), Fault> {
         let word = Word::of(self.engine.words()[slot as usize]);
         ensure!(
@@ -76,7 +76,7 @@ impl World {
         );
         let listed = self.engine.retired();
         if listed.len() == RETIRED_ROOM && !listed.contains(&slot) {
-            // No room: it is only forgotten.
+            // The list has no room: core only forgets the clean copy.
             self.retired.count += 1;
             return Ok(());
         }
@@ -90,7 +90,7 @@ impl World {
         Ok(())
     }
 
-    /// A start believes nothing clean of a slot that the superblocks name.
+    /// A start believes nothing clean in a slot that the superblocks name.
     pub(super) fn check_retired_at_start(&self, words: &[u64]) -> Result<(), Fault> {
         for &slot in &self.retired.noted {
             let word = Word::of(words[slot as usize]);
@@ -102,7 +102,8 @@ impl World {
         Ok(())
     }
 
-    /// Nothing is stored in a retired slot by requests that began later, but over what is dirty there; and what may heal it.
+    /// A request that began after a slot was retired stores nothing there. Exceptions: a write over dirty data, and a
+    /// write that may heal the slot.
     pub(super) fn check_retired(
         &self,
         sub: &Sub,

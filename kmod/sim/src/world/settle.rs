@@ -5,11 +5,11 @@ use super::{FLUSH, Fault, World, ensure};
 use crate::engine::{Mode, State};
 use crate::workload::{LARGEST, Request, Verb};
 
-/// Steps in which some request must come to its end.
+/// Most steps without an answer while requests wait.
 pub(super) const PATIENCE: u32 = 1_000_000;
 
 impl World {
-    /// Lets everything end that is under way.
+    /// Lets everything that is under way end.
     ///
     /// # Errors
     /// Core did something wrong, or left a request without an end.
@@ -43,7 +43,8 @@ impl World {
         list.join(", ")
     }
 
-    /// Lets everything end, then holds disk, SSD, core's words, counters and the model against each other.
+    /// Lets everything end, then compares the disk, the SSD, core's words, core's counters and the model with each
+    /// other.
     ///
     /// # Errors
     /// Two of them differ.
@@ -80,10 +81,11 @@ impl World {
         Ok(())
     }
 
-    /// Brings all dirty data to the disk, and flushes: the disk alone now has what the cached device shows (promises 23, 28).
+    /// Writes all dirty data to the disk, and flushes. Then the disk alone has what the cached device shows (promises
+    /// 23, 28).
     ///
     /// # Errors
-    /// It has not.
+    /// The disk does not have it.
     pub fn drain(&mut self, mode: Mode) -> Result<(), Fault> {
         self.set_mode(mode);
         self.finish()?;
@@ -118,7 +120,8 @@ impl World {
         Ok(())
     }
 
-    /// Reads all that was ever written through the cache, or the whole of a small disk, in pieces of one length in any order.
+    /// Reads through the cache all that was ever written, or the whole of a small disk. The pieces have one length and
+    /// come in any order.
     fn read_all(&mut self) -> Result<(), Fault> {
         let sectors = self.engine.layout().origin_sectors;
         let piece = [64, 256, LARGEST][self.rng.usize(..3)];
@@ -145,7 +148,7 @@ impl World {
         Ok(())
     }
 
-    /// Promise 31.
+    /// Promise 31: the counters are right.
     fn check_counters(&self) -> Result<(), Fault> {
         let names = &self.counter_names;
         let values = self.engine.counters();
@@ -186,7 +189,7 @@ impl World {
         ] {
             let counted = value(name);
             if name == "write_hit" && self.engine.state() != State::Active {
-                // What the SSD failed to store is not counted.
+                // Data that the SSD failed to store is not counted.
                 continue;
             }
             ensure!(counted == seen, "{name} is {counted}, but {seen} were seen");
