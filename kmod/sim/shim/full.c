@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The index of a cache that is full, as the SSD of any size has it, without the
- * years that it would take to fill one.
+ * The index of a full cache, as an SSD of any size would hold it, without the
+ * years that it would take to fill a cache.
  *
- * Invariant: it is one that core could have written.
- * Threads: one makes it, any may read it.
- * Why neighbours in a lane are of different runs: what is read at random lies so,
- * and it is the slower case for who reads the index.
+ * Invariant: the index is one that core could have written.
+ * Threads: one thread makes the index; any thread may read it.
+ * Why neighbours in a lane are of different runs: data that is read at random
+ * lies that way, and it is the slower case for a reader of the index.
  */
 #include <stdlib.h>
 

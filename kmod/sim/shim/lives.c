@@ -28,24 +28,24 @@ struct quarter {
 };
 
 struct world {
-	u64 state;			/* of the random numbers */
+	u64 state;			/* state of the random numbers */
 	u64 cuts;
 	struct td_identity id;
 	u8 ssd[2][2][TD_SUPER_BYTES] __attribute__((aligned(8)));	/* copy, area */
 	u32 disk[QUARTERS];
-	u32 own[QUARTERS];		/* of the right disk, while it is exchanged */
-	u32 older[QUARTERS];		/* an image of it */
-	u32 shown[QUARTERS];		/* what users have to see */
+	u32 own[QUARTERS];		/* content of the right disk, while another is in place */
+	u32 older[QUARTERS];		/* content at an earlier life, as a disk image has it */
+	u32 shown[QUARTERS];		/* content that users have to see */
 	struct quarter cached[QUARTERS];
 	u32 dirty;
 	u32 last;			/* content that was written last */
-	bool made;			/* the first superblock is there */
-	bool anew;			/* half of an index is on the SSD */
+	bool made;			/* the first superblock is on the SSD */
+	bool anew;			/* half of a new index is on the SSD */
 	bool exchanged;			/* the disk is not the one of the last life */
-	bool dropped;			/* and nothing is cached of the former */
-	bool serving;			/* the disk may change */
+	bool dropped;			/* the copies of the exchanged disk were given up */
+	bool serving;			/* requests are served: the disk may change */
 	bool off;			/* the power is gone */
-	/* the module's memory */
+	/* the memory of the module */
 	struct td_super super;
 	struct td_samples samples;
 	struct td_heat heat;
@@ -89,7 +89,7 @@ static enum td_super_error choose(const struct world *x, struct td_super *sb)
 	return error ? error : td_super_match(sb, &x->id, SSD_SECTORS);
 }
 
-/* What a start would find now. */
+/* What a start would find after a cut now. */
 static void check_cut(struct world *x)
 {
 	struct td_samples s;
@@ -113,8 +113,9 @@ static void check_cut(struct world *x)
 }
 
 /*
- * One sector of @at may hold what is neither old nor new; but no cut leaves a
- * magic that is another's, nor something where nothing ever was.
+ * One sector of @at may hold neither the old nor the new content. But no cut
+ * leaves another program's magic, nor any content where nothing was ever
+ * written.
  */
 static void spoil(struct world *x, u8 *at, u32 which)
 {
@@ -126,7 +127,10 @@ static void spoil(struct world *x, u8 *at, u32 which)
 	check_cut(x);
 }
 
-/* Behind a flush, and durable at its end. False: the power was cut. */
+/*
+ * The write follows a flush and is durable at its end. Returns false if the
+ * power was cut.
+ */
 static bool store(struct world *x, u32 copy, enum area area, const u8 *block)
 {
 	u8 *at = x->ssd[copy][area];
@@ -224,7 +228,7 @@ static bool start_anew(struct world *x)
 	return !x->off;
 }
 
-/* False: refused, or the power was cut. */
+/* Returns false if the start is refused or the power was cut. */
 static bool load(struct world *x)
 {
 	struct td_super first, second;
@@ -356,10 +360,10 @@ static bool stop(struct world *x)
 	return true;
 }
 
-/* Between two lives, of which the first ended well. */
+/* Between two lives, of which the first ended well, the disk may be exchanged. */
 static void exchange(struct world *x)
 {
-	/* So often that it must be sampled. */
+	/* The journal is written so often that it must be sampled. */
 	bool journal = x->to_journal * TD_HOT_MAX > x->to_disk;
 
 	memcpy(x->own, x->disk, sizeof(x->own));
@@ -382,11 +386,14 @@ static void exchange(struct world *x)
 	x->exchanged = true;
 }
 
-/* A refused start must have written nothing, and the right disk must do. */
+/*
+ * A refused start must have written nothing, and a start with the right disk
+ * must succeed.
+ */
 static void start_again(struct world *x, const void *before)
 {
 	must(!memcmp(before, x->ssd, sizeof(x->ssd)), "a refused start writes");
-	/* What is for another disk was given up already. */
+	/* The copies that belong to another disk were given up already. */
 	if (!x->exchanged || x->dropped)
 		return;
 	memcpy(x->disk, x->own, sizeof(x->disk));

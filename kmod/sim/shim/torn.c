@@ -19,15 +19,15 @@
 
 struct torn {
 	struct cache live;
-	struct cache again;	/* loads what a cut leaves; the same image */
-	u64 state;		/* of the random numbers */
+	struct cache again;	/* loads what a cut leaves; has the same image */
+	u64 state;		/* state of the random numbers */
 	u64 *durable;		/* a record for each slot */
-	u64 *pages;		/* those of the checkpoint being written */
-	bool *since;		/* a group recorded the slot since it began */
-	u8 *before;		/* what a write replaces */
+	u64 *pages;		/* records of the checkpoint that is being written */
+	bool *since;		/* a group recorded the slot since that checkpoint began */
+	u8 *before;		/* the bytes that a write replaces */
 	bool *marked;		/* regions with a durable mark */
-	u64 *former;		/* if the group that a cut tore were there */
-	bool starting;		/* from what a cut left */
+	u64 *former;		/* the records if the torn group were complete */
+	bool starting;		/* a start from what a cut left is under way */
 	u64 cuts;
 };
 
@@ -176,8 +176,9 @@ static bool is_wipe(const struct td_work *w)
 }
 
 /*
- * @reached: which sectors of the write are on the SSD, a byte for each. @garbage:
- * one of the others is neither old nor new. The image is left so.
+ * @reached: which sectors of the write are on the SSD, a byte for each.
+ * @garbage: one of the others holds neither the old nor the new content. The
+ * image stays so.
  */
 static void cut(struct torn *t, const struct td_work *w, const u8 *reached,
 		bool garbage)
@@ -195,7 +196,7 @@ static void cut(struct torn *t, const struct td_work *w, const u8 *reached,
 			at[below(t, TD_SECTOR_BYTES)] ^= 0x5a;
 			garbage = false;
 		}
-		/* What is missing may be the same as what was there. */
+		/* A missing sector may equal the sector that was there. */
 		whole &= !memcmp(at, data + (size_t)i * TD_SECTOR_BYTES,
 				 TD_SECTOR_BYTES);
 	}
@@ -210,7 +211,8 @@ static void cut(struct torn *t, const struct td_work *w, const u8 *reached,
 	must(load(&t->again) == TD_LOAD_OK, "what a cut left is not believed");
 	/*
 	 * Wiping a torn group may complete it, if its missing sectors are zero.
-	 * Nothing was done since, so it is as if it had not been torn.
+	 * Nothing was done since, so the group counts as if it had not been
+	 * torn.
 	 */
 	must(is_loaded(t, records) ||
 	     (is_wipe(w) && is_loaded(t, t->former)),
@@ -263,7 +265,7 @@ static void remember_pages(struct torn *t, const struct td_work *w)
 						(size_t)b * TD_BLOCK_BYTES)[i]);
 }
 
-/* All of it reached the SSD. */
+/* All of the write reached the SSD. */
 static void complete(struct torn *t, const struct td_work *w)
 {
 	const u8 *data = w->buffer;
@@ -289,14 +291,14 @@ static void complete(struct torn *t, const struct td_work *w)
 	}
 }
 
-/* The machine starts again; what a cut left stays. */
+/* The machine starts again, on what the cut left. */
 static void start_again(struct torn *t)
 {
 	must(load(&t->live) == TD_LOAD_OK, "what was believed is not any more");
 	for (u32 i = 0; i < t->live.layout.slots; i++) {
 		u64 v = td_word_load(&t->live.e.words[i]);
 
-		/* What was dropped is on the SSD still. */
+		/* The record of a slot that was dropped is still on the SSD. */
 		if (!(v & TD_W_PENDING))
 			t->durable[i] = td_record_of(v);
 	}
@@ -335,7 +337,10 @@ static bool carry(struct torn *t, const struct td_work *w, u32 one_in)
 	return false;
 }
 
-/* What the ledger has to do, until it is done. False: the power was cut. */
+/*
+ * Does the ledger's work until none is left. Returns false if the power was
+ * cut.
+ */
 static bool work(struct torn *t, struct td_list *woken)
 {
 	struct td_engine *e = &t->live.e;
@@ -344,11 +349,17 @@ static bool work(struct torn *t, struct td_list *woken)
 	for (u32 i = 0; i < 3; i++)
 		td_tick(e);
 	while (td_work_next(e, &w, woken)) {
-		/* Large groups seldom fail to meet what a cut left of another. */
+		/*
+		 * A large group is likely to meet what a cut left of another
+		 * group.
+		 */
 		if (!carry(t, &w, w.sectors > TD_BLOCK_SECTORS ? 3 : 12))
 			return false;
 		td_work_done(e, &w, true, woken);
-		/* More changes, so that pages meet what is pending. */
+		/*
+		 * More changes, so that the checkpoint's pages meet changes
+		 * that are pending.
+		 */
 		if (w.kind == TD_WORK_PAGES && !t->starting)
 			change(t);
 	}
@@ -364,7 +375,7 @@ static void step(struct torn *t)
 	struct td_list woken;
 
 	td_list_init(&woken);
-	/* Nothing is served before all is settled. */
+	/* No change is made before the start is settled. */
 	while (t->starting)
 		t->starting = !work(t, &woken);
 	while (count--)

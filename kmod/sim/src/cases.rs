@@ -66,7 +66,7 @@ const REGION: u64 = 2048;
 
 const WRITE: Verb = Verb::Write { fua: false };
 
-/// An empty cache of 16 slots, of runs of two frames, for a disk of so many regions; nothing is under way.
+/// An empty cache of 16 slots, with runs of two frames, for a disk with this many regions. Nothing is under way.
 fn world(core: &Core, mode: Mode, regions: u64) -> Result<World, Fault> {
     world_of(core, mode, regions, 4, 1)
 }
@@ -107,7 +107,7 @@ fn world_of(
     Ok(world)
 }
 
-/// An application asks for something, and core is told.
+/// An application submits a request, and core is told.
 fn ask(world: &mut World, verb: Verb, first: u64, count: u64) -> Result<(), Fault> {
     world.submit(Request {
         verb,
@@ -118,7 +118,8 @@ fn ask(world: &mut World, verb: Verb, first: u64, count: u64) -> Result<(), Faul
     world.run_tasks()
 }
 
-/// Completes what is under way to the disks, in the order in which it was submitted; not what that leads to.
+/// Completes the I/Os that are under way to the disks, in the order of their submission; not the I/Os that follow from
+/// these.
 fn complete_all(world: &mut World) -> Result<(), Fault> {
     for _ in 0..world.queue.len() {
         world.complete(0)?;
@@ -140,7 +141,7 @@ fn marks_under_way(world: &World) -> bool {
 /// the mark of its own region.
 fn later_writes(core: &Core) -> Result<(), Fault> {
     const LATER: u64 = 500;
-    /// The block of marks that is being written, and the one that a later write waits for.
+    /// Two blocks of marks: the block that is being written, and the block that a later write waits for.
     const ENOUGH: u64 = 2;
     let mut world = world(core, Mode::WriteThrough, LATER + 1)?;
     ask(&mut world, WRITE, 0, 8)?;
@@ -205,7 +206,7 @@ fn healthy_quarter(core: &Core, dirty: &[u64], bad: u64) -> Result<(), Fault> {
     world.settle()
 }
 
-/// Reads, and every read of the SSD for that fails.
+/// Reads, and every read of the SSD for this request fails.
 fn read_failing(world: &mut World, first: u64, count: u64) -> Result<(), Fault> {
     ask(world, Verb::Read, first, count)?;
     world.unreadable = 65536;
@@ -219,7 +220,7 @@ fn read(world: &mut World, first: u64, count: u64) -> Result<(), Fault> {
     world.finish()
 }
 
-/// The slot of a frame of which something can be read.
+/// The slot of this frame, of which some part can be read.
 fn slot_of(world: &World, frame: u64) -> Option<usize> {
     let words = world.engine.words().into_iter().map(Word::of);
     words

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Small worlds that are cut again and again, everything drawn from one seed.
+//! Small worlds that are cut again and again. One seed determines everything.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,10 +16,10 @@ use crate::world::{Cut, Fault, Machine, World};
 /// Cuts of one seed.
 pub const CUTS: u64 = 100;
 
-/// What happened right before the cuts, and in between.
+/// What happened right before the cuts, and between them.
 #[derive(Default, Debug)]
 pub struct Coverage {
-    /// Cuts, by words.
+    /// Cuts, by the words for the event before the cut.
     pub cuts: BTreeMap<&'static str, u64>,
     /// Counters of core, added up, by name.
     pub counters: BTreeMap<String, u64>,
@@ -75,11 +75,11 @@ impl Coverage {
     }
 }
 
-/// A run that found something.
+/// A run that found something wrong.
 pub struct Failure {
-    /// What.
+    /// What was wrong.
     pub fault: Fault,
-    /// How to see it again.
+    /// The acts that show it again.
     pub script: Script,
 }
 
@@ -99,7 +99,7 @@ struct Habits {
     left: u64,
 }
 
-/// Draws acts.
+/// Draws acts at random.
 struct Author {
     rng: fastrand::Rng,
     frames: Vec<u64>,
@@ -179,8 +179,9 @@ pub fn run(
 /// The seed and the words of the first failure that was found.
 pub type Failed = Option<(u64, String)>;
 
-/// At least `cuts` cuts, from the seed `first` on, on so many threads. `core` is called in each. `flaw`: a bug that is to be found. `brief`: a failure is not made
-/// shorter. `says`: a failure without these words is passed over, since a bug may break several rules.
+/// Tries at least `cuts` cuts, from the seed `first` on, on this many threads; each thread calls `core`. `flaw`: a bug
+/// that must be found. `brief`: a failure is not made shorter. `says`: a failure without these words is passed over,
+/// since a bug may break several rules.
 ///
 /// # Errors
 /// There is no core.
@@ -303,7 +304,7 @@ impl Author {
         let geometry = &machine.geometry;
         let sectors = geometry.origin_sectors;
         let slots = geometry.data.length / 32;
-        // Some neighbours in some regions, and the end of the disk.
+        // Some frames are neighbours, in some regions; one frame is the last of the disk.
         let wanted = rng.u64(1..=(slots * 2).min(60)) as usize;
         let mut frames = vec![(sectors - 1) / 32];
         while frames.len() < wanted.max(2) {
@@ -342,7 +343,7 @@ impl Author {
         any_mode(&mut self.rng, self.writeback)
     }
 
-    /// New habits, and what has to be done for them.
+    /// Draws new habits, and returns the acts that these habits need.
     fn new_life(&mut self) -> Vec<Act> {
         let rng = &mut self.rng;
         self.habits = Habits {
@@ -378,7 +379,7 @@ impl Author {
         }
         let trouble = rng.u8(..24);
         if trouble == 3 && self.writeback {
-            // The SSD fails when only what is just being written is dirty, and that may be recorded already.
+            // The SSD fails while only writes under way are dirty; these may be recorded already.
             self.mode = Mode::WriteBack;
             acts.push(Act::Pace(0, 0, 0));
             acts.push(Act::Faults(0, 0, 0));
@@ -387,7 +388,8 @@ impl Author {
             (self.habits.ticks, self.habits.depth) = (40, 3);
         }
         if trouble == 4 && self.writeback {
-            // Some of what is dirty cannot be read, while it is to become less, or there is no more room for such.
+            // Some dirty data cannot be read, while the dirty data is to become less, or while there is no room for
+            // more.
             self.mode = Mode::WriteBack;
             acts.push(Act::Mode(self.mode));
             acts.push(Act::Limit(*pick(rng, &[0, 0, 2, 8])));

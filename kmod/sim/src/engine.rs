@@ -584,7 +584,8 @@ impl Engine {
         unsafe { (self.core.api.unpin)(self.raw, slot) }
     }
 
-    /// The last pin of a slot that was read at `sector` went. Returns whose turn it is, with its actions.
+    /// The last pin went from a slot that was read at `sector`. Returns the request whose turn it is, if any, with its
+    /// actions, and the requests that were woken.
     pub fn drained(&mut self, sector: u64, slot: u32) -> (Option<(u64, Actions)>, Waking) {
         let mut owner = 0;
         let (actions, woken) = self
@@ -592,8 +593,8 @@ impl Engine {
         ((actions != 0).then_some((owner, Actions(actions))), woken)
     }
 
-    /// Where cleaning should go on, after at most so many looks; with `all` not only where somebody waits for it; with `on`
-    /// the last answer was "further".
+    /// Searches for data to clean, and looks at no more than `looks` frames. With `all` the search is not limited to
+    /// data that a write waits for. With `on` the search continues after the answer "further".
     pub fn clean_seek(&mut self, all: bool, on: bool, looks: u32) -> Seek {
         let (mut sector, mut count) = (0, 0);
         let seek = unsafe {

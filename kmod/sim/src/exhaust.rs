@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Small cases whole: some requests, one after the other submitted, over two slots; I/O completed in every order, and a cut
-//! in every state.
+//! Small cases, tried completely: some requests, submitted one after the other, over two slots. I/O is completed in
+//! every order, and a cut falls in every state.
 //!
-//! Depth first, each state reached by playing its decisions from the start; one that was met before is not followed again.
-//! What core does between two I/Os is one step, and an I/O is moved as a whole: what goes on within them is for the random
-//! walk.
+//! The search is depth first. Each state is reached by playing its decisions from the start; a state that was met
+//! before is not followed again. What core does between two I/Os is one step, and each I/O moves all its data at once:
+//! the random walk covers the orders of events within them.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,13 +19,13 @@ use crate::world::{Cut, Fault, Machine, World};
 /// What the outside may do in one step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Deed {
-    /// A request.
+    /// An application submits a request.
     Ask(Verb, u64, u64),
     /// The cleaner goes on.
     Clean,
-    /// Something of no concern here finds that the SSD has failed; it answers still.
+    /// Something outside of this world finds that the SSD has failed, though the SSD still answers.
     SsdFails,
-    /// All that is under way ends first.
+    /// First everything that is under way ends.
     Settle,
 }
 
@@ -46,9 +46,11 @@ pub const DEEDS: [Deed; 11] = [
     Deed::SsdFails,
 ];
 
-/// What takes more deeds than can be tried in all rows: on a cache with a clean copy of eight sectors from here on.
+/// Cases with more deeds than can be tried in all combinations. Each begins on a cache with a clean copy of eight
+/// sectors, from this sector on.
 pub const LONG: [(u64, &[Deed]); 2] = [
-    // A write takes the copy's slot, and waits for a reader of its other one, when the SSD fails with data on it.
+    // A write takes over the copy's slot, and waits for a reader of the write's other slot. Then the SSD fails, with
+    // data of the write on it.
     (
         96,
         &[
@@ -59,7 +61,7 @@ pub const LONG: [(u64, &[Deed]); 2] = [
             Deed::SsdFails,
         ],
     ),
-    // A write over the copy has to go to the disk after all, and somebody reads it.
+    // A write over the copy has to go to the disk after all, and a request reads the copy.
     (
         0,
         &[
@@ -70,7 +72,7 @@ pub const LONG: [(u64, &[Deed]); 2] = [
     ),
 ];
 
-/// Disks, and what is done.
+/// The disks, and the deeds.
 #[derive(Clone, Debug)]
 pub struct Case {
     machine: Machine,
@@ -82,10 +84,10 @@ const MODES: [Mode; 3] = [Mode::WriteBack, Mode::WriteThrough, Mode::WriteAround
 /// What a cut leaves of both volatile caches.
 const LUCKS: [Luck; 3] = [Luck::Lose, Luck::Keep, Luck::Blocks(128)];
 
-/// How much there was.
+/// How much was tried.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Extent {
-    /// Modes and rows of deeds.
+    /// Combinations of a mode and deeds.
     pub cases: u64,
     /// Different states, summed over the cases.
     pub states: u64,
@@ -93,7 +95,7 @@ pub struct Extent {
     pub cuts: u64,
 }
 
-/// A case with something wrong.
+/// A case in which something was wrong.
 #[derive(Debug, thiserror::Error)]
 #[error("{mode:?} {deeds:?}, decisions {decisions:?}: {fault}")]
 pub struct Wrong {
@@ -103,7 +105,7 @@ pub struct Wrong {
     fault: Fault,
 }
 
-/// The `number`th case of `length` deeds, if there are so many.
+/// The `number`th case of `length` deeds, if there are that many.
 fn short(number: u64, length: u32) -> Option<Case> {
     let mode = *MODES.get((number / (DEEDS.len() as u64).pow(length)) as usize)?;
     let deed = |at| DEEDS[(number / (DEEDS.len() as u64).pow(at)) as usize % DEEDS.len()];
@@ -113,7 +115,7 @@ fn short(number: u64, length: u32) -> Option<Case> {
     })
 }
 
-/// The `number`th of the long ones: two neighbours can be asked for at once.
+/// The `number`th long case. Here one request can cover two neighbouring frames of a run.
 fn long(number: usize) -> Option<Case> {
     let (at, deeds) = LONG.get(number)?;
     let copied = [
@@ -130,7 +132,8 @@ fn long(number: usize) -> Option<Case> {
     })
 }
 
-/// Two slots: for frames of one group, or one each for even and odd frames.
+/// A machine with two slots: either slot takes any frame, or, with runs of two, one takes the even frames and one the
+/// odd.
 fn machine(mode: Mode, run_shift: u32) -> Machine {
     let region = |start, length| Region { start, length };
     Machine {
@@ -191,10 +194,10 @@ fn play(
     Ok((world, deeds.len() - done, choices))
 }
 
-/// One case, whole.
+/// Tries one case completely.
 ///
 /// # Errors
-/// The first decisions after which something was wrong.
+/// The case is wrong: the first decisions after which that showed.
 pub fn explore(
     core: &Core,
     Case { machine, deeds }: &Case,

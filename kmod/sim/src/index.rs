@@ -172,7 +172,7 @@ impl Ahead {
         }
         thread::spawn(move || {
             for bytes in lengths {
-                // Who has seen enough hangs up.
+                // The receiver has seen enough and is gone.
                 let Ok(mut part) = emptied.recv() else { return };
                 part.bytes = bytes;
                 let result = file.read_exact(part.content()).map(|()| part);
@@ -192,7 +192,7 @@ impl Ahead {
     fn next(&mut self) -> io::Result<&[u8]> {
         let part = self.full.recv().map_err(io::Error::other)??;
         if let Some(used) = self.used.replace(part) {
-            // When all is read nobody wants it any more.
+            // When all parts are read, the reading thread has ended and takes no buffer back.
             let _ = self.empty.send(used);
         }
         Ok(self.used.as_mut().map_or(&[], |part| part.content()))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The model of a disk that the cached device is held against; it shares no code with core.
+//! The model of a disk, with which the cached device is compared. The model shares no code with core.
 //!
 //! Each sector is a register. Since every write has values of its own, its history is linearizable exactly if the zones of
 //! its values do not conflict (Gibbons and Korach, "Testing shared memories", 1997). A zone lies between the first end and
@@ -8,9 +8,10 @@
 //!
 //! Time is a counter that the caller raises with every event, so that no two events share an instant.
 //!
-//! A cut may bring back any value that is still in the history. A completed flush takes out of it what was certainly
-//! overwritten before the flush began: `v` came before `w` if it ended before `w`, or a read of `w`, began; and `w` was there
-//! for the flush if it had been acknowledged when the flush began. After a cut each sector has one value, and only that one.
+//! A cut may bring back any value that is still in the history. A completed flush removes the values that were
+//! certainly overwritten before the flush began. A value `v` came before `w` if `v` ended before the write of `w`, or a
+//! read of `w`, began. The flush covers `w` if `w` had been acknowledged when the flush began. After a cut each sector
+//! has one value, and only that one.
 
 use std::hash::{Hash, Hasher};
 
@@ -24,7 +25,7 @@ const NEVER: Time = Time::MAX;
 /// A sector showed what it must not show.
 #[derive(Debug, thiserror::Error)]
 pub enum Violation {
-    /// A value that nobody wrote to this sector, or that lies too far back.
+    /// A value that no request wrote to this sector, or a value that was overwritten too long ago.
     #[error("sector {sector}: {stamp} was never written here or is older than a flush")]
     Foreign {
         /// Where, in 512 bytes.
@@ -54,7 +55,7 @@ pub enum Violation {
         /// What it may hold.
         allowed: String,
     },
-    /// No order of the requests explains what they saw.
+    /// No order of the requests explains the values that they saw.
     #[error("sector {sector}: no order explains both {a} and {b}")]
     Order {
         /// Where, in 512 bytes.
@@ -73,11 +74,11 @@ struct Cluster {
     seen: Option<u8>,
     first_end: Time,
     last_start: Time,
-    /// When it was acknowledged.
+    /// When the write was acknowledged.
     acked: Time,
-    /// It may never have happened, and nobody may read it.
+    /// The write may never have happened, and from now on no read may return its value.
     ghost: bool,
-    /// When a flush made sure that no cut brings it back; who began to read before may still see it.
+    /// When a flush made sure that no cut brings the value back. A read that began before may still see the value.
     gone: Time,
 }
 
@@ -191,7 +192,8 @@ impl Oracle {
         }
     }
 
-    /// The write `op` was acknowledged. One that failed is not told: it may take effect at any time, or never.
+    /// The write `op` was acknowledged. The caller does not report a write that failed: such a write may take effect at
+    /// any time, or never.
     ///
     /// # Errors
     /// A sector whose history has no order any more.
@@ -271,11 +273,11 @@ impl Oracle {
         }
     }
 
-    /// Nothing is under way any more at `now`, and the sector holds `stamp`: what was neither acknowledged nor seen has
-    /// happened by now or will not, though a cut may still bring it back.
+    /// At `now` nothing is under way, and the sector holds `stamp`. A write that was neither acknowledged nor seen has
+    /// happened by now, or never will; yet a cut may still bring its value back.
     ///
     /// # Errors
-    /// It must not hold that.
+    /// The sector must not hold that value.
     pub fn quiet(&mut self, sector: u64, stamp: Stamp, now: Time) -> Result<(), Violation> {
         for cluster in &mut self.sectors[sector as usize] {
             if cluster.first_end == NEVER && cluster.op != stamp.op() {
@@ -286,11 +288,11 @@ impl Oracle {
         self.saw(sector, stamp, now + 1, now + 2)
     }
 
-    /// After a cut the sector holds `stamp`. If the power went (`power`), for good; if only the machine died, another power
-    /// cut may still bring back what a disk's volatile cache hides.
+    /// After a cut the sector holds `stamp`. If the power went (`power`), the value is final. If only the machine died,
+    /// another power cut may still bring back a value that a newer one in a disk's volatile cache hides.
     ///
     /// # Errors
-    /// It must not.
+    /// The sector must not hold that value.
     pub fn restarted(
         &mut self,
         sector: u64,

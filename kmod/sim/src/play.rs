@@ -6,40 +6,40 @@ use crate::trace::Trace;
 use crate::workload::Request;
 use crate::world::{Cut, Fault, Machine, World};
 
-/// What the outside does to the machine, or that time goes on.
+/// What happens to the machine from outside, and the passing of time.
 #[derive(Clone, Copy, Debug)]
 pub enum Act {
-    /// An application asks for something.
+    /// An application submits a request.
     Submit(Request),
-    /// An application changes a buffer under way.
+    /// An application changes the buffer of a request that is under way.
     Disturb,
-    /// One step of what is due or under way.
+    /// One step of a task that is due, or of an I/O that is under way.
     Step,
     /// A second passes.
     Tick,
     /// The cleaner goes on where it was.
     Clean,
-    /// Another mode.
+    /// The mode changes.
     Mode(Mode),
-    /// Another limit of what may be dirty, in quarters.
+    /// The limit of dirty quarters changes.
     Limit(u64),
     /// Clean copies of a group are dropped.
     Forget(u32),
-    /// Errors, of 65536 requests: hard disk, SSD; of 256: no memory.
+    /// Error rates: of 65536 requests to the hard disk, of 65536 to the SSD, of 256 requests for memory.
     Faults(u32, u32, u8),
-    /// Of 65536 reads of the SSD so many fail, until the next start.
+    /// Of 65536 reads of the SSD, this many fail, until the next start.
     Unreadable(u32),
     /// The SSD is gone for this life.
     SsdDies,
     /// Reluctance, of 256: hard disk, SSD; and how many hardly go on.
     Pace(u8, u8, u8),
-    /// Power cut, or the machine dies; then recovery.
+    /// A power cut, or the death of the machine; then recovery.
     Cut(Cut),
     /// A clean stop, and a start in this mode.
     Stop(Mode),
     /// Everything ends and is compared.
     Settle,
-    /// Everything dirty goes to the disk, in this mode.
+    /// All dirty data goes to the disk, in this mode.
     Drain(Mode),
 }
 

@@ -135,11 +135,11 @@ pub struct Pending {
     pub start: Time,
     /// Its number as a writer.
     pub writer: u64,
-    /// It hardly ever goes on until all is moved, or from then on.
+    /// The request hardly ever goes on: the first flag until all sectors are moved, the second from then on.
     lazy: (bool, bool),
 }
 
-/// What the request that was picked wants to do.
+/// The next step of the request that was picked.
 pub enum Turn {
     /// Nothing yet.
     Missed,
@@ -243,7 +243,7 @@ impl Queue {
         turns
     }
 
-    /// Lets any request go on; `None` if there is none. The caller carries out what it says.
+    /// Lets any request go on; `None` if there is none. The caller carries out the step that is returned.
     pub fn pick(&mut self, rng: &mut fastrand::Rng, disk: &Disk, ssd: &Disk) -> Option<Turn> {
         if self.pending.is_empty() {
             return None;

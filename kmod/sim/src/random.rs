@@ -170,13 +170,13 @@ fn round(run: &mut Run, workload: &mut Workload, count: u64) -> Step {
         *pick(rng, &[0, 16, 64]),
     );
     if rng.u8(..3) == 0 {
-        // As disks are: the hard one slow, the SSD fast, but for some requests.
+        // As with real disks: the hard disk is slow, the SSD is fast, except for some requests.
         pace = (240, 0, 64);
         shortage = 0;
     }
     let duel = rng.u8(..5) == 0;
     if duel {
-        // Who reads from the SSD, or writes to it, takes far longer than the disk, or than the next.
+        // A read from the SSD, or a write to it, takes far longer than the disk, or than the next request.
         workload.duel(rng);
         depth = *pick(rng, &[4, 8]);
         pace = *pick(

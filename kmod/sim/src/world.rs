@@ -193,7 +193,7 @@ pub struct World {
     work_due: bool,
     /// The cleaner's search made work due for the ledger.
     asked_for_work: bool,
-    /// How often the cleaner's search made work due although there was none, since work last began or anything last
+    /// How often the cleaner's search made work due although there was none, since work last began or ended.
     /// ended.
     asked_in_vain: u32,
     clean_due: bool,

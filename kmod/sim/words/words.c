@@ -7,11 +7,11 @@
  * version that the disk had. TORN stands for a quarter that is being rewritten
  * with no reader allowed to look.
  *
- * Accesses: a reader loads the content atomically (relaxed), whoever rewrites
- * it under the promise that no pin is there does so plainly. So the race
- * detector demands that the word itself orders the two. A fill of quarters that
- * an old pin may still read stores atomically: the engine allows that
- * (engine.c), each sector being old or new.
+ * Accesses: a reader loads the content atomically (relaxed). A task that
+ * rewrites the content, under the promise that there is no pin, does so
+ * plainly. So the race detector demands that the word itself orders the two. A
+ * fill of quarters that an old pin may still read stores atomically: the engine
+ * allows that (engine.c), each sector being old or new.
  */
 #include "words.h"
 
@@ -120,7 +120,7 @@ static void do_read(u32 frame, unsigned int want)
 	schedule_point();
 	for (int q = 0; q < 4; q++)
 		least[q] = (u32)schedule_observe(load(&shared.acked[frame][q]));
-	/* As the engine does: at once, or it looks again. */
+	/* As in the engine: one attempt, and then a loop that looks again. */
 	if (!td_word_pin_once(&shared.word, frame, want, &dirty) &&
 	    !td_word_pin(&shared.word, frame, want, &dirty))
 		return;
@@ -152,7 +152,7 @@ static void do_read(u32 frame, unsigned int want)
 		drained();
 }
 
-/* What the SSD is given by one who knows that nobody looks. */
+/* Stores to the SSD; the caller knows that no reader looks. */
 static void rewrite(unsigned int mask, const u32 *values)
 {
 	schedule_point();
@@ -264,7 +264,7 @@ static void do_fill(u32 frame)
 	schedule_lock(&shared.lock);
 	v = td_word_load(&shared.word);
 	if (schedule_observe(shared.writers[frame])) {
-		/* The fill could be older than the write: not now. */
+		/* The fill could be older than the write: no fill now. */
 	} else if (!td_word_has(v, frame)) {
 		mine = td_word_take(&shared.word, frame, &v);
 		taken = mine;

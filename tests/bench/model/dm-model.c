@@ -14,8 +14,8 @@
  * of the table, so a small RAM disk seeks like a large disk.
  * ssd: CHANNELS requests at a time, one bus; volatile cache.
  *
- * For test kernels with exact virtual time only: who overwrites what is still
- * in the modelled cache pays for both.
+ * For test kernels with exact virtual time only: a request that overwrites data
+ * that is still in the modelled cache pays for both.
  *
  * Locks: model.lock (interrupts off) guards all of struct model; requests are
  * answered without it.
