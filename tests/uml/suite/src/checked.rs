@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A load that checks what it reads: threads with a part of the device each, who may be held while something is changed.
+//! A load that checks what it reads. Each thread has its own part of the device. The threads can be held while
+//! something is changed.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +14,7 @@ use crate::dm::Dm;
 use crate::io::{self, MIB};
 use crate::stamps::Stamps;
 
-/// Says that the loss is on record as soon as there is one, as the helper does.
+/// As soon as there is a loss, tells the module that the loss is on record, as the helper does.
 pub struct Recorder {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -26,7 +27,7 @@ impl Recorder {
         let (name, stopped) = (name.to_owned(), Arc::clone(&stop));
         let thread = thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
-                // In any other state it is refused.
+                // In any other state the module refuses the message.
                 let _ = Dm::tell(&name, "loss recorded");
                 thread::sleep(Duration::from_millis(5));
             }
@@ -53,11 +54,11 @@ fn locked(part: &Part) -> MutexGuard<'_, Stamps> {
     part.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is on the first four MiB of a device.
+/// The content of the first four MiB of a device.
 pub struct Parts(Vec<Part>);
 
 impl Parts {
-    /// Writes it to the plain disk.
+    /// Writes first values to the plain disk.
     pub fn put(disk: &Path) -> Result<Self> {
         let plain = io::direct(disk)?;
         (0..4_u64)
@@ -70,7 +71,7 @@ impl Parts {
     }
 }
 
-/// Threads, of which each reads and writes its part.
+/// Threads, each of which reads and writes its own part.
 pub struct Load {
     parts: Vec<Part>,
     stop: Arc<AtomicBool>,
@@ -104,7 +105,7 @@ impl Load {
         }
     }
 
-    /// Runs `act` while nobody reads or writes. If it returns that what was not flushed may be lost, reads everything.
+    /// Runs `act` while no thread reads or writes. If `act` returns that unflushed data may be lost, reads everything.
     pub fn held(&self, device: &Path, act: impl FnOnce() -> Result<bool>) -> Result<bool> {
         let mut parts: Vec<_> = self.parts.iter().map(locked).collect();
         let lost = act()?;
@@ -122,14 +123,14 @@ impl Load {
         self.parts.iter().map(|part| locked(part).failed).sum()
     }
 
-    /// What the threads are at, for the words of an error.
+    /// What the threads are doing, for the text of an error.
     pub fn progress(&self) -> String {
         let ended = self.threads.iter().filter(|t| t.is_finished()).count();
         let busy = self.parts.iter().filter(|p| p.try_lock().is_err()).count();
         format!("{ended} threads have ended, {busy} are at a request")
     }
 
-    /// Stops the threads; an error is what they saw.
+    /// Stops the threads; returns the error that a thread met.
     pub fn stop(&mut self) -> Result<()> {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
@@ -140,7 +141,7 @@ impl Load {
         Ok(())
     }
 
-    /// Reads everything, of which nothing may be lost.
+    /// Reads everything; nothing of it may be lost.
     pub fn check(&self, device: &Path) -> Result<()> {
         let file = io::direct(device)?;
         let check = |part| locked(part).check(&file, false);

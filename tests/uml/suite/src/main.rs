@@ -136,7 +136,7 @@ fn run() -> Result<u64> {
         thread::spawn(watch);
     }
     if set == "memory" {
-        // Or who sees that a case hangs would himself wait for memory.
+        // Otherwise the thread that detects a hanging case would itself wait for memory.
         // SAFETY: it takes no pointer.
         let result = unsafe { libc::mlockall(libc::MCL_CURRENT) };
         ensure!(result == 0, "cannot keep the suite in memory");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a device may show whose disks fail: each sector has the values that were written to it since they were last
-//! known to be durable.
+//! The values that a device may show when its disks fail: each sector has one of the values that were written to it
+//! since its value was last known to be durable.
 
 use std::fs::File;
 
@@ -9,12 +9,12 @@ use fastrand::Rng;
 
 use crate::io::{self, MIB, SECTOR};
 
-/// Possible values of one sector; a value fills it.
+/// The values that one sector may have. A value fills the sector.
 #[derive(Clone)]
 struct Sector {
-    /// As long as nothing is lost: the last that was acknowledged, and those after it that failed.
+    /// As long as nothing is lost: the value that was acknowledged last, and the values of later writes that failed.
     now: Vec<u64>,
-    /// If what was not flushed may be lost.
+    /// If data that was not flushed may be lost.
     past: Vec<u64>,
 }
 
@@ -67,7 +67,8 @@ impl Stamps {
         result.is_ok()
     }
 
-    /// A random read, write or flush. What a request says of a value has to be true; that it fails is counted.
+    /// Does a random read, write or flush. What a successful request tells of a value has to be true; a failure is only
+    /// counted.
     /// `durable` is the same device, opened for FUA.
     pub fn step(&mut self, file: &File, durable: &File) -> Result<()> {
         let longest = self.rng.usize(1..=64);
@@ -127,7 +128,7 @@ impl Stamps {
             if !values.contains(&shown) {
                 bail!("sector {number} shows {shown:x}, not one of {values:x?}");
             }
-            // What was read once stays.
+            // A value that was read once stays.
             known.now = vec![shown];
             if lost {
                 known.past = vec![shown];
@@ -136,7 +137,7 @@ impl Stamps {
         Ok(())
     }
 
-    /// Reads everything. `lost`: what was not flushed may be lost.
+    /// Reads everything. With `lost`, data that was not flushed may be lost.
     pub fn check(&mut self, file: &File, lost: bool) -> Result<()> {
         let bytes = self.sectors.len() * SECTOR;
         for start in (0..bytes).step_by(MIB) {

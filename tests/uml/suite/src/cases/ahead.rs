@@ -35,12 +35,12 @@ fn take_checkpoint(rig: &Rig, model: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// Fills the journal by groups of one block and of several, until so many are used behind the checkpoint.
+/// Fills the journal with groups of one block and of several, until this many blocks behind the checkpoint are used.
 fn fill_journal(rig: &Rig, model: &mut [u8], blocks: u64) -> Result<()> {
     let file = io::direct(&rig.path()?)?;
     let mut rng = Rng::with_seed(4);
     while rig.status()?.get("journal_used")? < blocks {
-        // What goes and what comes is recorded, up to 2560 frames in a group.
+        // Frames that leave the cache and frames that enter it are recorded, up to 2560 in a group.
         rig.mapped()?.message("drop")?;
         file.sync_all()?;
         read_frames(rig, rng.usize(1..=24))?;
@@ -51,8 +51,8 @@ fn fill_journal(rig: &Rig, model: &mut [u8], blocks: u64) -> Result<()> {
     Ok(())
 }
 
-/// What a start costs more where the journal is 16 reads instead of one, and the index two, of 100 ms each: less than half
-/// of them. All of it is read rightly, also beside what cannot be read.
+/// How much longer a start takes when the journal is 16 reads instead of one, and the index two, of 100 ms each: less
+/// than half of that time. All of it is read rightly, also beside blocks that cannot be read.
 fn read_ahead() -> Result<()> {
     let mut starts = Vec::new();
     for mib in [16, 1024] {
@@ -60,7 +60,7 @@ fn read_ahead() -> Result<()> {
         config.ssd = Shape::new(mib);
         config.ssd_under = Some(Under::Linear);
         let (mut rig, mut model) = Rig::new(config)?;
-        // What is clean is warm only if the marks were read from their place.
+        // Clean data is warm only if the marks were read from their place.
         read_frames(&rig, 8)?;
         take_checkpoint(&rig, &mut model)?;
         fill_journal(&rig, &mut model, if mib == 16 { 0 } else { 250 })?;
@@ -95,7 +95,7 @@ fn read_ahead() -> Result<()> {
     )
 }
 
-/// A request takes 100 ms, and nothing is read before.
+/// A request takes 100 ms, so nothing has been read by then.
 const SLOW: Under = Under::Delay(100, 100);
 
 fn put_under(rig: &Rig, line: Line) -> Result<&Dm> {
@@ -104,13 +104,13 @@ fn put_under(rig: &Rig, line: Line) -> Result<&Dm> {
     Ok(below)
 }
 
-/// A block that cannot be read, in a part that is read ahead: of what is older than the checkpoint nobody wants it; what
-/// is newer must not be guessed.
+/// A block that cannot be read, in a part that is read ahead. If the block is older than the checkpoint, the start does
+/// not need it. If the block is newer, the start must not guess its content.
 fn beside_bad_blocks(rig: &mut Rig, model: &mut [u8]) -> Result<()> {
     for (is_old, is_last) in [(true, false), (false, false), (false, true)] {
-        // Memory that is used again must not happen to hold what could not be read.
+        // Memory that is used again must not happen to hold the content of the block that cannot be read.
         fill_journal(rig, model, rig.status()?.get("journal_used")? + 60)?;
-        // What was read last has been stored by then.
+        // By then the data that was read last has been stored.
         sleep(ms(2000));
         let status = rig.status()?;
         let (used, blocks) = (status.used, status.get("journal_used")?);
@@ -118,7 +118,7 @@ fn beside_bad_blocks(rig: &mut Rig, model: &mut [u8]) -> Result<()> {
             (250..500).contains(&blocks),
             "not one checkpoint and much behind it: {status:?}"
         );
-        // Where all that is behind cannot be read either, nothing else tells that there was something.
+        // If the rest of the journal cannot be read either, nothing else tells that there were more groups.
         let bad = match (is_old, is_last) {
             (true, _) => 200..201,
             (_, false) => CHECKPOINT + 97..CHECKPOINT + 98,

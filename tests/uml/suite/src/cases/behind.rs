@@ -33,7 +33,8 @@ pub const CASES: &[Entry] = &[
     ),
 ];
 
-/// What keeps the disk busy. Each request waits for an intent mark first, so a worker of the module submits it.
+/// What keeps the disk busy. Each request of the load waits for an intent mark first, so a worker of the module submits
+/// it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Load {
     /// Direct writes of single sectors, which the SSD does not take in write-back.
@@ -42,11 +43,11 @@ enum Load {
     Discards,
 }
 
-/// Requests of the load, each to a MiB of its own.
+/// Requests of the load; each goes to a MiB of its own.
 const REQUESTS: usize = 12;
 /// The first MiB beyond those of the load.
 const BESIDE: usize = 14;
-/// Regions of the disk beyond it that are on the SSD, clean.
+/// Regions of the disk, from there on, that have clean data on the SSD.
 const REGIONS: usize = 5;
 
 /// One request of the load, begun.
@@ -115,7 +116,7 @@ fn ssd_goes_on(load: Load) -> Result<()> {
     file.sync_all()?;
     let before = rig.origin.stat()?;
     let begun = begin(load, &rig, &mut model)?;
-    // Until the marks are durable, and the workers have submitted what the disk has room for.
+    // Waits until the marks are durable, and the workers have submitted as many requests as the disk has room for.
     sleep(ms(500));
     for region in BESIDE..BESIDE + REGIONS {
         let ((), time) = timed(|| write_to_ssd(&file, &mut model, region))?;
@@ -142,7 +143,7 @@ fn ssd_goes_on(load: Load) -> Result<()> {
     rig.equals(&model)
 }
 
-/// Each request to the disk takes 5 s. Dirty data waits for an idle disk, and for a user who has not written for 2 s.
+/// Each request to the disk takes 5 s. The cleaner waits until the disk is idle and no user has written for 2 s.
 fn busy_is_not_idle(read: bool) -> Result<()> {
     let (rig, mut model) = Rig::new(config(5000))?;
     write_quarters(&rig, &mut model, 100, 1)?;
@@ -156,7 +157,7 @@ fn busy_is_not_idle(read: bool) -> Result<()> {
     sleep(ms(1000));
     let reader = {
         let file = file.try_clone()?;
-        // Of the same frame, so that it is not stored.
+        // The read is of the same frame, so that its data is not stored.
         thread::spawn(move || match read {
             true => io::read(&file, start as u64, 16384).map(drop),
             false => Ok(()),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Whose cgroup pays for a request to a device, and whose priority it has: the user's, for what he waits for; and nobody's,
-//! for what the cache does by itself and all users may wait for.
+//! Which cgroup pays for a request to a device, and which priority the request has: the user's, if the user waits for
+//! the request; no user's, if the cache makes the request by itself and all users may wait for it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

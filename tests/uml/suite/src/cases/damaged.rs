@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A damaged index: refused if there may be data in it that the disk has not, and else made anew. What may be is told by
-//! a flag of the superblocks, which has to be right at any time.
+//! A damaged index. The cache is refused if the SSD may have data that the disk lacks; otherwise the index is made
+//! anew. A flag in the superblocks says which of the two applies, so the flag has to be right at any time.
 
 use anyhow::{Context, Result, ensure};
 
@@ -44,12 +44,12 @@ const COPIES: [usize; 2] = [0, MIB / 2];
 const CRC: usize = 8;
 const FLAGS: usize = 20;
 
-/// Everything between the superblocks and the data but the journal's last blocks.
+/// Damages everything between the superblocks and the data, except the journal's last blocks.
 fn damage(rig: &Rig) -> Result<()> {
     rig.ssd.put(MIB as u64, &io::random(3 * MIB / 2, 4))
 }
 
-/// The cache is refused, and nothing is written to the SSD.
+/// Checks that the cache is refused, and that nothing is written to the SSD.
 fn refused(rig: &mut Rig) -> Result<()> {
     let before = rig.ssd.content()?;
     ensure!(rig.attach(false).is_err(), "a damaged index was taken");
@@ -57,14 +57,14 @@ fn refused(rig: &mut Rig) -> Result<()> {
     Ok(())
 }
 
-/// As after a cut just now, with a damaged index.
+/// Checks that the cache would be refused after a cut at this moment, with a damaged index.
 fn refused_after_cut(rig: &Rig) -> Result<()> {
     let mut cut = rig.cut()?;
     damage(&cut)?;
     refused(&mut cut)
 }
 
-/// It is taken, holds nothing, shows the model, and caches again.
+/// Checks that the cache is taken, holds nothing, shows the model, and caches again.
 fn cold(rig: &mut Rig, model: &[u8]) -> Result<()> {
     rig.attach(false)?;
     let status = rig.status()?;
@@ -145,7 +145,7 @@ fn refused_after_message() -> Result<()> {
     refused_after_cut(&rig)?;
     rig.mapped()?.message("mode writethrough")?;
     refused_after_cut(&rig).context("on the way back")?;
-    // While it is suspended the resume has to note it.
+    // If the mode changes while the device is suspended, the resume has to note the new mode.
     let (other, mut model) = Rig::new(Config::default().cuttable())?;
     other.mapped()?.suspend()?;
     other.mapped()?.message("mode writeback")?;
@@ -171,14 +171,14 @@ fn taken_again() -> Result<()> {
         mode: "writeback",
         ..Config::default()
     };
-    // So slow that the stop finds something to leave.
+    // The disk is so slow that the stop leaves something dirty.
     config.origin.mib = 12;
     config.origin.delay_ns = 4_000_000;
     config.origin.single = true;
     let (mut rig, mut model) = Rig::new(config.cuttable())?;
     write_quarters(&rig, &mut model, 200, 3)?;
     rig.mapped()?.message("mode writethrough")?;
-    // Stopped before all is written back.
+    // The stop comes before everything is written back.
     rig.detach()?;
     let ssd = rig.ssd.content()?;
     damage(&rig)?;
@@ -191,13 +191,14 @@ fn taken_again() -> Result<()> {
     rig.detach()?;
     damage(&rig)?;
     cold(&mut rig, &model)?;
-    // And what is dirty later counts again.
+    // Data that becomes dirty later counts again.
     rig.mapped()?.message("mode writeback")?;
     write_quarters(&rig, &mut model, 50, 4)?;
     refused_after_cut(&rig)
 }
 
-/// A stop is cut between its two superblocks, and the one that says that nothing is dirty cannot be reached for a while.
+/// A stop is cut between its two superblocks. The superblock that says that nothing is dirty can then not be reached
+/// for a while.
 fn copy_away() -> Result<()> {
     let config = Config {
         mode: "writeback",
@@ -223,7 +224,7 @@ fn copy_away() -> Result<()> {
         rig.attach_as("writeback").is_err(),
         "taken in write-back with a superblock that cannot be read nor written"
     );
-    // What makes nothing dirty needs one only, and stays with it.
+    // A mode that makes nothing dirty needs only one superblock. The cache stays in such a mode.
     rig.attach_as("writethrough")?;
     write_quarters(&rig, &mut model, 50, 4)?;
     ensure!(

@@ -77,7 +77,7 @@ fn stranded() -> Result<()> {
     let event = rig.mapped()?.event()?;
     write_quarters(&rig, &mut model, 150, 1)?;
     let file = io::direct(&rig.path()?)?;
-    // What is dirty is written in place: the shortest way, on which an error has to be counted too.
+    // The dirty quarter is written in place: on this shortest path an error has to be counted too.
     io::write(&file, 0, &model[..4096])?;
     file.sync_all()?;
     let disk = rig.origin.content()?;
@@ -89,7 +89,7 @@ fn stranded() -> Result<()> {
     is_stranded(&rig)?;
     thread::sleep(Duration::from_millis(100));
     ensure!(rig.mapped()?.event()? > event, "no event");
-    // What the disk has is read; what only the SSD has is an error, never the disk's old data.
+    // Reads of what the disk has succeed. Reads of what only the SSD has fail; they never return the disk's old data.
     let mut lost = 0;
     for start in (0..10 * MIB).step_by(4096) {
         match io::read(&file, start as u64, 4096) {
@@ -114,7 +114,7 @@ fn stranded() -> Result<()> {
         "the disk was written while stranded"
     );
     drop(file);
-    // Suspend and resume end, and nothing is better after it.
+    // Suspend and resume end, and nothing is better after them.
     rig.mapped()?.suspend()?;
     rig.mapped()?.resume()?;
     is_stranded(&rig)?;
@@ -126,14 +126,14 @@ fn stranded() -> Result<()> {
         "{status:?}"
     );
     rig.shows(&model)?;
-    // What was dirty may have been written back by now, on a slow machine.
+    // On a slow machine the dirty data may have been written back by now.
     write_quarters(&rig, &mut model, 20, 2)?;
     let file = io::direct(&rig.path()?)?;
     file.sync_all()?;
     break_ssd(&rig)?;
     ensure!(io::write(&file, 0, &[1; 4096]).is_err(), "acknowledged");
     drop(file);
-    // Removed while stranded, found at the next start.
+    // The cache is removed while it is stranded; the next start finds its data.
     rig.detach()?;
     heal_ssd(&rig)?;
     rig.attach(false)?;
@@ -150,10 +150,10 @@ fn stranded_under_load() -> Result<()> {
             thread::spawn(move || -> Result<()> {
                 let file = io::direct(&path?)?;
                 let mut rng = Rng::with_seed(seed);
-                // Not where the checked data is.
+                // Away from the checked data.
                 let base = (16 + seed * 4) * MIB as u64;
                 let start = Instant::now();
-                // Until after the SSD is gone, however fast the machine is.
+                // Until the SSD is gone, however fast the machine is.
                 while start.elapsed() < Duration::from_secs(30) {
                     let at = base + rng.u64(0..512) * 4096;
                     let done = match rng.u8(0..10) {
@@ -219,7 +219,7 @@ fn bad_block() -> Result<()> {
         "{} blocks bad, {status:?}",
         bad.len()
     );
-    // A drain leaves them, and takes the rest, as far as it does not share a frame with them.
+    // A drain leaves the bad blocks. It takes the rest, except what shares a frame with a bad block.
     let frames = |starts: &[usize]| starts.iter().map(|at| at / 16384).collect::<BTreeSet<_>>();
     let most = frames(&bad).len() as u64 * 32;
     rig.mapped()?.message("flush start")?;
@@ -236,11 +236,12 @@ fn bad_block() -> Result<()> {
         rig.status()?.dirty >= bad.len() as u64 * 8,
         "a block that cannot be read became clean"
     );
-    // A discard waits for it to be written back, which fails.
+    // A discard waits until the bad block is written back, which fails.
     if io::discard(&file, bad[0] as u64, 4096).is_ok() {
         bail!("a discard over a block that cannot be read was answered");
     }
-    // During the flush: without memory for a copy it is written in place, unless the cleaner is just trying that block.
+    // During the flush, a write without memory for a copy is done in place, unless the cleaner is just trying that
+    // block.
     if let Some(&start) = bad.last()
         && Path::new("/sys/kernel/debug/fail_page_alloc").exists()
     {
@@ -264,7 +265,7 @@ fn bad_block() -> Result<()> {
         io::read(&file, around as u64, 65536)?[..] == model[around..around + 65536],
         "not healed with its neighbours"
     );
-    // The first of the others is healed during the flush, the rest after it.
+    // The first of the other blocks is healed during the flush, the rest after it.
     bad.retain(|start| start & !65535 != around);
     ensure!(bad.len() > 1, "only one block was bad");
     for (number, start) in bad.into_iter().enumerate() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Disks that fail now and then under load: for milliseconds, wholly or in one direction, and in single blocks.
 //!
-//! Not a disk that says it has written what it dropped: nobody who keeps no checksums of all data can know.
+//! A disk that drops a write and says that it has written it is not tested: only checksums of all data would show that.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -34,8 +34,8 @@ pub const CASES: &[Entry] = &[
     ("time: the machine freezes under load", under_load),
 ];
 
-/// Freezes all processes, kernel threads and queues that can be, then for so many seconds suspends a device, and goes on;
-/// returns how long that took.
+/// Freezes all processes, kernel threads and queues that can be frozen, then suspends a device for this many seconds,
+/// and goes on; returns how long that took.
 fn freeze(seconds: u64) -> Result<Duration> {
     let set = |file: &str, value: &str| {
         fs::write(file, value).with_context(|| format!("cannot write {value} to {file}"))
@@ -54,11 +54,11 @@ fn freeze(seconds: u64) -> Result<Duration> {
     Ok(time)
 }
 
-/// The states of the kernel's workers that are at work for the queue that freezes, as the kernel's letters.
+/// The states, as the kernel's letters, of the workers that are at work for the queue that freezes.
 fn clocks() -> Result<String> {
     let mut states = String::new();
     for entry in fs::read_dir("/proc")? {
-        // One that has ended meanwhile, or no process.
+        // This entry is no process, or the process has ended meanwhile.
         let Ok(stat) = fs::read_to_string(entry?.path().join("stat")) else {
             continue;
         };
@@ -80,7 +80,7 @@ fn written_back() -> Result<()> {
     config.ssd = Shape::new(32);
     let (rig, mut model) = Rig::new(config)?;
     let file = io::direct(&rig.path()?)?;
-    // No two are neighbours, so each takes a request.
+    // No two are neighbours, so each takes its own request.
     for start in (0..800).map(|frame| frame * 16384) {
         model[start..start + 4096].fill(7);
         io::write(&file, start as u64, &model[start..start + 4096])?;
@@ -90,7 +90,8 @@ fn written_back() -> Result<()> {
     while rig.status()?.get("drained")? == 0 {
         sleep(ms(100));
     }
-    // Who watches it may wait for long: were he no idle one, he would be called blocked after two minutes.
+    // The worker that waits for the end of what the clock began may wait for long. If this worker did not wait as an
+    // idle thread, the kernel would report it as blocked after two minutes.
     let states = clocks()?;
     ensure!(
         states.contains('I') && !states.contains('D'),
@@ -101,7 +102,7 @@ fn written_back() -> Result<()> {
     let written = (rig.origin.stat()? - before).written / 8;
     let freezing = time - Duration::from_secs(FROZEN);
     println!("     {written} requests to the disk in {freezing:?} until it was frozen");
-    // What was under way had its time before.
+    // The request that was under way when the freezing began had its time before.
     ensure!(
         written > 0 && ms(REQUEST * (written - 1)) <= freezing,
         "{written} requests to the disk, which had {freezing:?} for them before it was frozen"
@@ -121,11 +122,11 @@ fn recorded() -> Result<()> {
         let (rig, mut model) = Rig::new(config.cuttable())?;
         let file = io::direct(&rig.path()?)?;
         for start in [0, MIB] {
-            // Until the clock has nothing to do.
+            // Waits until the module's clock has nothing to do.
             sleep(ms(60_000));
             model[start..start + 4096].fill(5);
             io::write(&file, start as u64, &model[start..start + 4096])?;
-            // In write-through the disk has answered it; the copy is under way.
+            // In write-through the disk has answered the write; the copy on the SSD is under way.
             sleep(ms(150));
             let before = rig.ssd.stat()?;
             let time = freeze(10)?;
@@ -134,13 +135,13 @@ fn recorded() -> Result<()> {
                 after == before,
                 "{mode}: {before:?} became {after:?} while the machine was frozen, for {time:?}"
             );
-            // Else it would have been for want of something to record.
+            // Otherwise the SSD was not written to because there was nothing to record.
             sleep(ms(1000));
             ensure!(
                 rig.ssd.stat()? != before,
                 "{mode}: not recorded afterwards either"
             );
-            // What only the disk has is durable when it was flushed.
+            // Data that only the disk has is durable once the disk was flushed.
             if mode == "writethrough" {
                 file.sync_all()?;
             }
@@ -155,8 +156,8 @@ fn recorded() -> Result<()> {
     Ok(())
 }
 
-/// Each request to the SSD takes two seconds. A write waits for one, and then for a cleaning: were it one of a thread that
-/// freezes when it has ended, the machine would never be frozen.
+/// Each request to the SSD takes two seconds. A write waits for such a request, and then for a cleaning. If the
+/// cleaning belonged to a thread that freezes once the request has ended, the machine would never be frozen.
 fn waited_for() -> Result<()> {
     let mut config = config(20);
     config.ssd.delay_ns = 2_000_000_000;
@@ -164,7 +165,8 @@ fn waited_for() -> Result<()> {
     let file = io::direct(&rig.path()?)?;
     model[..8192].fill(6);
     io::write(&file, 0, &model[..4096])?;
-    // From now on nothing else gets dirty: a write of both goes to the disk, behind what is dirty, once that is recorded.
+    // From now on nothing else becomes dirty. A write of both quarters goes to the disk, but only after the dirty
+    // quarter was recorded and then cleaned.
     rig.mapped()?.message("flush start")?;
     rig.mapped()?.message("flush pause")?;
     let before = rig.origin.stat()?;
@@ -192,7 +194,7 @@ fn under_load() -> Result<()> {
         load.push(Beside::new(ms(1), move || {
             let at = rng.u64(0..512) * 16384;
             match rng.u32(0..10) {
-                // Over dirty data it waits until that has been written back.
+                // A discard over dirty data waits until that data has been written back.
                 0 => io::discard(&file, at, 16384),
                 1 => Ok(file.sync_all()?),
                 _ => io::write(&file, at, &[rng.u8(..); 4096]),

@@ -113,8 +113,8 @@ fn noise() -> Result<()> {
     Ok(())
 }
 
-/// Who partitions the SSD elsewhere overwrites its start and leaves the copy further on: nothing is written to it then.
-/// A copy that is merely gone is made again.
+/// A user who partitions the SSD elsewhere overwrites one superblock and leaves the other: then nothing is written to
+/// the SSD. A superblock that is only zeroes is made again.
 fn leftover() -> Result<()> {
     let (rig, model, good) = made()?;
     for block in used_blocks(&good) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! An SSD that does not answer, neither yes nor no, holds up its own cache and no other one.
+//! An SSD that does not answer at all holds up its own cache and no other cache.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -19,7 +19,7 @@ pub const CASES: &[Entry] = &[(
     others_go_on,
 )];
 
-/// Longer than anything takes that the others do; shorter than the kernel's own patience with a waiting thread, 60 s.
+/// Longer than anything that the other caches do; shorter than 60 s, after which the kernel reports a waiting thread.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A mode change of `rig`, which writes its superblocks, while its SSD does not answer. Returns when the kernel waits.
@@ -32,7 +32,7 @@ fn change_that_hangs(rig: &Rig) -> Result<thread::JoinHandle<Result<()>>> {
     });
     let file = format!("/proc/self/task/{}/stat", receiver.recv()?);
     let until = Instant::now() + PATIENCE;
-    // A short wait on the way there is none of so many looks.
+    // A short wait on the way does not last for so many looks.
     let mut waits = 0;
     while waits < 20 {
         ensure!(!change.is_finished(), "the mode changed without the SSD");
@@ -45,8 +45,7 @@ fn change_that_hangs(rig: &Rig) -> Result<thread::JoinHandle<Result<()>>> {
     Ok(change)
 }
 
-/// All that a cache does that has to do with more than itself: it is looked at and told something, another one comes, its
-/// table changes, it loses its SSD.
+/// Everything that concerns more than one cache: the caches' status, messages, a new cache, another table, a lost SSD.
 fn life(mut other: Rig, mut model: Vec<u8>, hung: &str, step: &Sender<&'static str>) -> Result<()> {
     step.send("the status of the other cache")?;
     other.status()?;
@@ -91,7 +90,7 @@ fn life(mut other: Rig, mut model: Vec<u8>, hung: &str, step: &Sender<&'static s
     other.equals(&model)
 }
 
-/// The last step when there are no more; an error if one takes too long.
+/// Returns the last step when no more steps come; an error if a step takes too long.
 fn last_of(steps: &Receiver<&'static str>) -> Result<&'static str> {
     let mut step = "nothing";
     loop {
@@ -114,7 +113,7 @@ fn others_go_on() -> Result<()> {
     let life = thread::spawn(move || life(other, model, &name, &sender));
     let last = last_of(&steps);
     let hanging = !change.is_finished();
-    // Whoever waits goes on now, also where that is the failure.
+    // All threads that wait go on now, also when their waiting is the failure.
     drop(silent);
     let changed = change.join().map_err(|_| anyhow!("a panic"))?;
     let lived = life.join().map_err(|_| anyhow!("a panic"))?;

@@ -11,7 +11,7 @@ use super::Entry;
 use crate::io;
 use crate::rig::{Config, Rig};
 
-/// By the guest's own clock, which shows who is measured and where he is counted.
+/// By the guest's own clock: which requests are measured, and in which histogram each is counted.
 pub const CASES: &[Entry] = &[(
     "latency: one request in 64 is measured, and counted where it was served",
     counted,
@@ -23,7 +23,7 @@ pub const TIMED: &[Entry] = &[(
     measured,
 )];
 
-/// They all have room.
+/// The cache has room for all of them.
 const FRAMES: u64 = 256;
 const SAMPLES: u64 = FRAMES / 64;
 /// Of 12 ms and of 0.3 ms, in microseconds.
@@ -57,7 +57,7 @@ fn each_kind(rig: &Rig, wanted: impl Fn(bool, &BTreeMap<String, u64>) -> Result<
     let at = |number: u64| number * 7 % FRAMES * 16384;
     let read = |number| io::read(&file, at(number), 16384).map(drop);
     let write = |number| io::write(&file, at(number), &[7; 16384]);
-    // What is synced is not measured.
+    // The flushes in between are not measured.
     let sync = |number: u64| -> Result<()> {
         write(number)?;
         if number.is_multiple_of(32) {
@@ -118,11 +118,12 @@ fn measured() -> Result<()> {
     let mut config = Config::default();
     config.origin.delay_ns = 12_000_000;
     config.ssd.delay_ns = 300_000;
-    // So large that the cleaner leaves what is dirty alone, and the SSD to those who are measured: less than an eighth.
+    // The SSD is so large that less than an eighth is dirty: the cleaner does nothing, and leaves the SSD to the
+    // measured requests.
     config.ssd.mib *= 2;
     let (rig, _) = Rig::new(config)?;
     each_kind(&rig, |at_disk, samples| {
-        // One may wait behind the record that is written to the SSD once a second.
+        // One request may wait behind the record that is written to the SSD once a second.
         let (bucket, behind) = if at_disk { (DISK, 0) } else { (SSD, 1) };
         ensure!(
             samples[bucket] + behind >= SAMPLES && samples.values().sum::<u64>() == SAMPLES,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! An SSD that was lost with nothing dirty in write-back and comes back (promise 19): also what it calls dirty is old. It
-//! may have recorded a write while that was under way, and failed it. And what waits while it is being lost.
+//! An SSD that was lost in write-back with nothing dirty, and that comes back (promise 19). Everything on it is old,
+//! also what it calls dirty: the SSD may have recorded a write while that write was under way, and then failed it. Also
+//! requests that wait while the SSD is being lost.
 
 use std::fs;
 use std::thread::{self, sleep};
@@ -80,7 +81,7 @@ fn same_boot() -> Result<()> {
     let before = model.clone();
     write_quarters(&rig, &mut model, 40, 1)?;
     let writing = rewriter(&rig, &model, first_changed(&before, &model)?)?;
-    // Longer than it takes to record what is dirty.
+    // Longer than it takes to record the dirty data.
     sleep(Duration::from_millis(1500));
     let recorded = rig.ssd.content()?;
     ensure!(rig.status()?.dirty > 0, "nothing is dirty");
@@ -89,7 +90,7 @@ fn same_boot() -> Result<()> {
     rig.wait_clean()?;
     rig.mapped()?.message("mode writeback")?;
     break_ssd(&rig)?;
-    // The same places, past the SSD.
+    // Writes the same places again, past the SSD.
     write_quarters(&rig, &mut model, 40, 1)?;
     write_quarters(&rig, &mut model, 40, 2)?;
     let status = rig.quiet()?;
@@ -99,7 +100,8 @@ fn same_boot() -> Result<()> {
     );
     rig.detach()?;
     mend_ssd(&rig)?;
-    // As if it had recorded those writes, and failed them.
+    // Puts back a content of the SSD that calls these places dirty, as if the SSD had recorded the last writes and
+    // failed them.
     rig.ssd.put(0, &recorded)?;
     rig.attach(false)?;
     let status = rig.status()?;
@@ -134,7 +136,7 @@ fn by_table() -> Result<()> {
         rig.status()?.get("generation")? > generation,
         "no generation of its own"
     );
-    // A record that is still there does not mean what is dirty since.
+    // The record of a loss that is still in the table does not concern data that became dirty after the loss.
     let mut model = on_disk;
     write_quarters(&rig, &mut model, 40, 3)?;
     let dirty = rig.status()?.dirty;
@@ -149,7 +151,7 @@ fn by_table() -> Result<()> {
     rig.equals(&model)
 }
 
-/// What is cached and clean in write-back, with nothing to record any more, when the SSD goes.
+/// A cache in write-back with clean cached data. When its SSD goes, there is nothing left to record.
 fn loses_clean(disk: Under) -> Result<(Rig, Vec<u8>)> {
     let mut config = config("writeback");
     config.origin_under = Some(disk);
@@ -182,7 +184,7 @@ fn waits_asleep() -> Result<()> {
     let data = model[MIB..MIB + 4096].to_vec();
     let written = data.clone();
     let writer = thread::spawn(move || io::write(&file, 0, &data));
-    // The SSD has failed it, and it is on its way to the disk.
+    // The SSD has failed the write, and the write is on its way to the disk.
     sleep(Duration::from_millis(300));
     let (before, start) = (processor_time()?, Instant::now());
     let read = io::read(&reader, 0, 4096)?;
@@ -196,7 +198,8 @@ fn waits_asleep() -> Result<()> {
     Ok(())
 }
 
-/// The group that calls it dirty may have landed: without a note of the loss the SSD's copy would count after a cut.
+/// The group that calls the write dirty may have reached the SSD. Without a note of the loss, the SSD's copy would
+/// count after a cut.
 fn waits_for_record() -> Result<()> {
     let (rig, mut model) = loses_clean(Under::Linear)?;
     let start = Instant::now();
@@ -210,7 +213,7 @@ fn waits_for_record() -> Result<()> {
         alone > Duration::from_millis(500),
         "answered after {alone:?}, with nobody to record the loss"
     );
-    // Once it is on record nothing waits.
+    // Once the loss is on record, no write waits.
     let start = Instant::now();
     io::write(&file, 0, &data)?;
     let later = start.elapsed();

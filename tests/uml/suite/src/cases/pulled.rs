@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Disks that are pulled out of the running machine under load, and plugged in again (promises 17 to 20). Who runs the guest
-//! does it when the suite asks for it: the kernel knows nothing before the disk is gone.
+//! Disks that are pulled out of the running machine under load, and plugged in again (promises 17 to 20). The program
+//! that runs the guest does this when the suite asks for it: the kernel knows nothing before the disk is gone.
 
 use std::fs;
 use std::path::{Path, PathBuf};

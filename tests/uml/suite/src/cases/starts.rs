@@ -124,7 +124,7 @@ fn warm(mode: &'static str) -> Result<()> {
     rig.equals(&model)
 }
 
-/// A root file system's cache is never stopped: its last flush has to do.
+/// The cache of a root file system is never stopped, so its last flush has to be enough.
 fn warm_after_flush() -> Result<()> {
     for mode in ["writethrough", "writeback"] {
         let (rig, mut model) = Rig::new(roomy(mode).cuttable())?;
@@ -226,7 +226,7 @@ fn cut_after_flush() -> Result<()> {
             drive(&file, &mut model, &mut seeded(round), mix, 150)?;
             file.sync_all()?;
             let mut cut = rig.cut()?;
-            // Twice: what a start does must not need to end.
+            // Twice: the work of a start may be cut before it ends.
             for _ in 0..2 {
                 cut.attach(false)?;
                 cut.shows(&model)?;
@@ -412,7 +412,7 @@ fn changed_disk() -> Result<()> {
                 "an unchanged disk was not known again"
             );
             let file = io::direct(&rig.path()?)?;
-            // Straight to the disk, for what goes there is counted.
+            // With "flush start" the writes go straight to the disk: only writes of the disk are counted.
             rig.mapped()?.message("flush start")?;
             for round in 0..20 {
                 model[5 * MIB..5 * MIB + 4096].fill(round);
@@ -431,7 +431,7 @@ fn changed_disk() -> Result<()> {
                     rig.attach(false).is_err(),
                     "a changed disk was taken with dirty data, {place}"
                 );
-                // It was refused for what it was, and nothing was done to it.
+                // The start was refused because of the disk's content; the refusal changed nothing.
                 rig.origin.put(0, &before)?;
                 rig.attach(false)?;
                 ensure!(rig.status()?.dirty > 0, "{:?}", rig.status()?);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Everything that happens by the clock, in a guest whose clock runs ahead whenever nobody has anything to do: what
-//! takes an hour there is exact and takes no time here.
+//! Everything that happens by the clock, in a guest whose clock runs ahead whenever no task has anything to do: an hour
+//! there is exact and takes no time.
 
 use std::sync::mpsc;
 use std::thread::{self, sleep};
@@ -146,12 +146,13 @@ fn rests() -> Result<()> {
     Ok(())
 }
 
-/// The reader goes on by `step` bytes each time.
+/// The reader moves on by `step` bytes each time.
 fn beside_reader(step: u64) -> Result<()> {
     let (rig, mut model) = Rig::new(config(5))?;
     write_quarters(&rig, &mut model, 100, 1)?;
     let file = io::direct(&rig.path()?)?;
-    // Beyond what is written; each read is one of the disk, or one of the SSD but for the first.
+    // The reads are beyond the written data. Each read goes to the disk; or, except for the first, each goes to the
+    // SSD.
     let mut at = 10 * MIB as u64;
     let reader = Beside::new(ms(30), move || {
         at += step;
@@ -165,7 +166,7 @@ fn beside_reader(step: u64) -> Result<()> {
         rig.status()?
     );
     reader.end()?;
-    // Idle for 50 ms, and the writer for longer than his 2 s.
+    // The writer has been silent for longer than 2 s. But the disk has to be idle for 50 ms, too.
     sleep(ms(30));
     ensure!(
         rig.origin.stat()?.written == disk.written,
@@ -260,7 +261,7 @@ fn limit() -> Result<()> {
     println!(
         "     drained {dirty} places in {took} s, {estimate} s were estimated, and {seconds} s after {at} s; the limit takes {whole} s"
     );
-    // It is measured anew, in whole batches: cleanings that share a flush take some seconds on this disk.
+    // The rate is measured anew, in whole batches: cleanings that share a flush take some seconds on this disk.
     ensure!(
         (2..=8).contains(&at),
         "{seconds} s were estimated after {at} s"
@@ -283,7 +284,7 @@ fn limit() -> Result<()> {
     Ok(())
 }
 
-/// The writer is quicker than the disk, which nothing but the limit keeps from filling the SSD.
+/// The writer is quicker than the disk. Only the limit keeps the writer from filling the SSD.
 fn share() -> Result<()> {
     let mut config = config(16);
     config.origin.single = true;
@@ -299,7 +300,7 @@ fn share() -> Result<()> {
         if number % 10 == 0 {
             let status = rig.status()?;
             let limit = status.get("dirty_limit")?;
-            // One request may go over it.
+            // One request may exceed the limit.
             ensure!(status.dirty <= limit + 32, "beyond the limit: {status:?}");
             ensure!(limit <= status.total * 32 * 3 / 4, "{status:?}");
             most = most.max(status.dirty * 100 / limit);
@@ -310,7 +311,7 @@ fn share() -> Result<()> {
     rig.equals(&model)
 }
 
-/// Each request to the disk takes a second, to the SSD a tenth of one.
+/// Each request to the disk takes a second, each to the SSD a tenth of a second.
 fn stop() -> Result<()> {
     let mut config = config(1000);
     config.ssd.delay_ns = 100_000_000;

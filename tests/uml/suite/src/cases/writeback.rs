@@ -86,7 +86,7 @@ pub fn write_apart(device: &dm::Dm, model: &mut [u8]) -> Result<()> {
     Ok(file.sync_all()?)
 }
 
-/// Where the first quarter begins that was written to.
+/// The offset of the first quarter that was written to.
 pub fn first_changed(before: &[u8], model: &[u8]) -> Result<usize> {
     (0..model.len())
         .step_by(4096)
@@ -94,8 +94,8 @@ pub fn first_changed(before: &[u8], model: &[u8]) -> Result<usize> {
         .context("nothing is dirty")
 }
 
-/// Writes one dirty quarter again and again: while somebody writes, little that is dirty stays so, however slow the
-/// machine is.
+/// Writes one dirty quarter again and again: while writes go on, a small amount of dirty data stays dirty, however slow
+/// the machine is.
 pub fn rewriter(rig: &Rig, model: &[u8], start: usize) -> Result<Beside> {
     let file = io::direct(&rig.path()?)?;
     let same = model[start..start + 4096].to_vec();
@@ -201,7 +201,7 @@ fn fua() -> Result<()> {
         let disk = rig.origin.stat()?;
         model[start..start + 8192].fill(round as u8);
         io::write(&file, start as u64, &model[start..start + 8192])?;
-        // Later the cleaner may have begun.
+        // In later rounds the cleaner may have begun.
         ensure!(
             round > 5 || (rig.origin.stat()? - disk).written == 0,
             "the disk was written"
@@ -243,7 +243,7 @@ fn flush_messages() -> Result<()> {
         "{} sectors dirty, {left} when it was paused",
         rig.status()?.dirty
     );
-    // Nothing gets dirty meanwhile.
+    // During the flush nothing becomes dirty.
     let file = io::direct(&rig.path()?)?;
     model[20 * MIB..20 * MIB + 4096].fill(1);
     io::write(&file, 20 * MIB as u64, &model[20 * MIB..20 * MIB + 4096])?;
@@ -262,7 +262,8 @@ fn flush_messages() -> Result<()> {
     rig.equals(&model)
 }
 
-/// Without care each time that one is rewritten comes before the disk has it. (More than one: it may be lucky.)
+/// Without special care, each quarter is rewritten before the disk has it. (There are several quarters, since a single
+/// one may be lucky.)
 fn flush_of_hot() -> Result<()> {
     let (rig, mut model) = Rig::new(Config {
         origin_under: Some(Under::Delay(0, 20)),
@@ -411,14 +412,14 @@ fn exchangeable() -> Result<(Rig, Vec<u8>)> {
     Ok((rig, model))
 }
 
-/// From now on the SSD is this disk.
+/// Puts this disk in place of the SSD.
 fn exchange(rig: &Rig, ssd: &Disk) -> Result<()> {
     let below = rig.below_ssd.as_ref();
     let below = below.context("no target below the SSD")?;
     below.swap(Under::Linear.line(ssd))
 }
 
-/// The SSD as it is, with blocks of 4096 bytes.
+/// Exchanges the SSD for a copy of it with blocks of 4096 bytes.
 fn with_larger_blocks(rig: &Rig) -> Result<Disk> {
     let mut shape = Shape::new(rig.ssd.sectors() / 2048);
     shape.block = 4096;
@@ -428,7 +429,7 @@ fn with_larger_blocks(rig: &Rig) -> Result<Disk> {
     Ok(ssd)
 }
 
-/// It says so, and neither device has changed.
+/// Checks that `result` is the refusal of larger blocks, and that neither device has changed.
 fn refused(rig: &Rig, ssd: &Disk, result: Result<()>, disk: &[u8]) -> Result<()> {
     match result {
         Ok(()) => anyhow::bail!("taken: {:?}", rig.status()?),
@@ -449,7 +450,7 @@ fn coarser() -> Result<()> {
     let ssd = with_larger_blocks(&rig)?;
     let result = rig.attach_as("writethrough");
     refused(&rig, &ssd, result, &disk)?;
-    // Where it has the blocks that it had, all is there.
+    // On the SSD with the old block size, everything is there.
     exchange(&rig, &rig.ssd)?;
     rig.attach(false)?;
     rig.equals(&model)?;
