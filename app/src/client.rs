@@ -18,7 +18,7 @@ use crate::model::facts::ServiceFacts;
 use crate::model::inventory::Snapshot;
 use mirror::News;
 
-/// What the service tells.
+/// News from the service.
 #[derive(Debug)]
 pub enum ServiceEvent {
     /// All facts of the service, told after each change.

@@ -84,7 +84,7 @@ pub fn mode_warnings(mode: Mode) -> Vec<String> {
     }
 }
 
-/// What a change of mode does to the data that is already on the SSD; may be empty.
+/// The effect of a change of mode on the data that is already on the SSD; may be empty.
 #[must_use]
 pub fn mode_change(from: Mode, to: Mode) -> String {
     match (from, to) {
@@ -99,7 +99,7 @@ pub fn mode_change(from: Mode, to: Mode) -> String {
     }
 }
 
-/// What not to do with the disk while data is on the SSD only.
+/// Warns of uses of the disk that are unsafe while data is on the SSD only.
 pub(super) fn elsewhere() -> String {
     gettext(
         "Do not open this disk in Windows, a live system or another computer while anything is not yet on the hard disk.",
@@ -111,7 +111,7 @@ pub(super) fn elsewhere() -> String {
 pub struct UnwrittenWords {
     /// How much data there is, and how long writing it back takes.
     pub title: String,
-    /// What becomes of the data.
+    /// How the data reaches the hard disk, and when.
     pub time: String,
     /// What happens if the SSD dies now, and what not to do.
     pub warnings: Vec<String>,

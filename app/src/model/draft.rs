@@ -78,7 +78,7 @@ impl Page {
     }
 }
 
-/// What has been chosen so far. The wizard owns the only draft.
+/// The user's choices so far. The wizard owns the only draft.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft {
     /// Block path of the disk.

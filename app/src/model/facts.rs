@@ -60,7 +60,7 @@ pub struct JobFacts {
     pub path: String,
     /// UUID of the cache that the job creates or changes, 32 hex digits.
     pub cache_uuid: String,
-    /// What the job does.
+    /// The task of the job.
     pub kind: JobKind,
     /// All its steps.
     pub steps: Vec<Step>,

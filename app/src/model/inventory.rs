@@ -164,7 +164,7 @@ pub struct Volume {
     pub name: String,
     /// Number of the partition; `None` for a device as a whole.
     pub partition: Option<u32>,
-    /// What the volume holds.
+    /// The content of the volume.
     pub content: Content,
     /// Where the volume is mounted.
     pub mount_points: Vec<String>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the window knows. Only facts that come from the bus change it.
+//! The state of the window. Only facts that come from the bus change this state.
 
 pub mod arrange;
 pub mod draft;

@@ -167,7 +167,7 @@ fn no_cache(store: &Store) -> Option<String> {
     Some(notice_words(&Failure::new(kind).name(store.kernel())))
 }
 
-/// What happened, and what to do next.
+/// The failure and the user's next step, in words.
 fn notice_words(failure: &Failure) -> String {
     let words = failure_words(failure);
     format!("{} {}", words.what, words.next)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a person confirmed is what is done: devices that changed since the plan was made are refused.
+//! The service does only what the user confirmed: it refuses devices that changed since the plan was made.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

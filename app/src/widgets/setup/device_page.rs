@@ -20,7 +20,7 @@ mod imp {
         /// The question.
         #[property(get, set)]
         title: RefCell<String>,
-        /// What follows from the answer.
+        /// The consequence of the answer.
         #[property(get, set)]
         description: RefCell<String>,
         #[template_child]

@@ -406,7 +406,7 @@ async fn an_ssd_that_somebody_holds_is_refused_before_anything_is_done() {
         simulation.hold(&bench.spec.ssd, true).await.unwrap();
         None
     };
-    // Nobody was authorised to have the SSD opened exclusively when the plan was made.
+    // The caller of the plan is not authorized yet, so the service does not open the SSD exclusively.
     bench.machine.plan(&bench.spec).await.unwrap();
     let refused = bench.machine.create(&bench.spec).await.unwrap_err();
     assert_eq!(
