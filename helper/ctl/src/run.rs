@@ -2,13 +2,14 @@
 //! The commands.
 
 use crate::job::follow;
-use crate::{Arguments, Choice, Command, Ending, devices, say, words};
+use crate::{Ending, devices, say, words};
 use futures_util::{FutureExt, StreamExt};
 use std::io::{BufRead, IsTerminal, Write};
 use tandem_api::{
     BUS_NAME, CACHE_INTERFACE, CacheProxy, CacheState, JobProxy, ManagerProxy, Mode, PlanReply,
     PlanSpec, ROOT_PATH, Sample,
 };
+use tandemctl_arguments::{Arguments, Choice, Command};
 use zbus::Connection;
 use zbus::fdo::ObjectManagerProxy;
 
