@@ -26,12 +26,14 @@ pub fn needed() -> Result<()> {
     Err(Skipped::because("this kernel has no fault injection"))
 }
 
-/// The numbers of what fails: in the plain kernel the first ones all, of those from `many` on some. Where a detector makes
-/// the kernel slow, some of all. With `--all` every one in the plain kernel.
+/// The numbers of the requests or allocations that fail. The plain kernel takes each number below `many`, and some from
+/// `many` on; with `--all` it takes each of those too. Where a detector or emulation makes the kernel slow, the suite
+/// takes some of all numbers.
 pub fn numbers(many: usize) -> impl Iterator<Item = u32> {
-    let slow = ["/proc/lockdep", "/sys/kernel/debug/kmemleak"]
+    let detector = ["/proc/lockdep", "/sys/kernel/debug/kmemleak"]
         .iter()
         .any(|file| Path::new(file).exists());
+    let slow = detector || crate::is_emulated();
     let (few, rest) = match (slow, crate::whole()) {
         (true, _) => (4, 17),
         (false, true) => (1, 1),

@@ -5,7 +5,8 @@
 //! `SUITE_MODULES` modules to load, in order, separated by commas, arguments behind colons;
 //! `SUITE_ONLY` runs the cases whose names, with `_` for spaces, contain the text, or one of several texts with `|` between them; `SUITE_INJECT` injects a bug instead of running cases;
 //! `SUITE_PART` is `K/N`: of these, every N-th from the K-th on, counted from 0; `SUITE_WHOLE` is there if cases are to try all
-//! that they can; `SUITE_LIMIT` is the number of seconds after which a case hangs;
+//! that they can; `SUITE_LIMIT` is the number of seconds after which a case hangs; `SUITE_EMULATED` is there if QEMU
+//! emulates the processor, which makes everything slow;
 //! `SUITE_SET` names another set of cases: "time" for a guest whose clock runs ahead, "memory" for one with little,
 //! "pulled" for one whose disks are pulled and plugged in again by who reads what it says;
 //! `SUITE_PROCESSORS` is how many there have to be; `SUITE_SCHEDULER` is a module of the kernel that orders requests by priority;
@@ -214,6 +215,11 @@ fn part(words: &str) -> Result<(usize, usize)> {
 /// Whether cases try all that they can.
 fn whole() -> bool {
     !variable("SUITE_WHOLE").is_empty()
+}
+
+/// Whether QEMU emulates the processor.
+fn is_emulated() -> bool {
+    !variable("SUITE_EMULATED").is_empty()
 }
 
 /// A variable of the kernel's command line; empty if it is not there.
