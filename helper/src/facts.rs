@@ -109,6 +109,24 @@ impl Ident {
             && self.text.name == other.text.name
     }
 
+    /// Whether the identity of this device has a WWN, which no other drive has.
+    pub fn has_wwn(&self) -> bool {
+        let wwn = self.hardware.split_once('/');
+        wwn.is_some_and(|(wwn, _)| !wwn.is_empty())
+    }
+
+    /// Whether this device is the very device that `before` describes: it was not plugged in again since, or its drive
+    /// has the same WWN. A serial number is not enough here: an enclosure may have another drive in it.
+    pub fn is_again(&self, before: &Self) -> bool {
+        let not_replugged = self.boot == before.boot
+            && self.diskseq == before.diskseq
+            && self.text.name == before.text.name;
+        self.hardware == before.hardware
+            && self.same_place(before)
+            && self.part_uuid == before.part_uuid
+            && (not_replugged || self.has_wwn())
+    }
+
     /// Identity for the module (`origin_id`), in hex: a digest of the properties that stay the same after a restart.
     pub fn origin_id(&self) -> String {
         let text = format!(

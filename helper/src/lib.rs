@@ -13,6 +13,7 @@ pub mod dm;
 pub mod engine;
 pub mod facts;
 mod iface;
+pub mod lifecycle;
 pub mod machine;
 pub mod module;
 pub mod mounts;

@@ -6,6 +6,7 @@
 
 use crate::action::{Action, Pair};
 use crate::engine::Status;
+use crate::facts::Ident;
 use rustix::fs::{FlockOperation, flock};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,71 @@ pub struct CacheRecord {
     /// state of the disk; writing it back would destroy the current state.
     #[serde(default)]
     pub forked: bool,
+    /// The devices that were used without the cache while `may_be_dirty` was true. Unless `forked` is true, none of
+    /// them agrees with the whole record of the disk, and each of them may be the disk all the same: in another
+    /// enclosure, or a copy of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub used_alone: Vec<Ident>,
+    /// How far the set-up of the cache is.
+    #[serde(default, skip_serializing_if = "Setup::is_done")]
+    pub setup: Setup,
+}
+
+/// How far the set-up of a cache is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Setup {
+    /// The cache exists.
+    #[default]
+    Done,
+    /// The next start of the machine creates the cache before it mounts the disk. The SSD was wiped for that.
+    Pending {
+        /// The boot in which the user confirmed it.
+        asked_in: String,
+    },
+    /// A start of the machine could not create the cache. There is no cache; the disk is used as it is.
+    Dropped(DropReason),
+}
+
+impl Setup {
+    fn is_done(&self) -> bool {
+        *self == Self::Done
+    }
+}
+
+/// Why a start of the machine did not create a cache that was set up for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DropReason {
+    /// The disk was not there.
+    DiskMissing,
+    /// No single device agreed with the whole record of the disk.
+    DiskDiffers,
+    /// A program used the disk, or the disk was write-protected.
+    DiskInUse,
+    /// The recorded SSD was not there.
+    SsdMissing,
+    /// Something was on the SSD.
+    SsdNotBlank,
+    /// The kernel refused to create the cache.
+    Failed,
+    /// The start did not try it.
+    NotAtStart,
+}
+
+impl DropReason {
+    /// The word for `Cache.StateReason`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::DiskMissing => "setup-disk-missing",
+            Self::DiskDiffers => "setup-disk-differs",
+            Self::DiskInUse => "setup-disk-in-use",
+            Self::SsdMissing => "setup-ssd-missing",
+            Self::SsdNotBlank => "setup-ssd-not-blank",
+            Self::Failed => "setup-failed",
+            Self::NotAtStart => "setup-not-at-start",
+        }
+    }
 }
 
 impl CacheRecord {
@@ -45,6 +111,8 @@ impl CacheRecord {
             detached_in: None,
             may_be_dirty,
             forked: false,
+            used_alone: Vec::new(),
+            setup: Setup::Done,
         }
     }
 

@@ -79,10 +79,9 @@ pub(super) async fn remove(
         })
     {
         let record = CacheRecord {
-            pair,
             detached_in: Some(engine.boot_id()),
             may_be_dirty: false,
-            forked: false,
+            ..CacheRecord::new(pair)
         };
         store.save_cache(&record).map_err(incomplete)?;
         detached = true;

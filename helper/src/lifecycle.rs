@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What is to be done with a cache next: a pure function of the record of the cache and of the situation that the
+//! machine shows.
+//!
+//! The start of the machine, udev's events and the service all ask [`next`]. The caller does the one step that it gets
+//! and asks again with the new situation, until there is nothing to do. The callers decide only when they look at the
+//! machine, and in which order they handle several caches.
+//!
+//! Two rules come before all others:
+//! * While the newest data of a disk may be on an SSD only, every device that may be the disk is held, and a cache is
+//!   assembled only over the one device that agrees with the whole record.
+//! * A disk that any program can use alone is recorded as used before the program can write to it.
+
+use crate::facts::Ident;
+use crate::state::{CacheRecord, DropReason, Setup};
+use std::time::Duration;
+use tandem_api::Mode;
+
+/// Whether programs can use a disk without its cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// No program uses the disk, and none is kept from it.
+    Free,
+    /// Our mapping keeps every program from the disk.
+    Held,
+    /// A program uses the disk, perhaps for a moment only, as udev's probes do.
+    Busy,
+    /// A program uses the disk, or the disk cannot be kept from programs.
+    InUse,
+    /// The disk does not answer or is write-protected: no program can write to it.
+    NotWritable,
+}
+
+/// The devices that may be the disk of the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disk {
+    /// There is none.
+    Absent,
+    /// No single device agrees with the whole record: the disk in another enclosure, or copies of the disk.
+    Similar(Access),
+    /// One device agrees with the whole record.
+    Recorded(Access),
+}
+
+/// The SSD of the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ssd {
+    /// No single device agrees with the whole record.
+    Absent,
+    /// The recorded SSD. Its content is not known.
+    There,
+    /// The recorded SSD, and only zeroes are found on it.
+    Blank,
+    /// The recorded SSD, with the format of this cache.
+    Formatted,
+    /// The recorded SSD, with other content.
+    OtherContent,
+}
+
+/// The mapping of the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// No table is in force.
+    None,
+    /// The mapping leads to the disk and uses its SSD, or waits for its SSD.
+    Works,
+    /// As `Works`, but the SSD was away and is back as another device. It had no dirty data: the cache can use it
+    /// again under the mounted file system.
+    SsdBackClean,
+    /// As `SsdBackClean`, but dirty data went away with the SSD, and no file system is mounted that could go on as if
+    /// nothing had happened.
+    SsdBackDirty,
+    /// The mapping leads to a device that is gone, and no program uses the mapping.
+    LeadsNowhere,
+    /// The mapping leads to a device that is gone, and a program uses the mapping.
+    LeadsNowhereInUse,
+    /// The mapping passes everything to the disk.
+    PassesThrough,
+}
+
+/// A job that concerns the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Job {
+    /// None.
+    None,
+    /// A job runs now, or the service assembles the cache now.
+    Running,
+    /// A job that creates or assembles the cache has not ended; it is finished or undone first.
+    Creates,
+    /// A job that gives the cache up has not ended.
+    Abandons,
+}
+
+/// Whether the devices that a doubt is about are there: see [`CacheRecord::used_alone`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doubt {
+    /// There is no doubt.
+    None,
+    /// A device that may be the disk was used without the cache, and is not there beside the disk: it may be the disk.
+    Open,
+    /// Each such device is there beside the disk: none of them is the disk.
+    Refuted,
+}
+
+/// When the question is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// The machine starts and waits for devices.
+    Starting,
+    /// The machine goes on with its start: programs use every disk that is not held.
+    GoingOn,
+    /// The machine runs.
+    Running,
+}
+
+/// The result of the last attempt to assemble the cache with these devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attempt {
+    /// There was none.
+    None,
+    /// It failed, and the reason may pass.
+    Failed,
+    /// The module refused the devices for good.
+    Refused(Reason),
+}
+
+/// All that the machine shows of a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Situation {
+    /// Its disk.
+    pub disk: Disk,
+    /// Its SSD.
+    pub ssd: Ssd,
+    /// Its mapping.
+    pub link: Link,
+    /// Its job.
+    pub job: Job,
+    /// Whether another device was used that may be its disk.
+    pub doubt: Doubt,
+    /// The last attempt.
+    pub attempt: Attempt,
+    /// The moment.
+    pub when: When,
+    /// The machine was started since the user confirmed a set-up at the next start.
+    pub restarted: bool,
+}
+
+impl Situation {
+    /// Nothing is there.
+    pub fn nothing(when: When) -> Self {
+        Self {
+            disk: Disk::Absent,
+            ssd: Ssd::Absent,
+            link: Link::None,
+            job: Job::None,
+            doubt: Doubt::None,
+            attempt: Attempt::None,
+            when,
+            restarted: false,
+        }
+    }
+}
+
+/// Why nothing is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// The cache works.
+    Works,
+    /// The mapping passes through.
+    PassesThrough,
+    /// A job works on the cache.
+    HasJob,
+    /// The cache is being removed.
+    IsRemoved,
+    /// The disk is not there.
+    DiskMissing,
+    /// No device agrees with the whole record. Those that may be the disk are held.
+    DiskElsewhere,
+    /// A program uses the disk.
+    DiskInUse,
+    /// The disk was used without the cache, and the dirty data on the SSD does not fit it any more.
+    DiskChanged,
+    /// A device that may be the disk was used without the cache.
+    DiskInDoubt,
+    /// The SSD is not there.
+    SsdMissing,
+    /// The SSD is not there, and the newest data may be on it only.
+    SsdMissingDirty,
+    /// The metadata on the SSD is damaged.
+    SsdDamaged,
+    /// The SSD has larger blocks than the disk.
+    SsdBlocks,
+    /// The last attempt failed.
+    NotAssembled,
+    /// The cache is set up at the next start of the machine.
+    SetupPending,
+    /// The set-up at a start of the machine was dropped.
+    SetupDropped(DropReason),
+}
+
+impl Reason {
+    /// The word for `Cache.StateReason`; empty if the state says it all.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Works | Self::HasJob | Self::IsRemoved => "",
+            Self::PassesThrough => "ssd-error",
+            Self::DiskMissing => "disk-missing",
+            Self::DiskElsewhere => "disk-elsewhere",
+            Self::DiskInUse => "disk-in-use",
+            Self::DiskChanged => "disk-changed",
+            Self::DiskInDoubt => "disk-in-doubt",
+            Self::SsdMissing => "ssd-missing",
+            Self::SsdMissingDirty => "ssd-gone-dirty",
+            Self::SsdDamaged => "ssd-damaged",
+            Self::SsdBlocks => "ssd-blocks",
+            Self::NotAssembled => "not-assembled",
+            Self::SetupPending => "setup-pending",
+            Self::SetupDropped(why) => why.word(),
+        }
+    }
+}
+
+/// What is to be done with a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing, until the situation changes.
+    Wait(Reason),
+    /// Nothing, until the user decides.
+    Ask(Reason),
+    /// Hold the devices that may be the disk and are free.
+    Hold,
+    /// Assemble the cache over its disk. This replaces a hold.
+    Assemble,
+    /// Put the SSD that is back into the mapping.
+    Rejoin,
+    /// Remove the mapping, and hold the disk if it lacks data.
+    UnmapAndHold,
+    /// Record that the disk is used without its cache: see [`used_alone`]. Then let programs have the disk.
+    LeavePlain,
+    /// Record that no device in doubt is the disk: see [`without_doubt`].
+    EndDoubt,
+    /// Create the cache that was set up for this start, with the ordinary table of a new cache. `cold`: the SSD has
+    /// the format already, and the disk may have been used since.
+    Create {
+        /// Forget all copies on the SSD.
+        cold: bool,
+    },
+    /// Record that the cache exists: see [`created`].
+    Activate,
+    /// Record that the set-up was dropped: see [`dropped`]. The disk is used without a cache.
+    DropSetup(DropReason),
+    /// Remove the record.
+    Forget,
+}
+
+/// What is to be done with the cache of this record.
+pub fn next(record: &CacheRecord, now: &Situation) -> Step {
+    if record.detached_in.is_some() {
+        return match now.link {
+            Link::None => Step::Forget,
+            _ => Step::Wait(Reason::IsRemoved),
+        };
+    }
+    match &record.setup {
+        Setup::Done => {}
+        Setup::Pending { .. } => return next_of_pending(now),
+        Setup::Dropped(why) => return Step::Ask(Reason::SetupDropped(*why)),
+    }
+    if now.job == Job::Running {
+        return Step::Wait(Reason::HasJob);
+    }
+    if leaves_disk(record, now) {
+        return Step::LeavePlain;
+    }
+    if now.job == Job::Abandons {
+        return Step::Wait(Reason::IsRemoved);
+    }
+    match now.link {
+        Link::None => next_without_mapping(record, now),
+        Link::LeadsNowhere if now.disk != Disk::Absent => Step::UnmapAndHold,
+        Link::LeadsNowhere | Link::LeadsNowhereInUse => Step::Wait(Reason::DiskMissing),
+        Link::PassesThrough => Step::Wait(Reason::PassesThrough),
+        _ if record.forked || now.job == Job::Creates => Step::Wait(Reason::Works),
+        _ if now.attempt != Attempt::None => Step::Wait(Reason::Works),
+        Link::SsdBackClean => Step::Rejoin,
+        Link::SsdBackDirty => Step::UnmapAndHold,
+        Link::Works => Step::Wait(Reason::Works),
+    }
+}
+
+fn next_without_mapping(record: &CacheRecord, now: &Situation) -> Step {
+    if record.forked {
+        return Step::Ask(Reason::DiskChanged);
+    }
+    let (Disk::Similar(access) | Disk::Recorded(access)) = now.disk else {
+        return Step::Wait(Reason::DiskMissing);
+    };
+    if record.may_be_dirty && access == Access::Free {
+        return Step::Hold;
+    }
+    if let Disk::Similar(_) = now.disk {
+        return Step::Wait(match record.may_be_dirty {
+            true if now.doubt != Doubt::None => Reason::DiskInDoubt,
+            true => Reason::DiskElsewhere,
+            false => Reason::DiskMissing,
+        });
+    }
+    if now.ssd == Ssd::Absent {
+        return Step::Wait(match record.may_be_dirty {
+            true => Reason::SsdMissingDirty,
+            false => Reason::SsdMissing,
+        });
+    }
+    match (now.doubt, now.job, now.attempt) {
+        (Doubt::Refuted, ..) => Step::EndDoubt,
+        (Doubt::Open, ..) => Step::Ask(Reason::DiskInDoubt),
+        (_, Job::Creates, _) => Step::Wait(Reason::HasJob),
+        (.., Attempt::Refused(why)) => Step::Ask(why),
+        (.., Attempt::Failed) => Step::Wait(Reason::NotAssembled),
+        // The attempt replaces the hold, so it needs one. An unmounted disk is moved to the cache by the service.
+        _ if record.may_be_dirty && access != Access::Held => Step::Wait(Reason::DiskInUse),
+        _ => Step::Assemble,
+    }
+}
+
+/// A cache that the user had set up for the next start of the machine. Nothing of it exists yet, so nothing is held:
+/// the set-up is done as a whole or dropped as a whole.
+fn next_of_pending(now: &Situation) -> Step {
+    if now.link == Link::Works {
+        // The start made the cache, perhaps before it could write to the record.
+        return Step::Activate;
+    }
+    let waits = now.when == When::Starting;
+    let missing = |waits: bool, reason, why| match waits {
+        true => Step::Wait(reason),
+        false => Step::DropSetup(why),
+    };
+    match (now.when, now.disk, now.ssd) {
+        // Its disk may be mounted by now.
+        (When::Running, ..) if now.restarted => Step::DropSetup(DropReason::NotAtStart),
+        (When::Running, ..) => Step::Wait(Reason::SetupPending),
+        (_, Disk::Absent, _) => missing(waits, Reason::DiskMissing, DropReason::DiskMissing),
+        // Another device may have the disk's place since, so a device that agrees in part is not waited for.
+        (_, Disk::Similar(_), _) => Step::DropSetup(DropReason::DiskDiffers),
+        (_, Disk::Recorded(Access::Busy), _) => {
+            missing(waits, Reason::DiskInUse, DropReason::DiskInUse)
+        }
+        (_, Disk::Recorded(Access::InUse | Access::NotWritable), _) => {
+            Step::DropSetup(DropReason::DiskInUse)
+        }
+        (.., Ssd::Absent) => missing(waits, Reason::SsdMissing, DropReason::SsdMissing),
+        (.., Ssd::OtherContent | Ssd::There) => Step::DropSetup(DropReason::SsdNotBlank),
+        _ if now.attempt != Attempt::None => Step::DropSetup(DropReason::Failed),
+        (.., Ssd::Blank) => Step::Create { cold: false },
+        (.., Ssd::Formatted) => Step::Create { cold: true },
+    }
+}
+
+/// Whether a disk that is used without its cache has to be recorded as such.
+fn leaves_disk(record: &CacheRecord, now: &Situation) -> bool {
+    let (Disk::Similar(access) | Disk::Recorded(access)) = now.disk else {
+        // The mapping passes through without a request: its SSD came back and could not be used.
+        return now.link == Link::PassesThrough && !record.pair.cold;
+    };
+    let open = match access {
+        Access::InUse => true,
+        Access::Free | Access::Busy => now.when == When::GoingOn,
+        Access::Held | Access::NotWritable => false,
+    };
+    let uncovered = match now.link {
+        Link::None | Link::LeadsNowhere | Link::LeadsNowhereInUse => open,
+        _ => false,
+    };
+    let is_recorded = matches!(now.disk, Disk::Recorded(_));
+    let forks = uncovered && record.may_be_dirty && !record.forked && is_recorded;
+    // A similar device that is on record already is not among those that count.
+    let doubtful = uncovered && record.may_be_dirty && !record.forked && !is_recorded;
+    forks || doubtful || (!record.pair.cold && (uncovered || now.link == Link::PassesThrough))
+}
+
+/// The record of a cache after its disk was used without it. The copies on the SSD are old. Dirty data belongs to a
+/// state of the disk that is gone if one of the devices in `used` agrees with the whole record; otherwise it may.
+/// `is_disk`: the one device in `used` is the disk.
+pub fn used_alone(mut record: CacheRecord, used: &[Ident], is_disk: bool) -> CacheRecord {
+    record.pair.cold = true;
+    if !record.may_be_dirty {
+        return record;
+    }
+    record.forked |= is_disk;
+    for device in used {
+        // A device that cannot be recognised any more is never refuted, so no other needs to be kept beside it.
+        let enough = |known: &Ident| {
+            device.is_again(known) || (known.boot != device.boot && !known.has_wwn())
+        };
+        if !record.used_alone.iter().any(enough) {
+            record.used_alone.push(device.clone());
+        }
+    }
+    record
+}
+
+/// The record of a cache after each device that was in doubt was seen beside the disk.
+pub fn without_doubt(mut record: CacheRecord) -> CacheRecord {
+    if !record.forked {
+        record.used_alone.clear();
+    }
+    record
+}
+
+/// The record of a cache that was set up at a start of the machine. From now on the table may ask for write-back.
+pub fn created(mut record: CacheRecord) -> CacheRecord {
+    record.setup = Setup::Done;
+    record.may_be_dirty |= record.pair.mode == Mode::Writeback;
+    record
+}
+
+/// The record of a cache whose set-up was dropped.
+pub fn dropped(mut record: CacheRecord, why: DropReason) -> CacheRecord {
+    record.setup = Setup::Dropped(why);
+    record
+}
+
+/// How long the start of the machine waits if data may be on the SSD only. A disk that has to spin up takes 10 s, and
+/// several disks spin up one after the other. The same time applies if the start needs the disk and udev is still busy:
+/// a slow machine must not start cold because of that.
+pub const WAIT_DIRTY: Duration = Duration::from_secs(30);
+/// How long the start waits if a start without the SSD only loses the cached copies, and udev is idle.
+pub const WAIT_CLEAN: Duration = Duration::from_secs(10);
+/// The time in which udev has at least begun to look at the devices.
+pub const WAIT_FOR_UDEV: Duration = Duration::from_secs(1);
+
+/// How long the start of the machine waits for the missing devices of a cache. `busy`: udev is busy. `needed`: the
+/// start waits for the disk, or the disk is there.
+pub fn wait_limit(record: &CacheRecord, busy: bool, needed: impl FnOnce() -> bool) -> Duration {
+    if record.may_be_dirty {
+        return WAIT_DIRTY;
+    }
+    match (busy, needed()) {
+        (true, true) => WAIT_DIRTY,
+        (true, false) | (false, true) => WAIT_CLEAN,
+        // A disk that is plugged in only sometimes must not delay each start.
+        (false, false) => WAIT_FOR_UDEV,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,629 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The table of a cache's life: why, record, situation, step.
+
+use super::*;
+use crate::action::Pair;
+
+/// A cache in write-through mode with nothing on the SSD only.
+fn clean() -> CacheRecord {
+    CacheRecord::new(Pair::nowhere(Mode::Writethrough))
+}
+
+/// A cache in write-back mode.
+fn dirty() -> CacheRecord {
+    CacheRecord::new(Pair::nowhere(Mode::Writeback))
+}
+
+fn cold(mut record: CacheRecord) -> CacheRecord {
+    record.pair.cold = true;
+    record
+}
+
+fn forked() -> CacheRecord {
+    CacheRecord {
+        forked: true,
+        ..cold(dirty())
+    }
+}
+
+/// A device that may be its disk was used.
+fn doubted() -> CacheRecord {
+    CacheRecord {
+        used_alone: vec![Ident::default()],
+        ..cold(dirty())
+    }
+}
+
+fn detached() -> CacheRecord {
+    CacheRecord {
+        detached_in: Some("boot".to_owned()),
+        ..clean()
+    }
+}
+
+fn pending() -> CacheRecord {
+    CacheRecord {
+        setup: Setup::Pending {
+            asked_in: "boot".to_owned(),
+        },
+        ..clean()
+    }
+}
+
+/// Both devices are there and free, and the machine runs.
+const WHOLE: Situation = Situation {
+    disk: Disk::Recorded(Access::Free),
+    ssd: Ssd::There,
+    link: Link::None,
+    job: Job::None,
+    doubt: Doubt::None,
+    attempt: Attempt::None,
+    when: When::Running,
+    restarted: false,
+};
+
+const STARTING: Situation = Situation {
+    when: When::Starting,
+    ..WHOLE
+};
+
+const GOING_ON: Situation = Situation {
+    when: When::GoingOn,
+    ..WHOLE
+};
+
+const fn disk(disk: Disk, now: Situation) -> Situation {
+    Situation { disk, ..now }
+}
+
+const fn ssd(ssd: Ssd, now: Situation) -> Situation {
+    Situation { ssd, ..now }
+}
+
+const fn link(link: Link, now: Situation) -> Situation {
+    Situation { link, ..now }
+}
+
+const fn job(job: Job, now: Situation) -> Situation {
+    Situation { job, ..now }
+}
+
+const fn doubt(doubt: Doubt, now: Situation) -> Situation {
+    Situation { doubt, ..now }
+}
+
+const fn attempt(attempt: Attempt, now: Situation) -> Situation {
+    Situation { attempt, ..now }
+}
+
+const HELD: Disk = Disk::Recorded(Access::Held);
+const IN_USE: Disk = Disk::Recorded(Access::InUse);
+const BUSY: Disk = Disk::Recorded(Access::Busy);
+const NOT_WRITABLE: Disk = Disk::Recorded(Access::NotWritable);
+
+/// Why, record, situation, step.
+type Row = (&'static str, CacheRecord, Situation, Step);
+
+fn check(rows: Vec<Row>) {
+    for (why, record, now, step) in rows {
+        assert_eq!(next(&record, &now), step, "{why}");
+    }
+}
+
+#[test]
+fn a_cache_is_assembled_when_both_devices_are_there() {
+    use Reason::*;
+    use Step::*;
+    let away = |now| ssd(Ssd::Absent, now);
+    check(vec![
+        (
+            "nothing is on the SSD only, so the disk needs no hold",
+            clean(),
+            WHOLE,
+            Assemble,
+        ),
+        ("the same at the start", clean(), STARTING, Assemble),
+        (
+            "a held disk goes from the hold to the cache",
+            dirty(),
+            disk(HELD, WHOLE),
+            Assemble,
+        ),
+        (
+            "a disk that lacks data is held before an SSD is read",
+            dirty(),
+            WHOLE,
+            Hold,
+        ),
+        ("the same at the start", dirty(), STARTING, Hold),
+        (
+            "the disk is not there",
+            clean(),
+            disk(Disk::Absent, WHOLE),
+            Wait(DiskMissing),
+        ),
+        (
+            "the SSD is not there",
+            clean(),
+            away(WHOLE),
+            Wait(SsdMissing),
+        ),
+        (
+            "held without the SSD",
+            dirty(),
+            disk(HELD, away(WHOLE)),
+            Wait(SsdMissingDirty),
+        ),
+        ("to be held without the SSD", dirty(), away(WHOLE), Hold),
+        (
+            "a failure may pass",
+            clean(),
+            attempt(Attempt::Failed, WHOLE),
+            Wait(NotAssembled),
+        ),
+        (
+            "a refusal of the module does not pass",
+            clean(),
+            attempt(Attempt::Refused(SsdDamaged), WHOLE),
+            Ask(SsdDamaged),
+        ),
+        (
+            "after a failed attempt the disk is held again",
+            dirty(),
+            attempt(Attempt::Failed, WHOLE),
+            Hold,
+        ),
+        (
+            "its creation is finished or undone first",
+            clean(),
+            job(Job::Creates, WHOLE),
+            Wait(HasJob),
+        ),
+        (
+            "the disk is held until then",
+            dirty(),
+            job(Job::Creates, WHOLE),
+            Hold,
+        ),
+        (
+            "a job works on it",
+            dirty(),
+            job(Job::Running, WHOLE),
+            Wait(HasJob),
+        ),
+        (
+            "it is given up",
+            dirty(),
+            job(Job::Abandons, WHOLE),
+            Wait(IsRemoved),
+        ),
+    ]);
+}
+
+#[test]
+fn a_disk_that_is_used_without_its_cache_is_recorded_as_such() {
+    use Reason::*;
+    use Step::*;
+    let similar = |access, now| disk(Disk::Similar(access), now);
+    check(vec![
+        (
+            "the dirty data does not fit the disk any more",
+            dirty(),
+            disk(IN_USE, WHOLE),
+            LeavePlain,
+        ),
+        ("once", forked(), disk(IN_USE, WHOLE), Ask(DiskChanged)),
+        (
+            "the copies do not fit the disk any more",
+            clean(),
+            disk(IN_USE, WHOLE),
+            LeavePlain,
+        ),
+        (
+            "then the service moves the disk to the cache",
+            cold(clean()),
+            disk(IN_USE, WHOLE),
+            Assemble,
+        ),
+        (
+            "a job knows better",
+            dirty(),
+            job(Job::Running, disk(IN_USE, WHOLE)),
+            Wait(HasJob),
+        ),
+        (
+            "a use may end at once",
+            dirty(),
+            disk(BUSY, STARTING),
+            Wait(DiskInUse),
+        ),
+        ("it did not end", dirty(), disk(BUSY, GOING_ON), LeavePlain),
+        (
+            "the start needs the disk, and it is not held",
+            dirty(),
+            GOING_ON,
+            LeavePlain,
+        ),
+        ("the same without dirty data", clean(), GOING_ON, LeavePlain),
+        (
+            "without dirty data, once",
+            cold(clean()),
+            ssd(Ssd::Absent, GOING_ON),
+            Wait(SsdMissing),
+        ),
+        (
+            "a held disk is not used",
+            dirty(),
+            ssd(Ssd::Absent, disk(HELD, GOING_ON)),
+            Wait(SsdMissingDirty),
+        ),
+        (
+            "no program can write to the disk",
+            dirty(),
+            disk(NOT_WRITABLE, GOING_ON),
+            Wait(DiskInUse),
+        ),
+        (
+            "a disk that is not there is not used",
+            dirty(),
+            disk(Disk::Absent, GOING_ON),
+            Wait(DiskMissing),
+        ),
+        (
+            "the disk was used beside a mapping that leads nowhere",
+            dirty(),
+            link(Link::LeadsNowhereInUse, disk(IN_USE, WHOLE)),
+            LeavePlain,
+        ),
+        (
+            "the mapping covers the disk; other uses are volumes of the mapping",
+            dirty(),
+            link(Link::Works, disk(IN_USE, WHOLE)),
+            Wait(Works),
+        ),
+        (
+            "an SSD that came back could not be used",
+            clean(),
+            link(Link::PassesThrough, disk(HELD, WHOLE)),
+            LeavePlain,
+        ),
+        (
+            "once",
+            cold(clean()),
+            link(Link::PassesThrough, disk(HELD, WHOLE)),
+            Wait(PassesThrough),
+        ),
+        (
+            "a similar disk may be the disk",
+            dirty(),
+            similar(Access::InUse, WHOLE),
+            LeavePlain,
+        ),
+        (
+            "a similar disk is used at the start",
+            dirty(),
+            similar(Access::Free, GOING_ON),
+            LeavePlain,
+        ),
+    ]);
+}
+
+#[test]
+fn a_disk_in_another_enclosure_is_held_and_nothing_is_assembled_over_it() {
+    use Reason::*;
+    use Step::*;
+    let similar = |access, now| disk(Disk::Similar(access), now);
+    check(vec![
+        (
+            "it may be the disk",
+            dirty(),
+            similar(Access::Free, WHOLE),
+            Hold,
+        ),
+        (
+            "it may be a copy of the disk",
+            dirty(),
+            similar(Access::Held, WHOLE),
+            Wait(DiskElsewhere),
+        ),
+        (
+            "the same at the start",
+            dirty(),
+            similar(Access::Held, STARTING),
+            Wait(DiskElsewhere),
+        ),
+        (
+            "nothing is lost without dirty data",
+            clean(),
+            similar(Access::Free, WHOLE),
+            Wait(DiskMissing),
+        ),
+    ]);
+}
+
+#[test]
+fn only_a_use_of_the_disk_itself_gives_up_the_data_on_the_ssd() {
+    use Reason::*;
+    use Step::*;
+    let held = disk(HELD, WHOLE);
+    check(vec![
+        (
+            "it may be that the disk was used elsewhere",
+            doubted(),
+            doubt(Doubt::Open, held),
+            Ask(DiskInDoubt),
+        ),
+        (
+            "the disk is held in doubt too",
+            doubted(),
+            doubt(Doubt::Open, WHOLE),
+            Hold,
+        ),
+        (
+            "the used device is a copy: it is there beside the disk",
+            doubted(),
+            doubt(Doubt::Refuted, held),
+            EndDoubt,
+        ),
+        (
+            "the device in doubt is there alone",
+            doubted(),
+            doubt(Doubt::Open, disk(Disk::Similar(Access::Held), WHOLE)),
+            Wait(DiskInDoubt),
+        ),
+        (
+            "the disk was used itself",
+            forked(),
+            disk(HELD, WHOLE),
+            Ask(DiskChanged),
+        ),
+    ]);
+    let device = Ident::default();
+    let doubt = used_alone(dirty(), std::slice::from_ref(&device), false);
+    assert_eq!((doubt.forked, doubt.pair.cold), (false, true));
+    assert_eq!(doubt.used_alone, std::slice::from_ref(&device));
+    assert!(without_doubt(doubt).used_alone.is_empty());
+    let fork = used_alone(dirty(), std::slice::from_ref(&device), true);
+    assert!(fork.forked && fork.pair.cold);
+    assert_eq!(
+        without_doubt(fork.clone()),
+        fork,
+        "the record says which device it was"
+    );
+    assert_eq!(used_alone(fork.clone(), &[device], true), fork);
+    let clean = used_alone(clean(), &[Ident::default()], true);
+    assert!(clean.pair.cold && !clean.forked && clean.used_alone.is_empty());
+}
+
+#[test]
+fn a_mapping_follows_its_devices() {
+    use Reason::*;
+    use Step::*;
+    let leads_nowhere = link(Link::LeadsNowhere, WHOLE);
+    let back = |how| link(how, WHOLE);
+    check(vec![
+        (
+            "all is well",
+            dirty(),
+            link(Link::Works, disk(HELD, WHOLE)),
+            Wait(Works),
+        ),
+        (
+            "the disk is back as another device",
+            dirty(),
+            leads_nowhere,
+            UnmapAndHold,
+        ),
+        (
+            "the same whatever is on record",
+            forked(),
+            leads_nowhere,
+            UnmapAndHold,
+        ),
+        (
+            "the disk is away",
+            dirty(),
+            disk(Disk::Absent, leads_nowhere),
+            Wait(DiskMissing),
+        ),
+        (
+            "a program uses the mapping",
+            dirty(),
+            link(Link::LeadsNowhereInUse, WHOLE),
+            Wait(DiskMissing),
+        ),
+        (
+            "the SSD had no dirty data",
+            clean(),
+            back(Link::SsdBackClean),
+            Rejoin,
+        ),
+        (
+            "the file system lost its newest writes",
+            dirty(),
+            back(Link::SsdBackDirty),
+            UnmapAndHold,
+        ),
+        (
+            "the SSD was tried",
+            clean(),
+            attempt(Attempt::Failed, back(Link::SsdBackClean)),
+            Wait(Works),
+        ),
+        (
+            "the data on the SSD was given up",
+            forked(),
+            back(Link::SsdBackClean),
+            Wait(Works),
+        ),
+        (
+            "a removal is not disturbed",
+            dirty(),
+            job(Job::Abandons, back(Link::SsdBackClean)),
+            Wait(IsRemoved),
+        ),
+        (
+            "the cache ended with its mapping",
+            detached(),
+            WHOLE,
+            Forget,
+        ),
+        (
+            "until then it passes through",
+            detached(),
+            link(Link::PassesThrough, WHOLE),
+            Wait(IsRemoved),
+        ),
+    ]);
+}
+
+#[test]
+fn a_set_up_for_the_next_start_is_done_or_dropped_as_a_whole() {
+    use DropReason as Why;
+    use Reason::*;
+    use Step::*;
+    let blank = ssd(Ssd::Blank, STARTING);
+    let late = ssd(Ssd::Blank, GOING_ON);
+    let restarted = Situation {
+        restarted: true,
+        ..WHOLE
+    };
+    check(vec![
+        (
+            "both devices are as they were",
+            pending(),
+            blank,
+            Create { cold: false },
+        ),
+        (
+            "the same at the last moment",
+            pending(),
+            late,
+            Create { cold: false },
+        ),
+        (
+            "the start before this one was cut: the disk may have been used since",
+            pending(),
+            ssd(Ssd::Formatted, STARTING),
+            Create { cold: true },
+        ),
+        (
+            "the record was not written then",
+            pending(),
+            link(Link::Works, restarted),
+            Activate,
+        ),
+        (
+            "the machine was not started yet",
+            pending(),
+            WHOLE,
+            Wait(SetupPending),
+        ),
+        (
+            "the start did not try it",
+            pending(),
+            restarted,
+            DropSetup(Why::NotAtStart),
+        ),
+        (
+            "the disk may come",
+            pending(),
+            disk(Disk::Absent, blank),
+            Wait(DiskMissing),
+        ),
+        (
+            "it did not come",
+            pending(),
+            disk(Disk::Absent, late),
+            DropSetup(Why::DiskMissing),
+        ),
+        (
+            "another disk is in its place",
+            pending(),
+            disk(Disk::Similar(Access::Free), blank),
+            DropSetup(Why::DiskDiffers),
+        ),
+        (
+            "a use may end at once",
+            pending(),
+            disk(BUSY, blank),
+            Wait(DiskInUse),
+        ),
+        (
+            "it did not end",
+            pending(),
+            disk(BUSY, late),
+            DropSetup(Why::DiskInUse),
+        ),
+        (
+            "the disk is mounted",
+            pending(),
+            disk(IN_USE, blank),
+            DropSetup(Why::DiskInUse),
+        ),
+        (
+            "the disk is write-protected",
+            pending(),
+            disk(NOT_WRITABLE, blank),
+            DropSetup(Why::DiskInUse),
+        ),
+        (
+            "the SSD may come",
+            pending(),
+            ssd(Ssd::Absent, STARTING),
+            Wait(SsdMissing),
+        ),
+        (
+            "it did not come",
+            pending(),
+            ssd(Ssd::Absent, GOING_ON),
+            DropSetup(Why::SsdMissing),
+        ),
+        (
+            "the SSD was used for something else since",
+            pending(),
+            ssd(Ssd::OtherContent, STARTING),
+            DropSetup(Why::SsdNotBlank),
+        ),
+        (
+            "the SSD cannot be read",
+            pending(),
+            ssd(Ssd::There, STARTING),
+            DropSetup(Why::SsdNotBlank),
+        ),
+        (
+            "the kernel refused it",
+            pending(),
+            attempt(Attempt::Failed, blank),
+            DropSetup(Why::Failed),
+        ),
+        (
+            "the user reads why",
+            dropped(pending(), Why::SsdMissing),
+            blank,
+            Ask(SetupDropped(Why::SsdMissing)),
+        ),
+        (
+            "no program is kept from the disk",
+            dropped(pending(), Why::SsdMissing),
+            GOING_ON,
+            Ask(SetupDropped(Why::SsdMissing)),
+        ),
+    ]);
+    let mut writeback = pending();
+    writeback.pair.mode = Mode::Writeback;
+    assert!(
+        created(writeback).may_be_dirty,
+        "before the first write that only the SSD has"
+    );
+    assert_eq!(created(pending()), clean());
+}
+
+#[test]
+fn the_start_waits_as_long_as_a_device_is_worth() {
+    assert_eq!(wait_limit(&clean(), false, || false), WAIT_FOR_UDEV);
+    assert_eq!(wait_limit(&clean(), true, || false), WAIT_CLEAN);
+    assert_eq!(wait_limit(&clean(), false, || true), WAIT_CLEAN);
+    assert_eq!(wait_limit(&clean(), true, || true), WAIT_DIRTY);
+    assert_eq!(wait_limit(&dirty(), false, || false), WAIT_DIRTY);
+}
