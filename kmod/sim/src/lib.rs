@@ -11,8 +11,6 @@ pub mod explore;
 mod ffi;
 pub mod flaw;
 pub mod fuzz;
-pub mod hitrate;
-pub mod index;
 pub mod native;
 pub mod oracle;
 pub mod play;

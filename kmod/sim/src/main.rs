@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Runs the engine against simulated disks from the command line.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use tandem_sim::coverage::{self, Branches};
 use tandem_sim::engine::{Core, LoadError};
 use tandem_sim::flaw::Flaw;
-use tandem_sim::hitrate::core::Writes;
-use tandem_sim::hitrate::report::{self, Wish};
 use tandem_sim::native::{self, Sources};
 use tandem_sim::random::{self, Summary};
-use tandem_sim::{cases, crash, exhaust, explore, fuzz, index, replay, sanitize};
+use tandem_sim::{cases, crash, exhaust, explore, fuzz, replay, sanitize};
 
 #[derive(Parser)]
 #[command(about)]
@@ -114,32 +111,6 @@ enum Command {
         /// Only this one.
         #[arg(long, value_parser = fuzz::TARGETS)]
         target: Option<String>,
-    },
-    /// Hit rates for recorded requests: core's own policy beside well-known ones.
-    Replay {
-        /// A recording: CSV of `t_us,op,dev,offset,size` with a header, or that compressed by zstd.
-        trace: PathBuf,
-        /// Sizes of the cache, in hundredths of all blocks that the recording touches.
-        #[arg(long, value_delimiter = ',', default_values_t = [1.0, 5.0, 10.0, 20.0])]
-        percent: Vec<f64>,
-        /// Size of a block in KiB. Every block plays a frame of core.
-        #[arg(long, default_value_t = 16)]
-        block: u64,
-        /// Core serves the writes as writes, in write-through; only reads are counted, for all policies.
-        #[arg(long)]
-        writes_through: bool,
-        /// log2 of the frames in a run, instead of what suits the size.
-        #[arg(long)]
-        run_shift: Option<u32>,
-    },
-    /// How long a start takes to load the index of a full cache, beside the reading of it alone.
-    Index {
-        /// Size of the SSD.
-        #[arg(long, default_value_t = 1000)]
-        gigabytes: u64,
-        /// Where a copy of the index is kept meanwhile: 1/1800 of that size.
-        #[arg(long, default_value = ".")]
-        dir: PathBuf,
     },
     /// Which branches of journal and recovery are taken; fewer than 95 of 100 are a failure.
     Coverage,
@@ -258,27 +229,6 @@ fn run(arguments: Arguments) -> Done {
             }
             Ok(())
         }
-        Command::Replay {
-            trace,
-            percent,
-            block,
-            writes_through,
-            run_shift,
-        } => {
-            let wish = Wish {
-                percents: percent,
-                block_bytes: block << 10,
-                writes: if writes_through {
-                    Writes::Through
-                } else {
-                    Writes::LikeReads
-                },
-                run_shift,
-            };
-            print!("{}", report::table(&core()?, &trace, &wish)?);
-            Ok(())
-        }
-        Command::Index { gigabytes, dir } => loaded(&core()?, gigabytes, &dir),
         Command::Coverage => covered(&sources),
         Command::Flaws => {
             for flaw in Flaw::all() {
@@ -287,23 +237,6 @@ fn run(arguments: Arguments) -> Done {
             Ok(())
         }
     }
-}
-
-fn loaded(core: &Core, gigabytes: u64, dir: &Path) -> Done {
-    let speed = index::measure(core, gigabytes, dir)?;
-    let rate = |time: Duration| speed.bytes as f64 / 1e6 / time.as_secs_f64();
-    println!(
-        "{} slots, {} MB\nread alone: {:.2} s, {:.0} MB/s\ncore alone: {:.2} s, {:.0} MB/s\nboth: {:.2} s, {:.2} times the reading",
-        speed.slots,
-        speed.bytes / 1_000_000,
-        speed.read.as_secs_f64(),
-        rate(speed.read),
-        speed.core.as_secs_f64(),
-        rate(speed.core),
-        speed.both.as_secs_f64(),
-        speed.both.as_secs_f64() / speed.read.as_secs_f64(),
-    );
-    Ok(())
 }
 
 fn random(

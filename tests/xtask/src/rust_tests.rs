@@ -49,7 +49,7 @@ pub fn layers() -> Vec<Layer> {
             about: "the cache engine against a trivial model, and a million power cuts",
             cases: engine_cases,
             inputs: Inputs {
-                packages: &["tandem-sim"],
+                packages: &["tandem-sim", "tandem-engine-bench"],
                 programs: &[],
                 paths: &[&KMOD],
                 module: module_path!(),
@@ -98,7 +98,11 @@ const TOOLS: [Package; 3] = [
     ("tandem-record-log", "tests/record/log"),
     ("tandem-record-check", "tests/record/check"),
 ];
-const SIMULATOR: Package = ("tandem-sim", "kmod/sim");
+/// The simulator, and the benchmarks whose tests hold the policy against others.
+const ENGINE: [Package; 2] = [
+    ("tandem-sim", "kmod/sim"),
+    ("tandem-engine-bench", "tests/bench/engine"),
+];
 const APP: Package = ("tandem", "app");
 const FUZZED: [&str; 4] = ["superblock", "load", "arguments", "messages"];
 /// Runs of the simulator besides its own tests.
@@ -121,7 +125,7 @@ fn functions(cx: &Cx, packages: &[Package]) -> Result<Vec<String>> {
 }
 
 fn engine_cases(cx: &Cx) -> Result<Vec<String>> {
-    let mut names = functions(cx, &[SIMULATOR])?;
+    let mut names = functions(cx, &ENGINE)?;
     names.extend(RUNS.map(str::to_owned));
     names.extend(FRESH.map(|(name, _)| name.to_owned()));
     Ok(names)
@@ -139,7 +143,7 @@ fn engine(bench: &mut Bench) -> Result<()> {
     let is_run =
         |case: &String| RUNS.contains(&case.as_str()) || FRESH.iter().any(|(name, _)| name == case);
     if !bench.case.as_ref().is_some_and(is_run) {
-        cargo_test(bench, &[SIMULATOR], None)?;
+        cargo_test(bench, &ENGINE, None)?;
     }
     // All sequences of three requests take some minutes.
     let every = if bench.all { "1" } else { "16" };

@@ -11,7 +11,7 @@ use super::lru::Lru;
 use super::min::Min;
 use super::s3_fifo::S3Fifo;
 use super::{Policy, Recording, Tally, play, recording};
-use crate::engine::Core;
+use tandem_sim::engine::Core;
 
 /// What to compare.
 pub struct Wish {

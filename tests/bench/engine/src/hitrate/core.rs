@@ -2,7 +2,7 @@
 //! Core's own policy: the engine itself serves the recording, and each request ends before the next begins.
 
 use super::{Recording, Tally};
-use crate::engine::{
+use tandem_sim::engine::{
     Actions, Core, Engine, Geometry, Mode, NewRequest, Region, ReqKind, Verdict, Waking,
 };
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What the policy promises (large files, scans, nothing far below the best), on generated requests. Core is the real one.
 
+use tandem_engine_bench::hitrate::arc::Arc;
+use tandem_engine_bench::hitrate::core::{self, Cache, Shape, Writes};
+use tandem_engine_bench::hitrate::hot_only::HotOnly;
+use tandem_engine_bench::hitrate::lru::Lru;
+use tandem_engine_bench::hitrate::min::Min;
+use tandem_engine_bench::hitrate::s3_fifo::S3Fifo;
+use tandem_engine_bench::hitrate::{Policy, Recording, play};
 use tandem_sim::engine::Core;
-use tandem_sim::hitrate::arc::Arc;
-use tandem_sim::hitrate::core::{self, Cache, Shape, Writes};
-use tandem_sim::hitrate::hot_only::HotOnly;
-use tandem_sim::hitrate::lru::Lru;
-use tandem_sim::hitrate::min::Min;
-use tandem_sim::hitrate::s3_fifo::S3Fifo;
-use tandem_sim::hitrate::{Policy, Recording, play};
 
 /// Bytes in a block.
 const BLOCK: u64 = 16 << 10;
