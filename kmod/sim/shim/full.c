@@ -11,7 +11,9 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "shim.h"
+#include "checks.h"
+#include "format.h"
+#include "layout.h"
 
 #define FULL_PARTS	20u	/* one of them is free */
 #define DIRTY_EACH	97u	/* one of so many slots is dirty, in part */
@@ -23,7 +25,7 @@ struct sim_full {
 	u32 *runs;	/* of each lane, plus 1; 0: nothing */
 };
 
-struct sim_full *sim_full_new(const struct sim_geometry *g)
+struct sim_full *sim_full_new(const struct tdu_geometry *g)
 {
 	struct sim_full *f = zeroed(1, sizeof(*f));
 	struct td_layout *l = &f->layout;
@@ -31,7 +33,7 @@ struct sim_full *sim_full_new(const struct sim_geometry *g)
 	u64 runs;
 	u8 *filled;
 
-	sim_to_super(g, &f->super);
+	tdu_to_super(g, &f->super);
 	td_super_layout(&f->super, g->block_sectors, l);
 	f->head.number = 2;
 	f->head.group = 1;

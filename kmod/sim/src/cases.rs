@@ -97,6 +97,7 @@ fn world_of(
             groups,
             run_shift: 1,
             way_shift,
+            ..Geometry::default()
         },
         disk_block: 1,
         mode,

@@ -81,7 +81,13 @@ pub fn run(sources: &Sources) -> Result<Vec<(&'static str, Branches)>, Error> {
     std::fs::remove_dir_all(&dir).map_err(file_error(&dir))?;
     std::fs::create_dir_all(&dir).map_err(file_error(&dir))?;
     let core = &sources.core;
-    let include = [core.join("env-user"), core.clone(), here().join("shim")];
+    let [user, own] = native::shims();
+    let include = [
+        core.join("env-user"),
+        core.clone(),
+        user.clone(),
+        own.clone(),
+    ];
     let compile = |source: &Path, name: &str, flags: &[&str]| -> Result<PathBuf, Error> {
         let object = dir.join(name).with_extension("o");
         let mut cc = Command::new("cc");
@@ -114,7 +120,9 @@ pub fn run(sources: &Sources) -> Result<Vec<(&'static str, Branches)>, Error> {
         Ok(program)
     };
     // As build.rs has it: all that is there, whatever refers to whatever.
-    let shim = native::files(&other("shim"), "c")?
+    let mut shim = native::files(&user, "c")?;
+    shim.extend(native::files(&own, "c")?);
+    let shim = shim
         .iter()
         .map(|source| {
             let name = source.file_stem().unwrap_or_default().to_string_lossy();

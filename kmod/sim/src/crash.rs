@@ -282,6 +282,7 @@ fn any_machine(rng: &mut fastrand::Rng) -> Machine {
         groups,
         run_shift,
         way_shift,
+        ..Geometry::default()
     };
     Machine {
         geometry,

@@ -148,6 +148,7 @@ fn machine(mode: Mode, run_shift: u32) -> Machine {
             groups: 1,
             run_shift,
             way_shift: 1 - run_shift,
+            ..Geometry::default()
         },
         disk_block: 1,
         mode,

@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
+use crate::checks::Checks;
 use crate::engine::Core;
 
 /// Most decisions in one run.
@@ -42,14 +43,16 @@ pub struct Extent {
 /// The first schedule with something wrong.
 pub fn explore(core: &Core, scenario: u32, name: &str) -> Result<Extent, Wrong> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let checks = Checks::of(core);
     let mut met = HashSet::new();
     let (mut choices, mut widths) = (vec![0; ROOM], vec![0; ROOM]);
     let mut given = 0;
     let mut schedules = 0;
     loop {
-        let (taken, why) = core.scenario_run(scenario, &mut choices, &mut widths, given, |state| {
-            !met.insert(state)
-        });
+        let (taken, why) =
+            checks.scenario_run(scenario, &mut choices, &mut widths, given, |state| {
+                !met.insert(state)
+            });
         schedules += 1;
         if let Some(why) = why {
             return Err(Wrong {
@@ -74,7 +77,7 @@ pub fn explore(core: &Core, scenario: u32, name: &str) -> Result<Extent, Wrong> 
 /// # Errors
 /// The first schedule with something wrong.
 pub fn explore_all(core: &Core) -> Result<Vec<(String, Extent)>, Wrong> {
-    let names = core.scenario_names();
+    let names = Checks::of(core).scenario_names();
     (0..)
         .zip(names)
         .map(|(scenario, name)| Ok((name.clone(), explore(core, scenario, &name)?)))

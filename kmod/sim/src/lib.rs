@@ -2,13 +2,12 @@
 //! Runs the kernel module's engine in user space, against simulated disks.
 
 pub mod cases;
+pub mod checks;
 pub mod coverage;
 pub mod crash;
 pub mod disk;
-pub mod engine;
 pub mod exhaust;
 pub mod explore;
-mod ffi;
 pub mod flaw;
 pub mod fuzz;
 pub mod native;
@@ -22,3 +21,5 @@ pub mod stamp;
 pub mod trace;
 pub mod workload;
 pub mod world;
+
+pub use tandem_core as engine;

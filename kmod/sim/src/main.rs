@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tandem_sim::checks::Checks;
 use tandem_sim::coverage::{self, Branches};
 use tandem_sim::engine::{Core, LoadError};
 use tandem_sim::flaw::Flaw;
@@ -343,14 +344,15 @@ fn covered(sources: &Sources) -> Done {
 }
 
 fn formats(core: &Core, first: u64, seeds: u64) {
+    let checks = Checks::of(core);
     let (mut lives, mut samples, mut torn) = (0, 0, 0);
     for number in 0..seeds {
         let seed = first.wrapping_add(number);
-        samples += core.identity(seed);
-        lives += core.lives(seed);
+        samples += checks.identity(seed);
+        lives += checks.lives(seed);
         // Cuts of the index take 50 times as long.
         if number % 50 == 0 {
-            torn += core.torn(first.wrapping_add(number / 50));
+            torn += checks.torn(first.wrapping_add(number / 50));
         }
     }
     println!("{torn} cuts of the index, {lives} of superblocks and samples; {samples} samples");

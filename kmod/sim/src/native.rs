@@ -225,7 +225,12 @@ pub const SANITIZE: [&str; 3] = [
     "-fno-omit-frame-pointer",
 ];
 
-/// Builds core with the shim and the scenarios into `dir`, as a library for
+/// Where the shim of core and the checks in C are.
+pub fn shims() -> [PathBuf; 2] {
+    [here().join("../user/shim"), here().join("shim")]
+}
+
+/// Builds core with the shim, the checks and the scenarios into `dir`, as a library for
 /// [`Core::load`](crate::engine::Core::load).
 ///
 /// # Errors
@@ -247,8 +252,11 @@ pub fn library(sources: &Sources, dir: &Path, flags: &[&str]) -> Result<PathBuf,
     let own = [here().join("words/env"), here().join("words"), core.clone()];
     let mut linked = objects(&compiler, &own, &words)?;
     let mut engine = files(core, "c")?;
-    engine.extend(files(&here().join("shim"), "c")?);
-    let own = [core.join("env-user"), core.clone(), here().join("shim")];
+    for shim in shims() {
+        engine.extend(files(&shim, "c")?);
+    }
+    let [user, own] = shims();
+    let own = [core.join("env-user"), core.clone(), user, own];
     linked.extend(objects(&compiler, &own, &engine)?);
     run(Command::new("cc")
         .args(flags)

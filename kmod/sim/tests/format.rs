@@ -3,21 +3,22 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tandem_sim::checks::Checks;
 use tandem_sim::engine::Core;
 
 /// The sum of what a test did over so many seeds.
-fn sum(seeds: u64, test: impl Fn(&Core, u64) -> u64 + Sync) -> u64 {
+fn sum(seeds: u64, test: impl Fn(&Checks, u64) -> u64 + Sync) -> u64 {
     let (next, sum) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                let core = Core::linked();
+                let checks = Checks::of(&Core::linked());
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     if seed >= seeds {
                         break;
                     }
-                    sum.fetch_add(test(&core, seed), Ordering::Relaxed);
+                    sum.fetch_add(test(&checks, seed), Ordering::Relaxed);
                 }
             });
         }
@@ -27,7 +28,7 @@ fn sum(seeds: u64, test: impl Fn(&Core, u64) -> u64 + Sync) -> u64 {
 
 #[test]
 fn a_torn_write_changes_nothing() {
-    let cuts = sum(12, Core::torn);
+    let cuts = sum(12, Checks::torn);
     println!("{cuts} cuts");
     assert!(cuts > 20_000, "only {cuts} cuts");
 }
@@ -35,14 +36,14 @@ fn a_torn_write_changes_nothing() {
 #[test]
 fn a_changed_disk_is_seen() {
     for seed in 0..200 {
-        let samples = Core::linked().identity(seed);
+        let samples = Checks::of(&Core::linked()).identity(seed);
         assert!(samples > 20, "only {samples} samples");
     }
 }
 
 #[test]
 fn a_cut_superblock_is_right_and_an_exchanged_disk_is_seen() {
-    let cuts = sum(300, Core::lives);
+    let cuts = sum(300, Checks::lives);
     println!("{cuts} cuts");
     assert!(cuts > 1_000_000, "only {cuts} cuts");
 }

@@ -5,58 +5,14 @@ use std::collections::HashMap;
 
 use super::durable::REGION_SHIFT;
 use super::{Fault, World, ensure};
+pub use crate::engine::Word;
 use crate::engine::{Layout, State};
 use crate::oracle::Time;
 use crate::queue::Side;
 use crate::stamp::{OpId, Stamp};
 
-/// The part of a word that the record repeats: tag, valid, dirty.
-const RECORD: u64 = (1 << 44) - 1;
-
-/// The fields of core's word, as core/word.h documents them.
-#[allow(missing_docs)]
-pub struct Word {
-    pub tag: u64,
-    pub valid: u64,
-    pub dirty: u64,
-    pub pins: u64,
-    pub state: u64,
-    pub held: bool,
-    pub pending: bool,
-    bits: u64,
-}
-
 /// States of a slot.
 pub(super) const LIVE: u64 = 1;
-
-impl Word {
-    /// Takes these bits apart.
-    pub fn of(bits: u64) -> Word {
-        Word {
-            tag: bits & 0xf_ffff_ffff,
-            valid: bits >> 36 & 0xf,
-            dirty: bits >> 40 & 0xf,
-            pins: bits >> 44 & 0xfff,
-            state: bits >> 58 & 3,
-            held: bits >> 60 & 1 != 0,
-            pending: bits >> 61 & 1 != 0,
-            bits,
-        }
-    }
-
-    /// What the record of the slot should say.
-    pub(super) fn record(&self) -> u64 {
-        if self.valid == 0 {
-            0
-        } else {
-            self.bits & RECORD
-        }
-    }
-
-    fn dirty_quarters(&self) -> u64 {
-        u64::from(self.dirty.count_ones())
-    }
-}
 
 fn record(bits: u64) -> u64 {
     Word::of(bits).record()

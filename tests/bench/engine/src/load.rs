@@ -9,7 +9,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tandem_sim::engine::{Core, Engine, Full, Geometry, Loaded, Mode};
+use tandem_sim::checks::Full;
+use tandem_sim::engine::{Core, Engine, Geometry, Loaded, Mode};
 
 /// The hard disk: eight times as large as the largest SSD that is asked for here.
 const DISK_SECTORS: u64 = 8_000_000_000_000 / 512;

@@ -293,7 +293,7 @@ mod tests {
     }
 
     /// A quarter of the disk that nobody has written to, but for eight sectors from 40 on.
-    fn written(sector: u64) -> [u8; BLOCK_BYTES] {
+    fn written(sector: u64) -> Option<[u8; BLOCK_BYTES]> {
         let mut bytes = [0; BLOCK_BYTES];
         for (at, bytes) in (sector..).zip(bytes.as_chunks_mut::<SECTOR>().0) {
             *bytes = match at {
@@ -301,7 +301,7 @@ mod tests {
                 _ => untouched(Device::Disk, at),
             };
         }
-        bytes
+        Some(bytes)
     }
 
     fn index(writer: &mut Writer) {
@@ -404,7 +404,7 @@ mod tests {
             volatile.contains("samples of the disk are Unknown"),
             "{volatile}"
         );
-        let untrue = error(&stopped(Verb::WriteFua, &|_| [1; BLOCK_BYTES]));
+        let untrue = error(&stopped(Verb::WriteFua, &|_| Some([1; BLOCK_BYTES])));
         assert!(untrue.contains("the disk is another one"), "{untrue}");
     }
 

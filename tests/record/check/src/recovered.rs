@@ -98,7 +98,7 @@ impl Recovery {
             let first = sector as usize;
             let sectors = &left.disk[first..first + BLOCK_BYTES / SECTOR];
             bytes.copy_from_slice(&bytes_of(sectors, contents));
-            bytes
+            Some(bytes)
         });
         if flags.has(Flags::COLD) {
             ensure!(

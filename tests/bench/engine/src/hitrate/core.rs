@@ -65,6 +65,7 @@ impl Shape {
             groups,
             run_shift: self.run_shift,
             way_shift: self.way_shift,
+            ..Geometry::default()
         }
     }
 }

@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Core behind safe calls. Only here and in [`start`] is `unsafe`.
+//! Core, the engine of the kernel module, in user space and behind safe calls. Only here and in [`start`] is `unsafe`.
+//!
+//! Core decides what is read and written and in which order; the caller carries it out. The simulator runs core on simulated
+//! disks, the rescue program on real ones without the module.
 
+mod ffi;
 pub mod start;
 
-use std::ffi::{CStr, c_char, c_void};
-use std::path::Path;
-use std::rc::Rc;
+use std::ffi::{CStr, c_char};
+#[cfg(feature = "load")]
+use std::{path::Path, rc::Rc};
 
-use crate::ffi::{
-    API_VERSION, Api, Done, Enter, List, RawEngine, RawFull, RawLoad, RawRequest, Woken,
+#[cfg(feature = "load")]
+use crate::ffi::API_VERSION;
+use crate::ffi::{Api, Done, Enter, List, RawEngine, RawLoad, RawRequest, Woken};
+pub use crate::ffi::{
+    Extent, Facts, Geometry, Layout, Look, ORIGIN_ID_ROOM, RETIRED_ROOM, Region, Span,
 };
-pub use crate::ffi::{Extent, Facts, Geometry, Layout, Look, Region, Span};
 
 /// What core wants done: bits of `TD_DO_*`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +35,52 @@ impl Actions {
 
     pub fn has(self, action: u32) -> bool {
         self.0 & action != 0
+    }
+}
+
+/// The part of a word that the record repeats: tag, valid, dirty.
+const RECORD: u64 = (1 << 44) - 1;
+
+/// The fields of core's word, as core/word.h documents them.
+#[allow(missing_docs)]
+pub struct Word {
+    pub tag: u64,
+    pub valid: u64,
+    pub dirty: u64,
+    pub pins: u64,
+    pub state: u64,
+    pub held: bool,
+    pub pending: bool,
+    bits: u64,
+}
+
+impl Word {
+    /// Takes these bits apart.
+    pub fn of(bits: u64) -> Word {
+        Word {
+            tag: bits & 0xf_ffff_ffff,
+            valid: bits >> 36 & 0xf,
+            dirty: bits >> 40 & 0xf,
+            pins: bits >> 44 & 0xfff,
+            state: bits >> 58 & 3,
+            held: bits >> 60 & 1 != 0,
+            pending: bits >> 61 & 1 != 0,
+            bits,
+        }
+    }
+
+    /// What the record of the slot should say.
+    pub fn record(&self) -> u64 {
+        if self.valid == 0 {
+            0
+        } else {
+            self.bits & RECORD
+        }
+    }
+
+    /// How many quarters are newer than the disk.
+    pub fn dirty_quarters(&self) -> u64 {
+        u64::from(self.dirty.count_ones())
     }
 }
 
@@ -128,24 +180,26 @@ pub enum Seek {
 pub type Waking = Vec<(u64, Actions)>;
 
 unsafe extern "C" {
-    fn tandem_sim_api() -> *const Api;
+    fn tandem_user_api() -> *const Api;
 }
 
 /// A build of core.
 #[derive(Clone)]
 pub struct Core {
     api: &'static Api,
-    _library: Option<Rc<libloading::Library>>,
+    #[cfg(feature = "load")]
+    library: Option<Rc<libloading::Library>>,
 }
 
 /// A build of core cannot be used.
+#[cfg(feature = "load")]
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The dynamic linker refused.
     #[error("cannot load: {0}")]
     Load(#[from] libloading::Error),
-    /// It was built from another shim.h.
-    #[error("built from another version of the simulator")]
+    /// It was built from another user.h.
+    #[error("built from another version of this program")]
     Version,
 }
 
@@ -154,29 +208,31 @@ impl Core {
     pub fn linked() -> Core {
         // SAFETY: returns a pointer to a constant.
         Core {
-            api: unsafe { &*tandem_sim_api() },
-            _library: None,
+            api: unsafe { &*tandem_user_api() },
+            #[cfg(feature = "load")]
+            library: None,
         }
     }
 
-    /// One built by [`crate::native`].
+    /// One in a library of its own.
     ///
     /// # Errors
     /// It is no such thing.
+    #[cfg(feature = "load")]
     pub fn load(path: &Path) -> Result<Core, LoadError> {
-        // SAFETY: the library has no constructors; the symbol has this type in shim.h; the constant that it returns lives as
+        // SAFETY: the library has no constructors; the symbol has this type in user.h; the constant that it returns lives as
         // long as the library, which every copy of this structure keeps.
         unsafe {
             let library = libloading::Library::new(path)?;
             let symbol =
-                library.get::<unsafe extern "C" fn() -> *const Api>(b"tandem_sim_api\0")?;
+                library.get::<unsafe extern "C" fn() -> *const Api>(b"tandem_user_api\0")?;
             let api = &*symbol();
             if api.version != API_VERSION {
                 return Err(LoadError::Version);
             }
             Ok(Core {
                 api,
-                _library: Some(Rc::new(library)),
+                library: Some(Rc::new(library)),
             })
         }
     }
@@ -211,25 +267,6 @@ impl Core {
         all
     }
 
-    /// Cuts each write of metadata at each sector; returns how many cuts. As the next two, ends the program if something differs.
-    pub fn torn(&self, seed: u64) -> u64 {
-        // SAFETY: takes a number, and shares nothing between threads.
-        unsafe { (self.api.torn)(seed) }
-    }
-
-    /// Takes and compares samples of a disk; returns how many.
-    pub fn identity(&self, seed: u64) -> u64 {
-        // SAFETY: as above.
-        unsafe { (self.api.identity)(seed) }
-    }
-
-    /// Superblocks and samples through several lives, each of their writes cut at each sector, the disk exchanged in between;
-    /// returns how many cuts.
-    pub fn lives(&self, seed: u64) -> u64 {
-        // SAFETY: as above.
-        unsafe { (self.api.lives)(seed) }
-    }
-
     /// Names of the counters that status shows, in order.
     pub fn counter_names(&self) -> Vec<String> {
         // SAFETY: in range, and the names are constants.
@@ -238,54 +275,10 @@ impl Core {
             .collect()
     }
 
-    /// Names of the scenarios of the explorer.
-    pub fn scenario_names(&self) -> Vec<String> {
-        // SAFETY: in range, and the names are constants.
-        unsafe {
-            (0..(self.api.scenarios)())
-                .map(|which| text((self.api.scenario_name)(which)))
-                .collect()
-        }
-    }
-
-    /// Runs a scenario with the first `given` decisions of `choices`; returns the decisions taken and what was wrong. `met` is asked at each new decision whether its state was met before.
-    pub fn scenario_run<F: FnMut(u64) -> bool>(
-        &self,
-        scenario: u32,
-        choices: &mut [u8],
-        widths: &mut [u8],
-        given: usize,
-        mut met: F,
-    ) -> (usize, Option<String>) {
-        unsafe extern "C" fn call<F: FnMut(u64) -> bool>(context: *mut c_void, state: u64) -> bool {
-            // SAFETY: the context is the closure below, borrowed for the run only.
-            unsafe { (*context.cast::<F>())(state) }
-        }
-        let room = choices.len().min(widths.len());
-        let mut taken = 0;
-        let mut why = std::ptr::null();
-        // SAFETY: both arrays have `room` elements; one scenario runs at a time since the caller is one thread: the explorer
-        // locks.
-        unsafe {
-            (self.api.scenario_run)(
-                scenario,
-                choices.as_mut_ptr(),
-                widths.as_mut_ptr(),
-                given,
-                room,
-                call::<F>,
-                (&raw mut met).cast(),
-                &mut taken,
-                &mut why,
-            );
-        }
-        // SAFETY: a constant or NULL.
-        let why = if why.is_null() {
-            None
-        } else {
-            Some(unsafe { text(why) })
-        };
-        (taken, why)
+    /// The library that this core was loaded from; `None` for the linked one.
+    #[cfg(feature = "load")]
+    pub fn library(&self) -> Option<&libloading::Library> {
+        self.library.as_deref()
     }
 }
 
@@ -334,8 +327,9 @@ impl Drop for Engine {
     }
 }
 
-/// `TD_RETIRED_MAX`
-pub const RETIRED_ROOM: usize = 64;
+/// `TD_NO_SLOT`
+const NO_SLOT: u32 = u32::MAX;
+
 /// `TD_RETIRED_LIFE`
 pub const RETIRED_LIFE: usize = 16;
 
@@ -420,6 +414,18 @@ impl Engine {
         let mut words = vec![0; self.layout.slots as usize];
         unsafe { (self.core.api.words)(self.raw, words.as_mut_ptr()) };
         words
+    }
+
+    /// The slot that holds a frame of the disk.
+    pub fn find(&self, frame: u64) -> Option<u32> {
+        let slot = unsafe { (self.core.api.find)(self.raw, frame) };
+        (slot != NO_SLOT).then_some(slot)
+    }
+
+    /// The word of a slot.
+    pub fn word(&self, slot: u32) -> Word {
+        assert!(slot < self.layout.slots);
+        Word::of(unsafe { (self.core.api.word)(self.raw, slot) })
     }
 
     /// The group of a sector's run.
@@ -610,6 +616,11 @@ impl Engine {
         }
     }
 
+    /// Cleaning goes on at this sector of the disk, with a new round.
+    pub fn clean_go_on(&mut self, sector: u64) {
+        unsafe { (self.core.api.clean_go_on)(self.raw, sector) }
+    }
+
     /// The writes that wait for a cleaning.
     pub fn urgent(&self) -> Vec<u64> {
         let mut ids = vec![0; WOKEN_ROOM];
@@ -737,34 +748,5 @@ impl Drop for Load<'_> {
         if !self.ended {
             unsafe { (self.engine.core.api.load_end)(self.raw) };
         }
-    }
-}
-
-/// The index of a cache that is full, as the SSD has it.
-pub struct Full {
-    core: Core,
-    raw: *mut RawFull,
-}
-
-// SAFETY (all calls below): the raw pointer is good until it is dropped, and the buffer has room for what is read.
-impl Full {
-    /// Of a cache of these sizes.
-    pub fn new(core: &Core, geometry: &Geometry) -> Full {
-        Full {
-            core: core.clone(),
-            raw: unsafe { (core.api.full_new)(geometry) },
-        }
-    }
-
-    /// Fills `bytes` with what is from this sector on.
-    pub fn read(&self, sector: u64, bytes: &mut [u8]) {
-        let sectors = (bytes.len() / 512) as u32;
-        unsafe { (self.core.api.full_read)(self.raw, sector, sectors, bytes.as_mut_ptr()) }
-    }
-}
-
-impl Drop for Full {
-    fn drop(&mut self) {
-        unsafe { (self.core.api.full_free)(self.raw) }
     }
 }

@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The declarations of `shim/shim.h` and of the structures of core that pass through it.
+//! The declarations of `shim/user.h` and of the structures of core that pass through it.
 
 use std::ffi::{c_char, c_uint, c_void};
 
-/// `SIM_API_VERSION`
-pub const API_VERSION: u32 = 12;
+/// `TDU_API_VERSION`
+pub const API_VERSION: u32 = 13;
 
 /// `struct td_region`: sectors of the SSD.
 #[repr(C)]
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Region {
     pub start: u64,
     pub length: u64,
 }
 
-/// `struct sim_geometry`: what a superblock says.
+/// `TD_ORIGIN_ID_BYTES`
+pub const ORIGIN_ID_ROOM: usize = 64;
+
+/// `struct tdu_geometry`: what a superblock says.
 #[repr(C)]
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Geometry {
     pub origin_sectors: u64,
@@ -30,6 +33,92 @@ pub struct Geometry {
     pub groups: u32,
     pub run_shift: u32,
     pub way_shift: u32,
+    pub sequence: u64,
+    pub compat: u32,
+    /// 1 to [`ORIGIN_ID_ROOM`].
+    pub origin_id_bytes: u32,
+    pub uuid: [u8; 16],
+    pub origin_id: [u8; ORIGIN_ID_ROOM],
+}
+
+/// No regions; the identity that all caches of the simulator have.
+impl Default for Geometry {
+    fn default() -> Self {
+        let mut origin_id = [0; ORIGIN_ID_ROOM];
+        origin_id[0] = 1;
+        let mut uuid = [0; 16];
+        uuid[0] = 1;
+        let none = Region::default();
+        Self {
+            origin_sectors: 0,
+            ssd_sectors: 0,
+            journal: none,
+            checkpoint: none,
+            intent: none,
+            data: none,
+            block_sectors: 0,
+            groups: 0,
+            run_shift: 0,
+            way_shift: 0,
+            sequence: 1,
+            compat: 0,
+            origin_id_bytes: 1,
+            uuid,
+            origin_id,
+        }
+    }
+}
+
+/// `TD_RETIRED_MAX`
+pub const RETIRED_ROOM: usize = 64;
+
+/// `struct td_retired`: the slots in which nothing is stored any more.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retired {
+    pub(crate) count: u32,
+    pub(crate) slots: [u32; RETIRED_ROOM],
+}
+
+impl Default for Retired {
+    fn default() -> Self {
+        Self {
+            count: 0,
+            slots: [0; RETIRED_ROOM],
+        }
+    }
+}
+
+/// `struct td_sample`
+#[repr(C)]
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Sample {
+    quarter: u64,
+    crc: u32,
+}
+
+/// `TD_SAMPLES_MAX`
+const SAMPLES_MAX: usize = 64;
+
+/// `struct td_samples`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RawSamples {
+    pub(crate) sequence: u64,
+    pub(crate) stopped: bool,
+    pub(crate) count: u32,
+    pub(crate) sample: [Sample; SAMPLES_MAX],
+}
+
+impl Default for RawSamples {
+    fn default() -> Self {
+        Self {
+            sequence: 0,
+            stopped: false,
+            count: 0,
+            sample: [Sample::default(); SAMPLES_MAX],
+        }
+    }
 }
 
 /// `struct td_layout`: where frames lie on the SSD. Units as in core/layout.h.
@@ -81,7 +170,7 @@ pub struct Extent {
     pub count: u32,
 }
 
-/// `struct sim_facts`: the ledger's state.
+/// `struct tdu_facts`: the ledger's state.
 #[repr(C)]
 #[derive(Clone, Copy, Default, Debug)]
 #[allow(missing_docs)]
@@ -107,7 +196,7 @@ pub struct Facts {
     pub urgent: bool,
 }
 
-/// `struct sim_woken`: a request that may go on now.
+/// `struct tdu_woken`: a request that may go on now.
 #[repr(C)]
 #[derive(Clone, Copy, Default, Debug)]
 #[allow(missing_docs)]
@@ -116,7 +205,7 @@ pub struct Woken {
     pub actions: u32,
 }
 
-/// `struct sim_list`
+/// `struct tdu_list`
 #[repr(C)]
 #[allow(missing_docs)]
 pub struct List {
@@ -125,35 +214,27 @@ pub struct List {
     pub count: u64,
 }
 
-/// `struct sim_engine`
+/// `struct tdu_engine`
 #[repr(C)]
 pub struct RawEngine {
     _opaque: [u8; 0],
 }
 
-/// `struct sim_request`
+/// `struct tdu_request`
 #[repr(C)]
 pub struct RawRequest {
     _opaque: [u8; 0],
 }
 
-/// `struct sim_load`
+/// `struct tdu_load`
 #[repr(C)]
 pub struct RawLoad {
     _opaque: [u8; 0],
 }
 
-/// `struct sim_full`
-#[repr(C)]
-pub struct RawFull {
-    _opaque: [u8; 0],
-}
-
-/// Remembers a state of the explorer; true if it was met before.
-pub type Met = unsafe extern "C" fn(context: *mut c_void, state: u64) -> bool;
-
-/// Fills `bytes` with the 4096 bytes of the disk that begin at `sector`.
-pub type ReadQuarter = unsafe extern "C" fn(context: *mut c_void, sector: u64, bytes: *mut u8);
+/// Fills `bytes` with the 4096 bytes of the disk that begin at `sector`; false: they cannot be read.
+pub type ReadQuarter =
+    unsafe extern "C" fn(context: *mut c_void, sector: u64, bytes: *mut u8) -> bool;
 
 /// Hands a request to core.
 pub type Enter = unsafe extern "C" fn(*mut RawEngine, *mut RawRequest, *mut List) -> u32;
@@ -161,7 +242,7 @@ pub type Enter = unsafe extern "C" fn(*mut RawEngine, *mut RawRequest, *mut List
 /// A completion told to core.
 pub type Done = unsafe extern "C" fn(*mut RawEngine, *mut RawRequest, bool, *mut List) -> u32;
 
-/// `struct sim_api`
+/// `struct tdu_api`
 #[repr(C)]
 #[allow(missing_docs)]
 pub struct Api {
@@ -171,9 +252,6 @@ pub struct Api {
     pub why_memory_read: u32,
     pub why_memory_write: u32,
     pub counter_name: unsafe extern "C" fn(c_uint) -> *const c_char,
-    pub torn: unsafe extern "C" fn(u64) -> u64,
-    pub identity: unsafe extern "C" fn(u64) -> u64,
-    pub lives: unsafe extern "C" fn(u64) -> u64,
     pub plan: unsafe extern "C" fn(*mut Geometry) -> bool,
     pub layout: unsafe extern "C" fn(*const Geometry, *mut Layout),
     pub engine_new: unsafe extern "C" fn(*const Geometry, u32) -> *mut RawEngine,
@@ -184,6 +262,8 @@ pub struct Api {
     pub digest: unsafe extern "C" fn(*mut RawEngine) -> u64,
     pub counter: unsafe extern "C" fn(*mut RawEngine, u32) -> u64,
     pub words: unsafe extern "C" fn(*mut RawEngine, *mut u64),
+    pub find: unsafe extern "C" fn(*mut RawEngine, u64) -> u32,
+    pub word: unsafe extern "C" fn(*mut RawEngine, u32) -> u64,
     pub group_of: unsafe extern "C" fn(*mut RawEngine, u64) -> u32,
     pub read_look: unsafe extern "C" fn(*mut RawEngine, u64, u32, *mut Look) -> u32,
     pub write_wants_copy: unsafe extern "C" fn(*mut RawEngine, u64, u32) -> bool,
@@ -206,6 +286,7 @@ pub struct Api {
     pub drained: unsafe extern "C" fn(*mut RawEngine, u64, u32, *mut u64, *mut List) -> u32,
     pub clean_seek:
         unsafe extern "C" fn(*mut RawEngine, bool, bool, u32, *mut u64, *mut u32) -> u32,
+    pub clean_go_on: unsafe extern "C" fn(*mut RawEngine, u64),
     pub urgent: unsafe extern "C" fn(*mut RawEngine, *mut u64, u64) -> u64,
     pub fail: unsafe extern "C" fn(*mut RawEngine, *mut List) -> bool,
     pub hit_failed: unsafe extern "C" fn(*mut RawEngine, u64, u32, u32, u64, *mut List) -> bool,
@@ -224,33 +305,16 @@ pub struct Api {
     pub load_end: unsafe extern "C" fn(*mut RawLoad) -> u32,
     pub format_next:
         unsafe extern "C" fn(*const Geometry, u32, *mut u64, *mut u32, *mut *const u8) -> bool,
-    pub full_new: unsafe extern "C" fn(*const Geometry) -> *mut RawFull,
-    pub full_read: unsafe extern "C" fn(*const RawFull, u64, u32, *mut u8),
-    pub full_free: unsafe extern "C" fn(*mut RawFull),
-    pub super_read:
-        unsafe extern "C" fn(*const u8, *const u8, u64, u64, *mut Geometry, *mut u32) -> u32,
+    pub super_choose:
+        unsafe extern "C" fn(*const u8, *const u8, *mut Geometry, *mut u32, *mut Retired) -> u32,
+    pub super_match: unsafe extern "C" fn(*const Geometry, *const Geometry) -> u32,
+    pub super_first: unsafe extern "C" fn(*const u8, *const u8) -> u32,
+    pub super_agree: unsafe extern "C" fn(*const u8, *const u8) -> bool,
     pub super_is_sound: unsafe extern "C" fn(*const u8, u32) -> bool,
-    pub super_write: unsafe extern "C" fn(*const Geometry, u32, u32, *mut u8),
-    pub samples_compare: unsafe extern "C" fn(
-        *const u8,
-        *const u8,
-        *const Geometry,
-        ReadQuarter,
-        *mut c_void,
-    ) -> u32,
-    pub samples_write:
-        unsafe extern "C" fn(*const Geometry, bool, u32, ReadQuarter, *mut c_void, *mut u8),
-    pub scenarios: unsafe extern "C" fn() -> u32,
-    pub scenario_name: unsafe extern "C" fn(u32) -> *const c_char,
-    pub scenario_run: unsafe extern "C" fn(
-        u32,
-        *mut u8,
-        *mut u8,
-        usize,
-        usize,
-        Met,
-        *mut c_void,
-        *mut usize,
-        *mut *const c_char,
-    ) -> u32,
+    pub super_write: unsafe extern "C" fn(*const Geometry, u32, *const Retired, u32, *mut u8),
+    pub samples_choose:
+        unsafe extern "C" fn(*const u8, *const u8, *const Geometry, *mut RawSamples),
+    pub samples_pick: unsafe extern "C" fn(*const RawEngine, *const Geometry, *mut RawSamples),
+    pub samples_probe: unsafe extern "C" fn(*mut RawSamples, bool, ReadQuarter, *mut c_void) -> u32,
+    pub samples_write: unsafe extern "C" fn(*const RawSamples, *const Geometry, u32, *mut u8),
 }

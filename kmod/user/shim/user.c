@@ -4,37 +4,34 @@
  * are allocations of their own, so that a sanitizer sees every step beyond them
  * and every use after END.
  */
-#include "shim.h"
-#include "start.h"
-#include "store.h"
-#include "torn.h"
-#include "write.h"
-
 #include <stdlib.h>
 
-#include "../words/words.h"
+#include "index.h"
 #include "read.h"
+#include "store.h"
+#include "user.h"
+#include "write.h"
 
-struct sim_engine {
+struct tdu_engine {
 	struct td_engine e;
 	u64 *counters;
 	struct td_work works[TD_WORK_KINDS];
 };
 
-struct sim_request {
+struct tdu_request {
 	struct td_req r;
 	struct td_part *parts;
 	u64 id;
 };
 
-struct sim_load {
+struct tdu_load {
 	struct td_load l;
 	u32 sectors;
 };
 
-static struct sim_request *of(struct td_req *r)
+static struct tdu_request *of(struct td_req *r)
 {
-	return (struct sim_request *)((char *)r - offsetof(struct sim_request, r));
+	return (struct tdu_request *)((char *)r - offsetof(struct tdu_request, r));
 }
 
 static void *must(void *memory)
@@ -49,62 +46,42 @@ static void *zeroed(u64 count, size_t size)
 	return must(calloc(count ? count : 1, size));
 }
 
-void sim_to_super(const struct sim_geometry *g, struct td_super *sb)
-{
-	memset(sb, 0, sizeof(*sb));
-	sb->uuid[0] = 1;
-	sb->origin_id[0] = 1;
-	sb->origin_id_bytes = 1;
-	sb->sequence = 1;
-	sb->origin_sectors = g->origin_sectors;
-	sb->ssd_sectors = g->ssd_sectors;
-	sb->run_shift = g->run_shift;
-	sb->way_shift = g->way_shift;
-	sb->groups = g->groups;
-	sb->journal = g->journal;
-	sb->checkpoint = g->checkpoint;
-	sb->intent = g->intent;
-	sb->data = g->data;
-}
-
-static bool plan(struct sim_geometry *g)
+static bool plan(struct tdu_geometry *g)
 {
 	struct td_identity id = {
-		.uuid = { 1 }, .origin_id = { 1 }, .origin_id_bytes = 1,
+		.origin_id_bytes = g->origin_id_bytes,
 		.origin_sectors = g->origin_sectors,
 	};
+	u64 sequence = g->sequence;
 	struct td_super sb;
 
+	memcpy(id.uuid, g->uuid, sizeof(id.uuid));
+	memcpy(id.origin_id, g->origin_id, sizeof(id.origin_id));
 	if (td_super_plan(&id, g->ssd_sectors, &sb) != TD_SUPER_OK)
 		return false;
-	g->run_shift = sb.run_shift;
-	g->way_shift = sb.way_shift;
-	g->groups = sb.groups;
-	g->journal = sb.journal;
-	g->checkpoint = sb.checkpoint;
-	g->intent = sb.intent;
-	g->data = sb.data;
+	tdu_of_super(&sb, g);
+	g->sequence = sequence;
 	return true;
 }
 
-static void layout(const struct sim_geometry *g, struct td_layout *l)
+static void layout(const struct tdu_geometry *g, struct td_layout *l)
 {
 	struct td_super sb;
 
-	sim_to_super(g, &sb);
+	tdu_to_super(g, &sb);
 	td_super_layout(&sb, g->block_sectors, l);
 }
 
-static struct sim_engine *engine_new(const struct sim_geometry *g, u32 mode)
+static struct tdu_engine *engine_new(const struct tdu_geometry *g, u32 mode)
 {
-	struct sim_engine *s = zeroed(1, sizeof(*s));
+	struct tdu_engine *s = zeroed(1, sizeof(*s));
 	struct td_engine *e = &s->e;
 	struct td_ledger *ledger = &e->ledger;
 	struct td_sizes sizes;
 	struct td_super sb;
 	struct td_layout l;
 
-	sim_to_super(g, &sb);
+	tdu_to_super(g, &sb);
 	td_super_layout(&sb, g->block_sectors, &l);
 	sizes = td_engine_sizes(&sb, &l);
 	s->counters = zeroed(TD_NR_COUNTERS, sizeof(*s->counters));
@@ -125,7 +102,7 @@ static struct sim_engine *engine_new(const struct sim_geometry *g, u32 mode)
 	return s;
 }
 
-static void engine_free(struct sim_engine *s)
+static void engine_free(struct tdu_engine *s)
 {
 	struct td_ledger *ledger = &s->e.ledger;
 
@@ -143,17 +120,17 @@ static void engine_free(struct sim_engine *s)
 	free(s);
 }
 
-static void set_mode(struct sim_engine *s, u32 mode)
+static void set_mode(struct tdu_engine *s, u32 mode)
 {
 	env_store(&s->e.mode, mode);
 }
 
-static void set_limit(struct sim_engine *s, u64 quarters)
+static void set_limit(struct tdu_engine *s, u64 quarters)
 {
 	env_poke(s->e.ledger.dirty_limit, quarters);
 }
 
-static void facts(struct sim_engine *s, struct sim_facts *f)
+static void facts(struct tdu_engine *s, struct tdu_facts *f)
 {
 	const struct td_ledger *l = &s->e.ledger;
 
@@ -225,7 +202,7 @@ static void mix_gates(u64 *hash, const struct td_link *ring, size_t offset)
 		mix_request(hash, (struct td_req *)((char *)k - offset));
 }
 
-static u64 digest(struct sim_engine *s)
+static u64 digest(struct tdu_engine *s)
 {
 	const struct td_engine *e = &s->e;
 	const struct td_ledger *l = &e->ledger;
@@ -265,7 +242,7 @@ static u64 digest(struct sim_engine *s)
 	return hash;
 }
 
-static u64 counter(struct sim_engine *s, u32 which)
+static u64 counter(struct tdu_engine *s, u32 which)
 {
 	u64 sum = 0;
 
@@ -276,18 +253,28 @@ static u64 counter(struct sim_engine *s, u32 which)
 	return sum;
 }
 
-static void words(struct sim_engine *s, u64 *out)
+static void words(struct tdu_engine *s, u64 *out)
 {
 	for (u32 i = 0; i < s->e.layout.slots; i++)
 		out[i] = td_word_load(&s->e.words[i]);
 }
 
-static u32 group_of(struct sim_engine *s, u64 sector)
+static u32 find(struct tdu_engine *s, u64 frame)
+{
+	return td_index_find(&s->e, frame);
+}
+
+static u64 word(struct tdu_engine *s, u32 slot)
+{
+	return td_word_load(&s->e.words[slot]);
+}
+
+static u32 group_of(struct tdu_engine *s, u64 sector)
 {
 	return td_group_of(&s->e.layout, sector);
 }
 
-static u32 read_look(struct sim_engine *s, u64 sector, u32 count,
+static u32 read_look(struct tdu_engine *s, u64 sector, u32 count,
 		     struct td_look *look)
 {
 	u64 dirty;
@@ -304,42 +291,42 @@ static u32 read_look(struct sim_engine *s, u64 sector, u32 count,
 	return TD_HIT;
 }
 
-static bool write_wants_copy(struct sim_engine *s, u64 sector, u32 count)
+static bool write_wants_copy(struct tdu_engine *s, u64 sector, u32 count)
 {
 	return td_write_wants_copy(&s->e, sector, count);
 }
 
-static bool write_in_place(struct sim_engine *s, u64 sector, u32 count,
+static bool write_in_place(struct tdu_engine *s, u64 sector, u32 count,
 			   u32 *slot)
 {
 	return td_write_in_place(&s->e, sector, count, slot);
 }
 
-static bool write_home(struct sim_engine *s, u64 sector, u32 count, u32 *slot)
+static bool write_home(struct tdu_engine *s, u64 sector, u32 count, u32 *slot)
 {
 	return td_write_home(&s->e, sector, count, slot);
 }
 
-static void write_home_done(struct sim_engine *s, bool ok)
+static void write_home_done(struct tdu_engine *s, bool ok)
 {
 	td_write_home_done(&s->e, ok);
 }
 
-static void span_of(struct sim_engine *s, u32 kind, u64 sector, u32 count,
+static void span_of(struct tdu_engine *s, u32 kind, u64 sector, u32 count,
 		    struct td_span *span)
 {
 	*span = td_span_of(&s->e, (enum td_kind)kind, sector, count);
 }
 
-static void pass(struct sim_engine *s, u32 kind, u32 count, u32 why)
+static void pass(struct tdu_engine *s, u32 kind, u32 count, u32 why)
 {
 	td_pass(&s->e, (enum td_kind)kind, count, (enum td_counter)why);
 }
 
-static struct sim_request *request_new(u64 id, u32 kind, u64 sector, u32 count,
+static struct tdu_request *request_new(u64 id, u32 kind, u64 sector, u32 count,
 				       u32 parts, bool no_memory, bool fua)
 {
-	struct sim_request *q = must(malloc(sizeof(*q)));
+	struct tdu_request *q = must(malloc(sizeof(*q)));
 
 	q->id = id;
 	q->parts = NULL;
@@ -351,24 +338,24 @@ static struct sim_request *request_new(u64 id, u32 kind, u64 sector, u32 count,
 	return q;
 }
 
-static void request_free(struct sim_request *q)
+static void request_free(struct tdu_request *q)
 {
 	free(q->parts);
 	free(q);
 }
 
-static void request_span(const struct sim_request *q, u64 *sector, u32 *count)
+static void request_span(const struct tdu_request *q, u64 *sector, u32 *count)
 {
 	*sector = q->r.span_sector;
 	*count = q->r.span_count;
 }
 
-static bool request_failed(const struct sim_request *q)
+static bool request_failed(const struct tdu_request *q)
 {
 	return td_failed(&q->r);
 }
 
-static void report(struct td_list *from, struct sim_list *to)
+static void report(struct td_list *from, struct tdu_list *to)
 {
 	struct td_req *r;
 
@@ -380,8 +367,8 @@ static void report(struct td_list *from, struct sim_list *to)
 	}
 }
 
-static u32 begin(struct sim_engine *s, struct sim_request *q,
-		 struct sim_list *list)
+static u32 begin(struct tdu_engine *s, struct tdu_request *q,
+		 struct tdu_list *list)
 {
 	struct td_list woken;
 	u32 actions;
@@ -392,8 +379,8 @@ static u32 begin(struct sim_engine *s, struct sim_request *q,
 	return actions;
 }
 
-static u32 start(struct sim_engine *s, struct sim_request *q,
-		 struct sim_list *list)
+static u32 start(struct tdu_engine *s, struct tdu_request *q,
+		 struct tdu_list *list)
 {
 	struct td_list woken;
 	u32 actions;
@@ -404,8 +391,8 @@ static u32 start(struct sim_engine *s, struct sim_request *q,
 	return actions;
 }
 
-static u32 disk_done(struct sim_engine *s, struct sim_request *q, bool ok,
-		     struct sim_list *list)
+static u32 disk_done(struct tdu_engine *s, struct tdu_request *q, bool ok,
+		     struct tdu_list *list)
 {
 	struct td_list woken;
 	u32 actions;
@@ -416,8 +403,8 @@ static u32 disk_done(struct sim_engine *s, struct sim_request *q, bool ok,
 	return actions;
 }
 
-static u32 ssd_done(struct sim_engine *s, struct sim_request *q, bool ok,
-		    struct sim_list *list)
+static u32 ssd_done(struct tdu_engine *s, struct tdu_request *q, bool ok,
+		    struct tdu_list *list)
 {
 	struct td_list woken;
 	u32 actions;
@@ -428,19 +415,19 @@ static u32 ssd_done(struct sim_engine *s, struct sim_request *q, bool ok,
 	return actions;
 }
 
-static bool next_extent(struct sim_engine *s, const struct sim_request *q,
+static bool next_extent(struct tdu_engine *s, const struct tdu_request *q,
 			u32 *cursor, struct td_extent *extent)
 {
 	return td_next_extent(&s->e, &q->r, cursor, extent);
 }
 
-static bool unpin(struct sim_engine *s, u32 slot)
+static bool unpin(struct tdu_engine *s, u32 slot)
 {
 	return td_word_unpin(&s->e.words[slot]);
 }
 
-static u32 drained(struct sim_engine *s, u64 sector, u32 slot, u64 *owner,
-		   struct sim_list *list)
+static u32 drained(struct tdu_engine *s, u64 sector, u32 slot, u64 *owner,
+		   struct tdu_list *list)
 {
 	u32 bucket = td_bucket_of(&s->e, sector);
 	struct td_req *r = NULL;
@@ -454,13 +441,18 @@ static u32 drained(struct sim_engine *s, u64 sector, u32 slot, u64 *owner,
 	return actions;
 }
 
-static u32 clean_seek(struct sim_engine *s, bool all, bool on, u32 looks,
+static u32 clean_seek(struct tdu_engine *s, bool all, bool on, u32 looks,
 		      u64 *sector, u32 *count)
 {
 	return td_clean_seek(&s->e, all, on, looks, sector, count);
 }
 
-static u64 urgent(struct sim_engine *s, u64 *ids, u64 room)
+static void clean_go_on(struct tdu_engine *s, u64 sector)
+{
+	td_clean_go_on(&s->e, sector);
+}
+
+static u64 urgent(struct tdu_engine *s, u64 *ids, u64 room)
 {
 	u64 count = 0;
 
@@ -472,7 +464,7 @@ static u64 urgent(struct sim_engine *s, u64 *ids, u64 room)
 	return count;
 }
 
-static bool fail(struct sim_engine *s, struct sim_list *list)
+static bool fail(struct tdu_engine *s, struct tdu_list *list)
 {
 	struct td_list woken;
 	bool first;
@@ -483,8 +475,8 @@ static bool fail(struct sim_engine *s, struct sim_list *list)
 	return first;
 }
 
-static bool hit_failed(struct sim_engine *s, u64 sector, u32 count, u32 slot,
-		       u64 dirty, struct sim_list *list)
+static bool hit_failed(struct tdu_engine *s, u64 sector, u32 count, u32 slot,
+		       u64 dirty, struct tdu_list *list)
 {
 	struct td_list woken;
 	bool elsewhere;
@@ -495,31 +487,31 @@ static bool hit_failed(struct sim_engine *s, u64 sector, u32 count, u32 slot,
 	return elsewhere;
 }
 
-static void set_retired(struct sim_engine *s, const u32 *slots, u32 count)
+static void set_retired(struct tdu_engine *s, const u32 *slots, u32 count)
 {
 	s->e.retired.count = count;
 	memcpy(s->e.retired.slots, slots, count * sizeof(*slots));
 }
 
-static u32 retired(struct sim_engine *s, u32 *slots)
+static u32 retired(struct tdu_engine *s, u32 *slots)
 {
 	memcpy(slots, s->e.retired.slots,
 	       s->e.retired.count * sizeof(*slots));
 	return s->e.retired.count;
 }
 
-static void forget_group(struct sim_engine *s, u32 group)
+static void forget_group(struct tdu_engine *s, u32 group)
 {
 	td_forget_group(&s->e, group);
 }
 
-static bool work_due(struct sim_engine *s)
+static bool work_due(struct tdu_engine *s)
 {
 	return td_work_due(&s->e);
 }
 
-static bool work_next(struct sim_engine *s, u32 *kind, u64 *sector,
-		      u32 *sectors, struct sim_list *list)
+static bool work_next(struct tdu_engine *s, u32 *kind, u64 *sector,
+		      u32 *sectors, struct tdu_list *list)
 {
 	struct td_list woken;
 	struct td_work work;
@@ -537,15 +529,15 @@ static bool work_next(struct sim_engine *s, u32 *kind, u64 *sector,
 	return true;
 }
 
-static void work_bytes(struct sim_engine *s, u32 kind, u32 from, u32 sectors,
+static void work_bytes(struct tdu_engine *s, u32 kind, u32 from, u32 sectors,
 		       u8 *bytes)
 {
 	memcpy(bytes, (u8 *)s->works[kind].buffer + from * 512ull,
 	       sectors * 512ull);
 }
 
-static void work_done(struct sim_engine *s, u32 kind, bool ok,
-		      struct sim_list *list)
+static void work_done(struct tdu_engine *s, u32 kind, bool ok,
+		      struct tdu_list *list)
 {
 	struct td_list woken;
 
@@ -554,21 +546,21 @@ static void work_done(struct sim_engine *s, u32 kind, bool ok,
 	report(&woken, list);
 }
 
-static void tick(struct sim_engine *s)
+static void tick(struct tdu_engine *s)
 {
 	td_tick(&s->e);
 }
 
-static struct sim_load *load_new(struct sim_engine *s)
+static struct tdu_load *load_new(struct tdu_engine *s)
 {
-	struct sim_load *load = must(malloc(sizeof(*load)));
+	struct tdu_load *load = must(malloc(sizeof(*load)));
 
 	td_load_begin(&load->l, &s->e);
 	load->sectors = 0;
 	return load;
 }
 
-static bool load_next(struct sim_load *load, u64 *sector, u32 *sectors)
+static bool load_next(struct tdu_load *load, u64 *sector, u32 *sectors)
 {
 	bool more = td_load_next(&load->l, sector, sectors);
 
@@ -576,7 +568,7 @@ static bool load_next(struct sim_load *load, u64 *sector, u32 *sectors)
 	return more;
 }
 
-static void load_feed(struct sim_load *load, const u8 *bytes)
+static void load_feed(struct tdu_load *load, const u8 *bytes)
 {
 	u8 *buffer = NULL;
 
@@ -588,7 +580,7 @@ static void load_feed(struct sim_load *load, const u8 *bytes)
 	free(buffer);
 }
 
-static u32 load_end(struct sim_load *load)
+static u32 load_end(struct tdu_load *load)
 {
 	u32 error = td_load_end(&load->l);
 
@@ -596,27 +588,29 @@ static u32 load_end(struct sim_load *load)
 	return error;
 }
 
-static bool format_next(const struct sim_geometry *g, u32 step, u64 *sector,
+static bool format_next(const struct tdu_geometry *g, u32 step, u64 *sector,
 			u32 *sectors, const u8 **bytes)
 {
 	static _Thread_local u8 buffer[TD_LOAD_BYTES];
 	struct td_super sb;
 
-	sim_to_super(g, &sb);
+	tdu_to_super(g, &sb);
 	*bytes = buffer;
 	return td_format_next(&sb, step, sector, sectors, buffer);
 }
 
-static const struct sim_api api = {
-	.version = SIM_API_VERSION,
+const struct td_heat *tdu_heat(const struct tdu_engine *s)
+{
+	return &s->e.heat;
+}
+
+static const struct tdu_api api = {
+	.version = TDU_API_VERSION,
 	.shown = TD_NR_SHOWN,
 	.used = TD_C_USED,
 	.why_memory_read = TD_C_READ_BYPASSED_MEMORY,
 	.why_memory_write = TD_C_WRITE_BYPASSED_MEMORY,
 	.counter_name = td_counter_name,
-	.torn = sim_torn,
-	.identity = sim_identity,
-	.lives = sim_lives,
 	.plan = plan,
 	.layout = layout,
 	.engine_new = engine_new,
@@ -627,6 +621,8 @@ static const struct sim_api api = {
 	.digest = digest,
 	.counter = counter,
 	.words = words,
+	.find = find,
+	.word = word,
 	.group_of = group_of,
 	.read_look = read_look,
 	.write_wants_copy = write_wants_copy,
@@ -647,6 +643,7 @@ static const struct sim_api api = {
 	.unpin = unpin,
 	.drained = drained,
 	.clean_seek = clean_seek,
+	.clean_go_on = clean_go_on,
 	.urgent = urgent,
 	.fail = fail,
 	.hit_failed = hit_failed,
@@ -663,20 +660,19 @@ static const struct sim_api api = {
 	.load_feed = load_feed,
 	.load_end = load_end,
 	.format_next = format_next,
-	.full_new = sim_full_new,
-	.full_read = sim_full_read,
-	.full_free = sim_full_free,
-	.super_read = sim_super_read,
-	.super_is_sound = sim_super_is_sound,
-	.super_write = sim_super_write,
-	.samples_compare = sim_samples_compare,
-	.samples_write = sim_samples_write,
-	.scenarios = words_scenarios,
-	.scenario_name = words_scenario_name,
-	.scenario_run = words_scenario_run,
+	.super_choose = tdu_super_choose,
+	.super_match = tdu_super_match,
+	.super_first = tdu_super_first,
+	.super_agree = tdu_super_agree,
+	.super_is_sound = tdu_super_is_sound,
+	.super_write = tdu_super_write,
+	.samples_choose = tdu_samples_choose,
+	.samples_pick = tdu_samples_pick,
+	.samples_probe = tdu_samples_probe,
+	.samples_write = tdu_samples_write,
 };
 
-const struct sim_api *tandem_sim_api(void)
+const struct tdu_api *tandem_user_api(void)
 {
 	return &api;
 }
