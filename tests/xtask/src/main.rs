@@ -20,6 +20,7 @@ mod image;
 mod inputs;
 mod kernels;
 mod layer;
+mod meson_install;
 mod mutants;
 mod pins;
 mod programs;
