@@ -102,6 +102,7 @@ impl Client {
             ssd: path(ssd)?,
             mode,
             erase_ssd,
+            at_next_start: false,
         };
         Ok(self.manager().await?.plan(&spec).await?)
     }

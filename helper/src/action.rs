@@ -86,6 +86,11 @@ pub enum Action {
     Erase(Ident),
     /// Have the cache mapped, with a new format on the SSD.
     Map(Pair),
+    /// Have the format of the cache on the SSD, without its disk, which is in use: the next start of the machine maps
+    /// the cache.
+    Prepare(Pair),
+    /// Have the initial file systems made anew, with the records of the caches that the root file system needs.
+    UpdateInitramfs(DeviceText),
     /// Have the cache mapped, with the format that is on the SSD. No step of a plan: it is what the
     /// service does by itself after a start of the machine.
     Assemble(Pair),
@@ -114,6 +119,8 @@ impl Action {
             Self::Mount(face, mount) => vec![Self::Unmount(face.clone(), mount.clone())],
             Self::Map(pair) => vec![Self::Unmap(pair.clone()), Self::FreeSsd(pair.clone())],
             Self::Assemble(pair) => vec![Self::GiveBack(pair.clone())],
+            Self::Prepare(pair) => vec![Self::FreeSsd(pair.clone())],
+            Self::UpdateInitramfs(disk) => vec![Self::UpdateInitramfs(disk.clone())],
             Self::LoadModule
             | Self::Erase(_)
             | Self::EnableWriteback(_)
@@ -134,6 +141,8 @@ impl Action {
             Self::Mount(..) => StepKind::Mount,
             Self::Erase(_) => StepKind::EraseSsd,
             Self::Map(_) | Self::Assemble(_) | Self::Hold(_) => StepKind::Map,
+            Self::Prepare(_) => StepKind::Prepare,
+            Self::UpdateInitramfs(_) => StepKind::UpdateInitramfs,
             Self::EnableWriteback(_) => StepKind::EnableWriteback,
             Self::Drain(_) => StepKind::Drain,
             Self::Detach(_) => StepKind::Detach,
@@ -150,10 +159,12 @@ impl Action {
                 ident.text.clone()
             }
             Self::Erase(ident) => ident.text.clone(),
+            Self::UpdateInitramfs(disk) => disk.clone(),
             Self::Unmount(Face::Mapped(pair), _) | Self::Mount(Face::Mapped(pair), _) => {
                 pair.origin.text.clone()
             }
             Self::Map(pair)
+            | Self::Prepare(pair)
             | Self::Assemble(pair)
             | Self::EnableWriteback(pair)
             | Self::Drain(pair)
@@ -169,6 +180,7 @@ impl Action {
     pub fn pair(&self) -> Option<&Pair> {
         match self {
             Self::Map(pair)
+            | Self::Prepare(pair)
             | Self::Assemble(pair)
             | Self::EnableWriteback(pair)
             | Self::Drain(pair)
@@ -177,7 +189,11 @@ impl Action {
             | Self::Hold(pair)
             | Self::Unmap(pair)
             | Self::GiveBack(pair) => Some(pair),
-            Self::LoadModule | Self::Unmount(..) | Self::Mount(..) | Self::Erase(_) => None,
+            Self::LoadModule
+            | Self::Unmount(..)
+            | Self::Mount(..)
+            | Self::Erase(_)
+            | Self::UpdateInitramfs(_) => None,
         }
     }
 
@@ -208,7 +224,7 @@ impl Action {
             _ => String::new(),
         };
         let bytes = match self {
-            Self::Map(_) => cache_bytes,
+            Self::Map(_) | Self::Prepare(_) => cache_bytes,
             _ if self.ends_dirt() => dirty_bytes,
             _ => 0,
         };

@@ -13,7 +13,7 @@ pub use drain::Drained;
 use removal::remove;
 use settle::settle;
 
-use crate::action::Action;
+use crate::action::{Action, Pair};
 use crate::engine::{Engine, Status};
 use crate::plan::Plan;
 use crate::state::{CacheRecord, Intent, Store};
@@ -114,6 +114,9 @@ async fn recover_creation(
     watcher: &dyn Watcher,
 ) -> Result<(), Failure> {
     let live = attached(engine, &intent.uuid).await?;
+    if prepares(&intent) {
+        return recover_preparation(engine, store, intent, live, watcher).await;
+    }
     // An earlier process of the service may have recorded the cache; finishing the job records it, too.
     let recorded = store
         .caches()
@@ -139,10 +142,37 @@ async fn recover_creation(
     }
 }
 
+/// A cache that was recorded is wanted, unless the job was being undone: the remaining actions are done, with the cache
+/// mapped by a start since or not. Otherwise the finished actions are undone.
+async fn recover_preparation(
+    engine: &dyn Engine,
+    store: &Store,
+    intent: Intent,
+    live: bool,
+    watcher: &dyn Watcher,
+) -> Result<(), Failure> {
+    let ours = |record: &CacheRecord| record.pair.uuid == intent.uuid;
+    let recorded = store.caches().iter().any(ours);
+    let wanted = live || (recorded && !undoing(&intent));
+    if wanted && finish(engine, store, &intent).await {
+        return Ok(());
+    }
+    if live {
+        // The file system of the disk is in use through the cache, which stays.
+        return store.drop_intent(&intent).map_err(not_recorded);
+    }
+    match undo(engine, store, &intent, intent.done, watcher).await {
+        data @ (DataState::Incomplete | DataState::Unwritten) => {
+            Err(Failure::new(Kind::Interrupted).data(data))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Does the remaining actions of a creation whose mapping exists. Returns whether that succeeded.
 async fn finish(engine: &dyn Engine, store: &Store, intent: &Intent) -> bool {
     for action in &intent.actions[intent.done.min(intent.actions.len())..] {
-        let made = match record_risk(store, action) {
+        let made = match record_before(store, intent, action) {
             Ok(()) => engine.apply(action).await,
             Err(e) => Err(not_recorded(e)),
         };
@@ -160,8 +190,10 @@ async fn finish(engine: &dyn Engine, store: &Store, intent: &Intent) -> bool {
 /// again is on record already.
 fn record(store: &Store, intent: &Intent) -> io::Result<()> {
     for action in &intent.actions {
-        if let Action::Map(pair) = action {
-            store.save_cache(&CacheRecord::new(pair.clone()))?;
+        match action {
+            Action::Map(pair) => store.save_cache(&CacheRecord::new(pair.clone()))?,
+            Action::Prepare(_) => record_prepared(store, intent)?,
+            _ => {}
         }
     }
     store.drop_intent(intent)
@@ -183,7 +215,7 @@ async fn create(
             let action = &intent.actions[index];
             match store
                 .save_intent(&intent)
-                .and_then(|()| record_risk(store, action))
+                .and_then(|()| record_before(store, &intent, action))
             {
                 Ok(()) => {
                     begun = true;
@@ -218,20 +250,42 @@ fn with_erased(data: DataState, begun: &[Action]) -> DataState {
     }
 }
 
-/// Records that data may be on the SSD only, before that can happen. Only the module's status takes that back.
-fn record_risk(store: &Store, action: &Action) -> io::Result<()> {
+/// Records what has to be on record before an action of a creation: that data may be on the SSD only (only the
+/// module's status takes that back), and the cache of which the initial file systems get a copy.
+fn record_before(store: &Store, intent: &Intent, action: &Action) -> io::Result<()> {
     match action {
         Action::EnableWriteback(pair) => store.save_cache(&CacheRecord::new(pair.clone())),
+        Action::UpdateInitramfs(_) => record_prepared(store, intent),
         _ => Ok(()),
     }
 }
 
+/// Records a cache whose SSD is prepared. A start of the machine since may have changed the record already.
+fn record_prepared(store: &Store, intent: &Intent) -> io::Result<()> {
+    let recorded = |pair: &Pair| store.caches().iter().any(|r| r.pair.uuid == pair.uuid);
+    let system = |action: &Action| matches!(action, Action::UpdateInitramfs(_));
+    let in_initramfs = intent.actions.iter().any(system);
+    for action in &intent.actions {
+        if let Action::Prepare(pair) = action
+            && !recorded(pair)
+        {
+            let (pair, boot) = (pair.clone(), intent.boot_id.clone());
+            store.save_cache(&CacheRecord::prepared(pair, boot, in_initramfs))?;
+        }
+    }
+    Ok(())
+}
+
 /// Whether the job creates a cache; otherwise it assembles a recorded cache.
 fn makes(intent: &Intent) -> bool {
-    intent
-        .actions
-        .iter()
-        .any(|action| matches!(action, Action::Map(_)))
+    let makes = |action: &Action| matches!(action, Action::Map(_) | Action::Prepare(_));
+    intent.actions.iter().any(makes)
+}
+
+/// Whether the job creates a cache that the next start of the machine maps.
+fn prepares(intent: &Intent) -> bool {
+    let prepares = |action: &Action| matches!(action, Action::Prepare(_));
+    intent.actions.iter().any(prepares)
 }
 
 /// The record of a creation that is being undone: it has no actions left to do. No other record is like that.
@@ -309,10 +363,17 @@ async fn undo(
                 tracing::error!("not undone any further: {e}");
                 return left_by(store, intent, &e);
             }
+            if matches!(action, Action::UpdateInitramfs(_))
+                && let Err(e) = store.drop_cache(&intent.uuid)
+            {
+                tracing::error!("not undone any further: {e}");
+                return DataState::Incomplete;
+            }
             if let Err(e) = engine.apply(&action).await {
                 tracing::error!(step = %action.kind(), "cannot undo: {e}");
-                // An SSD that cannot be wiped does no harm once nothing is mapped to it.
-                complete &= matches!(action, Action::FreeSsd(_));
+                // An SSD that cannot be wiped does no harm once nothing is mapped to it, nor does a copy of the record
+                // in an initial file system when the SSD is wiped.
+                complete &= matches!(action, Action::FreeSsd(_) | Action::UpdateInitramfs(_));
             }
         }
     }

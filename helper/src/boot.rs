@@ -15,7 +15,7 @@ use self::environment::{BootEnvironment, HoldError, System};
 use self::late::Marks;
 use crate::machine::{BlockDevice, Machine, Sighting};
 use crate::mounts::table;
-use crate::state::{CacheRecord, FOLDER, Intent, Store};
+use crate::state::{CacheRecord, FOLDER, Intent, Setup, Store};
 use crate::wipe;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
@@ -346,10 +346,12 @@ impl Cache {
                 tracing::warn!("cannot have {} looked at again: {e}", device.name());
             }
         }
-        if self.record.pair.cold || self.record.pair.lost > 0 {
+        let prepared = self.record.setup != Setup::Done;
+        if self.record.pair.cold || self.record.pair.lost > 0 || prepared {
             // The module has forgotten the old copies, and the SSD records that.
             let new = |mut record: CacheRecord| {
                 (record.pair.cold, record.pair.lost) = (false, 0);
+                record.setup = Setup::Done;
                 record
             };
             if let Err(e) = store.change_cache(&self.record.pair.uuid, new) {

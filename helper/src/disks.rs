@@ -4,6 +4,7 @@
 
 use crate::boot;
 use crate::facts::{self, Device, Facts, Holder, Ident};
+use crate::initramfs;
 use crate::machine::{BlockDevice, Machine, line, sysfs, whole};
 use crate::mounts::table::{Mounts, unlocked_at_start, used_at_start};
 use std::collections::{BTreeSet, HashMap};
@@ -113,7 +114,8 @@ pub async fn facts(connection: &Connection) -> Result<Facts, Failure> {
                 && !unlocked.contains(&device.number);
         }
     }
-    Ok(Facts { devices })
+    let initramfs = initramfs::can_assemble();
+    Ok(Facts { devices, initramfs })
 }
 
 fn device(

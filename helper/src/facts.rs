@@ -252,6 +252,9 @@ impl Device {
 pub struct Facts {
     /// In no order.
     pub devices: Vec<Device>,
+    /// The initial file systems of this machine's kernels can be made so that they assemble the cache of the root file
+    /// system.
+    pub initramfs: bool,
 }
 
 impl Facts {

@@ -43,6 +43,9 @@ pub struct CacheRecord {
     /// How far the set-up of the cache is.
     #[serde(default, skip_serializing_if = "Setup::is_done")]
     pub setup: Setup,
+    /// The running system is on the disk, so the initial file systems have a copy of this record.
+    #[serde(default)]
+    pub in_initramfs: bool,
 }
 
 /// How far the set-up of a cache is.
@@ -52,7 +55,7 @@ pub enum Setup {
     /// The cache exists.
     #[default]
     Done,
-    /// The next start of the machine creates the cache before it mounts the disk. The SSD was wiped for that.
+    /// The next start of the machine puts the cache over the disk before it mounts the disk. The SSD has its format.
     Pending {
         /// The boot in which the user confirmed it.
         asked_in: String,
@@ -64,6 +67,11 @@ pub enum Setup {
 impl Setup {
     fn is_done(&self) -> bool {
         *self == Self::Done
+    }
+
+    /// Whether the machine has not been started since the cache was prepared in `boot`.
+    pub fn waits_in(&self, boot: &str) -> bool {
+        matches!(self, Self::Pending { asked_in } if asked_in == boot)
     }
 }
 
@@ -113,6 +121,16 @@ impl CacheRecord {
             forked: false,
             used_alone: Vec::new(),
             setup: Setup::Done,
+            in_initramfs: false,
+        }
+    }
+
+    /// A cache whose SSD was prepared in this boot. The disk is written without the cache until the next start.
+    pub fn prepared(pair: Pair, boot: String, in_initramfs: bool) -> Self {
+        Self {
+            setup: Setup::Pending { asked_in: boot },
+            in_initramfs,
+            ..Self::new(Pair { cold: true, ..pair })
         }
     }
 

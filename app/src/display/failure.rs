@@ -190,6 +190,11 @@ fn sentences(failure: &Failure) -> (String, String, String) {
             gettext("{device} holds the running system, which cannot be cached yet."),
             gettext("Choose another disk."),
         ),
+        Kind::NotFoundAtStart => (
+            gettext("Not Found at the Start"),
+            gettext("The start of this computer would not find {device} in time."),
+            gettext("Choose another device."),
+        ),
         Kind::OriginPartitioned => (
             gettext("This Disk Has Partitions"),
             gettext("{device} has partitions."),

@@ -109,6 +109,8 @@ pub fn step_name(kind: StepKind) -> String {
         StepKind::Unmount => gettext("Unmount"),
         StepKind::EraseSsd => gettext("Erase the SSD"),
         StepKind::Map => gettext("Set up the cache"),
+        StepKind::Prepare => gettext("Prepare the SSD"),
+        StepKind::UpdateInitramfs => gettext("Update the start of the computer"),
         StepKind::Mount => gettext("Mount again"),
         StepKind::EnableWriteback => gettext("Turn on fast saving"),
         StepKind::Drain => gettext("Write back to the hard disk"),
@@ -144,6 +146,20 @@ pub fn step_words(step: &Step) -> (String, String) {
                 &gettext("For {device}; its contents do not change"),
                 &[("device", &device)],
             ),
+        ),
+        StepKind::Prepare => (
+            fill(
+                &gettext("Prepare a cache of {size}"),
+                &[("size", &bytes(step.bytes))],
+            ),
+            fill(
+                &gettext("{device} uses it from the next start of the computer on"),
+                &[("device", &device)],
+            ),
+        ),
+        StepKind::UpdateInitramfs => (
+            gettext("Update the start of the computer"),
+            gettext("May take some minutes"),
         ),
         StepKind::Mount => (
             fill(&gettext("Mount {place} again"), &[("place", &step.target)]),

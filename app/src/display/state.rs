@@ -73,6 +73,7 @@ pub fn cache_words(state: CacheState, reason: &str, unwritten: bool) -> CacheWor
         (CacheState::Active, "disk-error") => (Severity::Warning, gettext("Hard Disk Error")),
         (CacheState::Active, _) => (Severity::Good, gettext("Working")),
         (CacheState::Suspended, _) => (Severity::Calm, gettext("Paused Briefly")),
+        (CacheState::Pending, _) => (Severity::Calm, gettext("Waiting for a Restart")),
         (CacheState::Detached, _) => (Severity::Calm, gettext("Removed")),
         (_, "ssd-gone-dirty") => (
             Severity::Danger,
@@ -153,6 +154,11 @@ fn sentences(state: CacheState, reason: &str, unwritten: bool) -> [String; 3] {
             ),
         ],
         (CacheState::Active | CacheState::Suspended, _) => Default::default(),
+        (CacheState::Pending, _) => [
+            gettext("The SSD is ready. The cache works from the next start of the computer on."),
+            gettext("Nothing on the hard disk has changed."),
+            gettext("Restart the computer, or choose “Remove Cache” to cancel."),
+        ],
         (CacheState::Detached, _) => [
             gettext("The cache is removed, and you can use the SSD for something else."),
             // The sentence is also true where data was given up.

@@ -71,6 +71,7 @@ pub fn line(cache: &Shown) -> String {
         (CacheState::Bypass, ..) if cache.unwritten() => gettext("{disk}: cache off"),
         (CacheState::Bypass, ..) => gettext("{disk}: cache off, your data is safe"),
         (CacheState::Stopped, ..) => gettext("{disk}: not started, your data is safe"),
+        (CacheState::Pending, ..) => gettext("{disk}: works after a restart"),
         (CacheState::Detached, ..) => gettext("{disk}: removed"),
     };
     let rate = format!("{:.0}", cache.hit_rate.unwrap_or_default() * 100.0);

@@ -134,6 +134,7 @@ fn the_indicator_shows_what_the_service_tells() {
             ssd: block("sdc"),
             mode: Mode::Writethrough,
             erase_ssd: false,
+            at_next_start: false,
         };
         let manager = ManagerProxy::new(&system).await.unwrap();
         let plan = manager.plan(&spec).await.unwrap();

@@ -38,8 +38,13 @@ words! {
         OriginBoot = "origin-boot",
         /// The disk is an EFI system partition: `device`.
         OriginEfi = "origin-efi",
-        /// The disk holds the root file system or one that the system runs from: `device`, `mount_points`.
+        /// The disk holds the root file system or one that the system runs from: `device`, `mount_points`. The root
+        /// file system itself can be cached from the next start on: [`crate::PlanSpec::at_next_start`].
         OriginRoot = "origin-root",
+        /// The start of the machine would not put a cache over this device: `device`, `name` (`records`: the records
+        /// of the caches cannot be read in time, or the device is not recognised then; `initramfs`: the tool that makes
+        /// the initial file system is missing, or is one that knows no caches).
+        NotFoundAtStart = "not-found-at-start",
         /// The disk has partitions; choose one of them: `device`.
         OriginPartitioned = "origin-partitioned",
         /// The disk is used by something other than a mount: `device`, `name` as for `ssd-in-use`.

@@ -17,6 +17,9 @@ pub struct PlanSpec {
     pub mode: Mode,
     /// The person has said that whatever is on the SSD may be erased.
     pub erase_ssd: bool,
+    /// The disk is in use and stays in use: the SSD is prepared now, and the cache is put over the disk when the machine
+    /// starts next. The only way for the file system of the running system.
+    pub at_next_start: bool,
 }
 
 words! {
@@ -31,6 +34,12 @@ words! {
         /// Makes the cache: writes its format to the SSD, maps `device` (the disk) through it.
         /// `bytes` is the size of the cache.
         Map = "map",
+        /// Writes the cache's format to the SSD for `device` (the disk), which is used as before until the machine
+        /// starts next. `bytes` is the size of the cache.
+        Prepare = "prepare",
+        /// Makes the initial file system of each installed kernel anew, so that it finds `device` (the disk of the
+        /// running system) through the cache, or not any more.
+        UpdateInitramfs = "update-initramfs",
         /// Mounts `device` (through the cache, or plain after a removal) at `target`, as before.
         Mount = "mount",
         /// From now on, writes to `device` (the disk) may wait on the SSD. The last step of a creation:
@@ -137,6 +146,8 @@ pub struct PlanReply {
     pub mode: Mode,
     /// Modes that are not offered for these two, and why.
     pub refused_modes: Vec<RefusedMode>,
+    /// The cache is not used before the machine starts next: as [`PlanSpec::at_next_start`].
+    pub at_next_start: bool,
     /// Where the disk is mounted now, and will be again unless a step or a warning says otherwise.
     pub mount_points: Vec<String>,
     /// Bytes of data that the cache can hold.

@@ -28,6 +28,10 @@ words! {
         /// fstab mounts the disk at the start of the machine, before the cache is there: the disk would be
         /// changed past the data that is on the SSD only.
         MountedAtStart = "mounted-at-start",
+        /// The running system is on the disk: its start would depend on the SSD.
+        System = "system",
+        /// The cache is put over the disk at the next start of the machine. The mode can be chosen after that.
+        NextStart = "next-start",
         /// The SSD takes larger blocks than the disk, so that not every write can be on it alone.
         BlockSize = "block-size",
     }
@@ -58,6 +62,9 @@ words! {
         /// (`ssd-missing`, `ssd-gone-dirty`, `ssd-damaged`, `ssd-blocks`, `disk-missing`, `disk-changed`,
         /// `disk-in-use`, `module-not-built`, ...).
         Stopped = "stopped",
+        /// The SSD is prepared, the disk is used without it, and the next start of the machine puts the cache over the
+        /// disk. Removing the cache cancels that.
+        Pending = "pending",
         /// The cache has been removed and the SSD is free, but the file system is in use through a
         /// plain pass-through mapping that goes when it is unmounted or at the next start.
         Detached = "detached",

@@ -33,6 +33,9 @@ pub struct Choice {
     /// Agree that whatever is on the SSD may be erased
     #[arg(long)]
     pub erase_ssd: bool,
+    /// Prepare the SSD now, and use it from the next start of the computer on: for disks that are always in use
+    #[arg(long)]
+    pub at_next_start: bool,
 }
 
 /// What to do.
@@ -47,6 +50,14 @@ pub enum Command {
         /// Disk, SSD and mode
         #[command(flatten)]
         choice: Choice,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Cancel a cache that waits for the next start of the computer
+    Cancel {
+        /// Cache; may be left out if there is one
+        cache: Option<String>,
         /// Do not ask
         #[arg(long)]
         yes: bool,

@@ -35,6 +35,18 @@ pub async fn run(arguments: Arguments) -> Result<(), Ending> {
             let job = manager.create(&plan.plan_id, &plan.digest).await?;
             follow(&connection, job, json).await
         }
+        Command::Cancel { cache, yes } => {
+            let cache = one(&connection, cache.as_deref()).await?;
+            if cache.state().await? != CacheState::Pending {
+                let text =
+                    "the cache does not wait for a start of the computer; see “tandemctl remove”";
+                return Err(Ending::Usage(text.to_owned()));
+            }
+            let plan = cache.plan_remove().await?;
+            agree(&plan, yes, json)?;
+            let job = cache.remove(&plan.plan_id, &plan.digest).await?;
+            follow(&connection, job, json).await
+        }
         Command::Status { cache } => status(&connection, cache.as_deref(), json).await,
         Command::Watch { cache, count } => {
             let cache = one(&connection, cache.as_deref()).await?;
@@ -113,6 +125,7 @@ async fn spec(connection: &Connection, choice: &Choice) -> Result<PlanSpec, Endi
         ssd: devices::find(connection, &choice.ssd).await?,
         mode: choice.mode,
         erase_ssd: choice.erase_ssd,
+        at_next_start: choice.at_next_start,
     })
 }
 

@@ -64,6 +64,13 @@ pub fn step(step: &Step) -> String {
         StepKind::Unmount => format!("Unmount {target}"),
         StepKind::EraseSsd => format!("ERASE {device}, which holds {}", content(&step.device)),
         StepKind::Map => format!("Put a cache of {} over {device}", bytes(step.bytes)),
+        StepKind::Prepare => format!(
+            "Prepare a cache of {} for {device}, which uses it from the next start on",
+            bytes(step.bytes)
+        ),
+        StepKind::UpdateInitramfs => {
+            "Make the initial file systems (initramfs) of all kernels anew".to_owned()
+        }
         StepKind::Mount => format!("Mount {device} at {target} again"),
         StepKind::EnableWriteback => format!("Let writes to {device} wait on the SSD"),
         StepKind::Drain => format!(
@@ -296,6 +303,9 @@ pub fn state(state: CacheState, reason: &str, unwritten: bool) -> String {
              lost"
         }
         (CacheState::Stopped, _) => "not assembled: the disk works without it",
+        (CacheState::Pending, _) => {
+            "waiting for the next start of the computer; the disk works without it until then"
+        }
         (CacheState::Detached, _) => {
             "removed; a plain mapping stays until the disk is unmounted or the next start"
         }
@@ -374,7 +384,17 @@ fn what(failure: &Failure) -> String {
         Kind::OriginBoot => format!("{device} holds /boot, which is never cached."),
         Kind::OriginEfi => format!("{device} is the EFI system partition, which is never cached."),
         Kind::OriginRoot => {
-            format!("{device} holds the running system ({points}), which cannot be cached yet.")
+            format!(
+                "{device} holds the running system ({points}). A root file system (/) can be cached from the next \
+                 start on: use --at-next-start."
+            )
+        }
+        Kind::NotFoundAtStart if name == "initramfs" => format!(
+            "{device} holds the running system, and there is no initramfs-tools with Tandem's files to start it \
+             through a cache."
+        ),
+        Kind::NotFoundAtStart => {
+            format!("the start of this computer would not find {device} in time ({name}).")
         }
         Kind::OriginPartitioned => format!("{device} has partitions; choose one of them."),
         Kind::OriginInUse => format!("{device} is in use ({name})."),
@@ -437,6 +457,10 @@ pub fn mode_refusal(reason: &str) -> &'static str {
         Ok(ModeRefusal::MountedAtStart) => {
             "/etc/fstab mounts the disk at the start, before the cache is there."
         }
+        Ok(ModeRefusal::System) => {
+            "the running system is on the disk, and could not start without the SSD."
+        }
+        Ok(ModeRefusal::NextStart) => "the mode can be changed after the next start.",
         Ok(ModeRefusal::BlockSize) => "the SSD takes larger blocks than the disk.",
         Err(_) => "not for this disk and this SSD.",
     }

@@ -251,6 +251,9 @@ fn perform(scene: &mut Scene, action: &Action) -> Result<(), Failure> {
             Ok(())
         }
         Action::Map(pair) => scene.map(pair, true),
+        Action::Prepare(pair) => scene.prepare(pair),
+        // There are no initial file systems here.
+        Action::UpdateInitramfs(_) => Ok(()),
         Action::Assemble(pair) => scene.map(pair, false),
         Action::EnableWriteback(pair) => scene.tell(&pair.uuid, Message::Mode(Mode::Writeback)),
         Action::Drain(pair) => scene.tell(&pair.uuid, Message::Flush(Flush::Start)),

@@ -60,6 +60,14 @@ pub struct Block {
     pub backing: Option<(String, String)>,
 }
 
+impl Block {
+    /// Whether fstab mounts it.
+    fn is_in_fstab(&self) -> bool {
+        let fstab = |mount: &Mount| matches!(mount.mounter, Mounter::Fstab(_));
+        self.mounts.iter().any(fstab)
+    }
+}
+
 /// A mapping of ours.
 #[derive(Debug)]
 pub struct Map {
@@ -315,16 +323,15 @@ impl Scene {
                 swap: block.swap,
                 holders,
                 mounts: block.mounts.clone(),
-                used_at_start: block
-                    .mounts
-                    .iter()
-                    .any(|m| matches!(m.mounter, Mounter::Fstab(_))),
-                found_at_start: false,
+                used_at_start: block.is_in_fstab(),
+                // Without a file system in fstab, which would be mounted before the simulated service runs.
+                found_at_start: !block.is_in_fstab(),
                 submounts: Vec::new(),
             }
         };
         Facts {
             devices: self.blocks.iter().map(device).collect(),
+            initramfs: true,
         }
     }
 
@@ -452,6 +459,22 @@ impl Scene {
         };
         self.maps.insert(pair.uuid.clone(), map);
         self.held.remove(&pair.uuid);
+        Ok(())
+    }
+
+    /// Puts the format of a cache on its SSD. The disk stays in use.
+    pub fn prepare(&mut self, pair: &Pair) -> Result<(), Failure> {
+        if self.module != ModuleState::Loaded {
+            return Err(failed("no such target"));
+        }
+        let ssd = self.locate(&pair.ssd)?;
+        let ours = |block: &&mut Block| block.blank || block.uuid == pair.uuid;
+        let block = self.blocks.get_mut(&ssd).filter(ours);
+        let block = block.ok_or_else(|| failed("SSD is not empty"))?;
+        block.blank = false;
+        block.usage = "other".into();
+        block.kind = "tandem".into();
+        block.uuid = pair.uuid.clone();
         Ok(())
     }
 

@@ -113,6 +113,7 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
     let creation = manager
         .plan(&PlanSpec {
             erase_ssd: true,
+            at_next_start: false,
             ..spec("sda2", "sde")
         })
         .await
@@ -154,7 +155,7 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
                 "" => call(&()).await,
                 "ss" => call(&(plan.plan_id.as_str(), plan.digest.as_str())).await,
                 "s" => call(&("writeback",)).await,
-                "(oosb)" => call(&(spec("sda2", "sde"),)).await,
+                "(oosbb)" => call(&(spec("sda2", "sde"),)).await,
                 other => panic!("{name} takes {other}: teach this test to call it"),
             };
             called.push((name, result));

@@ -19,6 +19,7 @@ async fn a_device_that_was_formatted_after_the_plan_is_refused() {
     let manager = machine.manager().await;
     let spec = PlanSpec {
         erase_ssd: true,
+        at_next_start: false,
         ..spec("sda2", "sdd")
     };
     let new_uuid = "5d8b1a5e-3c1f-4d0e-9a51-7d1c4b8c0f11";

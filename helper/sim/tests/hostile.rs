@@ -129,6 +129,7 @@ async fn a_flood_of_calls_takes_little_memory_and_delays_neither_samples_nor_an_
     let mut samples = cache.receive_sampled().await.unwrap();
     let creation = PlanSpec {
         erase_ssd: true,
+        at_next_start: false,
         ..spec("sda2", "sde")
     };
     let plan = machine.plan(&creation).await.unwrap();

@@ -7,6 +7,7 @@ use crate::action::{Action, Face};
 use crate::dm::message::{Flush, Message};
 use crate::engine::Engine;
 use crate::state::{CacheRecord, Intent, Store};
+use std::io;
 use tandem_api::{DataState, Failure, JobKind, Kind};
 
 const STOP: Message = Message::Flush(Flush::Stop);
@@ -34,6 +35,11 @@ pub(super) async fn remove(
         }
         watcher.step(index, false);
         intent.done = index;
+        if matches!(intent.actions[index], Action::UpdateInitramfs(_)) {
+            // The initial file systems get copies of what is on record by then.
+            commit(engine, store, &intent, detached || stays)
+                .map_err(|e| not_recorded(e).data(DataState::Incomplete))?;
+        }
         let (recorded, ended) = match store.save_intent(&intent) {
             Ok(()) => (true, perform(engine, store, &mut intent, watcher).await),
             Err(e) => (false, Err(not_recorded(e))),
@@ -48,7 +54,7 @@ pub(super) async fn remove(
         match then(&intent, recorded) {
             // A failing SSD must not prevent the removal: without a record no program uses the SSD for this cache
             // again.
-            Then::GoOn => tracing::warn!("the SSD could not be wiped: {failure}"),
+            Then::GoOn => tracing::warn!("the removal goes on: {failure}"),
             Then::StayMapped if !uses().await => {
                 tracing::warn!("the mapping stays until the next start: {failure}");
                 remount(engine, &intent).await;
@@ -70,30 +76,40 @@ pub(super) async fn remove(
         return Ok(Outcome::Done);
     }
     let incomplete = |e| not_recorded(e).data(DataState::Incomplete);
-    if (detached || stays)
-        && let Some(pair) = intent.actions.iter().find_map(|action| match action {
-            Action::Detach(pair) | Action::FreeSsd(pair) | Action::Unmap(pair) => {
-                Some(pair.clone())
-            }
-            _ => None,
-        })
-    {
-        let record = CacheRecord {
-            detached_in: Some(engine.boot_id()),
-            may_be_dirty: false,
-            ..CacheRecord::new(pair)
-        };
-        store.save_cache(&record).map_err(incomplete)?;
-        detached = true;
-    } else {
-        store.drop_cache(&intent.uuid).map_err(incomplete)?;
-    }
+    let detached = commit(engine, store, &intent, detached || stays).map_err(incomplete)?;
     store.drop_intent(&intent).map_err(incomplete)?;
     Ok(if detached {
         Outcome::Detached
     } else {
         Outcome::Done
     })
+}
+
+/// Ends the record of a removed cache. A cache whose mapping `stays` is recorded as detached, unless only its SSD was
+/// prepared. Returns whether it is.
+fn commit(engine: &dyn Engine, store: &Store, intent: &Intent, stays: bool) -> io::Result<bool> {
+    let boot = engine.boot_id();
+    let was_mapped =
+        |record: &CacheRecord| record.pair.uuid == intent.uuid && !record.setup.waits_in(&boot);
+    let pair = intent.actions.iter().find_map(|action| match action {
+        Action::Detach(pair) | Action::FreeSsd(pair) | Action::Unmap(pair) => Some(pair.clone()),
+        _ => None,
+    });
+    match pair.filter(|_| stays && store.caches().iter().any(was_mapped)) {
+        Some(pair) => {
+            let record = CacheRecord {
+                detached_in: Some(boot),
+                may_be_dirty: false,
+                ..CacheRecord::new(pair)
+            };
+            store.save_cache(&record)?;
+            Ok(true)
+        }
+        None => {
+            store.drop_cache(&intent.uuid)?;
+            Ok(false)
+        }
+    }
 }
 
 /// Carries out the action at [`Intent::done`].
@@ -160,7 +176,8 @@ enum Then {
 fn then(intent: &Intent, recorded: bool) -> Then {
     let to_go = intent.goes_at().is_some_and(|at| intent.done <= at);
     match &intent.actions[intent.done] {
-        Action::FreeSsd(_) if recorded => Then::GoOn,
+        // A copy of the record in an initial file system does no harm without an SSD that has the cache's format.
+        Action::FreeSsd(_) | Action::UpdateInitramfs(_) if recorded => Then::GoOn,
         Action::Unmount(..) | Action::Unmap(_) if recorded && !to_go => Then::StayMapped,
         // Data is given up only after its file system is unmounted.
         _ if to_go || early(intent, intent.done) => Then::TakeBack,

@@ -3,6 +3,7 @@
 //! handled the event (the cookie protocol, in the devicemapper crate). So device nodes and links are right when a
 //! call returns.
 
+mod prepare;
 mod repeat;
 
 use self::repeat::{each, twice};

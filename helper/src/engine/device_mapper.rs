@@ -12,9 +12,10 @@ use crate::dm::control::{Control, DmFailure, explain};
 use crate::dm::message::{Flush, Message};
 use crate::dm::table::{Linear, Tandem};
 use crate::facts::{Device, Facts, Ident};
-use crate::{module, wipe};
+use crate::{initramfs, module, superblock, wipe};
 use async_trait::async_trait;
 use futures_util::StreamExt;
+use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -186,6 +187,35 @@ impl DeviceMapper {
         Ok(())
     }
 
+    /// Writes the format of a cache to its SSD, unless the SSD has it. The disk is in use, and is not touched.
+    async fn prepare(&self, pair: &Pair) -> Result<(), Failure> {
+        let ssd = self.locate(&pair.ssd).await?;
+        let gone = || Failure::new(Kind::DeviceGone).device(&pair.ssd.text);
+        let number = crate::machine::number(&ssd.ident.text.name).ok_or_else(gone)?;
+        let node = ssd.ident.node();
+        let carried = blocking(move || superblock::read(&File::open(node)?)).await?;
+        if carried.map_err(|e| step(&e.to_string()))?.as_ref() == Some(&pair.uuid) {
+            return Ok(());
+        }
+        free_to_map(&ssd, pair)?;
+        let (copy, ident) = (pair.clone(), ssd.ident.clone());
+        let sectors = pair.origin.text.size / SECTOR_BYTES;
+        let prepared = blocking(move || {
+            let checked = |ours: &str| {
+                still_same(
+                    Path::new("/sys/dev/block"),
+                    &[(number.clone(), ident.clone())],
+                )?;
+                alone(std::slice::from_ref(&ident.text.name), ours)
+            };
+            Control::open()?.prepare(&copy, &number, sectors, checked)
+        })
+        .await?;
+        prepared.map_err(|e| explain(&e, pair))?;
+        self.look_again(pair).await;
+        Ok(())
+    }
+
     /// The users of a disk that the kernel reports as in use although it is not mounted: mostly a mount namespace
     /// that keeps a mount.
     async fn in_use(&self, disk: &Device, error: &DmFailure) -> Option<Failure> {
@@ -289,9 +319,13 @@ impl DeviceMapper {
             return Ok(());
         }
         let (ident, uuid) = (device.ident.clone(), pair.uuid.clone());
-        blocking(move || wipe::free(&ident, &uuid))
-            .await?
-            .map_err(|e| step(&e.to_string()))?;
+        blocking(move || {
+            Control::open()?.end_preparation(&uuid)?;
+            Ok(wipe::free(&ident, &uuid))
+        })
+        .await?
+        .map_err(failed)?
+        .map_err(|e| step(&e.to_string()))?;
         Ok(())
     }
 
@@ -411,6 +445,8 @@ impl Engine for DeviceMapper {
             Action::Mount(face, mount) => self.mount(face, mount).await,
             Action::Erase(ident) => self.erase(ident).await,
             Action::Map(pair) => self.map(pair, true).await,
+            Action::Prepare(pair) => self.prepare(pair).await,
+            Action::UpdateInitramfs(_) => initramfs::update(&self.connection).await,
             Action::Assemble(pair) => self.map(pair, false).await,
             Action::Detach(pair) => self.detach(pair).await,
             Action::FreeSsd(pair) => self.free(pair).await,

@@ -17,8 +17,10 @@ const BIOS_BOOT: &str = "21686148-6449-6e6f-744e-656564454649";
 const BOOT_POINTS: [&str; 1] = ["/boot"];
 /// Mount points of the EFI system partition.
 const EFI_POINTS: [&str; 2] = ["/boot/efi", "/efi"];
-/// File systems that the running system cannot do without for a moment.
-const SYSTEM_POINTS: [&str; 6] = ["/", "/usr", "/var", "/var/lib", "/etc", "/opt"];
+const ROOT: &str = "/";
+/// File systems that the running system cannot do without for a moment; the first one can be cached by a start of the
+/// machine. Of the others some hold what that start needs.
+const SYSTEM_POINTS: [&str; 6] = [ROOT, "/usr", "/var", "/var/lib", "/etc", "/opt"];
 
 /// Kind of refusal for a holder of a device, by role.
 fn in_use(device: &Device, role: Kind) -> Result<(), Failure> {
@@ -109,8 +111,14 @@ pub fn distinct(origin: &Device, ssd: &Device) -> Result<(), Failure> {
     }
 }
 
-/// Whether this can be the disk behind a cache.
-pub fn origin(device: &Device, facts: &Facts, caches: &[String]) -> Result<(), Failure> {
+/// Whether this can be the disk behind a cache. `later`: the cache is put over it by the next start of the machine, so
+/// the disk may be in use now.
+pub fn origin(
+    device: &Device,
+    facts: &Facts,
+    caches: &[String],
+    later: bool,
+) -> Result<(), Failure> {
     let text = &device.ident.text;
     let refuse = |kind| Err(Failure::new(kind).device(text));
     let at = |points: &[&str]| {
@@ -140,7 +148,11 @@ pub fn origin(device: &Device, facts: &Facts, caches: &[String]) -> Result<(), F
     if device.swap || text.content == "swap" || SWAP.contains(&device.part_type.as_str()) {
         return refuse(Kind::OriginSwap);
     }
-    if at(&SYSTEM_POINTS) {
+    let system = match later {
+        true => &SYSTEM_POINTS[1..],
+        false => &SYSTEM_POINTS,
+    };
+    if at(system) {
         return refuse_mounted(Kind::OriginRoot);
     }
     if device.partitioned {
@@ -157,7 +169,35 @@ pub fn origin(device: &Device, facts: &Facts, caches: &[String]) -> Result<(), F
             .device(text)
             .sizes(MINIMUM_ORIGIN_BYTES, text.size));
     }
-    mounts(device)
+    if !later {
+        return mounts(device);
+    }
+    // The initial file system finds the root file system by any name.
+    if !is_root(device) {
+        named_by_content(device)?;
+    }
+    Ok(())
+}
+
+/// Whether the running system is on it.
+pub fn is_root(device: &Device) -> bool {
+    device.mounts.iter().any(|m| m.point == ROOT)
+}
+
+/// Whether the next start of the machine puts a cache over the disk.
+pub fn at_next_start(origin: &Device, ssd: &Device, facts: &Facts) -> Result<(), Failure> {
+    let refused = |device: &Device, why| {
+        Err(Failure::new(Kind::NotFoundAtStart)
+            .device(&device.ident.text)
+            .name(why))
+    };
+    if let Some(device) = [origin, ssd].into_iter().find(|d| !d.found_at_start) {
+        return refused(device, "records");
+    }
+    if is_root(origin) && !facts.initramfs {
+        return refused(origin, "initramfs");
+    }
+    Ok(())
 }
 
 /// Whether its mounts can be made again at the same place.
@@ -176,6 +216,12 @@ pub fn mounts(device: &Device) -> Result<(), Failure> {
             .device(text)
             .mount_points(vec![mount.point.clone()]));
     }
+    named_by_content(device)
+}
+
+/// Whether fstab names its file systems so that it finds them through the cache, too.
+fn named_by_content(device: &Device) -> Result<(), Failure> {
+    let text = &device.ident.text;
     for mount in &device.mounts {
         if let Mounter::Fstab(spec) = &mount.mounter
             && !follows_content(spec)

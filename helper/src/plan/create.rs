@@ -26,9 +26,15 @@ pub fn create(
     checks::distinct(origin, ssd)?;
     checks::identity(origin, facts)?;
     checks::identity(ssd, facts)?;
-    checks::origin(origin, facts, caches)?;
+    checks::origin(origin, facts, caches, spec.at_next_start)?;
     checks::ssd(ssd, facts, caches, spec.erase_ssd)?;
-    let refused_modes = modes::refused_modes(origin, ssd, None);
+    let mut refused_modes = modes::refused_modes(origin, ssd, None);
+    if spec.at_next_start {
+        checks::at_next_start(origin, ssd, facts)?;
+        if refused_modes.is_empty() {
+            refused_modes = vec![modes::at_next_start()];
+        }
+    }
     modes::offered(spec.mode, &refused_modes, origin)?;
 
     let pair = Pair {
@@ -40,6 +46,32 @@ pub fn create(
         cold: false,
         lost: 0,
     };
+    let actions = match spec.at_next_start {
+        true => at_next_start(&pair, origin, ssd),
+        false => now(&pair, origin, ssd),
+    };
+
+    let subject = Subject {
+        origin: &origin.ident.text,
+        ssd: &ssd.ident.text,
+        mode: spec.mode,
+        refused_modes,
+        dirty_bytes: 0,
+        mount_points: origin.mount_points(),
+    };
+    let warnings = warnings(origin, ssd, spec, users);
+    let mut parts: Vec<_> = facts.partitions(ssd).map(Content::of).collect();
+    parts.sort_by_key(|part| part.ident.start);
+    let mut contents = vec![Content::of(origin), Content::of(ssd)];
+    contents.append(&mut parts);
+    Ok(Plan {
+        contents,
+        ..Plan::new(JobKind::Create, uuid, actions, warnings, subject)
+    })
+}
+
+/// The actions that put the cache over the disk.
+fn now(pair: &Pair, origin: &Device, ssd: &Device) -> Vec<Action> {
     let mut actions = vec![Action::LoadModule];
     let plain = Face::Plain(Box::new(origin.ident.clone()));
     actions.extend(
@@ -61,27 +93,23 @@ pub fn create(
             .map(|m| Action::Mount(mapped.clone(), m.clone())),
     );
     // Last, so that whatever has to be undone, nothing is on the SSD only.
-    if spec.mode == Mode::Writeback {
-        actions.push(Action::EnableWriteback(pair));
+    if pair.mode == Mode::Writeback {
+        actions.push(Action::EnableWriteback(pair.clone()));
     }
+    actions
+}
 
-    let subject = Subject {
-        origin: &origin.ident.text,
-        ssd: &ssd.ident.text,
-        mode: spec.mode,
-        refused_modes,
-        dirty_bytes: 0,
-        mount_points: origin.mount_points(),
-    };
-    let warnings = warnings(origin, ssd, spec.mode, users);
-    let mut parts: Vec<_> = facts.partitions(ssd).map(Content::of).collect();
-    parts.sort_by_key(|part| part.ident.start);
-    let mut contents = vec![Content::of(origin), Content::of(ssd)];
-    contents.append(&mut parts);
-    Ok(Plan {
-        contents,
-        ..Plan::new(JobKind::Create, uuid, actions, warnings, subject)
-    })
+/// The actions that prepare everything for the next start of the machine. The disk is not touched.
+fn at_next_start(pair: &Pair, origin: &Device, ssd: &Device) -> Vec<Action> {
+    let mut actions = vec![Action::LoadModule];
+    if holds_something(ssd) {
+        actions.push(Action::Erase(ssd.ident.clone()));
+    }
+    actions.push(Action::Prepare(pair.clone()));
+    if checks::is_root(origin) {
+        actions.push(Action::UpdateInitramfs(origin.ident.text.clone()));
+    }
+    actions
 }
 
 /// Whether nothing but the SSD's content can still speak against a plan. Only then is the SSD read,
@@ -92,7 +120,7 @@ pub fn worth_reading(spec: &PlanSpec, facts: &Facts, caches: &[String]) -> bool 
         checks::distinct(origin, ssd)?;
         checks::identity(origin, facts)?;
         checks::identity(ssd, facts)?;
-        checks::origin(origin, facts, caches)?;
+        checks::origin(origin, facts, caches, spec.at_next_start)?;
         checks::ssd(ssd, facts, caches, true)
     };
     checked().is_ok()
@@ -112,7 +140,7 @@ fn holds_something(ssd: &Device) -> bool {
     ssd.partitioned || !ssd.usage.is_empty() || !ssd.ident.text.content.is_empty() || !ssd.blank
 }
 
-fn warnings(origin: &Device, ssd: &Device, mode: Mode, users: Vec<FileUser>) -> Vec<Warning> {
+fn warnings(origin: &Device, ssd: &Device, spec: &PlanSpec, users: Vec<FileUser>) -> Vec<Warning> {
     let mut all = Vec::new();
     let mut warn = |kind, device: &Device, users| {
         all.push(Warning {
@@ -130,14 +158,14 @@ fn warnings(origin: &Device, ssd: &Device, mode: Mode, users: Vec<FileUser>) -> 
         };
         warn(kind, ssd, Vec::new());
     }
-    if mode == Mode::Writeback {
+    if spec.mode == Mode::Writeback {
         warn(WarningKind::WritebackRisk, origin, Vec::new());
         warn(WarningKind::WritebackElsewhere, origin, Vec::new());
     }
-    if !users.is_empty() {
+    if !users.is_empty() && !spec.at_next_start {
         warn(WarningKind::InUse, origin, users);
     }
-    if !origin.mounts.is_empty() {
+    if !origin.mounts.is_empty() && !spec.at_next_start {
         warn(WarningKind::Unavailable, origin, Vec::new());
     }
     for device in [origin, ssd] {

@@ -83,6 +83,7 @@ impl Plan {
             ssd: of.ssd.clone(),
             mode: of.mode,
             refused_modes: of.refused_modes,
+            at_next_start: actions.iter().any(|a| matches!(a, Action::Prepare(_))),
             mount_points: of.mount_points,
             cache_bytes: room.cache_bytes(),
             memory_bytes: room.memory_bytes(),

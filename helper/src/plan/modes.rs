@@ -13,8 +13,11 @@ pub fn refused_modes(origin: &Device, ssd: &Device, mapped: Option<&Device>) -> 
     let at_start = origin.used_at_start || mapped.is_some_and(|device| device.used_at_start);
     let mut devices = [Some(origin), Some(ssd), mapped].into_iter().flatten();
     let assembled = devices.all(|device| device.found_at_start);
+    let system = |device: &Device| device.mounts.iter().any(|m| m.point == "/");
     let reason = if origin.removable || ssd.removable {
         ModeRefusal::Removable
+    } else if [Some(origin), mapped].into_iter().flatten().any(system) {
+        ModeRefusal::System
     } else if FOREIGN.contains(&origin.ident.text.content.as_str()) {
         ModeRefusal::OtherSystems
     } else if at_start && !assembled {
@@ -26,6 +29,15 @@ pub fn refused_modes(origin: &Device, ssd: &Device, mapped: Option<&Device>) -> 
     };
     let mode = Mode::Writeback;
     vec![RefusedMode { mode, reason }]
+}
+
+/// The mode that is not offered for a cache that the next start of the machine puts over its disk: until then nothing
+/// says whether data may be on the SSD only.
+pub fn at_next_start() -> RefusedMode {
+    RefusedMode {
+        mode: Mode::Writeback,
+        reason: ModeRefusal::NextStart,
+    }
 }
 
 /// Whether a mode is offered.

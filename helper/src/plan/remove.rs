@@ -41,6 +41,10 @@ pub struct RemoveInput<'a> {
     pub pinned: bool,
     /// What may be on the SSD only.
     pub unwritten: Unwritten,
+    /// Only the SSD is prepared: the cache was to be mapped by the next start of the machine.
+    pub pending: bool,
+    /// The initial file systems have a copy of the cache's record.
+    pub in_initramfs: bool,
     /// The user gives up that data.
     pub discard: bool,
 }
@@ -71,6 +75,8 @@ pub fn remove(input: RemoveInput<'_>) -> Result<Plan, Failure> {
         users,
         pinned,
         unwritten,
+        pending,
+        in_initramfs,
         discard,
     } = input;
     let stuck = unwritten.stuck.as_ref().filter(|_| unwritten.possible);
@@ -118,9 +124,12 @@ pub fn remove(input: RemoveInput<'_>) -> Result<Plan, Failure> {
         let back = mounts.iter().filter(|_| !orphaned && !discard);
         actions.extend(back.map(|m| Action::Mount(face.clone(), m.clone())));
     }
-    if !mapped {
+    if !mapped && !pending {
         // A mapping that is not in force may still hold the disk since the start of the machine.
         actions.push(Action::Unmap(pair.clone()));
+    }
+    if in_initramfs {
+        actions.push(Action::UpdateInitramfs(pair.origin.text.clone()));
     }
     let mut warnings = Vec::new();
     let mut warn = |kind, users| {

@@ -8,7 +8,7 @@ use super::{RETRY, Running, Service, Shown};
 use crate::action::{Action, Pair};
 use crate::apply::{self, Unwatched};
 use crate::engine::{Live, Status};
-use crate::facts::{Device, Facts};
+use crate::facts::{Device, Facts, Ident};
 use crate::iface::bounded::Bounded;
 use crate::iface::cache::{CacheObject, View};
 use crate::iface::manager::ManagerObject;
@@ -64,6 +64,11 @@ impl Service {
                 continue;
             }
             let pair = current(&record.pair, &facts);
+            if live.is_none() && record.setup.waits_in(&self.engine.boot_id()) {
+                let view = self.view_prepared(&record, &pair, &facts);
+                views.insert(pair.uuid.clone(), (pair, view));
+                continue;
+            }
             let Some(record) = self.record_fork(&pair, live, &facts).await else {
                 continue;
             };
@@ -115,6 +120,37 @@ impl Service {
                 self.engine.apply(&Action::Hold(pair.clone())).await
             }
             _ => Ok(()),
+        }
+    }
+
+    /// A cache that the next start of the machine maps. Its disk is used without it until then, as is on record.
+    fn view_prepared(&self, record: &CacheRecord, pair: &Pair, facts: &Facts) -> View {
+        let text = |ident: &Ident| {
+            let gone = || DeviceText {
+                object: nothing(),
+                ..ident.text.clone()
+            };
+            facts
+                .same_hardware(ident)
+                .map_or_else(gone, |d| d.ident.text.clone())
+        };
+        let inner = self.inner();
+        let job = inner.running.iter().find(|r| r.uuid == pair.uuid);
+        View {
+            origin: text(&pair.origin),
+            ssd: text(&pair.ssd),
+            mode: pair.mode,
+            refused_modes: Vec::new(),
+            may_be_unwritten: record.may_be_dirty,
+            state: CacheState::Pending,
+            reason: String::new(),
+            mapped: nothing(),
+            mount_points: facts
+                .same_hardware(&pair.origin)
+                .map(Device::mount_points)
+                .unwrap_or_default(),
+            cache_bytes: 0,
+            job: job.map_or_else(nothing, |r| r.path.clone()),
         }
     }
 

@@ -131,6 +131,8 @@ impl Service {
             users,
             pinned: device.is_some_and(|d| !d.submounts.is_empty() || !d.holders.is_empty()),
             unwritten,
+            pending: record.setup.waits_in(&self.engine.boot_id()),
+            in_initramfs: record.in_initramfs,
             discard,
         })
     }

@@ -240,6 +240,7 @@ mod tests {
         record.pair.origin = disk.ident.clone();
         let facts = Facts {
             devices: vec![disk],
+            ..Facts::default()
         };
         for removed in [false, true] {
             store.save_cache(&record).unwrap();

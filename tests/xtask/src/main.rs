@@ -8,7 +8,6 @@ mod c_style;
 mod case;
 mod compiler;
 mod cx;
-mod deb;
 mod demo;
 mod deps;
 mod disks;
@@ -21,7 +20,6 @@ mod image;
 mod inputs;
 mod kernels;
 mod layer;
-mod meson_install;
 mod mutants;
 mod pins;
 mod programs;
@@ -72,8 +70,6 @@ enum Command {
     Demo(demo::Args),
     /// Take pictures of every page of the app on a simulated machine.
     Screenshots(screenshots::Args),
-    /// Build the Debian packages in a clean Debian 12.
-    Deb(deb::Args),
     /// Open a root shell in the virtual machine.
     Vm(vm_shell::Args),
     /// Measure the cost of requests beside other caches, in virtual time.
@@ -99,7 +95,6 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Promises => return promises::command(&cx),
         Command::Demo(args) => demo::command(&cx, &args)?,
         Command::Screenshots(args) => screenshots::command(&cx, &args)?,
-        Command::Deb(args) => deb::command(&cx, &args)?,
         Command::Vm(args) => vm_shell::command(&cx, &args)?,
         Command::Bench(args) => bench::command(&cx, &args)?,
     }

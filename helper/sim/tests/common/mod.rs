@@ -234,6 +234,7 @@ pub fn spec(origin: &str, ssd: &str) -> PlanSpec {
         ssd: block(ssd),
         mode: Mode::Writethrough,
         erase_ssd: false,
+        at_next_start: false,
     }
 }
 

@@ -16,6 +16,7 @@ mod common;
 mod drain;
 mod giving_up;
 mod mortal;
+mod pending;
 mod reboot;
 mod undo;
 mod writeback;
@@ -76,6 +77,7 @@ async fn creation_in(engine: &dyn Engine, mode: Mode) -> Plan {
         ssd: path("sdc"),
         mode,
         erase_ssd: false,
+        at_next_start: false,
     };
     plan::create(&spec, UUID, &facts(engine).await, &[], Vec::new()).unwrap()
 }
@@ -107,6 +109,8 @@ async fn removing(engine: &dyn Engine, store: &Store, unwritten: Unwritten, disc
         users: Vec::new(),
         pinned: false,
         unwritten,
+        pending: false,
+        in_initramfs: false,
         discard,
     })
     .unwrap()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A machine on which a plan is possible, to change one fact at a time.
 
+mod later;
 mod refusals;
 mod removal;
 
@@ -96,10 +97,12 @@ impl Scene {
             ssd: object("sdb"),
             mode: Mode::Writethrough,
             erase_ssd: false,
+            at_next_start: false,
         };
         Self {
             facts: Facts {
                 devices: vec![disk, part, device("sdb", 200 * GIB)],
+                initramfs: true,
             },
             spec,
             caches: vec![],

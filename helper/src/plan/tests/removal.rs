@@ -15,6 +15,8 @@ fn attached<'a>(pair: &'a Pair, mounts: &'a [Mount]) -> RemoveInput<'a> {
         users: Vec::new(),
         pinned: false,
         unwritten: Unwritten::default(),
+        pending: false,
+        in_initramfs: false,
         discard: false,
     }
 }

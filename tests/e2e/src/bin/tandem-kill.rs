@@ -99,6 +99,7 @@ async fn begin(
                 ssd: block(ssd)?,
                 mode: Mode::Writethrough,
                 erase_ssd: true,
+                at_next_start: false,
             };
             let plan = manager.plan(&spec).await?;
             let job = manager.create(&plan.plan_id, &plan.digest).await?;

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A cache that the next start of the machine puts over its disk: the service is killed at every action of the
+//! preparation, and of its cancellation. The disk is used all the time.
+
+use crate::{Folder, UUID, facts, path, run_and_die};
+use std::sync::Arc;
+use std::time::Duration;
+use tandem_api::*;
+use tandem_helper::action::Action;
+use tandem_helper::apply::{self, Unwatched};
+use tandem_helper::engine::Engine;
+use tandem_helper::plan::{self, Plan, RemoveInput, Unwritten};
+use tandem_helper::state::{Setup, Store};
+use tandem_simulated::{Simulated, World};
+
+/// The preparation for a disk on which the running system is: it has every kind of action.
+async fn preparation(engine: &dyn Engine) -> Plan {
+    let spec = PlanSpec {
+        origin: path("sda1"),
+        ssd: path("sdc"),
+        mode: Mode::Writethrough,
+        erase_ssd: false,
+        at_next_start: true,
+    };
+    let mut facts = facts(engine).await;
+    facts.initramfs = true;
+    for device in &mut facts.devices {
+        device.found_at_start = true;
+        for mount in device.mounts.iter_mut().take(1) {
+            if device.ident.text.name == "sda1" {
+                mount.point = "/".to_owned();
+            }
+        }
+    }
+    let plan = plan::create(&spec, UUID, &facts, &[], Vec::new()).unwrap();
+    assert!(matches!(
+        plan.actions.last(),
+        Some(Action::UpdateInitramfs(_))
+    ));
+    plan
+}
+
+fn cancellation(store: &Store) -> Plan {
+    let record = store.caches().remove(0);
+    let input = RemoveInput {
+        pair: &record.pair,
+        attached: false,
+        orphaned: false,
+        mapped: false,
+        ssd_present: true,
+        mounts: &[],
+        users: Vec::new(),
+        pinned: false,
+        unwritten: Unwritten::default(),
+        pending: true,
+        in_initramfs: record.in_initramfs,
+        discard: false,
+    };
+    plan::remove(input).unwrap()
+}
+
+/// `plain` or `pending`. The disk is mounted without a mapping in both.
+async fn state(engine: &dyn Engine, store: &Store) -> &'static str {
+    assert!(store.intents().is_empty(), "the job is still recorded");
+    assert!(engine.live().await.unwrap().is_empty());
+    let facts = facts(engine).await;
+    let device = |name: &str| facts.device(path(name).as_str()).unwrap();
+    assert_eq!(device("sda1").mount_points().len(), 1);
+    let caches = store.caches();
+    match (caches.as_slice(), device("sdc").blank) {
+        ([], true) => "plain",
+        ([record], false) => {
+            assert!(record.setup.waits_in(&engine.boot_id()));
+            assert!(record.in_initramfs && record.pair.cold && !record.may_be_dirty);
+            "pending"
+        }
+        (caches, blank) => panic!("in between: {caches:?}, SSD blank {blank}"),
+    }
+}
+
+#[tokio::test]
+async fn a_killed_preparation_leaves_the_plain_disk_or_a_cache_for_the_next_start() {
+    for at in 0..4 {
+        for after in [false, true] {
+            let world = Arc::new(World::default());
+            world.set_step_time(Duration::ZERO);
+            let folder = Folder::new(&format!("prepare-{at}-{after}"));
+            let store = Store::open(&folder.0).unwrap();
+            let engine = Simulated::new(world.clone());
+            let plan = preparation(&engine).await;
+            let died = run_and_die(&world, &store, &plan, at, after).await;
+            assert_eq!(died, at < plan.actions.len());
+            // Before the last action the cache goes on record; from then on the rest is done.
+            let expected = if at + 1 < plan.actions.len() {
+                "plain"
+            } else {
+                "pending"
+            };
+            assert_eq!(state(&engine, &store).await, expected, "{at}, {after}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_killed_cancellation_leaves_the_plain_disk() {
+    for at in 0..3 {
+        for after in [false, true] {
+            let world = Arc::new(World::default());
+            world.set_step_time(Duration::ZERO);
+            let folder = Folder::new(&format!("cancel-{at}-{after}"));
+            let store = Store::open(&folder.0).unwrap();
+            let engine = Simulated::new(world.clone());
+            let plan = preparation(&engine).await;
+            let made = apply::run(&engine, &store, &plan, 0, &Unwatched).await;
+            made.unwrap();
+            assert_eq!(state(&engine, &store).await, "pending");
+            let plan = cancellation(&store);
+            assert_eq!(plan.actions.len(), 2);
+            assert_eq!(run_and_die(&world, &store, &plan, at, after).await, at < 2);
+            assert_eq!(state(&engine, &store).await, "plain", "{at}, {after}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_step_that_fails_leaves_the_plain_disk() {
+    for step in [StepKind::Prepare, StepKind::UpdateInitramfs] {
+        let world = Arc::new(World::default());
+        world.set_step_time(Duration::ZERO);
+        let folder = Folder::new(&format!("fails-{step}"));
+        let store = Store::open(&folder.0).unwrap();
+        let engine = Simulated::new(world.clone());
+        let plan = preparation(&engine).await;
+        world.fail_next(step);
+        let failed = apply::run(&engine, &store, &plan, 0, &Unwatched).await;
+        assert_eq!(failed.unwrap_err().data, DataState::Restored);
+        assert_eq!(state(&engine, &store).await, "plain");
+    }
+}
+
+#[tokio::test]
+async fn a_preparation_that_a_start_of_the_machine_overtakes_is_finished() {
+    let world = Arc::new(World::default());
+    world.set_step_time(Duration::ZERO);
+    let folder = Folder::new("overtaken");
+    let store = Store::open(&folder.0).unwrap();
+    let engine = Simulated::new(world.clone());
+    let plan = preparation(&engine).await;
+    let last = plan.actions.len() - 1;
+    let mortal = crate::Mortal::new(&world, last, false);
+    let job = apply::run(&mortal, &store, &plan, 0, &Unwatched);
+    assert!(mortal.until_death(job).await);
+    // The start of the machine maps what is on record, and notes that.
+    world.restart();
+    let record = store.caches().remove(0);
+    engine
+        .apply(&Action::Assemble(tandem_helper::action::Pair {
+            origin: now(&engine, &record.pair.origin).await,
+            ssd: now(&engine, &record.pair.ssd).await,
+            ..record.pair.clone()
+        }))
+        .await
+        .unwrap();
+    store
+        .change_cache(UUID, |mut record| {
+            record.setup = Setup::Done;
+            record
+        })
+        .unwrap();
+    let intent = store.intents().remove(0);
+    apply::recover(&engine, &store, intent, &Unwatched)
+        .await
+        .unwrap();
+    assert!(store.intents().is_empty());
+    assert!(engine.live().await.unwrap()[0].attached);
+    let records = store.caches();
+    assert_eq!((records.len(), &records[0].setup), (1, &Setup::Done));
+}
+
+async fn now(
+    engine: &dyn Engine,
+    ident: &tandem_helper::facts::Ident,
+) -> tandem_helper::facts::Ident {
+    let facts = facts(engine).await;
+    facts.same_hardware(ident).unwrap().ident.clone()
+}

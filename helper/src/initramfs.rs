@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The initial file systems (initramfs), which assemble the cache of the root file system before it is mounted.
+//!
+//! An initial file system has a copy of the record of that cache. The copy may be old: the newest one that could be
+//! made, or one of a kernel that was not updated. So nothing in it may do harm. It only says which disk and which SSD
+//! belong together; whether the copies on the SSD are worth anything the SSD says itself, and an SSD that was freed
+//! does not carry the cache's format any more.
+
+use crate::mounts::systemd;
+use crate::state::{CacheRecord, Setup, Store};
+use std::path::Path;
+use std::{fs, io};
+use tandem_api::{Failure, Kind};
+use zbus::Connection;
+
+/// The unit that makes the initial file systems of all kernels anew. The sandbox of the service does not allow that.
+const UNIT: &str = "tandem-initramfs.service";
+/// Tools that make initial file systems, each with the file of ours that it runs to put the cache into them.
+const TOOLS: [(&str, &str); 1] = [(
+    "/usr/sbin/update-initramfs",
+    "/usr/share/initramfs-tools/hooks/tandem",
+)];
+
+/// Whether this machine has a tool that makes initial file systems which assemble caches.
+pub fn can_assemble() -> bool {
+    let both = |(tool, ours): &(&str, &str)| Path::new(tool).exists() && Path::new(ours).exists();
+    TOOLS.iter().any(both)
+}
+
+/// Has the initial file systems of all kernels made anew.
+///
+/// # Errors
+/// `StepFailed` if the tool fails. The initial file systems of before stay then.
+pub async fn update(connection: &Connection) -> Result<(), Failure> {
+    systemd::start(connection, UNIT).await.map_err(|e| {
+        Failure::new(Kind::StepFailed).detail(format_args!(
+            "the initial file systems are as before: {e}; “journalctl -u {UNIT}” tells why"
+        ))
+    })
+}
+
+/// Copies the records that an initial file system needs into a folder that is empty or not there. Returns their
+/// number. The copies do not say what may be true at one start only.
+///
+/// # Errors
+/// If the folder cannot be written.
+pub fn export(store: &Store, folder: &Path) -> io::Result<usize> {
+    let needed = |record: &CacheRecord| record.in_initramfs && record.detached_in.is_none();
+    let records: Vec<_> = store.caches().into_iter().filter(needed).collect();
+    if records.is_empty() {
+        return Ok(0);
+    }
+    fs::create_dir_all(folder)?;
+    let copies = Store::open(folder)?;
+    for record in &records {
+        let mut copy = record.clone();
+        copy.setup = Setup::Done;
+        (copy.pair.cold, copy.pair.lost) = (false, 0);
+        copies.save_cache(&copy)?;
+    }
+    Ok(records.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::action::Pair;
+    use tandem_api::Mode;
+
+    #[test]
+    fn only_the_records_of_caches_below_the_running_system_are_copied() {
+        let root = std::env::temp_dir().join(format!("tandem-export-{}", std::process::id()));
+        let (from, to) = (root.join("from"), root.join("to"));
+        fs::create_dir_all(&from).unwrap();
+        let store = Store::open(&from).unwrap();
+        let pair = |digit: &str| Pair {
+            uuid: digit.repeat(32),
+            ..Pair::nowhere(Mode::Writethrough)
+        };
+        store.save_cache(&CacheRecord::new(pair("a"))).unwrap();
+        assert_eq!(export(&store, &to).unwrap(), 0);
+        assert!(!to.exists());
+        let system = CacheRecord::prepared(pair("b"), "boot".into(), true);
+        let removed = CacheRecord {
+            detached_in: Some("boot".into()),
+            ..CacheRecord::prepared(pair("c"), "boot".into(), true)
+        };
+        store.save_cache(&system).unwrap();
+        store.save_cache(&removed).unwrap();
+        assert_eq!(export(&store, &to).unwrap(), 1);
+        let expected = CacheRecord {
+            in_initramfs: true,
+            ..CacheRecord::new(pair("b"))
+        };
+        assert_eq!(Store::beside(&to).caches(), [expected]);
+        fs::remove_dir_all(root).unwrap();
+    }
+}
