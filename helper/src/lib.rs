@@ -19,6 +19,7 @@ pub mod machine;
 pub mod module;
 pub mod mounts;
 pub mod plan;
+pub mod removable;
 pub mod sampler;
 pub mod service;
 pub mod state;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tandem_helper::engine::device_mapper::DeviceMapper;
+use tandem_helper::removable;
 use tandem_helper::service::Service;
 use tandem_helper::state::{FOLDER, Store};
 
@@ -16,6 +17,17 @@ struct Arguments {
     /// Folder of the records; by default STATE_DIRECTORY or /var/lib/tandem
     #[arg(long)]
     state: Option<PathBuf>,
+    /// Start no service: say why the programs must not be removed from this machine now, and fail if so
+    #[arg(long)]
+    removable: bool,
+}
+
+impl Arguments {
+    fn folder(&self) -> PathBuf {
+        let standard = || std::env::var_os("STATE_DIRECTORY").map(PathBuf::from);
+        let chosen = self.state.clone().or_else(standard);
+        chosen.unwrap_or_else(|| PathBuf::from(FOLDER))
+    }
 }
 
 /// Threads for calls of the kernel that may take long; with the workers below `TasksMax=` of the unit.
@@ -24,6 +36,13 @@ const BLOCKING_THREADS: usize = 32;
 fn main() -> ExitCode {
     tandem_helper::log();
     let arguments = Arguments::parse();
+    if arguments.removable {
+        let Some(refusal) = removable::refusal(&arguments.folder()) else {
+            return ExitCode::SUCCESS;
+        };
+        eprintln!("{refusal}");
+        return ExitCode::FAILURE;
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .max_blocking_threads(BLOCKING_THREADS)
@@ -43,9 +62,7 @@ fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
-    let standard =
-        || std::env::var_os("STATE_DIRECTORY").map_or_else(|| PathBuf::from(FOLDER), PathBuf::from);
-    let store = Store::open(&arguments.state.unwrap_or_else(standard))?;
+    let store = Store::open(&arguments.folder())?;
     let connection = zbus::connection::Builder::system().build().await?;
     let engine = Arc::new(DeviceMapper::new(connection.clone()).await?);
     let service = Service::start(engine, store, connection).await?;

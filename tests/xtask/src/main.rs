@@ -8,6 +8,7 @@ mod c_style;
 mod case;
 mod compiler;
 mod cx;
+mod deb;
 mod demo;
 mod deps;
 mod disks;
@@ -20,6 +21,7 @@ mod image;
 mod inputs;
 mod kernels;
 mod layer;
+mod meson_install;
 mod mutants;
 mod pins;
 mod programs;
@@ -70,6 +72,8 @@ enum Command {
     Demo(demo::Args),
     /// Take pictures of every page of the app on a simulated machine.
     Screenshots(screenshots::Args),
+    /// Build the Debian packages in a clean Debian 12.
+    Deb(deb::Args),
     /// Open a root shell in the virtual machine.
     Vm(vm_shell::Args),
     /// Measure the cost of requests beside other caches, in virtual time.
@@ -95,6 +99,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Promises => return promises::command(&cx),
         Command::Demo(args) => demo::command(&cx, &args)?,
         Command::Screenshots(args) => screenshots::command(&cx, &args)?,
+        Command::Deb(args) => deb::command(&cx, &args)?,
         Command::Vm(args) => vm_shell::command(&cx, &args)?,
         Command::Bench(args) => bench::command(&cx, &args)?,
     }

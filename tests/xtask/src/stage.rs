@@ -72,6 +72,7 @@ pub fn build(cx: &Cx, parts: &Parts) -> Result<Stage> {
         lists.display().to_string(),
         hash::tree(&cx.path("data"))?,
         hash::file(&cx.path("meson.build"))?,
+        hash::file(&cx.path("meson_options.txt"))?,
     ];
     for (program, place) in &programs {
         let changed = fs::metadata(program)?
@@ -183,9 +184,13 @@ fn module(cx: &Cx, kernel: &Kernel) -> Result<PathBuf> {
 fn data(cx: &Cx, dir: &Path) -> Result<()> {
     let build = cx.target.join("vm-meson");
     let log = cx.target.join("meson.log");
-    // meson fixes the installed files when the build folder is made.
+    // meson copies the files and fixes which are installed when the build folder is made.
     let made = cx.target.join("vm-meson.key");
-    let key = hash::file(&cx.path("meson.build"))?;
+    let key = hash::key([
+        hash::file(&cx.path("meson.build"))?,
+        hash::file(&cx.path("meson_options.txt"))?,
+        hash::tree(&cx.path("data"))?,
+    ]);
     if !fs::read_to_string(&made).is_ok_and(|old| old == key) {
         if build.exists() {
             fs::remove_dir_all(&build)?;

@@ -15,7 +15,8 @@ use crate::inputs::Tree;
 use crate::layer::{Bench, Layer};
 use crate::results;
 use crate::{
-    c_style, case, deps, host, kernels, mutants, record, run, rust_tests, test_log, uml, vm_tests,
+    c_style, case, deps, host, kernels, meson_install, mutants, record, run, rust_tests, test_log,
+    uml, vm_tests,
 };
 
 /// Arguments of `cargo xtask test`.
@@ -48,6 +49,7 @@ pub struct Args {
 /// The layers in the order in which they run: the layers that fail fastest come first.
 pub fn layers() -> Vec<Layer> {
     let mut layers = host::layers();
+    layers.extend(meson_install::layers());
     layers.extend(rust_tests::layers());
     layers.extend(c_style::layers());
     layers.extend(uml::layers());

@@ -19,7 +19,7 @@ use crate::layer::{Bench, Layer, no_cases};
 use crate::vm::{Parts, Screen, Vm};
 
 /// Sources of the machine and of the data files in it.
-const SOURCES: [&str; 4] = ["tests/vm", "data", "po", "meson.build"];
+const SOURCES: [&str; 5] = ["tests/vm", "data", "po", "meson.build", "meson_options.txt"];
 
 const INPUTS: Inputs = Inputs {
     packages: &[],
