@@ -302,6 +302,11 @@ impl World {
         world
     }
 
+    /// The bytes of a sector of the disk or the SSD.
+    pub fn sector_bytes(&self, stamp: Stamp) -> [u8; 512] {
+        self.bytes.get(stamp)
+    }
+
     /// Whether the start is under way, during which no request is served.
     pub fn is_starting(&self) -> bool {
         self.starting.is_some()

@@ -72,16 +72,6 @@ u32 tdu_super_match(const struct tdu_geometry *found,
 	return td_super_match(&sb, &id, wanted->ssd_sectors);
 }
 
-u32 tdu_super_first(const u8 *first, const u8 *second)
-{
-	return td_super_first(first, second);
-}
-
-bool tdu_super_agree(const u8 *first, const u8 *second)
-{
-	return td_super_agree(first, second);
-}
-
 bool tdu_super_is_sound(const u8 *bytes, u32 copy)
 {
 	struct td_super sb;

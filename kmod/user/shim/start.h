@@ -51,8 +51,6 @@ u32 tdu_super_choose(const u8 *first, const u8 *second, struct tdu_geometry *g,
 u32 tdu_super_match(const struct tdu_geometry *found,
 		    const struct tdu_geometry *wanted);
 
-u32 tdu_super_first(const u8 *first, const u8 *second);
-bool tdu_super_agree(const u8 *first, const u8 *second);
 bool tdu_super_is_sound(const u8 *bytes, u32 copy);
 
 /* Fills TD_SUPER_BYTES. */

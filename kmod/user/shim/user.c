@@ -447,11 +447,6 @@ static u32 clean_seek(struct tdu_engine *s, bool all, bool on, u32 looks,
 	return td_clean_seek(&s->e, all, on, looks, sector, count);
 }
 
-static void clean_go_on(struct tdu_engine *s, u64 sector)
-{
-	td_clean_go_on(&s->e, sector);
-}
-
 static u64 urgent(struct tdu_engine *s, u64 *ids, u64 room)
 {
 	u64 count = 0;
@@ -643,7 +638,6 @@ static const struct tdu_api api = {
 	.unpin = unpin,
 	.drained = drained,
 	.clean_seek = clean_seek,
-	.clean_go_on = clean_go_on,
 	.urgent = urgent,
 	.fail = fail,
 	.hit_failed = hit_failed,
@@ -662,8 +656,6 @@ static const struct tdu_api api = {
 	.format_next = format_next,
 	.super_choose = tdu_super_choose,
 	.super_match = tdu_super_match,
-	.super_first = tdu_super_first,
-	.super_agree = tdu_super_agree,
 	.super_is_sound = tdu_super_is_sound,
 	.super_write = tdu_super_write,
 	.samples_choose = tdu_samples_choose,

@@ -124,7 +124,6 @@ struct tdu_api {
 	/* enum td_seek */
 	u32 (*clean_seek)(struct tdu_engine *engine, bool all, bool on,
 			  u32 looks, u64 *sector, u32 *count);
-	void (*clean_go_on)(struct tdu_engine *engine, u64 sector);
 	/* Fills @ids with the writes that wait for a cleaning. */
 	u64 (*urgent)(struct tdu_engine *engine, u64 *ids, u64 room);
 	bool (*fail)(struct tdu_engine *engine, struct tdu_list *list);
@@ -160,8 +159,6 @@ struct tdu_api {
 			    struct td_retired *retired);
 	u32 (*super_match)(const struct tdu_geometry *found,
 			   const struct tdu_geometry *wanted);
-	u32 (*super_first)(const u8 *first, const u8 *second);
-	bool (*super_agree)(const u8 *first, const u8 *second);
 	bool (*super_is_sound)(const u8 *bytes, u32 copy);
 	void (*super_write)(const struct tdu_geometry *geometry, u32 flags,
 			    const struct td_retired *retired, u32 copy,

@@ -4,6 +4,7 @@
 use std::ffi::{c_char, c_uint, c_void};
 
 /// `TDU_API_VERSION`
+#[cfg(feature = "load")]
 pub const API_VERSION: u32 = 13;
 
 /// `struct td_region`: sectors of the SSD.
@@ -286,7 +287,6 @@ pub struct Api {
     pub drained: unsafe extern "C" fn(*mut RawEngine, u64, u32, *mut u64, *mut List) -> u32,
     pub clean_seek:
         unsafe extern "C" fn(*mut RawEngine, bool, bool, u32, *mut u64, *mut u32) -> u32,
-    pub clean_go_on: unsafe extern "C" fn(*mut RawEngine, u64),
     pub urgent: unsafe extern "C" fn(*mut RawEngine, *mut u64, u64) -> u64,
     pub fail: unsafe extern "C" fn(*mut RawEngine, *mut List) -> bool,
     pub hit_failed: unsafe extern "C" fn(*mut RawEngine, u64, u32, u32, u64, *mut List) -> bool,
@@ -308,8 +308,6 @@ pub struct Api {
     pub super_choose:
         unsafe extern "C" fn(*const u8, *const u8, *mut Geometry, *mut u32, *mut Retired) -> u32,
     pub super_match: unsafe extern "C" fn(*const Geometry, *const Geometry) -> u32,
-    pub super_first: unsafe extern "C" fn(*const u8, *const u8) -> u32,
-    pub super_agree: unsafe extern "C" fn(*const u8, *const u8) -> bool,
     pub super_is_sound: unsafe extern "C" fn(*const u8, u32) -> bool,
     pub super_write: unsafe extern "C" fn(*const Geometry, u32, *const Retired, u32, *mut u8),
     pub samples_choose:

@@ -616,11 +616,6 @@ impl Engine {
         }
     }
 
-    /// Cleaning goes on at this sector of the disk, with a new round.
-    pub fn clean_go_on(&mut self, sector: u64) {
-        unsafe { (self.core.api.clean_go_on)(self.raw, sector) }
-    }
-
     /// The writes that wait for a cleaning.
     pub fn urgent(&self) -> Vec<u64> {
         let mut ids = vec![0; WOKEN_ROOM];

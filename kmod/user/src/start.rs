@@ -214,16 +214,6 @@ impl Core {
         [0, 1].map(|copy| unsafe { (self.api.super_is_sound)(copies[copy].as_ptr(), copy as u32) })
     }
 
-    /// Both superblocks are sound and of the same generation.
-    pub fn supers_agree(&self, copies: &[SuperCopy; 2]) -> bool {
-        unsafe { (self.api.super_agree)(copies[0].as_ptr(), copies[1].as_ptr()) }
-    }
-
-    /// The copy that is to be written first.
-    pub fn first_super(&self, copies: &[SuperCopy; 2]) -> u32 {
-        unsafe { (self.api.super_first)(copies[0].as_ptr(), copies[1].as_ptr()) }
-    }
-
     /// One copy of a superblock.
     pub fn write_super(&self, superblock: &Superblock, copy: u32) -> [u8; BLOCK_BYTES] {
         let Superblock {

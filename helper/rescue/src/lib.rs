@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Reads and empties the SSD of a cache without the kernel module, the service, D-Bus or UDisks2: on a live system, or on
+//! images of the two disks.
+//!
+//! The engine of the kernel module itself ([`tandem_core`]) reads the SSD and writes to it. This crate decides whether that is
+//! allowed, and carries the engine's reads and writes out.
+
+mod cache;
+mod error;
+mod evidence;
+mod medium;
+pub mod nbd;
+mod open;
+mod order;
+mod owner;
+mod verify;
+mod view;
+mod writeback;
+
+pub use cache::{Cache, Summary};
+pub use error::{Error, Kind};
+pub use evidence::{Content, Doubt, judge};
+pub use medium::{BLOCK_BYTES, Medium, SECTOR_BYTES};
+pub use open::{Disk, Source, open};
+pub use order::Range;
+pub use owner::{Owner, Record, owners, record};
+pub use verify::{Check, Report, verify};
+pub use view::View;
+pub use writeback::{Outcome, Step, write_back};

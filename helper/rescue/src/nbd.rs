@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Shows a [`View`] to programs as a network block device: read-only, on a unix socket or on the loopback interface. The protocol
+//! is NBD's fixed newstyle handshake (`doc/proto.md` of nbd), which `nbd-client`, `qemu-nbd` and `qemu-img` speak.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use rustix::fs::Mode;
+use rustix::process::umask;
+
+use crate::{SECTOR_BYTES, View};
+
+const MAGIC: u64 = 0x4e42_444d_4147_4943;
+const OPTION: u64 = 0x4948_4156_454f_5054;
+const REPLY: u64 = 0x0003_e889_0455_65a9;
+const REQUEST: u32 = 0x2560_9513;
+const SIMPLE_REPLY: u32 = 0x6744_6698;
+/// Fixed newstyle, and no zeroes behind the answer to `EXPORT_NAME`.
+const HANDSHAKE: u16 = 3;
+/// Has flags, read-only, takes flushes.
+const FLAGS: u16 = 1 | 2 | 4;
+const EXPORT_NAME: u32 = 1;
+const ABORT: u32 = 2;
+const LIST: u32 = 3;
+const INFO: u32 = 6;
+const GO: u32 = 7;
+const ACK: u32 = 1;
+const SERVER: u32 = 2;
+const INFORMATION: u32 = 3;
+const UNSUPPORTED: u32 = (1 << 31) + 1;
+const INVALID: u32 = (1 << 31) + 3;
+const READ: u16 = 0;
+const WRITE: u16 = 1;
+const DISCONNECT: u16 = 2;
+const FLUSH: u16 = 3;
+const EPERM: u32 = 1;
+const EIO: u32 = 5;
+const EINVAL: u32 = 22;
+/// Longest option that is read, and longest read that is answered.
+const OPTION_ROOM: u32 = 4096;
+const READ_ROOM: u32 = 32 << 20;
+
+/// Where programs find the device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// A unix socket, readable by its owner only.
+    Socket(PathBuf),
+    /// A port of 127.0.0.1; any program of this machine can read it.
+    Port(u16),
+}
+
+/// A read for the thread that has the disks, and where its answer goes.
+struct Wanted {
+    offset: u64,
+    length: u32,
+    answer: Sender<io::Result<Vec<u8>>>,
+}
+
+/// Listens at an address.
+pub enum Listener {
+    /// A unix socket.
+    Socket(UnixListener),
+    /// A port.
+    Port(TcpListener),
+}
+
+/// Begins to listen. A socket that nobody listens on any more is replaced.
+///
+/// # Errors
+/// If the address cannot be used.
+pub fn listen(address: &Address) -> io::Result<Listener> {
+    match address {
+        Address::Port(port) => TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).map(Listener::Port),
+        Address::Socket(path) => {
+            if is_abandoned(path) {
+                std::fs::remove_file(path)?;
+            }
+            // The process has one thread yet, so nobody else creates files meanwhile.
+            let before = umask(Mode::from_raw_mode(0o177));
+            let bound = UnixListener::bind(path);
+            umask(before);
+            bound.map(Listener::Socket)
+        }
+    }
+}
+
+fn is_abandoned(path: &Path) -> bool {
+    let socket = std::fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket());
+    socket && UnixStream::connect(path).is_err()
+}
+
+/// Serves the view until the process is ended.
+///
+/// # Errors
+/// If no further program can connect.
+pub fn serve(view: &View<'_>, listener: Listener) -> io::Result<()> {
+    let size = view.sectors() * SECTOR_BYTES;
+    let (wanted, reads) = channel::<Wanted>();
+    std::thread::spawn(move || accept(&listener, size, &wanted));
+    answer(view, &reads);
+    Err(io::Error::other(
+        "the socket accepts no connection any more",
+    ))
+}
+
+/// Reads what connections want, until none can come any more.
+fn answer(view: &View<'_>, reads: &Receiver<Wanted>) {
+    for wanted in reads {
+        let first = wanted.offset / SECTOR_BYTES;
+        let end = (wanted.offset + u64::from(wanted.length)).div_ceil(SECTOR_BYTES);
+        let mut bytes = vec![0; ((end - first) * SECTOR_BYTES) as usize];
+        let read = view.read(first, &mut bytes).map(|()| {
+            let skipped = (wanted.offset % SECTOR_BYTES) as usize;
+            bytes.drain(..skipped);
+            bytes.truncate(wanted.length as usize);
+            bytes
+        });
+        // The program may be gone.
+        let _ = wanted.answer.send(read);
+    }
+}
+
+fn accept(listener: &Listener, size: u64, wanted: &Sender<Wanted>) {
+    loop {
+        let wanted = wanted.clone();
+        let begun = match listener {
+            Listener::Socket(socket) => socket.accept().map(|(stream, _)| {
+                std::thread::spawn(move || connection(stream, size, &wanted));
+            }),
+            Listener::Port(port) => port.accept().map(|(stream, _)| {
+                let _ = stream.set_nodelay(true);
+                std::thread::spawn(move || connection(stream, size, &wanted));
+            }),
+        };
+        if begun.is_err() {
+            return;
+        }
+    }
+}
+
+/// An end in the middle is the other program's affair.
+fn connection(mut stream: impl Read + Write, size: u64, wanted: &Sender<Wanted>) {
+    let _ = greet(&mut stream, size).and_then(|begins| {
+        if begins {
+            transmit(&mut stream, size, wanted)
+        } else {
+            Ok(())
+        }
+    });
+}
+
+fn number<const N: usize>(stream: &mut impl Read) -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    stream.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Agrees on the device. False: the other program wants to go.
+fn greet(stream: &mut (impl Read + Write), size: u64) -> io::Result<bool> {
+    let mut hello = MAGIC.to_be_bytes().to_vec();
+    hello.extend(OPTION.to_be_bytes());
+    hello.extend(HANDSHAKE.to_be_bytes());
+    stream.write_all(&hello)?;
+    let flags = u32::from_be_bytes(number(stream)?);
+    let no_zeroes = flags & 2 != 0;
+    loop {
+        if u64::from_be_bytes(number(stream)?) != OPTION {
+            return Ok(false);
+        }
+        let option = u32::from_be_bytes(number(stream)?);
+        let length = u32::from_be_bytes(number(stream)?);
+        if length > OPTION_ROOM {
+            return Ok(false);
+        }
+        let mut data = vec![0; length as usize];
+        stream.read_exact(&mut data)?;
+        let mut reply = |kind: u32, data: &[u8]| {
+            let mut bytes = REPLY.to_be_bytes().to_vec();
+            bytes.extend(option.to_be_bytes());
+            bytes.extend(kind.to_be_bytes());
+            bytes.extend((data.len() as u32).to_be_bytes());
+            bytes.extend(data);
+            stream.write_all(&bytes)
+        };
+        match option {
+            EXPORT_NAME => {
+                let mut bytes = size.to_be_bytes().to_vec();
+                bytes.extend(FLAGS.to_be_bytes());
+                if !no_zeroes {
+                    bytes.extend([0; 124]);
+                }
+                stream.write_all(&bytes)?;
+                return Ok(true);
+            }
+            ABORT => {
+                reply(ACK, &[])?;
+                return Ok(false);
+            }
+            LIST => {
+                // One device, whose name is empty.
+                reply(SERVER, &0_u32.to_be_bytes())?;
+                reply(ACK, &[])?;
+            }
+            INFO | GO if data.len() >= 6 => {
+                let mut export = 0_u16.to_be_bytes().to_vec();
+                export.extend(size.to_be_bytes());
+                export.extend(FLAGS.to_be_bytes());
+                reply(INFORMATION, &export)?;
+                reply(ACK, &[])?;
+                if option == GO {
+                    return Ok(true);
+                }
+            }
+            INFO | GO => reply(INVALID, &[])?,
+            _ => reply(UNSUPPORTED, &[])?,
+        }
+    }
+}
+
+/// Answers reads until the other program goes.
+fn transmit(
+    stream: &mut (impl Read + Write),
+    size: u64,
+    wanted: &Sender<Wanted>,
+) -> io::Result<()> {
+    loop {
+        if u32::from_be_bytes(number(stream)?) != REQUEST {
+            return Ok(());
+        }
+        let _flags: [u8; 2] = number(stream)?;
+        let kind = u16::from_be_bytes(number(stream)?);
+        let handle: [u8; 8] = number(stream)?;
+        let offset = u64::from_be_bytes(number(stream)?);
+        let length = u32::from_be_bytes(number(stream)?);
+        let result = match kind {
+            DISCONNECT => return Ok(()),
+            READ => read(offset, length, size, wanted),
+            FLUSH => Ok(Vec::new()),
+            WRITE => {
+                io::copy(&mut stream.take(u64::from(length)), &mut io::sink())?;
+                Err(EPERM)
+            }
+            _ => Err(EINVAL),
+        };
+        let mut bytes = SIMPLE_REPLY.to_be_bytes().to_vec();
+        bytes.extend(result.as_ref().err().copied().unwrap_or(0).to_be_bytes());
+        bytes.extend(handle);
+        bytes.extend(result.unwrap_or_default());
+        stream.write_all(&bytes)?;
+    }
+}
+
+fn read(offset: u64, length: u32, size: u64, wanted: &Sender<Wanted>) -> Result<Vec<u8>, u32> {
+    let within = offset
+        .checked_add(u64::from(length))
+        .is_some_and(|end| end <= size);
+    if !within || length > READ_ROOM {
+        return Err(EINVAL);
+    }
+    let (answer, answered) = channel();
+    let asked = wanted.send(Wanted {
+        offset,
+        length,
+        answer,
+    });
+    let read = asked.ok().and_then(|()| answered.recv().ok());
+    read.and_then(Result::ok).ok_or(EIO)
+}

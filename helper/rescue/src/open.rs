@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Opens a device or an image, and refuses one that something else uses.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, OFlags, flock, major, minor};
+
+use crate::Error;
+use crate::medium::{Medium, Opened, SECTOR_BYTES};
+
+/// What was opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A block device, by its kernel name.
+    Device(String),
+    /// A file with the content of a disk, by its name without the folder.
+    Image(String),
+}
+
+/// A disk or SSD that is open, and that nothing else uses.
+pub struct Disk {
+    /// As the user named it.
+    pub path: PathBuf,
+    /// What it is.
+    pub source: Source,
+    /// Its content.
+    pub medium: Box<dyn Medium>,
+}
+
+impl Disk {
+    /// The path, for messages.
+    pub fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+}
+
+/// Opens a block device or an image. Nothing else can mount or map the device until the result is dropped.
+///
+/// # Errors
+/// If there is no such device or file, it may not be opened, or something uses it.
+pub fn open(path: &Path, write: bool) -> Result<Disk, Error> {
+    let named = path.display();
+    let failed =
+        |e: io::Error| Error::refused(format!("Cannot open {named}: {e}. Nothing was changed."));
+    let kind = fs::metadata(path).map_err(failed)?.file_type();
+    if !kind.is_block_device() && !kind.is_file() {
+        return Err(Error::refused(format!(
+            "{named} is neither a disk nor an image file. Nothing was changed. Name the device, such as /dev/sdb1, or a file with its content."
+        )));
+    }
+    let mut options = OpenOptions::new();
+    options.read(true).write(write);
+    if kind.is_block_device() {
+        options.custom_flags(OFlags::EXCL.bits().cast_signed());
+    }
+    let file = match options.open(path) {
+        Err(e) if e.kind() == io::ErrorKind::ResourceBusy => return Err(in_use(path, &user(path))),
+        other => other.map_err(failed)?,
+    };
+    let source = if kind.is_block_device() {
+        Source::Device(kernel_name(&file).map_err(failed)?)
+    } else {
+        if let Some(device) = loop_device(path) {
+            return Err(in_use(path, &format!("{device} shows it as a disk")));
+        }
+        let lock = if write {
+            FlockOperation::NonBlockingLockExclusive
+        } else {
+            FlockOperation::NonBlockingLockShared
+        };
+        if flock(&file, lock).is_err() {
+            return Err(in_use(path, "another rescue works on it"));
+        }
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        Source::Image(name.to_string_lossy().into_owned())
+    };
+    let sectors = length(&file).map_err(failed)? / SECTOR_BYTES;
+    Ok(Disk {
+        path: path.to_owned(),
+        source,
+        medium: Box::new(Opened { file, sectors }),
+    })
+}
+
+fn in_use(path: &Path, by: &str) -> Error {
+    let path = path.display();
+    Error::refused(format!(
+        "{path} is in use: {by}. Nothing was changed. Unmount it or stop what uses it, then try again."
+    ))
+}
+
+/// Bytes of a device or file.
+fn length(mut file: &File) -> io::Result<u64> {
+    use std::io::Seek;
+    file.seek(io::SeekFrom::End(0))
+}
+
+/// Folder in sysfs of a block device.
+fn sysfs(number: u64) -> PathBuf {
+    Path::new("/sys/dev/block").join(format!("{}:{}", major(number), minor(number)))
+}
+
+fn kernel_name(file: &File) -> io::Result<String> {
+    let real = fs::canonicalize(sysfs(file.metadata()?.rdev()))?;
+    let name = real.file_name().unwrap_or(real.as_os_str());
+    Ok(name.to_string_lossy().into_owned())
+}
+
+/// The loop device that shows this file as a disk.
+fn loop_device(path: &Path) -> Option<String> {
+    let path = fs::canonicalize(path).ok()?;
+    let devices = fs::read_dir("/sys/block").ok()?;
+    devices.filter_map(Result::ok).find_map(|device| {
+        let file = fs::read_to_string(device.path().join("loop/backing_file")).ok()?;
+        let name = device.file_name().to_string_lossy().into_owned();
+        (Path::new(file.trim_end()) == path).then_some(name)
+    })
+}
+
+/// What uses a device, in words.
+fn user(path: &Path) -> String {
+    let unknown = "another program has claimed it".to_owned();
+    let Ok(folder) = fs::metadata(path).map(|data| sysfs(data.rdev())) else {
+        return unknown;
+    };
+    let mut folders = vec![folder.clone()];
+    let parts = fs::read_dir(&folder).into_iter().flatten();
+    let parts = parts.filter_map(|entry| Some(entry.ok()?.path()));
+    folders.extend(parts.filter(|part| part.join("partition").exists()));
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    for folder in folders {
+        let holders = fs::read_dir(folder.join("holders")).into_iter().flatten();
+        if let Some(holder) = holders.filter_map(Result::ok).next() {
+            let holder = holder.file_name();
+            return format!("it is a part of {}", holder.to_string_lossy());
+        }
+        let number = fs::read_to_string(folder.join("dev")).unwrap_or_default();
+        if let Some(place) = mounted_at(&mounts, number.trim()) {
+            return format!("it is mounted at {place}");
+        }
+    }
+    unknown
+}
+
+/// Where the mount table says that this device number is mounted.
+fn mounted_at(mounts: &str, number: &str) -> Option<String> {
+    mounts.lines().find_map(|line| {
+        let fields: Vec<_> = line.split(' ').collect();
+        let place = *fields.get(4)?;
+        (*fields.get(2)? == number).then(|| place.replace("\\040", " "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mounted_at;
+
+    #[test]
+    fn the_mount_table_names_the_place() {
+        let mounts = "25 1 8:1 / / rw - ext4 /dev/sda1 rw\n31 25 8:17 / /media/My\\040Disk rw - ext4 /dev/sdb1 rw\n";
+        assert_eq!(
+            mounted_at(mounts, "8:17").as_deref(),
+            Some("/media/My Disk")
+        );
+        assert_eq!(mounted_at(mounts, "8:1").as_deref(), Some("/"));
+        assert_eq!(mounted_at(mounts, "8:2"), None);
+    }
+}

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A disk and an SSD with dirty data, made by the simulator of the kernel module; and disks that lose power.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io;
+use std::rc::Rc;
+
+use fastrand::Rng;
+use tandem_core::start::{COPIES, Flags};
+use tandem_core::{Core, Geometry, Mode};
+use tandem_rescue::Medium;
+use tandem_sim::trace::Trace;
+use tandem_sim::workload::{Request, Verb};
+use tandem_sim::world::{Machine, World};
+
+pub const SECTOR: usize = 512;
+const DISK_SECTORS: u64 = 16_384 + 8;
+const SSD_SECTORS: u64 = 12_288;
+/// The request of the start has the first number.
+const FIRST_OP: u32 = 2;
+
+pub type Sector = [u8; SECTOR];
+
+/// What a cache left behind, and what its users were promised.
+#[derive(Clone)]
+pub struct Pair {
+    pub disk: Vec<Sector>,
+    pub ssd: Vec<Sector>,
+    /// What each sector of the cached device must show.
+    pub shown: Vec<Sector>,
+}
+
+fn name_of(op: u32, sector: u64) -> Sector {
+    let mut bytes = [0xa5; SECTOR];
+    let stamp = tandem_sim::stamp::Stamp::new(op, sector, 0);
+    bytes[..8].copy_from_slice(&stamp.0.to_le_bytes());
+    bytes
+}
+
+impl Pair {
+    /// A cache in write-back after some hundred requests. With `stopped` it was stopped, else the power went out right after the
+    /// last flush.
+    pub fn new(seed: u64, stopped: bool) -> Self {
+        let core = Core::linked();
+        let mut geometry = Geometry {
+            origin_sectors: DISK_SECTORS,
+            ssd_sectors: SSD_SECTORS,
+            block_sectors: 1,
+            ..Geometry::default()
+        };
+        assert!(core.plan(&mut geometry));
+        let machine = Machine {
+            geometry,
+            disk_block: 1,
+            mode: Mode::WriteBack,
+            flaw: None,
+        };
+        let mut world = World::new(&core, &machine, Trace::default());
+        world.rng = Rng::with_seed(seed);
+        world.finish().unwrap();
+        let mut rng = Rng::with_seed(seed);
+        let mut shown: Vec<_> = (0..DISK_SECTORS).map(|sector| name_of(0, sector)).collect();
+        let mut op = FIRST_OP;
+        let mut submit = |world: &mut World, verb: Verb, first: u64, count: u64| {
+            world.submit(Request {
+                verb,
+                first,
+                count,
+                restless: false,
+            });
+            world.finish().unwrap();
+            let number = op;
+            op += 1;
+            number
+        };
+        for round in 0..220_u64 {
+            // Places that are used often, at the disk's beginning and end too.
+            let place = match rng.u64(..24) {
+                0 => 0,
+                1 => DISK_SECTORS - 96,
+                place => place * 640,
+            };
+            let first = place + rng.u64(..64);
+            let count = rng.u64(1..=80).min(DISK_SECTORS - first);
+            match rng.u8(..10) {
+                0..5 => {
+                    let number = submit(&mut world, Verb::Write { fua: false }, first, count);
+                    for sector in first..first + count {
+                        shown[sector as usize] = name_of(number, sector);
+                    }
+                }
+                5..9 => drop(submit(&mut world, Verb::Read, first, count)),
+                _ => drop(submit(&mut world, Verb::Flush, 0, 0)),
+            }
+            if round % 70 == 69 {
+                world.clean(true).unwrap();
+                world.finish().unwrap();
+            }
+        }
+        submit(&mut world, Verb::Flush, 0, 0);
+        assert!(world.engine.facts().dirty > 100);
+        let bytes = |stamps: &[tandem_sim::stamp::Stamp]| -> Vec<Sector> {
+            stamps
+                .iter()
+                .map(|&stamp| world.sector_bytes(stamp))
+                .collect()
+        };
+        let mut pair = Self {
+            disk: bytes(world.disk.content()),
+            ssd: bytes(world.ssd.content()),
+            shown,
+        };
+        for (number, place) in (0..).zip(COPIES) {
+            let block = core.encode_super(&geometry, Flags(0), number);
+            pair.write(place, &block);
+            let disk = pair.disk.clone();
+            let samples = core.encode_samples(&geometry, stopped, number, &|sector| {
+                Some(block_of(&disk, sector))
+            });
+            pair.write(place + 8, &samples);
+        }
+        pair
+    }
+
+    /// Overwrites a part of the SSD.
+    pub fn write(&mut self, sector: u64, bytes: &[u8]) {
+        for (at, bytes) in (sector as usize..).zip(bytes.as_chunks::<SECTOR>().0) {
+            self.ssd[at] = *bytes;
+        }
+    }
+}
+
+pub fn block_of(sectors: &[Sector], sector: u64) -> [u8; 4096] {
+    let first = sector as usize;
+    let mut bytes = [0; 4096];
+    bytes.copy_from_slice(sectors[first..first + 8].as_flattened());
+    bytes
+}
+
+/// When the power goes out, for two disks together.
+#[derive(Default)]
+pub struct Power {
+    /// Writes and flushes so far.
+    pub steps: Cell<u64>,
+    /// The power goes out at this step.
+    pub ends: Cell<Option<u64>>,
+    /// Writes to the disk that were begun.
+    pub disk_writes: Cell<u64>,
+}
+
+impl Power {
+    fn step(&self) -> io::Result<()> {
+        let step = self.steps.get();
+        self.steps.set(step + 1);
+        if self.ends.get().is_some_and(|ends| step >= ends) {
+            return Err(io::Error::other("no power"));
+        }
+        Ok(())
+    }
+}
+
+/// A disk in memory with a volatile cache.
+pub struct Drive {
+    power: Rc<Power>,
+    is_disk: bool,
+    durable: RefCell<Vec<Sector>>,
+    volatile: RefCell<BTreeMap<u64, Vec<Sector>>>,
+    /// Sectors that cannot be read.
+    pub bad: RefCell<Vec<u64>>,
+}
+
+impl Drive {
+    pub fn new(content: Vec<Sector>, power: &Rc<Power>, is_disk: bool) -> Self {
+        Self {
+            power: Rc::clone(power),
+            is_disk,
+            durable: RefCell::new(content),
+            volatile: RefCell::default(),
+            bad: RefCell::default(),
+        }
+    }
+
+    /// What is left when the power has gone: of each sector any of the values written since the last flush, or the one before.
+    pub fn after_power_cut(&self, rng: &mut Rng, keep: u8) -> Vec<Sector> {
+        let mut left = self.durable.borrow().clone();
+        for (sector, values) in self.volatile.borrow().iter() {
+            if rng.u8(..) < keep {
+                left[*sector as usize] = *rng.choice(values).unwrap();
+            }
+        }
+        left
+    }
+
+    pub fn content(&self) -> Vec<Sector> {
+        let mut all = self.durable.borrow().clone();
+        for (sector, values) in self.volatile.borrow().iter() {
+            all[*sector as usize] = *values.last().unwrap();
+        }
+        all
+    }
+}
+
+impl Medium for Drive {
+    fn sectors(&self) -> u64 {
+        self.durable.borrow().len() as u64
+    }
+
+    fn read(&self, sector: u64, bytes: &mut [u8]) -> io::Result<()> {
+        let volatile = self.volatile.borrow();
+        let durable = self.durable.borrow();
+        for (at, bytes) in (sector..).zip(bytes.as_chunks_mut::<SECTOR>().0) {
+            if self.bad.borrow().contains(&at) {
+                return Err(io::Error::other("bad sector"));
+            }
+            let newer = volatile.get(&at).and_then(|values| values.last());
+            *bytes = match newer {
+                Some(value) => *value,
+                None => *durable
+                    .get(at as usize)
+                    .ok_or_else(|| io::Error::other("beyond the end"))?,
+            };
+        }
+        Ok(())
+    }
+
+    fn write(&self, sector: u64, bytes: &[u8]) -> io::Result<()> {
+        let cut = self.power.step();
+        if self.is_disk {
+            self.power.disk_writes.set(self.power.disk_writes.get() + 1);
+        }
+        // A write that is cut may have moved any of its sectors.
+        if cut.is_ok() || Some(self.power.steps.get() - 1) == self.power.ends.get() {
+            for (at, bytes) in (sector..).zip(bytes.as_chunks::<SECTOR>().0) {
+                self.volatile
+                    .borrow_mut()
+                    .entry(at)
+                    .or_default()
+                    .push(*bytes);
+            }
+        }
+        cut
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.power.step()?;
+        let mut durable = self.durable.borrow_mut();
+        for (sector, values) in std::mem::take(&mut *self.volatile.borrow_mut()) {
+            durable[sector as usize] = *values.last().unwrap();
+        }
+        Ok(())
+    }
+}
+
+/// The two drives of a pair.
+pub struct Drives {
+    pub power: Rc<Power>,
+    pub disk: Drive,
+    pub ssd: Drive,
+}
+
+impl Drives {
+    pub fn new(disk: Vec<Sector>, ssd: Vec<Sector>, ends: Option<u64>) -> Self {
+        let power = Rc::new(Power::default());
+        power.ends.set(ends);
+        Self {
+            disk: Drive::new(disk, &power, true),
+            ssd: Drive::new(ssd, &power, false),
+            power,
+        }
+    }
+
+    pub fn of(pair: &Pair) -> Self {
+        Self::new(pair.disk.clone(), pair.ssd.clone(), None)
+    }
+}

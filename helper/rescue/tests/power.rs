@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A rescue writes exactly what was promised, is cut at each of its writes and flushes, and goes on from there.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
+mod common;
+
+use common::{Drives, Pair, Sector, block_of};
+use fastrand::Rng;
+use tandem_core::start::Verdict;
+use tandem_rescue::{
+    Cache, Check, Content, Error, Kind, Medium, Outcome, View, verify, write_back,
+};
+
+fn load(ssd: &dyn Medium) -> Cache {
+    Cache::load(ssd, "the SSD").unwrap()
+}
+
+fn rescue(drives: &Drives) -> Result<Outcome, Error> {
+    let mut cache = Cache::load(&drives.ssd, "the SSD")?;
+    write_back(&mut cache, &drives.ssd, &drives.disk, &mut |_| {})
+}
+
+/// What the SSD and the disk show together.
+fn shown(drives: &Drives) -> Vec<Sector> {
+    let cache = load(&drives.ssd);
+    let view = View::new(&cache, &drives.ssd, &drives.disk);
+    let mut all = vec![[0; common::SECTOR]; view.sectors() as usize];
+    // Pieces of a length that no frame has.
+    for (number, piece) in all.chunks_mut(57).enumerate() {
+        view.read(number as u64 * 57, piece.as_flattened_mut())
+            .unwrap();
+    }
+    all
+}
+
+fn differing(one: &[Sector], other: &[Sector]) -> Vec<usize> {
+    assert_eq!(one.len(), other.len());
+    let differs = |&at: &usize| one[at] != other[at];
+    (0..one.len()).filter(differs).take(8).collect()
+}
+
+#[test]
+fn the_view_shows_what_the_users_were_promised() {
+    for seed in 0..4 {
+        let pair = Pair::new(seed, seed % 2 == 0);
+        let drives = Drives::of(&pair);
+        assert_eq!(
+            differing(&shown(&drives), &pair.shown),
+            [0; 0],
+            "seed {seed}"
+        );
+        assert!(differing(&pair.disk, &pair.shown).len() > 4);
+        assert_eq!(drives.power.disk_writes.get(), 0);
+    }
+}
+
+#[test]
+fn the_disk_alone_has_all_of_it_afterwards() {
+    for seed in 0..4 {
+        let pair = Pair::new(seed, true);
+        let drives = Drives::of(&pair);
+        let dirty = load(&drives.ssd).dirty_bytes();
+        let outcome = rescue(&drives).unwrap();
+        assert_eq!(outcome.written_bytes, dirty);
+        assert_eq!((outcome.left_bytes, outcome.left_at.len()), (0, 0));
+        assert_eq!(differing(&drives.disk.content(), &pair.shown), [0; 0]);
+        // It is durable, and the SSD knows.
+        let mut rng = Rng::with_seed(seed);
+        let disk = drives.disk.after_power_cut(&mut rng, 0);
+        let ssd = drives.ssd.after_power_cut(&mut rng, 0);
+        assert_eq!(differing(&disk, &pair.shown), [0; 0]);
+        let again = Drives::new(disk, ssd, None);
+        let cache = load(&again.ssd);
+        assert_eq!(cache.dirty_bytes(), 0);
+        assert!(cache.summary().clean_bytes >= dirty, "the cache stays warm");
+        let compared = cache
+            .core
+            .compare(&cache.samples, &|at| Some(block_of(&pair.shown, at)));
+        assert_eq!(
+            compared,
+            Verdict::Same,
+            "a start finds the disk as it was left"
+        );
+        assert_eq!(rescue(&again).unwrap(), Outcome::default());
+        assert_eq!(again.power.disk_writes.get(), 0);
+        let report = verify(&cache, &again.ssd, Some(&again.disk), Check::Whole, |_| {});
+        assert!(
+            report.is_good() && report.disk == Some(Content::Same),
+            "{report:?}"
+        );
+    }
+}
+
+#[test]
+fn cut_at_each_step_and_repeated_it_comes_to_the_same_end() {
+    let mut cuts = 0;
+    for seed in 0..2 {
+        let pair = Pair::new(seed, seed == 0);
+        let whole = Drives::of(&pair);
+        rescue(&whole).unwrap();
+        let steps = whole.power.steps.get();
+        assert!(steps > 80, "{steps}");
+        for end in 0..steps {
+            for keep in [0, 128] {
+                let mut rng = Rng::with_seed(seed << 32 | end << 8 | u64::from(keep));
+                let drives = Drives::new(pair.disk.clone(), pair.ssd.clone(), Some(end));
+                let error = rescue(&drives).unwrap_err();
+                assert!(error.kind == Kind::Stopped || end == 0, "{error}");
+                let disk = drives.disk.after_power_cut(&mut rng, keep);
+                let ssd = drives.ssd.after_power_cut(&mut rng, keep);
+                let left = Drives::new(disk, ssd, None);
+                let why = format!("seed {seed}, cut at step {end} of {steps}, {keep} of 256 kept");
+                let seen = shown(&left);
+                let lost = differing(&seen, &pair.shown);
+                assert!(lost.is_empty(), "{why}: lost at {lost:?}");
+                // Dirty data is only left together with a note that fits the disk, or with none.
+                let cache = load(&left.ssd);
+                let compared = cache.core.compare(&cache.samples, &|sector| {
+                    Some(block_of(&left.disk.content(), sector))
+                });
+                assert_ne!(compared, Verdict::Changed, "{why}");
+                rescue(&left).unwrap();
+                let differs = differing(&left.disk.content(), &pair.shown);
+                assert!(
+                    differs.is_empty(),
+                    "{why}: {differs:?} after the second rescue"
+                );
+                assert_eq!(load(&left.ssd).dirty_bytes(), 0, "{why}");
+                cuts += 1;
+            }
+        }
+    }
+    println!("{cuts} cuts");
+}
+
+#[test]
+fn what_the_ssd_cannot_read_is_left_and_named_and_the_rest_is_written() {
+    let pair = Pair::new(1, true);
+    let drives = Drives::of(&pair);
+    let cache = load(&drives.ssd);
+    let mut ranges = Vec::new();
+    cache.dirty(0, |range| {
+        ranges.push(range);
+        true
+    });
+    let bad = ranges[ranges.len() / 2];
+    drives.ssd.bad.borrow_mut().push(bad.ssd_sector + 1);
+    let outcome = rescue(&drives).unwrap();
+    assert_eq!(outcome.left_bytes, 4096);
+    assert_eq!(outcome.left_at, [bad.sector * 512]);
+    let differs = differing(&drives.disk.content(), &pair.shown);
+    let lost = bad.sector as usize..bad.sector as usize + 8;
+    assert!(!differs.is_empty() && differs.iter().all(|at| lost.contains(at)));
+    // The SSD can be read again.
+    drives.ssd.bad.borrow_mut().clear();
+    assert_eq!(rescue(&drives).unwrap().written_bytes, 4096);
+    assert_eq!(differing(&drives.disk.content(), &pair.shown), [0; 0]);
+}
