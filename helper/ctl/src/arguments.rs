@@ -2,6 +2,7 @@
 //! The command line. `tandemctl-pages` makes the manual pages and the completions of shells from it.
 
 use clap::{Parser, Subcommand};
+use std::path::PathBuf;
 use tandem_api::Mode;
 
 /// Makes an SSD a cache for a disk that holds data, and gives the plain disk back.
@@ -41,6 +42,22 @@ pub struct Choice {
 /// What to do.
 #[derive(Subcommand)]
 pub enum Command {
+    /// What the service does
+    #[command(flatten)]
+    Service(Request),
+    /// Save what is on the SSD of a cache without the service and the kernel module
+    ///
+    /// Works from a live system too, and on image files of the SSD and the disk. Neither of the two may be in use.
+    Rescue {
+        /// What to do
+        #[command(subcommand)]
+        what: Rescue,
+    },
+}
+
+/// What the service is asked to do.
+#[derive(Subcommand)]
+pub enum Request {
     /// List caches and disks
     List,
     /// Say exactly what creating a cache would do, and change nothing
@@ -109,6 +126,71 @@ pub enum Command {
         yes: bool,
     },
 }
+
+/// What to do with the SSD of a cache that does not work any more.
+#[derive(Subcommand)]
+pub enum Rescue {
+    /// Show which disk the SSD belongs to, and how much is not yet on that disk; change nothing
+    Show {
+        /// SSD or partition that was the cache, such as /dev/sdb or /dev/sdb2, or a file with its content
+        ssd: PathBuf,
+        /// Records of the system that had the cache
+        #[arg(long, default_value = RECORDS, value_name = "FOLDER")]
+        records: PathBuf,
+    },
+    /// Read everything that counts on the SSD, and compare its copies with the disk; change nothing
+    Verify {
+        /// SSD or partition that was the cache, or a file with its content
+        ssd: PathBuf,
+        /// Disk or partition that had the cache, or a file with its content
+        disk: Option<PathBuf>,
+        /// Compare all copies instead of some thousand
+        #[arg(long)]
+        whole: bool,
+    },
+    /// Write what is not yet on the disk to the disk; may be interrupted and repeated
+    WriteBack {
+        /// SSD, disk, and what is known of them
+        #[command(flatten)]
+        pair: RescuePair,
+        /// Name what would be written, and write nothing
+        #[arg(long)]
+        dry_run: bool,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Show the disk as it was with its cache, read-only, as a network block device; change nothing
+    View {
+        /// SSD, disk, and what is known of them
+        #[command(flatten)]
+        pair: RescuePair,
+        /// Unix socket to make
+        #[arg(long, value_name = "PATH", required_unless_present = "port")]
+        socket: Option<PathBuf>,
+        /// Port of 127.0.0.1 to use; every program of this computer can read it
+        #[arg(long, conflicts_with = "socket")]
+        port: Option<u16>,
+    },
+}
+
+/// An SSD and its disk, neither of which is in use.
+#[derive(clap::Args)]
+pub struct RescuePair {
+    /// SSD or partition that was the cache, or a file with its content
+    pub ssd: PathBuf,
+    /// Disk or partition that had the cache, or a file with its content
+    pub disk: PathBuf,
+    /// Serial number of the disk, or name of the image file: agree that this is the right one
+    #[arg(long, value_name = "SERIAL")]
+    pub disk_serial: Option<String>,
+    /// Records of the system that had the cache
+    #[arg(long, default_value = RECORDS, value_name = "FOLDER")]
+    pub records: PathBuf,
+}
+
+/// Where the service keeps its records.
+const RECORDS: &str = "/var/lib/tandem";
 
 fn mode(word: &str) -> Result<Mode, String> {
     word.parse()

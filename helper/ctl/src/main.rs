@@ -6,6 +6,7 @@
 
 mod devices;
 mod job;
+mod rescue;
 mod run;
 mod words;
 
@@ -13,7 +14,7 @@ use clap::Parser;
 use std::io::Write;
 use std::process::ExitCode;
 use tandem_api::{DataState, Failure, Kind};
-use tandemctl_arguments::Arguments;
+use tandemctl_arguments::{Arguments, Command};
 
 /// How a command ends other than well.
 enum Ending {
@@ -23,6 +24,16 @@ enum Ending {
     Usage(String),
     /// The service has left the bus in the middle of a job.
     Lost,
+    /// A rescue was refused, or it was stopped.
+    Rescue(tandem_rescue::Error),
+    /// A rescue came to its end, but not all is well; that was said.
+    Incomplete,
+}
+
+impl From<tandem_rescue::Error> for Ending {
+    fn from(e: tandem_rescue::Error) -> Self {
+        Self::Rescue(e)
+    }
 }
 
 impl From<zbus::Error> for Ending {
@@ -34,7 +45,11 @@ impl From<zbus::Error> for Ending {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let json = arguments.json;
-    let Err(ending) = zbus::block_on(run::run(arguments)) else {
+    let ended = match arguments.command {
+        Command::Rescue { what } => rescue::run(what, json),
+        Command::Service(request) => zbus::block_on(run::run(request, json)),
+    };
+    let Err(ending) = ended else {
         return ExitCode::SUCCESS;
     };
     match ending {
@@ -52,6 +67,19 @@ fn main() -> ExitCode {
             );
             ExitCode::from(6)
         }
+        Ending::Rescue(error) => {
+            if json {
+                say(
+                    serde_json::json!({ "error": { "kind": error.kind, "text": error.to_string() } }),
+                );
+            }
+            eprintln!("tandemctl: {error}");
+            ExitCode::from(match error.kind {
+                tandem_rescue::Kind::Refused => 3,
+                tandem_rescue::Kind::Stopped => 1,
+            })
+        }
+        Ending::Incomplete => ExitCode::from(1),
         Ending::Failure(failure) => {
             if json {
                 say(serde_json::json!({ "failure": failure }));

@@ -9,33 +9,32 @@ use tandem_api::{
     BUS_NAME, CACHE_INTERFACE, CacheProxy, CacheState, JobProxy, ManagerProxy, Mode, PlanReply,
     PlanSpec, ROOT_PATH, Sample,
 };
-use tandemctl_arguments::{Arguments, Choice, Command};
+use tandemctl_arguments::{Choice, Request};
 use zbus::Connection;
 use zbus::fdo::ObjectManagerProxy;
 
 /// How long a new sample may take; the service takes one each second for who watches.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
 
-/// Runs a command line.
-pub async fn run(arguments: Arguments) -> Result<(), Ending> {
+/// Asks the service.
+pub async fn run(request: Request, json: bool) -> Result<(), Ending> {
     let connection = Connection::system().await?;
-    let json = arguments.json;
-    match arguments.command {
-        Command::List => list(&connection, json).await,
-        Command::Plan(choice) => {
+    match request {
+        Request::List => list(&connection, json).await,
+        Request::Plan(choice) => {
             let manager = ManagerProxy::new(&connection).await?;
             let plan = manager.plan(&spec(&connection, &choice).await?).await?;
             show_plan(&plan, json);
             Ok(())
         }
-        Command::Create { choice, yes } => {
+        Request::Create { choice, yes } => {
             let manager = ManagerProxy::new(&connection).await?;
             let plan = manager.plan(&spec(&connection, &choice).await?).await?;
             agree(&plan, yes, json)?;
             let job = manager.create(&plan.plan_id, &plan.digest).await?;
             follow(&connection, job, json).await
         }
-        Command::Cancel { cache, yes } => {
+        Request::Cancel { cache, yes } => {
             let cache = one(&connection, cache.as_deref()).await?;
             if cache.state().await? != CacheState::Pending {
                 let text =
@@ -47,16 +46,16 @@ pub async fn run(arguments: Arguments) -> Result<(), Ending> {
             let job = cache.remove(&plan.plan_id, &plan.digest).await?;
             follow(&connection, job, json).await
         }
-        Command::Status { cache } => status(&connection, cache.as_deref(), json).await,
-        Command::Watch { cache, count } => {
+        Request::Status { cache } => status(&connection, cache.as_deref(), json).await,
+        Request::Watch { cache, count } => {
             let cache = one(&connection, cache.as_deref()).await?;
             watch(&cache, count, json).await
         }
-        Command::Mode { mode, cache, yes } => {
+        Request::Mode { mode, cache, yes } => {
             let cache = one(&connection, cache.as_deref()).await?;
             set_mode(&cache, mode, yes, json).await
         }
-        Command::Flush {
+        Request::Flush {
             cache,
             pause,
             resume,
@@ -68,7 +67,7 @@ pub async fn run(arguments: Arguments) -> Result<(), Ending> {
             let job = cache.flush().await?;
             follow(&connection, job, json).await
         }
-        Command::Remove {
+        Request::Remove {
             cache,
             discard_unwritten,
             yes,
@@ -151,7 +150,7 @@ fn agree(plan: &PlanReply, yes: bool, json: bool) -> Result<(), Ending> {
     if yes { Ok(()) } else { ask(json) }
 }
 
-fn ask(json: bool) -> Result<(), Ending> {
+pub fn ask(json: bool) -> Result<(), Ending> {
     let input = std::io::stdin();
     if json || !input.is_terminal() {
         return Err(Ending::Usage(

@@ -8,7 +8,7 @@ use serde::Serialize;
 use tandem_core::start::Verdict;
 
 use crate::open::{Disk, Source};
-use crate::owner::Owner;
+use crate::owner::{Owner, Record};
 use crate::{BLOCK_BYTES, Cache, Error, Medium};
 
 /// How many clean copies are compared before the disk is written to.
@@ -38,6 +38,8 @@ pub enum Doubt {
     Larger,
     /// The disk was written without the cache, or it is another one with the same names.
     Changed,
+    /// The service recorded that the disk was used without the SSD.
+    Outdated,
 }
 
 /// Reads a quarter of a disk.
@@ -90,6 +92,7 @@ pub fn judge(
     cache: &Cache,
     ssd: &Disk,
     disk: &Disk,
+    record: Option<&Record>,
     serial: Option<&str>,
 ) -> Result<(Owner, Vec<Doubt>), Error> {
     let owner = Owner::of(disk, cache);
@@ -112,6 +115,9 @@ pub fn judge(
     }
     if content(cache, ssd.medium.as_ref(), disk.medium.as_ref()) == Content::Changed {
         doubts.push(Doubt::Changed);
+    }
+    if record.is_some_and(|record| record.outdated) {
+        doubts.push(Doubt::Outdated);
     }
     if doubts.is_empty() || serial.is_some_and(|serial| serial == owner.serial) {
         return Ok((owner, doubts));
@@ -147,6 +153,9 @@ impl Doubt {
             Self::Larger => "it is larger than the disk that the cache was made for",
             Self::Changed => {
                 "it was changed while the SSD was away, or it is a copy of another time, so what is on the SSD may not fit it"
+            }
+            Self::Outdated => {
+                "it was used without the SSD since, so what is on the SSD is older and would destroy what is on the disk now"
             }
         }
     }

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `tandemctl rescue` on image files: what it writes, what it refuses, and what it shows to NBD clients. There is no bus.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
+#[path = "../../rescue/tests/rescue/pair.rs"]
+mod pair;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use pair::Pair;
+
+/// A folder with the images, removed at the end.
+struct Images(PathBuf);
+
+impl Images {
+    fn new(name: &str, pair: &Pair) -> Self {
+        let folder = std::env::temp_dir().join(format!("tandemctl-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("disk.img"), pair.disk.as_flattened()).unwrap();
+        fs::write(folder.join("ssd.img"), pair.ssd.as_flattened()).unwrap();
+        Self(folder)
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tandemctl"));
+        let bus = "unix:path=/nonexistent";
+        command.env("DBUS_SYSTEM_BUS_ADDRESS", bus);
+        command.arg("rescue").args(words).current_dir(&self.0);
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+
+    fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.0.join(name)).unwrap()
+    }
+}
+
+impl Drop for Images {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn said(output: &Output) -> String {
+    let both = [&*output.stdout, &*output.stderr].concat();
+    String::from_utf8(both).unwrap()
+}
+
+#[test]
+fn images_are_shown_verified_and_written_back() {
+    let pair = Pair::new(11, true);
+    let images = Images::new("images", &pair);
+    let (disk, ssd) = (images.read("disk.img"), images.read("ssd.img"));
+    let shown = images.run(&["show", "ssd.img"]);
+    assert!(
+        said(&shown).contains("Not yet on the hard disk: "),
+        "{}",
+        said(&shown)
+    );
+    let verified = images.run(&["verify", "ssd.img", "disk.img", "--whole"]);
+    assert_eq!(verified.status.code(), Some(0), "{}", said(&verified));
+    let dry = [
+        "write-back",
+        "ssd.img",
+        "disk.img",
+        "--disk-serial",
+        "disk.img",
+        "--dry-run",
+    ];
+    assert!(said(&images.run(&dry)).contains("Nothing was changed."));
+    for words in [
+        &["write-back", "ssd.img", "disk.img", "--yes"][..],
+        &[
+            "write-back",
+            "ssd.img",
+            "disk.img",
+            "--disk-serial",
+            "disk.img",
+        ],
+    ] {
+        let refused = images.run(words);
+        assert!(
+            matches!(refused.status.code(), Some(2 | 3)),
+            "{}",
+            said(&refused)
+        );
+    }
+    assert!(images.read("disk.img") == disk && images.read("ssd.img") == ssd);
+    let yes = [
+        "write-back",
+        "ssd.img",
+        "disk.img",
+        "--disk-serial",
+        "disk.img",
+        "--yes",
+    ];
+    let written = images.run(&yes);
+    assert_eq!(written.status.code(), Some(0), "{}", said(&written));
+    assert!(images.read("disk.img") == pair.shown.as_flattened());
+    let again = images.run(&yes);
+    assert!(said(&again).contains("Nothing to do"), "{}", said(&again));
+    let json = images.run(&["show", "ssd.img", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json["ssd"]["dirty_bytes"], 0);
+}
+
+/// A server that ends with the test.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn number<const N: usize>(stream: &mut UnixStream) -> [u8; N] {
+    let mut bytes = [0; N];
+    stream.read_exact(&mut bytes).unwrap();
+    bytes
+}
+
+/// The fixed newstyle handshake as far as the size of the device.
+fn connect(path: &std::path::Path) -> (UnixStream, u64) {
+    let mut stream = UnixStream::connect(path).unwrap();
+    assert_eq!(&number::<16>(&mut stream), b"NBDMAGICIHAVEOPT");
+    assert_eq!(u16::from_be_bytes(number(&mut stream)) & 1, 1);
+    stream.write_all(&3_u32.to_be_bytes()).unwrap();
+    // GO for the device without a name.
+    stream
+        .write_all(b"IHAVEOPT\0\0\0\x07\0\0\0\x06\0\0\0\0\0\0")
+        .unwrap();
+    let head: [u8; 20] = number(&mut stream);
+    assert_eq!(head[12..], [0, 0, 0, 3, 0, 0, 0, 12]);
+    let export: [u8; 12] = number(&mut stream);
+    assert_eq!(export[11] & 2, 2, "read-only");
+    let acknowledged: [u8; 20] = number(&mut stream);
+    assert_eq!(acknowledged[12..], [0, 0, 0, 1, 0, 0, 0, 0]);
+    (
+        stream,
+        u64::from_be_bytes(export[2..10].try_into().unwrap()),
+    )
+}
+
+fn request(stream: &mut UnixStream, kind: u16, offset: u64, length: u32) {
+    let mut bytes = 0x2560_9513_u32.to_be_bytes().to_vec();
+    bytes.extend([0, 0]);
+    bytes.extend(kind.to_be_bytes());
+    bytes.extend(*b"handle-1");
+    bytes.extend(offset.to_be_bytes());
+    bytes.extend(length.to_be_bytes());
+    stream.write_all(&bytes).unwrap();
+}
+
+fn answer(stream: &mut UnixStream) -> u32 {
+    let head: [u8; 16] = number(stream);
+    assert_eq!(head[..4], 0x6744_6698_u32.to_be_bytes());
+    assert_eq!(&head[8..], b"handle-1");
+    u32::from_be_bytes(head[4..8].try_into().unwrap())
+}
+
+#[test]
+fn the_view_is_read_over_nbd_and_nothing_else() {
+    let pair = Pair::new(12, false);
+    let images = Images::new("view", &pair);
+    let words = [
+        "view",
+        "ssd.img",
+        "disk.img",
+        "--disk-serial",
+        "disk.img",
+        "--socket",
+        "view.sock",
+    ];
+    let mut command = images.command(&words);
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn();
+    let mut server = Server(child.unwrap());
+    let mut lines = BufReader::new(server.0.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("nbd+unix:///?socket=view.sock")));
+    let (mut stream, size) = connect(&images.0.join("view.sock"));
+    assert_eq!(size, pair.shown.len() as u64 * 512);
+    let expected = pair.shown.as_flattened();
+    let mut got = Vec::new();
+    while (got.len() as u64) < size {
+        // No multiple of a sector.
+        let length = 100_003.min(size as usize - got.len());
+        request(&mut stream, 0, got.len() as u64, length as u32);
+        assert_eq!(answer(&mut stream), 0);
+        let mut bytes = vec![0; length];
+        stream.read_exact(&mut bytes).unwrap();
+        got.extend(bytes);
+    }
+    assert!(got == expected);
+    // Beyond the end; a write; and a second program meanwhile.
+    for (offset, length) in [(size - 511, 512), (u64::MAX, 1), (0, u32::MAX)] {
+        request(&mut stream, 0, offset, length);
+        assert_eq!(answer(&mut stream), 22);
+    }
+    request(&mut stream, 1, 0, 512);
+    stream.write_all(&[0; 512]).unwrap();
+    assert_eq!(answer(&mut stream), 1);
+    let (mut second, _) = connect(&images.0.join("view.sock"));
+    request(&mut second, 0, 512, 512);
+    assert_eq!(answer(&mut second), 0);
+    assert_eq!(number::<512>(&mut second), pair.shown[1]);
+    // Options that the server does not know, and long ones, end nothing but their own connection.
+    let mut rude = UnixStream::connect(images.0.join("view.sock")).unwrap();
+    let _ = rude.write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x07\xff\xff\xff\xff");
+    drop(rude);
+    request(&mut stream, 3, 0, 0);
+    assert_eq!(answer(&mut stream), 0);
+    assert!(images.read("disk.img") == pair.disk.as_flattened());
+    let writes = images.run(&[
+        "write-back",
+        "ssd.img",
+        "disk.img",
+        "--disk-serial",
+        "disk.img",
+        "--yes",
+    ]);
+    assert!(said(&writes).contains("is in use"), "{}", said(&writes));
+    let tool = Command::new("qemu-img").arg("--version").output();
+    if tool.is_err() {
+        println!("SKIP: because qemu-img is not installed, which reads the view too");
+        return;
+    }
+    let mut copy = Command::new("qemu-img");
+    copy.args([
+        "convert",
+        "-O",
+        "raw",
+        "nbd+unix:///?socket=view.sock",
+        "copy.img",
+    ]);
+    assert!(copy.current_dir(&images.0).status().unwrap().success());
+    assert!(images.read("copy.img") == expected);
+}
