@@ -12,6 +12,7 @@ pub mod disks;
 pub mod dm;
 pub mod engine;
 pub mod facts;
+pub mod history;
 mod iface;
 pub mod initramfs;
 pub mod lifecycle;

@@ -66,9 +66,13 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let connection = zbus::connection::Builder::system().build().await?;
     let engine = Arc::new(DeviceMapper::new(connection.clone()).await?);
     let service = Service::start(engine, store, connection).await?;
-    tokio::select! {
-        result = tandem_helper::terminated() => result?,
-        () = service.until_idle() => tracing::info!("nothing to do any more"),
-    }
-    Ok(())
+    let ended = tokio::select! {
+        result = tandem_helper::terminated() => result,
+        () = service.until_idle() => {
+            tracing::info!("nothing to do any more");
+            Ok(())
+        }
+    };
+    service.save_histories();
+    Ok(ended?)
 }

@@ -2,13 +2,15 @@
 //! Takes samples of one cache: each second while somebody watches, else every ten, and keeps the
 //! newest of them.
 
+use crate::history::History;
 use crate::iface::bounded::Bounded;
 use crate::iface::cache::CacheObject;
 use crate::service::Service;
+use crate::state::Store;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tandem_api::{Failure, Kind, Sample};
+use tandem_api::{Failure, Kind, LongHistory, Sample, Span};
 use tokio::sync::Notify;
 use zbus::object_server::InterfaceRef;
 
@@ -30,12 +32,40 @@ pub fn boottime_us() -> u64 {
 #[derive(Default)]
 pub struct Sampler {
     samples: Mutex<VecDeque<Sample>>,
+    long: Mutex<History>,
     /// Unique bus names, and whose they are.
     watchers: Mutex<BTreeMap<String, u32>>,
     wake: Notify,
 }
 
 impl Sampler {
+    /// A sampler that goes on with this history.
+    pub fn new(history: History) -> Self {
+        Self {
+            long: Mutex::new(history),
+            ..Self::default()
+        }
+    }
+
+    /// The past of this span.
+    pub fn long_history(&self, span: Span) -> LongHistory {
+        let long = self.long.lock().unwrap_or_else(PoisonError::into_inner);
+        long.read(span)
+    }
+
+    /// Saves the long history if it is time to do so, or if the service ends (`last`).
+    pub fn save_history(&self, store: &Store, uuid: &str, last: bool) {
+        let kept = {
+            let mut long = self.long.lock().unwrap_or_else(PoisonError::into_inner);
+            long.to_save(last)
+        };
+        if let Some(kept) = kept
+            && let Err(e) = store.save_history(uuid, &kept)
+        {
+            tracing::warn!(uuid, "the history was not saved: {e}");
+        }
+    }
+
     /// The newest sample; all 0 before the first.
     pub fn latest(&self) -> Sample {
         let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,6 +115,9 @@ impl Sampler {
     }
 
     fn push(&self, sample: Sample) {
+        let mut long = self.long.lock().unwrap_or_else(PoisonError::into_inner);
+        long.add(&sample);
+        drop(long);
         let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
         if samples.len() == HISTORY {
             samples.pop_front();
@@ -110,6 +143,11 @@ impl Sampler {
                     service.look_again();
                 }
                 self.push(status.sample.clone());
+                let (sampler, store, uuid) = (self.clone(), service.store(), uuid.clone());
+                let save = move || sampler.save_history(&store, &uuid, false);
+                if let Err(e) = tokio::task::spawn_blocking(save).await {
+                    tracing::warn!("the history was not saved: {e}");
+                }
                 if let Err(e) = CacheObject::sampled(object.signal_emitter(), status.sample).await {
                     tracing::warn!("cannot tell a sample: {e}");
                 }

@@ -231,6 +231,8 @@ pub struct Store {
 
 const CACHES: &str = "caches";
 const JOBS: &str = "jobs";
+const HISTORIES: &str = "history";
+const HISTORY: &str = "history";
 const CACHE: &str = "cache";
 /// Extension of a file that is being written.
 const BESIDE: &str = "new";
@@ -243,7 +245,7 @@ impl Store {
     /// records can be read.
     pub fn open(root: &Path) -> io::Result<Self> {
         let store = Self::beside(root);
-        for part in [CACHES, JOBS] {
+        for part in [CACHES, JOBS, HISTORIES] {
             fs::DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
@@ -252,7 +254,7 @@ impl Store {
         // Another program may be writing a record. If the lock cannot be taken, the records can be read all the same.
         match store.alone() {
             Ok(_alone) => {
-                for part in [CACHES, JOBS] {
+                for part in [CACHES, JOBS, HISTORIES] {
                     tidy(&root.join(part), |path| fs::remove_file(path))?;
                 }
             }
@@ -319,7 +321,35 @@ impl Store {
     /// If that is not durable.
     pub fn drop_cache(&self, uuid: &str) -> io::Result<()> {
         let _alone = self.alone()?;
-        self.drop(CACHES, uuid, CACHE)
+        self.drop(CACHES, uuid, CACHE)?;
+        // The history is not needed for anything: a failure to remove it does not keep a cache.
+        if let Err(e) = self.drop(HISTORIES, uuid, HISTORY) {
+            tracing::warn!(uuid, "the history stays: {e}");
+        }
+        Ok(())
+    }
+
+    /// What was saved of the past of a cache; `None` if nothing was.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn load_history<T: DeserializeOwned>(&self, uuid: &str) -> io::Result<Option<T>> {
+        match fs::read(self.file(HISTORIES, uuid, HISTORY)?) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => Ok(Some(serde_json::from_slice(&read?)?)),
+        }
+    }
+
+    /// Saves the past of a cache, unless the cache has no record any more.
+    ///
+    /// # Errors
+    /// If it is not durable.
+    pub fn save_history(&self, uuid: &str, history: &impl Serialize) -> io::Result<()> {
+        let _alone = self.alone()?;
+        if !self.file(CACHES, uuid, CACHE)?.try_exists()? {
+            return Ok(());
+        }
+        self.write(HISTORIES, uuid, HISTORY, &serde_json::to_vec(history)?)
     }
 
     /// Jobs that did not end.
@@ -375,6 +405,10 @@ impl Store {
     }
 
     fn save<T: Serialize>(&self, part: &str, uuid: &str, kind: &str, value: &T) -> io::Result<()> {
+        self.write(part, uuid, kind, &serde_json::to_vec_pretty(value)?)
+    }
+
+    fn write(&self, part: &str, uuid: &str, kind: &str, bytes: &[u8]) -> io::Result<()> {
         let path = self.file(part, uuid, kind)?;
         let beside = path.with_extension(BESIDE);
         let mut file = OpenOptions::new()
@@ -383,7 +417,7 @@ impl Store {
             .truncate(true)
             .mode(0o600)
             .open(&beside)?;
-        file.write_all(&serde_json::to_vec_pretty(value)?)?;
+        file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&beside, &path)?;
         self.flush(part)

@@ -31,6 +31,7 @@
 
 mod device;
 mod failure;
+mod history;
 mod latency;
 mod plan;
 mod proxy;
@@ -40,6 +41,7 @@ mod words;
 
 pub use device::{DeviceText, FileUser};
 pub use failure::{DataState, Failure, Kind};
+pub use history::{LongHistory, Period, Span};
 pub use latency::{Bucket, Latency};
 pub use plan::{PlanReply, PlanSpec, Step, StepKind, Warning, WarningKind};
 pub use proxy::*;

@@ -2,8 +2,8 @@
 //! Proxies of the service's interfaces, for every client.
 
 use crate::{
-    CacheState, DeviceText, Failure, JobKind, Mode, ModuleState, PlanReply, PlanSpec, RefusedMode,
-    Sample, Step,
+    CacheState, DeviceText, Failure, JobKind, LongHistory, Mode, ModuleState, PlanReply, PlanSpec,
+    RefusedMode, Sample, Span, Step,
 };
 use zbus::{OwnedObjectPath, proxy};
 
@@ -70,6 +70,12 @@ pub trait Cache {
     /// # Errors
     /// `TooMany` if this user asked for very many of them in the last minutes.
     fn history(&self) -> zbus::Result<Vec<Sample>>;
+
+    /// What the cache did over a longer time, also before the service was started.
+    ///
+    /// # Errors
+    /// As [`Self::history`].
+    fn long_history(&self, span: Span) -> zbus::Result<LongHistory>;
 
     /// Says what removing the cache would do. Needs no authorisation and changes nothing.
     ///

@@ -39,6 +39,8 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     // The service takes its bus name last: whoever sees the name finds the devices and the authority too.
     let _connections = tandem_simulated::serve(&world, &connection).await?;
     let engine = Arc::new(Simulated::new(world));
-    let _service = Service::start(engine, store, connection).await?;
-    Ok(tandem_helper::terminated().await?)
+    let service = Service::start(engine, store, connection).await?;
+    let ended = tandem_helper::terminated().await;
+    service.save_histories();
+    Ok(ended?)
 }

@@ -214,6 +214,7 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
         "Watch",
         "Unwatch",
         "History",
+        "LongHistory",
         "PlanDiscard",
         "SetMode",
         "Flush",

@@ -5,14 +5,16 @@ use crate::action::Pair;
 use crate::iface::bounded::Bounded;
 use crate::sampler::Sampler;
 use crate::service::Service;
+use crate::service::queue::Turn;
+use serde::Serialize;
 use std::sync::{Arc, Mutex, PoisonError};
 use tandem_api::{
-    CacheState, DeviceText, Failure, JobKind, Kind, Mode, PlanReply, RefusedMode, SECTOR_BYTES,
-    Sample,
+    CacheState, DeviceText, Failure, JobKind, Kind, LongHistory, Mode, PlanReply, RefusedMode,
+    SECTOR_BYTES, Sample, Span,
 };
 use zbus::message::Header;
 use zbus::object_server::{InterfaceRef, ResponseDispatchNotifier, SignalEmitter};
-use zbus::{OwnedObjectPath, interface};
+use zbus::{OwnedObjectPath, Type, interface};
 
 /// What is shown of a cache and can change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,6 +125,16 @@ fn sender(header: &Header<'_>) -> Result<String, Failure> {
         .ok_or_else(|| Failure::new(Kind::InvalidArgument).name("sender"))
 }
 
+/// A reply whose turn lasts until the reply is written, so that each user has one history in memory at most.
+fn reply_in_turn<T: Serialize + Type>(turn: Turn, value: T) -> ResponseDispatchNotifier<T> {
+    let (reply, written) = ResponseDispatchNotifier::new(value);
+    tokio::spawn(async move {
+        written.await;
+        drop(turn);
+    });
+    reply
+}
+
 #[interface(name = "org.tandemcache.Tandem1.Cache")]
 impl CacheObject {
     async fn watch(&self, #[zbus(header)] header: Header<'_>) -> Result<(), Failure> {
@@ -143,7 +155,6 @@ impl CacheObject {
         Ok(())
     }
 
-    /// A turn lasts until the reply is written, so that each user has one history in memory at most.
     async fn history(
         &self,
         #[zbus(header)] header: Header<'_>,
@@ -151,12 +162,18 @@ impl CacheObject {
         let turn = self.service.turn(&header).await?;
         let samples = self.sampler.history();
         turn.charge(samples.len())?;
-        let (reply, written) = ResponseDispatchNotifier::new(samples);
-        tokio::spawn(async move {
-            written.await;
-            drop(turn);
-        });
-        Ok(reply)
+        Ok(reply_in_turn(turn, samples))
+    }
+
+    async fn long_history(
+        &self,
+        span: Span,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<ResponseDispatchNotifier<LongHistory>, Failure> {
+        let turn = self.service.turn(&header).await?;
+        let history = self.sampler.long_history(span);
+        turn.charge(history.periods.len())?;
+        Ok(reply_in_turn(turn, history))
     }
 
     async fn plan_remove(&self, #[zbus(header)] header: Header<'_>) -> Result<PlanReply, Failure> {

@@ -9,6 +9,7 @@ use crate::action::{Action, Pair};
 use crate::apply::{self, Unwatched};
 use crate::engine::{Live, Status};
 use crate::facts::{Device, Facts, Ident};
+use crate::history::History;
 use crate::iface::bounded::Bounded;
 use crate::iface::cache::{CacheObject, View};
 use crate::iface::manager::ManagerObject;
@@ -411,7 +412,7 @@ impl Service {
                 CacheObject::show(&server.interface(path.as_str()).await?, view).await?;
                 continue;
             }
-            let sampler = Arc::new(Sampler::default());
+            let sampler = Arc::new(Sampler::new(History::load(&self.store, &uuid)));
             let object = CacheObject::new(self.clone(), pair, view, sampler.clone());
             let object = Bounded::new(object, self.queues.clone());
             server.at(path.as_str(), object).await?;

@@ -168,6 +168,18 @@ impl Service {
         &*self.engine
     }
 
+    /// The records.
+    pub(crate) fn store(&self) -> Store {
+        self.store.clone()
+    }
+
+    /// Saves the long histories of all caches. To be called before the program ends.
+    pub fn save_histories(&self) {
+        for (uuid, shown) in &self.inner().shown {
+            shown.sampler.save_history(&self.store, uuid, true);
+        }
+    }
+
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
