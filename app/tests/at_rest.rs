@@ -22,7 +22,7 @@ use stage::{hand, opened};
 use tandem_api::{Failure, Kind};
 use tandem_app::model::store::Store;
 use tandem_app::widgets::overview::Overview;
-use tandem_app::widgets::setup_dialog::SetupDialog;
+use tandem_app::widgets::wizard::Wizard;
 
 /// Longest time of transitions and of a page's calls to the service.
 const SETTLED: Duration = Duration::from_millis(2500);
@@ -82,8 +82,8 @@ fn count(window: &gtk::Window) -> Rc<Cell<u32>> {
 }
 
 /// Opens a wizard and presses its button on so many pages.
-async fn wizard_at(opened: &Opened, presses: usize) -> SetupDialog {
-    let dialogs = || -> Vec<SetupDialog> {
+async fn wizard_at(opened: &Opened, presses: usize) -> Wizard {
+    let dialogs = || -> Vec<Wizard> {
         gtk::Window::list_toplevels()
             .into_iter()
             .filter_map(|window| window.downcast().ok())
@@ -113,7 +113,7 @@ async fn wizard_at(opened: &Opened, presses: usize) -> SetupDialog {
 }
 
 /// A wizard whose job was not authorised.
-async fn refused(opened: &Opened) -> SetupDialog {
+async fn refused(opened: &Opened) -> Wizard {
     let dialog = wizard_at(opened, 4).await;
     opened.levers.set_authorized(false).await.unwrap();
     hand::press(&dialog, "Set Up the Cache").await;
@@ -123,7 +123,7 @@ async fn refused(opened: &Opened) -> SetupDialog {
 }
 
 /// A wizard on its last page.
-async fn set_up(opened: &Opened) -> SetupDialog {
+async fn set_up(opened: &Opened) -> Wizard {
     let dialog = wizard_at(opened, 4).await;
     hand::press(&dialog, "Set Up the Cache").await;
     hand::wait(&dialog, "end", || hand::button(&dialog, "Show Cache")).await;
@@ -148,7 +148,7 @@ fn loading() -> (gtk::Window, Overview) {
     (window, overview)
 }
 
-async fn a_cache_page_draws_a_frame_or_two_for_a_sample(opened: &Opened, done: &SetupDialog) {
+async fn a_cache_page_draws_a_frame_or_two_for_a_sample(opened: &Opened, done: &Wizard) {
     let window = &opened.window;
     hand::press(done, "Show Cache").await;
     let cache = hand::wait(window, "cache page", || window.shown_cache()).await;

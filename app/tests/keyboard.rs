@@ -14,14 +14,14 @@ mod stage;
 use adw::prelude::*;
 use gtk::DirectionType;
 use stage::{hand, opened};
-use tandem_app::widgets::setup_dialog::SetupDialog;
+use tandem_app::widgets::wizard::Wizard;
 
 #[gtk::test]
 async fn the_wizard_needs_no_mouse() {
     let opened = opened::open(20).await;
     let window = &opened.window;
     window.set_up(None);
-    let dialog: SetupDialog = hand::window(&opened.application).await;
+    let dialog: Wizard = hand::window(&opened.application).await;
 
     // The focus is in the list; the arrow keys and Tab reach every row that can be chosen, and Enter chooses.
     hand::wait(&dialog, "first row", || hand::row(&dialog, "Archive")).await;
@@ -90,12 +90,12 @@ async fn the_wizard_needs_no_mouse() {
     .await;
 }
 
-fn focus(dialog: &SetupDialog) -> Option<gtk::Widget> {
+fn focus(dialog: &Wizard) -> Option<gtk::Widget> {
     gtk::prelude::RootExt::focus(dialog)
 }
 
 /// The row that has the focus, or whose part has it.
-fn focused_row(dialog: &SetupDialog) -> Option<adw::ActionRow> {
+fn focused_row(dialog: &Wizard) -> Option<adw::ActionRow> {
     let focus = focus(dialog)?;
     match focus.clone().downcast::<adw::ActionRow>() {
         Ok(row) => Some(row),
@@ -106,7 +106,7 @@ fn focused_row(dialog: &SetupDialog) -> Option<adw::ActionRow> {
 }
 
 /// Presses Tab and the arrow keys until the wanted widget has the focus.
-fn tab_until(dialog: &SetupDialog, what: &str, wanted: impl Fn(&gtk::Widget) -> bool) {
+fn tab_until(dialog: &Wizard, what: &str, wanted: impl Fn(&gtk::Widget) -> bool) {
     let mut seen = Vec::new();
     for direction in [DirectionType::Down, DirectionType::TabForward] {
         for _ in 0..30 {
@@ -122,7 +122,7 @@ fn tab_until(dialog: &SetupDialog, what: &str, wanted: impl Fn(&gtk::Widget) -> 
     panic!("the keyboard does not reach {what}: {seen:?}");
 }
 
-fn tab_to(dialog: &SetupDialog, what: &str, wanted: impl Fn(&adw::ActionRow) -> bool) {
+fn tab_to(dialog: &Wizard, what: &str, wanted: impl Fn(&adw::ActionRow) -> bool) {
     tab_until(dialog, what, |focus| {
         focus.downcast_ref::<adw::ActionRow>().is_some_and(&wanted)
     });

@@ -25,8 +25,8 @@ use tandem_app::model::facts::JobFacts;
 use tandem_app::model::objects::JobObject;
 use tandem_app::widgets::chart::Chart;
 use tandem_app::widgets::job_card::JobCard;
-use tandem_app::widgets::setup_dialog::SetupDialog;
 use tandem_app::widgets::window::Window;
+use tandem_app::widgets::wizard::Wizard;
 
 #[gtk::test]
 async fn from_the_first_click_to_the_plain_disk() {
@@ -35,7 +35,7 @@ async fn from_the_first_click_to_the_plain_disk() {
 
     overview_is_live(window, levers).await;
     window.set_up(None);
-    let dialog: SetupDialog = hand::window(&opened.application).await;
+    let dialog: Wizard = hand::window(&opened.application).await;
     pages_ask_for_answers_and_go_back(&dialog).await;
     failures_are_explained_on_the_page(&dialog, levers).await;
     a_double_click_begins_one_job(&dialog, &opened.bus).await;
@@ -70,7 +70,7 @@ async fn overview_is_live(window: &Window, levers: &SimulationProxy<'_>) {
     .await;
 }
 
-async fn pages_ask_for_answers_and_go_back(dialog: &SetupDialog) {
+async fn pages_ask_for_answers_and_go_back(dialog: &Wizard) {
     let next = || hand::button(dialog, "Next").unwrap();
     let can = || next().is_sensitive();
     hand::wait(dialog, "Archive", || hand::row(dialog, "Archive")).await;
@@ -137,7 +137,7 @@ async fn pages_ask_for_answers_and_go_back(dialog: &SetupDialog) {
     }
 }
 
-async fn failures_are_explained_on_the_page(dialog: &SetupDialog, levers: &SimulationProxy<'_>) {
+async fn failures_are_explained_on_the_page(dialog: &Wizard, levers: &SimulationProxy<'_>) {
     levers.set_authorized(false).await.unwrap();
     hand::press(dialog, "Erase CT500MX500SSD1 and Set Up").await;
     hand::wait(dialog, "refusal", || {
@@ -173,7 +173,7 @@ async fn failures_are_explained_on_the_page(dialog: &SetupDialog, levers: &Simul
     hand::press(dialog, "Try Again").await;
 }
 
-async fn a_double_click_begins_one_job(dialog: &SetupDialog, bus: &zbus::Connection) {
+async fn a_double_click_begins_one_job(dialog: &Wizard, bus: &zbus::Connection) {
     let begin = hand::wait(dialog, "button", || {
         hand::button(dialog, "Set Up the Cache").filter(WidgetExt::is_sensitive)
     })
@@ -266,18 +266,11 @@ async fn trying_again_follows_the_service_once(window: &Window) {
 async fn a_pause_or_cancel_that_fails_is_told(window: &Window) {
     let job = JobObject::new(JobFacts {
         path: "/org/tandemcache/Tandem1/jobs/gone".into(),
-        cache_uuid: String::new(),
         kind: JobKind::Flush,
-        steps: vec![],
-        step_index: 0,
-        undoing: false,
         progress: 0.5,
-        rate: 0,
-        seconds_left: 0,
         cancellable: true,
         pausable: true,
-        paused: false,
-        finished: None,
+        ..JobFacts::default()
     });
     let card: JobCard = glib::Object::new();
     card.connect_to(&Client::connect().await.unwrap());

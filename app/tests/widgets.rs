@@ -224,18 +224,12 @@ fn a_job_is_shown_as_the_service_tells_it() {
     };
     let mut facts = JobFacts {
         path: "/j".into(),
-        cache_uuid: String::new(),
         kind: JobKind::Create,
         steps: vec![step(StepKind::Unmount), step(StepKind::Mount)],
-        step_index: 0,
-        undoing: false,
         progress: 0.25,
-        rate: 0,
         seconds_left: 30,
         cancellable: true,
-        pausable: false,
-        paused: false,
-        finished: None,
+        ..JobFacts::default()
     };
     let job = tandem_app::model::objects::JobObject::new(facts.clone());
     let view: JobView = glib::Object::new();

@@ -20,12 +20,12 @@ use stage::{hand, opened};
 use tandem_api::{CacheState, Mode, SimulationProxy};
 use tandem_app::display::{bytes, mode_name};
 use tandem_app::model::series::Series;
-use tandem_app::widgets::setup_dialog::SetupDialog;
 use tandem_app::widgets::window::Window;
+use tandem_app::widgets::wizard::Wizard;
 
 const FLUSH: &str = "Write Everything to the Hard Disk Now";
 const RISK: &str =
-    "If the SSD fails now, the file system on the hard disk may be damaged beyond repair: ";
+    ", and the file system may be damaged. Safe to move the disk: no, turn off Fast Saving first";
 const ELSEWHERE: &str = "Do not open this disk in Windows, a live system or another computer";
 
 #[gtk::test]
@@ -43,7 +43,7 @@ async fn what_is_not_yet_on_the_disk_is_told_written_and_given_up() {
 
 async fn write_back_is_chosen_with_its_warnings(application: &adw::Application, window: &Window) {
     window.set_up(None);
-    let dialog: SetupDialog = hand::window(application).await;
+    let dialog: Wizard = hand::window(application).await;
     let back = mode_name(Mode::Writeback);
     // A disk that Windows reads too is not offered this mode, and the row says why.
     hand::choose(&dialog, "Windows").await;
@@ -104,12 +104,13 @@ async fn what_waits_is_told(window: &Window, levers: &SimulationProxy<'_>) {
     // The write-back is so slow that it still runs when the test looks at it.
     levers.set_drain_rate(5_000_000).await.unwrap();
     levers.advance(60).await.unwrap();
-    hand::wait(window, "warnings", || {
+    hand::wait(window, "safety line", || {
         hand::words(window).contains(RISK).then_some(())
     })
     .await;
     let words = hand::words(window);
-    assert!(words.contains(ELSEWHERE) && words.contains("waiting to be written, about "));
+    assert!(words.contains("If the SSD dies now, you lose "), "{words}");
+    assert!(words.contains("waiting to be written, about "));
     let cache = window.shown_cache().unwrap();
     let point = cache.with_series(|series| series.last().copied()).unwrap();
     assert!(point.dirty > 0.0, "the line of the chart rises");

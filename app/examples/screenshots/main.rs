@@ -26,8 +26,8 @@ use tandem_app::model::objects::CacheObject;
 use tandem_app::model::store::Store;
 use tandem_app::widgets::cache_row::CacheRow;
 use tandem_app::widgets::overview::Overview;
-use tandem_app::widgets::setup_dialog::SetupDialog;
 use tandem_app::widgets::window::Window;
+use tandem_app::widgets::wizard::Wizard;
 use tandem_app::{application, i18n};
 
 /// An error is printed and ends the program.
@@ -246,7 +246,7 @@ async fn tour(application: &adw::Application, camera: Camera) -> Result {
     camera.take(&window, "01-overview-empty").await?;
 
     window.set_up(None);
-    let dialog: SetupDialog = hand::window(application).await;
+    let dialog: Wizard = hand::window(application).await;
     dialog.set_default_size(camera.width.min(640), 720);
     let next = gettext("_Next");
     camera.take(&dialog, "02-wizard-disk").await?;
@@ -461,7 +461,7 @@ fn remember(cache: &CacheObject, dirty: bool) {
 }
 
 /// Words on the button at the bottom.
-fn primary(dialog: &SetupDialog) -> String {
+fn primary(dialog: &Wizard) -> String {
     let buttons = hand::shown(dialog)
         .into_iter()
         .filter_map(|widget| widget.downcast::<gtk::Button>().ok());

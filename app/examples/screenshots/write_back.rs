@@ -8,8 +8,8 @@ use gettextrs::gettext;
 use gtk::glib;
 use tandem_api::{CacheState, Mode, SimulationProxy};
 use tandem_app::display::mode_name;
-use tandem_app::widgets::setup_dialog::SetupDialog;
 use tandem_app::widgets::window::Window;
+use tandem_app::widgets::wizard::Wizard;
 
 use crate::stage::hand;
 use crate::{Camera, Result, primary};
@@ -61,7 +61,7 @@ async fn choose(application: &adw::Application, window: &Window, camera: &Camera
     let next = gettext("_Next");
     let modes = mode_name(Mode::Writeback);
     window.set_up(None);
-    let dialog: SetupDialog = hand::window(application).await;
+    let dialog: Wizard = hand::window(application).await;
     dialog.set_default_size(camera.width.min(640), 720);
     for disk in ["Windows", "Archive"] {
         hand::choose(&dialog, disk).await;

@@ -12,7 +12,7 @@ use super::inventory::{
     Block, CacheParts, Content, Device, Drive, Medium, Obstacle, Snapshot, Volume,
 };
 use classify::{content, medium, model};
-use verdict::{Part, as_origin, as_ssd, trouble};
+use verdict::{Part, as_origin, as_ssd, common_obstacle};
 
 /// The disks of `snapshot`, hard disks first, each with its volumes.
 ///
@@ -153,11 +153,11 @@ impl<'a> Known<'a> {
     fn volume(&self, block: &'a Block, medium: Medium) -> Volume {
         let cache = self.origins.get(block.path.as_str());
         // The file system of a cached disk is found, named and mounted through its mapped device.
-        let face = cache
+        let visible_block = cache
             .and_then(|parts| self.snapshot.blocks.get(&parts.mapped))
             .unwrap_or(block);
         let name = match &block.partition {
-            _ if !face.label.is_empty() => face.label.clone(),
+            _ if !visible_block.label.is_empty() => visible_block.label.clone(),
             Some(partition) if !partition.name.is_empty() => partition.name.clone(),
             _ => block.hint_name.clone(),
         };
@@ -166,7 +166,7 @@ impl<'a> Known<'a> {
         } else {
             self.ssds.get(block.path.as_str()).map(|_| Part::Ssd)
         };
-        let trouble = trouble(block, face, part);
+        let obstacle = common_obstacle(block, visible_block, part);
         Volume {
             path: block.path.clone(),
             device: block.device.clone(),
@@ -176,11 +176,11 @@ impl<'a> Known<'a> {
             content: if self.ssds.contains_key(block.path.as_str()) {
                 Content::Cache
             } else {
-                content(face)
+                content(visible_block)
             },
-            mount_points: face.mount_points.clone(),
-            as_origin: trouble.map_or_else(|| as_origin(face, medium), Err),
-            as_ssd: trouble.map_or_else(|| as_ssd(face, medium), Err),
+            mount_points: visible_block.mount_points.clone(),
+            as_origin: obstacle.map_or_else(|| as_origin(visible_block, medium), Err),
+            as_ssd: obstacle.map_or_else(|| as_ssd(visible_block, medium), Err),
         }
     }
 }

@@ -84,6 +84,27 @@ pub struct JobFacts {
     pub finished: Option<Result<(), Box<Failure>>>,
 }
 
+/// A flush without steps that has just begun.
+impl Default for JobFacts {
+    fn default() -> Self {
+        Self {
+            path: String::new(),
+            cache_uuid: String::new(),
+            kind: JobKind::Flush,
+            steps: Vec::new(),
+            step_index: 0,
+            undoing: false,
+            progress: 0.0,
+            rate: 0,
+            seconds_left: 0,
+            cancellable: false,
+            pausable: false,
+            paused: false,
+            finished: None,
+        }
+    }
+}
+
 impl JobFacts {
     /// The disk whose cache a removal or a flush changes, as its steps name it.
     #[must_use]

@@ -3,9 +3,9 @@
 
 pub mod arrange;
 pub mod draft;
-pub mod ends;
 pub mod facts;
 pub mod inventory;
+pub mod job_ends;
 pub mod objects;
 pub mod series;
 pub mod store;

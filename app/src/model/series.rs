@@ -127,6 +127,16 @@ impl Series {
         })
     }
 
+    /// Microseconds that dirty data can have waited at most: since the last sample without dirty data. `None` if nothing
+    /// is dirty, or if that sample is older than the series.
+    #[must_use]
+    pub fn oldest_dirty_us(&self) -> Option<u64> {
+        let latest = self.latest().filter(|sample| sample.dirty_sectors > 0)?;
+        let clean = |sample: &&Sample| sample.dirty_sectors == 0;
+        let last_clean = self.samples.iter().rev().find(clean)?;
+        Some(latest.time_us - last_clean.time_us)
+    }
+
     /// Seconds over which the newest rates are taken: the length of a window, or more while samples are rare.
     #[must_use]
     pub fn window_seconds(&self) -> u64 {
@@ -137,7 +147,7 @@ impl Series {
 
     /// Whether data was on the SSD only at any time since the cache was started, as far as the samples tell.
     #[must_use]
-    pub fn saw_dirty(&self) -> bool {
+    pub fn had_dirty(&self) -> bool {
         let first = |sample: &Sample| sample.write_back_sectors > 0;
         self.latest().is_some_and(first) || self.points.iter().any(|point| point.dirty > 0.0)
     }
@@ -208,6 +218,20 @@ mod tests {
         assert_eq!((every(1), every(3), every(10)), (4, 6, 10));
         let long = Series::from_history((0..20).map(|t| sample(t, t, 0)).collect());
         assert_eq!(long.window_seconds(), 5);
+    }
+
+    #[test]
+    fn dirty_data_is_at_most_as_old_as_the_last_sample_without_any() {
+        let at = |seconds, dirty_sectors| Sample {
+            dirty_sectors,
+            ..sample(seconds, 0, 0)
+        };
+        let age = |samples| Series::from_history(samples).oldest_dirty_us();
+        assert_eq!(age(vec![]), None);
+        assert_eq!(age(vec![at(1, 0)]), None);
+        assert_eq!(age(vec![at(1, 8), at(2, 8)]), None);
+        let waiting = vec![at(1, 0), at(2, 8), at(3, 0), at(7, 8), at(9, 4)];
+        assert_eq!(age(waiting), Some(6_000_000));
     }
 
     #[test]

@@ -141,7 +141,7 @@ impl Chart {
 /// Whether data can wait on the SSD, or has waited there: only then the chart shows the dirty share.
 #[must_use]
 pub fn shows_dirty(series: &Series, mode: Mode) -> bool {
-    mode == Mode::Writeback || series.saw_dirty()
+    mode == Mode::Writeback || series.had_dirty()
 }
 
 /// The chart in words.

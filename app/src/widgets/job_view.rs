@@ -117,19 +117,11 @@ mod tests {
     #[test]
     fn the_estimate_says_only_what_is_known() {
         let mut job = JobFacts {
-            path: String::new(),
-            cache_uuid: String::new(),
             kind: JobKind::Remove,
-            steps: vec![],
-            step_index: 0,
-            undoing: false,
             progress: 0.5,
-            rate: 0,
-            seconds_left: 0,
             cancellable: true,
             pausable: true,
-            paused: false,
-            finished: None,
+            ..JobFacts::default()
         };
         assert_eq!(estimate(&job), "50%");
         job.rate = 120_000_000;

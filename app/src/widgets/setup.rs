@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The pages of the wizard. A page shows what it is given and emits what was chosen. No page knows another; only
-//! [`super::setup_dialog`] knows their order.
+//! [`super::wizard`] knows their order.
 
 pub mod backup_page;
 pub mod device_page;

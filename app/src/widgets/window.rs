@@ -12,14 +12,14 @@ use tandem_api::{DataState, Kind, Mode};
 
 use crate::client::{Client, ServiceEvent};
 use crate::display::job_end_words;
-use crate::model::ends::Ends;
 use crate::model::facts::JobFacts;
+use crate::model::job_ends::JobEnds;
 use crate::model::objects::CacheObject;
 use crate::model::store::{Store, objects};
 use crate::widgets::cache_page::CachePage;
 use crate::widgets::overview::Overview;
 use crate::widgets::remove_dialog::{show_failure, show_refusal};
-use crate::widgets::setup_dialog::SetupDialog;
+use crate::widgets::wizard::Wizard;
 
 mod imp {
     use super::*;
@@ -39,7 +39,7 @@ mod imp {
         pub client: OnceCell<Client>,
         /// The tasks that connect to the bus and follow the two services.
         pub followers: RefCell<Vec<glib::JoinHandle<()>>>,
-        pub ends: Rc<Ends>,
+        pub job_ends: Rc<JobEnds>,
     }
 
     #[glib::object_subclass]
@@ -139,7 +139,7 @@ impl Window {
             self,
             move |job: &JobFacts| window.job_ended(job)
         );
-        imp.ends.follow(&imp.store, told);
+        imp.job_ends.follow(&imp.store, told);
         imp.leaflet.connect_visible_child_notify(clone!(
             #[weak(rename_to = window)]
             self,
@@ -305,7 +305,7 @@ impl Window {
         let (Some(client), true) = (imp.client.get(), imp.store.is_known()) else {
             return;
         };
-        let dialog = SetupDialog::new(client.clone(), imp.store.clone(), origin);
+        let dialog = Wizard::new(client.clone(), imp.store.clone(), origin);
         dialog.set_transient_for(Some(self));
         dialog.connect_show_cache(clone!(
             #[weak(rename_to = window)]

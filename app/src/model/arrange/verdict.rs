@@ -28,11 +28,16 @@ pub enum Part {
     Ssd,
 }
 
-/// Why a block can be neither cached nor become a cache. `face` is the block that the person sees: the mapped device if
+/// Why a block can be neither cached nor become a cache. `visible_block` is the block that the person sees: the mapped device if
 /// the block is cached.
-pub fn trouble(block: &Block, face: &Block, part: Option<Part>) -> Option<Obstacle> {
+pub fn common_obstacle(
+    block: &Block,
+    visible_block: &Block,
+    part: Option<Part>,
+) -> Option<Obstacle> {
     let mounted = |places: &[&str]| {
-        face.mount_points
+        visible_block
+            .mount_points
             .iter()
             .any(|mount| places.contains(&mount.as_str()))
     };
@@ -64,7 +69,7 @@ pub fn trouble(block: &Block, face: &Block, part: Option<Part>) -> Option<Obstac
     }
 }
 
-/// Whether a block without [`trouble`] can be cached.
+/// Whether a block without [`common_obstacle`] can be cached.
 pub fn as_origin(block: &Block, medium: Medium) -> Result<(), Obstacle> {
     match medium {
         Medium::Ssd => Err(Obstacle::AlreadyFast),
@@ -73,7 +78,7 @@ pub fn as_origin(block: &Block, medium: Medium) -> Result<(), Obstacle> {
     }
 }
 
-/// Whether a block without [`trouble`] can become a cache.
+/// Whether a block without [`common_obstacle`] can become a cache.
 pub fn as_ssd(block: &Block, medium: Medium) -> Result<(), Obstacle> {
     match medium {
         Medium::HardDisk | Medium::Usb | Medium::Virtual(_) => Err(Obstacle::NotFast),

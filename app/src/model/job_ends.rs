@@ -13,11 +13,11 @@ use super::store::Store;
 
 /// The jobs that are followed: all but those that create a cache. The wizard shows those.
 #[derive(Default)]
-pub struct Ends {
+pub struct JobEnds {
     followed: RefCell<Vec<(JobObject, glib::SignalHandlerId)>>,
 }
 
-impl Ends {
+impl JobEnds {
     /// Calls `then` with every job of `store` that ends from now on.
     pub fn follow(self: &Rc<Self>, store: &Store, then: impl Fn(&JobFacts) + 'static) {
         let then = Rc::new(then);
@@ -87,16 +87,8 @@ mod tests {
             path: path.into(),
             cache_uuid: format!("cache of {path}"),
             kind,
-            steps: vec![],
-            step_index: 0,
-            undoing: false,
-            progress: 0.0,
-            rate: 0,
-            seconds_left: 0,
             cancellable: true,
-            pausable: false,
-            paused: false,
-            finished: None,
+            ..JobFacts::default()
         }
     }
 
@@ -115,9 +107,9 @@ mod tests {
         });
     }
 
-    /// The `Ends`, which must be kept alive, and the paths of the jobs whose ends were told.
-    fn followed(store: &Store) -> (Rc<Ends>, Rc<RefCell<Vec<String>>>) {
-        let (ends, told) = (Rc::new(Ends::default()), Rc::new(RefCell::default()));
+    /// The `JobEnds`, which must be kept alive, and the paths of the jobs whose ends were told.
+    fn followed(store: &Store) -> (Rc<JobEnds>, Rc<RefCell<Vec<String>>>) {
+        let (ends, told) = (Rc::new(JobEnds::default()), Rc::new(RefCell::default()));
         let keep: Rc<RefCell<Vec<String>>> = Rc::clone(&told);
         ends.follow(store, move |job| keep.borrow_mut().push(job.path.clone()));
         (ends, told)

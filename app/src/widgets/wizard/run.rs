@@ -8,7 +8,7 @@ use adw::subclass::prelude::*;
 use gtk::glib::{self, clone};
 use tandem_api::{DataState, Failure, Kind, Mode};
 
-use super::SetupDialog;
+use super::Wizard;
 use crate::display::volume_names;
 use crate::model::draft::Page;
 use crate::model::facts::JobFacts;
@@ -19,9 +19,9 @@ use crate::widgets::setup::summary_page::erases;
 
 /// The button that erases cannot be pressed for this long after it has appeared in the place of "Next". A double click
 /// on "Next" therefore erases nothing.
-const SECOND_THOUGHT: Duration = Duration::from_millis(700);
+const ERASE_BUTTON_DELAY: Duration = Duration::from_millis(700);
 
-impl SetupDialog {
+impl Wizard {
     pub(super) fn job_facts(&self) -> Option<JobFacts> {
         self.imp().job.borrow().as_ref().map(|(job, _)| job.facts())
     }
@@ -37,14 +37,14 @@ impl SetupDialog {
             return;
         };
         glib::spawn_future_local(clone!(
-            #[weak(rename_to = dialog)]
+            #[weak(rename_to = wizard)]
             self,
             async move {
                 // The summary page says why no plan is possible at all.
                 let Ok(plan) = client.plan(&origin, &ssd, Mode::Writethrough, true).await else {
                     return;
                 };
-                let imp = dialog.imp();
+                let imp = wizard.imp();
                 let mut draft = imp.draft.borrow_mut();
                 if draft.origin.as_ref() != Some(&origin) || draft.ssd.as_ref() != Some(&ssd) {
                     return;
@@ -69,32 +69,32 @@ impl SetupDialog {
         imp.summary.wait();
         self.set_busy(true);
         glib::spawn_future_local(clone!(
-            #[weak(rename_to = dialog)]
+            #[weak(rename_to = wizard)]
             self,
             async move {
                 // The page shows what is erased, so that pressing its button is the consent to erase.
                 let plan = client.plan(&origin, &ssd, draft.mode, true).await;
-                let imp = dialog.imp();
+                let imp = wizard.imp();
                 match plan {
                     Ok(plan) => {
-                        imp.thinking.set(true);
-                        let names = dialog.names_on(plan.ssd.object.as_str());
+                        imp.erase_delayed.set(true);
+                        let names = wizard.names_on(plan.ssd.object.as_str());
                         imp.summary.show_plan(plan, &names);
                         glib::timeout_add_local_once(
-                            SECOND_THOUGHT,
+                            ERASE_BUTTON_DELAY,
                             clone!(
                                 #[weak]
-                                dialog,
+                                wizard,
                                 move || {
-                                    dialog.imp().thinking.set(false);
-                                    dialog.refresh();
+                                    wizard.imp().erase_delayed.set(false);
+                                    wizard.refresh();
                                 }
                             ),
                         );
                     }
                     Err(failure) => imp.summary.show_failure(&failure),
                 }
-                dialog.set_busy(false);
+                wizard.set_busy(false);
             }
         ));
     }
@@ -119,20 +119,20 @@ impl SetupDialog {
         imp.ended.set(false);
         self.set_busy(true);
         glib::spawn_future_local(clone!(
-            #[weak(rename_to = dialog)]
+            #[weak(rename_to = wizard)]
             self,
             async move {
                 let begun = client.create(&plan).await;
-                dialog.set_busy(false);
+                wizard.set_busy(false);
                 match begun {
                     Ok(path) => {
-                        dialog.imp().done.show(&plan);
-                        dialog.imp().job_path.replace(Some(path));
-                        dialog.look_for_job();
+                        wizard.imp().done.show(&plan);
+                        wizard.imp().job_path.replace(Some(path));
+                        wizard.look_for_job();
                     }
                     Err(failure) => {
-                        dialog.imp().summary.show_failure(&failure);
-                        dialog.refresh();
+                        wizard.imp().summary.show_failure(&failure);
+                        wizard.refresh();
                     }
                 }
             }
@@ -152,9 +152,9 @@ impl SetupDialog {
         match store.job(&path) {
             Some(job) if !known => {
                 let handler = job.connect_changed(clone!(
-                    #[weak(rename_to = dialog)]
+                    #[weak(rename_to = wizard)]
                     self,
-                    move |job| dialog.job_changed(job)
+                    move |job| wizard.job_changed(job)
                 ));
                 imp.progress.show_job(&job);
                 imp.job.replace(Some((job.clone(), handler)));
@@ -206,16 +206,16 @@ impl SetupDialog {
         };
         self.set_busy(true);
         glib::spawn_future_local(clone!(
-            #[weak(rename_to = dialog)]
+            #[weak(rename_to = wizard)]
             self,
             async move {
                 // If the job has ended meanwhile, the page already shows its end.
                 if let Err(failure) = client.cancel(&job.path).await
-                    && !dialog.imp().ended.get()
+                    && !wizard.imp().ended.get()
                 {
-                    show_failure(Some(dialog.upcast_ref()), &failure);
+                    show_failure(Some(wizard.upcast_ref()), &failure);
                 }
-                dialog.set_busy(false);
+                wizard.set_busy(false);
             }
         ));
     }

@@ -34,8 +34,8 @@ mod imp {
     use super::*;
 
     #[derive(Default, CompositeTemplate)]
-    #[template(file = "setup_dialog.ui")]
-    pub struct SetupDialog {
+    #[template(file = "wizard.ui")]
+    pub struct Wizard {
         #[template_child]
         pub header: TemplateChild<adw::HeaderBar>,
         #[template_child]
@@ -65,7 +65,7 @@ mod imp {
         pub draft: RefCell<Draft>,
         pub page: Cell<Option<Page>>,
         pub busy: Cell<bool>,
-        pub thinking: Cell<bool>,
+        pub erase_delayed: Cell<bool>,
         pub client: OnceCell<Client>,
         pub store: OnceCell<Store>,
         pub store_handler: RefCell<Option<glib::SignalHandlerId>>,
@@ -75,9 +75,9 @@ mod imp {
     }
 
     #[glib::object_subclass]
-    impl ObjectSubclass for SetupDialog {
-        const NAME: &'static str = "TandemSetupDialog";
-        type Type = super::SetupDialog;
+    impl ObjectSubclass for Wizard {
+        const NAME: &'static str = "TandemWizard";
+        type Type = super::Wizard;
         type ParentType = adw::Window;
 
         fn class_init(class: &mut Self::Class) {
@@ -95,7 +95,7 @@ mod imp {
         }
     }
 
-    impl ObjectImpl for SetupDialog {
+    impl ObjectImpl for Wizard {
         fn signals() -> &'static [Signal] {
             static SIGNALS: OnceLock<Vec<Signal>> = OnceLock::new();
             SIGNALS.get_or_init(|| {
@@ -114,9 +114,9 @@ mod imp {
         }
     }
 
-    impl WidgetImpl for SetupDialog {}
+    impl WidgetImpl for Wizard {}
 
-    impl WindowImpl for SetupDialog {
+    impl WindowImpl for Wizard {
         fn close_request(&self) -> glib::Propagation {
             // The wizard stays open while its job runs; the job can be cancelled.
             if self.page.get() == Some(Page::Progress) && !self.ended.get() {
@@ -129,26 +129,26 @@ mod imp {
         }
     }
 
-    impl AdwWindowImpl for SetupDialog {}
+    impl AdwWindowImpl for Wizard {}
 }
 
 glib::wrapper! {
     /// Asks for disk, SSD and mode, shows the plan, and shows the job. Emits `show-cache` with a uuid.
-    pub struct SetupDialog(ObjectSubclass<imp::SetupDialog>)
+    pub struct Wizard(ObjectSubclass<imp::Wizard>)
         @extends adw::Window, gtk::Window, gtk::Widget,
         @implements gtk::Buildable, gtk::ConstraintTarget, gtk::Native, gtk::Root, gtk::ShortcutManager;
 }
 
-impl SetupDialog {
+impl Wizard {
     /// Makes a wizard. With `origin`, the block path of a disk, the wizard begins at the choice of the SSD.
     #[must_use]
     pub fn new(client: Client, store: Store, origin: Option<&str>) -> Self {
-        let dialog: Self = glib::Object::new();
-        let imp = dialog.imp();
+        let wizard: Self = glib::Object::new();
+        let imp = wizard.imp();
         let handler = store.connect_changed(clone!(
             #[weak]
-            dialog,
-            move |_| dialog.facts_changed()
+            wizard,
+            move |_| wizard.facts_changed()
         ));
         imp.store_handler.replace(Some(handler));
         // The client and the store are set only here.
@@ -157,10 +157,10 @@ impl SetupDialog {
         imp.draft
             .borrow_mut()
             .choose_origin(origin.map(str::to_owned));
-        dialog.show_choices();
+        wizard.show_choices();
         let known = imp.draft.borrow().origin.is_some();
-        dialog.go(if known { Page::Ssd } else { Page::Disk });
-        dialog
+        wizard.go(if known { Page::Ssd } else { Page::Disk });
+        wizard
     }
 
     /// Calls `then` with the uuid of the new cache when the person asks to see the cache.
@@ -181,49 +181,49 @@ impl SetupDialog {
             "No SSD was found. Connect one, and it appears here.",
         ));
         imp.disk.list().connect_chosen(clone!(
-            #[weak(rename_to = dialog)]
+            #[weak(rename_to = wizard)]
             self,
             move |path| {
-                dialog.imp().draft.borrow_mut().choose_origin(path);
-                dialog.refresh();
+                wizard.imp().draft.borrow_mut().choose_origin(path);
+                wizard.refresh();
             }
         ));
         imp.ssd.list().connect_chosen(clone!(
-            #[weak(rename_to = dialog)]
+            #[weak(rename_to = wizard)]
             self,
             move |path| {
-                dialog.imp().draft.borrow_mut().ssd = path;
-                dialog.refresh();
+                wizard.imp().draft.borrow_mut().ssd = path;
+                wizard.refresh();
             }
         ));
         imp.mode.list().connect_chosen(clone!(
-            #[weak(rename_to = dialog)]
+            #[weak(rename_to = wizard)]
             self,
             move |mode| {
-                dialog.imp().draft.borrow_mut().mode = mode;
-                dialog.refresh();
+                wizard.imp().draft.borrow_mut().mode = mode;
+                wizard.refresh();
                 if !mode_warnings(mode).is_empty() {
-                    scroll_to_end(&dialog.imp().scroller);
+                    scroll_to_end(&wizard.imp().scroller);
                 }
             }
         ));
         imp.backup.connect_promised(clone!(
-            #[weak(rename_to = dialog)]
+            #[weak(rename_to = wizard)]
             self,
             move |promised| {
-                dialog.imp().draft.borrow_mut().backup = promised;
-                dialog.refresh();
+                wizard.imp().draft.borrow_mut().backup = promised;
+                wizard.refresh();
             }
         ));
         imp.back.connect_clicked(clone!(
-            #[weak(rename_to = dialog)]
+            #[weak(rename_to = wizard)]
             self,
-            move |_| dialog.go_back()
+            move |_| wizard.go_back()
         ));
         imp.primary.connect_clicked(clone!(
-            #[weak(rename_to = dialog)]
+            #[weak(rename_to = wizard)]
             self,
-            move |_| dialog.advance()
+            move |_| wizard.advance()
         ));
     }
 
@@ -336,7 +336,7 @@ impl SetupDialog {
 
     /// Goes on: the button was pressed.
     fn advance(&self) {
-        if self.imp().busy.get() || self.imp().thinking.get() {
+        if self.imp().busy.get() || self.imp().erase_delayed.get() {
             return;
         }
         match self.page() {
@@ -399,7 +399,7 @@ impl SetupDialog {
             page => imp.draft.borrow().is_answered(page),
         };
         imp.primary
-            .set_sensitive(can && !imp.busy.get() && !imp.thinking.get());
+            .set_sensitive(can && !imp.busy.get() && !imp.erase_delayed.get());
         let failed = page == Page::Progress && imp.ended.get();
         imp.back.set_visible(page.previous().is_some() || failed);
         imp.back.set_sensitive(!imp.busy.get());
