@@ -79,7 +79,7 @@ pub fn mode_warnings(mode: Mode) -> Vec<String> {
             gettext(
                 "If the SSD fails, the file system on the hard disk may be damaged beyond repair: what you saved last is not yet on the hard disk.",
             ),
-            elsewhere(),
+            keep_together_warning(),
         ],
     }
 }
@@ -100,7 +100,7 @@ pub fn mode_change(from: Mode, to: Mode) -> String {
 }
 
 /// Warns of uses of the disk that are unsafe while data is on the SSD only.
-pub(super) fn elsewhere() -> String {
+pub(super) fn keep_together_warning() -> String {
     gettext(
         "Do not open this disk in Windows, a live system or another computer while anything is not yet on the hard disk.",
     )
@@ -113,8 +113,8 @@ pub struct UnwrittenWords {
     pub title: String,
     /// How the data reaches the hard disk, and when.
     pub time: String,
-    /// What happens if the SSD dies now, and what not to do.
-    pub warnings: Vec<String>,
+    /// Whether anything waits.
+    pub waits: bool,
 }
 
 /// Words for `dirty` bytes that are on the SSD only and take `seconds` to write back, 0 if that time is not known.
@@ -133,7 +133,7 @@ pub fn unwritten_words(
             time: gettext(
                 "What you save goes to the SSD first and to the hard disk shortly after.",
             ),
-            warnings: Vec::new(),
+            waits: false,
         });
     }
     let size = bytes(dirty);
@@ -150,12 +150,7 @@ pub fn unwritten_words(
         } else {
             gettext("It is written to the hard disk bit by bit.")
         },
-        warnings: vec![
-            put(gettext(
-                "If the SSD fails now, the file system on the hard disk may be damaged beyond repair: {size} is not yet on the hard disk.",
-            )),
-            elsewhere(),
-        ],
+        waits: true,
     })
 }
 
@@ -175,23 +170,18 @@ mod tests {
     use tandem_api::ModeRefusal;
 
     #[test]
-    fn the_warnings_name_the_amount_and_stand_as_long_as_there_is_one() {
+    fn what_waits_is_named_with_its_time_as_long_as_there_is_any() {
         let words = unwritten_words(120_000_000, 95, false, Mode::Writethrough).unwrap();
         assert_eq!(
             words.title.replace('\u{a0}', " "),
             "120.0 MB waiting to be written, about 2 minutes"
         );
-        assert_eq!(
-            words.warnings[0].replace('\u{a0}', " "),
-            "If the SSD fails now, the file system on the hard disk may be damaged beyond repair: 120.0 MB is not yet on the hard disk."
-        );
-        assert!(words.warnings[1].starts_with("Do not open this disk in Windows"));
+        assert!(words.waits);
         let words = unwritten_words(512, 0, false, Mode::Writeback).unwrap();
-        assert!(!words.title.contains("about") && words.warnings.len() == 2);
+        assert!(words.waits && !words.title.contains("about"));
         let words = unwritten_words(512, 9, true, Mode::Writeback).unwrap();
         assert_eq!(words.time, "Writing is paused.");
-        let calm = unwritten_words(0, 0, false, Mode::Writeback).unwrap();
-        assert!(calm.warnings.is_empty());
+        assert!(!unwritten_words(0, 0, false, Mode::Writeback).unwrap().waits);
         assert_eq!(unwritten_words(0, 0, false, Mode::Writethrough), None);
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Sizes, rates, shares and times as a person reads them.
+//! Sizes, rates, shares and short times as a person reads them.
 
-use gettextrs::{gettext, ngettext};
+use gettextrs::gettext;
 use gtk::glib;
 
 use super::fill;
@@ -44,43 +44,6 @@ pub fn percent(share: f64) -> String {
     fill(&gettext("{number}%"), &[("number", &number)])
 }
 
-/// A time to wait in seconds, minutes, or hours and minutes. Rounded up.
-#[must_use]
-pub fn duration(seconds: u64) -> String {
-    let plural = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-    let minutes = seconds.div_ceil(60);
-    let (number, words) = match (seconds, minutes) {
-        (0..60, _) => {
-            let number = seconds.max(1);
-            (
-                number,
-                ngettext("{number} second", "{number} seconds", plural(number)),
-            )
-        }
-        (_, 0..60) => (
-            minutes,
-            ngettext("{number} minute", "{number} minutes", plural(minutes)),
-        ),
-        (_, minutes) => {
-            let hours = minutes / 60;
-            let words = if minutes.is_multiple_of(60) {
-                ngettext("{number} hour", "{number} hours", plural(hours))
-            } else {
-                // Translators: a time such as "1 h 5 min"
-                gettext("{number} h {minutes} min")
-            };
-            (hours, words)
-        }
-    };
-    fill(
-        &words,
-        &[
-            ("number", &number.to_string()),
-            ("minutes", &(minutes % 60).to_string()),
-        ],
-    )
-}
-
 /// A short time, in whole microseconds, milliseconds or seconds: "128 µs", "16 ms".
 #[must_use]
 pub fn short_time(microseconds: u64) -> String {
@@ -110,16 +73,5 @@ mod tests {
         assert_eq!(short_time(16), "16 µs");
         assert_eq!(short_time(16_384), "16 ms");
         assert_eq!(short_time(1_048_576), "1 s");
-    }
-
-    #[test]
-    fn times_are_never_much_longer_than_they_are() {
-        assert_eq!(duration(0), "1 second");
-        assert_eq!(duration(45), "45 seconds");
-        assert_eq!(duration(61), "2 minutes");
-        assert_eq!(duration(3599), "1 hour");
-        assert_eq!(duration(3601), "1 h 1 min");
-        assert_eq!(duration(7000), "1 h 57 min");
-        assert_eq!(duration(7200), "2 hours");
     }
 }

@@ -5,8 +5,8 @@ use gettextrs::gettext;
 use tandem_api::{DeviceText, JobKind, Step, StepKind, Warning, WarningKind};
 
 use super::failure::programs;
-use super::mode::elsewhere;
-use super::{SEPARATOR, bytes, fill};
+use super::mode::keep_together_warning;
+use super::{SEPARATOR, bytes, duration, fill};
 use crate::model::facts::JobFacts;
 
 /// The name of a device with all facts that a person can check against its label: model, size, serial number.
@@ -238,7 +238,7 @@ pub fn warning_words(warning: &Warning, names: &[String]) -> String {
         WarningKind::WritebackRisk => gettext(
             "What you save goes to the SSD first. If the SSD fails before it is on the hard disk too, the file system on the hard disk may be damaged beyond repair.",
         ),
-        WarningKind::WritebackElsewhere => elsewhere(),
+        WarningKind::WritebackElsewhere => keep_together_warning(),
         WarningKind::ClearText => gettext(
             "This disk is encrypted and unlocked. Copies of your files will be stored unencrypted on {device}.",
         ),
@@ -290,6 +290,24 @@ pub fn job_end_words(job: &JobFacts, canceled: bool) -> String {
     fill(&words, &[("disk", &disk)])
 }
 
+/// How long a removal takes. `writes`: dirty data is written to the disk first, which takes `seconds`, 0 if that time is
+/// not known.
+#[must_use]
+pub fn removal_time(writes: bool, seconds: u64) -> String {
+    match (writes, seconds) {
+        (false, _) => gettext("This takes a few seconds."),
+        (true, 0) => gettext(
+            "How long writing everything to the hard disk takes is not known yet. You can pause it, and it goes on after a restart.",
+        ),
+        (true, seconds) => fill(
+            &gettext(
+                "Writing everything to the hard disk takes about {time}. You can pause it, and it goes on after a restart.",
+            ),
+            &[("time", &duration(seconds))],
+        ),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -337,27 +355,26 @@ mod tests {
         };
         let mut job = JobFacts {
             path: "/j".into(),
-            cache_uuid: String::new(),
             kind: JobKind::Remove,
             steps: vec![
                 step(StepKind::FreeSsd, &ssd()),
                 step(StepKind::Detach, &disk),
             ],
-            step_index: 0,
-            undoing: false,
             progress: 1.0,
-            rate: 0,
-            seconds_left: 0,
-            cancellable: false,
-            pausable: false,
-            paused: false,
-            finished: None,
+            ..JobFacts::default()
         };
         assert_eq!(job_end_words(&job, false), "Archive: the cache is removed");
         job.kind = JobKind::Flush;
         assert_eq!(job_end_words(&job, true), "Archive: writing stopped");
         job.steps.clear();
         assert!(job_end_words(&job, false).starts_with("Hard disk: "));
+    }
+
+    #[test]
+    fn a_removal_names_its_time() {
+        assert_eq!(removal_time(false, 90), "This takes a few seconds.");
+        assert!(removal_time(true, 90).contains("takes about 2 minutes."));
+        assert!(removal_time(true, 0).contains("not known yet"));
     }
 
     #[test]

@@ -12,8 +12,9 @@ use tandem_api::{CacheState, SECTOR_BYTES, Sample};
 
 use crate::client::Client;
 use crate::display::{
-    Severity, bytes, cache_words, figures, fill, full_name, mode_description, mode_name, percent,
-    plain_name, rate, read_shares, unwritten_words, write_shares,
+    Safety, SafetyAmounts, SafetyFacts, Severity, bytes, cache_words, duration, figures, fill,
+    full_name, mode_description, mode_name, percent, plain_name, rate, read_shares, safety,
+    unwritten_words, write_shares,
 };
 use crate::model::facts::CacheFacts;
 use crate::model::objects::{CacheObject, JobObject};
@@ -37,6 +38,10 @@ mod imp {
         pub heading: TemplateChild<adw::WindowTitle>,
         #[template_child]
         pub scroller: TemplateChild<gtk::ScrolledWindow>,
+        #[template_child]
+        pub safety: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub safety_icon: TemplateChild<gtk::Image>,
         #[template_child]
         pub banner: TemplateChild<gtk::Box>,
         #[template_child]
@@ -269,6 +274,15 @@ impl CachePage {
         let here = running || facts.state == CacheState::Suspended;
         let paused = self.job().is_some_and(|job| job.facts().paused);
         let unwritten = unwritten_words(dirty, seconds, paused, facts.mode).filter(|_| here);
+        let (safety, line) = cache.with_series(|series| safety_line(&facts, series));
+        imp.safety.set_label(&line);
+        let (icon, class) = if safety.risks_data() {
+            ("tandem-bypass-symbolic", "warning")
+        } else {
+            ("tandem-active-symbolic", "success")
+        };
+        imp.safety_icon.set_icon_name(Some(icon));
+        imp.safety_icon.set_css_classes(&[class]);
         let can_flush = running && !imp.changing.get();
         imp.unwritten
             .show(unwritten.as_ref(), can_flush, imp.busy.get());
@@ -371,8 +385,14 @@ impl CachePage {
     }
 
     fn remove(&self) {
-        self.ask(|parent, client, cache| async move {
-            ask_to_remove(parent.as_ref(), &client, &cache).await;
+        let Some((_, seconds)) = self
+            .cache()
+            .map(|cache| cache.with_series(Series::unwritten))
+        else {
+            return;
+        };
+        self.ask(move |parent, client, cache| async move {
+            ask_to_remove(parent.as_ref(), &client, &cache, seconds).await;
         });
     }
 
@@ -389,6 +409,26 @@ impl CachePage {
             ask_for_mode(parent.as_ref(), &client, &cache);
         });
     }
+}
+
+/// The answers of the safety line, and the line.
+fn safety_line(facts: &CacheFacts, series: &Series) -> (Safety, String) {
+    let (dirty, seconds) = series.unwritten();
+    let safety = safety(&SafetyFacts {
+        state: facts.state,
+        reason: &facts.reason,
+        mode: facts.mode,
+        dirty: series.latest().map(|_| dirty),
+        may_be_unwritten: facts.may_be_unwritten,
+    });
+    let line = safety.line(&SafetyAmounts {
+        size: bytes(dirty),
+        age: series
+            .oldest_dirty_us()
+            .map(|age| duration(age.div_ceil(1_000_000))),
+        time: (seconds > 0).then(|| duration(seconds)),
+    });
+    (safety, line)
 }
 
 /// Share of reads that the SSD served in the newest window.

@@ -7,7 +7,9 @@ use gtk::glib;
 
 use crate::a11y;
 use crate::client::Client;
-use crate::display::{bytes, failure_words, fill, full_title, plan_title, warning_words};
+use crate::display::{
+    bytes, failure_words, fill, full_title, plan_title, removal_time, warning_words,
+};
 use crate::model::facts::CacheFacts;
 use crate::widgets::step_list::StepList;
 use tandem_api::{Failure, Kind, PlanReply, StepKind};
@@ -15,8 +17,14 @@ use tandem_api::{Failure, Kind, PlanReply, StepKind};
 /// Shows the steps of a removal, and executes them if the person agrees.
 ///
 /// The cache's job shows the progress of the removal; a failure before the job is shown here. If the SSD holds data
-/// that cannot be written to the disk now, the person may discard that data.
-pub async fn ask_to_remove(parent: Option<&gtk::Window>, client: &Client, cache: &CacheFacts) {
+/// that cannot be written to the disk now, the person may discard that data. `seconds` is how long writing the dirty data
+/// to the disk takes, 0 if that time is not known.
+pub async fn ask_to_remove(
+    parent: Option<&gtk::Window>,
+    client: &Client,
+    cache: &CacheFacts,
+    seconds: u64,
+) {
     match client.plan_remove(&cache.path).await {
         Ok(plan) => {
             let body = gettext(
@@ -31,9 +39,10 @@ pub async fn ask_to_remove(parent: Option<&gtk::Window>, client: &Client, cache:
             } else {
                 (gettext("Remove Cache?"), gettext("_Remove Cache"))
             };
+            let body = fill(&body, &[("disk", &plan_title(&cache.origin))]);
             let question = Question {
                 heading,
-                body: fill(&body, &[("disk", &plan_title(&cache.origin))]),
+                body: [body, removal_time(writes, seconds)].join("\n\n"),
                 agree,
             };
             ask(parent, client, cache, plan, &question);

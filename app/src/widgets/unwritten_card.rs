@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The data that is not yet on the hard disk: how much it is, how long writing it back takes, the risk, and the button
-//! that flushes.
+//! The data that is not yet on the hard disk: how much it is, how long writing it back takes, and the button that
+//! flushes.
 
 use std::sync::OnceLock;
 
@@ -10,7 +10,6 @@ use gtk::CompositeTemplate;
 use gtk::glib::{self, clone, subclass::Signal};
 
 use crate::display::UnwrittenWords;
-use crate::widgets::warning_list::show_warnings;
 
 mod imp {
     use super::*;
@@ -18,8 +17,6 @@ mod imp {
     #[derive(Default, CompositeTemplate)]
     #[template(file = "unwritten_card.ui")]
     pub struct UnwrittenCard {
-        #[template_child]
-        pub rows: TemplateChild<gtk::ListBox>,
         #[template_child]
         pub amount: TemplateChild<adw::ActionRow>,
         #[template_child]
@@ -79,16 +76,14 @@ impl UnwrittenCard {
         let Some(words) = words else { return };
         imp.amount.set_title(&words.title);
         imp.amount.set_subtitle(&words.time);
-        let waits = !words.warnings.is_empty();
-        let (icon, class) = if waits {
+        let (icon, class) = if words.waits {
             ("drive-harddisk-solidstate-symbolic", "dirty-text")
         } else {
             ("tandem-done-symbolic", "success")
         };
         imp.icon.set_icon_name(Some(icon));
         imp.icon.set_css_classes(&[class]);
-        show_warnings(&imp.rows, &words.warnings);
-        imp.flush.set_visible(waits && can_flush);
+        imp.flush.set_visible(words.waits && can_flush);
         imp.flush.set_sensitive(!busy);
     }
 

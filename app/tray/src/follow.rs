@@ -32,58 +32,71 @@ pub async fn follow(handle: &Handle<Indicator>) -> zbus::Result<()> {
         .await?;
     let mut news = stream::select(signals.map(Either::Left), owners.map(Either::Right));
 
-    let mut known = Known::default();
+    let mut table = CacheTable::default();
     if bus.name_has_owner(BusName::try_from(BUS_NAME)?).await? {
-        known.load(&connection).await;
+        table.load(&connection).await;
     }
-    show(handle, &known).await;
+    show(handle, &table).await;
     while let Some(item) = news.next().await {
         match item {
             Either::Left(message) => {
                 let message = message?;
                 match Sample::told_by(&message) {
-                    Some((path, sample)) => known.sample(&path, sample),
-                    None if concerns_caches(&message) => known.load(&connection).await,
+                    Some((path, sample)) => table.sample(&path, sample),
+                    None if concerns_caches(&message) => table.load(&connection).await,
                     None => continue,
                 }
             }
             Either::Right(change) => {
                 if change.args()?.new_owner().is_some() {
-                    known.load(&connection).await;
+                    table.load(&connection).await;
                 } else {
-                    known.caches.clear();
+                    table.caches.clear();
                 }
             }
         }
-        if !show(handle, &known).await {
+        if !show(handle, &table).await {
             break;
         }
     }
     Ok(())
 }
 
-/// The caches by object path, each with its last sample, from which the next hit rate is counted.
+/// The caches by object path.
 #[derive(Default)]
-struct Known {
-    caches: HashMap<String, (Shown, Sample)>,
+struct CacheTable {
+    caches: HashMap<String, Entry>,
 }
 
-impl Known {
+/// One cache.
+struct Entry {
+    shown: Shown,
+    /// The last sample, from which the next hit rate is counted.
+    sample: Sample,
+    /// Time of the last sample without dirty data, in microseconds of `CLOCK_BOOTTIME`.
+    clean_at_us: Option<u64>,
+}
+
+impl CacheTable {
     /// Reads all caches anew; keeps the rates and last samples of known caches.
     async fn load(&mut self, connection: &Connection) {
         match caches(connection).await {
             Ok(read) => {
                 let mut old = std::mem::take(&mut self.caches);
-                for (path, mut shown, sample) in read {
-                    let sample = match old.remove(&path) {
-                        Some((before, earlier)) => {
-                            shown.hit_rate = before.hit_rate;
-                            shown.rate_seconds = before.rate_seconds;
-                            earlier
-                        }
-                        None => sample,
+                for (path, shown, sample) in read {
+                    let mut entry = Entry {
+                        shown,
+                        sample,
+                        clean_at_us: None,
                     };
-                    self.caches.insert(path, (shown, sample));
+                    if let Some(before) = old.remove(&path) {
+                        entry.shown.hit_rate = before.shown.hit_rate;
+                        entry.shown.rate_seconds = before.shown.rate_seconds;
+                        entry.shown.dirty_seconds = before.shown.dirty_seconds;
+                        entry.clean_at_us = before.clean_at_us;
+                        entry.sample = before.sample;
+                    }
+                    self.caches.insert(path, entry);
                 }
             }
             // The service has left meanwhile; the change of the owner of its name is handled elsewhere.
@@ -92,18 +105,28 @@ impl Known {
     }
 
     fn sample(&mut self, path: &str, sample: Sample) {
-        if let Some((shown, earlier)) = self.caches.get_mut(path) {
-            shown.hit_rate = sample.read_hit_rate_since(earlier);
-            let between = sample.time_us.saturating_sub(earlier.time_us);
-            shown.rate_seconds = (between + 500_000) / 1_000_000;
-            shown.dirty_bytes = dirty_bytes(&sample);
-            *earlier = sample;
+        let Some(entry) = self.caches.get_mut(path) else {
+            return;
+        };
+        if sample.dirty_sectors == 0 {
+            entry.clean_at_us = Some(sample.time_us);
         }
+        let between = sample.time_us.saturating_sub(entry.sample.time_us);
+        let shown = &mut entry.shown;
+        shown.hit_rate = sample.read_hit_rate_since(&entry.sample);
+        shown.rate_seconds = (between + 500_000) / 1_000_000;
+        shown.dirty_bytes = dirty_bytes(&sample);
+        shown.dirty_seconds = entry
+            .clean_at_us
+            .map(|clean| sample.time_us.saturating_sub(clean).div_ceil(1_000_000));
+        shown.drain_seconds = sample.drain_seconds;
+        entry.sample = sample;
     }
 }
 
-fn dirty_bytes(sample: &Sample) -> u64 {
-    sample.dirty_sectors.saturating_mul(SECTOR_BYTES)
+/// Bytes that are on the SSD only; `None` for the empty sample before the first one.
+fn dirty_bytes(sample: &Sample) -> Option<u64> {
+    (sample.time_us > 0).then(|| sample.dirty_sectors.saturating_mul(SECTOR_BYTES))
 }
 
 async fn caches(connection: &Connection) -> zbus::Result<Vec<(String, Shown, Sample)>> {
@@ -143,12 +166,15 @@ async fn cache(
             .into_iter()
             .find(|name| !name.is_empty())
             .unwrap_or_default(),
+        mode: proxy.mode().await?,
         state: proxy.state().await?,
         reason: proxy.state_reason().await?,
         may_be_unwritten: proxy.may_be_unwritten().await?,
         hit_rate: None,
         rate_seconds: 0,
         dirty_bytes: dirty_bytes(&latest),
+        dirty_seconds: None,
+        drain_seconds: latest.drain_seconds,
     };
     Ok((path.to_string(), shown, latest))
 }
@@ -162,11 +188,11 @@ fn concerns_caches(message: &Message) -> bool {
 }
 
 /// Updates the indicator; returns false if the indicator is gone.
-async fn show(handle: &Handle<Indicator>, known: &Known) -> bool {
-    let mut caches: Vec<Shown> = known
+async fn show(handle: &Handle<Indicator>, table: &CacheTable) -> bool {
+    let mut caches: Vec<Shown> = table
         .caches
         .values()
-        .map(|(shown, _)| shown.clone())
+        .map(|entry| entry.shown.clone())
         .collect();
     caches.sort_by(|one, other| one.uuid.cmp(&other.uuid));
     handle

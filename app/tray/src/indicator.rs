@@ -54,9 +54,9 @@ impl Tray for Indicator {
             description: self
                 .caches
                 .iter()
-                .map(words::line)
+                .map(words::tooltip)
                 .collect::<Vec<_>>()
-                .join("\n"),
+                .join("\n\n"),
             ..ToolTip::default()
         }
     }

@@ -4,6 +4,7 @@
 //! The indicator is hidden while there is no cache. On a desktop without a place for indicators the program ends
 //! without an error; the window shows the same facts.
 
+mod display;
 mod follow;
 mod indicator;
 mod words;

@@ -2,7 +2,9 @@
 //! States in words and icons. Pure.
 
 use gettextrs::gettext;
-use tandem_api::CacheState;
+use tandem_api::{CacheState, Mode};
+
+use crate::display::{SafetyAmounts, SafetyFacts, duration, fill, safety};
 
 /// One cache as the indicator shows it.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,6 +13,8 @@ pub struct Shown {
     pub uuid: String,
     /// Label or model of its disk.
     pub disk: String,
+    /// How writes are treated.
+    pub mode: Mode,
     /// State of the cache.
     pub state: CacheState,
     /// Why, as a word; may be empty.
@@ -21,14 +25,18 @@ pub struct Shown {
     pub hit_rate: Option<f64>,
     /// Seconds over which that share was taken.
     pub rate_seconds: u64,
-    /// Bytes that are on the SSD only.
-    pub dirty_bytes: u64,
+    /// Bytes that are on the SSD only; `None` before the first sample.
+    pub dirty_bytes: Option<u64>,
+    /// Seconds that they can have waited at most; `None` if that time is not known.
+    pub dirty_seconds: Option<u64>,
+    /// Seconds to write them to the disk, 0 if that time is not known.
+    pub drain_seconds: u64,
 }
 
 impl Shown {
     /// Whether data may be on the SSD only.
     fn unwritten(&self) -> bool {
-        self.dirty_bytes > 0 || self.may_be_unwritten
+        self.dirty_bytes.is_some_and(|dirty| dirty > 0) || self.may_be_unwritten
     }
 }
 
@@ -75,20 +83,41 @@ pub fn line(cache: &Shown) -> String {
         (CacheState::Detached, ..) => gettext("{disk}: removed"),
     };
     let rate = format!("{:.0}", cache.hit_rate.unwrap_or_default() * 100.0);
-    // The disk is put in last, because its name may be "{rate}".
-    let line = words
-        .replace("{rate}", &rate)
-        .replace("{seconds}", &cache.rate_seconds.to_string());
+    let line = fill(
+        &words,
+        &[
+            ("disk", &cache.disk),
+            ("rate", &rate),
+            ("seconds", &cache.rate_seconds.to_string()),
+        ],
+    );
     let here = matches!(cache.state, CacheState::Active | CacheState::Suspended);
-    let line = if here && cache.dirty_bytes > 0 {
-        // Translators: {line} is what a cache does, for example "Films: working"; {size} is for example "120 MB"
-        gettext("{line}, {size} waiting to be written")
-            .replace("{size}", &size(cache.dirty_bytes))
-            .replace("{line}", &line)
+    if let Some(dirty) = cache.dirty_bytes.filter(|dirty| here && *dirty > 0) {
+        fill(
+            // Translators: {line} is what a cache does, for example "Films: working"; {size} is for example "120 MB"
+            &gettext("{line}, {size} waiting to be written"),
+            &[("line", &line), ("size", &size(dirty))],
+        )
     } else {
         line
+    }
+}
+
+/// The cache in a line, and its safety line.
+pub fn tooltip(cache: &Shown) -> String {
+    let answers = safety(&SafetyFacts {
+        state: cache.state,
+        reason: &cache.reason,
+        mode: cache.mode,
+        dirty: cache.dirty_bytes,
+        may_be_unwritten: cache.may_be_unwritten,
+    });
+    let amounts = SafetyAmounts {
+        size: size(cache.dirty_bytes.unwrap_or_default()),
+        age: cache.dirty_seconds.map(duration),
+        time: (cache.drain_seconds > 0).then(|| duration(cache.drain_seconds)),
     };
-    line.replace("{disk}", &cache.disk)
+    format!("{}\n{}", line(cache), answers.line(&amounts))
 }
 
 /// A size without decimals, because languages write decimals differently.
@@ -109,12 +138,15 @@ mod tests {
         Shown {
             uuid: String::new(),
             disk: "Films".into(),
+            mode: Mode::Writethrough,
             state,
             reason: String::new(),
             may_be_unwritten: false,
             hit_rate,
             rate_seconds: 10,
-            dirty_bytes: 0,
+            dirty_bytes: Some(0),
+            dirty_seconds: None,
+            drain_seconds: 0,
         }
     }
 
@@ -149,7 +181,7 @@ mod tests {
     #[test]
     fn what_is_not_on_the_disk_yet_is_told_and_never_called_safe() {
         let shown = Shown {
-            dirty_bytes: 119_500_000,
+            dirty_bytes: Some(119_500_000),
             ..cache(CacheState::Active, Some(0.5))
         };
         assert_eq!(
@@ -168,6 +200,28 @@ mod tests {
             shown.reason = "disk-missing".into();
             assert_eq!(line(&shown), "Films: the hard disk is missing");
         }
+    }
+
+    #[test]
+    fn the_tooltip_ends_with_the_safety_line() {
+        assert_eq!(
+            tooltip(&cache(CacheState::Active, None)),
+            "Films: working\nIf the SSD dies now, you lose nothing. Safe to move the disk: yes. \
+             Shutting down takes no longer."
+        );
+        let shown = Shown {
+            mode: Mode::Writeback,
+            dirty_bytes: Some(1),
+            dirty_seconds: Some(3),
+            drain_seconds: 61,
+            ..cache(CacheState::Active, None)
+        };
+        let words = tooltip(&shown);
+        assert!(
+            words.contains("you lose 1 MB, at most 3 seconds old"),
+            "{words}"
+        );
+        assert!(words.contains("takes about 2 minutes"), "{words}");
     }
 
     #[test]

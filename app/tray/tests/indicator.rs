@@ -168,7 +168,9 @@ fn the_indicator_shows_what_the_service_tells() {
         proxy.set_mode(Mode::Writeback).await.unwrap();
         levers.advance(60).await.unwrap();
         until(&item, "ToolTip", |words| {
-            words.contains("MB waiting to be written") && words.contains("read from SSD")
+            words.contains("MB waiting to be written")
+                && words.contains("read from SSD")
+                && words.contains("If the SSD dies now, you lose ")
         })
         .await;
         let uuid = cache.as_str().rsplit('/').next().unwrap();
