@@ -342,7 +342,7 @@ mod tests {
         for span in Span::ALL.iter().copied() {
             let periods = history.read(span).periods;
             assert_eq!(sum(&periods), all, "{span}");
-            let starts = |p: &Period| p.start % span.period_seconds() == 0;
+            let starts = |p: &Period| p.start.is_multiple_of(span.period_seconds());
             assert!(periods.iter().all(starts));
             assert!(periods.iter().all(|p| p.seconds <= span.period_seconds()));
             assert!(periods.windows(2).all(|pair| pair[0].start < pair[1].start));

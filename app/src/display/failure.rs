@@ -191,8 +191,8 @@ fn sentences(failure: &Failure) -> (String, String, String) {
             gettext("Choose another disk."),
         ),
         Kind::NotFoundAtStart => (
-            gettext("Not Found at the Start"),
-            gettext("The start of this computer would not find {device} in time."),
+            gettext("Not Available at Startup"),
+            gettext("{device} would not be found in time when this computer starts."),
             gettext("Choose another device."),
         ),
         Kind::OriginPartitioned => (

@@ -56,6 +56,7 @@ pub fn mode_refusal(reason: &str) -> String {
         "block-size" => {
             gettext("Not available for this SSD: it writes larger blocks than the hard disk.")
         }
+        "next-start" => gettext("You can choose this mode after the next start of the computer."),
         _ => gettext("Not available for this disk and this SSD."),
     }
 }

@@ -110,7 +110,7 @@ pub fn step_name(kind: StepKind) -> String {
         StepKind::EraseSsd => gettext("Erase the SSD"),
         StepKind::Map => gettext("Set up the cache"),
         StepKind::Prepare => gettext("Prepare the SSD"),
-        StepKind::UpdateInitramfs => gettext("Update the start of the computer"),
+        StepKind::UpdateInitramfs => gettext("Update the startup files"),
         StepKind::Mount => gettext("Mount again"),
         StepKind::EnableWriteback => gettext("Turn on fast saving"),
         StepKind::Drain => gettext("Write back to the hard disk"),
@@ -153,12 +153,12 @@ pub fn step_words(step: &Step) -> (String, String) {
                 &[("size", &bytes(step.bytes))],
             ),
             fill(
-                &gettext("{device} uses it from the next start of the computer on"),
+                &gettext("{device} uses it the next time you start the computer"),
                 &[("device", &device)],
             ),
         ),
         StepKind::UpdateInitramfs => (
-            gettext("Update the start of the computer"),
+            gettext("Update the startup files"),
             gettext("May take some minutes"),
         ),
         StepKind::Mount => (

@@ -155,7 +155,9 @@ fn sentences(state: CacheState, reason: &str, unwritten: bool) -> [String; 3] {
         ],
         (CacheState::Active | CacheState::Suspended, _) => Default::default(),
         (CacheState::Pending, _) => [
-            gettext("The SSD is ready. The cache works from the next start of the computer on."),
+            gettext(
+                "The SSD is ready. The cache starts working the next time you start the computer.",
+            ),
             gettext("Nothing on the hard disk has changed."),
             gettext("Restart the computer, or choose “Remove Cache” to cancel."),
         ],
