@@ -56,6 +56,9 @@ pub fn mode_refusal(reason: &str) -> String {
         "block-size" => {
             gettext("Not available for this SSD: it writes larger blocks than the hard disk.")
         }
+        "system" => gettext(
+            "Not available for the disk of the running system: without the SSD the computer could not start.",
+        ),
         "next-start" => gettext("You can choose this mode after the next start of the computer."),
         _ => gettext("Not available for this disk and this SSD."),
     }
