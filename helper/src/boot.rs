@@ -68,11 +68,20 @@ struct Cache {
 
 /// Assembles the caches for which that is possible, and holds the disks for which that is necessary.
 pub fn run(store: &Store) {
+    run_in(store, || System::new(Machine::default()));
+}
+
+/// The same in the initial file system, before the root file system is mounted.
+pub fn run_in_initramfs(store: &Store) {
+    run_in(store, System::in_initramfs);
+}
+
+fn run_in(store: &Store, system: impl FnOnce() -> System) {
     let mut caches = wanted(store);
     if caches.is_empty() {
         return;
     }
-    let (system, marks) = (System::new(Machine::default()), Marks::default());
+    let (system, marks) = (system(), Marks::default());
     guard(&caches, &marks);
     let watch = watch().map_err(|e| tracing::error!("not waiting for devices: {e}"));
     let begun = Instant::now();

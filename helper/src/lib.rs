@@ -24,6 +24,7 @@ pub mod removable;
 pub mod sampler;
 pub mod service;
 pub mod state;
+pub mod stop;
 pub mod superblock;
 mod wipe;
 

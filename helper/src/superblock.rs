@@ -13,6 +13,9 @@ pub const OFFSETS: [u64; 2] = [0, 512 << 10];
 pub const AREA_BYTES: u64 = 1 << 20;
 
 const MAGIC: &[u8; 8] = b"TANDEM01";
+const SAMPLES_MAGIC: &[u8; 8] = b"TDSMPL01";
+/// State of samples that were taken when the cache was stopped.
+const STOPPED: u32 = 2;
 const CRC: std::ops::Range<usize> = 8..12;
 const COPY: std::ops::Range<usize> = 24..28;
 const UUID: std::ops::Range<usize> = 32..48;
@@ -55,6 +58,37 @@ pub fn read(device: &impl FileExt) -> io::Result<Option<String>> {
     Ok(choose(&copies))
 }
 
+/// Whether the cache `uuid` on this device was stopped in order. Only then the module compares samples of the disk with
+/// the disk when the cache starts again, and so notices that the disk was used without the cache.
+///
+/// # Errors
+/// If the device cannot be read.
+pub fn stopped(device: &impl FileExt, uuid: &str) -> io::Result<bool> {
+    let mut newest = None;
+    for (copy, offset) in OFFSETS.into_iter().enumerate() {
+        let mut bytes = [0; BYTES];
+        device.read_exact_at(&mut bytes, offset + BYTES as u64)?;
+        newest = newest.max(samples(&bytes, copy, uuid));
+    }
+    Ok(newest.is_some_and(|(_, state)| state == STOPPED))
+}
+
+/// Sequence number and state of copy number `copy` of the samples, if the copy is sound.
+fn samples(bytes: &[u8; BYTES], copy: usize, uuid: &str) -> Option<(u64, u32)> {
+    let word = |at: usize| {
+        let bytes = bytes.get(at..at + 4)?.try_into().ok()?;
+        Some(u32::from_le_bytes(bytes))
+    };
+    let digits = |at: usize| u8::from_str_radix(uuid.get(at..at + 2)?, 16).ok();
+    let uuid: Option<Vec<u8>> = (0..uuid.len()).step_by(2).map(digits).collect();
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&uuid?), bytes.get(12..)?);
+    let sound = bytes.starts_with(SAMPLES_MAGIC)
+        && word(8)? == crc
+        && usize::try_from(word(24)?).ok()? == copy;
+    let sequence = u64::from(word(16)?) | u64::from(word(20)?) << 32;
+    sound.then_some((sequence, word(12)?))
+}
+
 fn choose([first, second]: &[[u8; BYTES]; 2]) -> Option<String> {
     let vacant = first.starts_with(MAGIC) || first.iter().all(|byte| *byte == 0);
     uuid(first, 0).or_else(|| vacant.then(|| uuid(second, 1)).flatten())
@@ -91,6 +125,49 @@ mod tests {
             }
         }
         assert_eq!(uuid(&[0; BYTES], 0), None);
+    }
+
+    /// A copy of the samples behind a copy of the superblock, as the module writes it.
+    fn sampled(copy: u32, sequence: u64, state: u32) -> [u8; BYTES] {
+        let mut bytes = [0; BYTES];
+        bytes[..8].copy_from_slice(SAMPLES_MAGIC);
+        bytes[12..16].copy_from_slice(&state.to_le_bytes());
+        bytes[16..24].copy_from_slice(&sequence.to_le_bytes());
+        bytes[24..28].copy_from_slice(&copy.to_le_bytes());
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&[0xab; 16]), &bytes[12..]);
+        bytes[8..12].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn a_cache_was_stopped_in_order_if_the_newest_sound_samples_say_so() {
+        let path = std::env::temp_dir().join(format!("tandem-samples-{}", std::process::id()));
+        let file = std::fs::File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&path)
+            .unwrap();
+        file.set_len(1 << 20).unwrap();
+        let uuid = "ab".repeat(16);
+        let is = |first: [u8; BYTES], second: [u8; BYTES]| {
+            for (bytes, offset) in [first, second].iter().zip(OFFSETS) {
+                file.write_all_at(bytes, offset + 4096).unwrap();
+            }
+            stopped(&file, &uuid).unwrap()
+        };
+        let mut torn = sampled(1, 9, 1);
+        torn[2000] ^= 1;
+        assert!(!is([0; BYTES], [0; BYTES]));
+        assert!(is(sampled(0, 7, 2), sampled(1, 7, 2)));
+        assert!(is(sampled(0, 7, 2), sampled(1, 6, 1)));
+        assert!(!is(sampled(0, 7, 2), sampled(1, 8, 1)), "it runs");
+        assert!(!is(sampled(0, 7, 1), sampled(1, 6, 2)));
+        assert!(is(sampled(0, 7, 2), torn), "a torn copy counts for nothing");
+        assert!(!is(sampled(1, 7, 2), [0; BYTES]), "the other place");
+        assert!(!stopped(&file, &"cd".repeat(16)).unwrap());
+        std::fs::remove_file(path).unwrap();
     }
 
     #[test]

@@ -1,19 +1,38 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Run once while the machine starts, by `tandem-assemble.service`: see [`tandem_helper::boot`]. With `--late`
-//! run by udev for each device: see [`tandem_helper::boot::late`].
+//! run by udev for each device: see [`tandem_helper::boot::late`]. With `--initramfs` and `--export` run in the initial
+//! file system and when it is made: see [`tandem_helper::initramfs`]. With `--stop` run at the end of a shutdown: see
+//! [`tandem_helper::stop`].
 
 use std::path::Path;
+use std::process::ExitCode;
 use tandem_helper::state::{FOLDER, Store};
-use tandem_helper::{boot, log};
+use tandem_helper::{boot, initramfs, log, stop};
 
-/// Ends well whatever it finds: a unit that failed is started again by all that needs the system's start.
-fn main() {
+/// A start ends well whatever it finds: a unit that failed is started again by all that needs the system's start.
+fn main() -> ExitCode {
     log();
-    if std::env::args().nth(1).as_deref() == Some("--late") {
-        return boot::late::run(Path::new(FOLDER));
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<_> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        ["--late"] => boot::late::run(Path::new(FOLDER)),
+        ["--stop"] => stop::run(),
+        ["--export", folder] => {
+            if let Err(e) = initramfs::export(&Store::beside(Path::new(FOLDER)), Path::new(folder))
+            {
+                tracing::error!("the records are not copied to {folder}: {e}");
+                return ExitCode::FAILURE;
+            }
+        }
+        [] | ["--initramfs"] => match Store::open(Path::new(FOLDER)) {
+            Ok(store) if words.is_empty() => boot::run(&store),
+            Ok(store) => boot::run_in_initramfs(&store),
+            Err(e) => tracing::error!("no records in {FOLDER}: {e}"),
+        },
+        _ => {
+            eprintln!("usage: tandem-assemble [--initramfs | --late | --stop | --export FOLDER]");
+            return ExitCode::from(2);
+        }
     }
-    match Store::open(Path::new(FOLDER)) {
-        Ok(store) => boot::run(&store),
-        Err(e) => tracing::error!("no records in {FOLDER}: {e}"),
-    }
+    ExitCode::SUCCESS
 }

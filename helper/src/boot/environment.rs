@@ -66,6 +66,8 @@ pub(super) trait BootEnvironment {
 pub(super) struct System {
     control: Result<Control, String>,
     machine: Machine,
+    /// The root file system is not mounted yet, and the records are copies, which may be old.
+    in_initramfs: bool,
 }
 
 impl System {
@@ -74,7 +76,18 @@ impl System {
         if let Err(e) = &control {
             tracing::error!("no cache is assembled: {e}");
         }
-        Self { control, machine }
+        Self {
+            control,
+            machine,
+            in_initramfs: false,
+        }
+    }
+
+    pub(super) fn in_initramfs() -> Self {
+        Self {
+            in_initramfs: true,
+            ..Self::new(Machine::default())
+        }
     }
 
     fn control(&self) -> Result<&Control, String> {
@@ -134,10 +147,14 @@ impl BootEnvironment for System {
     }
 
     fn map(&self, pair: &Pair, disk: &BlockDevice, ssd: &BlockDevice) -> Result<(), String> {
-        let carried = File::open(ssd.ident.node()).and_then(|file| superblock::read(&file));
-        if carried.map_err(|e| e.to_string())?.as_ref() != Some(&pair.uuid) {
+        let file = File::open(ssd.ident.node()).map_err(|e| e.to_string())?;
+        let carried = superblock::read(&file).map_err(|e| e.to_string())?;
+        if carried.as_ref() != Some(&pair.uuid) {
             return Err(format!("{} does not hold this cache any more", ssd.name()));
         }
+        // Whether the disk was used without the cache since is on record in the root file system, which cannot be read
+        // yet. After a stop in order the module notices it by itself; after a crash it cannot.
+        let unknown = self.in_initramfs && !superblock::stopped(&file, &pair.uuid).unwrap_or(false);
         let table = Tandem {
             origin: disk.number.clone(),
             ssd: ssd.number.clone(),
@@ -145,7 +162,7 @@ impl BootEnvironment for System {
             uuid: pair.uuid.clone(),
             origin_id: pair.origin_id.clone(),
             new: false,
-            cold: pair.cold,
+            cold: pair.cold || unknown,
             lost: pair.lost,
         };
         let names = [disk.name().to_owned(), ssd.name().to_owned()];
@@ -156,6 +173,9 @@ impl BootEnvironment for System {
     }
 
     fn start_service(&self) -> io::Result<()> {
+        if self.in_initramfs {
+            return Ok(());
+        }
         // An SSD of a cache or a desktop would start the service, but perhaps neither is there.
         held::systemctl(&["start", "--no-block", "tandem.service"])
     }

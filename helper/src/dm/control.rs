@@ -11,7 +11,7 @@ use super::mapping::{Mapping, Table};
 use super::message::Message;
 use super::status::StatusLine;
 use super::table::{LINEAR, Linear, TARGET, Tandem};
-use crate::action::{DM_UUID_PREFIX, Pair};
+use crate::action::{DM_UUID_PREFIX, Pair, mapping_name};
 use crate::engine::Live;
 use devicemapper::errors::Error as CoreError;
 use devicemapper::{DM, DevId, DmError, DmFlags, DmName, DmOptions, DmUuid};
@@ -165,6 +165,38 @@ impl Control {
                 self.with(&entry.uuid, |id| self.resume(id))
             },
             |entry, e| tracing::error!(uuid = entry.uuid, "it stays suspended: {e}"),
+        )
+    }
+
+    /// Stops the caches whose mappings nobody writes to any more, in order: suspends them for good. For the end of a
+    /// shutdown. `unused`: whether that is so of a mapping, by its number (`major:minor`) and its name.
+    ///
+    /// # Errors
+    /// If one cannot be stopped.
+    pub fn stop(&self, unused: impl Fn(&str, &str) -> bool) -> DmResult<()> {
+        let entries = self.entries()?;
+        let caches = entries.iter().filter(|e| e.active && e.table.cached);
+        each(
+            caches,
+            |entry| {
+                self.with(&entry.uuid, |id| {
+                    let info = self
+                        .dm
+                        .device_info(id)
+                        .map_err(failed("look at a mapping"))?;
+                    let (device, name) = (info.device(), mapping_name(&entry.uuid));
+                    if !unused(&format!("{}:{}", device.major, device.minor), &name) {
+                        return Ok(());
+                    }
+                    // Nothing is left to be frozen above it.
+                    let flags = DmFlags::DM_SUSPEND | DmFlags::DM_SKIP_LOCKFS;
+                    self.dm
+                        .device_suspend(id, DmOptions::default().set_flags(flags))
+                        .map(drop)
+                        .map_err(failed("suspend"))
+                })
+            },
+            |entry, e| tracing::error!(uuid = entry.uuid, "it is not stopped: {e}"),
         )
     }
 

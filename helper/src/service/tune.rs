@@ -3,6 +3,7 @@
 
 use super::Service;
 use super::plans::{current, mapped};
+use crate::action::Action;
 use crate::auth::{self, Permission};
 use crate::dm::message::Message;
 use crate::engine::Status;
@@ -43,7 +44,21 @@ impl Service {
         };
         drop(held);
         self.refresh().await;
+        if result.is_ok() && record.in_initramfs {
+            self.copy_record(&record);
+        }
         result
+    }
+
+    /// Has the copies of a changed record in the initial file systems made anew. No caller waits for that, which takes
+    /// up to some minutes: with the old copy the cache starts in its old mode.
+    fn copy_record(self: &Arc<Self>, record: &CacheRecord) {
+        let (engine, disk) = (self.engine.clone(), record.pair.origin.text.clone());
+        tokio::spawn(async move {
+            if let Err(e) = engine.apply(&Action::UpdateInitramfs(disk)).await {
+                tracing::error!("the next start uses the old mode: {e}");
+            }
+        });
     }
 
     /// Sets the mode. Write-back is recorded before data can be on the SSD only; another mode is recorded after the
