@@ -103,6 +103,7 @@ impl Client {
             mode,
             erase_ssd,
             at_next_start: false,
+            partition_bytes: 0,
         };
         Ok(self.manager().await?.plan(&spec).await?)
     }

@@ -27,7 +27,29 @@ pub struct Pair {
     /// no loss.
     #[serde(default)]
     pub lost: u64,
+    /// The service made the SSD's partition for this cache, and deletes it with the cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<Box<Partition>>,
 }
+
+/// A partition that the service makes for a cache in the free space of an SSD. It is recognized by the name and the
+/// type that the service gives it: its UUID is known only after it is made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Partition {
+    /// The whole SSD.
+    pub disk: Ident,
+    /// First byte, a multiple of 1 MiB.
+    pub start: u64,
+    /// Size in bytes, a multiple of 1 MiB.
+    pub size: u64,
+    /// The SSD has no partition table: the table is made with the partition, and removed with it if no other partition
+    /// is left.
+    pub new_table: bool,
+}
+
+/// The type of the partitions that the service makes, in lower case. No other system knows the type, so none offers to
+/// mount or format such a partition.
+pub const PARTITION_TYPE: &str = "a1f0c3d7-5b1e-4c7a-9d64-74616e64656d";
 
 impl Pair {
     /// Devices that do not exist.
@@ -42,7 +64,13 @@ impl Pair {
             mode,
             cold: false,
             lost: 0,
+            partition: None,
         }
+    }
+
+    /// Name of the partition that the service makes for this cache. GPT allows 36 characters.
+    pub fn partition_name(&self) -> String {
+        format!("Tandem cache {}", self.uuid.get(..16).unwrap_or(&self.uuid))
     }
 
     /// Name below `/dev/mapper`.
@@ -84,6 +112,8 @@ pub enum Action {
     Mount(Face, Mount),
     /// Wipe what is on the SSD.
     Erase(Ident),
+    /// Have the empty partition of the pair on its SSD. Until then the pair's `ssd` is not the identity of a device.
+    CreatePartition(Pair),
     /// Have the cache mapped, with a new format on the SSD.
     Map(Pair),
     /// Have the format of the cache on the SSD, without its disk, which is in use: the next start of the machine maps
@@ -103,6 +133,8 @@ pub enum Action {
     Detach(Pair),
     /// Remove the format of this cache from its SSD.
     FreeSsd(Pair),
+    /// Have no partition that was made for this cache. A partition with other content stays.
+    DeletePartition(Pair),
     /// Keep the disk from every program until the cache is mapped. No step of a plan.
     Hold(Pair),
     /// Have no mapping.
@@ -121,12 +153,14 @@ impl Action {
             Self::Assemble(pair) => vec![Self::GiveBack(pair.clone())],
             Self::Prepare(pair) => vec![Self::FreeSsd(pair.clone())],
             Self::UpdateInitramfs(disk) => vec![Self::UpdateInitramfs(disk.clone())],
+            Self::CreatePartition(pair) => vec![Self::DeletePartition(pair.clone())],
             Self::LoadModule
             | Self::Erase(_)
             | Self::EnableWriteback(_)
             | Self::Drain(_)
             | Self::Detach(_)
             | Self::FreeSsd(_)
+            | Self::DeletePartition(_)
             | Self::Hold(_)
             | Self::Unmap(_)
             | Self::GiveBack(_) => Vec::new(),
@@ -147,6 +181,8 @@ impl Action {
             Self::Drain(_) => StepKind::Drain,
             Self::Detach(_) => StepKind::Detach,
             Self::FreeSsd(_) => StepKind::FreeSsd,
+            Self::CreatePartition(_) => StepKind::CreatePartition,
+            Self::DeletePartition(_) => StepKind::DeletePartition,
             Self::Unmap(_) | Self::GiveBack(_) => StepKind::Unmap,
         }
     }
@@ -172,7 +208,11 @@ impl Action {
             | Self::Hold(pair)
             | Self::Unmap(pair)
             | Self::GiveBack(pair) => pair.origin.text.clone(),
-            Self::FreeSsd(pair) => pair.ssd.text.clone(),
+            Self::CreatePartition(pair) => match &pair.partition {
+                Some(partition) => partition.disk.text.clone(),
+                None => pair.ssd.text.clone(),
+            },
+            Self::FreeSsd(pair) | Self::DeletePartition(pair) => pair.ssd.text.clone(),
         }
     }
 
@@ -186,9 +226,35 @@ impl Action {
             | Self::Drain(pair)
             | Self::Detach(pair)
             | Self::FreeSsd(pair)
+            | Self::CreatePartition(pair)
+            | Self::DeletePartition(pair)
             | Self::Hold(pair)
             | Self::Unmap(pair)
             | Self::GiveBack(pair) => Some(pair),
+            Self::LoadModule
+            | Self::Unmount(..)
+            | Self::Mount(..)
+            | Self::Erase(_)
+            | Self::UpdateInitramfs(_) => None,
+        }
+    }
+
+    /// The pair wherever the change names it.
+    pub fn pair_mut(&mut self) -> Option<&mut Pair> {
+        match self {
+            Self::Map(pair)
+            | Self::Prepare(pair)
+            | Self::Assemble(pair)
+            | Self::EnableWriteback(pair)
+            | Self::Drain(pair)
+            | Self::Detach(pair)
+            | Self::FreeSsd(pair)
+            | Self::CreatePartition(pair)
+            | Self::DeletePartition(pair)
+            | Self::Hold(pair)
+            | Self::Unmap(pair)
+            | Self::GiveBack(pair) => Some(pair),
+            Self::Unmount(Face::Mapped(pair), _) | Self::Mount(Face::Mapped(pair), _) => Some(pair),
             Self::LoadModule
             | Self::Unmount(..)
             | Self::Mount(..)
@@ -225,6 +291,9 @@ impl Action {
         };
         let bytes = match self {
             Self::Map(_) | Self::Prepare(_) => cache_bytes,
+            Self::CreatePartition(pair) | Self::DeletePartition(pair) => {
+                pair.partition.as_ref().map_or(0, |made| made.size)
+            }
             _ if self.ends_dirt() => dirty_bytes,
             _ => 0,
         };

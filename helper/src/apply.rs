@@ -130,13 +130,15 @@ async fn recover_creation(
         // The creation was complete; a fault since then has another cause.
         return store.drop_intent(&intent).map_err(not_recorded);
     }
-    match undo(engine, store, &intent, intent.done, watcher).await {
+    let undone = undo(engine, store, &intent, intent.done, watcher).await;
+    match undone.data {
         // The cache is on record, and its data can be drained or given up as for any other cache.
         DataState::Unwritten if makes(&intent) && recorded => {
             store.drop_intent(&intent).map_err(not_recorded)
         }
-        data @ (DataState::Incomplete | DataState::Unwritten) => {
-            Err(Failure::new(Kind::Interrupted).data(data))
+        DataState::Incomplete | DataState::Unwritten => {
+            let begun = &intent.actions[..intent.actions.len().min(intent.done + 1)];
+            Err(undone.of(Failure::new(Kind::Interrupted), begun))
         }
         _ => Ok(()),
     }
@@ -161,9 +163,11 @@ async fn recover_preparation(
         // The file system of the disk is in use through the cache, which stays.
         return store.drop_intent(&intent).map_err(not_recorded);
     }
-    match undo(engine, store, &intent, intent.done, watcher).await {
-        data @ (DataState::Incomplete | DataState::Unwritten) => {
-            Err(Failure::new(Kind::Interrupted).data(data))
+    let undone = undo(engine, store, &intent, intent.done, watcher).await;
+    match undone.data {
+        DataState::Incomplete | DataState::Unwritten => {
+            let begun = &intent.actions[..intent.actions.len().min(intent.done + 1)];
+            Err(undone.of(Failure::new(Kind::Interrupted), begun))
         }
         _ => Ok(()),
     }
@@ -219,34 +223,74 @@ async fn create(
             {
                 Ok(()) => {
                     begun = true;
-                    engine.apply(action).await
+                    match engine.apply(action).await {
+                        Ok(()) => adopt_partition(engine, &mut intent, index).await,
+                        failed => failed,
+                    }
                 }
                 Err(e) => Err(not_recorded(e)),
             }
         };
         if let Err(failure) = made {
             let failure = named(failure, &intent.actions[index]);
-            let data = undo(engine, store, &intent, index, watcher).await;
+            let undone = undo(engine, store, &intent, index, watcher).await;
             let begun = &intent.actions[..index + usize::from(begun)];
-            return Err(failure.data(with_erased(data, begun)));
+            return Err(undone.of(failure, begun));
         }
     }
     if let Err(e) = record(store, &intent) {
         let last = intent.actions.len().saturating_sub(1);
-        let data = undo(engine, store, &intent, last, watcher).await;
-        return Err(not_recorded(e).data(with_erased(data, &intent.actions)));
+        let undone = undo(engine, store, &intent, last, watcher).await;
+        return Err(undone.of(not_recorded(e), &intent.actions));
     }
     Ok(Outcome::Done)
 }
 
-/// What became of the data after these actions were begun and then undone: erased content does not come back.
-fn with_erased(data: DataState, begun: &[Action]) -> DataState {
-    let erased = begun
-        .iter()
-        .any(|action| matches!(action, Action::Erase(_)));
-    match data {
-        DataState::Unchanged | DataState::Restored if erased => DataState::Erased,
-        data => data,
+/// After the partition of a cache is made: the partition takes the place of the planned one in all actions. It is on
+/// record before the next action begins.
+async fn adopt_partition(
+    engine: &dyn Engine,
+    intent: &mut Intent,
+    index: usize,
+) -> Result<(), Failure> {
+    let Action::CreatePartition(pair) = &intent.actions[index] else {
+        return Ok(());
+    };
+    let facts = engine.facts().await?;
+    let made = facts.made_partition(pair, &engine.boot_id());
+    let made = made.ok_or_else(|| {
+        Failure::new(Kind::StepFailed).detail("the new partition is not found on the SSD")
+    })?;
+    for pair in intent.actions.iter_mut().filter_map(Action::pair_mut) {
+        pair.ssd = made.ident.clone();
+    }
+    Ok(())
+}
+
+/// The result of an undo.
+struct Undone {
+    data: DataState,
+    /// The actions whose effect is still there, in the order of the plan.
+    left: Vec<Action>,
+}
+
+impl Undone {
+    /// The failure with what became of the data after these actions were begun and then undone. Erased content does not
+    /// come back.
+    fn of(self, failure: Failure, begun: &[Action]) -> Failure {
+        let erases = |action: &&Action| matches!(action, Action::Erase(_));
+        let erased: Vec<Action> = begun.iter().filter(erases).cloned().collect();
+        match self.data {
+            DataState::Unchanged | DataState::Restored if !erased.is_empty() => {
+                failure.data(DataState::Erased)
+            }
+            DataState::Incomplete => {
+                let all: Vec<Action> = erased.into_iter().chain(self.left).collect();
+                let steps = Action::steps(&all, 0, 0);
+                failure.data(DataState::Incomplete).not_restored(steps)
+            }
+            data => failure.data(data),
+        }
     }
 }
 
@@ -336,8 +380,14 @@ async fn undo(
     intent: &Intent,
     last: usize,
     watcher: &dyn Watcher,
-) -> DataState {
+) -> Undone {
     watcher.no_return();
+    // The actions up to and including `last` that have an undo.
+    let undoable = |last: usize| {
+        let begun = intent.actions.iter().take(last + 1);
+        let left = begun.filter(|action| !action.undo().is_empty());
+        left.cloned().collect::<Vec<_>>()
+    };
     if makes(intent)
         && let Err(e) = store.save_intent(&to_be_undone(intent))
     {
@@ -346,9 +396,12 @@ async fn undo(
     // The undo wipes the SSD, and unmounting writes data.
     if let Err(e) = settle(engine, &intent.uuid).await {
         tracing::error!("not undone: {e}");
-        return left_by(store, intent, &e);
+        return Undone {
+            data: left_by(store, intent, &e),
+            left: undoable(last),
+        };
     }
-    let mut complete = true;
+    let mut left = Vec::new();
     let same_boot = intent.boot_id == engine.boot_id();
     for index in (0..=last.min(intent.actions.len().saturating_sub(1))).rev() {
         watcher.step(index, true);
@@ -361,24 +414,37 @@ async fn undo(
                 && let Err(e) = may_end(engine, store, intent).await
             {
                 tracing::error!("not undone any further: {e}");
-                return left_by(store, intent, &e);
+                let before = undoable(index).into_iter();
+                return Undone {
+                    data: left_by(store, intent, &e),
+                    left: before.chain(left).collect(),
+                };
             }
             if matches!(action, Action::UpdateInitramfs(_))
                 && let Err(e) = store.drop_cache(&intent.uuid)
             {
                 tracing::error!("not undone any further: {e}");
-                return DataState::Incomplete;
+                let before = undoable(index).into_iter();
+                return Undone {
+                    data: DataState::Incomplete,
+                    left: before.chain(left).collect(),
+                };
             }
             if let Err(e) = engine.apply(&action).await {
                 tracing::error!(step = %action.kind(), "cannot undo: {e}");
                 // An SSD that cannot be wiped does no harm once nothing is mapped to it, nor does a copy of the record
                 // in an initial file system when the SSD is wiped.
-                complete &= matches!(action, Action::FreeSsd(_) | Action::UpdateInitramfs(_));
+                if !matches!(action, Action::FreeSsd(_) | Action::UpdateInitramfs(_)) {
+                    left.insert(0, intent.actions[index].clone());
+                }
             }
         }
     }
-    if !complete {
-        return DataState::Incomplete;
+    if !left.is_empty() {
+        return Undone {
+            data: DataState::Incomplete,
+            left,
+        };
     }
     // If the job only assembles the cache again, the cache stays on record.
     let dropped = if makes(intent) {
@@ -387,11 +453,12 @@ async fn undo(
         Ok(())
     };
     let forgotten = dropped.and_then(|()| store.drop_intent(intent));
-    match forgotten {
+    let data = match forgotten {
         Ok(()) if last == 0 => DataState::Unchanged,
         Ok(()) => DataState::Restored,
         Err(_) => DataState::Incomplete,
-    }
+    };
+    Undone { data, left }
 }
 
 /// What became of the data of a cache that cannot be undone because of this failure. If the module cannot be asked,

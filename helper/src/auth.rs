@@ -2,7 +2,7 @@
 //! The only question to polkit. Nothing is allowed unless it says so.
 
 use std::collections::HashMap;
-use tandem_api::{DeviceText, Failure, Kind};
+use tandem_api::{DeviceText, Failure, Kind, SizeText};
 use zbus::message::Header;
 use zbus::{Connection, fdo};
 use zbus_polkit::policykit1::{AuthorityProxy, CheckAuthorizationFlags, Subject};
@@ -134,8 +134,7 @@ fn describe(device: &DeviceText) -> String {
         .chars()
         .filter(|c| !c.is_control() && *c != '$')
         .collect();
-    let gigabytes = device.size as f64 / 1e9;
-    format!("{clean} ({gigabytes:.1} GB, {})", device.name)
+    format!("{clean} ({}, {})", SizeText::new(device.size), device.name)
 }
 
 /// User id of the sender of a call.

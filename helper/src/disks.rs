@@ -171,6 +171,11 @@ fn device(
             .map(|p| p.text("Table"))
             .filter(|p| p != "/"),
         partitioned,
+        table_type: object
+            .get("PartitionTable")
+            .map(|table| table.text("Type"))
+            .unwrap_or_default(),
+        part_name: part(&|p| p.text("Name")),
         part_type: part(&|p| p.text("Type").to_lowercase()),
         usage: known.properties.get("ID_FS_USAGE").to_owned(),
         content_uuid: known.ident.content_uuid.clone(),

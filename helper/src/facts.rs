@@ -2,7 +2,7 @@
 //! The facts about the machine's block devices at one moment. They are plain values, so that all decisions about them
 //! are pure functions.
 
-use crate::action::DM_UUID_PREFIX;
+use crate::action::{DM_UUID_PREFIX, PARTITION_TYPE, Pair};
 use serde::{Deserialize, Serialize};
 use tandem_api::DeviceText;
 
@@ -176,6 +176,10 @@ pub struct Device {
     pub drive: Option<String>,
     /// Whether it carries a partition table (or is an extended partition).
     pub partitioned: bool,
+    /// Type of its partition table as UDisks2 names it (`gpt`, `dos`); empty if it has none.
+    pub table_type: String,
+    /// Name of the partition in the partition table; empty if it has none.
+    pub part_name: String,
     /// Type of the partition: GUID or `0x..`, lower case.
     pub part_type: String,
     /// `filesystem`, `crypto`, `raid`, `other`, or empty if there is no known signature.
@@ -288,6 +292,17 @@ impl Facts {
         };
         let known = !device.content_uuid.is_empty();
         known.then(|| self.devices.iter().find(same)).flatten()
+    }
+
+    /// The partition that the service made for the cache of this pair, see
+    /// [`crate::action::Partition`]. None if two partitions have its name.
+    pub fn made_partition(&self, pair: &Pair, boot: &str) -> Option<&Device> {
+        let disk = self.locate(&pair.partition.as_ref()?.disk, boot)?;
+        let name = pair.partition_name();
+        let mut named = self
+            .partitions(disk)
+            .filter(|d| d.part_name == name && d.part_type == PARTITION_TYPE);
+        named.next().filter(|_| named.next().is_none())
     }
 
     /// The device that is on record, see [`recorded`].

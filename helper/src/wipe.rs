@@ -117,8 +117,20 @@ pub fn is_claimed(node: &str) -> io::Result<bool> {
 /// # Errors
 /// If another program uses the device, or on a write error.
 pub fn erase(ident: &Ident) -> io::Result<()> {
-    let (file, size) = (exclusive(ident)?, ident.text.size);
-    discard(&file, size);
+    let file = exclusive(ident)?;
+    discard(&file, ident.text.size);
+    zero_ends(&file, ident.text.size)
+}
+
+/// Removes an empty partition table; nothing else of the device is touched.
+///
+/// # Errors
+/// If another program uses the device, or on a write error.
+pub fn remove_table(ident: &Ident) -> io::Result<()> {
+    zero_ends(&exclusive(ident)?, ident.text.size)
+}
+
+fn zero_ends(file: &File, size: u64) -> io::Result<()> {
     let end = ENDS.min(size);
     let zeroes = vec![0; CHUNK];
     for start in [0, size - end] {
@@ -128,7 +140,7 @@ pub fn erase(ident: &Ident) -> io::Result<()> {
         }
     }
     file.sync_all()?;
-    forget_partitions(&file)
+    forget_partitions(file)
 }
 
 /// Wipes the superblocks and discards the copies if they belong to the cache `uuid`; other content stays.

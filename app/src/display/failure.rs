@@ -165,6 +165,18 @@ fn sentences(failure: &Failure) -> (String, String, String) {
             gettext("{device} has {actual}; a cache needs at least {needed}."),
             gettext("Choose another SSD."),
         ),
+        Kind::SsdNoFreeSpace => (
+            gettext("Not Enough Free Space"),
+            gettext("{device} has no free space of {needed}; the largest has {actual}."),
+            gettext("Choose a smaller size or another SSD."),
+        ),
+        Kind::SsdTable => (
+            gettext("Cannot Share This SSD"),
+            gettext(
+                "{device} has an old partition table ({name}), in which Tandem makes no partitions.",
+            ),
+            gettext("Choose the whole SSD, one of its partitions, or another SSD."),
+        ),
         Kind::OriginTooSmall => (
             gettext("The Disk Is Too Small"),
             gettext("{device} has {actual}; a cache makes sense from {needed} on."),
@@ -356,9 +368,12 @@ fn sentences(failure: &Failure) -> (String, String, String) {
         Kind::StepFailed => (
             match failed_step(failure) {
                 Some(StepKind::Drain) => gettext("Could Not Write Back"),
-                Some(StepKind::Detach | StepKind::FreeSsd | StepKind::Unmap) => {
-                    gettext("Could Not Remove the Cache")
-                }
+                Some(
+                    StepKind::Detach
+                    | StepKind::FreeSsd
+                    | StepKind::DeletePartition
+                    | StepKind::Unmap,
+                ) => gettext("Could Not Remove the Cache"),
                 _ => gettext("Could Not Set Up the Cache"),
             },
             if failed_step(failure).is_some() {

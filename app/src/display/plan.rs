@@ -108,6 +108,8 @@ pub fn step_name(kind: StepKind) -> String {
         StepKind::LoadModule => gettext("Load the kernel module"),
         StepKind::Unmount => gettext("Unmount"),
         StepKind::EraseSsd => gettext("Erase the SSD"),
+        StepKind::CreatePartition => gettext("Create a partition"),
+        StepKind::DeletePartition => gettext("Delete the partition"),
         StepKind::Map => gettext("Set up the cache"),
         StepKind::Prepare => gettext("Prepare the SSD"),
         StepKind::UpdateInitramfs => gettext("Update the startup files"),
@@ -134,6 +136,23 @@ pub fn step_words(step: &Step) -> (String, String) {
             fill(
                 &gettext("Erase {model}"),
                 &[("model", &short_name(&step.device))],
+            ),
+            device,
+        ),
+        StepKind::CreatePartition => (
+            fill(
+                &gettext("Create a partition of {size}"),
+                &[("size", &bytes(step.bytes))],
+            ),
+            fill(
+                &gettext("In the free space of {device}; other partitions do not change"),
+                &[("device", &device)],
+            ),
+        ),
+        StepKind::DeletePartition => (
+            fill(
+                &gettext("Delete the partition of {size}"),
+                &[("size", &bytes(step.bytes))],
             ),
             device,
         ),

@@ -135,6 +135,7 @@ fn the_indicator_shows_what_the_service_tells() {
             mode: Mode::Writethrough,
             erase_ssd: false,
             at_next_start: false,
+            partition_bytes: 0,
         };
         let manager = ManagerProxy::new(&system).await.unwrap();
         let plan = manager.plan(&spec).await.unwrap();

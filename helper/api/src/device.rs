@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Devices and programs as a person knows them.
 
+use crate::words::words;
 use serde::{Deserialize, Serialize};
 use zbus::{ObjectPath, OwnedObjectPath, Type};
 
@@ -60,4 +61,31 @@ pub struct FileUser {
     /// Login name of that user, the number in decimal if it has none; without a process `systemd`,
     /// `swap` or `loop`.
     pub user: String,
+}
+
+words! {
+    /// What a part of an SSD is used for.
+    PartUse {
+        /// For nothing: a partition for a cache can be made there.
+        Free = "free",
+        /// For a cache.
+        Cache = "cache",
+        /// For anything else, known or unknown.
+        Other = "other",
+    }
+}
+
+/// A part of an SSD, of at least 1 MiB.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+pub struct SsdPart {
+    /// First byte on the SSD.
+    pub start: u64,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// What it is used for.
+    pub used_for: PartUse,
+    /// The partition, or the SSD itself where it has no partition table; none for free space beside partitions.
+    pub device: DeviceText,
+    /// Uuid of the cache that uses it, or empty.
+    pub cache: String,
 }

@@ -2,7 +2,7 @@
 //! Why something was not done, in a form that can be worded in any language.
 
 use crate::words::words;
-use crate::{DeviceText, ERROR_PREFIX, FileUser};
+use crate::{DeviceText, ERROR_PREFIX, FileUser, Step};
 use serde::{Deserialize, Serialize};
 use zbus::message::Header;
 use zbus::names::ErrorName;
@@ -23,11 +23,17 @@ words! {
         SsdHoldsData = "ssd-holds-data",
         /// The SSD holds unknown or encrypted content and erasing it was not agreed to: `device`.
         SsdUnknownContent = "ssd-unknown-content",
-        /// The SSD is a volume of LVM or LUKS, which would not be found early enough at the start of the
-        /// machine: `device`, `name` (`lvm`, `luks`, ...).
+        /// The SSD is a volume that would not be found early enough at the start of the machine, such as an unlocked
+        /// encrypted device, or a volume that cannot have partitions: `device`, `name` (`luks`, `lvm`, ...).
         SsdIsVolume = "ssd-is-volume",
         /// The SSD is too small: `device`, `needed`, `actual` (bytes).
         SsdTooSmall = "ssd-too-small",
+        /// The SSD has no free space of the size that was asked for: `device`, `needed`, `actual` (bytes of the largest
+        /// free space).
+        SsdNoFreeSpace = "ssd-no-free-space",
+        /// The service makes no partition on this SSD, because its partition table is not GPT: `device`, `name` (type of
+        /// the table, as UDisks2 names it).
+        SsdTable = "ssd-table",
         /// The disk is too small to be worth a cache: `device`, `needed`, `actual` (bytes).
         OriginTooSmall = "origin-too-small",
         /// A device cannot be written to: `device`.
@@ -128,8 +134,9 @@ words! {
         /// As `Restored`, but the old content of the SSD is erased, in part at least where erasing it is the step that
         /// failed.
         Erased = "erased",
-        /// Not all could be undone: something (the mount, the mapping) is not as before. Nothing is on the SSD
-        /// only, and what was given up by name is lost. The service tries again when it starts next.
+        /// Not all could be undone: something (the mount, the mapping) is not as before, see
+        /// [`Failure::not_restored`]. Nothing is on the SSD only, and what was given up by name is lost. The service
+        /// tries again when it starts next.
         Incomplete = "incomplete",
         /// Some data is only on the SSD. Nothing is lost as long as the SSD works or comes back.
         Unwritten = "unwritten",
@@ -155,6 +162,11 @@ pub struct Failure {
     pub needed: u64,
     /// Bytes that are there.
     pub actual: u64,
+    /// With [`DataState::Incomplete`]: the steps of the job whose effect is still there. `unmount`: the file system is
+    /// not mounted at `target`. `map`: the disk is still under the cache's mapping. `erase-ssd`: the old content of the
+    /// SSD is gone. `create-partition`: the new partition is still on the SSD. Empty if that is not known, as after a
+    /// removal.
+    pub not_restored: Vec<Step>,
     /// Technical English for logs and a "details" view; never to be parsed.
     pub detail: String,
 }
@@ -171,6 +183,7 @@ impl Failure {
             name: String::new(),
             needed: 0,
             actual: 0,
+            not_restored: Vec::new(),
             detail: String::new(),
         }
     }
@@ -219,6 +232,13 @@ impl Failure {
     #[must_use]
     pub fn detail(mut self, detail: impl std::fmt::Display) -> Self {
         self.detail = detail.to_string();
+        self
+    }
+
+    /// With the steps whose effect is still there.
+    #[must_use]
+    pub fn not_restored(mut self, steps: Vec<Step>) -> Self {
+        self.not_restored = steps;
         self
     }
 

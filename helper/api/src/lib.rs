@@ -36,16 +36,18 @@ mod latency;
 mod plan;
 mod proxy;
 mod sample;
+mod size;
 mod state;
 mod words;
 
-pub use device::{DeviceText, FileUser};
+pub use device::{DeviceText, FileUser, PartUse, SsdPart};
 pub use failure::{DataState, Failure, Kind};
 pub use history::{LongHistory, Period, Span};
 pub use latency::{Bucket, Latency};
 pub use plan::{PlanReply, PlanSpec, Step, StepKind, Warning, WarningKind};
 pub use proxy::*;
 pub use sample::{Counter, Direction, Sample};
+pub use size::{SizeText, parse_size};
 pub use state::{CacheState, JobKind, Mode, ModeRefusal, ModuleState, RefusedMode};
 pub use words::UnknownWord;
 

@@ -11,7 +11,7 @@ use zbus::{OwnedObjectPath, Type};
 pub struct PlanSpec {
     /// UDisks2 block object of the disk or partition that holds the data.
     pub origin: OwnedObjectPath,
-    /// UDisks2 block object of the SSD or of a partition on it.
+    /// UDisks2 block object of the SSD, of a partition on it, or of a logical volume of LVM.
     pub ssd: OwnedObjectPath,
     /// How writes are treated.
     pub mode: Mode,
@@ -20,6 +20,13 @@ pub struct PlanSpec {
     /// The disk is in use and stays in use: the SSD is prepared now, and the cache is put over the disk when the machine
     /// starts next. The only way for the file system of the running system.
     pub at_next_start: bool,
+    /// 0: the cache takes all of the device [`Self::ssd`].
+    ///
+    /// Otherwise [`Self::ssd`] is a whole SSD, and the service makes a partition of so many bytes, rounded down to
+    /// whole MiB, in the free space of the SSD: see [`crate::ManagerProxy::ssd_layout`]. Other partitions are not
+    /// touched and may be in use. An SSD without a partition table gets one; content that it has is erased first, which
+    /// needs [`Self::erase_ssd`]. The partition is deleted when the cache is removed.
+    pub partition_bytes: u64,
 }
 
 words! {
@@ -31,6 +38,9 @@ words! {
         Unmount = "unmount",
         /// Erases the old content of the SSD, `device`; cannot be undone.
         EraseSsd = "erase-ssd",
+        /// Makes a partition of `bytes` for the cache in the free space of the SSD, `device`. An SSD without a partition
+        /// table gets one first.
+        CreatePartition = "create-partition",
         /// Makes the cache: writes its format to the SSD, maps `device` (the disk) through it.
         /// `bytes` is the size of the cache.
         Map = "map",
@@ -52,6 +62,8 @@ words! {
         Detach = "detach",
         /// Frees the SSD, `device`: wipes the cache's format from it and discards the copies. `bytes` as of `Detach`.
         FreeSsd = "free-ssd",
+        /// Deletes the partition that the service made for this cache, `device`, of `bytes`.
+        DeletePartition = "delete-partition",
         /// Removes the mapping over `device`, the disk. `bytes` as of `Detach`.
         Unmap = "unmap",
     }
@@ -140,7 +152,8 @@ pub struct PlanReply {
     pub warnings: Vec<Warning>,
     /// The disk.
     pub origin: DeviceText,
-    /// The SSD.
+    /// The SSD, or the partition or volume that becomes the cache. Before its partition is made: the SSD, with the size
+    /// of the partition.
     pub ssd: DeviceText,
     /// Mode of the cache.
     pub mode: Mode,

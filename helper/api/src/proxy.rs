@@ -3,7 +3,7 @@
 
 use crate::{
     CacheState, DeviceText, Failure, JobKind, LongHistory, Mode, ModuleState, PlanReply, PlanSpec,
-    RefusedMode, Sample, Span, Step,
+    RefusedMode, Sample, Span, SsdPart, Step,
 };
 use zbus::{OwnedObjectPath, proxy};
 
@@ -30,6 +30,16 @@ pub trait Manager {
     /// `Busy`, `TooMany`: nothing was changed then.
     #[zbus(allow_interactive_auth)]
     fn create(&self, plan_id: &str, digest: &str) -> zbus::Result<OwnedObjectPath>;
+
+    /// Says how a whole SSD is divided, in the order of addresses: the shares of caches, what else is on it, and the free
+    /// space in which [`Self::plan`] can make a partition. Free space smaller than 1 MiB is left out, and so is all free
+    /// space where the service makes no partition ([`crate::Kind::SsdTable`]). An SSD without a partition table and
+    /// without known content is one free part; whether it is really empty only a plan finds out. Needs no authorisation
+    /// and changes nothing.
+    ///
+    /// # Errors
+    /// `DeviceGone`; `InvalidArgument` if it is a partition or a volume.
+    fn ssd_layout(&self, ssd: &OwnedObjectPath) -> zbus::Result<Vec<SsdPart>>;
 
     /// Version of the service.
     #[zbus(property(emits_changed_signal = "const"))]

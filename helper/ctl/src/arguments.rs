@@ -26,8 +26,11 @@ const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed or cancelled, 2 wrong usa
 pub struct Choice {
     /// Disk or partition with the data, such as sda1 or /dev/sda1
     pub disk: String,
-    /// SSD or partition that becomes the cache
+    /// SSD, partition or logical volume that becomes the cache; with --partition the SSD to share
     pub ssd: String,
+    /// Make a partition of this size in the free space of the SSD, such as 100GB or 64GiB, and use only that
+    #[arg(long, value_name = "SIZE", value_parser = tandem_api::parse_size)]
+    pub partition: Option<u64>,
     /// writethrough: writes go to both; writearound: to the disk only; writeback: to the SSD first
     #[arg(long, default_value = "writethrough", value_parser = mode)]
     pub mode: Mode,

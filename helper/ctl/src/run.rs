@@ -125,6 +125,7 @@ async fn spec(connection: &Connection, choice: &Choice) -> Result<PlanSpec, Endi
         mode: choice.mode,
         erase_ssd: choice.erase_ssd,
         at_next_start: choice.at_next_start,
+        partition_bytes: choice.partition.unwrap_or(0),
     })
 }
 

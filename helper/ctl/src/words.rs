@@ -4,23 +4,12 @@
 
 use tandem_api::{
     CacheState, DataState, DeviceText, Failure, FileUser, Kind, ModeRefusal, SECTOR_BYTES, Sample,
-    Step, StepKind, Warning, WarningKind,
+    SizeText, Step, StepKind, Warning, WarningKind,
 };
 
-/// Bytes as people say them, with decimal prefixes like those on a drive's label.
+/// Bytes as people say them.
 pub fn bytes(bytes: u64) -> String {
-    const UNITS: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 999.5 && unit + 1 < UNITS.len() {
-        value /= 1000.0;
-        unit += 1;
-    }
-    if unit == 0 || value >= 99.5 {
-        format!("{value:.0} {}", UNITS[unit])
-    } else {
-        format!("{value:.1} {}", UNITS[unit])
-    }
+    SizeText::new(bytes).to_string()
 }
 
 /// A device: model, size and kernel name.
@@ -63,6 +52,10 @@ pub fn step(step: &Step) -> String {
         StepKind::LoadModule => "Load the kernel module".to_owned(),
         StepKind::Unmount => format!("Unmount {target}"),
         StepKind::EraseSsd => format!("ERASE {device}, which holds {}", content(&step.device)),
+        StepKind::CreatePartition => {
+            format!("Make a partition of {} on {device}", bytes(step.bytes))
+        }
+        StepKind::DeletePartition => format!("Delete the partition {device}"),
         StepKind::Map => format!("Put a cache of {} over {device}", bytes(step.bytes)),
         StepKind::Prepare => format!(
             "Prepare a cache of {} for {device}, which uses it from the next start on",
@@ -324,6 +317,14 @@ pub fn failure(failure: &Failure) -> String {
         DataState::Unchanged => "Nothing was changed.",
         DataState::Restored => "Everything is as it was before.",
         DataState::Erased => "The hard disk is as it was before, but the SSD is already erased.",
+        DataState::Incomplete if !failure.not_restored.is_empty() => {
+            let left = failure.not_restored.iter().map(not_restored);
+            let left = left.collect::<Vec<_>>().join("; ");
+            let again = "The service tries to restore it when it starts next.";
+            return format!(
+                "{what} Your files are on the hard disk. Not restored: {left}. {again}"
+            );
+        }
         DataState::Incomplete => {
             // True also where something was given up.
             "Nothing is on the SSD only, but not everything is as it was before; \
@@ -334,6 +335,22 @@ pub fn failure(failure: &Failure) -> String {
         }
     };
     format!("{what} {data}")
+}
+
+/// What a step has left behind that could not be undone.
+fn not_restored(step: &Step) -> String {
+    let device = device(&step.device);
+    match step.kind {
+        StepKind::Unmount => format!("{device} is not mounted at {}", step.target),
+        StepKind::Mount => format!(
+            "{device} is still mounted at {} through the cache",
+            step.target
+        ),
+        StepKind::EraseSsd => format!("the old content of {device} is erased"),
+        StepKind::CreatePartition => format!("the new partition is still on {device}"),
+        StepKind::Map => format!("{device} is still under the cache's mapping"),
+        _ => self::step(step),
+    }
 }
 
 fn what(failure: &Failure) -> String {
@@ -359,8 +376,17 @@ fn what(failure: &Failure) -> String {
             "{device} holds unknown or encrypted content. To use it, agree to lose it with --erase-ssd."
         ),
         Kind::SsdIsVolume => format!(
-            "{device} is a volume ({name}) that is not there early enough at the start of the computer; \
-             use the SSD itself or a partition of it."
+            "{device} is a volume ({name}) that is not there early enough at the start of the computer, or cannot \
+             have partitions; use the SSD itself or a partition of it."
+        ),
+        Kind::SsdNoFreeSpace => format!(
+            "{device} has no free space of {}; the largest is {}.",
+            bytes(failure.needed),
+            bytes(failure.actual)
+        ),
+        Kind::SsdTable => format!(
+            "{device} has a partition table of type {name}; Tandem makes partitions only in a GPT. \
+             Use a partition that is there, or the whole SSD."
         ),
         Kind::PartOfVolume => format!(
             "{device} is one of several devices that belong together ({name}); use the volume as a whole."
@@ -580,21 +606,6 @@ mod tests {
                 text.ends_with("Nothing was changed.") && text.len() > 30,
                 "{kind}: {text}"
             );
-        }
-    }
-
-    #[test]
-    fn sizes_read_like_those_on_a_drive() {
-        for (n, text) in [
-            (0, "0 B"),
-            (999, "999 B"),
-            (1000, "1.0 kB"),
-            (999_499, "999 kB"),
-            (999_600, "1.0 MB"),
-            (250_059_350_016, "250 GB"),
-            (4_000_787_030_016, "4.0 TB"),
-        ] {
-            assert_eq!(bytes(n), text);
         }
     }
 }

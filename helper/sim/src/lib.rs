@@ -7,6 +7,7 @@ mod counters;
 mod dirt;
 mod held;
 mod levers;
+mod partitions;
 mod udisks;
 mod world;
 
@@ -272,6 +273,8 @@ fn perform(scene: &mut Scene, action: &Action) -> Result<(), Failure> {
             }
             Ok(())
         }
+        Action::CreatePartition(pair) => scene.create_partition(pair),
+        Action::DeletePartition(pair) => scene.delete_partition(pair),
         Action::Hold(pair) => scene.hold(pair),
         Action::Unmap(pair) => scene.unmap(pair),
         Action::GiveBack(pair) => scene.give_back(pair),

@@ -40,6 +40,7 @@ pub struct Block {
     pub start: u64,
     pub size: u64,
     pub part_type: String,
+    pub part_name: String,
     pub table: bool,
     pub usage: String,
     pub kind: String,
@@ -309,6 +310,12 @@ impl Scene {
                 table: block.whole.as_deref().map(block_path),
                 drive: drive.map(drive_path),
                 partitioned: block.table,
+                table_type: if block.table {
+                    "gpt".to_owned()
+                } else {
+                    String::new()
+                },
+                part_name: block.part_name.clone(),
                 part_type: block.part_type.clone(),
                 usage: block.usage.clone(),
                 content_uuid: block.uuid.clone(),
@@ -420,6 +427,7 @@ impl Scene {
             start: 0,
             number: 0,
             part_type: String::new(),
+            part_name: String::new(),
             mounts: Vec::new(),
             diskseq: self.next_diskseq,
             backing: Some((origin, "tandem".to_owned())),

@@ -155,7 +155,8 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
                 "" => call(&()).await,
                 "ss" => call(&(plan.plan_id.as_str(), plan.digest.as_str())).await,
                 "s" => call(&("writeback",)).await,
-                "(oosbb)" => call(&(spec("sda2", "sde"),)).await,
+                "(oosbbt)" => call(&(spec("sda2", "sde"),)).await,
+                "o" => call(&(spec("sda2", "sde").ssd,)).await,
                 other => panic!("{name} takes {other}: teach this test to call it"),
             };
             called.push((name, result));
@@ -211,6 +212,7 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
         "Create",
         "Remove",
         "PlanRemove",
+        "SsdLayout",
         "Watch",
         "Unwatch",
         "History",

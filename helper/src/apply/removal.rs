@@ -176,8 +176,13 @@ enum Then {
 fn then(intent: &Intent, recorded: bool) -> Then {
     let to_go = intent.goes_at().is_some_and(|at| intent.done <= at);
     match &intent.actions[intent.done] {
-        // A copy of the record in an initial file system does no harm without an SSD that has the cache's format.
-        Action::FreeSsd(_) | Action::UpdateInitramfs(_) if recorded => Then::GoOn,
+        // A copy of the record in an initial file system does no harm without an SSD that has the cache's format, nor
+        // does an empty partition.
+        Action::FreeSsd(_) | Action::DeletePartition(_) | Action::UpdateInitramfs(_)
+            if recorded =>
+        {
+            Then::GoOn
+        }
         Action::Unmount(..) | Action::Unmap(_) if recorded && !to_go => Then::StayMapped,
         // Data is given up only after its file system is unmounted.
         _ if to_go || early(intent, intent.done) => Then::TakeBack,

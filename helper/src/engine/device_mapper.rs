@@ -3,6 +3,7 @@
 
 pub(crate) mod guards;
 mod mounting;
+mod partitions;
 
 use self::guards::{Place, alone, free_to_map, still_same, unclaimed_content};
 use super::{Engine, Live, Status};
@@ -450,6 +451,8 @@ impl Engine for DeviceMapper {
             Action::Assemble(pair) => self.map(pair, false).await,
             Action::Detach(pair) => self.detach(pair).await,
             Action::FreeSsd(pair) => self.free(pair).await,
+            Action::CreatePartition(pair) => self.create_partition(pair).await,
+            Action::DeletePartition(pair) => self.delete_partition(pair).await,
             Action::Unmap(pair) => self.unmap(pair).await,
             Action::GiveBack(pair) => self.give_back(pair).await,
             Action::Hold(pair) => self.hold(pair).await,

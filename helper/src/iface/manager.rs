@@ -4,7 +4,7 @@
 use crate::plan::MINIMUM_SSD_BYTES;
 use crate::service::Service;
 use std::sync::Arc;
-use tandem_api::{Failure, JobKind, ModuleState, PlanReply, PlanSpec};
+use tandem_api::{Failure, JobKind, ModuleState, PlanReply, PlanSpec, SsdPart};
 use zbus::message::Header;
 use zbus::{OwnedObjectPath, interface};
 
@@ -20,6 +20,15 @@ impl ManagerObject {
     ) -> Result<PlanReply, Failure> {
         self.0.touch();
         self.0.plan_create(&header, spec).await
+    }
+
+    async fn ssd_layout(
+        &self,
+        ssd: OwnedObjectPath,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<Vec<SsdPart>, Failure> {
+        self.0.touch();
+        self.0.ssd_layout(&header, ssd).await
     }
 
     async fn create(

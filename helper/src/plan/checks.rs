@@ -250,6 +250,21 @@ fn follows_content(spec: &str) -> bool {
         .any(|prefix| spec.starts_with(prefix))
 }
 
+/// Whether a partition can be added to the partition table of an SSD. Its partitions may be in use.
+pub fn ssd_table(device: &Device) -> Result<(), Failure> {
+    let text = &device.ident.text;
+    if !device.mounts.is_empty() {
+        return Err(Failure::new(Kind::SsdMounted)
+            .device(text)
+            .mount_points(device.mount_points()));
+    }
+    in_use(device, Kind::SsdInUse)?;
+    if device.read_only {
+        return Err(Failure::new(Kind::ReadOnly).device(text));
+    }
+    Ok(())
+}
+
 /// Whether this can be the SSD of a cache. `erase`: its content may go.
 pub fn ssd(device: &Device, facts: &Facts, caches: &[String], erase: bool) -> Result<(), Failure> {
     let text = &device.ident.text;
@@ -275,7 +290,8 @@ pub fn ssd(device: &Device, facts: &Facts, caches: &[String], erase: bool) -> Re
         whole(part, facts, true)?;
     }
     claimed(device, Kind::SsdInUse)?;
-    if let Some(volume) = &device.volume {
+    // The start of the machine waits for logical volumes. For any other volume it may wait in vain.
+    if let Some(volume) = device.volume.as_ref().filter(|kind| *kind != "lvm") {
         return Err(Failure::new(Kind::SsdIsVolume).device(text).name(volume));
     }
     if device.read_only {

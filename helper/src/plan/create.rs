@@ -2,7 +2,7 @@
 //! Putting a cache over a disk.
 
 use super::modes::{self, FOREIGN};
-use super::{Content, Plan, Subject, checks};
+use super::{Content, Plan, Subject, checks, partition};
 use crate::action::{Action, Face, Pair};
 use crate::facts::{Device, Facts};
 use tandem_api::{
@@ -27,7 +27,15 @@ pub fn create(
     checks::identity(origin, facts)?;
     checks::identity(ssd, facts)?;
     checks::origin(origin, facts, caches, spec.at_next_start)?;
-    checks::ssd(ssd, facts, caches, spec.erase_ssd)?;
+    check_ssd(spec, ssd, facts, caches, spec.erase_ssd)?;
+    let (cache_ident, made) = match spec.partition_bytes {
+        0 => (ssd.ident.clone(), None),
+        _ => {
+            let (ident, made) = partition::planned(spec, ssd, facts)?;
+            (ident, Some(Box::new(made)))
+        }
+    };
+    let erases = holds_something(ssd) && made.as_ref().is_none_or(|made| made.new_table);
     let mut refused_modes = modes::refused_modes(origin, ssd, None);
     if spec.at_next_start {
         checks::at_next_start(origin, ssd, facts)?;
@@ -40,38 +48,49 @@ pub fn create(
     let pair = Pair {
         uuid: uuid.to_owned(),
         origin: origin.ident.clone(),
-        ssd: ssd.ident.clone(),
+        ssd: cache_ident,
         origin_id: origin.ident.origin_id(),
         mode: spec.mode,
         cold: false,
         lost: 0,
+        partition: made,
     };
+    let mut empty = Vec::new();
+    if erases {
+        empty.push(Action::Erase(ssd.ident.clone()));
+    }
+    if pair.partition.is_some() {
+        empty.push(Action::CreatePartition(pair.clone()));
+    }
     let actions = match spec.at_next_start {
-        true => at_next_start(&pair, origin, ssd),
-        false => now(&pair, origin, ssd),
+        true => at_next_start(&pair, origin, empty),
+        false => now(&pair, origin, empty),
     };
 
     let subject = Subject {
         origin: &origin.ident.text,
-        ssd: &ssd.ident.text,
+        ssd: &pair.ssd.text,
         mode: spec.mode,
         refused_modes,
         dirty_bytes: 0,
         mount_points: origin.mount_points(),
     };
-    let warnings = warnings(origin, ssd, spec, users);
-    let mut parts: Vec<_> = facts.partitions(ssd).map(Content::of).collect();
-    parts.sort_by_key(|part| part.ident.start);
+    let warnings = warnings(origin, ssd, erases, spec, users);
     let mut contents = vec![Content::of(origin), Content::of(ssd)];
-    contents.append(&mut parts);
+    // Beside a new partition the others may change: they are not touched.
+    if pair.partition.is_none() {
+        let mut parts: Vec<_> = facts.partitions(ssd).map(Content::of).collect();
+        parts.sort_by_key(|part| part.ident.start);
+        contents.append(&mut parts);
+    }
     Ok(Plan {
         contents,
         ..Plan::new(JobKind::Create, uuid, actions, warnings, subject)
     })
 }
 
-/// The actions that put the cache over the disk.
-fn now(pair: &Pair, origin: &Device, ssd: &Device) -> Vec<Action> {
+/// The actions that put the cache over the disk. `empty`: the actions that make an empty place for it on the SSD.
+fn now(pair: &Pair, origin: &Device, mut empty: Vec<Action>) -> Vec<Action> {
     let mut actions = vec![Action::LoadModule];
     let plain = Face::Plain(Box::new(origin.ident.clone()));
     actions.extend(
@@ -81,9 +100,7 @@ fn now(pair: &Pair, origin: &Device, ssd: &Device) -> Vec<Action> {
             .rev()
             .map(|m| Action::Unmount(plain.clone(), m.clone())),
     );
-    if holds_something(ssd) {
-        actions.push(Action::Erase(ssd.ident.clone()));
-    }
+    actions.append(&mut empty);
     actions.push(Action::Map(pair.clone()));
     let mapped = Face::Mapped(Box::new(pair.clone()));
     actions.extend(
@@ -100,11 +117,9 @@ fn now(pair: &Pair, origin: &Device, ssd: &Device) -> Vec<Action> {
 }
 
 /// The actions that prepare everything for the next start of the machine. The disk is not touched.
-fn at_next_start(pair: &Pair, origin: &Device, ssd: &Device) -> Vec<Action> {
+fn at_next_start(pair: &Pair, origin: &Device, mut empty: Vec<Action>) -> Vec<Action> {
     let mut actions = vec![Action::LoadModule];
-    if holds_something(ssd) {
-        actions.push(Action::Erase(ssd.ident.clone()));
-    }
+    actions.append(&mut empty);
     actions.push(Action::Prepare(pair.clone()));
     if checks::is_root(origin) {
         actions.push(Action::UpdateInitramfs(origin.ident.text.clone()));
@@ -121,9 +136,23 @@ pub fn worth_reading(spec: &PlanSpec, facts: &Facts, caches: &[String]) -> bool 
         checks::identity(origin, facts)?;
         checks::identity(ssd, facts)?;
         checks::origin(origin, facts, caches, spec.at_next_start)?;
-        checks::ssd(ssd, facts, caches, true)
+        check_ssd(spec, ssd, facts, caches, true)
     };
     checked().is_ok()
+}
+
+/// Whether the cache can be on this SSD, or on a new partition of it. `erase`: the content of the SSD may go.
+fn check_ssd(
+    spec: &PlanSpec,
+    ssd: &Device,
+    facts: &Facts,
+    caches: &[String],
+    erase: bool,
+) -> Result<(), Failure> {
+    match spec.partition_bytes {
+        0 => checks::ssd(ssd, facts, caches, erase),
+        _ => partition::check(spec, ssd, facts, caches, erase),
+    }
 }
 
 fn find<'a>(facts: &'a Facts, object: &zbus::OwnedObjectPath) -> Result<&'a Device, Failure> {
@@ -140,7 +169,13 @@ fn holds_something(ssd: &Device) -> bool {
     ssd.partitioned || !ssd.usage.is_empty() || !ssd.ident.text.content.is_empty() || !ssd.blank
 }
 
-fn warnings(origin: &Device, ssd: &Device, spec: &PlanSpec, users: Vec<FileUser>) -> Vec<Warning> {
+fn warnings(
+    origin: &Device,
+    ssd: &Device,
+    erases: bool,
+    spec: &PlanSpec,
+    users: Vec<FileUser>,
+) -> Vec<Warning> {
     let mut all = Vec::new();
     let mut warn = |kind, device: &Device, users| {
         all.push(Warning {
@@ -149,7 +184,7 @@ fn warnings(origin: &Device, ssd: &Device, spec: &PlanSpec, users: Vec<FileUser>
             users,
         });
     };
-    if holds_something(ssd) {
+    if erases {
         let known = ssd.partitioned || !ssd.ident.text.content.is_empty();
         let kind = if known {
             WarningKind::ErasesSsd

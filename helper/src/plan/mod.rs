@@ -4,6 +4,7 @@
 mod checks;
 mod create;
 mod modes;
+mod partition;
 mod remove;
 mod size;
 #[cfg(test)]
@@ -13,6 +14,7 @@ use crate::action::{Face, Pair};
 use crate::facts::{Device, Ident, Mount};
 pub use create::{create, worth_reading};
 pub use modes::{offered, refused_modes};
+pub use partition::layout;
 pub use remove::{RemoveInput, Unwritten, remove};
 
 use crate::action::Action;

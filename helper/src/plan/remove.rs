@@ -109,8 +109,13 @@ pub fn remove(input: RemoveInput<'_>) -> Result<Plan, Failure> {
     } else if attached {
         actions.push(Action::Detach(pair.clone()));
     }
+    let free = || {
+        let deletes = pair.partition.is_some();
+        let delete = deletes.then(|| Action::DeletePartition(pair.clone()));
+        std::iter::once(Action::FreeSsd(pair.clone())).chain(delete)
+    };
     if ssd_present && !orphaned {
-        actions.push(Action::FreeSsd(pair.clone()));
+        actions.extend(free());
     }
     if mapped && !stays {
         if !unmapped_first {
@@ -118,7 +123,7 @@ pub fn remove(input: RemoveInput<'_>) -> Result<Plan, Failure> {
             actions.push(Action::Unmap(pair.clone()));
         }
         if orphaned && ssd_present {
-            actions.push(Action::FreeSsd(pair.clone()));
+            actions.extend(free());
         }
         let face = Face::Plain(Box::new(pair.origin.clone()));
         let back = mounts.iter().filter(|_| !orphaned && !discard);

@@ -9,7 +9,10 @@ use crate::facts::{Device, Facts, Ident};
 use crate::mounts::users;
 use crate::plan::{self, Plan, RemoveInput, Unwritten};
 use crate::state::CacheRecord;
-use tandem_api::{CacheState, Failure, Kind, Mode, PlanReply, PlanSpec, SECTOR_BYTES};
+use tandem_api::{
+    CacheState, DeviceText, Failure, Kind, Mode, PlanReply, PlanSpec, SECTOR_BYTES, SsdPart,
+};
+use zbus::OwnedObjectPath;
 use zbus::message::Header;
 
 /// The rights of the caller of a plan.
@@ -49,6 +52,26 @@ impl Service {
         self.offer(plan, None, turn.uid())
     }
 
+    /// `Manager.SsdLayout`.
+    pub(crate) async fn ssd_layout(
+        &self,
+        header: &Header<'_>,
+        ssd: OwnedObjectPath,
+    ) -> Result<Vec<SsdPart>, Failure> {
+        let _call = self.call();
+        let _turn = self.turn(header).await?;
+        let facts = self.engine.facts().await?;
+        let device = facts.device(ssd.as_str()).ok_or_else(|| {
+            let object = ssd.clone();
+            let text = DeviceText {
+                object,
+                ..DeviceText::none()
+            };
+            Failure::new(Kind::DeviceGone).device(&text)
+        })?;
+        plan::layout(device, &facts, &self.parts(&facts))
+    }
+
     /// The record of a cache.
     pub(super) fn record(&self, uuid: &str) -> Result<CacheRecord, Failure> {
         let record = self
@@ -68,7 +91,11 @@ impl Service {
         rights: Rights,
     ) -> Result<Plan, Failure> {
         let mut facts = self.engine.facts().await?;
-        let parts = self.parts(&facts);
+        let parts: Vec<_> = self
+            .parts(&facts)
+            .into_iter()
+            .map(|(object, _)| object)
+            .collect();
         let mut users = Vec::new();
         if plan::worth_reading(spec, &facts, &parts) {
             for object in [spec.ssd.as_str(), spec.origin.as_str()] {
@@ -76,7 +103,11 @@ impl Service {
                 let Some(device) = devices.iter_mut().find(|d| d.object() == object) else {
                     continue;
                 };
-                let free = device.mounts.is_empty() && device.holders.is_empty();
+                // Beside a new partition, the others of the SSD may be in use.
+                let shared = object == spec.ssd.as_str() && spec.partition_bytes > 0;
+                let free = device.mounts.is_empty()
+                    && device.holders.is_empty()
+                    && !(shared && device.partitioned);
                 if free && rights == Rights::Authorised {
                     device.claimed = self.read(Question::Claimed, device).await?;
                 }
@@ -181,13 +212,14 @@ impl Service {
         }
     }
 
-    /// Object paths of all devices that are part of a cache.
-    fn parts(&self, facts: &Facts) -> Vec<String> {
+    /// Object paths of all devices that are part of a cache, with the uuid of that cache.
+    fn parts(&self, facts: &Facts) -> Vec<(String, String)> {
         let mut parts = Vec::new();
         for record in self.store.caches() {
             let ssd = record.detached_in.is_none().then_some(&record.pair.ssd);
             for ident in std::iter::once(&record.pair.origin).chain(ssd) {
-                parts.extend(facts.same_hardware(ident).map(|d| d.object().to_owned()));
+                let object = facts.same_hardware(ident).map(|d| d.object().to_owned());
+                parts.extend(object.map(|object| (object, record.pair.uuid.clone())));
             }
         }
         parts

@@ -206,7 +206,7 @@ impl PartitionObject {
 
     #[zbus(property)]
     fn name(&self) -> String {
-        String::new()
+        self.0.get(|_, b| b.part_name.clone())
     }
 
     #[zbus(property, name = "UUID")]

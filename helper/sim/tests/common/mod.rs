@@ -235,6 +235,7 @@ pub fn spec(origin: &str, ssd: &str) -> PlanSpec {
         mode: Mode::Writethrough,
         erase_ssd: false,
         at_next_start: false,
+        partition_bytes: 0,
     }
 }
 

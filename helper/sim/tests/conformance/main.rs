@@ -12,6 +12,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod kept;
+mod shared;
 mod writeback;
 
 use common::{LIMIT, Machine, spec, until};

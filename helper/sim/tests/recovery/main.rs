@@ -16,6 +16,7 @@ mod common;
 mod drain;
 mod giving_up;
 mod mortal;
+mod partition;
 mod pending;
 mod reboot;
 mod undo;
@@ -72,12 +73,17 @@ async fn creation(engine: &dyn Engine) -> Plan {
 }
 
 async fn creation_in(engine: &dyn Engine, mode: Mode) -> Plan {
+    creation_on(engine, mode, 0).await
+}
+
+async fn creation_on(engine: &dyn Engine, mode: Mode, partition_bytes: u64) -> Plan {
     let spec = PlanSpec {
         origin: path("sda1"),
         ssd: path("sdc"),
         mode,
         erase_ssd: false,
         at_next_start: false,
+        partition_bytes,
     };
     plan::create(&spec, UUID, &facts(engine).await, &[], Vec::new()).unwrap()
 }

@@ -21,6 +21,7 @@ async fn preparation(engine: &dyn Engine) -> Plan {
         mode: Mode::Writethrough,
         erase_ssd: false,
         at_next_start: true,
+        partition_bytes: 0,
     };
     let mut facts = facts(engine).await;
     facts.initramfs = true;

@@ -2,7 +2,7 @@
 //! A creation in write-back that is undone at its very end, when unmounting still writes.
 
 use crate::mortal::Mortal;
-use crate::{Folder, UUID, creation_in, state};
+use crate::{Folder, UUID, creation_in, facts, path, state};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +10,7 @@ use std::time::Duration;
 use tandem_api::*;
 use tandem_helper::apply::{self, Unwatched, Watcher};
 use tandem_helper::engine::Engine;
+use tandem_helper::plan;
 use tandem_helper::state::Store;
 use tandem_simulated::{Simulated, World};
 
@@ -127,4 +128,50 @@ async fn a_creation_that_was_cancelled_does_not_come_true_when_it_cannot_be_undo
         .await
         .unwrap();
     assert_eq!(state(&engine, &store).await, "plain");
+}
+
+#[tokio::test]
+async fn a_failure_says_exactly_what_could_not_be_restored() {
+    let world = Arc::new(World::default());
+    world.set_step_time(Duration::ZERO);
+    let folder = Folder::new("not-restored");
+    let store = Store::open(&folder.0).unwrap();
+    let spec = PlanSpec {
+        origin: path("sda1"),
+        ssd: path("sdd"),
+        mode: Mode::Writethrough,
+        erase_ssd: true,
+        at_next_start: false,
+        partition_bytes: 1 << 30,
+    };
+    // An SSD with a file system and without a partition table.
+    let facts = {
+        let mut facts = facts(&Simulated::new(world.clone())).await;
+        facts.devices.retain(|d| d.ident.text.name != "sdd1");
+        let ssd = facts.devices.iter_mut();
+        let ssd = ssd.filter(|d| d.ident.text.name == "sdd");
+        ssd.for_each(|d| d.partitioned = false);
+        facts
+    };
+    let plan = plan::create(&spec, UUID, &facts, &[], Vec::new()).unwrap();
+    let place = |kind| plan.reply.steps.iter().position(|s| s.kind == kind);
+    let map = place(StepKind::Map).unwrap();
+    // The mapping cannot be made, and then the disk cannot be mounted again.
+    world.fail_next(StepKind::Map);
+    let breaks = world.clone();
+    let engine = Mortal::immortal(&world, map, move || breaks.fail_next(StepKind::Mount));
+    let job = apply::run(&engine, &store, &plan, 0, &Unwatched);
+    let failure = job.await.unwrap_err();
+    assert_eq!(failure.data, DataState::Incomplete);
+    let left = failure.not_restored.iter();
+    let left: Vec<_> = left
+        .map(|step| (step.kind, step.device.name.as_str(), step.target.as_str()))
+        .collect();
+    assert_eq!(
+        left,
+        [
+            (StepKind::EraseSsd, "sdd", ""),
+            (StepKind::Unmount, "sda1", "/media/anna/Archive"),
+        ]
+    );
 }

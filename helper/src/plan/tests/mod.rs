@@ -2,6 +2,7 @@
 //! A machine on which a plan is possible, to change one fact at a time.
 
 mod later;
+mod partition;
 mod refusals;
 mod removal;
 
@@ -43,6 +44,8 @@ pub(crate) fn device(name: &str, size: u64) -> Device {
         table: None,
         drive: Some(format!("/drives/{}", &name[..3])),
         partitioned: false,
+        table_type: String::new(),
+        part_name: String::new(),
         part_type: String::new(),
         usage: String::new(),
         content_uuid: String::new(),
@@ -98,6 +101,7 @@ impl Scene {
             mode: Mode::Writethrough,
             erase_ssd: false,
             at_next_start: false,
+            partition_bytes: 0,
         };
         Self {
             facts: Facts {

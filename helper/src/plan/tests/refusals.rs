@@ -236,7 +236,7 @@ fn a_device_that_somebody_keeps_for_himself_is_refused() {
 #[test]
 fn an_ssd_that_is_not_found_at_the_start_is_refused() {
     refuses(Kind::SsdIsVolume, "sdb", |s| {
-        s.at("sdb").volume = Some("lvm".into())
+        s.at("sdb").volume = Some("luks".into())
     });
     // A disk may be a volume.
     let disk = |s: &mut Scene| s.at("sda1").volume = Some("lvm".into());

@@ -100,6 +100,7 @@ async fn begin(
                 mode: Mode::Writethrough,
                 erase_ssd: true,
                 at_next_start: false,
+                partition_bytes: 0,
             };
             let plan = manager.plan(&spec).await?;
             let job = manager.create(&plan.plan_id, &plan.digest).await?;

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! How an SSD is divided, and where a partition for a cache fits in.
+
+use super::{MINIMUM_SSD_BYTES, checks};
+use crate::action::Partition;
+use crate::facts::{Device, Facts, Ident};
+use tandem_api::{DeviceText, Failure, Kind, PartUse, PlanSpec, SsdPart};
+
+/// Partitions begin and end at multiples of this many bytes.
+const MIB: u64 = 1 << 20;
+/// The only type of partition table in which the service makes partitions: only there do partitions have names.
+const GPT: &str = "gpt";
+
+/// The parts of a whole SSD, by address. `caches`: object path and uuid of the cache of each device that is part of one.
+///
+/// # Errors
+/// `InvalidArgument` if the device is a partition or a volume.
+pub fn layout(
+    ssd: &Device,
+    facts: &Facts,
+    caches: &[(String, String)],
+) -> Result<Vec<SsdPart>, Failure> {
+    if ssd.table.is_some() || ssd.volume.is_some() {
+        return Err(Failure::new(Kind::InvalidArgument).name("ssd"));
+    }
+    let part = |device: &Device| {
+        let cache = caches.iter().find(|(object, _)| object == device.object());
+        SsdPart {
+            start: device.ident.start,
+            bytes: device.ident.text.size,
+            used_for: match cache {
+                Some(_) => PartUse::Cache,
+                None => PartUse::Other,
+            },
+            device: device.ident.text.clone(),
+            cache: cache.map(|(_, uuid)| uuid.clone()).unwrap_or_default(),
+        }
+    };
+    if !ssd.partitioned {
+        let whole = part(ssd);
+        let empty = ssd.usage.is_empty() && ssd.ident.text.content.is_empty() && ssd.unused();
+        return Ok(vec![match whole.used_for {
+            PartUse::Other if empty => SsdPart {
+                used_for: PartUse::Free,
+                ..whole
+            },
+            _ => whole,
+        }]);
+    }
+    let mut parts: Vec<_> = facts.partitions(ssd).map(part).collect();
+    if makes_partitions(ssd) {
+        parts.extend(free(ssd, facts).into_iter().map(|(start, bytes)| SsdPart {
+            start,
+            bytes,
+            used_for: PartUse::Free,
+            device: DeviceText::none(),
+            cache: String::new(),
+        }));
+    }
+    parts.sort_by_key(|part| part.start);
+    Ok(parts)
+}
+
+fn makes_partitions(ssd: &Device) -> bool {
+    ssd.table_type == GPT
+}
+
+/// Start and size of each free space in a partition table, aligned. The table itself takes the first and, as a copy,
+/// the last MiB.
+fn free(ssd: &Device, facts: &Facts) -> Vec<(u64, u64)> {
+    let mut used: Vec<_> = facts
+        .partitions(ssd)
+        .map(|p| (p.ident.start, p.ident.start + p.ident.text.size))
+        .collect();
+    let end = ssd.ident.text.size.saturating_sub(MIB) / MIB * MIB;
+    used.push((end, end));
+    used.sort_unstable();
+    let mut spaces = Vec::new();
+    let mut from = MIB;
+    for (start, end) in used {
+        let to = start / MIB * MIB;
+        if to > from {
+            spaces.push((from, to - from));
+        }
+        from = from.max(end.next_multiple_of(MIB));
+    }
+    spaces
+}
+
+/// Checks that a partition for a cache can be made on this SSD. `erase`: content of an SSD without a partition table may
+/// go.
+///
+/// # Errors
+/// Why not.
+pub fn check(
+    spec: &PlanSpec,
+    ssd: &Device,
+    facts: &Facts,
+    caches: &[String],
+    erase: bool,
+) -> Result<(), Failure> {
+    let text = &ssd.ident.text;
+    if ssd.table.is_some() {
+        return Err(Failure::new(Kind::InvalidArgument)
+            .device(text)
+            .name("partition_bytes"));
+    }
+    if let Some(volume) = &ssd.volume {
+        return Err(Failure::new(Kind::SsdIsVolume).device(text).name(volume));
+    }
+    if ssd.partitioned {
+        checks::ssd_table(ssd)?;
+        if !makes_partitions(ssd) {
+            return Err(Failure::new(Kind::SsdTable)
+                .device(text)
+                .name(&ssd.table_type));
+        }
+    } else {
+        checks::ssd(ssd, facts, caches, erase)?;
+    }
+    let wanted = size(spec);
+    if wanted < MINIMUM_SSD_BYTES {
+        return Err(Failure::new(Kind::SsdTooSmall)
+            .device(text)
+            .sizes(MINIMUM_SSD_BYTES, spec.partition_bytes));
+    }
+    place(wanted, ssd, facts).map(drop)
+}
+
+/// Size of the partition that is asked for, in bytes.
+fn size(spec: &PlanSpec) -> u64 {
+    spec.partition_bytes / MIB * MIB
+}
+
+/// Where a partition of this size begins: in the smallest free space that is large enough, so that large ones stay.
+fn place(wanted: u64, ssd: &Device, facts: &Facts) -> Result<u64, Failure> {
+    let spaces = match ssd.partitioned {
+        true => free(ssd, facts),
+        false => vec![(MIB, ssd.ident.text.size.saturating_sub(2 * MIB) / MIB * MIB)],
+    };
+    let fits = spaces.iter().filter(|(_, bytes)| *bytes >= wanted);
+    let largest = spaces.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
+    let best = fits.min_by_key(|(start, bytes)| (*bytes, *start));
+    best.map(|(start, _)| *start).ok_or_else(|| {
+        Failure::new(Kind::SsdNoFreeSpace)
+            .device(&ssd.ident.text)
+            .sizes(wanted, largest)
+    })
+}
+
+/// The partition that is asked for, and what is known of it before it is made: an identity to which no device agrees.
+///
+/// # Errors
+/// `SsdNoFreeSpace`.
+pub fn planned(
+    spec: &PlanSpec,
+    ssd: &Device,
+    facts: &Facts,
+) -> Result<(Ident, Partition), Failure> {
+    let size = size(spec);
+    let partition = Partition {
+        disk: ssd.ident.clone(),
+        start: place(size, ssd, facts)?,
+        size,
+        new_table: !ssd.partitioned,
+    };
+    let ident = Ident {
+        text: DeviceText {
+            size,
+            content: String::new(),
+            label: String::new(),
+            ..ssd.ident.text.clone()
+        },
+        start: partition.start,
+        part_uuid: String::new(),
+        content_uuid: String::new(),
+        ..ssd.ident.clone()
+    };
+    Ok((ident, partition))
+}
