@@ -6,7 +6,7 @@ use crate::action::Pair;
 use crate::dm::control::Control;
 use crate::dm::mapping::Mapping;
 use crate::dm::table::{Linear, Tandem};
-use crate::engine::device_mapper::guards;
+use crate::engine::device_mapper::guards::LoadedDevices;
 use crate::facts::Ident;
 use crate::machine::{BlockDevice, Machine, Sighting};
 use crate::superblock;
@@ -165,10 +165,10 @@ impl BootEnvironment for System {
             cold: pair.cold || unknown,
             lost: pair.lost,
         };
-        let names = [disk.name().to_owned(), ssd.name().to_owned()];
+        let devices = LoadedDevices::new(&table, &disk.ident, &ssd.ident);
         let sectors = pair.origin.text.size / SECTOR_BYTES;
-        let alone = |ours: &str| guards::alone(&names, ours);
-        let mapped = self.control()?.map(pair, &table, sectors, alone);
+        let check = |ours: &str| devices.check(ours);
+        let mapped = self.control()?.map(pair, &table, sectors, check);
         mapped.map_err(|e| e.to_string())
     }
 

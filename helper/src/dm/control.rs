@@ -217,11 +217,31 @@ impl Control {
     /// uses this only for a mapping whose disk lacks nothing: if the kernel refuses the SSD, the mapping goes on with
     /// the disk alone. The file system above is not frozen first: it may have failed and be unable to freeze.
     ///
+    /// `check`: as for [`Self::map`].
+    ///
     /// # Errors
     /// The kernel's refusals: see [`explain`].
-    pub fn rejoin(&self, pair: &Pair, table: &Tandem, sectors: u64) -> DmResult<()> {
-        self.load_cache(pair, table, sectors)?;
+    pub fn rejoin(
+        &self,
+        pair: &Pair,
+        table: &Tandem,
+        sectors: u64,
+        check: impl Fn(&str) -> Result<(), String>,
+    ) -> DmResult<()> {
         self.with(&pair.uuid, |id| {
+            let info = self
+                .dm
+                .device_info(id)
+                .map_err(failed("find the mapping"))?;
+            let load = || self.load_cache(pair, table, sectors);
+            load_checked(
+                load,
+                || check(&format!("dm-{}", info.device().minor)),
+                || {
+                    // The table in force stays.
+                    let _ = self.dm.table_clear(id);
+                },
+            )?;
             let options = DmOptions::default().set_flags(DmFlags::DM_SKIP_LOCKFS);
             let Err(error) = self.dm.device_suspend(id, options) else {
                 return Ok(());
@@ -259,9 +279,10 @@ impl Control {
     /// that was there before: see [`Self::hold`]. A held disk stays held until the table is in force. If a mapping
     /// has such a table and does not run, it is resumed; if the resume fails, its disk is held.
     ///
-    /// The kernel counts all of device-mapper as one owner of a device, so it lets two mappings share a device.
-    /// `alone` gets the kernel name of our mapping and says whether no other mapping uses the devices. It is called
-    /// while our mapping holds the devices and before anything is written.
+    /// `check` gets the kernel name of our mapping and says whether the loaded table may come into force: another disk
+    /// may have got a number of the table before the table was loaded, and the kernel lets two mappings share a device,
+    /// because it counts all of device-mapper as one owner. It is called while our mapping holds the devices and before
+    /// anything is written.
     ///
     /// # Errors
     /// The kernel's refusals: see [`explain`].
@@ -270,7 +291,7 @@ impl Control {
         pair: &Pair,
         table: &Tandem,
         sectors: u64,
-        alone: impl Fn(&str) -> Result<(), String>,
+        check: impl Fn(&str) -> Result<(), String>,
     ) -> DmResult<()> {
         let disk = Linear {
             device: table.origin.clone(),
@@ -298,7 +319,7 @@ impl Control {
             }
         };
         let load = |table: &Tandem| self.load_cache(pair, table, sectors);
-        let made = match load(table) {
+        let load = || match load(table) {
             // A module that does not know the argument (`cold` or `lost`) always starts cold.
             Err(e) if (table.cold || table.lost > 0) && e.errno == Some(Errno::INVAL) => {
                 load(&Tandem {
@@ -309,8 +330,8 @@ impl Control {
             }
             other => other,
         };
-        let made = made
-            .and_then(|()| alone(&kernel_name).map_err(|e| other("hold the devices alone", e)))
+        // The table that holds the disk takes the place of this table if that fails.
+        let made = load_checked(load, || check(&kernel_name), || ())
             // A program that udev runs may have changed this mapping meanwhile, so that it holds a disk.
             .and_then(|()| self.about_to_work(pair))
             .and_then(|()| self.with(&pair.uuid, |id| self.resume(id)))
@@ -617,6 +638,20 @@ pub fn explain(failure: &DmFailure, pair: &Pair) -> Failure {
         Kind::SsdTooSmall => failure.sizes(crate::plan::MINIMUM_SSD_BYTES, pair.ssd.text.size),
         _ => failure,
     }
+}
+
+/// Loads a table and then checks its devices: from the load on, the kernel gives their numbers to no other disk.
+/// `clear` removes the table that must not come into force.
+fn load_checked(
+    load: impl FnOnce() -> DmResult<()>,
+    check: impl FnOnce() -> Result<(), String>,
+    clear: impl FnOnce(),
+) -> DmResult<()> {
+    load()?;
+    check().map_err(|e| {
+        clear();
+        other("check the devices", e)
+    })
 }
 
 /// Holds as many of the disks as possible, by loading a table of them. `held`: numbers of the disks that are held

@@ -5,7 +5,7 @@ pub(crate) mod guards;
 mod mounting;
 mod partitions;
 
-use self::guards::{Place, alone, free_to_map, still_same, unclaimed_content};
+use self::guards::{LoadedDevices, Place, free_to_map, unclaimed_content};
 use super::{Engine, Live, Status};
 use crate::action::{Action, Face, Pair};
 use crate::disks::{self, UDISKS};
@@ -150,22 +150,15 @@ impl DeviceMapper {
             cold: pair.cold && !new,
             lost: if new { 0 } else { pair.lost },
         };
-        let names = [origin.ident.text.name.clone(), ssd.ident.text.name.clone()];
-        let devices = [
-            (table.origin.clone(), origin.ident.clone()),
-            (table.ssd.clone(), ssd.ident.clone()),
-        ];
+        let devices = LoadedDevices::new(&table, &origin.ident, &ssd.ident);
         let (copy, sectors) = (pair.clone(), origin.ident.text.size / SECTOR_BYTES);
         let mapped = blocking(move || {
             let control = Control::open()?;
-            if back {
-                return control.rejoin(&copy, &table, sectors);
+            let check = |ours: &str| devices.check(ours);
+            match back {
+                true => control.rejoin(&copy, &table, sectors, check),
+                false => control.map(&copy, &table, sectors, check),
             }
-            let checked = |ours: &str| {
-                still_same(Path::new("/sys/dev/block"), &devices)?;
-                alone(&names, ours)
-            };
-            control.map(&copy, &table, sectors, checked)
         })
         .await?;
         if let Err(e) = mapped {

@@ -24,13 +24,17 @@ pub(super) enum Question {
 /// What a read found; `None` as long as it goes on.
 type Answer = Option<Result<bool, Failure>>;
 
-/// Reads in progress, by the object path of the device. A read that hangs cannot be stopped, so no second read is
-/// begun beside it: a caller with the same question waits for the answer of the first.
+/// Sequence number and object path of a device, and what it is read for. A device that is plugged in again may have
+/// the object path of another device before it.
+type Key = (u64, String, Question);
+
+/// Reads in progress. A read that hangs cannot be stopped, so no second read is begun beside it: a caller with the same
+/// question waits for the answer of the first.
 #[derive(Debug, Default)]
-pub(super) struct Reading(Mutex<BTreeMap<(String, Question), watch::Receiver<Answer>>>);
+pub(super) struct Reading(Mutex<BTreeMap<Key, watch::Receiver<Answer>>>);
 
 impl Reading {
-    fn reads(&self) -> MutexGuard<'_, BTreeMap<(String, Question), watch::Receiver<Answer>>> {
+    fn reads(&self) -> MutexGuard<'_, BTreeMap<Key, watch::Receiver<Answer>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -39,14 +43,14 @@ impl Reading {
     ///
     /// # Errors
     /// `StepFailed` if there is no answer after `limit`; the error of the read.
-    async fn within(
+    async fn read_with_limit(
         self: &Arc<Self>,
         question: Question,
         device: &Device,
         limit: Duration,
         read: impl Future<Output = Result<bool, Failure>> + Send + 'static,
     ) -> Result<bool, Failure> {
-        let key = (device.object().to_owned(), question);
+        let key = (device.ident.diskseq, device.object().to_owned(), question);
         let mut answer = {
             let mut reads = self.reads();
             let going_on = reads.get(&key).cloned();
@@ -87,7 +91,9 @@ impl Service {
                 Question::Blank => engine.blank(&copy).await,
             }
         };
-        self.reading.within(question, device, LIMIT, read).await
+        self.reading
+            .read_with_limit(question, device, LIMIT, read)
+            .await
     }
 }
 
@@ -108,24 +114,34 @@ mod tests {
             Ok(true)
         };
         let blank = Question::Blank;
-        let refused = reading.within(blank, hangs, short, hung).await.unwrap_err();
+        let refused = reading
+            .read_with_limit(blank, hangs, short, hung)
+            .await
+            .unwrap_err();
         assert_eq!(refused.device, hangs.ident.text);
         let no_second = async { unreachable!("a second read was begun") };
-        let again = reading.within(blank, hangs, short, no_second).await;
+        let again = reading
+            .read_with_limit(blank, hangs, short, no_second)
+            .await;
         assert_eq!(again.unwrap_err().kind, Kind::StepFailed);
-        let other = reading.within(blank, answers, LIMIT, async { Ok(true) });
+        let other = reading.read_with_limit(blank, answers, LIMIT, async { Ok(true) });
+        assert!(other.await.unwrap());
+        // Another device has the name by now.
+        let mut replaced = hangs.clone();
+        replaced.ident.diskseq += 1;
+        let other = reading.read_with_limit(blank, &replaced, LIMIT, async { Ok(true) });
         assert!(other.await.unwrap());
         // The waiting task gets the answer of the read that was begun first.
         let waiting = reading.clone();
         let device = hangs.clone();
         let joined = tokio::spawn(async move {
             let own = async { Ok(false) };
-            waiting.within(blank, &device, LIMIT, own).await
+            waiting.read_with_limit(blank, &device, LIMIT, own).await
         });
         tokio::task::yield_now().await;
         answer.send(()).unwrap();
         assert!(joined.await.unwrap().unwrap());
-        let then = reading.within(blank, hangs, LIMIT, async { Ok(false) });
+        let then = reading.read_with_limit(blank, hangs, LIMIT, async { Ok(false) });
         assert!(!then.await.unwrap());
     }
 }

@@ -54,3 +54,26 @@ fn a_disk_is_held_beside_its_clone_and_neither_is_let_go_for_the_other() {
     // The disk that was held is gone.
     assert_eq!(held(&["8:49"], 1, &["8:1"], ""), one("8:49", true));
 }
+
+#[test]
+fn the_devices_of_a_table_are_checked_after_its_load_and_a_wrong_table_is_cleared() {
+    let done = RefCell::new(Vec::new());
+    let note = |what: &'static str| done.borrow_mut().push(what);
+    let load = |works: bool| {
+        note("load");
+        works.then_some(()).ok_or_else(|| other("load", "busy"))
+    };
+    let check = |right: bool| {
+        note("check");
+        right.then_some(()).ok_or_else(|| "another disk".to_owned())
+    };
+    for (loads, right, steps) in [
+        (true, true, &["load", "check"][..]),
+        (true, false, &["load", "check", "clear"]),
+        (false, true, &["load"]),
+    ] {
+        let result = load_checked(|| load(loads), || check(right), || note("clear"));
+        assert_eq!(result.is_ok(), loads && right);
+        assert_eq!(done.take(), steps);
+    }
+}

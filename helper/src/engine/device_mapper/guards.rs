@@ -3,6 +3,7 @@
 
 use super::step;
 use crate::action::Pair;
+use crate::dm::table::Tandem;
 use crate::facts::{Device, Ident};
 use crate::mounts::table::Mounts;
 use std::path::Path;
@@ -80,40 +81,63 @@ pub fn unclaimed_content(ssd: &Device) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether the numbers of these devices still belong to them. A number is given to another disk when its disk is
-/// unplugged, but not while a table holds the device open: called between the load of a table and its resume.
-///
-/// `numbers`: the folder that the kernel shows as `/sys/dev/block`.
-pub fn still_same(numbers: &Path, devices: &[(String, Ident)]) -> Result<(), String> {
-    for (number, ident) in devices {
-        // Older kernels give no sequence numbers.
-        if ident.diskseq == 0 {
-            continue;
-        }
-        let name = &ident.text.name;
-        let folder = std::fs::canonicalize(numbers.join(number));
-        let mut folder = folder.map_err(|e| format!("{name} is gone: {e}"))?;
-        if folder.join("partition").exists() {
-            folder.pop();
-        }
-        let now = crate::read_lossy(folder.join("diskseq")).unwrap_or_default();
-        if now.trim().parse() != Ok(ident.diskseq) {
-            return Err(format!("{name} is another disk now"));
-        }
+/// The folder in which the kernel shows each block device by its number.
+const NUMBERS: &str = "/sys/dev/block";
+
+/// The devices of a table that is loaded and not in force.
+pub struct LoadedDevices([(String, Ident); 2]);
+
+impl LoadedDevices {
+    /// The disk and the SSD of this table.
+    pub fn new(table: &Tandem, disk: &Ident, ssd: &Ident) -> Self {
+        Self([
+            (table.origin.clone(), disk.clone()),
+            (table.ssd.clone(), ssd.clone()),
+        ])
     }
-    Ok(())
+
+    /// Whether the table may come into force: its numbers still belong to the devices that are meant, and the mapping
+    /// `ours` (a kernel name) is the only volume on them.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub fn check(&self, ours: &str) -> Result<(), String> {
+        self.check_numbers(Path::new(NUMBERS))?;
+        self.0
+            .iter()
+            .try_for_each(|(_, ident)| ensure_alone(&ident.text.name, ours))
+    }
+
+    /// A number is given to another disk when its disk is unplugged, but not while a table holds the device open.
+    fn check_numbers(&self, numbers: &Path) -> Result<(), String> {
+        for (number, ident) in &self.0 {
+            // Older kernels give no sequence numbers.
+            if ident.diskseq == 0 {
+                continue;
+            }
+            let name = &ident.text.name;
+            let folder = std::fs::canonicalize(numbers.join(number));
+            let mut folder = folder.map_err(|e| format!("{name} is gone: {e}"))?;
+            if folder.join("partition").exists() {
+                folder.pop();
+            }
+            let now = crate::read_lossy(folder.join("diskseq")).unwrap_or_default();
+            if now.trim().parse() != Ok(ident.diskseq) {
+                return Err(format!("{name} is another disk now"));
+            }
+        }
+        Ok(())
+    }
 }
 
-/// Whether our mapping is the only volume on these devices.
-pub fn alone(names: &[String], ours: &str) -> Result<(), String> {
-    for name in names {
-        let Ok(holders) = std::fs::read_dir(crate::machine::sysfs(name).join("holders")) else {
-            continue;
-        };
-        for holder in holders.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
-            if holder != ours {
-                return Err(format!("{name} is in use by {holder}"));
-            }
+/// Checks that our mapping is the only volume on a device.
+fn ensure_alone(name: &str, ours: &str) -> Result<(), String> {
+    let Ok(holders) = std::fs::read_dir(crate::machine::sysfs(name).join("holders")) else {
+        return Ok(());
+    };
+    for holder in holders.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
+        if holder != ours {
+            return Err(format!("{name} is in use by {holder}"));
         }
     }
     Ok(())
@@ -138,8 +162,11 @@ mod tests {
         }
         let at = |number: &str, name: &str, diskseq| {
             let mut ident = device(name, 1 << 30).ident;
+            ident.diskseq = 0;
+            let unknown = ident.clone();
             ident.diskseq = diskseq;
-            still_same(&numbers, &[(number.to_owned(), ident)])
+            let devices = [(number.to_owned(), ident), ("8:99".to_owned(), unknown)];
+            LoadedDevices(devices).check_numbers(&numbers)
         };
         fs::write(disk.join("diskseq"), "7\n").unwrap();
         at("8:0", "sda", 7).unwrap();
