@@ -13,9 +13,14 @@ pub mod late;
 
 use self::environment::{BootEnvironment, HoldError, System};
 use self::late::Marks;
-use crate::machine::{BlockDevice, Machine, Sighting};
+use crate::dm::mapping::Mapping;
+use crate::facts::Ident;
+use crate::lifecycle::{
+    self, Access, Attempt, Disk, Job, Link, Reason, Situation, Ssd, Step, When,
+};
+use crate::machine::{BlockDevice, Found, Machine};
 use crate::mounts::table;
-use crate::state::{CacheRecord, FOLDER, Intent, Setup, Store};
+use crate::state::{CacheRecord, FOLDER, Intent, Store};
 use crate::wipe;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
@@ -25,16 +30,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long the start waits for a missing device if data may be on the SSD only. A disk that has to spin up takes 10
-/// s, and several disks spin up one after the other. The same time applies if the start needs the disk and udev is
-/// still busy: a slow machine must not start cold because of that.
-const LONGEST: Duration = Duration::from_secs(30);
-/// How long the start waits if a start without the SSD only loses the cached copies, and udev is idle.
-const WITHOUT: Duration = Duration::from_secs(10);
-/// The time in which udev has at least begun to look at the devices.
-const BEGUN: Duration = Duration::from_secs(1);
 /// How long a program keeps a disk open that opens it for a moment only, as udev's probes do.
-const MOMENT: Duration = Duration::from_secs(2);
+const SHORT_USE: Duration = Duration::from_secs(2);
 /// The folder in which udev records a device after it has handled the device.
 const UDEV_DATA: &str = "/run/udev/data";
 /// This file exists while udev is busy.
@@ -55,11 +52,17 @@ pub fn assembles() -> bool {
 struct Cache {
     record: CacheRecord,
     /// Its disk, as found by the last search.
-    disk: Sighting,
+    disk: Found,
+    /// Its SSD, as found by the last search.
+    ssd: Option<BlockDevice>,
+    /// Its mapping, as found by the last search.
+    link: Link,
     /// The disks that are held. A disk that is plugged in again is another device to the kernel, and is not held.
     held: Vec<BlockDevice>,
     /// Why the last attempt to hold the disk failed, and since when.
     hold_error: Option<(HoldError, Instant)>,
+    /// There is no device-mapper, so the disk cannot be held.
+    cannot_hold: bool,
     /// The held disks whose mounts systemd leaves out.
     left_out: Vec<BlockDevice>,
     /// A failure after which the cache is not tried again.
@@ -82,7 +85,7 @@ fn run_in(store: &Store, system: impl FnOnce() -> System) {
         return;
     }
     let (system, marks) = (system(), Marks::default());
-    guard(&caches, &marks);
+    set_marks(&caches, &marks);
     let watch = watch().map_err(|e| tracing::error!("not waiting for devices: {e}"));
     let begun = Instant::now();
     loop {
@@ -93,14 +96,14 @@ fn run_in(store: &Store, system: impl FnOnce() -> System) {
             let _ = inotify::add_watch(watch, UDEV_DATA, written);
         }
         step(&mut caches, &system, store, &marks);
-        let patience = caches.iter().map(Cache::patience).max();
-        let left = patience.and_then(|patience| patience.checked_sub(begun.elapsed()));
+        let limit = caches.iter().map(Cache::wait_limit).max();
+        let left = limit.and_then(|limit| limit.checked_sub(begun.elapsed()));
         match (&watch, left) {
             (Ok(watch), Some(left)) if !left.is_zero() => wait(watch, left),
             _ => break,
         }
     }
-    go_on(&mut caches, &system, store, &marks);
+    start_without_all(&mut caches, &system, store, &marks);
 }
 
 /// The caches that a start of the machine is to assemble.
@@ -109,10 +112,16 @@ fn wanted(store: &Store) -> Vec<Cache> {
     among(store.caches(), &jobs)
 }
 
+/// The caches that wait for nothing but their devices.
 fn among(records: Vec<CacheRecord>, jobs: &[Intent]) -> Vec<Cache> {
     let wanted = |record: &CacheRecord| {
-        let idle = !jobs.iter().any(|job| job.gives_up(&record.pair.uuid));
-        idle && record.detached_in.is_none() && !record.forked
+        let abandoned = jobs.iter().any(|job| job.gives_up(&record.pair.uuid));
+        let job = if abandoned { Job::Abandons } else { Job::None };
+        let nothing = Situation {
+            job,
+            ..Situation::nothing(When::Starting)
+        };
+        lifecycle::next(record, &nothing) == Step::Wait(Reason::DiskMissing)
     };
     let records = records.into_iter();
     records.filter(wanted).map(Cache::new).collect()
@@ -120,7 +129,7 @@ fn among(records: Vec<CacheRecord>, jobs: &[Intent]) -> Vec<Cache> {
 
 /// Sets the marks. From now on, a disk that appears and lacks data is held by the program that notices it first: this
 /// program, or the one that udev runs.
-fn guard(caches: &[Cache], marks: &Marks) {
+fn set_marks(caches: &[Cache], marks: &Marks) {
     for cache in caches.iter().filter(|cache| cache.record.may_be_dirty) {
         if let Err(e) = marks.set(&cache.record.pair.uuid) {
             tracing::error!("a disk that comes late is held by the service only: {e}");
@@ -129,21 +138,26 @@ fn guard(caches: &[Cache], marks: &Marks) {
 }
 
 /// Lets the machine start without these caches.
-fn go_on(caches: &mut [Cache], machine: &impl BootEnvironment, store: &Store, marks: &Marks) {
+fn start_without_all(
+    caches: &mut [Cache],
+    machine: &impl BootEnvironment,
+    store: &Store,
+    marks: &Marks,
+) {
     hold_disks(caches, machine, store, marks);
-    let alone = marks.alone(MOMENT);
+    let lock = marks.lock(SHORT_USE);
     for cache in caches.iter_mut() {
         // The program that udev runs may have handled the cache since.
         cache.read_record(store);
-        if cache.in_use() {
+        if cache.is_in_use() {
             cache.find_and_hold(machine);
         }
         // The mark of a held disk stays, because the disk may come back as another device that is not held.
-        if cache.leave(store) {
+        if cache.start_without(store) {
             marks.clear(&cache.record.pair.uuid);
         }
     }
-    drop(alone);
+    drop(lock);
     leave_out(caches, machine);
     if !caches.is_empty()
         && let Err(e) = machine.start_service()
@@ -156,15 +170,15 @@ fn go_on(caches: &mut [Cache], machine: &impl BootEnvironment, store: &Store, ma
 /// that is there is held, and no mount waits that would fail because of the hold.
 fn step(caches: &mut Vec<Cache>, machine: &impl BootEnvironment, store: &Store, marks: &Marks) {
     hold_disks(caches, machine, store, marks);
-    if caches.iter().any(|cache| cache.is_whole(machine)) {
+    if caches.iter().any(Cache::is_whole) {
         give_up_used(caches, machine, store, marks);
     }
     caches.retain_mut(|cache| {
-        let assembled = cache.assemble(machine, store);
-        if assembled {
+        let over = cache.assemble(machine, store);
+        if over {
             marks.clear(&cache.record.pair.uuid);
         }
-        !assembled
+        !over
     });
     // A failed attempt may have released its disk.
     if caches.iter().any(|cache| cache.hold_error.is_some()) {
@@ -180,13 +194,13 @@ fn give_up_used(
     marks: &Marks,
 ) {
     for cache in caches.iter_mut() {
-        if !cache.in_use() || cache.may_pass() {
+        if !cache.is_in_use() || cache.next(When::Starting) != Step::LeavePlain {
             continue;
         }
-        let _alone = marks.alone(MOMENT);
+        let _lock = marks.lock(SHORT_USE);
         cache.read_record(store);
         cache.find_and_hold(machine);
-        if cache.in_use() && cache.leave(store) {
+        if cache.is_in_use() && cache.start_without(store) {
             marks.clear(&cache.record.pair.uuid);
         }
     }
@@ -197,10 +211,10 @@ fn give_up_used(
 fn hold_disks(caches: &mut [Cache], machine: &impl BootEnvironment, store: &Store, marks: &Marks) {
     for attempt in 0..=wipe::TRIES {
         for cache in caches.iter_mut() {
-            let alone = marks.alone(MOMENT);
+            let lock = marks.lock(SHORT_USE);
             cache.read_record(store);
             cache.find_and_hold(machine);
-            drop(alone);
+            drop(lock);
             // The mounts are left out before the next disk, which may not answer.
             leave_out(std::slice::from_mut(cache), machine);
         }
@@ -238,113 +252,168 @@ impl Cache {
     fn new(record: CacheRecord) -> Self {
         Self {
             record,
-            disk: Sighting::default(),
+            disk: Found::default(),
+            ssd: None,
+            link: Link::None,
             held: Vec::new(),
             hold_error: None,
+            cannot_hold: false,
             left_out: Vec::new(),
             failed: None,
         }
     }
 
-    /// Reads what the program that udev runs has recorded about the disk meanwhile.
-    fn read_record(&mut self, store: &Store) {
-        if !self.held.is_empty() || !self.record.may_be_dirty {
-            return;
+    /// What is to be done with this cache, by what the last search has found.
+    fn next(&self, when: When) -> Step {
+        lifecycle::next(&self.record, &self.situation(when))
+    }
+
+    fn situation(&self, when: When) -> Situation {
+        let disk = match (&self.disk.recorded, self.disk.possible.is_empty()) {
+            (_, true) => Disk::Absent,
+            (Some(_), _) => Disk::Recorded(self.access()),
+            (None, _) => Disk::Similar(self.access()),
+        };
+        let recorded = self.disk.recorded.as_ref().map(|disk| &disk.ident);
+        let possible = self.disk.possible.iter().map(|disk| &disk.ident);
+        Situation {
+            disk,
+            ssd: self.ssd.as_ref().map_or(Ssd::Absent, |_| Ssd::There),
+            link: self.link,
+            doubt: lifecycle::doubt(&self.record, recorded, possible),
+            attempt: match &self.failed {
+                Some(_) => Attempt::Failed,
+                None => Attempt::None,
+            },
+            ..Situation::nothing(when)
         }
+    }
+
+    fn access(&self) -> Access {
+        let mut to_hold = self.to_hold();
+        match &self.hold_error {
+            _ if to_hold.next().is_none() => Access::OnRecord,
+            Some((HoldError::NotWritable(_), _)) => Access::NotWritable,
+            Some(_) if self.may_pass() => Access::Busy,
+            Some(_) => Access::InUse,
+            None if self.to_hold().all(|disk| self.held.contains(disk)) => Access::Held,
+            None if self.cannot_hold => Access::InUse,
+            None => Access::Free,
+        }
+    }
+
+    /// The devices that may be the disk and are not on record as used.
+    fn to_hold(&self) -> impl Iterator<Item = &BlockDevice> {
+        let all = self.disk.possible.iter();
+        all.filter(|disk| !lifecycle::is_on_record(&self.record, &disk.ident))
+    }
+
+    /// Reads what another program has recorded about the cache meanwhile.
+    fn read_record(&mut self, store: &Store) {
         let ours = |now: &CacheRecord| now.pair.uuid == self.record.pair.uuid;
-        if let Some(now) = store.caches().into_iter().find(ours)
-            && now.forked
-        {
-            self.failed = Some("the disk came late and could not be held".to_owned());
-            self.hold_error = None;
+        if let Some(now) = store.caches().into_iter().find(ours) {
+            if now.forked {
+                self.hold_error = None;
+            }
             self.record = now;
         }
     }
 
-    /// Looks for the disk, and holds it if it lacks data. It is held also if the cache could not be made, for the
-    /// disk may have come back as another device since. Copies of the disk are held with it.
+    /// Looks for the devices, and holds the disk if it lacks data. It is held also if the cache could not be made, for
+    /// the disk may have come back as another device since. Copies of the disk are held with it.
     fn find_and_hold(&mut self, machine: &impl BootEnvironment) {
-        if self.record.forked {
-            return;
-        }
-        let disk = machine.find(&self.record.pair.origin);
+        let pair = &self.record.pair;
+        let disk = machine.find(&pair.origin);
         if self.disk != disk {
             // This is another device, and the time for it begins anew.
             self.hold_error = None;
         }
-        self.held.retain(|held| disk.possible.contains(held));
         self.disk = disk;
         if self.disk.possible.is_empty() {
             return;
         }
+        self.ssd = machine.find(&pair.ssd).recorded;
+        self.link = match (machine.mapping(pair), &self.disk.recorded) {
+            (Mapping::Works { origin, .. }, Some(disk)) if origin == disk.number => Link::Works,
+            (Mapping::PassesThrough(_), _) => Link::PassesThrough,
+            _ => Link::None,
+        };
         if let Err(e) = machine.device_mapper() {
             self.failed = Some(e);
-        } else if self.record.may_be_dirty && self.held.len() < self.disk.possible.len() {
-            self.hold(machine);
+            self.cannot_hold = true;
+        }
+        // A hold that failed is tried again.
+        let before = self.hold_error.take();
+        match self.next(When::Starting) {
+            Step::Hold => self.hold(machine, before),
+            _ => self.hold_error = before,
         }
     }
 
     /// Puts the cache in force if both devices are there. True: nothing is left to do for this cache.
     fn assemble(&mut self, machine: &impl BootEnvironment, store: &Store) -> bool {
-        if self.failed.is_some() {
-            return false;
-        }
-        let Some(disk) = self.disk.recorded.clone() else {
-            return false;
-        };
-        let Some(ssd) = machine.find(&self.record.pair.ssd).recorded else {
-            return false;
-        };
-        match machine.map(&self.record.pair, &disk, &ssd) {
-            Ok(()) => {
-                self.done(store, &disk, &ssd);
-                true
-            }
-            Err(e) => {
-                self.failed = Some(e);
-                if self.record.may_be_dirty {
-                    // The attempt released the disk.
-                    self.hold(machine);
+        loop {
+            match self.next(When::Starting) {
+                Step::Assemble => {}
+                // The initial file system has assembled it.
+                Step::RecordBegin => return self.change(store, lifecycle::assembled),
+                Step::EndDoubt if self.change(store, lifecycle::without_doubt) => continue,
+                // The devices that were in doubt are copies, which are held beside the disk.
+                Step::Hold => {
+                    self.hold(machine, None);
+                    continue;
                 }
-                false
+                Step::Wait(Reason::Works) => return true,
+                _ => return false,
+            }
+            let (Some(disk), Some(ssd)) = (self.disk.recorded.clone(), self.ssd.clone()) else {
+                return false;
+            };
+            match machine.map(&self.record.pair, &disk, &ssd) {
+                Ok(()) => {
+                    self.done(store, &disk, &ssd);
+                    return true;
+                }
+                Err(e) => self.failed = Some(e),
+            }
+            if self.record.may_be_dirty {
+                // The attempt released the disk.
+                self.hold(machine, None);
             }
         }
     }
 
-    /// Holds the disk and all devices that may be the disk. If that fails, a disk that was held may not be held any
-    /// more.
-    fn hold(&mut self, machine: &impl BootEnvironment) {
-        let disks = &self.disk.possible;
+    /// Holds all devices that may be the disk and are not in use by now. If that fails, a disk that was held may not be
+    /// held any more. `before`: why the last attempt failed.
+    fn hold(&mut self, machine: &impl BootEnvironment, before: Option<(HoldError, Instant)>) {
+        let disks: Vec<_> = self.to_hold().cloned().collect();
         // If no device agrees with the whole record, each of them may be the disk.
         let needed = self.disk.recorded.as_ref().map_or(disks.len(), |_| 1);
-        let result = machine.hold(&self.record.pair, disks, needed);
+        let result = machine.hold(&self.record.pair, &disks, needed);
         self.held.clear();
-        if result.is_ok() {
-            self.held.clone_from(disks);
-        }
-        let before = self.hold_error.take();
         self.hold_error = result.err().map(|why| {
             let same = before.filter(|(before, _)| before.kind() == why.kind());
             let since = same.map_or_else(Instant::now, |(_, since)| since);
             (why, since)
         });
+        if self.hold_error.is_none() {
+            self.held = disks;
+        }
     }
 
     /// Whether the reason why the disk cannot be held may pass after a moment.
     fn may_pass(&self) -> bool {
         let error = self.hold_error.as_ref();
-        error.is_some_and(|(_, since)| since.elapsed() < MOMENT)
+        error.is_some_and(|(_, since)| since.elapsed() < SHORT_USE)
     }
 
-    fn in_use(&self) -> bool {
+    fn is_in_use(&self) -> bool {
         matches!(self.hold_error, Some((HoldError::InUse(_), _)))
     }
 
     /// Whether both devices are there and no attempt to make the cache has failed.
-    fn is_whole(&self, machine: &impl BootEnvironment) -> bool {
-        self.failed.is_none()
-            && self.disk.recorded.is_some()
-            && machine.find(&self.record.pair.ssd).recorded.is_some()
+    fn is_whole(&self) -> bool {
+        self.failed.is_none() && self.disk.recorded.is_some() && self.ssd.is_some()
     }
 
     fn done(&mut self, store: &Store, disk: &BlockDevice, ssd: &BlockDevice) {
@@ -355,90 +424,75 @@ impl Cache {
                 tracing::warn!("cannot have {} looked at again: {e}", device.name());
             }
         }
-        let prepared = self.record.setup != Setup::Done;
-        if self.record.pair.cold || self.record.pair.lost > 0 || prepared {
-            // The module has forgotten the old copies, and the SSD records that.
-            let new = |mut record: CacheRecord| {
-                (record.pair.cold, record.pair.lost) = (false, 0);
-                record.setup = Setup::Done;
-                record
-            };
-            if let Err(e) = store.change_cache(&self.record.pair.uuid, new) {
-                tracing::warn!("the next start will be cold too: {e}");
-            }
+        self.change(store, lifecycle::assembled);
+    }
+
+    /// Changes the record on the disk, and the record of this program in any case. False: the change is not durable.
+    fn change(&mut self, store: &Store, change: impl Fn(CacheRecord) -> CacheRecord) -> bool {
+        let changed = store.change_cache(&self.record.pair.uuid, &change);
+        if let Err(e) = &changed {
+            tracing::error!("the record of the cache cannot be changed: {e}");
         }
+        let is_durable = changed.is_ok();
+        let now = changed.ok().flatten();
+        self.record = now.unwrap_or_else(|| change(self.record.clone()));
+        is_durable
     }
 
-    fn patience(&self) -> Duration {
-        let asked = || self.disk.recorded.is_some() || table::waits_at_start().unwrap_or(true);
-        self.waits(Path::new(UDEV_BUSY).exists(), asked)
-    }
-
-    /// How long to wait for the missing devices. `busy`: udev is busy. `asked`: the start waits for the disk, or the
-    /// disk is there.
-    fn waits(&self, busy: bool, asked: impl FnOnce() -> bool) -> Duration {
+    /// How long the start waits for the devices that are missing.
+    fn wait_limit(&self) -> Duration {
         if self.failed.is_some() {
             return Duration::ZERO;
         }
-        if self.record.may_be_dirty {
-            return LONGEST;
-        }
-        match (busy, asked()) {
-            (true, true) => LONGEST,
-            (true, false) | (false, true) => WITHOUT,
-            // A disk that is plugged in only sometimes must not delay each start.
-            (false, false) => BEGUN,
-        }
+        let needed = || self.disk.recorded.is_some() || table::waits_at_start().unwrap_or(true);
+        lifecycle::wait_limit(&self.record, Path::new(UDEV_BUSY).exists(), needed)
     }
 
     /// Lets the machine start without this cache. True if the mark of the cache is not needed any more: the record
-    /// says what became of the disk.
-    fn leave(&mut self, store: &Store) -> bool {
+    /// says that the disk itself was used.
+    fn start_without(&mut self, store: &Store) -> bool {
         let pair = &self.record.pair;
         let text = |device: &tandem_api::DeviceText| format!("{} {}", device.model, device.serial);
         let (disk, ssd) = (text(&pair.origin.text), text(&pair.ssd.text));
         let reason = self.failed.as_deref().unwrap_or("a device is missing");
-        if !self.held.is_empty() {
-            tracing::error!(
-                "{disk} is held back, because what was written to it last may be on {ssd} only: {reason}"
-            );
-            return false;
+        match (self.next(When::GoingOn), self.situation(When::GoingOn).disk) {
+            (Step::LeavePlain, _) => {
+                tracing::warn!("{disk} is used without its cache on {ssd}: {reason}");
+            }
+            (_, Disk::Absent) => {
+                tracing::info!("{disk} is not there");
+                return false;
+            }
+            (_, Disk::Recorded(Access::Held) | Disk::Similar(Access::Held)) => {
+                tracing::error!(
+                    "{disk} is held back, because what was written to it last may be on {ssd} only: {reason}"
+                );
+                return false;
+            }
+            (_, Disk::Recorded(Access::NotWritable) | Disk::Similar(Access::NotWritable)) => {
+                // A record that the disk is used would give up the data on the SSD. The next event tries again to hold
+                // the disk.
+                tracing::error!("{disk} should be held back, is not, and cannot be written");
+                return false;
+            }
+            _ => return false,
         }
-        if self.disk.possible.is_empty() {
-            tracing::info!("{disk} is not there");
-            return false;
-        }
-        if let Some((HoldError::NotWritable(e), _)) = &self.hold_error {
-            // A record that the disk is used would give up the data on the SSD. The next event tries again to hold
-            // the disk.
-            tracing::error!("{disk} should be held back, is not, and cannot be written: {e}");
-            return false;
-        }
-        tracing::warn!("{disk} is used without its cache on {ssd}: {reason}");
+        let is_disk = self.disk.recorded.is_some();
+        let used: Vec<Ident> = match &self.disk.recorded {
+            Some(disk) => vec![disk.ident.clone()],
+            None => self.to_hold().map(|disk| disk.ident.clone()).collect(),
+        };
         // The record is written before a program can write to the disk.
-        let recorded = store.change_cache(&pair.uuid, unguarded);
+        let is_durable = self.change(store, |record| {
+            lifecycle::used_alone(record, &used, is_disk)
+        });
         // The cache is not put in force any more, even if the record could not be written.
         self.failed.get_or_insert("the disk is in use".to_owned());
-        match recorded {
-            Ok(now) => {
-                self.hold_error = None;
-                self.record = now.unwrap_or_else(|| unguarded(self.record.clone()));
-                true
-            }
-            Err(e) => {
-                tracing::error!("cannot record that: {e}");
-                false
-            }
+        if is_durable {
+            self.hold_error = None;
         }
+        is_durable && self.next(When::GoingOn) == Step::Ask(Reason::DiskChanged)
     }
-}
-
-/// The record of a cache whose disk every program can use alone from now on. The copies on the SSD are old, and its
-/// dirty data belongs to a state of the disk that may be gone.
-fn unguarded(mut record: CacheRecord) -> CacheRecord {
-    record.pair.cold = true;
-    record.forked |= record.may_be_dirty;
-    record
 }
 
 fn watch() -> io::Result<OwnedFd> {

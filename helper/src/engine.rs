@@ -38,6 +38,14 @@ pub struct Status {
 }
 
 impl Status {
+    /// The state. A state that only a newer module knows counts as a bypass.
+    pub fn known_state(&self) -> CacheState {
+        self.state.parse().unwrap_or_else(|e| {
+            tracing::warn!("state of the module: {e}");
+            CacheState::Bypass
+        })
+    }
+
     /// Whether the counters are valid. If a table came into force and did not start, the module has not read from the
     /// SSD which data is there only.
     pub fn knows(&self) -> bool {

@@ -69,7 +69,8 @@ impl Ident {
     ///
     /// The UUID of the file system is not compared: the newest superblock of a dirty disk may be on the SSD only.
     pub fn same_hardware(&self, recorded: &Self) -> bool {
-        self.same_drive(recorded)
+        self.same_kind(recorded)
+            && self.same_drive(recorded)
             && self.same_place(recorded)
             && self.part_uuid == recorded.part_uuid
             && (!recorded.hardware.is_empty() || !recorded.part_uuid.is_empty())
@@ -82,9 +83,21 @@ impl Ident {
         let drive = !recorded.hardware.is_empty() && self.same_drive(recorded);
         let content = same(&self.content_uuid, &recorded.content_uuid);
         !self.hardware.starts_with(DM_UUID_PREFIX)
+            && self.same_kind(recorded)
             && (same(&self.part_uuid, &recorded.part_uuid)
                 || (content && self.text.size == recorded.text.size)
                 || (drive && self.same_place(recorded)))
+    }
+
+    /// False for a loop device or a volume of device-mapper if the recorded device was none: an image of a disk has all
+    /// its UUIDs and is not the disk.
+    fn same_kind(&self, recorded: &Self) -> bool {
+        let is_virtual = |ident: &Self| {
+            ["loop", "dm-"]
+                .into_iter()
+                .find(|kind| ident.text.name.starts_with(kind))
+        };
+        is_virtual(self).is_none() || is_virtual(self) == is_virtual(recorded)
     }
 
     fn same_place(&self, recorded: &Self) -> bool {

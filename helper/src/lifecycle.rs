@@ -12,9 +12,8 @@
 //! * A disk that any program can use alone is recorded as used before the program can write to it.
 
 use crate::facts::Ident;
-use crate::state::{CacheRecord, DropReason, Setup};
+use crate::state::{CacheRecord, Setup};
 use std::time::Duration;
-use tandem_api::Mode;
 
 /// Whether programs can use a disk without its cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +28,8 @@ pub enum Access {
     InUse,
     /// The disk does not answer or is write-protected: no program can write to it.
     NotWritable,
+    /// Each device that may be the disk is on record as used already.
+    OnRecord,
 }
 
 /// The devices that may be the disk of the cache.
@@ -47,14 +48,8 @@ pub enum Disk {
 pub enum Ssd {
     /// No single device agrees with the whole record.
     Absent,
-    /// The recorded SSD. Its content is not known.
+    /// The recorded SSD.
     There,
-    /// The recorded SSD, and only zeroes are found on it.
-    Blank,
-    /// The recorded SSD, with the format of this cache.
-    Formatted,
-    /// The recorded SSD, with other content.
-    OtherContent,
 }
 
 /// The mapping of the cache.
@@ -141,7 +136,7 @@ pub struct Situation {
     pub attempt: Attempt,
     /// The moment.
     pub when: When,
-    /// The machine was started since the user confirmed a set-up at the next start.
+    /// The machine was started since the cache was prepared for the next start.
     pub restarted: bool,
 }
 
@@ -156,7 +151,7 @@ impl Situation {
             doubt: Doubt::None,
             attempt: Attempt::None,
             when,
-            restarted: false,
+            restarted: when != When::Running,
         }
     }
 }
@@ -192,17 +187,15 @@ pub enum Reason {
     SsdBlocks,
     /// The last attempt failed.
     NotAssembled,
-    /// The cache is set up at the next start of the machine.
-    SetupPending,
-    /// The set-up at a start of the machine was dropped.
-    SetupDropped(DropReason),
+    /// The next start of the machine assembles the cache.
+    Prepared,
 }
 
 impl Reason {
     /// The word for `Cache.StateReason`; empty if the state says it all.
     pub fn word(self) -> &'static str {
         match self {
-            Self::Works | Self::HasJob | Self::IsRemoved => "",
+            Self::Works | Self::HasJob | Self::IsRemoved | Self::Prepared => "",
             Self::PassesThrough => "ssd-error",
             Self::DiskMissing => "disk-missing",
             Self::DiskElsewhere => "disk-elsewhere",
@@ -214,8 +207,6 @@ impl Reason {
             Self::SsdDamaged => "ssd-damaged",
             Self::SsdBlocks => "ssd-blocks",
             Self::NotAssembled => "not-assembled",
-            Self::SetupPending => "setup-pending",
-            Self::SetupDropped(why) => why.word(),
         }
     }
 }
@@ -239,16 +230,8 @@ pub enum Step {
     LeavePlain,
     /// Record that no device in doubt is the disk: see [`without_doubt`].
     EndDoubt,
-    /// Create the cache that was set up for this start, with the ordinary table of a new cache. `cold`: the SSD has
-    /// the format already, and the disk may have been used since.
-    Create {
-        /// Forget all copies on the SSD.
-        cold: bool,
-    },
-    /// Record that the cache exists: see [`created`].
-    Activate,
-    /// Record that the set-up was dropped: see [`dropped`]. The disk is used without a cache.
-    DropSetup(DropReason),
+    /// Record that the prepared cache works: see [`begun`].
+    RecordBegin,
     /// Remove the record.
     Forget,
 }
@@ -261,10 +244,13 @@ pub fn next(record: &CacheRecord, now: &Situation) -> Step {
             _ => Step::Wait(Reason::IsRemoved),
         };
     }
-    match &record.setup {
-        Setup::Done => {}
-        Setup::Pending { .. } => return next_of_pending(now),
-        Setup::Dropped(why) => return Step::Ask(Reason::SetupDropped(*why)),
+    if let Setup::Pending { .. } = record.setup {
+        match now.link {
+            // The start assembled the cache, perhaps before it could write to the record.
+            Link::Works => return Step::RecordBegin,
+            _ if !now.restarted => return Step::Wait(Reason::Prepared),
+            _ => {}
+        }
     }
     if now.job == Job::Running {
         return Step::Wait(Reason::HasJob);
@@ -289,31 +275,22 @@ pub fn next(record: &CacheRecord, now: &Situation) -> Step {
 }
 
 fn next_without_mapping(record: &CacheRecord, now: &Situation) -> Step {
-    if record.forked {
-        return Step::Ask(Reason::DiskChanged);
-    }
-    let (Disk::Similar(access) | Disk::Recorded(access)) = now.disk else {
-        return Step::Wait(Reason::DiskMissing);
+    let access = match now.disk {
+        Disk::Similar(access) | Disk::Recorded(access) => access,
+        Disk::Absent => Access::NotWritable,
     };
-    if record.may_be_dirty && access == Access::Free {
+    let obstacle = obstacle(record, now);
+    if record.may_be_dirty && !record.forked && access == Access::Free {
         return Step::Hold;
     }
-    if let Disk::Similar(_) = now.disk {
-        return Step::Wait(match record.may_be_dirty {
-            true if now.doubt != Doubt::None => Reason::DiskInDoubt,
-            true => Reason::DiskElsewhere,
-            false => Reason::DiskMissing,
-        });
-    }
-    if now.ssd == Ssd::Absent {
-        return Step::Wait(match record.may_be_dirty {
-            true => Reason::SsdMissingDirty,
-            false => Reason::SsdMissing,
-        });
+    match (obstacle, now.disk) {
+        (Some(why @ Reason::DiskChanged), _) => return Step::Ask(why),
+        (Some(why @ Reason::DiskInDoubt), Disk::Recorded(_)) => return Step::Ask(why),
+        (Some(why), _) => return Step::Wait(why),
+        (None, _) => {}
     }
     match (now.doubt, now.job, now.attempt) {
         (Doubt::Refuted, ..) => Step::EndDoubt,
-        (Doubt::Open, ..) => Step::Ask(Reason::DiskInDoubt),
         (_, Job::Creates, _) => Step::Wait(Reason::HasJob),
         (.., Attempt::Refused(why)) => Step::Ask(why),
         (.., Attempt::Failed) => Step::Wait(Reason::NotAssembled),
@@ -323,36 +300,20 @@ fn next_without_mapping(record: &CacheRecord, now: &Situation) -> Step {
     }
 }
 
-/// A cache that the user had set up for the next start of the machine. Nothing of it exists yet, so nothing is held:
-/// the set-up is done as a whole or dropped as a whole.
-fn next_of_pending(now: &Situation) -> Step {
-    if now.link == Link::Works {
-        // The start made the cache, perhaps before it could write to the record.
-        return Step::Activate;
-    }
-    let waits = now.when == When::Starting;
-    let missing = |waits: bool, reason, why| match waits {
-        true => Step::Wait(reason),
-        false => Step::DropSetup(why),
-    };
-    match (now.when, now.disk, now.ssd) {
-        // Its disk may be mounted by now.
-        (When::Running, ..) if now.restarted => Step::DropSetup(DropReason::NotAtStart),
-        (When::Running, ..) => Step::Wait(Reason::SetupPending),
-        (_, Disk::Absent, _) => missing(waits, Reason::DiskMissing, DropReason::DiskMissing),
-        // Another device may have the disk's place since, so a device that agrees in part is not waited for.
-        (_, Disk::Similar(_), _) => Step::DropSetup(DropReason::DiskDiffers),
-        (_, Disk::Recorded(Access::Busy), _) => {
-            missing(waits, Reason::DiskInUse, DropReason::DiskInUse)
-        }
-        (_, Disk::Recorded(Access::InUse | Access::NotWritable), _) => {
-            Step::DropSetup(DropReason::DiskInUse)
-        }
-        (.., Ssd::Absent) => missing(waits, Reason::SsdMissing, DropReason::SsdMissing),
-        (.., Ssd::OtherContent | Ssd::There) => Step::DropSetup(DropReason::SsdNotBlank),
-        _ if now.attempt != Attempt::None => Step::DropSetup(DropReason::Failed),
-        (.., Ssd::Blank) => Step::Create { cold: false },
-        (.., Ssd::Formatted) => Step::Create { cold: true },
+/// Why a cache without a mapping cannot be assembled, if its record or its devices are the reason. The first reason
+/// counts: each later one would be taken to say that nothing is lost, or that the cache comes back by itself.
+pub fn obstacle(record: &CacheRecord, now: &Situation) -> Option<Reason> {
+    match (&record.setup, now.disk) {
+        (Setup::Pending { .. }, _) if !now.restarted => Some(Reason::Prepared),
+        _ if record.forked => Some(Reason::DiskChanged),
+        (_, Disk::Absent) => Some(Reason::DiskMissing),
+        (_, Disk::Similar(_)) if !record.may_be_dirty => Some(Reason::DiskMissing),
+        (_, Disk::Similar(_)) if now.doubt == Doubt::None => Some(Reason::DiskElsewhere),
+        (_, Disk::Similar(_)) => Some(Reason::DiskInDoubt),
+        _ if now.doubt == Doubt::Open => Some(Reason::DiskInDoubt),
+        _ if now.ssd == Ssd::Absent && record.may_be_dirty => Some(Reason::SsdMissingDirty),
+        _ if now.ssd == Ssd::Absent => Some(Reason::SsdMissing),
+        _ => None,
     }
 }
 
@@ -365,17 +326,40 @@ fn leaves_disk(record: &CacheRecord, now: &Situation) -> bool {
     let open = match access {
         Access::InUse => true,
         Access::Free | Access::Busy => now.when == When::GoingOn,
-        Access::Held | Access::NotWritable => false,
+        Access::Held | Access::NotWritable | Access::OnRecord => false,
     };
     let uncovered = match now.link {
         Link::None | Link::LeadsNowhere | Link::LeadsNowhereInUse => open,
         _ => false,
     };
-    let is_recorded = matches!(now.disk, Disk::Recorded(_));
-    let forks = uncovered && record.may_be_dirty && !record.forked && is_recorded;
-    // A similar device that is on record already is not among those that count.
-    let doubtful = uncovered && record.may_be_dirty && !record.forked && !is_recorded;
-    forks || doubtful || (!record.pair.cold && (uncovered || now.link == Link::PassesThrough))
+    let loses_data = uncovered && record.may_be_dirty && !record.forked;
+    loses_data || (!record.pair.cold && (uncovered || now.link == Link::PassesThrough))
+}
+
+/// Whether the record says already that this device was used without the cache.
+pub fn is_on_record(record: &CacheRecord, device: &Ident) -> bool {
+    record.used_alone.iter().any(|known| device.is_again(known))
+}
+
+/// Whether a device that was used without the cache may be its disk. `disk`: the device that agrees with the whole
+/// record; `possible`: all devices that may be the disk.
+pub fn doubt<'a>(
+    record: &CacheRecord,
+    disk: Option<&Ident>,
+    possible: impl Iterator<Item = &'a Ident> + Clone,
+) -> Doubt {
+    let Some(disk) = disk.filter(|_| !record.used_alone.is_empty()) else {
+        return match record.used_alone.is_empty() {
+            true => Doubt::None,
+            false => Doubt::Open,
+        };
+    };
+    let others = possible.filter(|device| !device.same_device(disk));
+    let is_beside = |used: &Ident| others.clone().any(|device| device.is_again(used));
+    match record.used_alone.iter().all(is_beside) {
+        true => Doubt::Refuted,
+        false => Doubt::Open,
+    }
 }
 
 /// The record of a cache after its disk was used without it. The copies on the SSD are old. Dirty data belongs to a
@@ -388,13 +372,16 @@ pub fn used_alone(mut record: CacheRecord, used: &[Ident], is_disk: bool) -> Cac
     }
     record.forked |= is_disk;
     for device in used {
-        // A device that cannot be recognised any more is never refuted, so no other needs to be kept beside it.
-        let enough = |known: &Ident| {
-            device.is_again(known) || (known.boot != device.boot && !known.has_wwn())
-        };
-        if !record.used_alone.iter().any(enough) {
+        if !is_on_record(&record, device) {
             record.used_alone.push(device.clone());
         }
+        // A device of an earlier boot without a WWN cannot be recognised, so the doubt about it stays for good. One such
+        // device is enough for that.
+        let mut lasting = 0;
+        record.used_alone.retain(|known| {
+            lasting += u32::from(known.boot != device.boot && !known.has_wwn());
+            known.boot == device.boot || known.has_wwn() || lasting == 1
+        });
     }
     record
 }
@@ -407,16 +394,16 @@ pub fn without_doubt(mut record: CacheRecord) -> CacheRecord {
     record
 }
 
-/// The record of a cache that was set up at a start of the machine. From now on the table may ask for write-back.
-pub fn created(mut record: CacheRecord) -> CacheRecord {
+/// The record of a prepared cache that works.
+pub fn begun(mut record: CacheRecord) -> CacheRecord {
     record.setup = Setup::Done;
-    record.may_be_dirty |= record.pair.mode == Mode::Writeback;
     record
 }
 
-/// The record of a cache whose set-up was dropped.
-pub fn dropped(mut record: CacheRecord, why: DropReason) -> CacheRecord {
-    record.setup = Setup::Dropped(why);
+/// The record of a cache that was assembled just now: its SSD has forgotten the old copies.
+pub fn assembled(record: CacheRecord) -> CacheRecord {
+    let mut record = begun(record);
+    (record.pair.cold, record.pair.lost) = (false, 0);
     record
 }
 

@@ -263,14 +263,14 @@ impl Machine {
 
 /// The devices of the machine to which a record leads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Sighting {
+pub struct Found {
     /// The device that agrees with the whole record; none if several devices do.
     pub recorded: Option<BlockDevice>,
     /// All devices that may be the recorded one, see [`facts::possible`].
     pub possible: Vec<BlockDevice>,
 }
 
-impl Sighting {
+impl Found {
     /// Finds a recorded device among these devices.
     pub fn among(devices: &[BlockDevice], record: &Ident) -> Self {
         Self {

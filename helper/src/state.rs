@@ -60,8 +60,6 @@ pub enum Setup {
         /// The boot in which the user confirmed it.
         asked_in: String,
     },
-    /// A start of the machine could not create the cache. There is no cache; the disk is used as it is.
-    Dropped(DropReason),
 }
 
 impl Setup {
@@ -72,41 +70,6 @@ impl Setup {
     /// Whether the machine has not been started since the cache was prepared in `boot`.
     pub fn waits_in(&self, boot: &str) -> bool {
         matches!(self, Self::Pending { asked_in } if asked_in == boot)
-    }
-}
-
-/// Why a start of the machine did not create a cache that was set up for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DropReason {
-    /// The disk was not there.
-    DiskMissing,
-    /// No single device agreed with the whole record of the disk.
-    DiskDiffers,
-    /// A program used the disk, or the disk was write-protected.
-    DiskInUse,
-    /// The recorded SSD was not there.
-    SsdMissing,
-    /// Something was on the SSD.
-    SsdNotBlank,
-    /// The kernel refused to create the cache.
-    Failed,
-    /// The start did not try it.
-    NotAtStart,
-}
-
-impl DropReason {
-    /// The word for `Cache.StateReason`.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::DiskMissing => "setup-disk-missing",
-            Self::DiskDiffers => "setup-disk-differs",
-            Self::DiskInUse => "setup-disk-in-use",
-            Self::SsdMissing => "setup-ssd-missing",
-            Self::SsdNotBlank => "setup-ssd-not-blank",
-            Self::Failed => "setup-failed",
-            Self::NotAtStart => "setup-not-at-start",
-        }
     }
 }
 

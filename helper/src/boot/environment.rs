@@ -8,7 +8,7 @@ use crate::dm::mapping::Mapping;
 use crate::dm::table::{Linear, Tandem};
 use crate::engine::device_mapper::guards::LoadedDevices;
 use crate::facts::Ident;
-use crate::machine::{BlockDevice, Machine, Sighting};
+use crate::machine::{BlockDevice, Found, Machine};
 use crate::superblock;
 use crate::wipe;
 use std::fs::File;
@@ -44,7 +44,7 @@ pub(super) trait BootEnvironment {
     /// Why there is none.
     fn device_mapper(&self) -> Result<(), String>;
     /// Looks for a recorded device.
-    fn find(&self, record: &Ident) -> Sighting;
+    fn find(&self, record: &Ident) -> Found;
     /// The mapping of this cache as the kernel has it.
     fn mapping(&self, pair: &Pair) -> Mapping;
     /// Whether udev runs this program for the disk, and not for another device.
@@ -100,12 +100,12 @@ impl BootEnvironment for System {
         self.control().map(drop)
     }
 
-    fn find(&self, record: &Ident) -> Sighting {
+    fn find(&self, record: &Ident) -> Found {
         let devices = self.machine.block_devices().unwrap_or_else(|e| {
             tracing::error!("cannot list the block devices: {e}");
             Vec::new()
         });
-        Sighting::among(&devices, record)
+        Found::among(&devices, record)
     }
 
     fn mapping(&self, pair: &Pair) -> Mapping {
@@ -191,7 +191,7 @@ pub(super) mod fake {
     pub struct Fake {
         /// Serial numbers of the devices that are there.
         pub there: Vec<&'static str>,
-        /// Serial numbers of the devices that are there and do not agree with the whole record.
+        /// Serial numbers of disks of which a device is there that does not agree with the whole record.
         pub elsewhere: Vec<&'static str>,
         /// There is no device-mapper.
         pub without_device_mapper: bool,
@@ -233,14 +233,18 @@ pub(super) mod fake {
             }
         }
 
-        fn find(&self, record: &Ident) -> Sighting {
+        fn find(&self, record: &Ident) -> Found {
             let serial = record.text.serial.as_str();
             let seen = |list: &[&str]| list.contains(&serial).then(|| self.device(serial));
             let recorded = seen(&self.there);
-            let possible = recorded.clone().or_else(|| seen(&self.elsewhere));
-            Sighting {
+            let similar = seen(&self.elsewhere).map(|mut device| {
+                device.ident.text.name = format!("copy-{serial}");
+                device.number = "9:9".to_owned();
+                device
+            });
+            Found {
+                possible: recorded.iter().cloned().chain(similar).collect(),
                 recorded,
-                possible: possible.into_iter().collect(),
             }
         }
 
@@ -248,9 +252,10 @@ pub(super) mod fake {
             self.mapping.borrow().clone().unwrap_or(Mapping::None)
         }
 
-        fn hold(&self, _: &Pair, disks: &[BlockDevice], _: usize) -> Result<(), HoldError> {
-            let ends = |name: &str| disks.iter().any(|disk| disk.name().ends_with(name));
-            let taken = self.taken.is_some_and(ends);
+        fn hold(&self, _: &Pair, disks: &[BlockDevice], needed: usize) -> Result<(), HoldError> {
+            let mut needed = disks.iter().take(needed);
+            let mut ends = |name: &str| needed.any(|disk| disk.name().ends_with(name));
+            let taken = self.taken.is_some_and(&mut ends);
             let taken = taken.then(|| HoldError::InUse("taken".to_owned()));
             match taken.or_else(|| self.hold_errors.borrow_mut().pop()) {
                 Some(error) => Err(error),

@@ -9,8 +9,9 @@
 //! keeps its mark: after a reset of its link the disk comes back as another device, which is not held.
 
 use super::environment::{BootEnvironment, System};
-use super::{Cache, MOMENT, among, leave_out};
+use super::{Cache, SHORT_USE, among, leave_out};
 use crate::dm::mapping::Mapping;
+use crate::lifecycle::{Step, When};
 use crate::machine::{BlockDevice, Machine};
 use crate::sampler::boottime_us;
 use crate::state::Store;
@@ -25,8 +26,8 @@ use std::{fs, io};
 const FOLDER: &str = "/run/tandem-late";
 /// Time between two attempts to get the lock; a lock is usually held for a very short time.
 const SHORTLY: Duration = Duration::from_millis(5);
-/// After this time the event of the disk itself, which waits for [`MOMENT`], is over.
-const LONG_AGO: Duration = MOMENT.saturating_mul(2);
+/// After this time the event of the disk itself, which waits for [`SHORT_USE`], is over.
+const LONG_AGO: Duration = SHORT_USE.saturating_mul(2);
 
 /// The marks of this start of the machine.
 pub(super) struct Marks(PathBuf);
@@ -61,7 +62,7 @@ impl Marks {
     }
 
     /// Empties the mark: no program has noted yet that the disk cannot be held.
-    fn forget(&self, uuid: &str) {
+    fn reset(&self, uuid: &str) {
         if let Err(e) = self.set(uuid) {
             tracing::warn!("a mark of {uuid} says since when: {e}");
         }
@@ -86,7 +87,7 @@ impl Marks {
 
     /// A lock: until it is dropped, no other program looks for disks that have marks. `None` without marks, or if
     /// another program keeps the lock longer than `limit`: a device may never answer.
-    pub(super) fn alone(&self, limit: Duration) -> Option<File> {
+    pub(super) fn lock(&self, limit: Duration) -> Option<File> {
         let folder = File::open(&self.0).ok()?;
         let begun = Instant::now();
         while flock(&folder, FlockOperation::NonBlockingLockExclusive).is_err() {
@@ -107,27 +108,27 @@ pub fn run(folder: &Path) {
         return;
     }
     let machine = Machine::in_event(std::env::vars_os());
-    look(&marks, &System::new(machine), &Store::beside(folder));
+    handle_marked(&marks, &System::new(machine), &Store::beside(folder));
 }
 
 /// Tries to hold each disk that has a mark. Each attempt reads everything anew, because the start and the service may
 /// be at work meanwhile. Only a disk's own event waits for the disk. The event of another device may find the disk
 /// free, or, after [`LONG_AGO`], record that the disk is used: the disk's own event may be over.
-fn look(marks: &Marks, machine: &impl BootEnvironment, store: &Store) {
+fn handle_marked(marks: &Marks, machine: &impl BootEnvironment, store: &Store) {
     let begun = Instant::now();
     for attempt in 0..=wipe::TRIES {
-        let last = attempt == wipe::TRIES || begun.elapsed() > MOMENT;
+        let last = attempt == wipe::TRIES || begun.elapsed() > SHORT_USE;
         let called = marked(marks, machine, store)
             .iter()
             .any(|cache| called_for(cache, machine));
-        let alone = marks.alone(if called { MOMENT } else { Duration::ZERO });
-        if alone.is_none() && !called {
+        let lock = marks.lock(if called { SHORT_USE } else { Duration::ZERO });
+        if lock.is_none() && !called {
             return;
         }
         let caches = marked(marks, machine, store).into_iter();
         let mut caches: Vec<_> = caches
             .map(|cache| (called_for(&cache, machine), cache))
-            .filter(|(ours, _)| *ours || alone.is_some())
+            .filter(|(ours, _)| *ours || lock.is_some())
             .collect();
         // The disks of this event come first, because another disk may not answer.
         caches.sort_by_key(|(ours, _)| !ours);
@@ -135,12 +136,12 @@ fn look(marks: &Marks, machine: &impl BootEnvironment, store: &Store) {
         for (ours, cache) in &mut caches {
             if attempt == 0 && *ours {
                 // The device may be another one than at the last event.
-                marks.forget(&cache.record.pair.uuid);
+                marks.reset(&cache.record.pair.uuid);
             }
             again |= !hold_or_record(cache, *ours, last, marks, machine, store);
             leave_out(std::slice::from_mut(cache), machine);
         }
-        drop(alone);
+        drop(lock);
         if !again {
             break;
         }
@@ -172,10 +173,10 @@ fn hold_or_record(
         }
     }
     if !cache.held.is_empty() {
-        marks.forget(&uuid);
+        marks.reset(&uuid);
     }
     // The service assembles the cache, now or when the SSD is there.
-    if cache.leave(store) {
+    if cache.start_without(store) {
         marks.clear(&uuid);
     }
     true
@@ -196,35 +197,39 @@ fn marked(marks: &Marks, machine: &impl BootEnvironment, store: &Store) -> Vec<C
         marks.clear(&record.pair.uuid);
     }
     let mut caches = among(records, &jobs);
-    caches.retain(|cache| marks.has(&cache.record.pair.uuid) && concerns(cache, marks, machine));
+    caches.retain(|cache| {
+        marks.has(&cache.record.pair.uuid) && needs_handling(cache, marks, machine)
+    });
     caches
 }
 
 /// Whether this program has to handle a cache that has a mark. The start and the service may be at work on the cache;
 /// no other program may disturb them.
-fn concerns(cache: &Cache, marks: &Marks, machine: &impl BootEnvironment) -> bool {
-    let pair = &cache.record.pair;
-    let mapping = machine.mapping(pair);
-    let works = matches!(mapping, Mapping::Works { .. } | Mapping::PassesThrough(_));
-    if works || !cache.record.may_be_dirty {
-        marks.clear(&pair.uuid);
+fn needs_handling(cache: &Cache, marks: &Marks, machine: &impl BootEnvironment) -> bool {
+    let record = &cache.record;
+    let kept = match machine.mapping(&record.pair) {
+        Mapping::Holds(numbers) => numbers,
+        Mapping::Starting(number) | Mapping::Halted { origin: number, .. } => vec![number],
+        Mapping::None => Vec::new(),
+        Mapping::Works { .. } | Mapping::PassesThrough(_) => {
+            marks.clear(&record.pair.uuid);
+            return false;
+        }
+    };
+    if !record.may_be_dirty {
+        marks.clear(&record.pair.uuid);
         return false;
     }
-    let disk = machine.find(&pair.origin);
-    // A copy of the disk is handled only in its own events: it may be in use.
-    let needed = |d: &&BlockDevice| match &disk.recorded {
-        Some(recorded) => *d == recorded || machine.called_for(d),
-        None => true,
-    };
-    let beside = |numbers: &[String]| {
-        let mut disks = disk.possible.iter().filter(needed);
-        disks.any(|d| !numbers.contains(&d.number))
-    };
-    match mapping {
-        Mapping::Holds(numbers) => beside(&numbers),
-        Mapping::Starting(number) | Mapping::Halted { origin: number, .. } => beside(&[number]),
-        _ => !disk.possible.is_empty(),
+    let mut now = Cache::new(record.clone());
+    now.disk = machine.find(&record.pair.origin);
+    if let Some(disk) = &now.disk.recorded {
+        // A copy of the disk is handled only in its own events: it may be in use.
+        let needed = |d: &BlockDevice| d == disk || machine.called_for(d);
+        now.disk.possible.retain(needed);
     }
+    let held = now.disk.possible.iter();
+    now.held = held.filter(|d| kept.contains(&d.number)).cloned().collect();
+    now.next(When::Starting) == Step::Hold
 }
 
 #[cfg(test)]
@@ -234,6 +239,8 @@ mod tests {
     use super::super::tests::start;
     use super::super::wanted;
     use super::*;
+    use crate::facts::Ident;
+    use crate::lifecycle;
     use crate::state::CacheRecord;
 
     fn open() -> HoldError {
@@ -254,16 +261,16 @@ mod tests {
                 ..Fake::default()
             };
             let mut caches = wanted(&store);
-            super::super::guard(&caches, &marks);
+            super::super::set_marks(&caches, &marks);
             super::super::step(&mut caches, &machine, &store, &marks);
-            super::super::go_on(&mut caches, &machine, &store, &marks);
-            look(&marks, &machine, &store);
+            super::super::start_without_all(&mut caches, &machine, &store, &marks);
+            handle_marked(&marks, &machine, &store);
             assert!(marks.has(uuid));
             assert_eq!(machine.done.take(), ["start the service"]);
             assert_eq!(store.caches(), std::slice::from_ref(&record));
 
             machine.there.push("");
-            look(&marks, &machine, &store);
+            handle_marked(&marks, &machine, &store);
             let done = machine.done.take();
             let held = ["hold no-", "leave out no-"];
             assert_eq!(done, if busy { &["pause"][..] } else { &held });
@@ -273,7 +280,7 @@ mod tests {
             assert_eq!((left.forked, left.may_be_dirty), (busy, true));
 
             // Once.
-            look(&marks, &machine, &store);
+            handle_marked(&marks, &machine, &store);
             assert!(machine.done.take().is_empty());
             fs::remove_dir_all(&root).unwrap();
         }
@@ -298,7 +305,7 @@ mod tests {
                 ..Fake::default()
             };
             for done in [first, then] {
-                look(&marks, &machine, &store);
+                handle_marked(&marks, &machine, &store);
                 assert_eq!(machine.done.take(), done, "{name}");
                 assert_eq!(store.caches(), std::slice::from_ref(&record), "{name}");
                 assert!(marks.has(&record.pair.uuid), "{name}");
@@ -325,7 +332,7 @@ mod tests {
                 other_event: true,
                 ..Fake::default()
             };
-            look(&marks, &machine, &store);
+            handle_marked(&marks, &machine, &store);
             assert!(machine.done.take().is_empty());
             assert_eq!(store.caches(), std::slice::from_ref(&record));
         }
@@ -335,10 +342,10 @@ mod tests {
         // Somebody is at work on it.
         let alone = others();
         flock(&alone, FlockOperation::LockExclusive).unwrap();
-        look(&marks, &machine, &store);
+        handle_marked(&marks, &machine, &store);
         assert_eq!(store.caches(), [record]);
         drop(alone);
-        look(&marks, &machine, &store);
+        handle_marked(&marks, &machine, &store);
         assert!(machine.done.take().is_empty());
         assert!(store.caches().remove(0).forked && !mark.exists());
         fs::remove_dir_all(&root).unwrap();
@@ -359,7 +366,7 @@ mod tests {
             })),
             ..Fake::default()
         };
-        look(&marks, &machine, &store);
+        handle_marked(&marks, &machine, &store);
         let held = ["pause", "hold no-", "leave out no-"];
         assert_eq!(machine.done.take(), held);
         assert_eq!(fs::read_to_string(&mark).unwrap(), "");
@@ -382,8 +389,9 @@ mod tests {
                 })),
                 ..Fake::default()
             };
-            look(&marks, &machine, &store);
-            (lost.forked, lost.pair.cold) = (true, true);
+            handle_marked(&marks, &machine, &store);
+            let disk = machine.find(&lost.pair.origin).recorded.unwrap();
+            lost = lifecycle::used_alone(lost, &[disk.ident], true);
             let then = if removed { vec![] } else { vec![lost] };
             assert_eq!(store.caches(), then);
             fs::remove_dir_all(&root).unwrap();
@@ -398,7 +406,7 @@ mod tests {
             ..Fake::default()
         };
         let done = |machine: &Fake| {
-            look(&marks, machine, &store);
+            handle_marked(&marks, machine, &store);
             !machine.done.take().is_empty()
         };
         assert!(done(&machine) && !done(&machine));
@@ -428,19 +436,28 @@ mod tests {
             elsewhere: vec![""],
             ..Fake::default()
         };
-        for done in [&["hold no-", "leave out no-"][..], &[]] {
-            look(&marks, &machine, &store);
+        for done in [&["hold copy-", "leave out copy-"][..], &[]] {
+            handle_marked(&marks, &machine, &store);
             assert_eq!(machine.done.take(), done);
             assert_eq!(store.caches(), std::slice::from_ref(&record));
         }
-        // It stays in use: its data has another history than what is on the SSD.
-        let busy = Fake {
+        // It stays in use. It may be a copy, so the data on the SSD is not given up, and the disk is held if it comes.
+        let mut busy = Fake {
             elsewhere: vec![""],
-            taken: Some(""),
+            taken: Some("copy-"),
             ..Fake::default()
         };
-        look(&marks, &busy, &store);
-        assert!(store.caches().remove(0).forked);
+        for done in [&["pause"][..], &[]] {
+            handle_marked(&marks, &busy, &store);
+            assert_eq!(busy.done.take(), done);
+            let now = store.caches().remove(0);
+            assert!(!now.forked && marks.has(&record.pair.uuid));
+            let names: Vec<_> = now.used_alone.iter().map(Ident::node).collect();
+            assert_eq!(names, ["/dev/copy-"]);
+        }
+        busy.there.push("");
+        handle_marked(&marks, &busy, &store);
+        assert_eq!(busy.done.take(), ["hold no-", "leave out no-"]);
         fs::remove_dir_all(&root).unwrap();
     }
 
@@ -466,13 +483,13 @@ mod tests {
     fn a_disk_that_udev_dealt_with_is_what_it_left_to_a_start_that_still_looks() {
         let (root, store, marks) = start("late-both");
         let mut caches = wanted(&store);
-        super::super::guard(&caches, &marks);
+        super::super::set_marks(&caches, &marks);
         let machine = Fake {
             there: vec!["", "fast"],
             hold_errors: vec![open(); 100].into(),
             ..Fake::default()
         };
-        look(&marks, &machine, &store);
+        handle_marked(&marks, &machine, &store);
         assert!(store.caches().remove(0).forked);
         machine.done.take();
         machine.hold_errors.take();

@@ -9,11 +9,11 @@ use std::path::PathBuf;
 use tandem_api::{JobKind, Mode};
 
 /// A disk that agrees with all that is on record.
-fn sighting() -> Sighting {
+fn found() -> Found {
     let mut disk = BlockDevice::default();
     disk.ident.text.name = "sdx".to_owned();
     disk.number = "8:0".to_owned();
-    Sighting {
+    Found {
         recorded: Some(disk.clone()),
         possible: vec![disk],
     }
@@ -22,11 +22,7 @@ fn sighting() -> Sighting {
 /// A cache in this mode, with its disk or without.
 fn cache(mode: Mode, disk: bool) -> Cache {
     Cache {
-        disk: if disk {
-            sighting()
-        } else {
-            Sighting::default()
-        },
+        disk: if disk { found() } else { Found::default() },
         ..Cache::new(CacheRecord::new(Pair::nowhere(mode)))
     }
 }
@@ -37,7 +33,7 @@ fn left(mut cache: Cache, name: &str) -> CacheRecord {
     let root = std::env::temp_dir().join(name);
     let store = Store::open(&root).unwrap();
     store.save_cache(&cache.record).unwrap();
-    cache.leave(&store);
+    cache.start_without(&store);
     let left = store.caches().pop().unwrap();
     std::fs::remove_dir_all(&root).unwrap();
     left
@@ -54,22 +50,11 @@ fn without_device_mapper_what_is_on_the_ssd_only_is_never_written_over_the_disk(
         };
         cache.find_and_hold(&without);
         assert!(cache.disk.recorded.is_some() && without.done.take().is_empty());
-        assert_eq!(cache.patience(), Duration::ZERO);
+        assert_eq!(cache.wait_limit(), Duration::ZERO);
         let left = left(cache, &format!("none-{mode}"));
         assert_eq!((left.forked, left.pair.cold), (forked, true));
         assert_eq!(left.may_be_dirty, forked);
     }
-}
-
-#[test]
-fn what_is_missing_is_waited_for_as_long_as_it_is_worth() {
-    let clean = cache(Mode::Writethrough, false);
-    assert_eq!(clean.waits(false, || false), BEGUN);
-    assert_eq!(clean.waits(true, || false), WITHOUT);
-    assert_eq!(clean.waits(false, || true), WITHOUT);
-    assert_eq!(clean.waits(true, || true), LONGEST);
-    let dirty = cache(Mode::Writeback, false);
-    assert_eq!(dirty.waits(false, || false), LONGEST);
 }
 
 #[test]
@@ -116,7 +101,7 @@ fn a_disk_that_could_not_be_held_or_was_let_go_counts_as_used() {
         let machine = Fake::default();
         for error in [first, taken()] {
             *machine.hold_errors.borrow_mut() = error.into_iter().collect();
-            cache.hold(&machine);
+            cache.hold(&machine, None);
         }
         let left = left(cache, &name);
         assert!(left.forked && left.pair.cold);
@@ -126,7 +111,7 @@ fn a_disk_that_could_not_be_held_or_was_let_go_counts_as_used() {
 #[test]
 fn a_disk_that_is_held_or_not_there_is_as_it_was() {
     let mut held = cache(Mode::Writeback, true);
-    held.hold(&Fake::default());
+    held.hold(&Fake::default(), None);
     held.failed = Some("the SSD does not hold this cache any more".to_owned());
     let whole = CacheRecord::new(Pair::nowhere(Mode::Writeback));
     assert_eq!(left(held, "held"), whole);
@@ -143,13 +128,85 @@ fn a_disk_that_comes_back_through_another_controller_is_held_and_never_mapped() 
         elsewhere: vec![""],
         ..Fake::default()
     };
-    guard(&caches, &marks);
+    set_marks(&caches, &marks);
     step(&mut caches, &machine, &store, &marks);
-    go_on(&mut caches, &machine, &store, &marks);
-    let done = ["hold no-", "leave out no-", "start the service"];
+    start_without_all(&mut caches, &machine, &store, &marks);
+    let done = ["hold copy-", "leave out copy-", "start the service"];
     assert_eq!(machine.done.take(), done);
     assert_eq!(store.caches(), before);
     std::fs::remove_dir_all(&root).unwrap();
+}
+
+#[test]
+fn a_copy_that_is_in_use_gives_up_nothing_and_the_disk_is_assembled_beside_it_only() {
+    for copy_stays in [true, false] {
+        let (root, store, marks) = start(&format!("copy-{copy_stays}"));
+        let mut caches = wanted(&store);
+        let mut machine = Fake {
+            there: vec!["fast"],
+            elsewhere: vec![""],
+            taken: Some("copy-"),
+            ..Fake::default()
+        };
+        set_marks(&caches, &marks);
+        step(&mut caches, &machine, &store, &marks);
+        start_without_all(&mut caches, &machine, &store, &marks);
+        assert_eq!(machine.done.take(), ["pause", "start the service"]);
+        let record = store.caches().remove(0);
+        assert!(!record.forked && record.used_alone.len() == 1);
+        // The disk comes. The copy may have been the disk, unless it is there at the same time.
+        machine.there.push("");
+        if !copy_stays {
+            machine.elsewhere.clear();
+        }
+        let mut caches = wanted(&store);
+        step(&mut caches, &machine, &store, &marks);
+        let done = machine.done.take();
+        let mut expected = vec!["hold no-", "leave out no-"];
+        if copy_stays {
+            expected.extend(["hold no- copy-", "map no-"]);
+        }
+        assert_eq!(done, expected);
+        let doubts = store.caches().remove(0).used_alone.len();
+        assert_eq!(doubts, usize::from(!copy_stays));
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+}
+
+#[test]
+fn a_cache_that_was_prepared_for_this_start_works_from_now_on() {
+    for in_initramfs in [false, true] {
+        let (root, store, marks) = start(&format!("prepared-{in_initramfs}"));
+        let mut pair = store.caches().remove(0).pair;
+        pair.mode = Mode::Writethrough;
+        let record = CacheRecord::prepared(pair.clone(), "before".to_owned(), in_initramfs);
+        store.save_cache(&record).unwrap();
+        let machine = Fake {
+            there: vec!["", "fast"],
+            ..Fake::default()
+        };
+        if in_initramfs {
+            *machine.mapping.borrow_mut() = Some(Mapping::Works {
+                origin: "0:0".to_owned(),
+                ssd: String::new(),
+            });
+        }
+        let mut caches = wanted(&store);
+        step(&mut caches, &machine, &store, &marks);
+        assert!(caches.is_empty());
+        let done = if in_initramfs {
+            vec![]
+        } else {
+            vec!["map no-"]
+        };
+        assert_eq!(machine.done.take(), done);
+        let expected = CacheRecord {
+            in_initramfs,
+            ..CacheRecord::new(pair)
+        };
+        assert_eq!(store.caches(), [expected]);
+        std::fs::remove_dir_all(&root).unwrap();
+    }
 }
 
 #[test]
@@ -162,7 +219,7 @@ fn a_disk_that_a_program_has_for_a_moment_is_held_and_mapped() {
         hold_errors: moment.into(),
         ..Fake::default()
     };
-    guard(&caches, &marks);
+    set_marks(&caches, &marks);
     step(&mut caches, &machine, &store, &marks);
     assert_eq!(
         machine.done.take(),
@@ -182,9 +239,9 @@ fn a_disk_that_does_not_answer_is_waited_for_by_no_other_and_counts_as_it_was() 
         hold_errors: vec![HoldError::NotWritable("no such device".to_owned()); 100].into(),
         ..Fake::default()
     };
-    guard(&caches, &marks);
+    set_marks(&caches, &marks);
     step(&mut caches, &machine, &store, &marks);
-    go_on(&mut caches, &machine, &store, &marks);
+    start_without_all(&mut caches, &machine, &store, &marks);
     assert_eq!(machine.done.take(), ["pause", "start the service"]);
     assert!(marks.has(&before[0].pair.uuid));
     assert_eq!(store.caches(), before);
@@ -209,7 +266,7 @@ fn the_start_does_not_stop_at_a_held_disk_because_another_is_in_use() {
     assert_eq!(machine.done.take(), done);
     // Its moment is over: it counts as used before anything else is done, and nothing waits for it again.
     if let Some((_, since)) = &mut caches[1].hold_error {
-        *since = since.checked_sub(MOMENT).unwrap();
+        *since = since.checked_sub(SHORT_USE).unwrap();
     }
     step(&mut caches, &machine, &store, &marks);
     assert!(machine.done.take().is_empty());
@@ -230,7 +287,7 @@ fn a_disk_that_comes_back_as_another_device_is_held_again() {
             there,
             ..Fake::default()
         };
-        guard(&caches, &marks);
+        set_marks(&caches, &marks);
         step(&mut caches, &machine, &store, &marks);
         let done = machine.done.take();
         assert_eq!(done[..2], ["hold no-", "leave out no-"], "{name}");
@@ -241,7 +298,7 @@ fn a_disk_that_comes_back_as_another_device_is_held_again() {
         let done = machine.done.take();
         assert_eq!(done, ["hold no-", "leave out no-"], "{name}");
         // It may do so again when nobody looks any more.
-        go_on(&mut caches, &machine, &store, &marks);
+        start_without_all(&mut caches, &machine, &store, &marks);
         assert!(marks.has(&before[0].pair.uuid), "{name}");
         assert_eq!(store.caches(), before, "{name}");
         std::fs::remove_dir_all(&root).unwrap();

@@ -195,14 +195,8 @@ impl DeviceMapper {
         let (copy, ident) = (pair.clone(), ssd.ident.clone());
         let sectors = pair.origin.text.size / SECTOR_BYTES;
         let prepared = blocking(move || {
-            let checked = |ours: &str| {
-                still_same(
-                    Path::new("/sys/dev/block"),
-                    &[(number.clone(), ident.clone())],
-                )?;
-                alone(std::slice::from_ref(&ident.text.name), ours)
-            };
-            Control::open()?.prepare(&copy, &number, sectors, checked)
+            let devices = LoadedDevices::ssd(number.clone(), ident);
+            Control::open()?.prepare(&copy, &number, sectors, |ours| devices.check(ours))
         })
         .await?;
         prepared.map_err(|e| explain(&e, pair))?;

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::action::Pair;
+use tandem_api::Mode;
 
 /// A cache in write-through mode with nothing on the SSD only.
 fn clean() -> CacheRecord {
@@ -41,13 +42,9 @@ fn detached() -> CacheRecord {
     }
 }
 
-fn pending() -> CacheRecord {
-    CacheRecord {
-        setup: Setup::Pending {
-            asked_in: "boot".to_owned(),
-        },
-        ..clean()
-    }
+/// A cache whose SSD was prepared for the next start.
+fn prepared() -> CacheRecord {
+    CacheRecord::prepared(clean().pair, "boot".to_owned(), false)
 }
 
 /// Both devices are there and free, and the machine runs.
@@ -395,6 +392,80 @@ fn only_a_use_of_the_disk_itself_gives_up_the_data_on_the_ssd() {
     assert!(clean.pair.cold && !clean.forked && clean.used_alone.is_empty());
 }
 
+/// A partition on a drive with this identity, at this place in the order of plugging.
+fn device(hardware: &str, diskseq: u64, boot: &str) -> Ident {
+    let mut ident = Ident {
+        hardware: hardware.to_owned(),
+        part_uuid: "uuid".to_owned(),
+        boot: boot.to_owned(),
+        diskseq,
+        ..Ident::default()
+    };
+    ident.text.name = format!("sd{diskseq}");
+    ident
+}
+
+#[test]
+fn a_doubt_ends_only_beside_the_very_device_that_was_used() {
+    let disk = device("wwn/disk", 1, "now");
+    let used = |hardware, boot| used_alone(dirty(), &[device(hardware, 2, boot)], false);
+    for (why, record, beside, doubt) in [
+        ("no device was used", dirty(), vec![], Doubt::None),
+        (
+            "the device is gone",
+            used("/box", "now"),
+            vec![],
+            Doubt::Open,
+        ),
+        (
+            "it is there beside the disk",
+            used("/box", "now"),
+            vec![device("/box", 2, "now")],
+            Doubt::Refuted,
+        ),
+        (
+            "the enclosure may have another drive",
+            used("/box", "now"),
+            vec![device("/box", 3, "now")],
+            Doubt::Open,
+        ),
+        (
+            "the same after a restart",
+            used("/box", "old"),
+            vec![device("/box", 2, "now")],
+            Doubt::Open,
+        ),
+        (
+            "the drive is known by its WWN",
+            used("wwn/copy", "old"),
+            vec![device("wwn/copy", 3, "now")],
+            Doubt::Refuted,
+        ),
+        (
+            "the disk is not beside itself",
+            used("wwn/disk", "old"),
+            vec![],
+            Doubt::Open,
+        ),
+    ] {
+        let possible = || std::iter::once(&disk).chain(&beside);
+        assert_eq!(
+            super::doubt(&record, Some(&disk), possible()),
+            doubt,
+            "{why}"
+        );
+        let alone = super::doubt(&record, None, possible());
+        assert_eq!(alone == Doubt::None, doubt == Doubt::None, "{why}");
+    }
+    // A device that is used at each start takes the room of one device.
+    let mut record = dirty();
+    for boot in ["1", "2", "3", "4"] {
+        record = used_alone(record, &[device("/box", 2, boot)], false);
+        record = used_alone(record, &[device("wwn/copy", 3, boot)], false);
+    }
+    assert_eq!(record.used_alone.len(), 3);
+}
+
 #[test]
 fn a_mapping_follows_its_devices() {
     use Reason::*;
@@ -478,145 +549,69 @@ fn a_mapping_follows_its_devices() {
 }
 
 #[test]
-fn a_set_up_for_the_next_start_is_done_or_dropped_as_a_whole() {
-    use DropReason as Why;
+fn a_prepared_cache_waits_for_the_next_start_and_is_any_other_cache_then() {
     use Reason::*;
     use Step::*;
-    let blank = ssd(Ssd::Blank, STARTING);
-    let late = ssd(Ssd::Blank, GOING_ON);
     let restarted = Situation {
         restarted: true,
         ..WHOLE
     };
+    let used = disk(IN_USE, WHOLE);
     check(vec![
         (
-            "both devices are as they were",
-            pending(),
-            blank,
-            Create { cold: false },
-        ),
-        (
-            "the same at the last moment",
-            pending(),
-            late,
-            Create { cold: false },
-        ),
-        (
-            "the start before this one was cut: the disk may have been used since",
-            pending(),
-            ssd(Ssd::Formatted, STARTING),
-            Create { cold: true },
-        ),
-        (
-            "the record was not written then",
-            pending(),
-            link(Link::Works, restarted),
-            Activate,
-        ),
-        (
             "the machine was not started yet",
-            pending(),
+            prepared(),
             WHOLE,
-            Wait(SetupPending),
+            Wait(Prepared),
         ),
         (
-            "the start did not try it",
-            pending(),
-            restarted,
-            DropSetup(Why::NotAtStart),
+            "its disk is in use until then",
+            prepared(),
+            used,
+            Wait(Prepared),
         ),
         (
-            "the disk may come",
-            pending(),
-            disk(Disk::Absent, blank),
-            Wait(DiskMissing),
+            "the SSD may be away until then",
+            prepared(),
+            ssd(Ssd::Absent, used),
+            Wait(Prepared),
         ),
         (
-            "it did not come",
-            pending(),
-            disk(Disk::Absent, late),
-            DropSetup(Why::DiskMissing),
+            "the start assembles it",
+            prepared(),
+            Situation {
+                restarted: true,
+                ..STARTING
+            },
+            Assemble,
         ),
         (
-            "another disk is in its place",
-            pending(),
-            disk(Disk::Similar(Access::Free), blank),
-            DropSetup(Why::DiskDiffers),
+            "the start was in the initial file system",
+            prepared(),
+            link(Link::Works, restarted),
+            RecordBegin,
         ),
         (
-            "a use may end at once",
-            pending(),
-            disk(BUSY, blank),
-            Wait(DiskInUse),
-        ),
-        (
-            "it did not end",
-            pending(),
-            disk(BUSY, late),
-            DropSetup(Why::DiskInUse),
-        ),
-        (
-            "the disk is mounted",
-            pending(),
-            disk(IN_USE, blank),
-            DropSetup(Why::DiskInUse),
-        ),
-        (
-            "the disk is write-protected",
-            pending(),
-            disk(NOT_WRITABLE, blank),
-            DropSetup(Why::DiskInUse),
-        ),
-        (
-            "the SSD may come",
-            pending(),
-            ssd(Ssd::Absent, STARTING),
+            "the start did not find the SSD",
+            prepared(),
+            ssd(Ssd::Absent, restarted),
             Wait(SsdMissing),
         ),
         (
-            "it did not come",
-            pending(),
-            ssd(Ssd::Absent, GOING_ON),
-            DropSetup(Why::SsdMissing),
+            "the service assembles it later",
+            prepared(),
+            restarted,
+            Assemble,
         ),
         (
-            "the SSD was used for something else since",
-            pending(),
-            ssd(Ssd::OtherContent, STARTING),
-            DropSetup(Why::SsdNotBlank),
-        ),
-        (
-            "the SSD cannot be read",
-            pending(),
-            ssd(Ssd::There, STARTING),
-            DropSetup(Why::SsdNotBlank),
-        ),
-        (
-            "the kernel refused it",
-            pending(),
-            attempt(Attempt::Failed, blank),
-            DropSetup(Why::Failed),
-        ),
-        (
-            "the user reads why",
-            dropped(pending(), Why::SsdMissing),
-            blank,
-            Ask(SetupDropped(Why::SsdMissing)),
-        ),
-        (
-            "no program is kept from the disk",
-            dropped(pending(), Why::SsdMissing),
-            GOING_ON,
-            Ask(SetupDropped(Why::SsdMissing)),
+            "its removal goes on",
+            prepared(),
+            job(Job::Abandons, restarted),
+            Wait(IsRemoved),
         ),
     ]);
-    let mut writeback = pending();
-    writeback.pair.mode = Mode::Writeback;
-    assert!(
-        created(writeback).may_be_dirty,
-        "before the first write that only the SSD has"
-    );
-    assert_eq!(created(pending()), clean());
+    assert_eq!(begun(prepared()), cold(clean()));
+    assert_eq!(assembled(prepared()), clean());
 }
 
 #[test]

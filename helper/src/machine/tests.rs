@@ -70,13 +70,13 @@ fn devices_recorded_on_debian_12_are_recognized_on_debian_13() {
     let ssd = BlockDevice::of(sysfs, properties(&[]), &drive, "now");
     let all = [ssd, disk("sda1", &SATA)];
     for (recorded, name) in [(&pair.origin, "sda1"), (&pair.ssd, "nvme0n1")] {
-        let found = Sighting::among(&all, recorded).recorded;
+        let found = Found::among(&all, recorded).recorded;
         assert_eq!(found.as_ref().map(BlockDevice::name), Some(name));
     }
     // UDisks 2.10 gives the serial number only.
     let mut later = pair.ssd.clone();
     later.hardware = "/S4EVNX0R123456A".to_owned();
-    assert!(Sighting::among(&all, &later).recorded.is_some());
+    assert!(Found::among(&all, &later).recorded.is_some());
     // Of a SCSI disk, UDisks2 gives another of the serial numbers than udev's short one.
     let mut scsi = pair.origin.clone();
     scsi.hardware = "0x5000c500a1b2c3d4/ZC1ABCDE".to_owned();
@@ -98,23 +98,45 @@ fn devices_recorded_on_debian_12_are_recognized_on_debian_13() {
 
 #[test]
 fn a_disk_in_another_enclosure_is_held_and_not_assembled() {
-    let sighting = Sighting::among(&[disk("sdb1", &USB)], &record().pair.origin);
-    assert_eq!(sighting.recorded, None);
-    assert_eq!(names(&sighting.possible), ["sdb1"]);
+    let found = Found::among(&[disk("sdb1", &USB)], &record().pair.origin);
+    assert_eq!(found.recorded, None);
+    assert_eq!(names(&found.possible), ["sdb1"]);
 }
 
 #[test]
 fn a_disk_is_assembled_beside_its_clone_only_if_it_can_be_told_from_it() {
     let mut recorded = record().pair.origin;
     let all = [disk("sdb1", &USB), disk("sda1", &SATA)];
-    let sighting = Sighting::among(&all, &recorded);
-    assert_eq!(sighting.recorded.as_ref(), Some(&all[1]));
-    assert_eq!(names(&sighting.possible), ["sda1", "sdb1"]);
+    let found = Found::among(&all, &recorded);
+    assert_eq!(found.recorded.as_ref(), Some(&all[1]));
+    assert_eq!(names(&found.possible), ["sda1", "sdb1"]);
     // Nothing is recorded of the drive: either may be the disk.
     recorded.hardware.clear();
-    let sighting = Sighting::among(&all, &recorded);
-    assert_eq!(sighting.recorded, None);
-    assert_eq!(sighting.possible.len(), 2);
+    let found = Found::among(&all, &recorded);
+    assert_eq!(found.recorded, None);
+    assert_eq!(found.possible.len(), 2);
+}
+
+#[test]
+fn an_image_of_a_disk_is_not_the_disk() {
+    let mut recorded = record().pair.origin;
+    // A virtual disk without a serial number, whose image has all that is recorded.
+    recorded.hardware.clear();
+    for name in ["loop0p1", "dm-3"] {
+        let image = disk(name, &[]);
+        let mut found = Found::among(std::slice::from_ref(&image), &recorded);
+        assert!(found.possible.is_empty(), "{name}");
+        // A cache over such a device finds it again.
+        let mut recorded = recorded.clone();
+        recorded.text.name = name.replace('3', "7").replace('0', "1");
+        found = Found::among(std::slice::from_ref(&image), &recorded);
+        assert_eq!(found.recorded.as_ref(), Some(&image), "{name}");
+    }
+    assert!(
+        Found::among(&[disk("sdb1", &[])], &recorded)
+            .recorded
+            .is_some()
+    );
 }
 
 #[test]
@@ -165,7 +187,7 @@ fn the_mapping_of_a_cache_is_not_taken_for_its_disk() {
     let recorded = disk("sda1", &SATA).ident;
     let mut mapping = disk("sda1", &SATA);
     mapping.ident.hardware = "TANDEM-ab".to_owned();
-    assert!(Sighting::among(&[mapping], &recorded).possible.is_empty());
+    assert!(Found::among(&[mapping], &recorded).possible.is_empty());
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod plans;
 pub(crate) mod queue;
 mod reading;
 mod risk;
+mod steps;
 mod tune;
 
 use self::queue::{Caller, Queues, Turn};
@@ -19,6 +20,7 @@ use crate::engine::Engine;
 use crate::facts::Ident;
 use crate::iface::bounded::Bounded;
 use crate::iface::manager::ManagerObject;
+use crate::lifecycle::Reason;
 use crate::plan::{Plan, VALID_SECONDS};
 use crate::sampler::Sampler;
 use crate::state::Store;
@@ -78,8 +80,8 @@ struct Inner {
     shown: BTreeMap<String, Shown>,
     /// Caches that could not be assembled with the devices that are there.
     attempted: BTreeSet<String>,
-    /// Why the module refused some of them, as a word for `StateReason`.
-    refused: BTreeMap<String, &'static str>,
+    /// Why the module refused some of them.
+    refused: BTreeMap<String, Reason>,
     next_job: u64,
     /// The state as last signalled.
     module: Option<tandem_api::ModuleState>,

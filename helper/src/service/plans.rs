@@ -6,6 +6,7 @@ use super::reading::Question;
 use crate::action::Pair;
 use crate::engine::{Live, Status};
 use crate::facts::{Device, Facts, Ident};
+use crate::lifecycle::Reason;
 use crate::mounts::users;
 use crate::plan::{self, Plan, RemoveInput, Unwritten};
 use crate::state::CacheRecord;
@@ -194,12 +195,14 @@ impl Service {
             Some(status) if status.reason.starts_with("ssd-") => Some(status.reason.clone()),
             Some(_) => None,
             // No device that comes back can repair that.
-            None if record.forked => Some("disk-changed".to_owned()),
+            None if record.forked => Some(Reason::DiskChanged.word().to_owned()),
+            // The devices that are in doubt may be there, but only the user can say that.
+            None if !record.used_alone.is_empty() => Some(Reason::DiskInDoubt.word().to_owned()),
             None if facts.same_hardware(&pair.ssd).is_none() => Some("ssd-missing".to_owned()),
             None if facts.same_hardware(&pair.origin).is_none() => Some("disk-missing".to_owned()),
             None => {
                 let refused = self.inner().refused.get(&pair.uuid).copied();
-                Some(refused.unwrap_or("not-assembled").to_owned())
+                Some(refused.unwrap_or(Reason::NotAssembled).word().to_owned())
             }
         };
         let refused = status.as_ref().is_some_and(|s| s.reason == "disk-error");

@@ -2,12 +2,11 @@
 //! Updates the records when the state of an SSD or a disk changes. Writes wait for that, for a second at most, so
 //! this must not wait for anything else that the service does.
 
-use super::plans::leads_to;
 use super::{CALM, RETRY, Service};
 use crate::action::Pair;
 use crate::dm::message::Message;
-use crate::engine::Live;
-use crate::facts::{Device, Facts};
+use crate::facts::{Device, Facts, Ident};
+use crate::lifecycle;
 use crate::state::CacheRecord;
 use std::sync::Arc;
 use tandem_api::Failure;
@@ -71,49 +70,51 @@ impl Service {
         true
     }
 
-    /// Records that the disk is used without the cache, if it is: then what the SSD has does not fit the disk any
-    /// more. `None`: the cache was removed since it was listed, and no record of it may be created again.
-    pub(super) async fn record_fork(
+    /// The record of a cache: the loss of its SSD may have been recorded since the cache was listed. `None`: the cache
+    /// was removed since.
+    pub(super) async fn latest_record(&self, uuid: &str) -> Option<CacheRecord> {
+        let _lock = self.recording.lock().await;
+        self.record(uuid).ok()
+    }
+
+    /// Records that the disk, or a device that may be the disk, is used without the cache, and returns the new record.
+    /// `None`: the cache was removed since it was listed, and no record of it may be created again.
+    pub(super) async fn record_use(
         &self,
+        record: &CacheRecord,
         pair: &Pair,
-        live: Option<&Live>,
         facts: &Facts,
     ) -> Option<CacheRecord> {
-        // If no device agrees with the whole record, every device that may be the disk counts.
-        let disks = match facts.same_hardware(&pair.origin) {
-            Some(disk) => vec![disk],
-            None => facts.possible(&pair.origin),
+        let disk = facts.same_hardware(&pair.origin);
+        let used: Vec<Ident> = match disk {
+            Some(disk) => vec![disk.ident.clone()],
+            None => {
+                let devices = facts.possible(&pair.origin).into_iter();
+                let used = devices.filter(|device| device.used_by_others());
+                used.map(|device| device.ident.clone()).collect()
+            }
         };
-        // A mapping leads nowhere after its disk was pulled and plugged in again.
-        let uncovered = live.is_none_or(|live| !leads_to(live, pair, facts))
-            && disks.into_iter().any(Device::used_by_others);
-        let _alone = self.recording.lock().await;
-        // The loss of the cache's SSD may have been recorded since the cache was listed.
-        let mut record = self.record(&pair.uuid).ok()?;
-        // A mapping that passes through without a request: its SSD came back and could not be used, and the disk
-        // lacked nothing.
-        let plain = uncovered || live.is_some_and(|live| !live.attached);
-        let kept = self.inner().running.iter().any(|r| r.uuid == pair.uuid);
-        let forked = uncovered && record.may_be_dirty;
-        let known = (record.forked || !forked) && (record.pair.cold || !plain);
-        if !known && !kept && record.detached_in.is_none() {
-            tracing::warn!(
-                uuid = pair.uuid,
-                forked,
-                "the disk is used without its cache"
-            );
-            record.forked |= forked;
-            record.pair.cold |= plain;
-            let mark = |mut now: CacheRecord| {
-                now.forked |= record.forked;
-                now.pair.cold |= record.pair.cold;
-                now
-            };
-            if let Err(e) = self.store.change_cache(&pair.uuid, mark) {
-                tracing::error!("cannot record that: {e}");
+        let devices: Vec<_> = used.iter().map(Ident::node).collect();
+        tracing::warn!(uuid = pair.uuid, ?devices, "used without the cache");
+        let used = |now: CacheRecord| lifecycle::used_alone(now, &used, disk.is_some());
+        self.change(record, used).await
+    }
+
+    /// Changes the record of a cache, and returns the new record also if it is not durable. `None`: the cache was
+    /// removed meanwhile.
+    pub(super) async fn change(
+        &self,
+        record: &CacheRecord,
+        change: impl Fn(CacheRecord) -> CacheRecord,
+    ) -> Option<CacheRecord> {
+        let _lock = self.recording.lock().await;
+        match self.store.change_cache(&record.pair.uuid, &change) {
+            Ok(now) => now,
+            Err(e) => {
+                tracing::error!("the record of the cache cannot be changed: {e}");
+                Some(change(record.clone()))
             }
         }
-        Some(record)
     }
 
     /// Records which file system is on the disk now. The user may have made another one through the cache, and the
@@ -149,10 +150,7 @@ impl Service {
                 return Ok(());
             }
         };
-        let new = |mut record: CacheRecord| {
-            (record.pair.cold, record.pair.lost) = (false, 0);
-            record.after(&status)
-        };
+        let new = |record: CacheRecord| lifecycle::assembled(record).after(&status);
         if let Err(e) = self.store.change_cache(&pair.uuid, new) {
             tracing::warn!("the next start will be cold too: {e}");
         }
@@ -165,7 +163,7 @@ mod tests {
     use super::*;
     use crate::action::Action;
     use crate::bus;
-    use crate::engine::{Engine, Status};
+    use crate::engine::{Engine, Live, Status};
     use crate::facts::Mounter;
     use crate::plan::tests::{device, mount};
     use crate::state::Store;
@@ -247,7 +245,7 @@ mod tests {
             if removed {
                 store.drop_cache(&record.pair.uuid).unwrap();
             }
-            let now = service.record_fork(&record.pair, None, &facts).await;
+            let now = service.record_use(&record, &record.pair, &facts).await;
             assert_eq!(now.map(|now| now.forked), (!removed).then_some(true));
             let forked: Vec<_> = store.caches().iter().map(|r| r.forked).collect();
             assert_eq!(forked, if removed { vec![] } else { vec![true] });

@@ -85,15 +85,18 @@ pub fn unclaimed_content(ssd: &Device) -> Result<(), Failure> {
 const NUMBERS: &str = "/sys/dev/block";
 
 /// The devices of a table that is loaded and not in force.
-pub struct LoadedDevices([(String, Ident); 2]);
+pub struct LoadedDevices(Vec<(String, Ident)>);
 
 impl LoadedDevices {
     /// The disk and the SSD of this table.
     pub fn new(table: &Tandem, disk: &Ident, ssd: &Ident) -> Self {
-        Self([
-            (table.origin.clone(), disk.clone()),
-            (table.ssd.clone(), ssd.clone()),
-        ])
+        let disk = (table.origin.clone(), disk.clone());
+        Self(vec![disk, (table.ssd.clone(), ssd.clone())])
+    }
+
+    /// An SSD whose disk is not in the table.
+    pub fn ssd(number: String, ssd: Ident) -> Self {
+        Self(vec![(number, ssd)])
     }
 
     /// Whether the table may come into force: its numbers still belong to the devices that are meant, and the mapping
@@ -165,7 +168,7 @@ mod tests {
             ident.diskseq = 0;
             let unknown = ident.clone();
             ident.diskseq = diskseq;
-            let devices = [(number.to_owned(), ident), ("8:99".to_owned(), unknown)];
+            let devices = vec![("8:99".to_owned(), unknown), (number.to_owned(), ident)];
             LoadedDevices(devices).check_numbers(&numbers)
         };
         fs::write(disk.join("diskseq"), "7\n").unwrap();

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Carries out what [`crate::lifecycle`] decides about the caches of a running machine.
+
+use super::caches::nothing;
+use super::execute::shared;
+use super::plans::{current, leads_to, mapped};
+use super::{RETRY, Running, Service};
+use crate::action::{Action, Pair};
+use crate::apply::{self, Unwatched};
+use crate::engine::{Live, Status};
+use crate::facts::{Device, Facts};
+use crate::lifecycle::{
+    self, Access, Attempt, Disk, Job, Link, Reason, Situation, Ssd, Step, When,
+};
+use crate::plan;
+use crate::state::{CacheRecord, Intent};
+use std::sync::Arc;
+use tandem_api::{CacheState, Failure, Kind};
+use zbus::OwnedObjectPath;
+
+/// More steps at once than any cache needs: it is recorded as used, its doubt ends, it is held and assembled.
+const MOST_STEPS: usize = 8;
+
+/// What was seen of the machine.
+pub(super) struct Seen<'a> {
+    pub facts: &'a Facts,
+    /// The mapping of the cache.
+    pub live: Option<&'a Live>,
+    /// All jobs that have not ended.
+    pub jobs: &'a [Intent],
+}
+
+impl Service {
+    /// The job of a cache that runs now.
+    pub(super) fn job(&self, uuid: &str) -> Option<OwnedObjectPath> {
+        let inner = self.inner();
+        let running = inner.running.iter().find(|r| r.uuid == uuid);
+        running.map(|r| r.path.clone())
+    }
+
+    /// The situation of a cache whose devices have their present names in `pair`.
+    pub(super) fn situation(
+        &self,
+        record: &CacheRecord,
+        pair: &Pair,
+        seen: &Seen<'_>,
+        status: Option<&Status>,
+    ) -> Situation {
+        let (facts, uuid) = (seen.facts, &pair.uuid);
+        let disk = facts.same_hardware(&pair.origin);
+        let ssd = facts.same_hardware(&pair.ssd);
+        let possible = facts.possible(&pair.origin);
+        let attempt = {
+            let inner = self.inner();
+            match (inner.attempted.contains(uuid), inner.refused.get(uuid)) {
+                (true, Some(why)) => Attempt::Refused(*why),
+                (true, None) => Attempt::Failed,
+                (false, _) => Attempt::None,
+            }
+        };
+        Situation {
+            disk: match disk {
+                Some(_) => Disk::Recorded(access(record, pair, facts)),
+                None if possible.is_empty() => Disk::Absent,
+                None => Disk::Similar(access(record, pair, facts)),
+            },
+            ssd: ssd.map_or(Ssd::Absent, |_| Ssd::There),
+            link: link(pair, seen, ssd, status),
+            job: match () {
+                () if self.job(uuid).is_some() => Job::Running,
+                () if seen.jobs.iter().any(|job| job.gives_up(uuid)) => Job::Abandons,
+                () if seen.jobs.iter().any(|job| job.creates(uuid)) => Job::Creates,
+                () => Job::None,
+            },
+            doubt: lifecycle::doubt(
+                record,
+                disk.map(|d| &d.ident),
+                possible.iter().map(|d| &d.ident),
+            ),
+            attempt,
+            when: When::Running,
+            restarted: !record.setup.waits_in(&self.engine.boot_id()),
+        }
+    }
+
+    /// Does what is to be done with a cache now. Returns its record, and false if a disk that has to be held is not
+    /// held. `None`: the cache has no record any more.
+    pub(super) async fn take_steps(
+        self: &Arc<Self>,
+        uuid: &str,
+        seen: &Seen<'_>,
+    ) -> Option<(CacheRecord, bool)> {
+        let mut record = self.latest_record(uuid).await?;
+        let mut is_held = false;
+        for _ in 0..MOST_STEPS {
+            let pair = current(&record.pair, seen.facts);
+            let status = match seen.live {
+                Some(live) if live.attached => self.engine.status(uuid).await.ok(),
+                _ => None,
+            };
+            let mut now = self.situation(&record, &pair, seen, status.as_ref());
+            if let (true, Disk::Recorded(access) | Disk::Similar(access)) = (is_held, &mut now.disk)
+            {
+                *access = Access::Held;
+            }
+            if !matches!(now.disk, Disk::Recorded(_)) || now.ssd == Ssd::Absent {
+                // The devices may come together again.
+                let mut inner = self.inner();
+                inner.attempted.remove(uuid);
+                inner.refused.remove(uuid);
+                now.attempt = Attempt::None;
+            }
+            let protected = match lifecycle::next(&record, &now) {
+                Step::Hold => {
+                    let held = self.engine.apply(&Action::Hold(pair)).await;
+                    is_held = held.is_ok();
+                    held
+                }
+                Step::UnmapAndHold if now.link == Link::LeadsNowhere => {
+                    let unmapped = self.engine.apply(&Action::GiveBack(pair)).await;
+                    return Some((record, is_done(uuid, &unmapped)));
+                }
+                Step::LeavePlain => {
+                    record = self.record_use(&record, &pair, seen.facts).await?;
+                    Ok(())
+                }
+                Step::EndDoubt => {
+                    record = self.change(&record, lifecycle::without_doubt).await?;
+                    Ok(())
+                }
+                Step::RecordBegin => {
+                    record = self.change(&record, lifecycle::begun).await?;
+                    Ok(())
+                }
+                Step::Forget => {
+                    // The detached cache ended with its mapping.
+                    if let Err(e) = self.store.drop_cache(uuid) {
+                        tracing::error!("cannot forget a cache: {e}");
+                    }
+                    return None;
+                }
+                step @ (Step::Assemble | Step::Rejoin | Step::UnmapAndHold) => {
+                    self.assemble(step, &pair, seen.facts.same_hardware(&pair.origin));
+                    break;
+                }
+                Step::Wait(_) | Step::Ask(_) => break,
+            };
+            if !is_done(uuid, &protected) {
+                return Some((record, false));
+            }
+        }
+        Some((record, true))
+    }
+
+    /// Assembles a cache whose devices are both there, or makes it use its SSD that is back. Once for each time that
+    /// the two devices come together.
+    fn assemble(self: &Arc<Self>, step: Step, pair: &Pair, disk: Option<&Device>) {
+        {
+            let mut inner = self.inner();
+            let devices = [pair.origin.clone(), pair.ssd.clone()];
+            if inner.running.iter().any(|r| shared(&r.devices, &devices)) {
+                return;
+            }
+            inner.attempted.insert(pair.uuid.clone());
+            // While this runs, no job may use the devices.
+            inner.running.push(Running {
+                path: nothing(),
+                uuid: pair.uuid.clone(),
+                devices,
+                records: false,
+            });
+        }
+        let (this, pair, disk) = (self.clone(), pair.clone(), disk.cloned());
+        tokio::spawn(async move {
+            tracing::info!(uuid = pair.uuid, ?step, "both devices are there");
+            let assembled = match step {
+                Step::Rejoin => this.rejoin(&pair).await,
+                Step::UnmapAndHold => this.unmap_and_hold(&pair).await,
+                _ => this.assemble_now(&pair, disk.as_ref()).await,
+            };
+            if let Err(e) = &assembled {
+                tracing::error!(uuid = pair.uuid, "cannot assemble: {e}");
+                match e.kind {
+                    Kind::WrongDisk => this.refuse(&pair, Reason::DiskChanged),
+                    Kind::SsdDamaged => this.refuse(&pair, Reason::SsdDamaged),
+                    Kind::SsdBlocks => this.refuse(&pair, Reason::SsdBlocks),
+                    // The content of the SSD does not go away by itself, so no further attempt is made.
+                    Kind::SsdHoldsData | Kind::SsdTooSmall => {}
+                    _ => this.clone().try_again(pair.clone()),
+                }
+            }
+            let ours = |r: &Running| r.uuid == pair.uuid && r.path == nothing();
+            this.inner().running.retain(|r| !ours(r));
+            this.again.notify_one();
+            // No caller waits for this task, and its result is on record.
+            if step == Step::Assemble && assembled.is_ok() {
+                this.engine.mount_left_out(&pair).await;
+            }
+        });
+    }
+
+    fn refuse(&self, pair: &Pair, why: Reason) {
+        self.inner().refused.insert(pair.uuid.clone(), why);
+    }
+
+    /// The reason why a cache is not assembled may pass without an event. The mounts of a user are moved only once,
+    /// not repeatedly.
+    fn try_again(self: Arc<Self>, pair: Pair) {
+        tokio::spawn(async move {
+            let facts = loop {
+                tokio::time::sleep(RETRY).await;
+                if let Ok(facts) = self.engine.facts().await {
+                    break facts;
+                }
+            };
+            let mounted = |disk: &Device| !disk.mounts.is_empty();
+            if !facts.same_hardware(&pair.origin).is_some_and(mounted) {
+                self.inner().attempted.remove(&pair.uuid);
+                self.again.notify_one();
+            }
+        });
+    }
+
+    /// Assembles a cache. A disk that is mounted without it is moved to the cache if no program uses it.
+    async fn assemble_now(&self, pair: &Pair, disk: Option<&Device>) -> Result<(), Failure> {
+        let mounts = disk.map(|d| d.mounts.clone()).unwrap_or_default();
+        if let Some(disk) = disk.filter(|d| !d.mounts.is_empty()) {
+            plan::mounts_come_back(disk)?;
+            let users = self.engine.users(disk).await;
+            if !users.is_empty() {
+                return Err(Failure::new(Kind::FilesystemBusy)
+                    .device(&disk.ident.text)
+                    .users(users));
+            }
+        }
+        let plan = plan::assemble(pair, &mounts);
+        apply::run(self.engine(), &self.store, &plan, 0, &Unwatched).await?;
+        self.assembled(pair).await
+    }
+
+    /// Makes a cache that is in force use its SSD again. There is nothing to undo: if it fails, all is as before.
+    async fn rejoin(&self, pair: &Pair) -> Result<(), Failure> {
+        self.engine.apply(&Action::Assemble(pair.clone())).await?;
+        self.assembled(pair).await
+    }
+
+    async fn unmap_and_hold(&self, pair: &Pair) -> Result<(), Failure> {
+        self.engine.apply(&Action::GiveBack(pair.clone())).await?;
+        self.inner().attempted.remove(&pair.uuid);
+        Ok(())
+    }
+}
+
+/// Whether a change that protects the disk was made.
+fn is_done(uuid: &str, change: &Result<(), Failure>) -> bool {
+    if let Err(e) = change {
+        tracing::error!(uuid, "the disk is not protected: {e}");
+    }
+    change.is_ok()
+}
+
+/// Whether programs can use the disk, or a device that may be the disk.
+fn access(record: &CacheRecord, pair: &Pair, facts: &Facts) -> Access {
+    let possible = facts.possible(&pair.origin);
+    let new = |device: &&Device| !lifecycle::is_on_record(record, &device.ident);
+    // If no device agrees with the whole record, every device that may be the disk counts.
+    let in_use = match facts.same_hardware(&pair.origin) {
+        Some(disk) => disk.used_by_others(),
+        None => possible
+            .iter()
+            .copied()
+            .filter(new)
+            .any(Device::used_by_others),
+    };
+    match in_use {
+        true => Access::InUse,
+        false if !possible.iter().any(new) => Access::OnRecord,
+        false
+            if facts
+                .to_be_held(&pair.origin)
+                .filter(new)
+                .any(Device::unused) =>
+        {
+            Access::Free
+        }
+        false => Access::Held,
+    }
+}
+
+fn link(pair: &Pair, seen: &Seen<'_>, ssd: Option<&Device>, status: Option<&Status>) -> Link {
+    let device = mapped(seen.facts, pair);
+    let Some(live) = seen.live else {
+        return Link::None;
+    };
+    if !live.attached {
+        return Link::PassesThrough;
+    }
+    if !leads_to(live, pair, seen.facts) {
+        return match device.is_some_and(Device::unused) {
+            true => Link::LeadsNowhere,
+            false => Link::LeadsNowhereInUse,
+        };
+    }
+    let unused = device.is_some_and(|d| d.mounts.is_empty() && d.holders.is_empty());
+    let is_back = ssd.is_some_and(|ssd| ssd.number != live.ssd);
+    match status.map(|status| (status.known_state(), status.reason.as_str())) {
+        Some((CacheState::Bypass, "ssd-error")) if is_back => Link::SsdBackClean,
+        Some((CacheState::Bypass, "ssd-gone-dirty")) if is_back && unused => Link::SsdBackDirty,
+        _ => Link::Works,
+    }
+}
