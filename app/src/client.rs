@@ -9,7 +9,8 @@ mod tandem;
 mod udisks;
 
 use tandem_api::{
-    CacheProxy, Failure, JobProxy, Kind, ManagerProxy, Mode, PlanReply, PlanSpec, Sample,
+    CacheProxy, Failure, JobProxy, Kind, LongHistory, ManagerProxy, Mode, PlanReply, PlanSpec,
+    Sample, Span,
 };
 use zbus::{Connection, OwnedObjectPath, proxy::CacheProperties};
 
@@ -96,13 +97,14 @@ impl Client {
         ssd: &str,
         mode: Mode,
         erase_ssd: bool,
+        at_next_start: bool,
     ) -> Result<PlanReply, Failure> {
         let spec = PlanSpec {
             origin: path(origin)?,
             ssd: path(ssd)?,
             mode,
             erase_ssd,
-            at_next_start: false,
+            at_next_start,
             partition_bytes: 0,
         };
         Ok(self.manager().await?.plan(&spec).await?)
@@ -209,6 +211,14 @@ impl Client {
     /// The cache is gone.
     pub async fn history(&self, cache: &str) -> Result<Vec<Sample>, Failure> {
         Ok(self.cache(cache).await?.history().await?)
+    }
+
+    /// Returns what a cache did in a longer time.
+    ///
+    /// # Errors
+    /// The cache is gone, or the service is older than the window.
+    pub async fn long_history(&self, cache: &str, span: Span) -> Result<LongHistory, Failure> {
+        Ok(self.cache(cache).await?.long_history(span).await?)
     }
 
     async fn manager(&self) -> Result<ManagerProxy<'static>, Failure> {

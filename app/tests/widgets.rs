@@ -452,7 +452,7 @@ fn a_page_has_live_figures_only_while_its_devices_work() {
     let live = [
         "94%",
         "Read from SSD now (10 s)",
-        "Last Five Minutes",
+        "Last 5 Minutes",
         "(last 10 s)",
     ];
     for figure in live {

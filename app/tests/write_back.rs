@@ -112,8 +112,11 @@ async fn what_waits_is_told(window: &Window, levers: &SimulationProxy<'_>) {
     assert!(words.contains("If the SSD dies now, you lose "), "{words}");
     assert!(words.contains("waiting to be written, about "));
     let cache = window.shown_cache().unwrap();
-    let point = cache.with_series(|series| series.last().copied()).unwrap();
-    assert!(point.dirty > 0.0, "the line of the chart rises");
+    assert!(cache.with_series(Series::unwritten).0 > 0);
+    assert!(
+        words.contains("at most 250.0\u{a0}GB"),
+        "the chart shows what waits: {words}"
+    );
     assert!(words.contains("To the SSD First"));
 }
 

@@ -310,7 +310,11 @@ async fn tour(application: &adw::Application, camera: Camera) -> Result {
 
     hand::wait(&window, "removal", || hand::removal(&window)).await;
     camera.take(&window, "12-cache-new").await?;
-    levers.advance(9000).await?;
+    // The service takes a sample each second, so that the long history has a shape.
+    for minutes in [40, 25, 55, 30] {
+        levers.advance(minutes * 60).await?;
+        glib::timeout_future(Duration::from_millis(1200)).await;
+    }
     window.show_overview();
     glib::timeout_future(Duration::from_millis(300)).await;
     // The window reads the kept samples when it first shows the cache.
@@ -338,6 +342,14 @@ async fn tour(application: &adw::Application, camera: Camera) -> Result {
     window.set_default_size(camera.width, if camera.width < 600 { 2300 } else { 1750 });
     camera.take(&window, "15-cache-whole").await?;
     window.set_default_size(camera.width, height);
+    let range = hand::shown(&window)
+        .into_iter()
+        .find_map(|widget| widget.downcast::<gtk::DropDown>().ok())
+        .ok_or("no choice of the range")?;
+    range.set_selected(2);
+    glib::timeout_future(Duration::from_millis(900)).await;
+    camera.take(&window, "22-chart-day").await?;
+    range.set_selected(0);
 
     levers
         .set_state(&uuid, CacheState::Bypass, "ssd-error")
@@ -364,6 +376,7 @@ async fn tour(application: &adw::Application, camera: Camera) -> Result {
     camera.take(&window, "19-removed").await?;
 
     write_back::tour(application, &window, &camera, &levers).await?;
+    next_start(application, &window, &camera).await?;
 
     let failure = Failure::new(Kind::FilesystemBusy)
         .mount_points(vec!["/srv/films".into()])
@@ -397,6 +410,48 @@ async fn tour(application: &adw::Application, camera: Camera) -> Result {
         camera.take(&page, name).await?;
         page.close();
     }
+    Ok(())
+}
+
+/// Sets up a cache at the next start, and cancels that.
+async fn next_start(application: &adw::Application, window: &Window, camera: &Camera) -> Result {
+    window.set_up(None);
+    let wizard: Wizard = hand::window(application).await;
+    wizard.set_default_size(camera.width.min(640), 720);
+    let next = gettext("_Next");
+    hand::choose(&wizard, "Archive").await;
+    hand::press(&wizard, &next).await;
+    hand::choose(&wizard, "Samsung SSD 870 EVO 250GB").await;
+    hand::press(&wizard, &next).await;
+    hand::press(&wizard, &next).await;
+    hand::choose(&wizard, &gettext("I have a backup")).await;
+    hand::press(&wizard, &next).await;
+    let switch = hand::wait(&wizard, "switch", || {
+        hand::shown(&wizard)
+            .into_iter()
+            .find_map(|widget| widget.downcast::<gtk::Switch>().ok())
+    })
+    .await;
+    switch.set_active(true);
+    let begin = gettext("_Set Up at the Next Start");
+    hand::wait(&wizard, &begin, || {
+        hand::button(&wizard, &begin).filter(WidgetExt::is_sensitive)
+    })
+    .await;
+    camera.take(&wizard, "60-next-start-review").await?;
+    hand::press(&wizard, &begin).await;
+    let show = gettext("_Show Cache");
+    hand::wait(&wizard, &show, || hand::button(&wizard, &show)).await;
+    camera.take(&wizard, "61-next-start-done").await?;
+    hand::press(&wizard, &show).await;
+    hand::wait(window, "removal", || hand::removal(window)).await;
+    camera.take(window, "62-next-start-waiting").await?;
+    hand::press_removal(window).await;
+    let question: adw::MessageDialog = hand::window(application).await;
+    camera.take(&question, "63-next-start-cancel").await?;
+    hand::agree(&question).await;
+    let set_up = gettext("Set Up a Cache…");
+    hand::wait(window, &set_up, || hand::button(window, &set_up)).await;
     Ok(())
 }
 
@@ -438,16 +493,22 @@ fn remember(cache: &CacheObject, dirty: bool) {
         hits += asked * if copying { 0.2 } else { warmth.clamp(0.0, 1.0) };
         past.push((second, reads, hits));
     }
-    // The difference between the sum of hits and the real counter is put before the first sample.
-    let missing = now.read.hit as f64 - now.read.requested as f64 * hits / reads;
+    // The counters grow by 30 MB for each unit of `asked`, and end at what they are now.
+    let since_then = |all: f64, then: f64| ((all - then) * 60_000.0) as u64;
     let history = past.iter().map(|(second, asked, hit)| {
         let mut sample = now.clone();
         sample.time_us = now.time_us - u64::from(300 - second) * 1_000_000;
-        sample.read.requested = (now.read.requested as f64 * asked / reads) as u64;
-        sample.read.hit = (now.read.requested as f64 * hit / reads + missing).max(0.0) as u64;
-        sample.write.requested = (now.write.requested as f64 * asked / reads) as u64;
+        let (to_ask, to_hit) = (since_then(reads, *asked), since_then(hits, *hit));
+        sample.read.requested = now.read.requested.saturating_sub(to_ask);
+        sample.read.hit = now.read.hit.saturating_sub(to_hit);
+        sample.read.missed = now
+            .read
+            .missed
+            .saturating_sub(to_ask.saturating_sub(to_hit));
+        sample.write.hit = now.write.hit.saturating_sub(to_ask / 9);
+        sample.write.requested = now.write.requested.saturating_sub(to_ask / 9);
         if dirty {
-            let share = (0.35 * (f64::from(*second) / 60.0).sin()).max(0.0);
+            let share = (0.003 * (f64::from(*second) / 60.0).sin()).max(0.0);
             let room = (now.frames_total * now.frame_sectors) as f64;
             sample.dirty_sectors = (room * share) as u64;
         }

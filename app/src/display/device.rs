@@ -181,7 +181,7 @@ fn ssd_obstacle_words(obstacle: Obstacle) -> String {
 #[must_use]
 pub fn obstacle_words(obstacle: Obstacle) -> String {
     match obstacle {
-        Obstacle::System => gettext("Holds the running system, which cannot be cached yet"),
+        Obstacle::System => gettext("Holds the running system"),
         Obstacle::Boot => gettext("Needed to start the computer, never cached"),
         Obstacle::Swap => gettext("Swap space is never cached"),
         Obstacle::Cached => gettext("Already cached"),

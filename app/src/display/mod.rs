@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Turns states into words, icons and severity. Pure: no widget, no bus, tested without GTK.
 
+mod chart;
 mod choice;
 mod device;
 mod failure;
@@ -14,6 +15,7 @@ mod state;
 mod time;
 mod traffic;
 
+pub use chart::{axis_bytes, axis_rate, axis_time, bar_words, chart_words, range_name};
 pub use choice::{Choice, origin_choices, ssd_choices};
 pub use device::{
     DeviceWords, VolumeWords, content_words, device_words, obstacle_words, ssd_words, volume_names,

@@ -122,13 +122,14 @@ pub struct UnwrittenWords {
 }
 
 /// Words for `dirty` bytes that are on the SSD only and take `seconds` to write back, 0 if that time is not known.
-/// `paused`: writing back waits because the user paused it. If `dirty` is 0, there are words only in a mode that allows
+/// `paused`: writing back waits because the user paused it. `refused`: the disk reported an error. If `dirty` is 0, there are words only in a mode that allows
 /// dirty data.
 #[must_use]
 pub fn unwritten_words(
     dirty: u64,
     seconds: u64,
     paused: bool,
+    refused: bool,
     mode: Mode,
 ) -> Option<UnwrittenWords> {
     if dirty == 0 {
@@ -143,7 +144,7 @@ pub fn unwritten_words(
     let size = bytes(dirty);
     let put = |words: String| fill(&words, &[("size", &size), ("time", &duration(seconds))]);
     Some(UnwrittenWords {
-        title: put(if paused || seconds == 0 {
+        title: put(if paused || refused || seconds == 0 {
             gettext("{size} waiting to be written")
         } else {
             // Translators: {time} is how long writing it takes
@@ -151,6 +152,8 @@ pub fn unwritten_words(
         }),
         time: if paused {
             gettext("Writing is paused.")
+        } else if refused {
+            gettext("The hard disk rejects it, and Tandem keeps trying.")
         } else {
             gettext("It is written to the hard disk bit by bit.")
         },
@@ -175,18 +178,21 @@ mod tests {
 
     #[test]
     fn what_waits_is_named_with_its_time_as_long_as_there_is_any() {
-        let words = unwritten_words(120_000_000, 95, false, Mode::Writethrough).unwrap();
+        let words = unwritten_words(120_000_000, 95, false, false, Mode::Writethrough).unwrap();
         assert_eq!(
             words.title.replace('\u{a0}', " "),
             "120.0 MB waiting to be written, about 2 minutes"
         );
         assert!(words.waits);
-        let words = unwritten_words(512, 0, false, Mode::Writeback).unwrap();
+        let words = unwritten_words(512, 0, false, false, Mode::Writeback).unwrap();
         assert!(words.waits && !words.title.contains("about"));
-        let words = unwritten_words(512, 9, true, Mode::Writeback).unwrap();
+        let words = unwritten_words(512, 9, true, false, Mode::Writeback).unwrap();
         assert_eq!(words.time, "Writing is paused.");
-        assert!(!unwritten_words(0, 0, false, Mode::Writeback).unwrap().waits);
-        assert_eq!(unwritten_words(0, 0, false, Mode::Writethrough), None);
+        let words = unwritten_words(512, 9, false, true, Mode::Writeback).unwrap();
+        assert!(words.time.contains("rejects") && !words.title.contains("about"));
+        let none = |mode| unwritten_words(0, 0, false, false, mode);
+        assert!(!none(Mode::Writeback).unwrap().waits);
+        assert_eq!(none(Mode::Writethrough), None);
     }
 
     #[test]

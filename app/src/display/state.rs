@@ -159,7 +159,7 @@ fn sentences(state: CacheState, reason: &str, unwritten: bool) -> [String; 3] {
                 "The SSD is ready. The cache starts working the next time you start the computer.",
             ),
             gettext("Nothing on the hard disk has changed."),
-            gettext("Restart the computer, or choose “Remove Cache” to cancel."),
+            gettext("Restart the computer, or choose “Cancel Setup”."),
         ],
         (CacheState::Detached, _) => [
             gettext("The cache is removed, and you can use the SSD for something else."),

@@ -12,7 +12,7 @@ use super::inventory::{
     Block, CacheParts, Content, Device, Drive, Medium, Obstacle, Snapshot, Volume,
 };
 use classify::{content, medium, model};
-use verdict::{Part, as_origin, as_ssd, common_obstacle};
+use verdict::{Part, as_origin, as_ssd, common_obstacle, is_root};
 
 /// The disks of `snapshot`, hard disks first, each with its volumes.
 ///
@@ -179,7 +179,9 @@ impl<'a> Known<'a> {
                 content(visible_block)
             },
             mount_points: visible_block.mount_points.clone(),
-            as_origin: obstacle.map_or_else(|| as_origin(visible_block, medium), Err),
+            as_origin: obstacle
+                .filter(|obstacle| *obstacle != Obstacle::System || !is_root(visible_block))
+                .map_or_else(|| as_origin(visible_block, medium), Err),
             as_ssd: obstacle.map_or_else(|| as_ssd(visible_block, medium), Err),
         }
     }

@@ -89,6 +89,8 @@ pub struct Draft {
     pub mode: Mode,
     /// The person said that there is a backup.
     pub backup: bool,
+    /// The cache is put over the disk when the computer starts next.
+    pub at_next_start: bool,
 }
 
 impl Default for Draft {
@@ -98,6 +100,7 @@ impl Default for Draft {
             ssd: None,
             mode: Mode::Writethrough,
             backup: false,
+            at_next_start: false,
         }
     }
 }
@@ -114,6 +117,15 @@ impl Draft {
         }
     }
 
+    /// Chooses when the cache is put over the disk. At the next start a cache begins in a mode that risks nothing; the
+    /// mode can be changed after that.
+    pub fn choose_next_start(&mut self, at_next_start: bool) {
+        self.at_next_start = at_next_start;
+        if at_next_start && self.mode == Mode::Writeback {
+            self.mode = Mode::Writethrough;
+        }
+    }
+
     /// Takes the modes that are refused for this disk and this SSD: a refused mode is no longer chosen.
     pub fn offer(&mut self, refused: &[RefusedMode]) {
         if refused.iter().any(|refused| refused.mode == self.mode) {
@@ -125,6 +137,7 @@ impl Draft {
     pub fn choose_origin(&mut self, path: Option<String>) {
         if self.origin != path {
             self.backup = false;
+            self.at_next_start = false;
             self.origin = path;
         }
     }
@@ -190,6 +203,23 @@ mod tests {
             };
             draft.offer(&refused);
             assert_eq!(draft.mode, after);
+        }
+    }
+
+    #[test]
+    fn at_the_next_start_a_cache_begins_in_a_mode_that_risks_nothing() {
+        for (before, after) in [
+            (Mode::Writeback, Mode::Writethrough),
+            (Mode::Writearound, Mode::Writearound),
+        ] {
+            let mut draft = Draft {
+                mode: before,
+                ..Draft::default()
+            };
+            draft.choose_next_start(true);
+            assert_eq!((draft.mode, draft.at_next_start), (after, true));
+            draft.choose_origin(Some("/b/sdb1".into()));
+            assert!(!draft.at_next_start, "another disk may be free");
         }
     }
 

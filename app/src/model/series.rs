@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The recent past of a cache as points of a chart. Plain Rust.
+//! The recent past of a cache, sample by sample. Plain Rust.
 
 use std::collections::VecDeque;
 
-use tandem_api::{SECTOR_BYTES, Sample};
+use tandem_api::{Latency, SECTOR_BYTES, Sample};
+
+use super::bars::{Bar, Totals};
 
 /// How far back samples are kept, in microseconds.
 pub const SPAN_US: u64 = 300_000_000;
@@ -11,30 +13,14 @@ pub const SPAN_US: u64 = 300_000_000;
 /// Shortest time over which a rate is taken, so that a few quick requests do not make a peak; microseconds.
 const WINDOW_US: u64 = 5_000_000;
 
-/// A longer time than this between two samples breaks the line; microseconds. The service samples every 10 s when no
-/// client watches.
+/// A longer time than this between two samples leaves a gap in the chart; microseconds. The service samples every 10 s
+/// when no client watches.
 const GAP_US: u64 = 25_000_000;
-
-/// One moment of the chart.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Point {
-    /// Microseconds of `CLOCK_BOOTTIME`.
-    pub time_us: u64,
-    /// Start of the time over which the rates are taken; microseconds of the same clock.
-    pub since_us: u64,
-    /// Share of reads served by the SSD, 0 to 1; `None` while nothing is read.
-    pub hit_rate: Option<f64>,
-    /// Share of the cache that is not on the disk yet, 0 to 1.
-    pub dirty: f64,
-    /// Whether the line to the previous point is broken.
-    pub starts: bool,
-}
 
 /// Samples of the last minutes, oldest first.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
     samples: VecDeque<Sample>,
-    points: VecDeque<Point>,
 }
 
 impl Series {
@@ -61,18 +47,6 @@ impl Series {
                 self.samples.clear();
             }
         }
-        let silent = self
-            .samples
-            .back()
-            .is_some_and(|last| sample.time_us - last.time_us > GAP_US);
-        let earlier = self.window_start(sample.time_us);
-        self.points.push_back(Point {
-            time_us: sample.time_us,
-            since_us: earlier.map_or(sample.time_us, |earlier| earlier.time_us),
-            hit_rate: earlier.and_then(|earlier| sample.read_hit_rate_since(earlier)),
-            dirty: dirty_share(&sample),
-            starts: self.samples.is_empty() || silent,
-        });
         let oldest = sample.time_us.saturating_sub(SPAN_US + WINDOW_US);
         self.samples.push_back(sample);
         while self
@@ -82,40 +56,40 @@ impl Series {
         {
             self.samples.pop_front();
         }
-        while self
-            .points
-            .front()
-            .is_some_and(|point| point.time_us < oldest)
-        {
-            self.points.pop_front();
-        }
-    }
-
-    /// The newest sample that is at least a window old, or else the oldest sample.
-    fn window_start(&self, now_us: u64) -> Option<&Sample> {
-        let until = now_us.saturating_sub(WINDOW_US);
-        self.samples
-            .iter()
-            .rev()
-            .find(|sample| sample.time_us <= until)
-            .or_else(|| self.samples.front())
-    }
-
-    /// The points, oldest first.
-    pub fn points(&self) -> impl DoubleEndedIterator<Item = &Point> + Clone {
-        self.points.iter()
-    }
-
-    /// The newest point.
-    #[must_use]
-    pub fn last(&self) -> Option<&Point> {
-        self.points.back()
     }
 
     /// The newest sample.
     #[must_use]
     pub fn latest(&self) -> Option<&Sample> {
         self.samples.back()
+    }
+
+    /// The sample at the start of the last window, from which rates are taken: the newest sample that is at least a
+    /// window older than the latest one, or else the oldest sample.
+    #[must_use]
+    pub fn earlier(&self) -> Option<&Sample> {
+        let latest = self.latest()?;
+        let until = latest.time_us.saturating_sub(WINDOW_US);
+        self.samples
+            .iter()
+            .rev()
+            .find(|sample| sample.time_us <= until)
+            .or_else(|| self.samples.front())
+            .filter(|sample| sample.time_us < latest.time_us)
+    }
+
+    /// Share of reads that the SSD served in the last window, 0 to 1; `None` while nothing is read.
+    #[must_use]
+    pub fn hit_rate(&self) -> Option<f64> {
+        self.latest()?.read_hit_rate_since(self.earlier()?)
+    }
+
+    /// Seconds over which the newest rates are taken: the length of a window, or more while samples are rare.
+    #[must_use]
+    pub fn window_seconds(&self) -> u64 {
+        let taken = self.latest().zip(self.earlier());
+        let window = taken.map_or(WINDOW_US, |(now, earlier)| now.time_us - earlier.time_us);
+        (window + 500_000) / 1_000_000
     }
 
     /// Bytes that are on the SSD only according to the newest sample, and the seconds until they are on the disk.
@@ -137,38 +111,52 @@ impl Series {
         Some(latest.time_us - last_clean.time_us)
     }
 
-    /// Seconds over which the newest rates are taken: the length of a window, or more while samples are rare.
-    #[must_use]
-    pub fn window_seconds(&self) -> u64 {
-        let taken = self.last().map(|point| point.time_us - point.since_us);
-        let window = taken.filter(|window| *window > 0).unwrap_or(WINDOW_US);
-        (window + 500_000) / 1_000_000
-    }
-
     /// Whether data was on the SSD only at any time since the cache was started, as far as the samples tell.
     #[must_use]
     pub fn had_dirty(&self) -> bool {
         let first = |sample: &Sample| sample.write_back_sectors > 0;
-        self.latest().is_some_and(first) || self.points.iter().any(|point| point.dirty > 0.0)
+        self.latest().is_some_and(first)
+            || self.samples.iter().any(|sample| sample.dirty_sectors > 0)
     }
 
-    /// The sample at the start of the last window, from which speeds are taken.
+    /// Response times of the SSD and of the disk in the last minutes.
     #[must_use]
-    pub fn earlier(&self) -> Option<&Sample> {
-        let latest = self.samples.back()?;
-        self.window_start(latest.time_us)
-            .filter(|sample| sample.time_us < latest.time_us)
+    pub fn latencies(&self) -> Option<(Latency, Latency)> {
+        let (oldest, latest) = (self.samples.front()?, self.latest()?);
+        Some((
+            latest.ssd_latency.since(&oldest.ssd_latency),
+            latest.disk_latency.since(&oldest.disk_latency),
+        ))
     }
-}
 
-/// Share of the cache's space with dirty data.
-#[must_use]
-pub fn dirty_share(sample: &Sample) -> f64 {
-    let total = sample.frames_total.saturating_mul(sample.frame_sectors);
-    if total == 0 {
-        0.0
-    } else {
-        (sample.dirty_sectors as f64 / total as f64).min(1.0)
+    /// The rates of the last minutes, oldest first. `now` is the time of the newest sample, in seconds of Unix time.
+    ///
+    /// A bar ends at the first sample of each window of the clock, so that bars stay as they are when a sample comes.
+    #[must_use]
+    pub fn bars(&self, now: f64) -> Vec<Bar> {
+        let Some(latest) = self.latest() else {
+            return Vec::new();
+        };
+        let moment = |sample: &Sample| now - (latest.time_us - sample.time_us) as f64 / 1e6;
+        let mut bars = Vec::new();
+        let mut start: Option<&Sample> = None;
+        for sample in &self.samples {
+            let Some(from) = start else {
+                start = Some(sample);
+                continue;
+            };
+            if sample.time_us - from.time_us > GAP_US {
+                start = Some(sample);
+                continue;
+            }
+            if sample.time_us / WINDOW_US > from.time_us / WINDOW_US {
+                let dirty = sample.dirty_sectors.saturating_mul(SECTOR_BYTES);
+                let came = Totals::of(sample).since(&Totals::of(from));
+                bars.push(came.over(moment(from), moment(sample), dirty));
+                start = Some(sample);
+            }
+        }
+        bars
     }
 }
 
@@ -181,13 +169,12 @@ mod tests {
         let read = Direction {
             requested,
             hit,
+            missed: requested - hit,
             ..Direction::default()
         };
         Sample {
             time_us: seconds * 1_000_000,
             read,
-            frames_total: 10,
-            frame_sectors: 32,
             dirty_sectors: 32,
             ..Sample::default()
         }
@@ -195,17 +182,15 @@ mod tests {
 
     #[test]
     fn the_rate_is_that_of_the_last_five_seconds() {
-        let series = Series::from_history(
-            (0..=10)
-                .map(|t| sample(t, t * 100, if t > 5 { (t - 5) * 100 } else { 0 }))
-                .collect(),
-        );
-        let rates: Vec<_> = series.points().map(|point| point.hit_rate).collect();
-        assert_eq!(rates[0], None);
-        assert_eq!(rates[5], Some(0.0));
-        assert_eq!(rates[6], Some(0.2));
-        assert_eq!(rates[10], Some(1.0));
-        assert_eq!(series.last().unwrap().dirty, 0.1);
+        let hits = |t: u64| t.saturating_sub(5) * 100;
+        let until = |end| {
+            let samples = (0..=end).map(|t| sample(t, t * 100, hits(t))).collect();
+            Series::from_history(samples).hit_rate()
+        };
+        assert_eq!(until(0), None);
+        assert_eq!(until(5), Some(0.0));
+        assert_eq!(until(6), Some(0.2));
+        assert_eq!(until(10), Some(1.0));
     }
 
     #[test]
@@ -235,29 +220,47 @@ mod tests {
     }
 
     #[test]
-    fn nothing_read_is_no_rate_and_not_zero() {
-        let series = Series::from_history((0..=8).map(|t| sample(t, 100, 50)).collect());
-        assert_eq!(series.last().unwrap().hit_rate, None);
+    fn nothing_read_is_no_rate_and_bars_at_zero() {
+        let series = Series::from_history((0..=20).map(|t| sample(t, 100, 50)).collect());
+        assert_eq!(series.hit_rate(), None);
+        let bars = series.bars(1000.0);
+        assert_eq!(bars.len(), 4);
+        assert!(
+            bars.iter()
+                .all(|bar| (bar.ssd, bar.disk, bar.written) == (0, 0, 0))
+        );
     }
 
     #[test]
-    fn counters_that_go_back_and_long_silence_break_the_line() {
-        let mut series = Series::from_history(vec![sample(1, 100, 100), sample(2, 200, 200)]);
-        series.push(sample(3, 10, 0));
-        assert_eq!(series.last().unwrap().hit_rate, None);
-        assert!(series.last().unwrap().starts);
-        series.push(sample(4, 20, 0));
-        assert!(!series.last().unwrap().starts);
+    fn bars_have_the_rates_of_their_time_and_stay_when_a_sample_comes() {
+        let samples = |end| (0..=end).map(|t| sample(t, t * 300, t * 100)).collect();
+        let bars = Series::from_history(samples(12)).bars(1012.0);
+        assert_eq!(bars.len(), 2);
+        assert_eq!((bars[0].start, bars[0].end), (1000.0, 1005.0));
+        assert_eq!((bars[1].ssd, bars[1].disk), (100 * 512, 200 * 512));
+        assert_eq!(bars[1].dirty, 32 * 512);
+        let later = Series::from_history(samples(13)).bars(1013.0);
+        assert_eq!(later, bars);
+    }
+
+    #[test]
+    fn counters_that_go_back_and_long_silence_leave_a_gap() {
+        let mut series = Series::from_history(vec![sample(1, 100, 100), sample(8, 200, 200)]);
+        series.push(sample(9, 10, 0));
+        assert_eq!(series.hit_rate(), None);
+        assert!(series.bars(0.0).is_empty());
+        series.push(sample(16, 20, 0));
+        assert_eq!(series.bars(0.0).len(), 1);
         series.push(sample(60, 40, 0));
-        assert!(series.last().unwrap().starts);
+        assert_eq!(series.bars(0.0).len(), 1);
     }
 
     #[test]
     fn what_is_older_than_the_chart_goes_and_what_comes_twice_is_left_out() {
         let mut series = Series::from_history((0..1000).map(|t| sample(t, t, 0)).collect());
-        assert!(series.points().count() <= 306);
-        let before = series.points().count();
+        assert!(series.samples.len() <= 306);
+        let before = series.samples.len();
         series.push(sample(999, 2000, 0));
-        assert_eq!(series.points().count(), before);
+        assert_eq!(series.samples.len(), before);
     }
 }

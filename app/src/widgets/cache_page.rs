@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! One cache: its chart, its figures, the ways that requests took, and the button that removes it.
 
+mod history;
+
 use std::cell::{Cell, OnceCell, RefCell};
+use std::time::Duration;
 
 use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::CompositeTemplate;
 use gtk::glib::{self, clone};
-use tandem_api::{CacheState, SECTOR_BYTES, Sample};
+use tandem_api::{CacheState, LongHistory, SECTOR_BYTES, Sample, Span};
 
 use crate::client::Client;
 use crate::display::{
@@ -18,15 +21,20 @@ use crate::display::{
 };
 use crate::model::facts::CacheFacts;
 use crate::model::objects::{CacheObject, JobObject};
+use crate::model::range::Range;
 use crate::model::series::Series;
 use crate::model::store::Store;
-use crate::widgets::chart::{Chart, shows_dirty};
+use crate::widgets::chart::Chart;
 use crate::widgets::figure_list::{FigureRow, show_figures};
 use crate::widgets::job_card::JobCard;
 use crate::widgets::mode_dialog::ask_for_mode;
 use crate::widgets::remove_dialog::{ask_to_remove, show_failure};
 use crate::widgets::share_row::{ShareRow, show_shares};
 use crate::widgets::unwritten_card::UnwrittenCard;
+use history::{response_times, share_words};
+
+/// Time between two requests for the long histories.
+const HISTORY_EVERY: Duration = Duration::from_secs(30);
 
 mod imp {
     use super::*;
@@ -65,21 +73,37 @@ mod imp {
         #[template_child]
         pub hit_caption: TemplateChild<gtk::Label>,
         #[template_child]
+        pub hit_today: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub hit_total: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub ssd_time: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub ssd_time_caption: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub disk_time: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub disk_time_caption: TemplateChild<gtk::Label>,
+        #[template_child]
         pub filled: TemplateChild<gtk::Label>,
         #[template_child]
         pub filled_of: TemplateChild<gtk::Label>,
-        #[template_child]
-        pub dirty_tile: TemplateChild<gtk::Box>,
-        #[template_child]
-        pub dirty: TemplateChild<gtk::Label>,
         #[template_child]
         pub chart_card: TemplateChild<gtk::Box>,
         #[template_child]
         pub dirty_legend: TemplateChild<gtk::Box>,
         #[template_child]
+        pub range: TemplateChild<gtk::DropDown>,
+        #[template_child]
+        pub export: TemplateChild<gtk::Button>,
+        #[template_child]
         pub chart: TemplateChild<Chart>,
         #[template_child]
+        pub dirty_words: TemplateChild<gtk::Label>,
+        #[template_child]
         pub speeds: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub counters: TemplateChild<gtk::Box>,
         #[template_child]
         pub reads: TemplateChild<gtk::ListBox>,
         #[template_child]
@@ -104,6 +128,12 @@ mod imp {
         pub client: OnceCell<Client>,
         pub store: OnceCell<Store>,
         pub cache: RefCell<Option<CacheObject>>,
+        /// The last day of the cache, as the service last told it.
+        pub day: RefCell<LongHistory>,
+        /// The span that the chart shows, unless it shows the samples.
+        pub kept: RefCell<Option<(Span, LongHistory)>>,
+        /// Asks for the histories again from time to time while a cache is shown.
+        pub timer: RefCell<Option<glib::SourceId>>,
         pub handlers: RefCell<Vec<glib::SignalHandlerId>>,
         /// A job changes the cache now.
         pub changing: Cell<bool>,
@@ -124,6 +154,7 @@ mod imp {
             class.bind_template();
             class.install_action("cache.change-mode", None, |page, _, _| page.change_mode());
             class.install_action("cache.remove", None, |page, _, _| page.remove());
+            class.install_action("cache.export", None, |page, _, _| page.export());
         }
 
         fn instance_init(object: &glib::subclass::InitializingObject<Self>) {
@@ -139,6 +170,7 @@ mod imp {
                 self.obj(),
                 move || page.flush()
             ));
+            self.obj().prepare_chart();
             self.mode.connect_activated(clone!(
                 #[weak(rename_to = page)]
                 self.obj(),
@@ -191,7 +223,11 @@ impl CachePage {
             }
             self.watch(&old, false);
         }
-        imp.chart.show(cache);
+        if let Some(timer) = imp.timer.take() {
+            timer.remove();
+        }
+        imp.day.take();
+        imp.kept.take();
         let Some(cache) = cache else { return };
         imp.handlers.replace(vec![
             cache.connect_changed(clone!(
@@ -211,6 +247,21 @@ impl CachePage {
         imp.cache.replace(Some(cache.clone()));
         imp.scroller.vadjustment().set_value(0.0);
         self.watch(cache, true);
+        self.load_histories();
+        let timer = glib::timeout_add_local(
+            HISTORY_EVERY,
+            clone!(
+                #[weak(rename_to = page)]
+                self,
+                #[upgrade_or]
+                glib::ControlFlow::Break,
+                move || {
+                    page.load_histories();
+                    glib::ControlFlow::Continue
+                }
+            ),
+        );
+        imp.timer.replace(Some(timer));
         self.refresh();
         self.refresh_numbers();
     }
@@ -273,7 +324,10 @@ impl CachePage {
         let running = facts.state == CacheState::Active;
         let here = running || facts.state == CacheState::Suspended;
         let paused = self.job().is_some_and(|job| job.facts().paused);
-        let unwritten = unwritten_words(dirty, seconds, paused, facts.mode).filter(|_| here);
+        let refused = facts.reason == "disk-error";
+        // While a job runs, its card and the safety line tell the amount.
+        let unwritten = unwritten_words(dirty, seconds, paused, refused, facts.mode)
+            .filter(|_| here && !imp.changing.get());
         let (safety, line) = cache.with_series(|series| safety_line(&facts, series));
         imp.safety.set_label(&line);
         let (icon, class) = if safety.risks_data() {
@@ -292,11 +346,14 @@ impl CachePage {
         let can_remove = !imp.changing.get() && !imp.busy.get();
         self.action_set_enabled("cache.change-mode", can_change);
         self.action_set_enabled("cache.remove", can_remove);
-        imp.remove.set_label(&if running && dirty > 0 {
-            gettext("Write Back and Remove…")
-        } else {
-            gettext("Remove Cache…")
-        });
+        imp.remove
+            .set_label(&if facts.state == CacheState::Pending {
+                gettext("Cancel Setup…")
+            } else if running && dirty > 0 {
+                gettext("Write Back and Remove…")
+            } else {
+                gettext("Remove Cache…")
+            });
     }
 
     fn refresh_numbers(&self) {
@@ -305,18 +362,19 @@ impl CachePage {
         let facts = cache.facts();
         imp.numbers.set_visible(facts.is_live());
         imp.chart_card.set_visible(facts.is_live());
+        // A cache that does not run has no counters of its own; the last sample may be of another start.
+        imp.counters.set_visible(!matches!(
+            facts.state,
+            CacheState::Stopped | CacheState::Pending
+        ));
         cache.with_series(|series| {
-            let point = series.last();
-            // Translators: shown instead of a number while there is none
-            let none = || gettext("–");
             imp.hit_rate.set_label(&hit_rate_words(series));
             imp.hit_caption.set_label(&hit_caption(series));
-            let dirty = shows_dirty(series, facts.mode);
-            imp.dirty_tile.set_visible(dirty);
-            imp.dirty_legend.set_visible(dirty);
-            imp.dirty
-                .set_label(&point.map_or_else(none, |point| percent(point.dirty)));
-            imp.speeds.set_label(&speeds(series));
+            let (ssd, disk) = response_times(series);
+            imp.ssd_time.set_label(&ssd.0);
+            imp.ssd_time_caption.set_label(&ssd.1);
+            imp.disk_time.set_label(&disk.0);
+            imp.disk_time_caption.set_label(&disk.1);
             let none = Sample::default();
             let sample = series.latest().unwrap_or(&none);
             let filled = sample.frames_used as f64 / sample.frames_total.max(1) as f64;
@@ -340,6 +398,9 @@ impl CachePage {
             let mut rows = imp.figure_rows.borrow_mut();
             show_figures(&imp.figures, &mut rows, &figures(sample));
         });
+        if self.range() == Range::Live {
+            self.refresh_chart();
+        }
         self.refresh_state();
     }
 
@@ -433,8 +494,7 @@ fn safety_line(facts: &CacheFacts, series: &Series) -> (Safety, String) {
 
 /// Share of reads that the SSD served in the newest window.
 pub(super) fn hit_rate_words(series: &Series) -> String {
-    let rate = series.last().and_then(|point| point.hit_rate);
-    rate.map_or_else(|| gettext("–"), percent)
+    share_words(series.hit_rate())
 }
 
 /// The caption of that share: its meaning, and the time over which it is taken.

@@ -1,31 +1,38 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The live chart of a cache over the last minutes: the share of reads that the SSD served and, in write-back, the
-//! share of the cache that waits to be written to the disk.
+//! The chart of a cache: what was read from the SSD and from the disk, stacked, and what was written; below it, in
+//! write-back, the data that waits to be written to the disk. The pointer and the arrow keys select a bar.
 
 mod axis;
-mod curve;
 mod paint;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::sync::OnceLock;
 
-use gettextrs::gettext;
-use gtk::glib::{self, clone, subclass::prelude::*};
+use gtk::glib::{self, clone, subclass::Signal, subclass::prelude::*};
 use gtk::subclass::prelude::*;
-use gtk::{gdk, prelude::*};
-use tandem_api::Mode;
+use gtk::{gdk, pango, prelude::*};
 
 use crate::a11y;
-use crate::display::{fill, percent};
-use crate::model::objects::CacheObject;
-use crate::model::series::Series;
-use paint::Palette;
+use crate::display::{bar_words, chart_words};
+use crate::model::bars::Bar;
+use crate::model::range::Range;
+use paint::{Contents, Palette, frames, paint};
+
+/// Height of the plot of rates, and of both plots, in pixels.
+const HEIGHT: [i32; 2] = [200, 290];
 
 mod imp {
     use super::*;
 
     #[derive(Default)]
     pub struct Chart {
-        pub cache: RefCell<Option<(CacheObject, glib::SignalHandlerId)>>,
+        pub bars: RefCell<Vec<Bar>>,
+        pub range: Cell<Range>,
+        /// The time of the right edge, in seconds of Unix time.
+        pub now: Cell<f64>,
+        pub dirty: Cell<bool>,
+        /// The start of the bar that the person looks at.
+        pub selected: Cell<Option<f64>>,
     }
 
     #[glib::object_subclass]
@@ -40,25 +47,14 @@ mod imp {
     }
 
     impl ObjectImpl for Chart {
-        fn constructed(&self) {
-            self.parent_constructed();
-            let chart = self.obj();
-            chart.set_content_height(200);
-            chart.set_hexpand(true);
-            chart.set_draw_func(|area, cairo, width, height| {
-                if let Some(chart) = area.downcast_ref::<super::Chart>() {
-                    chart.draw(cairo, (width, height));
-                }
-            });
-            adw::StyleManager::default().connect_dark_notify(clone!(
-                #[weak]
-                chart,
-                move |_| chart.queue_draw()
-            ));
+        fn signals() -> &'static [Signal] {
+            static SIGNALS: OnceLock<Vec<Signal>> = OnceLock::new();
+            SIGNALS.get_or_init(|| vec![Signal::builder("selected").build()])
         }
 
-        fn dispose(&self) {
-            self.obj().show(None);
+        fn constructed(&self) {
+            self.parent_constructed();
+            self.obj().prepare();
         }
     }
 
@@ -67,48 +63,159 @@ mod imp {
 }
 
 glib::wrapper! {
-    /// Draws the series of a [`CacheObject`] and describes it in words for a screen reader.
+    /// Draws bars, and describes them in words for a screen reader. Emits `selected` when another bar is selected.
     pub struct Chart(ObjectSubclass<imp::Chart>)
         @extends gtk::DrawingArea, gtk::Widget,
         @implements gtk::Buildable, gtk::ConstraintTarget;
 }
 
 impl Chart {
-    /// Shows this cache from now on, or none.
-    pub fn show(&self, cache: Option<&CacheObject>) {
-        if let Some((old, handler)) = self.imp().cache.take() {
-            old.disconnect(handler);
-        }
-        if let Some(cache) = cache {
-            let handler = cache.connect_sampled(clone!(
-                #[weak(rename_to = chart)]
-                self,
-                move |cache| chart.refresh(cache)
-            ));
-            self.imp().cache.replace(Some((cache.clone(), handler)));
-            self.refresh(cache);
+    fn prepare(&self) {
+        self.set_content_height(HEIGHT[0]);
+        self.set_hexpand(true);
+        self.set_focusable(true);
+        self.add_css_class("chart");
+        self.set_draw_func(|area, cairo, width, height| {
+            if let Some(chart) = area.downcast_ref::<Self>() {
+                chart.draw(cairo, (width, height));
+            }
+        });
+        adw::StyleManager::default().connect_dark_notify(clone!(
+            #[weak(rename_to = chart)]
+            self,
+            move |_| chart.queue_draw()
+        ));
+        let pointer = gtk::EventControllerMotion::new();
+        pointer.connect_motion(clone!(
+            #[weak(rename_to = chart)]
+            self,
+            move |_, x, _| chart.select(chart.bar_at(x))
+        ));
+        pointer.connect_leave(clone!(
+            #[weak(rename_to = chart)]
+            self,
+            move |_| chart.select(None)
+        ));
+        self.add_controller(pointer);
+        let keys = gtk::EventControllerKey::new();
+        keys.connect_key_pressed(clone!(
+            #[weak(rename_to = chart)]
+            self,
+            #[upgrade_or]
+            glib::Propagation::Proceed,
+            move |_, key, _, _| chart.key_pressed(key)
+        ));
+        self.add_controller(keys);
+    }
+
+    /// Shows these bars. `now` is the time of the right edge, in seconds of Unix time; `dirty` shows the dirty data.
+    pub fn show(&self, bars: Vec<Bar>, range: Range, now: f64, dirty: bool) {
+        let imp = self.imp();
+        a11y::set_label(self, &chart_words(&bars, range, dirty));
+        let range_changed = imp.range.replace(range) != range;
+        imp.bars.replace(bars);
+        imp.now.set(now);
+        imp.dirty.set(dirty);
+        self.set_content_height(HEIGHT[usize::from(dirty)]);
+        self.queue_draw();
+        if range_changed || imp.selected.get().is_some() && self.selected_index().is_none() {
+            self.select(None);
         }
     }
 
-    fn refresh(&self, cache: &CacheObject) {
-        let mode = cache.facts().mode;
-        a11y::set_label(self, &cache.with_series(|series| summary(series, mode)));
+    /// The bars that are shown.
+    #[must_use]
+    pub fn bars(&self) -> Vec<Bar> {
+        self.imp().bars.borrow().clone()
+    }
+
+    /// The values of the selected bar, if one is selected.
+    #[must_use]
+    pub fn selected_words(&self) -> Option<String> {
+        let imp = self.imp();
+        let bar = *imp.bars.borrow().get(self.selected_index()?)?;
+        Some(bar_words(&bar, imp.range.get(), imp.dirty.get()))
+    }
+
+    /// Calls `then` when another bar is selected, or none.
+    pub fn connect_selected(&self, then: impl Fn(&Self) + 'static) {
+        self.connect_closure(
+            "selected",
+            false,
+            glib::closure_local!(move |chart: &Self| then(chart)),
+        );
+    }
+
+    fn selected_index(&self) -> Option<usize> {
+        let start = self.imp().selected.get()?;
+        let same = |bar: &Bar| (bar.start - start).abs() < 0.5;
+        self.imp().bars.borrow().iter().position(same)
+    }
+
+    fn select(&self, index: Option<usize>) {
+        let imp = self.imp();
+        let start = index.and_then(|at| imp.bars.borrow().get(at).map(|bar| bar.start));
+        if imp.selected.replace(start) == start {
+            return;
+        }
         self.queue_draw();
+        // A screen reader says the name of the focused widget again when the name changes.
+        let words = self
+            .selected_words()
+            .unwrap_or_else(|| chart_words(&imp.bars.borrow(), imp.range.get(), imp.dirty.get()));
+        a11y::set_label(self, &words);
+        self.emit_by_name::<()>("selected", &[]);
+    }
+
+    fn key_pressed(&self, key: gdk::Key) -> glib::Propagation {
+        let last = self.imp().bars.borrow().len().checked_sub(1);
+        let at = self.selected_index();
+        let wanted = match key {
+            gdk::Key::Left => at.map_or(last, |at| Some(at.saturating_sub(1))),
+            gdk::Key::Right => at.map_or(last, |at| last.map(|last| last.min(at + 1))),
+            gdk::Key::Home => last.map(|_| 0),
+            gdk::Key::End => last,
+            gdk::Key::Escape if at.is_some() => None,
+            _ => return glib::Propagation::Proceed,
+        };
+        self.select(wanted);
+        glib::Propagation::Stop
+    }
+
+    /// The bar at this distance from the left edge, in pixels.
+    fn bar_at(&self, x: f64) -> Option<usize> {
+        let size = (self.width(), self.height());
+        self.with_contents(|contents| {
+            let (frame, _) = frames(size, contents, &self.label_context());
+            let moment = frame.moment(x, contents.times());
+            let here = |bar: &Bar| (bar.start..bar.end).contains(&moment);
+            contents.bars.iter().position(here)
+        })
+    }
+
+    fn with_contents<T>(&self, use_them: impl FnOnce(&Contents<'_>) -> T) -> T {
+        let imp = self.imp();
+        let bars = imp.bars.borrow();
+        use_them(&Contents {
+            bars: &bars,
+            range: imp.range.get(),
+            now: imp.now.get(),
+            dirty: imp.dirty.get(),
+            selected: self.selected_index(),
+        })
     }
 
     fn draw(&self, cairo: &gtk::cairo::Context, size: (i32, i32)) {
-        let Some(cache) = self
-            .imp()
-            .cache
-            .borrow()
-            .as_ref()
-            .map(|(cache, _)| cache.clone())
-        else {
-            return;
-        };
         let palette = self.palette();
-        let mode = cache.facts().mode;
-        // A fresh Pango context: the font of the widget's own context would become smaller each time.
+        let labels = self.label_context();
+        let drawn = self.with_contents(|contents| paint(cairo, size, contents, &palette, &labels));
+        if let Err(error) = drawn {
+            tracing::warn!("the chart could not be drawn: {error}");
+        }
+    }
+
+    /// A fresh Pango context for the labels: the font of the widget's own context would become smaller each time.
+    fn label_context(&self) -> pango::Context {
         let labels = self.create_pango_context();
         if let Some(mut font) = labels.font_description() {
             let smaller = font.size() * 17 / 20;
@@ -119,12 +226,7 @@ impl Chart {
             }
             labels.set_font_description(&font);
         }
-        if let Err(error) = cache.with_series(|series| {
-            let dirty = shows_dirty(series, mode);
-            paint::paint(cairo, size, series, dirty, &palette, &labels)
-        }) {
-            tracing::warn!("the chart could not be drawn: {error}");
-        }
+        labels
     }
 
     fn palette(&self) -> Palette {
@@ -132,102 +234,10 @@ impl Chart {
         let named = |name, other| style.lookup_color(name).unwrap_or(other);
         Palette {
             text: style.color(),
-            hit: named("tandem_hit_color", gdk::RGBA::new(0.11, 0.44, 0.85, 1.0)),
+            ssd: named("tandem_hit_color", gdk::RGBA::new(0.11, 0.44, 0.85, 1.0)),
+            disk: named("tandem_disk_color", gdk::RGBA::new(0.47, 0.46, 0.48, 1.0)),
+            written: named("tandem_write_color", gdk::RGBA::new(0.51, 0.24, 0.61, 1.0)),
             dirty: named("tandem_dirty_color", gdk::RGBA::new(0.78, 0.27, 0.0, 1.0)),
         }
-    }
-}
-
-/// Whether data can wait on the SSD, or has waited there: only then the chart shows the dirty share.
-#[must_use]
-pub fn shows_dirty(series: &Series, mode: Mode) -> bool {
-    mode == Mode::Writeback || series.had_dirty()
-}
-
-/// The chart in words.
-fn summary(series: &Series, mode: Mode) -> String {
-    let rates: Vec<f64> = series.points().filter_map(|point| point.hit_rate).collect();
-    let mut words = match rates.last() {
-        None => gettext("Chart of the last five minutes: nothing was read."),
-        Some(last) => {
-            let (low, high) = rates.iter().fold((1.0_f64, 0.0_f64), |(low, high), rate| {
-                (low.min(*rate), high.max(*rate))
-            });
-            fill(
-                &gettext(
-                    "Chart of the last five minutes: read from SSD now {now}, lowest {low}, highest {high}.",
-                ),
-                &[
-                    ("now", &percent(*last)),
-                    ("low", &percent(low)),
-                    ("high", &percent(high)),
-                ],
-            )
-        }
-    };
-    if shows_dirty(series, mode) {
-        let share = series.last().map_or(0.0, |point| point.dirty);
-        words.push(' ');
-        words.push_str(&fill(
-            // Translators: {share} is a share of the cache
-            &gettext("Waiting to be written: {share} of the cache."),
-            &[("share", &percent(share))],
-        ));
-    }
-    words
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tandem_api::{Direction, Sample};
-
-    fn sample(seconds: u64, requested: u64, hit: u64) -> Sample {
-        Sample {
-            time_us: seconds * 10_000_000,
-            read: Direction {
-                requested,
-                hit,
-                ..Direction::default()
-            },
-            frames_total: 10,
-            frame_sectors: 32,
-            ..Sample::default()
-        }
-    }
-
-    #[test]
-    fn the_chart_can_be_told_in_words() {
-        let told = |series: &Series| summary(series, Mode::Writethrough);
-        assert!(told(&Series::default()).contains("nothing was read"));
-        let series = Series::from_history(vec![
-            sample(1, 0, 0),
-            sample(2, 100, 20),
-            sample(3, 200, 110),
-        ]);
-        assert_eq!(
-            told(&series),
-            "Chart of the last five minutes: read from SSD now 90%, lowest 20%, highest 90%."
-        );
-        assert!(
-            summary(&series, Mode::Writeback).ends_with("Waiting to be written: 0% of the cache.")
-        );
-    }
-
-    #[test]
-    fn what_waits_is_shown_only_where_something_can_wait_or_has_waited() {
-        let clean = Series::from_history(vec![sample(1, 0, 0)]);
-        assert!(!shows_dirty(&clean, Mode::Writethrough));
-        assert!(shows_dirty(&clean, Mode::Writeback));
-        let mut dirty = sample(1, 0, 0);
-        dirty.dirty_sectors = 32;
-        let left = Series::from_history(vec![dirty, sample(2, 0, 0)]);
-        assert!(shows_dirty(&left, Mode::Writethrough));
-        let mut was = sample(1, 0, 0);
-        was.write_back_sectors = 8;
-        assert!(shows_dirty(
-            &Series::from_history(vec![was]),
-            Mode::Writearound
-        ));
     }
 }

@@ -12,7 +12,7 @@ use crate::display::{
 };
 use crate::model::facts::CacheFacts;
 use crate::widgets::step_list::StepList;
-use tandem_api::{Failure, Kind, PlanReply, StepKind};
+use tandem_api::{CacheState, Failure, Kind, PlanReply, StepKind};
 
 /// Shows the steps of a removal, and executes them if the person agrees.
 ///
@@ -31,7 +31,9 @@ pub async fn ask_to_remove(
                 "{disk} then works without the SSD, with all its files as they are now. You can use the SSD for something else.",
             );
             let writes = plan.steps.iter().any(|step| step.kind == StepKind::Drain);
-            let (heading, agree) = if writes {
+            let (heading, agree) = if cache.state == CacheState::Pending {
+                (gettext("Cancel Setup?"), gettext("_Cancel Setup"))
+            } else if writes {
                 (
                     gettext("Write Back and Remove?"),
                     gettext("_Write Back and Remove"),
@@ -44,6 +46,7 @@ pub async fn ask_to_remove(
                 heading,
                 body: [body, removal_time(writes, seconds)].join("\n\n"),
                 agree,
+                loses: false,
             };
             ask(parent, client, cache, plan, &question);
         }
@@ -91,6 +94,7 @@ fn offer_to_discard(
                         heading: gettext("Discard Unwritten Data?"),
                         body: what_is_discarded(&plan),
                         agree: gettext("_Discard and Remove"),
+                        loses: true,
                     };
                     ask(parent.as_ref(), &client, &cache, plan, &question);
                 }
@@ -127,6 +131,8 @@ struct Question {
     body: String,
     /// The label of the button that agrees, with its mnemonic.
     agree: String,
+    /// Whether agreeing loses data.
+    loses: bool,
 }
 
 fn ask(
@@ -165,7 +171,13 @@ fn ask(
         ("cancel", &gettext("_Cancel")),
         ("remove", &question.agree),
     ]);
-    dialog.set_response_appearance("remove", adw::ResponseAppearance::Destructive);
+    // Red is for what is lost.
+    let appearance = if question.loses {
+        adw::ResponseAppearance::Destructive
+    } else {
+        adw::ResponseAppearance::Suggested
+    };
+    dialog.set_response_appearance("remove", appearance);
     dialog.set_default_response(Some("cancel"));
     dialog.set_close_response("cancel");
     let (client, path) = (client.clone(), cache.path.clone());

@@ -224,7 +224,9 @@ impl Window {
             let (client, store, origins) = (client.clone(), store.clone(), origins.clone());
             glib::spawn_future_local(async move {
                 for origin in origins {
-                    let plan = client.plan(&origin, &ssd, Mode::Writethrough, false).await;
+                    let plan = client
+                        .plan(&origin, &ssd, Mode::Writethrough, false, false)
+                        .await;
                     let is_blank = match plan.map_err(|failure| failure.kind) {
                         Ok(_) => true,
                         Err(Kind::SsdHoldsData | Kind::SsdUnknownContent) => false,

@@ -154,9 +154,7 @@ impl Wizard {
         // The client and the store are set only here.
         let _ = imp.client.set(client);
         let _ = imp.store.set(store);
-        imp.draft
-            .borrow_mut()
-            .choose_origin(origin.map(str::to_owned));
+        wizard.choose_origin(origin.map(str::to_owned));
         wizard.show_choices();
         let known = imp.draft.borrow().origin.is_some();
         wizard.go(if known { Page::Ssd } else { Page::Disk });
@@ -184,7 +182,7 @@ impl Wizard {
             #[weak(rename_to = wizard)]
             self,
             move |path| {
-                wizard.imp().draft.borrow_mut().choose_origin(path);
+                wizard.choose_origin(path);
                 wizard.refresh();
             }
         ));
@@ -215,6 +213,14 @@ impl Wizard {
                 wizard.refresh();
             }
         ));
+        imp.summary.connect_next_start(clone!(
+            #[weak(rename_to = wizard)]
+            self,
+            move |later| {
+                wizard.imp().draft.borrow_mut().choose_next_start(later);
+                wizard.make_plan();
+            }
+        ));
         imp.back.connect_clicked(clone!(
             #[weak(rename_to = wizard)]
             self,
@@ -225,6 +231,14 @@ impl Wizard {
             self,
             move |_| wizard.advance()
         ));
+    }
+
+    fn choose_origin(&self, path: Option<String>) {
+        let same = self.imp().draft.borrow().origin == path;
+        self.imp().draft.borrow_mut().choose_origin(path);
+        if !same && self.origin_is_root() {
+            self.imp().draft.borrow_mut().choose_next_start(true);
+        }
     }
 
     fn page(&self) -> Page {

@@ -141,7 +141,7 @@ pub async fn agree(dialog: &adw::MessageDialog) {
         shown(dialog)
             .into_iter()
             .filter_map(|widget| widget.downcast::<gtk::Button>().ok())
-            .find(|button| button.has_css_class("destructive"))
+            .find(|button| button.has_css_class("destructive") || button.has_css_class("suggested"))
     })
     .await;
     assert_eq!(names(&found), 1, "names of the agreement");

@@ -69,6 +69,11 @@ pub fn common_obstacle(
     }
 }
 
+/// Whether the file system of the running system is on a block: it can be cached from the next start on.
+pub fn is_root(visible_block: &Block) -> bool {
+    visible_block.mount_points.iter().any(|mount| mount == "/")
+}
+
 /// Whether a block without [`common_obstacle`] can be cached.
 pub fn as_origin(block: &Block, medium: Medium) -> Result<(), Obstacle> {
     match medium {

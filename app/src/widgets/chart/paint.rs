@@ -1,117 +1,173 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Draws a series. plotters draws the lines, on a grid four times as fine as the pixels because it rounds to whole
+//! Draws bars. plotters draws the areas and lines, on a grid four times as fine as the pixels because it rounds to whole
 //! numbers. Pango draws the text in the font of the desktop.
 
-use gettextrs::gettext;
 use gtk::{gdk, pango};
 use plotters::prelude::*;
 use plotters::style::RGBAColor;
 use plotters_cairo::CairoBackend;
 
-use super::axis::{Frame, minute_marks, share_marks};
-use super::curve::smooth;
-use crate::display::{fill, percent};
-use crate::model::series::{Point, SPAN_US, Series};
+use super::axis::{Frame, Times, time_marks};
+use crate::display::{axis_bytes, axis_rate, axis_time};
+use crate::model::bars::{Bar, axis_top};
+use crate::model::range::Range;
 
 /// Grid points of plotters for each pixel, in each direction.
 const FINE: f64 = 4.0;
+
+/// Pixels between a label and the plot, and between two plots.
+const GAP: f64 = 8.0;
 
 /// Colours of a chart.
 #[derive(Clone, Copy, Debug)]
 pub struct Palette {
     /// Labels and, fainter, the grid.
     pub text: gdk::RGBA,
-    /// Line of the hit rate.
-    pub hit: gdk::RGBA,
-    /// Line of the dirty share.
+    /// Reads from the SSD.
+    pub ssd: gdk::RGBA,
+    /// Reads from the disk.
+    pub disk: gdk::RGBA,
+    /// Writes.
+    pub written: gdk::RGBA,
+    /// Dirty data.
     pub dirty: gdk::RGBA,
+}
+
+/// What a chart shows.
+#[derive(Clone, Copy, Debug)]
+pub struct Contents<'a> {
+    /// The bars, oldest first.
+    pub bars: &'a [Bar],
+    /// How far back the chart goes.
+    pub range: Range,
+    /// The time of the right edge, in seconds of Unix time.
+    pub now: f64,
+    /// Whether a second plot shows the dirty data.
+    pub dirty: bool,
+    /// The bar that the person looks at.
+    pub selected: Option<usize>,
+}
+
+impl Contents<'_> {
+    /// The time that the chart shows.
+    #[must_use]
+    pub fn times(&self) -> Times {
+        Times {
+            start: self.now - self.range.seconds() as f64,
+            end: self.now,
+        }
+    }
+
+    fn top(&self) -> u64 {
+        let most = self.bars.iter().map(|bar| bar.read().max(bar.written));
+        axis_top(most.max().unwrap_or(0))
+    }
+
+    fn dirty_top(&self) -> u64 {
+        axis_top(self.bars.iter().map(|bar| bar.dirty).max().unwrap_or(0))
+    }
 }
 
 /// Drawing may fail in Cairo or plotters. The chart then keeps what was drawn before the failure.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// Draws `series` on a surface of this size in pixels; draws the dirty share only if `dirty`.
+/// The plots of a widget of this size in pixels: of the rates and, if there is one, of the dirty data.
+#[must_use]
+pub fn frames(
+    (width, height): (i32, i32),
+    contents: &Contents<'_>,
+    labels: &pango::Context,
+) -> (Frame, Option<Frame>) {
+    let layout = pango::Layout::new(labels);
+    let (mut widest, mut label_height) = (0, 0);
+    let (top, dirty_top) = (contents.top(), contents.dirty_top());
+    let rates = [top / 2, top].map(axis_rate);
+    let amounts = [dirty_top / 2, dirty_top].map(axis_bytes);
+    let amounts = amounts.iter().filter(|_| contents.dirty);
+    for label in rates.iter().chain(amounts) {
+        layout.set_text(label);
+        let size = layout.pixel_size();
+        widest = widest.max(size.0);
+        label_height = label_height.max(size.1);
+    }
+    let label_height = f64::from(label_height);
+    let left = f64::from(widest) + GAP;
+    let top = (label_height / 2.0).ceil();
+    let bottom = (f64::from(height) - label_height - GAP).max(top + 1.0);
+    let frame = |top, bottom| Frame {
+        left,
+        top,
+        right: f64::from(width - 1).max(left + 1.0),
+        bottom,
+    };
+    if contents.dirty {
+        let middle = top + (bottom - top) * 0.68;
+        let second = (middle + label_height + GAP).min(bottom - 1.0);
+        (frame(top, middle), Some(frame(second, bottom)))
+    } else {
+        (frame(top, bottom), None)
+    }
+}
+
+/// Draws `contents` on a surface of this size in pixels.
 ///
 /// # Errors
 /// Cairo cannot draw, for example because there is no memory.
 pub fn paint(
     cairo: &cairo::Context,
-    (width, height): (i32, i32),
-    series: &Series,
-    dirty: bool,
+    size: (i32, i32),
+    contents: &Contents<'_>,
     palette: &Palette,
     labels: &pango::Context,
 ) -> Result<()> {
+    let (rates, dirty) = frames(size, contents, labels);
     let layout = pango::Layout::new(labels);
-    layout.set_text(&percent(1.0));
-    let (label_width, label_height) = layout.pixel_size();
-    let frame = Frame::inside(
-        f64::from(width),
-        f64::from(height),
-        f64::from(label_width),
-        f64::from(label_height),
-    );
-    let label_height = f64::from(label_height);
-    let marks = share_marks(frame.bottom - frame.top, label_height);
-    let minutes = minutes(&layout, &frame);
-
-    cairo.set_source_rgba(
-        rgb(palette.text).0,
-        rgb(palette.text).1,
-        rgb(palette.text).2,
-        0.7,
-    );
-    for share in marks {
-        layout.set_text(&percent(*share));
-        let label = f64::from(layout.pixel_size().0);
-        text(
-            cairo,
-            &layout,
-            frame.left - 8.0 - label,
-            frame.y(*share) - label_height / 2.0,
-        );
+    let (red, green, blue) = rgb(palette.text);
+    cairo.set_source_rgba(red, green, blue, 0.7);
+    label_amounts(cairo, &layout, &rates, contents.top(), axis_rate);
+    if let Some(dirty) = &dirty {
+        label_amounts(cairo, &layout, dirty, contents.dirty_top(), axis_bytes);
     }
-    for (minute, words) in &minutes {
-        layout.set_text(words);
-        let label = f64::from(layout.pixel_size().0);
-        let x = frame.x(0, minute * 60_000_000, SPAN_US) - label / 2.0;
-        let x = x.clamp(frame.left, frame.right - label);
-        text(cairo, &layout, x, frame.bottom + 8.0);
-    }
+    label_times(
+        cairo,
+        &layout,
+        dirty.as_ref().unwrap_or(&rates),
+        contents.range,
+    );
 
     cairo.save()?;
     cairo.scale(1.0 / FINE, 1.0 / FINE);
     cairo.set_line_join(cairo::LineJoin::Round);
-    cairo.set_line_cap(cairo::LineCap::Round);
-    let size = |pixels: i32| (f64::from(pixels.max(1)) * FINE) as u32;
-    let area = CairoBackend::new(cairo, (size(width), size(height)))?.into_drawing_area();
-    let grid = colour(palette.text, 0.12).stroke_width(FINE as u32);
-    for share in marks {
-        let y = frame.y(*share).floor() + 0.5;
-        area.draw(&PathElement::new(
-            vec![fine((frame.left, y)), fine((frame.right, y))],
-            grid,
-        ))?;
-    }
-    let now = series.last().map_or(0, |point| point.time_us);
-    let spot = |(time_us, share): (u64, f64)| (frame.x(time_us, now, SPAN_US), frame.y(share));
-    // The oldest points are left of the plot; without them the line would begin with a jump.
-    let shown = || {
-        series
-            .points()
-            .filter(|point| now.saturating_sub(point.time_us) <= SPAN_US)
-    };
-    let dirty = if dirty {
-        pieces(shown(), |point| Some(point.dirty))
-    } else {
-        Vec::new()
-    };
-    let hit = with_windows(pieces(shown(), |point| point.hit_rate), shown());
-    for (pieces, shade) in [(dirty, palette.dirty), (hit, palette.hit)] {
-        for piece in pieces {
-            let piece: Vec<_> = piece.into_iter().map(spot).collect();
-            draw_piece(&area, &frame, &smooth(&piece, 1.0), shade)?;
+    let grid_size = |pixels: i32| (f64::from(pixels.max(1)) * FINE) as u32;
+    let area =
+        CairoBackend::new(cairo, (grid_size(size.0), grid_size(size.1)))?.into_drawing_area();
+    let times = contents.times();
+    let top = contents.top();
+    draw_grid(&area, &rates, palette)?;
+    for run in runs(contents.bars, times) {
+        let (zero, ssd) = (|_: &Bar| 0, |bar: &Bar| bar.ssd);
+        let below = |amount: &dyn Fn(&Bar) -> u64| steps(run, &rates, times, top, amount);
+        draw_area(&area, &below(&ssd), &below(&zero), palette.ssd)?;
+        draw_area(&area, &below(&Bar::read), &below(&ssd), palette.disk)?;
+        draw_line(&area, &below(&|bar| bar.written), palette.written)?;
+        if let Some(frame) = &dirty {
+            let top = contents.dirty_top();
+            let line = steps(run, frame, times, top, &|bar| bar.dirty);
+            draw_area(
+                &area,
+                &line,
+                &steps(run, frame, times, top, &zero),
+                palette.dirty,
+            )?;
         }
+    }
+    if let Some(frame) = &dirty {
+        draw_grid(&area, frame, palette)?;
+    }
+    if let Some(bar) = contents.selected.and_then(|at| contents.bars.get(at)) {
+        let x = rates.x(f64::midpoint(bar.start, bar.end), times);
+        let bottom = dirty.as_ref().unwrap_or(&rates).bottom;
+        draw_line(&area, &[(x, rates.top), (x, bottom)], palette.text)?;
     }
     area.present()?;
     drop(area);
@@ -119,85 +175,93 @@ pub fn paint(
     Ok(())
 }
 
-/// Times and shares of points that one line connects.
-type Piece = Vec<(u64, f64)>;
-
-/// The runs of points that one line connects. A run ends where `share` gives nothing, or where a point starts a new
-/// line.
-fn pieces<'a>(
-    points: impl Iterator<Item = &'a Point>,
-    share: impl Fn(&Point) -> Option<f64>,
-) -> Vec<Piece> {
-    let mut pieces: Vec<Piece> = vec![Vec::new()];
-    for point in points {
-        if point.starts {
-            pieces.push(Vec::new());
-        }
-        match (share(point), pieces.last_mut()) {
-            (Some(share), Some(piece)) => piece.push((point.time_us, share)),
-            _ => pieces.push(Vec::new()),
-        }
-    }
-    pieces.retain(|piece| !piece.is_empty());
-    pieces
+/// The runs of bars without a gap between them, as far as they are in `times`.
+fn runs(bars: &[Bar], times: Times) -> impl Iterator<Item = &[Bar]> {
+    bars.chunk_by(|one, next| (next.start - one.end).abs() < 0.5)
+        .filter(move |run| run.last().is_some_and(|bar| bar.end > times.start))
 }
 
-/// Makes a line of each single point between two idle times: its rate is that of a window, so that the line gets the
-/// length of that window.
-fn with_windows<'a>(
-    mut pieces: Vec<Piece>,
-    mut points: impl Iterator<Item = &'a Point>,
-) -> Vec<Piece> {
-    for piece in &mut pieces {
-        if let [(time_us, share)] = piece[..]
-            && let Some(point) = points.find(|point| point.time_us == time_us)
-        {
-            piece.insert(0, (point.since_us, share));
-        }
-    }
-    pieces
-}
-
-fn draw_piece<DB: DrawingBackend>(
-    area: &DrawingArea<DB, plotters::coord::Shift>,
+/// The line over the bars of a run: level over each bar.
+fn steps(
+    run: &[Bar],
     frame: &Frame,
-    line: &[(f64, f64)],
-    shade: gdk::RGBA,
-) -> Result<()>
-where
-    DB::ErrorType: 'static,
-{
-    let [first, .., last] = line else {
-        return Ok(());
-    };
-    let path: Vec<(i32, i32)> = line.iter().copied().map(fine).collect();
-    let mut below = path.clone();
-    below.extend([fine((last.0, frame.bottom)), fine((first.0, frame.bottom))]);
-    area.draw(&Polygon::new(below, colour(shade, 0.15).filled()))?;
-    area.draw(&PathElement::new(
-        path,
-        colour(shade, 1.0).stroke_width((2.0 * FINE) as u32),
-    ))?;
+    times: Times,
+    top: u64,
+    amount: &dyn Fn(&Bar) -> u64,
+) -> Vec<(f64, f64)> {
+    run.iter()
+        .filter(|bar| bar.end > times.start)
+        .flat_map(|bar| {
+            let y = frame.y(amount(bar), top);
+            [(frame.x(bar.start, times), y), (frame.x(bar.end, times), y)]
+        })
+        .collect()
+}
+
+fn label_amounts(
+    cairo: &cairo::Context,
+    layout: &pango::Layout,
+    frame: &Frame,
+    top: u64,
+    words: impl Fn(u64) -> String,
+) {
+    for amount in [0, top / 2, top] {
+        layout.set_text(&words(amount));
+        let (width, height) = layout.pixel_size();
+        let x = frame.left - GAP - f64::from(width);
+        text(
+            cairo,
+            layout,
+            x,
+            frame.y(amount, top) - f64::from(height) / 2.0,
+        );
+    }
+}
+
+fn label_times(cairo: &cairo::Context, layout: &pango::Layout, frame: &Frame, range: Range) {
+    let (units, step) = range.marks();
+    layout.set_text(&axis_time(range, units * step));
+    let widest = f64::from(layout.pixel_size().0);
+    let width = frame.right - frame.left;
+    for mark in time_marks(units, width, widest) {
+        layout.set_text(&axis_time(range, mark * step));
+        let label = f64::from(layout.pixel_size().0);
+        let x = frame.right - width * mark as f64 / units.max(1) as f64 - label / 2.0;
+        let x = x.min(frame.right - label).max(frame.left);
+        text(cairo, layout, x, frame.bottom + GAP);
+    }
+}
+
+type Area<'a> = DrawingArea<CairoBackend<'a>, plotters::coord::Shift>;
+
+fn draw_grid(area: &Area<'_>, frame: &Frame, palette: &Palette) -> Result<()> {
+    let grid = colour(palette.text, 0.12).stroke_width(FINE as u32);
+    for part in [0.0, 0.5, 1.0] {
+        let y = (frame.bottom + (frame.top - frame.bottom) * part).floor() + 0.5;
+        let line = vec![fine((frame.left, y)), fine((frame.right, y))];
+        area.draw(&PathElement::new(line, grid))?;
+    }
     Ok(())
 }
 
-/// Minutes to mark and their words.
-fn minutes(layout: &pango::Layout, frame: &Frame) -> Vec<(u64, String)> {
-    let words = |minute: u64| match minute {
-        // Translators: the right end of the time axis
-        0 => gettext("now"),
-        // Translators: a mark of the time axis, as short as possible
-        _ => fill(
-            &gettext("−{minutes} min"),
-            &[("minutes", &minute.to_string())],
-        ),
-    };
-    layout.set_text(&words(5));
-    let widest = f64::from(layout.pixel_size().0);
-    minute_marks(SPAN_US, frame.right - frame.left, widest)
-        .into_iter()
-        .map(|minute| (minute, words(minute)))
-        .collect()
+/// Fills the area between two lines.
+fn draw_area(
+    area: &Area<'_>,
+    upper: &[(f64, f64)],
+    lower: &[(f64, f64)],
+    shade: gdk::RGBA,
+) -> Result<()> {
+    let around = upper.iter().chain(lower.iter().rev()).copied();
+    let around: Vec<_> = around.map(fine).collect();
+    area.draw(&Polygon::new(around, colour(shade, 0.75).filled()))?;
+    Ok(())
+}
+
+fn draw_line(area: &Area<'_>, line: &[(f64, f64)], shade: gdk::RGBA) -> Result<()> {
+    let path: Vec<_> = line.iter().copied().map(fine).collect();
+    let style = colour(shade, 1.0).stroke_width((1.5 * FINE) as u32);
+    area.draw(&PathElement::new(path, style))?;
+    Ok(())
 }
 
 fn text(cairo: &cairo::Context, layout: &pango::Layout, x: f64, y: f64) {
@@ -228,34 +292,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_breaks_where_nothing_was_read_and_where_counting_starts_anew() {
-        let point = |time_us: u64, hit_rate, starts| Point {
-            time_us,
-            since_us: time_us.saturating_sub(1),
-            hit_rate,
-            dirty: 0.0,
-            starts,
+    fn a_run_ends_where_nothing_was_observed_and_what_is_too_old_is_left_out() {
+        let bar = |start, end| Bar {
+            start,
+            end,
+            ssd: 5,
+            ..Bar::default()
         };
-        let points = [
-            point(1, Some(0.1), true),
-            point(2, Some(0.2), false),
-            point(3, None, false),
-            point(4, Some(0.4), false),
-            point(5, Some(0.5), true),
+        let times = Times {
+            start: 10.0,
+            end: 30.0,
+        };
+        let bars = [
+            bar(0.0, 5.0),
+            bar(8.0, 12.0),
+            bar(12.0, 15.0),
+            bar(20.0, 30.0),
         ];
-        let runs = pieces(points.iter(), |point| point.hit_rate);
-        assert_eq!(
-            runs,
-            [vec![(1, 0.1), (2, 0.2)], vec![(4, 0.4)], vec![(5, 0.5)]]
-        );
-        // A single point becomes a line as long as its window, not a dot.
-        assert_eq!(
-            with_windows(runs, points.iter()),
-            [
-                vec![(1, 0.1), (2, 0.2)],
-                vec![(3, 0.4), (4, 0.4)],
-                vec![(4, 0.5), (5, 0.5)]
-            ]
-        );
+        let found: Vec<_> = runs(&bars, times).map(<[Bar]>::len).collect();
+        assert_eq!(found, [2, 1]);
+        let frame = Frame {
+            left: 0.0,
+            top: 0.0,
+            right: 20.0,
+            bottom: 10.0,
+        };
+        let line = steps(&bars[1..3], &frame, times, 10, &|bar| bar.ssd);
+        assert_eq!(line, [(0.0, 5.0), (2.0, 5.0), (2.0, 5.0), (5.0, 5.0)]);
     }
 }

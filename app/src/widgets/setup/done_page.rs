@@ -17,6 +17,10 @@ mod imp {
     #[template(file = "done_page.ui")]
     pub struct DonePage {
         #[template_child]
+        pub title: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub after: TemplateChild<gtk::Label>,
+        #[template_child]
         pub pair: TemplateChild<gtk::Label>,
     }
 
@@ -50,7 +54,25 @@ glib::wrapper! {
 impl DonePage {
     /// Shows the words for this executed plan.
     pub fn show(&self, plan: &PlanReply) {
-        let words = gettext("{ssd} is now speeding up {disk}.");
+        let (title, words, after) = if plan.at_next_start {
+            (
+                gettext("Restart to Begin"),
+                gettext("{ssd} will speed up {disk} after the next start of the computer."),
+                gettext(
+                    "Until then nothing changes on the hard disk, and you can cancel on the page of the cache.",
+                ),
+            )
+        } else {
+            (
+                gettext("The Cache Is Ready"),
+                gettext("{ssd} is now speeding up {disk}."),
+                gettext(
+                    "Use your files as always. The SSD fills as you go: the first time is as slow as before, the second is fast.\n\nThe cache starts automatically with your computer.",
+                ),
+            )
+        };
+        self.imp().title.set_label(&title);
+        self.imp().after.set_label(&after);
         self.imp().pair.set_label(&fill(
             &words,
             &[

@@ -43,6 +43,12 @@ mod imp {
         #[template_child]
         pub mode: TemplateChild<adw::ActionRow>,
         #[template_child]
+        pub next_start_list: TemplateChild<gtk::ListBox>,
+        #[template_child]
+        pub next_start_row: TemplateChild<adw::ActionRow>,
+        #[template_child]
+        pub next_start: TemplateChild<gtk::Switch>,
+        #[template_child]
         pub warnings: TemplateChild<gtk::ListBox>,
         #[template_child]
         pub steps: TemplateChild<StepList>,
@@ -101,8 +107,23 @@ pub fn action_words(plan: &PlanReply) -> String {
             &gettext("_Erase {model} and Set Up"),
             &[("model", &keyless(&short_name(&plan.ssd)))],
         )
+    } else if plan.at_next_start {
+        gettext("_Set Up at the Next Start")
     } else {
         gettext("_Set Up the Cache")
+    }
+}
+
+/// What setting up at the next start means.
+fn next_start_words(is_root: bool) -> String {
+    if is_root {
+        gettext(
+            "The running system is on this disk. The cache starts when you restart the computer.",
+        )
+    } else {
+        gettext(
+            "For a disk that is always in use, such as the one with your home folder. It stays in use until you restart the computer.",
+        )
     }
 }
 
@@ -126,9 +147,28 @@ impl SummaryPage {
         self.imp().plan.borrow().clone()
     }
 
-    /// Shows this plan. `names` are the names of the volumes on the SSD.
-    pub fn show_plan(&self, plan: PlanReply, names: &[String]) {
+    /// Calls `then` when the person chooses whether the cache is set up at the next start.
+    pub fn connect_next_start(&self, then: impl Fn(bool) + 'static) {
+        let page = self.downgrade();
+        self.imp().next_start.connect_active_notify(move |switch| {
+            // Showing a plan sets the switch, too.
+            let shown = page.upgrade().and_then(|page| page.plan());
+            if shown.is_some_and(|plan| plan.at_next_start != switch.is_active()) {
+                then(switch.is_active());
+            }
+        });
+    }
+
+    /// Shows this plan. `names` are the names of the volumes on the SSD; `is_root`: the running system is on the disk.
+    pub fn show_plan(&self, plan: PlanReply, names: &[String], is_root: bool) {
         let imp = self.imp();
+        let mounted = !plan.mount_points.is_empty();
+        imp.next_start_list
+            .set_visible(mounted || plan.at_next_start);
+        imp.next_start_row.set_subtitle(&next_start_words(is_root));
+        imp.next_start.set_sensitive(!is_root);
+        imp.plan.replace(None);
+        imp.next_start.set_active(plan.at_next_start);
         imp.origin.set_label(&plan_title(&plan.origin));
         imp.origin_facts.set_label(&device_facts(&plan.origin));
         imp.ssd.set_label(&plan_title(&plan.ssd));

@@ -12,6 +12,7 @@ use super::Wizard;
 use crate::display::volume_names;
 use crate::model::draft::Page;
 use crate::model::facts::JobFacts;
+use crate::model::inventory::Volume;
 use crate::model::objects::{DeviceObject, JobObject};
 use crate::model::store::objects;
 use crate::widgets::remove_dialog::show_failure;
@@ -30,6 +31,7 @@ impl Wizard {
     pub(super) fn ask_modes(&self) {
         let imp = self.imp();
         let draft = imp.draft.borrow().clone();
+        let later = draft.at_next_start;
         imp.mode.list().show(draft.mode, &[]);
         let (Some(client), Some(origin), Some(ssd)) =
             (imp.client.get().cloned(), draft.origin, draft.ssd)
@@ -41,7 +43,10 @@ impl Wizard {
             self,
             async move {
                 // The summary page says why no plan is possible at all.
-                let Ok(plan) = client.plan(&origin, &ssd, Mode::Writethrough, true).await else {
+                let Ok(plan) = client
+                    .plan(&origin, &ssd, Mode::Writethrough, true, later)
+                    .await
+                else {
                     return;
                 };
                 let imp = wizard.imp();
@@ -73,13 +78,15 @@ impl Wizard {
             self,
             async move {
                 // The page shows what is erased, so that pressing its button is the consent to erase.
-                let plan = client.plan(&origin, &ssd, draft.mode, true).await;
+                let plan = client
+                    .plan(&origin, &ssd, draft.mode, true, draft.at_next_start)
+                    .await;
                 let imp = wizard.imp();
                 match plan {
                     Ok(plan) => {
                         imp.erase_delayed.set(true);
                         let names = wizard.names_on(plan.ssd.object.as_str());
-                        imp.summary.show_plan(plan, &names);
+                        imp.summary.show_plan(plan, &names, wizard.origin_is_root());
                         glib::timeout_add_local_once(
                             ERASE_BUTTON_DELAY,
                             clone!(
@@ -92,11 +99,31 @@ impl Wizard {
                             ),
                         );
                     }
-                    Err(failure) => imp.summary.show_failure(&failure),
+                    Err(failure) => {
+                        imp.summary.show_failure(&failure);
+                        // "Try Again" makes the usual plan, unless only the next start can be planned.
+                        let root = wizard.origin_is_root();
+                        imp.draft.borrow_mut().choose_next_start(root);
+                    }
                 }
                 wizard.set_busy(false);
             }
         ));
+    }
+
+    /// Whether the chosen disk holds the running system.
+    pub(super) fn origin_is_root(&self) -> bool {
+        let (Some(store), Some(origin)) = (
+            self.imp().store.get(),
+            self.imp().draft.borrow().origin.clone(),
+        ) else {
+            return false;
+        };
+        let is_root = |volume: &Volume| {
+            volume.path == origin && volume.mount_points.iter().any(|mount| mount == "/")
+        };
+        objects::<DeviceObject>(&store.devices())
+            .any(|device| device.facts().volumes.iter().any(is_root))
     }
 
     /// Names of the volumes on a device, as far as the device is known.
