@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use tandem_rescue::nbd::{self, Address};
 use tandem_rescue::{
-    Cache, Check, Content, Disk, Doubt, Owner, Record, Report, SECTOR_BYTES, View, judge, open,
-    owners, record, verify, write_back,
+    Cache, Check, Content, Disk, Doubt, Index, Owner, Record, Report, SECTOR_BYTES, View, judge,
+    open, owners, record, verify, write_back,
 };
 use tandemctl_arguments::{Rescue, RescuePair};
 
@@ -47,7 +47,7 @@ fn node(named: &Path) -> PathBuf {
 
 fn show(ssd: &Path, records: &Path, json: bool) -> Result<(), Ending> {
     let ssd = open(&node(ssd), false)?;
-    let cache = Cache::load(ssd.medium.as_ref(), &ssd.name())?;
+    let cache = Cache::load(ssd.medium.as_ref())?;
     let summary = cache.summary();
     let owners = owners(&cache);
     let record = record(&cache, records);
@@ -91,6 +91,11 @@ fn show(ssd: &Path, records: &Path, json: bool) -> Result<(), Ending> {
     } else {
         "The cache was not stopped: the computer crashed, the power went out, or a rescue was interrupted."
     });
+    if summary.index == Index::NotNeeded {
+        say(
+            "The index on the SSD cannot be used, and is not needed: the hard disk has everything.",
+        );
+    }
     if summary.sound_superblocks < 2 {
         say("One of the two copies of the cache information is damaged; the other one is enough.");
     }
@@ -133,7 +138,7 @@ fn sentence(words: &str) -> String {
 
 fn check_all(ssd: &Path, disk: Option<&Path>, check: Check, json: bool) -> Result<(), Ending> {
     let ssd = open(&node(ssd), false)?;
-    let cache = Cache::load(ssd.medium.as_ref(), &ssd.name())?;
+    let cache = Cache::load(ssd.medium.as_ref())?;
     let disk = disk.map(|disk| open(&node(disk), false)).transpose()?;
     if let Some(disk) = &disk
         && disk.medium.sectors() < cache.disk_sectors()
@@ -160,7 +165,12 @@ fn tell(report: &Report, cache: &Cache) {
         let places: Vec<_> = places.iter().map(u64::to_string).collect();
         places.join(", ")
     };
-    say("Cache information and index: sound");
+    say(match cache.index {
+        Index::Sound => "Cache information and index: sound",
+        Index::NotNeeded => {
+            "The index on the SSD cannot be used, and is not needed: the hard disk has everything."
+        }
+    });
     say(format_args!(
         "Not yet on the hard disk: {}, of which the SSD can read {}",
         bytes(cache.dirty_bytes()),
@@ -223,7 +233,7 @@ struct Together {
 impl Together {
     fn open(pair: &RescuePair, write: bool) -> Result<Self, Ending> {
         let ssd = open(&node(&pair.ssd), write)?;
-        let cache = Cache::load(ssd.medium.as_ref(), &ssd.name())?;
+        let cache = Cache::load(ssd.medium.as_ref())?;
         let disk = open(&node(&pair.disk), write)?;
         let record: Option<Record> = record(&cache, &pair.records);
         let serial = pair.disk_serial.as_deref();

@@ -72,8 +72,9 @@ impl Cache {
     ///
     /// # Errors
     /// If there is no cache on it, or the module would refuse it.
-    pub fn load(ssd: &dyn Medium, name: &str) -> Result<Self, Error> {
+    pub fn load(ssd: &dyn Medium) -> Result<Self, Error> {
         let core = Core::linked();
+        let name = ssd.name();
         if ssd.sectors() <= SUPER_AREA {
             return Err(Error::refused(format!(
                 "{name} is too small to be the SSD of a cache. Nothing was changed. Name the SSD, or the partition on it, that was the cache."
@@ -105,7 +106,7 @@ impl Cache {
         let mut engine = Engine::new(&core, superblock.geometry, Mode::WriteThrough);
         engine.set_retired(superblock.retired.slots());
         let sound = core.sound_supers(&copies);
-        let index = load_index(&mut engine, &superblock, ssd, name)?;
+        let index = load_index(&mut engine, &superblock, ssd)?;
         if index == Index::NotNeeded {
             engine = Engine::new(&core, superblock.geometry, Mode::WriteThrough);
         }
@@ -141,14 +142,14 @@ impl Cache {
 
     /// The uuid of the cache.
     pub fn uuid(&self) -> String {
-        tandem_helper::hex(&self.superblock.geometry.uuid)
+        hex(&self.superblock.geometry.uuid)
     }
 
     /// The identity of the disk.
     pub fn disk_id(&self) -> String {
         let geometry = &self.superblock.geometry;
         let id = geometry.origin_id.get(..geometry.origin_id_bytes as usize);
-        tandem_helper::hex(id.unwrap_or_default())
+        hex(id.unwrap_or_default())
     }
 
     /// What is on the SSD, in figures.
@@ -182,13 +183,18 @@ impl Cache {
     }
 }
 
+/// Lower-case hex digits.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Reads the index, and decides about one that cannot be used as the module does.
 fn load_index(
     engine: &mut Engine,
     superblock: &Superblock,
     ssd: &dyn Medium,
-    name: &str,
 ) -> Result<Index, Error> {
+    let name = ssd.name();
     let clean = superblock.flags.has(Flags::CLEAN);
     let cold = superblock.flags.has(Flags::COLD);
     // What a crashed kernel left in the SSD's volatile cache must be durable before it is believed.

@@ -101,7 +101,7 @@ pub fn judge(
         return Err(Error::refused(format!(
             "{} is smaller than the disk that the cache was made for ({has} sectors instead of {wants}). Nothing was changed. \
              Name the disk, or the same partition of it, that had the cache.",
-            disk.name()
+            disk.medium.name()
         )));
     }
     let mut doubts = Vec::new();
@@ -122,7 +122,7 @@ pub fn judge(
     if doubts.is_empty() || serial.is_some_and(|serial| serial == owner.serial) {
         return Ok((owner, doubts));
     }
-    let name = disk.name();
+    let name = disk.medium.name();
     let reasons: Vec<_> = doubts.iter().map(|doubt| doubt.reason()).collect();
     let known = match (&disk.source, serial) {
         (_, Some(serial)) => format!("The serial number of {name} is not {serial}."),

@@ -8,6 +8,8 @@
 mod cache;
 mod error;
 mod evidence;
+#[cfg(feature = "machine")]
+mod machine;
 mod medium;
 pub mod nbd;
 mod open;
@@ -17,13 +19,15 @@ mod verify;
 mod view;
 mod writeback;
 
-pub use cache::{Cache, Summary};
+pub use cache::{Cache, Index, Summary};
 pub use error::{Error, Kind};
 pub use evidence::{Content, Doubt, judge};
+#[cfg(feature = "machine")]
+pub use machine::{owners, record};
 pub use medium::{BLOCK_BYTES, Medium, SECTOR_BYTES};
 pub use open::{Disk, Source, open};
 pub use order::Range;
-pub use owner::{Owner, Record, owners, record};
+pub use owner::{Owner, Record};
 pub use verify::{Check, Report, verify};
 pub use view::View;
 pub use writeback::{Outcome, Step, write_back};

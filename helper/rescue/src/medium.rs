@@ -12,6 +12,9 @@ pub const BLOCK_BYTES: usize = 4096;
 
 /// A disk or an image of one. Places are in sectors.
 pub trait Medium {
+    /// What the user calls it, for messages.
+    fn name(&self) -> &str;
+
     /// Length.
     fn sectors(&self) -> u64;
 
@@ -40,9 +43,15 @@ pub struct Opened {
     pub file: File,
     /// Length in sectors.
     pub sectors: u64,
+    /// As the user named it.
+    pub name: String,
 }
 
 impl Medium for Opened {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
     fn sectors(&self) -> u64 {
         self.sectors
     }

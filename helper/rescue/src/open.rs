@@ -22,19 +22,10 @@ pub enum Source {
 
 /// A disk or SSD that is open, and that nothing else uses.
 pub struct Disk {
-    /// As the user named it.
-    pub path: PathBuf,
     /// What it is.
     pub source: Source,
     /// Its content.
     pub medium: Box<dyn Medium>,
-}
-
-impl Disk {
-    /// The path, for messages.
-    pub fn name(&self) -> String {
-        self.path.display().to_string()
-    }
 }
 
 /// Opens a block device or an image. Nothing else can mount or map the device until the result is dropped.
@@ -79,9 +70,12 @@ pub fn open(path: &Path, write: bool) -> Result<Disk, Error> {
     };
     let sectors = length(&file).map_err(failed)? / SECTOR_BYTES;
     Ok(Disk {
-        path: path.to_owned(),
         source,
-        medium: Box::new(Opened { file, sectors }),
+        medium: Box::new(Opened {
+            file,
+            sectors,
+            name: path.display().to_string(),
+        }),
     })
 }
 

@@ -66,9 +66,10 @@ struct Driver<'a> {
     ended_bytes: u64,
 }
 
-fn stopped(what: &str, e: &std::io::Error) -> Error {
+fn stopped(medium: &dyn Medium, what: &str, e: &std::io::Error) -> Error {
+    let name = medium.name();
     Error::stopped(format!(
-        "{what}: {e}. Whatever was not recorded as written is still on the SSD, and the disk has nothing older than before. \
+        "{name} does not {what}: {e}. Whatever was not recorded as written is still on the SSD, and the disk has nothing older than before. \
          Run the same command again; if that fails too, copy the failing device to an image file or a healthy device with ddrescue and go on with the copy."
     ))
 }
@@ -253,7 +254,7 @@ impl Driver<'_> {
         {
             self.disk
                 .write(cleaning.sector, &cleaning.bytes)
-                .map_err(|e| stopped("The disk does not take data", &e))?;
+                .map_err(|e| stopped(self.disk, "take data", &e))?;
             cleaning.bytes = Vec::new();
             let (actions, waking) = self.cache.engine.disk_done(&cleaning.request, true);
             self.act(id, actions)?;
@@ -296,7 +297,7 @@ impl Driver<'_> {
     }
 
     fn carry_out(&self, work: &Work) -> Result<(), Error> {
-        let of_ssd = |e: std::io::Error| stopped("The SSD does not take a record", &e);
+        let of_ssd = |e: std::io::Error| stopped(self.ssd, "take a record", &e);
         let flush_ssd = || self.ssd.flush().map_err(of_ssd);
         let mut sectors = vec![[0; 512]; work.count as usize];
         self.cache.engine.work_bytes(work.kind, 0, &mut sectors);
@@ -309,7 +310,7 @@ impl Driver<'_> {
             WorkKind::FlushDisk => self
                 .disk
                 .flush()
-                .map_err(|e| stopped("The disk does not store data", &e)),
+                .map_err(|e| stopped(self.disk, "store data", &e)),
             WorkKind::Pages => write(),
             WorkKind::Marks => write().and_then(|()| flush_ssd()),
             // What a record describes is durable before the record.
@@ -383,7 +384,7 @@ impl Driver<'_> {
                 .flush()
                 .and_then(|()| self.ssd.write(sector, &bytes))
                 .and_then(|()| self.ssd.flush())
-                .map_err(|e| stopped("The SSD does not take a note of the disk", &e))?;
+                .map_err(|e| stopped(self.ssd, "take a note of the disk", &e))?;
         }
         Ok(())
     }

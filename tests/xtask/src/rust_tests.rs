@@ -33,6 +33,18 @@ pub fn layers() -> Vec<Layer> {
             run: programs,
         },
         Layer {
+            name: "rescue",
+            about: "dirty caches saved without the module, cut at each write",
+            cases: |cx| functions(cx, &[RESCUE]),
+            inputs: Inputs {
+                packages: &["tandem-rescue"],
+                programs: &[],
+                paths: &[&["kmod/core"]],
+                module: module_path!(),
+            },
+            run: |bench| cargo_test(bench, &[RESCUE], None),
+        },
+        Layer {
             name: "tools",
             about: "the test tools, the lists of seeded bugs and of promises",
             cases: |cx| functions(cx, &TOOLS),
@@ -93,6 +105,7 @@ const PROGRAMS: [Package; 5] = [
     ("tandemctl", "helper/ctl"),
     ("tandem-tray", "app/tray"),
 ];
+const RESCUE: Package = ("tandem-rescue", "helper/rescue");
 const TOOLS: [Package; 3] = [
     ("xtask", "tests/xtask"),
     ("tandem-record-log", "tests/record/log"),

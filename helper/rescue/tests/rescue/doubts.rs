@@ -34,7 +34,7 @@ impl Folder {
 
     fn judge(&self, serial: Option<&str>) -> Result<Vec<Doubt>, Error> {
         let (ssd, disk) = (self.open("ssd.img"), self.open("disk.img"));
-        let cache = Cache::load(ssd.medium.as_ref(), "the SSD").unwrap();
+        let cache = Cache::load(ssd.medium.as_ref()).unwrap();
         let record = record(&cache, &self.0);
         judge(&cache, &ssd, &disk, record.as_ref(), serial).map(|(_, doubts)| doubts)
     }
@@ -82,7 +82,7 @@ fn a_disk_that_was_written_elsewhere_is_told_by_samples_and_by_clean_copies() {
         } else {
             // After a crash there are no samples; a clean copy says what the disk should hold.
             let drives = Drives::of(&pair);
-            let cache = Cache::load(&drives.ssd, "the SSD").unwrap();
+            let cache = Cache::load(&drives.ssd).unwrap();
             let mut first = None;
             cache.clean(|range| {
                 first = Some(range.sector);
@@ -115,7 +115,7 @@ fn an_ssd_that_the_service_calls_lost_is_outdated() {
     let folder = Folder::new("lost", &pair);
     let cache = {
         let ssd = folder.open("ssd.img");
-        Cache::load(ssd.medium.as_ref(), "the SSD").unwrap()
+        Cache::load(ssd.medium.as_ref()).unwrap()
     };
     let store = Store::open(&folder.0).unwrap();
     let mut recorded = CacheRecord::new(Recorded {
@@ -162,7 +162,7 @@ fn an_image_that_another_rescue_works_on_is_refused() {
 /// Loads the SSD, and reads all that it shows if it is taken. Returns whether it was taken.
 fn is_taken(pair: &Pair) -> bool {
     let drives = Drives::of(pair);
-    let taken = match Cache::load(&drives.ssd, "the SSD") {
+    let taken = match Cache::load(&drives.ssd) {
         Err(error) => {
             assert_eq!(error.kind, Kind::Refused);
             assert!(

@@ -75,6 +75,10 @@ impl Drive {
 }
 
 impl Medium for Drive {
+    fn name(&self) -> &str {
+        if self.is_disk { "the disk" } else { "the SSD" }
+    }
+
     fn sectors(&self) -> u64 {
         self.durable.borrow().len() as u64
     }

@@ -9,7 +9,7 @@ use tandem_sim::workload::{Request, Verb};
 use tandem_sim::world::{Machine, World};
 
 pub const SECTOR: usize = 512;
-const DISK_SECTORS: u64 = 16_384 + 8;
+const DISK_SECTORS: u64 = 16_384 + 13;
 const SSD_SECTORS: u64 = 12_288;
 /// The request of the start has the first number.
 const FIRST_OP: u32 = 2;

@@ -11,11 +11,11 @@ use crate::drives::Drives;
 use crate::pair::{Pair, SECTOR, Sector, block_of};
 
 fn load(ssd: &dyn Medium) -> Cache {
-    Cache::load(ssd, "the SSD").unwrap()
+    Cache::load(ssd).unwrap()
 }
 
 fn rescue(drives: &Drives) -> Result<Outcome, Error> {
-    let mut cache = Cache::load(&drives.ssd, "the SSD")?;
+    let mut cache = Cache::load(&drives.ssd)?;
     write_back(&mut cache, &drives.ssd, &drives.disk, &mut |_| {})
 }
 

@@ -23,7 +23,7 @@ pub fn layer() -> Layer {
         about: "each bug seeded into the helper is found by its tests",
         cases: |cx| case::of_mutants(cx, DIR),
         inputs: Inputs {
-            packages: &["tandem-helper", "tandem-simulated"],
+            packages: &["tandem-helper", "tandem-rescue", "tandem-simulated"],
             programs: &[],
             paths: &[&["kmod/core", "data", DIR]],
             module: module_path!(),
@@ -62,6 +62,7 @@ fn fails(bench: &mut Bench, tree: &Path, mutant: &Mutant) -> Result<Failure> {
     let mut command = run::cmd("cargo", ["test", "--package"]);
     match program {
         "tandem_helper" => command.args(["tandem-helper", "--lib"]),
+        "rescue" => command.args(["tandem-rescue", "--test", program]),
         _ => command.args(["tandem-simulated", "--test", program]),
     };
     command.args(["--", "--exact", test]).current_dir(tree);
@@ -77,7 +78,10 @@ fn fails(bench: &mut Bench, tree: &Path, mutant: &Mutant) -> Result<Failure> {
     // cargo's output comes before the test's output, and its warnings quote words of the sources.
     let (_, said) = said.split_once("failures:").unwrap_or(("", &said));
     Ok(Failure {
-        test: format!("programs/{}", mutant.test),
+        test: match program {
+            "rescue" => format!("rescue/{}", mutant.test),
+            _ => format!("programs/{}", mutant.test),
+        },
         said: said.to_owned(),
         time: start.elapsed(),
     })
