@@ -72,6 +72,11 @@ pub trait Engine: Send + Sync + 'static {
     /// Whether the kernel can run a cache.
     async fn module_state(&self) -> ModuleState;
 
+    /// Releases of the kernels that may start next and have no module.
+    async fn kernels_without_module(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// All block devices as they are now.
     async fn facts(&self) -> Result<Facts, Failure>;
 

@@ -15,6 +15,7 @@ pub mod facts;
 pub mod history;
 mod iface;
 pub mod initramfs;
+pub mod kernels;
 pub mod lifecycle;
 pub mod machine;
 pub mod module;

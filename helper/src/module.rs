@@ -6,7 +6,7 @@
 
 use crate::mounts::systemd;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tandem_api::{Failure, Kind, ModuleState};
 use zbus::Connection;
 
@@ -29,7 +29,7 @@ pub fn state() -> ModuleState {
         ModuleState::Loaded
     } else if !built(&release()) {
         ModuleState::NotBuilt
-    } else if refuses_unsigned() && !signed(&release()) {
+    } else if !is_usable(Path::new("/"), &release(), refuses_unsigned()) {
         ModuleState::Refused
     } else {
         ModuleState::Available
@@ -75,30 +75,37 @@ fn path_in(index: &str) -> Option<&str> {
     })
 }
 
-fn folder(release: &str) -> String {
-    format!("/lib/modules/{release}")
+/// File of the module for a kernel below `root`. DKMS calls its hooks before depmod has made the index.
+fn file(root: &Path, release: &str) -> Option<PathBuf> {
+    let folder = root.join("lib/modules").join(release);
+    let index = crate::read_lossy(folder.join("modules.dep")).unwrap_or_default();
+    let indexed = path_in(&index).map(str::to_owned);
+    let built = ["", ".xz", ".zst", ".gz"].map(|end| format!("updates/dkms/dm-tandem.ko{end}"));
+    let mut files = indexed
+        .into_iter()
+        .chain(built)
+        .map(|path| folder.join(path));
+    files.find(|file| file.is_file())
+}
+
+/// Whether a kernel below `root` has the module, with a signature if `signed`.
+pub fn is_usable(root: &Path, release: &str, signed: bool) -> bool {
+    file(root, release).is_some_and(|file| !signed || is_signed(&file))
 }
 
 fn built(release: &str) -> bool {
-    let index = crate::read_lossy(format!("{}/modules.dep", folder(release))).unwrap_or_default();
-    path_in(&index).is_some()
+    is_usable(Path::new("/"), release, false)
 }
 
-/// Whether the file ends with a signature; only the kernel knows whether it trusts the key.
-fn signed(release: &str) -> bool {
-    let folder = folder(release);
-    let index = crate::read_lossy(format!("{folder}/modules.dep")).unwrap_or_default();
-    let Some(path) = path_in(&index) else {
-        return false;
-    };
-    // A compressed one is not looked into: loading will tell.
-    !path.ends_with(".ko")
-        || fs::read(format!("{folder}/{path}"))
-            .is_ok_and(|b| b.ends_with(b"~Module signature appended~\n"))
+/// Whether the file ends with a signature; only the kernel knows whether it trusts the key. A compressed file is not
+/// looked into: loading will tell.
+fn is_signed(file: &Path) -> bool {
+    let compressed = file.extension().is_none_or(|end| end != "ko");
+    compressed || fs::read(file).is_ok_and(|b| b.ends_with(b"~Module signature appended~\n"))
 }
 
 /// Whether the kernel takes only modules that are signed with a key that it trusts.
-fn refuses_unsigned() -> bool {
+pub fn refuses_unsigned() -> bool {
     let read = |path: &str| crate::read_lossy(path).unwrap_or_default();
     locked_down(&read("/sys/kernel/security/lockdown"))
         || read("/sys/module/module/parameters/sig_enforce").trim() == "Y"

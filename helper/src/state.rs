@@ -35,6 +35,9 @@ pub struct CacheRecord {
     /// state of the disk; writing it back would destroy the current state.
     #[serde(default)]
     pub forked: bool,
+    /// The user wants write-back. The cache is in write-through while a kernel that may start next lacks the module.
+    #[serde(default)]
+    pub waits_for_kernel: bool,
     /// The devices that were used without the cache while `may_be_dirty` was true. Unless `forked` is true, none of
     /// them agrees with the whole record of the disk, and each of them may be the disk all the same: in another
     /// enclosure, or a copy of it.
@@ -82,6 +85,7 @@ impl CacheRecord {
             detached_in: None,
             may_be_dirty,
             forked: false,
+            waits_for_kernel: false,
             used_alone: Vec::new(),
             setup: Setup::Done,
             in_initramfs: false,

@@ -41,6 +41,13 @@ pub trait Manager {
     /// `DeviceGone`; `InvalidArgument` if it is a partition or a volume.
     fn ssd_layout(&self, ssd: &OwnedObjectPath) -> zbus::Result<Vec<SsdPart>>;
 
+    /// Has the service look whether the kernels that may start next have the module. For root only: the scripts of
+    /// kernel packages and of DKMS call it.
+    ///
+    /// # Errors
+    /// `NotAuthorized`.
+    fn check_kernels(&self) -> zbus::Result<()>;
+
     /// Version of the service.
     #[zbus(property(emits_changed_signal = "const"))]
     fn version(&self) -> zbus::Result<String>;
@@ -52,6 +59,11 @@ pub trait Manager {
     /// Whether the kernel can run a cache.
     #[zbus(property)]
     fn module_state(&self) -> zbus::Result<ModuleState>;
+
+    /// Releases of the kernels that may start next and have no module that they accept. While there are any, caches
+    /// in write-back are in write-through, and what is on their SSDs only is written to the disks.
+    #[zbus(property)]
+    fn kernels_without_module(&self) -> zbus::Result<Vec<String>>;
 
     /// Release of the running kernel, as `uname -r` gives it.
     #[zbus(property(emits_changed_signal = "const"))]
@@ -317,6 +329,9 @@ pub trait Simulation {
 
     /// State of the module; [`ModuleState::Refused`] and [`ModuleState::NotBuilt`] make loading fail.
     fn set_module(&self, state: ModuleState) -> zbus::Result<()>;
+
+    /// Kernels that may start next and have no module.
+    fn set_kernels_without_module(&self, releases: &[&str]) -> zbus::Result<()>;
 
     /// How long each step takes from now on, in milliseconds (400 at first).
     fn set_step_time(&self, milliseconds: u32) -> zbus::Result<()>;

@@ -164,6 +164,10 @@ impl Simulation {
         self.0.change(|s| s.module = state);
     }
 
+    fn set_kernels_without_module(&self, releases: Vec<String>) {
+        self.0.read_mut(|s| s.kernels = releases);
+    }
+
     fn set_step_time(&self, milliseconds: u32) {
         self.0
             .set_step_time(Duration::from_millis(milliseconds.into()));

@@ -54,6 +54,10 @@ impl Engine for Simulated {
         self.world.read(|scene| scene.module)
     }
 
+    async fn kernels_without_module(&self) -> Vec<String> {
+        self.world.read(|scene| scene.kernels.clone())
+    }
+
     async fn facts(&self) -> Result<Facts, Failure> {
         Ok(self.world.read(Scene::facts))
     }

@@ -90,6 +90,8 @@ pub struct Map {
 pub struct Scene {
     pub boot: String,
     pub module: ModuleState,
+    /// Kernels that may start next and have no module.
+    pub kernels: Vec<String>,
     pub step_time: Duration,
     pub patience: Duration,
     pub sample_period: Duration,

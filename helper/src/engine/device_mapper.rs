@@ -13,7 +13,7 @@ use crate::dm::control::{Control, DmFailure, explain};
 use crate::dm::message::{Flush, Message};
 use crate::dm::table::{Linear, Tandem};
 use crate::facts::{Device, Facts, Ident};
-use crate::{initramfs, module, superblock, wipe};
+use crate::{initramfs, kernels, module, superblock, wipe};
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use std::fs::File;
@@ -391,6 +391,11 @@ impl Engine for DeviceMapper {
 
     async fn module_state(&self) -> ModuleState {
         module::state()
+    }
+
+    async fn kernels_without_module(&self) -> Vec<String> {
+        let root = Path::new("/");
+        kernels::without_module(root, &module::release(), module::refuses_unsigned())
     }
 
     async fn facts(&self) -> Result<Facts, Failure> {

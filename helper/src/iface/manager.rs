@@ -43,6 +43,11 @@ impl ManagerObject {
             .await
     }
 
+    async fn check_kernels(&self, #[zbus(header)] header: Header<'_>) -> Result<(), Failure> {
+        self.0.touch();
+        self.0.check_kernels(&header).await
+    }
+
     #[zbus(property(emits_changed_signal = "const"))]
     fn version(&self) -> &str {
         env!("CARGO_PKG_VERSION")
@@ -56,6 +61,11 @@ impl ManagerObject {
     #[zbus(property)]
     async fn module_state(&self) -> ModuleState {
         self.0.engine().module_state().await
+    }
+
+    #[zbus(property)]
+    fn kernels_without_module(&self) -> Vec<String> {
+        self.0.kernels_without_module()
     }
 
     #[zbus(property(emits_changed_signal = "const"))]

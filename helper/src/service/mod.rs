@@ -6,6 +6,7 @@
 
 mod caches;
 mod execute;
+mod kernels;
 mod plans;
 pub(crate) mod queue;
 mod reading;
@@ -85,6 +86,8 @@ struct Inner {
     next_job: u64,
     /// The state as last signalled.
     module: Option<tandem_api::ModuleState>,
+    /// Kernels that may start next and lack the module, as last signalled.
+    kernels: Vec<String>,
     touched: Option<Instant>,
 }
 
@@ -154,6 +157,7 @@ impl Service {
         tokio::spawn(this.clone().follow_risk());
         this.recover().await;
         let seen = this.refresh().await;
+        this.look_at_kernels().await;
         connection.request_name(BUS_NAME).await?;
         tokio::spawn(this.clone().follow_machine(seen));
         tokio::spawn(this.clone().follow_names());
@@ -255,6 +259,9 @@ impl Service {
                 () = tokio::time::sleep(RETRY), if unfinished => {}
             }
             seen = self.refresh().await;
+            if self.waits_for_kernels() {
+                self.look_at_kernels().await;
+            }
             let intents = self.store.intents();
             let waits = intents.iter().any(|i| i.draining().is_some());
             if waits || (tried.elapsed() >= RETRY && !intents.is_empty()) {

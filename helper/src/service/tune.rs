@@ -35,8 +35,9 @@ impl Service {
         let devices = [disk.clone(), ssd.clone()];
         self.idle(&devices).await?;
         let held = self.hold(uuid, devices, true)?;
-        let (record, _) = self.working(uuid).await?;
+        let (mut record, _) = self.working(uuid).await?;
         self.offered(&record, mode).await?;
+        record.waits_for_kernel = false;
         let result = {
             // A refresh reads the record and may change it, so no refresh may run meanwhile.
             let _alone = self.refreshing.lock().await;
@@ -63,7 +64,11 @@ impl Service {
 
     /// Sets the mode. Write-back is recorded before data can be on the SSD only; another mode is recorded after the
     /// module has left write-back.
-    async fn change_mode(&self, record: &CacheRecord, mode: Mode) -> Result<(), Failure> {
+    pub(super) async fn change_mode(
+        &self,
+        record: &CacheRecord,
+        mode: Mode,
+    ) -> Result<(), Failure> {
         let failed = |e| Failure::new(Kind::Internal).detail(format_args!("cannot record: {e}"));
         let mut new = record.clone();
         new.pair.mode = mode;
@@ -110,7 +115,7 @@ impl Service {
 
     /// The record and status of a cache that is assembled and uses its SSD, with its devices under their present
     /// names.
-    async fn working(&self, uuid: &str) -> Result<(CacheRecord, Status), Failure> {
+    pub(super) async fn working(&self, uuid: &str) -> Result<(CacheRecord, Status), Failure> {
         let mut record = self.record(uuid)?;
         let live = self.engine.live().await?;
         if !live.iter().any(|l| l.uuid == uuid && l.attached) {

@@ -12,6 +12,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod kept;
+mod kernels;
 mod shared;
 mod writeback;
 

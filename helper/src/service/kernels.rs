@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! While a kernel that may start next lacks the module, nothing new stays on an SSD only: that kernel could not reach
+//! it. Write-back is on record as wanted, and goes on when every such kernel has the module.
+
+use super::Service;
+use crate::iface::bounded::Bounded;
+use crate::iface::manager::ManagerObject;
+use crate::state::CacheRecord;
+use std::sync::Arc;
+use tandem_api::{Failure, Kind, Mode, ROOT_PATH};
+use zbus::message::Header;
+
+impl Service {
+    /// `Manager.CheckKernels`: the scripts of kernel packages and of DKMS call this.
+    pub(crate) async fn check_kernels(
+        self: &Arc<Self>,
+        header: &Header<'_>,
+    ) -> Result<(), Failure> {
+        if self.uid(header).await? != 0 {
+            return Err(Failure::new(Kind::NotAuthorized).detail("root only"));
+        }
+        self.look_at_kernels().await;
+        Ok(())
+    }
+
+    /// Releases of the kernels that may start next and lack the module.
+    pub(crate) fn kernels_without_module(&self) -> Vec<String> {
+        self.inner().kernels.clone()
+    }
+
+    /// Whether the kernels have to be looked at again without a call: the module may be built meanwhile.
+    pub(super) fn waits_for_kernels(&self) -> bool {
+        let waits = |record: &CacheRecord| record.waits_for_kernel;
+        !self.inner().kernels.is_empty() || self.store.caches().iter().any(waits)
+    }
+
+    /// Looks at the kernels, tells of them, and sets the modes of the caches accordingly.
+    pub(super) async fn look_at_kernels(self: &Arc<Self>) {
+        let now = self.engine.kernels_without_module().await;
+        let changed = {
+            let mut inner = self.inner();
+            let changed = inner.kernels != now;
+            inner.kernels.clone_from(&now);
+            changed
+        };
+        if changed {
+            tracing::info!("kernels without the module: {now:?}");
+            if let Err(e) = self.signal_kernels().await {
+                tracing::warn!("cannot signal the kernels: {e}");
+            }
+        }
+        for record in self.store.caches() {
+            let mode = match (now.is_empty(), record.waits_for_kernel) {
+                (false, false) if record.pair.mode == Mode::Writeback => Mode::Writethrough,
+                (true, true) => Mode::Writeback,
+                _ => continue,
+            };
+            if let Err(e) = self.replace_mode(&record, mode).await {
+                // A cache that is not assembled, or that a job changes. The next look tries again.
+                tracing::info!(uuid = record.pair.uuid, "cannot set {mode}: {e}");
+            }
+        }
+    }
+
+    async fn replace_mode(
+        self: &Arc<Self>,
+        record: &CacheRecord,
+        mode: Mode,
+    ) -> Result<(), Failure> {
+        let uuid = record.pair.uuid.as_str();
+        let devices = [record.pair.origin.clone(), record.pair.ssd.clone()];
+        let held = self.hold(uuid, devices, true)?;
+        let (mut record, _) = self.working(uuid).await?;
+        record.waits_for_kernel = mode == Mode::Writethrough;
+        let result = {
+            let _alone = self.refreshing.lock().await;
+            self.change_mode(&record, mode).await
+        };
+        if result.is_err() && mode == Mode::Writeback {
+            let waits = |mut now: CacheRecord| {
+                now.waits_for_kernel = true;
+                now
+            };
+            if let Err(e) = self.store.change_cache(uuid, waits) {
+                tracing::error!("cannot record that write-back is wanted: {e}");
+            }
+        }
+        drop(held);
+        self.look_again();
+        result
+    }
+
+    async fn signal_kernels(&self) -> zbus::Result<()> {
+        let server = self.connection.object_server();
+        let manager = server
+            .interface::<_, Bounded<ManagerObject>>(ROOT_PATH)
+            .await?;
+        manager
+            .get()
+            .await
+            .kernels_without_module_changed(manager.signal_emitter())
+            .await
+    }
+}
