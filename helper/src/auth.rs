@@ -23,17 +23,20 @@ pub enum Permission {
     WriteBack,
     /// Change what a cache does without a risk for the data.
     Tune,
+    /// Have the firmware trust the key that the module is signed with.
+    EnrollKey,
 }
 
 impl Permission {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Create,
         Self::CreateErasing,
         Self::Remove,
         Self::Discard,
         Self::WriteBack,
         Self::Tune,
+        Self::EnrollKey,
     ];
 
     /// Id of the polkit action.
@@ -45,6 +48,7 @@ impl Permission {
             Self::Discard => "org.tandemcache.Tandem1.discard",
             Self::WriteBack => "org.tandemcache.Tandem1.write-back",
             Self::Tune => "org.tandemcache.Tandem1.tune",
+            Self::EnrollKey => "org.tandemcache.Tandem1.enroll-key",
         }
     }
 
@@ -65,6 +69,9 @@ impl Permission {
                 "Authenticate to turn on fast saving for $(disk). If $(ssd) fails before data is on the hard disk, the file system may be damaged beyond repair",
             ),
             Self::Tune => gettext("Authenticate to change the cache of $(disk) on $(ssd)"),
+            Self::EnrollKey => gettext(
+                "Authenticate to have this computer trust the key that signs the kernel module of Tandem",
+            ),
         }
     }
 }

@@ -9,7 +9,9 @@ use crate::dm::message::Message;
 use crate::facts::{Device, Facts};
 use async_trait::async_trait;
 use std::time::Duration;
-use tandem_api::{CacheState, Failure, FileUser, Mode, ModuleState, Sample};
+use tandem_api::{
+    CacheState, Failure, FileUser, Kind, Mode, ModuleProblem, ModuleState, Sample, SigningKey,
+};
 
 /// One of our mappings as the kernel shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +73,21 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Whether the kernel can run a cache.
     async fn module_state(&self) -> ModuleState;
+
+    /// Why the kernel cannot run a cache.
+    async fn module_problem(&self) -> (ModuleProblem, String) {
+        (ModuleProblem::None, String::new())
+    }
+
+    /// State of the key that DKMS signs modules with.
+    async fn signing_key(&self) -> SigningKey {
+        SigningKey::NotNeeded
+    }
+
+    /// Has the firmware ask whether to trust that key.
+    async fn enroll_key(&self, _password: &str) -> Result<(), Failure> {
+        Err(Failure::new(Kind::WrongState))
+    }
 
     /// Releases of the kernels that may start next and have no module.
     async fn kernels_without_module(&self) -> Vec<String> {

@@ -4,14 +4,19 @@
 //! Our sandbox may not load modules; `modprobe@dm_tandem.service` of systemd does it for us. Its exit
 //! code does not say why the kernel refused, so that is read off the machine.
 
+pub mod problem;
+
 use crate::mounts::systemd;
 use std::fs;
 use std::path::{Path, PathBuf};
-use tandem_api::{Failure, Kind, ModuleState};
+use std::sync::atomic::{AtomicBool, Ordering};
+use tandem_api::{Failure, Kind, ModuleState, SigningKey};
 use zbus::Connection;
 
 const LOADED: &str = "/sys/module/dm_tandem";
 const UNIT: &str = "modprobe@dm_tandem.service";
+/// The kernel has refused the module. The keys that it trusts do not change while it runs.
+static REFUSED: AtomicBool = AtomicBool::new(false);
 /// Loading takes far less; below it, the kernel is about to kill programs.
 const LEAST_MEMORY_KIB: u64 = 16 << 10;
 
@@ -29,11 +34,20 @@ pub fn state() -> ModuleState {
         ModuleState::Loaded
     } else if !built(&release()) {
         ModuleState::NotBuilt
-    } else if !is_usable(Path::new("/"), &release(), refuses_unsigned()) {
+    } else if refuses_unsigned() && !is_trusted() {
         ModuleState::Refused
     } else {
         ModuleState::Available
     }
+}
+
+/// Whether the kernel will accept the module, as far as can be told without loading it.
+fn is_trusted() -> bool {
+    let root = Path::new("/");
+    let untrusted = [SigningKey::NotEnrolled, SigningKey::Pending];
+    is_usable(root, &release(), true)
+        && !REFUSED.load(Ordering::Relaxed)
+        && !untrusted.contains(&problem::signing_key(root, true))
 }
 
 /// Has it loaded.
@@ -56,6 +70,7 @@ pub async fn load(connection: &Connection) -> Result<(), Failure> {
         .err()
         .map_or_else(|| format!("{UNIT}: module not there"), |e| e.to_string());
     let failure = if refuses_unsigned() {
+        REFUSED.store(true, Ordering::Relaxed);
         Failure::new(Kind::ModuleRefused)
     } else if available_memory_kib().is_some_and(|kib| kib < LEAST_MEMORY_KIB) {
         Failure::new(Kind::OutOfMemory)

@@ -48,7 +48,9 @@ pub use plan::{PlanReply, PlanSpec, Step, StepKind, Warning, WarningKind};
 pub use proxy::*;
 pub use sample::{Counter, Direction, Sample};
 pub use size::{SizeText, parse_size};
-pub use state::{CacheState, JobKind, Mode, ModeRefusal, ModuleState, RefusedMode};
+pub use state::{
+    CacheState, JobKind, Mode, ModeRefusal, ModuleProblem, ModuleState, RefusedMode, SigningKey,
+};
 pub use words::UnknownWord;
 
 /// Well-known name of the service.

@@ -2,8 +2,8 @@
 //! Proxies of the service's interfaces, for every client.
 
 use crate::{
-    CacheState, DeviceText, Failure, JobKind, LongHistory, Mode, ModuleState, PlanReply, PlanSpec,
-    RefusedMode, Sample, Span, SsdPart, Step,
+    CacheState, DeviceText, Failure, JobKind, LongHistory, Mode, ModuleProblem, ModuleState,
+    PlanReply, PlanSpec, RefusedMode, Sample, SigningKey, Span, SsdPart, Step,
 };
 use zbus::{OwnedObjectPath, proxy};
 
@@ -59,6 +59,25 @@ pub trait Manager {
     /// Whether the kernel can run a cache.
     #[zbus(property)]
     fn module_state(&self) -> zbus::Result<ModuleState>;
+
+    /// Why not, and what helps an expert: the end of the build's log, or the name of the missing package. It changes
+    /// together with `ModuleState`.
+    #[zbus(property)]
+    fn module_problem(&self) -> zbus::Result<(ModuleProblem, String)>;
+
+    /// The key that DKMS signs modules with. It changes together with `ModuleState`, and by [`Self::enroll_key`].
+    #[zbus(property)]
+    fn signing_key(&self) -> zbus::Result<SigningKey>;
+
+    /// Has the firmware ask at the next start whether to trust the key that DKMS signs modules with, after asking the
+    /// user to authenticate (`org.tandemcache.Tandem1.enroll-key`). The person types `password` there again: 8 to 256
+    /// printable ASCII characters.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, `NotAuthorized`, `AuthorityUnavailable`, `WrongState` unless the key is
+    /// [`SigningKey::NotEnrolled`], `StepFailed` with what mokutil says.
+    #[zbus(allow_interactive_auth)]
+    fn enroll_key(&self, password: &str) -> zbus::Result<()>;
 
     /// Releases of the kernels that may start next and have no module that they accept. While there are any, caches
     /// in write-back are in write-through, and what is on their SSDs only is written to the disks.

@@ -96,3 +96,41 @@ words! {
         Refused = "refused",
     }
 }
+
+words! {
+    /// Why the running kernel has no module that it accepts, as `Manager.ModuleProblem`.
+    ModuleProblem {
+        /// It has one.
+        None = "none",
+        /// The module's sources are not installed, or DKMS was not run for this kernel.
+        NotInstalled = "not-installed",
+        /// The headers of this kernel are not installed.
+        NoHeaders = "no-headers",
+        /// This kernel is made without device-mapper, so DKMS skips it.
+        Excluded = "excluded",
+        /// The build failed.
+        BuildFailed = "build-failed",
+        /// The module has no signature, and this machine refuses such modules.
+        NotSigned = "not-signed",
+        /// The module is signed with a key that this machine does not trust.
+        KeyNotTrusted = "key-not-trusted",
+    }
+}
+
+words! {
+    /// The key that DKMS signs modules with, as `Manager.SigningKey`.
+    SigningKey {
+        /// This machine takes modules without a signature.
+        NotNeeded = "not-needed",
+        /// DKMS has made no key.
+        Missing = "missing",
+        /// The firmware does not trust the key.
+        NotEnrolled = "not-enrolled",
+        /// The firmware asks at the next start whether to trust the key.
+        Pending = "pending",
+        /// The firmware trusts the key.
+        Enrolled = "enrolled",
+        /// The firmware cannot be asked.
+        Unknown = "unknown",
+    }
+}

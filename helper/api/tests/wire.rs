@@ -83,6 +83,8 @@ fn enums_travel_as_their_words() {
     check(CacheState::ALL);
     check(JobKind::ALL);
     check(ModuleState::ALL);
+    check(ModuleProblem::ALL);
+    check(SigningKey::ALL);
     check(StepKind::ALL);
     check(WarningKind::ALL);
     check(Kind::ALL);

@@ -4,7 +4,7 @@
 use super::world::{Block, Drive, Scene};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tandem_api::{FileUser, ModuleState};
+use tandem_api::{FileUser, ModuleState, SigningKey};
 use tandem_helper::facts::{Mount, Mounter};
 
 const GB: u64 = 1_000_000_000;
@@ -151,6 +151,7 @@ pub fn scene() -> Scene {
     let mut s = Scene {
         boot: "simulated-boot-1".to_owned(),
         module: ModuleState::Available,
+        key: SigningKey::NotNeeded,
         kernels: Vec::new(),
         step_time: Duration::from_millis(400),
         patience: Duration::from_secs(120),

@@ -7,7 +7,9 @@ use super::world::{Block, World, block_path};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tandem_api::{CacheState, Failure, FileUser, Kind, ModuleState, ROOT_PATH, StepKind};
+use tandem_api::{
+    CacheState, Failure, FileUser, Kind, ModuleState, ROOT_PATH, SigningKey, StepKind,
+};
 use tandem_helper::facts::Mounter;
 use zbus::{Connection, OwnedObjectPath, OwnedVariant, interface};
 
@@ -161,7 +163,12 @@ impl Simulation {
     }
 
     fn set_module(&self, state: ModuleState) {
-        self.0.change(|s| s.module = state);
+        self.0.change(|s| {
+            s.module = state;
+            if state == ModuleState::Refused && s.key == SigningKey::NotNeeded {
+                s.key = SigningKey::NotEnrolled;
+            }
+        });
     }
 
     fn set_kernels_without_module(&self, releases: Vec<String>) {

@@ -17,7 +17,9 @@ pub use world::World;
 use async_trait::async_trait;
 use std::sync::Arc;
 use std::time::Duration;
-use tandem_api::{Failure, FileUser, Kind, Mode, ModuleState, SECTOR_BYTES, StepKind};
+use tandem_api::{
+    Failure, FileUser, Kind, Mode, ModuleProblem, ModuleState, SECTOR_BYTES, SigningKey, StepKind,
+};
 use tandem_helper::action::{Action, Face};
 use tandem_helper::dm::message::{Flush, Message};
 use tandem_helper::engine::{Engine, Live, Status};
@@ -52,6 +54,26 @@ impl Engine for Simulated {
 
     async fn module_state(&self) -> ModuleState {
         self.world.read(|scene| scene.module)
+    }
+
+    async fn module_problem(&self) -> (ModuleProblem, String) {
+        match self.module_state().await {
+            ModuleState::Loaded | ModuleState::Available => (ModuleProblem::None, String::new()),
+            ModuleState::NotBuilt => {
+                let log = "linux/map.c:7:1: error: unknown type name 'simulated'";
+                (ModuleProblem::BuildFailed, log.to_owned())
+            }
+            ModuleState::Refused => (ModuleProblem::NotSigned, String::new()),
+        }
+    }
+
+    async fn signing_key(&self) -> SigningKey {
+        self.world.read(|scene| scene.key)
+    }
+
+    async fn enroll_key(&self, _password: &str) -> Result<(), Failure> {
+        self.world.read_mut(|scene| scene.key = SigningKey::Pending);
+        Ok(())
     }
 
     async fn kernels_without_module(&self) -> Vec<String> {

@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tandem_api::{CacheState, DeviceText, Failure, FileUser, Kind, Mode, ModuleState, StepKind};
+use tandem_api::{
+    CacheState, DeviceText, Failure, FileUser, Kind, Mode, ModuleState, SigningKey, StepKind,
+};
 use tandem_helper::action::{Face, Pair};
 use tandem_helper::dm::message::{Flush, Message};
 use tandem_helper::facts::{Device, Facts, Holder, Ident, Mount, Mounter};
@@ -90,6 +92,8 @@ pub struct Map {
 pub struct Scene {
     pub boot: String,
     pub module: ModuleState,
+    /// The key for the module.
+    pub key: SigningKey,
     /// Kernels that may start next and have no module.
     pub kernels: Vec<String>,
     pub step_time: Duration,
@@ -529,6 +533,11 @@ impl Scene {
         self.maps.clear();
         self.held.clear();
         self.boot.push('+');
+        // The person has agreed on the blue screen.
+        if self.key == SigningKey::Pending {
+            self.key = SigningKey::Enrolled;
+            self.module = ModuleState::Available;
+        }
         for block in self.blocks.values_mut() {
             block
                 .mounts

@@ -154,6 +154,7 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
             let result = match signature.as_str() {
                 "" => call(&()).await,
                 "ss" => call(&(plan.plan_id.as_str(), plan.digest.as_str())).await,
+                "s" if name == "EnrollKey" => call(&("long enough",)).await,
                 "s" => call(&("writeback",)).await,
                 "(oosbbt)" => call(&(spec("sda2", "sde"),)).await,
                 "o" => call(&(spec("sda2", "sde").ssd,)).await,
@@ -220,6 +221,7 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
         "PlanDiscard",
         "SetMode",
         "Flush",
+        "EnrollKey",
     ] {
         assert!(
             names.contains(&needed),
@@ -227,7 +229,10 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
         );
     }
     for (name, result) in &called {
-        if matches!(name.as_str(), "Create" | "Remove" | "SetMode" | "Flush") {
+        if matches!(
+            name.as_str(),
+            "Create" | "Remove" | "SetMode" | "Flush" | "EnrollKey"
+        ) {
             assert_eq!(*result, Err(Some(Kind::NotAuthorized)), "{name}");
         }
         assert!(

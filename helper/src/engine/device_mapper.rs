@@ -13,7 +13,8 @@ use crate::dm::control::{Control, DmFailure, explain};
 use crate::dm::message::{Flush, Message};
 use crate::dm::table::{Linear, Tandem};
 use crate::facts::{Device, Facts, Ident};
-use crate::{initramfs, kernels, module, superblock, wipe};
+use crate::module::{self, problem};
+use crate::{initramfs, kernels, superblock, wipe};
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use std::fs::File;
@@ -22,7 +23,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tandem_api::{Failure, FileUser, Kind, Mode, ModuleState, SECTOR_BYTES};
+use tandem_api::{
+    Failure, FileUser, Kind, Mode, ModuleProblem, ModuleState, SECTOR_BYTES, SigningKey,
+};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
@@ -391,6 +394,24 @@ impl Engine for DeviceMapper {
 
     async fn module_state(&self) -> ModuleState {
         module::state()
+    }
+
+    async fn module_problem(&self) -> (ModuleProblem, String) {
+        let look = || problem::of(Path::new("/"), &module::release(), module::state());
+        let none = (ModuleProblem::None, String::new());
+        blocking(look).await.unwrap_or(none)
+    }
+
+    async fn signing_key(&self) -> SigningKey {
+        let look = || problem::signing_key(Path::new("/"), module::refuses_unsigned());
+        blocking(look).await.unwrap_or(SigningKey::Unknown)
+    }
+
+    async fn enroll_key(&self, password: &str) -> Result<(), Failure> {
+        let password = password.to_owned();
+        blocking(move || problem::enroll(Path::new("/"), &password))
+            .await?
+            .map_err(|e| step(&e))
     }
 
     async fn kernels_without_module(&self) -> Vec<String> {

@@ -4,7 +4,9 @@
 use crate::plan::MINIMUM_SSD_BYTES;
 use crate::service::Service;
 use std::sync::Arc;
-use tandem_api::{Failure, JobKind, ModuleState, PlanReply, PlanSpec, SsdPart};
+use tandem_api::{
+    Failure, JobKind, ModuleProblem, ModuleState, PlanReply, PlanSpec, SigningKey, SsdPart,
+};
 use zbus::message::Header;
 use zbus::{OwnedObjectPath, interface};
 
@@ -43,6 +45,15 @@ impl ManagerObject {
             .await
     }
 
+    async fn enroll_key(
+        &self,
+        password: &str,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<(), Failure> {
+        self.0.touch();
+        self.0.enroll_key(&header, password).await
+    }
+
     async fn check_kernels(&self, #[zbus(header)] header: Header<'_>) -> Result<(), Failure> {
         self.0.touch();
         self.0.check_kernels(&header).await
@@ -61,6 +72,16 @@ impl ManagerObject {
     #[zbus(property)]
     async fn module_state(&self) -> ModuleState {
         self.0.engine().module_state().await
+    }
+
+    #[zbus(property)]
+    async fn module_problem(&self) -> (ModuleProblem, String) {
+        self.0.engine().module_problem().await
+    }
+
+    #[zbus(property)]
+    async fn signing_key(&self) -> SigningKey {
+        self.0.engine().signing_key().await
     }
 
     #[zbus(property)]

@@ -204,10 +204,9 @@ impl Service {
         let manager = server
             .interface::<_, Bounded<ManagerObject>>(ROOT_PATH)
             .await?;
-        manager
-            .get()
-            .await
-            .module_state_changed(manager.signal_emitter())
-            .await
+        let (object, emitter) = (manager.get().await, manager.signal_emitter());
+        object.module_state_changed(emitter).await?;
+        object.module_problem_changed(emitter).await?;
+        object.signing_key_changed(emitter).await
     }
 }

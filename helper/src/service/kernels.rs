@@ -3,12 +3,14 @@
 //! it. Write-back is on record as wanted, and goes on when every such kernel has the module.
 
 use super::Service;
+use crate::auth::{self, Permission};
 use crate::iface::bounded::Bounded;
 use crate::iface::manager::ManagerObject;
 use crate::state::CacheRecord;
 use std::sync::Arc;
-use tandem_api::{Failure, Kind, Mode, ROOT_PATH};
+use tandem_api::{DeviceText, Failure, Kind, Mode, ROOT_PATH, SigningKey};
 use zbus::message::Header;
+use zbus::object_server::InterfaceRef;
 
 impl Service {
     /// `Manager.CheckKernels`: the scripts of kernel packages and of DKMS call this.
@@ -90,15 +92,42 @@ impl Service {
         result
     }
 
+    /// `Manager.EnrollKey`.
+    pub(crate) async fn enroll_key(
+        &self,
+        header: &Header<'_>,
+        password: &str,
+    ) -> Result<(), Failure> {
+        let _call = self.call();
+        let _caller = self.caller(header).await?;
+        let typable = password.bytes().all(|b| b == b' ' || b.is_ascii_graphic());
+        if !typable || !(8..=256).contains(&password.len()) {
+            return Err(Failure::new(Kind::InvalidArgument).name("password"));
+        }
+        let nothing = DeviceText::none();
+        let enroll = Permission::EnrollKey;
+        auth::check(&self.connection, header, enroll, &nothing, &nothing).await?;
+        let key = self.engine.signing_key().await;
+        if key != SigningKey::NotEnrolled {
+            return Err(Failure::new(Kind::WrongState).name(key.as_str()));
+        }
+        self.engine.enroll_key(password).await?;
+        let manager = self.manager().await?;
+        let object = manager.get().await;
+        object.signing_key_changed(manager.signal_emitter()).await?;
+        Ok(())
+    }
+
     async fn signal_kernels(&self) -> zbus::Result<()> {
-        let server = self.connection.object_server();
-        let manager = server
-            .interface::<_, Bounded<ManagerObject>>(ROOT_PATH)
-            .await?;
+        let manager = self.manager().await?;
         manager
             .get()
             .await
             .kernels_without_module_changed(manager.signal_emitter())
             .await
+    }
+
+    async fn manager(&self) -> zbus::Result<InterfaceRef<Bounded<ManagerObject>>> {
+        self.connection.object_server().interface(ROOT_PATH).await
     }
 }

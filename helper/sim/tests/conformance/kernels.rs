@@ -49,3 +49,44 @@ async fn write_back_waits_while_a_kernel_lacks_the_module() {
     bench.machine.remove(&cache).await.unwrap();
     assert_eq!(simulation.lost_bytes().await.unwrap(), 0);
 }
+
+#[tokio::test]
+async fn a_key_is_enrolled_by_a_password_and_a_restart() {
+    let bench = Bench::new().await;
+    if bench.is_skipped("only the simulated machine has a firmware") {
+        return;
+    }
+    let simulation = bench.machine.simulation().await;
+    let manager = bench.machine.manager().await;
+    let key = async |wanted: SigningKey| manager.signing_key().await.is_ok_and(|key| key == wanted);
+    assert!(key(SigningKey::NotNeeded).await);
+    let unneeded = Failure::from(manager.enroll_key("long enough").await.unwrap_err());
+    assert_eq!(unneeded.kind, Kind::WrongState);
+
+    simulation.set_module(ModuleState::Refused).await.unwrap();
+    until("the key not to be trusted", async || {
+        key(SigningKey::NotEnrolled).await
+    })
+    .await;
+    assert_eq!(
+        manager.module_problem().await.unwrap().0,
+        ModuleProblem::NotSigned
+    );
+    for refused in [
+        "short",
+        "line\nbreak in it",
+        "\u{e9}\u{e9}\u{e9}\u{e9}\u{e9}\u{e9}\u{e9}\u{e9}",
+    ] {
+        let failure = Failure::from(manager.enroll_key(refused).await.unwrap_err());
+        assert_eq!(failure.kind, Kind::InvalidArgument, "{refused:?}");
+    }
+    assert!(key(SigningKey::NotEnrolled).await);
+    manager.enroll_key("long enough").await.unwrap();
+    until("the request", async || key(SigningKey::Pending).await).await;
+    simulation.restart().await.unwrap();
+    until("the trust", async || key(SigningKey::Enrolled).await).await;
+    assert_eq!(
+        manager.module_problem().await.unwrap().0,
+        ModuleProblem::None
+    );
+}
