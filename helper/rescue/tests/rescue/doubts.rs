@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use fastrand::Rng;
 use tandem_core::start::{COPIES, Flags};
 use tandem_core::{Core, Geometry, Region};
-use tandem_helper::action::Pair as Recorded;
 use tandem_helper::facts::Ident;
 use tandem_helper::state::{CacheRecord, Store};
 use tandem_rescue::{Cache, Disk, Doubt, Error, Kind, View, judge, open, record};
@@ -118,15 +117,16 @@ fn an_ssd_that_the_service_calls_lost_is_outdated() {
         Cache::load(ssd.medium.as_ref()).unwrap()
     };
     let store = Store::open(&folder.0).unwrap();
-    let mut recorded = CacheRecord::new(Recorded {
-        uuid: cache.uuid(),
-        origin: Ident::default(),
-        ssd: Ident::default(),
-        origin_id: cache.disk_id(),
-        mode: tandem_api::Mode::Writeback,
-        cold: false,
-        lost: 0,
+    // As a record that an earlier version wrote: it has the fields that have always been there.
+    let nowhere = serde_json::to_value(Ident::default()).unwrap();
+    let pair = serde_json::json!({
+        "uuid": cache.uuid(),
+        "origin": nowhere,
+        "ssd": nowhere,
+        "origin_id": cache.disk_id(),
+        "mode": tandem_api::Mode::Writeback,
     });
+    let mut recorded = CacheRecord::new(serde_json::from_value(pair).unwrap());
     for (lost, forked, outdated) in [
         (0, false, false),
         (cache.summary().generation - 1, false, false),
