@@ -147,7 +147,7 @@ fn check_all(ssd: &Path, disk: Option<&Path>, check: Check, json: bool) -> Resul
         judge(&cache, &ssd, disk, None, None)?;
     }
     let medium = disk.as_ref().map(|disk| disk.medium.as_ref());
-    let report = verify(&cache, ssd.medium.as_ref(), medium, check, |_| {});
+    let report = verify(&cache, ssd.medium.as_ref(), medium, check);
     if json {
         say(json!({ "ssd": cache.summary(), "report": report }));
     } else {

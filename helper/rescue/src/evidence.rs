@@ -119,7 +119,8 @@ pub fn judge(
     if record.is_some_and(|record| record.outdated) {
         doubts.push(Doubt::Outdated);
     }
-    if doubts.is_empty() || serial.is_some_and(|serial| serial == owner.serial) {
+    let is_named = serial.is_some_and(|serial| !serial.is_empty() && serial == owner.serial);
+    if doubts.is_empty() || is_named {
         return Ok((owner, doubts));
     }
     let name = disk.medium.name();

@@ -59,13 +59,7 @@ fn note(places: &mut Vec<u64>, sector: u64) {
 }
 
 /// Reads the SSD, and compares clean copies with the disk if it is given.
-pub fn verify(
-    cache: &Cache,
-    ssd: &dyn Medium,
-    disk: Option<&dyn Medium>,
-    check: Check,
-    mut step: impl FnMut(u64),
-) -> Report {
+pub fn verify(cache: &Cache, ssd: &dyn Medium, disk: Option<&dyn Medium>, check: Check) -> Report {
     let mut report = Report::default();
     let mut bytes = [0; 4 * BLOCK_BYTES];
     let mut other = bytes;
@@ -80,7 +74,6 @@ pub fn verify(
             report.dirty_unreadable_bytes += length;
             note(&mut report.dirty_unreadable_at, range.sector);
         }
-        step(length);
         true
     });
     let mut total = 0_u64;
@@ -100,7 +93,6 @@ pub fn verify(
         }
         let length = range.count * SECTOR_BYTES;
         let (bytes, other) = (&mut bytes[..length as usize], &mut other[..length as usize]);
-        step(length);
         if ssd.read(range.ssd_sector, bytes).is_err() {
             report.clean_unreadable_bytes += length;
             return true;

@@ -82,7 +82,7 @@ fn the_disk_alone_has_all_of_it_afterwards() {
         );
         assert_eq!(rescue(&again).unwrap(), Outcome::default());
         assert_eq!(again.power.disk_writes.get(), 0);
-        let report = verify(&cache, &again.ssd, Some(&again.disk), Check::Whole, |_| {});
+        let report = verify(&cache, &again.ssd, Some(&again.disk), Check::Whole);
         assert!(
             report.is_good() && report.disk == Some(Content::Same),
             "{report:?}"
