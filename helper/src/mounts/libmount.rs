@@ -2,7 +2,8 @@
 //! What this program needs of libmount: reading fstab and the kernel's mount tables. The tables are copied into plain
 //! values at once; no pointer of libmount leaves this file.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_ulong, c_void};
+use rustix::fs::Dev;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -11,6 +12,7 @@ use std::ptr::{self, NonNull};
 /// `MNT_ITER_FORWARD`.
 const FORWARD: c_int = 0;
 
+// `dev_t` has 64 bits in all C libraries that Rust supports here, also where `long` has 32.
 #[link(name = "mount")]
 unsafe extern "C" {
     fn mnt_new_table() -> *mut c_void;
@@ -23,7 +25,7 @@ unsafe extern "C" {
     fn mnt_free_iter(iter: *mut c_void);
     fn mnt_fs_get_id(fs: *mut c_void) -> c_int;
     fn mnt_fs_get_parent_id(fs: *mut c_void) -> c_int;
-    fn mnt_fs_get_devno(fs: *mut c_void) -> c_ulong;
+    fn mnt_fs_get_devno(fs: *mut c_void) -> Dev;
     fn mnt_fs_get_root(fs: *mut c_void) -> *const c_char;
     fn mnt_fs_get_source(fs: *mut c_void) -> *const c_char;
     fn mnt_fs_get_target(fs: *mut c_void) -> *const c_char;

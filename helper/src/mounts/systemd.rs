@@ -80,7 +80,7 @@ pub fn mount_unit(point: &str) -> String {
 enum Request<'a> {
     Start(&'a str),
     Stop(&'a str),
-    Transient(&'a str, Vec<(&'a str, Variant<'a>)>),
+    Transient(&'a str, &'a [(&'a str, Variant<'a>)]),
 }
 
 /// Asks, waits for the job to end, and returns its result: `done`, `failed`, `dependency`, ...
@@ -252,22 +252,31 @@ pub async fn mount(connection: &Connection, node: &str, mount: &Mount) -> Result
         return mount_by_fstab(connection, node, mount, automounts).await;
     }
     let options = options(mount);
+    let properties = [
+        ("What", Variant::new(node)),
+        ("Where", Variant::new(mount.point.as_str())),
+        ("Type", Variant::new(fstype(&mount.fstype))),
+        ("Options", Variant::new(options.as_str())),
+        ("Description", Variant::new("Mounted as before by Tandem")),
+    ];
+    start_transient(connection, &unit, &properties).await
+}
+
+/// Starts a transient unit. A unit that has just ended may keep its name for a moment, so the start is repeated.
+async fn start_transient(
+    connection: &Connection,
+    unit: &str,
+    properties: &[(&str, Variant<'_>)],
+) -> Result<(), Failure> {
     let mut last = String::new();
     for _ in 0..TRIES {
-        let properties = vec![
-            ("What", Variant::new(node)),
-            ("Where", Variant::new(mount.point.as_str())),
-            ("Type", Variant::new(fstype(&mount.fstype))),
-            ("Options", Variant::new(options.as_str())),
-            ("Description", Variant::new("Mounted as before by Tandem")),
-        ];
-        match ask(connection, Request::Transient(&unit, properties)).await {
+        match ask(connection, Request::Transient(unit, properties)).await {
             Ok(result) if result == "done" => return Ok(()),
             Ok(result) => last = result,
             Err(e) => last = e.to_string(),
         }
         if let Ok(systemd) = SystemdProxy::new(connection).await {
-            let _ = systemd.reset_failed_unit(&unit).await;
+            let _ = systemd.reset_failed_unit(unit).await;
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -315,9 +324,9 @@ async fn mount_by_program(
         "--target",
         &mount.point,
     ];
-    let arguments = arguments.map(str::to_owned).to_vec();
+    let arguments = arguments.map(literal).to_vec();
     let unit = with_ending(&mount_unit(&mount.point), "-tandem.service");
-    let properties = vec![
+    let properties = [
         ("Type", Variant::new("oneshot")),
         (
             "ExecStart",
@@ -327,8 +336,12 @@ async fn mount_by_program(
         ("CollectMode", Variant::new("inactive-or-failed")),
         ("Description", Variant::new("Mounted as before by Tandem")),
     ];
-    let result = ask(connection, Request::Transient(&unit, properties)).await;
-    done("start", &unit, &result.map_err(unavailable)?)
+    start_transient(connection, &unit, &properties).await
+}
+
+/// An argument of `ExecStart` as it is: systemd would put the value of a variable in the place of `$NAME` and `${NAME}`.
+fn literal(argument: &str) -> String {
+    argument.replace('$', "$$")
 }
 
 /// The type for mount(8): the kernel's name of a FUSE mount says nothing of the program.

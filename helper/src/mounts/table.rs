@@ -283,7 +283,7 @@ fn early<'a>(fstab: &'a [libmount::Entry], crypttab: &'a str) -> impl Iterator<I
         let spec = unescape(spec);
         match spec.split_once('=') {
             Some((tag, value)) => link(tag, value.trim_matches('"')),
-            None => spec.starts_with('/').then_some(spec),
+            None => is_node(&spec).then_some(spec),
         }
     };
     mounted.chain(crypttab.lines().filter_map(unlocked))
@@ -313,8 +313,14 @@ fn node_number(node: &str) -> Option<String> {
 fn node(entry: &libmount::Entry) -> Option<String> {
     match &entry.tag {
         Some((tag, value)) => link(tag, value),
-        None => entry.source.starts_with('/').then(|| entry.source.clone()),
+        None => is_node(&entry.source).then(|| entry.source.clone()),
     }
+}
+
+/// Whether a path is below `/dev`. Any other path, as that of an image, is not looked at: the file system that it is on
+/// may not answer, and the service would wait for it.
+fn is_node(path: &str) -> bool {
+    path.starts_with("/dev/") && !path.split('/').any(|part| part == "..")
 }
 
 /// udev's link for a tag: libmount and systemd know these.
@@ -480,6 +486,17 @@ garbage
         let found: Vec<_> = early(&fstab, crypttab).collect();
         let uuid = |uuid: &str| format!("/dev/disk/by-uuid/{uuid}");
         assert_eq!(found, [uuid("a"), "/dev/sdx1".to_owned(), uuid("c")]);
+    }
+
+    #[test]
+    fn only_sources_below_dev_are_looked_at() {
+        let fstab = "/srv/image.iso /iso iso9660 loop 0 0\n\
+                     /dev/../home/eve/fuse/x /x ext4 defaults 0 0\n\
+                     /dev/sdx1 /y ext4 defaults 0 0\n";
+        let fstab = libmount::parse(fstab).unwrap();
+        let crypttab = "one /home/eve/fuse/file none luks\ntwo /dev/sdx2 none luks\n";
+        let found: Vec<_> = early(&fstab, crypttab).collect();
+        assert_eq!(found, ["/dev/sdx1", "/dev/sdx2"]);
     }
 
     #[test]
