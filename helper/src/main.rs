@@ -5,6 +5,7 @@ use clap::Parser;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 use tandem_helper::engine::device_mapper::DeviceMapper;
 use tandem_helper::removable;
 use tandem_helper::service::Service;
@@ -33,6 +34,9 @@ impl Arguments {
 /// Threads for calls of the kernel that may take long; with the workers below `TasksMax=` of the unit.
 const BLOCKING_THREADS: usize = 32;
 
+/// How long calls of the kernel may take that are under way when the service ends.
+const LAST_CALLS: Duration = Duration::from_secs(5);
+
 fn main() -> ExitCode {
     tandem_helper::log();
     let arguments = Arguments::parse();
@@ -49,7 +53,12 @@ fn main() -> ExitCode {
         .enable_all()
         .build();
     let ended = match runtime {
-        Ok(runtime) => runtime.block_on(run(arguments)),
+        Ok(runtime) => {
+            let ended = runtime.block_on(run(arguments));
+            // A call that a device does not answer must not keep the service from ending.
+            runtime.shutdown_timeout(LAST_CALLS);
+            ended
+        }
         Err(e) => Err(e.into()),
     };
     match ended {

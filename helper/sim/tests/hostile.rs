@@ -17,6 +17,7 @@ use std::time::Duration;
 use tandem_api::*;
 use zbus::Message;
 
+const OBJECT_MANAGER: &str = "org.freedesktop.DBus.ObjectManager";
 const CONNECTIONS: usize = 60;
 /// Calls of each connection; the bus allows 128 without an answer.
 const CALLS: usize = 120;
@@ -43,10 +44,11 @@ fn flood(address: &str, cache: &str, other_user: bool) -> Vec<UnixStream> {
     let wanted = spec(if other_user { "sda2" } else { "sda1" }, "sde");
     for n in 0..CALLS {
         for stream in &mut connections {
-            let message = match n % 6 {
+            let message = match n % 7 {
                 3 => call((cache, CACHE_INTERFACE, remove)).build(&()),
                 4 => call((cache, CACHE_INTERFACE, "PlanDiscard")).build(&()),
                 5 => call((ROOT_PATH, MANAGER_INTERFACE, "Plan")).build(&(&wanted,)),
+                6 => call((ROOT_PATH, OBJECT_MANAGER, "GetManagedObjects")).build(&()),
                 _ => call((cache, CACHE_INTERFACE, "History")).build(&()),
             };
             stream.write_all(message.unwrap().data()).unwrap();

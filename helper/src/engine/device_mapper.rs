@@ -28,18 +28,21 @@ use tandem_api::{
 };
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use zbus::{Connection, MatchRule, MessageStream};
 
 /// How long UDisks2 and the mount table may take to show a change.
 const SHOWN: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(100);
+const MOST_SEARCHES: usize = 4;
 
 /// The real engine.
 pub struct DeviceMapper {
     connection: Connection,
     events: Arc<Notify>,
     listening: Arc<AtomicBool>,
+    /// Searches for the users of a file system at a time: each keeps a thread as long as it takes.
+    searches: Arc<Semaphore>,
 }
 
 impl DeviceMapper {
@@ -52,6 +55,7 @@ impl DeviceMapper {
             connection,
             events: Arc::default(),
             listening: Arc::default(),
+            searches: Arc::new(Semaphore::new(MOST_SEARCHES)),
         };
         // The rule names the path too: inside this process, a rule with a well-known sender matches the signals of
         // every sender.

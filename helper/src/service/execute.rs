@@ -345,8 +345,37 @@ fn involved(actions: &[Action]) -> Option<[Ident; 2]> {
     Some([pair.origin.clone(), pair.ssd.clone()])
 }
 
-/// Whether two jobs have to do with the same device.
+/// Whether two jobs have to do with the same device. Either of them may be an old record, which names a drive in
+/// another way: only the present identity knows all names of the drive.
 pub(super) fn shared(a: &[Ident; 2], b: &[Ident; 2]) -> bool {
-    let same = |a: &Ident, b: &Ident| a.same_hardware(b) || a.text.object == b.text.object;
+    let same = |a: &Ident, b: &Ident| {
+        a.same_hardware(b) || b.same_hardware(a) || a.text.object == b.text.object
+    };
     a.iter().any(|a| b.iter().any(|b| same(a, b)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_of_an_old_record_is_found_to_be_in_use_whichever_comes_first() {
+        let ident = |object: &str, hardware: &str, names: &[&str]| {
+            let mut ident = crate::plan::tests::device(object, 1 << 30).ident;
+            ident.hardware = hardware.to_owned();
+            ident.names = names.iter().map(|&name| name.to_owned()).collect();
+            ident
+        };
+        let old = [
+            ident("sda", "naa.5/SER_A", &[]),
+            ident("sdb", "naa.6/SER_B", &[]),
+        ];
+        let now = [
+            ident("sdx", "0x5/A", &["0x5", "A", "SER_A", "naa.5"]),
+            ident("sdy", "0x7/C", &["0x7", "C"]),
+        ];
+        let other = [now[1].clone(), now[1].clone()];
+        assert!(shared(&now, &old) && shared(&old, &now));
+        assert!(!shared(&other, &old) && !shared(&old, &other));
+    }
 }

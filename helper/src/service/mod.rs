@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tandem_api::{BUS_NAME, Failure, Kind, PlanReply, PlanSpec, ROOT_PATH};
+use tandem_api::{BUS_NAME, Failure, PlanReply, PlanSpec, ROOT_PATH};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use zbus::message::Header;
@@ -150,7 +150,8 @@ impl Service {
         let this = Arc::new(Self::new(engine, store, connection.clone()));
         this.touch();
         let server = connection.object_server();
-        server.at(ROOT_PATH, zbus::fdo::ObjectManager).await?;
+        let objects = Bounded::new(zbus::fdo::ObjectManager, this.queues.clone());
+        server.at(ROOT_PATH, objects).await?;
         let manager = Bounded::new(ManagerObject(this.clone()), this.queues.clone());
         server.at(ROOT_PATH, manager).await?;
         // The recovery may wait for a check of a file system, so the records are followed beside it.
@@ -293,25 +294,11 @@ impl Service {
     }
 
     /// Keeps a plan for its user and fills in its id.
-    fn offer(
-        &self,
-        mut plan: Plan,
-        spec: Option<PlanSpec>,
-        uid: u32,
-    ) -> Result<PlanReply, Failure> {
+    fn offer(&self, mut plan: Plan, spec: Option<PlanSpec>, uid: u32) -> PlanReply {
         let mut inner = self.inner();
         let valid = Duration::from_secs(VALID_SECONDS.into());
         inner.offers.retain(|_, offer| offer.at.elapsed() < valid);
-        while inner.offers.values().filter(|o| o.uid == uid).count() >= MOST_PLANS {
-            let of_user = inner.offers.iter().filter(|(_, o)| o.uid == uid);
-            let Some(oldest) = of_user.min_by_key(|(_, o)| o.at).map(|(id, _)| id.clone()) else {
-                break;
-            };
-            inner.offers.remove(&oldest);
-        }
-        if inner.offers.len() >= MOST_PLANS_OF_ALL {
-            return Err(Failure::new(Kind::TooMany));
-        }
+        inner.make_room(uid);
         let id = uuid::Uuid::new_v4().simple().to_string();
         plan.reply.plan_id.clone_from(&id);
         let reply = plan.reply.clone();
@@ -324,6 +311,71 @@ impl Service {
                 at: Instant::now(),
             },
         );
-        Ok(reply)
+        reply
+    }
+}
+
+impl Inner {
+    /// Makes room for a plan of this user, who loses the oldest plan if the user has many. If all users together have
+    /// too many, the oldest plan goes of the user who has most: many accounts cannot keep another user from planning.
+    fn make_room(&mut self, uid: u32) {
+        let count = |inner: &Self, uid: u32| inner.offers.values().filter(|o| o.uid == uid).count();
+        while count(self, uid) >= MOST_PLANS {
+            self.drop_oldest(uid);
+        }
+        while self.offers.len() >= MOST_PLANS_OF_ALL {
+            let uids = self.offers.values().map(|offer| offer.uid);
+            let most = uids.max_by_key(|uid| count(self, *uid));
+            self.drop_oldest(most.unwrap_or(uid));
+        }
+    }
+
+    fn drop_oldest(&mut self, uid: u32) {
+        let of_user = self.offers.iter().filter(|(_, offer)| offer.uid == uid);
+        let oldest = of_user.min_by_key(|(_, offer)| offer.at);
+        if let Some(id) = oldest.map(|(id, _)| id.clone()) {
+            self.offers.remove(&id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::action::Pair;
+    use tandem_api::Mode;
+
+    #[test]
+    fn many_users_with_many_plans_keep_no_other_user_from_planning() {
+        let mut inner = Inner::default();
+        let mut offer = |uid: u32, number: usize| {
+            inner.make_room(uid);
+            let plan = crate::plan::flush(&Pair::nowhere(Mode::Writethrough), 0, Vec::new());
+            let offer = Offer {
+                plan,
+                spec: None,
+                uid,
+                at: Instant::now(),
+            };
+            inner.offers.insert(format!("{uid}-{number}"), offer);
+            let left = |uid| inner.offers.values().filter(|o| o.uid == uid).count();
+            (left(uid), left(1000), inner.offers.len())
+        };
+        for uid in 1000..1008 {
+            for number in 0..MOST_PLANS {
+                offer(uid, number);
+            }
+        }
+        let (own, ..) = offer(1000, MOST_PLANS);
+        assert_eq!(own, MOST_PLANS);
+        // Neither root nor a user who has few plans is refused, or loses a plan.
+        for number in 0..3 {
+            let (own, _, all) = offer(0, number);
+            assert_eq!((own, all), (number + 1, MOST_PLANS_OF_ALL));
+        }
+        let (own, ..) = offer(2000, 0);
+        assert_eq!(own, 1);
+        let (own, ..) = offer(0, 3);
+        assert_eq!(own, 4);
     }
 }

@@ -37,7 +37,7 @@ impl Service {
         let uuid = uuid::Uuid::new_v4().simple().to_string();
         // Boxed, so that a call that waits for its turn takes little memory.
         let plan = Box::pin(self.creation(&spec, &uuid, turn.uid(), Rights::None)).await?;
-        self.offer(plan, Some(spec), turn.uid())
+        Ok(self.offer(plan, Some(spec), turn.uid()))
     }
 
     /// `Cache.PlanRemove`, or with `discard` `Cache.PlanDiscard`.
@@ -50,7 +50,7 @@ impl Service {
         let _call = self.call();
         let turn = self.turn(header).await?;
         let plan = Box::pin(self.removal(uuid, discard, turn.uid())).await?;
-        self.offer(plan, None, turn.uid())
+        Ok(self.offer(plan, None, turn.uid()))
     }
 
     /// `Manager.SsdLayout`.
@@ -110,13 +110,13 @@ impl Service {
                     && device.holders.is_empty()
                     && !(shared && device.partitioned);
                 if free && rights == Rights::Authorised {
-                    device.claimed = self.read(Question::Claimed, device).await?;
+                    device.claimed = self.read(Question::Claimed, rights, device).await?;
                 }
                 // A hard disk may sleep, so it is not read: its content counts as unknown, and is erased only if the
                 // user confirmed that.
                 let unknown = device.usage.is_empty() && !device.partitioned;
                 if object == spec.ssd.as_str() && unknown && device.rotates != Some(true) {
-                    device.blank = self.read(Question::Blank, device).await?;
+                    device.blank = self.read(Question::Blank, rights, device).await?;
                 }
             }
             if let Some(device) = facts.device(spec.origin.as_str())

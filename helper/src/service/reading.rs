@@ -2,6 +2,7 @@
 //! Reads from devices for a plan. A device that does not answer does not delay plans with other devices.
 
 use super::Service;
+use super::plans::Rights;
 use crate::facts::Device;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,6 +12,11 @@ use tokio::sync::watch;
 
 /// A disk that sleeps takes 10 s to spin up.
 const LIMIT: Duration = Duration::from_secs(15);
+
+/// Reads in progress that anybody's plans can cause, and the reads of authorized jobs on top of them. A read that hangs
+/// keeps a thread, and the service has 32: loop devices over a file system that does not answer must not take them all.
+const MOST_READS: usize = 8;
+const MOST_AUTHORISED_READS: usize = 16;
 
 /// What a device is read for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,10 +48,10 @@ impl Reading {
     /// `limit` goes on in the background.
     ///
     /// # Errors
-    /// `StepFailed` if there is no answer after `limit`; the error of the read.
+    /// `StepFailed` if there is no answer after `limit`; `TooMany` reads in progress; the error of the read.
     async fn read_with_limit(
         self: &Arc<Self>,
-        question: Question,
+        (question, rights): (Question, Rights),
         device: &Device,
         limit: Duration,
         read: impl Future<Output = Result<bool, Failure>> + Send + 'static,
@@ -53,18 +59,28 @@ impl Reading {
         let key = (device.ident.diskseq, device.object().to_owned(), question);
         let mut answer = {
             let mut reads = self.reads();
-            let going_on = reads.get(&key).cloned();
-            going_on.unwrap_or_else(|| {
-                let (tell, answer) = watch::channel(None);
-                reads.insert(key.clone(), answer.clone());
-                let (this, key) = (self.clone(), key.clone());
-                tokio::spawn(async move {
-                    let result = read.await;
-                    this.reads().remove(&key);
-                    tell.send_replace(Some(result));
-                });
-                answer
-            })
+            let most = match rights {
+                Rights::None => MOST_READS,
+                Rights::Authorised => MOST_AUTHORISED_READS,
+            };
+            match reads.get(&key).cloned() {
+                Some(going_on) => going_on,
+                None if reads.len() >= most => {
+                    let refused = Failure::new(Kind::TooMany).device(&device.ident.text);
+                    return Err(refused.detail("too many devices do not answer"));
+                }
+                None => {
+                    let (tell, answer) = watch::channel(None);
+                    reads.insert(key.clone(), answer.clone());
+                    let (this, key) = (self.clone(), key.clone());
+                    tokio::spawn(async move {
+                        let result = read.await;
+                        this.reads().remove(&key);
+                        tell.send_replace(Some(result));
+                    });
+                    answer
+                }
+            }
         };
         let answered = tokio::time::timeout(limit, answer.wait_for(Option::is_some)).await;
         match answered.map(|ended| ended.map(|answer| answer.clone())) {
@@ -83,7 +99,12 @@ impl Reading {
 
 impl Service {
     /// Reads from a device.
-    pub(super) async fn read(&self, question: Question, device: &Device) -> Result<bool, Failure> {
+    pub(super) async fn read(
+        &self,
+        question: Question,
+        rights: Rights,
+        device: &Device,
+    ) -> Result<bool, Failure> {
         let (engine, copy) = (self.engine.clone(), device.clone());
         let read = async move {
             match question {
@@ -91,8 +112,9 @@ impl Service {
                 Question::Blank => engine.blank(&copy).await,
             }
         };
+        let asked = (question, rights);
         self.reading
-            .read_with_limit(question, device, LIMIT, read)
+            .read_with_limit(asked, device, LIMIT, read)
             .await
     }
 }
@@ -113,7 +135,7 @@ mod tests {
             let _ = waits.await;
             Ok(true)
         };
-        let blank = Question::Blank;
+        let blank = (Question::Blank, Rights::None);
         let refused = reading
             .read_with_limit(blank, hangs, short, hung)
             .await
@@ -143,5 +165,31 @@ mod tests {
         assert!(joined.await.unwrap().unwrap());
         let then = reading.read_with_limit(blank, hangs, LIMIT, async { Ok(false) });
         assert!(!then.await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn devices_that_hang_do_not_take_all_threads_of_the_service() {
+        let reading = Arc::new(Reading::default());
+        let short = Duration::from_millis(1);
+        let ask = async |number: usize, rights| {
+            let device = device(&format!("loop{number}"), 1 << 30);
+            let asked = (Question::Blank, rights);
+            let hung = std::future::pending();
+            let answer = reading.read_with_limit(asked, &device, short, hung).await;
+            answer.unwrap_err().kind
+        };
+        for number in 0..MOST_READS {
+            assert_eq!(ask(number, Rights::None).await, Kind::StepFailed);
+        }
+        assert_eq!(ask(MOST_READS, Rights::None).await, Kind::TooMany);
+        // A plan for a device that is being read already costs nothing.
+        assert_eq!(ask(0, Rights::None).await, Kind::StepFailed);
+        // An authorized job is not kept from its own devices.
+        assert_eq!(ask(MOST_READS, Rights::Authorised).await, Kind::StepFailed);
+        for number in MOST_READS..MOST_AUTHORISED_READS {
+            ask(number, Rights::Authorised).await;
+        }
+        let last = ask(MOST_AUTHORISED_READS, Rights::Authorised).await;
+        assert_eq!(last, Kind::TooMany);
     }
 }

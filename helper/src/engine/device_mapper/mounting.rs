@@ -154,18 +154,25 @@ impl DeviceMapper {
     pub(super) async fn users_of(&self, place: &Place, mounts: &[Mount]) -> Vec<FileUser> {
         let points: Vec<String> = mounts.iter().map(|m| m.point.clone()).collect();
         let (number, nodes) = (place.number.clone(), place.nodes.clone());
-        let search = tokio::task::spawn_blocking(move || {
-            let mut found = users::files(&points);
-            found.extend(users::of(users::Wanted {
-                numbers: BTreeSet::from([number]),
-                nodes: &nodes,
-                points,
-            }));
-            found
-        });
+        let searches = self.searches.clone();
+        let search = async move {
+            let permit = searches.acquire_owned().await.ok()?;
+            let search = tokio::task::spawn_blocking(move || {
+                // The permit goes with the thread, not with the time limit below.
+                let _permit = permit;
+                let mut found = users::files(&points);
+                found.extend(users::of(users::Wanted {
+                    numbers: BTreeSet::from([number]),
+                    nodes: &nodes,
+                    points,
+                }));
+                found
+            });
+            search.await.ok()
+        };
         // A machine may have very many processes.
         let found = tokio::time::timeout(SEARCH, search).await;
-        let mut users = found.ok().and_then(Result::ok).unwrap_or_default();
+        let mut users = found.ok().flatten().unwrap_or_default();
         for mount in mounts {
             let units = systemd::dependents(&self.connection, &mount.point)
                 .await
