@@ -98,6 +98,7 @@ const NEEDED: &[(&str, &[&str])] = &[
         &["polkitd", "udisks2", "dmsetup"],
     ),
     ("cut the power of disks", &["nbd-server", "socat"]),
+    ("read a rescued disk", &["qemu-utils"]),
 ];
 
 /// Arguments of `cargo xtask deps`.
