@@ -51,8 +51,40 @@ pub fn application() -> adw::Application {
     application.set_accels_for_action("app.quit", &["<primary>q"]);
     application.set_accels_for_action("win.set-up", &["<primary>n"]);
     application.set_accels_for_action("win.show-overview", &["<alt>Left"]);
-    application.set_accels_for_action("win.show-help-overlay", &["<primary>question"]);
+    application.set_accels_for_action("win.show-help-overlay", &["<primary>question", "F1"]);
+    application.set_accels_for_action("window.close", &["<primary>w"]);
     application
+}
+
+/// Facts for a report of a fault; in English, because those who read such reports need not know the user's language.
+fn debug_info(application: &adw::Application) -> String {
+    let variable = |name| std::env::var(name).unwrap_or_else(|_| "unknown".to_owned());
+    let mut lines = vec![
+        format!("Tandem {}", env!("CARGO_PKG_VERSION")),
+        format!(
+            "GTK {}.{}.{}",
+            gtk::major_version(),
+            gtk::minor_version(),
+            gtk::micro_version()
+        ),
+        format!(
+            "libadwaita {}.{}.{}",
+            adw::major_version(),
+            adw::minor_version(),
+            adw::micro_version()
+        ),
+        format!("Desktop: {}", variable("XDG_CURRENT_DESKTOP")),
+        format!("Session: {}", variable("XDG_SESSION_TYPE")),
+        format!("Language: {}", variable("LANG")),
+    ];
+    let windows = application.windows().into_iter();
+    if let Some(window) = windows
+        .filter_map(|window| window.downcast::<Window>().ok())
+        .next()
+    {
+        lines.extend(window.debug_lines());
+    }
+    lines.join("\n")
 }
 
 fn show_about(application: &adw::Application) {
@@ -64,6 +96,9 @@ fn show_about(application: &adw::Application) {
             "Speed up a hard disk with a spare SSD. Your data stays where it is.",
         ))
         .license_type(gtk::License::Gpl30)
+        .website("https://tandemcache.org")
+        .debug_info(debug_info(application))
+        .debug_info_filename("tandem-debug-info.txt")
         // Translators: put your names here, one a line
         .translator_credits(gettext("translator-credits"))
         .modal(true)

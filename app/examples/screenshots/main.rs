@@ -19,7 +19,7 @@ use adw::prelude::*;
 use gettextrs::gettext;
 use gtk::glib;
 use stage::hand;
-use tandem_api::{CacheState, Failure, FileUser, Kind, SimulationProxy, StepKind};
+use tandem_api::{CacheState, Failure, FileUser, Kind, ModuleState, SimulationProxy, StepKind};
 use tandem_app::display::{SYSTEM_BUS, mode_name};
 use tandem_app::model::inventory::Snapshot;
 use tandem_app::model::objects::CacheObject;
@@ -377,6 +377,19 @@ async fn tour(application: &adw::Application, camera: Camera) -> Result {
 
     write_back::tour(application, &window, &camera, &levers).await?;
     next_start(application, &window, &camera).await?;
+    for (state, name) in [
+        (ModuleState::Refused, "64-module-refused"),
+        (ModuleState::NotBuilt, "65-module-not-built"),
+    ] {
+        levers.set_module(state).await?;
+        glib::timeout_future(Duration::from_millis(600)).await;
+        window.set_up(None);
+        let page: adw::Window = hand::window(application).await;
+        camera.take(&page, name).await?;
+        page.close();
+        glib::timeout_future(Duration::from_millis(200)).await;
+    }
+    levers.set_module(ModuleState::Available).await?;
 
     let failure = Failure::new(Kind::FilesystemBusy)
         .mount_points(vec!["/srv/films".into()])

@@ -8,6 +8,7 @@ mod failure;
 mod figures;
 mod fill;
 mod mode;
+mod module;
 mod numbers;
 mod plan;
 mod safety;
@@ -28,6 +29,7 @@ pub use mode::{
     MODES, UnwrittenWords, mode_change, mode_description, mode_name, mode_refusal, mode_warnings,
     recommended, refusal, unwritten_short, unwritten_words,
 };
+pub use module::{Task, module_words};
 pub use numbers::{binary_size, bytes, percent, rate, short_time};
 pub use plan::{
     device_facts, full_name, full_title, job_end_words, job_title, plain_name, plan_title,

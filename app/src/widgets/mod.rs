@@ -12,6 +12,7 @@ pub mod job_card;
 pub mod job_view;
 pub mod mode_dialog;
 pub mod mode_list;
+pub mod module_page;
 pub mod overview;
 pub mod remove_dialog;
 pub mod scrolled;

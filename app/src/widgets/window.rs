@@ -10,13 +10,15 @@ use gtk::glib::{self, clone};
 use gtk::{CompositeTemplate, gio};
 use tandem_api::{DataState, Kind, Mode};
 
+use crate::application::APP_ID;
 use crate::client::{Client, ServiceEvent};
-use crate::display::job_end_words;
+use crate::display::{job_end_words, module_words};
 use crate::model::facts::JobFacts;
 use crate::model::job_ends::JobEnds;
 use crate::model::objects::CacheObject;
 use crate::model::store::{Store, objects};
 use crate::widgets::cache_page::CachePage;
+use crate::widgets::module_page::show_module_page;
 use crate::widgets::overview::Overview;
 use crate::widgets::remove_dialog::{show_failure, show_refusal};
 use crate::widgets::wizard::Wizard;
@@ -107,9 +109,26 @@ impl Window {
             .property("application", application)
             .build();
         let help = gtk::Builder::from_string(include_str!("shortcuts.ui"));
+        window.remember_size();
         window.set_help_overlay(help.object::<gtk::ShortcutsWindow>("help_overlay").as_ref());
         window.start();
         window
+    }
+
+    /// Keeps the size of the window from one start to the next, where the program is installed with its settings.
+    fn remember_size(&self) {
+        let schemas = gio::SettingsSchemaSource::default();
+        if schemas.and_then(|all| all.lookup(APP_ID, true)).is_none() {
+            return;
+        }
+        let settings = gio::Settings::new(APP_ID);
+        for (key, property) in [
+            ("window-width", "default-width"),
+            ("window-height", "default-height"),
+            ("window-maximized", "maximized"),
+        ] {
+            settings.bind(key, self, property).build();
+        }
     }
 
     fn prepare(&self) {
@@ -295,6 +314,27 @@ impl Window {
         }
     }
 
+    /// Facts of the service for a report of a fault.
+    pub(crate) fn debug_lines(&self) -> Vec<String> {
+        let store = &self.imp().store;
+        let module = store.module().map_or("unknown", |module| module.as_str());
+        let mut lines = vec![
+            format!("Kernel: {}", store.kernel()),
+            format!("Kernel module: {module}"),
+        ];
+        if let Some(failure) = store.service_problem() {
+            lines.push(format!("Service: {failure}"));
+        }
+        for cache in objects::<CacheObject>(&store.caches()) {
+            let facts = cache.facts();
+            lines.push(format!(
+                "Cache {}: {} {} {}",
+                facts.uuid, facts.mode, facts.state, facts.reason
+            ));
+        }
+        lines
+    }
+
     /// Shows a toast.
     pub fn toast(&self, words: &str) {
         let toast = adw::Toast::new(&glib::markup_escape_text(words));
@@ -307,6 +347,13 @@ impl Window {
         let (Some(client), true) = (imp.client.get(), imp.store.is_known()) else {
             return;
         };
+        let module = imp.store.module();
+        if let Some((words, tasks)) =
+            module.and_then(|state| module_words(state, &imp.store.kernel()))
+        {
+            show_module_page(self.upcast_ref(), &words, &tasks);
+            return;
+        }
         let dialog = Wizard::new(client.clone(), imp.store.clone(), origin);
         dialog.set_transient_for(Some(self));
         dialog.connect_show_cache(clone!(
