@@ -10,11 +10,12 @@ mod udisks;
 
 use tandem_api::{
     CacheProxy, Failure, JobProxy, Kind, LongHistory, ManagerProxy, Mode, PlanReply, PlanSpec,
-    Sample, Span,
+    Sample, Span, SsdPart,
 };
 use zbus::{Connection, OwnedObjectPath, proxy::CacheProperties};
 
 use crate::display::SYSTEM_BUS;
+use crate::model::draft::Draft;
 use crate::model::facts::ServiceFacts;
 use crate::model::inventory::Snapshot;
 use mirror::News;
@@ -91,23 +92,16 @@ impl Client {
     ///
     /// # Errors
     /// Why the cache cannot be created.
-    pub async fn plan(
-        &self,
-        origin: &str,
-        ssd: &str,
-        mode: Mode,
-        erase_ssd: bool,
-        at_next_start: bool,
-    ) -> Result<PlanReply, Failure> {
-        let spec = PlanSpec {
-            origin: path(origin)?,
-            ssd: path(ssd)?,
-            mode,
-            erase_ssd,
-            at_next_start,
-            partition_bytes: 0,
-        };
-        Ok(self.manager().await?.plan(&spec).await?)
+    pub async fn plan(&self, spec: &PlanSpec) -> Result<PlanReply, Failure> {
+        Ok(self.manager().await?.plan(spec).await?)
+    }
+
+    /// Asks how a whole SSD is divided.
+    ///
+    /// # Errors
+    /// The SSD is gone, or cannot be divided.
+    pub async fn ssd_layout(&self, ssd: &str) -> Result<Vec<SsdPart>, Failure> {
+        Ok(self.manager().await?.ssd_layout(&path(ssd)?).await?)
     }
 
     /// Executes a plan and returns the path of its job. Waits while the user authenticates.
@@ -243,6 +237,31 @@ impl Client {
             .build()
             .await?)
     }
+}
+
+/// The question for a plan of what was chosen, with the consent to erase; `None` while disk or SSD are not chosen.
+#[must_use]
+pub fn draft_spec(draft: &Draft) -> Option<PlanSpec> {
+    let (ssd, partition_bytes) = draft.ssd_part()?;
+    let mut spec = whole_spec(draft.origin.as_deref()?, &ssd)?;
+    spec.mode = draft.mode;
+    spec.erase_ssd = true;
+    spec.at_next_start = draft.at_next_start;
+    spec.partition_bytes = partition_bytes;
+    Some(spec)
+}
+
+/// The question whether an SSD as a whole can become a cache now, without erasing anything.
+#[must_use]
+pub fn whole_spec(origin: &str, ssd: &str) -> Option<PlanSpec> {
+    Some(PlanSpec {
+        origin: path(origin).ok()?,
+        ssd: path(ssd).ok()?,
+        mode: Mode::Writethrough,
+        erase_ssd: false,
+        at_next_start: false,
+        partition_bytes: 0,
+    })
 }
 
 fn path(path: &str) -> zbus::Result<OwnedObjectPath> {

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The disks and SSDs that the wizard offers.
 
+use std::collections::HashMap;
+
 use gettextrs::gettext;
+use tandem_api::{PartUse, SsdPart};
 
 use super::{
-    DeviceWords, SEPARATOR, VolumeWords, binary_size, device_words, fill, ssd_words, volume_words,
+    DeviceWords, SEPARATOR, VolumeWords, binary_size, bytes as bytes_words, device_words, fill,
+    ssd_words, volume_words,
 };
+use crate::model::draft::ssd_key;
 use crate::model::inventory::{Device, Medium};
 
 /// One row of a list to choose from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// Path of the block, which the service is given.
+    /// Path of the block, which the service is given; for free space, see [`ssd_key`].
     pub path: String,
     /// Name of the disk, volume or SSD.
     pub title: String,
@@ -64,10 +69,15 @@ pub fn origin_choices(devices: &[Device]) -> Vec<Choice> {
     open_first(rows.collect())
 }
 
-/// The SSDs, and partitions of SSDs, that can become a cache. A device of less than `least` bytes is shown but cannot
-/// be chosen.
+/// The SSDs, partitions of SSDs and free space on SSDs that can become a cache. A device of less than `least` bytes is
+/// shown but cannot be chosen. `layouts` say how SSDs are divided, by block path.
 #[must_use]
-pub fn ssd_choices(devices: &[Device], origin: &str, least: u64) -> Vec<Choice> {
+pub fn ssd_choices(
+    devices: &[Device],
+    layouts: &HashMap<String, Vec<SsdPart>>,
+    origin: &str,
+    least: u64,
+) -> Vec<Choice> {
     let fast = devices.iter().filter(|device| device.medium == Medium::Ssd);
     let mut rows = Vec::new();
     for device in fast {
@@ -92,6 +102,22 @@ pub fn ssd_choices(devices: &[Device], origin: &str, least: u64) -> Vec<Choice> 
             },
         };
         rows.push(row(&device.path, device.size, ssd_words(device, None)));
+        let layout = layouts.get(&device.path).map_or(&[][..], Vec::as_slice);
+        if let Some(bytes) = free_space(layout).filter(|bytes| *bytes >= least) {
+            rows.push(Choice {
+                path: ssd_key(&device.path, bytes),
+                title: fill(
+                    &gettext("Free space on {model}"),
+                    &[("model", &device_words(device).title)],
+                ),
+                subtitle: fill(
+                    &gettext("{size} free · what else is on this SSD stays as it is"),
+                    &[("size", &bytes_words(bytes))],
+                ),
+                icon,
+                obstacle: String::new(),
+            });
+        }
         let parts = device
             .volumes
             .iter()
@@ -104,6 +130,16 @@ pub fn ssd_choices(devices: &[Device], origin: &str, least: u64) -> Vec<Choice> 
         );
     }
     open_first(rows)
+}
+
+/// The largest free space beside other parts of an SSD, in bytes.
+fn free_space(layout: &[SsdPart]) -> Option<u64> {
+    let (free, used): (Vec<_>, Vec<_>) = layout
+        .iter()
+        .partition(|part| part.used_for == PartUse::Free);
+    // An SSD that is free as a whole has a row of its own already.
+    let shared = !used.is_empty();
+    free.iter().map(|part| part.bytes).max().filter(|_| shared)
 }
 
 fn open_first(mut rows: Vec<Choice>) -> Vec<Choice> {
@@ -182,13 +218,16 @@ mod tests {
             Medium::Ssd,
             vec![volume("/b/sdc1", Some(1), true)],
         );
-        assert_eq!(ssd_choices(std::slice::from_ref(&fast), "/b/sdc1", 0), []);
-        let rows = ssd_choices(std::slice::from_ref(&fast), "/b/sda1", 0);
+        assert_eq!(
+            ssd_choices(std::slice::from_ref(&fast), &HashMap::new(), "/b/sdc1", 0),
+            []
+        );
+        let rows = ssd_choices(std::slice::from_ref(&fast), &HashMap::new(), "/b/sda1", 0);
         let paths: Vec<_> = rows.iter().map(|row| row.path.as_str()).collect();
         assert_eq!(paths, ["/b/sdc", "/b/sdc1"]);
         assert_eq!(rows[1].title, "Only “Films” on Model /b/sdc");
         assert!(
-            ssd_choices(&[fast], "/b/sda1", 2_000_000_000_000)
+            ssd_choices(&[fast], &HashMap::new(), "/b/sda1", 2_000_000_000_000)
                 .iter()
                 .all(|row| !row.is_open())
         );
@@ -205,5 +244,26 @@ mod tests {
         )]);
         assert!(rows[0].is_open() && !rows[1].is_open());
         assert_eq!(rows[1].path, "/b/sda1");
+    }
+
+    #[test]
+    fn free_space_is_offered_beside_what_else_is_on_an_ssd() {
+        let part = |used_for, bytes| SsdPart {
+            start: 0,
+            bytes,
+            used_for,
+            device: tandem_api::DeviceText::none(),
+            cache: String::new(),
+        };
+        let free = |parts: &[SsdPart]| free_space(parts);
+        assert_eq!(free(&[]), None);
+        assert_eq!(free(&[part(PartUse::Free, 9)]), None, "the SSD as a whole");
+        let shared = [
+            part(PartUse::Free, 3),
+            part(PartUse::Other, 5),
+            part(PartUse::Free, 9),
+        ];
+        assert_eq!(free(&shared), Some(9));
+        assert_eq!(free(&[part(PartUse::Cache, 5)]), None);
     }
 }

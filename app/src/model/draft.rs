@@ -83,7 +83,7 @@ impl Page {
 pub struct Draft {
     /// Block path of the disk.
     pub origin: Option<String>,
-    /// Block path of the SSD.
+    /// The choice of the SSD, see [`ssd_key`].
     pub ssd: Option<String>,
     /// How writes are treated.
     pub mode: Mode,
@@ -105,7 +105,25 @@ impl Default for Draft {
     }
 }
 
+/// The key of a choice of an SSD: its block path and, for a new partition in its free space, the bytes of the partition.
+/// No block path has the sign between them.
+#[must_use]
+pub fn ssd_key(path: &str, partition_bytes: u64) -> String {
+    match partition_bytes {
+        0 => path.to_owned(),
+        bytes => format!("{path}#{bytes}"),
+    }
+}
+
 impl Draft {
+    /// Block path of the chosen SSD, and the bytes of the partition to make on it; 0: the cache takes all of it.
+    #[must_use]
+    pub fn ssd_part(&self) -> Option<(String, u64)> {
+        let key = self.ssd.as_deref()?;
+        let (path, bytes) = key.split_once('#').unwrap_or((key, "0"));
+        Some((path.to_owned(), bytes.parse().unwrap_or(0)))
+    }
+
     /// Whether the page has its answer.
     #[must_use]
     pub fn is_answered(&self, page: Page) -> bool {
@@ -221,6 +239,18 @@ mod tests {
             draft.choose_origin(Some("/b/sdb1".into()));
             assert!(!draft.at_next_start, "another disk may be free");
         }
+    }
+
+    #[test]
+    fn a_choice_of_free_space_names_the_ssd_and_the_size() {
+        for bytes in [0, 64 << 30] {
+            let draft = Draft {
+                ssd: Some(ssd_key("/b/sdc", bytes)),
+                ..Draft::default()
+            };
+            assert_eq!(draft.ssd_part(), Some(("/b/sdc".to_owned(), bytes)));
+        }
+        assert_eq!(Draft::default().ssd_part(), None);
     }
 
     #[test]

@@ -125,6 +125,8 @@ mod imp {
         pub remove_group: TemplateChild<adw::PreferencesGroup>,
         #[template_child]
         pub remove: TemplateChild<gtk::Button>,
+        #[template_child]
+        pub remove_what: TemplateChild<gtk::Label>,
         pub client: OnceCell<Client>,
         pub store: OnceCell<Store>,
         pub cache: RefCell<Option<CacheObject>>,
@@ -346,6 +348,8 @@ impl CachePage {
         let can_remove = !imp.changing.get() && !imp.busy.get();
         self.action_set_enabled("cache.change-mode", can_change);
         self.action_set_enabled("cache.remove", can_remove);
+        imp.remove_what
+            .set_visible(facts.state != CacheState::Pending);
         imp.remove
             .set_label(&if facts.state == CacheState::Pending {
                 gettext("Cancel Setup…")

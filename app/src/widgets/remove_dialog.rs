@@ -46,6 +46,11 @@ pub async fn ask_to_remove(
                 heading,
                 body: [body, removal_time(writes, seconds)].join("\n\n"),
                 agree,
+                decline: if cache.state == CacheState::Pending {
+                    gettext("_Keep Setup")
+                } else {
+                    gettext("_Cancel")
+                },
                 loses: false,
             };
             ask(parent, client, cache, plan, &question);
@@ -94,6 +99,7 @@ fn offer_to_discard(
                         heading: gettext("Discard Unwritten Data?"),
                         body: what_is_discarded(&plan),
                         agree: gettext("_Discard and Remove"),
+                        decline: gettext("_Cancel"),
                         loses: true,
                     };
                     ask(parent.as_ref(), &client, &cache, plan, &question);
@@ -131,6 +137,8 @@ struct Question {
     body: String,
     /// The label of the button that agrees, with its mnemonic.
     agree: String,
+    /// The label of the button that changes nothing.
+    decline: String,
     /// Whether agreeing loses data.
     loses: bool,
 }
@@ -166,11 +174,7 @@ fn ask(
         .extra_child(&more)
         .build();
     dialog.set_transient_for(parent);
-    dialog.add_responses(&[
-        // Translators: the underscore marks the key that works together with Alt
-        ("cancel", &gettext("_Cancel")),
-        ("remove", &question.agree),
-    ]);
+    dialog.add_responses(&[("cancel", &question.decline), ("remove", &question.agree)]);
     // Red is for what is lost.
     let appearance = if question.loses {
         adw::ResponseAppearance::Destructive

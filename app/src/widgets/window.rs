@@ -8,10 +8,10 @@ use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gtk::glib::{self, clone};
 use gtk::{CompositeTemplate, gio};
-use tandem_api::{DataState, Kind, Mode};
+use tandem_api::{DataState, Kind};
 
 use crate::application::APP_ID;
-use crate::client::{Client, ServiceEvent};
+use crate::client::{Client, ServiceEvent, whole_spec};
 use crate::display::{job_end_words, module_words};
 use crate::model::facts::JobFacts;
 use crate::model::job_ends::JobEnds;
@@ -243,9 +243,10 @@ impl Window {
             let (client, store, origins) = (client.clone(), store.clone(), origins.clone());
             glib::spawn_future_local(async move {
                 for origin in origins {
-                    let plan = client
-                        .plan(&origin, &ssd, Mode::Writethrough, false, false)
-                        .await;
+                    let Some(spec) = whole_spec(&origin, &ssd) else {
+                        continue;
+                    };
+                    let plan = client.plan(&spec).await;
                     let is_blank = match plan.map_err(|failure| failure.kind) {
                         Ok(_) => true,
                         Err(Kind::SsdHoldsData | Kind::SsdUnknownContent) => false,

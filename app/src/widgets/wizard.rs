@@ -8,6 +8,7 @@
 mod run;
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use adw::prelude::*;
@@ -15,6 +16,7 @@ use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::CompositeTemplate;
 use gtk::glib::{self, clone, subclass::Signal};
+use tandem_api::SsdPart;
 
 use crate::a11y;
 use crate::client::Client;
@@ -68,6 +70,8 @@ mod imp {
         pub erase_delayed: Cell<bool>,
         pub client: OnceCell<Client>,
         pub store: OnceCell<Store>,
+        /// How each SSD is divided, by block path.
+        pub layouts: RefCell<HashMap<String, Vec<SsdPart>>>,
         pub store_handler: RefCell<Option<glib::SignalHandlerId>>,
         pub job_path: RefCell<Option<String>>,
         pub job: RefCell<Option<(JobObject, glib::SignalHandlerId)>>,
@@ -255,7 +259,12 @@ impl Wizard {
         let origin = self.imp().draft.borrow().origin.clone().unwrap_or_default();
         (
             origin_choices(&devices),
-            ssd_choices(&devices, &origin, store.minimum_ssd_bytes()),
+            ssd_choices(
+                &devices,
+                &self.imp().layouts.borrow(),
+                &origin,
+                store.minimum_ssd_bytes(),
+            ),
         )
     }
 
@@ -292,6 +301,7 @@ impl Wizard {
         imp.page.set(Some(page));
         if page == Page::Ssd {
             self.show_choices();
+            self.load_layouts();
         }
         if page == Page::Backup {
             let (origins, _) = self.choices();

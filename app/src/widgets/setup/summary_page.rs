@@ -8,7 +8,7 @@ use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::CompositeTemplate;
 use gtk::glib;
-use tandem_api::{Failure, PlanReply, StepKind};
+use tandem_api::{Failure, PlanReply, Step, StepKind};
 
 use crate::display::{
     bytes, device_facts, fill, keyless, mode_name, plan_title, short_name, warning_words,
@@ -176,7 +176,13 @@ impl SummaryPage {
         let (fate, class) = if erases(&plan) {
             (gettext("Will be erased"), "erased")
         } else {
-            (gettext("Empty, will be used"), "kept")
+            let made = |step: &Step| step.kind == StepKind::CreatePartition;
+            let words = if plan.steps.iter().any(made) {
+                gettext("A new partition in free space")
+            } else {
+                gettext("Empty, will be used")
+            };
+            (words, "kept")
         };
         imp.fate.set_label(&fate);
         imp.fate.set_css_classes(&["pill-label", class]);

@@ -6,13 +6,14 @@ use std::time::Duration;
 use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gtk::glib::{self, clone};
-use tandem_api::{DataState, Failure, Kind, Mode};
+use tandem_api::{DataState, Failure, Kind, Mode, PlanSpec};
 
 use super::Wizard;
+use crate::client::draft_spec;
 use crate::display::volume_names;
 use crate::model::draft::Page;
 use crate::model::facts::JobFacts;
-use crate::model::inventory::Volume;
+use crate::model::inventory::{Medium, Volume};
 use crate::model::objects::{DeviceObject, JobObject};
 use crate::model::store::objects;
 use crate::widgets::remove_dialog::show_failure;
@@ -31,32 +32,30 @@ impl Wizard {
     pub(super) fn ask_modes(&self) {
         let imp = self.imp();
         let draft = imp.draft.borrow().clone();
-        let later = draft.at_next_start;
         imp.mode.list().show(draft.mode, &[]);
-        let (Some(client), Some(origin), Some(ssd)) =
-            (imp.client.get().cloned(), draft.origin, draft.ssd)
-        else {
+        let (Some(client), Some(spec)) = (imp.client.get().cloned(), draft_spec(&draft)) else {
             return;
+        };
+        let spec = PlanSpec {
+            mode: Mode::Writethrough,
+            ..spec
         };
         glib::spawn_future_local(clone!(
             #[weak(rename_to = wizard)]
             self,
             async move {
                 // The summary page says why no plan is possible at all.
-                let Ok(plan) = client
-                    .plan(&origin, &ssd, Mode::Writethrough, true, later)
-                    .await
-                else {
+                let Ok(plan) = client.plan(&spec).await else {
                     return;
                 };
                 let imp = wizard.imp();
-                let mut draft = imp.draft.borrow_mut();
-                if draft.origin.as_ref() != Some(&origin) || draft.ssd.as_ref() != Some(&ssd) {
+                let mut now = imp.draft.borrow_mut();
+                if (&now.origin, &now.ssd) != (&draft.origin, &draft.ssd) {
                     return;
                 }
-                draft.offer(&plan.refused_modes);
-                let mode = draft.mode;
-                drop(draft);
+                now.offer(&plan.refused_modes);
+                let mode = now.mode;
+                drop(now);
                 imp.mode.list().show(mode, &plan.refused_modes);
             }
         ));
@@ -67,8 +66,7 @@ impl Wizard {
         let Some(client) = imp.client.get().cloned() else {
             return;
         };
-        let draft = imp.draft.borrow().clone();
-        let (Some(origin), Some(ssd)) = (draft.origin, draft.ssd) else {
+        let Some(spec) = draft_spec(&imp.draft.borrow()) else {
             return;
         };
         imp.summary.wait();
@@ -78,9 +76,7 @@ impl Wizard {
             self,
             async move {
                 // The page shows what is erased, so that pressing its button is the consent to erase.
-                let plan = client
-                    .plan(&origin, &ssd, draft.mode, true, draft.at_next_start)
-                    .await;
+                let plan = client.plan(&spec).await;
                 let imp = wizard.imp();
                 match plan {
                     Ok(plan) => {
@@ -107,6 +103,37 @@ impl Wizard {
                     }
                 }
                 wizard.set_busy(false);
+            }
+        ));
+    }
+
+    /// Asks how each SSD is divided, so that its free space can be offered.
+    pub(super) fn load_layouts(&self) {
+        let imp = self.imp();
+        let (Some(client), Some(store)) = (imp.client.get().cloned(), imp.store.get()) else {
+            return;
+        };
+        let ssds: Vec<String> = objects::<DeviceObject>(&store.devices())
+            .map(|device| device.facts())
+            .filter(|device| device.medium == Medium::Ssd)
+            .map(|device| device.path)
+            .collect();
+        glib::spawn_future_local(clone!(
+            #[weak(rename_to = wizard)]
+            self,
+            async move {
+                for ssd in ssds {
+                    match client.ssd_layout(&ssd).await {
+                        Ok(parts) => {
+                            wizard.imp().layouts.borrow_mut().insert(ssd, parts);
+                        }
+                        // Without it only the SSD as a whole and its partitions are offered.
+                        Err(failure) => tracing::debug!("{ssd} has no layout: {failure}"),
+                    }
+                }
+                if wizard.page() == Page::Ssd {
+                    wizard.show_choices();
+                }
             }
         ));
     }
