@@ -179,7 +179,7 @@ impl Safety {
 mod tests {
     use super::*;
 
-    const REASONS: [&str; 15] = [
+    const REASONS: [&str; 17] = [
         "",
         "-",
         "ssd-error",
@@ -189,6 +189,8 @@ mod tests {
         "ssd-missing",
         "disk-missing",
         "disk-changed",
+        "disk-elsewhere",
+        "disk-in-doubt",
         "module-not-built",
         "module-refused",
         "disk-in-use",

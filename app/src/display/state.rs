@@ -90,6 +90,10 @@ pub fn cache_words(state: CacheState, reason: &str, unwritten: bool) -> CacheWor
             gettext("SSD Missing, It Holds Unwritten Data"),
         ),
         (CacheState::Stopped, "ssd-missing") => (Severity::Warning, gettext("SSD Missing")),
+        (CacheState::Stopped, "disk-elsewhere") => (Severity::Danger, gettext("Hard Disk Locked")),
+        (CacheState::Stopped, "disk-in-doubt") => {
+            (Severity::Danger, gettext("Hard Disk May Have Changed"))
+        }
         (CacheState::Stopped, "disk-changed") if unwritten => {
             (Severity::Danger, gettext("Hard Disk Changed Elsewhere"))
         }
@@ -216,6 +220,24 @@ fn sentences(state: CacheState, reason: &str, unwritten: bool) -> [String; 3] {
             data_of_missing_disk(unwritten),
             gettext("Reconnect it, and the cache starts again automatically."),
         ],
+        (CacheState::Stopped, "disk-elsewhere") => [
+            gettext(
+                "The hard disk is connected in another way than before, for example in a USB enclosure, or this is a copy of it. It stays locked, because some of your data is only on the SSD.",
+            ),
+            gettext("Nothing is lost."),
+            gettext(
+                "Connect it the way it was connected before, and the cache starts again automatically.",
+            ),
+        ],
+        (CacheState::Stopped, "disk-in-doubt") => [
+            gettext(
+                "A disk with the same contents was used without the SSD. If it was this hard disk, the unwritten data on the SSD no longer matches it. Neither is touched.",
+            ),
+            gettext("Some of your data is not yet on the hard disk."),
+            gettext(
+                "If it was a copy, connect both disks at the same time, and the cache starts again. Otherwise “Remove Cache” lets you discard the unwritten data.",
+            ),
+        ],
         (CacheState::Stopped, "disk-changed") if unwritten => [
             gettext(
                 "The hard disk was changed without its cache, and the unwritten data on the SSD no longer matches it. Neither is touched.",
@@ -288,7 +310,7 @@ fn sentences(state: CacheState, reason: &str, unwritten: bool) -> [String; 3] {
 mod tests {
     use super::*;
 
-    const REASONS: [&str; 15] = [
+    const REASONS: [&str; 17] = [
         "",
         "-",
         "ssd-error",
@@ -298,6 +320,8 @@ mod tests {
         "ssd-missing",
         "disk-missing",
         "disk-changed",
+        "disk-elsewhere",
+        "disk-in-doubt",
         "module-not-built",
         "module-refused",
         "disk-in-use",

@@ -367,6 +367,9 @@ pub trait Simulation {
     /// Pulls the drive that this block object is (on) and plugs it in again, with all that is on it.
     fn replug(&self, block: &OwnedObjectPath) -> zbus::Result<()>;
 
+    /// Puts the drive of a device into a USB enclosure with this serial number, and plugs the device in again.
+    fn rehouse(&self, block: &OwnedObjectPath, serial: &str) -> zbus::Result<()>;
+
     /// The machine is switched off and on again, as far as devices are concerned.
     fn restart(&self) -> zbus::Result<()>;
 

@@ -60,7 +60,9 @@ words! {
         Suspended = "suspended",
         /// The service knows the cache but it is not assembled; `StateReason` says why
         /// (`ssd-missing`, `ssd-gone-dirty`, `ssd-damaged`, `ssd-blocks`, `disk-missing`, `disk-changed`,
-        /// `disk-in-use`, `module-not-built`, ...).
+        /// `disk-in-use`, `module-not-built`, ...). `disk-elsewhere`: no device agrees with the whole record of the
+        /// disk, for example because the disk is in another enclosure; the devices that may be the disk are held.
+        /// `disk-in-doubt`: such a device was used without the cache.
         Stopped = "stopped",
         /// The SSD is prepared, the disk is used without it, and the next start of the machine puts the cache over the
         /// disk. Removing the cache cancels that.

@@ -281,6 +281,14 @@ pub fn state(state: CacheState, reason: &str, unwritten: bool) -> String {
             "not assembled: the SSD is missing, and data is only on the SSD. Do not use the disk without \
              it; nothing is lost if the SSD comes back as it was"
         }
+        (CacheState::Stopped, "disk-elsewhere") => {
+            "held: the disk is connected in another way than before, or this is a copy of it, and data may be only \
+             on the SSD. Connect it as it was"
+        }
+        (CacheState::Stopped, "disk-in-doubt") => {
+            "not assembled: a device that may be the disk was used without it. If that was a copy, connect both at \
+             the same time; otherwise the data on the SSD does not fit the disk any more"
+        }
         (CacheState::Stopped, "disk-changed") => {
             "not assembled: the disk was changed without it. Neither the disk nor the SSD is touched"
         }

@@ -3,7 +3,7 @@
 
 use super::failed;
 use super::world::{Block, Scene};
-use tandem_api::Failure;
+use tandem_api::{Failure, Kind};
 use tandem_helper::action::Pair;
 
 impl Scene {
@@ -26,16 +26,22 @@ impl Scene {
         self.claimed_beside(name, uuid) || self.blocks.get(name).is_some_and(mounted)
     }
 
-    /// Keeps the disk from everybody until the cache is mapped.
+    /// Keeps the disk, or the device that may be the disk, from everybody until the cache is mapped.
     pub fn hold(&mut self, pair: &Pair) -> Result<(), Failure> {
         if self.maps.contains_key(&pair.uuid) {
             return Ok(());
         }
-        let name = self.locate(&pair.origin)?;
-        if self.busy(&name, &pair.uuid) {
+        let facts = self.facts();
+        let disk = facts.to_be_held(&pair.origin).next();
+        let disk = disk.ok_or_else(|| Failure::new(Kind::DeviceGone).device(&pair.origin.text))?;
+        if self.busy(&disk.ident.text.name, &pair.uuid) {
             return Err(failed("device is busy"));
         }
-        self.held.insert(pair.uuid.clone(), pair.clone());
+        let held = Pair {
+            origin: disk.ident.clone(),
+            ..pair.clone()
+        };
+        self.held.insert(pair.uuid.clone(), held);
         Ok(())
     }
 

@@ -226,6 +226,18 @@ impl Simulation {
         Ok(())
     }
 
+    async fn rehouse(&self, block: OwnedObjectPath, serial: &str) -> Result<(), Failure> {
+        let name = self.name_of(&block)?;
+        self.0.change(|s| {
+            if let Some(block) = s.blocks.get_mut(&name) {
+                let enclosure = drive("", "Enclosure", serial, block.size, -1, "usb");
+                block.drive = serial.to_owned();
+                s.drives.insert(serial.to_owned(), enclosure);
+            }
+        });
+        self.replug(block).await
+    }
+
     async fn restart(&self) {
         self.0.restart();
         self.0.synced().await;

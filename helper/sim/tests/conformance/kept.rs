@@ -43,6 +43,71 @@ async fn a_disk_that_lacks_something_is_kept_whenever_it_appears() {
 }
 
 #[tokio::test]
+async fn a_disk_in_another_enclosure_is_shown_as_held() {
+    let mut bench = Bench::new().await;
+    if bench.is_skipped("only the simulated machine can be brought into this state") {
+        return;
+    }
+    let simulation = bench.machine.simulation().await;
+    let plugged = simulation.plug("disk", "Barge", "B1", 1 << 40).await;
+    bench.spec.origin = plugged.unwrap().remove(1);
+    let cache = bench.dirty().await;
+    let disk = bench.spec.origin.clone();
+    let held = async || simulation.kept(&disk).await.unwrap_or(false);
+    simulation.set_module(ModuleState::Refused).await.unwrap();
+    simulation.restart().await.unwrap();
+    until("the hold", held).await;
+    simulation.rehouse(&disk, "box").await.unwrap();
+    reason(&cache, "disk-elsewhere").await;
+    assert_eq!(cache.state().await.unwrap(), CacheState::Stopped);
+    until("the hold over the disk in the enclosure", held).await;
+    simulation.set_module(ModuleState::Loaded).await.unwrap();
+    // The same drive is back at its own port.
+    simulation.rehouse(&disk, "B1").await.unwrap();
+    until("the cache", async || {
+        cache.state().await.unwrap() == CacheState::Active
+    })
+    .await;
+    bench.machine.remove(&cache).await.unwrap();
+    assert_eq!(simulation.lost_bytes().await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_device_that_may_be_the_disk_in_use_gives_up_nothing_and_nothing_is_assembled() {
+    let bench = Bench::new().await;
+    if bench.is_skipped("only the simulated machine can be brought into this state") {
+        return;
+    }
+    let cache = bench.dirty().await;
+    let simulation = bench.machine.simulation().await;
+    let disk = &bench.spec.origin;
+    let serial = cache.origin_text().await.unwrap().serial;
+    simulation.rehouse(disk, "box").await.unwrap();
+    reason(&cache, "disk-missing").await;
+    simulation.mount(disk, "/mnt").await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    simulation.restart().await.unwrap();
+    reason(&cache, "disk-in-doubt").await;
+    // The disk is back at its own port, and may have been the device that was used.
+    simulation.rehouse(disk, &serial).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(cache.state_reason().await.unwrap(), "disk-in-doubt");
+    assert_eq!(cache.state().await.unwrap(), CacheState::Stopped);
+    assert!(simulation.kept(disk).await.unwrap());
+    assert_eq!(simulation.lost_bytes().await.unwrap(), 0);
+    // The user decides.
+    let refused = Failure::from(cache.plan_remove().await.unwrap_err());
+    assert_eq!(
+        (refused.kind, refused.name.as_str()),
+        (Kind::UnwrittenData, "disk-in-doubt")
+    );
+    let plan = cache.plan_discard().await.unwrap();
+    let job = cache.remove(&plan.plan_id, &plan.digest).await.unwrap();
+    bench.machine.end(job).await.unwrap();
+    assert!(bench.machine.caches().await.is_empty());
+}
+
+#[tokio::test]
 async fn a_disk_used_beside_its_mapping_is_not_overwritten() {
     let bench = Bench::new().await;
     if bench.is_skipped("only the simulated machine can be brought into this state") {
