@@ -11,7 +11,7 @@ use crate::world::{Fault, Machine, Word, World, ensure};
 type Play = fn(&Core) -> Result<(), Fault>;
 
 /// All cases, by name.
-pub const CASES: [(&str, Play); 7] = [
+pub const CASES: [(&str, Play); 8] = [
     (
         "a flush does not wait for writes that came later",
         later_writes,
@@ -35,6 +35,10 @@ pub const CASES: [(&str, Play); 7] = [
     (
         "of slots that fail together just the bad one is retired",
         unreadable_among_others,
+    ),
+    (
+        "after a failed read of several slots something is written to the SSD",
+        lost_ssd_is_noticed,
     ),
     (
         "many unreadable blocks mean that the SSD has failed, but not while something is dirty",
@@ -304,6 +308,28 @@ fn unreadable_among_others(core: &Core) -> Result<(), Fault> {
         "retired: {:?}",
         world.engine.retired()
     );
+    world.settle()
+}
+
+/// Promise 17. If the SSD is gone, it is asked for nothing but these hits; and an SSD without a volatile cache gets no
+/// flush.
+fn lost_ssd_is_noticed(core: &Core) -> Result<(), Fault> {
+    let mut world = world(core, Mode::WriteThrough, 1)?;
+    read(&mut world, 0, 64)?;
+    ask(&mut world, Verb::Flush, 0, 0)?;
+    world.finish()?;
+    ask(&mut world, Verb::Read, 0, 64)?;
+    world.unreadable = 65536;
+    complete_all(&mut world)?;
+    world.unreadable = 0;
+    let journal = world.engine.geometry().journal;
+    let inside = |first| (journal.start..journal.start + journal.length).contains(&first);
+    let written = |io: &Io| io.side == Side::Ssd && io.kind == Kind::Write && inside(io.first);
+    ensure!(
+        world.queue.iter().any(written),
+        "after a failed read nothing is written to the SSD"
+    );
+    world.finish()?;
     world.settle()
 }
 
