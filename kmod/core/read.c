@@ -2,8 +2,10 @@
 /*
  * The read that is answered from the SSD: no lock, no memory.
  *
- * Invariant: what td_read_look() returns as a HIT is pinned, slot by slot, and
- * every quarter asked for was valid in the very step that pinned it.
+ * Invariants: what td_read_look() returns as a HIT is pinned, slot by slot, and
+ * every quarter asked for was valid in the very step that pinned it. In a hit of
+ * several slots, either all that is asked for was dirty in that step, or nothing was:
+ * else a bad block of a clean slot would fail a read of dirty data that is sound.
  * Threads: any number, against all changers of words.
  * Why the longest uniform piece: the caller cuts the request behind the piece and dm
  * sends the rest again, so each piece goes to one device. A piece that misses ends
@@ -32,26 +34,27 @@ static env_noinline u32 pin_elsewhere(struct td_engine *e, u64 frame,
 	return TD_NO_SLOT;
 }
 
-/* Pin the frames that follow in the next slots, as long as they do. */
+/*
+ * Pin the frames that follow in the next slots, as long as they do. Of the first
+ * frame, @want was pinned.
+ */
 static env_noinline u64 pin_following(struct td_engine *e, u64 frame, u64 end, u32 slot,
-				      struct td_look *look)
+				      unsigned int want, struct td_look *look)
 {
 	u64 at = (frame + 1) << TD_FRAME_SHIFT;
+	u64 all = (u64)want << TD_W_DIRTY_SHIFT;
 
 	/* When slots failed together it is not known which of them is bad. */
-	if (unlikely(td_suspect(e, slot)))
+	if (unlikely(td_suspect(e, slot) || (look->dirty && look->dirty != all)))
 		return at;
 	while (at < end) {
-		unsigned int want = td_quarters_touched(frame + 1, at, end);
-		u64 dirty;
-
 		frame++;
+		want = td_quarters_touched(frame, at, end);
 		if (unlikely(td_suspect(e, slot + look->slots)))
 			return at;
-		if (!td_word_pin(&e->words[slot + look->slots], frame, want,
-				 &dirty))
+		if (!td_word_pin_like(&e->words[slot + look->slots], frame, want,
+				      look->dirty))
 			return at;
-		look->dirty |= dirty;
 		look->slots++;
 		at += TD_FRAME_SECTORS;
 	}
@@ -186,7 +189,7 @@ enum td_verdict td_read_look(struct td_engine *e, u64 sector, u32 count,
 	look->slots = 1;
 	look->ssd_sector = td_sector_in(l, slot, sector);
 	if (end > (frame + 1) << TD_FRAME_SHIFT)
-		look->count = (u32)(pin_following(e, frame, end, slot,
+		look->count = (u32)(pin_following(e, frame, end, slot, want,
 						  look) - sector);
 	env_count(e->counters, TD_C_READ_HIT, look->count);
 	return TD_HIT;

@@ -132,7 +132,26 @@ static inline bool td_word_pin(struct td_word *w, u64 tag, unsigned int want,
 	return true;
 }
 
-/* The same without a loop: also false if the word changed just then. */
+/*
+ * The same for a slot that is read together with others: all of @want is dirty if
+ * @dirty, else nothing of @want is.
+ */
+static inline bool td_word_pin_like(struct td_word *w, u64 tag, unsigned int want,
+				    bool dirty)
+{
+	u64 mask = (u64)want << TD_W_DIRTY_SHIFT;
+	u64 old = env_load(&w->a);
+	u64 new;
+
+	do {
+		if ((old & mask) != (dirty ? mask : 0) ||
+		    !td_word_pinned(old, tag, want, &new))
+			return false;
+	} while (unlikely(!env_cas(&w->a, &old, new)));
+	return true;
+}
+
+/* td_word_pin() without a loop: also false if the word changed just then. */
 static inline bool td_word_pin_once(struct td_word *w, u64 tag, unsigned int want,
 				    u64 *dirty)
 {

@@ -11,7 +11,7 @@ use crate::world::{Fault, Machine, Word, World, ensure};
 type Play = fn(&Core) -> Result<(), Fault>;
 
 /// All cases, by name.
-pub const CASES: [(&str, Play); 8] = [
+pub const CASES: [(&str, Play); 9] = [
     (
         "a flush does not wait for writes that came later",
         later_writes,
@@ -35,6 +35,10 @@ pub const CASES: [(&str, Play); 8] = [
     (
         "of slots that fail together just the bad one is retired",
         unreadable_among_others,
+    ),
+    (
+        "an unreadable clean block fails no read of the dirty one beside it",
+        unreadable_beside_dirty_slot,
     ),
     (
         "after a failed read of several slots something is written to the SSD",
@@ -307,6 +311,29 @@ fn unreadable_among_others(core: &Core) -> Result<(), Fault> {
         world.engine.retired().len() == 1 && slot_of(&world, 1).is_some(),
         "retired: {:?}",
         world.engine.retired()
+    );
+    world.settle()
+}
+
+/// Promise 18. Of two frames that lie together on the SSD the second is dirty, and the first cannot be read.
+fn unreadable_beside_dirty_slot(core: &Core) -> Result<(), Fault> {
+    let mut world = world(core, Mode::WriteBack, 1)?;
+    read(&mut world, 0, 64)?;
+    ask(&mut world, WRITE, 32, 32)?;
+    world.finish()?;
+    let first = slot_of(&world, 0).unwrap_or_default();
+    ensure!(
+        slot_of(&world, 1) == Some(first + 1),
+        "the two frames do not lie together"
+    );
+    ask(&mut world, Verb::Read, 0, 64)?;
+    world.unreadable = 65536;
+    world.complete(0)?;
+    world.unreadable = 0;
+    world.finish()?;
+    ensure!(
+        world.failed_requests() == 0,
+        "a read failed though the disk and the SSD have all of it"
     );
     world.settle()
 }

@@ -220,6 +220,7 @@ pub struct World {
     /// Some marks could not be read at the last start.
     marks_unreadable: bool,
     retired: retired::Retired,
+    failed_requests: u64,
     counter_names: Vec<String>,
 }
 
@@ -294,6 +295,7 @@ impl World {
             lost: false,
             marks_unreadable: false,
             retired: retired::Retired::default(),
+            failed_requests: 0,
             counter_names: core.counter_names(),
         };
         world.format(geometry);
@@ -315,6 +317,11 @@ impl World {
     /// Requests that are not answered yet.
     pub fn under_way(&self) -> usize {
         self.ops.len()
+    }
+
+    /// Requests that were answered with an error.
+    pub fn failed_requests(&self) -> u64 {
+        self.failed_requests
     }
 
     /// Requests of this kind that are not answered yet.
@@ -533,6 +540,7 @@ impl World {
         self.trace.note(first, count, || {
             format!("#{id} ends, {}", if op.failed { "failed" } else { "good" })
         });
+        self.failed_requests += u64::from(op.failed);
         let excused = op.excused || self.engine.state() == crate::engine::State::Stranded;
         ensure!(
             !op.failed || excused,

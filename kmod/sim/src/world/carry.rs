@@ -538,6 +538,16 @@ impl World {
             "core says {:#x} of what is dirty of {look:?}",
             hit.dirty
         );
+        // Promise 18: else a bad clean block would fail a read of the dirty one beside it.
+        let first = self.sub(id)?.first;
+        let asked = (first + range.1).div_ceil(8) - first / 8;
+        ensure!(
+            hit.slots == 1
+                || !hit.was_dirty
+                || self.dirty_quarters(first, range.1).len() as u64 == asked,
+            "sector {first}+{}: dirty and clean slots are read at once",
+            range.1
+        );
         if let Some(sub) = self.subs.get_mut(&id) {
             sub.hit = Some(hit);
         }
