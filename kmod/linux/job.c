@@ -162,13 +162,6 @@ static void disk_endio(struct bio *bio)
 	queue_work(job->t->wq, &job->disk_work);
 }
 
-struct bio *tandem_user_bio(struct bio *bio)
-{
-	const struct tandem_job *job = bio->bi_private;
-
-	return bio->bi_end_io == disk_endio ? job->bio : bio;
-}
-
 static void ssd_endio(struct bio *bio)
 {
 	struct tandem_job *job = bio->bi_private;

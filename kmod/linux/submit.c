@@ -43,11 +43,9 @@ static void lane_work(struct work_struct *work)
 	struct tandem_lane *lane = container_of(work, struct tandem_lane, work);
 	struct bio *bio;
 
+	/* dm counts a user's bio when map returns, so it is not counted here. */
 	while ((bio = pop_bio(lane)))
-		if (lane->own)
-			submit_bio_noacct(bio);
-		else
-			dm_submit_bio_remap(tandem_user_bio(bio), bio);
+		submit_bio_noacct(bio);
 }
 
 /* @first: before all others that wait in @lane. */
@@ -110,7 +108,6 @@ void tandem_submit_init(struct tandem *t)
 		spin_lock_init(&t->lanes[i].lock);
 		bio_list_init(&t->lanes[i].bios);
 		INIT_WORK(&t->lanes[i].work, lane_work);
-		t->lanes[i].own = i == TANDEM_LANE_OWN;
 	}
 }
 

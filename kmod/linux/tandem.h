@@ -93,7 +93,6 @@ struct tandem_lane {
 	spinlock_t lock;	/* interrupts off; guards bios */
 	struct bio_list bios;
 	struct work_struct work;
-	bool own;		/* TANDEM_LANE_OWN */
 };
 
 struct tandem {
@@ -244,8 +243,6 @@ void tandem_meta_go(struct tandem *t);
 struct tandem_job *tandem_job_new(struct tandem *t, struct bio *bio,
 				  enum td_kind kind, u64 sector, u32 count);
 struct td_req *tandem_job_req(struct tandem_job *job);
-/* The bio that dm gave to map: @bio itself, or the user's bio if @bio is a job's. */
-struct bio *tandem_user_bio(struct bio *bio);
 /* Free @job before td_begin() took its request, or after td_begin() returned PASS. */
 void tandem_job_free(struct tandem_job *job);
 /*
