@@ -27,15 +27,17 @@ static const char *mode_name(const struct tandem *t)
 	return tandem_mode_name(t->args.mode);
 }
 
-static const char *state_name(const struct tandem *t)
+static const char *state_name(const struct tandem *t, enum td_state state)
 {
 	if (t->suspended)
 		return "suspended";
-	switch (env_load(&t->engine.state)) {
+	switch (state) {
 	case TD_STRANDED:
 		return "stranded";
 	case TD_BYPASS:
 		return "bypass";
+	case TD_ACTIVE:
+		break;
 	}
 	switch (t->cleaner.flush) {
 	case TANDEM_FLUSH_PAUSED:
@@ -48,13 +50,15 @@ static const char *state_name(const struct tandem *t)
 	return "active";
 }
 
-static const char *reason(const struct tandem *t)
+static const char *reason_name(enum td_state state)
 {
-	switch (env_load(&t->engine.state)) {
+	switch (state) {
 	case TD_STRANDED:
 		return "ssd-error-dirty";
 	case TD_BYPASS:
 		return "ssd-error";
+	case TD_ACTIVE:
+		break;
 	}
 	return "-";
 }
@@ -82,8 +86,12 @@ static void status_info(struct tandem *t, char *result, unsigned int maxlen)
 {
 	const struct td_engine *e = &t->engine;
 	const struct td_ledger *l = &e->ledger;
+	/* The generation belongs to the state (super_io.c, next_generation()). */
+	unsigned long flags = tandem_lock(t);
+	enum td_state state = env_load(&e->state);
+	u64 generation = t->super.sequence;
+	u64 dirty = l->dirty << TD_QUARTER_SHIFT;
 	unsigned int sz = 0, i;
-	unsigned long flags;
 	struct {
 		const char *name;
 		u64 value;
@@ -95,23 +103,20 @@ static void status_info(struct tandem *t, char *result, unsigned int maxlen)
 		{ "dirty_limit", l->dirty_limit << TD_QUARTER_SHIFT },
 		{ "dirty_places", l->places },
 		{ "dirty_places_limit", l->places_limit },
-		{ "generation", t->super.sequence },
+		{ "generation", generation },
 		{ "retired", e->retired.count },
 	};
-	u64 dirty;
 
+	tandem_unlock(t, flags);
 	/* A table that was replaced has no engine. */
 	if (!e->words) {
 		DMEMIT("suspended - %s %u 0/0 0 0",
 		       tandem_mode_name(t->args.mode), TD_FRAME_SECTORS);
 		return;
 	}
-	flags = tandem_lock(t);
-	dirty = l->dirty << TD_QUARTER_SHIFT;
-	tandem_unlock(t, flags);
-	DMEMIT("%s %s %s %u %llu/%u %llu %zu", state_name(t), reason(t),
-	       mode_name(t), TD_FRAME_SECTORS,
-	       env_load(&e->state) == TD_BYPASS ? 0ull :
+	DMEMIT("%s %s %s %u %llu/%u %llu %zu", state_name(t, state),
+	       reason_name(state), mode_name(t), TD_FRAME_SECTORS,
+	       state == TD_BYPASS ? 0ull :
 	       tandem_counter(t, TD_C_USED), e->layout.slots, dirty,
 	       2 * (TD_NR_SHOWN + ARRAY_SIZE(gauges) +
 		    2 * TANDEM_LATENCY_BUCKETS));

@@ -246,20 +246,40 @@ int tandem_super_reread(struct tandem *t)
 	return r;
 }
 
+/*
+ * The next generation, with the retired slots of now; *before: those of the last one.
+ * False: the SSD has failed. Status told its reader the generation together with
+ * "bypass", and the reader may have put it on record (argument "lost"). So the SSD
+ * must not get a higher generation.
+ */
+static bool next_generation(struct tandem *t, struct td_retired *before)
+{
+	unsigned long flags;
+	bool usable;
+
+	spin_lock_irqsave(&t->lock, flags);
+	usable = !t->live || td_active(&t->engine);
+	*before = t->super.retired;
+	if (usable && t->engine.words)
+		t->super.retired = t->engine.retired;
+	t->super.sequence += usable;
+	spin_unlock_irqrestore(&t->lock, flags);
+	return usable;
+}
+
 int tandem_super_write(struct tandem *t)
 {
 	void *buffer = kmalloc(TD_SUPER_BYTES, GFP_NOIO);
-	unsigned long flags;
+	struct td_retired before;
 	u32 i;
 	int r = 0;
 
 	if (!buffer)
 		return -ENOMEM;
-	spin_lock_irqsave(&t->lock, flags);
-	if (t->engine.words)
-		t->super.retired = t->engine.retired;
-	spin_unlock_irqrestore(&t->lock, flags);
-	t->super.sequence++;
+	if (!next_generation(t, &before)) {
+		kfree(buffer);
+		return -ENODEV;
+	}
 	for (i = 0; i < TD_SUPER_COPIES && !r; i++) {
 		u32 copy = t->super_first ^ i;
 
@@ -272,10 +292,13 @@ int tandem_super_write(struct tandem *t)
 			t->super_first = copy;
 	}
 	kfree(buffer);
-	if (r)
+	if (r) {
 		DMERR("Cannot write the superblock: %d", r);
-	else
+		/* The retired slots are to be written later (tandem_retired_changed()). */
+		t->super.retired = before;
+	} else {
 		t->write_super = t->new_super = false;
+	}
 	return r;
 }
 
@@ -314,10 +337,14 @@ int tandem_super_resume(struct tandem *t)
 
 int tandem_super_writeback(struct tandem *t)
 {
+	int r;
+
 	if (!t->noted || !td_active(&t->engine))
 		return 0;
-	return tandem_super_flags(t, t->super.incompat &
-				  ~(TD_SUPER_CLEAN | TD_SUPER_COLD));
+	r = tandem_super_flags(t, t->super.incompat &
+			       ~(TD_SUPER_CLEAN | TD_SUPER_COLD));
+	/* The SSD has just failed, so nothing becomes dirty. */
+	return r == -ENODEV ? 0 : r;
 }
 
 void tandem_super_stopped(struct tandem *t, bool durable)
@@ -335,24 +362,21 @@ void tandem_super_stopped(struct tandem *t, bool durable)
 static void retired_work(struct work_struct *work)
 {
 	struct tandem *t = container_of(work, struct tandem, retired);
-	struct td_list woken;
 	unsigned long flags;
 	bool changed;
-	int r = 0;
 
-	td_list_init(&woken);
 	mutex_lock(&t->super_lock);
 	spin_lock_irqsave(&t->lock, flags);
 	/* Not noted: the stop writes the slots, or another table has the engine. */
-	changed = t->noted && td_active(&t->engine) && tandem_retired_changed(t);
+	changed = t->noted && tandem_retired_changed(t);
 	spin_unlock_irqrestore(&t->lock, flags);
+	/*
+	 * After an error the next retired slot tries again, or the stop. The SSD does
+	 * not count as failed: at worst such a slot is filled again after a crash.
+	 */
 	if (changed)
-		r = tandem_super_write(t);
+		tandem_super_write(t);
 	mutex_unlock(&t->super_lock);
-	if (!r)
-		return;
-	tandem_ssd_failed(t, &woken);
-	tandem_carry_on(t, &woken);
 }
 
 void tandem_super_init(struct tandem *t)

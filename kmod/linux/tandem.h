@@ -381,7 +381,10 @@ int tandem_super_load(struct tandem *t, u64 ssd_sectors, char **why);
  * engine was made for another superblock.
  */
 int tandem_super_reread(struct tandem *t);
-/* Write both copies with the next sequence number, durably. 0 or an error. */
+/*
+ * Write both copies with the next sequence number, durably. 0 or an error; -ENODEV:
+ * the SSD has failed, and nothing was written.
+ */
 int tandem_super_write(struct tandem *t);
 void tandem_super_init(struct tandem *t);
 /* Has the engine retired slots that the superblocks do not name? Lock held. */

@@ -17,8 +17,9 @@
  *					of the sectors that were not durable survive;
  *					a request in flight may be torn.
  *	bad <sector>			reads of the sector fail until it is written
+ *	stuck <sector>			writes that begin at the sector fail
  *	fail all|reads|writes|nothing	such requests fail from now on; a flush is a
- *					write
+ *					write; "nothing" also ends "stuck"
  *	fail request <n>		the n-th request from now on fails, once
  *
  * Status: the counters of struct testdisk by their names.
@@ -57,6 +58,7 @@ struct testdisk {
 	u32 written;		/* writes answered so far */
 
 	unsigned long *bad;	/* sectors that cannot be read */
+	u64 stuck;		/* sector that cannot be written; U64_MAX: none */
 	bool fail_reads, fail_writes;
 	u64 fail_in;		/* requests until one fails; 0: none does */
 
@@ -198,7 +200,7 @@ static bool is_to_fail(struct testdisk *d, struct bio *bio)
 	if (bio_op(bio) == REQ_OP_READ)
 		return d->fail_reads ||
 		       find_next_bit(d->bad, end, first) < end;
-	return d->fail_writes;
+	return d->fail_writes || (is_write(bio) && first == d->stuck);
 }
 
 static int testdisk_map(struct dm_target *ti, struct bio *bio)
@@ -320,9 +322,12 @@ static int testdisk_message(struct dm_target *ti, unsigned int argc, char **argv
 
 		d->fail_reads = all || !strcmp(argv[1], "reads");
 		d->fail_writes = all || !strcmp(argv[1], "writes");
+		d->stuck = U64_MAX;
 		if (!d->fail_reads && !d->fail_writes &&
 		    strcmp(argv[1], "nothing"))
 			r = -EINVAL;
+	} else if (!strcmp(argv[0], "stuck")) {
+		r = kstrtou64(argv[1], 10, &d->stuck);
 	} else if (!strcmp(argv[0], "bad")) {
 		r = kstrtou64(argv[1], 10, &number);
 		if (!r && number >= d->sectors)
@@ -383,6 +388,7 @@ static int construct(struct dm_target *ti, struct testdisk *d, char **argv)
 		return -EINVAL;
 	}
 	d->sectors = ti->len;
+	d->stuck = U64_MAX;
 	d->cached = bdev_write_cache(d->dev->bdev);
 	d->bad = vzalloc(BITS_TO_LONGS(ti->len) * sizeof(long));
 	if (is_volatile) {

@@ -3,14 +3,14 @@
 
 use std::os::unix::fs::FileExt;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 
 use super::Entry;
 use super::life::Load;
-use crate::disk::Disk;
+use crate::disk::{Disk, counter};
 use crate::dm::Line;
 use crate::io::{self, MIB};
 use crate::model::{Mix, drive};
@@ -25,7 +25,11 @@ pub const CASES: &[Entry] = &[
     }),
     (
         "failures: SSD gone while nothing is asked of it but one hit",
-        ssd_gone_on_hit,
+        || ssd_gone_on_hit(true),
+    ),
+    (
+        "failures: SSD without a volatile cache gone while nothing is asked of it but one hit",
+        || ssd_gone_on_hit(false),
     ),
     ("failures: SSD that fails writes only", || {
         ssd_partly("writes")
@@ -38,6 +42,18 @@ pub const CASES: &[Entry] = &[
         "failures: one unreadable block of the SSD costs one slot",
         unreadable_block,
     ),
+    (
+        "failures: the list of retired slots cannot be written just then",
+        unwritable_list,
+    ),
+    (
+        "failures: once bypass was seen, the generation stays",
+        || generation_stays(false),
+    ),
+    (
+        "failures: once bypass was seen, the generation stays, also over a resume",
+        || generation_stays(true),
+    ),
     ("failures: disk fails, and is back", disk_fails),
     (
         "failures: SSD gone, then suspend, reload, remove",
@@ -48,6 +64,9 @@ pub const CASES: &[Entry] = &[
         gone_while_suspended,
     ),
 ];
+
+/// Bytes.
+const FRAME: usize = 16384;
 
 pub fn config(mode: &'static str) -> Config {
     let mut config = Config {
@@ -120,8 +139,10 @@ fn ssd_gone(mode: &'static str) -> Result<()> {
     rig.equals(&model)
 }
 
-fn ssd_gone_on_hit() -> Result<()> {
-    let (rig, model) = Rig::new(config("writethrough"))?;
+fn ssd_gone_on_hit(volatile: bool) -> Result<()> {
+    let mut config = config("writethrough");
+    config.ssd.volatile = volatile;
+    let (rig, model) = Rig::new(config)?;
     let file = io::direct(&rig.path()?)?;
     io::read(&file, 0, MIB)?;
     rig.quiet()?;
@@ -183,9 +204,113 @@ fn spoil(rig: &Rig, sectors: impl Iterator<Item = u64>) -> Result<()> {
     Ok(())
 }
 
+/// The sectors of the SSD where the two superblocks begin.
+const SUPERBLOCKS: [u64; 2] = [0, 1024];
+
+/// Where on the SSD the copy of the disk's first frame is.
+fn find_copy(rig: &Rig, model: &[u8]) -> Result<usize> {
+    let content = rig.ssd.content()?;
+    let same = |at: &usize| content[*at..at + FRAME] == model[..FRAME];
+    let places = (0..content.len() - FRAME).step_by(4096);
+    places.into_iter().find(same).context("nothing is cached")
+}
+
+/// Something else is dirty, which the SSD alone has.
+fn unwritable_list() -> Result<()> {
+    let (mut rig, mut model) = Rig::new(config("writeback"))?;
+    let file = io::direct(&rig.path()?)?;
+    io::read(&file, 0, FRAME)?;
+    rig.quiet()?;
+    let bad = find_copy(&rig, &model)?;
+    let data = io::random(FRAME, 1);
+    io::write(&file, MIB as u64, &data)?;
+    model[MIB..MIB + FRAME].copy_from_slice(&data);
+    file.sync_all()?;
+    spoil(&rig, std::iter::once((bad / io::SECTOR) as u64))?;
+    let below = rig.below_ssd.as_ref().context("no target below the SSD")?;
+    below.message(&format!("stuck {}", SUPERBLOCKS[0]))?;
+    ensure!(
+        io::read(&file, 0, FRAME)?[..] == model[..FRAME],
+        "wrong data"
+    );
+    // The failed read, and the failed write of the list.
+    let until = Instant::now() + Duration::from_secs(20);
+    while counter(&below.status()?, "failed")? < 2 {
+        ensure!(Instant::now() < until, "the list is not written");
+        thread::sleep(Duration::from_millis(5));
+    }
+    let status = rig.quiet()?;
+    ensure!(
+        status.state == "active" && status.get("retired")? == 1 && status.dirty > 0,
+        "a list that cannot be written makes it {status:?}"
+    );
+    io::write(&file, 2 * MIB as u64, &data).context("a write while the list is not written")?;
+    model[2 * MIB..2 * MIB + FRAME].copy_from_slice(&data);
+    drop(file);
+    below.message("fail nothing")?;
+    rig.detach()?;
+    rig.attach(false)?;
+    let status = rig.status()?;
+    ensure!(
+        status.state == "active" && status.get("retired")? == 1,
+        "the list was never written: {status:?}"
+    );
+    rig.equals(&model)
+}
+
+/// Promise 19. A record of the loss names the generation that status gave with "bypass". If the SSD gets a higher one
+/// after that, the record does not concern it any more, and the SSD counts again.
+///
+/// In the first variant a slot is retired just before the loss. In the second a superblock is old, and could not be
+/// written so far.
+fn generation_stays(resumed: bool) -> Result<()> {
+    let (mut rig, model) = Rig::new(config("writethrough"))?;
+    let file = io::direct(&rig.path()?)?;
+    io::read(&file, 0, FRAME)?;
+    rig.quiet()?;
+    let bad = find_copy(&rig, &model)?;
+    drop(file);
+    if resumed {
+        rig.detach()?;
+        rig.ssd
+            .put(SUPERBLOCKS[1] * io::SECTOR as u64, &[0; 4096])?;
+    }
+    let below = rig.below_ssd.as_ref().context("no target below the SSD")?;
+    below.swap(rig.ssd.plain_test_line())?;
+    if resumed {
+        below.message(&format!("stuck {}", SUPERBLOCKS[1]))?;
+        rig.attach(false)?;
+    }
+    let below = rig.below_ssd.as_ref().context("no target below the SSD")?;
+    let file = io::direct(&rig.path()?)?;
+    if !resumed {
+        below.message(&format!("bad {}", bad / io::SECTOR))?;
+        io::read(&file, 0, FRAME)?;
+        ensure!(rig.status()?.get("retired")? == 1, "no slot is retired");
+    }
+    below.message("fail writes")?;
+    io::write(&file, 0, &model[..FRAME])?;
+    let status = rig.status()?;
+    let generation = status.get("generation")?;
+    ensure!(status.state == "bypass", "{status:?}");
+    below.message("fail nothing")?;
+    if resumed {
+        rig.mapped()?.suspend()?;
+        rig.mapped()?.resume()?;
+    } else {
+        thread::sleep(Duration::from_millis(1500));
+    }
+    let status = rig.status()?;
+    ensure!(
+        status.state == "bypass" && status.get("generation")? == generation,
+        "bypass was seen with generation {generation}, now {status:?}"
+    );
+    drop(file);
+    rig.equals(&model)
+}
+
 /// In every mode; in write-back something else is dirty. The slot is not used again, not after a restart either.
 fn unreadable_block() -> Result<()> {
-    const FRAME: usize = 16384;
     for mode in ["writethrough", "writearound", "writeback"] {
         let (mut rig, mut model) = Rig::new(config(mode))?;
         let file = io::direct(&rig.path()?)?;
@@ -197,11 +322,7 @@ fn unreadable_block() -> Result<()> {
             model[MIB..MIB + FRAME].copy_from_slice(&data);
             file.sync_all()?;
         }
-        let find = |content: &[u8]| {
-            let same = |at: &usize| content[*at..at + FRAME] == model[..FRAME];
-            (0..content.len() - FRAME).step_by(4096).find(same)
-        };
-        let bad = find(&rig.ssd.content()?).context("nothing is cached")?;
+        let bad = find_copy(&rig, &model)?;
         spoil(&rig, std::iter::once((bad / io::SECTOR) as u64))?;
         let read = io::read(&file, 0, FRAME).context("the user sees the SSD's error")?;
         ensure!(read[..] == model[..FRAME], "{mode}: wrong data");
