@@ -94,6 +94,7 @@ void td_engine_init(struct td_engine *e, const struct td_super *sb,
 	e->urgent_round = 1;
 	e->clean_frame = 0;
 	e->clean_left = 0;
+	e->clean_unrecorded = false;
 	e->retired = sb->retired;
 	e->retired_life = 0;
 	e->suspect_next = 0;

@@ -48,6 +48,9 @@ void td_ledger_init(struct td_engine *e, const struct td_super *sb)
 {
 	struct td_ledger *l = &e->ledger;
 
+	/* Behind the pointers to the memory. */
+	memset((u8 *)l + offsetof(struct td_ledger, nr_marks), 0,
+	       sizeof(*l) - offsetof(struct td_ledger, nr_marks));
 	l->super = *sb;
 	l->ring_blocks = (u32)(sb->journal.length / TD_BLOCK_SECTORS);
 	l->nr_pending_words = (e->layout.slots + 4095) / 4096;

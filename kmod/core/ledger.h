@@ -82,6 +82,7 @@ struct td_ledger {
 	u8 *marks_buffer;		/* TD_BLOCK_BYTES */
 	u8 *pages_buffer;		/* TD_PAGES_BYTES */
 
+	/* td_ledger_init() sets all from here on */
 	u32 nr_marks;
 	u32 mark_shift;
 	u32 nr_pending_words;		/* u64s in pending_words */

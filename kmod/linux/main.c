@@ -312,8 +312,7 @@ static int tandem_preresume(struct dm_target *ti)
 	int r;
 
 	td_list_init(&woken);
-	tandem_take_over(t);
-	if (!t->engine.words) {
+	if (tandem_take_over(t)) {
 		r = tandem_engine_anew(t);
 		if (r) {
 			DMERR("Out of memory");

@@ -8,6 +8,8 @@
  * Why not vzalloc: for a cache of terabytes the words are gigabytes, and asking
  * for them must fail rather than make the kernel kill processes. The ledger's
  * buffers come from kmalloc, since one request writes each of them whole.
+ * Why an index that is made anew keeps its memory: the device is suspended then, and
+ * reclaim of memory may have to wait for it.
  */
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
@@ -45,17 +47,22 @@ static void *array(u64 count, size_t size)
 	return kvmalloc(count * size, GFP_ENGINE);
 }
 
+/* The sizes of what the superblock asks for. */
+static struct td_sizes needed_sizes(const struct tandem *t, struct td_layout *layout)
+{
+	td_super_layout(&t->super,
+			bdev_logical_block_size(t->ssd->bdev) >> SECTOR_SHIFT,
+			layout);
+	return td_engine_sizes(&t->super, layout);
+}
+
 int tandem_engine_alloc(struct tandem *t)
 {
 	struct td_engine *e = &t->engine;
 	struct td_ledger *l = &e->ledger;
 	struct td_layout layout;
-	struct td_sizes sizes;
+	struct td_sizes sizes = needed_sizes(t, &layout);
 
-	td_super_layout(&t->super,
-			bdev_logical_block_size(t->ssd->bdev) >> SECTOR_SHIFT,
-			&layout);
-	sizes = td_engine_sizes(&t->super, &layout);
 	e->nr_buckets = sizes.buckets;
 	e->words = __vmalloc(array_size(sizes.words, sizeof(*e->words)),
 			     GFP_ENGINE);
@@ -81,15 +88,56 @@ int tandem_engine_alloc(struct tandem *t)
 	return 0;
 }
 
+/* Zero @bytes, which may be gigabytes. */
+static void zero_array(void *array, u64 bytes)
+{
+	const u64 step = 16u << 20;
+	u64 at;
+
+	for (at = 0; at < bytes; at += step) {
+		memset(array + at, 0, min(step, bytes - at));
+		cond_resched();
+	}
+}
+
+/* Empty the index in its own memory. False: it has none, or of other sizes. */
+static bool empty_in_place(struct tandem *t)
+{
+	struct td_engine *e = &t->engine;
+	struct td_ledger *l = &e->ledger;
+	struct td_layout layout;
+	struct td_sizes sizes = needed_sizes(t, &layout), has;
+	int cpu;
+
+	if (!e->words)
+		return false;
+	has = td_engine_sizes(&l->super, &e->layout);
+	if (memcmp(&sizes, &has, sizeof(sizes)))
+		return false;
+	zero_array(e->words, sizes.words * sizeof(*e->words));
+	zero_array(e->sets, sizes.sets * sizeof(*e->sets));
+	zero_array(l->pending, sizes.pending * sizeof(*l->pending));
+	zero_array(l->pending_words, sizes.pending_words * sizeof(*l->pending_words));
+	zero_array(l->marks, sizes.marks * sizeof(*l->marks));
+	zero_array(l->marks_image, sizes.marks_image);
+	for_each_possible_cpu(cpu)
+		memset(per_cpu_ptr(e->counters, cpu), 0,
+		       TANDEM_NR_COUNTERS * sizeof(u64));
+	td_engine_init(e, &t->super, &layout, t->args.mode);
+	return true;
+}
+
 int tandem_engine_anew(struct tandem *t)
 {
 	unsigned int noio = memalloc_noio_save();
-	int r;
+	int r = 0;
 
 	/* Status may be looking at it. */
 	tandem_registry_lock();
-	tandem_engine_free(t);
-	r = tandem_engine_alloc(t);
+	if (!empty_in_place(t)) {
+		tandem_engine_free(t);
+		r = tandem_engine_alloc(t);
+	}
 	tandem_registry_unlock();
 	memalloc_noio_restore(noio);
 	return r;

@@ -172,15 +172,19 @@ bool tandem_reloads(struct tandem *t)
 	return reloads;
 }
 
-void tandem_take_over(struct tandem *t)
+bool tandem_take_over(struct tandem *t)
 {
 	struct tandem *old;
+	bool anew;
 
 	mutex_lock(&tandem_registry);
 	old = find_replaced(t);
-	if (old && !index_fits(old, t)) {
+	anew = old && !index_fits(old, t);
+	if (anew) {
 		/* dm destroys the table next, however this resume ends. */
-		tandem_engine_free(old);
+		tandem_engine_free(t);
+		t->engine = old->engine;
+		memset(&old->engine, 0, sizeof(old->engine));
 		old->live = false;
 	} else if (old) {
 		tandem_engine_free(t);
@@ -198,5 +202,7 @@ void tandem_take_over(struct tandem *t)
 		/* A thread that sees live may use the engine. */
 		smp_store_release(&t->live, true);
 	}
+	anew |= !t->engine.words;
 	mutex_unlock(&tandem_registry);
+	return anew;
 }

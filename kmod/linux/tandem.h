@@ -443,10 +443,10 @@ void tandem_unregister(struct tandem *t);
 /* Is a table of the same mapped device, devices and uuid in use? */
 bool tandem_reloads(struct tandem *t);
 /*
- * Preresume: take over the engine of the table that @t replaces, or free that engine
- * if it does not fit @t. Afterwards @t may have no engine memory.
+ * Preresume: take over the engine of the table that @t replaces, or just the engine's
+ * memory if its index does not suit @t. True: call tandem_engine_anew().
  */
-void tandem_take_over(struct tandem *t);
+bool tandem_take_over(struct tandem *t);
 /* While the registry is locked no table takes over another's engine. Sleeps. */
 void tandem_registry_lock(void);
 void tandem_registry_unlock(void);
@@ -461,7 +461,10 @@ void tandem_loss_forget_all(void);
 /* memory.c: the engine's memory */
 /* 0 or -ENOMEM; on error nothing is left allocated. */
 int tandem_engine_alloc(struct tandem *t);
-/* Preresume: free the engine memory and allocate it empty. 0 or -ENOMEM. */
+/*
+ * Preresume: empty the engine; its memory is allocated anew only if there is none or
+ * its sizes do not suit the superblock. 0 or -ENOMEM.
+ */
 int tandem_engine_anew(struct tandem *t);
 void tandem_engine_free(struct tandem *t);
 

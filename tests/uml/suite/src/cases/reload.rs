@@ -33,11 +33,18 @@ pub const CASES: &[Entry] = &[
     ),
 ];
 
-/// The kernel's list of large pieces of memory: how many bytes the indexes have.
-fn index_bytes() -> Result<u64> {
+/// The lines about indexes in the kernel's list of large pieces of memory.
+fn index_memory() -> Result<Vec<String>> {
     let list = fs::read_to_string("/proc/vmallocinfo")?;
     let lines = list.lines().filter(|line| line.contains("tandem_engine"));
-    lines
+    Ok(lines.map(str::to_owned).collect())
+}
+
+/// How many bytes the indexes have.
+fn index_bytes() -> Result<u64> {
+    let memory = index_memory()?;
+    memory
+        .iter()
         .map(|line| {
             let bytes = line.split_whitespace().nth(1).context("a short line")?;
             Ok(bytes.parse::<u64>()?)
@@ -83,6 +90,7 @@ fn one_index() -> Result<()> {
     let device = rig.mapped()?;
     device.load(rig.good_line(false))?;
     ensure!(index_bytes()? == one, "{} bytes", index_bytes()?);
+    let memory = index_memory()?;
     device.suspend()?;
     let name = rig.name.as_str();
     let looks = thread::scope(|scope| {
@@ -101,6 +109,11 @@ fn one_index() -> Result<()> {
         "more than {one} bytes while the index was read: {looks:?}"
     );
     ensure!(rig.status()?.state == "active", "{:?}", rig.status()?);
+    ensure!(
+        index_memory()? == memory,
+        "the index got other memory while the device was suspended: {memory:?}, then {:?}",
+        index_memory()?
+    );
     rig.equals(&model)?;
     rig.detach()?;
     ensure!(index_bytes()? == 0, "{} bytes left", index_bytes()?);
