@@ -10,9 +10,11 @@
  *       cleaning begins to read its slots when no request has them pinned.
  *   K3  Its quarters become clean by a record that follows a flush of the disk
  *       that follows the write (ledger.c, L4).
- *   K4  No two cleanings move the same quarter. Cleanings stand in front of their
- *       bucket's ring, in the order of the disk, so those of one frame (four at
- *       most) are neighbours there: ledger.c records them together (L7).
+ *   K4  No two requests that undirty concern the same quarter. They stand in front
+ *       of their bucket's ring, in the order of the disk, so those of one frame (four
+ *       at most) are neighbours there: ledger.c records them together (L7). A discard
+ *       that undirties came before all writes that wait for it, so it still stands
+ *       before them.
  *
  * One request moves one piece of the disk without a gap, inside a run.
  * Threads: the engine's lock.
@@ -99,12 +101,11 @@ static u32 take_quarters(struct td_engine *e, struct td_bucket *b,
 	return end;
 }
 
-/* K4 */
-static void add_to_ring(struct td_bucket *b, struct td_req *r)
+void td_clean_enter_ring(struct td_bucket *b, struct td_req *r)
 {
 	struct td_link *l = b->reqs.next;
 
-	while (l != &b->reqs && td_req_of(l)->kind == TD_CLEAN &&
+	while (l != &b->reqs && td_req_undirties(td_req_of(l)) &&
 	       td_req_of(l)->sector < r->sector)
 		l = l->next;
 	td_link_add_tail(l, &r->link);
@@ -147,7 +148,7 @@ u32 td_clean_begin(struct td_engine *e, struct td_bucket *b, struct td_req *r)
 	}
 	if (!r->nr_parts)
 		return TD_DO_PASS;
-	add_to_ring(b, r);
+	td_clean_enter_ring(b, r);
 	r->phase = TD_PHASE_ACTIVE;
 	r->span_sector = r->sector;
 	r->span_count = r->count;

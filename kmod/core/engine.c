@@ -4,7 +4,8 @@
  *
  * Invariants, under the bucket's lock:
  *   E1  Every write (and discard) from td_begin() to END, and every fill, is in
- *       its bucket's ring, in order of arrival; cleanings stand before them (K4).
+ *       its bucket's ring, in order of arrival; cleanings, and discards that drop
+ *       dirty data, stand before them (K4).
  *   E2  Of two writes that touch a common quarter the later one waits until the
  *       earlier one has ended. (Neighbours in a frame go side by side: a journal
  *       is written in blocks of 4 KiB, which the disk's queue should merge.)
@@ -12,7 +13,8 @@
  *       nor one of another fill. A write that starts cancels the parts of fills
  *       that it touches: they are not published.
  *   E4  A write has unpublished every quarter that it touches before its disk
- *       write is submitted, and they stay so until it has ended.
+ *       write is submitted, and they stay so until it has ended. (But a discard
+ *       leaves dirty quarters as they are until its end, Q1.)
  *   E5  A slot's SSD write is submitted only when no read is pinned that could
  *       expect the slot's former content: a slot taken from another frame had no
  *       pin when taken (W3); the first write in a slot holds it until the pins
@@ -33,6 +35,8 @@
  *     unpublishing, so after the pin, so not before the hit began.
  *   - No hit pins between a write's unpublishing and its end (W5), so none sees
  *     data that the disk has not yet taken.
+ *   - Until a discard drops a dirty quarter all reads of it pin that quarter (or
+ *     wait), so none sees the disk; afterwards all new ones see the disk.
  *   - A fill of quarters that are not valid may overwrite what an old pin still
  *     reads: pinned before a discard, filled after it. The fill's data was the
  *     disk's content while that read was in flight, so it may return either.
@@ -41,6 +45,7 @@
  * Why a ring per bucket and no tree: it holds the requests in flight to 1/1024
  * of the disk, which is seldom more than one.
  */
+#include "discard.h"
 #include "index.h"
 #include "ledger_int.h"
 
@@ -86,6 +91,7 @@ void td_engine_init(struct td_engine *e, const struct td_super *sb,
 	env_store(&e->mode, mode);
 	env_store(&e->state, TD_ACTIVE);
 	env_store(&e->due, 0);
+	env_store(&e->disk_reads, 0);
 	for (u32 i = 0; i < TD_STREAMS; i++)
 		env_store(&e->streams[i], 0);
 	for (u32 i = 0; i < e->nr_buckets; i++)
@@ -199,6 +205,10 @@ static u32 start_disk_write(struct td_engine *e, struct td_bucket *b,
 			    struct td_req *r)
 {
 	td_store_plan_write(e, b, r);
+	if (td_discard_drops(e, r)) {
+		td_link_del(&r->link);
+		td_clean_enter_ring(b, r);
+	}
 	r->phase = TD_PHASE_ACTIVE;
 	r->pending = TD_DO_DISK;
 	if (r->nr_parts)
@@ -257,7 +267,7 @@ u32 td_start(struct td_engine *e, struct td_req *r, struct td_list *woken)
 	case TD_WB_MARK:
 		break;
 	case TD_WB_NO:
-		if (td_writeback_dirty(e, r)) {
+		if (td_writeback_dirty(e, b, r)) {
 			/* A new round: else this write would count as looked at. */
 			r->flush = e->urgent_round++;
 			td_link_add_tail(&e->urgent, &r->gate);
@@ -266,6 +276,9 @@ u32 td_start(struct td_engine *e, struct td_req *r, struct td_list *woken)
 			td_ledger_due(e);
 			return wait_in_ring(e, r);
 		}
+		/* Q4 */
+		if (r->kind == TD_DISCARD && td_discard_must_wait(b, r))
+			return wait_in_ring(e, r);
 		if (marked)
 			return start_disk_write(e, b, r);
 		break;
@@ -384,6 +397,13 @@ void td_clean_failed(struct td_engine *e, struct td_req *r, struct td_list *woke
 	td_end(e, r, woken);
 }
 
+void td_unrecorded(struct td_engine *e, struct td_req *r, struct td_list *woken)
+{
+	r->failed |= r->drops;
+	td_end(e, r, woken);
+	td_wake(woken, r, r->drops ? TD_DO_ANSWER | TD_DO_END : TD_DO_END);
+}
+
 static u32 cleaning_written(struct td_engine *e, struct td_req *r, bool ok,
 			    struct td_list *woken)
 {
@@ -418,6 +438,12 @@ u32 td_disk_done(struct td_engine *e, struct td_req *r, bool ok,
 		td_writeback_undo(e, r);
 	if (r->pending)
 		return TD_DO_ANSWER;
+	if (r->drops && ok && td_active(e)) {
+		td_flush_discard(e, r);
+		return 0;
+	}
+	/* The SSD failed, with data on it that counts. */
+	r->failed |= r->drops;
 	td_end(e, r, woken);
 	return TD_DO_ANSWER | TD_DO_END;
 }

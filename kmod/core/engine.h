@@ -27,7 +27,8 @@
  *			there, else from the user's); write the extents on the SSD.
  *			SSD alone: write-back. PASS: forget it, write the disk.
  *			ANSWER | END: with td_failed().
- *	td_disk_done()	ANSWER, when nothing is left also END.
+ *	td_disk_done()	ANSWER, when nothing is left also END. A discard of dirty
+ *			data: 0, and woken with ANSWER | END later.
  *	td_ssd_done()	0 or END; in write-back ANSWER | END, or 0 and woken with
  *			that later (FUA), or START or DISK (the SSD failed).
  *	td_drained()	Possibly SSD, for the slot's owner; or the owner is woken.
@@ -136,6 +137,7 @@ struct td_req {
 	bool no_writeback;	/* write-back failed: to the disk */
 	bool uncleaned;		/* its cleaning failed: no limit holds it (B8) */
 	bool counted;		/* in its region's inflight */
+	bool drops;		/* a discard that drops dirty quarters */
 	bool failed;		/* EIO, or the disk's answer to a fill */
 	bool ssd_failed;
 };
@@ -202,6 +204,7 @@ struct td_engine {
 	struct env_atomic64 mode;	/* enum td_mode */
 	struct env_atomic64 state;	/* enum td_state */
 	struct env_atomic64 due;	/* not 0: the ledger may have work */
+	struct env_atomic64 disk_reads;	/* reads that the disk may answer (Q5) */
 	struct env_atomic64 streams[TD_STREAMS];
 	struct td_ledger ledger;
 	struct td_retired retired;
@@ -248,10 +251,17 @@ static inline bool td_active(const struct td_engine *e)
 /*
  * Where should this read go? It lies in one run and count > 0. Answers for
  * look->count sectors from the start; the caller cuts the request there.
- * Counts HIT and PASS. No lock, any context; called by map.
+ * Counts HIT and PASS. After PASS or MISS the caller calls td_disk_read_ends() when it
+ * answers the read. No lock, any context; called by map.
  */
 enum td_verdict td_read_look(struct td_engine *e, u64 sector, u32 count,
 			     struct td_look *look);
+
+/* See td_read_look(), td_hit_failed(). No lock, any context. */
+static inline void td_disk_read_ends(struct td_engine *e)
+{
+	env_sub_return(&e->disk_reads, 1);
+}
 
 /* Should this write be copied, since the SSD may store it? No lock, any context. */
 bool td_write_wants_copy(struct td_engine *e, u64 sector, u32 count);
@@ -348,7 +358,8 @@ bool td_fail(struct td_engine *e, struct td_list *woken);
  * If the hit was of one slot with nothing dirty, the slot's copy is forgotten and the
  * slot is retired: e->retired changes, which the caller writes to the superblocks.
  * After more than TD_RETIRED_LIFE such slots, with nothing dirty, the SSD fails as by
- * td_fail(). True: read the disk instead. False: the only copy cannot be read, EIO.
+ * td_fail(). True: read the disk instead; call td_disk_read_ends() when the read is
+ * answered. False: the only copy cannot be read, EIO.
  * Appends to @woken. Lock held, any context.
  */
 bool td_hit_failed(struct td_engine *e, u64 sector, u32 count, u32 slot,

@@ -68,8 +68,7 @@ bool td_fail(struct td_engine *e, struct td_list *woken)
 		struct td_req *r = td_req_of_gate(l->cleaned.next);
 
 		td_link_del(&r->gate);
-		td_end(e, r, woken);
-		td_wake(woken, r, TD_DO_END);
+		td_unrecorded(e, r, woken);
 	}
 	while (e->urgent.next != &e->urgent) {
 		struct td_req *r = td_req_of_gate(e->urgent.next);

@@ -58,6 +58,12 @@ void td_flush_no_cleaning(struct td_engine *e)
 	flush_for_cleanings(e);
 }
 
+void td_flush_discard(struct td_engine *e, struct td_req *r)
+{
+	r->flush = td_flush_want(e);
+	td_link_add_tail(&e->ledger.flush_waiters, &r->gate2);
+}
+
 static u32 answer_flush(struct td_req *r)
 {
 	r->phase = TD_PHASE_ACTIVE;
@@ -158,6 +164,8 @@ void td_flush_done(struct td_engine *e, bool ok, struct td_list *woken)
 			td_flush_gate(e, r, TD_GATE_FLUSH, woken);
 		} else if (ok && td_active(e)) {
 			td_ledger_cleaned(e, r);
+		} else if (r->drops) {
+			td_unrecorded(e, r, woken);
 		} else {
 			td_clean_failed(e, r, woken);
 			td_wake(woken, r, TD_DO_END);
@@ -205,8 +213,7 @@ void td_work_done(struct td_engine *e, const struct td_work *w, bool ok,
 			struct td_req *r = td_req_of_gate(l->recording.next);
 
 			td_link_del(&r->gate);
-			td_end(e, r, woken);
-			td_wake(woken, r, TD_DO_END);
+			td_unrecorded(e, r, woken);
 		}
 		return;
 	}

@@ -262,6 +262,18 @@ void td_index_clean(struct td_engine *e, u32 slot, unsigned int mask)
 		  clean(e, slot, mask) * TD_QUARTER_SECTORS);
 }
 
+void td_index_drop(struct td_engine *e, u32 slot, unsigned int mask)
+{
+	u64 cleaned = e->ledger.places_cleaned;
+	u64 was, now;
+
+	count_dirty(e, slot, -(s32)count_quarters(mask));
+	/* Nothing was written back, which is what this number measures. */
+	e->ledger.places_cleaned = cleaned;
+	was = td_word_drop(&e->words[slot], mask, &now);
+	count_used(e, was, now);
+}
+
 void td_index_give_up(struct td_engine *e, u32 slot, unsigned int mask)
 {
 	clean(e, slot, mask);

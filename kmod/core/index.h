@@ -52,6 +52,8 @@ void td_index_disown(struct td_engine *e, u32 slot, unsigned int valid,
 		     unsigned int dirty);
 u64 td_index_forget(struct td_engine *e, u32 slot, unsigned int mask);
 void td_index_clean(struct td_engine *e, u32 slot, unsigned int mask);
+/* Quarters of @mask, all dirty, were discarded; a durable record says so. */
+void td_index_drop(struct td_engine *e, u32 slot, unsigned int mask);
 /* Quarters of @mask are no longer valid, nor dirty. */
 void td_index_give_up(struct td_engine *e, u32 slot, unsigned int mask);
 

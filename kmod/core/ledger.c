@@ -16,13 +16,14 @@
  *   L6  After a load the place of the first group is wiped, durably, before the
  *       group is written. Else parts of a group that was torn before the load, and
  *       parts of a new torn group, might add up to the whole old group.
- *   L7  A slot has one record. So the last record of a slot in a group says clean
- *       of the quarters of all cleanings that the group records.
+ *   L7  A slot has one record. So the last record of a slot in a group tells of the
+ *       quarters of all cleanings and discards that the group records.
  *
  * Threads: the engine's lock.
  * Why a bit for each slot and not a queue: a slot that changes a hundred times
  * between two sweeps is recorded once, and no burst of changes needs memory.
  */
+#include "discard.h"
 #include "index.h"
 #include "ledger_int.h"
 
@@ -99,46 +100,77 @@ static u32 group_room(const struct td_ledger *l)
 	return TD_GROUP_ENTRIES - l->group_entries;
 }
 
-/* Quarters of @slot that @r moved, if the group under way records it. */
-static unsigned int quarters_moved(const struct td_req *r, u32 slot)
+/*
+ * Bits of the record of @slot, which holds @frame, that @r takes away, if the group
+ * under way records it: a cleaning makes quarters clean, a discard drops them.
+ */
+static u64 bits_taken(const struct td_engine *e, const struct td_req *r, u32 slot,
+		      u64 frame)
 {
 	unsigned int mask = 0;
+	u32 found;
 
-	for (u32 i = 0; td_recording(r) && i < r->nr_parts; i++)
+	if (!td_recording(r) || frame < td_frame_of(r->sector) ||
+	    frame > td_frame_of(r->sector + r->count - 1))
+		return 0;
+	if (r->kind == TD_DISCARD) {
+		mask = td_discard_quarters(e, r, frame, &found);
+		return td_word_quarters(mask) | (u64)mask << TD_W_DIRTY_SHIFT;
+	}
+	for (u32 i = 0; i < r->nr_parts; i++)
 		if (r->parts[i].slot == slot)
 			mask |= r->parts[i].mask;
-	return mask;
+	return (u64)mask << TD_W_DIRTY_SHIFT;
 }
 
-/*
- * L7: quarters of @slot, which holds @frame, that the group under way records as
- * clean: those of @r and of its neighbours (clean.c, K4).
- */
-static unsigned int recorded_clean(const struct td_engine *e,
-				   const struct td_req *r, u32 slot, u64 frame)
+/* L7: the bits that @r and its neighbours (clean.c, K4) take away. */
+static u64 all_bits_taken(const struct td_engine *e, const struct td_req *r, u32 slot,
+			  u64 frame)
 {
 	const struct td_link *ring =
 		&e->buckets[td_bucket_of(e, r->sector)].reqs;
-	unsigned int mask = quarters_moved(r, slot);
+	u64 bits = bits_taken(e, r, slot, frame);
 
 	for (struct td_link *l = r->link.prev; l != ring; l = l->prev) {
 		const struct td_req *q = td_req_of(l);
 
 		if (td_frame_of(q->sector + q->count - 1) < frame)
 			break;
-		mask |= quarters_moved(q, slot);
+		bits |= bits_taken(e, q, slot, frame);
 	}
 	for (struct td_link *l = r->link.next; l != ring; l = l->next) {
 		const struct td_req *q = td_req_of(l);
 
-		if (q->kind != TD_CLEAN || td_frame_of(q->sector) > frame)
+		if (!td_req_undirties(q) || td_frame_of(q->sector) > frame)
 			break;
-		mask |= quarters_moved(q, slot);
+		bits |= bits_taken(e, q, slot, frame);
 	}
-	return mask;
+	return bits;
 }
 
-/* Record the quarters of cleanings as clean, as many as the group has room for. */
+static void put_undirtied(struct td_engine *e, const struct td_req *r, u32 slot)
+{
+	u64 v = td_word_snapshot(&e->words[slot]);
+
+	put_record(&e->ledger, slot,
+		   td_record_of(v & ~all_bits_taken(e, r, slot, td_word_tag(v))));
+}
+
+/* Record the quarters that @r undirties; there is room. */
+static void put_request(struct td_engine *e, const struct td_req *r)
+{
+	u64 last = td_frame_of(r->sector + r->count - 1);
+	u32 slot;
+
+	for (u32 i = 0; i < r->nr_parts; i++)
+		if (r->parts[i].mask)
+			put_undirtied(e, r, r->parts[i].slot);
+	for (u64 f = td_frame_of(r->sector); r->drops && f <= last; f++)
+		if (td_discard_quarters(e, r, f, &slot))
+			put_undirtied(e, r, slot);
+}
+
+/* Record what cleanings and discards did, as many as the group has room for. */
 static void put_cleaned(struct td_engine *e)
 {
 	struct td_ledger *l = &e->ledger;
@@ -146,22 +178,13 @@ static void put_cleaned(struct td_engine *e)
 	while (l->cleaned.next != &l->cleaned) {
 		struct td_req *r = td_req_of_gate(l->cleaned.next);
 
-		if (r->nr_parts > group_room(l))
+		if (td_frame_of(r->sector + r->count - 1) -
+		    td_frame_of(r->sector) >= group_room(l))
 			return;
 		td_link_del(&r->gate);
 		td_link_add_tail(&l->recording, &r->gate);
 		r->phase = TD_PHASE_RECORDING;
-		for (u32 i = 0; i < r->nr_parts; i++) {
-			const struct td_part *p = &r->parts[i];
-			u64 v, clean;
-
-			if (!p->mask)
-				continue;
-			v = td_word_snapshot(&e->words[p->slot]);
-			clean = recorded_clean(e, r, p->slot, td_word_tag(v));
-			put_record(l, p->slot,
-				   td_record_of(v) & ~(clean << TD_W_DIRTY_SHIFT));
-		}
+		put_request(e, r);
 	}
 }
 
@@ -322,8 +345,10 @@ void td_group_done(struct td_engine *e, struct td_list *woken)
 		td_link_del(&r->gate);
 		for (u32 i = 0; i < r->nr_parts; i++)
 			td_index_clean(e, r->parts[i].slot, r->parts[i].mask);
+		if (r->drops)
+			td_discard_recorded(e, r);
 		td_end(e, r, woken);
-		td_wake(woken, r, TD_DO_END);
+		td_wake(woken, r, r->drops ? TD_DO_ANSWER | TD_DO_END : TD_DO_END);
 	}
 	end_sweep(e, woken);
 }

@@ -35,12 +35,12 @@ bool td_ledger_waits(struct td_engine *e, struct td_req *r, u32 then);
 /* A sweep that begins after now is needed. Returns its number. */
 u64 td_ledger_want_sweep(struct td_engine *e);
 
-/* A cleaning's write to the disk is durable: record, END. */
+/* What @r, which undirties, did to the disk is durable there: record, END. */
 void td_ledger_cleaned(struct td_engine *e, struct td_req *r);
-/* Is @r's record under way, so that its quarters may be clean on the SSD? */
+/* Is @r's record under way, so that its quarters may not be dirty on the SSD? */
 static inline bool td_recording(const struct td_req *r)
 {
-	return r->kind == TD_CLEAN && r->phase == TD_PHASE_RECORDING;
+	return r->phase == TD_PHASE_RECORDING;
 }
 
 /* Groups */
@@ -61,6 +61,8 @@ u64 td_flush_want(struct td_engine *e);
 void td_flush_cleaning(struct td_engine *e, struct td_req *r);
 /* A cleaning will not write the disk. */
 void td_flush_no_cleaning(struct td_engine *e);
+/* A discard that drops dirty quarters is done on the disk: it goes on as a cleaning does. */
+void td_flush_discard(struct td_engine *e, struct td_req *r);
 
 /* marks.c */
 void td_marks_init(struct td_engine *e);
@@ -101,6 +103,8 @@ void td_writeback_failed(struct td_engine *e, struct td_req *r,
 /* A cleaning could not be done; it is woken, or answered, with END. */
 void td_clean_failed(struct td_engine *e, struct td_req *r,
 		     struct td_list *woken);
+/* @r, which undirties, cannot be recorded, or must not be; it is woken with its end. */
+void td_unrecorded(struct td_engine *e, struct td_req *r, struct td_list *woken);
 /* Take @r out of its ring and give up its slots; wake the requests that waited for it. */
 void td_end(struct td_engine *e, struct td_req *r, struct td_list *woken);
 

@@ -12,6 +12,7 @@
  * with the last missing block: on a disk one long read costs one seek, but several
  * short reads with hits between them cost several.
  */
+#include "discard.h"
 #include "index.h"
 #include "read.h"
 #include "retire.h"
@@ -142,7 +143,7 @@ static enum td_verdict look_dirty(struct td_engine *e, u64 sector, u64 end,
  * itself, the piece is that dirty part.
  */
 static env_noinline enum td_verdict look_further(struct td_engine *e, u64 sector,
-						 u64 end, enum td_counter why,
+						 u64 end, enum td_counter *why,
 						 struct td_look *look)
 {
 	u64 dirty = first_dirty(e, sector, end);
@@ -152,16 +153,15 @@ static env_noinline enum td_verdict look_further(struct td_engine *e, u64 sector
 		return env_load(&e->state) == TD_BYPASS ? TD_BUSY :
 			look_dirty(e, sector, end, look);
 	look->count = (u32)(dirty - sector);
-	if (why != TD_C_READ_MISSED) {
-		td_pass(e, TD_READ, look->count, why);
+	if (*why != TD_C_READ_MISSED)
 		return TD_PASS;
-	}
 	look->count = (u32)(end_of_missing(e, sector, dirty) - sector);
 	return TD_MISS;
 }
 
-enum td_verdict td_read_look(struct td_engine *e, u64 sector, u32 count,
-			     struct td_look *look)
+/* td_read_look(), but counts only HIT; *why: what PASS is to be counted as. */
+static enum td_verdict look_once(struct td_engine *e, u64 sector, u32 count,
+				 struct td_look *look, enum td_counter *why)
 {
 	const struct td_layout *l = &e->layout;
 	u64 frame = td_frame_of(sector);
@@ -170,20 +170,20 @@ enum td_verdict td_read_look(struct td_engine *e, u64 sector, u32 count,
 	u32 slot;
 
 	look->count = count;
+	*why = TD_C_READ_MISSED;
 	if (unlikely(!td_active(e)))
-		return look_further(e, sector, end, TD_C_READ_BYPASSED_FAILED,
-				    look);
-	if (unlikely((sector | count) & l->block_mask))
-		return look_further(e, sector, end,
-				    TD_C_READ_BYPASSED_UNALIGNED, look);
+		*why = TD_C_READ_BYPASSED_FAILED;
+	else if (unlikely((sector | count) & l->block_mask))
+		*why = TD_C_READ_BYPASSED_UNALIGNED;
+	if (unlikely(*why != TD_C_READ_MISSED))
+		return look_further(e, sector, end, why, look);
 
 	slot = td_home_of(l, frame);
 	/* The home way first, where it mostly is. */
 	if (unlikely(!td_word_pin(&e->words[slot], frame, want, &look->dirty))) {
 		slot = pin_elsewhere(e, frame, want, &look->dirty);
 		if (slot == TD_NO_SLOT)
-			return look_further(e, sector, end, TD_C_READ_MISSED,
-					    look);
+			return look_further(e, sector, end, why, look);
 	}
 	look->slot = slot;
 	look->slots = 1;
@@ -193,4 +193,22 @@ enum td_verdict td_read_look(struct td_engine *e, u64 sector, u32 count,
 						  look) - sector);
 	env_count(e->counters, TD_C_READ_HIT, look->count);
 	return TD_HIT;
+}
+
+enum td_verdict td_read_look(struct td_engine *e, u64 sector, u32 count,
+			     struct td_look *look)
+{
+	enum td_counter why;
+	enum td_verdict verdict = look_once(e, sector, count, look, &why);
+
+	if (verdict == TD_HIT || verdict == TD_BUSY)
+		return verdict;
+	/* Q5: what counts is what is found after the read was counted. */
+	td_disk_read_begins(e);
+	verdict = look_once(e, sector, count, look, &why);
+	if (verdict == TD_HIT || verdict == TD_BUSY)
+		td_disk_read_ends(e);
+	else if (verdict == TD_PASS)
+		td_pass(e, TD_READ, look->count, why);
+	return verdict;
 }

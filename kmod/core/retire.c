@@ -20,6 +20,7 @@
  * has to look at it.
  */
 #include "index.h"
+#include "discard.h"
 #include "ledger_int.h"
 #include "retire.h"
 
@@ -132,5 +133,8 @@ bool td_hit_failed(struct td_engine *e, u64 sector, u32 count, u32 slot,
 			retire(e, &e->buckets[td_bucket_of(e, sector)], slot,
 			       woken);
 	}
-	return !dirty || !dirty_now;
+	if (dirty && dirty_now)
+		return false;
+	td_disk_read_begins(e);
+	return true;
 }

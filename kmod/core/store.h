@@ -14,7 +14,7 @@ enum td_phase {
 	TD_PHASE_WAITING,	/* for another request of its bucket */
 	TD_PHASE_GATED,		/* for its mark */
 	TD_PHASE_ACTIVE,	/* has its parts */
-	TD_PHASE_RECORDING,	/* a cleaning: in the group under way */
+	TD_PHASE_RECORDING,	/* one that undirties: in the group under way */
 };
 
 static inline struct td_req *td_req_of(struct td_link *link)
@@ -35,6 +35,16 @@ static inline struct td_req *td_req_of_gate2(struct td_link *link)
 static inline bool td_req_is_write(const struct td_req *r)
 {
 	return r->kind == TD_WRITE || r->kind == TD_DISCARD;
+}
+
+/*
+ * Does @r make dirty quarters not dirty, by a record in front of which the disk was
+ * flushed? A cleaning, or a discard of dirty data. It stands in front of its ring
+ * (clean.c, K4).
+ */
+static inline bool td_req_undirties(const struct td_req *r)
+{
+	return r->kind == TD_CLEAN || r->drops;
 }
 
 /* Do the two touch a common frame? */
@@ -120,8 +130,12 @@ enum td_writeback {
 enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 				    struct td_req *r, bool marked);
 
-/* Does @r, on its way to the disk, touch a quarter that is dirty? */
-bool td_writeback_dirty(const struct td_engine *e, const struct td_req *r);
+/*
+ * Does @r, on its way to the disk, touch a dirty quarter that must be cleaned first? (A
+ * discard drops those that it covers whole.)
+ */
+bool td_writeback_dirty(const struct td_engine *e, const struct td_bucket *b,
+			const struct td_req *r);
 
 /*
  * The cleaning that @r waited for failed. True: it is to start again, for it may go
@@ -136,6 +150,8 @@ void td_writeback_settle(struct td_engine *e, struct td_req *r);
 void td_writeback_undo(struct td_engine *e, struct td_req *r);
 
 /* clean.c */
+/* Put @r, which undirties, at its place in front of its ring (K4). */
+void td_clean_enter_ring(struct td_bucket *b, struct td_req *r);
 u32 td_clean_begin(struct td_engine *e, struct td_bucket *b, struct td_req *r);
 
 #endif

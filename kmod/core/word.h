@@ -32,10 +32,11 @@
  *   W4  HELD only together with BUSY, and for one owner at a time. A read that
  *       cannot pin a dirty frame because of HELD waits a moment.
  *   W5  valid goes up only from BUSY, by td_word_publish(), td_word_disown().
- *   W6  A dirty quarter is valid, and stays both until td_word_clean().
+ *   W6  A dirty quarter is valid, and stays both until td_word_clean(), or
+ *       td_word_drop().
  *   W7  A change of recorded bits (tag of a valid frame, valid, dirty) sets
  *       pending; one that takes a quarter away also sets stale. (But not
- *       td_word_clean(): the record said so before.)
+ *       td_word_clean() and td_word_drop(): the record said so before.)
  *
  * Overflow of pins: a reader that meets a full count fails to pin, as if the
  * frame were not cached, and reads the disk, which has the same data; if the
@@ -304,6 +305,14 @@ static inline u64 td_word_disown(struct td_word *w, unsigned int valid,
 	return old;
 }
 
+/* @v, from which quarters were taken: LIVE with nothing valid or pinned is FREE. */
+static inline u64 td_word_without_use(u64 v)
+{
+	if ((v & TD_W_STATE) == TD_W_LIVE && !(v & (TD_W_VALID | TD_W_PINS)))
+		v &= TD_W_PENDING | TD_W_STALE;
+	return v;
+}
+
 /*
  * The quarters of @mask, as far as they are not dirty, are no longer valid, in
  * LIVE or BUSY; LIVE with nothing valid and nothing pinned becomes FREE. Returns
@@ -320,9 +329,7 @@ static inline u64 td_word_forget(struct td_word *w, unsigned int mask, u64 *now)
 		new = old & ~gone;
 		if (gone)
 			new |= TD_W_PENDING | TD_W_STALE;
-		if ((new & TD_W_STATE) == TD_W_LIVE &&
-		    !(new & (TD_W_VALID | TD_W_PINS)))
-			new &= TD_W_PENDING | TD_W_STALE;
+		new = td_word_without_use(new);
 	} while (!env_cas(&w->a, &old, new));
 	*now = new;
 	return old;
@@ -336,6 +343,23 @@ static inline void td_word_clean(struct td_word *w, unsigned int mask)
 	while (!env_cas(&w->a, &old,
 			old & ~((u64)mask << TD_W_DIRTY_SHIFT)))
 		;
+}
+
+/*
+ * The quarters of @mask, all dirty, were discarded on the disk, and are recorded so.
+ * Returns the word before; *now after.
+ */
+static inline u64 td_word_drop(struct td_word *w, unsigned int mask, u64 *now)
+{
+	u64 gone = td_word_quarters(mask) | (u64)mask << TD_W_DIRTY_SHIFT;
+	u64 old = env_load(&w->a);
+	u64 new;
+
+	do {
+		new = td_word_without_use(old & ~gone);
+	} while (!env_cas(&w->a, &old, new));
+	*now = new;
+	return old;
 }
 
 /* The record under way is old already: the slot must be recorded once more. */

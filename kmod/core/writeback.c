@@ -40,6 +40,7 @@
  * a mark: the next flush has to clear it, and to record the dirty quarters. A lone
  * write with a flush after it costs one write of the journal instead of three.
  */
+#include "discard.h"
 #include "index.h"
 #include "ledger_int.h"
 #include "retire.h"
@@ -257,18 +258,24 @@ void td_writeback_undo(struct td_engine *e, struct td_req *r)
 	r->writeback = false;
 }
 
-bool td_writeback_dirty(const struct td_engine *e, const struct td_req *r)
+bool td_writeback_dirty(const struct td_engine *e, const struct td_bucket *b,
+			const struct td_req *r)
 {
 	u64 last = td_frame_of(r->sector + r->count - 1);
+	bool drops;
 
 	if (!e->ledger.dirty)
 		return false;
+	drops = r->kind == TD_DISCARD && td_discard_may_drop(e, b, r);
 	for (u64 f = td_frame_of(r->sector); f <= last; f++) {
 		u32 slot = td_index_find(e, f);
+		unsigned int mask = touched_of(r, f);
 
+		if (drops)
+			mask &= ~td_quarters_covered(&e->layout, f, r->sector,
+						     r->sector + r->count);
 		if (slot != TD_NO_SLOT &&
-		    td_word_dirty(td_word_load(&e->words[slot])) &
-		    touched_of(r, f))
+		    td_word_dirty(td_word_load(&e->words[slot])) & mask)
 			return true;
 	}
 	return false;

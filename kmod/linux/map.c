@@ -147,6 +147,7 @@ static noinline int map_read(struct tandem *t, struct bio *bio, struct tandem_io
 
 	measure(t, io);
 	io->foreground = false;
+	io->disk_read = false;
 	tandem_note_user(t, bio);
 	/* Nothing is dirty here: start() and set_mode() refuse that with coarse_ssd. */
 	if (unlikely(t->coarse_ssd && !segments_fit(t, bio))) {
@@ -164,6 +165,7 @@ static noinline int map_read(struct tandem *t, struct bio *bio, struct tandem_io
 		io->end = TANDEM_END_HITS;
 		return map_hit(t, bio, io, look.slot, look.slots, look.dirty);
 	}
+	io->disk_read = true;
 	if (verdict == TD_PASS)
 		return to_disk(t, bio, io);
 	return map_miss(t, bio, io);
@@ -234,6 +236,7 @@ static noinline int map_write(struct tandem *t, struct bio *bio, struct tandem_i
 	if (kind == TD_WRITE)
 		measure(t, io);
 	io->foreground = false;
+	io->disk_read = false;
 	tandem_note_user(t, bio);
 	WRITE_ONCE(t->written, jiffies);
 	if (count < bio_sectors(bio))
@@ -276,6 +279,7 @@ static noinline int map_flush(struct tandem *t, struct bio *bio, struct tandem_i
 	td_req_init(&io->req, TD_FLUSH, 0, 0, NULL, 0);
 	io->end = TANDEM_END_PLAIN;
 	io->foreground = false;
+	io->disk_read = false;
 	io->since = 0;
 	flags = tandem_lock(t);
 	todo = td_begin(&t->engine, &io->req, &woken);
@@ -369,6 +373,7 @@ static noinline void drained(struct tandem *t, struct tandem_io *io, struct td_w
 static int read_again(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
 	io->end = TANDEM_END_PLAIN;
+	io->disk_read = true;
 	io->since = 0;
 	bio->bi_iter = io->hit.iter;
 	bio->bi_status = BLK_STS_OK;
@@ -423,16 +428,19 @@ static void home_done(struct tandem *t, struct tandem_io *io, bool ok)
 	unpin(t, io);
 }
 
-static noinline void tracked_done(struct tandem *t, struct td_req *r, bool ok)
+/* False: @r is answered later by tandem_tracked_woken(), or was already. */
+static noinline bool tracked_done(struct tandem *t, struct td_req *r, bool ok)
 {
 	struct td_list woken;
 	unsigned long flags;
+	u32 todo;
 
 	td_list_init(&woken);
 	flags = tandem_lock(t);
-	td_disk_done(&t->engine, r, ok, &woken);
+	todo = td_disk_done(&t->engine, r, ok, &woken);
 	tandem_unlock(t, flags);
 	tandem_carry_on_later(t, &woken);
+	return todo & TD_DO_ANSWER;
 }
 
 /* All but a hit or a home write of one slot that went well and is not measured. */
@@ -455,11 +463,14 @@ static noinline int end_other(struct tandem *t, struct bio *bio, struct tandem_i
 	case TANDEM_END_TRACKED:
 		if (io->foreground)
 			tandem_disk_leave(t);
-		tracked_done(t, &io->req, !error);
-		return DM_ENDIO_DONE;
+		io->foreground = false;
+		return tracked_done(t, &io->req, !error) ? DM_ENDIO_DONE :
+			DM_ENDIO_INCOMPLETE;
 	case TANDEM_END_PLAIN:
 		if (io->foreground)
 			tandem_disk_leave(t);
+		if (io->disk_read)
+			td_disk_read_ends(&t->engine);
 		break;
 	}
 	return DM_ENDIO_DONE;

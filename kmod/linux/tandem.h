@@ -173,6 +173,7 @@ struct tandem_io {
 	enum tandem_end end;
 	bool at_disk;		/* went to the disk; valid only if measured */
 	bool foreground;	/* PLAIN, TRACKED: counted in tandem.foreground */
+	bool disk_read;		/* PLAIN: tell core by td_disk_read_ends() */
 	u64 since;		/* ns: arrival; 0: not measured; unset with HIT, HOME */
 	union {
 		struct {

@@ -11,7 +11,7 @@ use crate::world::{Fault, Machine, Word, World, ensure};
 type Play = fn(&Core) -> Result<(), Fault>;
 
 /// All cases, by name.
-pub const CASES: [(&str, Play); 9] = [
+pub const CASES: [(&str, Play); 10] = [
     (
         "a flush does not wait for writes that came later",
         later_writes,
@@ -23,6 +23,10 @@ pub const CASES: [(&str, Play); 9] = [
     (
         "a bad quarter fails no write of another one that is cleaned with it",
         |core| healthy_quarter(core, &[0, 1], 1),
+    ),
+    (
+        "a discard of dirty data writes none of that data to the disk",
+        dirty_discard,
     ),
     (
         "an unreadable clean block costs its slot, also after a stop",
@@ -213,6 +217,36 @@ fn healthy_quarter(core: &Core, dirty: &[u64], bad: u64) -> Result<(), Fault> {
     // That the write does not fail is checked when it is answered.
     world.finish()?;
     world.settle()
+}
+
+/// The discard covers frame 0 whole and a part of frame 1; all of both is dirty, and the SSD has recorded that.
+fn dirty_discard(core: &Core) -> Result<(), Fault> {
+    let mut world = world(core, Mode::WriteBack, 1)?;
+    ask(&mut world, WRITE, 0, 64)?;
+    world.finish()?;
+    ask(&mut world, Verb::Flush, 0, 0)?;
+    world.finish()?;
+    ask(&mut world, Verb::Discard, 0, 40)?;
+    while world.waiting(Verb::Discard) > 0 {
+        let cleans = |io: &Io| match io.side {
+            Side::Origin => io.kind == Kind::Write,
+            Side::Ssd => io.kind == Kind::Read,
+        };
+        ensure!(
+            !world.queue.iter().any(cleans),
+            "data is written back that is being discarded"
+        );
+        let dirty = world.engine.facts().dirty;
+        ensure!(
+            dirty == 8,
+            "{dirty} quarters are dirty while the discard is under way"
+        );
+        complete_all(&mut world)?;
+    }
+    let dirty = world.engine.facts().dirty;
+    ensure!(dirty == 3, "{dirty} quarters are dirty after the discard");
+    world.settle()?;
+    world.drain(Mode::WriteThrough)
 }
 
 /// Reads, and every read of the SSD for this request fails.

@@ -88,6 +88,8 @@ struct Sub {
     failed: bool,
     /// A disk has done what this part asked for.
     done: bool,
+    /// Core counts this part among the reads that the disk may answer.
+    disk_read: bool,
     /// This part goes to the disk, or has gone there.
     to_disk: bool,
     /// When core was last asked to begin this part.
@@ -513,6 +515,9 @@ impl World {
         };
         ensure!(!sub.answered, "#{} is answered twice", sub.op);
         sub.answered = true;
+        if std::mem::take(&mut sub.disk_read) {
+            self.engine.disk_read_ends();
+        }
         let (op_id, count) = (sub.op, sub.count);
         self.trace.note(sub.first, count, || {
             format!("#{op_id} part {}+{count} answered", sub.first)

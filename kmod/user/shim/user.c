@@ -188,7 +188,8 @@ static void mix_request(u64 *hash, struct td_req *r)
 	mix(hash, (u64)r->pending << 32 | (u32)r->woken << 16 |
 		  (u32)r->then << 8 | r->gates);
 	mix(hash, r->writeback | r->no_writeback << 1 | r->counted << 2 |
-		  r->failed << 3 | r->ssd_failed << 4 | r->uncleaned << 5);
+		  r->failed << 3 | r->ssd_failed << 4 | r->uncleaned << 5 |
+		  r->drops << 6);
 	for (u32 i = 0; i < r->nr_parts; i++)
 		mix(hash, (u64)r->parts[i].slot << 32 | r->parts[i].mask |
 			  (u32)r->parts[i].held << 8 |
@@ -225,6 +226,7 @@ static u64 digest(struct tdu_engine *s)
 	mix_bytes(&hash, &e->retired, sizeof(e->retired));
 	for (u32 i = 0; i < TD_SUSPECTS; i++)
 		mix(&hash, env_load(&e->suspects[i]));
+	mix(&hash, env_load(&e->disk_reads));
 	mix(&hash, e->clean_frame);
 	mix(&hash, e->clean_left << 1 | e->clean_unrecorded);
 	mix_bytes(&hash, l->pending, sizes.pending * 8);
@@ -289,6 +291,11 @@ static u32 read_look(struct tdu_engine *s, u64 sector, u32 count,
 		.dirty = dirty,
 	};
 	return TD_HIT;
+}
+
+static void disk_read_ends(struct tdu_engine *s)
+{
+	td_disk_read_ends(&s->e);
 }
 
 static bool write_wants_copy(struct tdu_engine *s, u64 sector, u32 count)
@@ -620,6 +627,7 @@ static const struct tdu_api api = {
 	.word = word,
 	.group_of = group_of,
 	.read_look = read_look,
+	.disk_read_ends = disk_read_ends,
 	.write_wants_copy = write_wants_copy,
 	.write_in_place = write_in_place,
 	.write_home = write_home,

@@ -12,7 +12,7 @@
 #include "start.h"
 #include "super.h"
 
-#define TDU_API_VERSION	13
+#define TDU_API_VERSION	14
 
 struct tdu_engine;
 
@@ -85,6 +85,7 @@ struct tdu_api {
 	u32 (*group_of)(struct tdu_engine *engine, u64 sector);
 	u32 (*read_look)(struct tdu_engine *engine, u64 sector, u32 count,
 			 struct td_look *look);
+	void (*disk_read_ends)(struct tdu_engine *engine);
 	bool (*write_wants_copy)(struct tdu_engine *engine, u64 sector,
 				 u32 count);
 	bool (*write_in_place)(struct tdu_engine *engine, u64 sector, u32 count,

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_uint, c_void};
 
 /// `TDU_API_VERSION`
 #[cfg(feature = "load")]
-pub const API_VERSION: u32 = 13;
+pub const API_VERSION: u32 = 14;
 
 /// `struct td_region`: sectors of the SSD.
 #[repr(C)]
@@ -267,6 +267,7 @@ pub struct Api {
     pub word: unsafe extern "C" fn(*mut RawEngine, u32) -> u64,
     pub group_of: unsafe extern "C" fn(*mut RawEngine, u64) -> u32,
     pub read_look: unsafe extern "C" fn(*mut RawEngine, u64, u32, *mut Look) -> u32,
+    pub disk_read_ends: unsafe extern "C" fn(*mut RawEngine),
     pub write_wants_copy: unsafe extern "C" fn(*mut RawEngine, u64, u32) -> bool,
     pub write_in_place: unsafe extern "C" fn(*mut RawEngine, u64, u32, *mut u32) -> bool,
     pub write_home: unsafe extern "C" fn(*mut RawEngine, u64, u32, *mut u32) -> bool,

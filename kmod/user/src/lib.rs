@@ -446,6 +446,11 @@ impl Engine {
         (verdict, look)
     }
 
+    /// A read is answered of which [`Engine::look`] said that the disk may answer it.
+    pub fn disk_read_ends(&mut self) {
+        unsafe { (self.core.api.disk_read_ends)(self.raw) }
+    }
+
     /// A write should bring private memory.
     pub fn wants_copy(&mut self, sector: u64, count: u64) -> bool {
         unsafe { (self.core.api.write_wants_copy)(self.raw, sector, count as u32) }

@@ -99,6 +99,9 @@ impl World {
             format!("#{op} part {first}+{count}: {verdict:?} {look:?}")
         });
         let id = self.add_sub(op, ReqKind::Read, first, count);
+        if let Some(sub) = self.subs.get_mut(&id) {
+            sub.disk_read = matches!(verdict, Verdict::Miss | Verdict::Pass);
+        }
         match verdict {
             Verdict::Hit => self.read_hit(id, look),
             Verdict::Pass | Verdict::Busy => {
@@ -208,6 +211,7 @@ impl World {
             ssd_failed: false,
             failed: false,
             done: false,
+            disk_read: false,
             to_disk: false,
             begun: self.now,
             answered: false,

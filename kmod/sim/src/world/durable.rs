@@ -193,18 +193,18 @@ impl World {
         Ok(())
     }
 
-    /// Promise 9: quarters that become clean must be durable on the disk.
+    /// Promise 9: quarters that are recorded as clean, or as dropped by a discard, must be durable on the disk.
     fn check_promise_9(&self, group: &Group) -> Result<(), Fault> {
         for (&slot, &record) in &group.records {
             let new = Word::of(record);
             let Some(old) = self.durable.record(slot).map(Word::of) else {
                 continue;
             };
-            let cleaned = old.dirty & new.valid & !new.dirty;
+            let cleaned = old.dirty & !new.dirty;
             for quarter in (0..4).filter(|quarter| cleaned >> quarter & 1 != 0) {
-                let first = new.tag * 32 + quarter * 8;
+                let first = old.tag * 32 + quarter * 8;
                 ensure!(
-                    old.tag == new.tag && self.disk.is_durable_at(first, 8),
+                    (new.valid == 0 || old.tag == new.tag) && self.disk.is_durable_at(first, 8),
                     "sector {first}: recorded clean, but on the disk it is not durable"
                 );
             }

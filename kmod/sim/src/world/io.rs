@@ -270,6 +270,9 @@ impl World {
         };
         let Hit { slot, slots, .. } = hit;
         let elsewhere = failed && self.hit_failed((first, count), hit)?;
+        if let Some(sub) = self.subs.get_mut(&id) {
+            sub.disk_read = elsewhere;
+        }
         ensure!(
             !failed || elsewhere || hit.was_dirty,
             "sector {first}+{count}: an error, though the disk had it when it was asked for"

@@ -114,6 +114,9 @@ impl Cache {
                 Verdict::Miss => self.serve(ReqKind::Read, at, next - at, true),
                 Verdict::Pass | Verdict::Busy => {}
             }
+            if matches!(verdict, Verdict::Miss | Verdict::Pass) {
+                self.engine.disk_read_ends();
+            }
             for frame in at / FRAME..=(next - 1) / FRAME {
                 seen(frame, verdict == Verdict::Hit);
             }

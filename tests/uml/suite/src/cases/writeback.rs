@@ -39,6 +39,10 @@ pub const CASES: &[Entry] = &[
         "write-back: discards and zero-outs over dirty data",
         discards,
     ),
+    (
+        "write-back: dirty data that is discarded is not written back first",
+        discarded_dirt,
+    ),
     ("write-back: leaving the mode drains", leaving),
     ("write-back: requests of all sizes", all_sizes),
     (
@@ -345,6 +349,60 @@ fn discards() -> Result<()> {
         cut.attach(false)?;
         cut.shows(&model).context("after a cut")?;
     }
+    rig.equals(&model)
+}
+
+/// Also if the disk splits the discard, and if the disk fails it.
+fn discarded_dirt() -> Result<()> {
+    let mut config = config();
+    config.origin_under = Some(Under::Linear);
+    let (rig, mut model) = Rig::new(config)?;
+    let file = io::direct(&rig.path()?)?;
+    model[..2 * MIB].fill(5);
+    io::write_in_pieces(&file, 0, &model[..2 * MIB])?;
+    file.sync_all()?;
+    let below = rig
+        .below_origin
+        .as_ref()
+        .context("no target below the disk")?;
+    below.swap(rig.origin.plain_test_line())?;
+    let before = rig.status()?;
+    ensure!(before.dirty == 4096, "{before:?}");
+
+    below.message("fail writes")?;
+    ensure!(
+        io::discard(&file, 0, MIB as u64).is_err(),
+        "a discard that the disk fails succeeds"
+    );
+    below.message("fail nothing")?;
+    ensure!(
+        rig.status()?.dirty == 4096 && io::read(&file, 0, MIB)?[..] == model[..MIB],
+        "a discard failed and took dirty data along: {:?}",
+        rig.status()?
+    );
+
+    // Smaller than what the cached device takes, so that the disk splits the requests.
+    io::set_queue(rig.origin_path(), "discard_max_bytes", "65536")?;
+    let disk = rig.origin.stat()?;
+    io::discard(&file, 0, MIB as u64)?;
+    let after = rig.status()?;
+    let done = rig.origin.stat()? - disk;
+    ensure!(
+        done.written == 0 && done.discarded == 2048 && done.flushes > 0,
+        "the disk got {done:?}"
+    );
+    ensure!(
+        after.dirty == 2048 && after.get("drained")? == before.get("drained")?,
+        "{after:?}"
+    );
+    model[..MIB].copy_from_slice(&io::read(&file, 0, MIB)?);
+    ensure!(
+        model[..MIB] != [5; MIB],
+        "the discarded data is still there"
+    );
+    io::write(&file, 0, &model[MIB..MIB + 4096])?;
+    model[..4096].fill(5);
+    drop(file);
     rig.equals(&model)
 }
 

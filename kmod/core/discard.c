@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Discards and zero-outs of dirty data: the quarters that they cover whole are dropped,
+ * not written back first.
+ *
+ * Invariants:
+ *   Q1  A dropped quarter stays dirty and valid in memory until the record that takes
+ *       it out of the index is durable. So its frame keeps its slot (W3), and reads
+ *       see the old data until then, as they would after a cut.
+ *   Q2  That record follows a flush of the disk that follows the discard. If the
+ *       discard or the flush fails, the quarters stay dirty, and the discard fails.
+ *   Q3  The discard is answered and leaves its ring when the record is durable. Until
+ *       then later writes of these quarters wait: after a cut the dirty record would
+ *       hide what they brought to the disk.
+ *   Q4  No cleaning moves a quarter that is being dropped: the discard waits for those
+ *       under way, and none begins beside it (clean.c, quarters_in_use()).
+ *   Q5  When a quarter begins to be dropped, no read is under way that may see the disk
+ *       there, or that began on the SSD before the quarter became dirty and would be
+ *       sent to the disk by an error. Such a read could show the discard, and a later
+ *       read the data before it. Reads that begin later find the quarter dirty.
+ *
+ * Threads: the engine's lock; but disk_reads is counted by readers without it, before
+ * they look at the index.
+ * Why Q5 does not wait for such reads: then each later one would have to wait for the
+ * discard. Cleaning is what always works.
+ * Why the slots are found anew each time: a discard has no memory for parts.
+ */
+#include "discard.h"
+#include "index.h"
+#include "store.h"
+
+unsigned int td_discard_quarters(const struct td_engine *e, const struct td_req *r,
+				 u64 frame, u32 *slot)
+{
+	*slot = td_index_find(e, frame);
+	if (*slot == TD_NO_SLOT)
+		return 0;
+	return td_word_dirty(td_word_load(&e->words[*slot])) &
+	       td_quarters_covered(&e->layout, frame, r->sector,
+				   r->sector + r->count);
+}
+
+/* Does a request in the ring read the disk for a frame that @r touches? */
+static bool is_being_filled(const struct td_bucket *b, const struct td_req *r)
+{
+	for (struct td_link *l = b->reqs.next; l != &b->reqs; l = l->next)
+		if (td_req_of(l)->kind == TD_READ &&
+		    td_req_overlap(td_req_of(l), r))
+			return true;
+	return false;
+}
+
+bool td_discard_may_drop(const struct td_engine *e, const struct td_bucket *b,
+			 const struct td_req *r)
+{
+	u64 last = td_frame_of(r->sector + r->count - 1);
+
+	if (env_load(&e->disk_reads) || is_being_filled(b, r))
+		return false;
+	for (u64 f = td_frame_of(r->sector); f <= last; f++) {
+		u32 slot;
+
+		if (td_discard_quarters(e, r, f, &slot) &&
+		    td_word_load(&e->words[slot]) & TD_W_PINS)
+			return false;
+	}
+	return true;
+}
+
+bool td_discard_drops(const struct td_engine *e, struct td_req *r)
+{
+	u64 last = td_frame_of(r->sector + r->count - 1);
+	u32 slot;
+
+	if (r->kind != TD_DISCARD || !e->ledger.dirty)
+		return false;
+	for (u64 f = td_frame_of(r->sector); f <= last && !r->drops; f++)
+		r->drops = td_discard_quarters(e, r, f, &slot);
+	return r->drops;
+}
+
+bool td_discard_must_wait(const struct td_bucket *b, const struct td_req *r)
+{
+	for (struct td_link *l = b->reqs.next; l != &b->reqs; l = l->next)
+		if (td_req_of(l)->kind == TD_CLEAN &&
+		    td_req_collide(td_req_of(l), r))
+			return true;
+	return false;
+}
+
+void td_discard_recorded(struct td_engine *e, const struct td_req *r)
+{
+	u64 last = td_frame_of(r->sector + r->count - 1);
+
+	for (u64 f = td_frame_of(r->sector); f <= last; f++) {
+		u32 slot;
+		unsigned int mask = td_discard_quarters(e, r, f, &slot);
+
+		if (mask)
+			td_index_drop(e, slot, mask);
+	}
+}
