@@ -18,7 +18,7 @@ use crate::guest_kernel::{self, Kernel};
 use crate::inputs::{Inputs, KMOD};
 use crate::layer::{Bench, Layer};
 use crate::qemu::Qemu;
-use crate::{compiler, fetch, hash, pins, programs, run, suite, uml};
+use crate::{compiler, fetch, hash, pins, programs, run, seed, suite, uml};
 
 /// Longest run of an emulated guest on a busy machine.
 const LIMIT: Duration = Duration::from_secs(2400);
@@ -215,6 +215,7 @@ fn functional(bench: &mut Bench, version: &str, part: u32) -> Result<()> {
         "tcg,thread=multi" => " SUITE_EMULATED=1 SUITE_LIMIT=900",
         _ => "",
     };
+    let seed = seed::of_this_run()?;
     let mut guest = qemu.command();
     guest.args([
         "-accel", accel[0], "-cpu", accel[1], "-machine", "q35", "-smp", "2", "-m", "2048",
@@ -223,7 +224,7 @@ fn functional(bench: &mut Bench, version: &str, part: u32) -> Result<()> {
         &mut guest,
         &target.kernel,
         &initramfs,
-        &format!("{variables}{part}{speed} oops=panic"),
+        &format!("{variables}{part}{speed} SUITE_SEED={seed} oops=panic"),
     );
     suite::cases(bench, &mut guest, LIMIT)
 }
