@@ -119,6 +119,9 @@ fn places(count: u64) -> String {
 
 /// A disk by model, size and serial number.
 fn device(owner: &Owner) -> String {
+    if owner.is_image {
+        return format!("the image {} ({})", owner.path, bytes(owner.bytes));
+    }
     let model = match owner.model.as_str() {
         "" => "disk",
         model => model,
@@ -171,11 +174,16 @@ fn tell(report: &Report, cache: &Cache) {
             "The index on the SSD cannot be used, and is not needed: the hard disk has everything."
         }
     });
-    say(format_args!(
-        "Not yet on the hard disk: {}, of which the SSD can read {}",
-        bytes(cache.dirty_bytes()),
-        bytes(report.dirty_bytes)
-    ));
+    let readable = match (cache.dirty_bytes(), report.dirty_unreadable_bytes) {
+        (0, _) => "nothing".to_owned(),
+        (dirty, 0) => format!("{}; the SSD can read all of it", bytes(dirty)),
+        (dirty, lost) => format!(
+            "{}; the SSD cannot read {} of it",
+            bytes(dirty),
+            bytes(lost)
+        ),
+    };
+    say(format_args!("Not yet on the hard disk: {readable}"));
     if report.dirty_unreadable_bytes > 0 {
         say(format_args!(
             "LOST unless the SSD can be read again: {}, at byte {} of the hard disk",
@@ -294,7 +302,7 @@ fn save(pair: &RescuePair, dry_run: bool, yes: bool, json: bool) -> Result<(), E
         ));
     } else {
         say(format_args!(
-            "{} is now on {}, and the SSD knows.",
+            "{} is now on {}, and the SSD has recorded that.",
             bytes(outcome.written_bytes),
             device(&owner)
         ));

@@ -47,6 +47,7 @@ fn owner(device: &BlockDevice, cache: &Cache) -> Owner {
             .find(|serial| !serial.is_empty())
             .unwrap_or_default(),
         bytes: device.ident.text.size,
+        is_image: false,
         named: recognized && identities(&device.ident).contains(&cache.disk_id()),
     }
 }

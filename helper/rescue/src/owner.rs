@@ -17,6 +17,8 @@ pub struct Owner {
     pub serial: String,
     /// Length.
     pub bytes: u64,
+    /// A file with the content of a disk.
+    pub is_image: bool,
     /// Whether the SSD names this disk.
     pub named: bool,
 }
@@ -42,6 +44,7 @@ impl Owner {
             model: String::new(),
             serial: serial.to_owned(),
             bytes: disk.medium.sectors() * SECTOR_BYTES,
+            is_image: matches!(disk.source, Source::Image(_)),
             named: false,
         };
         match &disk.source {
