@@ -28,6 +28,7 @@ mod order;
 mod pulled;
 mod refusals;
 mod reload;
+mod rescued;
 mod sizes;
 mod starts;
 mod time;
@@ -74,6 +75,7 @@ fn all() -> Vec<Case> {
         caches::CASES,
         sizes::CASES,
         writeback::CASES,
+        rescued::CASES,
         starts::CASES,
         damaged::CASES,
         concurrent::CASES,
