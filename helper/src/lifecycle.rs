@@ -228,6 +228,8 @@ pub enum Step {
     UnmapAndHold,
     /// Record that the disk is used without its cache: see [`used_alone`]. Then let programs have the disk.
     LeavePlain,
+    /// Record that the copies on the SSD are old: see [`made_cold`].
+    RecordCold,
     /// Record that no device in doubt is the disk: see [`without_doubt`].
     EndDoubt,
     /// Record that the prepared cache works: see [`begun`].
@@ -255,8 +257,12 @@ pub fn next(record: &CacheRecord, now: &Situation) -> Step {
     if now.job == Job::Running {
         return Step::Wait(Reason::HasJob);
     }
-    if leaves_disk(record, now) {
+    if is_used_alone(record, now) {
         return Step::LeavePlain;
+    }
+    if now.link == Link::PassesThrough && !record.pair.cold {
+        // Without a request: its SSD came back and could not be used. The disk lacked nothing then.
+        return Step::RecordCold;
     }
     if now.job == Job::Abandons {
         return Step::Wait(Reason::IsRemoved);
@@ -318,10 +324,9 @@ pub fn obstacle(record: &CacheRecord, now: &Situation) -> Option<Reason> {
 }
 
 /// Whether a disk that is used without its cache has to be recorded as such.
-fn leaves_disk(record: &CacheRecord, now: &Situation) -> bool {
+fn is_used_alone(record: &CacheRecord, now: &Situation) -> bool {
     let (Disk::Similar(access) | Disk::Recorded(access)) = now.disk else {
-        // The mapping passes through without a request: its SSD came back and could not be used.
-        return now.link == Link::PassesThrough && !record.pair.cold;
+        return false;
     };
     let open = match access {
         Access::InUse => true,
@@ -332,8 +337,8 @@ fn leaves_disk(record: &CacheRecord, now: &Situation) -> bool {
         Link::None | Link::LeadsNowhere | Link::LeadsNowhereInUse => open,
         _ => false,
     };
-    let loses_data = uncovered && record.may_be_dirty && !record.forked;
-    loses_data || (!record.pair.cold && (uncovered || now.link == Link::PassesThrough))
+    let is_known = record.pair.cold && (record.forked || !record.may_be_dirty);
+    uncovered && !is_known
 }
 
 /// Whether the record says already that this device was used without the cache.
@@ -383,6 +388,12 @@ pub fn used_alone(mut record: CacheRecord, used: &[Ident], is_disk: bool) -> Cac
             known.boot == device.boot || known.has_wwn() || lasting == 1
         });
     }
+    record
+}
+
+/// The record of a cache whose mapping has used the disk alone. The disk lacked nothing before.
+pub fn made_cold(mut record: CacheRecord) -> CacheRecord {
+    record.pair.cold = true;
     record
 }
 

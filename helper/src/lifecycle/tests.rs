@@ -279,10 +279,16 @@ fn a_disk_that_is_used_without_its_cache_is_recorded_as_such() {
             Wait(Works),
         ),
         (
+            "the same in write-back mode: the disk lacked nothing then",
+            dirty(),
+            link(Link::PassesThrough, disk(IN_USE, WHOLE)),
+            RecordCold,
+        ),
+        (
             "an SSD that came back could not be used",
             clean(),
             link(Link::PassesThrough, disk(HELD, WHOLE)),
-            LeavePlain,
+            RecordCold,
         ),
         (
             "once",

@@ -124,6 +124,10 @@ impl Service {
                     record = self.record_use(&record, &pair, seen.facts).await?;
                     Ok(())
                 }
+                Step::RecordCold => {
+                    record = self.change(&record, lifecycle::made_cold).await?;
+                    Ok(())
+                }
                 Step::EndDoubt => {
                     record = self.change(&record, lifecycle::without_doubt).await?;
                     Ok(())
