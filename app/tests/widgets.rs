@@ -458,6 +458,8 @@ fn a_page_has_live_figures_only_while_its_devices_work() {
     for figure in live {
         assert!(words().contains(figure), "no {figure} in:\n{}", words());
     }
+    let (least, ..) = page.measure(gtk::Orientation::Horizontal, -1);
+    assert!(least <= 360, "{least} pixels are more than a phone has");
     assert!(
         !words().contains("Waiting to be written"),
         "nothing can wait in write-through"
