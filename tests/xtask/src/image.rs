@@ -16,9 +16,9 @@ pub const USER: &str = "anna";
 /// What the user types into the authentication dialog.
 pub const PASSWORD: &str = "tandem-e2e";
 /// Size of the root file system in MiB; the file is sparse.
-const ROOT_MIB: u32 = 2048;
+pub(crate) const ROOT_MIB: u32 = 2048;
 /// Parts of the kernel's module tree that no virtual machine of ours has a device for.
-const LEFT_OUT: &[&str] = &[
+pub(crate) const LEFT_OUT: &[&str] = &[
     "sound",
     "net",
     "drivers/net",
@@ -79,7 +79,8 @@ pub fn get(cx: &Cx, kernel: &Kernel) -> Result<Image> {
     })
 }
 
-fn packages(list: &Path) -> Result<String> {
+/// The packages that a list names, with commas between them.
+pub(crate) fn packages(list: &Path) -> Result<String> {
     let text =
         fs::read_to_string(list).with_context(|| format!("cannot read {}", list.display()))?;
     let names: Vec<_> = text
@@ -115,6 +116,23 @@ fn userland(cx: &Cx, packages: &str) -> Result<PathBuf> {
 /// Puts kernel modules, agent and configuration over the userland and makes the disk.
 fn assemble(kernel: &Kernel, sources: &Path, userland: &Path, dir: &Path) -> Result<()> {
     say("making the virtual machine's disk");
+    initrd(kernel, &sources.join("init"), dir)?;
+    let modules = dir.join("modules");
+    copy_modules(kernel, &modules)?;
+    let script = r#"mkdir -p lib/modules; cp -r --no-preserve=ownership "$MODULES/." lib/modules/"#;
+    disk(sources, userland, ROOT_MIB, script, &modules, dir)
+}
+
+/// Makes the disk `root.ext4` in `dir` from a userland. The agent, the user and the configuration are added, and what
+/// `script` adds, which finds `more` in `$MODULES` and runs at the top of the tree.
+pub(crate) fn disk(
+    sources: &Path,
+    userland: &Path,
+    size_mib: u32,
+    script: &str,
+    more: &Path,
+    dir: &Path,
+) -> Result<()> {
     let agent = dir.join("agent");
     let cc = run::cmd(
         "gcc",
@@ -127,9 +145,6 @@ fn assemble(kernel: &Kernel, sources: &Path, userland: &Path, dir: &Path) -> Res
         cc.context("cannot start gcc")?.success(),
         "cannot compile the guest's agent"
     );
-    initrd(kernel, &sources.join("init"), dir)?;
-    let modules = dir.join("modules");
-    copy_modules(kernel, &modules)?;
     let hash = run::output(&mut run::cmd(
         "openssl",
         ["passwd", "-6", "-salt", "tandem", PASSWORD],
@@ -137,12 +152,12 @@ fn assemble(kernel: &Kernel, sources: &Path, userland: &Path, dir: &Path) -> Res
     let root = dir.join("tree");
     fs::create_dir(&root)?;
     // One shell script, because ownership exists only inside one fakeroot.
-    let script = r#"set -e
+    let whole = r#"set -e
         cd "$ROOT"; tar --extract --file "$USERLAND" --numeric-owner
         mkdir -p dev proc sys run
         cp -r --no-preserve=ownership "$SOURCES/rootfs/." .
         install -m 755 "$AGENT" usr/lib/vm/agent
-        mkdir -p lib/modules; cp -r --no-preserve=ownership "$MODULES/." lib/modules/
+        eval "$MORE"
         echo "$NAME:x:1000:1000:Anna:/home/$NAME:/bin/bash" >>etc/passwd
         echo "$NAME:x:1000:" >>etc/group
         echo "$NAME:$HASH:19000:0:99999:7:::" >>etc/shadow
@@ -156,20 +171,21 @@ fn assemble(kernel: &Kernel, sources: &Path, userland: &Path, dir: &Path) -> Res
     "#;
     let me_root = run::output(&mut run::cmd("id", ["-u"]))?.trim() == "0";
     let mut command = if me_root {
-        run::cmd("sh", ["-c", script])
+        run::cmd("sh", ["-c", whole])
     } else {
-        run::cmd("fakeroot", ["--", "sh", "-c", script])
+        run::cmd("fakeroot", ["--", "sh", "-c", whole])
     };
     command
         .env("ROOT", &root)
         .env("USERLAND", userland)
         .env("SOURCES", sources)
         .env("AGENT", &agent)
-        .env("MODULES", &modules);
+        .env("MORE", script)
+        .env("MODULES", more);
     command
         .env("NAME", USER)
         .env("HASH", hash.trim())
-        .env("SIZE", ROOT_MIB.to_string())
+        .env("SIZE", size_mib.to_string())
         .env("DISK", dir.join("root.ext4"));
     run::output(&mut command)?;
     Ok(())
@@ -196,7 +212,7 @@ fn copy_modules(kernel: &Kernel, to: &Path) -> Result<()> {
 }
 
 /// Busybox, our init script and the modules that lead to the root disk.
-fn initrd(kernel: &Kernel, init: &Path, dir: &Path) -> Result<()> {
+pub(crate) fn initrd(kernel: &Kernel, init: &Path, dir: &Path) -> Result<()> {
     let tree = dir.join("initrd.tree");
     for sub in ["bin", "dev", "lib", "root"] {
         fs::create_dir_all(tree.join(sub))?;
@@ -216,8 +232,14 @@ fn initrd(kernel: &Kernel, init: &Path, dir: &Path) -> Result<()> {
         &["crc32c_generic", "virtio_pci", "virtio_blk", "ext4"],
     )? {
         let name = module.file_name().context("a module has a name")?;
-        fs::copy(&module, tree.join("lib").join(name))?;
-        list.push_str(&name.to_string_lossy());
+        let name = name.to_string_lossy();
+        let file = tree.join("lib").join(&*name);
+        fs::copy(&module, &file)?;
+        // busybox loads only modules that are not compressed.
+        if name.ends_with(".xz") {
+            run::output(run::cmd("xz", ["--decompress"]).arg(&file))?;
+        }
+        list.push_str(name.trim_end_matches(".xz"));
         list.push('\n');
     }
     fs::write(tree.join("modules"), list)?;

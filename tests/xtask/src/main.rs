@@ -19,6 +19,7 @@ mod hash;
 mod host;
 mod image;
 mod inputs;
+mod install_image;
 mod kernels;
 mod layer;
 mod meson_install;

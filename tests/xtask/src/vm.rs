@@ -29,20 +29,28 @@ pub struct Parts {
     pub kernel: Kernel,
     pub(crate) image: Image,
     kvm: bool,
+    /// Further words for the kernel's command line.
+    pub append: &'static str,
 }
 
 impl Parts {
     /// Fetches or makes the parts that the cache lacks.
     pub fn get(cx: &Cx) -> Result<Self> {
-        let qemu = Qemu::get(cx)?;
         let kernel = guest_kernel::debian12(cx)?;
         let image = image::get(cx, &kernel)?;
+        Self::of(cx, kernel, image)
+    }
+
+    /// A machine with another kernel and disk.
+    pub fn of(cx: &Cx, kernel: Kernel, image: Image) -> Result<Self> {
+        let qemu = Qemu::get(cx)?;
         let kvm = qemu.kvm_works(cx, &kernel.vmlinux)?;
         Ok(Self {
             qemu,
             kernel,
             image,
             kvm,
+            append: "",
         })
     }
 
@@ -215,10 +223,10 @@ impl Vm {
             .arg(&parts.kernel.vmlinux)
             .arg("-initrd")
             .arg(&parts.image.initrd);
-        command.args([
-            "-append",
-            "console=ttyS0 quiet mitigations=off audit=0 systemd.show_status=no panic=1",
-        ]);
+        let words = "console=ttyS0 quiet mitigations=off audit=0 systemd.show_status=no panic=1";
+        command
+            .arg("-append")
+            .arg(format!("{words} {}", parts.append));
         if origin.memory.is_saved() {
             command.args(["-incoming", "defer"]);
         }

@@ -4,6 +4,7 @@
 
 mod bytes;
 mod conformance;
+mod install;
 mod kill;
 mod main_job;
 mod refusals;
@@ -12,6 +13,7 @@ mod writeback;
 
 use anyhow::Result;
 
+use crate::deb;
 use crate::disks::{self, Pair, Scratch};
 use crate::guest::LONG;
 use crate::inputs::{Inputs, KMOD};
@@ -81,6 +83,26 @@ pub fn layers() -> Vec<Layer> {
             cases: |_| Ok(writeback::PARTS.map(|(name, _)| name.to_owned()).into()),
             inputs: INPUTS,
             run: writeback::run,
+        },
+        Layer {
+            name: "vm-install-12",
+            about: "the Debian packages on a fresh Debian 12",
+            cases: install::cases,
+            inputs: Inputs {
+                paths: &[&KMOD, &SOURCES, &deb::SOURCES],
+                ..INPUTS
+            },
+            run: install::bookworm,
+        },
+        Layer {
+            name: "vm-install-13",
+            about: "the Debian packages on a fresh Debian 13",
+            cases: install::cases,
+            inputs: Inputs {
+                paths: &[&KMOD, &SOURCES, &deb::SOURCES],
+                ..INPUTS
+            },
+            run: install::trixie,
         },
         Layer {
             name: "vm-main",

@@ -19,9 +19,9 @@ use crate::vm::{Parts, Vm};
 use crate::{hash, stage};
 
 /// Longest time from power on until the desktop's targets are reached, on a busy machine without KVM.
-const BOOT: Duration = Duration::from_secs(300);
+pub(super) const BOOT: Duration = Duration::from_secs(300);
 /// Script that ends when the start is over; prints how the start failed.
-const STARTED: &str = r#"
+pub(super) const STARTED: &str = r#"
 end=$(($(date +%s) + 240))
 until [ "$(systemctl is-active multi-user.target)" = active ] && [ -z "$(systemctl list-jobs --no-legend)" ]; do
 	if [ "$(date +%s)" -gt $end ]; then
