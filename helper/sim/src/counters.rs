@@ -4,7 +4,7 @@
 
 use super::dirt::{Dirt, JOURNAL_BLOCKS};
 use std::time::{Duration, Instant};
-use tandem_api::{Bucket, Counter, Direction, Latency, SECTOR_BYTES, Sample};
+use tandem_api::{Bucket, CacheState, Counter, Direction, Latency, SECTOR_BYTES, Sample};
 
 const FRAME_SECTORS: u64 = 32;
 /// The load moves on in ticks of this length, so that a sample each second moves evenly.
@@ -43,6 +43,38 @@ fn latency(sectors: u64, every: u64, middle: u32) -> Latency {
     Latency { buckets }
 }
 
+/// What becomes of the requests of the working day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// The SSD serves hits and stores what is read.
+    Cached,
+    /// The SSD is lost: the disk serves all requests.
+    Bypassed,
+    /// The SSD is lost with the only copy of some data: reads go to the disk, and every write fails.
+    ReadOnly,
+    /// No request is served: the mapping is suspended, or its disk is gone.
+    Halted,
+}
+
+impl Flow {
+    /// By the state of a cache and its reason.
+    pub fn of(state: CacheState, reason: &str) -> Self {
+        match (state, reason) {
+            (_, "disk-missing") => Self::Halted,
+            (CacheState::Active, _) => Self::Cached,
+            (CacheState::Bypass, "ssd-gone-dirty") => Self::ReadOnly,
+            (CacheState::Bypass, _) => Self::Bypassed,
+            (
+                CacheState::Pending
+                | CacheState::Suspended
+                | CacheState::Stopped
+                | CacheState::Detached,
+                _,
+            ) => Self::Halted,
+        }
+    }
+}
+
 /// Counters of one cache, moved on by the clock.
 #[derive(Debug)]
 pub struct Load {
@@ -55,6 +87,8 @@ pub struct Load {
     missed: u64,
     sequential: u64,
     busy: u64,
+    /// Read, and written, while the SSD was lost.
+    failed: [u64; 2],
     write_hit: u64,
     write_missed: u64,
     discard: u64,
@@ -64,6 +98,7 @@ pub struct Load {
     flushes: u64,
     /// What is on the SSD only.
     pub dirt: Dirt,
+    flow: Flow,
     ahead: Duration,
 }
 
@@ -80,6 +115,7 @@ impl Load {
             missed: 0,
             sequential: 0,
             busy: 0,
+            failed: [0; 2],
             write_hit: 0,
             write_missed: 0,
             discard: 0,
@@ -88,6 +124,7 @@ impl Load {
             streams: 0,
             flushes: 0,
             dirt,
+            flow: Flow::Cached,
             ahead: Duration::ZERO,
         }
     }
@@ -101,6 +138,12 @@ impl Load {
     /// Frames on the SSD.
     pub fn frames(&self) -> u64 {
         self.used
+    }
+
+    /// What becomes of requests from now on.
+    pub fn set_flow(&mut self, flow: Flow) {
+        self.catch_up();
+        self.flow = flow;
     }
 
     /// Lets time pass at once.
@@ -127,6 +170,18 @@ impl Load {
 
     fn tick(&mut self) {
         self.ticks += 1;
+        match self.flow {
+            Flow::Cached => self.tick_cached(),
+            Flow::Bypassed => {
+                self.failed[0] += 3_000 + self.random(1_200);
+                self.failed[1] += 300 + self.random(900);
+            }
+            Flow::ReadOnly => self.failed[0] += 3_000 + self.random(1_200),
+            Flow::Halted => {}
+        }
+    }
+
+    fn tick_cached(&mut self) {
         let warmth = 0.94 * (1.0 - (-(self.ticks as f64) / WARM_TICKS).exp());
         let swell = 1.0 + 0.5 * (self.ticks as f64 / 170.0).sin();
         let wanted = (3_000.0 * swell) as u64 + self.random(1_200);
@@ -167,9 +222,13 @@ impl Load {
         };
         let read_bypassed = vec![
             counter("busy", self.busy),
+            counter("failed", self.failed[0]),
             counter("sequential", self.sequential),
         ];
-        let write_bypassed = vec![counter("discard", self.discard)];
+        let write_bypassed = vec![
+            counter("discard", self.discard),
+            counter("failed", self.failed[1]),
+        ];
         Sample {
             time_us: tandem_helper::sampler::boottime_us()
                 .saturating_add(u64::try_from(self.ahead.as_micros()).unwrap_or(0)),
@@ -183,13 +242,13 @@ impl Load {
             journal_used: self.dirt.commits % (JOURNAL_BLOCKS / 2),
             journal_total: JOURNAL_BLOCKS,
             read: Direction {
-                requested: self.hit + self.missed + self.sequential + self.busy,
+                requested: self.hit + self.missed + self.sequential + self.busy + self.failed[0],
                 hit: self.hit,
                 missed: self.missed,
                 bypassed: read_bypassed,
             },
             write: Direction {
-                requested: self.write_hit + self.write_missed + self.discard,
+                requested: self.write_hit + self.write_missed + self.discard + self.failed[1],
                 hit: self.write_hit,
                 missed: self.write_missed,
                 bypassed: write_bypassed,
@@ -204,7 +263,11 @@ impl Load {
             ],
             ssd_latency: latency(self.hit + self.dirt.accepted, 64, 7),
             disk_latency: latency(
-                self.missed + self.sequential + self.busy + self.write_missed,
+                self.missed
+                    + self.sequential
+                    + self.busy
+                    + self.write_missed
+                    + self.failed.iter().sum::<u64>(),
                 8,
                 13,
             ),
@@ -235,5 +298,57 @@ mod tests {
             assert_eq!(d.requested, d.hit + d.missed + d.bypassed_sectors());
         }
         assert!(later.frames_used <= later.frames_total && later.frames_used > cold.frames_used);
+    }
+
+    #[test]
+    fn nothing_moves_without_a_disk_and_nothing_is_hit_without_an_ssd() {
+        let dirt = Dirt::new(
+            tandem_api::Mode::Writeback,
+            10_000,
+            super::super::dirt::RATE,
+        );
+        let mut load = Load::new(250_000_000_000, dirt);
+        let pass = |load: &mut Load| {
+            let before = load.sample();
+            load.advance(Duration::from_secs(10));
+            (before, load.sample())
+        };
+        let (_, warm) = pass(&mut load);
+        assert!(warm.read.hit > 0 && warm.write_back_sectors > 0);
+        for (state, reason) in [
+            (CacheState::Suspended, ""),
+            (CacheState::Stopped, "ssd-missing"),
+            (CacheState::Bypass, "disk-missing"),
+            (CacheState::Detached, ""),
+        ] {
+            load.set_flow(Flow::of(state, reason));
+            let (before, now) = pass(&mut load);
+            let still = Sample {
+                time_us: now.time_us,
+                ..before
+            };
+            assert_eq!(now, still, "{state} {reason}");
+        }
+        load.set_flow(Flow::of(CacheState::Bypass, "ssd-error"));
+        let (before, now) = pass(&mut load);
+        assert_eq!(
+            (now.read.hit, now.write.hit),
+            (before.read.hit, before.write.hit)
+        );
+        assert_eq!(now.frames_used, before.frames_used);
+        assert!(now.read.requested > before.read.requested);
+        load.set_flow(Flow::of(CacheState::Bypass, "ssd-gone-dirty"));
+        let (before, now) = pass(&mut load);
+        assert_eq!(
+            (&now.write, now.dirty_sectors),
+            (&before.write, before.dirty_sectors)
+        );
+        assert!(now.read.requested > before.read.requested && now.read.hit == before.read.hit);
+        load.set_flow(Flow::of(CacheState::Active, ""));
+        let (before, now) = pass(&mut load);
+        assert!(now.read.hit > before.read.hit);
+        for d in [&now.read, &now.write] {
+            assert_eq!(d.requested, d.hit + d.missed + d.bypassed_sectors());
+        }
     }
 }

@@ -2,7 +2,8 @@
 //! What is on a simulated SSD only: it grows with what is written in write-back, and goes to the disk
 //! at a rate, all at once in a flush, otherwise beside the work.
 
-use super::world::{Map, Scene};
+use super::counters::Flow;
+use super::world::{Map, Scene, number};
 use tandem_api::{CacheState, Failure, Kind, Mode, SECTOR_BYTES};
 use tandem_helper::dm::message::{Flush, Message};
 
@@ -106,8 +107,15 @@ impl Map {
         self.load.dirt.tell(Message::Flush(Flush::Start));
         self.load.dirt.tell(Message::Flush(Flush::Pause));
         let dirty = self.load.dirt.dirty > 0;
-        self.state = CacheState::Bypass;
-        self.reason = if dirty { "ssd-gone-dirty" } else { "ssd-error" }.to_owned();
+        let reason = if dirty { "ssd-gone-dirty" } else { "ssd-error" };
+        self.set_state(CacheState::Bypass, reason);
+    }
+
+    /// Changes the state, and what becomes of requests.
+    pub fn set_state(&mut self, state: CacheState, reason: &str) {
+        self.load.set_flow(Flow::of(state, reason));
+        self.state = state;
+        self.reason = reason.to_owned();
     }
 }
 
@@ -129,6 +137,16 @@ impl Scene {
         {
             map.load.catch_up();
             map.load.dirt.written(UNMOUNT_SECTORS);
+        }
+    }
+
+    /// A mapping whose disk was pulled serves no request any more, also if the disk is plugged in again: then the disk is
+    /// another device.
+    pub fn halt_orphans(&mut self) {
+        let there: Vec<String> = self.blocks.values().map(number).collect();
+        let orphans = self.maps.values_mut();
+        for map in orphans.filter(|map| !there.contains(&map.origin)) {
+            map.load.set_flow(Flow::Halted);
         }
     }
 

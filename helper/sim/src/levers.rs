@@ -122,6 +122,7 @@ impl Simulation {
                     map.lose_ssd();
                 }
             }
+            s.halt_orphans();
         });
         self.0.synced().await;
         Ok(())
@@ -203,6 +204,7 @@ impl Simulation {
             self.0.change(|s| {
                 let gone = s.blocks.remove(&name);
                 s.away.extend(gone.map(|gone| (name, gone, None)));
+                s.halt_orphans();
             });
             // Long enough to be seen.
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -269,9 +271,7 @@ impl Simulation {
                 .maps
                 .get_mut(uuid)
                 .ok_or_else(|| Failure::new(Kind::InvalidArgument).name("uuid"))?;
-            map.state = state;
-            map.reason = reason.to_owned();
-            map.load.catch_up();
+            map.set_state(state, reason);
             map.load.dirt.refused = reason == "disk-error";
             Ok(())
         })

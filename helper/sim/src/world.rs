@@ -187,7 +187,7 @@ impl World {
 }
 
 /// `major:minor`: a device that is plugged in again is another one.
-fn number(block: &Block) -> String {
+pub fn number(block: &Block) -> String {
     format!("{}:{}", block.diskseq, block.number)
 }
 
@@ -499,8 +499,8 @@ impl Scene {
         if let Some(map) = self.maps.get_mut(&pair.uuid)
             && map.ssd != number
         {
-            (map.ssd, map.state) = (number, CacheState::Active);
-            map.reason.clear();
+            map.ssd = number;
+            map.set_state(CacheState::Active, "");
             map.load.dirt.tell(Message::Flush(Flush::Stop));
         }
         Ok(())
