@@ -17,7 +17,7 @@ pub struct Arguments {
     pub command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed or cancelled, 2 wrong usage, \
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed or canceled, 2 wrong usage, \
                           3 refused and nothing changed, 4 not allowed, 5 service not there, \
                           6 service gone in the middle of a job.";
 
@@ -106,7 +106,7 @@ pub enum Request {
         #[arg(long)]
         yes: bool,
     },
-    /// Write everything to the disk that is only on the SSD, and keep the cache
+    /// Write everything to the disk that is not yet on it, and keep the cache
     Flush {
         /// Cache; may be left out if there is one
         cache: Option<String>,
@@ -117,11 +117,11 @@ pub enum Request {
         #[arg(long)]
         resume: bool,
     },
-    /// Write everything to the disk, free the SSD, and give the plain disk back
+    /// Write everything to the disk, release the SSD, and restore the plain disk
     Remove {
         /// Cache; may be left out if there is one
         cache: Option<String>,
-        /// Give up what is only on the SSD and cannot be written to the disk
+        /// Discard the data that is not yet on the hard disk and cannot be written to it
         #[arg(long)]
         discard_unwritten: bool,
         /// Do not ask

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Tandem's SSD caches on the command line, over the same service as the app.
 //!
-//! Exit codes: 0 done, 1 failed or cancelled, 2 wrong usage, 3 refused before anything was changed, 4 not
+//! Exit codes: 0 done, 1 failed or canceled, 2 wrong usage, 3 refused before anything was changed, 4 not
 //! allowed, 5 service not there, 6 service gone in the middle of a job.
 
 mod devices;

@@ -155,7 +155,7 @@ pub fn ask(json: bool) -> Result<(), Ending> {
     let input = std::io::stdin();
     if json || !input.is_terminal() {
         return Err(Ending::Usage(
-            "nobody to ask: add --yes to go on".to_owned(),
+            "no terminal to ask at: add --yes to go on".to_owned(),
         ));
     }
     print!("Go on? [y/N] ");
@@ -329,7 +329,10 @@ async fn status(connection: &Connection, wanted: Option<&str>, json: bool) -> Re
                 "  Filled:  {} of {} frames",
                 sample.frames_used, sample.frames_total
             ));
-            say(format_args!("  On the SSD only: {}", words::dirty(&sample)));
+            say(format_args!(
+                "  Not yet on the hard disk: {}",
+                words::dirty(&sample)
+            ));
             for line in words::counters(&sample) {
                 say(format_args!("  {line}"));
             }
@@ -361,7 +364,7 @@ async fn watch(cache: &CacheProxy<'_>, count: Option<u32>, json: bool) -> Result
             let delta =
                 |now: u64, then: u64| words::bytes(now.saturating_sub(then).saturating_mul(512));
             say(format_args!(
-                "read {:>9}  {:<16}  past the cache {:>9}  written {:>9}  filled {}/{}  on the SSD only {}",
+                "read {:>9}  {:<16}  skipped {:>9}  written {:>9}  filled {}/{}  not yet on the hard disk {}",
                 delta(sample.read.requested, before.read.requested),
                 share(&sample, &before),
                 delta(

@@ -100,7 +100,8 @@ fn by_clicks(scene: &mut Scene, report: &mut Report) -> Result<()> {
     let told = scene.vm.agent.sh("tandemctl status", SHORT)?;
     report.output(&told);
     ensure!(
-        told.contains("On the SSD only: ") && !told.contains("On the SSD only: nothing"),
+        told.contains("Not yet on the hard disk: ")
+            && !told.contains("Not yet on the hard disk: nothing"),
         "tandemctl says nothing of it: {told}"
     );
 
@@ -226,7 +227,7 @@ fn pulled(scene: &mut Scene, report: &mut Report) -> Result<()> {
     let told = scene.vm.agent.sh("tandemctl status", SHORT)?;
     report.output(&told);
     ensure!(
-        told.contains("only on the SSD") && told.contains("comes back"),
+        told.contains("not yet on the hard disk") && told.contains("comes back"),
         "tandemctl does not say it: {told}"
     );
     scene.slow(0)?;
@@ -259,7 +260,7 @@ fn pulled(scene: &mut Scene, report: &mut Report) -> Result<()> {
     let told = scene.vm.agent.sh("tandemctl status", SHORT)?;
     report.output(&told);
     ensure!(
-        told.contains("State:   active") && told.contains("On the SSD only: nothing"),
+        told.contains("State:   active") && told.contains("Not yet on the hard disk: nothing"),
         "it is not as it was: {told}"
     );
     scene.vm.mount()?;
