@@ -115,7 +115,7 @@ fn wanted(store: &Store) -> Vec<Cache> {
 /// The caches that wait for nothing but their devices.
 fn among(records: Vec<CacheRecord>, jobs: &[Intent]) -> Vec<Cache> {
     let wanted = |record: &CacheRecord| {
-        let abandoned = jobs.iter().any(|job| job.gives_up(&record.pair.uuid));
+        let abandoned = jobs.iter().any(|job| job.abandons_cache(&record.pair.uuid));
         let job = if abandoned { Job::Abandons } else { Job::None };
         let nothing = Situation {
             job,

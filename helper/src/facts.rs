@@ -288,7 +288,7 @@ impl Facts {
     }
 
     /// Another device with the same identity as this one.
-    pub fn twin(&self, device: &Device) -> Option<&Device> {
+    pub fn same_identity(&self, device: &Device) -> Option<&Device> {
         self.devices
             .iter()
             .find(|d| d.object() != device.object() && d.ident.same_hardware(&device.ident))
@@ -296,7 +296,7 @@ impl Facts {
 
     /// Another device with a part of the same file system. A mapping of ours and the device below it show the same
     /// file system, and count as one device.
-    pub fn sharer(&self, device: &Device) -> Option<&Device> {
+    pub fn same_filesystem(&self, device: &Device) -> Option<&Device> {
         let same = |d: &&Device| {
             d.object() != device.object()
                 && d.ident.text.content == device.ident.text.content

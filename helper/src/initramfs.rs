@@ -92,7 +92,7 @@ mod tests {
             in_initramfs: true,
             ..CacheRecord::new(pair("b"))
         };
-        assert_eq!(Store::beside(&to).caches(), [expected]);
+        assert_eq!(Store::open_untidied(&to).caches(), [expected]);
         fs::remove_dir_all(root).unwrap();
     }
 }

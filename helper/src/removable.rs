@@ -16,7 +16,7 @@ pub fn refusal(folder: &Path) -> Option<String> {
     if !folder.is_dir() {
         return None;
     }
-    let store = Store::beside(folder);
+    let store = Store::open_untidied(folder);
     let jobs = store.intents().len();
     let (caches, files) = (store.caches(), records(&folder.join("caches")));
     let unwritten: Vec<_> = caches.iter().filter(|cache| cache.may_be_dirty).collect();

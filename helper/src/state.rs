@@ -148,7 +148,7 @@ pub struct Intent {
 
 impl Intent {
     /// Whether this job gives up the cache on purpose, so that no program starts the cache again.
-    pub fn gives_up(&self, uuid: &str) -> bool {
+    pub fn abandons_cache(&self, uuid: &str) -> bool {
         self.uuid == uuid
             && self.kind == JobKind::Remove
             && self.draining().is_none()
@@ -158,13 +158,13 @@ impl Intent {
     /// The data is to be given up later, and is not given up yet: so far the job can only have unmounted the file
     /// system.
     pub fn given_up_later(&self) -> bool {
-        self.discard && self.goes_at().is_some_and(|at| self.done < at)
+        self.discard && self.ssd_released_at().is_some_and(|at| self.done < at)
     }
 
     /// Index of the action that takes the SSD from the mapping. Data is given up by removing the mapping: the kernel
     /// refuses that as soon as the file system is mounted again. Only if the file system cannot be unmounted,
     /// `Detach` does it.
-    pub fn goes_at(&self) -> Option<usize> {
+    pub fn ssd_released_at(&self) -> Option<usize> {
         let goes = |a: &Action| match a {
             Action::Detach(_) => true,
             Action::Unmap(_) => self.discard,
@@ -211,7 +211,7 @@ impl Store {
     /// If the folder cannot be created or tidied. A read-only folder is no error: half-written files stay, and the
     /// records can be read.
     pub fn open(root: &Path) -> io::Result<Self> {
-        let store = Self::beside(root);
+        let store = Self::open_untidied(root);
         for part in [CACHES, JOBS, HISTORIES] {
             fs::DirBuilder::new()
                 .recursive(true)
@@ -219,8 +219,8 @@ impl Store {
                 .create(root.join(part))?;
         }
         // Another program may be writing a record. If the lock cannot be taken, the records can be read all the same.
-        match store.alone() {
-            Ok(_alone) => {
+        match store.lock() {
+            Ok(_lock) => {
                 for part in [CACHES, JOBS, HISTORIES] {
                     tidy(&root.join(part), |path| fs::remove_file(path))?;
                 }
@@ -231,7 +231,7 @@ impl Store {
     }
 
     /// The folder as it is, without tidying: for a program that may run while another program writes a file.
-    pub fn beside(root: &Path) -> Self {
+    pub fn open_untidied(root: &Path) -> Self {
         Self {
             root: root.to_owned(),
         }
@@ -247,7 +247,7 @@ impl Store {
     /// # Errors
     /// If it is not durable.
     pub fn save_cache(&self, record: &CacheRecord) -> io::Result<()> {
-        let _alone = self.alone()?;
+        let _lock = self.lock()?;
         self.save(CACHES, &record.pair.uuid, CACHE, record)
     }
 
@@ -261,7 +261,7 @@ impl Store {
         uuid: &str,
         change: impl FnOnce(CacheRecord) -> CacheRecord,
     ) -> io::Result<Option<CacheRecord>> {
-        let _alone = self.alone()?;
+        let _lock = self.lock()?;
         // A record that exists and cannot be read is not a removed one.
         let before: CacheRecord = match fs::read(self.file(CACHES, uuid, CACHE)?) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -276,7 +276,7 @@ impl Store {
 
     /// A lock: until it is dropped, no other program changes the record of a cache. The start of the machine, udev's
     /// events and the service all change records.
-    fn alone(&self) -> io::Result<File> {
+    fn lock(&self) -> io::Result<File> {
         let folder = File::open(self.root.join(CACHES))?;
         flock(&folder, FlockOperation::LockExclusive)?;
         Ok(folder)
@@ -287,7 +287,7 @@ impl Store {
     /// # Errors
     /// If that is not durable.
     pub fn drop_cache(&self, uuid: &str) -> io::Result<()> {
-        let _alone = self.alone()?;
+        let _lock = self.lock()?;
         self.drop(CACHES, uuid, CACHE)?;
         // The history is not needed for anything: a failure to remove it does not keep a cache.
         if let Err(e) = self.drop(HISTORIES, uuid, HISTORY) {
@@ -312,7 +312,7 @@ impl Store {
     /// # Errors
     /// If it is not durable.
     pub fn save_history(&self, uuid: &str, history: &impl Serialize) -> io::Result<()> {
-        let _alone = self.alone()?;
+        let _lock = self.lock()?;
         if !self.file(CACHES, uuid, CACHE)?.try_exists()? {
             return Ok(());
         }
@@ -495,7 +495,7 @@ mod tests {
         Store::open(&root).unwrap();
         fs::write(&half, "").unwrap();
         fs::write(&whole, "{}").unwrap();
-        Store::beside(&root);
+        Store::open_untidied(&root);
         assert!(half.exists(), "somebody may be writing it");
         Store::open(&root).unwrap();
         assert!(!half.exists() && whole.exists());

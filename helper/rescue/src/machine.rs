@@ -68,7 +68,7 @@ pub fn named(name: &str, cache: &Cache) -> Option<Owner> {
 
 /// What the records in `folder` say of the cache; `None` if there is no record.
 pub fn record(cache: &Cache, folder: &Path) -> Option<Record> {
-    let records = Store::beside(folder).caches();
+    let records = Store::open_untidied(folder).caches();
     let record = records.into_iter().find(|r| r.pair.uuid == cache.uuid())?;
     let generation = cache.superblock.geometry.sequence;
     let lost = record.pair.lost;

@@ -49,7 +49,7 @@ pub(super) async fn remove(
         };
         // A failed action may have taken effect all the same, or the SSD may have got new data that is nowhere else.
         // So for an action that may be half done, the kernel is asked for the state of the mapping.
-        let tried = recorded && intent.goes_at() == Some(index);
+        let tried = recorded && intent.ssd_released_at() == Some(index);
         let uses = || async { attached(engine, &intent.uuid).await.unwrap_or(false) };
         match then(&intent, recorded) {
             // A failing SSD must not prevent the removal: without a record no program uses the SSD for this cache
@@ -134,7 +134,7 @@ async fn perform(
 async fn apply(engine: &dyn Engine, intent: &Intent, action: &Action) -> Result<(), Failure> {
     let Some(pair) = action
         .pair()
-        .filter(|_| intent.goes_at() == Some(intent.done))
+        .filter(|_| intent.ssd_released_at() == Some(intent.done))
     else {
         return engine.apply(action).await;
     };
@@ -174,7 +174,7 @@ enum Then {
 
 /// Decides by the action that failed. `recorded`: the record says that the job has come to this action.
 fn then(intent: &Intent, recorded: bool) -> Then {
-    let to_go = intent.goes_at().is_some_and(|at| intent.done <= at);
+    let to_go = intent.ssd_released_at().is_some_and(|at| intent.done <= at);
     match &intent.actions[intent.done] {
         // A copy of the record in an initial file system does no harm without an SSD that has the cache's format, nor
         // does an empty partition.

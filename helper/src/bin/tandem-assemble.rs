@@ -18,7 +18,8 @@ fn main() -> ExitCode {
         ["--late"] => boot::late::run(Path::new(FOLDER)),
         ["--stop"] => stop::run(),
         ["--export", folder] => {
-            if let Err(e) = initramfs::export(&Store::beside(Path::new(FOLDER)), Path::new(folder))
+            if let Err(e) =
+                initramfs::export(&Store::open_untidied(Path::new(FOLDER)), Path::new(folder))
             {
                 tracing::error!("the records are not copied to {folder}: {e}");
                 return ExitCode::FAILURE;

@@ -108,7 +108,7 @@ pub fn run(folder: &Path) {
         return;
     }
     let machine = Machine::in_event(std::env::vars_os());
-    handle_marked(&marks, &System::new(machine), &Store::beside(folder));
+    handle_marked(&marks, &System::new(machine), &Store::open_untidied(folder));
 }
 
 /// Tries to hold each disk that has a mark. Each attempt reads everything anew, because the start and the service may

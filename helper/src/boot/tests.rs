@@ -331,10 +331,10 @@ fn only_a_removal_that_is_past_draining_gives_a_cache_up() {
         paused: false,
         owner: 0,
     };
-    assert!(job(JobKind::Remove, 1).gives_up(&record.pair.uuid));
-    assert!(!job(JobKind::Remove, 0).gives_up(&record.pair.uuid));
+    assert!(job(JobKind::Remove, 1).abandons_cache(&record.pair.uuid));
+    assert!(!job(JobKind::Remove, 0).abandons_cache(&record.pair.uuid));
     // A creation that enabled write-back did not come to its end.
-    assert!(!job(JobKind::Create, 1).gives_up(&record.pair.uuid));
+    assert!(!job(JobKind::Create, 1).abandons_cache(&record.pair.uuid));
     // What is to be given up is not, as long as its file system is only being unmounted.
     let discard = |done| Intent {
         discard: true,
@@ -345,11 +345,14 @@ fn only_a_removal_that_is_past_draining_gives_a_cache_up() {
         ],
         ..job(JobKind::Remove, done)
     };
-    assert!(!discard(0).gives_up(&record.pair.uuid));
-    assert!(discard(1).gives_up(&record.pair.uuid) && discard(2).gives_up(&record.pair.uuid));
+    assert!(!discard(0).abandons_cache(&record.pair.uuid));
+    assert!(
+        discard(1).abandons_cache(&record.pair.uuid)
+            && discard(2).abandons_cache(&record.pair.uuid)
+    );
     let another = Intent {
         uuid: "cd".repeat(16),
         ..job(JobKind::Remove, 1)
     };
-    assert!(!another.gives_up(&record.pair.uuid));
+    assert!(!another.abandons_cache(&record.pair.uuid));
 }

@@ -77,7 +77,7 @@ pub fn identity(device: &Device, facts: &Facts) -> Result<(), Failure> {
     if ident.hardware.is_empty() && ident.part_uuid.is_empty() {
         return Err(refused.detail("nothing identifies the device"));
     }
-    match facts.twin(device) {
+    match facts.same_identity(device) {
         Some(twin) => Err(refused.name(&twin.ident.text.name)),
         None => Ok(()),
     }
@@ -88,7 +88,7 @@ pub fn identity(device: &Device, facts: &Facts) -> Result<(), Failure> {
 fn whole(device: &Device, facts: &Facts, only_shared: bool) -> Result<(), Failure> {
     let alone = member(device).filter(|_| !only_shared);
     let shared = match device.ident.text.content.as_str() {
-        "btrfs" => facts.sharer(device).map(|_| "btrfs"),
+        "btrfs" => facts.same_filesystem(device).map(|_| "btrfs"),
         _ => None,
     };
     match alone.or(shared) {

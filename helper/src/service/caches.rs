@@ -87,7 +87,7 @@ impl Service {
             _ => None,
         };
         let job = self.job(&pair.uuid);
-        let leaving = seen.jobs.iter().any(|job| job.gives_up(&pair.uuid));
+        let leaving = seen.jobs.iter().any(|job| job.abandons_cache(&pair.uuid));
         let asked = leaving || job.is_some() || record.detached_in.is_some();
         let now = self.situation(record, pair, seen, status.as_ref());
         let (state, reason) = match (now.link, &status) {

@@ -68,7 +68,7 @@ impl Service {
             link: link(pair, seen, ssd, status),
             job: match () {
                 () if self.job(uuid).is_some() => Job::Running,
-                () if seen.jobs.iter().any(|job| job.gives_up(uuid)) => Job::Abandons,
+                () if seen.jobs.iter().any(|job| job.abandons_cache(uuid)) => Job::Abandons,
                 () if seen.jobs.iter().any(|job| job.creates(uuid)) => Job::Creates,
                 () => Job::None,
             },

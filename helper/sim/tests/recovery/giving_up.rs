@@ -92,7 +92,7 @@ async fn what_a_dead_service_had_not_given_up_yet_is_not_given_up() {
         let mut intent = dirty.store.intents().remove(0);
         intent.done = died;
         dirty.store.save_intent(&intent).unwrap();
-        assert_eq!(intent.gives_up(UUID), died == 1);
+        assert_eq!(intent.abandons_cache(UUID), died == 1);
         if restarts {
             dirty.world.restart();
         }
@@ -130,7 +130,7 @@ async fn what_is_given_up_although_that_failed_is_not_taken_back() {
     assert_eq!(ended.unwrap_err().data, DataState::Incomplete);
     // The disk is alone, and what the SSD has must never be put over what is written to it now.
     let intent = dirty.store.intents().remove(0);
-    assert!(intent.gives_up(UUID) && mounted(&dirty).await.is_empty());
+    assert!(intent.abandons_cache(UUID) && mounted(&dirty).await.is_empty());
     apply::recover(&*dirty.engine, &dirty.store, intent, &Unwatched)
         .await
         .unwrap();

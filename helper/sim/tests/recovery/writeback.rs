@@ -128,13 +128,13 @@ impl Watcher for Impatient {
 
 #[tokio::test]
 async fn a_drain_survives_a_start_of_the_machine_or_is_given_up_without_loss() {
-    for gives_up in [false, true] {
+    for abandons_cache in [false, true] {
         let Dirty {
             world,
             store,
             engine,
             _folder,
-        } = Dirty::new(&format!("restart-{gives_up}"), None).await;
+        } = Dirty::new(&format!("restart-{abandons_cache}"), None).await;
         let engine = &*engine;
         let plan = removal(engine, &store).await;
         assert!(run_dying(&world, &store, &plan).await);
@@ -150,7 +150,7 @@ async fn a_drain_survives_a_start_of_the_machine_or_is_given_up_without_loss() {
         assert_eq!(store.intents(), std::slice::from_ref(&intent));
         let dirty = engine.status(UUID).await.unwrap().sample.dirty_sectors;
         assert!(dirty > 0, "it came back with the SSD");
-        if gives_up {
+        if abandons_cache {
             let ended = apply::recover(engine, &store, intent, &Impatient).await;
             assert_eq!(ended.unwrap_err().kind, Kind::Cancelled);
             // As if nothing had been asked.
