@@ -364,7 +364,7 @@ async fn unwritten(engine: &dyn Engine, uuid: &str) -> Result<u64, Failure> {
 /// What the module says, if it knows.
 async fn known(engine: &dyn Engine, uuid: &str) -> Result<Status, Failure> {
     let status = engine.status(uuid).await?;
-    if status.knows() {
+    if status.counters_valid() {
         return Ok(status);
     }
     Err(Failure::new(Kind::WrongState)

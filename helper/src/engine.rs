@@ -50,9 +50,9 @@ impl Status {
 
     /// Whether the counters are valid. If a table came into force and did not start, the module has not read from the
     /// SSD which data is there only.
-    pub fn knows(&self) -> bool {
-        let knows = [CacheState::Active, CacheState::Bypass];
-        knows.iter().any(|state| self.state == state.as_str())
+    pub fn counters_valid(&self) -> bool {
+        let valid = [CacheState::Active, CacheState::Bypass];
+        valid.iter().any(|state| self.state == state.as_str())
     }
 }
 

@@ -426,7 +426,7 @@ mod tests {
 
     fn status(line: &str) -> Status {
         let line: StatusLine = line.parse().unwrap();
-        let (state, reason) = line.said();
+        let (state, reason) = line.contract_state();
         Status {
             state: state.to_owned(),
             reason: reason.to_owned(),

@@ -25,8 +25,8 @@ pub(super) async fn remove(
     let mut detached = false;
     let stays = !intent.actions.iter().any(|a| matches!(a, Action::Unmap(_)));
     for index in intent.done..intent.actions.len() {
-        let early = early(&intent, index);
-        if early && !past && watcher.cancelled() {
+        let cancellable = only_drains_before(&intent, index);
+        if cancellable && !past && watcher.cancelled() {
             let cancelled = Failure::new(Kind::Cancelled);
             return Err(take_back(engine, store, &intent, cancelled).await);
         }
@@ -41,7 +41,7 @@ pub(super) async fn remove(
                 .map_err(|e| not_recorded(e).data(DataState::Incomplete))?;
         }
         let (recorded, ended) = match store.save_intent(&intent) {
-            Ok(()) => (true, perform(engine, store, &mut intent, watcher).await),
+            Ok(()) => (true, carry_out(engine, store, &mut intent, watcher).await),
             Err(e) => (false, Err(not_recorded(e))),
         };
         let Err(failure) = ended else {
@@ -51,17 +51,19 @@ pub(super) async fn remove(
         // So for an action that may be half done, the kernel is asked for the state of the mapping.
         let tried = recorded && intent.ssd_released_at() == Some(index);
         let uses = || async { attached(engine, &intent.uuid).await.unwrap_or(false) };
-        match then(&intent, recorded) {
+        match after_failure(&intent, recorded) {
             // A failing SSD must not prevent the removal: without a record no program uses the SSD for this cache
             // again.
-            Then::GoOn => tracing::warn!("the removal goes on: {failure}"),
-            Then::StayMapped if !uses().await => {
+            AfterFailure::GoOn => tracing::warn!("the removal goes on: {failure}"),
+            AfterFailure::StayMapped if !uses().await => {
                 tracing::warn!("the mapping stays until the next start: {failure}");
                 remount(engine, &intent).await;
                 detached = true;
                 break;
             }
-            Then::StayMapped | Then::TakeBack if !past && !tried || uses().await => {
+            AfterFailure::StayMapped | AfterFailure::TakeBack
+                if !past && !tried || uses().await =>
+            {
                 return Err(take_back(engine, store, &intent, failure).await);
             }
             _ => {
@@ -113,7 +115,7 @@ fn commit(engine: &dyn Engine, store: &Store, intent: &Intent, stays: bool) -> i
 }
 
 /// Carries out the action at [`Intent::done`].
-async fn perform(
+async fn carry_out(
     engine: &dyn Engine,
     store: &Store,
     intent: &mut Intent,
@@ -161,7 +163,7 @@ async fn apply(engine: &dyn Engine, intent: &Intent, action: &Action) -> Result<
 }
 
 /// How a removal goes on after a failure at [`Intent::done`].
-enum Then {
+enum AfterFailure {
     /// The failure does not matter: the next action follows.
     GoOn,
     /// The SSD is free. The remaining actions can wait for the next start of the machine.
@@ -173,7 +175,7 @@ enum Then {
 }
 
 /// Decides by the action that failed. `recorded`: the record says that the job has come to this action.
-fn then(intent: &Intent, recorded: bool) -> Then {
+fn after_failure(intent: &Intent, recorded: bool) -> AfterFailure {
     let to_go = intent.ssd_released_at().is_some_and(|at| intent.done <= at);
     match &intent.actions[intent.done] {
         // A copy of the record in an initial file system does no harm without an SSD that has the cache's format, nor
@@ -181,17 +183,17 @@ fn then(intent: &Intent, recorded: bool) -> Then {
         Action::FreeSsd(_) | Action::DeletePartition(_) | Action::UpdateInitramfs(_)
             if recorded =>
         {
-            Then::GoOn
+            AfterFailure::GoOn
         }
-        Action::Unmount(..) | Action::Unmap(_) if recorded && !to_go => Then::StayMapped,
+        Action::Unmount(..) | Action::Unmap(_) if recorded && !to_go => AfterFailure::StayMapped,
         // Data is given up only after its file system is unmounted.
-        _ if to_go || early(intent, intent.done) => Then::TakeBack,
-        _ => Then::Leave,
+        _ if to_go || only_drains_before(intent, intent.done) => AfterFailure::TakeBack,
+        _ => AfterFailure::Leave,
     }
 }
 
 /// Whether all actions before this one are drains.
-fn early(intent: &Intent, index: usize) -> bool {
+fn only_drains_before(intent: &Intent, index: usize) -> bool {
     intent.actions[..index]
         .iter()
         .all(|action| matches!(action, Action::Drain(_)))
@@ -211,7 +213,7 @@ async fn take_back(
         DataState::Unchanged if intent.discard => DataState::Unwritten,
         data => data,
     };
-    match forget(engine, store, intent).await {
+    match end_without_discard(engine, store, intent).await {
         Ok(()) => {
             remount(engine, intent).await;
             failure.data(data)
@@ -245,7 +247,11 @@ pub(super) async fn recover(
 }
 
 /// Ends a job that has given up no data: the mode applies again, and the cache goes on.
-async fn forget(engine: &dyn Engine, store: &Store, intent: &Intent) -> Result<(), Failure> {
+async fn end_without_discard(
+    engine: &dyn Engine,
+    store: &Store,
+    intent: &Intent,
+) -> Result<(), Failure> {
     if intent.actions.iter().any(|a| matches!(a, Action::Drain(_)))
         && let Err(e) = engine.tell(&intent.uuid, STOP).await
     {

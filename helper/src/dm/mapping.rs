@@ -90,7 +90,7 @@ impl Mapping {
 
     /// Whether the disk may lack data if the mapping is removed. `status`: its status line, if it can be read.
     pub fn lacks(&self, status: Option<&StatusLine>) -> bool {
-        match status.filter(|status| status.knows()) {
+        match status.filter(|status| status.counters_valid()) {
             Some(status) => status.dirty > 0,
             None => self.is_attached(),
         }

@@ -109,15 +109,15 @@ impl FromStr for StatusLine {
 impl StatusLine {
     /// Whether the line describes a cache at all. While a table is being replaced, the line is empty of data; that
     /// does not mean that the SSD is clean.
-    pub fn tells(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.total > 0
     }
 
     /// Whether its dirty count is valid. A table that has not started has not read the SSD yet, and its line is the
     /// same as that of a table that was suspended later.
-    pub fn knows(&self) -> bool {
+    pub fn counters_valid(&self) -> bool {
         let states = ["active", "flushing", "paused", "bypass", "stranded"];
-        self.tells() && states.contains(&self.state.as_str())
+        self.is_complete() && states.contains(&self.state.as_str())
     }
 
     fn counter(&self, name: &str) -> u64 {
@@ -126,7 +126,7 @@ impl StatusLine {
 
     /// State and reason in the words of the contract. In the contract a flush is a job, not a state; and the loss of
     /// an SSD with dirty data is a reason, not a state.
-    pub fn said(&self) -> (&str, &str) {
+    pub fn contract_state(&self) -> (&str, &str) {
         match (self.state.as_str(), self.reason.as_str()) {
             ("stranded", _) => ("bypass", "ssd-gone-dirty"),
             (state, "ssd-error-dirty") => (state, "ssd-gone-dirty"),
@@ -261,7 +261,7 @@ mod tests {
         let said = |state: &str| {
             let line = format!("{state} writeback 32 7/4096 640 0");
             let line: StatusLine = line.parse().unwrap();
-            let (state, reason) = line.said();
+            let (state, reason) = line.contract_state();
             (state.to_owned(), reason.to_owned())
         };
         for (kernel, state, reason) in [
@@ -366,7 +366,10 @@ mod tests {
                     marks_cleared 0 checkpoints 0 journal_used 0 journal_total 128 drain_seconds 0 \
                     marked 0 dirty_limit 190464";
         let line: StatusLine = line.parse().unwrap();
-        assert_eq!((line.said(), line.tells()), (("active", ""), true));
+        assert_eq!(
+            (line.contract_state(), line.is_complete()),
+            (("active", ""), true)
+        );
         let sample = line.sample(0);
         let read = &sample.read;
         assert_eq!(
@@ -381,7 +384,11 @@ mod tests {
     fn an_error_of_the_disk_is_told_and_a_worse_one_of_the_ssd_before_it() {
         let said = |state: &str, errors: u64| {
             let line = format!("{state} writeback 32 7/4096 640 2 disk_errors {errors}");
-            line.parse::<StatusLine>().unwrap().said().1.to_owned()
+            line.parse::<StatusLine>()
+                .unwrap()
+                .contract_state()
+                .1
+                .to_owned()
         };
         for state in ["active -", "flushing -", "paused -"] {
             assert_eq!(
@@ -395,7 +402,7 @@ mod tests {
     #[test]
     fn a_table_that_is_being_replaced_tells_nothing() {
         let line: StatusLine = "suspended - writeback 32 0/0 0 0".parse().unwrap();
-        assert!(!line.tells());
+        assert!(!line.is_complete());
     }
 
     #[test]

@@ -511,11 +511,11 @@ impl Engine for DeviceMapper {
         let line = blocking(move || Control::open()?.status(&uuid))
             .await?
             .map_err(failed)?;
-        if !line.tells() {
+        if !line.is_complete() {
             return Err(step("the mapping's table is being replaced"));
         }
         let sample = line.sample(crate::sampler::boottime_us());
-        let (state, reason) = line.said();
+        let (state, reason) = line.contract_state();
         Ok(Status {
             state: state.to_owned(),
             reason: reason.to_owned(),

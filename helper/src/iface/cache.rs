@@ -138,7 +138,7 @@ fn reply_in_turn<T: Serialize + Type>(turn: Turn, value: T) -> ResponseDispatchN
 #[interface(name = "org.tandemcache.Tandem1.Cache")]
 impl CacheObject {
     async fn watch(&self, #[zbus(header)] header: Header<'_>) -> Result<(), Failure> {
-        self.service.touch();
+        self.service.note_activity();
         let caller = self.service.caller(&header).await?;
         let who = sender(&header)?;
         self.sampler.watch(who.clone(), caller.uid)?;
@@ -177,13 +177,13 @@ impl CacheObject {
     }
 
     async fn plan_remove(&self, #[zbus(header)] header: Header<'_>) -> Result<PlanReply, Failure> {
-        self.service.touch();
+        self.service.note_activity();
         let uuid = &self.pair.uuid;
         self.service.plan_remove(&header, uuid, false).await
     }
 
     async fn plan_discard(&self, #[zbus(header)] header: Header<'_>) -> Result<PlanReply, Failure> {
-        self.service.touch();
+        self.service.note_activity();
         let uuid = &self.pair.uuid;
         self.service.plan_remove(&header, uuid, true).await
     }
@@ -193,12 +193,12 @@ impl CacheObject {
         mode: Mode,
         #[zbus(header)] header: Header<'_>,
     ) -> Result<(), Failure> {
-        self.service.touch();
+        self.service.note_activity();
         self.service.set_mode(&header, &self.pair.uuid, mode).await
     }
 
     async fn flush(&self, #[zbus(header)] header: Header<'_>) -> Result<OwnedObjectPath, Failure> {
-        self.service.touch();
+        self.service.note_activity();
         self.service.flush(&header, &self.pair.uuid).await
     }
 
@@ -208,7 +208,7 @@ impl CacheObject {
         digest: String,
         #[zbus(header)] header: Header<'_>,
     ) -> Result<OwnedObjectPath, Failure> {
-        self.service.touch();
+        self.service.note_activity();
         self.service
             .execute(
                 &header,

@@ -20,7 +20,7 @@ impl ManagerObject {
         spec: PlanSpec,
         #[zbus(header)] header: Header<'_>,
     ) -> Result<PlanReply, Failure> {
-        self.0.touch();
+        self.0.note_activity();
         self.0.plan_create(&header, spec).await
     }
 
@@ -29,7 +29,7 @@ impl ManagerObject {
         ssd: OwnedObjectPath,
         #[zbus(header)] header: Header<'_>,
     ) -> Result<Vec<SsdPart>, Failure> {
-        self.0.touch();
+        self.0.note_activity();
         self.0.ssd_layout(&header, ssd).await
     }
 
@@ -39,7 +39,7 @@ impl ManagerObject {
         digest: String,
         #[zbus(header)] header: Header<'_>,
     ) -> Result<OwnedObjectPath, Failure> {
-        self.0.touch();
+        self.0.note_activity();
         self.0
             .execute(&header, JobKind::Create, None, &plan_id, &digest)
             .await
@@ -50,12 +50,12 @@ impl ManagerObject {
         password: &str,
         #[zbus(header)] header: Header<'_>,
     ) -> Result<(), Failure> {
-        self.0.touch();
+        self.0.note_activity();
         self.0.enroll_key(&header, password).await
     }
 
     async fn check_kernels(&self, #[zbus(header)] header: Header<'_>) -> Result<(), Failure> {
-        self.0.touch();
+        self.0.note_activity();
         self.0.check_kernels(&header).await
     }
 

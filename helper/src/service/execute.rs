@@ -63,10 +63,10 @@ impl Service {
         }
         // A plan is executed once, even if two calls wait for the same authentication.
         self.inner().offers.remove(plan_id).ok_or_else(unknown)?;
-        self.touch();
+        self.note_activity();
 
         if let Some(devices) = involved(&frozen.actions) {
-            self.idle(&devices).await?;
+            self.ensure_no_job(&devices).await?;
         }
         let now = match &spec {
             Some(spec) => {
@@ -78,12 +78,16 @@ impl Service {
         if !now.does_the_same(&frozen) {
             return Err(Failure::new(Kind::DeviceChanged).device(disk));
         }
-        self.unused(&now, disk).await?;
+        self.ensure_unused(&now, disk).await?;
         self.begin(frozen, uid).await
     }
 
     /// Refuses a file system in use before anything is changed.
-    async fn unused(&self, plan: &Plan, disk: &tandem_api::DeviceText) -> Result<(), Failure> {
+    async fn ensure_unused(
+        &self,
+        plan: &Plan,
+        disk: &tandem_api::DeviceText,
+    ) -> Result<(), Failure> {
         let unmounts = plan
             .actions
             .iter()
@@ -104,7 +108,10 @@ impl Service {
     }
 
     /// Checks that no job, running or unfinished, uses these devices.
-    pub(super) async fn idle(self: &Arc<Self>, devices: &[Ident; 2]) -> Result<(), Failure> {
+    pub(super) async fn ensure_no_job(
+        self: &Arc<Self>,
+        devices: &[Ident; 2],
+    ) -> Result<(), Failure> {
         self.inner().free(devices)?;
         let unfinished = || {
             let intents = self.store.intents();
@@ -130,12 +137,12 @@ impl Service {
     }
 
     /// Reserves the devices for a moment without a job, until the result is dropped. `records`: see [`Running`].
-    pub(super) fn hold(
+    pub(super) fn reserve(
         &self,
         uuid: &str,
         devices: [Ident; 2],
         records: bool,
-    ) -> Result<Held<'_>, Failure> {
+    ) -> Result<Reservation<'_>, Failure> {
         let mut inner = self.inner();
         inner.free(&devices)?;
         inner.running.push(Running {
@@ -144,7 +151,7 @@ impl Service {
             devices,
             records,
         });
-        Ok(Held(self, uuid.to_owned()))
+        Ok(Reservation(self, uuid.to_owned()))
     }
 
     /// Starts the job of a plan.
@@ -246,7 +253,7 @@ impl Service {
                 Err(failure) => tracing::error!(%kind, uuid, "job failed: {failure}"),
             }
             this.inner().running.retain(|r| r.path != job);
-            this.touch();
+            this.note_activity();
             // The refresh comes before the signal of the end: a client that gets the signal sees the new state of the
             // cache.
             this.refresh().await;
@@ -288,8 +295,8 @@ impl Service {
                 _ => None,
             });
             // While this runs, no other job may use the devices.
-            let Some(Ok(_held)) =
-                involved(&intent.actions).map(|d| self.hold(&intent.uuid, d, assembles.is_none()))
+            let Some(Ok(_reserved)) = involved(&intent.actions)
+                .map(|d| self.reserve(&intent.uuid, d, assembles.is_none()))
             else {
                 continue;
             };
@@ -328,10 +335,10 @@ impl Inner {
     }
 }
 
-/// Devices that no job may have to do with at the moment.
-pub(super) struct Held<'a>(&'a Service, String);
+/// Devices that are reserved for work without a job, until this is dropped.
+pub(super) struct Reservation<'a>(&'a Service, String);
 
-impl Drop for Held<'_> {
+impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         let none = DeviceText::none().object;
         let ours = |r: &Running| r.uuid == self.1 && r.path == none;

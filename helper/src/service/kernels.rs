@@ -71,7 +71,7 @@ impl Service {
     ) -> Result<(), Failure> {
         let uuid = record.pair.uuid.as_str();
         let devices = [record.pair.origin.clone(), record.pair.ssd.clone()];
-        let held = self.hold(uuid, devices, true)?;
+        let reserved = self.reserve(uuid, devices, true)?;
         let (mut record, _) = self.working(uuid).await?;
         record.waits_for_kernel = mode == Mode::Writethrough;
         let result = {
@@ -87,7 +87,7 @@ impl Service {
                 tracing::error!("cannot record that write-back is wanted: {e}");
             }
         }
-        drop(held);
+        drop(reserved);
         self.look_again();
         result
     }

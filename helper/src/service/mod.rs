@@ -115,7 +115,7 @@ pub(crate) struct Call<'a>(&'a Service);
 impl Drop for Call<'_> {
     fn drop(&mut self) {
         self.0.calls.fetch_sub(1, Ordering::SeqCst);
-        self.0.touch();
+        self.0.note_activity();
     }
 }
 
@@ -148,7 +148,7 @@ impl Service {
         connection: Connection,
     ) -> zbus::Result<Arc<Self>> {
         let this = Arc::new(Self::new(engine, store, connection.clone()));
-        this.touch();
+        this.note_activity();
         let server = connection.object_server();
         let objects = Bounded::new(zbus::fdo::ObjectManager, this.queues.clone());
         server.at(ROOT_PATH, objects).await?;
@@ -192,7 +192,7 @@ impl Service {
     }
 
     /// Notes the time of a call.
-    pub fn touch(&self) {
+    pub fn note_activity(&self) {
         self.inner().touched = Some(Instant::now());
     }
 

@@ -178,7 +178,7 @@ impl Service {
                 .status(&pair.uuid)
                 .await
                 .ok()
-                .filter(Status::knows),
+                .filter(Status::counters_valid),
             false => None,
         };
         let bytes = status

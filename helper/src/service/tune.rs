@@ -33,8 +33,8 @@ impl Service {
         auth::check(&self.connection, header, permission, &disk.text, &ssd.text).await?;
 
         let devices = [disk.clone(), ssd.clone()];
-        self.idle(&devices).await?;
-        let held = self.hold(uuid, devices, true)?;
+        self.ensure_no_job(&devices).await?;
+        let reserved = self.reserve(uuid, devices, true)?;
         let (mut record, _) = self.working(uuid).await?;
         self.offered(&record, mode).await?;
         record.waits_for_kernel = false;
@@ -43,7 +43,7 @@ impl Service {
             let _alone = self.refreshing.lock().await;
             self.change_mode(&record, mode).await
         };
-        drop(held);
+        drop(reserved);
         self.refresh().await;
         if result.is_ok() && record.in_initramfs {
             self.copy_record(&record);
@@ -104,7 +104,7 @@ impl Service {
         let (disk, ssd) = (&record.pair.origin, &record.pair.ssd);
         let tune = Permission::Tune;
         auth::check(&self.connection, header, tune, &disk.text, &ssd.text).await?;
-        self.idle(&[disk.clone(), ssd.clone()]).await?;
+        self.ensure_no_job(&[disk.clone(), ssd.clone()]).await?;
         let (record, status) = self.working(uuid).await?;
         let bytes = status.sample.dirty_sectors.saturating_mul(SECTOR_BYTES);
         let facts = self.engine.facts().await?;
