@@ -82,25 +82,59 @@ pub fn pair(scratch: &Scratch) -> Result<Pair> {
     Ok(Pair { origin, ssd })
 }
 
+/// UUID of the partition that [`system`] makes.
+pub const SYSTEM_PART: &str = "5ec0de0d-0002-4000-8000-7a0de5a10001";
+
+/// A hard disk with one partition that holds a copy of this root file system, and an empty SSD.
+pub fn system(scratch: &Scratch, root: &Path) -> Result<Pair> {
+    let origin = Disk {
+        file: scratch.path().join("system.raw"),
+        vendor: "Seagull",
+        product: "Frigate 2",
+        serial: "FRIGATE01",
+        wwn: 0x5000_c500_0000_0002,
+        rotation_rate: 7200,
+        read_only: false,
+    };
+    let ssd = Disk {
+        file: scratch.path().join("system-ssd.raw"),
+        vendor: "Swift",
+        product: "Arrow 512",
+        serial: "ARROW0001",
+        wwn: 0x5002_5380_0000_0002,
+        rotation_rate: 1,
+        read_only: false,
+    };
+    File::create(&ssd.file)?.set_len(4 * SSD_MIB * MIB)?;
+    let mib = fs::metadata(root)?.len() / MIB;
+    with_partition(
+        &origin.file,
+        mib,
+        &format!("name=\"system\", uuid={SYSTEM_PART}"),
+    )?;
+    let mut copy = run::cmd(
+        "dd",
+        ["bs=1M", "seek=1", "conv=notrunc,sparse", "status=none"],
+    );
+    copy.arg(format!("if={}", root.display()))
+        .arg(format!("of={}", origin.file.display()));
+    run::output(&mut copy)?;
+    Ok(Pair { origin, ssd })
+}
+
+/// A file of the file system that a disk of [`system`] holds, as it is on the disk alone.
+pub fn file_on_system(disk: &Disk, path: &str, to: &Path) -> Result<()> {
+    let dump = format!("dump {path} {}", to.display());
+    let image = format!("{}?offset={MIB}", disk.file.display());
+    run::output(run::cmd("/sbin/debugfs", ["-R", &dump]).arg(image))?;
+    anyhow::ensure!(to.is_file(), "the disk has no {path}");
+    Ok(())
+}
+
 /// A GPT with one Linux partition from 1 MiB on, which holds `tree` as ext4.
 fn partitioned(file: &Path, tree: &Path) -> Result<()> {
-    File::create(file)?.set_len(ORIGIN_MIB * MIB)?;
-    let mut sfdisk = run::cmd("/sbin/sfdisk", ["--quiet", "--label", "gpt"])
-        .arg(file)
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::null())
-        .spawn()
-        .context("cannot start sfdisk")?;
-    let sectors = (ORIGIN_MIB - 2) * MIB / 512;
-    let table = format!(
-        "start=2048, size={sectors}, type=linux, name=\"archive\", uuid=5EC0DE0D-0001-4000-8000-7A0DE5A10001\n"
-    );
-    sfdisk
-        .stdin
-        .take()
-        .context("sfdisk has an input")?
-        .write_all(table.as_bytes())?;
-    anyhow::ensure!(sfdisk.wait()?.success(), "sfdisk failed");
+    let name = "name=\"archive\", uuid=5EC0DE0D-0001-4000-8000-7A0DE5A10001";
+    with_partition(file, ORIGIN_MIB - 2, name)?;
     let size = format!("{}k", (ORIGIN_MIB - 2) * 1024);
     let mut mke2fs = run::cmd(
         "/sbin/mke2fs",
@@ -112,6 +146,26 @@ fn partitioned(file: &Path, tree: &Path) -> Result<()> {
         "-d",
     ]);
     run::output(mke2fs.arg(tree).arg(file).arg(size)).map(drop)
+}
+
+/// A GPT with one Linux partition of `mib` MiB from 1 MiB on. `name`: its name and UUID as sfdisk reads them.
+fn with_partition(file: &Path, mib: u64, name: &str) -> Result<()> {
+    File::create(file)?.set_len((mib + 2) * MIB)?;
+    let mut sfdisk = run::cmd("/sbin/sfdisk", ["--quiet", "--label", "gpt"])
+        .arg(file)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .context("cannot start sfdisk")?;
+    let sectors = mib * MIB / 512;
+    let table = format!("start=2048, size={sectors}, type=linux, {name}\n");
+    sfdisk
+        .stdin
+        .take()
+        .context("sfdisk has an input")?
+        .write_all(table.as_bytes())?;
+    anyhow::ensure!(sfdisk.wait()?.success(), "sfdisk failed");
+    Ok(())
 }
 
 /// Files whose contents no compression or deduplication shortens, the same at every run.

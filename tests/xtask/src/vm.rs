@@ -59,6 +59,11 @@ impl Parts {
         &self.image.modules
     }
 
+    /// Names the image and its kernel.
+    pub fn key(&self) -> &str {
+        &self.image.key
+    }
+
     /// Puts a root disk into `dir` that a machine may write to.
     pub fn copy_root(&self, dir: &Path) -> Result<()> {
         run::output(
@@ -104,8 +109,26 @@ impl Vm {
         let origin = Origin {
             dir,
             memory: Memory::Fresh,
+            boot: None,
         };
         Self::launch(cx, parts, &origin, Screen::Hidden)
+    }
+
+    /// Powers on a machine that starts as a person's computer does: from a disk with a partition table, which is to be
+    /// plugged in right after this call, by an initial file system that the machine made itself.
+    pub fn power_on_by(cx: &Cx, parts: &Parts, dir: &Path, boot: &Boot) -> Result<Self> {
+        let origin = Origin {
+            dir,
+            memory: Memory::Fresh,
+            boot: Some(boot),
+        };
+        Self::launch(cx, parts, &origin, Screen::Hidden)
+    }
+
+    /// What the machine has written to its serial console.
+    pub fn console(&self) -> String {
+        let bytes = fs::read(&self.console).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// Waits until the guest answers. If the guest does not, the error tells the processors' registers and the console.
@@ -113,7 +136,7 @@ impl Vm {
         let Err(error) = self.agent.sh("true", limit) else {
             return Ok(());
         };
-        let console = fs::read_to_string(&self.console).unwrap_or_default();
+        let console = self.console();
         let registers = json!({ "command-line": "info registers -a" });
         // Two readings show whether the processors move.
         let mut seen = || match self.qmp.run("human-monitor-command", registers.clone()) {
@@ -172,15 +195,17 @@ impl Vm {
                 if memory.is_kept() { "on" } else { "off" }
             ),
         });
-        let snapshot = match origin.memory {
-            Memory::Saved => "on",
-            _ => "off",
-        };
-        command.arg("-drive").arg(format!(
-            "if=none,id=root,file={},format=raw,snapshot={snapshot},cache=unsafe",
-            origin.dir.join("root.ext4").display()
-        ));
-        command.args(["-device", "virtio-blk-pci,drive=root,serial=guest-root"]);
+        if origin.boot.is_none() {
+            let snapshot = match origin.memory {
+                Memory::Saved => "on",
+                _ => "off",
+            };
+            command.arg("-drive").arg(format!(
+                "if=none,id=root,file={},format=raw,snapshot={snapshot},cache=unsafe",
+                origin.dir.join("root.ext4").display()
+            ));
+            command.args(["-device", "virtio-blk-pci,drive=root,serial=guest-root"]);
+        }
         command.args([
             "-device",
             "virtio-scsi-pci,id=scsi",
@@ -218,15 +243,17 @@ impl Vm {
             Screen::Hidden => ["-display", "none"],
             Screen::Window => ["-display", "gtk,zoom-to-fit=off"],
         });
+        let initrd = origin.boot.map_or(&parts.image.initrd, |boot| &boot.initrd);
         command
             .arg("-kernel")
             .arg(&parts.kernel.vmlinux)
             .arg("-initrd")
-            .arg(&parts.image.initrd);
+            .arg(initrd);
         let words = "console=ttyS0 quiet mitigations=off audit=0 systemd.show_status=no panic=1";
+        let root = origin.boot.map_or("", |boot| &boot.root);
         command
             .arg("-append")
-            .arg(format!("{words} {}", parts.append));
+            .arg(format!("{words} {} {root}", parts.append));
         if origin.memory.is_saved() {
             command.args(["-incoming", "defer"]);
         }
@@ -359,11 +386,21 @@ impl Drop for Vm {
     }
 }
 
+/// How a machine finds its root file system.
+pub struct Boot {
+    /// The initial file system.
+    pub initrd: PathBuf,
+    /// What the kernel's command line says of the root file system, such as `root=LABEL=guest ro`.
+    pub root: String,
+}
+
 /// Where a machine's memory and root disk come from.
 #[derive(Clone, Copy)]
 pub(crate) struct Origin<'a> {
     /// Holds the root disk, and the memory where that is a file.
     pub dir: &'a Path,
+    /// Instead of the image's own initial file system and the root disk in `dir`.
+    pub boot: Option<&'a Boot>,
     /// Where the memory is, and whether the machine goes on from a saved state.
     pub memory: Memory,
 }

@@ -41,6 +41,7 @@ impl Vm {
             let origin = Origin {
                 dir,
                 memory: Memory::SavedAndKept,
+                boot: None,
             };
             let mut vm = Self::launch(cx, parts, &origin, Screen::Hidden)?;
             vm.restore(&from)?;
@@ -61,6 +62,7 @@ impl Vm {
         let origin = Origin {
             dir: state,
             memory: Memory::Saved,
+            boot: None,
         };
         let mut vm = Self::launch(cx, parts, &origin, screen)?;
         vm.restore(state)?;
@@ -118,6 +120,7 @@ fn booted(cx: &Cx, parts: &Parts) -> Result<PathBuf> {
         let origin = Origin {
             dir,
             memory: Memory::ToSave,
+            boot: None,
         };
         let mut vm = Vm::launch(cx, parts, &origin, Screen::Hidden)?;
         vm.agent

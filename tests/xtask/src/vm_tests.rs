@@ -9,6 +9,7 @@ mod kill;
 mod main_job;
 mod refusals;
 mod restart;
+mod system;
 mod writeback;
 
 use anyhow::Result;
@@ -66,6 +67,13 @@ pub fn layers() -> Vec<Layer> {
             cases: restart::cases,
             inputs: INPUTS,
             run: restart::run,
+        },
+        Layer {
+            name: "vm-system",
+            about: "the running system and a folder in use on caches, through real initial file systems",
+            cases: system::cases,
+            inputs: INPUTS,
+            run: system::run,
         },
         Layer {
             name: "vm-conformance",
