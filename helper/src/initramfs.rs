@@ -6,6 +6,7 @@
 //! belong together; whether the copies on the SSD are worth anything the SSD says itself, and an SSD that was freed
 //! does not carry the cache's format any more.
 
+use crate::module;
 use crate::mounts::systemd;
 use crate::state::{CacheRecord, Setup, Store};
 use std::path::Path;
@@ -15,6 +16,8 @@ use zbus::Connection;
 
 /// The unit that makes the initial file systems of all kernels anew. The sandbox of the service does not allow that.
 const UNIT: &str = "tandem-initramfs.service";
+/// Our hook leaves a file here for each kernel whose initial file system it has put records into.
+const MADE: &str = "/run/tandem-initramfs";
 /// Tools that make initial file systems, each with the file of ours that it runs to put the cache into them.
 const TOOLS: [(&str, &str); 1] = [(
     "/usr/sbin/update-initramfs",
@@ -59,6 +62,14 @@ pub fn export(store: &Store, folder: &Path) -> io::Result<usize> {
         copies.save_cache(&copy)?;
     }
     Ok(records.len())
+}
+
+/// Whether the running kernel's initial file system got the records that are to be in it, when they were made last.
+/// The tools end well also if they find no kernel, or if our hook put nothing into the initial file system.
+pub fn is_complete(store: &Store) -> bool {
+    let needed = |record: &CacheRecord| record.in_initramfs && record.detached_in.is_none();
+    let made = Path::new(MADE).join(module::release());
+    made.exists() || !store.caches().iter().any(needed)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Run once while the machine starts, by `tandem-assemble.service`: see [`tandem_helper::boot`]. With `--late`
-//! run by udev for each device: see [`tandem_helper::boot::late`]. With `--initramfs` and `--export` run in the initial
-//! file system and when it is made: see [`tandem_helper::initramfs`]. With `--stop` run at the end of a shutdown: see
+//! run by udev for each device: see [`tandem_helper::boot::late`]. With `--initramfs`, `--export` and `--in-initramfs` run in the
+//! initial file system and when it is made: see [`tandem_helper::initramfs`]. With `--stop` run at the end of a shutdown: see
 //! [`tandem_helper::stop`].
 
 use std::path::Path;
@@ -25,13 +25,21 @@ fn main() -> ExitCode {
                 return ExitCode::FAILURE;
             }
         }
+        ["--in-initramfs"] => {
+            if !initramfs::is_complete(&Store::beside(Path::new(FOLDER))) {
+                tracing::error!("the initial file system of the running kernel was not made anew");
+                return ExitCode::FAILURE;
+            }
+        }
         [] | ["--initramfs"] => match Store::open(Path::new(FOLDER)) {
             Ok(store) if words.is_empty() => boot::run(&store),
             Ok(store) => boot::run_in_initramfs(&store),
             Err(e) => tracing::error!("no records in {FOLDER}: {e}"),
         },
         _ => {
-            eprintln!("usage: tandem-assemble [--initramfs | --late | --stop | --export FOLDER]");
+            eprintln!(
+                "usage: tandem-assemble [--initramfs | --late | --stop | --export FOLDER | --in-initramfs]"
+            );
             return ExitCode::from(2);
         }
     }
