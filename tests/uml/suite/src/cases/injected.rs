@@ -101,7 +101,7 @@ fn with_request(mode: &'static str, which: &str, n: u32) -> Result<bool> {
 /// and most lives differ little. With `--all` as many as [`numbers`] says.
 fn chosen(mode: &str, which: &str) -> Box<dyn Iterator<Item = u32>> {
     const FIRST: u32 = 6;
-    const STEP: u32 = 10;
+    const STEP: u32 = 15;
     if crate::whole() {
         return Box::new(numbers(40));
     }
