@@ -26,7 +26,7 @@ fn main() -> ExitCode {
             }
         }
         ["--in-initramfs"] => {
-            if !initramfs::is_complete(&Store::beside(Path::new(FOLDER))) {
+            if !initramfs::is_complete(&Store::open_untidied(Path::new(FOLDER))) {
                 tracing::error!("the initial file system of the running kernel was not made anew");
                 return ExitCode::FAILURE;
             }
