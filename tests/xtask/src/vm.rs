@@ -106,12 +106,22 @@ impl Vm {
     /// Powers on a machine with the root disk in `dir` (see [`Parts::copy_root`]) and keeps what the machine writes to
     /// it. Disks that are plugged in right after this call are there before the kernel looks for disks.
     pub fn power_on(cx: &Cx, parts: &Parts, dir: &Path) -> Result<Self> {
+        Self::power_on_with(cx, parts, dir, &[])
+    }
+
+    /// As [`Self::power_on`], with disks on controllers to which no disk can be added while the machine runs.
+    pub fn power_on_with(
+        cx: &Cx,
+        parts: &Parts,
+        dir: &Path,
+        fixed: &[(Port, &Disk)],
+    ) -> Result<Self> {
         let origin = Origin {
             dir,
             memory: Memory::Fresh,
             boot: None,
         };
-        Self::launch(cx, parts, &origin, Screen::Hidden)
+        Self::launch(cx, parts, &origin, Screen::Hidden, fixed)
     }
 
     /// Powers on a machine that starts as a person's computer does: from a disk with a partition table, which is to be
@@ -122,7 +132,7 @@ impl Vm {
             memory: Memory::Fresh,
             boot: Some(boot),
         };
-        Self::launch(cx, parts, &origin, Screen::Hidden)
+        Self::launch(cx, parts, &origin, Screen::Hidden, &[])
     }
 
     /// What the machine has written to its serial console.
@@ -161,7 +171,13 @@ impl Vm {
         Ok(())
     }
 
-    pub(crate) fn launch(cx: &Cx, parts: &Parts, origin: &Origin, screen: Screen) -> Result<Self> {
+    pub(crate) fn launch(
+        cx: &Cx,
+        parts: &Parts,
+        origin: &Origin,
+        screen: Screen,
+        fixed: &[(Port, &Disk)],
+    ) -> Result<Self> {
         let dir =
             std::env::temp_dir().join(format!("tandem-vm-{}-{}", std::process::id(), unique()));
         fs::create_dir_all(&dir)?;
@@ -222,6 +238,9 @@ impl Vm {
             "-device",
             "virtio-tablet-pci",
         ]);
+        for (port, disk) in fixed {
+            command.args(port.arguments(disk));
+        }
         for port in ["agent0", "agent1"] {
             command.arg("-chardev").arg(format!(
                 "socket,id={port},path={},server=on,wait=off",
@@ -448,7 +467,58 @@ impl Drop for Guard {
     }
 }
 
-/// A SCSI disk, described by its inquiry data.
+/// What a disk is plugged into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Port {
+    /// A SATA port of the mainboard.
+    Sata,
+    /// A slot for an NVMe drive.
+    Nvme,
+    /// A box with a USB plug. The box shows a vendor, a model, a serial number and a WWN of its own.
+    UsbBox,
+}
+
+impl Port {
+    /// QEMU's arguments for a disk on this port. The device's name for QEMU is the disk's serial number.
+    fn arguments(self, disk: &Disk) -> Vec<String> {
+        let Disk { serial, .. } = disk;
+        let device = match self {
+            Self::Sata => format!(
+                "ide-hd,bus=ide.0,model={} {},serial={serial},wwn={},rotation_rate={}",
+                disk.vendor, disk.product, disk.wwn, disk.rotation_rate
+            ),
+            Self::Nvme => format!("nvme,serial={serial}"),
+            Self::UsbBox => format!(
+                "scsi-hd,bus=box.0,vendor=Boxy,product=Box,serial={BOX_SERIAL},device_id={BOX_SERIAL},wwn={}",
+                !disk.wwn
+            ),
+        };
+        let file = disk.file.display();
+        let mut arguments = vec![
+            "-drive".to_owned(),
+            format!("if=none,id=drive-{serial},file={file},format=raw,cache=unsafe,discard=unmap"),
+        ];
+        if self == Self::UsbBox {
+            arguments.extend(
+                [
+                    "-device",
+                    "qemu-xhci,id=usb",
+                    "-device",
+                    "usb-uas,id=box,bus=usb.0",
+                ]
+                .map(str::to_owned),
+            );
+        }
+        arguments.push("-device".to_owned());
+        arguments.push(format!("{device},id={serial},drive=drive-{serial}"));
+        arguments
+    }
+}
+
+/// Serial number that the USB box shows.
+pub const BOX_SERIAL: &str = "BOX0001";
+
+/// A disk, described by the data with which it identifies itself.
 #[derive(Clone, Debug)]
 pub struct Disk {
     /// Raw contents.

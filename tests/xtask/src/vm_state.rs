@@ -43,7 +43,7 @@ impl Vm {
                 memory: Memory::SavedAndKept,
                 boot: None,
             };
-            let mut vm = Self::launch(cx, parts, &origin, Screen::Hidden)?;
+            let mut vm = Self::launch(cx, parts, &origin, Screen::Hidden, &[])?;
             vm.restore(&from)?;
             stage::install(&mut vm, &stage)?;
             vm.agent.sh(WARM, ANSWER_LIMIT)?;
@@ -64,7 +64,7 @@ impl Vm {
             memory: Memory::Saved,
             boot: None,
         };
-        let mut vm = Self::launch(cx, parts, &origin, screen)?;
+        let mut vm = Self::launch(cx, parts, &origin, screen, &[])?;
         vm.restore(state)?;
         say(format!(
             "virtual machine restored in {:.1} s ({})",
@@ -122,7 +122,7 @@ fn booted(cx: &Cx, parts: &Parts) -> Result<PathBuf> {
             memory: Memory::ToSave,
             boot: None,
         };
-        let mut vm = Vm::launch(cx, parts, &origin, Screen::Hidden)?;
+        let mut vm = Vm::launch(cx, parts, &origin, Screen::Hidden, &[])?;
         vm.agent
             .sh(READY, BOOT_LIMIT)
             .context("the guest's desktop does not come up")?;

@@ -76,6 +76,13 @@ pub fn layers() -> Vec<Layer> {
             run: system::run,
         },
         Layer {
+            name: "vm-ports",
+            about: "a disk on SATA and an SSD on NVMe, and the disk moves into a USB box",
+            cases: restart::ports::cases,
+            inputs: INPUTS,
+            run: restart::ports::run,
+        },
+        Layer {
             name: "vm-conformance",
             about: "the service's conformance suite on the real engine",
             cases: conformance::cases,

@@ -3,6 +3,7 @@
 //! disk by its UUID at every start and without `nofail`, so that a start that cannot mount the disk stops.
 
 mod late;
+pub mod ports;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ use crate::cx::Cx;
 use crate::disks::{self, Pair, Scratch};
 use crate::guest::{LONG, MOUNT_POINT, SHORT, Sectors};
 use crate::layer::Bench;
-use crate::vm::{Parts, Vm};
+use crate::vm::{Disk, Parts, Port, Vm};
 use crate::{hash, stage};
 
 /// Longest time from power on until the desktop's targets are reached, on a busy machine without KVM.
@@ -60,35 +61,41 @@ const SLOW: u64 = 128 << 10;
 /// Least number of sectors that are on the SSD only when the machine goes off. The last file has 49152.
 const LEFT: u64 = 2048;
 
-type Test = fn(&mut Desk, &Bench) -> Result<()>;
+type Test = fn(&mut KeptMachine, &Bench) -> Result<()>;
 
 /// The layer's tests. Each test starts from the disks in the state that the test before it has left.
 const CASES: [(&str, Test); 8] = [
-    ("a restart in write-through comes back warm", Desk::warm),
+    (
+        "a restart in write-through comes back warm",
+        KeptMachine::warm,
+    ),
     (
         "a restart in write-back keeps what is on the SSD only",
-        Desk::dirty,
+        KeptMachine::dirty,
     ),
-    ("a cut in write-back keeps what was flushed", Desk::cut),
+    (
+        "a cut in write-back keeps what was flushed",
+        KeptMachine::cut,
+    ),
     (
         "a disk that comes late is mounted through its cache only",
-        Desk::late_with_ssd,
+        KeptMachine::late_with_ssd,
     ),
     (
         "a disk that comes when the start is over waits for its SSD",
-        Desk::late_without_ssd,
+        KeptMachine::late_without_ssd,
     ),
     (
         "a start without the SSD holds a disk that waits for it",
-        Desk::without_ssd_dirty,
+        KeptMachine::without_ssd_dirty,
     ),
     (
         "a start without the SSD uses a disk that lacks nothing",
-        Desk::without_ssd_clean,
+        KeptMachine::without_ssd_clean,
     ),
     (
         "a start without the module does the same",
-        Desk::without_module,
+        KeptMachine::without_module,
     ),
 ];
 /// How many of the tests run without `--all`.
@@ -101,11 +108,11 @@ pub fn cases(_: &Cx) -> Result<Vec<String>> {
 
 /// Runs the layer. For one case it also runs the tests before that case.
 pub fn run(bench: &mut Bench) -> Result<()> {
-    let mut desk = Desk::new(bench)?;
+    let mut machine = KeptMachine::new(bench, Wiring::HotPlug)?;
     let whole = bench.all || bench.case.is_some();
     let number = if whole { CASES.len() } else { ORDINARY };
     for (name, test) in CASES.into_iter().take(number) {
-        let result = test(&mut desk, bench);
+        let result = test(&mut machine, bench);
         bench.check(name, result);
         if bench.is_done() {
             break;
@@ -114,11 +121,46 @@ pub fn run(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
+/// How both disks are connected to the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wiring {
+    /// To a SCSI controller, where disks can come and go.
+    HotPlug,
+    /// The hard disk to a SATA port, the SSD to a slot for NVMe drives.
+    Inside,
+    /// The hard disk in a USB box, the SSD to a slot for NVMe drives.
+    Box,
+}
+
+impl Wiring {
+    /// The disks that the machine has from power on, with their ports.
+    fn fixed(self, pair: &Pair, ssd: bool) -> Vec<(Port, &Disk)> {
+        let origin = match self {
+            Self::HotPlug => return Vec::new(),
+            Self::Inside => Port::Sata,
+            Self::Box => Port::UsbBox,
+        };
+        let mut disks = vec![(origin, &pair.origin)];
+        disks.extend(ssd.then_some((Port::Nvme, &pair.ssd)));
+        disks
+    }
+
+    /// The disks that are plugged in after power on.
+    fn plugged(self, pair: &Pair, ssd: bool) -> Vec<&Disk> {
+        match self {
+            Self::HotPlug if ssd => vec![&pair.origin, &pair.ssd],
+            Self::HotPlug => vec![&pair.origin],
+            Self::Inside | Self::Box => Vec::new(),
+        }
+    }
+}
+
 /// A machine whose disks survive when it is switched off.
-struct Desk {
+struct KeptMachine {
     vm: Option<Vm>,
     parts: Parts,
     pair: Pair,
+    wiring: Wiring,
     dir: PathBuf,
     /// Checksums of the files that were on the disk at the beginning.
     files: String,
@@ -127,9 +169,9 @@ struct Desk {
     _scratch: Scratch,
 }
 
-impl Desk {
+impl KeptMachine {
     /// Installs the project, and creates a cache in write-through.
-    fn new(bench: &Bench) -> Result<Self> {
+    fn new(bench: &Bench, wiring: Wiring) -> Result<Self> {
         let parts = Parts::get(bench.cx)?;
         let stage = stage::build(bench.cx, &parts)?;
         let scratch = Scratch::new()?;
@@ -137,11 +179,13 @@ impl Desk {
         let dir = scratch.path().join("machine");
         fs::create_dir(&dir)?;
         parts.copy_root(&dir)?;
-        let mut vm = Vm::power_on(bench.cx, &parts, &dir)?;
+        let fixed = wiring.fixed(&pair, true);
+        let mut vm = Vm::power_on_with(bench.cx, &parts, &dir, &fixed)?;
         vm.up(BOOT)?;
         stage::install(&mut vm, &stage)?;
-        vm.plug(&pair.origin)?;
-        vm.plug(&pair.ssd)?;
+        for disk in wiring.plugged(&pair, true) {
+            vm.plug(disk)?;
+        }
         let (disk, ssd) = (vm.device(pair.origin.serial)?, vm.device(pair.ssd.serial)?);
         // The line of fstab as an installer writes it.
         let entered = "sed -i 's/noauto,nofail,//' /etc/fstab; systemctl daemon-reload";
@@ -159,6 +203,7 @@ impl Desk {
             vm: Some(vm),
             parts,
             pair,
+            wiring,
             dir,
             files,
             written: Vec::new(),
@@ -184,10 +229,10 @@ impl Desk {
     /// Switches the machine on and waits until the start is over.
     fn power_on(&mut self, bench: &Bench, ssd: bool) -> Result<()> {
         let begun = Instant::now();
-        let mut vm = Vm::power_on(bench.cx, &self.parts, &self.dir)?;
-        vm.plug(&self.pair.origin)?;
-        if ssd {
-            vm.plug(&self.pair.ssd)?;
+        let fixed = self.wiring.fixed(&self.pair, ssd);
+        let mut vm = Vm::power_on_with(bench.cx, &self.parts, &self.dir, &fixed)?;
+        for disk in self.wiring.plugged(&self.pair, ssd) {
+            vm.plug(disk)?;
         }
         vm.up(BOOT)?;
         let told = vm.agent.sh(STARTED, BOOT)?;

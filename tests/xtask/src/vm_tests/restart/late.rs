@@ -5,7 +5,7 @@
 
 use anyhow::{Result, ensure};
 
-use super::{BOOT, Desk, MOUNTED, STARTED};
+use super::{BOOT, KeptMachine, MOUNTED, STARTED};
 use crate::guest::SHORT;
 use crate::hash;
 use crate::layer::Bench;
@@ -42,7 +42,7 @@ const FAIL: &str =
 /// Prints the drop-in that udev's program wrote: with it the mount waits for the cache.
 const LEFT_OUT: &str = "cat /run/systemd/system/home-anna-Archive.mount.d/50-tandem.conf";
 
-impl Desk {
+impl KeptMachine {
     /// Saves data that stays on the SSD only, and starts without the hard disk until the start no longer waits for it.
     fn start_without_disk(&mut self, bench: &Bench, name: &str, ssd: bool) -> Result<u64> {
         self.sh(NOFAIL)?;
