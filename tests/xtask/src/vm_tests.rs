@@ -9,6 +9,7 @@ mod kill;
 mod main_job;
 mod refusals;
 mod restart;
+mod stack;
 mod system;
 mod writeback;
 
@@ -81,6 +82,13 @@ pub fn layers() -> Vec<Layer> {
             cases: restart::ports::cases,
             inputs: INPUTS,
             run: restart::ports::run,
+        },
+        Layer {
+            name: "vm-stack",
+            about: "an array or a volume below a cache, an encrypted volume above",
+            cases: stack::cases,
+            inputs: INPUTS,
+            run: stack::run,
         },
         Layer {
             name: "vm-conformance",

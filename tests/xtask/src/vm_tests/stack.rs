@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What may lie below and above a cache: a mirrored array and a logical volume below, an encrypted volume above. All
+//! three come back when the machine is switched off and on.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::cx::Cx;
+use crate::disks::Scratch;
+use crate::guest::{LONG, SHORT};
+use crate::layer::Bench;
+use crate::stage;
+use crate::vm::{Disk, Parts, Vm};
+
+/// Longest time from power on until the desktop's targets are reached, on a busy machine without KVM.
+const BOOT: Duration = Duration::from_secs(300);
+/// Size of each hard disk in MiB.
+const DISK_MIB: u64 = 64;
+/// Size of each SSD in MiB.
+const SSD_MIB: u64 = 80;
+/// The hard disks: two legs of an array, a volume group, an encrypted disk.
+const DISKS: [&str; 4] = ["LEG0001", "LEG0002", "GROUP001", "SAFE0001"];
+/// The SSDs for the array, the volume and the encrypted disk.
+const SSDS: [&str; 3] = ["DART0001", "DART0002", "DART0003"];
+
+/// Makes the array, the volume and the encrypted disk. `LEG1` and so on are the names of the disks.
+const MAKE: &str = r#"set -e
+mdadm --quiet --create /dev/md/photos --run --level=1 --raid-devices=2 --metadata=1.2 /dev/LEG1 /dev/LEG2
+mdadm --quiet --wait /dev/md/photos || true
+mdadm --detail --scan >>/etc/mdadm/mdadm.conf
+mke2fs -q -t ext4 -L photos -U 11111111-0000-4000-8000-000000000001 /dev/md/photos
+vgcreate -q music /dev/GROUP && lvcreate -q -y --extents 100%FREE --name songs music
+mke2fs -q -t ext4 -L songs -U 11111111-0000-4000-8000-000000000002 /dev/music/songs
+head -c 64 /dev/urandom >/etc/safe.key && chmod 400 /etc/safe.key
+cryptsetup luksFormat --batch-mode --uuid 11111111-0000-4000-8000-000000000003 \
+	--pbkdf pbkdf2 --pbkdf-force-iterations 1000 --key-file /etc/safe.key /dev/SAFE
+cryptsetup open --key-file /etc/safe.key /dev/SAFE safe
+mke2fs -q -t ext4 -L safe -U 11111111-0000-4000-8000-000000000004 /dev/mapper/safe
+cryptsetup close safe
+echo 'safe UUID=11111111-0000-4000-8000-000000000003 /etc/safe.key luks' >>/etc/crypttab
+for name in photos songs safe; do mkdir -p /srv/$name; done
+cat >>/etc/fstab <<END
+UUID=11111111-0000-4000-8000-000000000001 /srv/photos ext4 defaults 0 2
+UUID=11111111-0000-4000-8000-000000000002 /srv/songs ext4 defaults 0 2
+UUID=11111111-0000-4000-8000-000000000004 /srv/safe ext4 defaults 0 2
+END
+systemctl daemon-reload; udevadm settle
+systemctl start srv-photos.mount srv-songs.mount
+readlink -f /dev/md/photos /dev/music/songs"#;
+/// Prints the mapping that a file system lies on, through an encrypted volume if there is one.
+const BELOW: &str = r#"device=$(findmnt --noheadings --output SOURCE /srv/NAME) || exit 1
+case $device in /dev/mapper/safe) device=/dev/mapper/$(dmsetup deps -o devname safe | sed 's/.*(\(.*\))/\1/');; esac
+echo "$device""#;
+/// Writes a file and prints its checksum.
+const SAVE: &str = "cd /srv/NAME && dd if=/dev/urandom of=FILE bs=64k count=96 conv=fsync status=none && cksum FILE";
+
+/// The file systems, in the order of [`SSDS`].
+const NAMES: [&str; 3] = ["photos", "songs", "safe"];
+
+type Test = fn(&mut Stack, &Bench) -> Result<()>;
+
+/// The layer's tests. Each test starts from the machine in the state that the test before it has left.
+const CASES: [(&str, Test); 4] = [
+    (
+        "a part of an array or of a volume group is refused by that name",
+        Stack::parts_are_refused,
+    ),
+    (
+        "an array, a volume and an encrypted disk get a cache",
+        Stack::create,
+    ),
+    (
+        "all three come back after a restart, the array without a resync",
+        Stack::restart,
+    ),
+    (
+        "the plain devices have every file when the caches are removed",
+        Stack::remove,
+    ),
+];
+
+/// The names of the layer's tests.
+pub fn cases(_: &Cx) -> Result<Vec<String>> {
+    Ok(CASES.map(|(name, _)| name.to_owned()).into())
+}
+
+/// Runs the layer. For one case it also runs the tests before that case.
+pub fn run(bench: &mut Bench) -> Result<()> {
+    let mut stack = Stack::new(bench)?;
+    for (name, test) in CASES {
+        let result = test(&mut stack, bench);
+        bench.check(name, result);
+        if bench.is_done() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// A machine with the array, the volume and the encrypted disk.
+struct Stack {
+    vm: Option<Vm>,
+    parts: Parts,
+    /// Holds the root disk.
+    dir: PathBuf,
+    disks: Vec<Disk>,
+    /// Device names of the array and of the volume, and of the encrypted disk.
+    origins: [String; 3],
+    /// Lines of cksum, for each of [`NAMES`].
+    written: Vec<(&'static str, String)>,
+    _scratch: Scratch,
+}
+
+fn disk(scratch: &Path, serial: &'static str, number: u64, is_ssd: bool) -> Result<Disk> {
+    let file = scratch.join(serial);
+    let mib = if is_ssd { SSD_MIB } else { DISK_MIB };
+    File::create(&file)?.set_len(mib << 20)?;
+    Ok(Disk {
+        file,
+        vendor: if is_ssd { "Swift" } else { "Seagull" },
+        product: if is_ssd { "Dart 80" } else { "Barge 64" },
+        serial,
+        wwn: 0x5000_c500_0000_0100 + number,
+        rotation_rate: if is_ssd { 1 } else { 7200 },
+        read_only: false,
+    })
+}
+
+impl Stack {
+    fn new(bench: &Bench) -> Result<Self> {
+        let parts = Parts::get(bench.cx)?;
+        let stage = stage::build(bench.cx, &parts)?;
+        let scratch = Scratch::new()?;
+        let mut disks = Vec::new();
+        for (number, serial) in (0..).zip(DISKS.into_iter().chain(SSDS)) {
+            disks.push(disk(
+                scratch.path(),
+                serial,
+                number,
+                SSDS.contains(&serial),
+            )?);
+        }
+        let dir = scratch.path().join("machine");
+        fs::create_dir(&dir)?;
+        parts.copy_root(&dir)?;
+        let mut vm = Vm::power_on(bench.cx, &parts, &dir)?;
+        vm.up(BOOT)?;
+        stage::install(&mut vm, &stage)?;
+        for disk in &disks {
+            vm.plug(disk)?;
+        }
+        let mut script = MAKE.to_owned();
+        let mut safe = String::new();
+        for (word, serial) in ["LEG1", "LEG2", "GROUP", "SAFE"].into_iter().zip(DISKS) {
+            safe = vm.device(serial)?;
+            script = script.replace(&format!("/dev/{word}"), &format!("/dev/{safe}"));
+        }
+        let made = vm.agent.sh(&script, LONG)?;
+        let mut names = made.lines().filter_map(|line| line.strip_prefix("/dev/"));
+        let mut next = || names.next().unwrap_or_default().to_owned();
+        let origins = [next(), next(), safe];
+        Ok(Self {
+            vm: Some(vm),
+            parts,
+            dir,
+            disks,
+            origins,
+            written: Vec::new(),
+            _scratch: scratch,
+        })
+    }
+
+    fn vm(&mut self) -> Result<&mut Vm> {
+        self.vm.as_mut().context("the machine is off")
+    }
+
+    fn sh(&mut self, script: &str) -> Result<String> {
+        Ok(self.vm()?.agent.sh(script, LONG)?.trim().to_owned())
+    }
+
+    fn parts_are_refused(&mut self, bench: &Bench) -> Result<()> {
+        let ssd = self.vm()?.device(SSDS[0])?;
+        for (serial, volume) in [(DISKS[0], "array"), (DISKS[2], "volume group")] {
+            let part = self.vm()?.device(serial)?;
+            let line = format!("tandemctl plan {part} {ssd}");
+            let ended = self.vm()?.agent.run(&line, SHORT, |_| ())?;
+            bench.note(&format!("{line}: {}\n{}", ended.code, ended.text));
+            ensure!(
+                ended.code == 3,
+                "a part of an {volume} was not refused: {}",
+                ended.text
+            );
+        }
+        Ok(())
+    }
+
+    /// The mapping below the file system `name`.
+    fn below(&mut self, name: &str) -> Result<String> {
+        self.sh(&BELOW.replace("NAME", name))
+    }
+
+    fn all_on_mappings(&mut self) -> Result<()> {
+        for name in NAMES {
+            let below = self.below(name)?;
+            ensure!(
+                below.starts_with("/dev/mapper/tandem-"),
+                "/srv/{name} lies on '{below}'"
+            );
+        }
+        Ok(())
+    }
+
+    fn create(&mut self, bench: &Bench) -> Result<()> {
+        for (origin, serial) in self.origins.clone().into_iter().zip(SSDS) {
+            let ssd = self.vm()?.device(serial)?;
+            let told = self.sh(&format!(
+                "tandemctl create --yes --erase-ssd {origin} {ssd}"
+            ))?;
+            bench.note(&told);
+        }
+        self.sh("systemctl start srv-safe.mount")?;
+        let table = self.sh("lsblk; dmsetup table; cat /proc/mdstat")?;
+        bench.note(&table);
+        self.all_on_mappings()?;
+        // New data of the array and of the volume is on their SSDs only when the machine goes off.
+        for name in &NAMES[..2] {
+            let mapping = self.below(name)?;
+            let mapping = mapping.trim_start_matches("/dev/mapper/");
+            self.sh(&format!("tandemctl mode --yes writeback {mapping}"))?;
+        }
+        for name in NAMES {
+            let sum = self.sh(&SAVE.replace("NAME", name).replace("FILE", "new"))?;
+            self.written.push((name, sum));
+        }
+        Ok(())
+    }
+
+    fn all_there(&mut self) -> Result<()> {
+        self.vm()?.drop_page_cache()?;
+        for (name, sum) in self.written.clone() {
+            let now = self.sh(&format!("cd /srv/{name} && cksum new"))?;
+            ensure!(now == sum, "/srv/{name}/new was {sum} and is {now}");
+        }
+        Ok(())
+    }
+
+    fn restart(&mut self, bench: &Bench) -> Result<()> {
+        self.vm.take().map_or(Ok(()), Vm::power_off)?;
+        let mut vm = Vm::power_on(bench.cx, &self.parts, &self.dir)?;
+        for disk in &self.disks {
+            vm.plug(disk)?;
+        }
+        vm.up(BOOT)?;
+        self.vm = Some(vm);
+        self.sh("until systemctl is-active --quiet multi-user.target && [ -z \"$(systemctl list-jobs --no-legend)\" ]; do sleep 0.2; done")?;
+        let state = self.sh("lsblk; cat /proc/mdstat; systemctl --failed --no-legend --plain; journalctl -b --no-pager -o cat -u tandem-assemble -u tandem")?;
+        bench.note(&state);
+        self.all_on_mappings()?;
+        let failed = self.sh("systemctl --failed --no-legend --plain")?;
+        ensure!(failed.is_empty(), "units failed: {failed}");
+        let resync = self.sh(
+            "journalctl -b --no-pager -o cat -k | grep -iE 'resync|recovery of RAID' || true",
+        )?;
+        ensure!(resync.is_empty(), "the array was not clean: {resync}");
+        self.all_there()
+    }
+
+    fn remove(&mut self, bench: &Bench) -> Result<()> {
+        for name in NAMES {
+            let mapping = self.below(name)?;
+            let mapping = mapping.trim_start_matches("/dev/mapper/");
+            let told = self.sh(&format!("tandemctl remove --yes {mapping}"))?;
+            bench.note(&told);
+        }
+        self.all_there()?;
+        let tandem = self.sh("dmsetup table --target tandem")?;
+        ensure!(!tandem.contains("tandem-"), "still mapped: {tandem}");
+        Ok(())
+    }
+}
