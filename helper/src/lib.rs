@@ -13,6 +13,7 @@ pub mod dm;
 pub mod engine;
 pub mod facts;
 pub mod history;
+pub mod hibernation;
 mod iface;
 pub mod initramfs;
 pub mod kernels;

@@ -6,20 +6,26 @@
 //! * `tandem-probe --mapped /dev/dm-N`: `TANDEM_PART_UUID` of the disk below our mapping, so that links
 //!   by partition follow the data.
 //!
-//! It runs for every event of every disk: it opens the device once and reads two blocks.
+//! In these two forms the program runs for every event of every disk: it opens the device once and reads two blocks.
+//!
+//! * `tandem-probe --hibernation` is called by systemd before the machine hibernates. It fails, with the reason, if the
+//!   image would be written to a cache.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tandem_helper::superblock;
+use tandem_helper::{hibernation, superblock};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments == ["--hibernation"] {
+        return may_hibernate();
+    }
     let lines = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["--mapped", node] => mapped(Path::new(node)),
         [node] if !node.starts_with('-') => plain(Path::new(node)),
         _ => {
-            eprintln!("usage: tandem-probe [--mapped] NODE");
+            eprintln!("usage: tandem-probe [--mapped] NODE | --hibernation");
             return ExitCode::from(2);
         }
     };
@@ -27,6 +33,21 @@ fn main() -> ExitCode {
         println!("{line}");
     }
     ExitCode::SUCCESS
+}
+
+fn may_hibernate() -> ExitCode {
+    match hibernation::image_on_cache(Path::new("/")) {
+        None => ExitCode::SUCCESS,
+        Some(swap) => {
+            eprintln!(
+                "The computer cannot hibernate: {} lies on a hard disk with a Tandem cache, and the computer could not \
+                 read its memory from there when it starts. Nothing is lost. Use a swap partition on a disk without a \
+                 cache, or suspend the computer instead.",
+                swap.display()
+            );
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Folder of a device node in sysfs.

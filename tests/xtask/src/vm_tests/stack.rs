@@ -57,13 +57,17 @@ echo "$device""#;
 /// Writes a file and prints its checksum.
 const SAVE: &str = "cd /srv/NAME && dd if=/dev/urandom of=FILE bs=64k count=96 conv=fsync status=none && cksum FILE";
 
+/// Makes a swap file on the array's cache and uses it.
+const SWAP: &str = "cd /srv/photos && dd if=/dev/zero of=swap bs=1M count=16 conv=fsync status=none && chmod 600 swap \
+    && mkswap -q swap && swapon --priority 5 /srv/photos/swap";
+
 /// The file systems, in the order of [`SSDS`].
 const NAMES: [&str; 3] = ["photos", "songs", "safe"];
 
 type Test = fn(&mut Stack, &Bench) -> Result<()>;
 
 /// The layer's tests. Each test starts from the machine in the state that the test before it has left.
-const CASES: [(&str, Test); 4] = [
+const CASES: [(&str, Test); 5] = [
     (
         "a part of an array or of a volume group is refused by that name",
         Stack::parts_are_refused,
@@ -75,6 +79,10 @@ const CASES: [(&str, Test); 4] = [
     (
         "all three come back after a restart, the array without a resync",
         Stack::restart,
+    ),
+    (
+        "the machine does not hibernate to a swap file on a cache",
+        Stack::no_hibernation,
     ),
     (
         "the plain devices have every file when the caches are removed",
@@ -266,6 +274,21 @@ impl Stack {
         )?;
         ensure!(resync.is_empty(), "the array was not clean: {resync}");
         self.all_there()
+    }
+
+    /// The swap file works, and the unit that would write the memory to it fails before it writes anything.
+    fn no_hibernation(&mut self, bench: &Bench) -> Result<()> {
+        self.sh(SWAP)?;
+        let line = "systemctl start systemd-hibernate.service";
+        let ended = self.vm()?.agent.run(line, SHORT, |_| ())?;
+        let said = self.sh("journalctl -b --no-pager -o cat -u systemd-hibernate")?;
+        bench.note(&format!("{}\n{said}", ended.text));
+        ensure!(
+            ended.code != 0 && said.contains("cannot hibernate: /srv/photos/swap"),
+            "hibernation was not refused: {said}"
+        );
+        self.sh("swapoff /srv/photos/swap && rm /srv/photos/swap")
+            .map(drop)
     }
 
     fn remove(&mut self, bench: &Bench) -> Result<()> {
