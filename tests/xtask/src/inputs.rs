@@ -127,6 +127,8 @@ impl Inputs {
         let built = self.directories(cx)?;
         if !built.is_empty() {
             paths.extend(CARGO.map(str::to_owned));
+            let named = NAMED.iter().filter(|(package, _)| built.contains(*package));
+            paths.extend(named.map(|(_, path)| (*path).to_owned()));
             paths.extend(built);
         }
         paths.extend(modules(cx, self.module)?);
@@ -142,6 +144,13 @@ impl Inputs {
         packages(cx, &tested.chain(built).collect::<Vec<_>>())
     }
 }
+
+/// A package's directory, and a path outside that directory which the package's sources name.
+const NAMED: [(&str, &str); 3] = [
+    ("helper", "data"),
+    ("helper/rescue", "kmod/sim/fuzz"),
+    ("app/tray", "app/src/display"),
+];
 
 /// Versions of the compiler and of all programs that `cargo xtask deps` installs.
 fn tools() -> Result<String> {
