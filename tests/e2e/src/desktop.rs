@@ -184,6 +184,17 @@ impl Desktop {
         Ok(all)
     }
 
+    /// How many objects of the app have this name and can be used.
+    pub async fn count(&self, name: &str) -> Result<usize> {
+        let mut count = 0;
+        let keep = |seen: &Seen| {
+            count += usize::from(seen.is(State::Sensitive));
+            false
+        };
+        self.find(Part::App, |all| named(all, name), keep).await?;
+        Ok(count)
+    }
+
     /// The first object on the screen whose name and then whose details match, newest window first. Details cost two
     /// more calls, so that only objects with a matching name are asked for them.
     async fn find(

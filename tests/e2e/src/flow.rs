@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What the person does in the app, from the overview to the plain disk.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use crate::desktop::{Desktop, LIMIT, Part};
 use crate::node::{Seen, State};
 
 /// Longest run of a job that moves no data.
 pub const JOB_LIMIT: Duration = Duration::from_secs(120);
+
+/// The button in the row of a disk that can get a cache.
+pub const OFFER: &str = "Speed Up…*";
 
 /// The labels of the button that removes a cache: without and with dirty data.
 const REMOVALS: [&str; 2] = ["Remove Cache", "Write Back and Remove"];
@@ -148,19 +151,26 @@ pub async fn show(desktop: &Desktop, show: &Show) -> Result<()> {
 /// Goes back to the plain disk.
 pub async fn remove(desktop: &Desktop, remove: &Remove) -> Result<()> {
     let words = removal(desktop).await?;
+    let offered = desktop.count(OFFER).await?;
     desktop.press(&format!("{words}…")).await?;
     desktop.step("the app says what removing does, and asks");
     desktop.shot("11-remove")?;
     let agree = agreement(desktop).await?;
     desktop.press(&agree).await?;
     authenticate(desktop, remove.password.as_deref(), "12-authentication").await?;
-    // The disk is offered again; the page with this button stays in the tree all the time.
-    desktop
-        .until(Part::App, "Speed Up…*", JOB_LIMIT, |seen| {
-            seen.is(State::Sensitive)
-        })
-        .await?;
+    offered_again(desktop, offered).await?;
     desktop.shot("13-plain")
+}
+
+/// Waits until the window offers to speed up more disks than before; other disks are offered all the time. The page with
+/// these buttons stays in the tree.
+pub async fn offered_again(desktop: &Desktop, before: usize) -> Result<()> {
+    let end = Instant::now() + JOB_LIMIT;
+    while desktop.count(OFFER).await? <= before {
+        ensure!(Instant::now() < end, "the disk is not offered again");
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    Ok(())
 }
 
 /// Waits for the button that removes the cache, and returns its label without the dots.

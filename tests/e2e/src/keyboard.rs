@@ -4,7 +4,9 @@
 use anyhow::{Context, Result};
 
 use crate::desktop::{Desktop, KEY_DOWN, KEY_RETURN, KEY_SPACE, KEY_TAB, LIMIT, Part};
-use crate::flow::{Create, JOB_LIMIT, Remove, agreement, confirmation, removal};
+use crate::flow::{
+    Create, JOB_LIMIT, OFFER, Remove, agreement, confirmation, offered_again, removal,
+};
 use crate::node::State;
 
 /// Goes through the wizard.
@@ -53,6 +55,7 @@ pub async fn remove(desktop: &Desktop, remove: &Remove) -> Result<()> {
         desktop.step(&format!("Tab leads to the row “{row}”, Enter opens it"));
     }
     let words = removal(desktop).await?;
+    let offered = desktop.count(OFFER).await?;
     desktop.reach(KEY_TAB, &format!("{words}…")).await?;
     desktop.key(KEY_SPACE).await?;
     let agree = agreement(desktop).await?;
@@ -64,11 +67,7 @@ pub async fn remove(desktop: &Desktop, remove: &Remove) -> Result<()> {
     desktop.shot("03-remove")?;
     desktop.key(KEY_SPACE).await?;
     authenticate(desktop, remove.password.as_deref()).await?;
-    desktop
-        .until(Part::App, "Speed Up…*", JOB_LIMIT, |seen| {
-            seen.is(State::Sensitive)
-        })
-        .await?;
+    offered_again(desktop, offered).await?;
     desktop.step("the disk is offered again");
     Ok(())
 }
