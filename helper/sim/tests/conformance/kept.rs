@@ -221,7 +221,17 @@ async fn a_disk_that_comes_back_under_a_mapping_that_nobody_uses_is_kept() {
             && cache.dirty_bytes().await.unwrap() >= dirty / 2
     })
     .await;
-    bench.machine.remove(&cache).await.unwrap();
+    // The cache is also active before the service sees the disk come back, and cannot be removed while it is assembled.
+    until("the end of assembling", async || {
+        match bench.machine.remove(&cache).await {
+            Err(failure) if failure.kind == Kind::Busy => false,
+            result => {
+                result.unwrap();
+                true
+            }
+        }
+    })
+    .await;
     assert_eq!(simulation.lost_bytes().await.unwrap(), 0);
 }
 
