@@ -25,6 +25,9 @@ const INSTALL: Duration = Duration::from_secs(1500);
 /// Bytes a second that the hard disk accepts while data shall stay on the SSD only.
 const SLOW: u64 = 64 << 10;
 
+/// Size of a picture of the guest's screen that shows nothing but the background, in bytes, at most.
+const EMPTY_SCREEN: u64 = 15_000;
+
 type Test = fn(&mut Desk, &Bench) -> Result<()>;
 
 /// The tests. Each starts from the machine as the test before it has left it.
@@ -186,12 +189,18 @@ impl Desk {
                      busctl --user tree org.tandemcache.Tandem 2>/dev/null | grep -q /window/1 && exit 0; sleep 0.2; done; \
                      journalctl -b --no-pager | tail -20; exit 1";
         self.vm()?.as_user(shown, LONG)?;
-        let picture = bench
-            .cx
-            .target
-            .join("test")
-            .join(format!("{}-app.png", self.parts.kernel.release));
-        self.vm()?.screenshot(&picture)?;
+        let name = format!("{}-app.png", self.parts.kernel.release);
+        let picture = bench.cx.target.join("test").join(name);
+        let end = Instant::now() + SHORT;
+        loop {
+            self.vm()?.screenshot(&picture)?;
+            if fs::metadata(&picture)?.len() > EMPTY_SCREEN {
+                break;
+            }
+            let drawn = Instant::now() < end;
+            ensure!(drawn, "the window is not drawn: {}", picture.display());
+            std::thread::sleep(Duration::from_millis(500));
+        }
         self.vm()?
             .as_user("systemctl --user stop tandem-app", SHORT)
             .map(drop)
