@@ -20,7 +20,10 @@ pub fn of(root: &Path, release: &str, state: ModuleState) -> (ModuleProblem, Str
         ModuleState::Loaded | ModuleState::Available => (ModuleProblem::None, String::new()),
         ModuleState::NotBuilt => not_built(root, release),
         ModuleState::Refused => {
-            let signed = file(root, release).is_some_and(|file| is_signed(&file));
+            // A compressed module is not looked into. Without a key DKMS has signed nothing.
+            let compressed = |file: &Path| file.extension().is_none_or(|end| end != "ko");
+            let signed = file(root, release)
+                .is_some_and(|f| is_signed(&f) && (!compressed(&f) || key(root).is_some()));
             let problem = if signed {
                 ModuleProblem::KeyNotTrusted
             } else {
@@ -214,6 +217,11 @@ mod tests {
         machine.file(module, "code");
         assert_eq!(refused(), ModuleProblem::NotSigned);
         machine.file(module, "code~Module signature appended~\n");
+        assert_eq!(refused(), ModuleProblem::KeyNotTrusted);
+        fs::remove_file(machine.0.join(module)).unwrap();
+        machine.file(&format!("{module}.xz"), "packed");
+        assert_eq!(refused(), ModuleProblem::NotSigned);
+        machine.file("var/lib/dkms/mok.pub", "key");
         assert_eq!(refused(), ModuleProblem::KeyNotTrusted);
     }
 
