@@ -108,6 +108,14 @@ pub fn check(
     if let Some(volume) = &ssd.volume {
         return Err(Failure::new(Kind::SsdIsVolume).device(text).name(volume));
     }
+    let wanted = size(spec);
+    if wanted < MINIMUM_SSD_BYTES {
+        return Err(Failure::new(Kind::SsdTooSmall)
+            .device(text)
+            .sizes(MINIMUM_SSD_BYTES, spec.partition_bytes));
+    }
+    // Before the question whether the SSD is blank, which is not asked if the plan is not possible anyway.
+    place(wanted, ssd, facts)?;
     if ssd.partitioned {
         checks::ssd_table(ssd)?;
         if !makes_partitions(ssd) {
@@ -118,13 +126,7 @@ pub fn check(
     } else {
         checks::ssd(ssd, facts, caches, erase)?;
     }
-    let wanted = size(spec);
-    if wanted < MINIMUM_SSD_BYTES {
-        return Err(Failure::new(Kind::SsdTooSmall)
-            .device(text)
-            .sizes(MINIMUM_SSD_BYTES, spec.partition_bytes));
-    }
-    place(wanted, ssd, facts).map(drop)
+    Ok(())
 }
 
 /// Size of the partition that is asked for, in bytes.

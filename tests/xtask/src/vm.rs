@@ -499,15 +499,9 @@ impl Port {
             format!("if=none,id=drive-{serial},file={file},format=raw,cache=unsafe,discard=unmap"),
         ];
         if self == Self::UsbBox {
-            arguments.extend(
-                [
-                    "-device",
-                    "qemu-xhci,id=usb",
-                    "-device",
-                    "usb-uas,id=box,bus=usb.0",
-                ]
-                .map(str::to_owned),
-            );
+            let adapter = format!("usb-uas,id=box,bus=usb.0,serial={BOX_SERIAL}");
+            arguments
+                .extend(["-device", "qemu-xhci,id=usb", "-device", &adapter].map(str::to_owned));
         }
         arguments.push("-device".to_owned());
         arguments.push(format!("{device},id={serial},drive=drive-{serial}"));

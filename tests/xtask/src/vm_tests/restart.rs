@@ -229,6 +229,8 @@ impl KeptMachine {
     /// Switches the machine on and waits until the start is over.
     fn power_on(&mut self, bench: &Bench, ssd: bool) -> Result<()> {
         let begun = Instant::now();
+        // A machine that a failed test has left.
+        self.vm = None;
         let fixed = self.wiring.fixed(&self.pair, ssd);
         let mut vm = Vm::power_on_with(bench.cx, &self.parts, &self.dir, &fixed)?;
         for disk in self.wiring.plugged(&self.pair, ssd) {
