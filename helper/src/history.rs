@@ -33,26 +33,12 @@ struct Counters {
 
 impl Counters {
     fn of(sample: &Sample) -> Self {
-        let bytes = |sectors: u64| sectors.saturating_mul(SECTOR_BYTES);
-        // Freed space is counted as a write that went past the cache, but nothing is written.
-        let freed = sample.write.bypassed.iter();
-        let freed: u64 = freed
-            .filter(|counter| counter.name == "discard")
-            .map(|counter| counter.value)
-            .sum();
-        let read_disk = sample
-            .read
-            .missed
-            .saturating_add(sample.read.bypassed_sectors());
-        let written = (sample.write.hit)
-            .saturating_add(sample.write.missed)
-            .saturating_add(sample.write.bypassed_sectors())
-            .saturating_sub(freed);
+        let traffic = sample.traffic();
         Self {
             time_us: sample.time_us,
-            read_ssd: bytes(sample.read.hit),
-            read_disk: bytes(read_disk),
-            written: bytes(written),
+            read_ssd: traffic.read_ssd,
+            read_disk: traffic.read_disk,
+            written: traffic.written,
         }
     }
 

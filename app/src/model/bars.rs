@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The bars of the chart: what was read and written in a time, as rates. Plain Rust.
 
-use tandem_api::{LongHistory, Period, SECTOR_BYTES, Sample, Span};
+use tandem_api::{LongHistory, Period, Sample, Span};
 
 /// One bar of the chart.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -40,25 +40,18 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// The totals of a sample. Freed space is counted as written by the kernel, but nothing is written for it.
+    /// The totals of a sample.
     #[must_use]
     pub fn of(sample: &Sample) -> Self {
-        let bytes = |sectors: u64| sectors.saturating_mul(SECTOR_BYTES);
-        let freed = sample.write.bypassed.iter();
-        let freed: u64 = freed
-            .filter(|counter| counter.name == "discard")
-            .map(|counter| counter.value)
-            .sum();
-        let (read, write) = (&sample.read, &sample.write);
-        let past = write.bypassed_sectors().saturating_sub(freed);
+        let traffic = sample.traffic();
         Self {
-            ssd: bytes(read.hit),
-            disk: bytes(read.missed.saturating_add(read.bypassed_sectors())),
-            written: bytes(write.hit.saturating_add(write.missed).saturating_add(past)),
+            ssd: traffic.read_ssd,
+            disk: traffic.read_disk,
+            written: traffic.written,
         }
     }
 
-    /// What came since `earlier`.
+    /// The bytes since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

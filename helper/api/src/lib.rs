@@ -46,7 +46,7 @@ pub use history::{LongHistory, Period, Span};
 pub use latency::{Bucket, Latency};
 pub use plan::{PlanReply, PlanSpec, Step, StepKind, Warning, WarningKind};
 pub use proxy::*;
-pub use sample::{Counter, Direction, Sample};
+pub use sample::{Counter, Direction, Sample, Traffic};
 pub use size::{SizeText, parse_size};
 pub use state::{
     CacheState, JobKind, Mode, ModeRefusal, ModuleProblem, ModuleState, RefusedMode, SigningKey,

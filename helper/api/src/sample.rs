@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use zbus::{Message, Type};
 
-use crate::{Latency, Sampled};
+use crate::{Latency, SECTOR_BYTES, Sampled};
 
 /// A named counter: a reason, or an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
@@ -39,6 +39,17 @@ impl Direction {
             .map(|c| c.value)
             .fold(0, u64::saturating_add)
     }
+}
+
+/// Bytes that programs have read and written since the cache was assembled.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Read from the SSD.
+    pub read_ssd: u64,
+    /// Read from the disk.
+    pub read_disk: u64,
+    /// Written.
+    pub written: u64,
 }
 
 /// All counters of a cache at one moment.
@@ -81,6 +92,21 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// The bytes of all requests. The kernel counts freed space as a write that went past the cache, but nothing is
+    /// written for it.
+    pub fn traffic(&self) -> Traffic {
+        let bytes = |sectors: u64| sectors.saturating_mul(SECTOR_BYTES);
+        let (read, write) = (&self.read, &self.write);
+        let freed = write.bypassed.iter().filter(|c| c.name == "discard");
+        let freed: u64 = freed.map(|c| c.value).sum();
+        let past = write.bypassed_sectors().saturating_sub(freed);
+        Traffic {
+            read_ssd: bytes(read.hit),
+            read_disk: bytes(read.missed.saturating_add(read.bypassed_sectors())),
+            written: bytes(write.hit.saturating_add(write.missed).saturating_add(past)),
+        }
+    }
+
     /// Path of the cache and what it told, if the message is its [`Sampled`] signal.
     #[must_use]
     pub fn told_by(message: &Message) -> Option<(String, Self)> {
