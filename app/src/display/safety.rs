@@ -175,29 +175,31 @@ impl Safety {
     }
 }
 
+/// Reasons that the service may give for a state, and one that it does not know yet.
+#[cfg(test)]
+pub(super) const REASONS: [&str; 17] = [
+    "",
+    "-",
+    "ssd-error",
+    "ssd-gone-dirty",
+    "disk-error",
+    "stopped",
+    "ssd-missing",
+    "disk-missing",
+    "disk-changed",
+    "disk-elsewhere",
+    "disk-in-doubt",
+    "module-not-built",
+    "module-refused",
+    "disk-in-use",
+    "ssd-damaged",
+    "ssd-blocks",
+    "something-new",
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const REASONS: [&str; 17] = [
-        "",
-        "-",
-        "ssd-error",
-        "ssd-gone-dirty",
-        "disk-error",
-        "stopped",
-        "ssd-missing",
-        "disk-missing",
-        "disk-changed",
-        "disk-elsewhere",
-        "disk-in-doubt",
-        "module-not-built",
-        "module-refused",
-        "disk-in-use",
-        "ssd-damaged",
-        "ssd-blocks",
-        "something-new",
-    ];
 
     fn every() -> Vec<SafetyFacts<'static>> {
         let mut all = Vec::new();

@@ -309,26 +309,7 @@ fn sentences(state: CacheState, reason: &str, unwritten: bool) -> [String; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const REASONS: [&str; 17] = [
-        "",
-        "-",
-        "ssd-error",
-        "ssd-gone-dirty",
-        "disk-error",
-        "stopped",
-        "ssd-missing",
-        "disk-missing",
-        "disk-changed",
-        "disk-elsewhere",
-        "disk-in-doubt",
-        "module-not-built",
-        "module-refused",
-        "disk-in-use",
-        "ssd-damaged",
-        "ssd-blocks",
-        "something-new",
-    ];
+    use crate::display::safety::REASONS;
 
     #[test]
     fn whatever_is_wrong_says_what_happened_where_the_data_is_and_what_is_next() {
