@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The checks in C, of a linked core or of a loaded one; the declarations of `shim/checks.h`.
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{c_char, c_void};
 
-use crate::engine::{Core, Geometry};
+use crate::engine::{Core, Geometry, text};
 
 /// Remembers a state of the explorer; true if it was met before.
 type Met = unsafe extern "C" fn(context: *mut c_void, state: u64) -> bool;
@@ -144,18 +144,6 @@ impl Checks {
         };
         (taken, why)
     }
-}
-
-/// # Safety
-/// `string` is NULL or ends in a zero.
-unsafe fn text(string: *const c_char) -> String {
-    if string.is_null() {
-        return String::new();
-    }
-    // SAFETY: as the caller promises.
-    unsafe { CStr::from_ptr(string) }
-        .to_string_lossy()
-        .into_owned()
 }
 
 /// The index of a cache that is full, as the SSD has it.

@@ -198,7 +198,7 @@ pub enum LoadError {
     /// The dynamic linker refused.
     #[error("cannot load: {0}")]
     Load(#[from] libloading::Error),
-    /// It was built from another user.h.
+    /// The library was built from another user.h.
     #[error("built from another version of this program")]
     Version,
 }
@@ -282,9 +282,11 @@ impl Core {
     }
 }
 
+/// A text of the library; empty for NULL.
+///
 /// # Safety
 /// `string` is NULL or ends in a zero.
-unsafe fn text(string: *const c_char) -> String {
+pub unsafe fn text(string: *const c_char) -> String {
     if string.is_null() {
         return String::new();
     }
