@@ -4,10 +4,10 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
+use super::restart::{BOOT, STARTED};
 use crate::cx::Cx;
 use crate::disks::Scratch;
 use crate::guest::{LONG, SHORT};
@@ -15,8 +15,6 @@ use crate::layer::Bench;
 use crate::stage;
 use crate::vm::{Disk, Parts, Vm};
 
-/// Longest time from power on until the desktop's targets are reached, on a busy machine without KVM.
-const BOOT: Duration = Duration::from_secs(300);
 /// Size of each hard disk in MiB.
 const DISK_MIB: u64 = 64;
 /// Size of each SSD in MiB.
@@ -266,8 +264,8 @@ impl Stack {
             vm.plug(disk)?;
         }
         vm.up(BOOT)?;
+        vm.agent.sh(STARTED, BOOT)?;
         self.vm = Some(vm);
-        self.sh("until systemctl is-active --quiet multi-user.target && [ -z \"$(systemctl list-jobs --no-legend)\" ]; do sleep 0.2; done")?;
         let state = self.sh("lsblk; cat /proc/mdstat; systemctl --failed --no-legend --plain; journalctl -b --no-pager -o cat -u tandem-assemble -u tandem")?;
         bench.note(&state);
         self.all_on_mappings()?;
