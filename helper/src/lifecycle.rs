@@ -113,7 +113,7 @@ pub enum When {
 pub enum Attempt {
     /// There was none.
     None,
-    /// It failed, and the reason may pass.
+    /// The attempt failed, and the reason may pass.
     Failed,
     /// The module refused the devices for good.
     Refused(Reason),

@@ -102,7 +102,7 @@ words! {
 words! {
     /// Why the running kernel has no module that it accepts, as `Manager.ModuleProblem`.
     ModuleProblem {
-        /// It has one.
+        /// The running kernel has the module.
         None = "none",
         /// The module's sources are not installed, or DKMS was not run for this kernel.
         NotInstalled = "not-installed",

@@ -32,9 +32,9 @@ pub struct Cache {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Index {
-    /// It is sound.
+    /// The index is sound.
     Sound,
-    /// It cannot be used or is older than the superblock, and the superblock says that nothing on the SSD is dirty.
+    /// The index cannot be used, or is older than the superblock, which says that nothing on the SSD is dirty.
     NotNeeded,
 }
 

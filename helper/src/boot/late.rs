@@ -441,7 +441,8 @@ mod tests {
             assert_eq!(machine.done.take(), done);
             assert_eq!(store.caches(), std::slice::from_ref(&record));
         }
-        // It stays in use. It may be a copy, so the data on the SSD is not given up, and the disk is held if it comes.
+        // The device stays in use. The device may be a copy, so the data on the SSD is not given up, and the disk is held
+        // if it comes.
         let mut busy = Fake {
             elsewhere: vec![""],
             taken: Some("copy-"),

@@ -107,7 +107,7 @@ struct tdu_api {
 	void (*request_span)(const struct tdu_request *request, u64 *sector,
 			     u32 *count);
 	bool (*request_failed)(const struct tdu_request *request);
-	/* Those with @list fill it and set its count. */
+	/* A function with @list fills the list and sets its count. */
 	u32 (*begin)(struct tdu_engine *engine, struct tdu_request *request,
 		     struct tdu_list *list);
 	u32 (*start)(struct tdu_engine *engine, struct tdu_request *request,

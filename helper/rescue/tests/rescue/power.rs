@@ -63,7 +63,7 @@ fn the_disk_alone_has_all_of_it_afterwards() {
         assert_eq!(outcome.written_bytes, dirty);
         assert_eq!((outcome.left_bytes, outcome.left_at.len()), (0, 0));
         assert_eq!(differing(&drives.disk.content(), &pair.shown), [0; 0]);
-        // It is durable, and the SSD knows.
+        // The data on the disk is durable, and the SSD has a record of that.
         let mut rng = Rng::with_seed(seed);
         let disk = drives.disk.after_power_cut(&mut rng, 0);
         let ssd = drives.ssd.after_power_cut(&mut rng, 0);

@@ -287,7 +287,7 @@ impl Desk {
             listed.contains("pending"),
             "the list does not tell: {listed}"
         );
-        // It can be cancelled, and asked for again.
+        // The set-up can be cancelled, and asked for again.
         self.sh("tandemctl cancel --yes")?;
         let left = self.sh("ls /var/lib/tandem/caches; dmsetup ls | grep -i tandem || true")?;
         ensure!(left.is_empty(), "left after the cancellation: {left}");
@@ -369,7 +369,7 @@ impl Desk {
     fn by_name(&mut self, bench: &Bench) -> Result<()> {
         self.prepare(self.system.origin.serial, self.system.ssd.serial)?;
         self.power_off(bench)?;
-        // It is plugged in first.
+        // The disk is plugged in before the SSD, so the kernel calls the disk sda.
         self.start(bench, "root=/dev/sda1", true)?;
         self.is_cached("/", true)?;
         self.save("through-the-cache")?;
