@@ -5,41 +5,16 @@
 //! image behind a cache could be found only by assembling the cache, and that changes what the sleeping machine knows
 //! of it. So systemd's units for hibernation ask [`image_on_cache`] first (data/systemd/hibernation.conf).
 
-use std::ffi::OsString;
 use std::fs;
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::action::DM_UUID_PREFIX;
+use crate::mounts::table::{device_number, unescape};
 use crate::read_lossy;
 
 /// More devices than that below each other are a loop in a damaged sysfs.
 const DEPTH: usize = 16;
-
-/// The kernel's number of a block device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Number {
-    major: u32,
-    minor: u32,
-}
-
-impl Number {
-    fn of(dev: u64) -> Self {
-        Self {
-            major: rustix::fs::major(dev),
-            minor: rustix::fs::minor(dev),
-        }
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        let (major, minor) = text.trim().split_once(':')?;
-        Some(Self {
-            major: major.parse().ok()?,
-            minor: minor.parse().ok()?,
-        })
-    }
-}
 
 /// A line of /proc/swaps.
 #[derive(Debug, PartialEq, Eq)]
@@ -57,9 +32,7 @@ struct Swap {
 #[must_use]
 pub fn image_on_cache(root: &Path) -> Option<PathBuf> {
     let told = read_lossy(root.join("sys/power/resume")).unwrap_or_default();
-    if let Some(number) = Number::parse(&told)
-        && lies_on_cache(root, number, DEPTH)
-    {
+    if lies_on_cache(root, told.trim()) {
         return Some(PathBuf::from("resume="));
     }
     let swaps = swaps(&read_lossy(root.join("proc/swaps")).unwrap_or_default());
@@ -67,7 +40,7 @@ pub fn image_on_cache(root: &Path) -> Option<PathBuf> {
     swaps
         .into_iter()
         .filter(|swap| swap.priority == highest)
-        .find(|swap| device_of(root, swap).is_some_and(|number| lies_on_cache(root, number, DEPTH)))
+        .find(|swap| device_of(root, swap).is_some_and(|number| lies_on_cache(root, &number)))
         .map(|swap| swap.path)
 }
 
@@ -76,7 +49,7 @@ fn swaps(text: &str) -> Vec<Swap> {
         let mut fields = line.split_whitespace();
         let (path, kind) = (fields.next()?, fields.next()?);
         let swap = Swap {
-            path: unescaped(path),
+            path: PathBuf::from(unescape(path)),
             is_file: kind == "file",
             priority: fields.nth(2)?.parse().ok()?,
         };
@@ -86,55 +59,31 @@ fn swaps(text: &str) -> Vec<Swap> {
     text.lines().skip(1).filter_map(swap).collect()
 }
 
-/// The kernel writes blanks in names as three octal digits after a backslash.
-fn unescaped(text: &str) -> PathBuf {
-    let bytes = text.as_bytes();
-    let mut plain = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(byte) = bytes.get(at) {
-        let digits = bytes.get(at + 1..at + 4).unwrap_or_default();
-        let octal = std::str::from_utf8(digits).ok();
-        let value = octal.and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match value {
-            Some(value) if *byte == b'\\' && digits.len() == 3 => {
-                plain.push(value);
-                at += 4;
-            }
-            _ => {
-                plain.push(*byte);
-                at += 1;
-            }
-        }
-    }
-    PathBuf::from(OsString::from_vec(plain))
-}
-
 /// The device that a swap is on.
-fn device_of(root: &Path, swap: &Swap) -> Option<Number> {
+fn device_of(root: &Path, swap: &Swap) -> Option<String> {
     let path = root.join(swap.path.strip_prefix("/").unwrap_or(&swap.path));
     let data = fs::metadata(path).ok()?;
     if !swap.is_file {
-        return Some(Number::of(data.rdev()));
+        return Some(device_number(data.rdev()));
     }
-    let number = Number::of(data.dev());
-    if number.major != 0 {
-        return Some(number);
+    let files = device_number(data.dev());
+    if rustix::fs::major(data.dev()) != 0 {
+        return Some(files);
     }
     // Btrfs has numbers of its own; its mount names the device.
     let mounts = read_lossy(root.join("proc/self/mountinfo")).unwrap_or_default();
     let source = mounts.lines().find_map(|line| {
         let (mount, filesystem) = line.split_once(" - ")?;
-        let is_it = Number::parse(mount.split(' ').nth(2)?)? == number;
-        is_it.then(|| filesystem.split(' ').nth(1).map(unescaped))?
+        let is_it = mount.split(' ').nth(2)? == files;
+        is_it.then(|| filesystem.split(' ').nth(1).map(unescape))?
     })?;
-    let source = root.join(source.strip_prefix("/").unwrap_or(&source));
-    Some(Number::of(fs::metadata(source).ok()?.rdev()))
+    let source = root.join(source.trim_start_matches('/'));
+    Some(device_number(fs::metadata(source).ok()?.rdev()))
 }
 
-/// Whether the device is the mapping of a cache, or lies above one.
-fn lies_on_cache(root: &Path, number: Number, depth: usize) -> bool {
-    let Number { major, minor } = number;
-    folder_lies_on_cache(&root.join(format!("sys/dev/block/{major}:{minor}")), depth)
+/// Whether the device is the mapping of a cache, or lies above one. False for a number that no device has.
+fn lies_on_cache(root: &Path, number: &str) -> bool {
+    folder_lies_on_cache(&root.join("sys/dev/block").join(number), DEPTH)
 }
 
 fn folder_lies_on_cache(folder: &Path, depth: usize) -> bool {
@@ -181,7 +130,7 @@ mod tests {
         }
 
         /// The device `number` is `name`, which lies over `below`.
-        fn device(&self, number: Number, name: &str, dm_uuid: &str, below: &[&str]) {
+        fn device(&self, number: &str, name: &str, dm_uuid: &str, below: &[&str]) {
             let folder = format!("sys/devices/{name}");
             self.put(&format!("{folder}/size"), "8");
             if !dm_uuid.is_empty() {
@@ -194,13 +143,13 @@ mod tests {
             }
             let links = self.root().join("sys/dev/block");
             fs::create_dir_all(&links).unwrap();
-            let link = links.join(format!("{}:{}", number.major, number.minor));
+            let link = links.join(number);
             symlink(format!("../../devices/{name}"), link).unwrap();
         }
 
         /// The device that the files of this machine are on, as mountinfo of the real machine has it.
-        fn files(&self) -> Number {
-            Number::of(fs::metadata(self.root()).unwrap().dev())
+        fn files(&self) -> String {
+            device_number(fs::metadata(self.root()).unwrap().dev())
         }
     }
 
@@ -210,21 +159,14 @@ mod tests {
         machine.put("my swap", "");
         assert_eq!(image_on_cache(machine.root()), None);
         let files = machine.files();
-        if files.major == 0 {
-            let line = format!(
-                "1 1 {}:{} / / rw - btrfs /disk rw\n",
-                files.major, files.minor
-            );
+        if files.starts_with("0:") {
+            let line = format!("1 1 {files} / / rw - btrfs /disk rw\n");
             machine.put("proc/self/mountinfo", &line);
             return;
         }
-        machine.device(files, "dm-1", "CRYPT-LUKS2-1", &["dm-0"]);
+        machine.device(&files, "dm-1", "CRYPT-LUKS2-1", &["dm-0"]);
         assert_eq!(image_on_cache(machine.root()), None);
-        let zero = Number {
-            major: 253,
-            minor: 0,
-        };
-        machine.device(zero, "dm-0", "TANDEM-1", &["sda1"]);
+        machine.device("253:0", "dm-0", "TANDEM-1", &["sda1"]);
         assert_eq!(
             image_on_cache(machine.root()),
             Some(PathBuf::from("/my swap"))
@@ -235,11 +177,11 @@ mod tests {
     fn only_the_swap_of_the_highest_priority_counts() {
         let machine = Machine::new("/low file 1 0 -3\n/high file 1 0 -2\n");
         machine.put("low", "");
-        machine.device(machine.files(), "dm-0", "TANDEM-1", &[]);
+        machine.device(&machine.files(), "dm-0", "TANDEM-1", &[]);
         // There is no /high here: the swap that would take the image is on an unknown device.
         assert_eq!(image_on_cache(machine.root()), None);
         machine.put("high", "");
-        assert!(image_on_cache(machine.root()).is_some() || machine.files().major == 0);
+        assert!(image_on_cache(machine.root()).is_some() || machine.files().starts_with("0:"));
     }
 
     #[test]
@@ -248,11 +190,7 @@ mod tests {
         machine.put("sys/power/resume", "0:0\n");
         assert_eq!(image_on_cache(machine.root()), None);
         machine.put("sys/power/resume", "253:0\n");
-        let zero = Number {
-            major: 253,
-            minor: 0,
-        };
-        machine.device(zero, "dm-0", "TANDEM-1", &[]);
+        machine.device("253:0", "dm-0", "TANDEM-1", &[]);
         assert_eq!(
             image_on_cache(machine.root()),
             Some(PathBuf::from("resume="))
@@ -263,11 +201,7 @@ mod tests {
     fn a_loop_of_devices_ends() {
         let machine = Machine::new("");
         machine.put("sys/power/resume", "253:0\n");
-        let zero = Number {
-            major: 253,
-            minor: 0,
-        };
-        machine.device(zero, "dm-0", "LVM-1", &["dm-0"]);
+        machine.device("253:0", "dm-0", "LVM-1", &["dm-0"]);
         assert_eq!(image_on_cache(machine.root()), None);
     }
 }

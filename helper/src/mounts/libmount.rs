@@ -2,6 +2,7 @@
 //! What this program needs of libmount: reading fstab and the kernel's mount tables. The tables are copied into plain
 //! values at once; no pointer of libmount leaves this file.
 
+use super::table::device_number;
 use rustix::fs::Dev;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
@@ -193,11 +194,7 @@ unsafe fn entry(fs: *mut c_void) -> Entry {
         Entry {
             id: mnt_fs_get_id(fs).try_into().unwrap_or(0),
             parent: mnt_fs_get_parent_id(fs).try_into().unwrap_or(0),
-            device: format!(
-                "{}:{}",
-                rustix::fs::major(number),
-                rustix::fs::minor(number)
-            ),
+            device: device_number(number),
             root: copy(mnt_fs_get_root(fs)),
             source: copy(mnt_fs_get_source(fs)),
             tag: tagged.then(|| (copy(name), copy(value))),

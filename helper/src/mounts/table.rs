@@ -46,8 +46,17 @@ impl Entry {
 #[derive(Debug, Clone, Default)]
 pub struct Mounts(pub Vec<Entry>);
 
-/// Undoes the octal escapes of space, tab, newline and backslash in `/proc/swaps` and crypttab.
-pub(super) fn unescape(text: &str) -> String {
+/// `major:minor` of a device, as the kernel writes it.
+pub(crate) fn device_number(device: u64) -> String {
+    format!(
+        "{}:{}",
+        rustix::fs::major(device),
+        rustix::fs::minor(device)
+    )
+}
+
+/// Undoes the octal escapes of space, tab, newline and backslash in the kernel's tables and in crypttab.
+pub(crate) fn unescape(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -301,12 +310,7 @@ fn node_number(node: &str) -> Option<String> {
     let metadata = fs::metadata(node)
         .ok()
         .filter(|m| m.file_type().is_block_device())?;
-    let number = metadata.rdev();
-    Some(format!(
-        "{}:{}",
-        rustix::fs::major(number),
-        rustix::fs::minor(number)
-    ))
+    Some(device_number(metadata.rdev()))
 }
 
 /// Node or link that an entry of fstab means.
