@@ -45,7 +45,8 @@ UUID=11111111-0000-4000-8000-000000000001 /srv/photos ext4 defaults 0 2
 UUID=11111111-0000-4000-8000-000000000002 /srv/songs ext4 defaults 0 2
 UUID=11111111-0000-4000-8000-000000000004 /srv/safe ext4 defaults 0 2
 END
-systemctl daemon-reload; udevadm settle
+# udev may look at a device while mke2fs writes, and the link of the new UUID is then missing.
+udevadm trigger --action=change --subsystem-match=block --settle; systemctl daemon-reload
 systemctl start srv-photos.mount srv-songs.mount
 readlink -f /dev/md/photos /dev/music/songs"#;
 /// Prints the mapping that a file system lies on, through an encrypted volume if there is one.
