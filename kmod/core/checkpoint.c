@@ -31,7 +31,7 @@ void td_checkpoint_want(struct td_engine *e)
 	}
 }
 
-static void begin(struct td_ledger *l)
+static void begin_checkpoint(struct td_ledger *l)
 {
 	l->checkpoint_wanted = false;
 	l->checkpoint_phase = PAGES;
@@ -99,7 +99,7 @@ bool td_checkpoint_next(struct td_engine *e, struct td_work *w)
 	if (l->checkpoint_phase == IDLE) {
 		if (!l->checkpoint_wanted || l->group_on)
 			return false;
-		begin(l);
+		begin_checkpoint(l);
 	}
 	if (l->checkpoint_phase == PAGES)
 		take_pages(e, w);

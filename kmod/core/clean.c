@@ -46,8 +46,8 @@ static unsigned int quarters_in_use(const struct td_bucket *b, u64 frame)
 }
 
 /* Quarters of @frame that may be cleaned now; *slot is set if there are any. */
-static unsigned int cleanable(const struct td_engine *e,
-			      const struct td_bucket *b, u64 frame, u32 *slot)
+static unsigned int cleanable_quarters(const struct td_engine *e,
+				       const struct td_bucket *b, u64 frame, u32 *slot)
 {
 	unsigned int mask;
 	u64 v;
@@ -79,7 +79,7 @@ static u32 take_quarters(struct td_engine *e, struct td_bucket *b,
 			 unsigned int wanted)
 {
 	u32 slot, end = first;
-	unsigned int mask = cleanable(e, b, frame, &slot) & wanted;
+	unsigned int mask = cleanable_quarters(e, b, frame, &slot) & wanted;
 	struct td_part *p;
 
 	while (end < 4 && mask & 1u << end)
@@ -131,7 +131,7 @@ u32 td_clean_begin(struct td_engine *e, struct td_bucket *b, struct td_req *r)
 	/* First the first quarter of all that can be cleaned. */
 	for (; frame < end && !r->nr_parts; frame++) {
 		unsigned int wanted = td_quarters_touched(frame, from, to);
-		unsigned int mask = cleanable(e, b, frame, &slot) & wanted;
+		unsigned int mask = cleanable_quarters(e, b, frame, &slot) & wanted;
 		u32 first = 0, next;
 
 		if (!mask)
@@ -177,7 +177,7 @@ static bool is_cleanable(const struct td_engine *e, u64 frame, u64 from, u64 to,
 	v = td_word_load(&e->words[slot]);
 	if (td_word_dirty(v) & wanted && v & TD_W_PENDING)
 		*unrecorded = true;
-	return cleanable(e, b, frame, &slot) & wanted;
+	return cleanable_quarters(e, b, frame, &slot) & wanted;
 }
 
 /*

@@ -59,8 +59,8 @@ _Static_assert(sizeof(struct disk_page) == TD_BLOCK_BYTES, "one block");
 _Static_assert(sizeof(struct disk_marks) == TD_SECTOR_BYTES, "one sector");
 
 /* Of what begins at @from and ends where the block or sector @all does. */
-static u32 checksum(const u8 *uuid, u64 number, u64 place, const void *all,
-		    size_t from, size_t bytes)
+static u32 block_checksum(const u8 *uuid, u64 number, u64 place, const void *all,
+			  size_t from, size_t bytes)
 {
 	__le64 where[2] = { cpu_to_le64(number), cpu_to_le64(place) };
 	u32 crc = env_crc32c(CRC_SEED, uuid, TD_UUID_BYTES);
@@ -71,8 +71,8 @@ static u32 checksum(const u8 *uuid, u64 number, u64 place, const void *all,
 
 static u32 group_crc(const struct disk_group *d, const u8 *uuid)
 {
-	return checksum(uuid, 0, 0, d, offsetof(struct disk_group, content),
-			offsetof(struct disk_group, record));
+	return block_checksum(uuid, 0, 0, d, offsetof(struct disk_group, content),
+			      offsetof(struct disk_group, record));
 }
 
 static u32 group_content(const struct disk_group *d)
@@ -157,8 +157,8 @@ u64 td_checkpoint_sector(const struct td_super *sb, u32 which)
 
 static u32 checkpoint_crc(const struct disk_checkpoint *d, const u8 *uuid)
 {
-	return checksum(uuid, 0, 0, d, offsetof(struct disk_checkpoint, flags),
-			sizeof(*d));
+	return block_checksum(uuid, 0, 0, d, offsetof(struct disk_checkpoint, flags),
+			      sizeof(*d));
 }
 
 void td_checkpoint_seal(void *block, const u8 *uuid,
@@ -211,8 +211,8 @@ const __le64 *td_page_records(const void *block)
 static u32 page_crc(const struct disk_page *d, const u8 *uuid, u64 number,
 		    u32 page)
 {
-	return checksum(uuid, number, page, d, offsetof(struct disk_page, magic),
-			sizeof(*d));
+	return block_checksum(uuid, number, page, d, offsetof(struct disk_page, magic),
+			      sizeof(*d));
 }
 
 void td_page_seal(void *block, const u8 *uuid, u64 number, u32 page)
@@ -247,8 +247,8 @@ u32 td_mark_count(u64 origin_sectors)
 
 static u32 marks_crc(const struct disk_marks *d, const u8 *uuid, u64 number)
 {
-	return checksum(uuid, 0, number, d, offsetof(struct disk_marks, magic),
-			sizeof(*d));
+	return block_checksum(uuid, 0, number, d, offsetof(struct disk_marks, magic),
+			      sizeof(*d));
 }
 
 /* The byte with bit @i of a block. */

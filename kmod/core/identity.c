@@ -36,7 +36,7 @@ struct disk_samples {
 
 _Static_assert(sizeof(struct disk_samples) == TD_SAMPLES_BYTES, "one block");
 
-static u32 checksum(const struct disk_samples *d, const u8 *uuid)
+static u32 samples_checksum(const struct disk_samples *d, const u8 *uuid)
 {
 	size_t from = offsetof(struct disk_samples, state);
 	u32 crc = env_crc32c(CRC_SEED, uuid, TD_UUID_BYTES);
@@ -59,7 +59,7 @@ void td_samples_encode(const struct td_samples *s, const u8 *uuid, u32 copy,
 		d->sample[i].quarter = cpu_to_le64(s->sample[i].quarter);
 		d->sample[i].crc = cpu_to_le32(s->sample[i].crc);
 	}
-	d->crc = cpu_to_le32(checksum(d, uuid));
+	d->crc = cpu_to_le32(samples_checksum(d, uuid));
 }
 
 bool td_samples_parse(const void *block, const u8 *uuid, u32 copy,
@@ -69,7 +69,7 @@ bool td_samples_parse(const void *block, const u8 *uuid, u32 copy,
 	u32 state = le32_to_cpu(d->state);
 
 	if (le64_to_cpu(d->magic) != MAGIC ||
-	    le32_to_cpu(d->crc) != checksum(d, uuid) ||
+	    le32_to_cpu(d->crc) != samples_checksum(d, uuid) ||
 	    le32_to_cpu(d->copy) != copy ||
 	    (state != STATE_RUNNING && state != STATE_STOPPED))
 		return false;
@@ -102,7 +102,7 @@ void td_samples_choose(const void *first, const void *second,
 		memset(s, 0, sizeof(*s));
 }
 
-static void add(struct td_samples *s, u64 quarter)
+static void add_sample(struct td_samples *s, u64 quarter)
 {
 	for (u32 i = 0; i < s->count; i++)
 		if (s->sample[i].quarter == quarter)
@@ -127,10 +127,10 @@ void td_samples_pick(const struct td_heat *heat, u64 origin_sectors,
 	s->count = 0;
 	for (u32 i = 0; i < NR_FIXED; i++)
 		if (fixed[i] < quarters)
-			add(s, fixed[i]);
+			add_sample(s, fixed[i]);
 	for (u32 i = 0; i < TD_HOT_MAX; i++)
 		if (heat->count[i] && heat->quarter[i] < quarters)
-			add(s, heat->quarter[i]);
+			add_sample(s, heat->quarter[i]);
 }
 
 void td_probe_begin(struct td_probe *p, struct td_samples *s, bool compares)

@@ -13,11 +13,6 @@
 #include "policy.h"
 #include "retire.h"
 
-static u32 ways(const struct td_engine *e)
-{
-	return 1u << e->layout.way_shift;
-}
-
 static struct td_place place_of(const struct td_engine *e, u64 frame)
 {
 	return td_place_of(&e->layout, frame);
@@ -27,7 +22,7 @@ static struct td_place place_of(const struct td_engine *e, u64 frame)
 static u32 nth_slot(const struct td_engine *e, struct td_place p, u64 frame,
 		    u32 i)
 {
-	return td_slot_at(&e->layout, p.base, (p.home + i) & (ways(e) - 1),
+	return td_slot_at(&e->layout, p.base, (p.home + i) & (td_ways(&e->layout) - 1),
 			  frame);
 }
 
@@ -35,7 +30,7 @@ u32 td_index_find(const struct td_engine *e, u64 frame)
 {
 	struct td_place p = place_of(e, frame);
 
-	for (u32 i = 0; i < ways(e); i++) {
+	for (u32 i = 0; i < td_ways(&e->layout); i++) {
 		u32 slot = nth_slot(e, p, frame, i);
 
 		if (td_word_has(td_word_load(&e->words[slot]), frame))
@@ -60,7 +55,7 @@ bool td_index_has_room(const struct td_engine *e, u64 frame)
 {
 	struct td_place p = place_of(e, frame);
 
-	for (u32 i = 0; i < ways(e); i++)
+	for (u32 i = 0; i < td_ways(&e->layout); i++)
 		if (td_word_is_durably_free(td_word_load(&e->words[nth_slot(e, p, frame, i)])))
 			return true;
 	return false;
@@ -113,7 +108,7 @@ static u32 evict_slot(struct td_engine *e, struct td_place p, u64 frame, u32 nea
 	bool known = td_policy_known(e, frame);
 
 	/* A reader may pin the chosen slot just then. */
-	for (u32 tries = 0; tries < ways(e); tries++) {
+	for (u32 tries = 0; tries < td_ways(&e->layout); tries++) {
 		u32 way = td_policy_victim(e, frame, near_way, known, greed);
 		u32 slot;
 		u64 gone;
@@ -139,9 +134,9 @@ static u32 take_free(struct td_engine *e, struct td_place p, u64 frame,
 {
 	u32 first = near_way == TD_NO_SLOT ? p.home : near_way;
 
-	for (u32 i = 0; i < ways(e); i++) {
+	for (u32 i = 0; i < td_ways(&e->layout); i++) {
 		u32 slot = td_slot_at(&e->layout, p.base,
-				      (first + i) & (ways(e) - 1), frame);
+				      (first + i) & (td_ways(&e->layout) - 1), frame);
 		u64 v = td_word_load(&e->words[slot]);
 
 		if ((durably ? td_word_is_durably_free(v) : td_word_is_free(v)) &&
@@ -203,8 +198,8 @@ static u32 count_quarters(unsigned int mask)
 }
 
 /* @dirty was published in a slot that was @was. */
-static void published(struct td_engine *e, u32 slot, u64 was,
-		      unsigned int dirty)
+static void count_published(struct td_engine *e, u32 slot, u64 was,
+			    unsigned int dirty)
 {
 	unsigned int new = dirty & ~td_word_dirty(was);
 	u64 now = td_word_load(&e->words[slot]);
@@ -223,7 +218,7 @@ void td_index_publish(struct td_engine *e, u32 slot, unsigned int valid,
 {
 	u64 was = td_word_publish(&e->words[slot], valid, dirty);
 
-	published(e, slot, was, dirty);
+	count_published(e, slot, was, dirty);
 }
 
 void td_index_disown(struct td_engine *e, u32 slot, unsigned int valid,
@@ -231,7 +226,7 @@ void td_index_disown(struct td_engine *e, u32 slot, unsigned int valid,
 {
 	u64 was = td_word_disown(&e->words[slot], valid, dirty);
 
-	published(e, slot, was, dirty);
+	count_published(e, slot, was, dirty);
 }
 
 u64 td_index_forget(struct td_engine *e, u32 slot, unsigned int mask)
@@ -245,7 +240,7 @@ u64 td_index_forget(struct td_engine *e, u32 slot, unsigned int mask)
 	return was;
 }
 
-static u32 clean(struct td_engine *e, u32 slot, unsigned int mask)
+static u32 clean_quarters(struct td_engine *e, u32 slot, unsigned int mask)
 {
 	u32 quarters;
 
@@ -259,7 +254,7 @@ static u32 clean(struct td_engine *e, u32 slot, unsigned int mask)
 void td_index_clean(struct td_engine *e, u32 slot, unsigned int mask)
 {
 	env_count(e->counters, TD_C_DRAINED,
-		  clean(e, slot, mask) * TD_QUARTER_SECTORS);
+		  clean_quarters(e, slot, mask) * TD_QUARTER_SECTORS);
 }
 
 void td_index_drop(struct td_engine *e, u32 slot, unsigned int mask)
@@ -276,6 +271,6 @@ void td_index_drop(struct td_engine *e, u32 slot, unsigned int mask)
 
 void td_index_give_up(struct td_engine *e, u32 slot, unsigned int mask)
 {
-	clean(e, slot, mask);
+	clean_quarters(e, slot, mask);
 	td_index_forget(e, slot, mask);
 }

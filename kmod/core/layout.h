@@ -99,6 +99,12 @@ static inline u32 td_slot_at(const struct td_layout *l, u32 base, u32 way,
 	return base + (way << l->run_shift) + ((u32)frame & l->run_mask);
 }
 
+/* How many slots one frame may lie in: the ways of its set. */
+static inline u32 td_ways(const struct td_layout *l)
+{
+	return 1u << l->way_shift;
+}
+
 static inline u64 td_slot_sector(const struct td_layout *l, u32 slot)
 {
 	return l->data_start + ((u64)slot << TD_FRAME_SHIFT);

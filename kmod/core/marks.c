@@ -172,7 +172,7 @@ static bool set_next(struct td_engine *e, struct td_work *w)
 	return true;
 }
 
-static bool clearable(const struct td_ledger *l, const struct td_mark *m)
+static bool is_clearable(const struct td_ledger *l, const struct td_mark *m)
 {
 	return m->state == TD_MARK_SET && !m->inflight &&
 	       (s32)((u32)l->flush_done - m->flush) >= 0 &&
@@ -202,7 +202,7 @@ static bool clear_block(struct td_engine *e, u32 block)
 			i += 7;
 			continue;
 		}
-		if (!td_marks_get(image, i) || !clearable(l, m) ||
+		if (!td_marks_get(image, i) || !is_clearable(l, m) ||
 		    (l->clear_aged && !is_old(l, m)))
 			continue;
 		m->state = TD_MARK_CLEARING;

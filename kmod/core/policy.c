@@ -24,11 +24,6 @@
 
 #define ENOUGH	(2 * TD_W_TOUCH)	/* hits that end a trial */
 
-static u32 ways(const struct td_engine *e)
-{
-	return 1u << e->layout.way_shift;
-}
-
 static struct td_set *set_of(const struct td_engine *e, u64 frame)
 {
 	const struct td_layout *l = &e->layout;
@@ -41,12 +36,12 @@ static struct td_word *word_of(const struct td_engine *e, u64 frame, u32 way)
 {
 	struct td_place p = td_place_of(&e->layout, frame);
 
-	return &e->words[td_slot_at(&e->layout, p.base, way & (ways(e) - 1),
+	return &e->words[td_slot_at(&e->layout, p.base, way & (td_ways(&e->layout) - 1),
 				    frame)];
 }
 
 /* Ghosts of a set: all of them for 16 ways. */
-static u32 ghosts(const struct td_engine *e)
+static u32 ghosts_of_set(const struct td_engine *e)
 {
 	u32 some = TD_GHOSTS << e->layout.way_shift >> TD_WAY_SHIFT_MAX;
 
@@ -54,7 +49,7 @@ static u32 ghosts(const struct td_engine *e)
 }
 
 /* Fingerprint of a ghost, not 0: bits of the hash that do not choose the lane. */
-static u16 fingerprint(const struct td_engine *e, u64 frame)
+static u16 fingerprint_of(const struct td_engine *e, u64 frame)
 {
 	u16 print = (u16)td_hash(frame >> e->layout.run_shift);
 
@@ -64,9 +59,9 @@ static u16 fingerprint(const struct td_engine *e, u64 frame)
 bool td_policy_known(struct td_engine *e, u64 frame)
 {
 	struct td_set *s = set_of(e, frame);
-	u16 print = fingerprint(e, frame);
+	u16 print = fingerprint_of(e, frame);
 
-	for (u32 i = 0; i < ghosts(e); i++) {
+	for (u32 i = 0; i < ghosts_of_set(e); i++) {
 		if (s->ghosts[i] != print)
 			continue;
 		s->ghosts[i] = 0;
@@ -79,8 +74,8 @@ void td_policy_gone(struct td_engine *e, u64 frame)
 {
 	struct td_set *s = set_of(e, frame);
 
-	s->ghosts[s->ghost] = fingerprint(e, frame);
-	s->ghost = s->ghost + 1u < ghosts(e) ? s->ghost + 1 : 0;
+	s->ghosts[s->ghost] = fingerprint_of(e, frame);
+	s->ghost = s->ghost + 1u < ghosts_of_set(e) ? s->ghost + 1 : 0;
 }
 
 static bool on_trial(u64 v)
@@ -99,8 +94,8 @@ static u32 trial_victim(struct td_engine *e, struct td_set *s, u64 frame,
 		    (v & TD_W_RECENCY) < ENOUGH)
 			return near;
 	}
-	for (u32 i = 0; i < ways(e); i++) {
-		u32 way = (s->trials + i) & (ways(e) - 1);
+	for (u32 i = 0; i < td_ways(&e->layout); i++) {
+		u32 way = (s->trials + i) & (td_ways(&e->layout) - 1);
 		struct td_word *w = word_of(e, frame, way);
 		u64 v = td_word_load(w);
 
@@ -126,8 +121,8 @@ static u32 regular_victim(struct td_engine *e, struct td_set *s, u64 frame,
 			return near;
 	}
 	/* A round for each hit that a word can count, and one to find it. */
-	for (u32 i = 0; i < 4 * ways(e); i++) {
-		u32 way = s->regulars++ & (ways(e) - 1);
+	for (u32 i = 0; i < 4 * td_ways(&e->layout); i++) {
+		u32 way = s->regulars++ & (td_ways(&e->layout) - 1);
 		struct td_word *w = word_of(e, frame, way);
 		u64 v = td_word_load(w);
 
@@ -144,11 +139,11 @@ u32 td_policy_victim(struct td_engine *e, u64 frame, u32 near, bool known,
 		     enum td_greed greed)
 {
 	struct td_set *s = set_of(e, frame);
-	u32 trials = 0, enough = (ways(e) + 7) / 8;
+	u32 trials = 0, enough = (td_ways(&e->layout) + 7) / 8;
 	bool modest = greed == TD_TAKE_COLD && !known;
 	u32 way = TD_NO_WAY;
 
-	for (u32 i = 0; i < ways(e); i++)
+	for (u32 i = 0; i < td_ways(&e->layout); i++)
 		trials += on_trial(td_word_load(word_of(e, frame, i)));
 	if (trials >= enough || modest)
 		way = trial_victim(e, s, frame, near);

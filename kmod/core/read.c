@@ -23,7 +23,7 @@ static env_noinline u32 pin_elsewhere(struct td_engine *e, u64 frame,
 {
 	const struct td_layout *l = &e->layout;
 	struct td_place p = td_place_of(l, frame);
-	u32 ways = 1u << l->way_shift;
+	u32 ways = td_ways(l);
 
 	for (u32 i = 1; i < ways; i++) {
 		u32 way = (p.home + i) & (ways - 1);

@@ -38,7 +38,7 @@ bool td_suspect_listed(const struct td_engine *e, u32 slot)
 	return false;
 }
 
-static void suspect(struct td_engine *e, u32 slot, u32 count)
+static void add_suspect(struct td_engine *e, u32 slot, u32 count)
 {
 	if (td_suspect_listed(e, slot) && td_suspect_listed(e, slot + count - 1))
 		return;
@@ -89,8 +89,8 @@ void td_retired_leave(struct td_engine *e, u64 first, u64 last)
 }
 
 /* @slot, whose bucket is @b, cannot be read. */
-static void retire(struct td_engine *e, struct td_bucket *b, u32 slot,
-		   struct td_list *woken)
+static void retire_slot(struct td_engine *e, struct td_bucket *b, u32 slot,
+			struct td_list *woken)
 {
 	for (struct td_link *l = b->reqs.next; l != &b->reqs; l = l->next)
 		td_store_cancel(e, td_req_of(l), slot, slot);
@@ -128,10 +128,10 @@ bool td_hit_failed(struct td_engine *e, u64 sector, u32 count, u32 slot,
 		td_ledger_pend(&e->ledger, slot);
 		td_ledger_want_sweep(e);
 		if (first != last)
-			suspect(e, slot, (u32)(last - first) + 1);
+			add_suspect(e, slot, (u32)(last - first) + 1);
 		else if (!dirty_now)
-			retire(e, &e->buckets[td_bucket_of(e, sector)], slot,
-			       woken);
+			retire_slot(e, &e->buckets[td_bucket_of(e, sector)], slot,
+				    woken);
 	}
 	if (dirty && dirty_now)
 		return false;

@@ -168,8 +168,8 @@ static bool is_slot_shared(const struct td_bucket *b, const struct td_req *r, u3
  * those it changes a part of, if they are valid and the SSD can write so
  * little.
  */
-static unsigned int updatable(const struct td_engine *e, const struct td_req *r,
-			      u64 frame, u32 slot, unsigned int touched)
+static unsigned int updatable_quarters(const struct td_engine *e, const struct td_req *r,
+				       u64 frame, u32 slot, unsigned int touched)
 {
 	u64 end = r->sector + r->count;
 	unsigned int mask = td_quarters_covered(&e->layout, frame, r->sector,
@@ -225,7 +225,7 @@ static u32 plan_frame(struct td_engine *e, struct td_bucket *b,
 	joins = v & TD_W_BUSY;
 	/* Do not hold a slot with dirty quarters: reads of those need the SSD. */
 	may_hold = !joins && !(v & TD_W_DIRTY);
-	mask = store ? updatable(e, r, frame, slot, touched) : 0;
+	mask = store ? updatable_quarters(e, r, frame, slot, touched) : 0;
 	if (td_retired(e, slot))
 		mask = 0;
 	/*

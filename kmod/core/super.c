@@ -47,7 +47,7 @@ struct disk_super {
 _Static_assert(sizeof(struct disk_super) == TD_SUPER_BYTES,
 	       "no padding in the superblock");
 
-static u32 checksum(const void *buffer)
+static u32 super_checksum(const void *buffer)
 {
 	const u8 *bytes = buffer;
 	static const u8 none[4];
@@ -162,7 +162,7 @@ void td_super_encode(const struct td_super *sb, u32 copy, void *buffer)
 	d->retired_count = cpu_to_le32(sb->retired.count);
 	for (u32 i = 0; i < sb->retired.count; i++)
 		d->retired[i] = cpu_to_le32(sb->retired.slots[i]);
-	d->crc = cpu_to_le32(checksum(d));
+	d->crc = cpu_to_le32(super_checksum(d));
 }
 
 /* Are these slots of the cache, in ascending order? */
@@ -225,7 +225,7 @@ enum td_super_error td_super_parse(const void *buffer, u32 copy,
 				return TD_SUPER_FOREIGN;
 		return TD_SUPER_BLANK;
 	}
-	if (le32_to_cpu(d->crc) != checksum(d))
+	if (le32_to_cpu(d->crc) != super_checksum(d))
 		return TD_SUPER_DAMAGED;
 	if (le32_to_cpu(d->version) != VERSION)
 		return TD_SUPER_VERSION;

@@ -50,7 +50,7 @@ struct tandem_ahead {
 	struct part *parts[PARTS];
 };
 
-static struct part *nth(struct tandem_ahead *a, u32 n)
+static struct part *nth_part(struct tandem_ahead *a, u32 n)
 {
 	return a->parts[(a->first + n) % a->nr_parts];
 }
@@ -67,7 +67,7 @@ static void part_endio(struct bio *bio)
 	complete(&p->done);
 }
 
-static void begin(struct tandem_ahead *a, struct part *p, u32 sectors)
+static void begin_part(struct tandem_ahead *a, struct part *p, u32 sectors)
 {
 	p->sector = a->next;
 	p->sectors = sectors;
@@ -84,7 +84,7 @@ static void begin(struct tandem_ahead *a, struct part *p, u32 sectors)
 }
 
 /* Wait for @p. True: @p was read without an error. */
-static bool await(struct part *p)
+static bool await_part(struct part *p)
 {
 	if (!p->under_way)
 		return !p->failed;
@@ -97,12 +97,12 @@ static bool await(struct part *p)
 	return !p->failed;
 }
 
-static void drop(struct tandem_ahead *a)
+static void drop_parts(struct tandem_ahead *a)
 {
 	u32 i;
 
 	for (i = 0; i < a->nr_parts; i++) {
-		await(a->parts[i]);
+		await_part(a->parts[i]);
 		a->parts[i]->sectors = 0;
 	}
 }
@@ -110,71 +110,71 @@ static void drop(struct tandem_ahead *a)
 /* Keep nothing of what lies before @sector: the reader does not go back. */
 static void forget_before(struct tandem_ahead *a, u64 sector)
 {
-	struct part *p = nth(a, 0);
+	struct part *p = nth_part(a, 0);
 
 	while (p->sectors && end_of(p) <= sector) {
-		await(p);
+		await_part(p);
 		p->sectors = 0;
 		a->first = (a->first + 1) % a->nr_parts;
-		p = nth(a, 0);
+		p = nth_part(a, 0);
 	}
 }
 
-enum found { FOUND, NOT_THERE, UNREADABLE };
+enum answer_state { ANSWER_COPIED, ANSWER_NOT_AHEAD, ANSWER_UNREADABLE };
 
-static enum found copy(struct tandem_ahead *a, u64 sector, u32 sectors)
+static enum answer_state copy_answer(struct tandem_ahead *a, u64 sector, u32 sectors)
 {
 	u64 at = sector, end = sector + sectors, n;
 	u32 i;
 
 	for (i = 0; i < a->nr_parts && at < end; i++, at += n) {
-		struct part *p = nth(a, i);
+		struct part *p = nth_part(a, i);
 
 		if (at < p->sector || at >= end_of(p))
-			return NOT_THERE;
+			return ANSWER_NOT_AHEAD;
 		/* A smaller request may not touch the part's unreadable block. */
-		if (!await(p))
+		if (!await_part(p))
 			return p->sector >= sector && end_of(p) <= end ?
-				UNREADABLE : NOT_THERE;
+				ANSWER_UNREADABLE : ANSWER_NOT_AHEAD;
 		n = min(end_of(p), end) - at;
 		memcpy(a->answer + ((at - sector) << SECTOR_SHIFT),
 		       p->buffer + ((at - p->sector) << SECTOR_SHIFT),
 		       n << SECTOR_SHIFT);
 	}
-	return at == end ? FOUND : NOT_THERE;
+	return at == end ? ANSWER_COPIED : ANSWER_NOT_AHEAD;
 }
 
-static enum found find(struct tandem_ahead *a, u64 sector, u32 sectors)
+static enum answer_state find_answer(struct tandem_ahead *a, u64 sector, u32 sectors)
 {
-	enum found found;
+	enum answer_state state;
 
 	if (!a->nr_parts)
-		return NOT_THERE;
+		return ANSWER_NOT_AHEAD;
 	forget_before(a, sector);
-	found = copy(a, sector, sectors);
-	if (found != NOT_THERE || sectors != LOAD_SECTORS)
-		return found;
-	drop(a);
+	state = copy_answer(a, sector, sectors);
+	if (state != ANSWER_NOT_AHEAD || sectors != LOAD_SECTORS)
+		return state;
+	drop_parts(a);
 	a->next = sector;
-	begin(a, nth(a, 0), sectors);
-	return copy(a, sector, sectors);
+	begin_part(a, nth_part(a, 0), sectors);
+	return copy_answer(a, sector, sectors);
 }
 
 void *tandem_ahead_read(struct tandem_ahead *a, u64 sector, u32 sectors,
 			u64 until)
 {
-	enum found found = find(a, sector, sectors);
+	enum answer_state state = find_answer(a, sector, sectors);
 	u32 i;
 
-	if (found == FOUND) {
+	if (state == ANSWER_COPIED) {
 		for (i = 0; i < a->nr_parts && a->next < until; i++)
-			if (!nth(a, i)->sectors)
-				begin(a, nth(a, i),
-				      min_t(u64, until - a->next, LOAD_SECTORS));
+			if (!nth_part(a, i)->sectors)
+				begin_part(a, nth_part(a, i),
+					   min_t(u64, until - a->next, LOAD_SECTORS));
 		return a->answer;
 	}
-	drop(a);
-	if (found == UNREADABLE ||
+	drop_parts(a);
+	if (state == ANSWER_UNREADABLE ||
 	    tandem_ssd_io(a->t, REQ_OP_READ | REQ_META, sector, a->answer,
 			  sectors << SECTOR_SHIFT))
 		return NULL;
@@ -196,7 +196,7 @@ static struct part *part_alloc(void)
 	return p;
 }
 
-static struct tandem_ahead *alloc(struct tandem *t)
+static struct tandem_ahead *ahead_alloc(struct tandem *t)
 {
 	struct tandem_ahead *a = kzalloc(sizeof(*a), GFP_KERNEL);
 
@@ -221,7 +221,7 @@ static struct tandem_ahead *alloc(struct tandem *t)
 struct tandem_ahead *tandem_ahead_alloc(struct tandem *t)
 {
 	unsigned int noio = memalloc_noio_save();
-	struct tandem_ahead *a = alloc(t);
+	struct tandem_ahead *a = ahead_alloc(t);
 
 	memalloc_noio_restore(noio);
 	return a;
@@ -231,7 +231,7 @@ void tandem_ahead_free(struct tandem_ahead *a)
 {
 	u32 i;
 
-	drop(a);
+	drop_parts(a);
 	for (i = 0; i < a->nr_parts; i++) {
 		vfree(a->parts[i]->buffer);
 		kfree(a->parts[i]);

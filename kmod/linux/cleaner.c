@@ -49,7 +49,7 @@ static bool to_come(unsigned long then, unsigned long longest)
 }
 
 /* Must all dirty data go to the disk? Lock held. */
-static bool draining(const struct tandem *t)
+static bool is_draining(const struct tandem *t)
 {
 	return t->cleaner.flush == TANDEM_FLUSH_ON ||
 	       env_load(&t->engine.mode) != TD_WRITEBACK;
@@ -58,10 +58,10 @@ static bool draining(const struct tandem *t)
 /* Is a drain on or paused? Then the measurements of that drain count. */
 static bool has_drain(const struct tandem *t)
 {
-	return t->cleaner.flush == TANDEM_FLUSH_PAUSED || draining(t);
+	return t->cleaner.flush == TANDEM_FLUSH_PAUSED || is_draining(t);
 }
 
-static bool paused(const struct tandem_cleaner *c)
+static bool is_paused(const struct tandem_cleaner *c)
 {
 	return c->stopping || c->flush == TANDEM_FLUSH_PAUSED;
 }
@@ -83,7 +83,7 @@ static void look_for_hits(struct tandem *t)
 	}
 }
 
-static u32 allowance(const struct tandem *t, u32 *again)
+static u32 jobs_allowed(const struct tandem *t, u32 *again)
 {
 	const struct tandem_cleaner *c = &t->cleaner;
 	const struct td_ledger *l = &t->engine.ledger;
@@ -95,8 +95,8 @@ static u32 allowance(const struct tandem *t, u32 *again)
 			     ms_since(READ_ONCE(t->disk_used)),
 		.ssd_idle = ms_since(c->hit),
 		.write_idle = ms_since(READ_ONCE(t->written)),
-		.drain = draining(t),
-		.paused = paused(c),
+		.drain = is_draining(t),
+		.paused = is_paused(c),
 	};
 
 	/* When a drain begins, it is not known yet which users will use the disk. */
@@ -107,7 +107,7 @@ static u32 allowance(const struct tandem *t, u32 *again)
 }
 
 /* Bring both spans up to date. Lock held. */
-static void account(struct tandem *t)
+static void measure_cleaning(struct tandem *t)
 {
 	const struct td_ledger *l = &t->engine.ledger;
 	struct tandem_cleaner *c = &t->cleaner;
@@ -117,9 +117,9 @@ static void account(struct tandem *t)
 	if (c->inflight && c->full_speed)
 		tandem_pace_add(&c->fast, us, places);
 	/* Before the first place is clean, the disk may still write its own cache. */
-	if (c->drain_moves && !paused(c) && (l->dirty || places))
+	if (c->drain_moves && !is_paused(c) && (l->dirty || places))
 		c->drain_us += us;
-	else if (draining(t) && places)
+	else if (is_draining(t) && places)
 		c->drain_moves = true;
 	/* Many jobs end together: a span that ends between them would mean nothing. */
 	if (places && c->drain_us) {
@@ -139,7 +139,7 @@ static void forget_drain(struct tandem_cleaner *c)
 	c->drain_moves = false;
 }
 
-static void set_limit(struct tandem *t)
+static void set_dirty_limit(struct tandem *t)
 {
 	struct td_ledger *l = &t->engine.ledger;
 	u64 all = (u64)t->engine.layout.slots * 4;
@@ -162,14 +162,20 @@ u64 tandem_cleaner_seconds(const struct tandem *t)
 	if (!drains)
 		return tandem_pace_seconds(l->places, 0, 0, c->fast);
 	/* Without the lock @since may be later than the jiffies that are read here. */
-	if (c->drain_moves && !paused(c))
+	if (c->drain_moves && !is_paused(c))
 		us += jiffies_to_usecs(max_t(long, jiffies - since, 0));
 	return tandem_pace_seconds(l->places, c->inflight, us, c->drain);
 }
 
-enum begun { BEGUN, NOTHING_THERE, FURTHER, NO_PLACE };
+/* What came of the attempt to begin one job. */
+enum cleaning_start {
+	CLEANING_BEGUN,
+	CLEANING_PASSED,	/* core had nothing to clean at the place */
+	CLEANING_FURTHER,	/* the search for a place goes on in the next call */
+	CLEANING_NO_PLACE,
+};
 
-/* Where is a place to clean? @on: the last answer was FURTHER. Lock held. */
+/* Where is a place to clean? @on: the last answer was CLEANING_FURTHER. Lock held. */
 static enum td_seek find_dirty(struct tandem *t, bool more, bool on, u64 *sector,
 			       u32 *count)
 {
@@ -186,11 +192,12 @@ static enum td_seek find_dirty(struct tandem *t, bool more, bool on, u64 *sector
  * request waits for. @last: the result of the call before. *again: ms after which
  * to look again; 0: an event says so. Process context.
  */
-static enum begun begin(struct tandem *t, bool urgent, enum begun last, u32 *again)
+static enum cleaning_start begin_cleaning(struct tandem *t, bool urgent,
+					  enum cleaning_start last, u32 *again)
 {
 	struct tandem_cleaner *c = &t->cleaner;
 	enum td_seek seek = TD_SEEK_NOWHERE;
-	enum begun begun = NO_PLACE;
+	enum cleaning_start begun = CLEANING_NO_PLACE;
 	struct tandem_job *job = NULL;
 	struct td_list woken;
 	unsigned long flags;
@@ -203,10 +210,10 @@ static enum begun begin(struct tandem *t, bool urgent, enum begun last, u32 *aga
 	/* Another table may have the engine by now. */
 	if (t->halted) {
 		tandem_unlock_cleaner(t, flags);
-		return NO_PLACE;
+		return CLEANING_NO_PLACE;
 	}
 	look_for_hits(t);
-	allowed = allowance(t, again);
+	allowed = jobs_allowed(t, again);
 	careful = to_come(c->careful, CAREFUL);
 	more = !urgent &&
 	       c->inflight < (careful ? min(allowed, CAREFUL_JOBS) : allowed);
@@ -215,15 +222,15 @@ static enum begun begin(struct tandem *t, bool urgent, enum begun last, u32 *aga
 		*again = 0;
 	else
 		c->starved = false;
-	account(t);
+	measure_cleaning(t);
 	c->full_speed = allowed == TANDEM_FULL_SPEED;
 	if (to_come(c->not_before, RETRY_DISK))
 		*again = max(jiffies_to_msecs(c->not_before - jiffies), 1u);
 	else if (!list_empty(&c->free))
-		seek = find_dirty(t, more, last == FURTHER, &sector, &count);
+		seek = find_dirty(t, more, last == CLEANING_FURTHER, &sector, &count);
 	/* With no free job: the next job that ends looks again. */
 	if (seek == TD_SEEK_FURTHER) {
-		begun = FURTHER;
+		begun = CLEANING_FURTHER;
 	} else if (seek == TD_SEEK_FOUND) {
 		job = list_first_entry(&c->free, struct tandem_job, free);
 		tandem_job_prepare(job, t);
@@ -232,35 +239,35 @@ static enum begun begin(struct tandem *t, bool urgent, enum begun last, u32 *aga
 			    careful ? 1 : JOB_PARTS);
 		todo = td_begin(&t->engine, &job->req, &woken);
 		job->memory_sector = job->req.span_sector;
-		begun = todo & TD_DO_PASS ? NOTHING_THERE : BEGUN;
+		begun = todo & TD_DO_PASS ? CLEANING_PASSED : CLEANING_BEGUN;
 	}
-	if (begun == BEGUN) {
+	if (begun == CLEANING_BEGUN) {
 		list_del_init(&job->free);
 		c->inflight++;
 	}
 	tandem_unlock_cleaner(t, flags);
-	if (begun == BEGUN)
+	if (begun == CLEANING_BEGUN)
 		tandem_job_start(job, todo);
-	else if (begun == NOTHING_THERE && atomic_dec_and_test(&t->jobs))
+	else if (begun == CLEANING_PASSED && atomic_dec_and_test(&t->jobs))
 		wake_up(&t->idle);
 	tandem_carry_on(t, &woken);
 	return begun;
 }
 
 /* Returns after how many ms to look again; 0: tandem_cleaner_kick() says when. */
-static u32 clean(struct tandem *t, bool urgent)
+static u32 begin_cleanings(struct tandem *t, bool urgent)
 {
 	u32 passes = 0, again = 0;
-	enum begun begun = NO_PLACE;
+	enum cleaning_start begun = CLEANING_NO_PLACE;
 
 	do {
-		begun = begin(t, urgent, begun, &again);
-		if (begun == BEGUN)
+		begun = begin_cleaning(t, urgent, begun, &again);
+		if (begun == CLEANING_BEGUN)
 			passes = 0;
-		else if (begun == NOTHING_THERE)
+		else if (begun == CLEANING_PASSED)
 			passes++;
 		cond_resched();
-	} while (begun != NO_PLACE && passes < PASSES_MAX);
+	} while (begun != CLEANING_NO_PLACE && passes < PASSES_MAX);
 	/* Quarters that are dirty but not recorded are recorded within a second. */
 	return passes ? 100 : again;
 }
@@ -269,7 +276,7 @@ static void clean_work(struct work_struct *work)
 {
 	struct tandem *t = container_of(to_delayed_work(work), struct tandem,
 					cleaner.work);
-	u32 again = clean(t, false);
+	u32 again = begin_cleanings(t, false);
 
 	if (again)
 		queue_delayed_work(t->frozen_wq, &t->cleaner.work,
@@ -281,7 +288,7 @@ static void urgent_work(struct work_struct *work)
 {
 	struct tandem *t = container_of(to_delayed_work(work), struct tandem,
 					cleaner.urgent);
-	u32 again = clean(t, true);
+	u32 again = begin_cleanings(t, true);
 
 	if (again)
 		queue_delayed_work(t->wq, &t->cleaner.urgent,
@@ -317,7 +324,7 @@ void tandem_cleaner_ended(struct tandem *t, struct tandem_job *job)
 	unsigned long flags = tandem_lock(t);
 	bool last;
 
-	account(t);
+	measure_cleaning(t);
 	c->inflight--;
 	list_add_tail(&job->free, &c->free);
 	last = tandem_at_rest(t);
@@ -332,11 +339,11 @@ void tandem_cleaner_tick(struct tandem *t)
 	struct tandem_cleaner *c = &t->cleaner;
 	u64 dirty = t->engine.ledger.dirty;
 
-	account(t);
+	measure_cleaning(t);
 	if (!has_drain(t))
 		forget_drain(c);
-	set_limit(t);
-	if (!dirty && c->was_dirty && draining(t))
+	set_dirty_limit(t);
+	if (!dirty && c->was_dirty && is_draining(t))
 		schedule_work(&t->event);
 	c->was_dirty = dirty;
 	if (dirty)
@@ -347,9 +354,9 @@ void tandem_cleaner_stop(struct tandem *t, bool stop)
 {
 	unsigned long flags = tandem_lock(t);
 
-	account(t);
+	measure_cleaning(t);
 	t->cleaner.stopping = stop;
-	set_limit(t);
+	set_dirty_limit(t);
 	tandem_unlock_cleaner(t, flags);
 	if (!stop)
 		tandem_cleaner_kick(t);
@@ -375,7 +382,7 @@ int tandem_cleaner_order(struct tandem *t, enum tandem_order order)
 	unsigned long flags = tandem_lock(t);
 	int r = 0;
 
-	account(t);
+	measure_cleaning(t);
 	if (order == TANDEM_ORDER_START && !has_drain(t))
 		forget_drain(c);
 	if (order == TANDEM_ORDER_START)
@@ -388,7 +395,7 @@ int tandem_cleaner_order(struct tandem *t, enum tandem_order order)
 		c->flush = TANDEM_FLUSH_PAUSED;
 	else
 		c->flush = TANDEM_FLUSH_ON;
-	set_limit(t);
+	set_dirty_limit(t);
 	tandem_unlock_cleaner(t, flags);
 	tandem_cleaner_kick(t);
 	return r;

@@ -24,7 +24,7 @@
  * Is no such I/O under way? Then the watch ends. The flag is cleared under the lock,
  * so I/O that began before is seen.
  */
-static bool over(struct tandem *t)
+static bool watch_ends(struct tandem *t)
 {
 	unsigned long flags = tandem_lock(t);
 	bool rest = tandem_at_rest(t);
@@ -42,7 +42,7 @@ static void watch_work(struct work_struct *work)
 	WRITE_ONCE(t->watched, true);
 	tandem_unlock(t, flags);
 	wake_up(&t->idle);
-	wait_event_idle(t->idle, over(t));
+	wait_event_idle(t->idle, watch_ends(t));
 }
 
 void tandem_freeze_watch(struct tandem *t)

@@ -48,7 +48,7 @@ void tandem_identity_free(struct tandem *t)
 }
 
 /* Sample @i is read into the memory of a cleaning job; no job is in flight. */
-static struct bio_vec place(const struct tandem *t, u32 i)
+static struct bio_vec sample_memory(const struct tandem *t, u32 i)
 {
 	const u32 of_a_job = TANDEM_CLEAN_BYTES / QUARTER_BYTES;
 	const struct tandem_job *job = t->cleaner.jobs[i / of_a_job];
@@ -86,7 +86,7 @@ static void read_samples(struct tandem *t, blk_opf_t opf)
 	atomic_set(&p->left, s->count);
 	blk_start_plug(&plug);
 	for (i = 0; i < s->count; i++) {
-		struct bio_vec bv = place(t, i);
+		struct bio_vec bv = sample_memory(t, i);
 		struct bio *bio = &p->bios[i];
 
 		bio_init(bio, t->origin->bdev, &p->vecs[i], 1, opf);
@@ -101,7 +101,7 @@ static void read_samples(struct tandem *t, blk_opf_t opf)
 }
 
 /* Fill in checksums, or compare them. */
-static enum td_verdict_of_disk probe(struct tandem *t, bool compares)
+static enum td_verdict_of_disk probe_disk(struct tandem *t, bool compares)
 {
 	struct td_probe p;
 	u64 sector;
@@ -112,7 +112,7 @@ static enum td_verdict_of_disk probe(struct tandem *t, bool compares)
 		     (compares ? 0 : REQ_FAILFAST_DEV));
 	td_probe_begin(&p, t->samples, compares);
 	for (i = 0; td_probe_next(&p, &sector); i++) {
-		struct bio_vec bv = place(t, i);
+		struct bio_vec bv = sample_memory(t, i);
 
 		td_probe_feed(&p, t->probe->bios[i].bi_status ? NULL :
 			      bvec_virt(&bv));
@@ -137,7 +137,7 @@ enum td_verdict_of_disk tandem_identity_check(struct tandem *t)
 	}
 	td_samples_choose(copies, copies + TD_SAMPLES_BYTES, &t->super,
 			  t->samples);
-	return t->samples->stopped ? probe(t, true) : TD_DISK_UNKNOWN;
+	return t->samples->stopped ? probe_disk(t, true) : TD_DISK_UNKNOWN;
 }
 
 static int write_copies(struct tandem *t)
@@ -172,7 +172,7 @@ void tandem_identity_stopped(struct tandem *t)
 
 	td_samples_pick(&t->engine.heat, t->super.origin_sectors, t->samples);
 	tandem_unlock(t, flags);
-	if (probe(t, false) != TD_DISK_SAME)
+	if (probe_disk(t, false) != TD_DISK_SAME)
 		return;
 	t->samples->stopped = true;
 	write_copies(t);

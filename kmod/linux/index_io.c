@@ -74,7 +74,7 @@ static int read_index(struct tandem *t, struct tandem_ahead *ahead)
  * the superblock first says that the index must not be read. The new index also
  * gets a generation above args.lost: the argument "lost" means the one before.
  */
-static int start_anew(struct tandem *t)
+static int index_start_anew(struct tandem *t)
 {
 	int r;
 
@@ -114,13 +114,13 @@ int tandem_index_load(struct tandem *t, bool lost)
 	 * records as dirty were recorded while they were written; the disk is newer.
 	 */
 	if (lost && (!r || r == -EILSEQ))
-		r = start_anew(t);
+		r = index_start_anew(t);
 	/*
 	 * CLEAN says that nothing is dirty. If the index says otherwise, its last
 	 * group is lost, which recorded the end of a drain.
 	 */
 	else if (r == -EILSEQ ? clean : !r && clean && t->engine.ledger.dirty)
-		r = start_anew(t);
+		r = index_start_anew(t);
 	t->loaded = true;
 	t->load_error = r;
 	return r;

@@ -173,8 +173,8 @@ static void ssd_endio(struct bio *bio)
  * Point @bio at the pages of @count sectors from @sector of the disk on, and
  * take the reference that its work will drop.
  */
-static void aim(struct tandem_job *job, struct bio *bio,
-		struct block_device *bdev, blk_opf_t opf, u64 sector, u32 count)
+static void aim_bio(struct tandem_job *job, struct bio *bio,
+		    struct block_device *bdev, blk_opf_t opf, u64 sector, u32 count)
 {
 	u32 from = (u32)(sector - job->memory_sector) << SECTOR_SHIFT;
 	u32 bytes = count << SECTOR_SHIFT;
@@ -198,9 +198,9 @@ static void start_disk(struct tandem_job *job, bool in_map)
 	struct bio *bio = &job->disk_bio;
 	struct tandem *t = job->t;
 
-	aim(job, bio, t->origin->bdev, job->bio ?
-	    job->bio->bi_opf & inherit : REQ_OP_WRITE | REQ_OURS,
-	    job->req.span_sector, job->req.span_count);
+	aim_bio(job, bio, t->origin->bdev, job->bio ?
+		job->bio->bi_opf & inherit : REQ_OP_WRITE | REQ_OURS,
+		job->req.span_sector, job->req.span_count);
 	bio->bi_iter.bi_sector = job->req.span_sector;
 	bio->bi_end_io = disk_endio;
 	if (!job->bio) {
@@ -234,8 +234,8 @@ static bool next_ssd(struct tandem_job *job, bool charge)
 
 	if (!td_next_extent(&job->t->engine, &job->req, &job->cursor, &x))
 		return false;
-	aim(job, bio, job->t->ssd->bdev, REQ_OURS |
-	    (job->fetch ? REQ_OP_READ : REQ_OP_WRITE), x.sector, x.count);
+	aim_bio(job, bio, job->t->ssd->bdev, REQ_OURS |
+		(job->fetch ? REQ_OP_READ : REQ_OP_WRITE), x.sector, x.count);
 	bio->bi_iter.bi_sector = x.ssd_sector;
 	bio->bi_end_io = ssd_endio;
 	if (charge)
@@ -258,7 +258,7 @@ static void start_ssd(struct tandem_job *job, bool fetch, bool in_map)
 	next_ssd(job, in_map && job->req.writeback);
 }
 
-static void answer(struct tandem_job *job)
+static void answer_user(struct tandem_job *job)
 {
 	struct bio *bio = job->bio;
 
@@ -286,7 +286,7 @@ static void hand_to_disk(struct tandem_job *job)
 		tandem_submit_for_user(job->t, bio);
 }
 
-static void carry_out(struct tandem_job *job, u32 todo, struct td_list *woken)
+static void job_carry_out(struct tandem_job *job, u32 todo, struct td_list *woken)
 {
 	unsigned long flags;
 
@@ -296,7 +296,7 @@ static void carry_out(struct tandem_job *job, u32 todo, struct td_list *woken)
 		tandem_unlock(job->t, flags);
 	}
 	if (todo & TD_DO_ANSWER)
-		answer(job);
+		answer_user(job);
 	if (todo & (TD_DO_RETRY | TD_DO_PASS))
 		hand_to_disk(job);
 	if (todo & (TD_DO_SSD | TD_DO_FETCH))
@@ -313,7 +313,7 @@ void tandem_job_start(struct tandem_job *job, u32 todo)
 	bool in_map = job->bio;
 
 	if (todo & TD_DO_ANSWER)
-		answer(job);
+		answer_user(job);
 	if (todo & (TD_DO_SSD | TD_DO_FETCH))
 		start_ssd(job, todo & TD_DO_FETCH, in_map);
 	if (todo & TD_DO_DISK)
@@ -328,7 +328,7 @@ void tandem_job_woken(struct td_req *r, struct td_list *woken)
 	struct tandem_job *job = tandem_job_of(r);
 
 	refcount_inc(&job->refs);
-	carry_out(job, td_woken(r), woken);
+	job_carry_out(job, td_woken(r), woken);
 	job_put(job);
 }
 
@@ -341,11 +341,11 @@ void tandem_job_drained(struct td_req *r)
 }
 
 /* Carry out the actions after a bio's completion; then drop the bio's reference. */
-static void go_on(struct tandem_job *job, u32 todo, struct td_list *woken)
+static void job_go_on(struct tandem_job *job, u32 todo, struct td_list *woken)
 {
 	struct tandem *t = job->t;
 
-	carry_out(job, todo, woken);
+	job_carry_out(job, todo, woken);
 	tandem_carry_on(t, woken);
 	job_put(job);
 }
@@ -371,7 +371,7 @@ static void disk_work(struct work_struct *work)
 	flags = tandem_lock(t);
 	todo = td_disk_done(&t->engine, &job->req, ok, &woken);
 	tandem_unlock(t, flags);
-	go_on(job, todo, &woken);
+	job_go_on(job, todo, &woken);
 }
 
 static void ssd_work(struct work_struct *work)
@@ -396,7 +396,7 @@ static void ssd_work(struct work_struct *work)
 		todo = td_ssd_done(&t->engine, &job->req, ok, &woken);
 		tandem_unlock(t, flags);
 	}
-	go_on(job, todo, &woken);
+	job_go_on(job, todo, &woken);
 }
 
 static void drained_work(struct work_struct *work)

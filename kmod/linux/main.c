@@ -75,8 +75,8 @@ static int get_devices(struct dm_target *ti, struct tandem *t, char **argv)
 	return 0;
 }
 
-static int construct(struct dm_target *ti, struct tandem *t, unsigned int argc,
-		     char **argv)
+static int construct_target(struct dm_target *ti, struct tandem *t, unsigned int argc,
+			    char **argv)
 {
 	int r;
 
@@ -132,7 +132,7 @@ static int construct(struct dm_target *ti, struct tandem *t, unsigned int argc,
 	return 0;
 }
 
-static void destroy(struct tandem *t)
+static void destroy_target(struct tandem *t)
 {
 	if (t->wq) {
 		tandem_cleaner_wait(t);
@@ -179,9 +179,9 @@ static int tandem_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	ti->error = "Out of memory";
 	r = tandem_meta_init(t);
 	if (!r)
-		r = construct(ti, t, argc, argv);
+		r = construct_target(ti, t, argc, argv);
 	if (r) {
-		destroy(t);
+		destroy_target(t);
 		return r;
 	}
 	ti->private = t;
@@ -195,7 +195,7 @@ static int tandem_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 
 static void tandem_dtr(struct dm_target *ti)
 {
-	destroy(ti->private);
+	destroy_target(ti->private);
 }
 
 /* Bios in flight may still wait for cleanings, so urgent ones go on. */
@@ -245,7 +245,7 @@ static bool settle_start(struct tandem *t, bool drop)
 }
 
 /* The index of a cache that was in use, or an empty one. */
-static int start(struct tandem *t)
+static int start_cache(struct tandem *t)
 {
 	bool lost, drop, settled;
 	int r;
@@ -293,7 +293,7 @@ static int start(struct tandem *t)
 }
 
 /* Drop the index that was taken over, if the table says "start cold". */
-static int go_cold(struct tandem *t)
+static int drop_if_cold(struct tandem *t)
 {
 	if (!t->args.cold)
 		return 0;
@@ -319,7 +319,7 @@ static int tandem_preresume(struct dm_target *ti)
 			return r;
 		}
 	}
-	r = t->live ? go_cold(t) : start(t);
+	r = t->live ? drop_if_cold(t) : start_cache(t);
 	if (r)
 		return r;
 	if (td_active(&t->engine) && !t->new_super)

@@ -36,7 +36,7 @@ static bool segments_fit(const struct tandem *t, struct bio *bio)
 }
 
 /* All but the quickest pass here: is the request to be measured? */
-static void measure(struct tandem *t, struct tandem_io *io)
+static void measure_request(struct tandem *t, struct tandem_io *io)
 {
 	io->since = 0;
 	if (unlikely(tandem_latency_turn(t->engine.counters)))
@@ -145,11 +145,11 @@ static noinline int map_read(struct tandem *t, struct bio *bio, struct tandem_io
 	enum td_verdict verdict;
 	struct td_look look;
 
-	measure(t, io);
+	measure_request(t, io);
 	io->foreground = false;
 	io->disk_read = false;
 	tandem_note_user(t, bio);
-	/* Nothing is dirty here: start() and set_mode() refuse that with coarse_ssd. */
+	/* Nothing is dirty here: start_cache() and change_mode() make sure of that. */
 	if (unlikely(t->coarse_ssd && !segments_fit(t, bio))) {
 		td_pass(&t->engine, TD_READ, bio_sectors(bio),
 			TD_C_READ_BYPASSED_UNALIGNED);
@@ -234,7 +234,7 @@ static noinline int map_write(struct tandem *t, struct bio *bio, struct tandem_i
 
 	io->since = 0;
 	if (kind == TD_WRITE)
-		measure(t, io);
+		measure_request(t, io);
 	io->foreground = false;
 	io->disk_read = false;
 	tandem_note_user(t, bio);
@@ -351,7 +351,8 @@ int tandem_map(struct dm_target *ti, struct bio *bio)
 }
 
 /* The last pin of a held slot is gone: tell the request that waits for that. */
-static noinline void drained(struct tandem *t, struct tandem_io *io, struct td_word *word)
+static noinline void slot_drained(struct tandem *t, struct tandem_io *io,
+				  struct td_word *word)
 {
 	u32 bucket = td_bucket_of(&t->engine, io->hit.iter.bi_sector);
 	u32 slot = (u32)(word - t->engine.words);
@@ -385,13 +386,13 @@ static int read_again(struct tandem *t, struct bio *bio, struct tandem_io *io)
 	return DM_ENDIO_INCOMPLETE;
 }
 
-static void unpin(struct tandem *t, struct tandem_io *io)
+static void unpin_slots(struct tandem *t, struct tandem_io *io)
 {
 	u32 i;
 
 	for (i = 0; i < io->hit.slots; i++)
 		if (td_word_unpin(&io->hit.word[i]))
-			drained(t, io, &io->hit.word[i]);
+			slot_drained(t, io, &io->hit.word[i]);
 }
 
 /* One bad block costs its slot; core says whether it takes more than that. */
@@ -410,7 +411,7 @@ static noinline int hit_failed(struct tandem *t, struct bio *bio, struct tandem_
 	if (tandem_retired_changed(t))
 		schedule_work(&t->retired);
 	tandem_unlock(t, flags);
-	unpin(t, io);
+	unpin_slots(t, io);
 	tandem_carry_on_later(t, &woken);
 	return again ? read_again(t, bio, io) : DM_ENDIO_DONE;
 }
@@ -425,7 +426,7 @@ static void home_done(struct tandem *t, struct tandem_io *io, bool ok)
 		tandem_ssd_failed(t, &woken);
 		tandem_carry_on_later(t, &woken);
 	}
-	unpin(t, io);
+	unpin_slots(t, io);
 }
 
 /* False: @r is answered later by tandem_tracked_woken(), or was already. */
@@ -454,7 +455,7 @@ static noinline int end_other(struct tandem *t, struct bio *bio, struct tandem_i
 	case TANDEM_END_HITS:
 		if (error)
 			return hit_failed(t, bio, io);
-		unpin(t, io);
+		unpin_slots(t, io);
 		return DM_ENDIO_DONE;
 	case TANDEM_END_HOME:
 	case TANDEM_END_HOME_TIMED:
@@ -487,6 +488,6 @@ int tandem_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *error)
 	if (home)
 		td_write_home_done(&t->engine, true);
 	if (unlikely(td_word_unpin(io->hit.word)))
-		drained(t, io, io->hit.word);
+		slot_drained(t, io, io->hit.word);
 	return DM_ENDIO_DONE;
 }

@@ -40,7 +40,7 @@ void tandem_engine_free(struct tandem *t)
 	memset(e, 0, sizeof(*e));
 }
 
-static void *array(u64 count, size_t size)
+static void *zeroed_array(u64 count, size_t size)
 {
 	if (count > SIZE_MAX / size)
 		return NULL;
@@ -68,11 +68,11 @@ int tandem_engine_alloc(struct tandem *t)
 			     GFP_ENGINE);
 	e->sets = __vmalloc(array_size(sizes.sets, sizeof(*e->sets)),
 			    GFP_ENGINE);
-	e->buckets = array(sizes.buckets, sizeof(*e->buckets));
-	l->pending = array(sizes.pending, sizeof(*l->pending));
-	l->pending_words = array(sizes.pending_words, sizeof(*l->pending_words));
-	l->marks = array(sizes.marks, sizeof(*l->marks));
-	l->marks_image = array(sizes.marks_image, 1);
+	e->buckets = zeroed_array(sizes.buckets, sizeof(*e->buckets));
+	l->pending = zeroed_array(sizes.pending, sizeof(*l->pending));
+	l->pending_words = zeroed_array(sizes.pending_words, sizeof(*l->pending_words));
+	l->marks = zeroed_array(sizes.marks, sizeof(*l->marks));
+	l->marks_image = zeroed_array(sizes.marks_image, 1);
 	l->group_buffer = kmalloc(TD_GROUP_BYTES, GFP_ENGINE);
 	l->marks_buffer = kmalloc(TD_BLOCK_BYTES, GFP_ENGINE);
 	l->pages_buffer = kmalloc(TD_PAGES_BYTES, GFP_ENGINE);

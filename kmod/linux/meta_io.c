@@ -30,7 +30,7 @@ static void work_endio(struct bio *bio)
 	queue_work(w->t->wq, &w->done);
 }
 
-static void submit(struct tandem *t, struct tandem_work *w)
+static void submit_work(struct tandem *t, struct tandem_work *w)
 {
 	static const blk_opf_t how[TD_WORK_KINDS] = {
 		[TD_WORK_GROUP] = REQ_META | REQ_PREFLUSH | REQ_FUA,
@@ -73,11 +73,11 @@ static bool submit_next(struct tandem *t, struct td_list *woken)
 	}
 	tandem_unlock(t, flags);
 	if (w)
-		submit(t, w);
+		submit_work(t, w);
 	return w;
 }
 
-static void go(struct tandem *t, struct td_req *r, struct td_list *woken)
+static void carry_on_request(struct tandem *t, struct td_req *r, struct td_list *woken)
 {
 	if (r->parts)
 		tandem_job_woken(r, woken);
@@ -93,7 +93,7 @@ void tandem_carry_on(struct tandem *t, struct td_list *woken)
 
 	do {
 		while ((r = td_list_pop(woken)))
-			go(t, r, woken);
+			carry_on_request(t, r, woken);
 		if (td_work_due(&t->engine))
 			while (submit_next(t, woken))
 				;

@@ -41,7 +41,7 @@ void tandem_registry_unlock(void)
 	mutex_unlock(&tandem_registry);
 }
 
-static bool uses(const struct tandem *t, const struct dm_dev *dev)
+static bool uses_device(const struct tandem *t, const struct dm_dev *dev)
 {
 	return t->origin->bdev == dev->bdev || t->ssd->bdev == dev->bdev;
 }
@@ -54,7 +54,7 @@ int tandem_register(struct tandem *t, char **why)
 	mutex_lock(&tandem_registry);
 	list_for_each_entry(other, &users, registered) {
 		if (other->md == t->md ||
-		    (!uses(other, t->origin) && !uses(other, t->ssd)))
+		    (!uses_device(other, t->origin) && !uses_device(other, t->ssd)))
 			continue;
 		*why = "Disk or SSD already in use by another tandem device";
 		r = -EBUSY;

@@ -159,7 +159,7 @@ void tandem_status(struct dm_target *ti, status_type_t type,
 	}
 }
 
-static int set_mode(struct tandem *t, enum td_mode mode)
+static int change_mode(struct tandem *t, enum td_mode mode)
 {
 	int r = 0;
 
@@ -200,7 +200,7 @@ int tandem_message(struct dm_target *ti, unsigned int argc, char **argv,
 		return 0;
 	}
 	if (order == TANDEM_ORDER_MODE)
-		r = set_mode(t, mode);
+		r = change_mode(t, mode);
 	else
 		r = tandem_cleaner_order(t, order);
 	if (!r)

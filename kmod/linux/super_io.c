@@ -68,7 +68,7 @@ static int area_is_used(struct tandem *t, void *buffer)
 	return 0;
 }
 
-static int refusal(enum td_super_error error, char **why)
+static int explain_refusal(enum td_super_error error, char **why)
 {
 	switch (error) {
 	case TD_SUPER_OK:
@@ -115,7 +115,7 @@ static int refusal(enum td_super_error error, char **why)
 }
 
 /* Plan a new cache, if the SSD is empty. */
-static int load_new(struct tandem *t, u64 ssd_sectors, void *buffer, char **why)
+static int plan_new_super(struct tandem *t, u64 ssd_sectors, void *buffer, char **why)
 {
 	int r = area_is_used(t, buffer);
 
@@ -129,8 +129,8 @@ static int load_new(struct tandem *t, u64 ssd_sectors, void *buffer, char **why)
 	}
 	t->write_super = true;
 	t->new_super = true;
-	r = refusal(td_super_plan(&t->args.identity, ssd_sectors, &t->super),
-		    why);
+	r = explain_refusal(td_super_plan(&t->args.identity, ssd_sectors, &t->super),
+			    why);
 	/* The argument "lost" means the cache before; this one is newer. */
 	t->super.sequence = t->args.lost;
 	return r;
@@ -148,13 +148,13 @@ static bool read_copy(struct tandem *t, u32 copy, u8 *buffer)
 
 /*
  * The disk has grown under the mapped device that is being reloaded. The index
- * stays as it is, but the regions of the disk may be counted anew: start() looks
- * at the marks that are still set. The end of a quarter that was cut off by the
- * disk's old end is not on the SSD; and in front of the data there must be room
- * for the marks of all regions. If the start fails, the
- * resume may be tried again (t->grown), though the table before is gone by then.
+ * stays as it is, but the disk may now have regions of another size: start_cache()
+ * looks at the marks that are still set. The old end of the disk must not cut a
+ * quarter, since the rest of that quarter is not on the SSD. The marks of all regions
+ * must fit in front of the data. If the start fails, the resume may be tried again,
+ * and by then the replaced table is gone: so t->grown is kept.
  */
-static bool grow(struct tandem *t)
+static bool grow_disk(struct tandem *t)
 {
 	struct td_identity *id = &t->args.identity;
 	u64 old = t->super.origin_sectors;
@@ -170,14 +170,14 @@ static bool grow(struct tandem *t)
 	return t->grown;
 }
 
-static int load(struct tandem *t, u64 ssd_sectors, u8 *buffer, char **why)
+static int load_super(struct tandem *t, u64 ssd_sectors, u8 *buffer, char **why)
 {
 	u8 *second = buffer + TD_SUPER_BYTES;
 	enum td_super_error error;
 	bool first_read, second_read;
 
 	if (ssd_sectors <= TD_SUPER_AREA)
-		return refusal(TD_SUPER_TOO_SMALL, why);
+		return explain_refusal(TD_SUPER_TOO_SMALL, why);
 	first_read = read_copy(t, 0, buffer);
 	second_read = read_copy(t, 1, second);
 	if (!first_read && !second_read) {
@@ -188,7 +188,7 @@ static int load(struct tandem *t, u64 ssd_sectors, u8 *buffer, char **why)
 	if (error == TD_SUPER_OK)
 		error = td_super_match(&t->super, &t->args.identity,
 				       ssd_sectors);
-	if (error == TD_SUPER_DISK_SIZE && grow(t))
+	if (error == TD_SUPER_DISK_SIZE && grow_disk(t))
 		error = TD_SUPER_OK;
 	if (error == TD_SUPER_OK) {
 		t->super_first = td_super_first(buffer, second);
@@ -196,8 +196,8 @@ static int load(struct tandem *t, u64 ssd_sectors, u8 *buffer, char **why)
 		return 0;
 	}
 	if (t->args.format)
-		return load_new(t, ssd_sectors, buffer, why);
-	return refusal(error, why);
+		return plan_new_super(t, ssd_sectors, buffer, why);
+	return explain_refusal(error, why);
 }
 
 int tandem_super_load(struct tandem *t, u64 ssd_sectors, char **why)
@@ -211,7 +211,7 @@ int tandem_super_load(struct tandem *t, u64 ssd_sectors, char **why)
 		*why = "Out of memory";
 		return -ENOMEM;
 	}
-	r = load(t, ssd_sectors, buffer, why);
+	r = load_super(t, ssd_sectors, buffer, why);
 	vfree(buffer);
 	return r;
 }

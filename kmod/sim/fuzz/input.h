@@ -5,19 +5,11 @@
 #ifndef TANDEM_SIM_FUZZ_INPUT_H
 #define TANDEM_SIM_FUZZ_INPUT_H
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define WORDS 64
+#include "../shim/check.h"
 
-static void must(bool condition, const char *why)
-{
-	if (!condition) {
-		fprintf(stderr, "%s\n", why);
-		abort();
-	}
-}
+#define WORDS 64
 
 /* Each word in memory of its own, so that a step beyond it is seen. */
 static unsigned int take_words(const u8 *data, size_t size, char **words)

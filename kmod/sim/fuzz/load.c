@@ -19,7 +19,7 @@ struct input {
 	size_t left;
 };
 
-static u64 take(struct input *in, u32 bytes)
+static u64 take_bytes(struct input *in, u32 bytes)
 {
 	u64 n = 0;
 
@@ -36,9 +36,9 @@ static u64 take(struct input *in, u32 bytes)
 /* Mostly small, at times any. */
 static u64 take_number(struct input *in)
 {
-	u64 n = take(in, 1);
+	u64 n = take_bytes(in, 1);
 
-	return n < 0xf0 ? n : take(in, 8);
+	return n < 0xf0 ? n : take_bytes(in, 8);
 }
 
 static u64 journal_sector(const struct cache *c, u32 block)
@@ -56,22 +56,22 @@ static u64 page_sector(const struct cache *c, u64 number, u32 page)
 static u64 take_record(struct input *in, const struct cache *c, u32 *slot)
 {
 	const struct td_layout *l = &c->layout;
-	u32 how = (u32)take(in, 1);
+	u32 how = (u32)take_bytes(in, 1);
 	u64 frames = (l->origin_sectors + TD_FRAME_SECTORS - 1) >> TD_FRAME_SHIFT;
-	u64 tag = take(in, 2);
+	u64 tag = take_bytes(in, 2);
 	unsigned int valid = how & td_quarters_cached(l, tag % frames);
 	struct td_place p;
 
 	if (how & 0x80) {
-		*slot = (u32)take(in, 4);
-		return take(in, 8);
+		*slot = (u32)take_bytes(in, 4);
+		return take_bytes(in, 8);
 	}
 	/* Few frames, so that two slots often hold the same one. */
 	tag %= frames;
 	if (how & 0x40)
 		tag = frames - 1 - tag % 3;
 	p = td_place_of(l, tag);
-	*slot = td_slot_at(l, p.base, (u32)take(in, 1) & ((1u << l->way_shift) - 1),
+	*slot = td_slot_at(l, p.base, (u32)take_bytes(in, 1) & ((1u << l->way_shift) - 1),
 			   tag);
 	valid &= td_quarters_cached(l, tag);
 	if (!valid)
@@ -82,12 +82,12 @@ static u64 take_record(struct input *in, const struct cache *c, u32 *slot)
 
 static void do_head(struct cache *c, struct input *in)
 {
-	u32 how = (u32)take(in, 1);
+	u32 how = (u32)take_bytes(in, 1);
 	struct td_checkpoint head = {
 		.number = take_number(in),
 		.group = take_number(in),
-		.block = (u32)take(in, 1),
-		.slots = how & 2 ? (u32)take(in, 4) : c->layout.slots,
+		.block = (u32)take_bytes(in, 1),
+		.slots = how & 2 ? (u32)take_bytes(in, 4) : c->layout.slots,
 		.empty = how & 1,
 	};
 	u64 area = how & 4 ? how >> 3 & 1 : head.number & 1;
@@ -100,7 +100,7 @@ static void do_pages(struct cache *c, struct input *in)
 {
 	u64 number = take_number(in);
 	u32 pages = td_page_count(c->layout.slots);
-	u32 records = (u32)take(in, 1);
+	u32 records = (u32)take_bytes(in, 1);
 
 	for (u32 i = 0; i < pages; i++)
 		memset(block_at(c, page_sector(c, number, i)), 0, TD_BLOCK_BYTES);
@@ -122,11 +122,11 @@ static void do_group(struct cache *c, struct input *in)
 {
 	static u8 buffer[TD_GROUP_BYTES] __attribute__((aligned(8)));
 	u32 ring = (u32)(c->super.journal.length / TD_BLOCK_SECTORS);
-	u32 at = (u32)take(in, 1) % ring;
+	u32 at = (u32)take_bytes(in, 1) % ring;
 	u64 number = take_number(in);
-	u32 given = (u32)take(in, 1) % 16;
-	u32 entries = (u32)take(in, 2) % TD_GROUP_ENTRIES + 1;
-	u32 only = (u32)take(in, 1);	/* blocks that reached the SSD */
+	u32 given = (u32)take_bytes(in, 1) % 16;
+	u32 entries = (u32)take_bytes(in, 2) % TD_GROUP_ENTRIES + 1;
+	u32 only = (u32)take_bytes(in, 1);	/* blocks that reached the SSD */
 	u32 blocks = td_group_blocks(entries);
 
 	for (u32 i = 0; i < entries; i++)
@@ -147,27 +147,27 @@ static void do_group(struct cache *c, struct input *in)
 
 static void do_marks(struct cache *c, struct input *in)
 {
-	u32 which = (u32)take(in, 1) % td_mark_blocks(c->super.origin_sectors);
+	u32 which = (u32)take_bytes(in, 1) % td_mark_blocks(c->super.origin_sectors);
 	u8 *block = block_at(c, c->super.intent.start +
 				(u64)which * TD_BLOCK_SECTORS);
-	u32 marks = (u32)take(in, 1) % 16;
+	u32 marks = (u32)take_bytes(in, 1) % 16;
 
 	memset(block, 0, TD_BLOCK_BYTES);
 	while (marks--)
-		td_marks_set(block, (u32)take(in, 2) % TD_BLOCK_MARKS);
+		td_marks_set(block, (u32)take_bytes(in, 2) % TD_BLOCK_MARKS);
 	td_marks_seal(block, c->super.uuid, which);
 }
 
 /* Raw bytes somewhere; perhaps a group's head with right checksums. */
 static void do_raw(struct cache *c, struct input *in, bool seal)
 {
-	u32 block = (u32)take(in, 2) % c->blocks;
+	u32 block = (u32)take_bytes(in, 2) % c->blocks;
 	u8 *at = c->image + (size_t)block * TD_BLOCK_BYTES;
-	u32 offset = (u32)take(in, 2) % TD_BLOCK_BYTES;
-	u32 count = (u32)take(in, 1) % 32;
+	u32 offset = (u32)take_bytes(in, 2) % TD_BLOCK_BYTES;
+	u32 count = (u32)take_bytes(in, 1) % 32;
 
 	for (; count--; offset++)
-		at[offset % TD_BLOCK_BYTES] ^= (u8)take(in, 1);
+		at[offset % TD_BLOCK_BYTES] ^= (u8)take_bytes(in, 1);
 	if (seal) {
 		__le32 content = cpu_to_le32(
 			~env_crc32c(0xffffffffu, at + 64, TD_BLOCK_BYTES - 64));
@@ -186,18 +186,18 @@ static void do_raw(struct cache *c, struct input *in, bool seal)
 
 static void do_copy(struct cache *c, struct input *in)
 {
-	u32 from = (u32)take(in, 2) % c->blocks;
-	u32 to = (u32)take(in, 2) % c->blocks;
+	u32 from = (u32)take_bytes(in, 2) % c->blocks;
+	u32 to = (u32)take_bytes(in, 2) % c->blocks;
 
 	if (from != to)
 		memcpy(c->image + (size_t)to * TD_BLOCK_BYTES,
 		       c->image + (size_t)from * TD_BLOCK_BYTES, TD_BLOCK_BYTES);
 }
 
-static void build(struct cache *c, struct input *in)
+static void build_image(struct cache *c, struct input *in)
 {
 	while (in->left) {
-		switch (take(in, 1) % 8) {
+		switch (take_bytes(in, 1) % 8) {
 		case 0:
 			do_head(c, in);
 			break;
@@ -212,13 +212,13 @@ static void build(struct cache *c, struct input *in)
 			do_marks(c, in);
 			break;
 		case 5:
-			do_raw(c, in, take(in, 1) & 1);
+			do_raw(c, in, take_bytes(in, 1) & 1);
 			break;
 		case 6:
 			do_copy(c, in);
 			break;
 		case 7:
-			c->unreadable[take(in, 2) % c->blocks] = true;
+			c->unreadable[take_bytes(in, 2) % c->blocks] = true;
 		}
 	}
 }
@@ -524,7 +524,7 @@ static bool is_in(const struct td_work *w, const struct td_region *r)
 }
 
 /* What the ledger writes, on the image. */
-static void carry_out(struct cache *c, const struct td_work *w)
+static void write_to_image(struct cache *c, const struct td_work *w)
 {
 	const struct td_region *where =
 		w->kind == TD_WORK_GROUP ? &c->super.journal :
@@ -556,7 +556,7 @@ static void pend_all(struct cache *c)
 }
 
 /* The cache goes on for a while; then the same must be there again. */
-static void go_on(struct cache *c, u32 count)
+static void check_further_use(struct cache *c, u32 count)
 {
 	struct td_list woken;
 	struct td_work w;
@@ -576,7 +576,7 @@ static void go_on(struct cache *c, u32 count)
 		}
 		td_list_init(&woken);
 		if (td_work_next(&c->e, &w, &woken)) {
-			carry_out(c, &w);
+			write_to_image(c, &w);
 			td_work_done(&c->e, &w, true, &woken);
 		}
 		must(!td_list_pop(&woken), "nobody waited");
@@ -584,7 +584,7 @@ static void go_on(struct cache *c, u32 count)
 	group = c->e.ledger.group;
 	head = c->e.ledger.head % c->e.ledger.ring_blocks;
 	used = c->e.ledger.used;
-	must(load(c) == TD_LOAD_OK, "its own writes are not believed");
+	must(load_cache(c) == TD_LOAD_OK, "its own writes are not believed");
 	must(c->e.ledger.group == group && c->e.ledger.head == head &&
 	     c->e.ledger.used == used, "the journal ends elsewhere");
 	check_words(c, c->seen, "what was loaded and recorded is not there again");
@@ -597,20 +597,20 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 {
 	static struct cache caches[4];
 	struct input in = { data, size };
-	u32 flags = (u32)take(&in, 1);
+	u32 flags = (u32)take_bytes(&in, 1);
 	struct cache *c = &caches[flags & 3];
 	enum td_load_error error;
 	struct simple s;
 	bool sound;
 
 	if (!c->image)
-		plan(c, flags & 3);
+		plan_cache(c, flags & 3);
 	memset(c->image, 0, (size_t)c->blocks * TD_BLOCK_BYTES);
 	memset(c->unreadable, 0, c->blocks * sizeof(bool));
 	if (!(flags & 4))
-		format(c);
-	build(c, &in);
-	error = load(c);
+		format_cache(c);
+	build_image(c, &in);
+	error = load_cache(c);
 	sound = simple_load(c, &s);
 	if (sound)
 		sound = simple_settle(c);
@@ -623,7 +623,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	must(c->e.ledger.group == s.group && c->e.ledger.head == s.head &&
 	     c->e.ledger.used == s.used, "another end of the journal");
 	must(s.used <= c->e.ledger.ring_blocks, "more is used than there is");
-	go_on(c, flags >> 3);
+	check_further_use(c, flags >> 3);
 	return 0;
 }
 

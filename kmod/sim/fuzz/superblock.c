@@ -7,8 +7,7 @@
  * bytes behind the fields of copy 0. The checksum stands in the way of nearly
  * every input, so flags may ask to have it put right.
  */
-#include <stdio.h>
-#include <stdlib.h>
+#include "../shim/check.h"
 
 #include "engine.h"
 #include "super.h"
@@ -19,14 +18,6 @@
 #define FIX_MAGIC	1u
 #define FIX_CRC		2u
 #define FIX_VERSION	4u
-
-static void must(bool condition, const char *why)
-{
-	if (!condition) {
-		fprintf(stderr, "%s\n", why);
-		abort();
-	}
-}
 
 static void put_right(u8 *copy, unsigned int flags)
 {
@@ -82,7 +73,7 @@ static void check_parsed(const struct td_super *sb)
 }
 
 /* One bit more or less in it, and the checksum must tell. */
-static void check_damage(const u8 *copy, u32 number, u32 bit)
+static void check_damaged_super(const u8 *copy, u32 number, u32 bit)
 {
 	static u8 buffer[TD_SUPER_BYTES] __attribute__((aligned(8)));
 	struct td_super sb;
@@ -192,7 +183,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 		if (td_super_parse(copies[i], i, &sb) == TD_SUPER_OK) {
 			check_parsed(&sb);
 			check_again(&sb, i);
-			check_damage(copies[i], i, data[size - 1] * 129u);
+			check_damaged_super(copies[i], i, data[size - 1] * 129u);
 		}
 	}
 	if (td_super_choose(copies[0], copies[1], &sb) == TD_SUPER_OK)

@@ -77,7 +77,7 @@ static u64 record_of(const struct sim_full *f, u32 slot)
 	       (slot % DIRTY_EACH ? 0 : 1ull << TD_W_DIRTY_SHIFT);
 }
 
-static void page(const struct sim_full *f, u32 number, u8 *block)
+static void full_page(const struct sim_full *f, u32 number, u8 *block)
 {
 	for (u32 i = 0; i < TD_PAGE_SLOTS; i++) {
 		u64 slot = (u64)number * TD_PAGE_SLOTS + i;
@@ -104,7 +104,7 @@ void sim_full_read(const struct sim_full *f, u64 sector, u32 sectors, u8 *bytes)
 		if (at == head)
 			td_checkpoint_seal(block, f->super.uuid, &f->head);
 		else if (at > head && nth <= pages)
-			page(f, (u32)(nth - 1), block);
+			full_page(f, (u32)(nth - 1), block);
 		else if (at >= f->super.intent.start &&
 			 mark < td_mark_blocks(f->super.origin_sectors))
 			td_marks_seal(block, f->super.uuid, mark);

@@ -5,6 +5,7 @@
 #include "check.h"
 #include "format.h"
 #include "identity.h"
+#include "random.h"
 #include "torn.h"
 
 #define QUARTERS	3000u
@@ -18,20 +19,6 @@ struct experiment {
 	struct td_heat heat;
 };
 
-static u64 next_random(struct experiment *x)
-{
-	u64 z = x->state += 0x9e3779b97f4a7c15ull;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	return z ^ z >> 31;
-}
-
-static u32 below(struct experiment *x, u32 n)
-{
-	return (u32)(next_random(x) >> 33) % n;
-}
-
 static bool is_sampled(const struct td_samples *s, u64 quarter)
 {
 	for (u32 i = 0; i < s->count; i++)
@@ -40,8 +27,8 @@ static bool is_sampled(const struct td_samples *s, u64 quarter)
 	return false;
 }
 
-static enum td_verdict_of_disk probe(struct experiment *x, struct td_samples *s,
-				     bool compares, u64 unreadable)
+static enum td_verdict_of_disk probe_samples(struct experiment *x, struct td_samples *s,
+					     bool compares, u64 unreadable)
 {
 	struct td_probe p;
 	u64 sector;
@@ -59,7 +46,7 @@ static enum td_verdict_of_disk probe(struct experiment *x, struct td_samples *s,
 }
 
 /* Both copies are written; a cut may fall anywhere. */
-static void store(struct experiment *x, struct td_samples *s, bool cuts)
+static void store_samples(struct experiment *x, struct td_samples *s, bool cuts)
 {
 	u8 block[TD_SAMPLES_BYTES] __attribute__((aligned(8)));
 	struct td_samples before, found;
@@ -92,23 +79,24 @@ static void store(struct experiment *x, struct td_samples *s, bool cuts)
 		     found.sample[i].crc == s->sample[i].crc, "a sample differs");
 }
 
-static enum td_verdict_of_disk start(struct experiment *x, u64 unreadable)
+static enum td_verdict_of_disk compare_disk(struct experiment *x, u64 unreadable)
 {
 	struct td_samples s;
 
 	td_samples_choose(x->copies[0], x->copies[1], &x->super, &s);
-	return probe(x, &s, true, unreadable);
+	return probe_samples(x, &s, true, unreadable);
 }
 
-static void check_damage(struct experiment *x)
+static void check_damaged_samples(struct experiment *x)
 {
-	u32 copy = below(x, 2), bit = below(x, TD_SAMPLES_BYTES * 8);
+	u32 copy = random_below(&x->state, 2);
+	u32 bit = random_below(&x->state, TD_SAMPLES_BYTES * 8);
 	u64 sectors = x->super.origin_sectors;
 	struct td_samples s;
 	u8 uuid[TD_UUID_BYTES];
 
 	memcpy(uuid, x->super.uuid, sizeof(uuid));
-	uuid[below(x, TD_UUID_BYTES)] ^= 1;
+	uuid[random_below(&x->state, TD_UUID_BYTES)] ^= 1;
 	must(!td_samples_parse(x->copies[copy], uuid, copy, sectors, &s),
 	     "another cache's samples count");
 	must(!td_samples_parse(x->copies[copy], x->super.uuid, 1 - copy, sectors,
@@ -124,16 +112,16 @@ static void check_damage(struct experiment *x)
 }
 
 /* A journal of @x's disk, among writes all over it. */
-static void use(struct experiment *x, u64 journal, u64 gone)
+static void use_disk(struct experiment *x, u64 journal, u64 gone)
 {
 	for (u32 i = 0; i < 3000; i++) {
-		u64 sector = (u64)below(x, QUARTERS - 8) * TD_QUARTER_SECTORS;
+		u64 sector = (u64)random_below(&x->state, QUARTERS - 8) * TD_QUARTER_SECTORS;
 
 		if (i % 20 == 0)
 			sector = journal * TD_QUARTER_SECTORS;
 		if (i % 20 == 1)
 			sector = gone * TD_QUARTER_SECTORS;
-		td_heat_wrote(&x->heat, sector, 1 + below(x, 64));
+		td_heat_wrote(&x->heat, sector, 1 + random_below(&x->state, 64));
 	}
 	td_heat_discarded(&x->heat, gone * TD_QUARTER_SECTORS + 3, 2);
 }
@@ -149,39 +137,39 @@ u64 sim_identity(u64 seed)
 	x.super.origin_sectors = QUARTERS * TD_QUARTER_SECTORS + seed % 8;
 	x.disk = zeroed(QUARTERS, QUARTER_BYTES);
 	for (u32 i = 0; i < QUARTERS * QUARTER_BYTES; i += 61)
-		x.disk[i] = (u8)next_random(&x);
-	journal = 300 + below(&x, 2000);
-	gone = 2400 + below(&x, 400);
-	must(start(&x, -1ull) == TD_DISK_UNKNOWN, "nothing was ever written");
-	use(&x, journal, gone);
+		x.disk[i] = (u8)random_number(&x.state);
+	journal = 300 + random_below(&x.state, 2000);
+	gone = 2400 + random_below(&x.state, 400);
+	must(compare_disk(&x, -1ull) == TD_DISK_UNKNOWN, "nothing was ever written");
+	use_disk(&x, journal, gone);
 
 	memset(&s, 0, sizeof(s));
-	store(&x, &s, true);
-	must(start(&x, -1ull) == TD_DISK_UNKNOWN, "running, the disk is known");
+	store_samples(&x, &s, true);
+	must(compare_disk(&x, -1ull) == TD_DISK_UNKNOWN, "running, the disk is known");
 	td_samples_pick(&x.heat, x.super.origin_sectors, &s);
 	must(is_sampled(&s, 0) && is_sampled(&s, 1) && is_sampled(&s, 16) &&
 	     is_sampled(&s, QUARTERS - 1), "a superblock's place is no sample");
 	must(is_sampled(&s, journal), "the journal is no sample");
 	must(!is_sampled(&s, gone), "what was discarded is a sample");
-	probe(&x, &s, false, seed & 1 ? journal : -1ull);
+	probe_samples(&x, &s, false, seed & 1 ? journal : -1ull);
 	must(is_sampled(&s, journal) == !(seed & 1), "unreadable, it is a sample");
-	store(&x, &s, true);
-	must(start(&x, -1ull) == TD_DISK_SAME, "the disk is not known again");
-	must(start(&x, 1) == TD_DISK_SAME, "a bad sector is a change");
-	check_damage(&x);
+	store_samples(&x, &s, true);
+	must(compare_disk(&x, -1ull) == TD_DISK_SAME, "the disk is not known again");
+	must(compare_disk(&x, 1) == TD_DISK_SAME, "a bad sector is a change");
+	check_damaged_samples(&x);
 
 	do
-		other = below(&x, QUARTERS);
+		other = random_below(&x.state, QUARTERS);
 	while (is_sampled(&s, other));
 	x.disk[other * QUARTER_BYTES] ^= 1;
-	must(start(&x, -1ull) == TD_DISK_SAME, "what is no sample counts");
-	other = s.sample[below(&x, s.count)].quarter;
-	byte = &x.disk[other * QUARTER_BYTES + below(&x, QUARTER_BYTES)];
-	*byte ^= (u8)(1u << below(&x, 8));
-	must(start(&x, -1ull) == TD_DISK_CHANGED, "a change is not seen");
+	must(compare_disk(&x, -1ull) == TD_DISK_SAME, "what is no sample counts");
+	other = s.sample[random_below(&x.state, s.count)].quarter;
+	byte = &x.disk[other * QUARTER_BYTES + random_below(&x.state, QUARTER_BYTES)];
+	*byte ^= (u8)(1u << random_below(&x.state, 8));
+	must(compare_disk(&x, -1ull) == TD_DISK_CHANGED, "a change is not seen");
 	s.stopped = false;
-	store(&x, &s, true);
-	must(start(&x, -1ull) == TD_DISK_UNKNOWN, "running, samples count");
+	store_samples(&x, &s, true);
+	must(compare_disk(&x, -1ull) == TD_DISK_UNKNOWN, "running, samples count");
 	free(x.disk);
 	return s.count;
 }

@@ -12,6 +12,7 @@
 #include "check.h"
 #include "format.h"
 #include "identity.h"
+#include "random.h"
 #include "torn.h"
 
 #define QUARTERS	600u
@@ -55,17 +56,8 @@ struct world {
 	u32 to_disk, to_journal;	/* writes of this life */
 };
 
-static u32 below(struct world *x, u32 n)
-{
-	u64 z = x->state += 0x9e3779b97f4a7c15ull;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	return (u32)((z ^ z >> 31) >> 33) % n;
-}
-
-static enum td_verdict_of_disk probe(const struct world *x, struct td_samples *s,
-				     bool compares)
+static enum td_verdict_of_disk probe_world(const struct world *x, struct td_samples *s,
+					   bool compares)
 {
 	u32 content[TD_SUPER_BYTES / sizeof(u32)];
 	struct td_probe p;
@@ -81,7 +73,7 @@ static enum td_verdict_of_disk probe(const struct world *x, struct td_samples *s
 	return td_probe_end(&p);
 }
 
-static enum td_super_error choose(const struct world *x, struct td_super *sb)
+static enum td_super_error choose_super(const struct world *x, struct td_super *sb)
 {
 	enum td_super_error error = td_super_choose(x->ssd[0][SUPER],
 						    x->ssd[1][SUPER], sb);
@@ -94,7 +86,7 @@ static void check_cut(struct world *x)
 {
 	struct td_samples s;
 	struct td_super sb;
-	enum td_super_error error = choose(x, &sb);
+	enum td_super_error error = choose_super(x, &sb);
 
 	x->cuts++;
 	if (!x->made && (error == TD_SUPER_BLANK || error == TD_SUPER_DAMAGED))
@@ -108,22 +100,24 @@ static void check_cut(struct world *x)
 	must(!s.stopped || !x->serving,
 	     "the disk may change, but a start would know it again");
 	if (s.stopped)
-		must((probe(x, &s, true) == TD_DISK_SAME) == !x->exchanged,
+		must((probe_world(x, &s, true) == TD_DISK_SAME) == !x->exchanged,
 		     "the disk is not known again, or another one is");
 }
 
 /*
- * One sector of @at may hold neither the old nor the new content. But no cut
+ * One sector of @block may hold neither the old nor the new content. But no cut
  * leaves another program's magic, nor any content where nothing was ever
  * written.
  */
-static void spoil(struct world *x, u8 *at, u32 which)
+static void spoil_sector(struct world *x, u8 *block, u32 which)
 {
-	u8 *sector = at + which * TD_SECTOR_BYTES;
+	u8 *sector = block + which * TD_SECTOR_BYTES;
+	u32 at;
 
-	if (!*at)
+	if (!*block)
 		return;
-	sector[8 + below(x, TD_SECTOR_BYTES - 8)] ^= (u8)(1u << below(x, 8));
+	at = 8 + random_below(&x->state, TD_SECTOR_BYTES - 8);
+	sector[at] ^= (u8)(1u << random_below(&x->state, 8));
 	check_cut(x);
 }
 
@@ -131,7 +125,7 @@ static void spoil(struct world *x, u8 *at, u32 which)
  * The write follows a flush and is durable at its end. Returns false if the
  * power was cut.
  */
-static bool store(struct world *x, u32 copy, enum area area, const u8 *block)
+static bool store_block(struct world *x, u32 copy, enum area area, const u8 *block)
 {
 	u8 *at = x->ssd[copy][area];
 	u8 before[TD_SUPER_BYTES];
@@ -144,7 +138,7 @@ static bool store(struct world *x, u32 copy, enum area area, const u8 *block)
 		memcpy(at + n, before + n, sizeof(before) - n);
 		check_cut(x);
 		if (i < SECTORS)
-			spoil(x, at, i);
+			spoil_sector(x, at, i);
 	}
 	for (u32 i = 0; i < SECTORS; i++) {
 		u32 n = i * TD_SECTOR_BYTES;
@@ -155,15 +149,15 @@ static bool store(struct world *x, u32 copy, enum area area, const u8 *block)
 	}
 	memcpy(at, block, sizeof(before));
 	check_cut(x);
-	if (below(x, 10))
+	if (random_below(&x->state, 10))
 		return true;
 	x->off = true;
 	for (u32 i = 0; i < SECTORS; i++)
-		if (below(x, 2))
+		if (random_below(&x->state, 2))
 			memcpy(at + i * TD_SECTOR_BYTES,
 			       before + i * TD_SECTOR_BYTES, TD_SECTOR_BYTES);
-	if (below(x, 2))
-		spoil(x, at, below(x, SECTORS));
+	if (random_below(&x->state, 2))
+		spoil_sector(x, at, random_below(&x->state, SECTORS));
 	return false;
 }
 
@@ -176,7 +170,7 @@ static bool write_super(struct world *x)
 		u32 copy = x->super_first ^ i;
 
 		td_super_encode(&x->super, copy, block);
-		if (!store(x, copy, SUPER, block))
+		if (!store_block(x, copy, SUPER, block))
 			return false;
 		x->made = true;
 	}
@@ -202,39 +196,39 @@ static bool write_samples(struct world *x, bool stopped)
 	x->samples.sequence++;
 	for (u32 copy = 0; copy < 2; copy++) {
 		td_samples_encode(&x->samples, x->super.uuid, copy, block);
-		if (!store(x, copy, SAMPLES, block))
+		if (!store_block(x, copy, SAMPLES, block))
 			return false;
 	}
 	return true;
 }
 
-static void drop(struct world *x)
+static void drop_copies(struct world *x)
 {
 	must(!x->dirty, "dirty data is dropped");
 	memset(x->cached, 0, sizeof(x->cached));
 }
 
-static bool start_anew(struct world *x)
+static bool make_index_anew(struct world *x)
 {
 	must(!x->dirty, "an index with dirty data is made anew");
 	x->write_super = true;
 	if (!set_flags(x, TD_SUPER_CLEAN | TD_SUPER_COLD))
 		return false;
 	x->anew = true;
-	drop(x);
-	x->off = !below(x, 4);
+	drop_copies(x);
+	x->off = !random_below(&x->state, 4);
 	if (!x->off)
 		x->anew = false;
 	return !x->off;
 }
 
 /* Returns false if the start is refused or the power was cut. */
-static bool load(struct world *x)
+static bool load_life(struct world *x)
 {
 	struct td_super first, second;
-	bool damaged = !below(x, 8);
+	bool damaged = !random_below(&x->state, 8);
 
-	must(!choose(x, &x->super), "no superblock is believed");
+	must(!choose_super(x, &x->super), "no superblock is believed");
 	x->super_first = td_super_first(x->ssd[0][SUPER], x->ssd[1][SUPER]);
 	x->write_super = td_super_parse(x->ssd[0][SUPER], 0, &first) ||
 			 td_super_parse(x->ssd[1][SUPER], 1, &second) ||
@@ -244,7 +238,7 @@ static bool load(struct world *x)
 	must(damaged || !x->anew, "half of an index is read");
 	if (damaged && !(x->super.incompat & TD_SUPER_CLEAN))
 		return false;
-	if (damaged && !start_anew(x))
+	if (damaged && !make_index_anew(x))
 		return false;
 	td_samples_choose(x->ssd[0][SAMPLES], x->ssd[1][SAMPLES], &x->super,
 			  &x->samples);
@@ -252,24 +246,24 @@ static bool load(struct world *x)
 		must(!x->exchanged || x->dropped, "nothing is known of another disk");
 		return true;
 	}
-	if (probe(x, &x->samples, true) != TD_DISK_CHANGED)
+	if (probe_world(x, &x->samples, true) != TD_DISK_CHANGED)
 		return true;
 	must(x->exchanged, "the right disk is taken for another");
 	if (x->dirty)
 		return false;
-	drop(x);
+	drop_copies(x);
 	x->dropped = true;
 	memcpy(x->shown, x->disk, sizeof(x->shown));
 	return true;
 }
 
-static bool start(struct world *x, bool writes_back)
+static bool start_life(struct world *x, bool writes_back)
 {
 	u32 flags;
 
 	memset(&x->heat, 0, sizeof(x->heat));
 	x->to_disk = x->to_journal = 0;
-	if (!load(x) || !write_samples(x, false))
+	if (!load_life(x) || !write_samples(x, false))
 		return false;
 	flags = x->super.incompat & ~TD_SUPER_COLD;
 	if (!set_flags(x, writes_back ? flags & ~TD_SUPER_CLEAN : flags))
@@ -289,7 +283,7 @@ static void disk_takes(struct world *x, u32 quarter, u32 content)
 		      TD_QUARTER_SECTORS);
 }
 
-static void clean(struct world *x, u32 quarter)
+static void clean_quarter(struct world *x, u32 quarter)
 {
 	struct quarter *q = &x->cached[quarter];
 
@@ -300,22 +294,22 @@ static void clean(struct world *x, u32 quarter)
 	disk_takes(x, quarter, q->content);
 }
 
-static void request(struct world *x)
+static void play_request(struct world *x)
 {
-	u32 quarter = below(x, 8) ? below(x, QUARTERS) : JOURNAL;
+	u32 quarter = random_below(&x->state, 8) ? random_below(&x->state, QUARTERS) : JOURNAL;
 	struct quarter *q = &x->cached[quarter];
 
-	if (below(x, 2)) {
+	if (random_below(&x->state, 2)) {
 		u32 content = q->valid ? q->content : x->disk[quarter];
 
 		must(content == x->shown[quarter], "a read shows something else");
 		*q = (struct quarter) { content, true, q->dirty };
-	} else if (x->writes_back && below(x, 4)) {
+	} else if (x->writes_back && random_below(&x->state, 4)) {
 		x->dirty += !q->dirty;
 		*q = (struct quarter) { ++x->last, true, true };
 		x->shown[quarter] = x->last;
 	} else {
-		clean(x, quarter);
+		clean_quarter(x, quarter);
 		disk_takes(x, quarter, ++x->last);
 		*q = (struct quarter) { x->last, true, false };
 		x->shown[quarter] = x->last;
@@ -323,13 +317,13 @@ static void request(struct world *x)
 }
 
 /* False: the power was cut. */
-static bool use(struct world *x)
+static bool use_life(struct world *x)
 {
-	for (u32 i = below(x, 400); i; i--) {
-		request(x);
-		if (!below(x, 8))
-			clean(x, below(x, QUARTERS));
-		if (below(x, 100))
+	for (u32 i = random_below(&x->state, 400); i; i--) {
+		play_request(x);
+		if (!random_below(&x->state, 8))
+			clean_quarter(x, random_below(&x->state, QUARTERS));
+		if (random_below(&x->state, 100))
 			continue;
 		if (!x->writes_back &&
 		    !set_flags(x, x->super.incompat & ~TD_SUPER_CLEAN))
@@ -337,12 +331,12 @@ static bool use(struct world *x)
 		x->writes_back = !x->writes_back;
 	}
 	for (u32 i = 0; !x->writes_back && i < QUARTERS; i++)
-		clean(x, i);
-	return below(x, 4);
+		clean_quarter(x, i);
+	return random_below(&x->state, 4);
 }
 
 /* True: to its end. */
-static bool stop(struct world *x)
+static bool stop_life(struct world *x)
 {
 	struct td_super sb;
 	bool clean = !x->writes_back && !x->dirty;
@@ -352,22 +346,22 @@ static bool stop(struct world *x)
 	    !set_flags(x, x->super.incompat | TD_SUPER_CLEAN))
 		return false;
 	td_samples_pick(&x->heat, x->super.origin_sectors, &x->samples);
-	probe(x, &x->samples, false);
+	probe_world(x, &x->samples, false);
 	if (!write_samples(x, true))
 		return false;
-	must(!choose(x, &sb) && (!clean || sb.incompat & TD_SUPER_CLEAN),
+	must(!choose_super(x, &sb) && (!clean || sb.incompat & TD_SUPER_CLEAN),
 	     "all is clean, but the superblock does not say so");
 	return true;
 }
 
 /* Between two lives, of which the first ended well, the disk may be exchanged. */
-static void exchange(struct world *x)
+static void exchange_disk(struct world *x)
 {
 	/* The journal is written so often that it must be sampled. */
 	bool journal = x->to_journal * TD_HOT_MAX > x->to_disk;
 
 	memcpy(x->own, x->disk, sizeof(x->own));
-	switch (below(x, 6)) {
+	switch (random_below(&x->state, 6)) {
 	case 0:
 		for (u32 i = 0; i < QUARTERS; i++)
 			x->disk[i] = ++x->last;
@@ -378,7 +372,7 @@ static void exchange(struct world *x)
 		memcpy(x->disk, x->older, sizeof(x->disk));
 		break;
 	case 2:
-		x->disk[below(x, 2)] = ++x->last;
+		x->disk[random_below(&x->state, 2)] = ++x->last;
 		break;
 	default:
 		return;
@@ -390,7 +384,7 @@ static void exchange(struct world *x)
  * A refused start must have written nothing, and a start with the right disk
  * must succeed.
  */
-static void start_again(struct world *x, const void *before)
+static void check_refused_start(struct world *x, const void *before)
 {
 	must(!memcmp(before, x->ssd, sizeof(x->ssd)), "a refused start writes");
 	/* The copies that belong to another disk were given up already. */
@@ -425,15 +419,15 @@ u64 sim_lives(u64 seed)
 		memcpy(before, x->ssd, sizeof(x->ssd));
 		x->off = false;
 		x->writes_back = false;
-		if (!start(x, below(x, 2))) {
+		if (!start_life(x, random_below(&x->state, 2))) {
 			if (!x->off)
-				start_again(x, before);
+				check_refused_start(x, before);
 			continue;
 		}
 		life++;
-		if (use(x) && stop(x)) {
+		if (use_life(x) && stop_life(x)) {
 			memcpy(x->older, image, sizeof(image));
-			exchange(x);
+			exchange_disk(x);
 		}
 		x->serving = false;
 	}

@@ -23,7 +23,7 @@ struct cache {
 	u64 *seen;		/* records after the first load */
 };
 
-static void plan(struct cache *c, u32 which)
+static void plan_cache(struct cache *c, u32 which)
 {
 	static const struct { u64 origin, ssd; u32 block; } sizes[4] = {
 		{ 65536 + 13, 8192, 1 },
@@ -71,7 +71,7 @@ static bool is_readable(struct cache *c, u64 sector)
 	return !c->unreadable[(sector - TD_SUPER_AREA) / TD_BLOCK_SECTORS];
 }
 
-static void format(struct cache *c)
+static void format_cache(struct cache *c)
 {
 	static u8 buffer[TD_LOAD_BYTES] __attribute__((aligned(8)));
 	u64 sector;
@@ -86,7 +86,7 @@ static void format(struct cache *c)
 	}
 }
 
-static void renew(struct cache *c)
+static void renew_engine(struct cache *c)
 {
 	struct td_engine e = {
 		.words = c->e.words,
@@ -113,13 +113,13 @@ static void renew(struct cache *c)
 	td_engine_init(&c->e, &c->super, &c->layout, TD_WRITEBACK);
 }
 
-static enum td_load_error load(struct cache *c)
+static enum td_load_error load_cache(struct cache *c)
 {
 	struct td_load l;
 	u64 sector, most = 3 * (u64)c->blocks + 64, read = 0, computed = 0;
 	u32 sectors;
 
-	renew(c);
+	renew_engine(c);
 	td_load_begin(&l, &c->e);
 	while (td_load_next(&l, &sector, &sectors)) {
 		u32 blocks = sectors / TD_BLOCK_SECTORS;

@@ -11,6 +11,7 @@
 #include "medium.h"
 
 #include "../../core/ledger_int.h"
+#include "random.h"
 #include "torn.h"
 
 #define STEPS		30
@@ -31,7 +32,7 @@ struct torn {
 	u64 cuts;
 };
 
-static void discard(struct cache *c)
+static void free_cache(struct cache *c)
 {
 	free(c->image);
 	free(c->unreadable);
@@ -48,29 +49,14 @@ static void discard(struct cache *c)
 	free(c->seen);
 }
 
-static u64 next_random(struct torn *t)
-{
-	/* splitmix64 */
-	u64 z = t->state += 0x9e3779b97f4a7c15ull;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	return z ^ z >> 31;
-}
-
-static u32 below(struct torn *t, u32 n)
-{
-	return (u32)(next_random(t) >> 33) % n;
-}
-
 /* Each frame has one way, so that no two slots hold the same one. */
-static void change(struct torn *t)
+static void change_word(struct torn *t)
 {
 	const struct td_layout *l = &t->live.layout;
 	u64 frames = (l->origin_sectors + TD_FRAME_SECTORS - 1) >> TD_FRAME_SHIFT;
-	u64 tag = next_random(t) % frames;
+	u64 tag = random_number(&t->state) % frames;
 	unsigned int cached = td_quarters_cached(l, tag);
-	unsigned int valid = below(t, 16) & cached;
+	unsigned int valid = random_below(&t->state, 16) & cached;
 	struct td_place p = td_place_of(l, tag);
 	u32 slot = td_slot_at(l, p.base, (u32)(tag * 7) & ((1u << l->way_shift) - 1),
 			      tag);
@@ -78,7 +64,7 @@ static void change(struct torn *t)
 
 	if (valid)
 		v |= TD_W_LIVE | tag | td_word_quarters(valid) |
-		     (u64)(valid & below(t, 16)) << TD_W_DIRTY_SHIFT;
+		     (u64)(valid & random_below(&t->state, 16)) << TD_W_DIRTY_SHIFT;
 	env_store(&t->live.e.words[slot].a, v);
 	td_ledger_pend(&t->live.e.ledger, slot);
 }
@@ -180,8 +166,8 @@ static bool is_wipe(const struct td_work *w)
  * @garbage: one of the others holds neither the old nor the new content. The
  * image stays so.
  */
-static void cut(struct torn *t, const struct td_work *w, const u8 *reached,
-		bool garbage)
+static void cut_write(struct torn *t, const struct td_work *w, const u8 *reached,
+		      bool garbage)
 {
 	const u8 *data = w->buffer;
 	u64 *records = t->again.expected;
@@ -193,7 +179,7 @@ static void cut(struct torn *t, const struct td_work *w, const u8 *reached,
 
 		memcpy(at, from + (size_t)i * TD_SECTOR_BYTES, TD_SECTOR_BYTES);
 		if (garbage && !reached[i]) {
-			at[below(t, TD_SECTOR_BYTES)] ^= 0x5a;
+			at[random_below(&t->state, TD_SECTOR_BYTES)] ^= 0x5a;
 			garbage = false;
 		}
 		/* A missing sector may equal the sector that was there. */
@@ -208,7 +194,7 @@ static void cut(struct torn *t, const struct td_work *w, const u8 *reached,
 			if (!t->since[i])
 				records[i] = t->pages[i];
 	t->cuts++;
-	must(load(&t->again) == TD_LOAD_OK, "what a cut left is not believed");
+	must(load_cache(&t->again) == TD_LOAD_OK, "what a cut left is not believed");
 	/*
 	 * Wiping a torn group may complete it, if its missing sectors are zero.
 	 * Nothing was done since, so the group counts as if it had not been
@@ -227,13 +213,13 @@ static void cut_everywhere(struct torn *t, const struct td_work *w)
 	for (u32 i = 0; i <= n; i++) {
 		memset(reached, 0, n);
 		memset(reached, 1, i);
-		cut(t, w, reached, false);
+		cut_write(t, w, reached, false);
 		check_marks(t, w, false);
 	}
 	for (u32 i = 0; i < n; i++) {
 		memset(reached, 1, n);
 		reached[i] = 0;
-		cut(t, w, reached, i & 1);
+		cut_write(t, w, reached, i & 1);
 		check_marks(t, w, i & 1);
 	}
 	for (u32 i = 0; i < CUTS_RANDOM; i++) {
@@ -242,8 +228,8 @@ static void cut_everywhere(struct torn *t, const struct td_work *w)
 
 		for (u32 s = 0; s < n; s++)
 			reached[s] = s % unit ? reached[s - 1] :
-				     (u8)below(t, 2);
-		cut(t, w, reached, false);
+				     (u8)random_below(&t->state, 2);
+		cut_write(t, w, reached, false);
 		check_marks(t, w, false);
 	}
 }
@@ -266,7 +252,7 @@ static void remember_pages(struct torn *t, const struct td_work *w)
 }
 
 /* All of the write reached the SSD. */
-static void complete(struct torn *t, const struct td_work *w)
+static void complete_write(struct torn *t, const struct td_work *w)
 {
 	const u8 *data = w->buffer;
 
@@ -292,9 +278,9 @@ static void complete(struct torn *t, const struct td_work *w)
 }
 
 /* The machine starts again, on what the cut left. */
-static void start_again(struct torn *t)
+static void load_after_cut(struct torn *t)
 {
-	must(load(&t->live) == TD_LOAD_OK, "what was believed is not any more");
+	must(load_cache(&t->live) == TD_LOAD_OK, "what was believed is not any more");
 	for (u32 i = 0; i < t->live.layout.slots; i++) {
 		u64 v = td_word_load(&t->live.e.words[i]);
 
@@ -307,7 +293,7 @@ static void start_again(struct torn *t)
 }
 
 /* False: the power was cut. */
-static bool carry(struct torn *t, const struct td_work *w, u32 one_in)
+static bool carry_out_work(struct torn *t, const struct td_work *w, u32 one_in)
 {
 	u8 reached[TD_PAGES_BYTES / TD_SECTOR_BYTES];
 
@@ -317,14 +303,14 @@ static bool carry(struct torn *t, const struct td_work *w, u32 one_in)
 		memcpy(t->before + (size_t)i * TD_SECTOR_BYTES,
 		       sector_at(t, w->sector + i), TD_SECTOR_BYTES);
 	cut_everywhere(t, w);
-	if (below(t, one_in)) {
-		complete(t, w);
+	if (random_below(&t->state, one_in)) {
+		complete_write(t, w);
 		return true;
 	}
 	for (u32 i = 0; i < w->sectors; i++)
 		reached[i] = i % TD_BLOCK_SECTORS ? reached[i - 1] :
-			     (u8)below(t, 2);
-	cut(t, w, reached, false);
+			     (u8)random_below(&t->state, 2);
+	cut_write(t, w, reached, false);
 	memcpy(t->durable, t->again.expected,
 	       t->live.layout.slots * sizeof(u64));
 	if (w->kind == TD_WORK_GROUP && !is_wipe(w)) {
@@ -333,7 +319,7 @@ static bool carry(struct torn *t, const struct td_work *w, u32 one_in)
 	} else if (is_wipe(w) && !is_loaded(t, t->durable)) {
 		memcpy(t->durable, t->former, t->live.layout.slots * sizeof(u64));
 	}
-	start_again(t);
+	load_after_cut(t);
 	return false;
 }
 
@@ -341,7 +327,7 @@ static bool carry(struct torn *t, const struct td_work *w, u32 one_in)
  * Does the ledger's work until none is left. Returns false if the power was
  * cut.
  */
-static bool work(struct torn *t, struct td_list *woken)
+static bool do_all_work(struct torn *t, struct td_list *woken)
 {
 	struct td_engine *e = &t->live.e;
 	struct td_work w;
@@ -353,7 +339,7 @@ static bool work(struct torn *t, struct td_list *woken)
 		 * A large group is likely to meet what a cut left of another
 		 * group.
 		 */
-		if (!carry(t, &w, w.sectors > TD_BLOCK_SECTORS ? 3 : 12))
+		if (!carry_out_work(t, &w, w.sectors > TD_BLOCK_SECTORS ? 3 : 12))
 			return false;
 		td_work_done(e, &w, true, woken);
 		/*
@@ -361,43 +347,43 @@ static bool work(struct torn *t, struct td_list *woken)
 		 * that are pending.
 		 */
 		if (w.kind == TD_WORK_PAGES && !t->starting)
-			change(t);
+			change_word(t);
 	}
 	return true;
 }
 
-static void step(struct torn *t)
+static void change_and_write(struct torn *t)
 {
 	static const u32 amounts[4] = { 5, 60, 900, 4000 };
 	struct td_engine *e = &t->live.e;
-	u32 count = below(t, amounts[below(t, 4)]) + 1;
+	u32 count = random_below(&t->state, amounts[random_below(&t->state, 4)]) + 1;
 	struct td_req markers[MARKERS];
 	struct td_list woken;
 
 	td_list_init(&woken);
 	/* No change is made before the start is settled. */
 	while (t->starting)
-		t->starting = !work(t, &woken);
+		t->starting = !do_all_work(t, &woken);
 	while (count--)
-		change(t);
-	for (u32 i = 0; i < below(t, MARKERS); i++) {
+		change_word(t);
+	for (u32 i = 0; i < random_below(&t->state, MARKERS); i++) {
 		td_req_init(markers + i, TD_WRITE,
-			    next_random(t) % t->live.layout.origin_sectors, 1,
+			    random_number(&t->state) % t->live.layout.origin_sectors, 1,
 			    NULL, 0);
 		if (!td_marks_is_set(e, markers + i))
 			td_marks_wait(e, markers + i);
 	}
-	if (!below(t, 3))
+	if (!random_below(&t->state, 3))
 		td_checkpoint_want(e);
-	t->starting = !work(t, &woken);
+	t->starting = !do_all_work(t, &woken);
 }
 
 u64 sim_torn(u64 seed)
 {
 	struct torn t = { .state = seed };
 
-	plan(&t.live, seed & 1 ? 2 : 0);
-	plan(&t.again, seed & 1 ? 2 : 0);
+	plan_cache(&t.live, seed & 1 ? 2 : 0);
+	plan_cache(&t.again, seed & 1 ? 2 : 0);
 	free(t.again.image);
 	t.again.image = t.live.image;
 	t.durable = zeroed(t.live.layout.slots, sizeof(u64));
@@ -405,14 +391,14 @@ u64 sim_torn(u64 seed)
 	t.since = zeroed(t.live.layout.slots, sizeof(bool));
 	t.former = zeroed(t.live.layout.slots, sizeof(u64));
 	t.before = zeroed(1, TD_PAGES_BYTES);
-	format(&t.live);
-	renew(&t.live);
+	format_cache(&t.live);
+	renew_engine(&t.live);
 	t.marked = zeroed(t.live.e.ledger.nr_marks, sizeof(bool));
 	for (u32 i = 0; i < STEPS; i++)
-		step(&t);
+		change_and_write(&t);
 	t.again.image = NULL;
-	discard(&t.live);
-	discard(&t.again);
+	free_cache(&t.live);
+	free_cache(&t.again);
 	free(t.durable);
 	free(t.pages);
 	free(t.since);

@@ -29,24 +29,24 @@ struct tdu_load {
 	u32 sectors;
 };
 
-static struct tdu_request *of(struct td_req *r)
+static struct tdu_request *request_of(struct td_req *r)
 {
 	return (struct tdu_request *)((char *)r - offsetof(struct tdu_request, r));
 }
 
-static void *must(void *memory)
+static void *must_have(void *memory)
 {
 	if (!memory)
 		abort();
 	return memory;
 }
 
-static void *zeroed(u64 count, size_t size)
+static void *zeroed_memory(u64 count, size_t size)
 {
-	return must(calloc(count ? count : 1, size));
+	return must_have(calloc(count ? count : 1, size));
 }
 
-static bool plan(struct tdu_geometry *g)
+static bool geometry_plan(struct tdu_geometry *g)
 {
 	struct td_identity id = {
 		.origin_id_bytes = g->origin_id_bytes,
@@ -64,7 +64,7 @@ static bool plan(struct tdu_geometry *g)
 	return true;
 }
 
-static void layout(const struct tdu_geometry *g, struct td_layout *l)
+static void geometry_layout(const struct tdu_geometry *g, struct td_layout *l)
 {
 	struct td_super sb;
 
@@ -74,7 +74,7 @@ static void layout(const struct tdu_geometry *g, struct td_layout *l)
 
 static struct tdu_engine *engine_new(const struct tdu_geometry *g, u32 mode)
 {
-	struct tdu_engine *s = zeroed(1, sizeof(*s));
+	struct tdu_engine *s = zeroed_memory(1, sizeof(*s));
 	struct td_engine *e = &s->e;
 	struct td_ledger *ledger = &e->ledger;
 	struct td_sizes sizes;
@@ -84,20 +84,20 @@ static struct tdu_engine *engine_new(const struct tdu_geometry *g, u32 mode)
 	tdu_to_super(g, &sb);
 	td_super_layout(&sb, g->block_sectors, &l);
 	sizes = td_engine_sizes(&sb, &l);
-	s->counters = zeroed(TD_NR_COUNTERS, sizeof(*s->counters));
+	s->counters = zeroed_memory(TD_NR_COUNTERS, sizeof(*s->counters));
 	e->counters = s->counters;
-	e->words = zeroed(sizes.words, sizeof(*e->words));
-	e->sets = zeroed(sizes.sets, sizeof(*e->sets));
+	e->words = zeroed_memory(sizes.words, sizeof(*e->words));
+	e->sets = zeroed_memory(sizes.sets, sizeof(*e->sets));
 	e->nr_buckets = (u32)sizes.buckets;
-	e->buckets = zeroed(sizes.buckets, sizeof(*e->buckets));
-	ledger->pending = zeroed(sizes.pending, sizeof(*ledger->pending));
-	ledger->pending_words = zeroed(sizes.pending_words,
-				       sizeof(*ledger->pending_words));
-	ledger->marks = zeroed(sizes.marks, sizeof(*ledger->marks));
-	ledger->marks_image = zeroed(sizes.marks_image, 1);
-	ledger->group_buffer = must(malloc(TD_GROUP_BYTES));
-	ledger->marks_buffer = must(malloc(TD_BLOCK_BYTES));
-	ledger->pages_buffer = must(malloc(TD_PAGES_BYTES));
+	e->buckets = zeroed_memory(sizes.buckets, sizeof(*e->buckets));
+	ledger->pending = zeroed_memory(sizes.pending, sizeof(*ledger->pending));
+	ledger->pending_words = zeroed_memory(sizes.pending_words,
+					      sizeof(*ledger->pending_words));
+	ledger->marks = zeroed_memory(sizes.marks, sizeof(*ledger->marks));
+	ledger->marks_image = zeroed_memory(sizes.marks_image, 1);
+	ledger->group_buffer = must_have(malloc(TD_GROUP_BYTES));
+	ledger->marks_buffer = must_have(malloc(TD_BLOCK_BYTES));
+	ledger->pages_buffer = must_have(malloc(TD_PAGES_BYTES));
 	td_engine_init(e, &sb, &l, (enum td_mode)mode);
 	return s;
 }
@@ -120,17 +120,17 @@ static void engine_free(struct tdu_engine *s)
 	free(s);
 }
 
-static void set_mode(struct tdu_engine *s, u32 mode)
+static void engine_set_mode(struct tdu_engine *s, u32 mode)
 {
 	env_store(&s->e.mode, mode);
 }
 
-static void set_limit(struct tdu_engine *s, u64 quarters)
+static void engine_set_limit(struct tdu_engine *s, u64 quarters)
 {
 	env_poke(s->e.ledger.dirty_limit, quarters);
 }
 
-static void facts(struct tdu_engine *s, struct tdu_facts *f)
+static void engine_facts(struct tdu_engine *s, struct tdu_facts *f)
 {
 	const struct td_ledger *l = &s->e.ledger;
 
@@ -164,7 +164,7 @@ static void facts(struct tdu_engine *s, struct tdu_facts *f)
 	f->regions = l->nr_marks;
 }
 
-static void mix(u64 *hash, u64 value)
+static void mix_number(u64 *hash, u64 value)
 {
 	*hash = (*hash ^ value) * 0x9e3779b97f4a7c15ull;
 	*hash ^= *hash >> 29;
@@ -173,37 +173,37 @@ static void mix(u64 *hash, u64 value)
 static void mix_bytes(u64 *hash, const void *bytes, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		mix(hash, ((const u8 *)bytes)[i]);
+		mix_number(hash, ((const u8 *)bytes)[i]);
 }
 
 static void mix_request(u64 *hash, struct td_req *r)
 {
-	mix(hash, of(r)->id);
-	mix(hash, r->sector << 32 | r->count);
+	mix_number(hash, request_of(r)->id);
+	mix_number(hash, r->sector << 32 | r->count);
 	/* The number of a round says nothing. */
-	mix(hash, r->sweep << 32 |
+	mix_number(hash, r->sweep << 32 |
 		  (r->kind == TD_FLUSH || r->kind == TD_CLEAN ? (u32)r->flush : 0));
-	mix(hash, (u64)r->fresh << 32 | (u32)r->nr_parts << 16 |
+	mix_number(hash, (u64)r->fresh << 32 | (u32)r->nr_parts << 16 |
 		  (u32)r->holds << 8 | r->phase);
-	mix(hash, (u64)r->pending << 32 | (u32)r->woken << 16 |
+	mix_number(hash, (u64)r->pending << 32 | (u32)r->woken << 16 |
 		  (u32)r->then << 8 | r->gates);
-	mix(hash, r->writeback | r->no_writeback << 1 | r->counted << 2 |
+	mix_number(hash, r->writeback | r->no_writeback << 1 | r->counted << 2 |
 		  r->failed << 3 | r->ssd_failed << 4 | r->uncleaned << 5 |
 		  r->drops << 6);
 	for (u32 i = 0; i < r->nr_parts; i++)
-		mix(hash, (u64)r->parts[i].slot << 32 | r->parts[i].mask |
+		mix_number(hash, (u64)r->parts[i].slot << 32 | r->parts[i].mask |
 			  (u32)r->parts[i].held << 8 |
 			  (u32)r->parts[i].cancelled << 9);
 }
 
 static void mix_gates(u64 *hash, const struct td_link *ring, size_t offset)
 {
-	mix(hash, 1);
+	mix_number(hash, 1);
 	for (struct td_link *k = ring->next; k != ring; k = k->next)
 		mix_request(hash, (struct td_req *)((char *)k - offset));
 }
 
-static u64 digest(struct tdu_engine *s)
+static u64 engine_digest(struct tdu_engine *s)
 {
 	const struct td_engine *e = &s->e;
 	const struct td_ledger *l = &e->ledger;
@@ -212,7 +212,7 @@ static u64 digest(struct tdu_engine *s)
 	u64 hash = env_load(&e->mode) << 8 | env_load(&e->state);
 
 	for (u32 i = 0; i < e->layout.slots; i++)
-		mix(&hash, td_word_load(&e->words[i]) & ~TD_W_RECENCY);
+		mix_number(&hash, td_word_load(&e->words[i]) & ~TD_W_RECENCY);
 	for (u32 i = 0; i < e->nr_buckets; i++)
 		mix_gates(&hash, &e->buckets[i].reqs,
 			  offsetof(struct td_req, link));
@@ -225,10 +225,10 @@ static u64 digest(struct tdu_engine *s)
 	mix_gates(&hash, &e->urgent, gate);
 	mix_bytes(&hash, &e->retired, sizeof(e->retired));
 	for (u32 i = 0; i < TD_SUSPECTS; i++)
-		mix(&hash, env_load(&e->suspects[i]));
-	mix(&hash, env_load(&e->disk_reads));
-	mix(&hash, e->clean_frame);
-	mix(&hash, e->clean_left << 1 | e->clean_unrecorded);
+		mix_number(&hash, env_load(&e->suspects[i]));
+	mix_number(&hash, env_load(&e->disk_reads));
+	mix_number(&hash, e->clean_frame);
+	mix_number(&hash, e->clean_left << 1 | e->clean_unrecorded);
 	mix_bytes(&hash, l->pending, sizes.pending * 8);
 	mix_bytes(&hash, l->marks, sizes.marks * sizeof(*l->marks));
 	mix_bytes(&hash, l->marks_image, sizes.marks_image);
@@ -244,7 +244,7 @@ static u64 digest(struct tdu_engine *s)
 	return hash;
 }
 
-static u64 counter(struct tdu_engine *s, u32 which)
+static u64 engine_counter(struct tdu_engine *s, u32 which)
 {
 	u64 sum = 0;
 
@@ -255,23 +255,23 @@ static u64 counter(struct tdu_engine *s, u32 which)
 	return sum;
 }
 
-static void words(struct tdu_engine *s, u64 *out)
+static void engine_words(struct tdu_engine *s, u64 *out)
 {
 	for (u32 i = 0; i < s->e.layout.slots; i++)
 		out[i] = td_word_load(&s->e.words[i]);
 }
 
-static u32 find(struct tdu_engine *s, u64 frame)
+static u32 engine_find_slot(struct tdu_engine *s, u64 frame)
 {
 	return td_index_find(&s->e, frame);
 }
 
-static u64 word(struct tdu_engine *s, u32 slot)
+static u64 engine_word(struct tdu_engine *s, u32 slot)
 {
 	return td_word_load(&s->e.words[slot]);
 }
 
-static u32 group_of(struct tdu_engine *s, u64 sector)
+static u32 engine_group_of(struct tdu_engine *s, u64 sector)
 {
 	return td_group_of(&s->e.layout, sector);
 }
@@ -325,7 +325,7 @@ static void span_of(struct tdu_engine *s, u32 kind, u64 sector, u32 count,
 	*span = td_span_of(&s->e, (enum td_kind)kind, sector, count);
 }
 
-static void pass(struct tdu_engine *s, u32 kind, u32 count, u32 why)
+static void engine_pass(struct tdu_engine *s, u32 kind, u32 count, u32 why)
 {
 	td_pass(&s->e, (enum td_kind)kind, count, (enum td_counter)why);
 }
@@ -333,12 +333,12 @@ static void pass(struct tdu_engine *s, u32 kind, u32 count, u32 why)
 static struct tdu_request *request_new(u64 id, u32 kind, u64 sector, u32 count,
 				       u32 parts, bool no_memory, bool fua)
 {
-	struct tdu_request *q = must(malloc(sizeof(*q)));
+	struct tdu_request *q = must_have(malloc(sizeof(*q)));
 
 	q->id = id;
 	q->parts = NULL;
 	if (parts || kind == TD_READ)
-		q->parts = must(malloc(parts * sizeof(*q->parts)));
+		q->parts = must_have(malloc(parts * sizeof(*q->parts)));
 	td_req_init(&q->r, (enum td_kind)kind, sector, count, q->parts, parts);
 	q->r.no_memory = no_memory;
 	q->r.fua = fua;
@@ -362,79 +362,79 @@ static bool request_failed(const struct tdu_request *q)
 	return td_failed(&q->r);
 }
 
-static void report(struct td_list *from, struct tdu_list *to)
+static void report_woken(struct td_list *from, struct tdu_list *to)
 {
 	struct td_req *r;
 
 	for (to->count = 0; (r = td_list_pop(from)) != NULL; to->count++) {
 		if (to->count == to->room)
 			abort();
-		to->woken[to->count].id = of(r)->id;
+		to->woken[to->count].id = request_of(r)->id;
 		to->woken[to->count].actions = td_woken(r);
 	}
 }
 
-static u32 begin(struct tdu_engine *s, struct tdu_request *q,
-		 struct tdu_list *list)
+static u32 request_begin(struct tdu_engine *s, struct tdu_request *q,
+			 struct tdu_list *list)
 {
 	struct td_list woken;
 	u32 actions;
 
 	td_list_init(&woken);
 	actions = td_begin(&s->e, &q->r, &woken);
-	report(&woken, list);
+	report_woken(&woken, list);
 	return actions;
 }
 
-static u32 start(struct tdu_engine *s, struct tdu_request *q,
-		 struct tdu_list *list)
+static u32 request_start(struct tdu_engine *s, struct tdu_request *q,
+			 struct tdu_list *list)
 {
 	struct td_list woken;
 	u32 actions;
 
 	td_list_init(&woken);
 	actions = td_start(&s->e, &q->r, &woken);
-	report(&woken, list);
+	report_woken(&woken, list);
 	return actions;
 }
 
-static u32 disk_done(struct tdu_engine *s, struct tdu_request *q, bool ok,
-		     struct tdu_list *list)
+static u32 request_disk_done(struct tdu_engine *s, struct tdu_request *q, bool ok,
+			     struct tdu_list *list)
 {
 	struct td_list woken;
 	u32 actions;
 
 	td_list_init(&woken);
 	actions = td_disk_done(&s->e, &q->r, ok, &woken);
-	report(&woken, list);
+	report_woken(&woken, list);
 	return actions;
 }
 
-static u32 ssd_done(struct tdu_engine *s, struct tdu_request *q, bool ok,
-		    struct tdu_list *list)
+static u32 request_ssd_done(struct tdu_engine *s, struct tdu_request *q, bool ok,
+			    struct tdu_list *list)
 {
 	struct td_list woken;
 	u32 actions;
 
 	td_list_init(&woken);
 	actions = td_ssd_done(&s->e, &q->r, ok, &woken);
-	report(&woken, list);
+	report_woken(&woken, list);
 	return actions;
 }
 
-static bool next_extent(struct tdu_engine *s, const struct tdu_request *q,
-			u32 *cursor, struct td_extent *extent)
+static bool request_next_extent(struct tdu_engine *s, const struct tdu_request *q,
+				u32 *cursor, struct td_extent *extent)
 {
 	return td_next_extent(&s->e, &q->r, cursor, extent);
 }
 
-static bool unpin(struct tdu_engine *s, u32 slot)
+static bool engine_unpin(struct tdu_engine *s, u32 slot)
 {
 	return td_word_unpin(&s->e.words[slot]);
 }
 
-static u32 drained(struct tdu_engine *s, u64 sector, u32 slot, u64 *owner,
-		   struct tdu_list *list)
+static u32 engine_drained(struct tdu_engine *s, u64 sector, u32 slot, u64 *owner,
+			  struct tdu_list *list)
 {
 	u32 bucket = td_bucket_of(&s->e, sector);
 	struct td_req *r = NULL;
@@ -443,8 +443,8 @@ static u32 drained(struct tdu_engine *s, u64 sector, u32 slot, u64 *owner,
 
 	td_list_init(&woken);
 	actions = td_drained(&s->e, bucket, slot, &r, &woken);
-	*owner = r ? of(r)->id : 0;
-	report(&woken, list);
+	*owner = r ? request_of(r)->id : 0;
+	report_woken(&woken, list);
 	return actions;
 }
 
@@ -454,48 +454,48 @@ static u32 clean_seek(struct tdu_engine *s, bool all, bool on, u32 looks,
 	return td_clean_seek(&s->e, all, on, looks, sector, count);
 }
 
-static u64 urgent(struct tdu_engine *s, u64 *ids, u64 room)
+static u64 engine_urgent_writes(struct tdu_engine *s, u64 *ids, u64 room)
 {
 	u64 count = 0;
 
 	for (struct td_link *k = s->e.urgent.next; k != &s->e.urgent; k = k->next) {
 		if (count == room)
 			abort();
-		ids[count++] = of(td_req_of_gate(k))->id;
+		ids[count++] = request_of(td_req_of_gate(k))->id;
 	}
 	return count;
 }
 
-static bool fail(struct tdu_engine *s, struct tdu_list *list)
+static bool engine_fail(struct tdu_engine *s, struct tdu_list *list)
 {
 	struct td_list woken;
 	bool first;
 
 	td_list_init(&woken);
 	first = td_fail(&s->e, &woken);
-	report(&woken, list);
+	report_woken(&woken, list);
 	return first;
 }
 
-static bool hit_failed(struct tdu_engine *s, u64 sector, u32 count, u32 slot,
-		       u64 dirty, struct tdu_list *list)
+static bool engine_hit_failed(struct tdu_engine *s, u64 sector, u32 count, u32 slot,
+			      u64 dirty, struct tdu_list *list)
 {
 	struct td_list woken;
 	bool elsewhere;
 
 	td_list_init(&woken);
 	elsewhere = td_hit_failed(&s->e, sector, count, slot, dirty, &woken);
-	report(&woken, list);
+	report_woken(&woken, list);
 	return elsewhere;
 }
 
-static void set_retired(struct tdu_engine *s, const u32 *slots, u32 count)
+static void engine_set_retired(struct tdu_engine *s, const u32 *slots, u32 count)
 {
 	s->e.retired.count = count;
 	memcpy(s->e.retired.slots, slots, count * sizeof(*slots));
 }
 
-static u32 retired(struct tdu_engine *s, u32 *slots)
+static u32 engine_retired(struct tdu_engine *s, u32 *slots)
 {
 	memcpy(slots, s->e.retired.slots,
 	       s->e.retired.count * sizeof(*slots));
@@ -521,7 +521,7 @@ static bool work_next(struct tdu_engine *s, u32 *kind, u64 *sector,
 
 	td_list_init(&woken);
 	any = td_work_next(&s->e, &work, &woken);
-	report(&woken, list);
+	report_woken(&woken, list);
 	if (!any)
 		return false;
 	s->works[work.kind] = work;
@@ -545,17 +545,17 @@ static void work_done(struct tdu_engine *s, u32 kind, bool ok,
 
 	td_list_init(&woken);
 	td_work_done(&s->e, &s->works[kind], ok, &woken);
-	report(&woken, list);
+	report_woken(&woken, list);
 }
 
-static void tick(struct tdu_engine *s)
+static void engine_tick(struct tdu_engine *s)
 {
 	td_tick(&s->e);
 }
 
-static struct tdu_load *load_new(struct tdu_engine *s)
+static struct tdu_load *load_begin(struct tdu_engine *s)
 {
-	struct tdu_load *load = must(malloc(sizeof(*load)));
+	struct tdu_load *load = must_have(malloc(sizeof(*load)));
 
 	td_load_begin(&load->l, &s->e);
 	load->sectors = 0;
@@ -575,7 +575,7 @@ static void load_feed(struct tdu_load *load, const u8 *bytes)
 	u8 *buffer = NULL;
 
 	if (bytes) {
-		buffer = must(malloc(load->sectors * 512ull + !load->sectors));
+		buffer = must_have(malloc(load->sectors * 512ull + !load->sectors));
 		memcpy(buffer, bytes, load->sectors * 512ull);
 	}
 	td_load_feed(&load->l, buffer);
@@ -613,19 +613,19 @@ static const struct tdu_api api = {
 	.why_memory_read = TD_C_READ_BYPASSED_MEMORY,
 	.why_memory_write = TD_C_WRITE_BYPASSED_MEMORY,
 	.counter_name = td_counter_name,
-	.plan = plan,
-	.layout = layout,
+	.plan = geometry_plan,
+	.layout = geometry_layout,
 	.engine_new = engine_new,
 	.engine_free = engine_free,
-	.set_mode = set_mode,
-	.set_limit = set_limit,
-	.facts = facts,
-	.digest = digest,
-	.counter = counter,
-	.words = words,
-	.find = find,
-	.word = word,
-	.group_of = group_of,
+	.set_mode = engine_set_mode,
+	.set_limit = engine_set_limit,
+	.facts = engine_facts,
+	.digest = engine_digest,
+	.counter = engine_counter,
+	.words = engine_words,
+	.find = engine_find_slot,
+	.word = engine_word,
+	.group_of = engine_group_of,
 	.read_look = read_look,
 	.disk_read_ends = disk_read_ends,
 	.write_wants_copy = write_wants_copy,
@@ -633,31 +633,31 @@ static const struct tdu_api api = {
 	.write_home = write_home,
 	.write_home_done = write_home_done,
 	.span_of = span_of,
-	.pass = pass,
+	.pass = engine_pass,
 	.request_new = request_new,
 	.request_free = request_free,
 	.request_span = request_span,
 	.request_failed = request_failed,
-	.begin = begin,
-	.start = start,
-	.disk_done = disk_done,
-	.ssd_done = ssd_done,
-	.next_extent = next_extent,
-	.unpin = unpin,
-	.drained = drained,
+	.begin = request_begin,
+	.start = request_start,
+	.disk_done = request_disk_done,
+	.ssd_done = request_ssd_done,
+	.next_extent = request_next_extent,
+	.unpin = engine_unpin,
+	.drained = engine_drained,
 	.clean_seek = clean_seek,
-	.urgent = urgent,
-	.fail = fail,
-	.hit_failed = hit_failed,
-	.set_retired = set_retired,
-	.retired = retired,
+	.urgent = engine_urgent_writes,
+	.fail = engine_fail,
+	.hit_failed = engine_hit_failed,
+	.set_retired = engine_set_retired,
+	.retired = engine_retired,
 	.forget_group = forget_group,
 	.work_due = work_due,
 	.work_next = work_next,
 	.work_bytes = work_bytes,
 	.work_done = work_done,
-	.tick = tick,
-	.load_new = load_new,
+	.tick = engine_tick,
+	.load_new = load_begin,
 	.load_next = load_next,
 	.load_feed = load_feed,
 	.load_end = load_end,
