@@ -15,20 +15,15 @@
  *   R4  Nothing is applied to memory beyond what the layout and the superblock's
  *       checked numbers allow, and no loop depends on what was read.
  *
- * Two slots may name one frame: a page of the checkpoint is as new as its
- * writing, and a sweep of several groups may be cut between them. A dirty one
- * is the newer (a frame leaves a slot only when it is recorded clean). Of two
- * clean ones either may be the older: both go.
+ * What the slots say together is checked last (load_slots.c).
  * Threads: one, before the engine is in use.
  */
-#include "load.h"
+#include "load_int.h"
 
 enum { HEADS, PAGES, TAIL, WRAPPED, MARKS, SLOTS, READY };
 
 /* The search for the next group: goes on; only at the ring's start; has ended. */
 enum { WALKING, SKIPPING, ENDED };
-
-#define GROUPS_AT_ONCE	64u	/* of slots, checked by one call */
 
 void td_load_begin(struct td_load *l, struct td_engine *e)
 {
@@ -37,12 +32,6 @@ void td_load_begin(struct td_load *l, struct td_engine *e)
 	l->phase = HEADS;
 	l->end = 2;
 	l->error = TD_LOAD_OK;
-}
-
-static void set_error(struct td_load *l, enum td_load_error error)
-{
-	if (l->error == TD_LOAD_OK)
-		l->error = error;
 }
 
 static const u8 *uuid_of(const struct td_load *l)
@@ -56,13 +45,13 @@ static void load_head(struct td_load *l, const void *block)
 
 	/* R3: the newer one, perhaps. */
 	if (!block)
-		set_error(l, TD_LOAD_DAMAGED);
+		td_load_fail(l, TD_LOAD_DAMAGED);
 	if (!block || !td_checkpoint_check(block, uuid_of(l), &c))
 		return;
 	if ((c.number & 1) != l->at || c.slots != l->e->layout.slots ||
 	    c.block >= l->e->ledger.ring_blocks ||
 	    c.number > TD_NUMBER_MAX / 2 || c.group > TD_NUMBER_MAX / 2) {
-		set_error(l, TD_LOAD_IMPOSSIBLE);
+		td_load_fail(l, TD_LOAD_IMPOSSIBLE);
 		return;
 	}
 	if (c.number > l->checkpoint.number)
@@ -92,8 +81,8 @@ static inline bool is_possible(const struct td_layout *l, u32 slot, u64 record)
  * Before its first use a word is changed like any memory. False, and nothing
  * is changed: such a record cannot be.
  */
-static inline bool apply(const struct td_layout *l, struct td_word *words,
-			 u32 slot, u64 record)
+static inline bool apply_record(const struct td_layout *l, struct td_word *words,
+				u32 slot, u64 record)
 {
 	if (!is_possible(l, slot, record))
 		return false;
@@ -114,17 +103,17 @@ static void load_page(struct td_load *l, const void *block, u32 number)
 
 	if (!block || !td_page_check(block, uuid_of(l), l->checkpoint.number,
 				     number)) {
-		set_error(l, TD_LOAD_DAMAGED);
+		td_load_fail(l, TD_LOAD_DAMAGED);
 		return;
 	}
 	if (count > TD_PAGE_SLOTS)
 		count = TD_PAGE_SLOTS;
 	records = td_page_records(block);
 	for (u32 i = 0; i < count; i++)
-		possible &= apply(&layout, words, first + i,
-				  le64_to_cpu(records[i]));
+		possible &= apply_record(&layout, words, first + i,
+					 le64_to_cpu(records[i]));
 	if (!possible)
-		set_error(l, TD_LOAD_IMPOSSIBLE);
+		td_load_fail(l, TD_LOAD_IMPOSSIBLE);
 }
 
 static const u8 *nth_block(const u8 *buffer, u32 i)
@@ -173,8 +162,8 @@ static void apply_group(struct td_load *l, const u8 *buffer, u32 blocks)
 			u32 slot;
 
 			td_group_get(block, i, &slot, &record);
-			if (!apply(&l->e->layout, l->e->words, slot, record))
-				set_error(l, TD_LOAD_IMPOSSIBLE);
+			if (!apply_record(&l->e->layout, l->e->words, slot, record))
+				td_load_fail(l, TD_LOAD_IMPOSSIBLE);
 		}
 	}
 	if (l->walk == SKIPPING)
@@ -210,7 +199,7 @@ static void walk_journal(struct td_load *l, const u8 *buffer, u32 count)
 	l->want = 0;
 	if (!buffer) {
 		if (looks_here(l))
-			set_error(l, TD_LOAD_DAMAGED);
+			td_load_fail(l, TD_LOAD_DAMAGED);
 		l->at += count;
 		return;
 	}
@@ -262,156 +251,6 @@ static void load_marks(struct td_load *l, void *block, u32 number)
 	}
 }
 
-/* @slot's quarters that are not dirty are no longer valid. */
-static void drop_clean(struct td_load *l, u32 slot)
-{
-	u64 was, now;
-
-	was = td_word_forget(&l->e->words[slot], TD_QUARTERS, &now);
-	if (now != was)
-		td_ledger_pend(&l->e->ledger, slot);
-}
-
-/* @slot against those behind it that might hold the same frame. */
-static void settle_twins(struct td_load *l, u32 slot, u32 end)
-{
-	u64 v = td_word_load(&l->e->words[slot]);
-	bool twin = false;
-
-	if (!(v & TD_W_STATE))
-		return;
-	for (u32 other = slot + l->e->layout.run_mask + 1; other < end;
-	     other += l->e->layout.run_mask + 1) {
-		u64 u = td_word_load(&l->e->words[other]);
-
-		if (!td_word_has(u, td_word_tag(v)))
-			continue;
-		if (u & TD_W_DIRTY && v & TD_W_DIRTY)
-			set_error(l, TD_LOAD_IMPOSSIBLE);
-		twin = true;
-		if (!(u & TD_W_DIRTY))
-			drop_clean(l, other);
-	}
-	if (twin && !(v & TD_W_DIRTY))
-		drop_clean(l, slot);
-}
-
-/* What the slots of a set, one in each way of a group, have in common. */
-struct set {
-	u64 any;	/* their words, or'ed */
-	u32 used;	/* of which some can be read */
-	bool twins;	/* do two of them hold the same frame? */
-};
-
-/* Does a slot of the set from @first to before @end hold frame @tag? */
-static bool is_held(const struct td_layout *layout, const struct td_word *words,
-		    u64 tag, u32 first, u32 end)
-{
-	for (u32 slot = first; slot < end; slot += layout->run_mask + 1)
-		if (td_word_has(td_word_load(&words[slot]), tag))
-			return true;
-	return false;
-}
-
-/*
- * Look at the set that begins with @first. The last bits of a frame's run choose an
- * entry of l->seen; only a frame whose entry is taken is compared with each slot
- * before it.
- */
-static inline struct set survey_set(struct td_load *l, const struct td_layout *layout,
-				    const struct td_word *words, u32 first, u32 end)
-{
-	struct set set = { 0 };
-	u8 now;
-
-	if (!++l->seen_in) {
-		memset(l->seen, 0, sizeof(l->seen));
-		l->seen_in = 1;
-	}
-	now = l->seen_in;
-	for (u32 slot = first; slot < end; slot += layout->run_mask + 1) {
-		u64 v = td_word_load(&words[slot]);
-		u8 *seen = &l->seen[td_word_tag(v) >> layout->run_shift &
-				    (TD_LOAD_SEEN - 1)];
-
-		if (!(v & TD_W_STATE))
-			continue;
-		set.any |= v;
-		set.used += !!(v & TD_W_VALID);
-		if (*seen == now && !set.twins)
-			set.twins = is_held(layout, words, td_word_tag(v),
-					    first, slot);
-		*seen = now;
-	}
-	return set;
-}
-
-/* Count @slot, whose word is @v; drop clean copies of a marked region. True: in use. */
-static bool settle_slot(struct td_load *l, u32 slot, u64 v)
-{
-	struct td_ledger *ledger = &l->e->ledger;
-	u64 sector = td_word_tag(v) << TD_FRAME_SHIFT;
-
-	if (ledger->marks_set &&
-	    ledger->marks[sector >> ledger->mark_shift].state == TD_MARK_SET) {
-		drop_clean(l, slot);
-		v = td_word_load(&l->e->words[slot]);
-	}
-	for (unsigned int dirty = td_word_dirty(v); dirty; dirty &= dirty - 1)
-		td_ledger_count_dirty(ledger, sector, 1);
-	return v & TD_W_VALID;
-}
-
-static u32 settle_set(struct td_load *l, const struct set *set, u32 first,
-		      u32 end)
-{
-	u32 step = l->e->layout.run_mask + 1;
-	u32 used = 0;
-
-	for (u32 slot = first; set->twins && slot < end; slot += step)
-		settle_twins(l, slot, end);
-	for (u32 slot = first; slot < end; slot += step) {
-		u64 v = td_word_load(&l->e->words[slot]);
-
-		if (v & TD_W_STATE)
-			used += settle_slot(l, slot, v);
-	}
-	return used;
-}
-
-static void check_slots(struct td_load *l)
-{
-	/* As in load_page(). */
-	const struct td_layout layout = l->e->layout;
-	u32 shift = layout.run_shift + layout.way_shift;
-	bool marked = l->e->ledger.marks_set;
-	u64 used = 0;
-
-	for (u32 n = 0; n < GROUPS_AT_ONCE && l->at < l->end; n++, l->at++) {
-		u32 first = l->at << shift;
-		u32 end = first + (1u << shift);
-
-		for (u32 at = first; at <= first + layout.run_mask; at++) {
-			struct set set = survey_set(l, &layout, l->e->words, at, end);
-
-			if (set.twins || set.any & TD_W_DIRTY || marked)
-				set.used = settle_set(l, &set, at, end);
-			used += set.used;
-		}
-	}
-	env_count(l->e->counters, TD_C_USED, used);
-}
-
-/* In a retired slot only dirty quarters count. */
-static void drop_retired(struct td_load *l, u32 slot)
-{
-	bool used = td_word_load(&l->e->words[slot]) & TD_W_VALID;
-
-	drop_clean(l, slot);
-	if (used && !(td_word_load(&l->e->words[slot]) & TD_W_VALID))
-		env_count(l->e->counters, TD_C_USED, (u64)-1);
-}
-
 static void take_over(struct td_load *l)
 {
 	struct td_ledger *ledger = &l->e->ledger;
@@ -422,7 +261,7 @@ static void take_over(struct td_load *l)
 	ledger->used = l->used;
 	ledger->scrub = true;
 	for (u32 i = 0; i < l->e->retired.count; i++)
-		drop_retired(l, l->e->retired.slots[i]);
+		td_load_drop_retired(l, l->e->retired.slots[i]);
 	/* What came before is not known; a mark goes the normal way. */
 	ledger->disk_unflushed = true;
 	ledger->ssd_unflushed = true;
@@ -460,7 +299,7 @@ static void next_phase(struct td_load *l)
 	switch (l->phase) {
 	case HEADS:
 		if (!c->number)
-			set_error(l, TD_LOAD_DAMAGED);
+			td_load_fail(l, TD_LOAD_DAMAGED);
 		enter_phase(l, PAGES, 0,
 			    c->empty ? 0 : td_page_count(e->layout.slots));
 		break;
@@ -475,7 +314,7 @@ static void next_phase(struct td_load *l)
 		break;
 	case WRAPPED:
 		if (l->highest > l->group)
-			set_error(l, TD_LOAD_DAMAGED);
+			td_load_fail(l, TD_LOAD_DAMAGED);
 		enter_phase(l, MARKS, 0, mark_blocks(&e->ledger.super));
 		break;
 	case MARKS:
@@ -532,7 +371,7 @@ bool td_load_next(struct td_load *l, u64 *sector, u32 *sectors)
 void td_load_feed(struct td_load *l, void *buffer)
 {
 	if (l->phase == SLOTS) {
-		check_slots(l);
+		td_load_check_slots(l);
 		return;
 	}
 	if (!buffer && l->asked > 1 && !l->want) {
@@ -561,7 +400,7 @@ void td_load_feed(struct td_load *l, void *buffer)
 enum td_load_error td_load_end(struct td_load *l)
 {
 	if (l->phase != READY)
-		set_error(l, TD_LOAD_DAMAGED);
+		td_load_fail(l, TD_LOAD_DAMAGED);
 	return l->error;
 }
 

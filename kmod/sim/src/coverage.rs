@@ -9,12 +9,13 @@ use crate::fuzz;
 use crate::native::{self, Error, Sources, file_error, here};
 
 /// The files that write and read what must survive a cut.
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     "ledger.c",
     "checkpoint.c",
     "marks.c",
     "flush.c",
     "load.c",
+    "load_slots.c",
     "format.c",
 ];
 

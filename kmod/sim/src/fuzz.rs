@@ -16,7 +16,7 @@ pub const TARGETS: [&str; 4] = ["superblock", "load", "arguments", "messages"];
 fn about(target: &str) -> &'static [&'static str] {
     match target {
         "superblock" => &["super.c"],
-        "load" => &["load.c", "format.c"],
+        "load" => &["load.c", "load_slots.c", "format.c"],
         _ => &["args.c"],
     }
 }
