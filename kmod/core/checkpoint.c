@@ -13,8 +13,8 @@
  *   P3  The tail moves when the head is durable. The other area holds the
  *       checkpoint before, which counts until then.
  *
- * A page may be newer than the ring: a frame that moved from one slot to
- * another meanwhile may then be named by both. load.c knows what that means.
+ * A page may be newer than the ring: if a frame moved from one slot to another
+ * meanwhile, both slots may name it. The load drops the older copy (load_slots.c).
  * Threads: the engine's lock.
  */
 #include "ledger_int.h"

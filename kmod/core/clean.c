@@ -10,11 +10,11 @@
  *       cleaning begins to read its slots when no request has them pinned.
  *   K3  Its quarters become clean by a record that follows a flush of the disk
  *       that follows the write (ledger.c, L4).
- *   K4  No two requests that undirty concern the same quarter. They stand in front
- *       of their bucket's ring, in the order of the disk, so those of one frame (four
- *       at most) are neighbours there: ledger.c records them together (L7). A discard
- *       that undirties came before all writes that wait for it, so it still stands
- *       before them.
+ *   K4  Cleanings, and discards that drop dirty data, never share a quarter. These
+ *       requests stand in front of their bucket's ring, in the order of the disk. So
+ *       the requests of one frame (four at most) are neighbours there, and ledger.c
+ *       records them together (L7). Such a discard came before all writes that wait
+ *       for it, so it still stands before them.
  *
  * One request moves one piece of the disk without a gap, inside a run.
  * Threads: the engine's lock.
@@ -128,7 +128,7 @@ u32 td_clean_begin(struct td_engine *e, struct td_bucket *b, struct td_req *r)
 	r->count = 0;
 	r->nr_parts = 0;
 	r->holds = 0;
-	/* First the first quarter of all that can be cleaned. */
+	/* Find the first quarter that can be cleaned. */
 	for (; frame < end && !r->nr_parts; frame++) {
 		unsigned int wanted = td_quarters_touched(frame, from, to);
 		unsigned int mask = cleanable_quarters(e, b, frame, &slot) & wanted;
@@ -240,9 +240,10 @@ static u64 clean_ahead(const struct td_ledger *l, u64 frame)
 }
 
 /*
- * Want a sweep, to record the dirty quarters that were met unrecorded. If a sweep is
- * wanted already, do nothing: the work under way makes it due when it ends. Else the
- * cleaner would be told each time that there is work, find none, and look again.
+ * The search met dirty quarters that are not recorded: want a sweep that records them.
+ * If a sweep is wanted already, do nothing: the work under way makes it due when it
+ * ends. Else each search would make work due that cannot begin yet, and the cleaner
+ * would search again at once.
  */
 static void want_recorded(struct td_engine *e)
 {
@@ -300,7 +301,7 @@ enum td_seek td_clean_seek(struct td_engine *e, bool all, bool on, u32 looks,
 	return TD_SEEK_NOWHERE;
 }
 
-void td_clean_go_on(struct td_engine *e, u64 sector)
+void td_clean_skip_to(struct td_engine *e, u64 sector)
 {
 	const struct td_ledger *l = &e->ledger;
 

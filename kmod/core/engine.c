@@ -17,8 +17,9 @@
  *       leaves dirty quarters as they are until its end, Q1.)
  *   E5  A slot's SSD write is submitted only when no read is pinned that could
  *       expect the slot's former content: a slot taken from another frame had no
- *       pin when taken (W3); the first write in a slot holds it until the pins
- *       went; one that joins it there writes only if there were no pins.
+ *       pin when taken (W3); the first write in a slot holds the slot until the
+ *       last pin is gone; a write that joins it there writes on the SSD only if
+ *       no pin was there.
  *   E6  A slot is published only when the disk holds the same data: for a fill
  *       by E3, for a write since it ends after both writes succeeded.
  *
@@ -98,7 +99,7 @@ static u32 begin_read(struct td_engine *e, struct td_bucket *b,
 	return TD_DO_DISK;
 }
 
-/* No other write is in its way: unpublish its quarters, and start. */
+/* No other write is in the way of @r: unpublish the quarters of @r, and start. */
 static u32 start_disk_write(struct td_engine *e, struct td_bucket *b,
 			    struct td_req *r)
 {
@@ -136,8 +137,8 @@ static u32 wait_in_ring(struct td_engine *e, struct td_req *r)
 }
 
 /* The SSD failed: in BYPASS the write goes to the disk, in STRANDED it gets EIO. */
-static u32 start_past(struct td_engine *e, struct td_req *r,
-		      struct td_list *woken)
+static u32 start_bypassed(struct td_engine *e, struct td_req *r,
+			  struct td_list *woken)
 {
 	r->failed = env_load(&e->state) == TD_STRANDED;
 	e->ledger.disk_unflushed = true;
@@ -155,7 +156,7 @@ u32 td_start(struct td_engine *e, struct td_req *r, struct td_list *woken)
 	if (write_before(b, r, &r->link))
 		return wait_in_ring(e, r);
 	if (!td_active(e))
-		return start_past(e, r, woken);
+		return start_bypassed(e, r, woken);
 	marked = td_marks_is_set(e, r);
 	switch (td_writeback_plan(e, b, r, marked)) {
 	case TD_WB_GO:
@@ -166,10 +167,10 @@ u32 td_start(struct td_engine *e, struct td_req *r, struct td_list *woken)
 		break;
 	case TD_WB_NO:
 		if (td_writeback_dirty(e, b, r)) {
-			/* A new round: else this write would count as looked at. */
+			/* A new round begins, else this write would count as looked at. */
 			r->flush = e->urgent_round++;
 			td_link_add_tail(&e->urgent, &r->gate);
-			if (e->ledger.written)
+			if (e->ledger.cleanings_written)
 				td_flush_want(e);
 			td_ledger_due(e);
 			return wait_in_ring(e, r);
@@ -295,7 +296,7 @@ void td_clean_failed(struct td_engine *e, struct td_req *r, struct td_list *woke
 	td_end(e, r, woken);
 }
 
-void td_unrecorded(struct td_engine *e, struct td_req *r, struct td_list *woken)
+void td_record_failed(struct td_engine *e, struct td_req *r, struct td_list *woken)
 {
 	r->failed |= r->drops;
 	td_end(e, r, woken);
@@ -340,7 +341,7 @@ u32 td_disk_done(struct td_engine *e, struct td_req *r, bool ok,
 		td_flush_discard(e, r);
 		return 0;
 	}
-	/* The SSD failed, with data on it that counts. */
+	/* The SSD failed, and has data that the disk lacks. */
 	r->failed |= r->drops;
 	td_end(e, r, woken);
 	return TD_DO_ANSWER | TD_DO_END;
@@ -356,7 +357,7 @@ u32 td_writeback_done(struct td_engine *e, struct td_req *r,
 		r->pending = TD_DO_DISK;
 		return TD_DO_DISK;
 	}
-	td_writeback_settle(e, r);
+	td_writeback_end_fresh(e, r);
 	if (r->ssd_failed || !td_active(e)) {
 		td_store_finish(e, b, r);
 		r->nr_parts = 0;

@@ -110,7 +110,7 @@ struct td_part {
 struct td_req {
 	struct td_link link;	/* its bucket's ring */
 	struct td_link gate;	/* waits for a sweep, a mark or a cleaning */
-	struct td_link gate2;	/* waits for a flush of the disk */
+	struct td_link flush_gate;	/* waits for a flush of the disk */
 	struct td_req *next;
 	u64 sector;		/* the user's range; a cleaning's span */
 	u64 span_sector;	/* what is read from or written to the disk */
@@ -344,7 +344,7 @@ enum td_seek td_clean_seek(struct td_engine *e, bool all, bool on, u32 looks,
 			   u64 *sector, u32 *count);
 
 /* Cleaning goes on at @sector, with a new round. Lock held. */
-void td_clean_go_on(struct td_engine *e, u64 sector);
+void td_clean_skip_to(struct td_engine *e, u64 sector);
 
 /*
  * The SSD failed: the state is BYPASS from now on (with dirty data: STRANDED), until

@@ -64,11 +64,11 @@ bool td_fail(struct td_engine *e, struct td_list *woken)
 		td_link_del(&r->gate);
 		td_flush_gate(e, r, TD_GATE_CLEAR, woken);
 	}
-	while (l->cleaned.next != &l->cleaned) {
-		struct td_req *r = td_req_of_gate(l->cleaned.next);
+	while (l->to_record.next != &l->to_record) {
+		struct td_req *r = td_req_of_gate(l->to_record.next);
 
 		td_link_del(&r->gate);
-		td_unrecorded(e, r, woken);
+		td_record_failed(e, r, woken);
 	}
 	while (e->urgent.next != &e->urgent) {
 		struct td_req *r = td_req_of_gate(e->urgent.next);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Flushes: of the disk, of both, and what the ledger does next.
+ * Flushes of the disk and of both devices; and the order of the ledger's own I/O.
  *
  * Invariants:
  *   F1  A flush is answered only when every write acknowledged before it began is
@@ -36,7 +36,7 @@ static void flush_for_cleanings(struct td_engine *e)
 {
 	const struct td_ledger *l = &e->ledger;
 
-	if (l->written && (!l->cleanings || e->urgent.next != &e->urgent))
+	if (l->cleanings_written && (!l->cleanings || e->urgent.next != &e->urgent))
 		td_flush_want(e);
 }
 
@@ -46,8 +46,8 @@ void td_flush_cleaning(struct td_engine *e, struct td_req *r)
 
 	r->pending = 0;
 	r->flush = l->flush_begun + 1;
-	td_link_add_tail(&l->flush_waiters, &r->gate2);
-	l->written++;
+	td_link_add_tail(&l->flush_waiters, &r->flush_gate);
+	l->cleanings_written++;
 	l->cleanings--;
 	flush_for_cleanings(e);
 }
@@ -61,7 +61,7 @@ void td_flush_no_cleaning(struct td_engine *e)
 void td_flush_discard(struct td_engine *e, struct td_req *r)
 {
 	r->flush = td_flush_want(e);
-	td_link_add_tail(&e->ledger.flush_waiters, &r->gate2);
+	td_link_add_tail(&e->ledger.flush_waiters, &r->flush_gate);
 }
 
 static u32 answer_flush(struct td_req *r)
@@ -70,7 +70,7 @@ static u32 answer_flush(struct td_req *r)
 	return TD_DO_ANSWER | TD_DO_END;
 }
 
-/* All is durable. Are there marks to clear? */
+/* All that @r is for is durable. Must @r wait until marks are cleared (F5)? */
 static bool waits_for_clearing(struct td_engine *e, struct td_req *r)
 {
 	struct td_ledger *l = &e->ledger;
@@ -97,7 +97,7 @@ u32 td_flush_begin(struct td_engine *e, struct td_req *r)
 		r->flush = l->disk_unflushed ? td_flush_want(e) :
 			l->flush_begun;
 		r->gates |= TD_GATE_FLUSH;
-		td_link_add_tail(&l->flush_waiters, &r->gate2);
+		td_link_add_tail(&l->flush_waiters, &r->flush_gate);
 	}
 	if (stranded) {
 		r->failed = true;
@@ -132,7 +132,7 @@ bool td_flush_next(struct td_engine *e, struct td_work *w)
 	l->flush_on = true;
 	l->flush_begun++;
 	l->disk_unflushed = false;
-	l->written = 0;
+	l->cleanings_written = 0;
 	w->kind = TD_WORK_FLUSH_DISK;
 	w->sectors = 0;
 	env_count(e->counters, TD_C_FLUSHES_DISK, 1);
@@ -153,7 +153,7 @@ void td_flush_done(struct td_engine *e, bool ok, struct td_list *woken)
 	}
 	for (struct td_link *k = l->flush_waiters.next; k != &l->flush_waiters;
 	     k = next) {
-		struct td_req *r = td_req_of_gate2(k);
+		struct td_req *r = td_req_of_flush_gate(k);
 
 		next = k->next;
 		if (r->flush > l->flush_begun)
@@ -163,9 +163,9 @@ void td_flush_done(struct td_engine *e, bool ok, struct td_list *woken)
 			r->failed |= !ok;
 			td_flush_gate(e, r, TD_GATE_FLUSH, woken);
 		} else if (ok && td_active(e)) {
-			td_ledger_cleaned(e, r);
+			td_ledger_record(e, r);
 		} else if (r->drops) {
-			td_unrecorded(e, r, woken);
+			td_record_failed(e, r, woken);
 		} else {
 			td_clean_failed(e, r, woken);
 			td_wake(woken, r, TD_DO_END);
@@ -186,7 +186,7 @@ bool td_work_next(struct td_engine *e, struct td_work *w, struct td_list *woken)
 	if (td_active(e) &&
 	    (td_marks_next(e, w, woken) || td_checkpoint_next(e, w) ||
 	     td_group_next(e, w) ||
-	     /* The group found no room. */
+	     /* A group that finds no room wants a checkpoint. */
 	     td_checkpoint_next(e, w)))
 		return true;
 	env_store(&e->due, 0);
@@ -207,13 +207,13 @@ void td_work_done(struct td_engine *e, const struct td_work *w, bool ok,
 		env_count(e->counters, TD_C_SSD_ERRORS, 1);
 		td_fail(e, woken);
 	}
-	/* After a failure nothing of it counts any more. */
+	/* The SSD has failed: the result of this work means nothing. */
 	if (!td_active(e)) {
 		while (l->recording.next != &l->recording) {
 			struct td_req *r = td_req_of_gate(l->recording.next);
 
 			td_link_del(&r->gate);
-			td_unrecorded(e, r, woken);
+			td_record_failed(e, r, woken);
 		}
 		return;
 	}

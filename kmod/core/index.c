@@ -78,7 +78,7 @@ static u64 freeing_sweep(const struct td_ledger *l, u64 was)
 	return was & TD_W_STALE ? l->sweep_begun : 0;
 }
 
-/* Take @slot; false if a reader was faster, or the slot is retired. */
+/* Take @slot; false if a reader pinned it first, or the slot is retired. */
 static bool take_slot(struct td_engine *e, u64 frame, u32 slot, u64 *sweep)
 {
 	u64 was, needed;
@@ -103,13 +103,13 @@ static bool take_slot(struct td_engine *e, u64 frame, u32 slot, u64 *sweep)
 
 /* Take the slot that the policy gives up for @frame, or TD_NO_SLOT. */
 static u32 evict_slot(struct td_engine *e, struct td_place p, u64 frame, u32 near_way,
-		      enum td_greed greed, u64 *sweep)
+		      enum td_take how_far, u64 *sweep)
 {
 	bool known = td_policy_known(e, frame);
 
 	/* A reader may pin the chosen slot just then. */
 	for (u32 tries = 0; tries < td_ways(&e->layout); tries++) {
-		u32 way = td_policy_victim(e, frame, near_way, known, greed);
+		u32 way = td_policy_victim(e, frame, near_way, known, how_far);
 		u32 slot;
 		u64 gone;
 
@@ -119,12 +119,12 @@ static u32 evict_slot(struct td_engine *e, struct td_place p, u64 frame, u32 nea
 		gone = td_word_tag(td_word_load(&e->words[slot]));
 		if (!take_slot(e, frame, slot, sweep))
 			continue;
-		td_policy_gone(e, gone);
+		td_policy_remember(e, gone);
 		if (known)
-			td_word_settle(&e->words[slot]);
+			td_word_make_regular(&e->words[slot]);
 		return slot;
 	}
-	td_policy_gone(e, frame);
+	td_policy_remember(e, frame);
 	return TD_NO_SLOT;
 }
 
@@ -146,7 +146,7 @@ static u32 take_free(struct td_engine *e, struct td_place p, u64 frame,
 	return TD_NO_SLOT;
 }
 
-u32 td_index_take(struct td_engine *e, u64 frame, u32 near, enum td_greed greed,
+u32 td_index_take(struct td_engine *e, u64 frame, u32 near, enum td_take how_far,
 		  u64 *sweep)
 {
 	struct td_place p = place_of(e, frame);
@@ -156,14 +156,14 @@ u32 td_index_take(struct td_engine *e, u64 frame, u32 near, enum td_greed greed,
 	if (near != TD_NO_SLOT)
 		near_way = (near - p.base) >> e->layout.run_shift;
 	slot = take_free(e, p, frame, near_way, true, sweep);
-	if (slot != TD_NO_SLOT || greed == TD_TAKE_FREE)
+	if (slot != TD_NO_SLOT || how_far == TD_TAKE_FREE)
 		return slot;
 	slot = take_free(e, p, frame, near_way, false, sweep);
 	return slot != TD_NO_SLOT ? slot :
-		evict_slot(e, p, frame, near_way, greed, sweep);
+		evict_slot(e, p, frame, near_way, how_far, sweep);
 }
 
-u64 td_index_joined(const struct td_engine *e, u32 slot)
+u64 td_index_join_sweep(const struct td_engine *e, u32 slot)
 {
 	u64 v = td_word_load(&e->words[slot]);
 

@@ -11,7 +11,7 @@
 #define TD_NO_WAY	TD_NO_SLOT
 
 /* How far td_index_take() may go for a slot. */
-enum td_greed {
+enum td_take {
 	TD_TAKE_FREE,	/* a durably free one only */
 	TD_TAKE_COLD,	/* or, for a new frame, one of those on trial */
 	TD_TAKE_ANY,	/* or any that no request uses just now */
@@ -32,14 +32,14 @@ bool td_index_has_room(const struct td_engine *e, u64 frame);
  * the number of the sweep that must be done before data is written there; not
  * at all if the slot was durably free. Lock held.
  */
-u32 td_index_take(struct td_engine *e, u64 frame, u32 near, enum td_greed greed,
+u32 td_index_take(struct td_engine *e, u64 frame, u32 near, enum td_take how_far,
 		  u64 *sweep);
 
 /*
  * Which sweep must be done before data is written to @slot, which a request in
  * flight took before? 0: none. Lock held.
  */
-u64 td_index_joined(const struct td_engine *e, u32 slot);
+u64 td_index_join_sweep(const struct td_engine *e, u32 slot);
 
 /*
  * Operations on words (word.h) that also keep the counts and note the slot as

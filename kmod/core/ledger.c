@@ -38,7 +38,7 @@ void td_wake(struct td_list *woken, struct td_req *r, u32 actions)
 void td_ledger_empty_rings(struct td_ledger *l)
 {
 	td_link_init(&l->sweep_waiters);
-	td_link_init(&l->cleaned);
+	td_link_init(&l->to_record);
 	td_link_init(&l->recording);
 	td_link_init(&l->flush_waiters);
 	td_link_init(&l->mark_waiters);
@@ -49,7 +49,7 @@ void td_ledger_init(struct td_engine *e, const struct td_super *sb)
 {
 	struct td_ledger *l = &e->ledger;
 
-	/* Behind the pointers to the memory. */
+	/* All fields behind the pointers, which the caller has set. */
 	memset((u8 *)l + offsetof(struct td_ledger, nr_marks), 0,
 	       sizeof(*l) - offsetof(struct td_ledger, nr_marks));
 	l->super = *sb;
@@ -84,9 +84,9 @@ bool td_ledger_waits(struct td_engine *e, struct td_req *r, u32 then)
 	return true;
 }
 
-void td_ledger_cleaned(struct td_engine *e, struct td_req *r)
+void td_ledger_record(struct td_engine *e, struct td_req *r)
 {
-	td_link_add_tail(&e->ledger.cleaned, &r->gate);
+	td_link_add_tail(&e->ledger.to_record, &r->gate);
 	td_ledger_want_sweep(e);
 }
 
@@ -170,13 +170,13 @@ static void put_request(struct td_engine *e, const struct td_req *r)
 			put_undirtied(e, r, slot);
 }
 
-/* Record what cleanings and discards did, as many as the group has room for. */
-static void put_cleaned(struct td_engine *e)
+/* Record cleanings and discards, as many as the group has room for. */
+static void put_requests(struct td_engine *e)
 {
 	struct td_ledger *l = &e->ledger;
 
-	while (l->cleaned.next != &l->cleaned) {
-		struct td_req *r = td_req_of_gate(l->cleaned.next);
+	while (l->to_record.next != &l->to_record) {
+		struct td_req *r = td_req_of_gate(l->to_record.next);
 
 		if (td_frame_of(r->sector + r->count - 1) -
 		    td_frame_of(r->sector) >= group_room(l))
@@ -262,7 +262,7 @@ bool td_group_next(struct td_engine *e, struct td_work *w)
 		return true;
 	}
 	begin_sweep(l);
-	put_cleaned(e);
+	put_requests(e);
 	put_pending(e);
 	if (!l->group_entries) {
 		w->kind = TD_WORK_FLUSH_SSD;
@@ -315,7 +315,7 @@ static void end_sweep(struct td_engine *e, struct td_list *woken)
 	l->sweep_on = false;
 	l->sweep_done = l->sweep_begun;
 	env_count(e->counters, TD_C_SWEEPS, 1);
-	if (l->cleaned.next != &l->cleaned)
+	if (l->to_record.next != &l->to_record)
 		l->sweep_wanted = true;
 	wake_sweep_waiters(e, woken);
 }

@@ -101,13 +101,13 @@ struct td_ledger {
 	u32 head;			/* block where the next group begins */
 	u32 used;			/* blocks from the tail to the head */
 	u64 group;			/* number of the next group */
-	bool scrub;			/* a torn group may lie where the next goes */
+	bool scrub;			/* a torn group may lie where the next group goes */
 	bool scrub_on;			/* that place is being wiped */
 
 	/* sweeps: begun and done counts; they never overlap */
 	u64 sweep_begun;
 	u64 sweep_done;
-	u32 sweep_cursor;		/* u64 of pending where it goes on */
+	u32 sweep_cursor;		/* index in pending[] where the sweep goes on */
 	u32 group_entries;		/* of the group being written */
 	bool sweep_wanted;
 	bool sweep_on;			/* begun and not done */
@@ -115,8 +115,8 @@ struct td_ledger {
 	bool changed;			/* something is pending */
 	bool ssd_unflushed;		/* dirty data written since the last sweep */
 	struct td_link sweep_waiters;	/* td_req.gate, in order of td_req.sweep */
-	struct td_link cleaned;		/* clean requests to be recorded */
-	struct td_link recording;	/* those in the group under way */
+	struct td_link to_record;	/* cleanings and discards, for a next group */
+	struct td_link recording;	/* the requests in the group under way */
 
 	/* flushes of the disk */
 	u64 flush_begun;
@@ -125,8 +125,8 @@ struct td_ledger {
 	bool flush_on;
 	bool disk_unflushed;		/* written since, not counting cleanings */
 	u32 cleanings;			/* begun, and not written yet */
-	u32 written;			/* cleanings that the next flush is for */
-	struct td_link flush_waiters;	/* td_req.gate2 */
+	u32 cleanings_written;		/* the next flush is for so many */
+	struct td_link flush_waiters;	/* td_req.flush_gate */
 
 	/* marks */
 	u32 marks_wanted;		/* regions in TD_MARK_WANTED */

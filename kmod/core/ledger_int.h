@@ -25,7 +25,7 @@ static inline void td_ledger_due(struct td_engine *e)
 	env_store(&e->due, 1);
 }
 
-/* @r goes on with @actions. It is in no gate. */
+/* @r, which is in no gate, goes on with @actions. */
 void td_wake(struct td_list *woken, struct td_req *r, u32 actions);
 
 /*
@@ -35,8 +35,11 @@ bool td_ledger_waits(struct td_engine *e, struct td_req *r, u32 then);
 /* A sweep that begins after now is needed. Returns its number. */
 u64 td_ledger_want_sweep(struct td_engine *e);
 
-/* What @r, which undirties, did to the disk is durable there: record, END. */
-void td_ledger_cleaned(struct td_engine *e, struct td_req *r);
+/*
+ * The cleaning or discard @r has changed the disk, and the disk was flushed since: a
+ * group records that, then @r ends.
+ */
+void td_ledger_record(struct td_engine *e, struct td_req *r);
 /* Is @r's record under way, so that its quarters may not be dirty on the SSD? */
 static inline bool td_recording(const struct td_req *r)
 {
@@ -104,7 +107,7 @@ void td_writeback_failed(struct td_engine *e, struct td_req *r,
 void td_clean_failed(struct td_engine *e, struct td_req *r,
 		     struct td_list *woken);
 /* @r, which undirties, cannot be recorded, or must not be; it is woken with its end. */
-void td_unrecorded(struct td_engine *e, struct td_req *r, struct td_list *woken);
+void td_record_failed(struct td_engine *e, struct td_req *r, struct td_list *woken);
 /* Take @r out of its ring and give up its slots; wake the requests that waited for it. */
 void td_end(struct td_engine *e, struct td_req *r, struct td_list *woken);
 

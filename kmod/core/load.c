@@ -22,7 +22,10 @@
 
 enum { HEADS, PAGES, TAIL, WRAPPED, MARKS, SLOTS, READY };
 
-/* The search for the next group: goes on; only at the ring's start; has ended. */
+/*
+ * The search for the next group goes on; goes on at the ring's start only, since the
+ * largest group would not fit before the ring's end; has ended.
+ */
 enum { WALKING, SKIPPING, ENDED };
 
 void td_load_begin(struct td_load *l, struct td_engine *e)
@@ -43,7 +46,7 @@ static void load_head(struct td_load *l, const void *block)
 {
 	struct td_checkpoint c;
 
-	/* R3: the newer one, perhaps. */
+	/* R3: this head may be the newer one. */
 	if (!block)
 		td_load_fail(l, TD_LOAD_DAMAGED);
 	if (!block || !td_checkpoint_check(block, uuid_of(l), &c))
@@ -209,7 +212,7 @@ static void walk_journal(struct td_load *l, const u8 *buffer, u32 count)
 					count - done);
 
 		if (looks_here(l) && blocks > count - done) {
-			/* Again, from its first block on. */
+			/* The next read begins with the group's first block. */
 			if (!done)
 				l->want = blocks;
 			return;
@@ -262,7 +265,10 @@ static void take_over(struct td_load *l)
 	ledger->scrub = true;
 	for (u32 i = 0; i < l->e->retired.count; i++)
 		td_load_drop_retired(l, l->e->retired.slots[i]);
-	/* What came before is not known; a mark goes the normal way. */
+	/*
+	 * Nothing is known of the time before the load: both devices count as not
+	 * flushed, and each mark is cleared as after a write.
+	 */
 	ledger->disk_unflushed = true;
 	ledger->ssd_unflushed = true;
 	for (u32 i = 0; i < ledger->nr_marks; i++) {
@@ -283,7 +289,7 @@ static void enter_phase(struct td_load *l, u32 phase, u32 at, u32 end)
 	l->single = 0;
 }
 
-/* All that may have been written: also what a disk of other regions needed. */
+/* As many as fit: before the disk grew, its regions may have had other marks. */
 static u32 mark_blocks(const struct td_super *sb)
 {
 	u64 blocks = sb->intent.length / TD_BLOCK_SECTORS;

@@ -15,7 +15,7 @@
 
 #define GROUPS_AT_ONCE	64u	/* of slots, checked by one call */
 
-/* @slot's quarters that are not dirty are no longer valid. */
+/* The clean quarters of @slot are no longer valid. */
 static void drop_clean(struct td_load *l, u32 slot)
 {
 	u64 was, now;
@@ -25,7 +25,7 @@ static void drop_clean(struct td_load *l, u32 slot)
 		td_ledger_pend(&l->e->ledger, slot);
 }
 
-/* @slot against those behind it that might hold the same frame. */
+/* Compare @slot with the slots behind it that may hold the same frame. */
 static void drop_older_twins(struct td_load *l, u32 slot, u32 end)
 {
 	u64 v = td_word_load(&l->e->words[slot]);
@@ -52,7 +52,7 @@ static void drop_older_twins(struct td_load *l, u32 slot, u32 end)
 /* What the slots of a set, one in each way of a group, have in common. */
 struct set {
 	u64 any;	/* their words, or'ed */
-	u32 used;	/* of which some can be read */
+	u32 used;	/* slots with a valid quarter */
 	bool twins;	/* do two of them hold the same frame? */
 };
 

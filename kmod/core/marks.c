@@ -144,7 +144,7 @@ static void write_block(struct td_engine *e, u32 block, struct td_work *w)
 	w->buffer = l->marks_buffer;
 }
 
-/* Write the block of the first that waits; all of that block are served. */
+/* Write the block of the first waiting request; all that wait for it are served. */
 static bool set_next(struct td_engine *e, struct td_work *w)
 {
 	struct td_ledger *l = &e->ledger;

@@ -70,7 +70,7 @@ bool td_policy_known(struct td_engine *e, u64 frame)
 	return false;
 }
 
-void td_policy_gone(struct td_engine *e, u64 frame)
+void td_policy_remember(struct td_engine *e, u64 frame)
 {
 	struct td_set *s = set_of(e, frame);
 
@@ -102,7 +102,7 @@ static u32 trial_victim(struct td_engine *e, struct td_set *s, u64 frame,
 		if (!on_trial(v) || !td_word_is_idle(v))
 			continue;
 		if ((v & TD_W_RECENCY) >= ENOUGH) {
-			td_word_settle(w);
+			td_word_make_regular(w);
 			continue;
 		}
 		s->trials = (u8)(way + 1);
@@ -136,11 +136,11 @@ static u32 regular_victim(struct td_engine *e, struct td_set *s, u64 frame,
 }
 
 u32 td_policy_victim(struct td_engine *e, u64 frame, u32 near, bool known,
-		     enum td_greed greed)
+		     enum td_take how_far)
 {
 	struct td_set *s = set_of(e, frame);
 	u32 trials = 0, enough = (td_ways(&e->layout) + 7) / 8;
-	bool modest = greed == TD_TAKE_COLD && !known;
+	bool modest = how_far == TD_TAKE_COLD && !known;
 	u32 way = TD_NO_WAY;
 
 	for (u32 i = 0; i < td_ways(&e->layout); i++)

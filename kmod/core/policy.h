@@ -14,13 +14,13 @@
 bool td_policy_known(struct td_engine *e, u64 frame);
 
 /*
- * A way of @frame's set to be given up, or TD_NO_WAY. @near: the way that would
+ * A way of @frame's set to evict, or TD_NO_WAY. @near: the way that would
  * be best for the run, or TD_NO_WAY. Ask again if the slot cannot be taken.
  */
 u32 td_policy_victim(struct td_engine *e, u64 frame, u32 near, bool known,
-		     enum td_greed greed);
+		     enum td_take how_far);
 
-/* @frame was given up, or got no slot: remember it as a ghost. */
-void td_policy_gone(struct td_engine *e, u64 frame);
+/* @frame was evicted, or got no slot: remember it as a ghost. */
+void td_policy_remember(struct td_engine *e, u64 frame);
 
 #endif

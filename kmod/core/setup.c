@@ -101,7 +101,7 @@ void td_req_init(struct td_req *r, enum td_kind kind, u64 sector, u32 count,
 	memset(r, 0, sizeof(*r));
 	td_link_init(&r->link);
 	td_link_init(&r->gate);
-	td_link_init(&r->gate2);
+	td_link_init(&r->flush_gate);
 	r->kind = (u8)kind;
 	r->sector = sector;
 	r->count = count;

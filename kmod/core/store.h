@@ -14,7 +14,7 @@ enum td_phase {
 	TD_PHASE_WAITING,	/* for another request of its bucket */
 	TD_PHASE_GATED,		/* for its mark */
 	TD_PHASE_ACTIVE,	/* has its parts */
-	TD_PHASE_RECORDING,	/* one that undirties: in the group under way */
+	TD_PHASE_RECORDING,	/* a cleaning or discard in the group under way */
 };
 
 static inline struct td_req *td_req_of(struct td_link *link)
@@ -27,9 +27,9 @@ static inline struct td_req *td_req_of_gate(struct td_link *link)
 	return (struct td_req *)((char *)link - offsetof(struct td_req, gate));
 }
 
-static inline struct td_req *td_req_of_gate2(struct td_link *link)
+static inline struct td_req *td_req_of_flush_gate(struct td_link *link)
 {
-	return (struct td_req *)((char *)link - offsetof(struct td_req, gate2));
+	return (struct td_req *)((char *)link - offsetof(struct td_req, flush_gate));
 }
 
 static inline bool td_req_is_write(const struct td_req *r)
@@ -144,7 +144,7 @@ bool td_writeback_dirty(const struct td_engine *e, const struct td_bucket *b,
 bool td_writeback_uncleaned(const struct td_engine *e, struct td_req *r);
 
 /* The quarters that @r made dirty count as acknowledged from now on. */
-void td_writeback_settle(struct td_engine *e, struct td_req *r);
+void td_writeback_end_fresh(struct td_engine *e, struct td_req *r);
 
 /* In bypass: @r was written to the disk instead; its quarters are not dirty. */
 void td_writeback_undo(struct td_engine *e, struct td_req *r);

@@ -21,8 +21,8 @@
  *             readers only, never with another changer.
  *
  * Invariants:
- *   W1  FREE: the whole word is 0 but for pending and stale. Only if both are 0
- *       too is the slot durably free.
+ *   W1  FREE: the whole word is 0 but for pending and stale. If these two are 0 as
+ *       well, the slot is durably free.
  *   W2  BUSY: requests in flight own the slot: one fill, or writes of different
  *       quarters, and cleanings of different quarters. A fill or a write that goes
  *       to the disk writes quarters on the SSD that are not valid; a write-back
@@ -98,7 +98,7 @@ static inline bool td_word_has(u64 v, u64 tag)
 
 /*
  * Does @old hold frame @tag with all quarters of @want valid, and may it be
- * pinned? Then *new is @old with one more pin and one more hit to its credit.
+ * pinned? Then *new is @old with one more pin and one more hit.
  * @want is not 0, so a FREE word never does.
  */
 static inline bool td_word_pinned(u64 old, u64 tag, unsigned int want, u64 *new)
@@ -272,7 +272,7 @@ static inline u64 td_word_with(u64 v, unsigned int valid, unsigned int dirty)
 	return new == v ? v : new | TD_W_PENDING;
 }
 
-/* BUSY stays so, for another owner. Returns the word before. */
+/* The slot stays BUSY: another request owns it too. Returns the word before. */
 static inline u64 td_word_publish(struct td_word *w, unsigned int valid,
 				  unsigned int dirty)
 {
@@ -362,7 +362,7 @@ static inline u64 td_word_drop(struct td_word *w, unsigned int mask, u64 *now)
 	return old;
 }
 
-/* The record under way is old already: the slot must be recorded once more. */
+/* The record under way is out of date: the slot must be recorded once more. */
 static inline void td_word_pend(struct td_word *w)
 {
 	u64 old = env_load(&w->a);
@@ -392,14 +392,14 @@ static inline void td_word_recorded(struct td_word *w)
 	} while (!env_cas(&w->a, &old, old & ~TD_W_STALE));
 }
 
-/* LIVE with nothing in its way: it may be taken. */
+/* LIVE without pins and dirty quarters: td_word_take() may have it. */
 static inline bool td_word_is_idle(u64 v)
 {
 	return (v & TD_W_STATE) == TD_W_LIVE && !(v & (TD_W_PINS | TD_W_DIRTY));
 }
 
-/* A regular from now on, with no hits to its credit. */
-static inline void td_word_settle(struct td_word *w)
+/* The slot becomes a regular, and its hits are forgotten. */
+static inline void td_word_make_regular(struct td_word *w)
 {
 	u64 old = env_load(&w->a);
 
@@ -407,7 +407,7 @@ static inline void td_word_settle(struct td_word *w)
 		;
 }
 
-/* One hit less to its credit. */
+/* The slot has one hit less. */
 static inline void td_word_age(struct td_word *w)
 {
 	u64 old = env_load(&w->a);

@@ -25,14 +25,13 @@
  *       do not make the state STRANDED: the disk has all acknowledged data. These
  *       writes go to the disk, and no read of their quarters is answered before
  *       that (read.c), since an earlier read may have seen the new data on the SSD.
- *   B8  While the limit is 0 all writes that come here go to the disk, as in the
- *       other modes; a write of dirty quarters waits until they are clean. (Each
- *       write in place takes its quarter out of the cleaning, B6, so a quarter
- *       that is written often would never become clean.) Exception: a write that
- *       waited for a cleaning which failed goes to the SSD if it can, whatever the
- *       limits say, with the clean neighbours that it touches. That heals a block
- *       that the SSD cannot read. Each such write has waited for a failure of its
- *       own.
+ *   B8  While the limit is 0 all writes go to the disk, as in the other modes, and a
+ *       write of dirty quarters waits until they are clean. (Each write in place
+ *       takes its quarter out of the cleaning, B6, so a quarter that is written
+ *       often would never become clean.) Exception: if the cleaning that a write
+ *       waits for fails, the write goes to the SSD if it can, whatever the limits
+ *       say, with the clean quarters that it touches. That heals a block that the
+ *       SSD cannot read. Each such write has waited for a failure of its own.
  *
  * Threads: the engine's lock.
  * Why B1 does not use another slot: the frame's other quarters would have to be
@@ -72,8 +71,8 @@ static bool recorded_now(const struct td_bucket *b, u32 slot, unsigned int mask)
 }
 
 /*
- * Could @frame's part of @r be stored, as things are? *adds: it would make
- * dirty what is not.
+ * Could @frame's part of @r be stored now? *adds: that would make a clean or free
+ * quarter dirty.
  */
 static enum td_writeback frame_verdict(const struct td_engine *e,
 				       const struct td_bucket *b, const struct td_req *r,
@@ -111,7 +110,7 @@ static enum td_writeback frame_verdict(const struct td_engine *e,
 }
 
 /*
- * Cleanings of these quarters of @slot lose their point. If the record that says
+ * Cleanings of these quarters of @slot no longer make them clean. If the record that says
  * "clean" is under way, one that says "dirty" has to follow it.
  */
 static void keep_dirty(struct td_engine *e, struct td_bucket *b, u32 slot,
@@ -136,8 +135,8 @@ static void keep_dirty(struct td_engine *e, struct td_bucket *b, u32 slot,
 	}
 }
 
-static void give_back(struct td_engine *e, const struct td_bucket *b,
-		      struct td_req *r)
+static void release_slots(struct td_engine *e, const struct td_bucket *b,
+			  struct td_req *r)
 {
 	r->ssd_failed = true;
 	td_store_finish(e, b, r);
@@ -204,7 +203,7 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 		bool held = false;
 
 		if (slot != TD_NO_SLOT) {
-			u64 sweep = td_index_joined(e, slot);
+			u64 sweep = td_index_join_sweep(e, slot);
 			u64 v = td_word_load(&e->words[slot]);
 			bool hold = (v & TD_W_STATE) != TD_W_BUSY &&
 				    touched & ~td_word_valid(v);
@@ -217,7 +216,7 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 		} else {
 			slot = td_index_take(e, f, near, TD_TAKE_ANY, &r->sweep);
 			if (slot == TD_NO_SLOT) {
-				give_back(e, b, r);
+				release_slots(e, b, r);
 				return TD_WB_NO;
 			}
 		}
@@ -244,7 +243,7 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 	return TD_WB_GO;
 }
 
-void td_writeback_settle(struct td_engine *e, struct td_req *r)
+void td_writeback_end_fresh(struct td_engine *e, struct td_req *r)
 {
 	e->ledger.fresh -= r->fresh;
 	r->fresh = 0;
@@ -254,7 +253,7 @@ void td_writeback_undo(struct td_engine *e, struct td_req *r)
 {
 	for (u32 i = 0; i < r->nr_parts; i++)
 		td_index_give_up(e, r->parts[i].slot, r->parts[i].mask);
-	td_writeback_settle(e, r);
+	td_writeback_end_fresh(e, r);
 	r->writeback = false;
 }
 

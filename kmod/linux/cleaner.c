@@ -66,7 +66,7 @@ static bool is_paused(const struct tandem_cleaner *c)
 	return c->stopping || c->flush == TANDEM_FLUSH_PAUSED;
 }
 
-/* A hit notes no time, only a counter without a lock: see if it grew. Lock held. */
+/* A hit is counted but notes no time: note when the counter has grown. Lock held. */
 static void look_for_hits(struct tandem *t)
 {
 	struct tandem_cleaner *c = &t->cleaner;
@@ -83,6 +83,7 @@ static void look_for_hits(struct tandem *t)
 	}
 }
 
+/* How many jobs may be in flight now. *again: ms after which to ask again. Lock held. */
 static u32 jobs_allowed(const struct tandem *t, u32 *again)
 {
 	const struct tandem_cleaner *c = &t->cleaner;
@@ -106,7 +107,7 @@ static u32 jobs_allowed(const struct tandem *t, u32 *again)
 	return tandem_pace(&pace, again);
 }
 
-/* Bring both spans up to date. Lock held. */
+/* Bring both measurements up to date. Lock held. */
 static void measure_cleaning(struct tandem *t)
 {
 	const struct td_ledger *l = &t->engine.ledger;
@@ -117,10 +118,10 @@ static void measure_cleaning(struct tandem *t)
 	if (c->inflight && c->full_speed)
 		tandem_pace_add(&c->fast, us, places);
 	/* Before the first place is clean, the disk may still write its own cache. */
-	if (c->drain_moves && !is_paused(c) && (l->dirty || places))
+	if (c->drain_has_cleaned && !is_paused(c) && (l->dirty || places))
 		c->drain_us += us;
 	else if (is_draining(t) && places)
-		c->drain_moves = true;
+		c->drain_has_cleaned = true;
 	/* Many jobs end together: a span that ends between them would mean nothing. */
 	if (places && c->drain_us) {
 		tandem_pace_add(&c->drain, c->drain_us, places);
@@ -136,7 +137,7 @@ static void forget_drain(struct tandem_cleaner *c)
 	c->drain = (struct tandem_span) { .longest = DRAIN_SPAN };
 	c->drain_us = 0;
 	c->drain_since = jiffies;
-	c->drain_moves = false;
+	c->drain_has_cleaned = false;
 }
 
 static void set_dirty_limit(struct tandem *t)
@@ -162,7 +163,7 @@ u64 tandem_cleaner_seconds(const struct tandem *t)
 	if (!drains)
 		return tandem_pace_seconds(l->places, 0, 0, c->fast);
 	/* Without the lock @since may be later than the jiffies that are read here. */
-	if (c->drain_moves && !is_paused(c))
+	if (c->drain_has_cleaned && !is_paused(c))
 		us += jiffies_to_usecs(max_t(long, jiffies - since, 0));
 	return tandem_pace_seconds(l->places, c->inflight, us, c->drain);
 }
@@ -183,7 +184,7 @@ static enum td_seek find_dirty(struct tandem *t, bool more, bool on, u64 *sector
 					  count);
 
 	/* A frame recorded from now on may lie behind this round's position. */
-	t->cleaner.starved |= more && seek != TD_SEEK_FOUND;
+	t->cleaner.waits_for_record |= more && seek != TD_SEEK_FOUND;
 	return seek;
 }
 
@@ -221,7 +222,7 @@ static enum cleaning_start begin_cleaning(struct tandem *t, bool urgent,
 	if (urgent)
 		*again = 0;
 	else
-		c->starved = false;
+		c->waits_for_record = false;
 	measure_cleaning(t);
 	c->full_speed = allowed == TANDEM_FULL_SPEED;
 	if (to_come(c->not_before, RETRY_DISK))
@@ -300,7 +301,7 @@ void tandem_cleaner_kick(struct tandem *t)
 	mod_delayed_work(t->frozen_wq, &t->cleaner.work, 0);
 }
 
-void tandem_cleaner_urge(struct tandem *t)
+void tandem_cleaner_kick_urgent(struct tandem *t)
 {
 	mod_delayed_work(t->wq, &t->cleaner.urgent, 0);
 }
@@ -313,7 +314,7 @@ void tandem_cleaner_failed(struct tandem *t, const struct td_req *r, bool disk)
 	c->careful = jiffies + CAREFUL;
 	if (r->max_parts == 1) {
 		c->not_before = jiffies + (disk ? RETRY_DISK : RETRY_SSD);
-		td_clean_go_on(&t->engine, r->sector + TD_FRAME_SECTORS);
+		td_clean_skip_to(&t->engine, r->sector + TD_FRAME_SECTORS);
 	}
 	tandem_unlock_cleaner(t, flags);
 }
@@ -327,7 +328,7 @@ void tandem_cleaner_ended(struct tandem *t, struct tandem_job *job)
 	measure_cleaning(t);
 	c->inflight--;
 	list_add_tail(&job->free, &c->free);
-	last = tandem_at_rest(t);
+	last = tandem_own_io_ended_locked(t);
 	tandem_unlock(t, flags);
 	tandem_cleaner_kick(t);
 	if (last)

@@ -27,7 +27,7 @@
 static bool watch_ends(struct tandem *t)
 {
 	unsigned long flags = tandem_lock(t);
-	bool rest = tandem_at_rest(t);
+	bool rest = tandem_own_io_ended_locked(t);
 
 	WRITE_ONCE(t->watched, !rest);
 	tandem_unlock(t, flags);
@@ -47,16 +47,16 @@ static void watch_work(struct work_struct *work)
 
 void tandem_freeze_watch(struct tandem *t)
 {
-	if (READ_ONCE(t->watched) || tandem_rests(t))
+	if (READ_ONCE(t->watched) || tandem_own_io_ended(t))
 		return;
 	queue_work(t->frozen_wq, &t->watch);
-	wait_event_idle(t->idle, READ_ONCE(t->watched) || tandem_rests(t));
+	wait_event_idle(t->idle, READ_ONCE(t->watched) || tandem_own_io_ended(t));
 }
 
-bool tandem_rests(struct tandem *t)
+bool tandem_own_io_ended(struct tandem *t)
 {
 	unsigned long flags = tandem_lock(t);
-	bool rest = tandem_at_rest(t);
+	bool rest = tandem_own_io_ended_locked(t);
 
 	tandem_unlock(t, flags);
 	return rest;

@@ -216,38 +216,38 @@ static void tandem_presuspend_undo(struct dm_target *ti)
 static void tandem_postsuspend(struct dm_target *ti)
 {
 	struct tandem *t = ti->private;
-	bool settled;
+	bool durable;
 
 	tandem_cleaner_wait(t);
-	settled = t->live && tandem_settle(t);
+	durable = t->live && tandem_make_durable(t);
 	tandem_meta_halt(t);
-	settled &= td_active(&t->engine);
-	tandem_super_stopped(t, settled);
-	if (settled)
+	durable &= td_active(&t->engine);
+	tandem_super_stopped(t, durable);
+	if (durable)
 		tandem_identity_stopped(t);
 	t->suspended = true;
 }
 
 /*
- * Settle before the first request: dropped copies must not come back after a cut, and
- * a half-written group of the journal must not become whole.
+ * The start becomes durable before the first request: dropped copies must not come back
+ * after a cut, and a half-written group of the journal must not become whole.
  */
-static bool settle_start(struct tandem *t, bool drop)
+static bool make_start_durable(struct tandem *t, bool drop)
 {
-	bool settled;
+	bool durable;
 
 	if (drop)
 		tandem_index_drop(t);
-	tandem_meta_go(t);
-	settled = tandem_settle(t);
+	tandem_meta_start(t);
+	durable = tandem_make_durable(t);
 	tandem_meta_halt(t);
-	return settled;
+	return durable;
 }
 
 /* The index of a cache that was in use, or an empty one. */
 static int start_cache(struct tandem *t)
 {
-	bool lost, drop, settled;
+	bool lost, drop, durable;
 	int r;
 
 	if (t->new_super)
@@ -282,11 +282,11 @@ static int start_cache(struct tandem *t)
 	case TD_DISK_UNKNOWN:
 		break;
 	}
-	settled = settle_start(t, drop);
-	if (settled && lost)
+	durable = make_start_durable(t, drop);
+	if (durable && lost)
 		tandem_loss_forget(t);
 	/* Go on past a failed SSD; but for a cold start 0 would mean that it is done. */
-	if (settled || (!td_active(&t->engine) && !t->args.cold && !t->args.lost))
+	if (durable || (!td_active(&t->engine) && !t->args.cold && !t->args.lost))
 		return 0;
 	DMERR("Cannot flush the devices");
 	return t->load_error = -EIO;
@@ -297,7 +297,7 @@ static int drop_if_cold(struct tandem *t)
 {
 	if (!t->args.cold)
 		return 0;
-	if (!settle_start(t, true)) {
+	if (!make_start_durable(t, true)) {
 		DMERR("Cannot flush the devices");
 		return -EIO;
 	}
@@ -353,7 +353,7 @@ static void tandem_resume(struct dm_target *ti)
 	WRITE_ONCE(t->disk_used, jiffies);
 	t->written = jiffies;
 	tandem_registry_unlock();
-	tandem_meta_go(t);
+	tandem_meta_start(t);
 	tandem_cleaner_stop(t, false);
 }
 

@@ -35,7 +35,7 @@ static bool segments_fit(const struct tandem *t, struct bio *bio)
 	return true;
 }
 
-/* All but the quickest pass here: is the request to be measured? */
+/* Requests that are not answered in the first step: is this one to be measured? */
 static void measure_request(struct tandem *t, struct tandem_io *io)
 {
 	io->since = 0;
@@ -191,7 +191,7 @@ static int tracked_begun(struct tandem *t, struct bio *bio, struct tandem_io *io
 	}
 	if (todo & TD_DO_ANSWER)
 		tracked_answer(io, bio);
-	/* With nothing to do it waits, and may be gone already. */
+	/* Without an action the request waits; another thread may have ended it by now. */
 	return DM_MAPIO_SUBMITTED;
 }
 

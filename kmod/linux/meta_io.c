@@ -81,8 +81,8 @@ static void carry_on_request(struct tandem *t, struct td_req *r, struct td_list 
 {
 	if (r->parts)
 		tandem_job_woken(r, woken);
-	else if (r == &t->settle)
-		complete(&t->settled);
+	else if (r == &t->durable_flush)
+		complete(&t->durable_flush_done);
 	else
 		tandem_tracked_woken(t, r, woken);
 }
@@ -130,7 +130,7 @@ static void done_work(struct work_struct *work)
 	bio_uninit(&w->bio);
 	flags = tandem_lock(t);
 	/* Quarters that were dirty but not recorded may be cleaned now. */
-	clean = w->work.kind == TD_WORK_GROUP && t->cleaner.starved;
+	clean = w->work.kind == TD_WORK_GROUP && t->cleaner.waits_for_record;
 	td_work_done(&t->engine, &w->work, ok, &woken);
 	/* From here on @w may be in use again. */
 	tandem_unlock(t, flags);
@@ -139,7 +139,7 @@ static void done_work(struct work_struct *work)
 		tandem_cleaner_kick(t);
 	flags = tandem_lock(t);
 	t->works_on--;
-	last = tandem_at_rest(t);
+	last = tandem_own_io_ended_locked(t);
 	tandem_unlock(t, flags);
 	if (last)
 		wake_up(&t->idle);
@@ -156,11 +156,11 @@ void tandem_unlock_cleaner(struct tandem *t, unsigned long flags)
 {
 	const struct td_engine *e = &t->engine;
 	bool tick = !t->ticking && !t->halted && needs_clock(&e->ledger);
-	bool failed = !td_active(e) && !t->told;
+	bool failed = !td_active(e) && !t->failure_reported;
 	bool lost = failed && env_load(&e->state) == TD_BYPASS;
 
 	t->ticking |= tick;
-	t->told |= failed;
+	t->failure_reported |= failed;
 	if (unlikely(lost))
 		WRITE_ONCE(t->unrecorded, true);
 	spin_unlock_irqrestore(&t->lock, flags);
@@ -180,7 +180,7 @@ void tandem_unlock(struct tandem *t, unsigned long flags)
 
 	tandem_unlock_cleaner(t, flags);
 	if (unlikely(urgent))
-		tandem_cleaner_urge(t);
+		tandem_cleaner_kick_urgent(t);
 }
 
 void tandem_ssd_failed(struct tandem *t, struct td_list *woken)
@@ -217,7 +217,7 @@ int tandem_meta_init(struct tandem *t)
 	u32 i;
 
 	spin_lock_init(&t->lock);
-	init_completion(&t->settled);
+	init_completion(&t->durable_flush_done);
 	INIT_WORK(&t->meta, meta_work);
 	INIT_DELAYED_WORK(&t->tick, tick_work);
 	t->halted = true;
@@ -236,24 +236,24 @@ void tandem_meta_free(struct tandem *t)
 	kfree(t->works);
 }
 
-bool tandem_settle(struct tandem *t)
+bool tandem_make_durable(struct tandem *t)
 {
 	struct td_list woken;
 	unsigned long flags;
 	u32 todo;
 
 	td_list_init(&woken);
-	reinit_completion(&t->settled);
-	td_req_init(&t->settle, TD_FLUSH, 0, 0, NULL, 0);
+	reinit_completion(&t->durable_flush_done);
+	td_req_init(&t->durable_flush, TD_FLUSH, 0, 0, NULL, 0);
 	flags = tandem_lock(t);
-	todo = td_begin(&t->engine, &t->settle, &woken);
+	todo = td_begin(&t->engine, &t->durable_flush, &woken);
 	tandem_unlock(t, flags);
 	tandem_carry_on(t, &woken);
 	if (todo & TD_DO_PASS)
 		return false;
 	if (!(todo & TD_DO_ANSWER))
-		wait_for_completion(&t->settled);
-	return !td_failed(&t->settle);
+		wait_for_completion(&t->durable_flush_done);
+	return !td_failed(&t->durable_flush);
 }
 
 void tandem_meta_halt(struct tandem *t)
@@ -263,7 +263,7 @@ void tandem_meta_halt(struct tandem *t)
 	t->halted = true;
 	tandem_unlock(t, flags);
 	cancel_delayed_work_sync(&t->tick);
-	wait_event(t->idle, tandem_rests(t));
+	wait_event(t->idle, tandem_own_io_ended(t));
 	cancel_delayed_work_sync(&t->recorded);
 	/* After this no work looks at the engine, so another table may take it. */
 	flush_workqueue(t->wq);
@@ -275,7 +275,7 @@ void tandem_meta_halt(struct tandem *t)
 	t->ticking = false;
 }
 
-void tandem_meta_go(struct tandem *t)
+void tandem_meta_start(struct tandem *t)
 {
 	struct td_list woken;
 	unsigned long flags;

@@ -248,9 +248,9 @@ int tandem_super_reread(struct tandem *t)
 
 /*
  * The next generation, with the retired slots of now; *before: those of the last one.
- * False: the SSD has failed. Status told its reader the generation together with
- * "bypass", and the reader may have put it on record (argument "lost"). So the SSD
- * must not get a higher generation.
+ * False: the SSD has failed. A reader of status may have seen the generation together
+ * with "bypass", and keeps it for the argument "lost". So the SSD must not get a
+ * higher generation.
  */
 static bool next_generation(struct tandem *t, struct td_retired *before)
 {
@@ -329,7 +329,7 @@ int tandem_super_resume(struct tandem *t)
 		flags &= ~TD_SUPER_CLEAN;
 	}
 	r = tandem_super_flags(t, flags);
-	t->noted = true;
+	t->owns_super = true;
 	mutex_unlock(&t->super_lock);
 	/* If not needed, one sound copy is enough; a later write makes the other. */
 	return needed ? r : 0;
@@ -339,7 +339,7 @@ int tandem_super_writeback(struct tandem *t)
 {
 	int r;
 
-	if (!t->noted || !td_active(&t->engine))
+	if (!t->owns_super || !td_active(&t->engine))
 		return 0;
 	r = tandem_super_flags(t, t->super.incompat &
 			       ~(TD_SUPER_CLEAN | TD_SUPER_COLD));
@@ -350,7 +350,7 @@ int tandem_super_writeback(struct tandem *t)
 void tandem_super_stopped(struct tandem *t, bool durable)
 {
 	mutex_lock(&t->super_lock);
-	t->noted = false;
+	t->owns_super = false;
 	if (durable && t->args.mode != TD_WRITEBACK && !t->engine.ledger.dirty &&
 	    !(t->super.incompat & TD_SUPER_CLEAN))
 		tandem_super_flags(t, TD_SUPER_CLEAN);
@@ -367,8 +367,8 @@ static void retired_work(struct work_struct *work)
 
 	mutex_lock(&t->super_lock);
 	spin_lock_irqsave(&t->lock, flags);
-	/* Not noted: the stop writes the slots, or another table has the engine. */
-	changed = t->noted && tandem_retired_changed(t);
+	/* Else the stop writes the slots, or another table has the engine. */
+	changed = t->owns_super && tandem_retired_changed(t);
 	spin_unlock_irqrestore(&t->lock, flags);
 	/*
 	 * After an error the next retired slot tries again, or the stop. The SSD does

@@ -63,7 +63,7 @@ struct tandem_cleaner {
 	u32 inflight;
 	enum tandem_flush flush;
 	bool stopping;			/* a suspend began: urgent places only */
-	bool starved;			/* found no place: look again after a group */
+	bool waits_for_record;		/* found no place: look again after a group */
 	bool was_dirty;			/* a tick ago; for the event of a drain's end */
 	u64 hits;			/* sectors read from the SSD so far */
 	unsigned long hits_read;	/* jiffies: @hits was read last */
@@ -76,7 +76,7 @@ struct tandem_cleaner {
 	struct tandem_span drain;	/* a drain, with all users' load on the disk */
 	u64 drain_us;			/* of the drain, since the last clean place */
 	unsigned long drain_since;	/* jiffies: the drain began */
-	bool drain_moves;		/* the drain has cleaned a place */
+	bool drain_has_cleaned;		/* a place, so the speed can be measured */
 	bool full_speed;		/* the last look allowed full speed */
 };
 
@@ -110,7 +110,7 @@ struct tandem {
 	bool watched;			/* lock: @watch runs */
 	atomic_t jobs;			/* in flight */
 	atomic_long_t pages;		/* private pages in use */
-	wait_queue_head_t idle;		/* jobs became 0, or tandem_at_rest() */
+	wait_queue_head_t idle;		/* jobs became 0, or the cache's own I/O ended */
 	unsigned long disk_used;	/* jiffies: a user's request last left the disk */
 	atomic_t foreground;		/* users' requests at the disk, or in a lane */
 	unsigned long written;		/* jiffies: last write */
@@ -130,9 +130,9 @@ struct tandem {
 	u32 works_on;			/* lock: works in flight (meta_io.c, D4) */
 	bool halted;			/* lock: no work is taken from the ledger */
 	bool ticking;			/* lock: tick is queued */
-	bool told;			/* lock: the event of a failure was raised */
-	struct td_req settle;		/* the flush of a stop */
-	struct completion settled;	/* @settle is answered */
+	bool failure_reported;		/* lock: the event of a failure was raised */
+	struct td_req durable_flush;	/* of tandem_make_durable() */
+	struct completion durable_flush_done;
 
 	struct tandem_cleaner cleaner;
 
@@ -149,7 +149,7 @@ struct tandem {
 	bool write_super;		/* a copy is missing or old: preresume writes */
 	bool new_super;			/* no copy is on the SSD yet */
 	bool grown;			/* the SSD's superblock has a smaller disk */
-	bool noted;			/* super_lock: from preresume to the stop */
+	bool owns_super;		/* super_lock: from preresume to the stop */
 	bool coarse_ssd;		/* SSD's blocks are larger than the disk's */
 	bool stable_ssd;		/* no page may change while it is written */
 	bool suspended;
@@ -230,13 +230,13 @@ void tandem_meta_free(struct tandem *t);
  * Flush: all acknowledged data and the index become durable. False: the flush
  * failed. Sleeps.
  */
-bool tandem_settle(struct tandem *t);
+bool tandem_make_durable(struct tandem *t);
 /*
  * With no request in flight: halt waits for the ledger's I/O and stops clock and
  * works; go starts them again. Both sleep.
  */
 void tandem_meta_halt(struct tandem *t);
-void tandem_meta_go(struct tandem *t);
+void tandem_meta_start(struct tandem *t);
 
 /* job.c: requests with private memory */
 
@@ -303,7 +303,7 @@ void tandem_cleaner_free(struct tandem *t);
 /* Look now for dirty data to clean. Any context, lock held or not. */
 void tandem_cleaner_kick(struct tandem *t);
 /* The same for places that requests wait for; goes on while frozen_wq is frozen. */
-void tandem_cleaner_urge(struct tandem *t);
+void tandem_cleaner_kick_urgent(struct tandem *t);
 /* Cancel both works, with no job in flight; a kick or urge queues them anew. Sleeps. */
 void tandem_cleaner_cancel(struct tandem *t);
 /* @stop, from presuspend on: clean only places that requests in flight wait for. */
@@ -328,13 +328,13 @@ void tandem_freeze_init(struct tandem *t);
 /* 0 or -ENOMEM. */
 int tandem_freeze_alloc(struct tandem *t);
 /* Lock held: neither a cleaning nor the ledger's I/O is under way. */
-static inline bool tandem_at_rest(const struct tandem *t)
+static inline bool tandem_own_io_ended_locked(const struct tandem *t)
 {
 	return !t->works_on && !t->cleaner.inflight;
 }
 
-/* The same; takes the lock itself. */
-bool tandem_rests(struct tandem *t);
+/* The same; takes the lock. */
+bool tandem_own_io_ended(struct tandem *t);
 /*
  * At the end of a work of frozen_wq: make freezing wait for the I/O that the work
  * began. Sleeps.

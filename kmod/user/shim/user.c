@@ -217,9 +217,9 @@ static u64 engine_digest(struct tdu_engine *s)
 		mix_gates(&hash, &e->buckets[i].reqs,
 			  offsetof(struct td_req, link));
 	mix_gates(&hash, &l->sweep_waiters, gate);
-	mix_gates(&hash, &l->cleaned, gate);
+	mix_gates(&hash, &l->to_record, gate);
 	mix_gates(&hash, &l->recording, gate);
-	mix_gates(&hash, &l->flush_waiters, offsetof(struct td_req, gate2));
+	mix_gates(&hash, &l->flush_waiters, offsetof(struct td_req, flush_gate));
 	mix_gates(&hash, &l->mark_waiters, gate);
 	mix_gates(&hash, &l->clear_waiters, gate);
 	mix_gates(&hash, &e->urgent, gate);
