@@ -16,6 +16,7 @@ use crate::stamp::{Bytes, OpId, Stamp};
 use crate::trace::Trace;
 use crate::workload::{self, Verb};
 
+mod answer;
 mod carry;
 mod check;
 mod clean;
@@ -25,8 +26,10 @@ mod flawed;
 mod io;
 mod ledger;
 mod life;
+mod map;
 mod retired;
 mod settle;
+mod submit;
 
 pub use check::Word;
 pub use life::Cut;
@@ -196,7 +199,6 @@ pub struct World {
     /// The cleaner's search made work due for the ledger.
     asked_for_work: bool,
     /// How often the cleaner's search made work due although there was none, since work last began or ended.
-    /// ended.
     asked_in_vain: u32,
     clean_due: bool,
     /// Writes that wait for a cleaning, with the time when the cleaner last looked at the write and could not clean for
@@ -367,108 +369,6 @@ impl World {
         self.tasks.push((task, lazy));
     }
 
-    /// An application submits a request. During the start this call does nothing.
-    pub fn submit(&mut self, request: workload::Request) {
-        if self.starting.is_none() {
-            self.enter(request);
-        }
-    }
-
-    /// Flushes both disks before any request is served. After that, what the load gave up cannot come back.
-    fn start_up(&mut self) {
-        self.starting = Some(self.next_op);
-        self.enter(FLUSH);
-    }
-
-    fn enter(&mut self, request: workload::Request) {
-        self.last = "submit";
-        let op = self.next_op;
-        self.next_op += 1;
-        let start = self.tick();
-        let workload::Request {
-            verb, first, count, ..
-        } = request;
-        self.trace.note(first, count, || {
-            format!("#{op} {verb:?} {first}+{count} begins")
-        });
-        let buffer = match verb {
-            Verb::Read => Some(self.memory.allocate(count as usize)),
-            Verb::Write { .. } => {
-                let buffer = self.memory.allocate(count as usize);
-                for (sector, stamp) in (first..).zip(self.memory.get_mut(buffer)) {
-                    *stamp = Stamp::new(op, sector, 0);
-                }
-                Some(buffer)
-            }
-            _ => None,
-        };
-        if !matches!(verb, Verb::Read | Verb::Flush) {
-            self.oracle.write_starts(op, first, count, start);
-            self.guard.region_written(first, count);
-        }
-        let idle = self.ops.is_empty() && self.subs.is_empty();
-        self.guard.lonely = (verb == Verb::Flush && idle).then_some(op);
-        self.ops.insert(
-            op,
-            Op {
-                request,
-                start,
-                buffer,
-                left: count,
-                failed: false,
-                excused: false,
-                spoiled: false,
-                version: 0,
-            },
-        );
-        if verb == Verb::Flush {
-            let id = self.add_sub(op, ReqKind::Flush, 0, 0);
-            self.add_request(id, 0, false);
-            return;
-        }
-        let run = 32u64 << self.engine.layout().run_shift;
-        let mut at = first;
-        while at < first + count {
-            let end = (first + count).min((at / run + 1) * run);
-            self.later(Task::Map {
-                op,
-                first: at,
-                count: end - at,
-            });
-            at = end;
-        }
-    }
-
-    /// An application changes the buffer of some request that is under way.
-    pub fn disturb(&mut self) {
-        let restless =
-            |(id, op): (&OpId, &Op)| (op.request.restless && op.buffer.is_some()).then_some(*id);
-        let Some(id) = self.ops.iter().filter_map(restless).max() else {
-            return;
-        };
-        let Some(op) = self.ops.get_mut(&id) else {
-            return;
-        };
-        let Some(buffer) = op.buffer else { return };
-        let content = self.memory.get_mut(buffer);
-        let from = self.rng.usize(..content.len());
-        let to = self.rng.usize(from..content.len()) + 1;
-        if op.request.verb == Verb::Read {
-            op.spoiled = true;
-            content[from..to].fill(Stamp::JUNK);
-            return;
-        }
-        op.version = op.version.wrapping_add(1);
-        for (sector, stamp) in (op.request.first + from as u64..).zip(&mut content[from..to]) {
-            *stamp = Stamp::new(id, sector, op.version);
-        }
-        let (first, version) = (op.request.first, op.version);
-        self.trace
-            .note(first + from as u64, (to - from) as u64, || {
-                format!("#{id} buffer now has version {version}")
-            });
-    }
-
     /// Takes any one step that is due or under way. Returns false if there is none.
     ///
     /// # Errors
@@ -503,89 +403,6 @@ impl World {
             }
             Some(turn) => self.take_turn(turn).map(|()| true),
         }
-    }
-
-    /// Answers a part of a request.
-    fn answer(&mut self, id: u64) -> Result<(), Fault> {
-        let now = self.tick();
-        self.idle = 0;
-        self.last = "answer";
-        let Some(sub) = self.subs.get_mut(&id) else {
-            return Err(Fault::Other(format!("answer for unknown part {id}")));
-        };
-        ensure!(!sub.answered, "#{} is answered twice", sub.op);
-        sub.answered = true;
-        if std::mem::take(&mut sub.disk_read) {
-            self.engine.disk_read_ends();
-        }
-        let (op_id, count) = (sub.op, sub.count);
-        self.trace.note(sub.first, count, || {
-            format!("#{op_id} part {}+{count} answered", sub.first)
-        });
-        let Some(op) = self.ops.get_mut(&op_id) else {
-            return Err(Fault::Other(format!("#{op_id} is unknown")));
-        };
-        op.failed |= sub.failed;
-        op.left -= count;
-        if op.left == 0 {
-            self.ended(op_id, now)
-        } else {
-            Ok(())
-        }
-    }
-
-    /// Answers a request, all of whose parts are answered.
-    fn ended(&mut self, id: OpId, now: Time) -> Result<(), Fault> {
-        let Some(op) = self.ops.remove(&id) else {
-            return Ok(());
-        };
-        let workload::Request {
-            verb, first, count, ..
-        } = op.request;
-        self.trace.note(first, count, || {
-            format!("#{id} ends, {}", if op.failed { "failed" } else { "good" })
-        });
-        self.failed_requests += u64::from(op.failed);
-        let excused = op.excused || self.engine.state() == crate::engine::State::Stranded;
-        ensure!(
-            !op.failed || excused,
-            "#{id} {verb:?} {first}+{count} failed though no disk did"
-        );
-        if !op.failed {
-            let oldest = self.ops.values().map(|op| op.start).min();
-            let oldest = oldest.unwrap_or(now);
-            match verb {
-                Verb::Read if !op.spoiled => {
-                    let content = op
-                        .buffer
-                        .map(|buffer| self.memory.get(buffer))
-                        .unwrap_or_default();
-                    for (sector, &stamp) in (first..).zip(content) {
-                        self.oracle.saw(sector, stamp, op.start, now)?;
-                    }
-                }
-                Verb::Read => {}
-                Verb::Flush => {
-                    self.oracle.flushed(op.start, now, oldest);
-                    self.remember_warm(id);
-                }
-                _ => self.oracle.write_ends(id, first, count, now)?,
-            }
-            if verb == (Verb::Write { fua: true }) {
-                self.oracle.forced(id, first, count, now, oldest);
-            }
-        }
-        if let Some(buffer) = op.buffer {
-            self.memory.release(buffer);
-        }
-        if self.starting == Some(id) {
-            self.starting = None;
-            self.lost &= op.failed;
-            if op.failed && self.engine.state() == crate::engine::State::Active {
-                self.start_up();
-            }
-        }
-        Ok(())
     }
 
     fn wake(&mut self, woken: Waking) {

@@ -31,7 +31,7 @@ const HAPPENS: [&str; 31] = [
     "disk stores",
     "disk write done",
     "SSD write done",
-    "before anybody was served",
+    "before a request was served",
     "beside a sweep",
     "beside a checkpoint",
     "with marks set",
