@@ -9,42 +9,8 @@
 #include "index.h"
 #include "read.h"
 #include "store.h"
-#include "user.h"
+#include "user_int.h"
 #include "write.h"
-
-struct tdu_engine {
-	struct td_engine e;
-	u64 *counters;
-	struct td_work works[TD_WORK_KINDS];
-};
-
-struct tdu_request {
-	struct td_req r;
-	struct td_part *parts;
-	u64 id;
-};
-
-struct tdu_load {
-	struct td_load l;
-	u32 sectors;
-};
-
-static struct tdu_request *request_of(struct td_req *r)
-{
-	return (struct tdu_request *)((char *)r - offsetof(struct tdu_request, r));
-}
-
-static void *must_have(void *memory)
-{
-	if (!memory)
-		abort();
-	return memory;
-}
-
-static void *zeroed_memory(u64 count, size_t size)
-{
-	return must_have(calloc(count ? count : 1, size));
-}
 
 static bool geometry_plan(struct tdu_geometry *g)
 {
@@ -70,54 +36,6 @@ static void geometry_layout(const struct tdu_geometry *g, struct td_layout *l)
 
 	tdu_to_super(g, &sb);
 	td_super_layout(&sb, g->block_sectors, l);
-}
-
-static struct tdu_engine *engine_new(const struct tdu_geometry *g, u32 mode)
-{
-	struct tdu_engine *s = zeroed_memory(1, sizeof(*s));
-	struct td_engine *e = &s->e;
-	struct td_ledger *ledger = &e->ledger;
-	struct td_sizes sizes;
-	struct td_super sb;
-	struct td_layout l;
-
-	tdu_to_super(g, &sb);
-	td_super_layout(&sb, g->block_sectors, &l);
-	sizes = td_engine_sizes(&sb, &l);
-	s->counters = zeroed_memory(TD_NR_COUNTERS, sizeof(*s->counters));
-	e->counters = s->counters;
-	e->words = zeroed_memory(sizes.words, sizeof(*e->words));
-	e->sets = zeroed_memory(sizes.sets, sizeof(*e->sets));
-	e->nr_buckets = (u32)sizes.buckets;
-	e->buckets = zeroed_memory(sizes.buckets, sizeof(*e->buckets));
-	ledger->pending = zeroed_memory(sizes.pending, sizeof(*ledger->pending));
-	ledger->pending_words = zeroed_memory(sizes.pending_words,
-					      sizeof(*ledger->pending_words));
-	ledger->marks = zeroed_memory(sizes.marks, sizeof(*ledger->marks));
-	ledger->marks_image = zeroed_memory(sizes.marks_image, 1);
-	ledger->group_buffer = must_have(malloc(TD_GROUP_BYTES));
-	ledger->marks_buffer = must_have(malloc(TD_BLOCK_BYTES));
-	ledger->pages_buffer = must_have(malloc(TD_PAGES_BYTES));
-	td_engine_init(e, &sb, &l, (enum td_mode)mode);
-	return s;
-}
-
-static void engine_free(struct tdu_engine *s)
-{
-	struct td_ledger *ledger = &s->e.ledger;
-
-	free(ledger->pending);
-	free(ledger->pending_words);
-	free(ledger->marks);
-	free(ledger->marks_image);
-	free(ledger->group_buffer);
-	free(ledger->marks_buffer);
-	free(ledger->pages_buffer);
-	free(s->e.buckets);
-	free(s->e.words);
-	free(s->e.sets);
-	free(s->counters);
-	free(s);
 }
 
 static void engine_set_mode(struct tdu_engine *s, u32 mode)
@@ -162,86 +80,6 @@ static void engine_facts(struct tdu_engine *s, struct tdu_facts *f)
 	f->clean_left = s->e.clean_left;
 	f->region_frames = 1u << (l->mark_shift - TD_FRAME_SHIFT);
 	f->regions = l->nr_marks;
-}
-
-static void mix_number(u64 *hash, u64 value)
-{
-	*hash = (*hash ^ value) * 0x9e3779b97f4a7c15ull;
-	*hash ^= *hash >> 29;
-}
-
-static void mix_bytes(u64 *hash, const void *bytes, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		mix_number(hash, ((const u8 *)bytes)[i]);
-}
-
-static void mix_request(u64 *hash, struct td_req *r)
-{
-	mix_number(hash, request_of(r)->id);
-	mix_number(hash, r->sector << 32 | r->count);
-	/* The number of a round says nothing. */
-	mix_number(hash, r->sweep << 32 |
-		  (r->kind == TD_FLUSH || r->kind == TD_CLEAN ? (u32)r->flush : 0));
-	mix_number(hash, (u64)r->fresh << 32 | (u32)r->nr_parts << 16 |
-		  (u32)r->holds << 8 | r->phase);
-	mix_number(hash, (u64)r->pending << 32 | (u32)r->woken << 16 |
-		  (u32)r->then << 8 | r->gates);
-	mix_number(hash, r->writeback | r->no_writeback << 1 | r->counted << 2 |
-		  r->failed << 3 | r->ssd_failed << 4 | r->uncleaned << 5 |
-		  r->drops << 6);
-	for (u32 i = 0; i < r->nr_parts; i++)
-		mix_number(hash, (u64)r->parts[i].slot << 32 | r->parts[i].mask |
-			  (u32)r->parts[i].held << 8 |
-			  (u32)r->parts[i].cancelled << 9);
-}
-
-static void mix_gates(u64 *hash, const struct td_link *ring, size_t offset)
-{
-	mix_number(hash, 1);
-	for (struct td_link *k = ring->next; k != ring; k = k->next)
-		mix_request(hash, (struct td_req *)((char *)k - offset));
-}
-
-static u64 engine_digest(struct tdu_engine *s)
-{
-	const struct td_engine *e = &s->e;
-	const struct td_ledger *l = &e->ledger;
-	size_t gate = offsetof(struct td_req, gate);
-	struct td_sizes sizes = td_engine_sizes(&l->super, &e->layout);
-	u64 hash = env_load(&e->mode) << 8 | env_load(&e->state);
-
-	for (u32 i = 0; i < e->layout.slots; i++)
-		mix_number(&hash, td_word_load(&e->words[i]) & ~TD_W_RECENCY);
-	for (u32 i = 0; i < e->nr_buckets; i++)
-		mix_gates(&hash, &e->buckets[i].reqs,
-			  offsetof(struct td_req, link));
-	mix_gates(&hash, &l->sweep_waiters, gate);
-	mix_gates(&hash, &l->to_record, gate);
-	mix_gates(&hash, &l->recording, gate);
-	mix_gates(&hash, &l->flush_waiters, offsetof(struct td_req, flush_gate));
-	mix_gates(&hash, &l->mark_waiters, gate);
-	mix_gates(&hash, &l->clear_waiters, gate);
-	mix_gates(&hash, &e->urgent, gate);
-	mix_bytes(&hash, &e->retired, sizeof(e->retired));
-	for (u32 i = 0; i < TD_SUSPECTS; i++)
-		mix_number(&hash, env_load(&e->suspects[i]));
-	mix_number(&hash, env_load(&e->disk_reads));
-	mix_number(&hash, e->clean_frame);
-	mix_number(&hash, e->clean_left << 1 | e->clean_unrecorded);
-	mix_bytes(&hash, l->pending, sizes.pending * 8);
-	mix_bytes(&hash, l->marks, sizes.marks * sizeof(*l->marks));
-	mix_bytes(&hash, l->marks_image, sizes.marks_image);
-	/* Behind the pointers all is numbers; links lie between them. */
-	mix_bytes(&hash, &l->nr_marks, offsetof(struct td_ledger, sweep_waiters) -
-		  offsetof(struct td_ledger, nr_marks));
-	mix_bytes(&hash, &l->flush_begun, offsetof(struct td_ledger, flush_waiters) -
-		  offsetof(struct td_ledger, flush_begun));
-	mix_bytes(&hash, &l->marks_wanted, offsetof(struct td_ledger, mark_waiters) -
-		  offsetof(struct td_ledger, marks_wanted));
-	mix_bytes(&hash, &l->checkpoint, sizeof(*l) -
-		  offsetof(struct td_ledger, checkpoint));
-	return hash;
 }
 
 static u64 engine_counter(struct tdu_engine *s, u32 which)
@@ -333,12 +171,12 @@ static void engine_pass(struct tdu_engine *s, u32 kind, u32 count, u32 why)
 static struct tdu_request *request_new(u64 id, u32 kind, u64 sector, u32 count,
 				       u32 parts, bool no_memory, bool fua)
 {
-	struct tdu_request *q = must_have(malloc(sizeof(*q)));
+	struct tdu_request *q = tdu_must_have(malloc(sizeof(*q)));
 
 	q->id = id;
 	q->parts = NULL;
 	if (parts || kind == TD_READ)
-		q->parts = must_have(malloc(parts * sizeof(*q->parts)));
+		q->parts = tdu_must_have(malloc(parts * sizeof(*q->parts)));
 	td_req_init(&q->r, (enum td_kind)kind, sector, count, q->parts, parts);
 	q->r.no_memory = no_memory;
 	q->r.fua = fua;
@@ -369,7 +207,7 @@ static void report_woken(struct td_list *from, struct tdu_list *to)
 	for (to->count = 0; (r = td_list_pop(from)) != NULL; to->count++) {
 		if (to->count == to->room)
 			abort();
-		to->woken[to->count].id = request_of(r)->id;
+		to->woken[to->count].id = tdu_request_of(r)->id;
 		to->woken[to->count].actions = td_woken(r);
 	}
 }
@@ -443,7 +281,7 @@ static u32 engine_drained(struct tdu_engine *s, u64 sector, u32 slot, u64 *owner
 
 	td_list_init(&woken);
 	actions = td_drained(&s->e, bucket, slot, &r, &woken);
-	*owner = r ? request_of(r)->id : 0;
+	*owner = r ? tdu_request_of(r)->id : 0;
 	report_woken(&woken, list);
 	return actions;
 }
@@ -461,7 +299,7 @@ static u64 engine_urgent_writes(struct tdu_engine *s, u64 *ids, u64 room)
 	for (struct td_link *k = s->e.urgent.next; k != &s->e.urgent; k = k->next) {
 		if (count == room)
 			abort();
-		ids[count++] = request_of(td_req_of_gate(k))->id;
+		ids[count++] = tdu_request_of(td_req_of_gate(k))->id;
 	}
 	return count;
 }
@@ -553,54 +391,6 @@ static void engine_tick(struct tdu_engine *s)
 	td_tick(&s->e);
 }
 
-static struct tdu_load *load_begin(struct tdu_engine *s)
-{
-	struct tdu_load *load = must_have(malloc(sizeof(*load)));
-
-	td_load_begin(&load->l, &s->e);
-	load->sectors = 0;
-	return load;
-}
-
-static bool load_next(struct tdu_load *load, u64 *sector, u32 *sectors)
-{
-	bool more = td_load_next(&load->l, sector, sectors);
-
-	load->sectors = more ? *sectors : 0;
-	return more;
-}
-
-static void load_feed(struct tdu_load *load, const u8 *bytes)
-{
-	u8 *buffer = NULL;
-
-	if (bytes) {
-		buffer = must_have(malloc(load->sectors * 512ull + !load->sectors));
-		memcpy(buffer, bytes, load->sectors * 512ull);
-	}
-	td_load_feed(&load->l, buffer);
-	free(buffer);
-}
-
-static u32 load_end(struct tdu_load *load)
-{
-	u32 error = td_load_end(&load->l);
-
-	free(load);
-	return error;
-}
-
-static bool format_next(const struct tdu_geometry *g, u32 step, u64 *sector,
-			u32 *sectors, const u8 **bytes)
-{
-	static _Thread_local u8 buffer[TD_LOAD_BYTES];
-	struct td_super sb;
-
-	tdu_to_super(g, &sb);
-	*bytes = buffer;
-	return td_format_next(&sb, step, sector, sectors, buffer);
-}
-
 const struct td_heat *tdu_heat(const struct tdu_engine *s)
 {
 	return &s->e.heat;
@@ -615,12 +405,12 @@ static const struct tdu_api api = {
 	.counter_name = td_counter_name,
 	.plan = geometry_plan,
 	.layout = geometry_layout,
-	.engine_new = engine_new,
-	.engine_free = engine_free,
+	.engine_new = tdu_engine_new,
+	.engine_free = tdu_engine_free,
 	.set_mode = engine_set_mode,
 	.set_limit = engine_set_limit,
 	.facts = engine_facts,
-	.digest = engine_digest,
+	.digest = tdu_digest,
 	.counter = engine_counter,
 	.words = engine_words,
 	.find = engine_find_slot,
@@ -657,11 +447,11 @@ static const struct tdu_api api = {
 	.work_bytes = work_bytes,
 	.work_done = work_done,
 	.tick = engine_tick,
-	.load_new = load_begin,
-	.load_next = load_next,
-	.load_feed = load_feed,
-	.load_end = load_end,
-	.format_next = format_next,
+	.load_new = tdu_load_begin,
+	.load_next = tdu_load_next,
+	.load_feed = tdu_load_feed,
+	.load_end = tdu_load_end,
+	.format_next = tdu_format_next,
 	.super_choose = tdu_super_choose,
 	.super_match = tdu_super_match,
 	.super_is_sound = tdu_super_is_sound,

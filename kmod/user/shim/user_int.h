@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Between the files of the shim: an engine and a request in user space. */
+#ifndef TANDEM_USER_INT_H
+#define TANDEM_USER_INT_H
+
+#include <stdlib.h>
+
+#include "store.h"
+#include "user.h"
+
+struct tdu_engine {
+	struct td_engine e;
+	u64 *counters;
+	struct td_work works[TD_WORK_KINDS];
+};
+
+struct tdu_request {
+	struct td_req r;
+	struct td_part *parts;
+	u64 id;
+};
+
+/* The request of the shim that holds @r. */
+static inline struct tdu_request *tdu_request_of(struct td_req *r)
+{
+	return (struct tdu_request *)((char *)r - offsetof(struct tdu_request, r));
+}
+
+/* No caller in user space can go on without memory. */
+static inline void *tdu_must_have(void *memory)
+{
+	if (!memory)
+		abort();
+	return memory;
+}
+
+static inline void *tdu_zeroed(u64 count, size_t size)
+{
+	return tdu_must_have(calloc(count ? count : 1, size));
+}
+
+/* memory.c and loading.c; user.h says what each does (struct tdu_api). */
+struct tdu_engine *tdu_engine_new(const struct tdu_geometry *g, u32 mode);
+void tdu_engine_free(struct tdu_engine *s);
+struct tdu_load *tdu_load_begin(struct tdu_engine *s);
+bool tdu_load_next(struct tdu_load *load, u64 *sector, u32 *sectors);
+void tdu_load_feed(struct tdu_load *load, const u8 *bytes);
+u32 tdu_load_end(struct tdu_load *load);
+bool tdu_format_next(const struct tdu_geometry *g, u32 step, u64 *sector,
+		     u32 *sectors, const u8 **bytes);
+
+/* A number for the state of @s, without counters and policy. */
+u64 tdu_digest(struct tdu_engine *s);
+
+#endif
