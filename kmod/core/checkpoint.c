@@ -5,9 +5,9 @@
  *
  * Invariants:
  *   P1  Pages are taken from the words as they are, one after another, while more
- *       groups are written. A load applies over them the groups from the one that
- *       was next when the checkpoint began. No group was under way then, so
- *       quarters that the last group recorded clean were clean in memory.
+ *       groups are written. A load applies over them all groups that were written
+ *       since the checkpoint began. No group was under way when it began, so quarters
+ *       that the last group recorded clean were clean in memory.
  *   P2  The head is written with PREFLUSH and FUA when all pages are written. So
  *       the pages, and the data that their newest records describe, are durable.
  *   P3  The tail moves when the head is durable. The other area holds the

@@ -14,8 +14,8 @@ static inline void td_disk_read_begins(struct td_engine *e)
 }
 
 /*
- * May @r, a discard, drop the dirty quarters that it covers whole, as things are? If
- * not, they are cleaned first.
+ * May the discard @r drop now the dirty quarters that it covers whole (Q5)? If not, these
+ * quarters are cleaned first.
  */
 bool td_discard_may_drop(const struct td_engine *e, const struct td_bucket *b,
 			 const struct td_req *r);

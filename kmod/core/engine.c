@@ -259,8 +259,8 @@ static u32 read_done(struct td_engine *e, struct td_req *r, bool ok,
 
 /*
  * A write that waits for a cleaning, and touches every quarter that the cleaning
- * @r was to move; or NULL. A write that touches only some of them waits on: the
- * bad quarter may be one that it does not touch, and it gets a cleaning of its own
+ * @r was to move; or NULL. A write that touches only some of these quarters still
+ * waits: perhaps it does not touch the bad quarter. It gets a cleaning of its own
  * (seek_urgent()).
  */
 static struct td_req *write_waiting_for(struct td_engine *e,

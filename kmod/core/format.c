@@ -2,9 +2,9 @@
 /*
  * The bytes of journal, checkpoint and intent marks.
  *
- * Invariant: every checksum is also over the cache's uuid and over where the
- * thing belongs, so that nothing of another cache, of another checkpoint or from
- * another place is ever sound.
+ * Invariant: every checksum is also over the cache's uuid and over the place of the
+ * block, so that no block of another cache, of another checkpoint or from another place
+ * is ever sound.
  * Threads: pure functions on the caller's memory.
  */
 #include "format.h"

@@ -85,7 +85,7 @@ enum td_verdict_of_disk td_probe_end(struct td_probe *p);
 
 /* @count sectors from @sector of the disk were written. Lock held. */
 void td_heat_wrote(struct td_heat *h, u64 sector, u32 count);
-/* The same were discarded: they may read as anything, so forget them. Lock held. */
+/* These sectors were discarded: reads of them may return anything. Lock held. */
 void td_heat_discarded(struct td_heat *h, u64 sector, u32 count);
 
 #endif

@@ -6,12 +6,12 @@
  * volatile cache must be durable before it is believed), then reads what
  * td_load_next() asks for and feeds it, until it asks for nothing more; then
  * td_load_end() gives the verdict. Nothing is written. Any bytes are taken, in
- * bounded time: each block is read once; again if it lies where a group crosses
- * the end of a read, or near one that cannot be read.
+ * bounded time: each block is read once; it is read again if a group crosses the end
+ * of a read there, or if a block near it cannot be read.
  *
- * Afterwards words hold LIVE frames, clean ones in marked regions are dropped
- * (and pending), regions' dirty counts and marks are set, the journal goes on
- * behind the last sound group. Without TD_LOAD_OK the engine is not fit for use.
+ * Afterwards the words hold LIVE frames, clean frames in marked regions are dropped
+ * (and pending), the regions' dirty counts and marks are set, and the next group goes
+ * behind the last sound group. Without TD_LOAD_OK the engine must not be used.
  *
  * One thread, before the engine is in use; no lock. The engine was initialised by
  * td_engine_init() with zeroed memory.

@@ -7,9 +7,9 @@
  * region of exactly groups << (way_shift + run_shift) slots; so no later
  * arithmetic on it can overflow. Its retired slots are of these, in order.
  * Threads: pure functions on the caller's memory.
- * Why two copies: a torn write or a bad sector leaves the other. Both are
- * written with a flush between them, the one that was torn before first, so at
- * most one is ever torn.
+ * Why two copies: a torn write or a bad sector leaves the other copy. Both are written
+ * with a flush between them, first the copy that may be torn already, so at most one
+ * copy is ever torn.
  */
 #include "format.h"
 

@@ -116,8 +116,8 @@ enum td_super_error td_super_choose(const void *first, const void *second,
 				    struct td_super *sb);
 
 /*
- * Which copy is to be written first: not the one that td_super_choose() takes. (A
- * cut that damages a copy must find the other sound.)
+ * Which copy is to be written first: not the copy that td_super_choose() takes. (If a cut
+ * damages the first copy, the other copy must be sound.)
  */
 u32 td_super_first(const void *first, const void *second);
 

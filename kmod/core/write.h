@@ -40,7 +40,7 @@ static env_inline bool td_write_in_place(struct td_engine *e, u64 sector,
 	return true;
 }
 
-/* The same for any write, unless a flush is on. No lock, any context. */
+/* As td_write_in_place(), but false while all must go to the disk (B8). Any context. */
 static inline bool td_write_home(struct td_engine *e, u64 sector, u32 count,
 				 u32 *slot)
 {

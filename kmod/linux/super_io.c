@@ -367,7 +367,7 @@ static void retired_work(struct work_struct *work)
 
 	mutex_lock(&t->super_lock);
 	spin_lock_irqsave(&t->lock, flags);
-	/* Else the stop writes the slots, or another table has the engine. */
+	/* If not owns_super: the stop writes them, or another table has the engine. */
 	changed = t->owns_super && tandem_retired_changed(t);
 	spin_unlock_irqrestore(&t->lock, flags);
 	/*

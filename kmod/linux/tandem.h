@@ -208,7 +208,7 @@ static inline unsigned long tandem_lock(struct tandem *t)
  */
 void tandem_unlock(struct tandem *t, unsigned long flags)
 	__releases(t->lock);
-/* The same, but does not wake the cleaner: the cleaner itself calls. Any context. */
+/* tandem_unlock() for the cleaner itself, which it does not wake. Any context. */
 void tandem_unlock_cleaner(struct tandem *t, unsigned long flags)
 	__releases(t->lock);
 /*
@@ -216,7 +216,7 @@ void tandem_unlock_cleaner(struct tandem *t, unsigned long flags)
  * submit the ledger's I/O. Process context; lock not held.
  */
 void tandem_carry_on(struct tandem *t, struct td_list *woken);
-/* The same, but a worker does it. Any context. */
+/* A worker calls tandem_carry_on() for @woken, which is emptied. Any context. */
 void tandem_carry_on_later(struct tandem *t, struct td_list *woken);
 /*
  * The SSD failed a write: the state becomes bypass or stranded, and an event is
@@ -278,7 +278,7 @@ void tandem_submit_init(struct tandem *t);
 int tandem_submit_alloc(struct tandem *t);
 /* @bio, of a user's request, goes to the disk: a worker submits it. Any context. */
 void tandem_submit_for_user(struct tandem *t, struct bio *bio);
-/* The same for a cleaning or a flush of the disk. Any context. */
+/* A worker submits @bio, of a cleaning or a flush of the disk. Any context. */
 void tandem_submit_own(struct tandem *t, struct bio *bio);
 /* Give @bio, just initialised, the cgroup and the priority of @user. Any context. */
 void tandem_charge_user(struct bio *bio, struct bio *user);
@@ -302,7 +302,7 @@ int tandem_cleaner_alloc(struct tandem *t);
 void tandem_cleaner_free(struct tandem *t);
 /* Look now for dirty data to clean. Any context, lock held or not. */
 void tandem_cleaner_kick(struct tandem *t);
-/* The same for places that requests wait for; goes on while frozen_wq is frozen. */
+/* Look now for places that requests wait for; also while frozen_wq is frozen. */
 void tandem_cleaner_kick_urgent(struct tandem *t);
 /* Cancel both works, with no job in flight; a kick or urge queues them anew. Sleeps. */
 void tandem_cleaner_cancel(struct tandem *t);
@@ -333,7 +333,7 @@ static inline bool tandem_own_io_ended_locked(const struct tandem *t)
 	return !t->works_on && !t->cleaner.inflight;
 }
 
-/* The same; takes the lock. */
+/* As tandem_own_io_ended_locked(), but takes the lock. */
 bool tandem_own_io_ended(struct tandem *t);
 /*
  * At the end of a work of frozen_wq: make freezing wait for the I/O that the work

@@ -342,7 +342,7 @@ static void check_further_use(struct cache *c, u32 count)
 			write_to_image(c, &w);
 			td_work_done(&c->e, &w, true, &woken);
 		}
-		must(!td_list_pop(&woken), "nobody waited");
+		must(!td_list_pop(&woken), "a request is woken, but none waited");
 	}
 	group = c->e.ledger.group;
 	head = c->e.ledger.head % c->e.ledger.ring_blocks;

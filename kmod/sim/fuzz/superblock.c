@@ -72,7 +72,7 @@ static void check_parsed(const struct td_super *sb)
 	}
 }
 
-/* One bit more or less in it, and the checksum must tell. */
+/* A copy with one wrong bit: the checksum must be wrong. */
 static void check_damaged_super(const u8 *copy, u32 number, u32 bit)
 {
 	static u8 buffer[TD_SUPER_BYTES] __attribute__((aligned(8)));

@@ -83,7 +83,7 @@ fn world(core: &Core, mode: Mode, regions: u64) -> Result<World, Fault> {
     world_of(core, mode, regions, 4, 1)
 }
 
-/// The same with 128 slots, eight ways each.
+/// An empty cache of 128 slots in sets of eight ways, for a disk with one region.
 fn large_world(core: &Core, mode: Mode) -> Result<World, Fault> {
     world_of(core, mode, 1, 8, 3)
 }
@@ -333,7 +333,7 @@ fn unreadable_among_others(core: &Core) -> Result<(), Fault> {
     read_failing(&mut world, 0, 64)?;
     ensure!(
         world.engine.retired().is_empty() && slot_of(&world, 0).is_some(),
-        "slots were retired of which nobody knows that they are bad"
+        "slots were retired that are not known to be bad"
     );
     // The first of them cannot be read, the second can.
     ask(&mut world, Verb::Read, 0, 64)?;

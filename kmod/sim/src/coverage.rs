@@ -28,9 +28,9 @@ const RUNS: [&[&str]; 2] = [
 /// Branches of a file, or of several.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub struct Branches {
-    /// That were taken.
+    /// How many were taken.
     pub taken: u64,
-    /// That there are.
+    /// How many there are.
     pub all: u64,
 }
 

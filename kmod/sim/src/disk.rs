@@ -227,7 +227,7 @@ impl Disk {
                 Luck::Lose => None,
                 Luck::Writes(share) => log.iter().rposition(|entry| {
                     let coin = mix(entry.writer, salt);
-                    // One of eight that are lost is torn.
+                    // Of eight lost writes one is torn.
                     coin as u8 <= share
                         || coin >> 8 & 7 == 0 && mix(entry.writer ^ block << 32, salt) & 1 == 0
                 }),

@@ -122,7 +122,7 @@ fn corpus(target: &str) -> PathBuf {
 /// The kept inputs of a target.
 ///
 /// # Errors
-/// They cannot be read.
+/// The directory of the inputs cannot be read.
 pub fn inputs(target: &str) -> Result<Vec<PathBuf>, Error> {
     inputs_in(&corpus(target))
 }

@@ -89,7 +89,7 @@ pub fn this_program() -> Result<Command, Error> {
 /// A directory for what is built at run time, beside this program.
 ///
 /// # Errors
-/// It cannot be made.
+/// The directory cannot be made.
 pub fn build_dir(name: &str) -> Result<PathBuf, Error> {
     let program = std::env::current_exe().map_err(|source| Error::File {
         path: "current program".into(),
@@ -120,7 +120,7 @@ pub fn files(dir: &Path, ending: &str) -> Result<Vec<PathBuf>, Error> {
 }
 
 /// Compiles each of `sources` with `compiler` (its name and flags) and headers from `include`, unless the same text was
-/// compiled so before: of a mutant of one file that one is new.
+/// compiled so before. For a seeded bug only the changed file is compiled.
 ///
 /// # Errors
 /// The compiler refuses.

@@ -86,7 +86,7 @@ pub enum Kind {
     Read,
     /// Stores the buffer, or what the ledger gave.
     Write,
-    /// Leaves the sectors with some new content that nobody chose. The number is that of the user's request.
+    /// Gives the sectors a new content that no request chose. The number is that of the user's request.
     Discard(u32),
     /// Stores zeroes; their stamps carry the number of the user's request.
     Zeroes(u32),
@@ -118,7 +118,7 @@ pub struct Io {
     pub preflush: bool,
     /// Durable when completed.
     pub fua: bool,
-    /// Whom to tell; chosen by the caller.
+    /// The caller's mark, by which it knows the request again.
     pub token: u64,
 }
 
@@ -145,13 +145,13 @@ pub enum Turn {
     Missed,
     /// The flush before it.
     Preflush(Pending),
-    /// Move so many sectors, from those on that were moved.
+    /// Move this many sectors, behind those that were moved already.
     Move(Pending, u64),
     /// End.
     Complete {
         /// The request.
         pending: Pending,
-        /// It failed; some sectors may have been moved.
+        /// The request failed; some sectors may have been moved.
         failed: bool,
     },
 }
@@ -163,7 +163,7 @@ pub struct Queue {
     writers: u64,
     /// Of 256 chances to go on, this many are missed by requests to the hard disk.
     pub disk_reluctance: u8,
-    /// The same for the SSD.
+    /// Of 256 chances to go on, this many are missed by requests to the SSD.
     pub ssd_reluctance: u8,
     /// Of 256 requests this many hardly ever go on while others can.
     pub lazy: u8,

@@ -126,7 +126,7 @@ fn any_mode(rng: &mut fastrand::Rng, writeback: bool) -> Mode {
     }
 }
 
-/// As a superblock gives it, or one that is smaller and odder.
+/// The geometry that a new superblock would have, or a smaller and odder geometry.
 fn any_geometry(core: &Core, sectors: u64, rng: &mut fastrand::Rng) -> Geometry {
     let mut geometry = Geometry {
         origin_sectors: sectors,

@@ -19,7 +19,7 @@ pub struct Stamp(pub u64);
 const BYTES: u64 = 0xff_fffe;
 
 impl Stamp {
-    /// What memory holds that nobody wrote to: fresh pages, an SSD as it came, a buffer before its read.
+    /// The content of memory that was never written: fresh pages, a new SSD, a buffer before its read.
     pub const JUNK: Stamp = Stamp(u64::MAX);
 
     /// The `version`-th value that request `op` offered for `sector` (in 512 bytes; at most 24 bits).

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Core in user space, as a table of functions. The rescue program uses the core that it
- * was linked with; the simulator also uses one that it built later: a mutant, or one
- * under sanitizers. src/ffi.rs has the same declarations; keep them together.
+ * was linked with; the simulator also loads builds that it made later: of a seeded bug,
+ * or under sanitizers. src/ffi.rs has the same declarations; keep them together.
  */
 #ifndef TANDEM_USER_H
 #define TANDEM_USER_H
@@ -75,7 +75,7 @@ struct tdu_api {
 	void (*set_mode)(struct tdu_engine *engine, u32 mode);
 	void (*set_limit)(struct tdu_engine *engine, u64 quarters);
 	void (*facts)(struct tdu_engine *engine, struct tdu_facts *facts);
-	/* Of all of core's memory but counters and policy: equal states have equal ones. */
+	/* A hash of core's memory but counters and policy: equal states have equal hashes. */
 	u64 (*digest)(struct tdu_engine *engine);
 	u64 (*counter)(struct tdu_engine *engine, u32 which);
 	void (*words)(struct tdu_engine *engine, u64 *words);

@@ -23,7 +23,7 @@ pub struct NewRequest {
     pub count: u64,
     /// 0 means no private memory.
     pub parts: u32,
-    /// There should have been some.
+    /// Private memory was wanted, but there is none.
     pub no_memory: bool,
     pub fua: bool,
 }
@@ -88,7 +88,7 @@ impl Engine {
         unsafe { (self.core.api.set_mode)(self.raw, mode as u32) }
     }
 
-    /// So many quarters may be dirty.
+    /// Sets how many quarters may be dirty.
     pub fn set_limit(&mut self, quarters: u64) {
         unsafe { (self.core.api.set_limit)(self.raw, quarters) }
     }
@@ -173,21 +173,21 @@ impl Engine {
         unsafe { (self.core.api.write_wants_copy)(self.raw, sector, count as u32) }
     }
 
-    /// The slot that a whole write may go to as it is, if there is no memory for a copy; it is pinned.
+    /// The slot that a whole write may go to without a copy, though a copy was wanted. The slot is pinned.
     pub fn write_in_place(&mut self, sector: u64, count: u64) -> Option<u32> {
         let mut slot = 0;
         unsafe { (self.core.api.write_in_place)(self.raw, sector, count as u32, &mut slot) }
             .then_some(slot)
     }
 
-    /// The slot that a whole write may go to as it is; it is pinned.
+    /// The slot that a whole write may go to without a copy. The slot is pinned.
     pub fn write_home(&mut self, sector: u64, count: u64) -> Option<u32> {
         let mut slot = 0;
         unsafe { (self.core.api.write_home)(self.raw, sector, count as u32, &mut slot) }
             .then_some(slot)
     }
 
-    /// Such a write has come back from the SSD.
+    /// The SSD has ended a write that [`Engine::write_home`] or [`Engine::write_in_place`] allowed.
     pub fn write_home_done(&mut self, ok: bool) {
         unsafe { (self.core.api.write_home_done)(self.raw, ok) }
     }
@@ -245,7 +245,7 @@ impl Engine {
         (sector, u64::from(count))
     }
 
-    /// It has to be answered with an error.
+    /// Whether the request has to be answered with an error.
     pub fn failed(&self, request: &Request) -> bool {
         unsafe { (self.core.api.request_failed)(request.0) }
     }

@@ -34,7 +34,7 @@ pub enum LoadError {
 }
 
 impl Core {
-    /// The one that this program was linked with.
+    /// The build of core that this program was linked with.
     pub fn linked() -> Core {
         // SAFETY: returns a pointer to a constant.
         Core {
@@ -44,10 +44,10 @@ impl Core {
         }
     }
 
-    /// One in a library of its own.
+    /// The build of core in the library at `path`.
     ///
     /// # Errors
-    /// It is no such thing.
+    /// The linker refuses the library, or it was built from another user.h.
     #[cfg(feature = "load")]
     pub fn load(path: &Path) -> Result<Core, LoadError> {
         // SAFETY: the library has no constructors; the symbol has this type in user.h; the constant that it returns lives as

@@ -56,7 +56,7 @@ impl World {
                 || before.dirty == 0
                 || self.engine.state() != State::Active
                 || waiting <= u64::from(looks.max(run)),
-            "cleaning looked at {waiting} frames that somebody waits for at once, {looks} were allowed"
+            "cleaning looked at {waiting} frames that requests wait for at once, {looks} were allowed"
         );
         if all && before.dirty > 0 && self.engine.state() == State::Active {
             self.check_looks(&before, seek, looks)?;
@@ -122,7 +122,7 @@ impl World {
             let since = sub.begun.max(vain);
             ensure!(
                 first.is_some_and(|first| first <= since),
-                "#{} waits for a cleaning of {}+{}, but who came later is served first, at sector {sector}",
+                "#{} waits for a cleaning of {}+{}, but a later write is served first, at sector {sector}",
                 sub.op,
                 sub.first,
                 sub.count
