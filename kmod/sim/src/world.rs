@@ -133,7 +133,7 @@ enum Task {
     Begin {
         sub: u64,
     },
-    Do {
+    CarryOut {
         sub: u64,
         actions: Actions,
     },
@@ -144,9 +144,9 @@ enum Task {
     Work,
     Clean,
     /// The retired slots are to be written to the superblocks.
-    Note,
+    RecordRetired,
     /// Core is told that this I/O has ended, though the I/O has not ended. Only a flaw does that.
-    Told {
+    TellCore {
         io: Io,
     },
 }
@@ -354,7 +354,7 @@ impl World {
     /// Forgets the clean copies of a group.
     pub fn forget_group(&mut self, group: u32) {
         self.last = "drop";
-        self.guard.lonely = None;
+        self.guard.only_flush = None;
         self.engine.forget_group(group);
         self.pump();
     }
@@ -408,7 +408,7 @@ impl World {
     fn wake(&mut self, woken: Waking) {
         for (id, actions) in woken {
             self.note_actions(id, "is woken", actions);
-            self.due(id, actions);
+            self.plan_actions(id, actions);
         }
     }
 

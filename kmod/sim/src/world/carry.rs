@@ -29,7 +29,7 @@ impl World {
         match task {
             Task::Map { op, first, count } => self.map(op, first, count),
             Task::Begin { sub } => self.begin(sub),
-            Task::Do { sub, actions } => self.carry_out(sub, actions),
+            Task::CarryOut { sub, actions } => self.carry_out(sub, actions),
             Task::Drained { sector, slot } => {
                 let (turn, woken) = self.engine.drained(sector, slot);
                 self.trace.note(sector, 1, || {
@@ -37,17 +37,17 @@ impl World {
                 });
                 self.wake(woken);
                 if let Some((sub, actions)) = turn {
-                    self.later(Task::Do { sub, actions });
+                    self.later(Task::CarryOut { sub, actions });
                 }
                 self.pump();
                 Ok(())
             }
             Task::Work => self.take_work(),
-            Task::Note => {
-                self.retired.noted = self.engine.retired();
+            Task::RecordRetired => {
+                self.retired.recorded = self.engine.retired();
                 Ok(())
             }
-            Task::Told { io } => self.tell(&io, false),
+            Task::TellCore { io } => self.tell_core(&io, false),
             Task::Clean => {
                 self.clean_due = false;
                 self.clean(false)
@@ -81,13 +81,13 @@ impl World {
         self.note_begun(id, dirty);
         self.last = "begin";
         self.note_actions(id, "begins", actions);
-        self.follow(id, actions, woken);
+        self.follow_up(id, actions, woken);
         Ok(())
     }
 
     /// Carries out what core answered about a request: its actions, and the requests that it woke.
-    pub(super) fn follow(&mut self, id: u64, actions: Actions, woken: crate::engine::Waking) {
-        self.due(id, actions);
+    pub(super) fn follow_up(&mut self, id: u64, actions: Actions, woken: crate::engine::Waking) {
+        self.plan_actions(id, actions);
         self.wake(woken);
         self.pump();
     }
@@ -105,7 +105,7 @@ impl World {
         self.note_begun(id, dirty);
         self.last = "start";
         self.note_actions(id, "starts", actions);
-        self.follow(id, actions, woken);
+        self.follow_up(id, actions, woken);
         Ok(())
     }
 
@@ -166,7 +166,7 @@ impl World {
         }
     }
 
-    pub(super) fn due(&mut self, id: u64, actions: Actions) {
+    pub(super) fn plan_actions(&mut self, id: u64, actions: Actions) {
         // The result is read now, under the lock: when the answer is given, the request may have ended.
         if actions.has(Actions::ANSWER)
             && let Some(sub) = self.subs.get_mut(&id)
@@ -181,7 +181,7 @@ impl World {
             sub.to_disk = true;
         }
         if actions.0 != 0 {
-            self.later(Task::Do { sub: id, actions });
+            self.later(Task::CarryOut { sub: id, actions });
         }
     }
 
@@ -190,7 +190,7 @@ impl World {
         let Some(first) = ORDER.into_iter().find(|&action| actions.has(action)) else {
             return Err(Fault::Other(format!("unknown actions {:#x}", actions.0)));
         };
-        self.due(id, Actions(actions.0 & !first));
+        self.plan_actions(id, Actions(actions.0 & !first));
         match first {
             Actions::PASS => self.pass(id),
             Actions::START => self.restart(id),

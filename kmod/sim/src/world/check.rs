@@ -29,7 +29,7 @@ struct Warm {
 #[derive(Default)]
 pub(super) struct Guard {
     /// A flush; since the flush began, nothing else has been under way.
-    pub lonely: Option<OpId>,
+    pub only_flush: Option<OpId>,
     /// Parts of writes that made clean data dirty when they began. A part stays here until its data is on the SSD or,
     /// if the SSD failed, on the disk.
     pub fresh: HashMap<u64, Fresh>,
@@ -170,7 +170,7 @@ impl World {
 
     /// The flush `op` was answered. If nothing else was under way during the flush, a start from now on must be warm.
     pub(super) fn remember_warm(&mut self, op: OpId) {
-        if self.guard.lonely.take() != Some(op) || self.engine.state() != State::Active {
+        if self.guard.only_flush.take() != Some(op) || self.engine.state() != State::Active {
             return;
         }
         let layout = self.engine.layout();

@@ -166,7 +166,7 @@ impl World {
 
     fn clean_at(&mut self, sector: u64, limit: u64) -> Result<(), Fault> {
         self.last = "clean";
-        self.guard.lonely = None;
+        self.guard.only_flush = None;
         let frames = self.rng.u32(1..=4);
         let id = self.add_sub(0, ReqKind::Clean, sector, 0);
         let new = NewRequest {
@@ -210,7 +210,7 @@ impl World {
             sub.private = Some((memory, base));
             (sub.first, sub.count) = (first, count);
         }
-        self.follow(id, actions, woken);
+        self.follow_up(id, actions, woken);
         Ok(())
     }
 

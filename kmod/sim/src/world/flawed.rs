@@ -8,7 +8,7 @@ use crate::flaw::{Flaw, Site, Wrong};
 use crate::queue::{Io, Kind};
 
 /// Part of the token of an I/O about which core was told already.
-const NOBODY: u64 = u64::MAX >> 3;
+const DETACHED: u64 = u64::MAX >> 3;
 
 impl World {
     fn site(&self, io: &Io) -> Option<Site> {
@@ -30,7 +30,7 @@ impl World {
             return Some(io);
         };
         if matches!(flaw.wrong, Wrong::Left | Wrong::Early) {
-            self.later(Task::Told { io });
+            self.later(Task::TellCore { io });
         }
         let io = flaw.spoil(io)?;
         Some(
@@ -65,7 +65,7 @@ impl World {
             }
             io.buffer = Some((memory, 0));
         }
-        io.token = token(NOBODY, Role::Nobody);
+        io.token = token(DETACHED, Role::Detached);
         io
     }
 

@@ -16,7 +16,7 @@ pub(super) enum Role {
     Extent,
     Work,
     /// Core was told already that this I/O has ended.
-    Nobody,
+    Detached,
 }
 
 const ROLES: [Role; 7] = [
@@ -26,7 +26,7 @@ const ROLES: [Role; 7] = [
     Role::Span,
     Role::Extent,
     Role::Work,
-    Role::Nobody,
+    Role::Detached,
 ];
 
 pub(super) fn token(id: u64, role: Role) -> u64 {
@@ -142,7 +142,7 @@ impl World {
             }
             _ => {}
         }
-        if io.side == Side::Origin && io.kind.changes() && role(&io) != Role::Nobody {
+        if io.side == Side::Origin && io.kind.changes() && role(&io) != Role::Detached {
             self.check_disk(&io, first, count)?;
         }
         Ok(())
@@ -185,7 +185,7 @@ impl World {
             let fua = io.fua && !failed;
             device.write_completed(io.first, pending.moved, pending.writer, fua, now);
             self.guard.written(io.side, now);
-            let cleaning = self.is_cleaning(io.token >> 3) || role(&io) == Role::Nobody;
+            let cleaning = self.is_cleaning(io.token >> 3) || role(&io) == Role::Detached;
             if io.side == Side::Origin && !cleaning {
                 self.durable.disk_written(io.first, now);
             }
@@ -197,11 +197,11 @@ impl World {
             (Side::Origin, _) => "disk write done",
             (Side::Ssd, _) => "SSD write done",
         };
-        self.tell(&io, failed)
+        self.tell_core(&io, failed)
     }
 
     /// Tells the owner of an I/O that the I/O has ended.
-    pub(super) fn tell(&mut self, io: &Io, failed: bool) -> Result<(), Fault> {
+    pub(super) fn tell_core(&mut self, io: &Io, failed: bool) -> Result<(), Fault> {
         let id = io.token >> 3;
         match role(io) {
             Role::Direct => self.direct_done(id, failed),
@@ -210,7 +210,7 @@ impl World {
             Role::Span => self.span_done(id, failed),
             Role::Extent => self.extent_done(id, failed),
             Role::Work => self.work_ended(WORK_KINDS[id as usize], failed),
-            Role::Nobody => {
+            Role::Detached => {
                 if let Some((buffer, _)) = io.buffer {
                     self.memory.release(buffer);
                 }
@@ -355,7 +355,7 @@ impl World {
         };
         let (actions, woken) = self.engine.disk_done(request, !failed);
         self.note_actions(id, "is done on the disk", actions);
-        self.follow(id, actions, woken);
+        self.follow_up(id, actions, woken);
         Ok(())
     }
 
@@ -390,7 +390,7 @@ impl World {
         }
         let (actions, woken) = self.engine.ssd_done(request, !failed);
         self.note_actions(id, "is done on the SSD", actions);
-        self.follow(id, actions, woken);
+        self.follow_up(id, actions, woken);
         Ok(())
     }
 }

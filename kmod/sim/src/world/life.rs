@@ -135,7 +135,7 @@ impl World {
             let core = self.engine.core().clone();
             self.engine = Engine::new(&core, geometry, self.mode);
             self.engine.set_limit(self.limit);
-            self.engine.set_retired(&self.retired.noted);
+            self.engine.set_retired(&self.retired.recorded);
             self.retired.begin();
             let interrupted = again.then(|| self.rng.u8(..6));
             let bad = (!again && self.rng.u8(..32) == 0).then(|| self.any_metadata_block());
@@ -284,7 +284,7 @@ impl World {
             self.ssd.power_cut(Luck::Lose, &mut self.rng);
         }
         self.mode = mode;
-        self.retired.noted = self.engine.retired();
+        self.retired.recorded = self.engine.retired();
         let power = lights_out | self.start(false)?;
         if !self.marks_unreadable {
             self.check_warm(&before)?;

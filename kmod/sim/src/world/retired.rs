@@ -12,7 +12,7 @@ use crate::oracle::Time;
 #[derive(Default)]
 pub(super) struct Retired {
     /// The slots that the superblocks name.
-    pub noted: Vec<u32>,
+    pub recorded: Vec<u32>,
     /// When each slot was retired in this life; 0 for a slot that the superblocks named at the start.
     since: HashMap<u32, Time>,
     /// How many slots were retired in this life.
@@ -22,7 +22,7 @@ pub(super) struct Retired {
 impl Retired {
     /// A life begins.
     pub(super) fn begin(&mut self) {
-        self.since = self.noted.iter().map(|&slot| (slot, 0)).collect();
+        self.since = self.recorded.iter().map(|&slot| (slot, 0)).collect();
         self.count = 0;
     }
 
@@ -61,8 +61,8 @@ impl World {
             self.retired.count
         );
         self.seen.ssd_lost += u64::from(state != State::Active);
-        if self.engine.retired() != self.retired.noted {
-            self.later(Task::Note);
+        if self.engine.retired() != self.retired.recorded {
+            self.later(Task::RecordRetired);
         }
         Ok(elsewhere)
     }
@@ -92,7 +92,7 @@ impl World {
 
     /// A start believes nothing clean in a slot that the superblocks name.
     pub(super) fn check_retired_at_start(&self, words: &[u64]) -> Result<(), Fault> {
-        for &slot in &self.retired.noted {
+        for &slot in &self.retired.recorded {
             let word = Word::of(words[slot as usize]);
             ensure!(
                 word.valid == word.dirty,

@@ -47,7 +47,7 @@ impl World {
             self.guard.region_written(first, count);
         }
         let idle = self.ops.is_empty() && self.subs.is_empty();
-        self.guard.lonely = (verb == Verb::Flush && idle).then_some(op);
+        self.guard.only_flush = (verb == Verb::Flush && idle).then_some(op);
         self.ops.insert(
             op,
             Op {
