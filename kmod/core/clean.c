@@ -251,7 +251,7 @@ static void want_recorded(struct td_engine *e)
 		td_ledger_want_sweep(e);
 }
 
-enum td_seek td_clean_seek(struct td_engine *e, bool all, bool on, u32 looks,
+enum td_seek td_clean_seek(struct td_engine *e, bool all, bool goes_on, u32 looks,
 			   u64 *sector, u32 *count)
 {
 	struct td_ledger *l = &e->ledger;
@@ -261,7 +261,7 @@ enum td_seek td_clean_seek(struct td_engine *e, bool all, bool on, u32 looks,
 
 	if (!l->dirty || !td_active(e))
 		return TD_SEEK_NOWHERE;
-	if (!on)
+	if (!goes_on)
 		e->urgent_round++;
 	urgent = seek_urgent(e, &looks, &unrecorded, sector, count);
 	if (unrecorded && urgent != TD_SEEK_FOUND)

@@ -56,10 +56,10 @@ enum td_counter {
 
 /*
  * A counter's value is the sum of what was counted from td_counter_first() to
- * td_counter_last(). That is the counter itself, but for three, which cost a
- * request nothing: read_requested and write_requested are all that stands behind
- * them up to the last reason, and write_hit counts only copies that were
- * updated, beside what write_back counts.
+ * td_counter_last(). That is the counter itself, but for three, which are not counted
+ * by a request: read_requested and write_requested are the sums of all counters behind
+ * them up to the last reason, and write_hit is the sum of copies that were updated and
+ * of write_back.
  */
 static inline unsigned int td_counter_first(unsigned int which)
 {

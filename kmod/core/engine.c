@@ -225,7 +225,7 @@ void td_end(struct td_engine *e, struct td_req *r, struct td_list *woken)
 	td_store_finish(e, b, r);
 	r->nr_parts = 0;
 	if (r->kind == TD_CLEAN && r->pending)
-		td_flush_no_cleaning(e);
+		td_flush_cleaning_ended(e);
 	td_marks_leave(e, r, td_req_is_write(r) && !r->writeback);
 	for (struct td_link *l = b->reqs.next; l != &b->reqs; l = l->next) {
 		struct td_req *q = td_req_of(l);
@@ -248,7 +248,7 @@ u32 td_woken(const struct td_req *r)
 static u32 read_done(struct td_engine *e, struct td_req *r, bool ok,
 		     struct td_list *woken)
 {
-	if (!ok || !td_active(e) || !td_store_wanted(r)) {
+	if (!ok || !td_active(e) || !td_store_has_live_part(r)) {
 		td_end(e, r, woken);
 		return (ok ? TD_DO_ANSWER : TD_DO_RETRY) | TD_DO_END;
 	}

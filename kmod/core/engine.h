@@ -333,14 +333,14 @@ enum td_seek { TD_SEEK_NOWHERE, TD_SEEK_FOUND, TD_SEEK_FURTHER };
  * Where should cleaning go on? Urgent places first, then, with @all, the next
  * dirty run in disk order: at most @looks at a frame or at the count of what has
  * none dirty (or at all frames of one urgent write), FURTHER if that was not
- * enough. The caller may then drop the lock before it asks again, with @on: urgent
- * places that were looked at are not looked at again. (Without @on all are looked at
+ * enough. The caller may then drop the lock before it asks again, with @goes_on: urgent
+ * places that were looked at are not looked at again. (Without @goes_on all are looked at
  * again, for meanwhile their quarters may have been recorded or let go.) NOWHERE:
  * all places were looked at. FOUND: call td_begin() with a request of kind CLEAN,
  * *sector and *count (0: to the end of the run); td_begin() sets the request's
  * sector and count to the piece that it cleans. Lock held.
  */
-enum td_seek td_clean_seek(struct td_engine *e, bool all, bool on, u32 looks,
+enum td_seek td_clean_seek(struct td_engine *e, bool all, bool goes_on, u32 looks,
 			   u64 *sector, u32 *count);
 
 /* Cleaning goes on at @sector, with a new round. Lock held. */

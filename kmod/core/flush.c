@@ -52,7 +52,7 @@ void td_flush_cleaning(struct td_engine *e, struct td_req *r)
 	flush_for_cleanings(e);
 }
 
-void td_flush_no_cleaning(struct td_engine *e)
+void td_flush_cleaning_ended(struct td_engine *e)
 {
 	e->ledger.cleanings--;
 	flush_for_cleanings(e);

@@ -157,24 +157,24 @@ void td_probe_feed(struct td_probe *p, const void *quarter)
 		return;
 	crc = ~env_crc32c(CRC_SEED, quarter, TD_QUARTER_SECTORS * 512);
 	if (p->compares) {
-		p->kept++;
+		p->readable++;
 		p->differs |= crc != sample.crc;
 		return;
 	}
 	sample.crc = crc;
-	p->samples->sample[p->kept++] = sample;
+	p->samples->sample[p->readable++] = sample;
 }
 
 enum td_verdict_of_disk td_probe_end(struct td_probe *p)
 {
 	if (!p->compares) {
-		p->samples->count = p->kept;
+		p->samples->count = p->readable;
 		p->samples->stopped = true;
 		return TD_DISK_SAME;
 	}
 	if (p->differs)
 		return TD_DISK_CHANGED;
-	return p->kept ? TD_DISK_SAME : TD_DISK_UNKNOWN;
+	return p->readable ? TD_DISK_SAME : TD_DISK_UNKNOWN;
 }
 
 /*

@@ -50,7 +50,7 @@ struct td_samples {
 
 void td_samples_encode(const struct td_samples *s, const u8 *uuid, u32 copy,
 		       void *block);
-/* False: not sound. Quarters lie within @origin_sectors, or it is not sound. */
+/* False: the block is not sound, or names a quarter beyond @origin_sectors. */
 bool td_samples_parse(const void *block, const u8 *uuid, u32 copy,
 		      u64 origin_sectors, struct td_samples *s);
 /* The newer sound copy; if none is, RUNNING with sequence 0. */
@@ -70,7 +70,7 @@ enum td_verdict_of_disk {
 struct td_probe {
 	struct td_samples *samples;
 	u32 at;
-	u32 kept;		/* samples whose quarters could be read */
+	u32 readable;		/* samples whose quarters could be read */
 	bool compares;
 	bool differs;
 };
@@ -78,9 +78,9 @@ struct td_probe {
 void td_probe_begin(struct td_probe *p, struct td_samples *s, bool compares);
 /* Read the quarter (TD_QUARTER_SECTORS) at *sector of the disk. False: no more. */
 bool td_probe_next(const struct td_probe *p, u64 *sector);
-/* @quarter NULL: the disk cannot read it; it is left out, or not compared. */
+/* @quarter NULL: the disk cannot read the quarter, which is then left out. */
 void td_probe_feed(struct td_probe *p, const void *quarter);
-/* Filled in: SAME, and the samples are ready to be encoded as STOPPED. */
+/* SAME also when checksums were filled in: then the samples may be encoded as STOPPED. */
 enum td_verdict_of_disk td_probe_end(struct td_probe *p);
 
 /* @count sectors from @sector of the disk were written. Lock held. */

@@ -60,10 +60,10 @@ void td_flush_gate(struct td_engine *e, struct td_req *r, u32 gate,
 		   struct td_list *woken);
 /* A flush of the disk that begins after now is needed. Returns its number. */
 u64 td_flush_want(struct td_engine *e);
-/* A cleaning has written the disk: it goes on when that has been flushed. */
+/* The cleaning @r has written the disk: @r goes on when the disk has been flushed. */
 void td_flush_cleaning(struct td_engine *e, struct td_req *r);
 /* A cleaning will not write the disk. */
-void td_flush_no_cleaning(struct td_engine *e);
+void td_flush_cleaning_ended(struct td_engine *e);
 /* A discard that drops dirty quarters is done on the disk: it goes on as a cleaning does. */
 void td_flush_discard(struct td_engine *e, struct td_req *r);
 
@@ -78,10 +78,10 @@ void td_marks_leave(struct td_engine *e, struct td_req *r, bool wrote_disk);
 /* Is the mark of @r's region durable? */
 bool td_marks_is_set(const struct td_engine *e, const struct td_req *r);
 /*
- * Is @r alone in its region, and is all recorded that was written there? Then
- * it is not worth a mark: the next flush would have to clear it.
+ * Is @r alone in its region, and is all recorded that was written there? Then a mark
+ * costs more than it saves: the next flush would have to clear the mark.
  */
-bool td_marks_quiet(const struct td_engine *e, const struct td_req *r);
+bool td_marks_alone(const struct td_engine *e, const struct td_req *r);
 /* Have the mark of @r's region set; then @r is woken with START. */
 void td_marks_wait(struct td_engine *e, struct td_req *r);
 /* Begin to look at all marks and clear those that may be cleared; @aged: only old ones. */
@@ -103,10 +103,10 @@ u32 td_writeback_done(struct td_engine *e, struct td_req *r,
 /* The data of @r cannot be stored, since the SSD failed; @r is woken. */
 void td_writeback_failed(struct td_engine *e, struct td_req *r,
 			 struct td_list *woken);
-/* A cleaning could not be done; it is woken, or answered, with END. */
+/* The cleaning @r failed and ends; the caller gives @r the action END. */
 void td_clean_failed(struct td_engine *e, struct td_req *r,
 		     struct td_list *woken);
-/* @r, which undirties, cannot be recorded, or must not be; it is woken with its end. */
+/* The cleaning or discard @r cannot be recorded, or must not be: @r is woken with END. */
 void td_record_failed(struct td_engine *e, struct td_req *r, struct td_list *woken);
 /* Take @r out of its ring and give up its slots; wake the requests that waited for it. */
 void td_end(struct td_engine *e, struct td_req *r, struct td_list *woken);

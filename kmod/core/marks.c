@@ -108,7 +108,7 @@ bool td_marks_is_set(const struct td_engine *e, const struct td_req *r)
 	return e->ledger.marks[region_of(e, r)].state == TD_MARK_SET;
 }
 
-bool td_marks_quiet(const struct td_engine *e, const struct td_req *r)
+bool td_marks_alone(const struct td_engine *e, const struct td_req *r)
 {
 	const struct td_ledger *l = &e->ledger;
 	const struct td_mark *m = &l->marks[region_of(e, r)];

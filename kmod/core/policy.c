@@ -3,15 +3,15 @@
  * S3-FIFO, in each set of ways for itself.
  *
  * A new frame is on trial. An eighth of the set is for trials: while at least so
- * many frames are on trial, the oldest of them is given up; but a frame that was hit
- * twice becomes a regular instead. With fewer trials a regular is given up: a clock's
- * hand gives each regular one more round for each of its hits, up to three. The set
- * remembers the last frames that were given up as ghosts; a ghost that comes back is
- * a regular at once.
+ * many frames are on trial, the oldest of these frames is evicted; but if it was hit
+ * twice, it becomes a regular instead, and the next oldest is looked at. With fewer
+ * trials a regular is evicted: a clock's hand gives each regular one more round for
+ * each of its hits, up to three. The set remembers the frames that were evicted last
+ * as ghosts. If the frame of a ghost is read again, it is a regular at once.
  *
  * So data that is read once passes through two ways and displaces nothing else,
- * however much it is. A large file that does not fit there is remembered when it is
- * read first, let in when it is read again, and found the third time. A set that has
+ * however much it is. A large file that does not fit there becomes ghosts when it is
+ * read first, regulars when it is read again, and hits the third time. A set that has
  * room takes every frame.
  *
  * Invariant: none that data depends on; any idle slot is a right answer.
@@ -22,7 +22,7 @@
  */
 #include "policy.h"
 
-#define ENOUGH	(2 * TD_W_TOUCH)	/* hits that end a trial */
+#define TRIAL_HITS	(2 * TD_W_TOUCH)	/* hits that end a trial */
 
 static struct td_set *set_of(const struct td_engine *e, u64 frame)
 {
@@ -91,7 +91,7 @@ static u32 trial_victim(struct td_engine *e, struct td_set *s, u64 frame,
 		u64 v = td_word_load(word_of(e, frame, near));
 
 		if (on_trial(v) && td_word_is_idle(v) &&
-		    (v & TD_W_RECENCY) < ENOUGH)
+		    (v & TD_W_RECENCY) < TRIAL_HITS)
 			return near;
 	}
 	for (u32 i = 0; i < td_ways(&e->layout); i++) {
@@ -101,7 +101,7 @@ static u32 trial_victim(struct td_engine *e, struct td_set *s, u64 frame,
 
 		if (!on_trial(v) || !td_word_is_idle(v))
 			continue;
-		if ((v & TD_W_RECENCY) >= ENOUGH) {
+		if ((v & TD_W_RECENCY) >= TRIAL_HITS) {
 			td_word_make_regular(w);
 			continue;
 		}
@@ -139,15 +139,15 @@ u32 td_policy_victim(struct td_engine *e, u64 frame, u32 near, bool known,
 		     enum td_take how_far)
 {
 	struct td_set *s = set_of(e, frame);
-	u32 trials = 0, enough = (td_ways(&e->layout) + 7) / 8;
-	bool modest = how_far == TD_TAKE_COLD && !known;
+	u32 trials = 0, trials_wanted = (td_ways(&e->layout) + 7) / 8;
+	bool spares_regulars = how_far == TD_TAKE_COLD && !known;
 	u32 way = TD_NO_WAY;
 
 	for (u32 i = 0; i < td_ways(&e->layout); i++)
 		trials += on_trial(td_word_load(word_of(e, frame, i)));
-	if (trials >= enough || modest)
+	if (trials >= trials_wanted || spares_regulars)
 		way = trial_victim(e, s, frame, near);
-	if (way == TD_NO_WAY && !modest)
+	if (way == TD_NO_WAY && !spares_regulars)
 		way = regular_victim(e, s, frame, near);
 	return way;
 }

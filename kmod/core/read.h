@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The commonest read of all, in as few instructions as it takes: of one frame,
- * which lies in its home way on an SSD with blocks of 512 bytes.
+ * The most frequent read, in as few instructions as possible: a read of one frame that
+ * lies in its home way, on an SSD with blocks of 512 bytes.
  *
  * Inline, since the caller of the kernel has everything in registers already.
  * td_read_look() answers all other reads.

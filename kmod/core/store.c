@@ -143,7 +143,7 @@ struct td_req *td_store_filler(const struct td_bucket *b, u32 slot)
 	return NULL;
 }
 
-/* If a fill owns @slot, cancel its part, so that it is not published. True: one did. */
+/* If a fill owns @slot, cancel the fill's part in it. True: a fill did. */
 static bool cancel_fill(struct td_engine *e, struct td_bucket *b, u32 slot)
 {
 	struct td_req *q = td_store_filler(b, slot);
@@ -164,9 +164,9 @@ static bool is_slot_shared(const struct td_bucket *b, const struct td_req *r, u3
 }
 
 /*
- * Quarters of @slot that a write may update in place: those it covers, and
- * those it changes a part of, if they are valid and the SSD can write so
- * little.
+ * Quarters of @slot that a write may update in place: the quarters that it covers
+ * whole; and valid quarters of which it changes a part, if the SSD can write so small
+ * a part.
  */
 static unsigned int updatable_quarters(const struct td_engine *e, const struct td_req *r,
 				       u64 frame, u32 slot, unsigned int touched)
@@ -229,8 +229,8 @@ static u32 plan_frame(struct td_engine *e, struct td_bucket *b,
 	if (td_retired(e, slot))
 		mask = 0;
 	/*
-	 * Not beside a fill, nor where a pin may be one of these quarters', nor
-	 * where the record may still name another frame.
+	 * Store nothing beside a fill, nor where a read may have pinned these quarters,
+	 * nor where the record may still name another frame.
 	 */
 	if (joins && (cancel_fill(e, b, slot) ||
 		      v & (TD_W_HELD | TD_W_STALE)))
@@ -303,7 +303,7 @@ void td_store_finish(struct td_engine *e, const struct td_bucket *b,
 	}
 }
 
-bool td_store_wanted(const struct td_req *r)
+bool td_store_has_live_part(const struct td_req *r)
 {
 	for (u32 i = 0; i < r->nr_parts; i++)
 		if (!r->parts[i].cancelled)

@@ -106,7 +106,7 @@ void td_store_finish(struct td_engine *e, const struct td_bucket *b,
 		     struct td_req *r);
 
 /* Is any part not cancelled? */
-bool td_store_wanted(const struct td_req *r);
+bool td_store_has_live_part(const struct td_req *r);
 
 /* The pins of @slot drained. True: @r waited for that. */
 bool td_store_unheld(struct td_req *r, u32 slot);

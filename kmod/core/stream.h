@@ -8,8 +8,8 @@
 #include "engine.h"
 
 /*
- * Frames @first..@last are asked for. True: they go on with a stream of at
- * least a MiB. No lock, any context.
+ * A read asks for frames @first..@last. True: the read continues a stream of at least a
+ * MiB. No lock, any context.
  */
 bool td_stream_seen(struct td_engine *e, u64 first, u64 last);
 

@@ -56,7 +56,7 @@ static bool waits_for_pins(u64 v, unsigned int touched)
 }
 
 /* Is a cleaning that moves one of @mask of @slot being recorded? */
-static bool recorded_now(const struct td_bucket *b, u32 slot, unsigned int mask)
+static bool is_being_recorded(const struct td_bucket *b, u32 slot, unsigned int mask)
 {
 	for (struct td_link *l = b->reqs.next; l != &b->reqs; l = l->next) {
 		const struct td_req *q = td_req_of(l);
@@ -104,7 +104,7 @@ static enum td_writeback frame_verdict(const struct td_engine *e,
 		return TD_WB_NO;
 	*adds |= clean;
 	if ((clean && (clean & td_word_valid(v) || v & TD_W_STALE)) ||
-	    recorded_now(b, slot, touched))
+	    is_being_recorded(b, slot, touched))
 		return TD_WB_MARK;
 	return TD_WB_GO;
 }
@@ -191,7 +191,7 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 	      !td_ledger_place_dirty(l, r->sector))))
 		return TD_WB_NO;
 	in_advance = needs_mark && !marked;
-	if (in_advance && !td_marks_quiet(e, r))
+	if (in_advance && !td_marks_alone(e, r))
 		return TD_WB_MARK;
 	if (first & e->layout.run_mask)
 		near = td_index_find(e, first - 1);

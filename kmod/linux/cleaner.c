@@ -176,11 +176,11 @@ enum cleaning_start {
 	CLEANING_NO_PLACE,
 };
 
-/* Where is a place to clean? @on: the last answer was CLEANING_FURTHER. Lock held. */
-static enum td_seek find_dirty(struct tandem *t, bool more, bool on, u64 *sector,
+/* Where is a place to clean? @goes_on: the last answer was CLEANING_FURTHER. Lock held. */
+static enum td_seek find_dirty(struct tandem *t, bool more, bool goes_on, u64 *sector,
 			       u32 *count)
 {
-	enum td_seek seek = td_clean_seek(&t->engine, more, on, LOOKS, sector,
+	enum td_seek seek = td_clean_seek(&t->engine, more, goes_on, LOOKS, sector,
 					  count);
 
 	/* A frame recorded from now on may lie behind this round's position. */

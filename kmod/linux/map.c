@@ -444,7 +444,7 @@ static noinline bool tracked_done(struct tandem *t, struct td_req *r, bool ok)
 	return todo & TD_DO_ANSWER;
 }
 
-/* All but a hit or a home write of one slot that went well and is not measured. */
+/* All but hits and writes in place of one slot that went well and are not measured. */
 static noinline int end_other(struct tandem *t, struct bio *bio, struct tandem_io *io,
 			      blk_status_t error)
 {

@@ -100,7 +100,7 @@ static void zero_array(void *array, u64 bytes)
 	}
 }
 
-/* Empty the index in its own memory. False: it has none, or of other sizes. */
+/* Empty the index in its own memory. False: there is no memory, or other sizes are needed. */
 static bool empty_in_place(struct tandem *t)
 {
 	struct td_engine *e = &t->engine;
