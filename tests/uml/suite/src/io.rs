@@ -3,7 +3,9 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fs::File;
+use std::io::Error;
 use std::ops::{Deref, DerefMut};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -182,6 +184,7 @@ pub fn set_queue(path: &Path, attribute: &str, value: &str) -> Result<()> {
 const BLKDISCARD: Opcode = opcode::none(0x12, 119);
 const BLKZEROOUT: Opcode = opcode::none(0x12, 127);
 const BLKFLSBUF: Opcode = opcode::none(0x12, 97);
+const BLKBSZSET: Opcode = opcode::write::<usize>(0x12, 113);
 
 /// Discards a range given in bytes.
 pub fn discard(file: &File, offset: u64, length: u64) -> Result<()> {
@@ -202,6 +205,23 @@ pub fn forget(file: &File) -> Result<()> {
     // SAFETY: the ioctl takes no argument.
     unsafe { ioctl(file, NoArg::<BLKFLSBUF>::new()) }
         .context("cannot drop the page cache of a device")
+}
+
+/// Sets the size in bytes of the pieces that the page cache of a device is written out in.
+pub fn set_block_size(file: &File, bytes: usize) -> Result<()> {
+    let bytes = libc::c_int::try_from(bytes)?;
+    // SAFETY: the ioctl reads an int, whatever its number says.
+    unsafe { ioctl(file, Setter::<BLKBSZSET, libc::c_int>::new(bytes)) }
+        .with_context(|| format!("cannot set a block size of {bytes}"))
+}
+
+/// Begins to write out what the page cache holds of a device, as the kernel's own write-back does.
+pub fn begin_write_out(file: &File) -> Result<()> {
+    // SAFETY: the call takes no memory.
+    let failed =
+        unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
+    ensure!(failed == 0, "sync_file_range: {}", Error::last_os_error());
+    Ok(())
 }
 
 /// Reproducible random bytes.

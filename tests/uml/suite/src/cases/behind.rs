@@ -3,6 +3,7 @@
 //! from it. In virtual time, so that a request of seconds costs nothing and a wait for it is seen.
 
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::thread::{self, JoinHandle, sleep};
 
 use anyhow::{Result, anyhow, ensure};
@@ -24,6 +25,10 @@ pub const CASES: &[Entry] = &[
         || ssd_goes_on(Load::Discards),
     ),
     (
+        "time: the SSD does not wait behind buffered writes that the disk throttles",
+        || ssd_goes_on(Load::Buffered),
+    ),
+    (
         "time: a disk that is busy with a discard is not idle",
         || busy_is_not_idle(false),
     ),
@@ -41,6 +46,9 @@ enum Load {
     Writes,
     /// A discard of many regions, which device-mapper cuts into one request a run.
     Discards,
+    /// The same writes from the page cache, without a thread that waits for them. The disk has room for all of them, but
+    /// its write-back throttling (wbt) lets only some of them in.
+    Buffered,
 }
 
 /// Requests of the load; each goes to a MiB of its own.
@@ -54,6 +62,7 @@ const REGIONS: usize = 5;
 enum Begun {
     Write(aio::Write),
     Thread(JoinHandle<Result<()>>),
+    Buffered(File),
 }
 
 impl Begun {
@@ -61,6 +70,7 @@ impl Begun {
         match self {
             Self::Write(write) => write.end(),
             Self::Thread(thread) => thread.join().map_err(|_| anyhow!("a thread panicked"))?,
+            Self::Buffered(file) => Ok(file.sync_all()?),
         }
     }
 }
@@ -78,7 +88,17 @@ fn begin(load: Load, rig: &Rig, model: &mut [u8]) -> Result<Vec<Begun>> {
                 begun.push(Begun::Write(write));
             }
             Load::Discards => model[start..start + MIB].fill(0),
+            Load::Buffered => model[start..start + SECTOR].fill(3),
         }
+    }
+    if load == Load::Buffered {
+        let file = io::buffered(&path)?;
+        io::set_block_size(&file, SECTOR)?;
+        for start in (0..REQUESTS).map(|number| number * MIB) {
+            file.write_all_at(&model[start..start + SECTOR], start as u64)?;
+        }
+        io::begin_write_out(&file)?;
+        begun.push(Begun::Buffered(file));
     }
     if load == Load::Discards {
         begun.push(Begun::Thread(thread::spawn(move || {
@@ -105,9 +125,15 @@ fn write_to_ssd(file: &File, model: &mut [u8], region: usize) -> Result<()> {
 fn ssd_goes_on(load: Load) -> Result<()> {
     let mut config = config(1000);
     config.origin.mib = (BESIDE + REGIONS) as u64;
-    config.origin.single = true;
+    config.origin.single = load != Load::Buffered;
     config.ssd.delay_ns = 1_000_000;
     let (rig, mut model) = Rig::new(config)?;
+    if load == Load::Buffered {
+        // Of 16 places wbt gives at most 6 to buffered writes, in its first second up to 12.
+        io::set_queue(rig.origin.path(), "nr_requests", "16")?;
+        io::set_queue(rig.origin.path(), "wbt_lat_usec", "75000")?;
+        sleep(ms(2000));
+    }
     let file = io::direct(&rig.path()?)?;
     for region in BESIDE..BESIDE + REGIONS {
         io::read(&file, (region * MIB) as u64, 16384)?;
@@ -118,6 +144,11 @@ fn ssd_goes_on(load: Load) -> Result<()> {
     let begun = begin(load, &rig, &mut model)?;
     // Waits until the marks are durable, and the workers have submitted as many requests as the disk has room for.
     sleep(ms(500));
+    let (_, writes) = rig.origin.in_flight()?;
+    ensure!(
+        (1..REQUESTS as u64).contains(&writes),
+        "the disk holds {writes} requests of {REQUESTS}"
+    );
     for region in BESIDE..BESIDE + REGIONS {
         let ((), time) = timed(|| write_to_ssd(&file, &mut model, region))?;
         within("three writes to the SSD", time, 0, 100)?;
