@@ -20,13 +20,13 @@ pub struct Pair {
     /// How writes are treated.
     pub mode: Mode,
     /// The disk was written without the cache since then: the clean copies on the SSD are worthless.
-    #[serde(default)]
-    pub cold: bool,
+    #[serde(default, rename = "cold")]
+    pub copies_stale: bool,
     /// Generation of the cache when it lost its SSD and went on without it. Then nothing on the SSD counts any more,
     /// not even data that the SSD calls dirty. The module ignores this value if the cache has another generation. 0:
     /// no loss.
-    #[serde(default)]
-    pub lost: u64,
+    #[serde(default, rename = "lost")]
+    pub lost_generation: u64,
     /// The service made the SSD's partition for this cache, and deletes it with the cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<Box<Partition>>,
@@ -62,8 +62,8 @@ impl Pair {
             ssd: ident,
             origin_id: String::new(),
             mode,
-            cold: false,
-            lost: 0,
+            copies_stale: false,
+            lost_generation: 0,
             partition: None,
         }
     }
@@ -92,13 +92,15 @@ pub fn mapping_name(uuid: &str) -> String {
     format!("tandem-{}", uuid.get(..8).unwrap_or(uuid))
 }
 
-/// Whether a mount uses a disk directly or through its mapping.
+/// The block device that a mount uses: the disk itself or its mapping.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Face {
+pub enum MountDevice {
     /// The disk itself.
-    Plain(Box<Ident>),
+    #[serde(rename = "Plain")]
+    Origin(Box<Ident>),
     /// The disk through its mapping.
-    Mapped(Box<Pair>),
+    #[serde(rename = "Mapped")]
+    Mapping(Box<Pair>),
 }
 
 /// A change. Every change is idempotent: a job that was killed in the middle of a change can do or undo it again.
@@ -107,9 +109,9 @@ pub enum Action {
     /// Have the kernel module loaded.
     LoadModule,
     /// Have `mount` not mounted.
-    Unmount(Face, Mount),
+    Unmount(MountDevice, Mount),
     /// Have `mount` mounted.
-    Mount(Face, Mount),
+    Mount(MountDevice, Mount),
     /// Wipe what is on the SSD.
     Erase(Ident),
     /// Have the empty partition of the pair on its SSD. Until then the pair's `ssd` is not the identity of a device.
@@ -140,17 +142,18 @@ pub enum Action {
     /// Have no mapping.
     Unmap(Pair),
     /// Remove the mapping. If data is on the SSD only, hold the disk afterwards. No step of a plan.
-    GiveBack(Pair),
+    #[serde(rename = "GiveBack")]
+    Disassemble(Pair),
 }
 
 impl Action {
     /// The changes that undo this one, in order; empty if nothing has to be or can be undone.
     pub fn undo(&self) -> Vec<Self> {
         match self {
-            Self::Unmount(face, mount) => vec![Self::Mount(face.clone(), mount.clone())],
-            Self::Mount(face, mount) => vec![Self::Unmount(face.clone(), mount.clone())],
+            Self::Unmount(device, mount) => vec![Self::Mount(device.clone(), mount.clone())],
+            Self::Mount(device, mount) => vec![Self::Unmount(device.clone(), mount.clone())],
             Self::Map(pair) => vec![Self::Unmap(pair.clone()), Self::FreeSsd(pair.clone())],
-            Self::Assemble(pair) => vec![Self::GiveBack(pair.clone())],
+            Self::Assemble(pair) => vec![Self::Disassemble(pair.clone())],
             Self::Prepare(pair) => vec![Self::FreeSsd(pair.clone())],
             Self::UpdateInitramfs(disk) => vec![Self::UpdateInitramfs(disk.clone())],
             Self::CreatePartition(pair) => vec![Self::DeletePartition(pair.clone())],
@@ -163,7 +166,7 @@ impl Action {
             | Self::DeletePartition(_)
             | Self::Hold(_)
             | Self::Unmap(_)
-            | Self::GiveBack(_) => Vec::new(),
+            | Self::Disassemble(_) => Vec::new(),
         }
     }
 
@@ -183,7 +186,7 @@ impl Action {
             Self::FreeSsd(_) => StepKind::FreeSsd,
             Self::CreatePartition(_) => StepKind::CreatePartition,
             Self::DeletePartition(_) => StepKind::DeletePartition,
-            Self::Unmap(_) | Self::GiveBack(_) => StepKind::Unmap,
+            Self::Unmap(_) | Self::Disassemble(_) => StepKind::Unmap,
         }
     }
 
@@ -191,14 +194,12 @@ impl Action {
     pub fn device(&self) -> DeviceText {
         match self {
             Self::LoadModule => DeviceText::none(),
-            Self::Unmount(Face::Plain(ident), _) | Self::Mount(Face::Plain(ident), _) => {
-                ident.text.clone()
-            }
+            Self::Unmount(MountDevice::Origin(ident), _)
+            | Self::Mount(MountDevice::Origin(ident), _) => ident.text.clone(),
             Self::Erase(ident) => ident.text.clone(),
             Self::UpdateInitramfs(disk) => disk.clone(),
-            Self::Unmount(Face::Mapped(pair), _) | Self::Mount(Face::Mapped(pair), _) => {
-                pair.origin.text.clone()
-            }
+            Self::Unmount(MountDevice::Mapping(pair), _)
+            | Self::Mount(MountDevice::Mapping(pair), _) => pair.origin.text.clone(),
             Self::Map(pair)
             | Self::Prepare(pair)
             | Self::Assemble(pair)
@@ -207,7 +208,7 @@ impl Action {
             | Self::Detach(pair)
             | Self::Hold(pair)
             | Self::Unmap(pair)
-            | Self::GiveBack(pair) => pair.origin.text.clone(),
+            | Self::Disassemble(pair) => pair.origin.text.clone(),
             Self::CreatePartition(pair) => match &pair.partition {
                 Some(partition) => partition.disk.text.clone(),
                 None => pair.ssd.text.clone(),
@@ -230,7 +231,7 @@ impl Action {
             | Self::DeletePartition(pair)
             | Self::Hold(pair)
             | Self::Unmap(pair)
-            | Self::GiveBack(pair) => Some(pair),
+            | Self::Disassemble(pair) => Some(pair),
             Self::LoadModule
             | Self::Unmount(..)
             | Self::Mount(..)
@@ -253,8 +254,9 @@ impl Action {
             | Self::DeletePartition(pair)
             | Self::Hold(pair)
             | Self::Unmap(pair)
-            | Self::GiveBack(pair) => Some(pair),
-            Self::Unmount(Face::Mapped(pair), _) | Self::Mount(Face::Mapped(pair), _) => Some(pair),
+            | Self::Disassemble(pair) => Some(pair),
+            Self::Unmount(MountDevice::Mapping(pair), _)
+            | Self::Mount(MountDevice::Mapping(pair), _) => Some(pair),
             Self::LoadModule
             | Self::Unmount(..)
             | Self::Mount(..)

@@ -45,7 +45,7 @@ pub trait Watcher: Send + Sync {
         false
     }
     /// The job begins to move data (`Some`: whether it is paused from the beginning), or ends to move data (`None`).
-    fn moving(&self, _paused: Option<bool>) {}
+    fn data_moves(&self, _paused: Option<bool>) {}
     /// How much data is moved already.
     fn drained(&self, _drained: Drained) {}
 }
@@ -126,14 +126,14 @@ async fn recover_creation(
     if live && !goes_on && finish(engine, store, &intent).await {
         return Ok(());
     }
-    if makes(&intent) && recorded && !goes_on {
+    if is_creation(&intent) && recorded && !goes_on {
         // The creation was complete; a fault since then has another cause.
         return store.drop_intent(&intent).map_err(not_recorded);
     }
     let undone = undo(engine, store, &intent, intent.done, watcher).await;
     match undone.data {
         // The cache is on record, and its data can be drained or given up as for any other cache.
-        DataState::Unwritten if makes(&intent) && recorded => {
+        DataState::Unwritten if is_creation(&intent) && recorded => {
             store.drop_intent(&intent).map_err(not_recorded)
         }
         DataState::Incomplete | DataState::Unwritten => {
@@ -268,13 +268,13 @@ async fn adopt_partition(
 }
 
 /// The result of an undo.
-struct Undone {
+struct UndoResult {
     data: DataState,
     /// The actions whose effect is still there, in the order of the plan.
     left: Vec<Action>,
 }
 
-impl Undone {
+impl UndoResult {
     /// The failure with what became of the data after these actions were begun and then undone. Erased content does not
     /// come back.
     fn of(self, failure: Failure, begun: &[Action]) -> Failure {
@@ -321,7 +321,7 @@ fn record_prepared(store: &Store, intent: &Intent) -> io::Result<()> {
 }
 
 /// Whether the job creates a cache; otherwise it assembles a recorded cache.
-fn makes(intent: &Intent) -> bool {
+fn is_creation(intent: &Intent) -> bool {
     let makes = |action: &Action| matches!(action, Action::Map(_) | Action::Prepare(_));
     intent.actions.iter().any(makes)
 }
@@ -343,12 +343,12 @@ fn to_be_undone(intent: &Intent) -> Intent {
 
 /// Whether this is such a record.
 fn undoing(intent: &Intent) -> bool {
-    makes(intent) && intent.done >= intent.actions.len()
+    is_creation(intent) && intent.done >= intent.actions.len()
 }
 
 /// Whether the mapping of a cache uses its SSD.
 async fn attached(engine: &dyn Engine, uuid: &str) -> Result<bool, Failure> {
-    let live = engine.live().await?;
+    let live = engine.live_mappings().await?;
     Ok(live.iter().any(|live| live.uuid == uuid && live.attached))
 }
 
@@ -357,12 +357,12 @@ async fn unwritten(engine: &dyn Engine, uuid: &str) -> Result<u64, Failure> {
     if !attached(engine, uuid).await? {
         return Ok(0);
     }
-    let status = known(engine, uuid).await?;
+    let status = module_status(engine, uuid).await?;
     Ok(status.sample.dirty_sectors.saturating_mul(SECTOR_BYTES))
 }
 
 /// What the module says, if it knows.
-async fn known(engine: &dyn Engine, uuid: &str) -> Result<Status, Failure> {
+async fn module_status(engine: &dyn Engine, uuid: &str) -> Result<Status, Failure> {
     let status = engine.status(uuid).await?;
     if status.counters_valid() {
         return Ok(status);
@@ -380,7 +380,7 @@ async fn undo(
     intent: &Intent,
     last: usize,
     watcher: &dyn Watcher,
-) -> Undone {
+) -> UndoResult {
     watcher.no_return();
     // The actions up to and including `last` that have an undo.
     let undoable = |last: usize| {
@@ -388,7 +388,7 @@ async fn undo(
         let left = begun.filter(|action| !action.undo().is_empty());
         left.cloned().collect::<Vec<_>>()
     };
-    if makes(intent)
+    if is_creation(intent)
         && let Err(e) = store.save_intent(&to_be_undone(intent))
     {
         tracing::warn!("what cannot be undone now may be finished later: {e}");
@@ -396,8 +396,8 @@ async fn undo(
     // The undo wipes the SSD, and unmounting writes data.
     if let Err(e) = settle(engine, &intent.uuid).await {
         tracing::error!("not undone: {e}");
-        return Undone {
-            data: left_by(store, intent, &e),
+        return UndoResult {
+            data: data_after(store, intent, &e),
             left: undoable(last),
         };
     }
@@ -415,8 +415,8 @@ async fn undo(
             {
                 tracing::error!("not undone any further: {e}");
                 let before = undoable(index).into_iter();
-                return Undone {
-                    data: left_by(store, intent, &e),
+                return UndoResult {
+                    data: data_after(store, intent, &e),
                     left: before.chain(left).collect(),
                 };
             }
@@ -425,7 +425,7 @@ async fn undo(
             {
                 tracing::error!("not undone any further: {e}");
                 let before = undoable(index).into_iter();
-                return Undone {
+                return UndoResult {
                     data: DataState::Incomplete,
                     left: before.chain(left).collect(),
                 };
@@ -441,13 +441,13 @@ async fn undo(
         }
     }
     if !left.is_empty() {
-        return Undone {
+        return UndoResult {
             data: DataState::Incomplete,
             left,
         };
     }
     // If the job only assembles the cache again, the cache stays on record.
-    let dropped = if makes(intent) {
+    let dropped = if is_creation(intent) {
         store.drop_cache(&intent.uuid)
     } else {
         Ok(())
@@ -458,12 +458,12 @@ async fn undo(
         Ok(()) => DataState::Restored,
         Err(_) => DataState::Incomplete,
     };
-    Undone { data, left }
+    UndoResult { data, left }
 }
 
 /// What became of the data of a cache that cannot be undone because of this failure. If the module cannot be asked,
 /// the record counts.
-fn left_by(store: &Store, intent: &Intent, failure: &Failure) -> DataState {
+fn data_after(store: &Store, intent: &Intent, failure: &Failure) -> DataState {
     let at_risk = |record: &CacheRecord| record.pair.uuid == intent.uuid && record.may_be_dirty;
     if failure.kind == Kind::UnwrittenData || store.caches().iter().any(at_risk) {
         DataState::Unwritten
@@ -479,7 +479,7 @@ async fn may_end(engine: &dyn Engine, store: &Store, intent: &Intent) -> Result<
     if bytes > 0 {
         return Err(Failure::new(Kind::UnwrittenData).sizes(bytes, 0));
     }
-    if makes(intent) {
+    if is_creation(intent) {
         store.drop_cache(&intent.uuid).map_err(not_recorded)?;
     }
     Ok(())

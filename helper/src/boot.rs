@@ -16,7 +16,7 @@ use self::late::Marks;
 use crate::dm::mapping::Mapping;
 use crate::facts::Ident;
 use crate::lifecycle::{
-    self, Access, Attempt, Disk, Job, Link, Reason, Situation, Ssd, Step, When,
+    self, Access, Attempt, Disk, Job, Link, Phase, Reason, Situation, Ssd, Step,
 };
 use crate::machine::{BlockDevice, Found, Machine};
 use crate::mounts::table;
@@ -119,7 +119,7 @@ fn among(records: Vec<CacheRecord>, jobs: &[Intent]) -> Vec<Cache> {
         let job = if abandoned { Job::Abandons } else { Job::None };
         let nothing = Situation {
             job,
-            ..Situation::nothing(When::Starting)
+            ..Situation::nothing(Phase::Starting)
         };
         lifecycle::next(record, &nothing) == Step::Wait(Reason::DiskMissing)
     };
@@ -171,7 +171,7 @@ fn start_without_all(
 fn step(caches: &mut Vec<Cache>, machine: &impl BootEnvironment, store: &Store, marks: &Marks) {
     hold_disks(caches, machine, store, marks);
     if caches.iter().any(Cache::is_whole) {
-        give_up_used(caches, machine, store, marks);
+        record_used(caches, machine, store, marks);
     }
     caches.retain_mut(|cache| {
         let over = cache.assemble(machine, store);
@@ -187,14 +187,9 @@ fn step(caches: &mut Vec<Cache>, machine: &impl BootEnvironment, store: &Store, 
 }
 
 /// Records which disks stay in use. This happens before an SSD is read, because an SSD may never answer.
-fn give_up_used(
-    caches: &mut [Cache],
-    machine: &impl BootEnvironment,
-    store: &Store,
-    marks: &Marks,
-) {
+fn record_used(caches: &mut [Cache], machine: &impl BootEnvironment, store: &Store, marks: &Marks) {
     for cache in caches.iter_mut() {
-        if !cache.is_in_use() || cache.next(When::Starting) != Step::LeavePlain {
+        if !cache.is_in_use() || cache.next(Phase::Starting) != Step::LeavePlain {
             continue;
         }
         let _lock = marks.lock(SHORT_USE);
@@ -264,11 +259,11 @@ impl Cache {
     }
 
     /// What is to be done with this cache, by what the last search has found.
-    fn next(&self, when: When) -> Step {
-        lifecycle::next(&self.record, &self.situation(when))
+    fn next(&self, phase: Phase) -> Step {
+        lifecycle::next(&self.record, &self.situation(phase))
     }
 
-    fn situation(&self, when: When) -> Situation {
+    fn situation(&self, phase: Phase) -> Situation {
         let disk = match (&self.disk.recorded, self.disk.possible.is_empty()) {
             (_, true) => Disk::Absent,
             (Some(_), _) => Disk::Recorded(self.access()),
@@ -285,7 +280,7 @@ impl Cache {
                 Some(_) => Attempt::Failed,
                 None => Attempt::None,
             },
-            ..Situation::nothing(when)
+            ..Situation::nothing(phase)
         }
     }
 
@@ -312,7 +307,7 @@ impl Cache {
     fn read_record(&mut self, store: &Store) {
         let ours = |now: &CacheRecord| now.pair.uuid == self.record.pair.uuid;
         if let Some(now) = store.caches().into_iter().find(ours) {
-            if now.forked {
+            if now.origin_diverged {
                 self.hold_error = None;
             }
             self.record = now;
@@ -344,7 +339,7 @@ impl Cache {
         }
         // A hold that failed is tried again.
         let before = self.hold_error.take();
-        match self.next(When::Starting) {
+        match self.next(Phase::Starting) {
             Step::Hold => self.hold(machine, before),
             _ => self.hold_error = before,
         }
@@ -353,7 +348,7 @@ impl Cache {
     /// Puts the cache in force if both devices are there. True: nothing is left to do for this cache.
     fn assemble(&mut self, machine: &impl BootEnvironment, store: &Store) -> bool {
         loop {
-            match self.next(When::Starting) {
+            match self.next(Phase::Starting) {
                 Step::Assemble => {}
                 // The initial file system has assembled it.
                 Step::RecordBegin => return self.change(store, lifecycle::assembled),
@@ -420,7 +415,7 @@ impl Cache {
         tracing::info!("{} works with its cache on {}", disk.name(), ssd.name());
         // udev's rules depend on the mappings above a device.
         for device in [disk, ssd] {
-            if let Err(e) = wipe::nudge(&device.ident.node()) {
+            if let Err(e) = wipe::trigger_udev(&device.ident.node()) {
                 tracing::warn!("cannot have {} looked at again: {e}", device.name());
             }
         }
@@ -455,7 +450,10 @@ impl Cache {
         let text = |device: &tandem_api::DeviceText| format!("{} {}", device.model, device.serial);
         let (disk, ssd) = (text(&pair.origin.text), text(&pair.ssd.text));
         let reason = self.failed.as_deref().unwrap_or("a device is missing");
-        match (self.next(When::GoingOn), self.situation(When::GoingOn).disk) {
+        match (
+            self.next(Phase::GoingOn),
+            self.situation(Phase::GoingOn).disk,
+        ) {
             (Step::LeavePlain, _) => {
                 tracing::warn!("{disk} is used without its cache on {ssd}: {reason}");
             }
@@ -491,7 +489,7 @@ impl Cache {
         if is_durable {
             self.hold_error = None;
         }
-        is_durable && self.next(When::GoingOn) == Step::Ask(Reason::DiskChanged)
+        is_durable && self.next(Phase::GoingOn) == Step::Ask(Reason::DiskChanged)
     }
 }
 

@@ -5,7 +5,7 @@
 use crate::boot;
 use crate::facts::{self, Device, Facts, Holder, Ident};
 use crate::initramfs;
-use crate::machine::{BlockDevice, Machine, line, sysfs, whole};
+use crate::machine::{BlockDevice, Machine, line, sysfs, whole_disk};
 use crate::mounts::table::{Mounts, unlocked_at_start, used_at_start};
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -138,7 +138,7 @@ fn device(
         .and_then(|path| Object(objects, path).get("Drive"));
     let partitioned = object.get("PartitionTable").is_some()
         || partition.as_ref().is_some_and(|p| p.flag("IsContainer"));
-    let whole = whole(&name);
+    let whole = whole_disk(&name);
     let part =
         |f: &dyn Fn(&Properties<'_>) -> String| partition.as_ref().map(f).unwrap_or_default();
     let ident = Ident {
@@ -293,7 +293,7 @@ fn clear_text(name: &str, depth: u32) -> bool {
 
 /// Kernel names of the devices that a volume, or the one that this is a partition of, is made of.
 fn slaves(name: &str) -> Vec<String> {
-    let entries = fs::read_dir(sysfs(&whole(name)).join("slaves"));
+    let entries = fs::read_dir(sysfs(&whole_disk(name)).join("slaves"));
     entries
         .into_iter()
         .flatten()

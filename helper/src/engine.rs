@@ -15,7 +15,7 @@ use tandem_api::{
 
 /// One of our mappings as the kernel shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Live {
+pub struct LiveMapping {
     /// 32 hex digits.
     pub uuid: String,
     /// The mapping uses its SSD; otherwise it only passes through.
@@ -114,10 +114,10 @@ pub trait Engine: Send + Sync + 'static {
     async fn mount_left_out(&self, _pair: &Pair) {}
 
     /// Sends a message to an attached mapping. Idempotent.
-    async fn tell(&self, uuid: &str, message: Message) -> Result<(), Failure>;
+    async fn send_message(&self, uuid: &str, message: Message) -> Result<(), Failure>;
 
     /// Our mappings.
-    async fn live(&self) -> Result<Vec<Live>, Failure>;
+    async fn live_mappings(&self) -> Result<Vec<LiveMapping>, Failure>;
 
     /// State and counters of an attached mapping.
     async fn status(&self, uuid: &str) -> Result<Status, Failure>;
@@ -132,7 +132,7 @@ pub trait Engine: Send + Sync + 'static {
 
     /// How long a drain may make no progress. The module repeats a refused write for ever; if the dirty data does not
     /// become less in this time, the disk is at fault. Some disks take half a minute for each answer.
-    fn patience(&self) -> Duration {
+    fn stall_limit(&self) -> Duration {
         Duration::from_secs(120)
     }
 }

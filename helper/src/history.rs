@@ -4,7 +4,7 @@
 //!
 //! The history is kept in one file below the folder of the records. The file is written at most every ten minutes and
 //! at the end of the service, and only if something was read or written since; a power cut costs at most the last ten
-//! minutes. It has at most [`MOST_PERIODS`] periods, which is below 300 kB.
+//! minutes. It has at most [`MAX_PERIODS`] periods, which is below 300 kB.
 
 use crate::state::Store;
 use serde::{Deserialize, Serialize};
@@ -15,11 +15,11 @@ use tandem_api::{LongHistory, Period, SECTOR_BYTES, Sample, Span};
 const SAVE_EVERY: Duration = Duration::from_secs(600);
 
 /// Time over which counters are spread that began anew since the last sample, in microseconds.
-const ANEW_US: u64 = 10_000_000;
+const RESET_SPREAD_US: u64 = 10_000_000;
 
 /// Periods of all rings. Each ring has one more than its span needs, because the newest is not complete.
 #[cfg(test)]
-const MOST_PERIODS: usize = 361 + 289 + 721;
+const MAX_PERIODS: usize = 361 + 289 + 721;
 
 /// The counters that the history is made of, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,7 +54,7 @@ impl Counters {
             })
         };
         since().unwrap_or(Self {
-            time_us: ANEW_US.min(self.time_us),
+            time_us: RESET_SPREAD_US.min(self.time_us),
             ..*self
         })
     }
@@ -66,7 +66,7 @@ impl Counters {
 
 /// What is in the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Kept {
+struct StoredHistory {
     total: Period,
     last: Counters,
     hour: Vec<Period>,
@@ -74,8 +74,8 @@ struct Kept {
     month: Vec<Period>,
 }
 
-impl Kept {
-    fn ring(&mut self, span: Span) -> &mut Vec<Period> {
+impl StoredHistory {
+    fn periods_mut(&mut self, span: Span) -> &mut Vec<Period> {
         match span {
             Span::Hour => &mut self.hour,
             Span::Day => &mut self.day,
@@ -94,14 +94,14 @@ impl Kept {
                 let start_us = at_us - at_us % length_us;
                 let until_us = end_us.min(start_us + length_us);
                 let part = part(came, (from_us, end_us), (at_us, until_us));
-                merge(self.ring(span), start_us / 1_000_000, &part, dirty);
+                merge(self.periods_mut(span), start_us / 1_000_000, &part, dirty);
                 at_us = until_us;
                 if at_us >= end_us {
                     break;
                 }
             }
             let most = usize::try_from(span.seconds() / span.period_seconds() + 1);
-            let ring = self.ring(span);
+            let ring = self.periods_mut(span);
             let extra = ring.len().saturating_sub(most.unwrap_or(usize::MAX));
             ring.drain(..extra);
             let oldest = (oldest_us - oldest_us % length_us) / 1_000_000;
@@ -161,7 +161,7 @@ fn merge(ring: &mut Vec<Period>, start: u64, more: &Period, dirty: u64) {
 /// The long history of one cache.
 #[derive(Debug, Default)]
 pub struct History {
-    kept: Kept,
+    kept: StoredHistory,
     /// Whether the file is older than what happened.
     unsaved: bool,
     saved: Option<Instant>,
@@ -396,7 +396,7 @@ mod tests {
         let all = Span::ALL
             .iter()
             .map(|span| history.read(*span).periods.len());
-        assert!(all.sum::<usize>() <= MOST_PERIODS);
+        assert!(all.sum::<usize>() <= MAX_PERIODS);
         assert!(history.read(Span::Month).periods.len() >= 720);
         let file = serde_json::to_vec(&history.kept).unwrap().len();
         assert!(file < 300_000, "{file}");
@@ -445,7 +445,7 @@ mod tests {
         assert_eq!(History::load(&store, UUID).kept, history.kept);
         assert!(!file.with_extension("new").exists());
         fs::write(&file, &whole[..whole.len() / 2]).unwrap();
-        assert_eq!(History::load(&store, UUID).kept, Kept::default());
+        assert_eq!(History::load(&store, UUID).kept, StoredHistory::default());
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub fn export(store: &Store, folder: &Path) -> io::Result<usize> {
     for record in &records {
         let mut copy = record.clone();
         copy.setup = Setup::Done;
-        (copy.pair.cold, copy.pair.lost) = (false, 0);
+        (copy.pair.copies_stale, copy.pair.lost_generation) = (false, 0);
         copies.save_cache(&copy)?;
     }
     Ok(records.len())

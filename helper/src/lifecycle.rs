@@ -99,7 +99,7 @@ pub enum Doubt {
 
 /// When the question is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum When {
+pub enum Phase {
     /// The machine starts and waits for devices.
     Starting,
     /// The machine goes on with its start: programs use every disk that is not held.
@@ -135,14 +135,14 @@ pub struct Situation {
     /// The last attempt.
     pub attempt: Attempt,
     /// The moment.
-    pub when: When,
+    pub phase: Phase,
     /// The machine was started since the cache was prepared for the next start.
     pub restarted: bool,
 }
 
 impl Situation {
     /// Nothing is there.
-    pub fn nothing(when: When) -> Self {
+    pub fn nothing(phase: Phase) -> Self {
         Self {
             disk: Disk::Absent,
             ssd: Ssd::Absent,
@@ -150,8 +150,8 @@ impl Situation {
             job: Job::None,
             doubt: Doubt::None,
             attempt: Attempt::None,
-            when,
-            restarted: when != When::Running,
+            phase,
+            restarted: phase != Phase::Running,
         }
     }
 }
@@ -260,7 +260,7 @@ pub fn next(record: &CacheRecord, now: &Situation) -> Step {
     if is_used_alone(record, now) {
         return Step::LeavePlain;
     }
-    if now.link == Link::PassesThrough && !record.pair.cold {
+    if now.link == Link::PassesThrough && !record.pair.copies_stale {
         // Without a request: its SSD came back and could not be used. The disk lacked nothing then.
         return Step::RecordCold;
     }
@@ -272,7 +272,7 @@ pub fn next(record: &CacheRecord, now: &Situation) -> Step {
         Link::LeadsNowhere if now.disk != Disk::Absent => Step::UnmapAndHold,
         Link::LeadsNowhere | Link::LeadsNowhereInUse => Step::Wait(Reason::DiskMissing),
         Link::PassesThrough => Step::Wait(Reason::PassesThrough),
-        _ if record.forked || now.job == Job::Creates => Step::Wait(Reason::Works),
+        _ if record.origin_diverged || now.job == Job::Creates => Step::Wait(Reason::Works),
         _ if now.attempt != Attempt::None => Step::Wait(Reason::Works),
         Link::SsdBackClean => Step::Rejoin,
         Link::SsdBackDirty => Step::UnmapAndHold,
@@ -286,7 +286,7 @@ fn next_without_mapping(record: &CacheRecord, now: &Situation) -> Step {
         Disk::Absent => Access::NotWritable,
     };
     let obstacle = obstacle(record, now);
-    if record.may_be_dirty && !record.forked && access == Access::Free {
+    if record.may_be_dirty && !record.origin_diverged && access == Access::Free {
         return Step::Hold;
     }
     match (obstacle, now.disk) {
@@ -311,7 +311,7 @@ fn next_without_mapping(record: &CacheRecord, now: &Situation) -> Step {
 pub fn obstacle(record: &CacheRecord, now: &Situation) -> Option<Reason> {
     match (&record.setup, now.disk) {
         (Setup::Pending { .. }, _) if !now.restarted => Some(Reason::Prepared),
-        _ if record.forked => Some(Reason::DiskChanged),
+        _ if record.origin_diverged => Some(Reason::DiskChanged),
         (_, Disk::Absent) => Some(Reason::DiskMissing),
         (_, Disk::Similar(_)) if !record.may_be_dirty => Some(Reason::DiskMissing),
         (_, Disk::Similar(_)) if now.doubt == Doubt::None => Some(Reason::DiskElsewhere),
@@ -330,14 +330,14 @@ fn is_used_alone(record: &CacheRecord, now: &Situation) -> bool {
     };
     let open = match access {
         Access::InUse => true,
-        Access::Free | Access::Busy => now.when == When::GoingOn,
+        Access::Free | Access::Busy => now.phase == Phase::GoingOn,
         Access::Held | Access::NotWritable | Access::OnRecord => false,
     };
     let uncovered = match now.link {
         Link::None | Link::LeadsNowhere | Link::LeadsNowhereInUse => open,
         _ => false,
     };
-    let is_known = record.pair.cold && (record.forked || !record.may_be_dirty);
+    let is_known = record.pair.copies_stale && (record.origin_diverged || !record.may_be_dirty);
     uncovered && !is_known
 }
 
@@ -371,11 +371,11 @@ pub fn doubt<'a>(
 /// state of the disk that is gone if one of the devices in `used` agrees with the whole record; otherwise it may.
 /// `is_disk`: the one device in `used` is the disk.
 pub fn used_alone(mut record: CacheRecord, used: &[Ident], is_disk: bool) -> CacheRecord {
-    record.pair.cold = true;
+    record.pair.copies_stale = true;
     if !record.may_be_dirty {
         return record;
     }
-    record.forked |= is_disk;
+    record.origin_diverged |= is_disk;
     for device in used {
         if !is_on_record(&record, device) {
             record.used_alone.push(device.clone());
@@ -393,13 +393,13 @@ pub fn used_alone(mut record: CacheRecord, used: &[Ident], is_disk: bool) -> Cac
 
 /// The record of a cache whose mapping has used the disk alone. The disk lacked nothing before.
 pub fn made_cold(mut record: CacheRecord) -> CacheRecord {
-    record.pair.cold = true;
+    record.pair.copies_stale = true;
     record
 }
 
 /// The record of a cache after each device that was in doubt was seen beside the disk.
 pub fn without_doubt(mut record: CacheRecord) -> CacheRecord {
-    if !record.forked {
+    if !record.origin_diverged {
         record.used_alone.clear();
     }
     record
@@ -414,7 +414,7 @@ pub fn begun(mut record: CacheRecord) -> CacheRecord {
 /// The record of a cache that was assembled just now: its SSD has forgotten the old copies.
 pub fn assembled(record: CacheRecord) -> CacheRecord {
     let mut record = begun(record);
-    (record.pair.cold, record.pair.lost) = (false, 0);
+    (record.pair.copies_stale, record.pair.lost_generation) = (false, 0);
     record
 }
 

@@ -37,7 +37,7 @@ pub fn number(name: &str) -> Option<String> {
 }
 
 /// Kernel name of the whole disk that a partition is on; the name itself for anything else.
-pub fn whole(name: &str) -> String {
+pub fn whole_disk(name: &str) -> String {
     let folder = sysfs(name);
     let above = || -> Option<String> {
         let real = fs::canonicalize(&folder).ok()?;
@@ -113,7 +113,7 @@ impl Sysfs {
             name: name.to_owned(),
             sectors: count(folder.join("size"))?,
             start: count(folder.join("start")).unwrap_or(0),
-            diskseq: count(sysfs(&whole(name)).join("diskseq")).unwrap_or(0),
+            diskseq: count(sysfs(&whole_disk(name)).join("diskseq")).unwrap_or(0),
             volume: VOLUME.iter().find_map(|file| line(folder.join(file))),
         })
     }

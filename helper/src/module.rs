@@ -18,7 +18,7 @@ const UNIT: &str = "modprobe@dm_tandem.service";
 /// The kernel has refused the module. The keys that it trusts do not change while it runs.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 /// Loading takes far less; below it, the kernel is about to kill programs.
-const LEAST_MEMORY_KIB: u64 = 16 << 10;
+const MIN_MEMORY_KIB: u64 = 16 << 10;
 
 /// Release of the running kernel.
 pub fn release() -> String {
@@ -72,7 +72,7 @@ pub async fn load(connection: &Connection) -> Result<(), Failure> {
     let failure = if refuses_unsigned() {
         REFUSED.store(true, Ordering::Relaxed);
         Failure::new(Kind::ModuleRefused)
-    } else if available_memory_kib().is_some_and(|kib| kib < LEAST_MEMORY_KIB) {
+    } else if available_memory_kib().is_some_and(|kib| kib < MIN_MEMORY_KIB) {
         Failure::new(Kind::OutOfMemory)
     } else {
         Failure::new(Kind::ModuleFailed)

@@ -17,9 +17,9 @@ use zbus::object_server::InterfaceRef;
 /// Samples that are kept: ten minutes of watching, or 100 minutes unwatched.
 pub const HISTORY: usize = 600;
 /// Watchers of one cache that one user may have; a program needs one however many windows it has.
-const MOST_WATCHERS: usize = 16;
+const MAX_WATCHERS: usize = 16;
 /// By how much longer the time between two samples is while nobody watches.
-const UNWATCHED: u32 = 10;
+const UNWATCHED_FACTOR: u32 = 10;
 
 /// Microseconds of `CLOCK_BOOTTIME`.
 pub fn boottime_us() -> u64 {
@@ -85,7 +85,7 @@ impl Sampler {
     pub fn watch(&self, who: String, uid: u32) -> Result<(), Failure> {
         let mut watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
         let of_user = watchers.values().filter(|of| **of == uid).count();
-        if of_user >= MOST_WATCHERS && !watchers.contains_key(&who) {
+        if of_user >= MAX_WATCHERS && !watchers.contains_key(&who) {
             return Err(Failure::new(Kind::TooMany));
         }
         watchers.insert(who, uid);
@@ -110,7 +110,7 @@ impl Sampler {
         if watched {
             watched_period
         } else {
-            watched_period * UNWATCHED
+            watched_period * UNWATCHED_FACTOR
         }
     }
 
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn one_user_who_watches_often_keeps_no_other_from_watching() {
         let sampler = Sampler::default();
-        for n in 0..MOST_WATCHERS {
+        for n in 0..MAX_WATCHERS {
             sampler.watch(format!(":1.{n}"), 1000).unwrap();
         }
         let refused = sampler.watch(":1.99".to_owned(), 1000).unwrap_err();

@@ -33,13 +33,13 @@ pub struct CacheRecord {
     pub may_be_dirty: bool,
     /// The disk was used without the cache while `may_be_dirty` was true. What is on the SSD only belongs to an older
     /// state of the disk; writing it back would destroy the current state.
-    #[serde(default)]
-    pub forked: bool,
+    #[serde(default, rename = "forked")]
+    pub origin_diverged: bool,
     /// The user wants write-back. The cache is in write-through while a kernel that may start next lacks the module.
     #[serde(default)]
     pub waits_for_kernel: bool,
-    /// The devices that were used without the cache while `may_be_dirty` was true. Unless `forked` is true, none of
-    /// them agrees with the whole record of the disk, and each of them may be the disk all the same: in another
+    /// The devices that were used without the cache while `may_be_dirty` was true. Unless `origin_diverged` is true,
+    /// none of them agrees with the whole record of the disk, and each of them may be the disk all the same: in another
     /// enclosure, or a copy of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub used_alone: Vec<Ident>,
@@ -84,7 +84,7 @@ impl CacheRecord {
             pair,
             detached_in: None,
             may_be_dirty,
-            forked: false,
+            origin_diverged: false,
             waits_for_kernel: false,
             used_alone: Vec::new(),
             setup: Setup::Done,
@@ -97,7 +97,10 @@ impl CacheRecord {
         Self {
             setup: Setup::Pending { asked_in: boot },
             in_initramfs,
-            ..Self::new(Pair { cold: true, ..pair })
+            ..Self::new(Pair {
+                copies_stale: true,
+                ..pair
+            })
         }
     }
 
@@ -112,10 +115,10 @@ impl CacheRecord {
         if status.state == CacheState::Bypass.as_str() {
             // Everything goes to the disk alone, so the copies on the SSD become old. This is recorded in case the
             // machine forgets it.
-            self.pair.cold = true;
+            self.pair.copies_stale = true;
             // And no acknowledged write is on the SSD only, whatever the SSD says when it is back.
             if status.reason == "ssd-error" {
-                self.pair.lost = status.sample.event("generation");
+                self.pair.lost_generation = status.sample.event("generation");
             }
         }
         self
@@ -152,12 +155,12 @@ impl Intent {
         self.uuid == uuid
             && self.kind == JobKind::Remove
             && self.draining().is_none()
-            && !self.given_up_later()
+            && !self.discards_later()
     }
 
     /// The data is to be given up later, and is not given up yet: so far the job can only have unmounted the file
     /// system.
-    pub fn given_up_later(&self) -> bool {
+    pub fn discards_later(&self) -> bool {
         self.discard && self.ssd_released_at().is_some_and(|at| self.done < at)
     }
 
@@ -202,7 +205,7 @@ const HISTORIES: &str = "history";
 const HISTORY: &str = "history";
 const CACHE: &str = "cache";
 /// Extension of a file that is being written.
-const BESIDE: &str = "new";
+const NEW_EXTENSION: &str = "new";
 
 impl Store {
     /// Opens the folder, and creates it if necessary. Half-written files that a power cut left are removed.
@@ -377,7 +380,7 @@ impl Store {
 
     fn write(&self, part: &str, uuid: &str, kind: &str, bytes: &[u8]) -> io::Result<()> {
         let path = self.file(part, uuid, kind)?;
-        let beside = path.with_extension(BESIDE);
+        let beside = path.with_extension(NEW_EXTENSION);
         let mut file = OpenOptions::new()
             .write(true)
             .create(true)
@@ -408,7 +411,7 @@ impl Store {
 fn tidy(folder: &Path, remove: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        if path.extension().is_none_or(|e| e != BESIDE) {
+        if path.extension().is_none_or(|e| e != NEW_EXTENSION) {
             continue;
         }
         match remove(&path) {
@@ -422,7 +425,9 @@ fn tidy(folder: &Path, remove: impl Fn(&Path) -> io::Result<()>) -> io::Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::action::MountDevice;
     use crate::dm::status::StatusLine;
+    use crate::facts::{Mount, Mounter};
 
     fn status(line: &str) -> Status {
         let line: StatusLine = line.parse().unwrap();
@@ -440,12 +445,48 @@ mod tests {
     }
 
     #[test]
+    fn records_keep_the_names_that_older_versions_wrote() {
+        let mut cache = record(Mode::Writeback);
+        (cache.origin_diverged, cache.pair.copies_stale) = (true, true);
+        cache.pair.lost_generation = 7;
+        let value = serde_json::to_value(&cache).unwrap();
+        assert_eq!(value["forked"], true);
+        assert_eq!(
+            (&value["pair"]["cold"], &value["pair"]["lost"]),
+            (&true.into(), &7.into())
+        );
+        let mount = Mount {
+            point: "/data".to_owned(),
+            root: "/".to_owned(),
+            fstype: "ext4".to_owned(),
+            options: "rw".to_owned(),
+            mounter: Mounter::Other,
+        };
+        let device = MountDevice::Mapping(Box::new(cache.pair.clone()));
+        for (action, path) in [
+            (Action::Disassemble(cache.pair.clone()), "/GiveBack"),
+            (Action::Mount(device, mount.clone()), "/Mount/0/Mapped"),
+            (
+                Action::Mount(MountDevice::Origin(Box::default()), mount),
+                "/Mount/0/Plain",
+            ),
+        ] {
+            let value = serde_json::to_value(&action).unwrap();
+            assert!(value.pointer(path).is_some(), "{value}");
+        }
+        assert_eq!(serde_json::from_value::<CacheRecord>(value).unwrap(), cache);
+    }
+
+    #[test]
     fn a_lost_ssd_is_recorded_with_the_generation_it_had() {
         let before = record(Mode::Writeback);
         let lost = before.clone().after(&status(
             "bypass ssd-error writeback 32 0/4096 0 2 generation 7",
         ));
-        assert_eq!((lost.pair.cold, lost.pair.lost), (true, 7));
+        assert_eq!(
+            (lost.pair.copies_stale, lost.pair.lost_generation),
+            (true, 7)
+        );
         assert!(lost.may_be_dirty, "it may still say so itself");
         // When the SSD is in use again it has another generation. A status does not show that the loss was repaired.
         let back = lost
@@ -457,7 +498,11 @@ mod tests {
             "active - writeback 32 9/4096 64 2 generation 7",
             "stranded ssd-error writeback 32 9/4096 64 2 generation 7",
         ] {
-            assert_eq!(before.clone().after(&status(line)).pair.lost, 0, "{line}");
+            assert_eq!(
+                before.clone().after(&status(line)).pair.lost_generation,
+                0,
+                "{line}"
+            );
         }
     }
 

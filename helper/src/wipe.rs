@@ -9,11 +9,11 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
 /// Bytes that are wiped at each end. Every signature that blkid knows lies within them, and the kernel part needs the
 /// first MiB to be zero.
-const ENDS: u64 = 2 << 20;
+const END_BYTES: u64 = 2 << 20;
 const CHUNK: usize = 64 << 10;
 /// Places between the ends that are read to tell an empty SSD from one with unknown content.
-const PLACES: u64 = 256;
-const PLACE: usize = 4096;
+const PROBES: u64 = 256;
+const PROBE_BYTES: usize = 4096;
 /// udev holds a device open for a moment after every event.
 pub(crate) const TRIES: u32 = 20;
 pub(crate) const PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
@@ -56,7 +56,7 @@ fn diskseq(file: &File) -> io::Result<u64> {
 ///
 /// # Errors
 /// If the device cannot be opened for writing.
-pub fn nudge(node: &str) -> io::Result<()> {
+pub fn trigger_udev(node: &str) -> io::Result<()> {
     OpenOptions::new().write(true).open(node).map(drop)
 }
 
@@ -72,7 +72,7 @@ pub fn is_blank(node: &str, size: u64) -> io::Result<bool> {
         file.read_exact_at(&mut buffer, at)?;
         Ok(buffer.iter().all(|b| *b == 0))
     };
-    let end = ENDS.min(size);
+    let end = END_BYTES.min(size);
     for start in [0, size - end] {
         for at in (start..start + end).step_by(CHUNK) {
             if !zero(at, CHUNK)? {
@@ -80,9 +80,9 @@ pub fn is_blank(node: &str, size: u64) -> io::Result<bool> {
             }
         }
     }
-    for place in 1..PLACES {
-        let at = size / PLACES * place / PLACE as u64 * PLACE as u64;
-        if !zero(at, PLACE)? {
+    for place in 1..PROBES {
+        let at = size / PROBES * place / PROBE_BYTES as u64 * PROBE_BYTES as u64;
+        if !zero(at, PROBE_BYTES)? {
             return Ok(false);
         }
     }
@@ -131,7 +131,7 @@ pub fn remove_table(ident: &Ident) -> io::Result<()> {
 }
 
 fn zero_ends(file: &File, size: u64) -> io::Result<()> {
-    let end = ENDS.min(size);
+    let end = END_BYTES.min(size);
     let zeroes = vec![0; CHUNK];
     for start in [0, size - end] {
         for at in (start..start + end).step_by(CHUNK) {

@@ -71,12 +71,12 @@ pub fn record(cache: &Cache, folder: &Path) -> Option<Record> {
     let records = Store::open_untidied(folder).caches();
     let record = records.into_iter().find(|r| r.pair.uuid == cache.uuid())?;
     let generation = cache.superblock.geometry.sequence;
-    let lost = record.pair.lost;
+    let lost = record.pair.lost_generation;
     Some(Record {
         disk_model: record.pair.origin.text.model.clone(),
         disk_name: record.pair.origin.text.name.clone(),
         disk_bytes: record.pair.origin.text.size,
-        outdated: record.forked || (lost > 0 && lost >= generation),
+        outdated: record.origin_diverged || (lost > 0 && lost >= generation),
     })
 }
 

@@ -154,7 +154,7 @@ pub fn scene() -> Scene {
         key: SigningKey::NotNeeded,
         kernels: Vec::new(),
         step_time: Duration::from_millis(400),
-        patience: Duration::from_secs(120),
+        stall_limit: Duration::from_secs(120),
         sample_period: Duration::from_secs(1),
         fail_next: None,
         authorized: true,

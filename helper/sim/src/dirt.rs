@@ -51,7 +51,7 @@ impl Dirt {
     }
 
     /// What the module makes of a message.
-    pub fn tell(&mut self, message: Message) {
+    pub fn send_message(&mut self, message: Message) {
         match message {
             Message::Mode(mode) => self.mode = mode,
             Message::Flush(Flush::Start) => {
@@ -104,8 +104,8 @@ impl Map {
     /// Its SSD is gone: it is frozen where it was.
     pub fn lose_ssd(&mut self) {
         self.load.catch_up();
-        self.load.dirt.tell(Message::Flush(Flush::Start));
-        self.load.dirt.tell(Message::Flush(Flush::Pause));
+        self.load.dirt.send_message(Message::Flush(Flush::Start));
+        self.load.dirt.send_message(Message::Flush(Flush::Pause));
         let dirty = self.load.dirt.dirty > 0;
         let reason = if dirty { "ssd-gone-dirty" } else { "ssd-error" };
         self.set_state(CacheState::Bypass, reason);
@@ -121,11 +121,11 @@ impl Map {
 
 impl Scene {
     /// What the module makes of a message.
-    pub fn tell(&mut self, uuid: &str, message: Message) -> Result<(), Failure> {
+    pub fn send_message(&mut self, uuid: &str, message: Message) -> Result<(), Failure> {
         let map = self.maps.get_mut(uuid).filter(|map| map.attached);
         let map = map.ok_or_else(|| Failure::new(Kind::StepFailed).detail("no such mapping"))?;
         map.load.catch_up();
-        map.load.dirt.tell(message);
+        map.load.dirt.send_message(message);
         Ok(())
     }
 
@@ -177,25 +177,25 @@ mod tests {
         let mut dirt = Dirt::new(Mode::Writethrough, 0, RATE);
         dirt.tick(1_000, 10);
         assert_eq!(dirt.dirty, 0);
-        dirt.tell(Message::Mode(Mode::Writeback));
+        dirt.send_message(Message::Mode(Mode::Writeback));
         for _ in 0..100 {
             dirt.tick(1_000, 10);
         }
         assert_eq!(dirt.dirty, 50_000);
-        dirt.tell(Message::Flush(Flush::Start));
-        dirt.tell(Message::Flush(Flush::Pause));
+        dirt.send_message(Message::Flush(Flush::Start));
+        dirt.send_message(Message::Flush(Flush::Pause));
         dirt.tick(1_000, 10);
         assert_eq!(dirt.dirty, 50_000);
         // Saying it again does not end the pause.
-        dirt.tell(Message::Flush(Flush::Start));
+        dirt.send_message(Message::Flush(Flush::Start));
         dirt.tick(1_000, 10);
         assert_eq!(dirt.dirty, 50_000);
-        dirt.tell(Message::Flush(Flush::Resume));
+        dirt.send_message(Message::Flush(Flush::Resume));
         for _ in 0..10 {
             dirt.tick(1_000, 10);
         }
         assert_eq!((dirt.dirty, dirt.drained), (0, 100_000));
-        dirt.tell(Message::Flush(Flush::Stop));
+        dirt.send_message(Message::Flush(Flush::Stop));
         dirt.tick(1_000, 10);
         assert_eq!(dirt.dirty, 500);
     }

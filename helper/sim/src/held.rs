@@ -46,7 +46,7 @@ impl Scene {
     }
 
     /// Has no mapping in force, but holds the disk if something is on the SSD only, or as it was held before.
-    pub fn give_back(&mut self, pair: &Pair) -> Result<(), Failure> {
+    pub fn disassemble(&mut self, pair: &Pair) -> Result<(), Failure> {
         let dirty = self
             .maps
             .get(&pair.uuid)

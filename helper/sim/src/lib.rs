@@ -20,9 +20,9 @@ use std::time::Duration;
 use tandem_api::{
     Failure, FileUser, Kind, Mode, ModuleProblem, ModuleState, SECTOR_BYTES, SigningKey, StepKind,
 };
-use tandem_helper::action::{Action, Face};
+use tandem_helper::action::{Action, MountDevice};
 use tandem_helper::dm::message::{Flush, Message};
-use tandem_helper::engine::{Engine, Live, Status};
+use tandem_helper::engine::{Engine, LiveMapping, Status};
 use tandem_helper::facts::{Device, Facts};
 use world::{Map, Scene};
 
@@ -88,8 +88,8 @@ impl Engine for Simulated {
         self.world.read(|scene| scene.sample_period)
     }
 
-    fn patience(&self) -> Duration {
-        self.world.read(|scene| scene.patience)
+    fn stall_limit(&self) -> Duration {
+        self.world.read(|scene| scene.stall_limit)
     }
 
     async fn blank(&self, device: &Device) -> Result<bool, Failure> {
@@ -121,12 +121,12 @@ impl Engine for Simulated {
         result
     }
 
-    async fn tell(&self, uuid: &str, message: Message) -> Result<(), Failure> {
-        self.world.change(|scene| scene.tell(uuid, message))
+    async fn send_message(&self, uuid: &str, message: Message) -> Result<(), Failure> {
+        self.world.change(|scene| scene.send_message(uuid, message))
     }
 
-    async fn live(&self) -> Result<Vec<Live>, Failure> {
-        let live = |map: &Map| Live {
+    async fn live_mappings(&self) -> Result<Vec<LiveMapping>, Failure> {
+        let live = |map: &Map| LiveMapping {
             uuid: map.pair.uuid.clone(),
             attached: map.attached,
             origin: map.origin.clone(),
@@ -165,7 +165,7 @@ impl World {
 
     /// How long a disk is waited for from now on that refuses what is to be written.
     pub fn set_patience(&self, time: Duration) {
-        self.read_mut(|scene| scene.patience = time);
+        self.read_mut(|scene| scene.stall_limit = time);
     }
 
     /// The machine is switched off and on again: nothing is assembled, and nothing is mounted that a
@@ -236,8 +236,8 @@ fn perform(scene: &mut Scene, action: &Action) -> Result<(), Failure> {
     }
     match action {
         Action::LoadModule => load_module(scene),
-        Action::Unmount(face, mount) => {
-            let Some(name) = scene.face(face) else {
+        Action::Unmount(device, mount) => {
+            let Some(name) = scene.mount_device(device) else {
                 return Ok(());
             };
             let users = scene.users(&name);
@@ -258,9 +258,11 @@ fn perform(scene: &mut Scene, action: &Action) -> Result<(), Failure> {
             scene.written_by_unmount(&name);
             Ok(())
         }
-        Action::Mount(face, mount) => {
-            let name = scene.face(face).ok_or_else(|| failed("no such device"))?;
-            if matches!(face, Face::Plain(_)) && scene.claimed(&name) {
+        Action::Mount(device, mount) => {
+            let name = scene
+                .mount_device(device)
+                .ok_or_else(|| failed("no such device"))?;
+            if matches!(device, MountDevice::Origin(_)) && scene.claimed(&name) {
                 return Err(failed("device is busy"));
             }
             let block = scene
@@ -282,8 +284,10 @@ fn perform(scene: &mut Scene, action: &Action) -> Result<(), Failure> {
         // There are no initial file systems here.
         Action::UpdateInitramfs(_) => Ok(()),
         Action::Assemble(pair) => scene.map(pair, false),
-        Action::EnableWriteback(pair) => scene.tell(&pair.uuid, Message::Mode(Mode::Writeback)),
-        Action::Drain(pair) => scene.tell(&pair.uuid, Message::Flush(Flush::Start)),
+        Action::EnableWriteback(pair) => {
+            scene.send_message(&pair.uuid, Message::Mode(Mode::Writeback))
+        }
+        Action::Drain(pair) => scene.send_message(&pair.uuid, Message::Flush(Flush::Start)),
         Action::Detach(pair) => {
             scene.keep_dirt(&pair.uuid);
             if let Some(map) = scene.maps.get_mut(&pair.uuid) {
@@ -303,7 +307,7 @@ fn perform(scene: &mut Scene, action: &Action) -> Result<(), Failure> {
         Action::DeletePartition(pair) => scene.delete_partition(pair),
         Action::Hold(pair) => scene.hold(pair),
         Action::Unmap(pair) => scene.unmap(pair),
-        Action::GiveBack(pair) => scene.give_back(pair),
+        Action::Disassemble(pair) => scene.disassemble(pair),
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tandem_api::{
     CacheState, DeviceText, Failure, FileUser, Kind, Mode, ModuleState, SigningKey, StepKind,
 };
-use tandem_helper::action::{Face, Pair};
+use tandem_helper::action::{MountDevice, Pair};
 use tandem_helper::dm::message::{Flush, Message};
 use tandem_helper::facts::{Device, Facts, Holder, Ident, Mount, Mounter};
 use tokio::sync::{Notify, watch};
@@ -97,7 +97,7 @@ pub struct Scene {
     /// Kernels that may start next and have no module.
     pub kernels: Vec<String>,
     pub step_time: Duration,
-    pub patience: Duration,
+    pub stall_limit: Duration,
     pub sample_period: Duration,
     pub fail_next: Option<StepKind>,
     pub authorized: bool,
@@ -368,10 +368,10 @@ impl Scene {
             .ok_or_else(|| Failure::new(Kind::DeviceGone).device(&ident.text))
     }
 
-    pub fn face(&self, face: &Face) -> Option<String> {
-        match face {
-            Face::Plain(ident) => self.locate(ident).ok(),
-            Face::Mapped(pair) => self.mapped(&pair.uuid),
+    pub fn mount_device(&self, device: &MountDevice) -> Option<String> {
+        match device {
+            MountDevice::Origin(ident) => self.locate(ident).ok(),
+            MountDevice::Mapping(pair) => self.mapped(&pair.uuid),
         }
     }
 
@@ -459,7 +459,7 @@ impl Scene {
             mode => mode,
         };
         let dirt = Dirt::new(mode, dirty, self.drain_rate);
-        let warm = if pair.cold { 0 } else { warm };
+        let warm = if pair.copies_stale { 0 } else { warm };
         let load = Load::new(pair.ssd.text.size, dirt).warm(warm);
         let map = Map {
             pair: pair.clone(),
@@ -501,7 +501,7 @@ impl Scene {
         {
             map.ssd = number;
             map.set_state(CacheState::Active, "");
-            map.load.dirt.tell(Message::Flush(Flush::Stop));
+            map.load.dirt.send_message(Message::Flush(Flush::Stop));
         }
         Ok(())
     }

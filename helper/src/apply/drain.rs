@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Writing back the data that is only on the SSD. The module does it; this code watches, reports and waits.
 
-use super::{Watcher, known};
+use super::{Watcher, module_status};
 use crate::action::{Action, Pair};
 use crate::dm::message::{Flush, Message};
 use crate::engine::Engine;
@@ -12,11 +12,11 @@ use tandem_api::{DataState, Failure, Kind, SECTOR_BYTES, Sample};
 use tokio::time::Instant;
 
 /// Time between two queries of the status. The module has no event for progress.
-pub(super) const LOOK: Duration = Duration::from_millis(500);
+pub(super) const QUERY_INTERVAL: Duration = Duration::from_millis(500);
 /// The rate is measured over so many queries.
-const LOOKS: usize = 20;
+const RATE_QUERIES: usize = 20;
 /// After so many failed queries in a row the mapping counts as gone.
-const IN_VAIN: u32 = 10;
+const MAX_FAILED_QUERIES: u32 = 10;
 
 /// How far a drain is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,16 +32,16 @@ pub struct Drained {
 }
 
 /// The bytes that were left at the last queries.
-struct Pace {
+struct DrainRate {
     looks: VecDeque<(Instant, u64)>,
     total: u64,
 }
 
-impl Pace {
-    fn look(&mut self, now: Instant, sample: &Sample) -> Drained {
+impl DrainRate {
+    fn update(&mut self, now: Instant, sample: &Sample) -> Drained {
         let left = sample.dirty_sectors.saturating_mul(SECTOR_BYTES);
         self.total = self.total.max(left);
-        if self.looks.len() == LOOKS {
+        if self.looks.len() == RATE_QUERIES {
             self.looks.pop_front();
         }
         self.looks.push_back((now, left));
@@ -66,13 +66,13 @@ struct Stall {
     since: Instant,
     least: u64,
     errors: u64,
-    patience: Duration,
+    limit: Duration,
 }
 
 impl Stall {
-    fn new(now: Instant, sample: &Sample, patience: Duration) -> Self {
+    fn new(now: Instant, sample: &Sample, limit: Duration) -> Self {
         Self {
-            patience,
+            limit,
             since: now,
             least: sample.dirty_sectors,
             errors: sample.event("disk_errors"),
@@ -81,14 +81,14 @@ impl Stall {
 
     /// Whether the disk has accepted no data for so long, and reports errors. A disk that is only slow or busy
     /// reports no errors.
-    fn look(&mut self, now: Instant, sample: &Sample) -> bool {
+    fn update(&mut self, now: Instant, sample: &Sample) -> bool {
         let errors = sample.event("disk_errors");
         if sample.dirty_sectors < self.least {
-            *self = Self::new(now, sample, self.patience);
+            *self = Self::new(now, sample, self.limit);
         }
         // The module counts errors from 0 again when a table is loaded anew.
         self.errors = self.errors.min(errors);
-        errors > self.errors && now.saturating_duration_since(self.since) > self.patience
+        errors > self.errors && now.saturating_duration_since(self.since) > self.limit
     }
 }
 
@@ -104,9 +104,9 @@ pub(super) async fn drain(
     watcher: &dyn Watcher,
 ) -> Result<(), Failure> {
     engine.apply(&Action::Drain(pair.clone())).await?;
-    watcher.moving(Some(intent.paused));
+    watcher.data_moves(Some(intent.paused));
     let result = follow(engine, store, intent, pair, watcher).await;
-    watcher.moving(None);
+    watcher.data_moves(None);
     result
 }
 
@@ -117,11 +117,11 @@ async fn follow(
     pair: &Pair,
     watcher: &dyn Watcher,
 ) -> Result<(), Failure> {
-    let mut pace = Pace {
+    let mut pace = DrainRate {
         looks: VecDeque::new(),
         total: 0,
     };
-    let (mut told, mut in_vain, mut stall) = (false, 0, None::<Stall>);
+    let (mut told, mut failed_queries, mut stall) = (false, 0, None::<Stall>);
     // Requests that were in flight when the flush began may still have left dirty data.
     let mut clean = false;
     loop {
@@ -139,16 +139,18 @@ async fn follow(
         }
         if paused != told {
             let flush = if paused { Flush::Pause } else { Flush::Resume };
-            engine.tell(&pair.uuid, Message::Flush(flush)).await?;
+            engine
+                .send_message(&pair.uuid, Message::Flush(flush))
+                .await?;
             (told, pace.looks, stall) = (paused, VecDeque::new(), None);
         }
-        match known(engine, &pair.uuid).await {
+        match module_status(engine, &pair.uuid).await {
             Ok(status) if status.sample.dirty_sectors == 0 && clean => return Ok(()),
             Ok(status) => {
-                in_vain = 0;
+                failed_queries = 0;
                 clean = status.sample.dirty_sectors == 0;
                 let now = Instant::now();
-                let drained = pace.look(now, &status.sample);
+                let drained = pace.update(now, &status.sample);
                 if drained.left > 0 && status.reason.starts_with("ssd-") {
                     return Err(Failure::new(Kind::SsdLost)
                         .device(&pair.ssd.text)
@@ -156,9 +158,9 @@ async fn follow(
                         .data(DataState::Unwritten)
                         .detail(&status.reason));
                 }
-                let stall =
-                    stall.get_or_insert_with(|| Stall::new(now, &status.sample, engine.patience()));
-                if !paused && stall.look(now, &status.sample) {
+                let stall = stall
+                    .get_or_insert_with(|| Stall::new(now, &status.sample, engine.stall_limit()));
+                if !paused && stall.update(now, &status.sample) {
                     return Err(Failure::new(Kind::UnwrittenData)
                         .device(&pair.ssd.text)
                         .name("disk-error")
@@ -168,10 +170,10 @@ async fn follow(
                 }
                 watcher.drained(drained);
             }
-            Err(e) if in_vain == IN_VAIN => return Err(e),
-            Err(_) => in_vain += 1,
+            Err(e) if failed_queries == MAX_FAILED_QUERIES => return Err(e),
+            Err(_) => failed_queries += 1,
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(QUERY_INTERVAL).await;
     }
 }
 
@@ -190,20 +192,20 @@ mod tests {
 
     #[test]
     fn the_pace_follows_what_is_left_and_the_estimate_is_the_modules() {
-        let mut pace = Pace {
+        let mut pace = DrainRate {
             looks: VecDeque::new(),
             total: 0,
         };
         let begun = Instant::now();
-        let first = pace.look(begun, &at(2_000_000, 0));
+        let first = pace.update(begun, &at(2_000_000, 0));
         assert_eq!((first.rate, first.seconds), (0, 0));
-        let later = pace.look(begun + Duration::from_secs(2), &at(1_500_000, 0));
+        let later = pace.update(begun + Duration::from_secs(2), &at(1_500_000, 0));
         assert_eq!(
             (later.left, later.total),
             (1_500_000 * 512, 2_000_000 * 512)
         );
         assert_eq!((later.rate, later.seconds), (250_000 * 512, 0));
-        let said = pace.look(begun + Duration::from_secs(4), &at(1_000_000, 40));
+        let said = pace.update(begun + Duration::from_secs(4), &at(1_000_000, 40));
         assert_eq!(said.seconds, 40);
     }
 
@@ -220,15 +222,15 @@ mod tests {
         let after = |seconds| begun + Duration::from_secs(seconds);
         let (soon, late) = (119, 121);
         let mut stall = Stall::new(begun, &of(1_000, 7), Duration::from_secs(120));
-        assert!(!stall.look(after(late), &of(1_000, 7)), "only slow");
-        assert!(!stall.look(after(soon), &of(1_000, 8)), "not for long");
-        assert!(stall.look(after(late), &of(1_000, 8)));
+        assert!(!stall.update(after(late), &of(1_000, 7)), "only slow");
+        assert!(!stall.update(after(soon), &of(1_000, 8)), "not for long");
+        assert!(stall.update(after(late), &of(1_000, 8)));
         // With each sector that the disk accepts, the time begins anew.
-        assert!(!stall.look(after(late), &of(992, 9)));
-        assert!(!stall.look(after(late + soon), &of(992, 10)));
-        assert!(stall.look(after(late + late), &of(992, 11)));
+        assert!(!stall.update(after(late), &of(992, 9)));
+        assert!(!stall.update(after(late + soon), &of(992, 10)));
+        assert!(stall.update(after(late + late), &of(992, 11)));
         // A table that was loaded anew counts from 0.
-        assert!(!stall.look(after(late + late), &of(992, 0)));
-        assert!(stall.look(after(late + late), &of(992, 1)));
+        assert!(!stall.update(after(late + late), &of(992, 0)));
+        assert!(stall.update(after(late + late), &of(992, 1)));
     }
 }

@@ -2,8 +2,8 @@
 //! Removing a cache, and flushing: a removal begins with a flush.
 
 use super::drain::drain;
-use super::{Outcome, Watcher, attached, left_by, named, not_recorded, unwritten};
-use crate::action::{Action, Face};
+use super::{Outcome, Watcher, attached, data_after, named, not_recorded, unwritten};
+use crate::action::{Action, MountDevice};
 use crate::dm::message::{Flush, Message};
 use crate::engine::Engine;
 use crate::state::{CacheRecord, Intent, Store};
@@ -28,7 +28,7 @@ pub(super) async fn remove(
         let cancellable = only_drains_before(&intent, index);
         if cancellable && !past && watcher.cancelled() {
             let cancelled = Failure::new(Kind::Cancelled);
-            return Err(take_back(engine, store, &intent, cancelled).await);
+            return Err(undo_removal(engine, store, &intent, cancelled).await);
         }
         if !matches!(intent.actions[index], Action::Drain(_)) {
             watcher.no_return();
@@ -64,16 +64,16 @@ pub(super) async fn remove(
             AfterFailure::StayMapped | AfterFailure::TakeBack
                 if !past && !tried || uses().await =>
             {
-                return Err(take_back(engine, store, &intent, failure).await);
+                return Err(undo_removal(engine, store, &intent, failure).await);
             }
             _ => {
                 let went = tried && matches!(attached(engine, &intent.uuid).await, Ok(false));
-                return Err(left_at(store, &intent, went, failure));
+                return Err(failure_at(store, &intent, went, failure));
             }
         }
     }
     if intent.kind == JobKind::Flush {
-        engine.tell(&intent.uuid, STOP).await?;
+        engine.send_message(&intent.uuid, STOP).await?;
         store.drop_intent(&intent).map_err(not_recorded)?;
         return Ok(Outcome::Done);
     }
@@ -202,7 +202,7 @@ fn only_drains_before(intent: &Intent, index: usize) -> bool {
 /// Undoes the removal; the data that was to be given up stays. The record is dropped before the file system is
 /// mounted again. While the record cannot be dropped, the file system stays unmounted: otherwise a later start of the
 /// service could find the record and go on below the mounted file system.
-async fn take_back(
+async fn undo_removal(
     engine: &dyn Engine,
     store: &Store,
     intent: &Intent,
@@ -218,7 +218,7 @@ async fn take_back(
             remount(engine, intent).await;
             failure.data(data)
         }
-        Err(e) => e.data(left_by(store, intent, &failure)),
+        Err(e) => e.data(data_after(store, intent, &failure)),
     }
 }
 
@@ -234,7 +234,7 @@ pub(super) async fn recover(
     watcher: &dyn Watcher,
 ) -> Result<(), Failure> {
     let whole = intent.discard && attached(engine, &intent.uuid).await?;
-    if whole || intent.given_up_later() {
+    if whole || intent.discards_later() {
         store.drop_intent(&intent).map_err(not_recorded)?;
         let at = Intent {
             done: intent.done.min(intent.actions.len().saturating_sub(1)),
@@ -253,7 +253,7 @@ async fn end_without_discard(
     intent: &Intent,
 ) -> Result<(), Failure> {
     if intent.actions.iter().any(|a| matches!(a, Action::Drain(_)))
-        && let Err(e) = engine.tell(&intent.uuid, STOP).await
+        && let Err(e) = engine.send_message(&intent.uuid, STOP).await
     {
         tracing::warn!("the flush goes on: {e}");
     }
@@ -262,7 +262,7 @@ async fn end_without_discard(
 
 /// The failure of a removal that ends at [`Intent::done`] and stays on record. Before the SSD is released, the SSD
 /// may have data that is nowhere else. `went`: the failed action has released the SSD all the same.
-fn left_at(store: &Store, intent: &Intent, went: bool, failure: Failure) -> Failure {
+fn failure_at(store: &Store, intent: &Intent, went: bool, failure: Failure) -> Failure {
     let done = &intent.actions[..intent.done.min(intent.actions.len())];
     let gone = done.iter().any(|action| {
         matches!(
@@ -272,7 +272,7 @@ fn left_at(store: &Store, intent: &Intent, went: bool, failure: Failure) -> Fail
     });
     let data = match gone || went {
         true => DataState::Incomplete,
-        false => left_by(store, intent, &failure),
+        false => data_after(store, intent, &failure),
     };
     failure.data(data)
 }
@@ -283,7 +283,7 @@ async fn remount(engine: &dyn Engine, intent: &Intent) {
         return;
     }
     for action in intent.actions[..=intent.done].iter().rev() {
-        if let Action::Unmount(Face::Mapped(_), _) = action {
+        if let Action::Unmount(MountDevice::Mapping(_), _) = action {
             for back in action.undo() {
                 if let Err(e) = engine.apply(&back).await {
                     tracing::error!("cannot mount again: {e}");

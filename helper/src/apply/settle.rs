@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Before a cache is undone, its SSD must be clean, and the undo must not make it dirty again.
 
-use super::{attached, drain::LOOK, known};
+use super::{attached, drain::QUERY_INTERVAL, module_status};
 use crate::dm::message::{Flush, Message};
 use crate::engine::{Engine, Status};
 use std::time::Duration;
@@ -21,27 +21,31 @@ pub(super) async fn settle(engine: &dyn Engine, uuid: &str) -> Result<(), Failur
     if !attached(engine, uuid).await? {
         return Ok(());
     }
-    let before = known(engine, uuid).await?;
+    let before = module_status(engine, uuid).await?;
     if before.mode != Mode::Writeback && before.sample.dirty_sectors == 0 {
         return Ok(());
     }
     let settled = async {
-        engine.tell(uuid, Message::Mode(Mode::Writethrough)).await?;
-        engine.tell(uuid, Message::Flush(Flush::Start)).await?;
+        engine
+            .send_message(uuid, Message::Mode(Mode::Writethrough))
+            .await?;
+        engine
+            .send_message(uuid, Message::Flush(Flush::Start))
+            .await?;
         wait(engine, uuid).await
     }
     .await;
     if settled.is_err() {
         let back = [Message::Flush(Flush::Stop), Message::Mode(before.mode)];
         for message in back {
-            if let Err(e) = engine.tell(uuid, message).await {
+            if let Err(e) = engine.send_message(uuid, message).await {
                 tracing::warn!("the cache does not go on as before: {e}");
             }
         }
         return settled;
     }
     // In write-through nothing gets dirty without it.
-    engine.tell(uuid, Message::Flush(Flush::Stop)).await
+    engine.send_message(uuid, Message::Flush(Flush::Stop)).await
 }
 
 async fn wait(engine: &dyn Engine, uuid: &str) -> Result<(), Failure> {
@@ -49,22 +53,22 @@ async fn wait(engine: &dyn Engine, uuid: &str) -> Result<(), Failure> {
     // Requests that were under way when the flush began may still have left something.
     let mut clean = false;
     loop {
-        let status = known(engine, uuid).await?;
+        let status = module_status(engine, uuid).await?;
         let was = std::mem::replace(&mut clean, status.sample.dirty_sectors == 0);
         if clean && was {
             return Ok(());
         }
-        if stuck(&status) || begun.elapsed() > LIMIT {
+        if is_stranded(&status) || begun.elapsed() > LIMIT {
             let bytes = status.sample.dirty_sectors.saturating_mul(SECTOR_BYTES);
             return Err(Failure::new(Kind::UnwrittenData)
                 .sizes(bytes, 0)
                 .detail(&status.reason));
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(QUERY_INTERVAL).await;
     }
 }
 
-/// Nothing comes from the SSD any more.
-fn stuck(status: &Status) -> bool {
+/// The SSD has dirty data and accepts or gives none.
+fn is_stranded(status: &Status) -> bool {
     status.sample.dirty_sectors > 0 && status.reason.starts_with("ssd-")
 }

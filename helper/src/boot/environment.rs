@@ -162,8 +162,8 @@ impl BootEnvironment for System {
             uuid: pair.uuid.clone(),
             origin_id: pair.origin_id.clone(),
             new: false,
-            cold: pair.cold || unknown,
-            lost: pair.lost,
+            start_cold: pair.copies_stale || unknown,
+            lost_generation: pair.lost_generation,
         };
         let devices = LoadedDevices::new(&table, &disk.ident, &ssd.ident);
         let sectors = pair.origin.text.size / SECTOR_BYTES;

@@ -11,7 +11,7 @@
 use super::environment::{BootEnvironment, System};
 use super::{Cache, SHORT_USE, among, leave_out};
 use crate::dm::mapping::Mapping;
-use crate::lifecycle::{Step, When};
+use crate::lifecycle::{Phase, Step};
 use crate::machine::{BlockDevice, Machine};
 use crate::sampler::boottime_us;
 use crate::state::Store;
@@ -25,9 +25,9 @@ use std::{fs, io};
 /// The folder of the marks, created by the unit. Each mark is a file, empty at first.
 const FOLDER: &str = "/run/tandem-late";
 /// Time between two attempts to get the lock; a lock is usually held for a very short time.
-const SHORTLY: Duration = Duration::from_millis(5);
+const LOCK_RETRY: Duration = Duration::from_millis(5);
 /// After this time the event of the disk itself, which waits for [`SHORT_USE`], is over.
-const LONG_AGO: Duration = SHORT_USE.saturating_mul(2);
+const EVENT_OVER: Duration = SHORT_USE.saturating_mul(2);
 
 /// The marks of this start of the machine.
 pub(super) struct Marks(PathBuf);
@@ -70,7 +70,7 @@ impl Marks {
 
     /// For how long it is known that this disk cannot be held for this reason. The time begins when a program notes
     /// it first.
-    fn waited(&self, uuid: &str, disk: &BlockDevice, why: &str) -> Duration {
+    fn blocked_for(&self, uuid: &str, disk: &BlockDevice, why: &str) -> Duration {
         let what = format!("{} {why}", disk.number);
         let now = boottime_us();
         let path = self.0.join(uuid);
@@ -94,7 +94,7 @@ impl Marks {
             if begun.elapsed() >= limit {
                 return None;
             }
-            std::thread::sleep(SHORTLY);
+            std::thread::sleep(LOCK_RETRY);
         }
         Some(folder)
     }
@@ -113,7 +113,7 @@ pub fn run(folder: &Path) {
 
 /// Tries to hold each disk that has a mark. Each attempt reads everything anew, because the start and the service may
 /// be at work meanwhile. Only a disk's own event waits for the disk. The event of another device may find the disk
-/// free, or, after [`LONG_AGO`], record that the disk is used: the disk's own event may be over.
+/// free, or, after [`EVENT_OVER`], record that the disk is used: the disk's own event may be over.
 fn handle_marked(marks: &Marks, machine: &impl BootEnvironment, store: &Store) {
     let begun = Instant::now();
     for attempt in 0..=wipe::TRIES {
@@ -164,11 +164,11 @@ fn hold_or_record(
     if let Some(disk) = disk.filter(|_| cache.held.is_empty()) {
         let error = cache.hold_error.as_ref();
         let why = error.map_or("no-device-mapper", |(why, _)| why.kind());
-        let waited = marks.waited(&uuid, disk, why);
+        let waited = marks.blocked_for(&uuid, disk, why);
         if ours && !last && cache.hold_error.is_some() {
             return false;
         }
-        if !ours && waited < LONG_AGO {
+        if !ours && waited < EVENT_OVER {
             return true;
         }
     }
@@ -193,7 +193,7 @@ fn marked(marks: &Marks, machine: &impl BootEnvironment, store: &Store) -> Vec<C
     // The jobs are read first: a job that has ended by then has dropped the record of its cache before.
     let jobs = store.intents();
     let records = store.caches();
-    for record in records.iter().filter(|record| record.forked) {
+    for record in records.iter().filter(|record| record.origin_diverged) {
         marks.clear(&record.pair.uuid);
     }
     let mut caches = among(records, &jobs);
@@ -229,7 +229,7 @@ fn needs_handling(cache: &Cache, marks: &Marks, machine: &impl BootEnvironment) 
     }
     let held = now.disk.possible.iter();
     now.held = held.filter(|d| kept.contains(&d.number)).cloned().collect();
-    now.next(When::Starting) == Step::Hold
+    now.next(Phase::Starting) == Step::Hold
 }
 
 #[cfg(test)]
@@ -277,7 +277,7 @@ mod tests {
             // A held disk may come back as another device.
             assert_eq!(marks.has(uuid), !busy);
             let left = store.caches().remove(0);
-            assert_eq!((left.forked, left.may_be_dirty), (busy, true));
+            assert_eq!((left.origin_diverged, left.may_be_dirty), (busy, true));
 
             // Once.
             handle_marked(&marks, &machine, &store);
@@ -347,7 +347,7 @@ mod tests {
         drop(alone);
         handle_marked(&marks, &machine, &store);
         assert!(machine.done.take().is_empty());
-        assert!(store.caches().remove(0).forked && !mark.exists());
+        assert!(store.caches().remove(0).origin_diverged && !mark.exists());
         fs::remove_dir_all(&root).unwrap();
     }
 
@@ -378,7 +378,7 @@ mod tests {
         for removed in [false, true] {
             let (root, store, marks, record) = waited_in_vain(&format!("meanwhile-{removed}"));
             let mut lost = record.clone();
-            lost.pair.lost = 7;
+            lost.pair.lost_generation = 7;
             let (there, now) = (store.clone(), lost.clone());
             let machine = Fake {
                 there: vec![""],
@@ -452,7 +452,7 @@ mod tests {
             handle_marked(&marks, &busy, &store);
             assert_eq!(busy.done.take(), done);
             let now = store.caches().remove(0);
-            assert!(!now.forked && marks.has(&record.pair.uuid));
+            assert!(!now.origin_diverged && marks.has(&record.pair.uuid));
             let names: Vec<_> = now.used_alone.iter().map(Ident::node).collect();
             assert_eq!(names, ["/dev/copy-"]);
         }
@@ -491,7 +491,7 @@ mod tests {
             ..Fake::default()
         };
         handle_marked(&marks, &machine, &store);
-        assert!(store.caches().remove(0).forked);
+        assert!(store.caches().remove(0).origin_diverged);
         machine.done.take();
         machine.hold_errors.take();
         super::super::step(&mut caches, &machine, &store, &marks);

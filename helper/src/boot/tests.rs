@@ -41,7 +41,7 @@ fn left(mut cache: Cache, name: &str) -> CacheRecord {
 
 #[test]
 fn without_device_mapper_what_is_on_the_ssd_only_is_never_written_over_the_disk() {
-    for (mode, forked) in [(Mode::Writeback, true), (Mode::Writethrough, false)] {
+    for (mode, origin_diverged) in [(Mode::Writeback, true), (Mode::Writethrough, false)] {
         let mut cache = cache(mode, true);
         let without = Fake {
             there: vec![""],
@@ -52,8 +52,11 @@ fn without_device_mapper_what_is_on_the_ssd_only_is_never_written_over_the_disk(
         assert!(cache.disk.recorded.is_some() && without.done.take().is_empty());
         assert_eq!(cache.wait_limit(), Duration::ZERO);
         let left = left(cache, &format!("none-{mode}"));
-        assert_eq!((left.forked, left.pair.cold), (forked, true));
-        assert_eq!(left.may_be_dirty, forked);
+        assert_eq!(
+            (left.origin_diverged, left.pair.copies_stale),
+            (origin_diverged, true)
+        );
+        assert_eq!(left.may_be_dirty, origin_diverged);
     }
 }
 
@@ -104,7 +107,7 @@ fn a_disk_that_could_not_be_held_or_was_let_go_counts_as_used() {
             cache.hold(&machine, None);
         }
         let left = left(cache, &name);
-        assert!(left.forked && left.pair.cold);
+        assert!(left.origin_diverged && left.pair.copies_stale);
     }
 }
 
@@ -153,7 +156,7 @@ fn a_copy_that_is_in_use_gives_up_nothing_and_the_disk_is_assembled_beside_it_on
         start_without_all(&mut caches, &machine, &store, &marks);
         assert_eq!(machine.done.take(), ["pause", "start the service"]);
         let record = store.caches().remove(0);
-        assert!(!record.forked && record.used_alone.len() == 1);
+        assert!(!record.origin_diverged && record.used_alone.len() == 1);
         // The disk comes. The copy may have been the disk, unless it is there at the same time.
         machine.there.push("");
         if !copy_stays {
@@ -270,8 +273,8 @@ fn the_start_does_not_stop_at_a_held_disk_because_another_is_in_use() {
     }
     step(&mut caches, &machine, &store, &marks);
     assert!(machine.done.take().is_empty());
-    let forked: Vec<_> = store.caches().iter().map(|r| r.forked).collect();
-    assert_eq!(forked, [false, true]);
+    let origin_diverged: Vec<_> = store.caches().iter().map(|r| r.origin_diverged).collect();
+    assert_eq!(origin_diverged, [false, true]);
     std::fs::remove_dir_all(&root).unwrap();
 }
 

@@ -12,7 +12,7 @@ use super::message::Message;
 use super::status::StatusLine;
 use super::table::{LINEAR, Linear, TARGET, Tandem};
 use crate::action::{DM_UUID_PREFIX, Pair, mapping_name};
-use crate::engine::Live;
+use crate::engine::LiveMapping;
 use devicemapper::errors::Error as CoreError;
 use devicemapper::{DM, DevId, DmError, DmFlags, DmName, DmOptions, DmUuid};
 use rustix::io::Errno;
@@ -135,12 +135,12 @@ impl Control {
     ///
     /// # Errors
     /// If the kernel does not answer.
-    pub fn live(&self) -> DmResult<Vec<Live>> {
+    pub fn live_mappings(&self) -> DmResult<Vec<LiveMapping>> {
         let live = |entry: Entry| {
             let attached = entry.table.cached;
             let mut devices = entry.table.devices.into_iter();
             let (origin, ssd) = (devices.next(), devices.next());
-            Live {
+            LiveMapping {
                 uuid: entry.uuid,
                 attached,
                 origin: origin.unwrap_or_default(),
@@ -321,10 +321,13 @@ impl Control {
         let load = |table: &Tandem| self.load_cache(pair, table, sectors);
         let load = || match load(table) {
             // A module that does not know the argument (`cold` or `lost`) always starts cold.
-            Err(e) if (table.cold || table.lost > 0) && e.errno == Some(Errno::INVAL) => {
+            Err(e)
+                if (table.start_cold || table.lost_generation > 0)
+                    && e.errno == Some(Errno::INVAL) =>
+            {
                 load(&Tandem {
-                    cold: false,
-                    lost: 0,
+                    start_cold: false,
+                    lost_generation: 0,
                     ..table.clone()
                 })
             }
@@ -333,7 +336,7 @@ impl Control {
         // The table that holds the disk takes the place of this table if that fails.
         let made = load_checked(load, || check(&kernel_name), || ())
             // A program that udev runs may have changed this mapping meanwhile, so that it holds a disk.
-            .and_then(|()| self.about_to_work(pair))
+            .and_then(|()| self.check_inactive_table(pair))
             .and_then(|()| self.with(&pair.uuid, |id| self.resume(id)))
             .and_then(|()| self.works(pair));
         if made.is_err() {
@@ -345,7 +348,7 @@ impl Control {
     /// Resumes a mapping that has a table in force and does not run. The table is loaded anew if it says that
     /// something is to be forgotten: the table in force may not say so.
     fn run_again(&self, pair: &Pair, table: &Tandem, sectors: u64) -> DmResult<()> {
-        if table.cold || table.lost > 0 {
+        if table.start_cold || table.lost_generation > 0 {
             self.load_cache(pair, table, sectors)?;
         }
         self.with(&pair.uuid, |id| self.resume(id))?;
@@ -353,7 +356,7 @@ impl Control {
     }
 
     /// Checks that the table that comes into force next is that of the cache.
-    fn about_to_work(&self, pair: &Pair) -> DmResult<()> {
+    fn check_inactive_table(&self, pair: &Pair) -> DmResult<()> {
         match self.waiting(pair)? {
             Some((_, table)) if table.cached => Ok(()),
             _ => Err(other("resume", "another table has taken its place")),
@@ -561,7 +564,7 @@ impl Control {
     ///
     /// # Errors
     /// `EBUSY` if the mapping is in use, or if another program opened the disk first.
-    pub fn give_back(&self, pair: &Pair, disk: &Linear) -> DmResult<()> {
+    pub fn disassemble(&self, pair: &Pair, disk: &Linear) -> DmResult<()> {
         if self.held(pair)?.is_some() {
             return self.hold_again(pair, disk);
         }
@@ -595,7 +598,7 @@ impl Control {
     ///
     /// # Errors
     /// If there is no such mapping, or the target refuses the message.
-    pub fn tell(&self, uuid: &str, message: Message) -> DmResult<()> {
+    pub fn send_message(&self, uuid: &str, message: Message) -> DmResult<()> {
         self.with(uuid, |id| {
             self.dm
                 .target_msg(id, None, &message.to_string())

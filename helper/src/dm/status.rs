@@ -9,7 +9,7 @@ use std::str::FromStr;
 use tandem_api::{Bucket, Counter, Direction, Latency, Mode, Sample};
 
 /// More words than any kernel prints; a longer line is not ours.
-const MOST_WORDS: usize = 1024;
+const MAX_WORDS: usize = 1024;
 
 /// A status line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,8 +80,8 @@ impl FromStr for StatusLine {
         );
         let dirty = number(words.next(), "dirty")?;
         let count = usize::try_from(number(words.next(), "number of words")?).unwrap_or(usize::MAX);
-        let rest: Vec<&str> = words.take(MOST_WORDS + 1).collect();
-        if rest.len() != count || !count.is_multiple_of(2) || count > MOST_WORDS {
+        let rest: Vec<&str> = words.take(MAX_WORDS + 1).collect();
+        if rest.len() != count || !count.is_multiple_of(2) || count > MAX_WORDS {
             return Err(Malformed("number of words"));
         }
         let mut counters = BTreeMap::new();

@@ -31,9 +31,9 @@ pub struct Tandem {
     /// Write superblocks onto an SSD that holds none.
     pub new: bool,
     /// Forget the clean copies before anything is served.
-    pub cold: bool,
+    pub start_cold: bool,
     /// Nothing on the SSD counts, if this is its generation; 0: none.
-    pub lost: u64,
+    pub lost_generation: u64,
 }
 
 impl fmt::Display for Tandem {
@@ -45,10 +45,11 @@ impl fmt::Display for Tandem {
             uuid,
             origin_id,
             new,
-            cold,
-            lost,
+            start_cold,
+            lost_generation,
         } = self;
-        let words = 4 + 2 * (usize::from(*new) + usize::from(*cold) + usize::from(*lost > 0));
+        let words = 4 + 2
+            * (usize::from(*new) + usize::from(*start_cold) + usize::from(*lost_generation > 0));
         write!(
             f,
             "{origin} {ssd} {mode} {words} uuid {uuid} origin_id {origin_id}"
@@ -56,11 +57,11 @@ impl fmt::Display for Tandem {
         if *new {
             f.write_str(" format new")?;
         }
-        if *cold {
+        if *start_cold {
             f.write_str(" start cold")?;
         }
-        if *lost > 0 {
-            write!(f, " lost {lost}")?;
+        if *lost_generation > 0 {
+            write!(f, " lost {lost_generation}")?;
         }
         Ok(())
     }
@@ -85,8 +86,8 @@ impl FromStr for Tandem {
         if rest.len() != count || !count.is_multiple_of(2) {
             return Err(Malformed("number of arguments"));
         }
-        let (mut uuid, mut origin_id, mut new, mut cold) = (None, None, false, false);
-        let mut lost = 0;
+        let (mut uuid, mut origin_id, mut new, mut start_cold) = (None, None, false, false);
+        let mut lost_generation = 0;
         for pair in rest.chunks_exact(2) {
             match *pair {
                 ["uuid", value] if uuid.is_none() && value.len() == 32 && is_hex(value) => {
@@ -101,9 +102,9 @@ impl FromStr for Tandem {
                     origin_id = Some(value.to_owned());
                 }
                 ["format", "new"] if !new => new = true,
-                ["start", "cold"] if !cold => cold = true,
-                ["lost", number] if lost == 0 => {
-                    lost = number.parse().map_err(|_| Malformed("argument"))?;
+                ["start", "cold"] if !start_cold => start_cold = true,
+                ["lost", number] if lost_generation == 0 => {
+                    lost_generation = number.parse().map_err(|_| Malformed("argument"))?;
                 }
                 _ => return Err(Malformed("argument")),
             }
@@ -117,8 +118,8 @@ impl FromStr for Tandem {
             uuid,
             origin_id,
             new,
-            cold,
-            lost,
+            start_cold,
+            lost_generation,
         })
     }
 }
@@ -150,8 +151,8 @@ mod tests {
             uuid: "0123456789abcdef0123456789abcdef".into(),
             origin_id: "00ff".into(),
             new,
-            cold: false,
-            lost: 0,
+            start_cold: false,
+            lost_generation: 0,
         }
     }
 
@@ -169,10 +170,10 @@ mod tests {
             for mode in Mode::ALL {
                 let mut table = table(new, *mode);
                 assert_eq!(table.to_string().parse(), Ok(table.clone()));
-                table.cold = true;
+                table.start_cold = true;
                 assert!(table.to_string().ends_with(" start cold"));
                 assert_eq!(table.to_string().parse(), Ok(table.clone()));
-                table.lost = 7;
+                table.lost_generation = 7;
                 assert!(table.to_string().ends_with(" start cold lost 7"));
                 assert_eq!(table.to_string().parse(), Ok(table));
             }

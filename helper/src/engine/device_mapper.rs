@@ -5,9 +5,9 @@ pub(crate) mod guards;
 mod mounting;
 mod partitions;
 
-use self::guards::{LoadedDevices, Place, free_to_map, unclaimed_content};
-use super::{Engine, Live, Status};
-use crate::action::{Action, Face, Pair};
+use self::guards::{DeviceNode, LoadedDevices, free_to_map, unclaimed_content};
+use super::{Engine, LiveMapping, Status};
+use crate::action::{Action, MountDevice, Pair};
 use crate::disks::{self, UDISKS};
 use crate::dm::control::{Control, DmFailure, explain};
 use crate::dm::message::{Flush, Message};
@@ -32,9 +32,9 @@ use tokio::sync::{Notify, Semaphore};
 use zbus::{Connection, MatchRule, MessageStream};
 
 /// How long UDisks2 and the mount table may take to show a change.
-const SHOWN: Duration = Duration::from_secs(10);
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(100);
-const MOST_SEARCHES: usize = 4;
+const MAX_SEARCHES: usize = 4;
 
 /// The real engine.
 pub struct DeviceMapper {
@@ -55,7 +55,7 @@ impl DeviceMapper {
             connection,
             events: Arc::default(),
             listening: Arc::default(),
-            searches: Arc::new(Semaphore::new(MOST_SEARCHES)),
+            searches: Arc::new(Semaphore::new(MAX_SEARCHES)),
         };
         // The rule names the path too: inside this process, a rule with a well-known sender matches the signals of
         // every sender.
@@ -99,11 +99,11 @@ impl DeviceMapper {
         found.ok_or_else(|| Failure::new(Kind::DeviceGone).device(&ident.text))
     }
 
-    /// Node and number of a face, if the device is there.
-    async fn face(&self, face: &Face) -> Result<Option<Place>, Failure> {
-        match face {
-            Face::Plain(ident) => match self.locate(ident).await {
-                Ok(device) => Ok(Place::of(
+    /// Node and number of a device, if the device is there.
+    async fn mount_place(&self, device: &MountDevice) -> Result<Option<DeviceNode>, Failure> {
+        match device {
+            MountDevice::Origin(ident) => match self.locate(ident).await {
+                Ok(device) => Ok(DeviceNode::of(
                     &device.ident.text.name,
                     device.ident.node(),
                     device.object(),
@@ -111,12 +111,12 @@ impl DeviceMapper {
                 Err(e) if e.kind == Kind::DeviceGone => Ok(None),
                 Err(e) => Err(e),
             },
-            Face::Mapped(pair) => {
+            MountDevice::Mapping(pair) => {
                 let facts = self.facts().await?;
                 let dm_uuid = pair.dm_uuid();
                 let device = facts.devices.iter().find(|d| d.ident.hardware == dm_uuid);
                 let node = format!("/dev/mapper/{}", pair.name());
-                Ok(device.and_then(|d| Place::of(&d.ident.text.name, node, d.object())))
+                Ok(device.and_then(|d| DeviceNode::of(&d.ident.text.name, node, d.object())))
             }
         }
     }
@@ -124,7 +124,7 @@ impl DeviceMapper {
     async fn map(&self, pair: &Pair, new: bool) -> Result<(), Failure> {
         let origin = self.locate(&pair.origin).await?;
         let ssd = self.locate(&pair.ssd).await?;
-        let live = self.live().await?;
+        let live = self.live_mappings().await?;
         let live = live
             .iter()
             .find(|live| live.uuid == pair.uuid && live.attached);
@@ -154,8 +154,8 @@ impl DeviceMapper {
             uuid: pair.uuid.clone(),
             origin_id: pair.origin_id.clone(),
             new,
-            cold: pair.cold && !new,
-            lost: if new { 0 } else { pair.lost },
+            start_cold: pair.copies_stale && !new,
+            lost_generation: if new { 0 } else { pair.lost_generation },
         };
         let devices = LoadedDevices::new(&table, &origin.ident, &ssd.ident);
         let (copy, sectors) = (pair.clone(), origin.ident.text.size / SECTOR_BYTES);
@@ -176,11 +176,11 @@ impl DeviceMapper {
         }
         self.listen();
         self.look_again(pair).await;
-        let uuid = Face::Mapped(Box::new(pair.clone()));
+        let uuid = MountDevice::Mapping(Box::new(pair.clone()));
         let begun = tokio::time::Instant::now();
-        while self.face(&uuid).await?.is_none() {
-            if begun.elapsed() > SHOWN {
-                self.take_away(pair, &origin).await?.map_err(failed)?;
+        while self.mount_place(&uuid).await?.is_none() {
+            if begun.elapsed() > CHANGE_TIMEOUT {
+                self.remove_mapping(pair, &origin).await?.map_err(failed)?;
                 return Err(step("UDisks2 does not show the mapping"));
             }
             tokio::time::sleep(PAUSE).await;
@@ -216,7 +216,7 @@ impl DeviceMapper {
     async fn in_use(&self, disk: &Device, error: &DmFailure) -> Option<Failure> {
         (error.errno == Some(rustix::io::Errno::BUSY)).then_some(())?;
         let ident = &disk.ident;
-        let place = Place::of(&ident.text.name, ident.node(), disk.object())?;
+        let place = DeviceNode::of(&ident.text.name, ident.node(), disk.object())?;
         let users = self.users_of(&place, &[]).await;
         let busy = Failure::new(Kind::FilesystemBusy).device(&ident.text);
         (!users.is_empty()).then(|| busy.users(users).detail(error))
@@ -232,13 +232,13 @@ impl DeviceMapper {
     }
 
     /// Removes the mapping over a disk. The disk is held from then on if it lacks data.
-    async fn take_away(
+    async fn remove_mapping(
         &self,
         pair: &Pair,
         disk: &Device,
     ) -> Result<Result<(), DmFailure>, Failure> {
         let (copy, table) = (pair.clone(), disk_alone(disk));
-        blocking(move || Control::open()?.give_back(&copy, &table)).await
+        blocking(move || Control::open()?.disassemble(&copy, &table)).await
     }
 
     /// Holds the devices that may be the disk of the pair and are not in use.
@@ -257,9 +257,9 @@ impl DeviceMapper {
             .map_err(failed)
     }
 
-    async fn give_back(&self, pair: &Pair) -> Result<(), Failure> {
+    async fn disassemble(&self, pair: &Pair) -> Result<(), Failure> {
         let result = match self.locate(&pair.origin).await {
-            Ok(disk) => self.take_away(pair, &disk).await?,
+            Ok(disk) => self.remove_mapping(pair, &disk).await?,
             // A disk that is gone needs no hold.
             Err(e) if e.kind == Kind::DeviceGone => return self.unmap(pair).await,
             Err(e) => return Err(e),
@@ -279,7 +279,9 @@ impl DeviceMapper {
         if let Err(e) = &result
             && e.errno == Some(rustix::io::Errno::BUSY)
         {
-            let place = self.face(&Face::Mapped(Box::new(pair.clone()))).await?;
+            let place = self
+                .mount_place(&MountDevice::Mapping(Box::new(pair.clone())))
+                .await?;
             let users = match place {
                 Some(place) => self.users_of(&place, &[]).await,
                 None => Vec::new(),
@@ -329,7 +331,7 @@ impl DeviceMapper {
         for ident in [&pair.origin, &pair.ssd] {
             if let Ok(device) = self.locate(ident).await {
                 let node = device.ident.node();
-                if let Ok(Err(e)) = blocking(move || wipe::nudge(&node)).await {
+                if let Ok(Err(e)) = blocking(move || wipe::trigger_udev(&node)).await {
                     tracing::warn!(
                         "cannot have {} looked at again: {e}",
                         device.ident.text.name
@@ -442,7 +444,7 @@ impl Engine for DeviceMapper {
     }
 
     async fn users(&self, device: &Device) -> Vec<FileUser> {
-        match Place::of(
+        match DeviceNode::of(
             &device.ident.text.name,
             device.ident.node(),
             device.object(),
@@ -459,8 +461,8 @@ impl Engine for DeviceMapper {
                 self.listen();
                 Ok(())
             }
-            Action::Unmount(face, mount) => self.unmount(face, mount).await,
-            Action::Mount(face, mount) => self.mount(face, mount).await,
+            Action::Unmount(device, mount) => self.unmount(device, mount).await,
+            Action::Mount(device, mount) => self.mount(device, mount).await,
             Action::Erase(ident) => self.erase(ident).await,
             Action::Map(pair) => self.map(pair, true).await,
             Action::Prepare(pair) => self.prepare(pair).await,
@@ -471,12 +473,16 @@ impl Engine for DeviceMapper {
             Action::CreatePartition(pair) => self.create_partition(pair).await,
             Action::DeletePartition(pair) => self.delete_partition(pair).await,
             Action::Unmap(pair) => self.unmap(pair).await,
-            Action::GiveBack(pair) => self.give_back(pair).await,
+            Action::Disassemble(pair) => self.disassemble(pair).await,
             Action::Hold(pair) => self.hold(pair).await,
             Action::EnableWriteback(pair) => {
-                self.tell(&pair.uuid, Message::Mode(Mode::Writeback)).await
+                self.send_message(&pair.uuid, Message::Mode(Mode::Writeback))
+                    .await
             }
-            Action::Drain(pair) => self.tell(&pair.uuid, Message::Flush(Flush::Start)).await,
+            Action::Drain(pair) => {
+                self.send_message(&pair.uuid, Message::Flush(Flush::Start))
+                    .await
+            }
         }
     }
 
@@ -484,23 +490,25 @@ impl Engine for DeviceMapper {
         self.mount_left(pair).await;
     }
 
-    async fn tell(&self, uuid: &str, message: Message) -> Result<(), Failure> {
+    async fn send_message(&self, uuid: &str, message: Message) -> Result<(), Failure> {
         let uuid = uuid.to_owned();
-        blocking(move || Control::open()?.tell(&uuid, message))
+        blocking(move || Control::open()?.send_message(&uuid, message))
             .await?
             .map_err(failed)
     }
 
-    async fn live(&self) -> Result<Vec<Live>, Failure> {
+    async fn live_mappings(&self) -> Result<Vec<LiveMapping>, Failure> {
         // Without device-mapper there are no mappings.
         blocking(|| {
-            Control::open().and_then(|c| c.live()).or_else(|e| {
-                if Path::new("/dev/mapper/control").exists() {
-                    Err(e)
-                } else {
-                    Ok(Vec::new())
-                }
-            })
+            Control::open()
+                .and_then(|c| c.live_mappings())
+                .or_else(|e| {
+                    if Path::new("/dev/mapper/control").exists() {
+                        Err(e)
+                    } else {
+                        Ok(Vec::new())
+                    }
+                })
         })
         .await?
         .map_err(failed)

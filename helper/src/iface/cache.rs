@@ -5,7 +5,7 @@ use crate::action::Pair;
 use crate::iface::bounded::Bounded;
 use crate::sampler::Sampler;
 use crate::service::Service;
-use crate::service::queue::Turn;
+use crate::service::queue::QueueSlot;
 use serde::Serialize;
 use std::sync::{Arc, Mutex, PoisonError};
 use tandem_api::{
@@ -126,11 +126,11 @@ fn sender(header: &Header<'_>) -> Result<String, Failure> {
 }
 
 /// A reply whose turn lasts until the reply is written, so that each user has one history in memory at most.
-fn reply_in_turn<T: Serialize + Type>(turn: Turn, value: T) -> ResponseDispatchNotifier<T> {
+fn reply_in_slot<T: Serialize + Type>(slot: QueueSlot, value: T) -> ResponseDispatchNotifier<T> {
     let (reply, written) = ResponseDispatchNotifier::new(value);
     tokio::spawn(async move {
         written.await;
-        drop(turn);
+        drop(slot);
     });
     reply
 }
@@ -159,10 +159,10 @@ impl CacheObject {
         &self,
         #[zbus(header)] header: Header<'_>,
     ) -> Result<ResponseDispatchNotifier<Vec<Sample>>, Failure> {
-        let turn = self.service.turn(&header).await?;
+        let slot = self.service.queue_slot(&header).await?;
         let samples = self.sampler.history();
-        turn.charge(samples.len())?;
-        Ok(reply_in_turn(turn, samples))
+        slot.charge(samples.len())?;
+        Ok(reply_in_slot(slot, samples))
     }
 
     async fn long_history(
@@ -170,10 +170,10 @@ impl CacheObject {
         span: Span,
         #[zbus(header)] header: Header<'_>,
     ) -> Result<ResponseDispatchNotifier<LongHistory>, Failure> {
-        let turn = self.service.turn(&header).await?;
+        let slot = self.service.queue_slot(&header).await?;
         let history = self.sampler.long_history(span);
-        turn.charge(history.periods.len())?;
-        Ok(reply_in_turn(turn, history))
+        slot.charge(history.periods.len())?;
+        Ok(reply_in_slot(slot, history))
     }
 
     async fn plan_remove(&self, #[zbus(header)] header: Header<'_>) -> Result<PlanReply, Failure> {

@@ -133,7 +133,7 @@ impl Watcher for Progress {
         self.get(|s| s.paused)
     }
 
-    fn moving(&self, paused: Option<bool>) {
+    fn data_moves(&self, paused: Option<bool>) {
         self.set(|s| {
             s.pausable = paused.is_some();
             s.paused = paused.unwrap_or(false);
@@ -182,7 +182,7 @@ impl JobObject {
     }
 
     /// Tells every change, at last the end, and returns.
-    pub async fn tell(object: InterfaceRef<Bounded<Self>>) {
+    pub async fn emit_changes(object: InterfaceRef<Bounded<Self>>) {
         let mut told = None;
         loop {
             let this = object.get().await;

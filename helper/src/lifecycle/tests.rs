@@ -16,13 +16,13 @@ fn dirty() -> CacheRecord {
 }
 
 fn cold(mut record: CacheRecord) -> CacheRecord {
-    record.pair.cold = true;
+    record.pair.copies_stale = true;
     record
 }
 
-fn forked() -> CacheRecord {
+fn origin_diverged() -> CacheRecord {
     CacheRecord {
-        forked: true,
+        origin_diverged: true,
         ..cold(dirty())
     }
 }
@@ -55,17 +55,17 @@ const WHOLE: Situation = Situation {
     job: Job::None,
     doubt: Doubt::None,
     attempt: Attempt::None,
-    when: When::Running,
+    phase: Phase::Running,
     restarted: false,
 };
 
 const STARTING: Situation = Situation {
-    when: When::Starting,
+    phase: Phase::Starting,
     ..WHOLE
 };
 
 const GOING_ON: Situation = Situation {
-    when: When::GoingOn,
+    phase: Phase::GoingOn,
     ..WHOLE
 };
 
@@ -146,7 +146,7 @@ fn a_disk_that_is_used_without_its_cache_is_recorded_as_such() {
     let similar = |access, now| disk(Disk::Similar(access), now);
     check(vec![
         ("the dirty data does not fit the disk any more", dirty(), disk(IN_USE, WHOLE), LeavePlain),
-        ("once", forked(), disk(IN_USE, WHOLE), Ask(DiskChanged)),
+        ("once", origin_diverged(), disk(IN_USE, WHOLE), Ask(DiskChanged)),
         ("the copies do not fit the disk any more", clean(), disk(IN_USE, WHOLE), LeavePlain),
         ("then the service moves the disk to the cache", cold(clean()), disk(IN_USE, WHOLE), Assemble),
         ("a job knows better", dirty(), job(Job::Running, disk(IN_USE, WHOLE)), Wait(HasJob)),
@@ -213,15 +213,15 @@ fn only_a_use_of_the_disk_itself_gives_up_the_data_on_the_ssd() {
             doubt(Doubt::Open, disk(Disk::Similar(Access::Held), WHOLE)),
             Wait(DiskInDoubt),
         ),
-        ("the disk was used itself", forked(), disk(HELD, WHOLE), Ask(DiskChanged)),
+        ("the disk was used itself", origin_diverged(), disk(HELD, WHOLE), Ask(DiskChanged)),
     ]);
     let device = Ident::default();
     let doubt = used_alone(dirty(), std::slice::from_ref(&device), false);
-    assert_eq!((doubt.forked, doubt.pair.cold), (false, true));
+    assert_eq!((doubt.origin_diverged, doubt.pair.copies_stale), (false, true));
     assert_eq!(doubt.used_alone, std::slice::from_ref(&device));
     assert!(without_doubt(doubt).used_alone.is_empty());
     let fork = used_alone(dirty(), std::slice::from_ref(&device), true);
-    assert!(fork.forked && fork.pair.cold);
+    assert!(fork.origin_diverged && fork.pair.copies_stale);
     assert_eq!(
         without_doubt(fork.clone()),
         fork,
@@ -229,7 +229,7 @@ fn only_a_use_of_the_disk_itself_gives_up_the_data_on_the_ssd() {
     );
     assert_eq!(used_alone(fork.clone(), &[device], true), fork);
     let clean = used_alone(clean(), &[Ident::default()], true);
-    assert!(clean.pair.cold && !clean.forked && clean.used_alone.is_empty());
+    assert!(clean.pair.copies_stale && !clean.origin_diverged && clean.used_alone.is_empty());
 }
 
 /// A partition on a drive with this identity, at this place in the order of plugging.
@@ -287,13 +287,13 @@ fn a_mapping_follows_its_devices() {
     check(vec![
         ("all is well", dirty(), link(Link::Works, disk(HELD, WHOLE)), Wait(Works)),
         ("the disk is back as another device", dirty(), leads_nowhere, UnmapAndHold),
-        ("the same whatever is on record", forked(), leads_nowhere, UnmapAndHold),
+        ("the same whatever is on record", origin_diverged(), leads_nowhere, UnmapAndHold),
         ("the disk is away", dirty(), disk(Disk::Absent, leads_nowhere), Wait(DiskMissing)),
         ("a program uses the mapping", dirty(), link(Link::LeadsNowhereInUse, WHOLE), Wait(DiskMissing)),
         ("the SSD had no dirty data", clean(), back(Link::SsdBackClean), Rejoin),
         ("the file system lost its newest writes", dirty(), back(Link::SsdBackDirty), UnmapAndHold),
         ("the SSD was tried", clean(), attempt(Attempt::Failed, back(Link::SsdBackClean)), Wait(Works)),
-        ("the data on the SSD was given up", forked(), back(Link::SsdBackClean), Wait(Works)),
+        ("the data on the SSD was given up", origin_diverged(), back(Link::SsdBackClean), Wait(Works)),
         ("a removal is not disturbed", dirty(), job(Job::Abandons, back(Link::SsdBackClean)), Wait(IsRemoved)),
         ("the cache ended with its mapping", detached(), WHOLE, Forget),
         ("until then it passes through", detached(), link(Link::PassesThrough, WHOLE), Wait(IsRemoved)),

@@ -167,7 +167,7 @@ impl Mounts {
     }
 
     /// The mount that a path lies in, the one on top if there are several.
-    pub fn around(&self, path: &str) -> Option<&Entry> {
+    pub fn containing(&self, path: &str) -> Option<&Entry> {
         let inside = |e: &&Entry| {
             let point = e.mount.point.trim_end_matches('/');
             path.strip_prefix(point)

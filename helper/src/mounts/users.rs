@@ -14,7 +14,7 @@ use std::path::Path;
 use tandem_api::FileUser;
 
 /// Users that are named; more do not help a person.
-const MOST: usize = 50;
+const MAX_USERS: usize = 50;
 
 /// A file system as the mount tables of all namespaces show it.
 pub struct Wanted<'a> {
@@ -90,7 +90,7 @@ fn processes(proc: &Path, mut wanted: Wanted<'_>, ourselves: u32) -> Vec<FileUse
     let ids: BTreeSet<u64> = all.filter(|e| wanted.is(e)).map(|e| e.id).collect();
     let mut users = Vec::new();
     for pid in pids {
-        if users.len() == MOST {
+        if users.len() == MAX_USERS {
             break;
         }
         let process = proc.join(pid.to_string());
@@ -127,7 +127,7 @@ fn uses(process: &Path, ids: &BTreeSet<u64>, wanted: &Wanted<'_>, mounts: &Mount
     let lies_on_it = |link: &str| {
         let path = fs::read_link(process.join(link)).ok();
         let path = path.as_deref().and_then(Path::to_str);
-        path.and_then(|path| mounts.around(path))
+        path.and_then(|path| mounts.containing(path))
             .is_some_and(|e| ids.contains(&e.id))
     };
     let open = |info: fs::DirEntry| {
@@ -205,7 +205,7 @@ fn kernels(
         .chain(loops)
         .filter(|(path, _)| {
             mounts
-                .around(path)
+                .containing(path)
                 .is_some_and(|e| points.contains(&e.mount.point))
         })
         .map(|(command, user)| FileUser {

@@ -85,7 +85,7 @@ pub fn identity(device: &Device, facts: &Facts) -> Result<(), Failure> {
 
 /// A device that has a part of something larger is none by itself. On an SSD that may be erased only
 /// what others still need counts: an old signature of an array or a volume group is content like any.
-fn whole(device: &Device, facts: &Facts, only_shared: bool) -> Result<(), Failure> {
+fn check_no_part(device: &Device, facts: &Facts, only_shared: bool) -> Result<(), Failure> {
     let alone = member(device).filter(|_| !only_shared);
     let shared = match device.ident.text.content.as_str() {
         "btrfs" => facts.same_filesystem(device).map(|_| "btrfs"),
@@ -159,7 +159,7 @@ pub fn origin(
         return refuse(Kind::OriginPartitioned);
     }
     in_use(device, Kind::OriginInUse)?;
-    whole(device, facts, false)?;
+    check_no_part(device, facts, false)?;
     claimed(device, Kind::OriginInUse)?;
     if device.read_only {
         return refuse(Kind::ReadOnly);
@@ -287,7 +287,7 @@ pub fn ssd(device: &Device, facts: &Facts, caches: &[String], erase: bool) -> Re
             return Err(Failure::new(Kind::SsdInUse).device(text).name("swap"));
         }
         in_use(part, Kind::SsdInUse)?;
-        whole(part, facts, true)?;
+        check_no_part(part, facts, true)?;
     }
     claimed(device, Kind::SsdInUse)?;
     // The start of the machine waits for logical volumes. For any other volume it may wait in vain.

@@ -3,7 +3,7 @@
 
 use super::modes::{self, FOREIGN};
 use super::{Content, Plan, Subject, checks, partition};
-use crate::action::{Action, Face, Pair};
+use crate::action::{Action, MountDevice, Pair};
 use crate::facts::{Device, Facts};
 use tandem_api::{
     DeviceText, Failure, FileUser, JobKind, Kind, Mode, PlanSpec, Warning, WarningKind,
@@ -35,7 +35,7 @@ pub fn create(
             (ident, Some(Box::new(made)))
         }
     };
-    let erases = holds_something(ssd) && made.as_ref().is_none_or(|made| made.new_table);
+    let erases = has_content(ssd) && made.as_ref().is_none_or(|made| made.new_table);
     let mut refused_modes = modes::refused_modes(origin, ssd, None);
     if spec.at_next_start {
         checks::at_next_start(origin, ssd, facts)?;
@@ -51,8 +51,8 @@ pub fn create(
         ssd: cache_ident,
         origin_id: origin.ident.origin_id(),
         mode: spec.mode,
-        cold: false,
-        lost: 0,
+        copies_stale: false,
+        lost_generation: 0,
         partition: made,
     };
     let mut empty = Vec::new();
@@ -92,7 +92,7 @@ pub fn create(
 /// The actions that put the cache over the disk. `empty`: the actions that make an empty place for it on the SSD.
 fn now(pair: &Pair, origin: &Device, mut empty: Vec<Action>) -> Vec<Action> {
     let mut actions = vec![Action::LoadModule];
-    let plain = Face::Plain(Box::new(origin.ident.clone()));
+    let plain = MountDevice::Origin(Box::new(origin.ident.clone()));
     actions.extend(
         origin
             .mounts
@@ -102,7 +102,7 @@ fn now(pair: &Pair, origin: &Device, mut empty: Vec<Action>) -> Vec<Action> {
     );
     actions.append(&mut empty);
     actions.push(Action::Map(pair.clone()));
-    let mapped = Face::Mapped(Box::new(pair.clone()));
+    let mapped = MountDevice::Mapping(Box::new(pair.clone()));
     actions.extend(
         origin
             .mounts
@@ -129,7 +129,7 @@ fn at_next_start(pair: &Pair, origin: &Device, mut empty: Vec<Action>) -> Vec<Ac
 
 /// Whether nothing but the SSD's content can still speak against a plan. Only then is the SSD read,
 /// which costs I/O on a device that anybody may have named.
-pub fn worth_reading(spec: &PlanSpec, facts: &Facts, caches: &[String]) -> bool {
+pub fn needs_ssd_content(spec: &PlanSpec, facts: &Facts, caches: &[String]) -> bool {
     let checked = || -> Result<(), Failure> {
         let (origin, ssd) = (find(facts, &spec.origin)?, find(facts, &spec.ssd)?);
         checks::distinct(origin, ssd)?;
@@ -165,7 +165,7 @@ fn find<'a>(facts: &'a Facts, object: &zbus::OwnedObjectPath) -> Result<&'a Devi
     })
 }
 
-fn holds_something(ssd: &Device) -> bool {
+fn has_content(ssd: &Device) -> bool {
     ssd.partitioned || !ssd.usage.is_empty() || !ssd.ident.text.content.is_empty() || !ssd.blank
 }
 

@@ -10,9 +10,9 @@ mod size;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use crate::action::{Face, Pair};
+use crate::action::{MountDevice, Pair};
 use crate::facts::{Device, Ident, Mount};
-pub use create::{create, worth_reading};
+pub use create::{create, needs_ssd_content};
 pub use modes::{offered, refused_modes};
 pub use partition::layout;
 pub use remove::{RemoveInput, Unwritten, remove};
@@ -75,7 +75,7 @@ impl Plan {
         warnings: Vec<Warning>,
         of: Subject<'_>,
     ) -> Self {
-        let room = size::Room::new(of.ssd.size, of.origin.size);
+        let room = size::CacheSpace::new(of.ssd.size, of.origin.size);
         let mut reply = PlanReply {
             plan_id: String::new(),
             digest: String::new(),
@@ -119,8 +119,8 @@ impl Plan {
 /// Assembling a recorded cache over a disk that the system has mounted meanwhile at these places: what
 /// the service does by itself after a start of the machine, if nobody uses the disk.
 pub fn assemble(pair: &Pair, mounts: &[Mount]) -> Plan {
-    let plain = Face::Plain(Box::new(pair.origin.clone()));
-    let mapped = Face::Mapped(Box::new(pair.clone()));
+    let plain = MountDevice::Origin(Box::new(pair.origin.clone()));
+    let mapped = MountDevice::Mapping(Box::new(pair.clone()));
     let mut actions = vec![Action::LoadModule];
     actions.extend(
         mounts

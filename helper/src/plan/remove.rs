@@ -2,7 +2,7 @@
 //! Giving the plain disk back.
 
 use super::{Plan, Subject};
-use crate::action::{Action, Face, Pair};
+use crate::action::{Action, MountDevice, Pair};
 use crate::facts::Mount;
 use tandem_api::{Failure, FileUser, JobKind, Kind, Warning, WarningKind};
 
@@ -97,10 +97,10 @@ pub fn remove(input: RemoveInput<'_>) -> Result<Plan, Failure> {
     if unwritten.possible && stuck.is_none() && !discard {
         actions.push(Action::Drain(pair.clone()));
     }
-    let face = Face::Mapped(Box::new(pair.clone()));
+    let device = MountDevice::Mapping(Box::new(pair.clone()));
     let unmounts = || {
         let mounts = mounts.iter().rev();
-        mounts.map(|m| Action::Unmount(face.clone(), m.clone()))
+        mounts.map(|m| Action::Unmount(device.clone(), m.clone()))
     };
     let unmapped_first = attached && mapped && discard && !stays;
     if unmapped_first {
@@ -125,9 +125,9 @@ pub fn remove(input: RemoveInput<'_>) -> Result<Plan, Failure> {
         if orphaned && ssd_present {
             actions.extend(free());
         }
-        let face = Face::Plain(Box::new(pair.origin.clone()));
+        let device = MountDevice::Origin(Box::new(pair.origin.clone()));
         let back = mounts.iter().filter(|_| !orphaned && !discard);
-        actions.extend(back.map(|m| Action::Mount(face.clone(), m.clone())));
+        actions.extend(back.map(|m| Action::Mount(device.clone(), m.clone())));
     }
     if !mapped && !pending {
         // A mapping that is not in force may still hold the disk since the start of the machine.

@@ -12,10 +12,10 @@ const JOURNAL: (u64, u64) = (512, 131_072);
 /// Slots of a checkpoint's page.
 const PAGE_SLOTS: u64 = 511;
 /// Slots are numbered in 31 bits; what is beyond them stays unused.
-const MOST_SECTORS: u64 = FRAME << 31;
+const MAX_SECTORS: u64 = FRAME << 31;
 /// Intent marks: of one block, of all, and least sectors of a region.
 const BLOCK_MARKS: u64 = 4032 * BLOCK;
-const MOST_MARKS: u64 = 1 << 18;
+const MAX_MARKS: u64 = 1 << 18;
 const REGION: u64 = 2048;
 /// Largest run and number of ways, as powers of two, and the least number of groups wanted.
 const RUN_SHIFT: u32 = 6;
@@ -31,7 +31,7 @@ const CLEANER_BYTES: u64 = 16 << 18;
 /// Regions of a disk of this many sectors, each with an intent mark.
 fn marks(origin: u64) -> u64 {
     let mut region = REGION;
-    while origin.div_ceil(region) > MOST_MARKS {
+    while origin.div_ceil(region) > MAX_MARKS {
         region *= 2;
     }
     origin.div_ceil(region)
@@ -39,22 +39,22 @@ fn marks(origin: u64) -> u64 {
 
 /// The room for copies on an SSD.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
+pub struct CacheSpace {
     slots: u64,
     way_shift: u32,
     marks: u64,
 }
 
-impl Room {
+impl CacheSpace {
     /// On an SSD for a disk, both in bytes.
     pub fn new(ssd: u64, origin: u64) -> Self {
-        let sectors = (ssd / 512).min(MOST_SECTORS);
+        let sectors = (ssd / 512).min(MAX_SECTORS);
         let marks = marks(origin / 512);
         let journal = (sectors / 256)
             .clamp(JOURNAL.0, JOURNAL.1)
             .next_multiple_of(BLOCK);
         let checkpoint = 2 * (1 + (sectors / FRAME).div_ceil(PAGE_SLOTS)) * BLOCK;
-        let intent = MOST_MARKS.div_ceil(BLOCK_MARKS) * BLOCK;
+        let intent = MAX_MARKS.div_ceil(BLOCK_MARKS) * BLOCK;
         let data = (SUPER + journal + checkpoint + intent).next_multiple_of(SUPER);
         let slots = sectors.saturating_sub(data) / FRAME;
         let (mut run, mut way) = (RUN_SHIFT, WAY_SHIFT);
@@ -112,7 +112,7 @@ mod tests {
         let mut ssd = 1_000_000_u64;
         while ssd < 80 << 40 {
             for origin in [16 << 20, 31_999 << 30, 256 << 30, 257 << 30, 900 << 40] {
-                let room = Room::new(ssd, origin);
+                let room = CacheSpace::new(ssd, origin);
                 let planned = core(&module, ssd, origin);
                 let ours = (room.slots > 0).then_some((room.slots, room.way_shift));
                 assert_eq!(ours, planned, "SSD {ssd}, disk {origin}");
@@ -127,7 +127,7 @@ mod tests {
     fn most_of_an_ssd_holds_data_and_memory_is_a_thousandth_of_it() {
         for gib in [1, 7, 120, 2_000, 30_000] {
             let (bytes, origin) = (gib << 30, 4 << 40);
-            let room = Room::new(bytes, origin);
+            let room = CacheSpace::new(bytes, origin);
             let (held, memory) = (room.cache_bytes(), room.memory_bytes());
             assert!(held < bytes && held > bytes / 100 * 98, "{gib}: {held}");
             assert!(memory < held / 1_500 + (9 << 20), "{gib}: {memory}");

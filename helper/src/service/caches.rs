@@ -22,13 +22,13 @@ use tandem_api::{CacheState, DeviceText, Failure, Kind, ModuleState, ROOT_PATH};
 use zbus::OwnedObjectPath;
 
 /// Time limit for the list of devices: far longer than a listing takes.
-const PATIENCE: Duration = Duration::from_secs(30);
+const FACTS_TIMEOUT: Duration = Duration::from_secs(30);
 
 fn path(uuid: &str) -> String {
     format!("{ROOT_PATH}/caches/{uuid}")
 }
 
-pub(super) fn nothing() -> OwnedObjectPath {
+pub(super) fn no_object() -> OwnedObjectPath {
     DeviceText::none().object
 }
 
@@ -48,9 +48,9 @@ impl Service {
         // a failing device. follow_risk writes them at every event. This call is for a record that a job kept from it
         // and that has ended since.
         let recorded = self.record_risks().await?;
-        let facts = tokio::time::timeout(PATIENCE, self.engine.facts()).await;
+        let facts = tokio::time::timeout(FACTS_TIMEOUT, self.engine.facts()).await;
         let facts = facts.map_err(|_| Failure::new(Kind::Internal).detail("no answer"))??;
-        let live = self.engine.live().await?;
+        let live = self.engine.live_mappings().await?;
         let jobs = self.store.intents();
         let mut all_protected = recorded;
         let mut views = BTreeMap::new();
@@ -120,7 +120,7 @@ impl Service {
             _ => Vec::new(),
         };
         let gone = |text: &DeviceText| DeviceText {
-            object: nothing(),
+            object: no_object(),
             ..text.clone()
         };
         let device = mapped(facts, pair);
@@ -137,7 +137,7 @@ impl Service {
             may_be_unwritten: record.may_be_dirty,
             state,
             reason,
-            mapped: device.map_or_else(nothing, |d| d.ident.text.object.clone()),
+            mapped: device.map_or_else(no_object, |d| d.ident.text.object.clone()),
             mount_points: mounted.map(Device::mount_points).unwrap_or_default(),
             cache_bytes: status.map_or(0, |s| {
                 s.sample
@@ -145,7 +145,7 @@ impl Service {
                     .saturating_mul(s.sample.frame_sectors)
                     .saturating_mul(tandem_api::SECTOR_BYTES)
             }),
-            job: job.unwrap_or_else(nothing),
+            job: job.unwrap_or_else(no_object),
         }
     }
 

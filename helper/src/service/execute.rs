@@ -2,7 +2,7 @@
 //! From a plan to a running job.
 
 use super::plans::Rights;
-use super::{Inner, MOST_JOBS, Running, Service};
+use super::{Inner, MAX_JOBS, Running, Service};
 use crate::action::{Action, Pair};
 use crate::apply::{self, Unwatched};
 use crate::auth::{self, Permission};
@@ -20,7 +20,7 @@ use zbus::OwnedObjectPath;
 use zbus::message::Header;
 
 /// How long a finished job's object stays.
-const LINGER: Duration = Duration::from_secs(10);
+const FINISHED_JOB_STAYS: Duration = Duration::from_secs(10);
 
 impl Service {
     /// `Manager.Create` and `Cache.Remove`. What is authorised and done is the plan as it was given
@@ -212,7 +212,7 @@ impl Service {
             .ok_or_else(|| Failure::new(Kind::Internal).detail("plan without devices"))?;
         let path = {
             let mut inner = self.inner();
-            if inner.running.len() >= MOST_JOBS {
+            if inner.running.len() >= MAX_JOBS {
                 return Err(Failure::new(Kind::TooMany));
             }
             inner.free(&devices)?;
@@ -243,7 +243,7 @@ impl Service {
                 return Err(Failure::new(Kind::Internal).detail(e));
             }
         };
-        let told = tokio::spawn(JobObject::tell(object));
+        let told = tokio::spawn(JobObject::emit_changes(object));
         let (this, job) = (self.clone(), path.clone());
         tokio::spawn(async move {
             this.refresh().await;
@@ -259,7 +259,7 @@ impl Service {
             this.refresh().await;
             progress.finish(result);
             let _ = told.await;
-            tokio::time::sleep(LINGER).await;
+            tokio::time::sleep(FINISHED_JOB_STAYS).await;
             let _ = this
                 .connection
                 .object_server()
@@ -283,7 +283,7 @@ impl Service {
                 continue;
             }
             if intent.draining().is_some() {
-                let live = self.engine.live().await.unwrap_or_default();
+                let live = self.engine.live_mappings().await.unwrap_or_default();
                 let attached = live.iter().any(|l| l.uuid == intent.uuid && l.attached);
                 if attached && let Err(e) = self.resume(intent).await {
                     tracing::error!("cannot go on with a flush: {e}");
@@ -312,7 +312,7 @@ impl Service {
     /// Mounts what was left out, if an interrupted assembly has been finished. No caller waits for these mounts.
     async fn mount_left_out(self: &Arc<Self>, pair: Option<Pair>) {
         let Some(pair) = pair else { return };
-        let live = self.engine.live().await.unwrap_or_default();
+        let live = self.engine.live_mappings().await.unwrap_or_default();
         if live.iter().any(|l| l.uuid == pair.uuid && l.attached) {
             let engine = self.engine.clone();
             tokio::spawn(async move { engine.mount_left_out(&pair).await });

@@ -14,7 +14,7 @@ mod risk;
 mod steps;
 mod tune;
 
-use self::queue::{Caller, Queues, Turn};
+use self::queue::{Caller, QueueSlot, Queues};
 use self::reading::Reading;
 use crate::auth;
 use crate::engine::Engine;
@@ -37,21 +37,21 @@ use zbus::message::Header;
 use zbus::{Connection, OwnedObjectPath};
 
 /// Plans that one user may have open; a further plan replaces the oldest.
-const MOST_PLANS: usize = 16;
+const MAX_PLANS: usize = 16;
 /// Plans that all users together may have open.
-const MOST_PLANS_OF_ALL: usize = 128;
+const MAX_PLANS_OF_ALL: usize = 128;
 /// Jobs at a time.
-const MOST_JOBS: usize = 8;
+const MAX_JOBS: usize = 8;
 /// The service exits after this time without a call and without a cache.
 const IDLE: Duration = Duration::from_secs(60);
 /// Least time between two refreshes, so that many events do not cause as many signals.
-const CALM: Duration = Duration::from_millis(200);
+const REFRESH_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Time between two attempts to finish or undo an unfinished job; the attempts may themselves cause events.
 const RETRY: Duration = Duration::from_secs(60);
 
 /// A plan that was given out.
-struct Offer {
+struct OfferedPlan {
     plan: Plan,
     /// The request; `None` for a removal.
     spec: Option<PlanSpec>,
@@ -76,7 +76,7 @@ struct Shown {
 
 #[derive(Default)]
 struct Inner {
-    offers: BTreeMap<String, Offer>,
+    offers: BTreeMap<String, OfferedPlan>,
     running: Vec<Running>,
     shown: BTreeMap<String, Shown>,
     /// Caches that could not be assembled with the devices that are there.
@@ -214,8 +214,8 @@ impl Service {
     ///
     /// # Errors
     /// As [`Self::caller`].
-    pub(crate) async fn turn(&self, header: &Header<'_>) -> Result<Turn, Failure> {
-        self.caller(header).await?.turn().await
+    pub(crate) async fn queue_slot(&self, header: &Header<'_>) -> Result<QueueSlot, Failure> {
+        self.caller(header).await?.queue_slot().await
     }
 
     /// Counts a call until the result is dropped.
@@ -270,7 +270,7 @@ impl Service {
                 self.recover().await;
                 tried = Instant::now();
             }
-            tokio::time::sleep(CALM).await;
+            tokio::time::sleep(REFRESH_INTERVAL).await;
         }
     }
 
@@ -304,7 +304,7 @@ impl Service {
         let reply = plan.reply.clone();
         inner.offers.insert(
             id,
-            Offer {
+            OfferedPlan {
                 plan,
                 spec,
                 uid,
@@ -320,10 +320,10 @@ impl Inner {
     /// too many, the oldest plan goes of the user who has most: many accounts cannot keep another user from planning.
     fn make_room(&mut self, uid: u32) {
         let count = |inner: &Self, uid: u32| inner.offers.values().filter(|o| o.uid == uid).count();
-        while count(self, uid) >= MOST_PLANS {
+        while count(self, uid) >= MAX_PLANS {
             self.drop_oldest(uid);
         }
-        while self.offers.len() >= MOST_PLANS_OF_ALL {
+        while self.offers.len() >= MAX_PLANS_OF_ALL {
             let uids = self.offers.values().map(|offer| offer.uid);
             let most = uids.max_by_key(|uid| count(self, *uid));
             self.drop_oldest(most.unwrap_or(uid));
@@ -351,7 +351,7 @@ mod tests {
         let mut offer = |uid: u32, number: usize| {
             inner.make_room(uid);
             let plan = crate::plan::flush(&Pair::nowhere(Mode::Writethrough), 0, Vec::new());
-            let offer = Offer {
+            let offer = OfferedPlan {
                 plan,
                 spec: None,
                 uid,
@@ -362,16 +362,16 @@ mod tests {
             (left(uid), left(1000), inner.offers.len())
         };
         for uid in 1000..1008 {
-            for number in 0..MOST_PLANS {
+            for number in 0..MAX_PLANS {
                 offer(uid, number);
             }
         }
-        let (own, ..) = offer(1000, MOST_PLANS);
-        assert_eq!(own, MOST_PLANS);
+        let (own, ..) = offer(1000, MAX_PLANS);
+        assert_eq!(own, MAX_PLANS);
         // Neither root nor a user who has few plans is refused, or loses a plan.
         for number in 0..3 {
             let (own, _, all) = offer(0, number);
-            assert_eq!((own, all), (number + 1, MOST_PLANS_OF_ALL));
+            assert_eq!((own, all), (number + 1, MAX_PLANS_OF_ALL));
         }
         let (own, ..) = offer(2000, 0);
         assert_eq!(own, 1);

@@ -4,7 +4,7 @@
 use super::Service;
 use super::reading::Question;
 use crate::action::Pair;
-use crate::engine::{Live, Status};
+use crate::engine::{LiveMapping, Status};
 use crate::facts::{Device, Facts, Ident};
 use crate::lifecycle::Reason;
 use crate::mounts::users;
@@ -33,11 +33,11 @@ impl Service {
         spec: PlanSpec,
     ) -> Result<PlanReply, Failure> {
         let _call = self.call();
-        let turn = self.turn(header).await?;
+        let slot = self.queue_slot(header).await?;
         let uuid = uuid::Uuid::new_v4().simple().to_string();
         // Boxed, so that a call that waits for its turn takes little memory.
-        let plan = Box::pin(self.creation(&spec, &uuid, turn.uid(), Rights::None)).await?;
-        Ok(self.offer(plan, Some(spec), turn.uid()))
+        let plan = Box::pin(self.creation(&spec, &uuid, slot.uid(), Rights::None)).await?;
+        Ok(self.offer(plan, Some(spec), slot.uid()))
     }
 
     /// `Cache.PlanRemove`, or with `discard` `Cache.PlanDiscard`.
@@ -48,9 +48,9 @@ impl Service {
         discard: bool,
     ) -> Result<PlanReply, Failure> {
         let _call = self.call();
-        let turn = self.turn(header).await?;
-        let plan = Box::pin(self.removal(uuid, discard, turn.uid())).await?;
-        Ok(self.offer(plan, None, turn.uid()))
+        let slot = self.queue_slot(header).await?;
+        let plan = Box::pin(self.removal(uuid, discard, slot.uid())).await?;
+        Ok(self.offer(plan, None, slot.uid()))
     }
 
     /// `Manager.SsdLayout`.
@@ -60,7 +60,7 @@ impl Service {
         ssd: OwnedObjectPath,
     ) -> Result<Vec<SsdPart>, Failure> {
         let _call = self.call();
-        let _turn = self.turn(header).await?;
+        let _slot = self.queue_slot(header).await?;
         let facts = self.engine.facts().await?;
         let device = facts.device(ssd.as_str()).ok_or_else(|| {
             let object = ssd.clone();
@@ -98,7 +98,7 @@ impl Service {
             .map(|(object, _)| object)
             .collect();
         let mut users = Vec::new();
-        if plan::worth_reading(spec, &facts, &parts) {
+        if plan::needs_ssd_content(spec, &facts, &parts) {
             for object in [spec.ssd.as_str(), spec.origin.as_str()] {
                 let devices = &mut facts.devices;
                 let Some(device) = devices.iter_mut().find(|d| d.object() == object) else {
@@ -139,7 +139,7 @@ impl Service {
         let facts = self.engine.facts().await?;
         let live = self
             .engine
-            .live()
+            .live_mappings()
             .await?
             .into_iter()
             .find(|l| l.uuid == uuid);
@@ -195,7 +195,7 @@ impl Service {
             Some(status) if status.reason.starts_with("ssd-") => Some(status.reason.clone()),
             Some(_) => None,
             // No device that comes back can repair that.
-            None if record.forked => Some(Reason::DiskChanged.word().to_owned()),
+            None if record.origin_diverged => Some(Reason::DiskChanged.word().to_owned()),
             // The devices that are in doubt may be there, but only the user can say that.
             None if !record.used_alone.is_empty() => Some(Reason::DiskInDoubt.word().to_owned()),
             None if facts.same_hardware(&pair.ssd).is_none() => Some("ssd-missing".to_owned()),
@@ -251,7 +251,7 @@ pub(super) fn mapped<'a>(facts: &'a Facts, pair: &Pair) -> Option<&'a Device> {
 
 /// Whether a mapping still leads to the disk of its pair. A disk that was pulled and plugged in again is another
 /// device to the kernel, and the mapping still uses the device that is gone.
-pub(super) fn leads_to(live: &Live, pair: &Pair, facts: &Facts) -> bool {
+pub(super) fn leads_to(live: &LiveMapping, pair: &Pair, facts: &Facts) -> bool {
     let disk = |d: &Device| d.number == live.origin && d.ident.same_hardware(&pair.origin);
     facts.devices.iter().any(disk)
 }

@@ -16,7 +16,7 @@ const CALLS_PER_CONNECTION: usize = 16;
 /// Calls that all connections of one user may have open.
 const CALLS_PER_USER: usize = 32;
 /// Turns of different users at a time.
-const TURNS: usize = 4;
+const SLOTS: usize = 4;
 /// Samples of histories that one user can ask for at once: 55 whole histories, about 16 MiB on the bus. The bus keeps
 /// a reply in memory until its receiver reads it, and stops reading from the service at 127 MiB of such replies.
 const SAMPLES: u64 = 32_768;
@@ -26,7 +26,7 @@ const SAMPLES_PER_SECOND: u64 = 32;
 /// The calls and samples of one user.
 struct User {
     open: usize,
-    turn: Arc<Semaphore>,
+    slot: Arc<Semaphore>,
     samples: u64,
     /// When `samples` was last brought up to date.
     at: Instant,
@@ -36,7 +36,7 @@ impl User {
     fn new(now: Instant) -> Self {
         Self {
             open: 0,
-            turn: Arc::new(Semaphore::new(1)),
+            slot: Arc::new(Semaphore::new(1)),
             samples: SAMPLES,
             at: now,
         }
@@ -63,14 +63,14 @@ struct Open {
 /// The queues of all users.
 pub(crate) struct Queues {
     open: Mutex<Open>,
-    turns: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
 }
 
 impl Default for Queues {
     fn default() -> Self {
         Self {
             open: Mutex::default(),
-            turns: Arc::new(Semaphore::new(TURNS)),
+            slots: Arc::new(Semaphore::new(SLOTS)),
         }
     }
 }
@@ -150,18 +150,18 @@ impl Caller {
     ///
     /// # Errors
     /// `Internal` while the service ends.
-    pub(crate) async fn turn(self) -> Result<Turn, Failure> {
+    pub(crate) async fn queue_slot(self) -> Result<QueueSlot, Failure> {
         let ended = |e| Failure::new(Kind::Internal).detail(e);
         let queues = self.queues.clone();
         let own = {
             let mut open = queues.open();
             let user = open.users.entry(self.uid);
             let user = user.or_insert_with(|| User::new(Instant::now()));
-            user.turn.clone()
+            user.slot.clone()
         };
         let own = own.acquire_owned().await.map_err(ended)?;
-        let one = queues.turns.clone().acquire_owned().await.map_err(ended)?;
-        Ok(Turn {
+        let one = queues.slots.clone().acquire_owned().await.map_err(ended)?;
+        Ok(QueueSlot {
             caller: self,
             _permits: [own, one],
         })
@@ -178,12 +178,12 @@ impl Drop for Caller {
 }
 
 /// A caller whose turn it is, until it is dropped.
-pub(crate) struct Turn {
+pub(crate) struct QueueSlot {
     caller: Caller,
     _permits: [OwnedSemaphorePermit; 2],
 }
 
-impl Turn {
+impl QueueSlot {
     /// User id of the caller.
     pub(crate) fn uid(&self) -> u32 {
         self.caller.uid
@@ -248,11 +248,11 @@ mod tests {
     #[tokio::test]
     async fn calls_of_one_user_take_turns_and_other_users_do_not_wait_for_them() {
         let queues = Arc::new(Queues::default());
-        let turn = |uid| queues.caller(uid).unwrap().turn();
-        let first = turn(1000).await.unwrap();
-        let mut second = Box::pin(turn(1000));
+        let slot = |uid| queues.caller(uid).unwrap().queue_slot();
+        let first = slot(1000).await.unwrap();
+        let mut second = Box::pin(slot(1000));
         assert!(second.as_mut().now_or_never().is_none());
-        let other = turn(1001).now_or_never().unwrap().unwrap();
+        let other = slot(1001).now_or_never().unwrap().unwrap();
         drop(first);
         second.await.unwrap();
         drop(other);
@@ -261,14 +261,14 @@ mod tests {
     #[tokio::test]
     async fn histories_are_refused_when_a_user_asked_for_too_many_and_given_again_later() {
         let queues = Arc::new(Queues::default());
-        let turn = queues.caller(1000).unwrap().turn().await.unwrap();
+        let slot = queues.caller(1000).unwrap().queue_slot().await.unwrap();
         let whole = usize::try_from(SAMPLES).unwrap();
-        turn.charge(whole).unwrap();
-        assert!(refused(turn.charge(1)));
+        slot.charge(whole).unwrap();
+        assert!(refused(slot.charge(1)));
         let seconds = Duration::from_secs(2);
         let later = Instant::now() + seconds;
         queues.open().users.get_mut(&1000).unwrap().refill(later);
-        turn.charge(64).unwrap();
-        assert!(refused(turn.charge(1)));
+        slot.charge(64).unwrap();
+        assert!(refused(slot.charge(1)));
     }
 }

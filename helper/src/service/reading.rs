@@ -15,8 +15,8 @@ const LIMIT: Duration = Duration::from_secs(15);
 
 /// Reads in progress that anybody's plans can cause, and the reads of authorized jobs on top of them. A read that hangs
 /// keeps a thread, and the service has 32: loop devices over a file system that does not answer must not take them all.
-const MOST_READS: usize = 8;
-const MOST_AUTHORISED_READS: usize = 16;
+const MAX_READS: usize = 8;
+const MAX_AUTHORISED_READS: usize = 16;
 
 /// What a device is read for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,8 +60,8 @@ impl Reading {
         let mut answer = {
             let mut reads = self.reads();
             let most = match rights {
-                Rights::None => MOST_READS,
-                Rights::Authorised => MOST_AUTHORISED_READS,
+                Rights::None => MAX_READS,
+                Rights::Authorised => MAX_AUTHORISED_READS,
             };
             match reads.get(&key).cloned() {
                 Some(going_on) => going_on,
@@ -178,18 +178,18 @@ mod tests {
             let answer = reading.read_with_limit(asked, &device, short, hung).await;
             answer.unwrap_err().kind
         };
-        for number in 0..MOST_READS {
+        for number in 0..MAX_READS {
             assert_eq!(ask(number, Rights::None).await, Kind::StepFailed);
         }
-        assert_eq!(ask(MOST_READS, Rights::None).await, Kind::TooMany);
+        assert_eq!(ask(MAX_READS, Rights::None).await, Kind::TooMany);
         // A plan for a device that is being read already costs nothing.
         assert_eq!(ask(0, Rights::None).await, Kind::StepFailed);
         // An authorized job is not kept from its own devices.
-        assert_eq!(ask(MOST_READS, Rights::Authorised).await, Kind::StepFailed);
-        for number in MOST_READS..MOST_AUTHORISED_READS {
+        assert_eq!(ask(MAX_READS, Rights::Authorised).await, Kind::StepFailed);
+        for number in MAX_READS..MAX_AUTHORISED_READS {
             ask(number, Rights::Authorised).await;
         }
-        let last = ask(MOST_AUTHORISED_READS, Rights::Authorised).await;
+        let last = ask(MAX_AUTHORISED_READS, Rights::Authorised).await;
         assert_eq!(last, Kind::TooMany);
     }
 }

@@ -2,7 +2,7 @@
 //! Updates the records when the state of an SSD or a disk changes. Writes wait for that, for a second at most, so
 //! this must not wait for anything else that the service does.
 
-use super::{CALM, RETRY, Service};
+use super::{REFRESH_INTERVAL, RETRY, Service};
 use crate::action::Pair;
 use crate::dm::message::Message;
 use crate::facts::{Device, Facts, Ident};
@@ -19,7 +19,7 @@ impl Service {
                 tracing::error!("cannot look at the mappings: {e}");
                 false
             });
-            tokio::time::sleep(CALM).await;
+            tokio::time::sleep(REFRESH_INTERVAL).await;
             tokio::select! {
                 () = self.engine.changed() => self.again.notify_one(),
                 () = tokio::time::sleep(RETRY), if !recorded => {}
@@ -30,7 +30,13 @@ impl Service {
     /// Updates all records by the module's knowledge of the SSDs. Returns whether all are up to date.
     pub(super) async fn record_risks(&self) -> Result<bool, Failure> {
         let mut recorded = true;
-        for live in self.engine.live().await?.iter().filter(|l| l.attached) {
+        for live in self
+            .engine
+            .live_mappings()
+            .await?
+            .iter()
+            .filter(|l| l.attached)
+        {
             recorded &= self.record_risk(&live.uuid).await;
         }
         Ok(recorded)
@@ -47,7 +53,7 @@ impl Service {
         if self.inner().records(uuid) {
             return true;
         }
-        let loss = |record: &CacheRecord| (record.pair.cold, record.pair.lost);
+        let loss = |record: &CacheRecord| (record.pair.copies_stale, record.pair.lost_generation);
         let mut before = Default::default();
         let recorded = self.store.change_cache(uuid, |record| {
             before = loss(&record);
@@ -63,7 +69,7 @@ impl Service {
         };
         drop(alone);
         let lost = loss(&now) != before;
-        if lost && let Err(e) = self.engine.tell(uuid, Message::LossRecorded).await {
+        if lost && let Err(e) = self.engine.send_message(uuid, Message::LossRecorded).await {
             // The module waits for a second at most, and the SSD may be in use again by now.
             tracing::info!("the module was not told of the record: {e}");
         }
@@ -140,7 +146,7 @@ impl Service {
     pub(super) async fn assembled(&self, pair: &Pair) -> Result<(), Failure> {
         let _alone = self.recording.lock().await;
         let record = self.record(&pair.uuid)?;
-        if !record.pair.cold && record.pair.lost == 0 {
+        if !record.pair.copies_stale && record.pair.lost_generation == 0 {
             return Ok(());
         }
         let status = match self.engine.status(&pair.uuid).await {
@@ -163,7 +169,7 @@ mod tests {
     use super::*;
     use crate::action::Action;
     use crate::bus;
-    use crate::engine::{Engine, Live, Status};
+    use crate::engine::{Engine, LiveMapping, Status};
     use crate::facts::Mounter;
     use crate::plan::tests::{device, mount};
     use crate::state::Store;
@@ -210,11 +216,11 @@ mod tests {
             Err(Failure::new(Kind::Internal))
         }
 
-        async fn tell(&self, _: &str, _: Message) -> Result<(), Failure> {
+        async fn send_message(&self, _: &str, _: Message) -> Result<(), Failure> {
             Err(Failure::new(Kind::Internal))
         }
 
-        async fn live(&self) -> Result<Vec<Live>, Failure> {
+        async fn live_mappings(&self) -> Result<Vec<LiveMapping>, Failure> {
             Ok(Vec::new())
         }
 
@@ -246,9 +252,13 @@ mod tests {
                 store.drop_cache(&record.pair.uuid).unwrap();
             }
             let now = service.record_use(&record, &record.pair, &facts).await;
-            assert_eq!(now.map(|now| now.forked), (!removed).then_some(true));
-            let forked: Vec<_> = store.caches().iter().map(|r| r.forked).collect();
-            assert_eq!(forked, if removed { vec![] } else { vec![true] });
+            assert_eq!(
+                now.map(|now| now.origin_diverged),
+                (!removed).then_some(true)
+            );
+            let origin_diverged: Vec<_> =
+                store.caches().iter().map(|r| r.origin_diverged).collect();
+            assert_eq!(origin_diverged, if removed { vec![] } else { vec![true] });
         }
         std::fs::remove_dir_all(&root).unwrap();
     }

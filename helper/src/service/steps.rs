@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Carries out what [`crate::lifecycle`] decides about the caches of a running machine.
 
-use super::caches::nothing;
+use super::caches::no_object;
 use super::execute::shared;
 use super::plans::{current, leads_to, mapped};
 use super::{RETRY, Running, Service};
 use crate::action::{Action, Pair};
 use crate::apply::{self, Unwatched};
-use crate::engine::{Live, Status};
+use crate::engine::{LiveMapping, Status};
 use crate::facts::{Device, Facts};
 use crate::lifecycle::{
-    self, Access, Attempt, Disk, Job, Link, Reason, Situation, Ssd, Step, When,
+    self, Access, Attempt, Disk, Job, Link, Phase, Reason, Situation, Ssd, Step,
 };
 use crate::plan;
 use crate::state::{CacheRecord, Intent};
@@ -19,13 +19,13 @@ use tandem_api::{CacheState, Failure, Kind};
 use zbus::OwnedObjectPath;
 
 /// More steps at once than any cache needs: it is recorded as used, its doubt ends, it is held and assembled.
-const MOST_STEPS: usize = 8;
+const MAX_STEPS: usize = 8;
 
 /// What was seen of the machine.
 pub(super) struct Seen<'a> {
     pub facts: &'a Facts,
     /// The mapping of the cache.
-    pub live: Option<&'a Live>,
+    pub live: Option<&'a LiveMapping>,
     /// All jobs that have not ended.
     pub jobs: &'a [Intent],
 }
@@ -78,7 +78,7 @@ impl Service {
                 possible.iter().map(|d| &d.ident),
             ),
             attempt,
-            when: When::Running,
+            phase: Phase::Running,
             restarted: !record.setup.waits_in(&self.engine.boot_id()),
         }
     }
@@ -92,7 +92,7 @@ impl Service {
     ) -> Option<(CacheRecord, bool)> {
         let mut record = self.latest_record(uuid).await?;
         let mut is_held = false;
-        for _ in 0..MOST_STEPS {
+        for _ in 0..MAX_STEPS {
             let pair = current(&record.pair, seen.facts);
             let status = match seen.live {
                 Some(live) if live.attached => self.engine.status(uuid).await.ok(),
@@ -117,7 +117,7 @@ impl Service {
                     held
                 }
                 Step::UnmapAndHold if now.link == Link::LeadsNowhere => {
-                    let unmapped = self.engine.apply(&Action::GiveBack(pair)).await;
+                    let unmapped = self.engine.apply(&Action::Disassemble(pair)).await;
                     return Some((record, is_done(uuid, &unmapped)));
                 }
                 Step::LeavePlain => {
@@ -168,7 +168,7 @@ impl Service {
             inner.attempted.insert(pair.uuid.clone());
             // While this runs, no job may use the devices.
             inner.running.push(Running {
-                path: nothing(),
+                path: no_object(),
                 uuid: pair.uuid.clone(),
                 devices,
                 records: false,
@@ -193,7 +193,7 @@ impl Service {
                     _ => this.clone().try_again(pair.clone()),
                 }
             }
-            let ours = |r: &Running| r.uuid == pair.uuid && r.path == nothing();
+            let ours = |r: &Running| r.uuid == pair.uuid && r.path == no_object();
             this.inner().running.retain(|r| !ours(r));
             this.again.notify_one();
             // No caller waits for this task, and its result is on record.
@@ -249,7 +249,9 @@ impl Service {
     }
 
     async fn unmap_and_hold(&self, pair: &Pair) -> Result<(), Failure> {
-        self.engine.apply(&Action::GiveBack(pair.clone())).await?;
+        self.engine
+            .apply(&Action::Disassemble(pair.clone()))
+            .await?;
         self.inner().attempted.remove(&pair.uuid);
         Ok(())
     }

@@ -78,7 +78,7 @@ impl Service {
         }
         let told = self
             .engine
-            .tell(&record.pair.uuid, Message::Mode(mode))
+            .send_message(&record.pair.uuid, Message::Mode(mode))
             .await;
         if let Err(e) = told {
             if mode == Mode::Writeback {
@@ -117,7 +117,7 @@ impl Service {
     /// names.
     pub(super) async fn working(&self, uuid: &str) -> Result<(CacheRecord, Status), Failure> {
         let mut record = self.record(uuid)?;
-        let live = self.engine.live().await?;
+        let live = self.engine.live_mappings().await?;
         if !live.iter().any(|l| l.uuid == uuid && l.attached) {
             return Err(Failure::new(Kind::WrongState).name(CacheState::Stopped.as_str()));
         }

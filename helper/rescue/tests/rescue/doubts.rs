@@ -127,19 +127,19 @@ fn an_ssd_that_the_service_calls_lost_is_outdated() {
         "mode": tandem_api::Mode::Writeback,
     });
     let mut recorded = CacheRecord::new(serde_json::from_value(pair).unwrap());
-    for (lost, forked, outdated) in [
+    for (lost, origin_diverged, outdated) in [
         (0, false, false),
         (cache.summary().generation - 1, false, false),
         (cache.summary().generation, false, true),
         (0, true, true),
     ] {
-        (recorded.pair.lost, recorded.forked) = (lost, forked);
+        (recorded.pair.lost_generation, recorded.origin_diverged) = (lost, origin_diverged);
         store.save_cache(&recorded).unwrap();
         let doubts = folder.judge(Some("disk.img")).unwrap();
         assert_eq!(
             doubts.contains(&Doubt::Outdated),
             outdated,
-            "{lost} {forked}"
+            "{lost} {origin_diverged}"
         );
     }
     assert!(refused(folder.judge(None)).contains("older"));

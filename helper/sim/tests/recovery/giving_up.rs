@@ -84,7 +84,7 @@ async fn what_a_dead_service_had_not_given_up_yet_is_not_given_up() {
         let dirty = Dirty::new(&name, None).await;
         let plan = giving_up(&dirty).await;
         let before = mounted(&dirty).await;
-        let Action::Unmount(face, mount) = plan.actions[0].clone() else {
+        let Action::Unmount(device, mount) = plan.actions[0].clone() else {
             panic!("it is unmounted first");
         };
         assert!(run_dying(&dirty.world, &dirty.store, &plan).await);
@@ -97,7 +97,7 @@ async fn what_a_dead_service_had_not_given_up_yet_is_not_given_up() {
             dirty.world.restart();
         }
         if mounted_since {
-            let again = Action::Mount(face, mount);
+            let again = Action::Mount(device, mount);
             dirty.engine.apply(&again).await.unwrap();
         }
         apply::recover(&*dirty.engine, &dirty.store, intent, &Unwatched)

@@ -133,7 +133,7 @@ async fn state(engine: &dyn Engine, store: &Store) -> &'static str {
     };
     let home = ["/media/anna/Archive".to_owned()];
     let ssd_blank = facts.device(path("sdc").as_str()).unwrap().blank;
-    let live = engine.live().await.unwrap();
+    let live = engine.live_mappings().await.unwrap();
     assert!(store.intents().is_empty(), "the job is still recorded");
     match (live.as_slice(), store.caches().len()) {
         ([], 0) if ssd_blank && points("sda1") == home => "plain",
@@ -309,7 +309,7 @@ async fn an_ssd_that_cannot_be_wiped_does_not_keep_the_disk() {
         .await
         .unwrap();
     assert!(store.caches().is_empty() && store.intents().is_empty());
-    assert!(engine.live().await.unwrap().is_empty());
+    assert!(engine.live_mappings().await.unwrap().is_empty());
     let facts = engine.facts().await.unwrap();
     let disk = facts.device(path("sda1").as_str()).unwrap();
     assert_eq!(disk.mount_points(), ["/media/anna/Archive"]);
@@ -369,7 +369,7 @@ async fn a_killed_assembly_is_finished_or_undone_and_keeps_the_cache() {
             assert_eq!(died, at < plan.actions.len());
             assert_eq!(store.caches(), [record], "at {at}, after {after}");
             assert!(store.intents().is_empty());
-            let live = engine.live().await.unwrap();
+            let live = engine.live_mappings().await.unwrap();
             let facts = engine.facts().await.unwrap();
             let points = |name: &str| facts.device(path(name).as_str()).map(Device::mount_points);
             let home = vec!["/media/anna/Archive".to_owned()];

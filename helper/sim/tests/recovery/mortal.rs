@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tandem_api::*;
 use tandem_helper::action::Action;
 use tandem_helper::dm::message::Message;
-use tandem_helper::engine::{Engine, Live, Status};
+use tandem_helper::engine::{Engine, LiveMapping, Status};
 use tandem_helper::facts::{Device, Facts};
 use tandem_simulated::{Simulated, World};
 
@@ -126,11 +126,11 @@ impl Engine for Mortal {
         }
         result
     }
-    async fn tell(&self, uuid: &str, message: Message) -> Result<(), Failure> {
-        self.inner.tell(uuid, message).await
+    async fn send_message(&self, uuid: &str, message: Message) -> Result<(), Failure> {
+        self.inner.send_message(uuid, message).await
     }
-    async fn live(&self) -> Result<Vec<Live>, Failure> {
-        self.inner.live().await
+    async fn live_mappings(&self) -> Result<Vec<LiveMapping>, Failure> {
+        self.inner.live_mappings().await
     }
     async fn status(&self, uuid: &str) -> Result<Status, Failure> {
         let mut status = self.inner.status(uuid).await?;

@@ -63,7 +63,7 @@ fn cancellation(store: &Store) -> Plan {
 /// `plain` or `pending`. The disk is mounted without a mapping in both.
 async fn state(engine: &dyn Engine, store: &Store) -> &'static str {
     assert!(store.intents().is_empty(), "the job is still recorded");
-    assert!(engine.live().await.unwrap().is_empty());
+    assert!(engine.live_mappings().await.unwrap().is_empty());
     let facts = facts(engine).await;
     let device = |name: &str| facts.device(path(name).as_str()).unwrap();
     assert_eq!(device("sda1").mount_points().len(), 1);
@@ -72,7 +72,7 @@ async fn state(engine: &dyn Engine, store: &Store) -> &'static str {
         ([], true) => "plain",
         ([record], false) => {
             assert!(record.setup.waits_in(&engine.boot_id()));
-            assert!(record.in_initramfs && record.pair.cold && !record.may_be_dirty);
+            assert!(record.in_initramfs && record.pair.copies_stale && !record.may_be_dirty);
             "pending"
         }
         (caches, blank) => panic!("in between: {caches:?}, SSD blank {blank}"),
@@ -173,7 +173,7 @@ async fn a_preparation_that_a_start_of_the_machine_overtakes_is_finished() {
         .await
         .unwrap();
     assert!(store.intents().is_empty());
-    assert!(engine.live().await.unwrap()[0].attached);
+    assert!(engine.live_mappings().await.unwrap()[0].attached);
     let records = store.caches();
     assert_eq!((records.len(), &records[0].setup), (1, &Setup::Done));
 }

@@ -7,7 +7,7 @@ use crate::{Folder, UUID, common, creation, facts, path, removal};
 use std::sync::Arc;
 use std::time::Duration;
 use tandem_api::*;
-use tandem_helper::action::{Action, Face, Pair};
+use tandem_helper::action::{Action, MountDevice, Pair};
 use tandem_helper::apply::{self, Unwatched};
 use tandem_helper::engine::Engine;
 use tandem_helper::facts::{Device, Mount};
@@ -27,7 +27,7 @@ async fn points(engine: &dyn Engine, name: &str) -> Option<Vec<String>> {
 /// The mount that a removal plans to undo.
 fn planned(plan: &Plan) -> (Box<Pair>, Mount) {
     let found = plan.actions.iter().find_map(|action| match action {
-        Action::Unmount(Face::Mapped(pair), mount) => Some((pair.clone(), mount.clone())),
+        Action::Unmount(MountDevice::Mapping(pair), mount) => Some((pair.clone(), mount.clone())),
         _ => None,
     });
     found.expect("the mapping is mounted when the plan is made")
@@ -58,7 +58,7 @@ async fn a_removal_that_ends_in_another_boot_leaves_a_mounted_file_system_mounte
         start_again(&world, engine, &store).await;
         let (pair, mount) = planned(&plan);
         if mounted {
-            let mount = Action::Mount(Face::Mapped(pair), mount);
+            let mount = Action::Mount(MountDevice::Mapping(pair), mount);
             engine.apply(&mount).await.unwrap();
         }
         world.set_drain_rate(u64::MAX / 4096);
@@ -68,7 +68,7 @@ async fn a_removal_that_ends_in_another_boot_leaves_a_mounted_file_system_mounte
             .unwrap();
         assert!(store.intents().is_empty());
         assert_eq!(world.lost_bytes(), 0);
-        let live = engine.live().await.unwrap();
+        let live = engine.live_mappings().await.unwrap();
         let facts = facts(engine).await;
         let ssd = facts.device(path("sdc").as_str()).unwrap();
         assert!(ssd.blank, "the SSD is free");
@@ -170,7 +170,14 @@ async fn a_mapping_that_did_not_start_counts_nothing_and_is_not_removed() {
         );
         assert_eq!(world.lost_bytes(), 0);
         assert!(store.caches().pop().unwrap().may_be_dirty);
-        assert!(engine.live().await.unwrap().iter().any(|l| l.attached));
+        assert!(
+            engine
+                .live_mappings()
+                .await
+                .unwrap()
+                .iter()
+                .any(|l| l.attached)
+        );
         assert!(store.intents().is_empty());
     }
 }
@@ -191,7 +198,14 @@ async fn a_mapping_that_did_not_start_is_not_undone() {
     let silent = Mortal::not_started(&world);
     let failed = apply::run(&silent, &store, &assembly, 0, &Unwatched).await;
     assert_eq!(failed.unwrap_err().data, DataState::Unwritten);
-    assert!(engine.live().await.unwrap().iter().any(|l| l.attached));
+    assert!(
+        engine
+            .live_mappings()
+            .await
+            .unwrap()
+            .iter()
+            .any(|l| l.attached)
+    );
     assert_eq!(world.lost_bytes(), 0);
     assert!(store.caches().pop().unwrap().may_be_dirty);
 }
@@ -215,7 +229,14 @@ async fn an_ssd_that_is_lost_while_a_mount_of_its_assembly_hangs_is_recorded_at_
     let mortal = Mortal::new(&world, at, false);
     let job = apply::run(&mortal, &store, &assembly, 0, &Unwatched);
     assert!(mortal.until_death(job).await);
-    assert!(engine.live().await.unwrap().iter().any(|l| l.attached));
+    assert!(
+        engine
+            .live_mappings()
+            .await
+            .unwrap()
+            .iter()
+            .any(|l| l.attached)
+    );
 
     // The next life goes on with it, and waits for a check of the file system.
     let hangs = Arc::new(Mortal::new(&world, 0, false));
@@ -226,6 +247,6 @@ async fn an_ssd_that_is_lost_while_a_mount_of_its_assembly_hangs_is_recorded_at_
     // The module waits for a second.
     tokio::time::sleep(Duration::from_millis(800)).await;
     assert!(!started.is_finished());
-    assert!(store.caches().pop().unwrap().pair.cold);
+    assert!(store.caches().pop().unwrap().pair.copies_stale);
     started.abort();
 }

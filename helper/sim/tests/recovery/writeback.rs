@@ -161,7 +161,7 @@ async fn a_drain_survives_a_start_of_the_machine_or_is_given_up_without_loss() {
             apply::recover(engine, &store, intent, &Unwatched)
                 .await
                 .unwrap();
-            assert!(store.caches().is_empty() && engine.live().await.unwrap().is_empty());
+            assert!(store.caches().is_empty() && engine.live_mappings().await.unwrap().is_empty());
         }
         assert!(store.intents().is_empty());
         assert_eq!(world.lost_bytes(), 0);

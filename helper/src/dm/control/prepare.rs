@@ -57,8 +57,8 @@ impl Control {
             uuid: pair.uuid.clone(),
             origin_id: pair.origin_id.clone(),
             new: true,
-            cold: false,
-            lost: 0,
+            start_cold: false,
+            lost_generation: 0,
         };
         let number = self.anonymous(&cache, sectors, TARGET, &table.to_string())?;
         let (_, minor) = number.split_once(':').unwrap_or_default();

@@ -11,7 +11,7 @@ use tandem_api::{Failure, Kind};
 use zbus::OwnedObjectPath;
 
 /// Where a device is to be found now.
-pub struct Place {
+pub struct DeviceNode {
     /// Node to mount it by.
     pub node: String,
     /// `major:minor`.
@@ -22,7 +22,7 @@ pub struct Place {
     pub object: OwnedObjectPath,
 }
 
-impl Place {
+impl DeviceNode {
     /// A device by kernel name, node and object path; none if the kernel does not have it.
     pub fn of(name: &str, node: String, object: &str) -> Option<Self> {
         let nodes = [Some(format!("/dev/{name}")), Some(node.clone())];

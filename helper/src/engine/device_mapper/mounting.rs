@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Mounting and unmounting the file systems of disks and caches, and who stands in the way.
 
-use super::guards::Place;
-use super::{DeviceMapper, SHOWN, blocking, shown, step};
-use crate::action::{Face, Pair};
+use super::guards::DeviceNode;
+use super::{CHANGE_TIMEOUT, DeviceMapper, blocking, shown, step};
+use crate::action::{MountDevice, Pair};
 use crate::boot::held;
 use crate::disks::UDISKS;
 use crate::facts::{Mount, Mounter};
@@ -20,9 +20,9 @@ use zbus::{OwnedObjectPath, Variant};
 const SEARCH: Duration = Duration::from_secs(10);
 
 impl DeviceMapper {
-    /// Unmounts a face's file system from where it is mounted; one that is not mounted there is as asked.
-    pub(super) async fn unmount(&self, face: &Face, mount: &Mount) -> Result<(), Failure> {
-        let Some(place) = self.face(face).await? else {
+    /// Unmounts a device's file system from where it is mounted; one that is not mounted there is as asked.
+    pub(super) async fn unmount(&self, device: &MountDevice, mount: &Mount) -> Result<(), Failure> {
+        let Some(place) = self.mount_place(device).await? else {
             return Ok(());
         };
         if !place.mounted_at(&mount.point)? {
@@ -54,19 +54,19 @@ impl DeviceMapper {
             return Err(failure);
         }
         Err(Failure::new(Kind::FilesystemBusy)
-            .device(&match face {
-                Face::Plain(ident) => ident.text.clone(),
-                Face::Mapped(pair) => pair.origin.text.clone(),
+            .device(&match device {
+                MountDevice::Origin(ident) => ident.text.clone(),
+                MountDevice::Mapping(pair) => pair.origin.text.clone(),
             })
             .mount_points(vec![mount.point.clone()])
             .users(users)
             .detail(failure.detail))
     }
 
-    /// Mounts a face's file system as it was; one that is mounted there is as asked.
-    pub(super) async fn mount(&self, face: &Face, mount: &Mount) -> Result<(), Failure> {
+    /// Mounts a device's file system as it was; one that is mounted there is as asked.
+    pub(super) async fn mount(&self, device: &MountDevice, mount: &Mount) -> Result<(), Failure> {
         let place = self
-            .face(face)
+            .mount_place(device)
             .await?
             .ok_or_else(|| step("no such device"))?;
         if place.mounted_at(&mount.point)? {
@@ -81,19 +81,19 @@ impl DeviceMapper {
             )));
         }
         let mut mounting = pin!(systemd::mount(&self.connection, &place.node, mount));
-        let mut patience = SHOWN;
+        let mut retry_after = CHANGE_TIMEOUT;
         loop {
-            match tokio::time::timeout(patience, &mut mounting).await {
+            match tokio::time::timeout(retry_after, &mut mounting).await {
                 Ok(mounted) => break mounted?,
                 Err(_) => {
                     // udev does not hear of a device that is closed while it looks at it; then systemd
                     // waits for what is there already. A check of the file system takes long, too.
                     tracing::warn!("still waiting for {} to be mounted", mount.point);
                     let node = place.node.clone();
-                    if let Ok(Err(e)) = blocking(move || wipe::nudge(&node)).await {
+                    if let Ok(Err(e)) = blocking(move || wipe::trigger_udev(&node)).await {
                         tracing::warn!("cannot have {} looked at again: {e}", place.node);
                     }
-                    patience *= 2;
+                    retry_after *= 2;
                 }
             }
         }
@@ -151,7 +151,7 @@ impl DeviceMapper {
             .map_err(|e| step(&e.to_string()))
     }
 
-    pub(super) async fn users_of(&self, place: &Place, mounts: &[Mount]) -> Vec<FileUser> {
+    pub(super) async fn users_of(&self, place: &DeviceNode, mounts: &[Mount]) -> Vec<FileUser> {
         let points: Vec<String> = mounts.iter().map(|m| m.point.clone()).collect();
         let (number, nodes) = (place.number.clone(), place.nodes.clone());
         let searches = self.searches.clone();

@@ -2,7 +2,7 @@
 //! Making and deleting the partition of a cache on an SSD that is shared. UDisks2 changes the partition table; other
 //! partitions of the SSD may be in use meanwhile.
 
-use super::{DeviceMapper, PAUSE, SHOWN, blocking, step};
+use super::{CHANGE_TIMEOUT, DeviceMapper, PAUSE, blocking, step};
 use crate::action::{PARTITION_TYPE, Pair, Partition};
 use crate::disks::UDISKS;
 use crate::engine::Engine;
@@ -13,7 +13,8 @@ use tandem_api::{Failure, Kind};
 use zbus::{OwnedObjectPath, Variant};
 
 /// Why a partition that was made is not deleted.
-const KEPT: &str = "the partition of the cache is in use or has other content now, and stays";
+const PARTITION_STAYS: &str =
+    "the partition of the cache is in use or has other content now, and stays";
 
 impl DeviceMapper {
     /// Makes the partition of a pair, and wipes what an earlier use of that space has left there.
@@ -56,13 +57,13 @@ impl DeviceMapper {
         if let Some(made) = self.made_partition(pair).await? {
             let content = made.ident.text.content.as_str();
             if !made.unused() || !matches!(content, "" | "tandem") {
-                return Err(step(KEPT).device(&made.ident.text));
+                return Err(step(PARTITION_STAYS).device(&made.ident.text));
             }
             self.call_udisks(&made, "Partition", "Delete", &(options(),))
                 .await?;
             let begun = tokio::time::Instant::now();
             while self.made_partition(pair).await?.is_some() {
-                if begun.elapsed() > SHOWN {
+                if begun.elapsed() > CHANGE_TIMEOUT {
                     return Err(step("UDisks2 still shows the deleted partition"));
                 }
                 tokio::time::sleep(PAUSE).await;
@@ -87,7 +88,7 @@ impl DeviceMapper {
             if now.table_type == "gpt" {
                 return Ok(());
             }
-            if begun.elapsed() > SHOWN {
+            if begun.elapsed() > CHANGE_TIMEOUT {
                 return Err(step("UDisks2 does not show the new partition table"));
             }
             tokio::time::sleep(PAUSE).await;
@@ -125,7 +126,7 @@ impl DeviceMapper {
             {
                 return Ok(made);
             }
-            if begun.elapsed() > SHOWN {
+            if begun.elapsed() > CHANGE_TIMEOUT {
                 return Err(step("UDisks2 does not show the new partition"));
             }
             tokio::time::sleep(PAUSE).await;

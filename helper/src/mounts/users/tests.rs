@@ -126,7 +126,7 @@ fn a_real_process_with_an_open_file_is_found_by_name() {
     let process = Path::new("/proc").join(child.id().to_string());
     let text = fs::read_to_string(process.join("mountinfo")).unwrap();
     let mounts = Mounts::parse(&text);
-    let around = mounts.around(folder.to_str().unwrap()).unwrap();
+    let around = mounts.containing(folder.to_str().unwrap()).unwrap();
     let nothing = Wanted {
         numbers: BTreeSet::new(),
         nodes: &[],

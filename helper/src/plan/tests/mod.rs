@@ -7,7 +7,7 @@ mod refusals;
 mod removal;
 
 use super::*;
-use crate::action::Face;
+use crate::action::MountDevice;
 use crate::facts::{Device, Facts, Holder, Ident, Mount, Mounter};
 use tandem_api::{
     Failure, FileUser, Kind, Mode, ModeRefusal, PlanSpec, RefusedMode, StepKind, WarningKind,
@@ -166,7 +166,7 @@ fn a_plan_names_every_step_and_nothing_else() {
     assert_eq!(warnings, [WarningKind::Unavailable]);
     // It is mounted again through the mapping, not past it.
     assert!(
-        matches!(plan.actions.last(), Some(Action::Mount(Face::Mapped(pair), _)) if pair.uuid == UUID)
+        matches!(plan.actions.last(), Some(Action::Mount(MountDevice::Mapping(pair), _)) if pair.uuid == UUID)
     );
 }
 
