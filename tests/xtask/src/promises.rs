@@ -69,8 +69,12 @@ pub fn lines(cx: &Cx) -> Result<Vec<Line>> {
     let head = Tree::of_head(cx)?;
     let mut layers = BTreeMap::new();
     for layer in test::layers() {
-        if let Some(result) = Layer::load(cx, layer.name)? {
-            let counts = result.is_of(&layer.inputs.key(cx, &head)?);
+        let key = layer.inputs.key(cx, &head)?;
+        let fresh = Layer::of_inputs(cx, layer.name, &key)?;
+        let counts = fresh.is_some();
+        if let Some(result) =
+            fresh.map_or_else(|| Layer::load(cx, layer.name), |fresh| Ok(Some(fresh)))?
+        {
             layers.insert(result.name.clone(), Known { result, counts });
         }
     }

@@ -3,7 +3,7 @@
 //!
 //! A result counts as long as the inputs of its layer are the same, whatever else changes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
 use anyhow::{Context, Result};
@@ -13,6 +13,8 @@ use crate::cx::Cx;
 
 /// Directory of files about tests, which change nothing that is tested.
 pub const LOGS: &str = "tests/logs";
+/// Directory of the results that a log was made of, or will be made of.
+const KEPT: &str = "tests/logs/results";
 
 /// One test.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -148,15 +150,39 @@ impl Layer {
 
     /// Reads a layer's file, if it was ever run.
     pub fn load(cx: &Cx, name: &str) -> Result<Option<Self>> {
-        let path = file(cx, name);
-        if !path.exists() {
-            return Ok(None);
-        }
-        // A result that an older xtask wrote in another form does not count.
-        Ok(serde_json::from_str(&fs::read_to_string(&path)?).ok())
+        read(&file(cx, name))
+    }
+
+    /// Writes the layer's file among the logs, so that a log can be finished on another machine.
+    pub fn keep(&self, cx: &Cx) -> Result<()> {
+        let path = kept_file(cx, &self.name);
+        fs::create_dir_all(cx.path(KEPT))?;
+        fs::write(&path, serde_json::to_string_pretty(self)? + "\n")
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// The result of a layer with these inputs: of this work tree, or kept among the logs. A whole matrix goes first.
+    pub fn of_inputs(cx: &Cx, name: &str, inputs: &str) -> Result<Option<Self>> {
+        let known = [Self::load(cx, name)?, read(&kept_file(cx, name))?];
+        let known = known.into_iter().flatten();
+        Ok(known
+            .filter(|result| result.is_of(inputs))
+            .reduce(|one, other| if other.all && !one.all { other } else { one }))
     }
 }
 
 fn file(cx: &Cx, layer: &str) -> PathBuf {
     cx.target.join("test").join(format!("{layer}.json"))
+}
+
+fn kept_file(cx: &Cx, layer: &str) -> PathBuf {
+    cx.path(KEPT).join(format!("{layer}.json"))
+}
+
+fn read(path: &Path) -> Result<Option<Layer>> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    // A result that an older xtask wrote in another form does not count.
+    Ok(serde_json::from_str(&fs::read_to_string(path)?).ok())
 }

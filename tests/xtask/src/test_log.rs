@@ -58,30 +58,31 @@ pub fn verdict(results: &[Layer]) -> ExitCode {
     }
 }
 
-/// Writes the results of all layers to a file below tests/logs, if their inputs are those of the commit.
+/// Keeps each result whose inputs are those of the commit. If all layers have one, writes them to a file below
+/// tests/logs.
 pub fn command(cx: &Cx) -> Result<ExitCode> {
     let head = Tree::of_head(cx)?;
     let mut results = Vec::new();
     let mut refused = Vec::new();
     for layer in test::layers() {
-        match Layer::load(cx, layer.name)? {
-            None => refused.push(format!("{}: was not run", layer.name)),
-            Some(result) if result.is_of(&layer.inputs.key(cx, &head)?) => results.push(result),
-            Some(result) => {
-                refused.push(format!(
-                    "{}: of other inputs, {}",
-                    layer.name,
-                    result.origin()
-                ));
-            }
+        if let Some(result) = Layer::of_inputs(cx, layer.name, &layer.inputs.key(cx, &head)?)? {
+            result.keep(cx)?;
+            results.push(result);
+            continue;
         }
+        let words = Layer::load(cx, layer.name)?.map_or_else(
+            || "was not run".to_owned(),
+            |result| format!("of other inputs, {}", result.origin()),
+        );
+        refused.push(format!("{}: {words}", layer.name));
     }
     let commit = run::output(run::cmd("git", ["rev-parse", "HEAD"]).current_dir(&cx.root))?;
     let commit = commit.trim();
     let short = commit.get(..12).unwrap_or(commit);
     if !refused.is_empty() {
         bail!(
-            "a log takes the results of all layers with the inputs of {short}:\n  {}",
+            "{} results are kept; a log takes the results of all layers with the inputs of {short}:\n  {}",
+            results.len(),
             refused.join("\n  ")
         );
     }
