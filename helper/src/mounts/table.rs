@@ -368,13 +368,17 @@ fn mounter(
     }
 }
 
-/// Uid of the user whose name is the folder below /media or /run/media; root if there is none.
-fn owner(point: &str, passwd: &str) -> u32 {
+/// Name of the folder below /media or /run/media: UDisks2 gives each user a folder with the user's name.
+pub(super) fn user_folder(point: &str) -> Option<&str> {
     let rest = point
         .strip_prefix("/run/media/")
-        .or_else(|| point.strip_prefix("/media/"));
-    let name = rest.and_then(|rest| rest.split('/').next());
-    let uid = name.and_then(|name| {
+        .or_else(|| point.strip_prefix("/media/"))?;
+    rest.split('/').next()
+}
+
+/// Uid of the user whose folder holds the mount point; root if there is none.
+fn owner(point: &str, passwd: &str) -> u32 {
+    let uid = user_folder(point).and_then(|name| {
         passwd.lines().find_map(|line| {
             let mut fields = line.split(':');
             (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok())?

@@ -13,7 +13,7 @@ use crate::run;
 
 const PREFIX: &str = "/opt/strange-place";
 /// Files that the system finds only where it looks for them, whatever the prefix is.
-const SYSTEM: [&str; 11] = [
+const SYSTEM: [&str; 12] = [
     "/usr/lib/systemd/system/tandem.service",
     "/usr/lib/systemd/system/tandem-assemble.service",
     "/usr/lib/systemd/system/sysinit.target.wants/tandem-assemble.service",
@@ -22,6 +22,7 @@ const SYSTEM: [&str; 11] = [
     "/usr/share/dbus-1/system.d/org.tandemcache.Tandem1.conf",
     "/usr/share/dbus-1/system-services/org.tandemcache.Tandem1.service",
     "/usr/share/polkit-1/actions/org.tandemcache.Tandem1.policy",
+    "/usr/share/polkit-1/rules.d/org.tandemcache.Tandem.rules",
     "/etc/kernel/postinst.d/zz-tandem",
     "/etc/kernel/postrm.d/zz-tandem",
     "/etc/xdg/autostart/org.tandemcache.Tandem.Tray.desktop",

@@ -64,13 +64,23 @@ const UNLOCK: &str = "udevadm settle; cryptsetup open --key-file /etc/safe.key \
 const SWAP: &str = "cd /srv/photos && dd if=/dev/zero of=swap bs=1M count=16 conv=fsync status=none && chmod 600 swap \
     && mkswap -q swap && swapon --priority 5 /srv/photos/swap";
 
+/// Lets the user anna mount the array through UDisks, as a person at the machine may after a password, and mounts it so.
+const MOUNT_AS_USER: &str = r#"umount /srv/photos && sed -i /photos/d /etc/fstab && systemctl daemon-reload
+cat >/etc/polkit-1/rules.d/10-mount.rules <<END
+polkit.addRule(function(action, subject) {
+    if (action.id.indexOf("org.freedesktop.udisks2.filesystem-mount") == 0 && subject.user == "anna")
+        return polkit.Result.YES;
+});
+END
+runuser -u anna -- udisksctl mount --no-user-interaction --block-device /dev/ORIGIN"#;
+
 /// The file systems, in the order of [`SSDS`].
 const NAMES: [&str; 3] = ["photos", "songs", "safe"];
 
 type Test = fn(&mut Stack, &Bench) -> Result<()>;
 
 /// The layer's tests. Each test starts from the machine in the state that the test before it has left.
-const CASES: [(&str, Test); 5] = [
+const CASES: [(&str, Test); 6] = [
     (
         "a part of an array or of a volume group is refused by that name",
         Stack::parts_are_refused,
@@ -90,6 +100,10 @@ const CASES: [(&str, Test); 5] = [
     (
         "the plain devices have every file when the caches are removed",
         Stack::remove,
+    ),
+    (
+        "a disk that a person mounted through UDisks stays that person's to unmount",
+        Stack::unmounted_by_its_user,
     ),
 ];
 
@@ -305,5 +319,41 @@ impl Stack {
         let tandem = self.sh("dmsetup table --target tandem")?;
         ensure!(!tandem.contains("tandem-"), "still mapped: {tandem}");
         Ok(())
+    }
+
+    /// The mount moves to the cache and back. Another user may unmount the disk at neither place.
+    fn unmounted_by_its_user(&mut self, bench: &Bench) -> Result<()> {
+        let origin = self.origins[0].clone();
+        let ssd = self.vm()?.device(SSDS[0])?;
+        self.sh(&MOUNT_AS_USER.replace("ORIGIN", &origin))?;
+        self.sh(&format!(
+            "tandemctl create --yes --erase-ssd {origin} {ssd}"
+        ))?;
+        let mapping = self.unmount_as_user(bench, "/dev/mapper/tandem-")?;
+        self.sh(&format!(
+            "runuser -u anna -- udisksctl mount --no-user-interaction --block-device {mapping}"
+        ))?;
+        let name = mapping.trim_start_matches("/dev/mapper/");
+        self.sh(&format!("tandemctl remove --yes {name}"))?;
+        self.unmount_as_user(bench, "/dev/md").map(drop)
+    }
+
+    /// Unmounts the array's file system as the user anna, and returns the device that it was mounted from.
+    fn unmount_as_user(&mut self, bench: &Bench, prefix: &str) -> Result<String> {
+        let source = self.sh("findmnt --noheadings --output SOURCE /media/anna/photos")?;
+        ensure!(source.starts_with(prefix), "mounted from {source}");
+        for (user, may) in [("nobody", false), ("anna", true)] {
+            let line = format!(
+                "runuser -u {user} -- udisksctl unmount --no-user-interaction --block-device {source}"
+            );
+            let ended = self.vm()?.agent.run(&line, SHORT, |_| ())?;
+            bench.note(&format!("{line}: {}\n{}", ended.code, ended.text));
+            ensure!(
+                (ended.code == 0) == may,
+                "{user} unmounts {source}: {}",
+                ended.text
+            );
+        }
+        Ok(source)
     }
 }
