@@ -21,9 +21,10 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	} else {
 		must(count >= 6 && count <= 10 && count % 2 == 0,
 		     "accepted with words too few or too many");
-		must(args->identity.origin_id_bytes >= 1 &&
-		     args->identity.origin_id_bytes <= TD_ORIGIN_ID_BYTES,
+		must(args->identity.origin_id_bytes >= 1,
 		     "accepted without an origin_id");
+		must(args->identity.origin_id_bytes <= TD_ORIGIN_ID_BYTES,
+		     "accepted with too long an origin_id");
 		must(!strcmp(words[0], tandem_mode_name(args->mode)),
 		     "accepted in another mode");
 	}
