@@ -72,7 +72,7 @@ fn main() -> ExitCode {
 
 async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let store = Store::open(&arguments.folder())?;
-    let connection = zbus::connection::Builder::system().build().await?;
+    let connection = tandem_helper::connection::system().await?;
     let engine = Arc::new(DeviceMapper::new(connection.clone()).await?);
     let service = Service::start(engine, store, connection).await?;
     let ended = tokio::select! {

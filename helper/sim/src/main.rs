@@ -34,7 +34,7 @@ async fn main() -> ExitCode {
 async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let own = || std::env::temp_dir().join(format!("tandem-simulated-{}", std::process::id()));
     let store = Store::open(&arguments.state.unwrap_or_else(own))?;
-    let connection = zbus::connection::Builder::system().build().await?;
+    let connection = tandem_helper::connection::system().await?;
     let world = Arc::new(World::default());
     // The service takes its bus name last: whoever sees the name finds the devices and the authority too.
     let _connections = tandem_simulated::serve(&world, &connection).await?;

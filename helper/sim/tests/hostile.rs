@@ -18,6 +18,8 @@ use tandem_api::*;
 use zbus::Message;
 
 const OBJECT_MANAGER: &str = "org.freedesktop.DBus.ObjectManager";
+const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
+const INTROSPECTABLE: &str = "org.freedesktop.DBus.Introspectable";
 const CONNECTIONS: usize = 60;
 /// Calls of each connection; the bus allows 128 without an answer.
 const CALLS: usize = 120;
@@ -30,31 +32,48 @@ const GAP: u64 = 5_000_000;
 /// The user who floods, where the test may become one: `nobody`.
 const NOBODY: u32 = 65_534;
 
-/// Makes all calls on connections of their own, and gives the connections. A user who is not root floods as itself,
-/// with calls that give no plans: a user's new plans take the place of its old ones.
-fn flood(address: &str, cache: &str, other_user: bool) -> Vec<UnixStream> {
+/// Makes all calls on connections of their own, and gives the connections. `message` gives the n-th call of each.
+fn flood(address: &str, message: impl Fn(usize) -> Message) -> Vec<UnixStream> {
     let path = address.strip_prefix("unix:path=").unwrap();
     let path = path.split(',').next().unwrap();
     let mut connections: Vec<_> = (0..CONNECTIONS).map(|_| connect(path)).collect();
+    for n in 0..CALLS {
+        for stream in &mut connections {
+            stream.write_all(message(n).data()).unwrap();
+        }
+    }
+    connections
+}
+
+/// The n-th call of a connection that asks for plans, histories and objects. A user who is not root floods as itself,
+/// with calls that give no plans: a user's new plans take the place of its old ones.
+fn costly(cache: &str, n: usize, other_user: bool) -> Message {
     let remove = if other_user {
         "PlanRemove"
     } else {
         "PlanDiscard"
     };
-    let wanted = spec(if other_user { "sda2" } else { "sda1" }, "sde");
-    for n in 0..CALLS {
-        for stream in &mut connections {
-            let message = match n % 7 {
-                3 => call((cache, CACHE_INTERFACE, remove)).build(&()),
-                4 => call((cache, CACHE_INTERFACE, "PlanDiscard")).build(&()),
-                5 => call((ROOT_PATH, MANAGER_INTERFACE, "Plan")).build(&(&wanted,)),
-                6 => call((ROOT_PATH, OBJECT_MANAGER, "GetManagedObjects")).build(&()),
-                _ => call((cache, CACHE_INTERFACE, "History")).build(&()),
-            };
-            stream.write_all(message.unwrap().data()).unwrap();
+    let message = match n % 7 {
+        3 => call((cache, CACHE_INTERFACE, remove)).build(&()),
+        4 => call((cache, CACHE_INTERFACE, "PlanDiscard")).build(&()),
+        5 => {
+            let wanted = spec(if other_user { "sda2" } else { "sda1" }, "sde");
+            call((ROOT_PATH, MANAGER_INTERFACE, "Plan")).build(&(&wanted,))
         }
-    }
-    connections
+        6 => call((ROOT_PATH, OBJECT_MANAGER, "GetManagedObjects")).build(&()),
+        _ => call((cache, CACHE_INTERFACE, "History")).build(&()),
+    };
+    message.unwrap()
+}
+
+/// The n-th call of a connection that asks for what zbus itself answers at each object.
+fn standard(cache: &str, n: usize) -> Message {
+    let message = match n % 4 {
+        0 => call((cache, PROPERTIES, "GetAll")).build(&CACHE_INTERFACE),
+        1 => call((cache, PROPERTIES, "Get")).build(&(CACHE_INTERFACE, "OriginText")),
+        _ => call((cache, INTROSPECTABLE, "Introspect")).build(&()),
+    };
+    message.unwrap()
 }
 
 fn call<'a>((path, interface, member): (&'a str, &'a str, &'a str)) -> zbus::message::Builder<'a> {
@@ -147,7 +166,7 @@ async fn a_flood_of_calls_takes_little_memory_and_delays_neither_samples_nor_an_
             // Of this thread only.
             rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(NOBODY)).unwrap();
         }
-        flood(&address, &path, root)
+        flood(&address, |n| costly(&path, n, root))
     });
     let mut latest = samples.next().await.unwrap().args().unwrap().sample.time_us;
     while !flood.is_finished() {
@@ -176,6 +195,34 @@ async fn a_flood_of_calls_takes_little_memory_and_delays_neither_samples_nor_an_
     println!("the service has {grown} bytes more");
     assert!(grown < GROWTH, "the service has {grown} bytes more");
     // Each call has its answer, most of them that there were too many.
+    let connections = flood.join().unwrap();
+    for mut stream in connections {
+        assert_eq!(answers(&mut stream, CALLS), CALLS);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_reads_takes_little_memory_and_delays_no_samples() {
+    let machine = Machine::simulated().await;
+    machine.create(&spec("sda1", "sdc")).await.unwrap();
+    let cache = machine.caches().await.remove(0);
+    cache.watch().await.unwrap();
+    let mut samples = cache.receive_sampled().await.unwrap();
+    let pid = machine.pid();
+    std::fs::write(format!("/proc/{pid}/clear_refs"), "5").unwrap();
+    let before = memory(pid, "VmRSS:");
+    let (address, path) = (machine.address.clone(), cache.inner().path().to_string());
+    let flood = std::thread::spawn(move || flood(&address, |n| standard(&path, n)));
+    let mut latest = samples.next().await.unwrap().args().unwrap().sample.time_us;
+    while !flood.is_finished() {
+        latest = next(&mut samples, latest).await;
+    }
+    for _ in 0..5 {
+        latest = next(&mut samples, latest).await;
+    }
+    let grown = memory(pid, "VmHWM:").saturating_sub(before);
+    println!("the service has {grown} bytes more");
+    assert!(grown < GROWTH, "the service has {grown} bytes more");
     let connections = flood.join().unwrap();
     for mut stream in connections {
         assert_eq!(answers(&mut stream, CALLS), CALLS);
