@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The only question to polkit. Nothing is allowed unless it says so.
+//! Asks polkit. Nothing is allowed unless polkit allows it. No other module asks polkit.
 
 use std::collections::HashMap;
 use tandem_api::{DeviceText, Failure, Kind, SizeText};
@@ -7,28 +7,27 @@ use zbus::message::Header;
 use zbus::{Connection, fdo};
 use zbus_polkit::policykit1::{AuthorityProxy, CheckAuthorizationFlags, Subject};
 
-/// What a person may be allowed to do, one for each class of consequence; the ids are those of the
-/// policy file.
+/// What polkit can allow: one permission for each class of consequences. The policy file has the same ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Permission {
-    /// Put a cache over a disk, on an SSD with nothing on it.
+    /// Create a cache on an empty SSD.
     Create,
-    /// The same, erasing what is on the SSD.
+    /// Create a cache and erase the content of the SSD.
     CreateErasing,
-    /// Give the plain disk back.
+    /// Remove a cache.
     Remove,
-    /// Give the plain disk back without what is only on the SSD.
+    /// Remove a cache and discard its dirty data.
     Discard,
-    /// Let data be on the SSD only, for a while.
+    /// Turn on write-back.
     WriteBack,
-    /// Change what a cache does without a risk for the data.
+    /// Change the settings of a cache that are no risk for the data.
     Tune,
     /// Have the firmware trust the key that the module is signed with.
     EnrollKey,
 }
 
 impl Permission {
-    /// All of them.
+    /// All permissions.
     pub const ALL: [Self; 7] = [
         Self::Create,
         Self::CreateErasing,
@@ -52,7 +51,7 @@ impl Permission {
         }
     }
 
-    /// What the dialog asks; polkit translates it in our gettext domain and fills in the details.
+    /// The question of the dialog. polkit translates the question in our gettext domain and fills in the details.
     pub const fn message(self) -> &'static str {
         match self {
             Self::Create => gettext("Authenticate to use $(ssd) as a cache for $(disk)"),
@@ -76,13 +75,13 @@ impl Permission {
     }
 }
 
-/// Marks a text for xgettext; it is polkit that translates.
+/// Marks a text for xgettext. polkit translates the text.
 const fn gettext(text: &'static str) -> &'static str {
     text
 }
 
-/// Asks whether the sender of a call may do something with a disk and an SSD. The person may be
-/// asked to authenticate, if the caller allows that, so this can take minutes.
+/// Asks polkit whether the sender of a call has a permission for a disk and an SSD. If the caller allows it, polkit
+/// asks the user to authenticate, so this can take minutes.
 ///
 /// # Errors
 /// `NotAuthorized`, or `AuthorityUnavailable` if polkit gave no answer.
@@ -130,7 +129,7 @@ pub async fn check(
     Err(Failure::new(Kind::NotAuthorized).detail(detail))
 }
 
-/// Model and size, as the dialog shows them; control characters of a hostile drive are left out.
+/// Model and size for the dialog, without control characters: a hostile drive may have some in its model.
 fn describe(device: &DeviceText) -> String {
     let model = if device.model.is_empty() {
         &device.name
@@ -147,7 +146,7 @@ fn describe(device: &DeviceText) -> String {
 /// User id of the sender of a call.
 ///
 /// # Errors
-/// `NotAuthorized` if the bus does not know it (any more).
+/// `NotAuthorized` if the bus does not know the sender (any more).
 pub async fn sender_uid(connection: &Connection, header: &Header<'_>) -> Result<u32, Failure> {
     let denied = |e: String| Failure::new(Kind::NotAuthorized).detail(e);
     let sender = header

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The machine's block devices for the service: what [`crate::machine`] knows of them, with what UDisks2 adds to it
-//! (object paths, partitioning, drives in words).
+//! The machine's block devices for the service: the facts of [`crate::machine`], and object paths, partition tables and
+//! drives of UDisks2.
 
 use crate::boot;
 use crate::facts::{self, Device, Facts, Holder, Ident};
@@ -40,7 +40,7 @@ impl Properties<'_> {
         matches!(self.0.get(name).map(|v| &**v), Some(Variant::Bool(true)))
     }
 
-    /// A path, which travels as bytes with a zero at the end.
+    /// A path, which UDisks2 sends as bytes with a zero at the end.
     fn path(&self, name: &str) -> String {
         let bytes: Vec<u8> = match self.0.get(name).map(|v| &**v) {
             Some(Variant::Array(array)) => array
@@ -74,7 +74,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// Looks at all devices.
+/// Reads the facts of all devices.
 ///
 /// # Errors
 /// `ServiceUnavailable` if UDisks2 does not answer, `Internal` if the mount table cannot be read.
@@ -107,8 +107,8 @@ pub async fn facts(connection: &Connection) -> Result<Facts, Failure> {
     if boot::assembles() {
         let unlocked = unlocked_at_start().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
         for device in &mut devices {
-            // The start of the machine finds a device by what is recorded of it. Without a disk that is to be
-            // unlocked, the start would wait in vain for what is in the disk.
+            // The start of the machine finds a device by its record. If the start has to unlock a disk and the disk is
+            // missing, it waits in vain for the content of the disk.
             let found = facts::recorded(&known, |d| &d.ident, &device.ident);
             device.found_at_start = found.is_some_and(|found| found.number == device.number)
                 && !unlocked.contains(&device.number);
@@ -190,7 +190,7 @@ fn device(
         block_bytes: line(sysfs(&whole).join("queue/logical_block_size"))
             .and_then(|n| n.parse().ok())
             .unwrap_or(0),
-        // 0 does not rotate, -1 rotates at a speed that it does not tell.
+        // 0: the drive does not rotate. -1: the drive rotates at an unknown speed.
         rotates: drive.as_ref().map(|d| d.signed("RotationRate") != 0),
         swap: swaps
             .lines()
@@ -212,7 +212,7 @@ fn drive_path(block: &Properties<'_>) -> Option<OwnedObjectPath> {
         .filter(|path| path.as_str() != "/")
 }
 
-/// Whether the drive of a device can be unplugged; none if it has none.
+/// Whether the drive of a device can be unplugged. `None`: the device has no drive.
 fn drive_comes_off(objects: &ManagedObjects, name: &str) -> Option<bool> {
     let node = format!("/dev/{name}");
     let mut blocks = objects
@@ -224,8 +224,8 @@ fn drive_comes_off(objects: &ManagedObjects, name: &str) -> Option<bool> {
     Some(drive.flag("Removable") || matches!(bus.as_str(), "usb" | "sdio" | "ieee1394"))
 }
 
-/// Whether a device can be unplugged: a volume can if one of the drives below it can, and what is on no
-/// drive that is known may be anywhere.
+/// Whether a device can be unplugged. A volume can be unplugged if one of the drives below it can. A device without a
+/// known drive counts as removable.
 fn removable(
     name: &str,
     depth: u32,
@@ -262,7 +262,7 @@ fn model(name: &str, drive: Option<&Properties<'_>>) -> String {
     }
 }
 
-/// What a volume is: `luks`, `lvm`, `md`, `tandem`, ... or its kernel name.
+/// Kind of a volume: `luks`, `lvm`, `md`, `tandem`, ... or its kernel name.
 fn volume_kind(name: &str) -> String {
     let uuid = line(sysfs(name).join("dm/uuid")).unwrap_or_default();
     let kind = match uuid.split('-').next().unwrap_or_default() {
@@ -277,10 +277,10 @@ fn volume_kind(name: &str) -> String {
     kind.to_owned()
 }
 
-/// Volumes that may lie above each other; more are a loop.
+/// Volumes that may lie above each other. A longer chain is a loop.
 const DEPTH: u32 = 8;
 
-/// Whether the content of an encrypted device is to be read here in clear.
+/// Whether this device shows the content of an encrypted device in clear.
 fn clear_text(name: &str, depth: u32) -> bool {
     if volume_kind(name) == "luks" {
         return true;
@@ -291,7 +291,7 @@ fn clear_text(name: &str, depth: u32) -> bool {
             .any(|below| clear_text(below, depth - 1))
 }
 
-/// Kernel names of the devices that a volume, or the one that this is a partition of, is made of.
+/// Kernel names of the devices below a volume. For a partition: of the devices below the whole device.
 fn slaves(name: &str) -> Vec<String> {
     let entries = fs::read_dir(sysfs(&whole_disk(name)).join("slaves"));
     entries

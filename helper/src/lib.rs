@@ -69,8 +69,8 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// A text of the kernel or of an administrator: names in it may be of any encoding, and one that is
-/// not UTF-8 must not hide the rest.
+/// A text of the kernel or of an administrator: names in it may have any encoding, and a name that is not UTF-8 must
+/// not hide the rest.
 ///
 /// # Errors
 /// If the file cannot be read.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The kernel module: whether it is there, loading it, and why that did not work.
+//! Loads the kernel module, and finds out whether the module is there and why it cannot be loaded.
 //!
-//! Our sandbox may not load modules; `modprobe@dm_tandem.service` of systemd does it for us. Its exit
-//! code does not say why the kernel refused, so that is read off the machine.
+//! The sandbox of the service may not load modules, so `modprobe@dm_tandem.service` of systemd loads the module. The
+//! exit code of that unit does not say why the kernel refused the module, so this code reads the reason from the
+//! machine.
 
 pub mod problem;
 
@@ -15,9 +16,10 @@ use zbus::Connection;
 
 const LOADED: &str = "/sys/module/dm_tandem";
 const UNIT: &str = "modprobe@dm_tandem.service";
-/// The kernel has refused the module. The keys that it trusts do not change while it runs.
+/// The kernel has refused the module. A running kernel does not change the keys that it trusts.
 static REFUSED: AtomicBool = AtomicBool::new(false);
-/// Loading takes far less; below it, the kernel is about to kill programs.
+/// Least available memory, in KiB, to load the module. The module takes far less, but with less memory the kernel is
+/// about to kill programs.
 const MIN_MEMORY_KIB: u64 = 16 << 10;
 
 /// Release of the running kernel.
@@ -50,7 +52,7 @@ fn is_trusted() -> bool {
         && !untrusted.contains(&problem::signing_key(root, true))
 }
 
-/// Has it loaded.
+/// Has systemd load the module.
 ///
 /// # Errors
 /// `ModuleNotBuilt`, `ModuleRefused`, `OutOfMemory`, `ModuleFailed`.
@@ -112,8 +114,8 @@ fn built(release: &str) -> bool {
     is_usable(Path::new("/"), release, false)
 }
 
-/// Whether the file ends with a signature; only the kernel knows whether it trusts the key. A compressed file is not
-/// looked into: loading will tell.
+/// Whether the file ends with a signature. Only the kernel knows whether it trusts the key. A compressed file counts as
+/// signed: the load shows the truth.
 fn is_signed(file: &Path) -> bool {
     let compressed = file.extension().is_none_or(|end| end != "ko");
     compressed || fs::read(file).is_ok_and(|b| b.ends_with(b"~Module signature appended~\n"))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Takes samples of one cache: each second while somebody watches, else every ten, and keeps the
-//! newest of them.
+//! Takes samples of one cache and keeps the newest: one sample each second while a program watches, else one each ten
+//! seconds.
 
 use crate::history::History;
 use crate::iface::bounded::Bounded;
@@ -14,11 +14,11 @@ use tandem_api::{Failure, Kind, LongHistory, Sample, Span};
 use tokio::sync::Notify;
 use zbus::object_server::InterfaceRef;
 
-/// Samples that are kept: ten minutes of watching, or 100 minutes unwatched.
+/// Number of samples that are kept: ten minutes while a program watches, else 100 minutes.
 pub const HISTORY: usize = 600;
-/// Watchers of one cache that one user may have; a program needs one however many windows it has.
+/// Watchers of one cache that one user may have. A program needs one watcher, however many windows it has.
 const MAX_WATCHERS: usize = 16;
-/// By how much longer the time between two samples is while nobody watches.
+/// The time between two samples is so many times longer while no program watches.
 const UNWATCHED_FACTOR: u32 = 10;
 
 /// Microseconds of `CLOCK_BOOTTIME`.
@@ -28,18 +28,18 @@ pub fn boottime_us() -> u64 {
         + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000
 }
 
-/// Samples of a cache and who watches them.
+/// The samples of a cache and the programs that watch them.
 #[derive(Default)]
 pub struct Sampler {
     samples: Mutex<VecDeque<Sample>>,
     long: Mutex<History>,
-    /// Unique bus names, and whose they are.
+    /// The user of each watcher, by the watcher's unique bus name.
     watchers: Mutex<BTreeMap<String, u32>>,
     wake: Notify,
 }
 
 impl Sampler {
-    /// A sampler that goes on with this history.
+    /// A sampler that continues this history.
     pub fn new(history: History) -> Self {
         Self {
             long: Mutex::new(history),
@@ -47,13 +47,13 @@ impl Sampler {
         }
     }
 
-    /// The past of this span.
+    /// The periods of this span.
     pub fn long_history(&self, span: Span) -> LongHistory {
         let long = self.long.lock().unwrap_or_else(PoisonError::into_inner);
         long.read(span)
     }
 
-    /// Saves the long history if it is time to do so, or if the service ends (`last`).
+    /// Saves the long history if the last save is long enough ago, or if the service ends (`last`).
     pub fn save_history(&self, store: &Store, uuid: &str, last: bool) {
         let kept = {
             let mut long = self.long.lock().unwrap_or_else(PoisonError::into_inner);
@@ -125,7 +125,7 @@ impl Sampler {
         samples.push_back(sample);
     }
 
-    /// Samples until the task is aborted.
+    /// Takes samples until the task is aborted.
     pub async fn run(
         self: Arc<Self>,
         service: Arc<Service>,
@@ -139,7 +139,7 @@ impl Sampler {
                 let clean = |sample: &Sample| sample.dirty_sectors == 0;
                 let failed = |sample: &Sample| sample.event("disk_errors") > 0;
                 if clean(&before) != clean(now) || failed(&before) != failed(now) {
-                    // What is recorded and shown of it follows.
+                    // The refresh updates the record and the view of the cache.
                     service.look_again();
                 }
                 self.push(status.sample.clone());
@@ -152,8 +152,7 @@ impl Sampler {
                     tracing::warn!("cannot tell a sample: {e}");
                 }
             }
-            // A new watcher does not wait for the rest of ten seconds, but many of them do not make
-            // more than one sample a second.
+            // A new watcher gets a sample at once, but many new watchers cause at most one sample a second.
             let period = service.engine().sample_period();
             tokio::time::sleep_until(began + period).await;
             while began.elapsed() < self.period(period) {
@@ -178,7 +177,7 @@ mod tests {
         }
         let refused = sampler.watch(":1.99".to_owned(), 1000).unwrap_err();
         assert_eq!(refused.kind, Kind::TooMany);
-        // One that watches already may say so again.
+        // A watcher may be added twice.
         sampler.watch(":1.3".to_owned(), 1000).unwrap();
         sampler.watch(":1.100".to_owned(), 1001).unwrap();
         sampler.unwatch(":1.3");

@@ -144,7 +144,7 @@ pub struct Intent {
     /// The user paused the job.
     #[serde(default)]
     pub paused: bool,
-    /// User who started it.
+    /// User that started the job.
     #[serde(default)]
     pub owner: u32,
 }

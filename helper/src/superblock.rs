@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Recognises the cache's format on an SSD. The bytes may be anybody's: everything is checked and
-//! nothing but the identity is taken. The layout is described in kmod/FORMAT.md.
+//! Recognises the cache's format on an SSD. Any program may have written the bytes: everything is checked and nothing
+//! but the identity is taken. The layout is described in kmod/FORMAT.md.
 
 use std::io;
 use std::os::unix::fs::FileExt;

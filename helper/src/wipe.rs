@@ -7,7 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
-/// Bytes that are wiped at each end. Every signature that blkid knows lies within them, and the kernel part needs the
+/// Bytes that are wiped at each end. Every signature that blkid knows lies within them, and the kernel module needs the
 /// first MiB to be zero.
 const END_BYTES: u64 = 2 << 20;
 const CHUNK: usize = 64 << 10;

@@ -168,8 +168,8 @@ impl Control {
         )
     }
 
-    /// Stops the caches whose mappings nobody writes to any more, in order: suspends them for good. For the end of a
-    /// shutdown. `unused`: whether that is so of a mapping, by its number (`major:minor`) and its name.
+    /// Stops the caches whose mappings get no more writes: suspends them for good, in order. For the end of a shutdown.
+    /// `unused`: whether a mapping gets no more writes, by its number (`major:minor`) and its name.
     ///
     /// # Errors
     /// If one cannot be stopped.
@@ -188,7 +188,7 @@ impl Control {
                     if !unused(&format!("{}:{}", device.major, device.minor), &name) {
                         return Ok(());
                     }
-                    // Nothing is left to be frozen above it.
+                    // No file system is left above the mapping, so nothing has to be frozen.
                     let flags = DmFlags::DM_SUSPEND | DmFlags::DM_SKIP_LOCKFS;
                     self.dm
                         .device_suspend(id, DmOptions::default().set_flags(flags))

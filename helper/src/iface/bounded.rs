@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Bounds the calls that an object answers at a time.
 //!
-//! By itself zbus starts a task for each call as fast as it can read them, and each waits with its reply until the bus
-//! reads it: a flood of calls takes memory without a limit. Here a task is started only for a call that is admitted.
-//! A refusal is written before the next call is read, so that the flood waits in the bus, which has limits of its own.
+//! By itself zbus starts a task for each call at once, and each task keeps its reply until the bus reads the reply. So
+//! a flood of calls takes memory without a limit. Here only an admitted call gets a task. A refusal is written before
+//! the next call is read, so that the flood waits in the bus, which has limits of its own.
 
 use crate::service::queue::Queues;
 use async_trait::async_trait;

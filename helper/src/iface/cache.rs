@@ -16,30 +16,30 @@ use zbus::message::Header;
 use zbus::object_server::{InterfaceRef, ResponseDispatchNotifier, SignalEmitter};
 use zbus::{OwnedObjectPath, Type, interface};
 
-/// What is shown of a cache and can change.
+/// The properties of a cache that can change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
     /// The disk, with `/` as object while it is missing.
     pub origin: DeviceText,
     /// The SSD, with `/` as object while it is missing.
     pub ssd: DeviceText,
-    /// How writes are treated.
+    /// The mode.
     pub mode: Mode,
-    /// How they cannot be treated.
+    /// The modes that are refused, with the reasons.
     pub refused_modes: Vec<RefusedMode>,
     /// Whether data may be on the SSD only.
     pub may_be_unwritten: bool,
-    /// What it is doing.
+    /// The state.
     pub state: CacheState,
-    /// Why.
+    /// The reason of the state.
     pub reason: String,
     /// The mapped device, or `/`.
     pub mapped: OwnedObjectPath,
-    /// Where that is mounted.
+    /// Mount points of the mapped device.
     pub mount_points: Vec<String>,
-    /// Bytes that it can hold.
+    /// Size of the cache in bytes.
     pub cache_bytes: u64,
-    /// Its job, or `/`.
+    /// The job that works on the cache, or `/`.
     pub job: OwnedObjectPath,
 }
 
@@ -66,10 +66,10 @@ impl CacheObject {
         f(&self.view.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Shows a new view and tells what changed.
+    /// Shows a new view and emits a signal for each changed property.
     ///
     /// # Errors
-    /// If the bus is gone.
+    /// If the connection to the bus is lost.
     pub async fn show(object: &InterfaceRef<Bounded<Self>>, new: View) -> zbus::Result<()> {
         let this = object.get().await;
         let old = this.view(Clone::clone);
@@ -107,7 +107,7 @@ impl CacheObject {
         if old.job != new.job {
             this.job_changed(emitter).await?;
         }
-        // The reason first: who acts on the state finds it already there.
+        // The reason comes first: a client that acts on the state already has the reason.
         if old.reason != new.reason {
             this.state_reason_changed(emitter).await?;
         }
@@ -125,7 +125,7 @@ fn sender(header: &Header<'_>) -> Result<String, Failure> {
         .ok_or_else(|| Failure::new(Kind::InvalidArgument).name("sender"))
 }
 
-/// A reply whose turn lasts until the reply is written, so that each user has one history in memory at most.
+/// A reply that keeps its queue slot until the reply is written, so that each user has at most one history in memory.
 fn reply_in_slot<T: Serialize + Type>(slot: QueueSlot, value: T) -> ResponseDispatchNotifier<T> {
     let (reply, written) = ResponseDispatchNotifier::new(value);
     tokio::spawn(async move {
@@ -142,7 +142,7 @@ impl CacheObject {
         let caller = self.service.caller(&header).await?;
         let who = sender(&header)?;
         self.sampler.watch(who.clone(), caller.uid)?;
-        // The caller may have left the bus before it was added; then the bus does not know it now.
+        // The caller may have left the bus before it became a watcher.
         self.service
             .uid(&header)
             .await

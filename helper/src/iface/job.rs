@@ -20,14 +20,14 @@ struct State {
     undoing: bool,
     cancelled: bool,
     cancellable: bool,
-    /// In a step that moves data; and whether the person wants it to wait.
+    /// `Some` in a step that moves data: whether the user has paused the step.
     pausable: bool,
     paused: bool,
     drained: Option<Drained>,
     finished: Option<(bool, Failure)>,
 }
 
-/// A job as its runner and its D-Bus object share it.
+/// The state of a job that its runner and its D-Bus object share.
 pub struct Progress {
     steps: Vec<Step>,
     began: Instant,
@@ -36,7 +36,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A job at its beginning.
+    /// A job before its first step.
     pub fn new(steps: Vec<Step>) -> Self {
         let state = State {
             index: 0,
@@ -65,7 +65,7 @@ impl Progress {
         self.changed.notify_one();
     }
 
-    /// The job is over.
+    /// Ends the job.
     pub fn finish(&self, result: Result<(), Failure>) {
         self.set(|s| {
             s.cancellable = false;
@@ -79,7 +79,7 @@ impl Progress {
         });
     }
 
-    /// A step that moves data takes nearly all of the time, the others share the rest.
+    /// A step that moves data takes nearly all of the time. All other steps share the rest.
     fn fraction(&self) -> f64 {
         let weight = |step: &Step| {
             if step.kind == StepKind::Drain {
@@ -102,7 +102,7 @@ impl Progress {
         })
     }
 
-    /// By the pace so far; a step that moves data brings its own, and says nothing of the pace of others.
+    /// The estimate uses the rate so far. A step that moves data has its own estimate and does not count for the rate.
     fn seconds_left(&self) -> u64 {
         if let Some(drained) = self.get(|s| s.drained.filter(|_| s.pausable)) {
             return drained.seconds;
@@ -164,7 +164,7 @@ impl JobObject {
         }
     }
 
-    /// The caller started the job, or is root.
+    /// Checks that the caller started the job or is root.
     async fn owned(&self, connection: &Connection, header: &Header<'_>) -> Result<(), Failure> {
         let uid = auth::sender_uid(connection, header).await?;
         if uid != self.owner && uid != 0 {
@@ -181,7 +181,7 @@ impl JobObject {
         Ok(())
     }
 
-    /// Tells every change, at last the end, and returns.
+    /// Emits a signal for each change, then for the end, and returns.
     pub async fn emit_changes(object: InterfaceRef<Bounded<Self>>) {
         let mut told = None;
         loop {
@@ -246,7 +246,8 @@ impl JobObject {
     }
 }
 
-/// A failure as the user with this uid may see it. `None`: as everybody may.
+/// A failure, without details that the user with this uid may not see. `None`: without details that only some users may
+/// see.
 fn failure_for(uid: Option<u32>, mut failure: Failure) -> Failure {
     failure.users = users::visible_to(uid, failure.users);
     failure
@@ -346,7 +347,7 @@ impl JobObject {
         self.uuid.clone()
     }
 
-    /// Invalidated rather than sent: each caller reads its own view.
+    /// The signal does not send the value: each caller reads its own view.
     #[zbus(property(emits_changed_signal = "invalidates"))]
     async fn finished(
         &self,

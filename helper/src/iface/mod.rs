@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The D-Bus objects: they check, parse and call the service, nothing else.
+//! The D-Bus objects. They check and parse the arguments and call the service.
 
 pub mod bounded;
 pub mod cache;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Why the running kernel has no module that it accepts: what DKMS left behind, and which keys the firmware trusts.
+//! Finds out why the running kernel has no module that it accepts, from the logs of DKMS and the keys that the firmware
+//! trusts.
 
 use super::{file, is_signed};
 use std::fs;
@@ -8,19 +9,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tandem_api::{ModuleProblem, ModuleState, SigningKey};
 
-/// Lines of DKMS's log that are shown; the error stands at its end.
+/// Lines of DKMS's log that are shown, from its end, where the error is.
 const LOG_LINES: usize = 20;
 /// Where DKMS keeps the public half of the key that it signs modules with: Debian and others, Ubuntu.
 const KEYS: [&str; 2] = ["var/lib/dkms/mok.pub", "var/lib/shim-signed/mok/MOK.der"];
 const MOKUTIL: &str = "usr/bin/mokutil";
 
-/// The problem in a word, and what helps an expert: the end of a log, or the name of what is missing.
+/// The problem, and a detail for an expert: the end of a log, or the name of a missing file.
 pub fn of(root: &Path, release: &str, state: ModuleState) -> (ModuleProblem, String) {
     match state {
         ModuleState::Loaded | ModuleState::Available => (ModuleProblem::None, String::new()),
         ModuleState::NotBuilt => not_built(root, release),
         ModuleState::Refused => {
-            // A compressed module is not looked into. Without a key DKMS has signed nothing.
+            // A compressed module counts as signed. Without a key DKMS has signed no module.
             let compressed = |file: &Path| file.extension().is_none_or(|end| end != "ko");
             let signed = file(root, release)
                 .is_some_and(|f| is_signed(&f) && (!compressed(&f) || key(root).is_some()));
@@ -60,7 +61,7 @@ fn not_built(root: &Path, release: &str) -> (ModuleProblem, String) {
     }
 }
 
-/// The end of the log of a build that failed. DKMS moves the log away when a build has gone well.
+/// The end of the log of a failed build. DKMS moves the log away after a successful build.
 fn log(root: &Path, release: &str) -> Option<String> {
     let mut logs = entries(&root.join("var/lib/dkms/tandem"))
         .into_iter()
@@ -103,7 +104,7 @@ pub fn signing_key(root: &Path, asked_for: bool) -> SigningKey {
         return SigningKey::Unknown;
     };
     let said = String::from_utf8_lossy(&output.stdout);
-    // The exit code means different things in different versions.
+    // The exit code has a different meaning in each version of mokutil.
     if said.contains("enrollment request") {
         SigningKey::Pending
     } else if said.contains("not enrolled") {
@@ -115,10 +116,10 @@ pub fn signing_key(root: &Path, asked_for: bool) -> SigningKey {
     }
 }
 
-/// Has the firmware ask at the next start whether to trust the key. The person types the password there again.
+/// Makes the firmware ask at the next start whether to trust the key. The user types the password again there.
 ///
 /// # Errors
-/// What mokutil says.
+/// The message of mokutil.
 pub fn enroll(root: &Path, password: &str) -> Result<(), String> {
     let key = key(root).ok_or("DKMS has made no key")?;
     let typed = format!("{password}\n{password}\n");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What this program needs of libmount: reading fstab and the kernel's mount tables. The tables are copied into plain
-//! values at once; no pointer of libmount leaves this file.
+//! Reads fstab and the kernel's mount tables with libmount. This code copies the tables into plain values at once. No
+//! pointer of libmount leaves this file.
 
 use super::table::device_number;
 use rustix::fs::Dev;
@@ -54,12 +54,12 @@ unsafe extern "C" {
     fn fclose(file: *mut c_void) -> c_int;
 }
 
-/// An entry of fstab or of a mount table. Text that an entry does not have is empty; nothing is escaped any more.
+/// An entry of fstab or of a mount table. A missing text is empty. All escapes are decoded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Entry {
     /// Number of the mount.
     pub id: u64,
-    /// Number of the mount that it lies in.
+    /// Number of the parent mount.
     pub parent: u64,
     /// `major:minor`; `0:0` in fstab.
     pub device: String,
@@ -81,7 +81,7 @@ pub struct Entry {
     pub fs_options: String,
     /// Options that only mount(8) knows, such as the helper that mounted.
     pub user_options: String,
-    /// How mounts in it spread: `shared:1 master:2`.
+    /// Propagation of the mount: `shared:1 master:2`.
     pub propagation: String,
 }
 

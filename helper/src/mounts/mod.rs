@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Mounts: what is mounted where, how it came there, and how the same comes there again. Nothing
-//! here mounts by itself: systemd and UDisks2 do, outside our sandbox.
+//! Reads the mounts, and has them unmounted and made again. systemd and UDisks2 mount and unmount, outside the sandbox
+//! of the service.
 
 pub mod libmount;
 pub mod systemd;

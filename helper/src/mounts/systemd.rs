@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Units of systemd: mount units, and the one that loads the module.
+//! Starts and stops units of systemd: mount units and the unit that loads the module.
 
 use super::table;
 use crate::facts::{Mount, Mounter};
@@ -9,9 +9,9 @@ use std::time::Duration;
 use tandem_api::{Failure, Kind};
 use zbus::{Connection, MatchRule, MessageStream, OwnedObjectPath, Variant, proxy};
 
-/// fsck before a mount can take long; a unit that hangs must not hang us for ever.
+/// Time limit for a unit. fsck before a mount can take long, but a unit that hangs must not block the service for ever.
 const LIMIT: Duration = Duration::from_secs(600);
-/// A unit of the same name that has just gone is forgotten soon.
+/// Attempts to start a transient unit: systemd soon forgets an ended unit of the same name.
 const TRIES: u32 = 25;
 /// Signals that may wait while a unit's job is asked for.
 const QUEUE: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
@@ -78,24 +78,24 @@ pub fn mount_unit(point: &str) -> String {
     name + ".mount"
 }
 
-/// What is asked of a unit.
+/// A request for a unit.
 enum Request<'a> {
     Start(&'a str),
     Stop(&'a str),
     Transient(&'a str, &'a [(&'a str, Variant<'a>)]),
 }
 
-/// Asks, waits for the job to end, and returns its result: `done`, `failed`, `dependency`, ...
+/// Sends a request, waits for its job, and returns the result of the job: `done`, `failed`, `dependency`, ...
 async fn ask(connection: &Connection, request: Request<'_>) -> zbus::Result<String> {
     let systemd = SystemdProxy::new(connection).await?;
-    // Once for each connection; systemd minds being asked again.
+    // Once for each connection: systemd refuses a second subscription.
     match systemd.subscribe().await {
         Err(zbus::Error::MethodError(name, ..))
             if name.as_str() == "org.freedesktop.systemd1.AlreadySubscribed" => {}
         other => other?,
     }
-    // Before the call: a short job may be over before its path arrives here.
-    // The queue is long: while systemd answers, nobody takes from it, and at boot many jobs end.
+    // The subscription comes before the call: a short job may end before its path arrives. The queue is long: no signal
+    // is taken from it until systemd answers, and many jobs end at boot.
     let rule = MatchRule::builder()
         .msg_type(zbus::message::Type::Signal)
         .sender("org.freedesktop.systemd1")
@@ -148,7 +148,7 @@ pub async fn dependents(connection: &Connection, point: &str) -> zbus::Result<Ve
     }
     let mut active = Vec::new();
     for name in names {
-        // Targets only gather others, and the one of all mounts stops for nobody.
+        // Targets only group other units, and systemd does not stop the target of all mounts.
         if name.ends_with(".target") || active.contains(&name) {
             continue;
         }
@@ -178,8 +178,8 @@ async fn unit(
         .await
 }
 
-/// Whether a unit has been active since the machine was started. systemd knows as long as another unit asks for
-/// this one, as it does for each mount of the start.
+/// Whether a unit has been active since the machine was started. systemd remembers this while another unit requires
+/// this unit; that is so for each mount of the start.
 ///
 /// # Errors
 /// `ServiceUnavailable`, also if systemd does not know the unit.
@@ -222,7 +222,7 @@ pub async fn start(connection: &Connection, unit: &str) -> Result<(), Failure> {
     done("start", unit, &result.map_err(unavailable)?)
 }
 
-/// Unmounts a mount point, and has systemd not mount there again as soon as a program looks there.
+/// Unmounts a mount point, and stops its automount unit, so that no access mounts it again.
 ///
 /// # Errors
 /// `StepFailed` with systemd's result, mostly because the file system is busy; `ServiceUnavailable`.
@@ -264,7 +264,7 @@ pub async fn mount(connection: &Connection, node: &str, mount: &Mount) -> Result
     start_transient(connection, &unit, &properties).await
 }
 
-/// Starts a transient unit. A unit that has just ended may keep its name for a moment, so the start is repeated.
+/// Starts a transient unit. An ended unit may keep its name for a moment, so this function repeats the start.
 async fn start_transient(
     connection: &Connection,
     unit: &str,
@@ -285,7 +285,8 @@ async fn start_transient(
     Err(Failure::new(Kind::StepFailed).detail(format_args!("mount {unit}: {last}")))
 }
 
-/// `automounts`: systemd is to mount there when a program looks there. It does not begin to over what is mounted already.
+/// `automounts`: systemd mounts at the first access. systemd starts no automount where a file system is mounted
+/// already.
 async fn mount_by_fstab(
     connection: &Connection,
     node: &str,
@@ -308,7 +309,7 @@ async fn mount_by_fstab(
     }
 }
 
-/// Has a service of its own run mount(8), which this program must not do: it lives in a sandbox.
+/// Runs mount(8) in a transient service, because the sandbox of this service allows no mounts.
 async fn mount_by_program(
     connection: &Connection,
     node: &str,
@@ -334,7 +335,7 @@ async fn mount_by_program(
             "ExecStart",
             Variant::new(vec![(MOUNT.to_owned(), arguments, false)]),
         ),
-        // A unit that failed must not keep its name from the next try.
+        // A failed unit must not block its name for the next attempt.
         ("CollectMode", Variant::new("inactive-or-failed")),
         ("Description", Variant::new("Mounted as before by Tandem")),
     ];

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// The mount table of the first process: ours is a copy inside our sandbox.
+/// The mount table of process 1. The service's own table is a copy inside its sandbox.
 pub const MOUNTINFO: &str = "/proc/1/mountinfo";
 const FSTAB: &str = "/etc/fstab";
 const CRYPTTAB: &str = "/etc/crypttab";
@@ -16,17 +16,17 @@ const CRYPTTAB: &str = "/etc/crypttab";
 /// A line of the mount table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Number of the mount, which no other one has in any namespace.
+    /// Number of the mount, unique across all namespaces.
     pub id: u64,
-    /// Number of the mount that it lies in.
+    /// Number of the parent mount.
     pub parent: u64,
-    /// Peer group in which mounts and unmounts happen alike, if it is in one.
+    /// The peer group that shares mounts and unmounts with this mount, if there is one.
     pub shared: Option<u64>,
-    /// Follows the mounts and unmounts of a peer group.
+    /// The mount receives the mounts and unmounts of a peer group.
     pub follows: bool,
-    /// `major:minor` as the kernel gives it; for Btrfs not that of the device.
+    /// `major:minor` as the kernel gives it. For Btrfs this is not the number of the device.
     pub device: String,
-    /// Source as it was named, usually a device node.
+    /// Source as the mounting program named it, usually a device node.
     pub source: String,
     /// The rest.
     pub mount: Mount,
@@ -35,8 +35,8 @@ pub struct Entry {
 impl Entry {
     /// Whether the source of this mount is one of these device nodes.
     ///
-    /// Only Btrfs needs it, whose mounts have no number of a device. The source of a FUSE mount is a text that any user
-    /// chooses, and so is that of many mounts in a user's own namespace.
+    /// Only Btrfs needs this: its mounts do not have the number of a device. Any user can choose the source text of a
+    /// FUSE mount, and of many mounts in a namespace of the user.
     pub fn is_named(&self, nodes: &[Option<String>]) -> bool {
         self.mount.fstype == "btrfs" && nodes.iter().flatten().any(|node| *node == self.source)
     }
@@ -104,7 +104,7 @@ impl Mounts {
         Ok(Self::of_tables(table, &fstab()?, &passwd, &node_number))
     }
 
-    /// The mounts in the text of a mount table, without what is known of them elsewhere.
+    /// The mounts in the text of a mount table, without facts from fstab and mount(8).
     pub fn parse(table: &str) -> Self {
         let table = libmount::parse(table).unwrap_or_else(|e| {
             tracing::error!("cannot read a mount table: {e}");
@@ -166,21 +166,21 @@ impl Mounts {
             .map(|e| &e.mount)
     }
 
-    /// The mount that a path lies in, the one on top if there are several.
+    /// The mount that contains a path. Of several mounts at one point the topmost counts.
     pub fn containing(&self, path: &str) -> Option<&Entry> {
         let inside = |e: &&Entry| {
             let point = e.mount.point.trim_end_matches('/');
             path.strip_prefix(point)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        // Of equally long ones the last, which covers the others.
+        // Of several equally long mount points the last mount covers the others.
         self.0
             .iter()
             .filter(inside)
             .max_by_key(|e| e.mount.point.trim_end_matches('/').len())
     }
 
-    /// Whether a file system is mounted at a point. Where systemd only waits for a program to look there, none is.
+    /// Whether a file system is mounted at a point. An automount that waits for its first access does not count.
     pub fn covered(&self, point: &str) -> bool {
         let covers = |e: &Entry| e.mount.point == point && e.mount.fstype != "autofs";
         self.0.iter().any(covers)
@@ -212,7 +212,7 @@ pub fn used_at_start() -> std::io::Result<BTreeSet<String>> {
     Ok(numbers(&fstab()?, &optional(CRYPTTAB)?))
 }
 
-/// Those of them that it unlocks.
+/// Numbers of the devices that the system unlocks at its start.
 ///
 /// # Errors
 /// If crypttab is there and cannot be read.
@@ -239,7 +239,7 @@ pub fn points_at_start(number: &str) -> std::io::Result<Vec<String>> {
     Ok(fstab.into_iter().map(|entry| entry.target).collect())
 }
 
-/// Whether systemd mounts what fstab says of this point when a program first looks there.
+/// Whether systemd mounts the fstab entry of this point at the first access.
 ///
 /// # Errors
 /// If fstab cannot be read.
@@ -298,8 +298,8 @@ fn early<'a>(fstab: &'a [libmount::Entry], crypttab: &'a str) -> impl Iterator<I
     mounted.chain(crypttab.lines().filter_map(unlocked))
 }
 
-/// Whether an entry of fstab can be mounted from the start of the machine on. systemd ignores `noauto` beside
-/// `x-systemd.automount`: the first program that looks there has it mounted.
+/// Whether systemd mounts an entry of fstab at the start or at a later access. systemd ignores `noauto` beside
+/// `x-systemd.automount`.
 fn at_start(entry: &libmount::Entry) -> bool {
     !entry.has_option("noauto") || entry.has_option("x-systemd.automount")
 }
@@ -313,7 +313,7 @@ fn node_number(node: &str) -> Option<String> {
     Some(device_number(metadata.rdev()))
 }
 
-/// Node or link that an entry of fstab means.
+/// The device node or link in an entry of fstab.
 fn node(entry: &libmount::Entry) -> Option<String> {
     match &entry.tag {
         Some((tag, value)) => link(tag, value),

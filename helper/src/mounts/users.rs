@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Who keeps a file system busy: every process with an open file, a folder, a program or a mapped
-//! library on it, or in a mount namespace that keeps a mount of it for itself; swap files and files
-//! behind loop devices.
+//! Finds the users of a file system: each process with an open file, a folder, a program or a mapped library on it,
+//! each process in a mount namespace that keeps its own mount of it, swap files, and files behind loop devices.
 //!
-//! Nothing is looked at through the file systems themselves: one on a server that is gone would
-//! hold us for ever. The kernel's own texts name mounts by number, and numbers are compared.
+//! This code never accesses the file systems: a file system on a server that is gone would block the service for ever.
+//! The kernel's texts name mounts by number, and this code compares the numbers.
 
 use super::table::{Entry, Mounts};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use tandem_api::FileUser;
 
-/// Users that are named; more do not help a person.
+/// Number of users that are named. A longer list does not help a person.
 const MAX_USERS: usize = 50;
 
 /// A file system as the mount tables of all namespaces show it.
@@ -35,12 +34,12 @@ impl Wanted<'_> {
 /// A mount namespace.
 struct Namespace {
     mounts: Mounts,
-    /// Keeps a mount when it is unmounted on the machine.
+    /// The namespace keeps its mount when the machine unmounts the file system.
     keeps: bool,
     named: bool,
 }
 
-/// Users of a file system, without ourselves.
+/// Users of a file system, without this process.
 pub fn of(wanted: Wanted<'_>) -> Vec<FileUser> {
     let mut users = processes(Path::new("/proc"), wanted, std::process::id());
     users.sort();
@@ -72,7 +71,7 @@ fn processes(proc: &Path, mut wanted: Wanted<'_>, ourselves: u32) -> Vec<FileUse
     let mut namespaces = BTreeMap::new();
     for pid in &pids {
         let pid = pid.to_string();
-        // A process that has gone meanwhile has none.
+        // A process that has ended meanwhile has no link.
         let Some(name) = namespace(&pid) else {
             continue;
         };
@@ -109,8 +108,8 @@ fn processes(proc: &Path, mut wanted: Wanted<'_>, ourselves: u32) -> Vec<FileUse
     users
 }
 
-/// Whether a namespace has a mount of the file system that does not go when the machine unmounts its
-/// own: the mount that it lies in follows nobody and has no peer on the machine.
+/// Whether a namespace keeps a mount of the file system when the machine unmounts its own mount. That is so if the
+/// parent mount receives from no peer group and has no peer on the machine.
 fn keeps(mounts: &Mounts, machine: &Mounts, wanted: &Wanted<'_>) -> bool {
     mounts.0.iter().filter(|e| wanted.is(e)).any(|entry| {
         let around = mounts.0.iter().find(|e| e.id == entry.parent);
@@ -122,7 +121,7 @@ fn keeps(mounts: &Mounts, machine: &Mounts, wanted: &Wanted<'_>) -> bool {
     })
 }
 
-/// Processes come and go while we look: what cannot be read does not count.
+/// Processes begin and end during the search, so a process that cannot be read does not count.
 fn uses(process: &Path, ids: &BTreeSet<u64>, wanted: &Wanted<'_>, mounts: &Mounts) -> bool {
     let lies_on_it = |link: &str| {
         let path = fs::read_link(process.join(link)).ok();

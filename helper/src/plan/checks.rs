@@ -36,8 +36,8 @@ fn in_use(device: &Device, role: Kind) -> Result<(), Failure> {
     Err(Failure::new(role).device(text).name(&holder.kind))
 }
 
-/// Nobody may keep it for himself in a way that only shows when one tries, as an imported pool of ZFS
-/// does.
+/// Checks that no program has the device open exclusively. Some users of a device show only in this way, such as an
+/// imported pool of ZFS.
 fn claimed(device: &Device, role: Kind) -> Result<(), Failure> {
     if !device.claimed {
         return Ok(());
@@ -51,8 +51,8 @@ fn claimed(device: &Device, role: Kind) -> Result<(), Failure> {
     Err(Failure::new(role).device(&device.ident.text).name(name))
 }
 
-/// Members of a volume group or an array must not be taken from it, whether it runs or not: its
-/// scanner would find the same member twice.
+/// Checks that the device is no member of a volume group or an array, active or not: a scan would find the member
+/// twice.
 fn member(device: &Device) -> Option<&'static str> {
     match device.ident.text.content.as_str() {
         "LVM2_member" => Some("lvm"),
@@ -69,8 +69,8 @@ fn is_tandem(device: &Device) -> bool {
     device.ident.text.content == "tandem" || device.ident.hardware.starts_with("TANDEM-")
 }
 
-/// A device must be told from all others by what it says of itself, or a later look might find another
-/// one in its place: some bridges give every disk behind them the same serial number.
+/// Checks that the identity of the device is unique; otherwise a later search may find another device. Some bridges
+/// give all their disks the same serial number.
 pub fn identity(device: &Device, facts: &Facts) -> Result<(), Failure> {
     let ident = &device.ident;
     let refused = Failure::new(Kind::Indistinguishable).device(&ident.text);
@@ -99,7 +99,7 @@ fn check_no_part(device: &Device, facts: &Facts, only_shared: bool) -> Result<()
     }
 }
 
-/// The two must not overlap.
+/// Checks that disk and SSD do not overlap.
 pub fn distinct(origin: &Device, ssd: &Device) -> Result<(), Failure> {
     let same = origin.object() == ssd.object()
         || origin.table.as_deref() == Some(ssd.object())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Putting a cache over a disk.
+//! The plan that creates a cache.
 
 use super::modes::{self, FOREIGN};
 use super::{Content, Plan, Subject, checks, partition};
@@ -9,8 +9,8 @@ use tandem_api::{
     DeviceText, Failure, FileUser, JobKind, Kind, Mode, PlanSpec, Warning, WarningKind,
 };
 
-/// What making the cache `uuid` takes. `caches`: object paths of all devices that are part of one;
-/// `users`: who uses the disk's file system.
+/// What making the cache `uuid` takes. `caches`: object paths of all devices that are part of one; `users`: the
+/// programs that use the disk's file system.
 ///
 /// # Errors
 /// The first reason not to make it; see [`Kind`].
@@ -127,8 +127,8 @@ fn at_next_start(pair: &Pair, origin: &Device, mut empty: Vec<Action>) -> Vec<Ac
     actions
 }
 
-/// Whether nothing but the SSD's content can still speak against a plan. Only then is the SSD read,
-/// which costs I/O on a device that anybody may have named.
+/// Whether only the SSD's content can still refuse the plan. Only then does the service read the SSD, because any user
+/// can name any device in a plan.
 pub fn needs_ssd_content(spec: &PlanSpec, facts: &Facts, caches: &[String]) -> bool {
     let checked = || -> Result<(), Failure> {
         let (origin, ssd) = (find(facts, &spec.origin)?, find(facts, &spec.ssd)?);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! From what a person wants and what is known to exact steps, or to the reason why not. Pure.
+//! Makes a plan from a request and the facts: exact steps, or the reason of a refusal. Pure functions.
 
 mod checks;
 mod create;
@@ -38,7 +38,7 @@ pub struct Plan {
     pub uuid: String,
     /// What is done, one action for each step of the reply.
     pub actions: Vec<Action>,
-    /// What is only on the SSD is given up.
+    /// The plan discards dirty data.
     pub discards: bool,
     /// What is on the devices of a new cache: another content means that the devices were formatted or partitioned
     /// since. Empty for other plans.
@@ -102,8 +102,7 @@ impl Plan {
         }
     }
 
-    /// Whether executing this would do the same as executing `other`; who uses the file system and
-    /// other warnings may differ.
+    /// Whether this plan has the same actions as `other`. Users of the file system and other warnings may differ.
     pub fn does_the_same(&self, other: &Self) -> bool {
         self.actions == other.actions
             && self.discards == other.discards
@@ -116,8 +115,8 @@ impl Plan {
     }
 }
 
-/// Assembling a recorded cache over a disk that the system has mounted meanwhile at these places: what
-/// the service does by itself after a start of the machine, if nobody uses the disk.
+/// Assembling a recorded cache over a disk that the system has mounted meanwhile at these places: the service does this
+/// by itself after a start of the machine, if no program uses the disk.
 pub fn assemble(pair: &Pair, mounts: &[Mount]) -> Plan {
     let plain = MountDevice::Origin(Box::new(pair.origin.clone()));
     let mapped = MountDevice::Mapping(Box::new(pair.clone()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which ways to treat writes are offered for a disk and an SSD.
+//! The modes that are offered for a disk and an SSD.
 
 use crate::facts::Device;
 use tandem_api::{Failure, Kind, Mode, ModeRefusal, RefusedMode};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How much an SSD can hold: what kmod/core/super.c makes of it, to say it before anything is written.
+//! The size of a cache on an SSD, computed as kmod/core/super.c does, so that a plan can show the size before anything
+//! is written.
 
 /// Sectors of a frame, the unit of caching.
 const FRAME: u64 = 32;

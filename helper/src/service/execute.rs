@@ -177,7 +177,7 @@ impl Service {
         .await
     }
 
-    /// Continues a drain that an earlier process of the service began, as a job of the user who started it.
+    /// Continues a drain that an earlier process of the service began, as a job of the same user.
     async fn resume(self: &Arc<Self>, intent: Intent) -> Result<OwnedObjectPath, Failure> {
         let bytes = match self.engine.status(&intent.uuid).await {
             Ok(status) => status.sample.dirty_sectors.saturating_mul(SECTOR_BYTES),

@@ -316,8 +316,9 @@ impl Service {
 }
 
 impl Inner {
-    /// Makes room for a plan of this user, who loses the oldest plan if the user has many. If all users together have
-    /// too many, the oldest plan goes of the user who has most: many accounts cannot keep another user from planning.
+    /// Makes room for a plan of this user. A user with too many plans loses the oldest plan. If all users together have
+    /// too many plans, the user with the most plans loses the oldest: many accounts cannot keep another user from
+    /// planning.
     fn make_room(&mut self, uid: u32) {
         let count = |inner: &Self, uid: u32| inner.offers.values().filter(|o| o.uid == uid).count();
         while count(self, uid) >= MAX_PLANS {
@@ -368,7 +369,7 @@ mod tests {
         }
         let (own, ..) = offer(1000, MAX_PLANS);
         assert_eq!(own, MAX_PLANS);
-        // Neither root nor a user who has few plans is refused, or loses a plan.
+        // Root, and a user with few plans, are never refused and lose no plan.
         for number in 0..3 {
             let (own, _, all) = offer(0, number);
             assert_eq!((own, all), (number + 1, MAX_PLANS_OF_ALL));

@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const CALLS_PER_CONNECTION: usize = 16;
 /// Calls that all connections of one user may have open.
 const CALLS_PER_USER: usize = 32;
-/// Turns of different users at a time.
+/// Users that have a slot at the same time.
 const SLOTS: usize = 4;
 /// Samples of histories that one user can ask for at once: 55 whole histories, about 16 MiB on the bus. The bus keeps
 /// a reply in memory until its receiver reads it, and stops reading from the service at 127 MiB of such replies.
@@ -139,7 +139,7 @@ impl Drop for Admitted {
     }
 }
 
-/// The user who calls, as the bus reports it. Counts as an open call of that user until it is dropped.
+/// The user of a call, as the bus reports the user. The value counts as an open call of that user until it is dropped.
 pub(crate) struct Caller {
     pub(crate) uid: u32,
     queues: Arc<Queues>,
@@ -177,7 +177,7 @@ impl Drop for Caller {
     }
 }
 
-/// A caller whose turn it is, until it is dropped.
+/// The right of a caller to have one plan or history worked on. The slot is free again when this value is dropped.
 pub(crate) struct QueueSlot {
     caller: Caller,
     _permits: [OwnedSemaphorePermit; 2],

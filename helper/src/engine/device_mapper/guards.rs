@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which device is meant, and whether it may be touched.
+//! Checks which device an action names, and whether the action may change the device.
 
 use super::step;
 use crate::action::Pair;
@@ -10,7 +10,7 @@ use std::path::Path;
 use tandem_api::{Failure, Kind};
 use zbus::OwnedObjectPath;
 
-/// Where a device is to be found now.
+/// The node, number and names of a device at this moment.
 pub struct DeviceNode {
     /// Node to mount it by.
     pub node: String,
@@ -44,7 +44,7 @@ impl DeviceNode {
     }
 }
 
-/// Nobody but the mapping of `pair` may be on a device that becomes part of it.
+/// Checks that no volume but the mapping of `pair` uses a device that becomes part of the mapping.
 pub fn free_to_map(device: &Device, pair: &Pair) -> Result<(), Failure> {
     let ours = pair.name();
     let holder = device
@@ -72,7 +72,7 @@ fn is_mapping(name: &str, pair: &Pair) -> bool {
     uuid.trim() == pair.dm_uuid()
 }
 
-/// An SSD on which somebody has made partitions or a file system since is theirs.
+/// Checks that nobody has made partitions or a file system on the SSD since the plan.
 pub fn unclaimed_content(ssd: &Device) -> Result<(), Failure> {
     let content = ssd.ident.text.content.as_str();
     if ssd.partitioned || !matches!(content, "" | "tandem") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Mounting and unmounting the file systems of disks and caches, and who stands in the way.
+//! Mounts and unmounts the file systems of disks and caches, and finds the users of a busy file system.
 
 use super::guards::DeviceNode;
 use super::{CHANGE_TIMEOUT, DeviceMapper, blocking, shown, step};
@@ -20,7 +20,7 @@ use zbus::{OwnedObjectPath, Variant};
 const SEARCH: Duration = Duration::from_secs(10);
 
 impl DeviceMapper {
-    /// Unmounts a device's file system from where it is mounted; one that is not mounted there is as asked.
+    /// Unmounts the file system of a device. A file system that is not mounted is no error.
     pub(super) async fn unmount(&self, device: &MountDevice, mount: &Mount) -> Result<(), Failure> {
         let Some(place) = self.mount_place(device).await? else {
             return Ok(());
@@ -63,7 +63,7 @@ impl DeviceMapper {
             .detail(failure.detail))
     }
 
-    /// Mounts a device's file system as it was; one that is mounted there is as asked.
+    /// Mounts the file system of a device as it was. A file system that is mounted there already is no error.
     pub(super) async fn mount(&self, device: &MountDevice, mount: &Mount) -> Result<(), Failure> {
         let place = self
             .mount_place(device)
@@ -74,7 +74,7 @@ impl DeviceMapper {
         }
         let taken = Mounts::read().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
         if taken.covered(&mount.point) {
-            // Not ours to unmount.
+            // Another program made this mount.
             return Err(step(&format!(
                 "something else is mounted at {}",
                 mount.point
@@ -86,8 +86,8 @@ impl DeviceMapper {
             match tokio::time::timeout(retry_after, &mut mounting).await {
                 Ok(mounted) => break mounted?,
                 Err(_) => {
-                    // udev does not hear of a device that is closed while it looks at it; then systemd
-                    // waits for what is there already. A check of the file system takes long, too.
+                    // udev misses the close of a device during its own probe; then systemd waits for a device that is
+                    // already there. A check of the file system takes long, too.
                     tracing::warn!("still waiting for {} to be mounted", mount.point);
                     let node = place.node.clone();
                     if let Ok(Err(e)) = blocking(move || wipe::trigger_udev(&node)).await {
@@ -100,7 +100,8 @@ impl DeviceMapper {
         if place.mounted_at(&mount.point)? {
             return Ok(());
         }
-        // The unit found the file system elsewhere: better not mounted than past the cache.
+        // The unit mounted the file system from another device. No mount is better than a mount that bypasses the
+        // cache.
         if let Err(e) = systemd::unmount(&self.connection, &mount.point).await {
             tracing::error!("mounted from another device, and: {e}");
         }
@@ -110,8 +111,8 @@ impl DeviceMapper {
         )))
     }
 
-    /// Mounts what the start of the machine left out because this cache's SSD was not there. What was mounted since
-    /// is left as it is: somebody may have unmounted it again.
+    /// Mounts what the start of the machine left out because this cache's SSD was not there. A unit that was active
+    /// since stays as it is: a user may have unmounted it on purpose.
     pub(super) async fn mount_left(&self, pair: &Pair) {
         for unit in held::left_out(pair) {
             match systemd::was_active(&self.connection, &unit).await {
