@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Tables that are loaded in place of the kernel.
 
+use super::hold::hold_each;
+use super::map::load_checked;
 use super::*;
 use std::cell::RefCell;
 

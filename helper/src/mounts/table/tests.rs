@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Tables of mounts as the kernel and fstab write them.
+
+use super::*;
+
+const TABLE: &str = "\
+22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda1 rw,errors=remount-ro
+40 22 8:1 / /media/anna/My\\040Disk rw,nosuid,nodev,relatime shared:20 - ext4 /dev/sda1 rw,stripe=4
+41 22 8:17 / /srv/data ro,relatime - ext4 /dev/sdb1 rw
+42 41 8:33 / /srv/data/inner rw - ext4 /dev/sdc1 rw
+45 22 8:65 / /by/hand rw - ext4 /dev/sde1 rw
+43 22 0:50 /@home /home rw,relatime - btrfs /dev/sdd1 rw,subvolid=257,subvol=/@home
+44 22 8:1 /part /mnt/bind rw - ext4 /dev/sda1 rw,stripe=4
+garbage
+";
+const FSTAB: &str = "# none\nUUID=ab /srv/data ext4 ro 0 2\n/dev/sdd1 /home/ btrfs subvol=@home 0 0\nLABEL=other /by/hand ext4 defaults 0 0\n";
+const PASSWD: &str = "root:x:0:0::/root:/bin/sh\nanna:x:1000:1000::/home/anna:/bin/sh\n";
+
+fn mounts() -> Mounts {
+    let number = |node: &str| {
+        let number = match node {
+            "/dev/disk/by-uuid/ab" => "8:17",
+            "/dev/sdd1" => "8:49",
+            "/dev/disk/by-label/other" => "9:9",
+            "/dev/disk/by-label/My\\x20Disk" => "8:1",
+            _ => return None,
+        };
+        Some(number.to_owned())
+    };
+    let mut table = libmount::parse(TABLE).unwrap();
+    table[1].user_options = "uhelper=udisks2".to_owned();
+    Mounts::of_tables(table, &libmount::parse(FSTAB).unwrap(), PASSWD, &number)
+}
+
+#[test]
+fn only_a_btrfs_belongs_to_the_device_that_its_source_names() {
+    let table = "50 22 0:60 / /home/eve/x rw - fuse./home/eve/run /dev/sda1 rw,user_id=1001\n\
+                 51 22 0:61 / /home/eve/y rw - fuse.btrfs /dev/sda1 rw,user_id=1001\n\
+                 52 22 0:62 / /srv rw - btrfs /dev/sda1 rw\n";
+    let number = |_: &str| None;
+    let mounts = Mounts::of_tables(libmount::parse(table).unwrap(), &[], "", &number);
+    let nodes = [Some("/dev/sda1".to_owned())];
+    let points: Vec<_> = mounts.of("8:1", &nodes).map(|m| &m.point).collect();
+    assert_eq!(points, ["/srv"]);
+}
+
+#[test]
+fn an_automount_is_there_from_the_start_whatever_noauto_says() {
+    let fstab = "UUID=a /a ext4 noauto 0 2\nUUID=b /b ext4 noauto,x-systemd.automount 0 2\n";
+    let entries = libmount::parse(fstab).unwrap();
+    let early: Vec<_> = entries.iter().map(at_start).collect();
+    assert_eq!(early, [false, true]);
+}
+
+#[test]
+fn a_label_with_a_blank_leads_to_its_disk() {
+    let fstab = "LABEL=My\\040Disk /media/anna/My\\040Disk ext4 defaults 0 2\n";
+    let fstab = libmount::parse(fstab).unwrap();
+    let nodes: Vec<_> = early(&fstab, "").collect();
+    assert_eq!(nodes, ["/dev/disk/by-label/My\\x20Disk"]);
+    let number = |node: &str| (node == nodes[0]).then(|| "8:1".to_owned());
+    let mounts = Mounts::of_tables(libmount::parse(TABLE).unwrap(), &fstab, "", &number);
+    let mount = mounts.of("8:1", &[]).next().unwrap();
+    assert_eq!(mount.mounter, Mounter::Fstab("LABEL=My Disk".to_owned()));
+}
+
+#[test]
+fn the_program_that_mounted_is_found() {
+    let all = mounts();
+    assert_eq!(all.0.len(), 7);
+    // The entry for that place means another device.
+    let sde: Vec<_> = all.of("8:65", &[]).collect();
+    assert_eq!(sde[0].mounter, Mounter::Other);
+    let sda: Vec<_> = all.of("8:1", &[]).collect();
+    assert_eq!(sda[0].point, "/media/anna/My Disk");
+    assert_eq!(sda[0].options, "rw,nosuid,nodev,relatime,stripe=4");
+    assert_eq!(sda[0].mounter, Mounter::Udisks(1000));
+    assert_eq!(
+        (sda[1].root.as_str(), &sda[1].mounter),
+        ("/part", &Mounter::Other)
+    );
+    let sdb: Vec<_> = all.of("8:17", &[]).collect();
+    assert_eq!(sdb[0].mounter, Mounter::Fstab("UUID=ab".into()));
+    assert_eq!(sdb[0].options, "ro,relatime");
+    let sdd = [Some("/dev/sdd1".to_owned())];
+    let sdd: Vec<_> = all.of("8:49", &sdd).collect();
+    assert_eq!(sdd[0].mounter, Mounter::Fstab("/dev/sdd1".into()));
+}
+
+#[test]
+fn a_point_where_systemd_waits_to_mount_is_free() {
+    let table = "50 22 0:60 / /srv/late rw - autofs systemd-1 rw,fd=1\n\
+                 51 22 8:1 / /srv/taken rw - ext4 /dev/sda1 rw\n";
+    let mounts = Mounts::parse(table);
+    assert!(!mounts.covered("/srv/late") && mounts.covered("/srv/taken"));
+}
+
+#[test]
+fn what_the_start_uses_is_known() {
+    let fstab = "# UUID=no /no ext4 defaults 0 0\n\
+                 UUID=a / ext4 errors=remount-ro 0 1\n\
+                 UUID=b /late ext4 noauto,nofail 0 2\n\
+                 /dev/sdx1\t/x\text4\n";
+    let crypttab = "home UUID=c none luks\nlater UUID=d none luks,noauto\n\n";
+    let fstab = libmount::parse(fstab).unwrap();
+    let found: Vec<_> = early(&fstab, crypttab).collect();
+    let uuid = |uuid: &str| format!("/dev/disk/by-uuid/{uuid}");
+    assert_eq!(found, [uuid("a"), "/dev/sdx1".to_owned(), uuid("c")]);
+}
+
+#[test]
+fn only_sources_below_dev_are_looked_at() {
+    let fstab = "/srv/image.iso /iso iso9660 loop 0 0\n\
+                 /dev/../home/eve/fuse/x /x ext4 defaults 0 0\n\
+                 /dev/sdx1 /y ext4 defaults 0 0\n";
+    let fstab = libmount::parse(fstab).unwrap();
+    let crypttab = "one /home/eve/fuse/file none luks\ntwo /dev/sdx2 none luks\n";
+    let found: Vec<_> = early(&fstab, crypttab).collect();
+    assert_eq!(found, ["/dev/sdx1", "/dev/sdx2"]);
+}
+
+#[test]
+fn what_lies_below_is_found() {
+    let all = mounts();
+    let sdb: Vec<_> = all.of("8:17", &[]).cloned().collect();
+    assert_eq!(all.below(&sdb), ["/srv/data/inner"]);
+    let sda: Vec<_> = all.of("8:1", &[]).cloned().collect();
+    assert!(all.below(&sda).is_empty());
+}

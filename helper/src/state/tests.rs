@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Records on a file system, and what becomes of them.
+
+use super::*;
+use crate::action::MountDevice;
+use crate::dm::status::StatusLine;
+use crate::facts::{Mount, Mounter};
+
+fn status(line: &str) -> Status {
+    let line: StatusLine = line.parse().unwrap();
+    let (state, reason) = line.contract_state();
+    Status {
+        state: state.to_owned(),
+        reason: reason.to_owned(),
+        mode: line.mode,
+        sample: line.sample(0),
+    }
+}
+
+fn record(mode: Mode) -> CacheRecord {
+    CacheRecord::new(Pair::nowhere(mode))
+}
+
+#[test]
+fn records_keep_the_names_that_older_versions_wrote() {
+    let mut cache = record(Mode::Writeback);
+    (cache.origin_diverged, cache.pair.copies_stale) = (true, true);
+    cache.pair.lost_generation = 7;
+    let value = serde_json::to_value(&cache).unwrap();
+    assert_eq!(value["forked"], true);
+    assert_eq!(
+        (&value["pair"]["cold"], &value["pair"]["lost"]),
+        (&true.into(), &7.into())
+    );
+    let mount = Mount {
+        point: "/data".to_owned(),
+        root: "/".to_owned(),
+        fstype: "ext4".to_owned(),
+        options: "rw".to_owned(),
+        mounter: Mounter::Other,
+    };
+    let device = MountDevice::Mapping(Box::new(cache.pair.clone()));
+    for (action, path) in [
+        (Action::Disassemble(cache.pair.clone()), "/GiveBack"),
+        (Action::Mount(device, mount.clone()), "/Mount/0/Mapped"),
+        (
+            Action::Mount(MountDevice::Origin(Box::default()), mount),
+            "/Mount/0/Plain",
+        ),
+    ] {
+        let value = serde_json::to_value(&action).unwrap();
+        assert!(value.pointer(path).is_some(), "{value}");
+    }
+    assert_eq!(serde_json::from_value::<CacheRecord>(value).unwrap(), cache);
+}
+
+#[test]
+fn a_lost_ssd_is_recorded_with_the_generation_it_had() {
+    let before = record(Mode::Writeback);
+    let lost = before.clone().after(&status(
+        "bypass ssd-error writeback 32 0/4096 0 2 generation 7",
+    ));
+    assert_eq!(
+        (lost.pair.copies_stale, lost.pair.lost_generation),
+        (true, 7)
+    );
+    assert!(lost.may_be_dirty, "it may still say so itself");
+    // When the SSD is in use again it has another generation. A status does not show that the loss was repaired.
+    let back = lost
+        .clone()
+        .after(&status("active - writeback 32 0/4096 0 2 generation 8"));
+    assert_eq!(back, lost);
+    // If the SSD has the only copy of some data, it is not lost: it is waited for.
+    for line in [
+        "active - writeback 32 9/4096 64 2 generation 7",
+        "stranded ssd-error writeback 32 9/4096 64 2 generation 7",
+    ] {
+        assert_eq!(
+            before.clone().after(&status(line)).pair.lost_generation,
+            0,
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn only_the_module_takes_back_that_something_may_be_on_the_ssd_only() {
+    let mut left = record(Mode::Writethrough);
+    left.may_be_dirty = true;
+    for (line, may_be_dirty) in [
+        ("active - writethrough 32 9/4096 64 0", true),
+        ("bypass ssd-error writethrough 32 0/4096 0 0", true),
+        ("active - writeback 32 9/4096 0 0", true),
+        ("active - writethrough 32 9/4096 0 0", false),
+    ] {
+        let now = left.clone().after(&status(line));
+        assert_eq!(now.may_be_dirty, may_be_dirty, "{line}");
+    }
+}
+
+#[test]
+fn what_is_half_written_on_a_read_only_root_keeps_no_record_from_being_read() {
+    let root = std::env::temp_dir().join(format!("tandem-tidy-{}", std::process::id()));
+    fs::create_dir_all(&root).unwrap();
+    fs::write(root.join("0a.cache.new"), "").unwrap();
+    let fails = |errno: rustix::io::Errno| tidy(&root, |_| Err(errno.into()));
+    assert!(fails(rustix::io::Errno::ROFS).is_ok());
+    assert!(fails(rustix::io::Errno::IO).is_err());
+    fs::remove_dir_all(&root).unwrap();
+}
+
+#[test]
+fn what_a_cut_left_half_written_is_gone_at_the_next_start() {
+    let root = std::env::temp_dir().join(format!("tandem-store-{}", std::process::id()));
+    let half = root.join(JOBS).join("0a.create.new");
+    let whole = root.join(JOBS).join("0b.create.json");
+    Store::open(&root).unwrap();
+    fs::write(&half, "").unwrap();
+    fs::write(&whole, "{}").unwrap();
+    Store::open_untidied(&root);
+    assert!(half.exists(), "somebody may be writing it");
+    Store::open(&root).unwrap();
+    assert!(!half.exists() && whole.exists());
+    fs::remove_dir_all(&root).unwrap();
+}
