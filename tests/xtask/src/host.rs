@@ -167,7 +167,7 @@ fn data(bench: &mut Bench) -> Result<()> {
                 bench.check(&format!("systemd-analyze {name}"), result);
                 continue;
             }
-            "rules" => {
+            "rules" if file.starts_with("data/udev") => {
                 rules(bench, &name);
                 continue;
             }
