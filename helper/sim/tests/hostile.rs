@@ -25,6 +25,8 @@ const CONNECTIONS: usize = 60;
 const CALLS: usize = 120;
 /// By how many bytes the service's memory may grow.
 const GROWTH: u64 = 32 << 20;
+/// The same for calls that zbus itself answers: about 4 MiB with the bound, 13 to 50 MiB without it.
+const GROWTH_OF_READS: u64 = 8 << 20;
 /// Samples that the service keeps.
 const HISTORY: usize = 600;
 /// Microseconds between two samples, which are to be one second apart, on a busy machine.
@@ -222,7 +224,10 @@ async fn a_flood_of_reads_takes_little_memory_and_delays_no_samples() {
     }
     let grown = memory(pid, "VmHWM:").saturating_sub(before);
     println!("the service has {grown} bytes more");
-    assert!(grown < GROWTH, "the service has {grown} bytes more");
+    assert!(
+        grown < GROWTH_OF_READS,
+        "the service has {grown} bytes more"
+    );
     let connections = flood.join().unwrap();
     for mut stream in connections {
         assert_eq!(answers(&mut stream, CALLS), CALLS);
