@@ -330,8 +330,9 @@ impl Stack {
             "tandemctl create --yes --erase-ssd {origin} {ssd}"
         ))?;
         let mapping = self.unmount_as_user(bench, "/dev/mapper/tandem-")?;
+        // UDisks removes only folders that it has made itself, and this one was made for the moved mount.
         self.sh(&format!(
-            "runuser -u anna -- udisksctl mount --no-user-interaction --block-device {mapping}"
+            "rmdir /media/anna/photos; runuser -u anna -- udisksctl mount --no-user-interaction --block-device {mapping}"
         ))?;
         let name = mapping.trim_start_matches("/dev/mapper/");
         self.sh(&format!("tandemctl remove --yes {name}"))?;
