@@ -215,6 +215,30 @@ impl Client {
         Ok(self.cache(cache).await?.long_history(span).await?)
     }
 
+    /// Has the firmware ask at the next start whether to trust the key of the kernel module. Waits while the user
+    /// authenticates.
+    ///
+    /// # Errors
+    /// Why the key is not enrolled.
+    pub async fn enroll_key(&self, password: &str) -> Result<(), Failure> {
+        Ok(self.manager().await?.enroll_key(password).await?)
+    }
+
+    /// Asks logind to restart the computer. Waits while the user authenticates.
+    ///
+    /// # Errors
+    /// logind does not answer, or another program or user keeps the computer from restarting.
+    pub async fn restart_computer(&self) -> Result<(), Failure> {
+        let may_ask = true;
+        let manager = "org.freedesktop.login1.Manager";
+        let path = "/org/freedesktop/login1";
+        let name = Some("org.freedesktop.login1");
+        self.connection
+            .call_method(name, path, Some(manager), "Reboot", &may_ask)
+            .await?;
+        Ok(())
+    }
+
     async fn manager(&self) -> Result<ManagerProxy<'static>, Failure> {
         Ok(ManagerProxy::builder(&self.connection)
             .cache_properties(CacheProperties::No)

@@ -8,6 +8,7 @@ pub mod a11y;
 pub mod application;
 pub mod client;
 pub mod display;
+pub mod enrollment;
 pub mod i18n;
 pub mod model;
 pub mod widgets;

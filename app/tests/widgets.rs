@@ -13,12 +13,12 @@ use std::rc::Rc;
 use adw::prelude::*;
 use gtk::glib;
 use tandem_api::{
-    CacheState, DeviceText, Direction, Failure, JobKind, Kind, Mode, ModuleState, Sample, Step,
-    StepKind,
+    CacheState, DeviceText, Direction, Failure, JobKind, Kind, Mode, ModuleProblem, ModuleState,
+    Sample, SigningKey, Step, StepKind,
 };
 use tandem_app::application;
 use tandem_app::display::Choice;
-use tandem_app::model::facts::{CacheFacts, JobFacts, ServiceFacts};
+use tandem_app::model::facts::{CacheFacts, JobFacts, ModuleFacts, ServiceFacts};
 use tandem_app::model::inventory::{Block, CacheParts, Drive, Snapshot};
 use tandem_app::model::objects::CacheObject;
 use tandem_app::model::store::Store;
@@ -278,8 +278,14 @@ fn cache_facts(uuid: &str) -> CacheFacts {
 
 fn service(caches: Vec<CacheFacts>) -> ServiceFacts {
     ServiceFacts {
-        module: ModuleState::Loaded,
-        kernel: "6.1".into(),
+        module: ModuleFacts {
+            state: ModuleState::Loaded,
+            problem: ModuleProblem::None,
+            detail: String::new(),
+            key: SigningKey::NotNeeded,
+            kernel: "6.1".into(),
+        },
+        kernels_without_module: vec![],
         minimum_ssd_bytes: 0,
         caches,
         jobs: vec![],
@@ -498,7 +504,7 @@ fn a_kernel_that_cannot_run_a_cache_is_told_on_the_first_page() {
     overview.connect_to(&store);
     store.apply_disks(Ok(snapshot(&["sda"])));
     let mut facts = service(vec![]);
-    facts.module = ModuleState::NotBuilt;
+    facts.module.state = ModuleState::NotBuilt;
     store.apply_service(facts);
     assert!(hand::words(&window).contains("not built for the running kernel, 6.1"));
     window.destroy();

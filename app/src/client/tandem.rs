@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Reads the service's objects into facts.
 
-use tandem_api::{BUS_NAME, CACHE_INTERFACE, Failure, JOB_INTERFACE, MANAGER_INTERFACE, ROOT_PATH};
+use tandem_api::{
+    BUS_NAME, CACHE_INTERFACE, Failure, JOB_INTERFACE, MANAGER_INTERFACE, ModuleProblem, ROOT_PATH,
+    SigningKey,
+};
 use zbus::OwnedObjectPath;
 
 use super::mirror::{Objects, Properties, Source, read};
-use crate::model::facts::{CacheFacts, JobFacts, ServiceFacts};
+use crate::model::facts::{CacheFacts, JobFacts, ModuleFacts, ServiceFacts};
 use crate::model::inventory::CacheParts;
 
 /// The service on the bus.
@@ -23,9 +26,18 @@ pub fn service(objects: &Objects) -> Option<ServiceFacts> {
             .iter()
             .filter_map(move |(path, all)| Some((path, all.get(interface)?)))
     };
+    // A service of an older version does not tell the reason.
+    let (problem, detail) =
+        read(manager, "ModuleProblem").unwrap_or((ModuleProblem::None, String::new()));
     Some(ServiceFacts {
-        module: read(manager, "ModuleState")?,
-        kernel: read(manager, "Kernel").unwrap_or_default(),
+        module: ModuleFacts {
+            state: read(manager, "ModuleState")?,
+            problem,
+            detail,
+            key: read(manager, "SigningKey").unwrap_or(SigningKey::Unknown),
+            kernel: read(manager, "Kernel").unwrap_or_default(),
+        },
+        kernels_without_module: read(manager, "KernelsWithoutModule").unwrap_or_default(),
         minimum_ssd_bytes: read(manager, "MinimumSsdBytes").unwrap_or_default(),
         caches: of(CACHE_INTERFACE)
             .filter_map(|(path, values)| cache(path, values))

@@ -4,9 +4,11 @@
 mod chart;
 mod choice;
 mod device;
+mod enrollment;
 mod failure;
 mod figures;
 mod fill;
+mod kernels;
 mod mode;
 mod module;
 mod numbers;
@@ -22,14 +24,16 @@ pub use device::{
     DeviceWords, VolumeWords, content_words, device_words, obstacle_words, ssd_words, volume_names,
     volume_words,
 };
+pub use enrollment::{blue_screen, enrollment_steps, password_answer};
 pub use failure::{FailureWords, SYSTEM_BUS, failure_words};
 pub use figures::{Figure, figures};
 pub use fill::fill;
+pub use kernels::kernels_words;
 pub use mode::{
     MODES, UnwrittenWords, mode_change, mode_description, mode_name, mode_refusal, mode_warnings,
     recommended, refusal, unwritten_short, unwritten_words,
 };
-pub use module::{Task, module_words};
+pub use module::{ModuleAction, ModuleWords, Task, module_words};
 pub use numbers::{binary_size, bytes, percent, rate, short_time};
 pub use plan::{
     device_facts, full_name, full_title, job_end_words, job_title, plain_name, plan_title,

@@ -2,7 +2,8 @@
 //! What the service says of caches and jobs, as plain values.
 
 use tandem_api::{
-    CacheState, DeviceText, Failure, JobKind, Mode, ModuleState, RefusedMode, Step, StepKind,
+    CacheState, DeviceText, Failure, JobKind, Mode, ModuleProblem, ModuleState, RefusedMode,
+    SigningKey, Step, StepKind,
 };
 
 use super::inventory::CacheParts;
@@ -114,13 +115,36 @@ impl JobFacts {
     }
 }
 
+/// The kernel module of the running kernel, and what the firmware says of its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModuleFacts {
+    /// Whether the kernel can run a cache.
+    pub state: ModuleState,
+    /// Why not.
+    pub problem: ModuleProblem,
+    /// The end of the build's log, or the name of the missing package; may be empty.
+    pub detail: String,
+    /// The key that DKMS signs modules with.
+    pub key: SigningKey,
+    /// Release of the running kernel.
+    pub kernel: String,
+}
+
+impl ModuleFacts {
+    /// Whether the kernel can run a cache.
+    #[must_use]
+    pub fn is_usable(&self) -> bool {
+        matches!(self.state, ModuleState::Loaded | ModuleState::Available)
+    }
+}
+
 /// The service as a whole.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServiceFacts {
-    /// Whether the kernel can run a cache.
-    pub module: ModuleState,
-    /// Release of the running kernel.
-    pub kernel: String,
+    /// The kernel module, for the running kernel.
+    pub module: ModuleFacts,
+    /// Releases of the kernels that may start next and have no module.
+    pub kernels_without_module: Vec<String>,
     /// Least bytes that an SSD must have.
     pub minimum_ssd_bytes: u64,
     /// Every cache.

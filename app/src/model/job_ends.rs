@@ -79,8 +79,8 @@ impl JobEnds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::facts::ServiceFacts;
-    use tandem_api::{Failure, Kind, ModuleState};
+    use crate::model::facts::{ModuleFacts, ServiceFacts};
+    use tandem_api::{Failure, Kind, ModuleProblem, ModuleState, SigningKey};
 
     fn job(path: &str, kind: JobKind) -> JobFacts {
         JobFacts {
@@ -99,8 +99,14 @@ mod tests {
 
     fn tell(store: &Store, jobs: &[JobFacts]) {
         store.apply_service(ServiceFacts {
-            module: ModuleState::Loaded,
-            kernel: String::new(),
+            module: ModuleFacts {
+                state: ModuleState::Loaded,
+                problem: ModuleProblem::None,
+                detail: String::new(),
+                key: SigningKey::NotNeeded,
+                kernel: String::new(),
+            },
+            kernels_without_module: vec![],
             minimum_ssd_bytes: 0,
             caches: vec![],
             jobs: jobs.to_vec(),

@@ -8,10 +8,10 @@ use std::sync::OnceLock;
 use gtk::glib::subclass::Signal;
 use gtk::glib::{self, subclass::prelude::*};
 use gtk::{gio, prelude::*};
-use tandem_api::{Failure, ModuleState, Sample};
+use tandem_api::{Failure, Sample};
 
 use super::arrange::arrange;
-use super::facts::ServiceFacts;
+use super::facts::{ModuleFacts, ServiceFacts};
 use super::inventory::{Block, Content, Snapshot};
 use super::objects::{CacheObject, DeviceObject, JobObject};
 
@@ -27,8 +27,8 @@ mod imp {
         /// For each SSD without a signature, by block path: the block as it was when the service was asked whether the
         /// SSD is blank, and the answer. `None` until the service has answered.
         pub blank: RefCell<HashMap<String, (Block, Option<bool>)>>,
-        pub module: Cell<Option<ModuleState>>,
-        pub kernel: RefCell<String>,
+        pub module: RefCell<Option<ModuleFacts>>,
+        pub kernels_without_module: RefCell<Vec<String>>,
         pub minimum_ssd_bytes: Cell<u64>,
         pub service_problem: RefCell<Option<Failure>>,
         pub disks_problem: RefCell<Option<Failure>>,
@@ -102,16 +102,16 @@ impl Store {
         self.imp().jobs.borrow().values().cloned().collect()
     }
 
-    /// Whether the kernel can run a cache; `None` until the service has said so.
+    /// The kernel module; `None` until the service has told of it.
     #[must_use]
-    pub fn module(&self) -> Option<ModuleState> {
-        self.imp().module.get()
+    pub fn module(&self) -> Option<ModuleFacts> {
+        self.imp().module.borrow().clone()
     }
 
-    /// Release of the running kernel; empty until the service has named it.
+    /// Releases of the kernels that may start next and have no module.
     #[must_use]
-    pub fn kernel(&self) -> String {
-        self.imp().kernel.borrow().clone()
+    pub fn kernels_without_module(&self) -> Vec<String> {
+        self.imp().kernels_without_module.borrow().clone()
     }
 
     /// Least bytes that an SSD must have; 0 until the service has named them.
@@ -178,8 +178,9 @@ impl Store {
     /// Takes the facts of the service.
     pub fn apply_service(&self, facts: ServiceFacts) {
         let imp = self.imp();
-        imp.module.set(Some(facts.module));
-        imp.kernel.replace(facts.kernel);
+        imp.module.replace(Some(facts.module));
+        imp.kernels_without_module
+            .replace(facts.kernels_without_module);
         imp.minimum_ssd_bytes.set(facts.minimum_ssd_bytes);
         imp.service_problem.replace(None);
         imp.service_known.set(true);

@@ -7,9 +7,10 @@ use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gtk::glib::{self, clone};
 use gtk::{CompositeTemplate, gio};
-use tandem_api::{Failure, Kind, ModuleState};
+use tandem_api::Failure;
 
-use crate::display::failure_words;
+use crate::display::{failure_words, kernels_words, module_words};
+use crate::enrollment;
 use crate::model::objects::{CacheObject, DeviceObject};
 use crate::model::store::Store;
 use crate::widgets::cache_row::CacheRow;
@@ -39,6 +40,14 @@ mod imp {
         pub notice_text: TemplateChild<gtk::Label>,
         #[template_child]
         pub notice_retry: TemplateChild<gtk::Button>,
+        #[template_child]
+        pub notice_module: TemplateChild<gtk::Button>,
+        #[template_child]
+        pub kernels: TemplateChild<gtk::Box>,
+        #[template_child]
+        pub kernels_title: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub kernels_text: TemplateChild<gtk::Label>,
         #[template_child]
         pub caches: TemplateChild<adw::PreferencesGroup>,
         #[template_child]
@@ -143,8 +152,17 @@ impl Overview {
             .map(notice_words)
             .or_else(|| no_cache(store));
         imp.notice.set_visible(notice.is_some());
-        imp.notice_text.set_label(&notice.unwrap_or_default());
         imp.notice_retry.set_visible(failed.is_some());
+        imp.notice_module
+            .set_visible(failed.is_none() && notice.is_some());
+        imp.notice_text.set_label(&notice.unwrap_or_default());
+        let kernels = kernels_words(&store.kernels_without_module());
+        let kernels = kernels.filter(|_| failed.is_none());
+        imp.kernels.set_visible(kernels.is_some());
+        if let Some([title, what, next]) = kernels {
+            imp.kernels_title.set_label(&title);
+            imp.kernels_text.set_label(&format!("{what}\n\n{next}"));
+        }
         let page = match store.problem() {
             Some(failure) => {
                 imp.error.show(&failure);
@@ -159,12 +177,8 @@ impl Overview {
 
 /// Why no cache can be created on this machine now.
 fn no_cache(store: &Store) -> Option<String> {
-    let kind = match store.module()? {
-        ModuleState::Loaded | ModuleState::Available => return None,
-        ModuleState::NotBuilt => Kind::ModuleNotBuilt,
-        ModuleState::Refused => Kind::ModuleRefused,
-    };
-    Some(notice_words(&Failure::new(kind).name(store.kernel())))
+    let words = module_words(&store.module()?, enrollment::is_asked())?;
+    Some(format!("{} {}", words.what, words.next))
 }
 
 /// The failure and the user's next step, in words.

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The main window: overview, cache page and toasts. The window passes the facts from the bus to the store.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
 use adw::prelude::*;
 use adw::subclass::prelude::*;
+use gettextrs::gettext;
 use gtk::glib::{self, clone};
 use gtk::{CompositeTemplate, gio};
 use tandem_api::{DataState, Kind};
 
 use crate::application::APP_ID;
 use crate::client::{Client, ServiceEvent, whole_spec};
-use crate::display::{job_end_words, module_words};
+use crate::display::job_end_words;
+use crate::enrollment;
 use crate::model::facts::JobFacts;
 use crate::model::job_ends::JobEnds;
 use crate::model::objects::CacheObject;
 use crate::model::store::{Store, objects};
 use crate::widgets::cache_page::CachePage;
-use crate::widgets::module_page::show_module_page;
+use crate::widgets::module_page::ModulePage;
 use crate::widgets::overview::Overview;
 use crate::widgets::remove_dialog::{show_failure, show_refusal};
 use crate::widgets::wizard::Wizard;
@@ -42,6 +44,8 @@ mod imp {
         /// The tasks that connect to the bus and follow the two services.
         pub followers: RefCell<Vec<glib::JoinHandle<()>>>,
         pub job_ends: Rc<JobEnds>,
+        /// Whether the window has looked for a restart that a person began for the key of the kernel module.
+        pub looked_for_answer: Cell<bool>,
     }
 
     #[glib::object_subclass]
@@ -147,6 +151,11 @@ impl Window {
             #[weak(rename_to = window)]
             self,
             move |_| window.ask_for_blank_ssds()
+        ));
+        imp.store.connect_changed(clone!(
+            #[weak(rename_to = window)]
+            self,
+            move |_| window.go_on_after_restart()
         ));
         imp.store.caches().connect_items_changed(clone!(
             #[weak(rename_to = window)]
@@ -318,11 +327,16 @@ impl Window {
     /// Facts of the service for a report of a fault.
     pub(crate) fn debug_lines(&self) -> Vec<String> {
         let store = &self.imp().store;
-        let module = store.module().map_or("unknown", |module| module.as_str());
-        let mut lines = vec![
-            format!("Kernel: {}", store.kernel()),
-            format!("Kernel module: {module}"),
-        ];
+        let mut lines = match store.module() {
+            Some(module) => vec![
+                format!("Kernel: {}", module.kernel),
+                format!(
+                    "Kernel module: {} ({}), key: {}",
+                    module.state, module.problem, module.key
+                ),
+            ],
+            None => vec!["Kernel module: unknown".to_owned()],
+        };
         if let Some(failure) = store.service_problem() {
             lines.push(format!("Service: {failure}"));
         }
@@ -348,11 +362,8 @@ impl Window {
         let (Some(client), true) = (imp.client.get(), imp.store.is_known()) else {
             return;
         };
-        let module = imp.store.module();
-        if let Some((words, tasks)) =
-            module.and_then(|state| module_words(state, &imp.store.kernel()))
-        {
-            show_module_page(self.upcast_ref(), &words, &tasks);
+        if imp.store.module().is_some_and(|module| !module.is_usable()) {
+            self.show_module_page(origin);
             return;
         }
         let dialog = Wizard::new(client.clone(), imp.store.clone(), origin);
@@ -363,6 +374,35 @@ impl Window {
             move |uuid| window.show_cache(&uuid)
         ));
         dialog.present();
+    }
+
+    fn show_module_page(&self, origin: Option<&str>) {
+        let imp = self.imp();
+        let Some(client) = imp.client.get().cloned() else {
+            return;
+        };
+        let page = ModulePage::new(client, imp.store.clone());
+        page.set_transient_for(Some(self));
+        let origin = origin.map(str::to_owned);
+        page.connect_set_up(clone!(
+            #[weak(rename_to = window)]
+            self,
+            move || window.set_up(origin.as_deref())
+        ));
+        page.present();
+    }
+
+    /// Goes on after the restart that lets the firmware ask about the key of the kernel module.
+    fn go_on_after_restart(&self) {
+        let imp = self.imp();
+        if !imp.store.is_known() || imp.looked_for_answer.replace(true) || !enrollment::is_asked() {
+            return;
+        }
+        if imp.store.module().is_some_and(|module| module.is_usable()) {
+            enrollment::forget();
+            self.toast(&gettext("The key is enrolled"));
+        }
+        self.set_up(None);
     }
 
     /// Shows the page of the cache with this uuid.

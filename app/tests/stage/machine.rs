@@ -36,7 +36,14 @@ impl Machine {
     /// # Panics
     /// If `tandem-simulated` is not built, or there is no `dbus-daemon`.
     pub fn start() -> Self {
-        let (bus, address) = bus::start();
+        Self::on(bus::start())
+    }
+
+    /// Starts the service on this bus.
+    ///
+    /// # Panics
+    /// If `tandem-simulated` is not built.
+    pub fn on((bus, address): (Running, String)) -> Self {
         let helper = built("tandem-simulated");
         assert!(
             helper.exists(),

@@ -8,6 +8,7 @@ use tandem_app::widgets::window::Window;
 
 use super::hand;
 use super::machine::Machine;
+use super::machine::bus::start_as;
 
 /// The window, shown, with the machine that it shows.
 pub struct Opened {
@@ -28,10 +29,24 @@ pub struct Opened {
 /// # Panics
 /// If the disks of the machine do not appear in the window.
 pub async fn open(step_ms: u32) -> Opened {
-    let machine = Machine::start();
+    open_machine(Machine::start(), step_ms).await
+}
+
+/// The same on a bus with this configuration, a path in the project.
+///
+/// # Panics
+/// As [`open`].
+pub async fn open_on(bus: &str, step_ms: u32) -> Opened {
+    open_machine(Machine::on(start_as(bus)), step_ms).await
+}
+
+async fn open_machine(machine: Machine, step_ms: u32) -> Opened {
     // SAFETY: no thread has been started in this process that reads the environment.
     unsafe {
         std::env::set_var("DBUS_SYSTEM_BUS_ADDRESS", &machine.address);
+        // What the app remembers is of this machine alone.
+        let own = std::env::temp_dir().join(format!("tandem-app-{}", std::process::id()));
+        std::env::set_var("XDG_DATA_HOME", own);
         // GTK then keeps the accessible names even if no screen reader listens.
         std::env::set_var("GTK_A11Y", "test");
     }

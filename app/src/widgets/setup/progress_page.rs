@@ -2,10 +2,12 @@
 //! Shows the progress of the job, or its failure.
 
 use adw::subclass::prelude::*;
+use gettextrs::gettext;
 use gtk::glib;
 use gtk::{CompositeTemplate, prelude::*};
 use tandem_api::Failure;
 
+use crate::display::{failure_words, fill};
 use crate::model::objects::JobObject;
 use crate::widgets::error_view::ErrorView;
 use crate::widgets::job_view::JobView;
@@ -22,6 +24,10 @@ mod imp {
         pub job: TemplateChild<JobView>,
         #[template_child]
         pub error: TemplateChild<ErrorView>,
+        #[template_child]
+        pub goes_on: TemplateChild<gtk::Box>,
+        #[template_child]
+        pub goes_on_text: TemplateChild<gtk::Label>,
     }
 
     #[glib::object_subclass]
@@ -57,7 +63,22 @@ impl ProgressPage {
     /// Shows this job.
     pub fn show_job(&self, job: &JobObject) {
         self.imp().job.show(Some(job));
+        self.show_cancel_failure(None);
         self.imp().stack.set_visible_child_name("working");
+    }
+
+    /// Says that the job goes on although it was cancelled, and why; with `None` no longer.
+    pub fn show_cancel_failure(&self, failure: Option<&Failure>) {
+        let imp = self.imp();
+        imp.goes_on.set_visible(failure.is_some());
+        if let Some(failure) = failure {
+            let words = gettext(
+                "The setup could not be canceled, and goes on. {reason} Try again, or wait for the end and then remove the cache: your files stay on the hard disk.",
+            );
+            let reason = failure_words(failure).what;
+            imp.goes_on_text
+                .set_label(&fill(&words, &[("reason", &reason)]));
+        }
     }
 
     /// Shows why the job failed or could not be begun.

@@ -16,7 +16,7 @@ use crate::model::facts::JobFacts;
 use crate::model::inventory::{Medium, Volume};
 use crate::model::objects::{DeviceObject, JobObject};
 use crate::model::store::objects;
-use crate::widgets::remove_dialog::show_failure;
+use crate::widgets::scrolled::scroll_to_end;
 use crate::widgets::setup::summary_page::erases;
 
 /// The button that erases cannot be pressed for this long after it has appeared in the place of "Next". A double click
@@ -258,6 +258,7 @@ impl Wizard {
         let (Some(client), Some(job)) = (self.imp().client.get().cloned(), self.job_facts()) else {
             return;
         };
+        self.imp().progress.show_cancel_failure(None);
         self.set_busy(true);
         glib::spawn_future_local(clone!(
             #[weak(rename_to = wizard)]
@@ -267,7 +268,9 @@ impl Wizard {
                 if let Err(failure) = client.cancel(&job.path).await
                     && !wizard.imp().ended.get()
                 {
-                    show_failure(Some(wizard.upcast_ref()), &failure);
+                    tracing::warn!("the job is not cancelled: {failure}");
+                    wizard.imp().progress.show_cancel_failure(Some(&failure));
+                    scroll_to_end(&wizard.imp().scroller);
                 }
                 wizard.set_busy(false);
             }

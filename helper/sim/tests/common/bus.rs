@@ -20,9 +20,17 @@ impl Drop for Running {
 /// # Panics
 /// If there is no `dbus-daemon`.
 pub fn start() -> (Running, String) {
+    start_as("helper/sim/tests/private-bus.conf")
+}
+
+/// Starts a bus with this configuration, a path in the project, and returns its address.
+///
+/// # Panics
+/// If there is no `dbus-daemon`, or no such file.
+pub fn start_as(configuration: &str) -> (Running, String) {
     let configuration = Path::new(env!("CARGO_MANIFEST_DIR"))
         .ancestors()
-        .map(|folder| folder.join("helper/sim/tests/private-bus.conf"))
+        .map(|folder| folder.join(configuration))
         .find(|file| file.exists())
         .expect("the package is in the project");
     let mut daemon = Command::new("dbus-daemon")
