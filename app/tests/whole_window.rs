@@ -93,7 +93,19 @@ async fn pages_ask_for_answers_and_go_back(dialog: &Wizard) {
             |row: &adw::ActionRow| row.subtitle().is_some_and(|words| words.contains(content));
         hand::wait(dialog, content, || hand::row(dialog, ssd).filter(holds)).await;
     }
+    // The bar shows what a partition in the free space beside others takes; a whole SSD has no shares.
+    hand::choose(dialog, "Free space on Samsung SSD 970 EVO 500GB").await;
+    let words = hand::words(dialog);
+    for share in [
+        "Other partitions",
+        "317.5\u{a0}GB",
+        "New cache",
+        "182.5\u{a0}GB",
+    ] {
+        assert!(words.contains(share), "no {share} among:\n{words}");
+    }
     hand::choose(dialog, "CT500MX500SSD1").await;
+    assert!(!hand::words(dialog).contains("New cache"));
     next().emit_clicked();
     let mode = mode_name(tandem_api::Mode::Writearound);
     hand::choose(dialog, &mode).await;

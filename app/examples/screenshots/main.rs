@@ -6,6 +6,7 @@
 //! own. German variants need `LOCPATH` to name a folder with the locale `de_DE.UTF-8` where the system does not have
 //! this locale.
 
+mod module;
 #[path = "../../tests/stage/mod.rs"]
 mod stage;
 mod write_back;
@@ -19,8 +20,8 @@ use adw::prelude::*;
 use gettextrs::gettext;
 use gtk::glib;
 use stage::hand;
-use tandem_api::{CacheState, Failure, FileUser, Kind, ModuleState, SimulationProxy, StepKind};
-use tandem_app::display::{SYSTEM_BUS, mode_name};
+use tandem_api::{CacheState, Failure, FileUser, Kind, SimulationProxy, StepKind};
+use tandem_app::display::{SYSTEM_BUS, fill, mode_name};
 use tandem_app::model::inventory::Snapshot;
 use tandem_app::model::objects::CacheObject;
 use tandem_app::model::store::Store;
@@ -96,6 +97,7 @@ fn take_all(folder: &Path, wanted: &[String]) -> Result<ExitCode> {
             .env("DBUS_SYSTEM_BUS_ADDRESS", &machine.address)
             .env("GSK_RENDERER", "cairo")
             .env("GTK_A11Y", "test")
+            .env("XDG_DATA_HOME", folder.join("data"))
             .env("LC_ALL", locale)
             .env_remove("LANGUAGE");
         if let Some((_, _, display)) = &screen {
@@ -253,6 +255,8 @@ async fn tour(application: &adw::Application, camera: Camera) -> Result {
     hand::choose(&dialog, "Archive").await;
     hand::press(&dialog, &next).await;
     glib::timeout_future(Duration::from_millis(300)).await;
+    hand::choose(&dialog, &free_space()).await;
+    camera.take(&dialog, "68-wizard-ssd-shared").await?;
     hand::choose(&dialog, "CT500MX500SSD1").await;
     camera.take(&dialog, "03-wizard-ssd").await?;
     hand::press(&dialog, &next).await;
@@ -377,19 +381,7 @@ async fn tour(application: &adw::Application, camera: Camera) -> Result {
 
     write_back::tour(application, &window, &camera, &levers).await?;
     next_start(application, &window, &camera).await?;
-    for (state, name) in [
-        (ModuleState::Refused, "64-module-refused"),
-        (ModuleState::NotBuilt, "65-module-not-built"),
-    ] {
-        levers.set_module(state).await?;
-        glib::timeout_future(Duration::from_millis(600)).await;
-        window.set_up(None);
-        let page: adw::Window = hand::window(application).await;
-        camera.take(&page, name).await?;
-        page.close();
-        glib::timeout_future(Duration::from_millis(200)).await;
-    }
-    levers.set_module(ModuleState::Available).await?;
+    module::tour(application, &window, &camera, &levers, &bus).await?;
 
     let failure = Failure::new(Kind::FilesystemBusy)
         .mount_points(vec!["/srv/films".into()])
@@ -424,6 +416,12 @@ async fn tour(application: &adw::Application, camera: Camera) -> Result {
         page.close();
     }
     Ok(())
+}
+
+/// The row of the free space beside the partitions of the system.
+fn free_space() -> String {
+    let words = gettext("Free space on {model}");
+    fill(&words, &[("model", "Samsung SSD 970 EVO 500GB")])
 }
 
 /// Sets up a cache at the next start, and cancels that.

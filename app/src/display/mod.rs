@@ -14,6 +14,7 @@ mod module;
 mod numbers;
 mod plan;
 mod safety;
+mod shares;
 mod state;
 mod time;
 mod traffic;
@@ -40,6 +41,7 @@ pub use plan::{
     removal_time, short_name, step_name, step_words, warning_words,
 };
 pub use safety::{Safety, SafetyAmounts, SafetyFacts, safety};
+pub use shares::{SsdShare, SsdUse, shares_words, ssd_shares, summed_shares};
 pub use state::{CacheWords, Severity, cache_words};
 pub use time::duration;
 pub use traffic::{Share, read_shares, reason_words, write_shares};

@@ -20,6 +20,7 @@ pub mod scrolled;
 pub mod setup;
 pub mod share_row;
 pub mod spinner;
+pub mod ssd_bar;
 pub mod step_list;
 pub mod task_list;
 pub mod unwritten_card;

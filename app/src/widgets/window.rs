@@ -383,6 +383,7 @@ impl Window {
         };
         let page = ModulePage::new(client, imp.store.clone());
         page.set_transient_for(Some(self));
+        page.set_default_width(self.width().clamp(1, 640));
         let origin = origin.map(str::to_owned);
         page.connect_set_up(clone!(
             #[weak(rename_to = window)]

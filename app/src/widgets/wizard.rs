@@ -20,9 +20,11 @@ use tandem_api::SsdPart;
 
 use crate::a11y;
 use crate::client::Client;
-use crate::display::{Choice, fill, mode_warnings, origin_choices, ssd_choices};
+use crate::display::{
+    Choice, SsdShare, fill, mode_warnings, origin_choices, plain_name, ssd_choices, ssd_shares,
+};
 use crate::model::draft::{Draft, Page};
-use crate::model::objects::{DeviceObject, JobObject};
+use crate::model::objects::{CacheObject, DeviceObject, JobObject};
 use crate::model::store::{Store, objects};
 use crate::widgets::scrolled::scroll_to_end;
 use crate::widgets::setup::backup_page::BackupPage;
@@ -195,7 +197,11 @@ impl Wizard {
             self,
             move |path| {
                 wizard.imp().draft.borrow_mut().ssd = path;
+                wizard.show_shares();
                 wizard.refresh();
+                if wizard.imp().ssd.bar().is_visible() {
+                    scroll_to_end(&wizard.imp().scroller);
+                }
             }
         ));
         imp.mode.list().connect_chosen(clone!(
@@ -276,6 +282,34 @@ impl Wizard {
         imp.disk.list().show(origins, draft.origin.as_deref());
         let (_, ssds) = self.choices();
         imp.ssd.list().show(ssds, draft.ssd.as_deref());
+        self.show_shares();
+    }
+
+    /// Shows how the chosen SSD is shared, where it is.
+    fn show_shares(&self) {
+        let imp = self.imp();
+        let shares = self.shares();
+        imp.ssd.bar().show(&shares);
+        imp.summary.show_shares(&shares);
+    }
+
+    fn shares(&self) -> Vec<SsdShare> {
+        let imp = self.imp();
+        let (Some(store), Some((ssd, bytes))) = (imp.store.get(), imp.draft.borrow().ssd_part())
+        else {
+            return vec![];
+        };
+        let list = store.caches();
+        let caches = objects::<CacheObject>(&list).map(|cache| cache.facts());
+        let disks: HashMap<_, _> = caches
+            .map(|cache| (cache.uuid, plain_name(&cache.origin)))
+            .collect();
+        // The chosen device may be a partition of the SSD.
+        let layouts = imp.layouts.borrow();
+        let has =
+            |layout: &&Vec<SsdPart>| layout.iter().any(|part| part.device.object.as_str() == ssd);
+        let layout = layouts.get(&ssd).or_else(|| layouts.values().find(has));
+        layout.map_or_else(Vec::new, |layout| ssd_shares(layout, &ssd, bytes, &disks))
     }
 
     fn facts_changed(&self) {

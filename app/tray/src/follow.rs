@@ -5,7 +5,9 @@ use std::collections::HashMap;
 
 use futures_util::{StreamExt, future::Either, stream};
 use ksni::Handle;
-use tandem_api::{BUS_NAME, CACHE_INTERFACE, CacheProxy, ROOT_PATH, SECTOR_BYTES, Sample};
+use tandem_api::{
+    BUS_NAME, CACHE_INTERFACE, CacheProxy, ManagerProxy, ROOT_PATH, SECTOR_BYTES, Sample,
+};
 use zbus::fdo::{DBusProxy, ObjectManagerProxy};
 use zbus::names::BusName;
 use zbus::proxy::CacheProperties;
@@ -52,6 +54,7 @@ pub async fn follow(handle: &Handle<Indicator>) -> zbus::Result<()> {
                     table.load(&connection).await;
                 } else {
                     table.caches.clear();
+                    table.kernels.clear();
                 }
             }
         }
@@ -66,6 +69,8 @@ pub async fn follow(handle: &Handle<Indicator>) -> zbus::Result<()> {
 #[derive(Default)]
 struct CacheTable {
     caches: HashMap<String, Entry>,
+    /// Releases of the kernels that may start next and have no module.
+    kernels: Vec<String>,
 }
 
 /// One cache.
@@ -99,6 +104,11 @@ impl CacheTable {
                     self.caches.insert(path, entry);
                 }
             }
+            // As below.
+            Err(error) => tracing::debug!("the service: {error}"),
+        }
+        match kernels(connection).await {
+            Ok(kernels) => self.kernels = kernels,
             // The service has left meanwhile; the change of the owner of its name is handled elsewhere.
             Err(error) => tracing::debug!("the service: {error}"),
         }
@@ -147,6 +157,14 @@ async fn caches(connection: &Connection) -> zbus::Result<Vec<(String, Shown, Sam
     }
     all.sort_by(|one, other| one.1.uuid.cmp(&other.1.uuid));
     Ok(all)
+}
+
+async fn kernels(connection: &Connection) -> zbus::Result<Vec<String>> {
+    let manager = ManagerProxy::builder(connection)
+        .cache_properties(CacheProperties::No)
+        .build()
+        .await?;
+    manager.kernels_without_module().await
 }
 
 async fn cache(
@@ -199,6 +217,9 @@ async fn show(handle: &Handle<Indicator>, table: &CacheTable) -> bool {
         .update(|indicator| {
             if indicator.caches != caches {
                 indicator.caches = caches;
+            }
+            if indicator.kernels != table.kernels {
+                indicator.kernels.clone_from(&table.kernels);
             }
         })
         .await

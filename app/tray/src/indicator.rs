@@ -15,6 +15,8 @@ use crate::words::{self, Shown};
 pub struct Indicator {
     /// The caches; hidden while there is none.
     pub caches: Vec<Shown>,
+    /// Releases of the kernels that may start next and have no module.
+    pub kernels: Vec<String>,
 }
 
 impl Tray for Indicator {
@@ -55,6 +57,7 @@ impl Tray for Indicator {
                 .caches
                 .iter()
                 .map(words::tooltip)
+                .chain(words::kernels(&self.kernels))
                 .collect::<Vec<_>>()
                 .join("\n\n"),
             ..ToolTip::default()

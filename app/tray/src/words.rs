@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! States in words and icons. Pure.
 
-use gettextrs::gettext;
+use gettextrs::{gettext, ngettext};
 use tandem_api::{CacheState, Mode};
 
 use crate::display::{SafetyAmounts, SafetyFacts, duration, fill, safety};
@@ -118,6 +118,17 @@ pub fn tooltip(cache: &Shown) -> String {
         time: (cache.drain_seconds > 0).then(|| duration(cache.drain_seconds)),
     };
     format!("{}\n{}", line(cache), answers.line(&amounts))
+}
+
+/// The kernels that may start next and have no module, if there are any.
+pub fn kernels(releases: &[String]) -> Option<String> {
+    let count = u32::try_from(releases.len()).unwrap_or(u32::MAX);
+    let words = ngettext(
+        "Kernel {kernels} has no Tandem module. Open Tandem to see what to do.",
+        "Kernels {kernels} have no Tandem module. Open Tandem to see what to do.",
+        count,
+    );
+    (count > 0).then(|| fill(&words, &[("kernels", &releases.join(", "))]))
 }
 
 /// A size without decimals, because languages write decimals differently.

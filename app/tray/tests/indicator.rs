@@ -174,6 +174,15 @@ fn the_indicator_shows_what_the_service_tells() {
                 && words.contains("If the SSD dies now, you lose ")
         })
         .await;
+        levers.set_kernels_without_module(&["6.99"]).await.unwrap();
+        manager.check_kernels().await.unwrap();
+        until(&item, "ToolTip", |words| {
+            words.contains("Kernel 6.99 has no Tandem module.")
+        })
+        .await;
+        levers.set_kernels_without_module(&[]).await.unwrap();
+        manager.check_kernels().await.unwrap();
+        until(&item, "ToolTip", |words| !words.contains("6.99")).await;
         let uuid = cache.as_str().rsplit('/').next().unwrap();
         levers
             .set_state(uuid, CacheState::Bypass, "ssd-error")

@@ -9,6 +9,7 @@ use gtk::glib::{self, Properties};
 use gtk::prelude::*;
 
 use crate::widgets::choice_list::ChoiceList;
+use crate::widgets::ssd_bar::SsdBar;
 
 mod imp {
     use super::*;
@@ -25,6 +26,8 @@ mod imp {
         description: RefCell<String>,
         #[template_child]
         pub list: TemplateChild<ChoiceList>,
+        #[template_child]
+        pub bar: TemplateChild<SsdBar>,
     }
 
     #[glib::object_subclass]
@@ -35,6 +38,7 @@ mod imp {
 
         fn class_init(class: &mut Self::Class) {
             ChoiceList::ensure_type();
+            SsdBar::ensure_type();
             class.bind_template();
         }
 
@@ -61,5 +65,11 @@ impl DevicePage {
     #[must_use]
     pub fn list(&self) -> ChoiceList {
         self.imp().list.get()
+    }
+
+    /// The bar under the list, for the shares of the chosen SSD.
+    #[must_use]
+    pub fn bar(&self) -> SsdBar {
+        self.imp().bar.get()
     }
 }

@@ -11,10 +11,11 @@ use gtk::glib;
 use tandem_api::{Failure, PlanReply, Step, StepKind};
 
 use crate::display::{
-    bytes, device_facts, fill, keyless, mode_name, plan_title, short_name, warning_words,
+    SsdShare, bytes, device_facts, fill, keyless, mode_name, plan_title, short_name, warning_words,
 };
 use crate::widgets::error_view::ErrorView;
 use crate::widgets::spinner::spin_while_mapped;
+use crate::widgets::ssd_bar::SsdBar;
 use crate::widgets::step_list::StepList;
 use crate::widgets::warning_list::show_warnings;
 
@@ -38,6 +39,8 @@ mod imp {
         pub ssd: TemplateChild<gtk::Label>,
         #[template_child]
         pub ssd_facts: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub bar: TemplateChild<SsdBar>,
         #[template_child]
         pub fate: TemplateChild<gtk::Label>,
         #[template_child]
@@ -65,6 +68,7 @@ mod imp {
 
         fn class_init(class: &mut Self::Class) {
             ErrorView::ensure_type();
+            SsdBar::ensure_type();
             StepList::ensure_type();
             class.bind_template();
         }
@@ -139,6 +143,11 @@ impl SummaryPage {
         self.imp().plan.replace(None);
         self.imp().error.show(failure);
         self.imp().stack.set_visible_child_name("failed");
+    }
+
+    /// Shows how the SSD is shared.
+    pub fn show_shares(&self, shares: &[SsdShare]) {
+        self.imp().bar.show(shares);
     }
 
     /// The plan that is shown.
