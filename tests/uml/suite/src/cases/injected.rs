@@ -153,13 +153,16 @@ fn starts() -> Result<()> {
                     .with_context(|| format!("request {n} to the {which}"))?;
                 again += 1;
             }
+            let state = Status::parse(&device.status()?)?.state;
+            // The cleaner moves sectors from one counter to the other until the stop.
+            device.suspend()?;
             let status = Status::parse(&device.status()?)?;
             drop(device);
             rig.attach(false)?;
             // Not more, as if it had been read twice, and what is dirty not less. A mark that cannot be read counts as set.
             let found = (status.dirty + status.get("drained")?, status.used);
             ensure!(
-                status.state != "active" || found.0 == before.dirty && found.1 <= before.used,
+                state != "active" || found.0 == before.dirty && found.1 <= before.used,
                 "request {n} to the {which}: dirty {} and used {} before, then {found:?}",
                 before.dirty,
                 before.used
