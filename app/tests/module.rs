@@ -56,8 +56,13 @@ async fn a_key_is_enrolled_and_the_app_goes_on_after_the_restart() {
         SigningKey::NotEnrolled
     );
     levers.set_authorized(true).await.unwrap();
+    enrollment::forget();
     hand::press(&page, "Enroll Key").await;
     says(&page, "Restart to Finish").await;
+    hand::wait(&page, "a note for the time after the restart", || {
+        enrollment::is_asked().then_some(())
+    })
+    .await;
     assert_eq!(manager.signing_key().await.unwrap(), SigningKey::Pending);
     let words = hand::shown(&page);
     for step in [
