@@ -5,58 +5,57 @@ use gettextrs::gettext;
 
 use super::Task;
 
-/// What to do on the blue screen of the firmware, with the exact words of that screen, which is always in English.
-#[must_use]
-pub fn blue_screen() -> Vec<Task> {
-    let task = |title, subtitle| Task {
+/// A task without a command.
+fn step(title: String, subtitle: String) -> Task {
+    Task {
         title,
         subtitle,
         command: String::new(),
-    };
+    }
+}
+
+/// The steps of the person on the blue screen of the firmware, with the exact words of that screen, which is always in English.
+#[must_use]
+pub fn blue_screen() -> Vec<Task> {
     vec![
-        task(
+        step(
             gettext("Press any key"),
             gettext(
                 "You have ten seconds while the screen says “Press any key to perform MOK management”.",
             ),
         ),
-        task(
+        step(
             gettext("Choose “Enroll MOK”, then “Continue”"),
             gettext("Use the arrow keys and Enter."),
         ),
-        task(
+        step(
             gettext("Choose “Yes”"),
             gettext("The screen asks “Enroll the key(s)?”."),
         ),
-        task(
+        step(
             gettext("Type the password and press Enter"),
             gettext("You see nothing while you type. The keyboard has the US layout."),
         ),
-        task(
+        step(
             gettext("Choose “Reboot”"),
             gettext("After that, open Tandem again."),
         ),
     ]
 }
 
-/// What will happen when the key is enrolled.
+/// The steps of the whole enrollment.
 #[must_use]
 pub fn enrollment_steps() -> Vec<Task> {
-    let task = |title, subtitle| Task {
-        title,
-        subtitle,
-        command: String::new(),
-    };
     vec![
-        task(
+        step(
             gettext("Choose a password"),
             gettext("You need it only once, right after the restart."),
         ),
-        task(
+        step(
             gettext("Restart the computer once"),
             gettext("A blue screen appears before the system starts."),
         ),
-        task(
+        step(
             gettext("Confirm on the blue screen"),
             gettext(
                 "Choose “Enroll MOK”, “Continue” and “Yes”, type the password, and choose “Reboot”.",
