@@ -93,7 +93,7 @@ pub struct Head {
     pub ssd_sectors: u64,
 }
 
-/// A log under way, in memory.
+/// A log under way, in memory. What was taken out of it comes before what is in it.
 pub struct Writer {
     bytes: Vec<u8>,
     next: u32,
@@ -137,9 +137,14 @@ impl Writer {
         self.bytes.extend(text.as_bytes());
     }
 
-    /// The log so far.
+    /// The log since the last [`Writer::take`].
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Takes out the log so far.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
     }
 }
 
@@ -265,9 +270,11 @@ mod tests {
             data: &data,
         };
         let number = writer.begin(write);
+        let mut log = writer.take();
         writer.mark("here");
         writer.end(number);
-        let (read_head, events) = read(writer.bytes())?;
+        log.extend(writer.bytes());
+        let (read_head, events) = read(&log)?;
         assert_eq!(read_head, head);
         let [
             Event::Begin(first, got),
@@ -280,7 +287,7 @@ mod tests {
         assert_eq!((first, last), (number, number));
         assert_eq!((got.device, got.verb), (Device::Ssd, Verb::WriteFua));
         assert_eq!((got.sector, got.count, got.data), (3, 2, &data[..]));
-        assert!(read(&writer.bytes()[..writer.bytes().len() - 1]).is_err());
+        assert!(read(&log[..log.len() - 1]).is_err());
         Ok(())
     }
 }

@@ -80,14 +80,13 @@ pub fn run(words: &str, from: &str) -> Result<()> {
     )
     .context("cannot mount the host's directory")?;
     let start = Instant::now();
-    let recording = Recording::begin(filesystem, mode, seed.parse()?, from)?;
+    let log = Log::new(HEAD, &Path::new(HOST).join(format!("{name}.log")))?;
+    let recording = Recording::begin(filesystem, mode, seed.parse()?, log, from)?;
     let told = match from {
         "" => recording.record(),
         _ => recording.boot(),
     };
-    let saved = recording
-        .log
-        .save(&Path::new(HOST).join(format!("{name}.log")));
+    let saved = recording.log.finish();
     let seconds = start.elapsed().as_secs_f32();
     match told.and_then(|told| saved.map(|()| told)) {
         Ok(told) => println!("     {told}\nok   {name} ({seconds:.2} s)"),
@@ -101,8 +100,7 @@ pub fn run(words: &str, from: &str) -> Result<()> {
 
 impl Recording {
     /// Makes the disks and serves them.
-    fn begin(filesystem: &str, mode: &str, seed: u64, from: &str) -> Result<Self> {
-        let log = Log::new(HEAD);
+    fn begin(filesystem: &str, mode: &str, seed: u64, log: Log, from: &str) -> Result<Self> {
         let mut content = [
             Content::new(Device::Disk, HEAD.disk_sectors),
             Content::new(Device::Ssd, HEAD.ssd_sectors),
@@ -259,7 +257,7 @@ fn give(from: &Path, content: &mut [Content; 2], promised: &mut Promised, log: &
                 let disk = usize::from(request.device == Device::Ssd);
                 let offset = request.sector * SECTOR as u64;
                 content[disk].write(offset, request.data.len(), request.data);
-                log.given(request);
+                log.given(request)?;
             }
             Event::End(_) => {}
             Event::Mark(mark) => promised.add(mark)?,
