@@ -175,23 +175,68 @@ fn contrast(window: &gtk::Window, label: &gtk::Label) -> f64 {
         .fold(1.0, f64::max)
 }
 
+/// Label and action of each entry for the shown cache.
+fn menu_of_cache(window: &gtk::Window) -> Vec<(String, String)> {
+    let menu = hand::shown(window)
+        .into_iter()
+        .find_map(|widget| widget.downcast::<gtk::MenuButton>().ok())
+        .and_then(|button| button.menu_model())
+        .unwrap();
+    let section = menu.item_link(0, "section").unwrap();
+    let text = |item, attribute| {
+        let value = section.item_attribute_value(item, attribute, None).unwrap();
+        value.get::<String>().unwrap()
+    };
+    (0..section.n_items())
+        .map(|item| (text(item, "label"), text(item, "action")))
+        .collect()
+}
+
 #[gtk::test]
 fn the_menu_of_a_cache_has_its_mode_and_its_removal() {
     adw::init().unwrap();
     let page: CachePage = glib::Object::new();
     let window = shown_in_window(&page);
     page.show(Some(&CacheObject::new(cache_facts("a"))));
-    let menu = hand::shown(&window)
-        .into_iter()
-        .find_map(|widget| widget.downcast::<gtk::MenuButton>().ok())
-        .and_then(|button| button.menu_model())
-        .unwrap();
-    let section = menu.item_link(0, "section").unwrap();
-    let actions: Vec<String> = (0..section.n_items())
-        .filter_map(|item| section.item_attribute_value(item, "action", None))
-        .filter_map(|action| action.get())
-        .collect();
+    let menu = menu_of_cache(&window);
+    let actions: Vec<&str> = menu.iter().map(|(_, action)| action.as_str()).collect();
     assert_eq!(actions, ["cache.change-mode", "cache.remove"]);
+    page.show(None);
+    window.destroy();
+}
+
+#[gtk::test]
+fn the_menu_and_the_button_say_the_same_of_the_removal() {
+    adw::init().unwrap();
+    let page: CachePage = glib::Object::new();
+    let window = shown_in_window(&page);
+    let cache = CacheObject::new(cache_facts("a"));
+    page.show(Some(&cache));
+    let says = |words: &str| {
+        let menu = menu_of_cache(&window);
+        assert_eq!(menu.len(), 2, "{menu:?}");
+        assert_eq!(menu[1], (words.to_owned(), "cache.remove".to_owned()));
+        let button = hand::removal(&window).unwrap();
+        assert_eq!(button.label().unwrap(), words);
+        assert_eq!(hand::names(&button), 1, "names of the button {words}");
+    };
+    says("_Remove Cache…");
+    let mut facts = cache_facts("a");
+    facts.mode = Mode::Writeback;
+    let dirty = Sample {
+        dirty_sectors: 320,
+        ..Sample::default()
+    };
+    cache.update(facts.clone());
+    cache.sample(dirty);
+    says("_Write Back and Remove…");
+    // The service writes nothing back from a cache that does not run.
+    facts.state = CacheState::Stopped;
+    cache.update(facts.clone());
+    says("_Remove Cache…");
+    facts.state = CacheState::Pending;
+    cache.update(facts);
+    says("_Cancel Setup…");
     page.show(None);
     window.destroy();
 }

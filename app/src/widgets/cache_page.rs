@@ -2,6 +2,7 @@
 //! One cache: its chart, its figures, the ways that requests took, and the button that removes it.
 
 mod history;
+mod removal;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::time::Duration;
@@ -9,10 +10,11 @@ use std::time::Duration;
 use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gettextrs::gettext;
-use gtk::CompositeTemplate;
 use gtk::glib::{self, clone};
+use gtk::{CompositeTemplate, gio};
 use tandem_api::{CacheState, LongHistory, SECTOR_BYTES, Sample, Span};
 
+use crate::a11y;
 use crate::client::Client;
 use crate::display::{
     Safety, SafetyAmounts, SafetyFacts, Severity, bytes, cache_words, duration, figures, fill,
@@ -32,6 +34,7 @@ use crate::widgets::remove_dialog::{ask_to_remove, show_failure};
 use crate::widgets::share_row::{ShareRow, show_shares};
 use crate::widgets::unwritten_card::UnwrittenCard;
 use history::{response_times, share_words};
+use removal::REMOVE;
 
 /// Time between two requests for the long histories.
 const HISTORY_EVERY: Duration = Duration::from_secs(30);
@@ -42,6 +45,9 @@ mod imp {
     #[derive(Default, CompositeTemplate)]
     #[template(file = "cache_page.ui")]
     pub struct CachePage {
+        /// The section of the menu that has the actions of the cache.
+        #[template_child]
+        pub cache_section: TemplateChild<gio::Menu>,
         #[template_child]
         pub heading: TemplateChild<adw::WindowTitle>,
         #[template_child]
@@ -155,7 +161,7 @@ mod imp {
             UnwrittenCard::ensure_type();
             class.bind_template();
             class.install_action("cache.change-mode", None, |page, _, _| page.change_mode());
-            class.install_action("cache.remove", None, |page, _, _| page.remove());
+            class.install_action(REMOVE, None, |page, _, _| page.remove());
             class.install_action("cache.export", None, |page, _, _| page.export());
         }
 
@@ -173,6 +179,7 @@ mod imp {
                 move || page.flush()
             ));
             self.obj().prepare_chart();
+            a11y::name_by_labels(&*self.remove);
             self.mode.connect_activated(clone!(
                 #[weak(rename_to = page)]
                 self.obj(),
@@ -347,17 +354,8 @@ impl CachePage {
         imp.mode_arrow.set_visible(can_change);
         let can_remove = !imp.changing.get() && !imp.busy.get();
         self.action_set_enabled("cache.change-mode", can_change);
-        self.action_set_enabled("cache.remove", can_remove);
-        imp.remove_what
-            .set_visible(facts.state != CacheState::Pending);
-        imp.remove
-            .set_label(&if facts.state == CacheState::Pending {
-                gettext("Cancel Setup…")
-            } else if running && dirty > 0 {
-                gettext("Write Back and Remove…")
-            } else {
-                gettext("Remove Cache…")
-            });
+        self.action_set_enabled(REMOVE, can_remove);
+        self.show_removal(facts.state, dirty);
     }
 
     fn refresh_numbers(&self) {
