@@ -10,6 +10,9 @@ use crate::widgets::window::Window;
 /// Id of the application, its desktop file, its icon and its metainfo.
 pub const APP_ID: &str = "org.tandemcache.Tandem";
 
+/// Address of the project. The metainfo has the same one, and names no other place for reports of errors.
+const HOMEPAGE: &str = "https://tandemcache.org";
+
 /// Registers the style and the icons. To be called once, before a window is shown.
 ///
 /// # Errors
@@ -96,7 +99,8 @@ fn show_about(application: &adw::Application) {
             "Speed up a hard disk with a spare SSD. Your data stays where it is.",
         ))
         .license_type(gtk::License::Gpl30)
-        .website("https://tandemcache.org")
+        .website(HOMEPAGE)
+        .issue_url(HOMEPAGE)
         .debug_info(debug_info(application))
         .debug_info_filename("tandem-debug-info.txt")
         // Translators: put your names here, one a line
@@ -105,4 +109,24 @@ fn show_about(application: &adw::Application) {
         .build();
     about.set_transient_for(application.active_window().as_ref());
     about.present();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::HOMEPAGE;
+
+    #[test]
+    fn the_about_window_names_the_address_of_the_metainfo() {
+        let metainfo = include_str!("../../data/metainfo/org.tandemcache.Tandem.metainfo.xml");
+        let address = |kind| {
+            let (_, after) = metainfo.split_once(&format!("<url type=\"{kind}\">"))?;
+            after.split_once("</url>").map(|(address, _)| address)
+        };
+        assert_eq!(address("homepage"), Some(HOMEPAGE));
+        assert_eq!(
+            address("bugtracker"),
+            None,
+            "reports go there, and no longer to the homepage"
+        );
+    }
 }
