@@ -69,14 +69,14 @@ mod imp {
 
     #[derive(Default)]
     pub struct SsdBar {
-        pub strip: Strong,
+        pub strip: StripChild,
         pub legend: RefCell<Option<gtk::FlowBox>>,
     }
 
     /// The strip of a bar.
-    pub struct Strong(pub super::Strip);
+    pub struct StripChild(pub super::Strip);
 
-    impl Default for Strong {
+    impl Default for StripChild {
         fn default() -> Self {
             Self(glib::Object::new())
         }
