@@ -16,6 +16,7 @@ use crate::client::Client;
 use crate::display::{ModuleAction, ModuleWords, blue_screen, failure_words, fill, module_words};
 use crate::model::store::Store;
 use crate::widgets::enroll_form::EnrollForm;
+use crate::widgets::follower::Follower;
 use crate::widgets::task_list::show_tasks;
 use crate::{a11y, enrollment};
 
@@ -63,7 +64,7 @@ mod imp {
         pub primary: TemplateChild<gtk::Button>,
         pub client: OnceCell<Client>,
         pub store: OnceCell<Store>,
-        pub store_handler: RefCell<Option<glib::SignalHandlerId>>,
+        pub follower: Follower,
         /// What is shown; `None` once the kernel can run a cache.
         pub words: RefCell<Option<ModuleWords>>,
         pub busy: Cell<bool>,
@@ -102,9 +103,7 @@ mod imp {
 
     impl WindowImpl for ModulePage {
         fn close_request(&self) -> glib::Propagation {
-            if let (Some(store), Some(handler)) = (self.store.get(), self.store_handler.take()) {
-                store.disconnect(handler);
-            }
+            self.follower.stop();
             self.form.clear();
             self.parent_close_request()
         }
@@ -126,12 +125,12 @@ impl ModulePage {
     pub fn new(client: Client, store: Store) -> Self {
         let page: Self = glib::Object::new();
         let imp = page.imp();
-        let handler = store.connect_changed(clone!(
+        let changed = clone!(
             #[weak]
             page,
-            move |_| page.facts_changed()
-        ));
-        imp.store_handler.replace(Some(handler));
+            move || page.facts_changed()
+        );
+        imp.follower.follow(&store, changed);
         // The client and the store are set only here.
         let _ = imp.client.set(client);
         let _ = imp.store.set(store);

@@ -26,6 +26,7 @@ use crate::display::{
 use crate::model::draft::{Draft, Page};
 use crate::model::objects::{CacheObject, DeviceObject, JobObject};
 use crate::model::store::{Store, objects};
+use crate::widgets::follower::Follower;
 use crate::widgets::scrolled::scroll_to_end;
 use crate::widgets::setup::backup_page::BackupPage;
 use crate::widgets::setup::device_page::DevicePage;
@@ -74,7 +75,7 @@ mod imp {
         pub store: OnceCell<Store>,
         /// How each SSD is divided, by block path.
         pub layouts: RefCell<HashMap<String, Vec<SsdPart>>>,
-        pub store_handler: RefCell<Option<glib::SignalHandlerId>>,
+        pub follower: Follower,
         pub job_path: RefCell<Option<String>>,
         pub job: RefCell<Option<(JobObject, glib::SignalHandlerId)>>,
         pub ended: Cell<bool>,
@@ -128,9 +129,7 @@ mod imp {
             if self.page.get() == Some(Page::Progress) && !self.ended.get() {
                 return glib::Propagation::Stop;
             }
-            if let (Some(store), Some(handler)) = (self.store.get(), self.store_handler.take()) {
-                store.disconnect(handler);
-            }
+            self.follower.stop();
             self.parent_close_request()
         }
     }
@@ -151,12 +150,12 @@ impl Wizard {
     pub fn new(client: Client, store: Store, origin: Option<&str>) -> Self {
         let wizard: Self = glib::Object::new();
         let imp = wizard.imp();
-        let handler = store.connect_changed(clone!(
+        let changed = clone!(
             #[weak]
             wizard,
-            move |_| wizard.facts_changed()
-        ));
-        imp.store_handler.replace(Some(handler));
+            move || wizard.facts_changed()
+        );
+        imp.follower.follow(&store, changed);
         // The client and the store are set only here.
         let _ = imp.client.set(client);
         let _ = imp.store.set(store);
