@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What each kind of failure says, before the names and amounts are filled in.
+
+use gettextrs::gettext;
+use tandem_api::{Failure, Kind, StepKind};
+
+use super::{SYSTEM_BUS, failed_step};
+use crate::display::mode_refusal;
+
+/// Title, what happened, and what to do next.
+pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
+    match failure.kind {
+        Kind::SameDevice => (
+            gettext("Same Device Chosen Twice"),
+            gettext(
+                "The hard disk and the SSD are the same device, or one is a part of the other.",
+            ),
+            gettext("Choose another SSD."),
+        ),
+        Kind::SsdMounted => (
+            gettext("The SSD Is in Use"),
+            gettext("{device} is mounted at {place}."),
+            gettext("Unmount it, or choose another SSD."),
+        ),
+        Kind::SsdInUse => (
+            gettext("The SSD Is in Use"),
+            gettext("{device} is used by {name}."),
+            gettext("Choose another SSD."),
+        ),
+        Kind::SsdHoldsData => (
+            gettext("The SSD Holds Data"),
+            gettext("{device} holds data, and you have not agreed to erase it."),
+            gettext("Go back and agree to erase it, or choose another SSD."),
+        ),
+        Kind::SsdUnknownContent => (
+            gettext("Unrecognized Content on the SSD"),
+            gettext("{device} holds unrecognized content, and you have not agreed to erase it."),
+            gettext("Go back and agree to erase it, or choose another SSD."),
+        ),
+        Kind::SsdIsVolume => (
+            gettext("Not Available at Startup"),
+            gettext(
+                "{device} is a volume ({name}) that is not available early enough when the computer starts.",
+            ),
+            gettext("Choose the SSD itself or one of its partitions."),
+        ),
+        Kind::SsdTooSmall => (
+            gettext("The SSD Is Too Small"),
+            gettext("{device} has {actual}; a cache needs at least {needed}."),
+            gettext("Choose another SSD."),
+        ),
+        Kind::SsdNoFreeSpace => (
+            gettext("Not Enough Free Space"),
+            gettext("{device} has no free space of {needed}; the largest has {actual}."),
+            gettext("Choose a smaller size or another SSD."),
+        ),
+        Kind::SsdTable => (
+            gettext("Cannot Share This SSD"),
+            gettext(
+                "{device} has an old partition table ({name}), in which Tandem makes no partitions.",
+            ),
+            gettext("Choose the whole SSD, one of its partitions, or another SSD."),
+        ),
+        Kind::OriginTooSmall => (
+            gettext("The Disk Is Too Small"),
+            gettext("{device} has {actual}; a cache makes sense from {needed} on."),
+            gettext("Choose another disk."),
+        ),
+        Kind::ReadOnly => (
+            gettext("Read-Only"),
+            gettext("{device} is write-protected."),
+            gettext("Remove the write protection, or choose another device."),
+        ),
+        Kind::OriginSwap => (
+            gettext("Swap Space Is Never Cached"),
+            gettext("{device} is swap space, which a cache would not make faster."),
+            gettext("Choose another disk."),
+        ),
+        Kind::OriginBoot | Kind::OriginEfi => (
+            gettext("Needed to Start the Computer"),
+            gettext("{device} is read before any cache can exist, so it is never cached."),
+            gettext("Choose another disk."),
+        ),
+        Kind::OriginRoot => (
+            gettext("Holds the Running System"),
+            gettext("{device} holds the running system, which cannot be cached yet."),
+            gettext("Choose another disk."),
+        ),
+        Kind::NotFoundAtStart => (
+            gettext("Not Available at Startup"),
+            gettext("{device} would not be found in time when this computer starts."),
+            gettext("Choose another device."),
+        ),
+        Kind::OriginPartitioned => (
+            gettext("This Disk Has Partitions"),
+            gettext("{device} has partitions."),
+            gettext("Choose one of them."),
+        ),
+        Kind::OriginInUse => (
+            gettext("The Disk Is in Use"),
+            gettext("{device} is used by {name}."),
+            gettext("Choose the volume on top of it, or another disk."),
+        ),
+        Kind::PartOfVolume => (
+            gettext("Part of a Larger Volume"),
+            gettext("{device} is one of several devices that belong together ({name})."),
+            gettext("Choose the volume as a whole, or another device."),
+        ),
+        Kind::Indistinguishable => (
+            gettext("Cannot Be Identified"),
+            gettext(
+                "{device} has no serial number or other ID, so Tandem could not find it again.",
+            ),
+            gettext("Choose another device, or connect it another way."),
+        ),
+        Kind::ModeRefused => (
+            gettext("Mode Not Available"),
+            mode_refusal(&failure.name),
+            gettext("Choose another mode."),
+        ),
+        Kind::UnwrittenData if failure.name == "disk-error" && failure.needed > 0 => (
+            gettext("Cannot Write to the Hard Disk"),
+            gettext(
+                "{needed} on {device} is not yet on the hard disk, and the hard disk rejects it.",
+            ),
+            gettext(
+                "You can read all your files: copy them to another disk before you discard this data.",
+            ),
+        ),
+        Kind::UnwrittenData if failure.needed > 0 => (
+            gettext("Not Everything Is on the Hard Disk"),
+            gettext(
+                "{needed} on {device} is not yet on the hard disk and cannot be written back now.",
+            ),
+            gettext("Reconnect the SSD and the hard disk, or discard this data."),
+        ),
+        Kind::UnwrittenData => (
+            gettext("Not Everything Is on the Hard Disk"),
+            gettext(
+                "Some of your data on {device} is not yet on the hard disk and cannot be written back now.",
+            ),
+            gettext("Reconnect the SSD and the hard disk, or discard this data."),
+        ),
+        Kind::SsdLost => (
+            gettext("The SSD Has Failed"),
+            gettext("{device} failed while some of your data was not yet on the hard disk."),
+            gettext("Turn the computer off, check the cables of the SSD, and start again."),
+        ),
+        Kind::FstabNamesDevice => (
+            gettext("Mounted by Its Device Name"),
+            gettext(
+                "The file /etc/fstab mounts {place} as {name}, and would not find it with a cache.",
+            ),
+            gettext("Change that entry to UUID=… (the program Disks can do it), then try again."),
+        ),
+        Kind::AlreadyCached => (
+            gettext("Already Part of a Cache"),
+            gettext("{device} is already part of a cache."),
+            gettext("Choose another device, or remove that cache first."),
+        ),
+        Kind::DeviceGone => (
+            gettext("A Device Is Gone"),
+            gettext("{device} is no longer connected."),
+            gettext("Reconnect it and start over."),
+        ),
+        Kind::DeviceChanged => (
+            gettext("A Device Has Changed"),
+            gettext("{device} has changed since the steps were shown."),
+            gettext("Start over to see what will be done now."),
+        ),
+        Kind::FilesystemBusy => (
+            gettext("Files Are Open"),
+            gettext("Files on {place} are used by: {programs}."),
+            gettext("Close these programs and try again."),
+        ),
+        Kind::PlanUnknown => (
+            gettext("Too Much Time Has Passed"),
+            gettext("The steps you reviewed are no longer valid."),
+            gettext("Go back one page to see them again."),
+        ),
+        Kind::NotAuthorized => (
+            gettext("Not Allowed"),
+            gettext("Authentication failed or was canceled."),
+            gettext("Try again with an administrator's password."),
+        ),
+        Kind::AuthorityUnavailable => (
+            gettext("No Answer"),
+            gettext(
+                "The service that asks for passwords (polkit) did not answer, and nothing is done without it.",
+            ),
+            gettext("Try again. If that does not help, restart the computer."),
+        ),
+        Kind::ModuleNotBuilt => (
+            gettext("Kernel Module Missing"),
+            gettext("Tandem's kernel module is not built for the running kernel, {name}."),
+            gettext("Install the kernel's header package and then the package tandem-dkms again."),
+        ),
+        Kind::ModuleRefused => (
+            gettext("Refused by Secure Boot"),
+            gettext("Secure Boot is on, and the kernel does not accept Tandem's module yet."),
+            gettext("Enroll the key that signs modules on this computer, then restart."),
+        ),
+        Kind::ModuleFailed => (
+            gettext("Kernel Module Not Loaded"),
+            gettext("Tandem's kernel module could not be loaded on {name}."),
+            gettext("Copy the details and report them."),
+        ),
+        Kind::OutOfMemory if failure.needed > 0 => (
+            gettext("Not Enough Memory"),
+            gettext("This cache needs {needed} of memory, which is not free."),
+            gettext("Close some programs, or use a smaller SSD."),
+        ),
+        Kind::OutOfMemory => (
+            gettext("Not Enough Memory"),
+            gettext("There is not enough memory for this cache."),
+            gettext("Close some programs, or use a smaller SSD."),
+        ),
+        Kind::Busy => (
+            gettext("Already Being Changed"),
+            gettext("Something else is changing {device} right now."),
+            gettext("Wait until it is done, then try again."),
+        ),
+        Kind::TooMany => (
+            gettext("Too Many Changes"),
+            gettext("Too many changes are waiting."),
+            gettext("Wait a moment, then try again."),
+        ),
+        Kind::WrongState => (
+            gettext("Not Possible Now"),
+            gettext("The cache cannot do this in its current state."),
+            gettext("Wait a moment, then try again."),
+        ),
+        Kind::WrongDisk => (
+            gettext("SSD of Another Disk"),
+            gettext("{device} belongs to the cache of another disk."),
+            gettext("Choose another SSD, or connect the disk that it belongs to."),
+        ),
+        Kind::SsdDamaged => (
+            gettext("SSD Damaged"),
+            gettext("The cache information on {device} is damaged."),
+            gettext("Check the health of the SSD. “Remove Cache” restores the plain disk."),
+        ),
+        Kind::SsdBlocks => (
+            gettext("SSD Not Compatible"),
+            gettext(
+                "{device} now uses larger blocks than the hard disk, and may hold unwritten data.",
+            ),
+            gettext(
+                "Connect the SSD the way it was connected before. If it is a copy, use the original.",
+            ),
+        ),
+        Kind::StepFailed => (
+            match failed_step(failure) {
+                Some(StepKind::Drain) => gettext("Could Not Write Back"),
+                Some(
+                    StepKind::Detach
+                    | StepKind::FreeSsd
+                    | StepKind::DeletePartition
+                    | StepKind::Unmap,
+                ) => gettext("Could Not Remove the Cache"),
+                _ => gettext("Could Not Set Up the Cache"),
+            },
+            if failed_step(failure).is_some() {
+                gettext("“{step}” failed on {device}.")
+            } else {
+                gettext("A step failed on {device}.")
+            },
+            gettext("Look at the details, then try again."),
+        ),
+        Kind::Cancelled => (
+            gettext("Canceled"),
+            gettext("You canceled the change."),
+            String::new(),
+        ),
+        Kind::Interrupted => (
+            gettext("Interrupted"),
+            gettext(
+                "The service was stopped in the middle of its work and has restored everything.",
+            ),
+            gettext("Try again."),
+        ),
+        Kind::InvalidArgument => (
+            gettext("Versions Do Not Match"),
+            gettext("The service did not understand the request."),
+            gettext("Make sure that all parts of Tandem have the same version."),
+        ),
+        Kind::ServiceUnavailable if failure.name == SYSTEM_BUS => (
+            gettext("No System Bus"),
+            gettext(
+                "The system bus (D-Bus) of this computer cannot be reached, so neither disks nor caches can be shown.",
+            ),
+            gettext("Restart the computer, or start the system bus, and then try again."),
+        ),
+        Kind::ServiceUnavailable => (
+            gettext("No Answer"),
+            gettext("The service “{name}” did not answer."),
+            gettext("Try again. If that does not help, install Tandem again."),
+        ),
+        Kind::Internal => (
+            gettext("Internal Error"),
+            gettext("The service ran into an internal error."),
+            gettext("Copy the details and report them."),
+        ),
+    }
+}
