@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The page of one cache.
+
+use adw::prelude::*;
+use gtk::glib;
+use tandem_api::{CacheState, Direction, Mode, Sample};
+use tandem_app::model::objects::CacheObject;
+use tandem_app::widgets::cache_page::CachePage;
+
+use crate::stage::hand;
+use crate::{cache_facts, shown_in_window};
+
+/// Label and action of each entry for the shown cache.
+fn menu_of_cache(window: &gtk::Window) -> Vec<(String, String)> {
+    let menu = hand::shown(window)
+        .into_iter()
+        .find_map(|widget| widget.downcast::<gtk::MenuButton>().ok())
+        .and_then(|button| button.menu_model())
+        .unwrap();
+    let section = menu.item_link(0, "section").unwrap();
+    let text = |item, attribute| {
+        let value = section.item_attribute_value(item, attribute, None).unwrap();
+        value.get::<String>().unwrap()
+    };
+    (0..section.n_items())
+        .map(|item| (text(item, "label"), text(item, "action")))
+        .collect()
+}
+
+#[gtk::test]
+fn the_menu_of_a_cache_has_its_mode_and_its_removal() {
+    adw::init().unwrap();
+    let page: CachePage = glib::Object::new();
+    let window = shown_in_window(&page);
+    page.show(Some(&CacheObject::new(cache_facts("a"))));
+    let menu = menu_of_cache(&window);
+    let actions: Vec<&str> = menu.iter().map(|(_, action)| action.as_str()).collect();
+    assert_eq!(actions, ["cache.change-mode", "cache.remove"]);
+    page.show(None);
+    window.destroy();
+}
+
+#[gtk::test]
+fn the_menu_and_the_button_say_the_same_of_the_removal() {
+    adw::init().unwrap();
+    let page: CachePage = glib::Object::new();
+    let window = shown_in_window(&page);
+    let cache = CacheObject::new(cache_facts("a"));
+    page.show(Some(&cache));
+    let says = |words: &str| {
+        let menu = menu_of_cache(&window);
+        assert_eq!(menu.len(), 2, "{menu:?}");
+        assert_eq!(menu[1], (words.to_owned(), "cache.remove".to_owned()));
+        let button = hand::removal(&window).unwrap();
+        assert_eq!(button.label().unwrap(), words);
+        assert_eq!(hand::names(&button), 1, "names of the button {words}");
+    };
+    says("_Remove Cache…");
+    let mut facts = cache_facts("a");
+    facts.mode = Mode::Writeback;
+    let dirty = Sample {
+        dirty_sectors: 320,
+        ..Sample::default()
+    };
+    cache.update(facts.clone());
+    cache.sample(dirty);
+    says("_Write Back and Remove…");
+    // The service writes nothing back from a cache that does not run.
+    facts.state = CacheState::Stopped;
+    cache.update(facts.clone());
+    says("_Remove Cache…");
+    facts.state = CacheState::Pending;
+    cache.update(facts);
+    says("_Cancel Setup…");
+    page.show(None);
+    window.destroy();
+}
+
+#[gtk::test]
+fn a_page_has_live_figures_only_while_its_devices_work() {
+    adw::init().unwrap();
+    let page: CachePage = glib::Object::new();
+    let window = shown_in_window(&page);
+    let cache = CacheObject::new(cache_facts("a"));
+    let sample = |time_us, requested, hit, dirty_sectors| Sample {
+        time_us,
+        read: Direction {
+            requested,
+            hit,
+            missed: requested - hit,
+            ..Direction::default()
+        },
+        dirty_sectors,
+        frames_total: 100,
+        frame_sectors: 32,
+        ..Sample::default()
+    };
+    // The SSD's share of all reads since the start differs from its share now.
+    cache.sample(sample(1, 900_000, 0, 0));
+    cache.sample(sample(10_000_001, 1_000_000, 94_000, 0));
+    page.show(Some(&cache));
+    let words = || hand::words(&window);
+    let live = [
+        "94%",
+        "Read from SSD now (10 s)",
+        "Last 5 Minutes",
+        "(last 10 s)",
+    ];
+    for figure in live {
+        assert!(words().contains(figure), "no {figure} in:\n{}", words());
+    }
+    let (least, ..) = page.measure(gtk::Orientation::Horizontal, -1);
+    assert!(least <= 360, "{least} pixels are more than a phone has");
+    assert!(
+        !words().contains("Waiting to be written"),
+        "nothing can wait in write-through"
+    );
+    for (state, reason) in [
+        (CacheState::Bypass, "ssd-error"),
+        (CacheState::Bypass, "disk-missing"),
+        (CacheState::Bypass, "-"),
+        (CacheState::Stopped, "ssd-missing"),
+        (CacheState::Detached, ""),
+    ] {
+        let mut facts = cache_facts("a");
+        (facts.state, facts.reason) = (state, reason.into());
+        cache.update(facts);
+        for figure in live {
+            assert!(
+                !words().contains(figure),
+                "{state} {reason}: {figure} in:\n{}",
+                words()
+            );
+        }
+    }
+    cache.update(cache_facts("a"));
+    cache.sample(sample(20_000_001, 1_100_000, 188_000, 320));
+    assert!(words().contains("94%") && words().contains("Waiting to be written"));
+    page.show(None);
+    window.destroy();
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The first page, fed with what the two services tell.
+
+use adw::prelude::*;
+use gtk::glib;
+use tandem_api::{
+    CacheState, Direction, Failure, Kind, ModuleProblem, ModuleState, Sample, SigningKey,
+};
+use tandem_app::model::facts::{CacheFacts, ModuleFacts, ServiceFacts};
+use tandem_app::model::inventory::{Block, Drive, Snapshot};
+use tandem_app::model::store::Store;
+use tandem_app::widgets::cache_row::CacheRow;
+use tandem_app::widgets::overview::Overview;
+
+use crate::stage::hand;
+use crate::{cache_facts, shown_in_window};
+
+fn service(caches: Vec<CacheFacts>) -> ServiceFacts {
+    ServiceFacts {
+        module: ModuleFacts {
+            state: ModuleState::Loaded,
+            problem: ModuleProblem::None,
+            detail: String::new(),
+            key: SigningKey::NotNeeded,
+            kernel: "6.1".into(),
+        },
+        kernels_without_module: vec![],
+        minimum_ssd_bytes: 0,
+        caches,
+        jobs: vec![],
+    }
+}
+
+fn snapshot(names: &[&str]) -> Snapshot {
+    let mut snapshot = Snapshot::default();
+    for name in names {
+        let drive = Drive {
+            path: format!("/d/{name}"),
+            model: format!("Model {name}"),
+            rotation_rate: Some(7200),
+            ..Drive::default()
+        };
+        let block = Block {
+            path: format!("/b/{name}"),
+            device: format!("/dev/{name}"),
+            size: 1_000_000_000_000,
+            drive: Some(drive.path.clone()),
+            ..Block::default()
+        };
+        snapshot.drives.insert(drive.path.clone(), drive);
+        snapshot.blocks.insert(block.path.clone(), block);
+    }
+    snapshot
+}
+
+#[gtk::test]
+fn the_overview_follows_its_store_and_keeps_what_stays() {
+    adw::init().unwrap();
+    let overview: Overview = glib::Object::new();
+    let window = shown_in_window(&overview);
+    let store = Store::default();
+    overview.connect_to(&store);
+    assert!(
+        hand::button(&window, "Set Up a Cache…").is_none(),
+        "nothing is known yet"
+    );
+    store.apply_disks(Ok(snapshot(&["sdb"])));
+    store.apply_service(service(vec![]));
+    assert!(hand::button(&window, "Set Up a Cache…").is_some());
+    let group = |name: &str| {
+        let words = format!("Model {name}");
+        hand::shown(&window)
+            .into_iter()
+            .filter_map(|widget| widget.downcast::<adw::PreferencesGroup>().ok())
+            .find(|group| group.title() == words)
+    };
+    let before = group("sdb").unwrap();
+    store.apply_disks(Ok(snapshot(&["sda", "sdb", "sdc"])));
+    assert_eq!(
+        group("sdb").unwrap(),
+        before,
+        "a disk that stays keeps its widget, and with it the focus"
+    );
+    let titles: Vec<_> = hand::shown(&window)
+        .into_iter()
+        .filter_map(|widget| widget.downcast::<adw::PreferencesGroup>().ok())
+        .map(|group| group.title().to_string())
+        .filter(|title| title.starts_with("Model"))
+        .collect();
+    assert_eq!(titles, ["Model sda", "Model sdb", "Model sdc"]);
+
+    store.apply_service(service(vec![cache_facts("a")]));
+    assert!(hand::button(&window, "Set Up a Cache…").is_none());
+    let row = |window: &gtk::Window| {
+        hand::shown(window)
+            .into_iter()
+            .find_map(|widget| widget.downcast::<CacheRow>().ok())
+    };
+    assert_eq!(row(&window).unwrap().title(), "Films");
+    let sample = |time_us, requested, hit| Sample {
+        time_us,
+        read: Direction {
+            requested,
+            hit,
+            ..Direction::default()
+        },
+        ..Sample::default()
+    };
+    store.apply_sample("/caches/a", sample(1, 0, 0));
+    store.apply_sample("/caches/a", sample(10_000_000, 100, 75));
+    assert!(hand::words(&window).contains("75%"));
+    let mut failed = cache_facts("a");
+    failed.state = CacheState::Bypass;
+    failed.reason = "ssd-error".into();
+    store.apply_service(service(vec![failed]));
+    assert!(
+        !hand::words(&window).contains("75%"),
+        "an SSD that failed has no live figures"
+    );
+    assert!(
+        row(&window)
+            .unwrap()
+            .subtitle()
+            .unwrap()
+            .contains("SSD Failed")
+    );
+
+    store.service_left();
+    assert!(
+        hand::button(&window, "Set Up a Cache…").is_some(),
+        "it leaves when there is no cache"
+    );
+    window.destroy();
+}
+
+#[gtk::test]
+fn one_service_that_fails_does_not_hide_what_the_other_tells() {
+    adw::init().unwrap();
+    // A page that fades out would still be on the screen.
+    gtk::Settings::default()
+        .unwrap()
+        .set_gtk_enable_animations(false);
+    let overview: Overview = glib::Object::new();
+    let window = shown_in_window(&overview);
+    let store = Store::default();
+    overview.connect_to(&store);
+    let failed = |name| Failure::new(Kind::ServiceUnavailable).name(name);
+    let notice = |name: &str| hand::words(&window).contains(&format!("“{name}” did not answer"));
+
+    store.apply_disks(Ok(snapshot(&["sda"])));
+    store.service_failed(failed("tandem"));
+    assert!(hand::words(&window).contains("Model sda") && notice("tandem"));
+    assert!(hand::button(&window, "Try Again").is_some());
+    assert!(
+        hand::button(&window, "Set Up a Cache…").is_none() && !store.is_known(),
+        "a cache cannot be set up without the service"
+    );
+    store.apply_service(service(vec![cache_facts("a")]));
+    assert!(!notice("tandem") && hand::row(&window, "Films").is_some());
+
+    store.apply_disks(Err(failed("UDisks2")));
+    assert!(hand::row(&window, "Films").is_some() && notice("UDisks2"));
+    store.service_failed(failed("tandem"));
+    assert!(
+        hand::row(&window, "Films").is_none(),
+        "nothing can be asked"
+    );
+    store.apply_disks(Ok(snapshot(&["sda"])));
+    assert!(hand::row(&window, "Films").is_some() && notice("tandem"));
+    window.destroy();
+}
+
+#[gtk::test]
+fn a_kernel_that_cannot_run_a_cache_is_told_on_the_first_page() {
+    adw::init().unwrap();
+    let overview: Overview = glib::Object::new();
+    let window = shown_in_window(&overview);
+    let store = Store::default();
+    overview.connect_to(&store);
+    store.apply_disks(Ok(snapshot(&["sda"])));
+    let mut facts = service(vec![]);
+    facts.module.state = ModuleState::NotBuilt;
+    store.apply_service(facts);
+    assert!(hand::words(&window).contains("not built for the running kernel, 6.1"));
+    window.destroy();
+}
