@@ -7,8 +7,9 @@ use gtk::glib::{self, clone};
 use gtk::{gio, prelude::*};
 use tandem_api::{Failure, Kind, Latency, Mode, Span};
 
-use super::{CachePage, speeds};
-use crate::display::{bytes, fill, percent, plain_name, range_name, short_time};
+use super::CachePage;
+use super::numbers::{share_words, speeds};
+use crate::display::{bytes, fill, plain_name, range_name, short_time};
 use crate::model::bars::{csv, hit_rate_since, long_bars, total_hit_rate};
 use crate::model::range::Range;
 use crate::model::series::Series;
@@ -175,12 +176,6 @@ fn utc(seconds: f64) -> String {
     glib::DateTime::from_unix_utc(seconds as i64)
         .and_then(|time| time.format_iso8601())
         .map_or_else(|_| String::new(), |words| words.to_string())
-}
-
-/// A share, or a dash while there is none.
-pub(super) fn share_words(share: Option<f64>) -> String {
-    // Translators: shown instead of a number while there is none
-    share.map_or_else(|| gettext("–"), percent)
 }
 
 /// The response times of the SSD and of the disk, each with its caption.

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The commands of the page, and the job that one of them has begun.
+
+use adw::subclass::prelude::*;
+use gtk::glib::{self, clone};
+use gtk::prelude::*;
+
+use super::CachePage;
+use crate::client::Client;
+use crate::model::facts::CacheFacts;
+use crate::model::objects::JobObject;
+use crate::model::series::Series;
+use crate::widgets::mode_dialog::ask_for_mode;
+use crate::widgets::remove_dialog::{ask_to_remove, show_failure};
+
+impl CachePage {
+    /// The job that changes this cache now.
+    pub(super) fn job(&self) -> Option<JobObject> {
+        let path = self.cache()?.facts().job?;
+        let job = self.imp().store.get()?.job(&path)?;
+        job.facts().finished.is_none().then_some(job)
+    }
+
+    /// Shows the job that changes this cache, if there is one, or how that job ended.
+    pub(super) fn refresh_job(&self) {
+        let imp = self.imp();
+        let job = self.job();
+        imp.changing.set(job.is_some());
+        imp.remove_group.set_visible(job.is_none());
+        imp.job_card.show(job.as_ref());
+        self.refresh_state();
+    }
+
+    /// Calls the service, and disables further commands until the service has answered.
+    fn ask<F: Future<Output = ()>>(
+        &self,
+        ask: impl FnOnce(Option<gtk::Window>, Client, CacheFacts) -> F + 'static,
+    ) {
+        let (Some(client), Some(cache)) = (self.imp().client.get().cloned(), self.cache()) else {
+            return;
+        };
+        if self.imp().busy.replace(true) {
+            return;
+        }
+        self.refresh_state();
+        glib::spawn_future_local(clone!(
+            #[weak(rename_to = page)]
+            self,
+            async move {
+                let parent = page.root().and_downcast::<gtk::Window>();
+                ask(parent, client, cache.facts()).await;
+                page.imp().busy.set(false);
+                page.refresh_state();
+            }
+        ));
+    }
+
+    pub(super) fn remove(&self) {
+        let Some((_, seconds)) = self
+            .cache()
+            .map(|cache| cache.with_series(Series::unwritten))
+        else {
+            return;
+        };
+        self.ask(move |parent, client, cache| async move {
+            ask_to_remove(parent.as_ref(), &client, &cache, seconds).await;
+        });
+    }
+
+    pub(super) fn flush(&self) {
+        self.ask(|parent, client, cache| async move {
+            if let Err(failure) = client.flush(&cache.path).await {
+                show_failure(parent.as_ref(), &failure);
+            }
+        });
+    }
+
+    pub(super) fn change_mode(&self) {
+        self.ask(|parent, client, cache| async move {
+            ask_for_mode(parent.as_ref(), &client, &cache);
+        });
+    }
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The top of the page: the safety line, the state of the cache, and the data that is not yet on the disk.
+
+use adw::subclass::prelude::*;
+use gtk::prelude::*;
+use tandem_api::CacheState;
+
+use super::CachePage;
+use super::removal::REMOVE;
+use crate::display::{
+    Safety, SafetyAmounts, SafetyFacts, Severity, bytes, cache_words, duration, safety,
+    unwritten_words,
+};
+use crate::model::facts::CacheFacts;
+use crate::model::series::Series;
+
+impl CachePage {
+    /// Shows the state of the cache and the data that is not yet on the disk.
+    pub(super) fn refresh_state(&self) {
+        let imp = self.imp();
+        let Some(cache) = self.cache() else { return };
+        let facts = cache.facts();
+        let (dirty, seconds) = cache.with_series(Series::unwritten);
+        let words = cache_words(facts.state, &facts.reason, facts.may_be_unwritten(dirty));
+        imp.heading.set_subtitle(&words.title);
+        imp.banner.set_visible(!words.what.is_empty());
+        imp.banner_icon.set_icon_name(Some(words.icon));
+        for severity in Severity::ALL {
+            imp.banner_icon.remove_css_class(severity.css_class());
+        }
+        imp.banner_icon.add_css_class(words.severity.css_class());
+        imp.banner_title.set_label(&words.title);
+        imp.banner_what.set_label(&words.what);
+        imp.banner_data.set_label(&words.data);
+        imp.banner_next.set_label(&words.next);
+        let running = facts.state == CacheState::Active;
+        let here = running || facts.state == CacheState::Suspended;
+        let paused = self.job().is_some_and(|job| job.facts().paused);
+        let refused = facts.reason == "disk-error";
+        // While a job runs, its card and the safety line tell the amount.
+        let unwritten = unwritten_words(dirty, seconds, paused, refused, facts.mode)
+            .filter(|_| here && !imp.changing.get());
+        let (safety, line) = cache.with_series(|series| safety_line(&facts, series));
+        imp.safety.set_label(&line);
+        let (icon, class) = if safety.risks_data() {
+            ("tandem-bypass-symbolic", "warning")
+        } else {
+            ("tandem-active-symbolic", "success")
+        };
+        imp.safety_icon.set_icon_name(Some(icon));
+        imp.safety_icon.set_css_classes(&[class]);
+        let can_flush = running && !imp.changing.get();
+        imp.unwritten
+            .show(unwritten.as_ref(), can_flush, imp.busy.get());
+        let can_change = can_flush && !imp.busy.get();
+        imp.mode.set_activatable(can_change);
+        imp.mode_arrow.set_visible(can_change);
+        let can_remove = !imp.changing.get() && !imp.busy.get();
+        self.action_set_enabled("cache.change-mode", can_change);
+        self.action_set_enabled(REMOVE, can_remove);
+        self.show_removal(facts.state, dirty);
+    }
+}
+
+/// The answers of the safety line, and the line.
+fn safety_line(facts: &CacheFacts, series: &Series) -> (Safety, String) {
+    let (dirty, seconds) = series.unwritten();
+    let safety = safety(&SafetyFacts {
+        state: facts.state,
+        reason: &facts.reason,
+        mode: facts.mode,
+        dirty: series.latest().map(|_| dirty),
+        may_be_unwritten: facts.may_be_unwritten,
+    });
+    let line = safety.line(&SafetyAmounts {
+        size: bytes(dirty),
+        age: series
+            .oldest_dirty_us()
+            .map(|age| duration(age.div_ceil(1_000_000))),
+        time: (seconds > 0).then(|| duration(seconds)),
+    });
+    (safety, line)
+}
