@@ -11,8 +11,9 @@ use tandem_app::display::mode_name;
 use tandem_app::widgets::window::Window;
 use tandem_app::widgets::wizard::Wizard;
 
+use crate::set_up::primary;
 use crate::stage::hand;
-use crate::{Camera, Result, primary};
+use crate::{Camera, Result};
 
 /// Bytes a second, so slow that a flush is still going on when its picture is taken.
 const SLOW: u64 = 20_000_000;
