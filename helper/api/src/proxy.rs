@@ -200,6 +200,12 @@ pub trait Cache {
     #[zbus(property)]
     fn may_be_unwritten(&self) -> zbus::Result<bool>;
 
+    /// Whether the service took the cache out of write-back because a kernel that may start next lacks the module
+    /// ([`ManagerProxy::kernels_without_module`]). The service sets write-back again when each such kernel has the
+    /// module, unless [`Self::set_mode`] chooses a mode meanwhile.
+    #[zbus(property)]
+    fn waits_for_kernel(&self) -> zbus::Result<bool>;
+
     /// Bytes that are only on the SSD, as in the newest sample; told by [`Self::receive_sampled`] only.
     #[zbus(property(emits_changed_signal = "false"))]
     fn dirty_bytes(&self) -> zbus::Result<u64>;

@@ -274,6 +274,7 @@ async fn facts(cache: &CacheProxy<'_>) -> Result<serde_json::Value, Ending> {
         "cache_bytes": cache.cache_bytes().await?,
         "refused_modes": cache.refused_modes().await?,
         "may_be_unwritten": cache.may_be_unwritten().await?,
+        "waits_for_kernel": cache.waits_for_kernel().await?,
         "dirty_bytes": cache.dirty_bytes().await?,
         "seconds_to_drain": cache.seconds_to_drain().await?,
         "latest": latest,
@@ -315,6 +316,11 @@ async fn status(connection: &Connection, wanted: Option<&str>, json: bool) -> Re
             )
         ));
         say(format_args!("  Mode:    {}", cache.mode().await?));
+        if cache.waits_for_kernel().await? {
+            say(
+                "           Write-back waits until the module is there for the kernel of the next start",
+            );
+        }
         say(format_args!(
             "  Mounted: {}",
             cache.mount_points().await?.join(", ")

@@ -29,6 +29,8 @@ pub struct View {
     pub refused_modes: Vec<RefusedMode>,
     /// Whether data may be on the SSD only.
     pub may_be_unwritten: bool,
+    /// Whether write-back waits until each kernel that may start next has the module.
+    pub waits_for_kernel: bool,
     /// The state.
     pub state: CacheState,
     /// The reason of the state.
@@ -94,6 +96,9 @@ impl CacheObject {
         }
         if old.may_be_unwritten != new.may_be_unwritten {
             this.may_be_unwritten_changed(emitter).await?;
+        }
+        if old.waits_for_kernel != new.waits_for_kernel {
+            this.waits_for_kernel_changed(emitter).await?;
         }
         if old.mapped != new.mapped {
             this.mapped_changed(emitter).await?;
@@ -267,6 +272,11 @@ impl CacheObject {
     #[zbus(property)]
     fn may_be_unwritten(&self) -> bool {
         self.view(|v| v.may_be_unwritten)
+    }
+
+    #[zbus(property)]
+    fn waits_for_kernel(&self) -> bool {
+        self.view(|v| v.waits_for_kernel)
     }
 
     #[zbus(property(emits_changed_signal = "false"))]

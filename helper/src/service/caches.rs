@@ -135,6 +135,7 @@ impl Service {
             mode: status.as_ref().map_or(pair.mode, |s| s.mode),
             refused_modes,
             may_be_unwritten: record.may_be_dirty,
+            waits_for_kernel: record.waits_for_kernel,
             state,
             reason,
             mapped: device.map_or_else(no_object, |d| d.ident.text.object.clone()),

@@ -15,6 +15,20 @@ async fn write_back_waits_while_a_kernel_lacks_the_module() {
     let simulation = bench.machine.simulation().await;
     let manager = bench.machine.manager().await;
     let mode = async |wanted: Mode| cache.mode().await.is_ok_and(|mode| mode == wanted);
+    // This proxy keeps the value that it read first until the service signals a change.
+    let follower = CacheProxy::builder(&bench.machine.connection)
+        .path(cache.inner().path().to_owned())
+        .build()
+        .await
+        .unwrap();
+    let waits = async |wanted: bool| {
+        let (now, signalled) = (
+            cache.waits_for_kernel().await,
+            follower.waits_for_kernel().await,
+        );
+        now.is_ok_and(|now| now == wanted) && signalled.is_ok_and(|now| now == wanted)
+    };
+    assert!(waits(false).await);
     let lacking = async || manager.kernels_without_module().await.unwrap();
     assert!(lacking().await.is_empty());
 
@@ -25,6 +39,7 @@ async fn write_back_waits_while_a_kernel_lacks_the_module() {
     manager.check_kernels().await.unwrap();
     until("the property", async || lacking().await == ["6.99"]).await;
     until("write-through", async || mode(Mode::Writethrough).await).await;
+    until("the cache to wait", async || waits(true).await).await;
     until("nothing to be unwritten", async || {
         !cache.may_be_unwritten().await.unwrap_or(true)
     })
@@ -33,6 +48,7 @@ async fn write_back_waits_while_a_kernel_lacks_the_module() {
     simulation.set_kernels_without_module(&[]).await.unwrap();
     manager.check_kernels().await.unwrap();
     until("write-back", async || mode(Mode::Writeback).await).await;
+    until("the end of the wait", async || waits(false).await).await;
     assert!(lacking().await.is_empty());
 
     // What the user chooses meanwhile is not changed afterwards.
@@ -42,10 +58,12 @@ async fn write_back_waits_while_a_kernel_lacks_the_module() {
         .unwrap();
     manager.check_kernels().await.unwrap();
     until("write-through", async || mode(Mode::Writethrough).await).await;
+    until("the cache to wait", async || waits(true).await).await;
     cache.set_mode(Mode::Writearound).await.unwrap();
     simulation.set_kernels_without_module(&[]).await.unwrap();
     manager.check_kernels().await.unwrap();
     assert!(mode(Mode::Writearound).await);
+    until("the end of the wait", async || waits(false).await).await;
     bench.machine.remove(&cache).await.unwrap();
     assert_eq!(simulation.lost_bytes().await.unwrap(), 0);
 }
