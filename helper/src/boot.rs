@@ -10,6 +10,7 @@
 mod environment;
 pub(crate) mod held;
 pub mod late;
+mod udev;
 
 use self::environment::{BootEnvironment, HoldError, System};
 use self::late::Marks;
@@ -19,7 +20,6 @@ use crate::lifecycle::{
     self, Access, Attempt, Disk, Job, Link, Phase, Reason, Situation, Ssd, Step,
 };
 use crate::machine::{BlockDevice, Found, Machine};
-use crate::mounts::table;
 use crate::state::{CacheRecord, FOLDER, Intent, Store};
 use crate::wipe;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -32,10 +32,6 @@ use std::time::{Duration, Instant};
 
 /// How long a program keeps a disk open that opens it for a moment only, as udev's probes do.
 const SHORT_USE: Duration = Duration::from_secs(2);
-/// The folder in which udev records a device after it has handled the device.
-const UDEV_DATA: &str = "/run/udev/data";
-/// This file exists while udev is busy.
-const UDEV_BUSY: &str = "/run/udev/queue";
 
 /// The unit that runs this program at the start of the machine.
 const UNIT: &str = "/usr/lib/systemd/system/sysinit.target.wants/tandem-assemble.service";
@@ -93,10 +89,9 @@ fn run_in(store: &Store, system: impl FnOnce() -> System) {
         // creates the folder for its first device.
         if let Ok(watch) = &watch {
             let written = inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::CLOSE_WRITE;
-            let _ = inotify::add_watch(watch, UDEV_DATA, written);
+            let _ = inotify::add_watch(watch, udev::DATA, written);
         }
-        step(&mut caches, &system, store, &marks);
-        let limit = caches.iter().map(Cache::wait_limit).max();
+        let limit = look(&mut caches, &system, store, &marks);
         let left = limit.and_then(|limit| limit.checked_sub(begun.elapsed()));
         match (&watch, left) {
             (Ok(watch), Some(left)) if !left.is_zero() => wait(watch, left),
@@ -164,6 +159,21 @@ fn start_without_all(
     {
         tracing::error!("the service is not started: {e}");
     }
+}
+
+/// Looks at the machine once, and takes all caches one step further. Returns how long the start waits for the devices
+/// that are missing; `None`: no cache is left.
+fn look(
+    caches: &mut Vec<Cache>,
+    machine: &impl BootEnvironment,
+    store: &Store,
+    marks: &Marks,
+) -> Option<Duration> {
+    // The machine is asked before the look. udev may end its work during the look, after the look has missed a device.
+    let (busy, awaits) = (machine.udev_is_busy(), machine.awaits_devices());
+    step(caches, machine, store, marks);
+    let limits = caches.iter().map(|cache| cache.wait_limit(busy, awaits));
+    limits.max()
 }
 
 /// Takes all caches one step further. A step that may never end comes last: if the start is killed in it, every disk
@@ -434,13 +444,14 @@ impl Cache {
         is_durable
     }
 
-    /// How long the start waits for the devices that are missing.
-    fn wait_limit(&self) -> Duration {
+    /// How long the start waits for the devices that are missing. `busy`: udev was busy before the last look.
+    /// `awaits`: the start of the machine waited for a device then.
+    fn wait_limit(&self, busy: bool, awaits: bool) -> Duration {
         if self.failed.is_some() {
             return Duration::ZERO;
         }
-        let needed = || self.disk.recorded.is_some() || table::waits_at_start().unwrap_or(true);
-        lifecycle::wait_limit(&self.record, Path::new(UDEV_BUSY).exists(), needed)
+        let needed = || awaits || self.disk.recorded.is_some();
+        lifecycle::wait_limit(&self.record, busy, needed)
     }
 
     /// Lets the machine start without this cache. True if the mark of the cache is not needed any more: the record
@@ -496,7 +507,7 @@ impl Cache {
 fn watch() -> io::Result<OwnedFd> {
     let watch = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
     let busy = inotify::WatchFlags::CREATE | inotify::WatchFlags::DELETE;
-    inotify::add_watch(&watch, "/run/udev", busy)?;
+    inotify::add_watch(&watch, udev::FOLDER, busy)?;
     Ok(watch)
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! How assembling queries and changes the machine, without the order of the steps.
 
-use super::held;
+use super::{held, udev};
 use crate::action::Pair;
 use crate::dm::control::Control;
 use crate::dm::mapping::Mapping;
@@ -9,6 +9,7 @@ use crate::dm::table::{Linear, Tandem};
 use crate::engine::device_mapper::guards::LoadedDevices;
 use crate::facts::Ident;
 use crate::machine::{BlockDevice, Found, Machine};
+use crate::mounts::table;
 use crate::superblock;
 use crate::wipe;
 use std::fs::File;
@@ -43,6 +44,10 @@ pub(super) trait BootEnvironment {
     /// # Errors
     /// Why there is none.
     fn device_mapper(&self) -> Result<(), String>;
+    /// Whether udev has block devices to handle, which no search finds before.
+    fn udev_is_busy(&self) -> bool;
+    /// Whether the start of the machine waits for a device of fstab or crypttab.
+    fn awaits_devices(&self) -> bool;
     /// Looks for a recorded device.
     fn find(&self, record: &Ident) -> Found;
     /// The mapping of this cache as the kernel has it.
@@ -98,6 +103,14 @@ impl System {
 impl BootEnvironment for System {
     fn device_mapper(&self) -> Result<(), String> {
         self.control().map(drop)
+    }
+
+    fn udev_is_busy(&self) -> bool {
+        udev::is_busy()
+    }
+
+    fn awaits_devices(&self) -> bool {
+        table::waits_at_start(udev::has_handled).unwrap_or(true)
     }
 
     fn find(&self, record: &Ident) -> Found {
@@ -199,6 +212,8 @@ pub(super) mod fake {
         pub hold_errors: RefCell<Vec<HoldError>>,
         /// Serial number of the disk that can never be held.
         pub taken: Option<&'static str>,
+        /// Devices that udev handles while the first device is looked for.
+        pub unhandled: RefCell<Vec<&'static str>>,
         /// udev runs the program for another device.
         pub other_event: bool,
         /// What happens during a pause.
@@ -233,10 +248,19 @@ pub(super) mod fake {
             }
         }
 
+        fn udev_is_busy(&self) -> bool {
+            !self.unhandled.borrow().is_empty()
+        }
+
+        fn awaits_devices(&self) -> bool {
+            !self.unhandled.borrow().is_empty()
+        }
+
         fn find(&self, record: &Ident) -> Found {
             let serial = record.text.serial.as_str();
             let seen = |list: &[&str]| list.contains(&serial).then(|| self.device(serial));
-            let recorded = seen(&self.there);
+            let missed = self.unhandled.take();
+            let recorded = seen(&self.there).filter(|_| !missed.contains(&serial));
             let similar = seen(&self.elsewhere).map(|mut device| {
                 device.ident.text.name = format!("copy-{serial}");
                 device.number = "9:9".to_owned();

@@ -50,7 +50,7 @@ fn without_device_mapper_what_is_on_the_ssd_only_is_never_written_over_the_disk(
         };
         cache.find_and_hold(&without);
         assert!(cache.disk.recorded.is_some() && without.done.take().is_empty());
-        assert_eq!(cache.wait_limit(), Duration::ZERO);
+        assert_eq!(cache.wait_limit(true, true), Duration::ZERO);
         let left = left(cache, &format!("none-{mode}"));
         assert_eq!(
             (left.origin_diverged, left.pair.copies_stale),
@@ -84,6 +84,27 @@ fn every_disk_is_held_and_left_out_before_an_ssd_is_read_that_may_not_answer() {
     let then = ["hold no-c", "leave out no-c", "map no-c"];
     assert_eq!(machine.done.take(), then);
     assert_eq!(caches.len(), 1);
+    std::fs::remove_dir_all(&root).unwrap();
+}
+
+#[test]
+fn a_device_that_udev_handles_during_a_look_is_waited_for_and_found_by_the_next_look() {
+    let root = std::env::temp_dir().join(format!("tandem-boot-{}-look", std::process::id()));
+    let store = Store::open(&root).unwrap();
+    let mut caches = vec![cache(Mode::Writethrough, false)];
+    caches[0].record.pair.ssd.text.serial = "fast".to_owned();
+    let machine = Fake {
+        there: vec!["", "fast"],
+        unhandled: vec!["", "fast"].into(),
+        ..Fake::default()
+    };
+    let limit = look(&mut caches, &machine, &store, &Marks::default());
+    assert_eq!(limit, Some(lifecycle::WAIT_DIRTY));
+    let limit = look(&mut caches, &machine, &store, &Marks::default());
+    assert_eq!(
+        (limit, machine.done.take()),
+        (None, vec!["map no-".to_owned()])
+    );
     std::fs::remove_dir_all(&root).unwrap();
 }
 

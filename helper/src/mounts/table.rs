@@ -250,14 +250,21 @@ pub fn automounts(point: &str) -> std::io::Result<bool> {
         .any(|entry| same_point(&entry.target, point) && automounts(entry)))
 }
 
-/// Whether the system waits at its start for a device that is not there yet.
+/// Whether the system waits at its start for a device that is not there yet. `handled`: whether udev has handled the
+/// block device with this number.
 ///
 /// # Errors
 /// If fstab or crypttab is there and cannot be read.
-pub fn waits_at_start() -> std::io::Result<bool> {
+pub fn waits_at_start(handled: impl Fn(&str) -> bool) -> std::io::Result<bool> {
     let (fstab, crypttab) = (fstab()?, optional(CRYPTTAB)?);
     let mut nodes = early(&fstab, &crypttab);
-    Ok(nodes.any(|node| fs::metadata(node).is_err()))
+    Ok(nodes.any(|node| is_awaited(&node, node_number(&node), &handled)))
+}
+
+/// Whether systemd waits for a node, which leads to the block device with this number. The link may be left from the
+/// initial file system. systemd waits until udev has handled the device anew.
+fn is_awaited(node: &str, number: Option<String>, handled: impl Fn(&str) -> bool) -> bool {
+    fs::metadata(node).is_err() || number.is_some_and(|number| !handled(&number))
 }
 
 /// The entries of fstab; none if there is no such file.

@@ -109,6 +109,16 @@ fn what_the_start_uses_is_known() {
 }
 
 #[test]
+fn a_device_is_awaited_until_its_link_is_there_and_udev_has_handled_it() {
+    let disk = || Some("8:1".to_owned());
+    assert!(is_awaited("/nowhere/by-uuid/a", None, |_| true));
+    assert!(is_awaited("/", disk(), |_| false));
+    assert!(!is_awaited("/", disk(), |number| number == "8:1"));
+    // An image below /dev is no device.
+    assert!(!is_awaited("/", None, |_| false));
+}
+
+#[test]
 fn only_sources_below_dev_are_looked_at() {
     let fstab = "/srv/image.iso /iso iso9660 loop 0 0\n\
                  /dev/../home/eve/fuse/x /x ext4 defaults 0 0\n\
