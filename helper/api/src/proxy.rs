@@ -60,12 +60,14 @@ pub trait Manager {
     #[zbus(property)]
     fn module_state(&self) -> zbus::Result<ModuleState>;
 
-    /// Why not, and what helps an expert: the end of the build's log, or the name of the missing package. It changes
-    /// together with `ModuleState`.
+    /// Why the kernel cannot run a cache, and a detail for an expert: the end of the build's log, or the name of the
+    /// missing package. The service signals a change when `ModuleState` changes and when kernels or modules were
+    /// installed.
     #[zbus(property)]
     fn module_problem(&self) -> zbus::Result<(ModuleProblem, String)>;
 
-    /// The key that DKMS signs modules with. It changes together with `ModuleState`, and by [`Self::enroll_key`].
+    /// State of the key that DKMS signs modules with. The service signals a change as for `ModuleProblem`, and after
+    /// [`Self::enroll_key`].
     #[zbus(property)]
     fn signing_key(&self) -> zbus::Result<SigningKey>;
 
@@ -354,6 +356,9 @@ pub trait Simulation {
 
     /// State of the module; [`ModuleState::Refused`] and [`ModuleState::NotBuilt`] make loading fail.
     fn set_module(&self, state: ModuleState) -> zbus::Result<()>;
+
+    /// Why the kernel has no module that it accepts, and the state of the module's key. The state of the module stays.
+    fn set_module_problem(&self, problem: ModuleProblem, key: SigningKey) -> zbus::Result<()>;
 
     /// Kernels that may start next and have no module.
     fn set_kernels_without_module(&self, releases: &[&str]) -> zbus::Result<()>;

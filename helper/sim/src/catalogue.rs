@@ -151,6 +151,7 @@ pub fn scene() -> Scene {
     let mut s = Scene {
         boot: "simulated-boot-1".to_owned(),
         module: ModuleState::Available,
+        problem: None,
         key: SigningKey::NotNeeded,
         kernels: Vec::new(),
         step_time: Duration::from_millis(400),

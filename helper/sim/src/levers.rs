@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tandem_api::{
-    CacheState, Failure, FileUser, Kind, ModuleState, ROOT_PATH, SigningKey, StepKind,
+    CacheState, Failure, FileUser, Kind, ModuleProblem, ModuleState, ROOT_PATH, SigningKey,
+    StepKind,
 };
 use tandem_helper::facts::Mounter;
 use zbus::{Connection, OwnedObjectPath, OwnedVariant, interface};
@@ -166,9 +167,17 @@ impl Simulation {
     fn set_module(&self, state: ModuleState) {
         self.0.change(|s| {
             s.module = state;
+            s.problem = None;
             if state == ModuleState::Refused && s.key == SigningKey::NotNeeded {
                 s.key = SigningKey::NotEnrolled;
             }
+        });
+    }
+
+    fn set_module_problem(&self, problem: ModuleProblem, key: SigningKey) {
+        self.0.read_mut(|s| {
+            s.problem = Some(problem);
+            s.key = key;
         });
     }
 

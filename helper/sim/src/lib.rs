@@ -57,14 +57,16 @@ impl Engine for Simulated {
     }
 
     async fn module_problem(&self) -> (ModuleProblem, String) {
-        match self.module_state().await {
+        let (state, problem) = self.world.read(|scene| (scene.module, scene.problem));
+        let usual = match state {
             ModuleState::Loaded | ModuleState::Available => (ModuleProblem::None, String::new()),
             ModuleState::NotBuilt => {
                 let log = "linux/map.c:7:1: error: unknown type name 'simulated'";
                 (ModuleProblem::BuildFailed, log.to_owned())
             }
             ModuleState::Refused => (ModuleProblem::NotSigned, String::new()),
-        }
+        };
+        problem.map_or(usual, |problem| (problem, String::new()))
     }
 
     async fn signing_key(&self) -> SigningKey {

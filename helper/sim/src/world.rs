@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tandem_api::{
-    CacheState, DeviceText, Failure, FileUser, Kind, Mode, ModuleState, SigningKey, StepKind,
+    CacheState, DeviceText, Failure, FileUser, Kind, Mode, ModuleProblem, ModuleState, SigningKey,
+    StepKind,
 };
 use tandem_helper::action::{MountDevice, Pair};
 use tandem_helper::dm::message::{Flush, Message};
@@ -92,6 +93,8 @@ pub struct Map {
 pub struct Scene {
     pub boot: String,
     pub module: ModuleState,
+    /// Why the kernel has no module that it accepts, if that is not the usual reason.
+    pub problem: Option<ModuleProblem>,
     /// The key for the module.
     pub key: SigningKey,
     /// Kernels that may start next and have no module.

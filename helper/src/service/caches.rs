@@ -10,7 +10,6 @@ use crate::facts::Device;
 use crate::history::History;
 use crate::iface::bounded::Bounded;
 use crate::iface::cache::{CacheObject, View};
-use crate::iface::manager::ManagerObject;
 use crate::lifecycle::{self, Attempt, Link, Reason, Situation};
 use crate::plan;
 use crate::sampler::Sampler;
@@ -198,16 +197,6 @@ impl Service {
             let task = tokio::spawn(sampler.clone().run(self.clone(), uuid.clone(), object));
             self.inner().shown.insert(uuid, Shown { sampler, task });
         }
-        let module = self.engine.module_state().await;
-        if self.inner().module.replace(module) == Some(module) {
-            return Ok(());
-        }
-        let manager = server
-            .interface::<_, Bounded<ManagerObject>>(ROOT_PATH)
-            .await?;
-        let (object, emitter) = (manager.get().await, manager.signal_emitter());
-        object.module_state_changed(emitter).await?;
-        object.module_problem_changed(emitter).await?;
-        object.signing_key_changed(emitter).await
+        self.look_at_module(false).await
     }
 }

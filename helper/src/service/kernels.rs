@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! While a kernel that may start next lacks the module, nothing new stays on an SSD only: that kernel could not reach
 //! it. Write-back is on record as wanted, and goes on when every such kernel has the module.
+//!
+//! Also shows the module of the running kernel, and enrolls the key that signs the module.
 
 use super::Service;
 use crate::auth::{self, Permission};
@@ -8,9 +10,19 @@ use crate::iface::bounded::Bounded;
 use crate::iface::manager::ManagerObject;
 use crate::state::CacheRecord;
 use std::sync::Arc;
-use tandem_api::{DeviceText, Failure, Kind, Mode, ROOT_PATH, SigningKey};
+use tandem_api::{
+    DeviceText, Failure, Kind, Mode, ModuleProblem, ModuleState, ROOT_PATH, SigningKey,
+};
 use zbus::message::Header;
 use zbus::object_server::InterfaceRef;
+
+/// The kernel module and its key, as the properties of the manager show them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ModuleView {
+    state: ModuleState,
+    problem: (ModuleProblem, String),
+    key: SigningKey,
+}
 
 impl Service {
     /// `Manager.CheckKernels`: the scripts of kernel packages and of DKMS call this.
@@ -22,6 +34,8 @@ impl Service {
             return Err(Failure::new(Kind::NotAuthorized).detail("root only"));
         }
         self.look_at_kernels().await;
+        // The packages may have changed the reason why the running kernel has no module, or made the key.
+        self.look_at_module(true).await?;
         Ok(())
     }
 
@@ -112,9 +126,37 @@ impl Service {
             return Err(Failure::new(Kind::WrongState).name(key.as_str()));
         }
         self.engine.enroll_key(password).await?;
+        self.look_at_module(true).await?;
+        Ok(())
+    }
+
+    /// Looks at the state of the module, and signals what has changed. The problem and the key are read only after
+    /// another state, or if the caller asks for them by `whole`: that takes a run of mokutil and the logs of DKMS, and a
+    /// refresh comes up to five times a second.
+    pub(super) async fn look_at_module(&self, whole: bool) -> zbus::Result<()> {
+        let mut last = self.module.lock().await;
+        let state = self.engine.module_state().await;
+        if !whole && last.as_ref().is_some_and(|last| last.state == state) {
+            return Ok(());
+        }
+        let now = ModuleView {
+            state,
+            problem: self.engine.module_problem().await,
+            key: self.engine.signing_key().await,
+        };
+        let before = last.replace(now.clone());
+        let before = before.as_ref();
         let manager = self.manager().await?;
-        let object = manager.get().await;
-        object.signing_key_changed(manager.signal_emitter()).await?;
+        let (object, emitter) = (manager.get().await, manager.signal_emitter());
+        if before.is_none_or(|before| before.problem != now.problem) {
+            object.module_problem_changed(emitter).await?;
+        }
+        if before.is_none_or(|before| before.key != now.key) {
+            object.signing_key_changed(emitter).await?;
+        }
+        if before.is_none_or(|before| before.state != now.state) {
+            object.module_state_changed(emitter).await?;
+        }
         Ok(())
     }
 

@@ -2,7 +2,8 @@
 //! Manages the plans that were given out, the jobs that run and the caches that are shown.
 //!
 //! Locks: `inner` is a plain lock, is never held across an await, and is taken last. Each other lock serialises the
-//! work that its name says. `recovering` is taken before `refreshing`, and `recording` after both.
+//! work that its name says. `recovering` is taken before `refreshing`, and `recording` and `module` after both; no code
+//! holds these two at the same time.
 
 mod caches;
 mod execute;
@@ -14,6 +15,7 @@ mod risk;
 mod steps;
 mod tune;
 
+use self::kernels::ModuleView;
 use self::queue::{Caller, QueueSlot, Queues};
 use self::reading::Reading;
 use crate::auth;
@@ -84,8 +86,6 @@ struct Inner {
     /// Why the module refused some of them.
     refused: BTreeMap<String, Reason>,
     next_job: u64,
-    /// The state as last signalled.
-    module: Option<tandem_api::ModuleState>,
     /// Kernels that may start next and lack the module, as last signalled.
     kernels: Vec<String>,
     touched: Option<Instant>,
@@ -104,6 +104,9 @@ pub struct Service {
     recovering: tokio::sync::Mutex<()>,
     /// Held from the query of the module's status until the record is written, and never longer.
     recording: tokio::sync::Mutex<()>,
+    /// The module as last signalled; `None` before the first look. Held from a look at the module until its changes are
+    /// signalled.
+    module: tokio::sync::Mutex<Option<ModuleView>>,
     /// Calls that are being answered, some of which wait for a person to authenticate.
     calls: AtomicUsize,
     again: Notify,
@@ -132,6 +135,7 @@ impl Service {
             reading: Arc::default(),
             recovering: tokio::sync::Mutex::default(),
             recording: tokio::sync::Mutex::default(),
+            module: tokio::sync::Mutex::default(),
             calls: AtomicUsize::new(0),
             again: Notify::new(),
         }

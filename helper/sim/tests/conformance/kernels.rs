@@ -108,3 +108,46 @@ async fn a_key_is_enrolled_by_a_password_and_a_restart() {
         ModuleProblem::None
     );
 }
+
+#[tokio::test]
+async fn another_problem_and_another_key_are_signalled_while_the_state_stays() {
+    let bench = Bench::new().await;
+    if bench.is_skipped("kernels are installed on the simulated machine only") {
+        return;
+    }
+    let simulation = bench.machine.simulation().await;
+    let manager = bench.machine.manager().await;
+    // This proxy keeps the values that it read first until the service signals a change.
+    let follower = ManagerProxy::new(&bench.machine.connection).await.unwrap();
+    let shows = async |problem: ModuleProblem, key: SigningKey| {
+        let (now, _) = follower.module_problem().await.unwrap();
+        (now, follower.signing_key().await.unwrap()) == (problem, key)
+    };
+    assert!(shows(ModuleProblem::None, SigningKey::NotNeeded).await);
+    simulation.set_module(ModuleState::NotBuilt).await.unwrap();
+    until("the first problem", async || {
+        shows(ModuleProblem::BuildFailed, SigningKey::NotNeeded).await
+    })
+    .await;
+
+    for (problem, key) in [
+        (ModuleProblem::NoHeaders, SigningKey::NotNeeded),
+        (ModuleProblem::NoHeaders, SigningKey::Missing),
+        (ModuleProblem::Excluded, SigningKey::NotEnrolled),
+    ] {
+        simulation.set_module_problem(problem, key).await.unwrap();
+        manager.check_kernels().await.unwrap();
+        until("the change", async || shows(problem, key).await).await;
+    }
+
+    let (problem, key) = (ModuleProblem::Excluded, SigningKey::NotEnrolled);
+    manager.enroll_key("long enough").await.unwrap();
+    until("the request", async || {
+        shows(problem, SigningKey::Pending).await
+    })
+    .await;
+    // The service compares with the key as it was after the request.
+    simulation.set_module_problem(problem, key).await.unwrap();
+    manager.check_kernels().await.unwrap();
+    until("the end of the request", async || shows(problem, key).await).await;
+}
