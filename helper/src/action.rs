@@ -146,6 +146,33 @@ pub enum Action {
     Disassemble(Pair),
 }
 
+/// The pair of an action, borrowed as the action is.
+macro_rules! pair_of {
+    ($action:expr) => {
+        match $action {
+            Self::Map(pair)
+            | Self::Prepare(pair)
+            | Self::Assemble(pair)
+            | Self::EnableWriteback(pair)
+            | Self::Drain(pair)
+            | Self::Detach(pair)
+            | Self::FreeSsd(pair)
+            | Self::CreatePartition(pair)
+            | Self::DeletePartition(pair)
+            | Self::Hold(pair)
+            | Self::Unmap(pair)
+            | Self::Disassemble(pair) => Some(pair),
+            Self::Unmount(MountDevice::Mapping(pair), _)
+            | Self::Mount(MountDevice::Mapping(pair), _) => Some(pair),
+            Self::LoadModule
+            | Self::Unmount(..)
+            | Self::Mount(..)
+            | Self::Erase(_)
+            | Self::UpdateInitramfs(_) => None,
+        }
+    };
+}
+
 impl Action {
     /// The changes that undo this one, in order; empty if nothing has to be or can be undone.
     pub fn undo(&self) -> Vec<Self> {
@@ -217,52 +244,14 @@ impl Action {
         }
     }
 
-    /// The pair, if the change concerns both devices.
+    /// The cache that the change names.
     pub fn pair(&self) -> Option<&Pair> {
-        match self {
-            Self::Map(pair)
-            | Self::Prepare(pair)
-            | Self::Assemble(pair)
-            | Self::EnableWriteback(pair)
-            | Self::Drain(pair)
-            | Self::Detach(pair)
-            | Self::FreeSsd(pair)
-            | Self::CreatePartition(pair)
-            | Self::DeletePartition(pair)
-            | Self::Hold(pair)
-            | Self::Unmap(pair)
-            | Self::Disassemble(pair) => Some(pair),
-            Self::LoadModule
-            | Self::Unmount(..)
-            | Self::Mount(..)
-            | Self::Erase(_)
-            | Self::UpdateInitramfs(_) => None,
-        }
+        pair_of!(self)
     }
 
-    /// The pair wherever the change names it.
+    /// As [`Self::pair`].
     pub fn pair_mut(&mut self) -> Option<&mut Pair> {
-        match self {
-            Self::Map(pair)
-            | Self::Prepare(pair)
-            | Self::Assemble(pair)
-            | Self::EnableWriteback(pair)
-            | Self::Drain(pair)
-            | Self::Detach(pair)
-            | Self::FreeSsd(pair)
-            | Self::CreatePartition(pair)
-            | Self::DeletePartition(pair)
-            | Self::Hold(pair)
-            | Self::Unmap(pair)
-            | Self::Disassemble(pair) => Some(pair),
-            Self::Unmount(MountDevice::Mapping(pair), _)
-            | Self::Mount(MountDevice::Mapping(pair), _) => Some(pair),
-            Self::LoadModule
-            | Self::Unmount(..)
-            | Self::Mount(..)
-            | Self::Erase(_)
-            | Self::UpdateInitramfs(_) => None,
-        }
+        pair_of!(self)
     }
 
     /// The steps as the contract shows them. `dirty_bytes`: how much is on the SSD only before the first step. The

@@ -7,72 +7,12 @@ use crate::facts::{self, Device, Facts, Holder, Ident};
 use crate::initramfs;
 use crate::machine::{BlockDevice, Machine, line, sysfs, whole_disk};
 use crate::mounts::table::{Mounts, unlocked_at_start, used_at_start};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fs;
+use tandem_api::udisks::{self, Object, Properties};
 use tandem_api::{DeviceText, Failure, Kind};
-use zbus::fdo::{ManagedObjects, ObjectManagerProxy};
-use zbus::{Connection, OwnedObjectPath, OwnedVariant, Variant};
-
-/// Well-known name of UDisks2.
-pub const UDISKS: &str = "org.freedesktop.UDisks2";
-const ROOT: &str = "/org/freedesktop/UDisks2";
-
-/// Properties of one interface of one object.
-struct Properties<'a>(&'a HashMap<String, OwnedVariant>);
-
-impl Properties<'_> {
-    fn text(&self, name: &str) -> String {
-        match self.0.get(name).map(|v| &**v) {
-            Some(Variant::Str(text)) => text.as_str().to_owned(),
-            Some(Variant::ObjectPath(path)) => path.as_str().to_owned(),
-            _ => String::new(),
-        }
-    }
-
-    fn signed(&self, name: &str) -> i32 {
-        match self.0.get(name).map(|v| &**v) {
-            Some(Variant::I32(n)) => *n,
-            _ => -1,
-        }
-    }
-
-    fn flag(&self, name: &str) -> bool {
-        matches!(self.0.get(name).map(|v| &**v), Some(Variant::Bool(true)))
-    }
-
-    /// A path, which UDisks2 sends as bytes with a zero at the end.
-    fn path(&self, name: &str) -> String {
-        let bytes: Vec<u8> = match self.0.get(name).map(|v| &**v) {
-            Some(Variant::Array(array)) => array
-                .iter()
-                .filter_map(|v| {
-                    if let Variant::U8(byte) = v {
-                        Some(*byte)
-                    } else {
-                        None
-                    }
-                })
-                .take_while(|byte| *byte != 0)
-                .collect(),
-            _ => Vec::new(),
-        };
-        String::from_utf8_lossy(&bytes).into_owned()
-    }
-}
-
-/// Interfaces of one object.
-struct Object<'a>(&'a ManagedObjects, &'a OwnedObjectPath);
-
-impl<'a> Object<'a> {
-    fn get(&self, interface: &str) -> Option<Properties<'a>> {
-        let name = format!("{UDISKS}.{interface}");
-        self.0
-            .get(self.1)?
-            .iter()
-            .find(|(n, _)| n.as_str() == name)
-            .map(|(_, p)| Properties(p))
-    }
-}
+use zbus::fdo::ManagedObjects;
+use zbus::{Connection, OwnedObjectPath};
 
 /// Reads the facts of all devices.
 ///
@@ -84,16 +24,7 @@ pub async fn facts(connection: &Connection) -> Result<Facts, Failure> {
             .name("udisks2")
             .detail(e)
     };
-    let manager = ObjectManagerProxy::builder(connection)
-        .destination(UDISKS)
-        .path(ROOT)
-        .build()
-        .await
-        .map_err(unavailable)?;
-    let objects = manager
-        .get_managed_objects()
-        .await
-        .map_err(|e| unavailable(e.into()))?;
+    let objects = udisks::objects(connection).await.map_err(unavailable)?;
     let mounts = Mounts::read().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
     let swaps = crate::read_lossy("/proc/swaps").unwrap_or_default();
     let known = Machine::default()

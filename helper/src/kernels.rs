@@ -34,26 +34,27 @@ pub fn without_module(root: &Path, running: &str, signed: bool) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
     use std::time::Duration;
 
-    struct Machine(PathBuf);
+    struct Machine(tempfile::TempDir);
 
     impl Machine {
-        fn new(name: &str) -> Self {
-            let root = std::env::temp_dir().join(format!("tandem-{name}-{}", std::process::id()));
-            let _ = fs::remove_dir_all(&root);
-            fs::create_dir_all(root.join("boot")).unwrap();
+        fn new() -> Self {
+            let root = tempfile::tempdir().unwrap();
+            fs::create_dir(root.path().join("boot")).unwrap();
             Self(root)
         }
 
         /// Installs a kernel that was built in this hour.
         fn kernel(&self, release: &str, hour: u64, module: Option<&[u8]>) {
-            let image = self.0.join(format!("boot/vmlinuz-{release}"));
+            let image = self.0.path().join(format!("boot/vmlinuz-{release}"));
             let file = fs::File::create(image).unwrap();
             let at = SystemTime::UNIX_EPOCH + Duration::from_secs(hour * 3600);
             file.set_modified(at).unwrap();
-            let dkms = self.0.join(format!("lib/modules/{release}/updates/dkms"));
+            let dkms = self
+                .0
+                .path()
+                .join(format!("lib/modules/{release}/updates/dkms"));
             fs::create_dir_all(&dkms).unwrap();
             if let Some(module) = module {
                 fs::write(dkms.join("dm-tandem.ko"), module).unwrap();
@@ -61,26 +62,20 @@ mod tests {
         }
 
         fn lacking(&self, running: &str, signed: bool) -> Vec<String> {
-            without_module(&self.0, running, signed)
-        }
-    }
-
-    impl Drop for Machine {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
+            without_module(self.0.path(), running, signed)
         }
     }
 
     #[test]
     fn a_new_kernel_needs_the_module_and_an_old_one_does_not() {
-        let machine = Machine::new("kernels");
+        let machine = Machine::new();
         machine.kernel("6.1.9", 1, None);
         machine.kernel("6.1.10", 2, Some(b"x"));
         assert!(machine.lacking("6.1.10", false).is_empty());
         machine.kernel("6.12", 3, None);
         assert_eq!(machine.lacking("6.1.10", false), ["6.12"]);
         // The image of a kernel whose modules are gone.
-        fs::write(machine.0.join("boot/vmlinuz-7.0"), "").unwrap();
+        fs::write(machine.0.path().join("boot/vmlinuz-7.0"), "").unwrap();
         assert_eq!(machine.lacking("6.1.10", false), ["6.12"]);
         machine.kernel("6.12", 3, Some(b"x"));
         assert!(machine.lacking("6.1.10", false).is_empty());
@@ -88,7 +83,7 @@ mod tests {
 
     #[test]
     fn where_signatures_are_asked_for_the_module_must_have_one() {
-        let machine = Machine::new("kernels-signed");
+        let machine = Machine::new();
         machine.kernel("6.1", 1, Some(b"x~Module signature appended~\n"));
         machine.kernel("6.2", 2, Some(b"x"));
         assert!(machine.lacking("6.1", false).is_empty());
@@ -97,7 +92,7 @@ mod tests {
 
     #[test]
     fn without_the_image_of_the_running_kernel_all_kernels_count() {
-        let machine = Machine::new("kernels-all");
+        let machine = Machine::new();
         machine.kernel("6.1", 1, None);
         assert_eq!(machine.lacking("built-by-hand", false), ["6.1"]);
     }

@@ -38,6 +38,7 @@ mod proxy;
 mod sample;
 mod size;
 mod state;
+pub mod udisks;
 mod words;
 
 pub use device::{DeviceText, FileUser, PartUse, SsdPart};
@@ -67,3 +68,20 @@ pub const JOB_INTERFACE: &str = "org.tandemcache.Tandem1.Job";
 pub const ERROR_PREFIX: &str = "org.tandemcache.Tandem1.Error";
 /// Bytes of a sector, the unit of all counters whose name says sectors.
 pub const SECTOR_BYTES: u64 = 512;
+
+/// All objects of a service on the bus with their properties. `root`: path of the service's object manager.
+///
+/// # Errors
+/// If the service does not answer.
+pub async fn managed_objects(
+    connection: &zbus::Connection,
+    service: &'static str,
+    root: &'static str,
+) -> zbus::Result<zbus::fdo::ManagedObjects> {
+    let manager = zbus::fdo::ObjectManagerProxy::builder(connection)
+        .destination(service)
+        .path(root)
+        .build()
+        .await?;
+    Ok(manager.get_managed_objects().await?)
+}

@@ -3,10 +3,9 @@
 
 use crate::Ending;
 use serde::Serialize;
-use zbus::fdo::ObjectManagerProxy;
-use zbus::{Connection, OwnedObjectPath, Variant};
-
-const UDISKS: &str = "org.freedesktop.UDisks2";
+use tandem_api::udisks::{self, Object};
+use zbus::fdo::ManagedObjects;
+use zbus::{Connection, OwnedObjectPath};
 
 /// A block device in a list.
 #[derive(Debug, Clone, Serialize)]
@@ -30,95 +29,47 @@ pub struct Listed {
     nodes: Vec<String>,
 }
 
-fn text(value: Option<&zbus::OwnedVariant>) -> String {
-    match value.map(|v| &**v) {
-        Some(Variant::Str(text)) => text.as_str().to_owned(),
-        Some(Variant::ObjectPath(path)) => path.as_str().to_owned(),
-        _ => String::new(),
-    }
-}
-
-fn bytes(value: &Variant<'_>) -> String {
-    let Variant::Array(array) = value else {
-        return String::new();
-    };
-    let bytes: Vec<u8> = array
-        .iter()
-        .filter_map(|v| {
-            if let Variant::U8(byte) = v {
-                Some(*byte)
-            } else {
-                None
-            }
-        })
-        .take_while(|byte| *byte != 0)
-        .collect();
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
 /// All block devices, by name.
 pub async fn list(connection: &Connection) -> Result<Vec<Listed>, Ending> {
-    let manager = ObjectManagerProxy::builder(connection)
-        .destination(UDISKS)
-        .path("/org/freedesktop/UDisks2")
-        .build()
-        .await?;
-    let objects = manager
-        .get_managed_objects()
-        .await
-        .map_err(zbus::Error::from)?;
-    let properties = |path: &OwnedObjectPath, interface: &str| {
-        let name = format!("{UDISKS}.{interface}");
-        objects
-            .get(path)?
-            .iter()
-            .find(|(n, _)| n.as_str() == name)
-            .map(|(_, p)| p)
-    };
+    let objects = udisks::objects(connection).await?;
     let mut all: Vec<_> = objects
         .keys()
-        .filter_map(|path| {
-            let block = properties(path, "Block")?;
-            let mut nodes = vec![
-                bytes(block.get("Device")?),
-                bytes(block.get("PreferredDevice")?),
-            ];
-            if let Some(Variant::Array(links)) = block.get("Symlinks").map(|v| &**v) {
-                nodes.extend(links.iter().map(bytes));
-            }
-            let drive = OwnedObjectPath::try_from(text(block.get("Drive"))).ok();
-            let drive = drive.and_then(|drive| properties(&drive, "Drive"));
-            let model = drive.map(|d| {
-                format!("{} {}", text(d.get("Vendor")), text(d.get("Model")))
-                    .trim()
-                    .to_owned()
-            });
-            let table = properties(path, "PartitionTable").is_some();
-            Some(Listed {
-                name: nodes.first()?.strip_prefix("/dev/")?.to_owned(),
-                object: path.clone(),
-                model: model.unwrap_or_default(),
-                size: match block.get("Size").map(|v| &**v) {
-                    Some(Variant::U64(size)) => *size,
-                    _ => 0,
-                },
-                content: if table {
-                    "partition-table".to_owned()
-                } else {
-                    text(block.get("IdType"))
-                },
-                label: text(block.get("IdLabel")),
-                hidden: matches!(
-                    block.get("HintIgnore").map(|v| &**v),
-                    Some(Variant::Bool(true))
-                ),
-                nodes,
-            })
-        })
+        .filter_map(|path| listed(&objects, path))
         .filter(|device| device.size > 0)
         .collect();
     all.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(all)
+}
+
+fn listed(objects: &ManagedObjects, path: &OwnedObjectPath) -> Option<Listed> {
+    let object = Object(objects, path);
+    let block = object.get("Block")?;
+    let node = block.path("Device");
+    let name = node.strip_prefix("/dev/")?.to_owned();
+    let drive = OwnedObjectPath::try_from(block.text("Drive")).ok();
+    let drive = drive
+        .as_ref()
+        .and_then(|drive| Object(objects, drive).get("Drive"));
+    let model = drive.map(|drive| {
+        let both = format!("{} {}", drive.text("Vendor"), drive.text("Model"));
+        both.trim().to_owned()
+    });
+    let content = match object.get("PartitionTable") {
+        Some(_) => "partition-table".to_owned(),
+        None => block.text("IdType"),
+    };
+    let mut nodes = vec![node, block.path("PreferredDevice")];
+    nodes.extend(block.paths("Symlinks"));
+    Some(Listed {
+        name,
+        object: path.clone(),
+        model: model.unwrap_or_default(),
+        size: block.bytes("Size"),
+        content,
+        label: block.text("IdLabel"),
+        hidden: block.flag("HintIgnore"),
+        nodes,
+    })
 }
 
 /// The object of the device that a person named by kernel name or by any path of its node.

@@ -7,11 +7,10 @@ use futures_util::{FutureExt, StreamExt};
 use std::io::{BufRead, IsTerminal, Write};
 use tandem_api::{
     BUS_NAME, CACHE_INTERFACE, CacheProxy, CacheState, JobProxy, ManagerProxy, Mode, PlanReply,
-    PlanSpec, ROOT_PATH, Sample,
+    PlanSpec, ROOT_PATH, Sample, managed_objects,
 };
 use tandemctl_arguments::{Choice, Request};
 use zbus::Connection;
-use zbus::fdo::ObjectManagerProxy;
 
 /// How long a new sample may take; the service takes one each second for who watches.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
@@ -170,15 +169,7 @@ pub fn ask(json: bool) -> Result<(), Ending> {
 }
 
 async fn caches(connection: &Connection) -> Result<Vec<CacheProxy<'static>>, Ending> {
-    let manager = ObjectManagerProxy::builder(connection)
-        .destination(BUS_NAME)
-        .path(ROOT_PATH)
-        .build()
-        .await?;
-    let objects = manager
-        .get_managed_objects()
-        .await
-        .map_err(zbus::Error::from)?;
+    let objects = managed_objects(connection, BUS_NAME, ROOT_PATH).await?;
     let mut paths: Vec<_> = objects
         .into_iter()
         .filter(|(_, interfaces)| {

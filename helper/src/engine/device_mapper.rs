@@ -8,7 +8,7 @@ mod partitions;
 use self::guards::{DeviceNode, LoadedDevices, free_to_map, unclaimed_content};
 use super::{Engine, LiveMapping, Status};
 use crate::action::{Action, MountDevice, Pair};
-use crate::disks::{self, UDISKS};
+use crate::disks;
 use crate::dm::control::{Control, DmFailure, explain};
 use crate::dm::message::{Flush, Message};
 use crate::dm::table::{Linear, Tandem};
@@ -23,6 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tandem_api::udisks::UDISKS;
 use tandem_api::{
     Failure, FileUser, Kind, Mode, ModuleProblem, ModuleState, SECTOR_BYTES, SigningKey,
 };

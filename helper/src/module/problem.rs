@@ -154,17 +154,15 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    struct Machine(PathBuf);
+    struct Machine(tempfile::TempDir);
 
     impl Machine {
-        fn new(name: &str) -> Self {
-            let root = std::env::temp_dir().join(format!("tandem-{name}-{}", std::process::id()));
-            let _ = fs::remove_dir_all(&root);
-            Self(root)
+        fn new() -> Self {
+            Self(tempfile::tempdir().unwrap())
         }
 
         fn file(&self, path: &str, text: &str) {
-            let file = self.0.join(path);
+            let file = self.0.path().join(path);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, text).unwrap();
         }
@@ -173,23 +171,17 @@ mod tests {
         fn mokutil(&self, script: &str) {
             self.file(MOKUTIL, &format!("#!/bin/sh\n{script}\n"));
             let mode = fs::Permissions::from_mode(0o755);
-            fs::set_permissions(self.0.join(MOKUTIL), mode).unwrap();
+            fs::set_permissions(self.0.path().join(MOKUTIL), mode).unwrap();
         }
 
         fn not_built(&self) -> (ModuleProblem, String) {
-            of(&self.0, "6.1", ModuleState::NotBuilt)
-        }
-    }
-
-    impl Drop for Machine {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
+            of(self.0.path(), "6.1", ModuleState::NotBuilt)
         }
     }
 
     #[test]
     fn why_there_is_no_module_is_read_off_what_dkms_left() {
-        let machine = Machine::new("problem");
+        let machine = Machine::new();
         assert_eq!(machine.not_built().0, ModuleProblem::NotInstalled);
         machine.file("usr/src/tandem-0.1.0/dkms.conf", "");
         let (problem, name) = machine.not_built();
@@ -212,14 +204,14 @@ mod tests {
 
     #[test]
     fn a_refused_module_is_unsigned_or_its_key_is_not_trusted() {
-        let machine = Machine::new("refused");
-        let refused = || of(&machine.0, "6.1", ModuleState::Refused).0;
+        let machine = Machine::new();
+        let refused = || of(machine.0.path(), "6.1", ModuleState::Refused).0;
         let module = "lib/modules/6.1/updates/dkms/dm-tandem.ko";
         machine.file(module, "code");
         assert_eq!(refused(), ModuleProblem::NotSigned);
         machine.file(module, "code~Module signature appended~\n");
         assert_eq!(refused(), ModuleProblem::KeyNotTrusted);
-        fs::remove_file(machine.0.join(module)).unwrap();
+        fs::remove_file(machine.0.path().join(module)).unwrap();
         machine.file(&format!("{module}.xz"), "packed");
         assert_eq!(refused(), ModuleProblem::NotSigned);
         machine.file("var/lib/dkms/mok.pub", "key");
@@ -228,9 +220,9 @@ mod tests {
 
     #[test]
     fn the_key_goes_from_unknown_to_the_firmware_to_trusted() {
-        let machine = Machine::new("key");
-        let state = || signing_key(&machine.0, true);
-        assert_eq!(signing_key(&machine.0, false), SigningKey::NotNeeded);
+        let machine = Machine::new();
+        let state = || signing_key(machine.0.path(), true);
+        assert_eq!(signing_key(machine.0.path(), false), SigningKey::NotNeeded);
         assert_eq!(state(), SigningKey::Missing);
         machine.file("var/lib/dkms/mok.pub", "key");
         assert_eq!(state(), SigningKey::Unknown, "without mokutil");
@@ -253,17 +245,17 @@ mod tests {
 
     #[test]
     fn the_password_is_no_argument() {
-        let machine = Machine::new("enroll");
+        let machine = Machine::new();
         machine.file("var/lib/dkms/mok.pub", "key");
-        let told = machine.0.join("told");
+        let told = machine.0.path().join("told");
         machine.mokutil(&format!("echo \"$@\" >{0}; cat >>{0}", told.display()));
-        enroll(&machine.0, "correct horse").unwrap();
+        enroll(machine.0.path(), "correct horse").unwrap();
         let told = fs::read_to_string(told).unwrap();
         let (arguments, input) = told.split_once('\n').unwrap();
         assert!(arguments.starts_with("--import "), "{arguments}");
         assert!(!arguments.contains("correct"), "{arguments}");
         assert_eq!(input, "correct horse\ncorrect horse\n");
         machine.mokutil("echo 'no room'; exit 1");
-        assert_eq!(enroll(&machine.0, "x").unwrap_err(), "no room");
+        assert_eq!(enroll(machine.0.path(), "x").unwrap_err(), "no room");
     }
 }

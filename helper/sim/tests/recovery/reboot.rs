@@ -24,6 +24,12 @@ async fn points(engine: &dyn Engine, name: &str) -> Option<Vec<String>> {
     facts.device(path(name).as_str()).map(Device::mount_points)
 }
 
+/// Whether a mapping uses its SSD.
+async fn is_attached(engine: &dyn Engine) -> bool {
+    let live = engine.live_mappings().await.unwrap();
+    live.iter().any(|live| live.attached)
+}
+
 /// The mount that a removal plans to undo.
 fn planned(plan: &Plan) -> (Box<Pair>, Mount) {
     let found = plan.actions.iter().find_map(|action| match action {
@@ -170,14 +176,7 @@ async fn a_mapping_that_did_not_start_counts_nothing_and_is_not_removed() {
         );
         assert_eq!(world.lost_bytes(), 0);
         assert!(store.caches().pop().unwrap().may_be_dirty);
-        assert!(
-            engine
-                .live_mappings()
-                .await
-                .unwrap()
-                .iter()
-                .any(|l| l.attached)
-        );
+        assert!(is_attached(&*engine).await);
         assert!(store.intents().is_empty());
     }
 }
@@ -198,14 +197,7 @@ async fn a_mapping_that_did_not_start_is_not_undone() {
     let silent = Mortal::not_started(&world);
     let failed = apply::run(&silent, &store, &assembly, 0, &Unwatched).await;
     assert_eq!(failed.unwrap_err().data, DataState::Unwritten);
-    assert!(
-        engine
-            .live_mappings()
-            .await
-            .unwrap()
-            .iter()
-            .any(|l| l.attached)
-    );
+    assert!(is_attached(&*engine).await);
     assert_eq!(world.lost_bytes(), 0);
     assert!(store.caches().pop().unwrap().may_be_dirty);
 }
@@ -229,14 +221,7 @@ async fn an_ssd_that_is_lost_while_a_mount_of_its_assembly_hangs_is_recorded_at_
     let mortal = Mortal::new(&world, at, false);
     let job = apply::run(&mortal, &store, &assembly, 0, &Unwatched);
     assert!(mortal.until_death(job).await);
-    assert!(
-        engine
-            .live_mappings()
-            .await
-            .unwrap()
-            .iter()
-            .any(|l| l.attached)
-    );
+    assert!(is_attached(&engine).await);
 
     // The next life goes on with it, and waits for a check of the file system.
     let hangs = Arc::new(Mortal::new(&world, 0, false));

@@ -5,7 +5,6 @@ use super::guards::DeviceNode;
 use super::{CHANGE_TIMEOUT, DeviceMapper, blocking, shown, step};
 use crate::action::{MountDevice, Pair};
 use crate::boot::held;
-use crate::disks::UDISKS;
 use crate::facts::{Mount, Mounter};
 use crate::mounts::table::Mounts;
 use crate::mounts::{systemd, users};
@@ -13,6 +12,7 @@ use crate::wipe;
 use std::collections::{BTreeSet, HashMap};
 use std::pin::pin;
 use std::time::Duration;
+use tandem_api::udisks::UDISKS;
 use tandem_api::{Failure, FileUser, Kind};
 use zbus::{OwnedObjectPath, Variant};
 

@@ -4,11 +4,11 @@
 
 use super::{CHANGE_TIMEOUT, DeviceMapper, PAUSE, blocking, step};
 use crate::action::{PARTITION_TYPE, Pair, Partition};
-use crate::disks::UDISKS;
 use crate::engine::Engine;
 use crate::facts::Device;
 use crate::wipe;
 use std::collections::HashMap;
+use tandem_api::udisks::UDISKS;
 use tandem_api::{Failure, Kind};
 use zbus::{OwnedObjectPath, Variant};
 
