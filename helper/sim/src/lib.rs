@@ -5,8 +5,10 @@
 mod catalogue;
 mod counters;
 mod dirt;
+mod facts;
 mod held;
 mod levers;
+mod mappings;
 mod partitions;
 mod udisks;
 mod world;

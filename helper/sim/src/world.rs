@@ -3,21 +3,16 @@
 
 use super::catalogue;
 use super::counters::Load;
-use super::dirt::Dirt;
-use super::failed;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tandem_api::{
-    CacheState, DeviceText, Failure, FileUser, Kind, Mode, ModuleProblem, ModuleState, SigningKey,
-    StepKind,
+    CacheState, Failure, FileUser, Kind, ModuleProblem, ModuleState, SigningKey, StepKind,
 };
 use tandem_helper::action::{MountDevice, Pair};
-use tandem_helper::dm::message::{Flush, Message};
-use tandem_helper::facts::{Device, Facts, Holder, Ident, Mount, Mounter};
+use tandem_helper::facts::{Ident, Mount, Mounter};
 use tokio::sync::{Notify, watch};
-use zbus::OwnedObjectPath;
 
 /// A drive in its case.
 #[derive(Debug, Clone)]
@@ -66,7 +61,7 @@ pub struct Block {
 
 impl Block {
     /// Whether fstab mounts it.
-    fn is_in_fstab(&self) -> bool {
+    pub fn is_in_fstab(&self) -> bool {
         let fstab = |mount: &Mount| matches!(mount.mounter, Mounter::Fstab(_));
         self.mounts.iter().any(fstab)
     }
@@ -217,10 +212,6 @@ pub fn drive_path(drive: &Drive) -> String {
     )
 }
 
-fn path(text: &str) -> OwnedObjectPath {
-    OwnedObjectPath::try_from(text.to_owned()).unwrap_or_default()
-}
-
 impl Scene {
     /// Kernel name behind an object path.
     pub fn by_object(&self, object: &str) -> Option<String> {
@@ -228,135 +219,6 @@ impl Scene {
             .keys()
             .find(|name| block_path(name) == object)
             .cloned()
-    }
-
-    pub fn text(&self, name: &str) -> DeviceText {
-        let Some(block) = self.blocks.get(name) else {
-            return DeviceText::none();
-        };
-        let drive = self.drives.get(&block.drive);
-        let kind = block.backing.as_ref().map(|(_, kind)| kind.as_str());
-        let model = match (drive, kind) {
-            (Some(d), _) => format!("{} {}", d.vendor, d.model).trim().to_owned(),
-            (None, Some("luks")) => "LUKS".to_owned(),
-            (None, _) => String::new(),
-        };
-        DeviceText {
-            object: path(&block_path(name)),
-            name: name.to_owned(),
-            model,
-            serial: drive.map(|d| d.serial.clone()).unwrap_or_default(),
-            size: block.size,
-            content: if block.table {
-                "partition-table".to_owned()
-            } else {
-                block.kind.clone()
-            },
-            label: block.label.clone(),
-        }
-    }
-
-    fn ident(&self, name: &str, block: &Block) -> Ident {
-        let hardware = match &block.backing {
-            Some((_, kind)) if kind == "tandem" => {
-                let map = self.maps.values().find(|map| map.dm == name);
-                map.map(|map| map.pair.dm_uuid()).unwrap_or_default()
-            }
-            Some((below, _)) => format!("CRYPT-LUKS2-{below}"),
-            None => block.drive.clone(),
-        };
-        let part_uuid = match &block.whole {
-            Some(_) => {
-                let table = crc32c::crc32c(block.drive.as_bytes());
-                format!("{table:08x}-{:02}", block.number)
-            }
-            None => String::new(),
-        };
-        let text = self.text(name);
-        Ident {
-            text,
-            diskseq: block.diskseq,
-            boot: self.boot.clone(),
-            hardware,
-            start: block.start,
-            part_uuid,
-            names: Vec::new(),
-            content_uuid: block.uuid.clone(),
-        }
-    }
-
-    pub fn facts(&self) -> Facts {
-        let device = |(name, block): (&String, &Block)| {
-            let drive = self.drives.get(&block.drive);
-            let holders = self
-                .blocks
-                .iter()
-                .filter_map(|(above, b)| {
-                    let (below, kind) = b.backing.as_ref()?;
-                    (below == name).then(|| Holder {
-                        name: above.clone(),
-                        kind: kind.clone(),
-                    })
-                })
-                .chain(self.held.values().filter_map(|pair| {
-                    let ours = self.locate(&pair.origin).is_ok_and(|disk| disk == *name);
-                    ours.then(|| Holder {
-                        name: pair.name(),
-                        kind: "tandem".into(),
-                    })
-                }))
-                .chain(self.maps.values().filter_map(|map| {
-                    let ssd = map.attached && map.pair.ssd.text.name == *name;
-                    ssd.then(|| Holder {
-                        name: map.pair.name(),
-                        kind: "tandem".into(),
-                    })
-                }))
-                .collect();
-            Device {
-                ident: self.ident(name, block),
-                number: number(block),
-                table: block.whole.as_deref().map(block_path),
-                drive: drive.map(drive_path),
-                partitioned: block.table,
-                table_type: if block.table {
-                    "gpt".to_owned()
-                } else {
-                    String::new()
-                },
-                part_name: block.part_name.clone(),
-                part_type: block.part_type.clone(),
-                usage: block.usage.clone(),
-                content_uuid: block.uuid.clone(),
-                blank: false,
-                claimed: false,
-                volume: block.backing.as_ref().map(|(_, kind)| kind.clone()),
-                clear_text: matches!(&block.backing, Some((_, kind)) if kind == "luks"),
-                read_only: false,
-                removable: drive.is_some_and(|d| d.removable),
-                block_bytes: 512,
-                rotates: drive.map(|d| d.rotation != 0),
-                swap: block.swap,
-                holders,
-                mounts: block.mounts.clone(),
-                used_at_start: block.is_in_fstab(),
-                // Without a file system in fstab, which would be mounted before the simulated service runs.
-                found_at_start: !block.is_in_fstab(),
-                submounts: Vec::new(),
-            }
-        };
-        Facts {
-            devices: self.blocks.iter().map(device).collect(),
-            initramfs: true,
-        }
-    }
-
-    pub fn users(&self, name: &str) -> Vec<FileUser> {
-        self.blocks
-            .get(name)
-            .filter(|b| !b.mounts.is_empty())
-            .map(|b| b.users.clone())
-            .unwrap_or_default()
     }
 
     /// Kernel name of the device that is this ident, if it is still plugged in.
@@ -381,170 +243,5 @@ impl Scene {
     /// Kernel name of a cache's mapped device.
     pub fn mapped(&self, uuid: &str) -> Option<String> {
         self.maps.get(uuid).map(|map| map.dm.clone())
-    }
-
-    pub fn wipe(&mut self, name: &str) {
-        self.blocks.retain(|_, b| b.whole.as_deref() != Some(name));
-        if let Some(block) = self.blocks.get_mut(name) {
-            self.lost += std::mem::take(&mut block.dirty);
-            block.warm = 0;
-            block.table = false;
-            block.blank = true;
-            for text in [
-                &mut block.usage,
-                &mut block.kind,
-                &mut block.label,
-                &mut block.uuid,
-            ] {
-                text.clear();
-            }
-        }
-    }
-
-    /// Joins a pair, on an SSD that is empty or has its format.
-    pub fn map(&mut self, pair: &Pair, new: bool) -> Result<(), Failure> {
-        if self.maps.contains_key(&pair.uuid) {
-            return self.rejoin(pair);
-        }
-        if self.module != ModuleState::Loaded {
-            return Err(failed("no such target"));
-        }
-        let (origin, ssd) = (self.locate(&pair.origin)?, self.locate(&pair.ssd)?);
-        if self.busy(&origin, &pair.uuid) || self.busy(&ssd, &pair.uuid) {
-            return Err(failed("device or resource busy"));
-        }
-        if !self
-            .blocks
-            .get(&ssd)
-            .is_some_and(|b| if new { b.blank } else { b.uuid == pair.uuid })
-        {
-            return Err(failed(if new {
-                "SSD is not empty"
-            } else {
-                "SSD has no superblock"
-            }));
-        }
-        let below = self.blocks.get(&origin).cloned().unwrap_or_default();
-        let minor = (0..)
-            .find(|n| !self.blocks.contains_key(&format!("dm-{n}")))
-            .unwrap_or(0);
-        self.next_diskseq += 1;
-        let below_now = below.clone();
-        let mapped = Block {
-            drive: String::new(),
-            whole: None,
-            start: 0,
-            number: 0,
-            part_type: String::new(),
-            part_name: String::new(),
-            mounts: Vec::new(),
-            diskseq: self.next_diskseq,
-            backing: Some((origin, "tandem".to_owned())),
-            ..below
-        };
-        let dm = format!("dm-{minor}");
-        self.blocks.insert(dm.clone(), mapped);
-        if let Some(block) = self.blocks.get_mut(&ssd) {
-            block.blank = false;
-            block.usage = "other".into();
-            block.kind = "tandem".into();
-            block.uuid = pair.uuid.clone();
-        }
-        let kept = self.blocks.get_mut(&ssd);
-        let (dirty, warm) = kept.map_or((0, 0), |block| {
-            (
-                std::mem::take(&mut block.dirty),
-                std::mem::take(&mut block.warm),
-            )
-        });
-        let mode = match pair.mode {
-            Mode::Writeback if new => Mode::Writethrough,
-            mode => mode,
-        };
-        let dirt = Dirt::new(mode, dirty, self.drain_rate);
-        let warm = if pair.copies_stale { 0 } else { warm };
-        let load = Load::new(pair.ssd.text.size, dirt).warm(warm);
-        let map = Map {
-            pair: pair.clone(),
-            dm,
-            origin: number(&below_now),
-            ssd: self.blocks.get(&ssd).map(number).unwrap_or_default(),
-            attached: true,
-            state: CacheState::Active,
-            reason: String::new(),
-            load,
-        };
-        self.maps.insert(pair.uuid.clone(), map);
-        self.held.remove(&pair.uuid);
-        Ok(())
-    }
-
-    /// Puts the format of a cache on its SSD. The disk stays in use.
-    pub fn prepare(&mut self, pair: &Pair) -> Result<(), Failure> {
-        if self.module != ModuleState::Loaded {
-            return Err(failed("no such target"));
-        }
-        let ssd = self.locate(&pair.ssd)?;
-        let ours = |block: &&mut Block| block.blank || block.uuid == pair.uuid;
-        let block = self.blocks.get_mut(&ssd).filter(ours);
-        let block = block.ok_or_else(|| failed("SSD is not empty"))?;
-        block.blank = false;
-        block.usage = "other".into();
-        block.kind = "tandem".into();
-        block.uuid = pair.uuid.clone();
-        Ok(())
-    }
-
-    /// A mapping goes on where it was if its SSD is back.
-    fn rejoin(&mut self, pair: &Pair) -> Result<(), Failure> {
-        let ssd = self.locate(&pair.ssd)?;
-        let number = self.blocks.get(&ssd).map(number).unwrap_or_default();
-        if let Some(map) = self.maps.get_mut(&pair.uuid)
-            && map.ssd != number
-        {
-            map.ssd = number;
-            map.set_state(CacheState::Active, "");
-            map.load.dirt.send_message(Message::Flush(Flush::Stop));
-        }
-        Ok(())
-    }
-
-    pub fn unmap(&mut self, pair: &Pair) -> Result<(), Failure> {
-        self.held.remove(&pair.uuid);
-        let Some(name) = self.mapped(&pair.uuid) else {
-            return Ok(());
-        };
-        if self.blocks.get(&name).is_some_and(|b| !b.mounts.is_empty()) {
-            return Err(Failure::new(Kind::FilesystemBusy)
-                .device(&pair.origin.text)
-                .users(self.users(&name)));
-        }
-        self.keep_dirt(&pair.uuid);
-        self.blocks.remove(&name);
-        self.maps.remove(&pair.uuid);
-        Ok(())
-    }
-
-    /// Off and on again.
-    pub fn restart(&mut self) {
-        for uuid in self.maps.keys().cloned().collect::<Vec<_>>() {
-            self.keep_dirt(&uuid);
-            if let Some(name) = self.mapped(&uuid) {
-                self.blocks.remove(&name);
-            }
-        }
-        self.maps.clear();
-        self.held.clear();
-        self.boot.push('+');
-        // The person has agreed on the blue screen.
-        if self.key == SigningKey::Pending {
-            self.key = SigningKey::Enrolled;
-            self.module = ModuleState::Available;
-        }
-        for block in self.blocks.values_mut() {
-            block
-                .mounts
-                .retain(|m| matches!(m.mounter, Mounter::Fstab(_)));
-        }
     }
 }

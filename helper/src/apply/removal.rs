@@ -2,7 +2,8 @@
 //! Removing a cache, and flushing: a removal begins with a flush.
 
 use super::drain::drain;
-use super::{Outcome, Watcher, attached, data_after, named, not_recorded, unwritten};
+use super::undo::data_after;
+use super::{Outcome, Watcher, attached, named, not_recorded, unwritten};
 use crate::action::{Action, MountDevice};
 use crate::dm::message::{Flush, Message};
 use crate::engine::Engine;

@@ -2,31 +2,29 @@
 //! The engine over a real machine: device-mapper, UDisks2, systemd and the kernel's own files.
 
 pub(crate) mod guards;
+mod mapping;
 mod mounting;
 mod partitions;
+mod ssd;
 
-use self::guards::{DeviceNode, LoadedDevices, free_to_map, unclaimed_content};
+use self::guards::DeviceNode;
 use super::{Engine, LiveMapping, Status};
 use crate::action::{Action, MountDevice, Pair};
 use crate::disks;
-use crate::dm::control::{Control, DmFailure, explain};
+use crate::dm::control::{Control, DmFailure};
 use crate::dm::message::{Flush, Message};
-use crate::dm::table::{Linear, Tandem};
 use crate::facts::{Device, Facts, Ident};
 use crate::module::{self, problem};
-use crate::{initramfs, kernels, superblock, wipe};
+use crate::{initramfs, kernels, wipe};
 use async_trait::async_trait;
 use futures_util::StreamExt;
-use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tandem_api::udisks::UDISKS;
-use tandem_api::{
-    Failure, FileUser, Kind, Mode, ModuleProblem, ModuleState, SECTOR_BYTES, SigningKey,
-};
+use tandem_api::{Failure, FileUser, Kind, Mode, ModuleProblem, ModuleState, SigningKey};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, Semaphore};
@@ -120,211 +118,6 @@ impl DeviceMapper {
                 Ok(device.and_then(|d| DeviceNode::of(&d.ident.text.name, node, d.object())))
             }
         }
-    }
-
-    async fn map(&self, pair: &Pair, new: bool) -> Result<(), Failure> {
-        let origin = self.locate(&pair.origin).await?;
-        let ssd = self.locate(&pair.ssd).await?;
-        let live = self.live_mappings().await?;
-        let live = live
-            .iter()
-            .find(|live| live.uuid == pair.uuid && live.attached);
-        let ssd_number = crate::machine::number(&ssd.ident.text.name);
-        let back = live.is_some_and(|live| ssd_number.as_ref() != Some(&live.ssd));
-        if back || live.is_none() {
-            if !back {
-                free_to_map(&origin, pair)?;
-            }
-            free_to_map(&ssd, pair)?;
-            // For a new format the SSD must be empty; the module checks that itself.
-            if !new {
-                unclaimed_content(&ssd)?;
-            }
-        }
-        let gone = |ident: &Ident| Failure::new(Kind::DeviceGone).device(&ident.text);
-        let table = Tandem {
-            origin: crate::machine::number(&origin.ident.text.name)
-                .ok_or_else(|| gone(&pair.origin))?,
-            ssd: ssd_number.ok_or_else(|| gone(&pair.ssd))?,
-            // A new cache gets write-back as its last step.
-            mode: if new && pair.mode == Mode::Writeback {
-                Mode::Writethrough
-            } else {
-                pair.mode
-            },
-            uuid: pair.uuid.clone(),
-            origin_id: pair.origin_id.clone(),
-            new,
-            start_cold: pair.copies_stale && !new,
-            lost_generation: if new { 0 } else { pair.lost_generation },
-        };
-        let devices = LoadedDevices::new(&table, &origin.ident, &ssd.ident);
-        let (copy, sectors) = (pair.clone(), origin.ident.text.size / SECTOR_BYTES);
-        let mapped = blocking(move || {
-            let control = Control::open()?;
-            let check = |ours: &str| devices.check(ours);
-            match back {
-                true => control.rejoin(&copy, &table, sectors, check),
-                false => control.map(&copy, &table, sectors, check),
-            }
-        })
-        .await?;
-        if let Err(e) = mapped {
-            return Err(self
-                .in_use(&origin, &e)
-                .await
-                .unwrap_or_else(|| explain(&e, pair)));
-        }
-        self.listen();
-        self.look_again(pair).await;
-        let uuid = MountDevice::Mapping(Box::new(pair.clone()));
-        let begun = tokio::time::Instant::now();
-        while self.mount_place(&uuid).await?.is_none() {
-            if begun.elapsed() > CHANGE_TIMEOUT {
-                self.remove_mapping(pair, &origin).await?.map_err(failed)?;
-                return Err(step("UDisks2 does not show the mapping"));
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
-        Ok(())
-    }
-
-    /// Writes the format of a cache to its SSD, unless the SSD has it. The disk is in use, and is not touched.
-    async fn prepare(&self, pair: &Pair) -> Result<(), Failure> {
-        let ssd = self.locate(&pair.ssd).await?;
-        let gone = || Failure::new(Kind::DeviceGone).device(&pair.ssd.text);
-        let number = crate::machine::number(&ssd.ident.text.name).ok_or_else(gone)?;
-        let node = ssd.ident.node();
-        let carried = blocking(move || superblock::read(&File::open(node)?)).await?;
-        if carried.map_err(|e| step(&e.to_string()))?.as_ref() == Some(&pair.uuid) {
-            return Ok(());
-        }
-        free_to_map(&ssd, pair)?;
-        let (copy, ident) = (pair.clone(), ssd.ident.clone());
-        let sectors = pair.origin.text.size / SECTOR_BYTES;
-        let prepared = blocking(move || {
-            let devices = LoadedDevices::ssd(number.clone(), ident);
-            Control::open()?.prepare(&copy, &number, sectors, |ours| devices.check(ours))
-        })
-        .await?;
-        prepared.map_err(|e| explain(&e, pair))?;
-        self.look_again(pair).await;
-        Ok(())
-    }
-
-    /// The users of a disk that the kernel reports as in use although it is not mounted: mostly a mount namespace
-    /// that keeps a mount.
-    async fn in_use(&self, disk: &Device, error: &DmFailure) -> Option<Failure> {
-        (error.errno == Some(rustix::io::Errno::BUSY)).then_some(())?;
-        let ident = &disk.ident;
-        let place = DeviceNode::of(&ident.text.name, ident.node(), disk.object())?;
-        let users = self.users_of(&place, &[]).await;
-        let busy = Failure::new(Kind::FilesystemBusy).device(&ident.text);
-        (!users.is_empty()).then(|| busy.users(users).detail(error))
-    }
-
-    async fn detach(&self, pair: &Pair) -> Result<(), Failure> {
-        let origin = self.locate(&pair.origin).await?;
-        let disk_alone = disk_alone(&origin);
-        let uuid = pair.uuid.clone();
-        blocking(move || Control::open()?.pass_through(&uuid, &disk_alone))
-            .await?
-            .map_err(failed)
-    }
-
-    /// Removes the mapping over a disk. The disk is held from then on if it lacks data.
-    async fn remove_mapping(
-        &self,
-        pair: &Pair,
-        disk: &Device,
-    ) -> Result<Result<(), DmFailure>, Failure> {
-        let (copy, table) = (pair.clone(), disk_alone(disk));
-        blocking(move || Control::open()?.disassemble(&copy, &table)).await
-    }
-
-    /// Holds the devices that may be the disk of the pair and are not in use.
-    async fn hold(&self, pair: &Pair) -> Result<(), Failure> {
-        let facts = self.facts().await?;
-        let disks: Vec<_> = facts.to_be_held(&pair.origin).collect();
-        if disks.is_empty() {
-            return Err(Failure::new(Kind::DeviceGone).device(&pair.origin.text));
-        }
-        let recorded = facts.same_hardware(&pair.origin);
-        let needed = recorded.map_or(disks.len(), |_| 1);
-        let tables: Vec<_> = disks.into_iter().map(disk_alone).collect();
-        let copy = pair.clone();
-        blocking(move || Control::open()?.hold(&copy, &tables, needed))
-            .await?
-            .map_err(failed)
-    }
-
-    async fn disassemble(&self, pair: &Pair) -> Result<(), Failure> {
-        let result = match self.locate(&pair.origin).await {
-            Ok(disk) => self.remove_mapping(pair, &disk).await?,
-            // A disk that is gone needs no hold.
-            Err(e) if e.kind == Kind::DeviceGone => return self.unmap(pair).await,
-            Err(e) => return Err(e),
-        };
-        self.unmapped(pair, result).await
-    }
-
-    async fn unmap(&self, pair: &Pair) -> Result<(), Failure> {
-        let uuid = pair.uuid.clone();
-        let result = blocking(move || Control::open()?.unmap(&uuid)).await?;
-        self.unmapped(pair, result).await
-    }
-
-    /// After an attempt to remove a mapping: names its users if it is in use. After a success, makes all programs
-    /// notice that the mapping is gone.
-    async fn unmapped(&self, pair: &Pair, result: Result<(), DmFailure>) -> Result<(), Failure> {
-        if let Err(e) = &result
-            && e.errno == Some(rustix::io::Errno::BUSY)
-        {
-            let place = self
-                .mount_place(&MountDevice::Mapping(Box::new(pair.clone())))
-                .await?;
-            let users = match place {
-                Some(place) => self.users_of(&place, &[]).await,
-                None => Vec::new(),
-            };
-            return Err(Failure::new(Kind::FilesystemBusy)
-                .device(&pair.origin.text)
-                .users(users)
-                .detail(e));
-        }
-        result.map_err(failed)?;
-        self.look_again(pair).await;
-        Ok(())
-    }
-
-    async fn erase(&self, ident: &Ident) -> Result<(), Failure> {
-        let device = self.locate(ident).await?;
-        let ident = device.ident.clone();
-        blocking(move || wipe::erase(&ident))
-            .await?
-            .map_err(|e| step(&e.to_string()))?;
-        Ok(())
-    }
-
-    async fn free(&self, pair: &Pair) -> Result<(), Failure> {
-        // An SSD that is gone is free.
-        let device = match self.locate(&pair.ssd).await {
-            Err(e) if e.kind == Kind::DeviceGone => return Ok(()),
-            other => other?,
-        };
-        if unclaimed_content(&device).is_err() {
-            // Another program has put other content on it since then.
-            return Ok(());
-        }
-        let (ident, uuid) = (device.ident.clone(), pair.uuid.clone());
-        blocking(move || {
-            Control::open()?.end_preparation(&uuid)?;
-            Ok(wipe::free(&ident, &uuid))
-        })
-        .await?
-        .map_err(failed)?
-        .map_err(|e| step(&e.to_string()))?;
-        Ok(())
     }
 
     /// Makes udev and UDisks2 handle both devices again: their rules depend on the mappings above a device.
@@ -535,13 +328,5 @@ impl Engine for DeviceMapper {
 
     async fn changed(&self) {
         self.events.notified().await;
-    }
-}
-
-/// The table that passes everything to a disk.
-fn disk_alone(disk: &Device) -> Linear {
-    Linear {
-        device: disk.number.clone(),
-        sectors: disk.ident.text.size / SECTOR_BYTES,
     }
 }

@@ -4,7 +4,8 @@
 
 use crate::Bench;
 use crate::common::until;
-use crate::writeback::{reason, refusing};
+use crate::giving_up::refusing;
+use crate::writeback::reason;
 use std::time::Duration;
 use tandem_api::*;
 

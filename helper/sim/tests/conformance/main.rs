@@ -11,8 +11,10 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod giving_up;
 mod kept;
 mod kernels;
+mod returning;
 mod shared;
 mod writeback;
 

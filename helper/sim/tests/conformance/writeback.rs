@@ -21,7 +21,7 @@ impl Bench {
     }
 
     /// Has something on the SSD only.
-    async fn soil(&self, cache: &CacheProxy<'_>) {
+    pub async fn soil(&self, cache: &CacheProxy<'_>) {
         cache.watch().await.unwrap();
         if self.real {
             let file = format!("{}/dirt", self.points_of(cache).await[0]);
@@ -49,14 +49,14 @@ impl Bench {
         cache.mount_points().await.unwrap()
     }
 
-    async fn rate(&self, bytes: u64) {
+    pub async fn rate(&self, bytes: u64) {
         if !self.real {
             let simulation = self.machine.simulation().await;
             simulation.set_drain_rate(bytes).await.unwrap();
         }
     }
 
-    async fn nothing_lost(&self) {
+    pub async fn nothing_lost(&self) {
         if !self.real {
             let simulation = self.machine.simulation().await;
             assert_eq!(simulation.lost_bytes().await.unwrap(), 0);
@@ -218,205 +218,6 @@ async fn a_drain_that_is_cancelled_leaves_the_cache_as_it_was() {
 }
 
 #[tokio::test]
-async fn what_a_lost_ssd_had_is_given_up_by_name_only() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("only the simulated machine can be brought into this state") {
-        return;
-    }
-    let cache = bench.dirty().await;
-    let simulation = bench.machine.simulation().await;
-    simulation.unplug(&bench.spec.ssd).await.unwrap();
-    reason(&cache, "ssd-gone-dirty").await;
-    let refused = Failure::from(cache.plan_remove().await.unwrap_err());
-    assert_eq!(
-        (refused.kind, refused.name.as_str()),
-        (Kind::UnwrittenData, "ssd-gone-dirty")
-    );
-    assert!(refused.needed > 0);
-    let plan = cache.plan_discard().await.unwrap();
-    let kinds: Vec<_> = plan.warnings.iter().map(|w| w.kind).collect();
-    assert!(kinds.contains(&WarningKind::LosesUnwritten));
-    bench.nothing_lost().await;
-    let job = cache.remove(&plan.plan_id, &plan.digest).await.unwrap();
-    bench.machine.end(job).await.unwrap();
-    assert!(simulation.lost_bytes().await.unwrap() > 0);
-    assert!(bench.machine.caches().await.is_empty());
-}
-
-#[tokio::test]
-async fn an_ssd_that_is_lost_with_nothing_on_it_only_is_no_obstacle() {
-    let bench = Bench::new().await;
-    if bench
-        .is_skipped("only the simulated machine loses its SSD here; vm-writeback pulls a real one")
-    {
-        return;
-    }
-    let cache = bench.dirty().await;
-    bench.rate(1 << 40).await;
-    bench
-        .machine
-        .end(cache.flush().await.unwrap())
-        .await
-        .unwrap();
-    let simulation = bench.machine.simulation().await;
-    let gone = async || {
-        simulation.unplug(&bench.spec.ssd).await.unwrap();
-        until("the loss", async || {
-            cache.state().await.unwrap() == CacheState::Bypass
-        })
-        .await;
-        cache.state_reason().await.unwrap() == "ssd-error"
-    };
-    // The simulated work may just have written something.
-    until("a loss of nothing", async || {
-        let clean = gone().await;
-        if !clean {
-            simulation.replug(&bench.spec.ssd).await.unwrap();
-            simulation.restart().await.unwrap();
-            until("the cache", async || {
-                cache.state().await.unwrap() == CacheState::Active
-            })
-            .await;
-            bench
-                .machine
-                .end(cache.flush().await.unwrap())
-                .await
-                .unwrap();
-        }
-        clean
-    })
-    .await;
-    assert_eq!(cache.mode().await.unwrap(), Mode::Writeback);
-    let refused = Failure::from(cache.plan_discard().await.unwrap_err());
-    assert_eq!(refused.kind, Kind::WrongState, "nothing has to be given up");
-    let plan = cache.plan_remove().await.unwrap();
-    assert!(plan.steps.iter().all(|s| s.kind != StepKind::Drain));
-    bench.machine.remove(&cache).await.unwrap();
-    bench.nothing_lost().await;
-    assert!(bench.machine.caches().await.is_empty());
-}
-
-/// A cache with something on its SSD only, whose disk takes nothing.
-pub async fn refusing(bench: &Bench) -> CacheProxy<'static> {
-    let cache = bench.dirty().await;
-    let uuid = cache.uuid().await.unwrap();
-    let simulation = bench.machine.simulation().await;
-    simulation
-        .set_state(&uuid, CacheState::Active, "disk-error")
-        .await
-        .unwrap();
-    reason(&cache, "disk-error").await;
-    cache
-}
-
-#[tokio::test]
-async fn what_a_disk_refuses_can_be_given_up_by_name() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("only the simulated machine can be brought into this state") {
-        return;
-    }
-    let points = bench.points().await;
-    let simulation = bench.machine.simulation().await;
-    let cache = refusing(&bench).await;
-    // It may be tried all the same.
-    let plan = cache.plan_remove().await.unwrap();
-    assert_eq!(plan.steps[0].kind, StepKind::Drain);
-    simulation.set_patience(1_000).await.unwrap();
-    let job = cache.remove(&plan.plan_id, &plan.digest).await.unwrap();
-    let refused = bench.machine.end(job).await.unwrap_err();
-    assert_eq!(
-        (refused.kind, refused.name.as_str(), refused.data),
-        (Kind::UnwrittenData, "disk-error", DataState::Unwritten)
-    );
-    let mapped = cache.mapped().await.unwrap();
-    assert_eq!(bench.machine.mounted(mapped.as_str()).await, points);
-    let plan = cache.plan_discard().await.unwrap();
-    let kinds: Vec<_> = plan.steps.iter().map(|s| s.kind).collect();
-    let place = |wanted| kinds.iter().position(|kind| *kind == wanted);
-    assert_eq!(place(StepKind::Drain), None);
-    assert!(place(StepKind::Unmount) < place(StepKind::Unmap));
-    assert_eq!(place(StepKind::Detach), None);
-    let kinds: Vec<_> = plan.warnings.iter().map(|w| w.kind).collect();
-    for kind in [WarningKind::LosesUnwritten, WarningKind::StaysUnmounted] {
-        assert!(kinds.contains(&kind), "{kind}");
-    }
-    bench.nothing_lost().await;
-    let job = cache.remove(&plan.plan_id, &plan.digest).await.unwrap();
-    bench.machine.end(job).await.unwrap();
-    assert!(simulation.lost_bytes().await.unwrap() > 0);
-    assert!(bench.machine.caches().await.is_empty());
-    // It has to be checked first.
-    let plain = bench.spec.origin.as_str();
-    assert!(bench.machine.mounted(plain).await.is_empty());
-}
-
-#[tokio::test]
-async fn what_a_disk_refuses_under_a_file_system_in_use_can_be_given_up_with_a_warning() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("only the simulated machine can be brought into this state") {
-        return;
-    }
-    let points = bench.points().await;
-    let simulation = bench.machine.simulation().await;
-    let cache = refusing(&bench).await;
-    let mapped = cache.mapped().await.unwrap();
-    let idle = cache.plan_discard().await.unwrap();
-    let sleeper = bench.occupy(&mapped, &points[0]).await;
-    // What was shown when nobody used it is not what would be done now.
-    let changed = cache.remove(&idle.plan_id, &idle.digest).await.unwrap_err();
-    assert_eq!(Failure::from(changed).kind, Kind::DeviceChanged);
-    bench.nothing_lost().await;
-    let plan = cache.plan_discard().await.unwrap();
-    let warning = plan
-        .warnings
-        .iter()
-        .find(|w| w.kind == WarningKind::LosesInUse);
-    assert!(!warning.unwrap().users.is_empty());
-    let job = cache.remove(&plan.plan_id, &plan.digest).await.unwrap();
-    bench.machine.end(job).await.unwrap();
-    assert!(simulation.lost_bytes().await.unwrap() > 0);
-    assert_eq!(bench.machine.mounted(mapped.as_str()).await, points);
-    bench.leave(&mapped, sleeper).await;
-    bench.machine.remove(&cache).await.unwrap();
-    bench.as_before(&points).await;
-}
-
-#[tokio::test]
-async fn an_ssd_that_is_back_is_used_again_unless_a_file_system_would_miss_something() {
-    let bench = Bench::new().await;
-    if bench
-        .is_skipped("only the simulated machine loses its SSD here; vm-writeback pulls a real one")
-    {
-        return;
-    }
-    bench.machine.create(&bench.spec).await.unwrap();
-    let cache = bench.the_cache().await;
-    let simulation = bench.machine.simulation().await;
-    let active = async || cache.state().await.unwrap() == CacheState::Active;
-    let why = async |reason: &str| cache.state_reason().await.unwrap() == reason;
-    for _ in 0..2 {
-        simulation.unplug(&bench.spec.ssd).await.unwrap();
-        until("the state", async || why("ssd-error").await).await;
-        simulation.replug(&bench.spec.ssd).await.unwrap();
-        until("the cache", active).await;
-    }
-    cache.set_mode(Mode::Writeback).await.unwrap();
-    bench.soil(&cache).await;
-    simulation.unplug(&bench.spec.ssd).await.unwrap();
-    until("the state", async || why("ssd-gone-dirty").await).await;
-    let dirty = cache.dirty_bytes().await.unwrap();
-    simulation.replug(&bench.spec.ssd).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    assert!(why("ssd-gone-dirty").await, "a mounted file system goes on");
-    // A new start mounts it anew.
-    simulation.restart().await.unwrap();
-    until("the cache", active).await;
-    assert!(dirty > 0 && cache.dirty_bytes().await.unwrap() >= dirty / 2);
-    bench.machine.remove(&cache).await.unwrap();
-    bench.nothing_lost().await;
-}
-
-#[tokio::test]
 async fn write_back_is_not_offered_for_disks_that_others_read() {
     let bench = Bench::new().await;
     if bench.is_skipped("only the simulated machine can be brought into this state") {
@@ -443,101 +244,4 @@ async fn write_back_is_not_offered_for_disks_that_others_read() {
     assert_eq!(refused.kind, Kind::ModeRefused);
     assert_eq!(cache.mode().await.unwrap(), Mode::Writethrough);
     cache.set_mode(Mode::Writearound).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_cache_comes_back_by_itself_with_what_is_on_its_ssd_only() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("only the simulated machine can be brought into this state") {
-        return;
-    }
-    let cache = bench.dirty().await;
-    let simulation = bench.machine.simulation().await;
-    // Slow enough to be in the middle of a drain that waits.
-    bench.rate(1_000).await;
-    let path = cache.flush().await.unwrap();
-    let job = bench.machine.job(path.clone()).await;
-    until("the drain", async || job.pausable().await.unwrap()).await;
-    job.pause().await.unwrap();
-    tokio::time::sleep(Duration::from_millis(1200)).await;
-    let dirty = cache.dirty_bytes().await.unwrap();
-    simulation.restart().await.unwrap();
-    // The job of before fails, for its mapping is gone; the cache comes back, and what was dirty is there.
-    until("the cache", async || {
-        cache.state().await.unwrap() == CacheState::Active
-            && cache.dirty_bytes().await.unwrap() >= dirty / 2
-    })
-    .await;
-    bench.rate(1 << 40).await;
-    bench.nothing_lost().await;
-}
-
-#[tokio::test]
-async fn a_disk_that_was_used_without_its_ssd_is_not_overwritten() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("only the simulated machine can be brought into this state") {
-        return;
-    }
-    let cache = bench.dirty().await;
-    let simulation = bench.machine.simulation().await;
-    let disk = bench.spec.origin.clone();
-    // The SSD is late, and somebody does not wait for it.
-    simulation.set_module(ModuleState::Refused).await.unwrap();
-    simulation.restart().await.unwrap();
-    until("a stop", async || {
-        cache.state().await.unwrap() == CacheState::Stopped
-    })
-    .await;
-    simulation.mount(&disk, "/mnt").await.unwrap();
-    reason(&cache, "disk-changed").await;
-    simulation.set_module(ModuleState::Loaded).await.unwrap();
-    reason(&cache, "disk-changed").await;
-    let refused = Failure::from(cache.plan_remove().await.unwrap_err());
-    assert_eq!(
-        (refused.kind, refused.name.as_str()),
-        (Kind::UnwrittenData, "disk-changed")
-    );
-    bench.nothing_lost().await;
-    let plan = cache.plan_discard().await.unwrap();
-    let job = cache.remove(&plan.plan_id, &plan.digest).await.unwrap();
-    bench.machine.end(job).await.unwrap();
-    assert!(bench.machine.caches().await.is_empty());
-}
-
-#[tokio::test]
-async fn a_cache_comes_back_warm_unless_the_disk_was_used_without_it() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("only the simulated machine can be brought into this state") {
-        return;
-    }
-    bench.machine.create(&bench.spec).await.unwrap();
-    let cache = bench.the_cache().await;
-    let simulation = bench.machine.simulation().await;
-    simulation.advance(600).await.unwrap();
-    cache.watch().await.unwrap();
-    let used = async || cache.latest().await.unwrap().frames_used;
-    until("a warm cache", async || used().await > 50_000).await;
-    let active = async || cache.state().await.unwrap() == CacheState::Active;
-
-    // Twice: what was recorded the first time is not there the second.
-    for uses in [true, false] {
-        simulation.set_module(ModuleState::Refused).await.unwrap();
-        simulation.restart().await.unwrap();
-        until("a stop", async || !active().await).await;
-        if uses {
-            // Somebody does not wait for the cache.
-            simulation.mount(&bench.spec.origin, "/mnt").await.unwrap();
-        }
-        reason(&cache, "module-refused").await;
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        simulation.set_module(ModuleState::Available).await.unwrap();
-        simulation.replug(&bench.spec.ssd).await.unwrap();
-        until("the cache", active).await;
-        tokio::time::sleep(Duration::from_millis(2500)).await;
-        assert_eq!(used().await > 50_000, !uses);
-        if uses {
-            simulation.advance(600).await.unwrap();
-            until("a warm cache", async || used().await > 50_000).await;
-        }
-    }
 }

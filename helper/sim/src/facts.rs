@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The facts of the simulated block devices, as the service sees them.
+
+use super::world::{Block, Scene, block_path, drive_path, number};
+use tandem_api::{DeviceText, FileUser};
+use tandem_helper::facts::{Device, Facts, Holder, Ident};
+use zbus::OwnedObjectPath;
+
+fn path(text: &str) -> OwnedObjectPath {
+    OwnedObjectPath::try_from(text.to_owned()).unwrap_or_default()
+}
+
+impl Scene {
+    pub fn text(&self, name: &str) -> DeviceText {
+        let Some(block) = self.blocks.get(name) else {
+            return DeviceText::none();
+        };
+        let drive = self.drives.get(&block.drive);
+        let kind = block.backing.as_ref().map(|(_, kind)| kind.as_str());
+        let model = match (drive, kind) {
+            (Some(d), _) => format!("{} {}", d.vendor, d.model).trim().to_owned(),
+            (None, Some("luks")) => "LUKS".to_owned(),
+            (None, _) => String::new(),
+        };
+        DeviceText {
+            object: path(&block_path(name)),
+            name: name.to_owned(),
+            model,
+            serial: drive.map(|d| d.serial.clone()).unwrap_or_default(),
+            size: block.size,
+            content: if block.table {
+                "partition-table".to_owned()
+            } else {
+                block.kind.clone()
+            },
+            label: block.label.clone(),
+        }
+    }
+
+    pub fn ident(&self, name: &str, block: &Block) -> Ident {
+        let hardware = match &block.backing {
+            Some((_, kind)) if kind == "tandem" => {
+                let map = self.maps.values().find(|map| map.dm == name);
+                map.map(|map| map.pair.dm_uuid()).unwrap_or_default()
+            }
+            Some((below, _)) => format!("CRYPT-LUKS2-{below}"),
+            None => block.drive.clone(),
+        };
+        let part_uuid = match &block.whole {
+            Some(_) => {
+                let table = crc32c::crc32c(block.drive.as_bytes());
+                format!("{table:08x}-{:02}", block.number)
+            }
+            None => String::new(),
+        };
+        let text = self.text(name);
+        Ident {
+            text,
+            diskseq: block.diskseq,
+            boot: self.boot.clone(),
+            hardware,
+            start: block.start,
+            part_uuid,
+            names: Vec::new(),
+            content_uuid: block.uuid.clone(),
+        }
+    }
+
+    pub fn facts(&self) -> Facts {
+        let device = |(name, block): (&String, &Block)| {
+            let drive = self.drives.get(&block.drive);
+            let holders = self
+                .blocks
+                .iter()
+                .filter_map(|(above, b)| {
+                    let (below, kind) = b.backing.as_ref()?;
+                    (below == name).then(|| Holder {
+                        name: above.clone(),
+                        kind: kind.clone(),
+                    })
+                })
+                .chain(self.held.values().filter_map(|pair| {
+                    let ours = self.locate(&pair.origin).is_ok_and(|disk| disk == *name);
+                    ours.then(|| Holder {
+                        name: pair.name(),
+                        kind: "tandem".into(),
+                    })
+                }))
+                .chain(self.maps.values().filter_map(|map| {
+                    let ssd = map.attached && map.pair.ssd.text.name == *name;
+                    ssd.then(|| Holder {
+                        name: map.pair.name(),
+                        kind: "tandem".into(),
+                    })
+                }))
+                .collect();
+            Device {
+                ident: self.ident(name, block),
+                number: number(block),
+                table: block.whole.as_deref().map(block_path),
+                drive: drive.map(drive_path),
+                partitioned: block.table,
+                table_type: if block.table {
+                    "gpt".to_owned()
+                } else {
+                    String::new()
+                },
+                part_name: block.part_name.clone(),
+                part_type: block.part_type.clone(),
+                usage: block.usage.clone(),
+                content_uuid: block.uuid.clone(),
+                blank: false,
+                claimed: false,
+                volume: block.backing.as_ref().map(|(_, kind)| kind.clone()),
+                clear_text: matches!(&block.backing, Some((_, kind)) if kind == "luks"),
+                read_only: false,
+                removable: drive.is_some_and(|d| d.removable),
+                block_bytes: 512,
+                rotates: drive.map(|d| d.rotation != 0),
+                swap: block.swap,
+                holders,
+                mounts: block.mounts.clone(),
+                used_at_start: block.is_in_fstab(),
+                // Without a file system in fstab, which would be mounted before the simulated service runs.
+                found_at_start: !block.is_in_fstab(),
+                submounts: Vec::new(),
+            }
+        };
+        Facts {
+            devices: self.blocks.iter().map(device).collect(),
+            initramfs: true,
+        }
+    }
+
+    pub fn users(&self, name: &str) -> Vec<FileUser> {
+        self.blocks
+            .get(name)
+            .filter(|b| !b.mounts.is_empty())
+            .map(|b| b.users.clone())
+            .unwrap_or_default()
+    }
+}
