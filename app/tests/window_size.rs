@@ -5,27 +5,16 @@
 
 mod stage;
 
-use std::process::Command;
-
 use adw::prelude::*;
+use stage::settings::Settings;
+use tandem_app::application;
 use tandem_app::widgets::window::Window;
-use tandem_app::{application, application::APP_ID};
 
 #[gtk::test]
 fn the_size_of_the_window_is_kept() {
-    let folder = std::env::temp_dir().join(format!("tandem-schemas-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let schema = stage::machine::project().join(format!("data/glib-2.0/{APP_ID}.gschema.xml"));
-    std::fs::copy(schema, folder.join("tandem.gschema.xml")).unwrap();
-    let compiled = Command::new("glib-compile-schemas")
-        .arg("--strict")
-        .arg(&folder)
-        .status();
-    assert!(compiled.unwrap().success());
+    let _settings = Settings::install();
     // SAFETY: no other thread of this process reads the environment yet.
     unsafe {
-        std::env::set_var("GSETTINGS_SCHEMA_DIR", &folder);
-        std::env::set_var("GSETTINGS_BACKEND", "memory");
         std::env::set_var("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nonexistent");
     }
     application::register_resources().unwrap();
@@ -38,5 +27,4 @@ fn the_size_of_the_window_is_kept() {
     window.close();
     let again = Window::new(&application);
     assert_eq!(again.default_size(), (640, 700));
-    std::fs::remove_dir_all(&folder).unwrap();
 }

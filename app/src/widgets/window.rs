@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The main window: overview, cache page and toasts. The window passes the facts from the bus to the store.
 
+mod memory;
+
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
@@ -11,7 +13,6 @@ use gtk::glib::{self, clone};
 use gtk::{CompositeTemplate, gio};
 use tandem_api::{DataState, Kind};
 
-use crate::application::APP_ID;
 use crate::client::{Client, ServiceEvent, whole_spec};
 use crate::display::job_end_words;
 use crate::enrollment;
@@ -46,6 +47,10 @@ mod imp {
         pub job_ends: Rc<JobEnds>,
         /// Whether the window has looked for a restart that a person began for the key of the kernel module.
         pub looked_for_answer: Cell<bool>,
+        /// Where the window keeps what it remembers, if the program is installed.
+        pub settings: OnceCell<gio::Settings>,
+        /// The page of the last start, until it is shown again.
+        pub page_before: RefCell<Option<String>>,
     }
 
     #[glib::object_subclass]
@@ -113,26 +118,10 @@ impl Window {
             .property("application", application)
             .build();
         let help = gtk::Builder::from_string(include_str!("shortcuts.ui"));
-        window.remember_size();
+        window.remember();
         window.set_help_overlay(help.object::<gtk::ShortcutsWindow>("help_overlay").as_ref());
         window.start();
         window
-    }
-
-    /// Keeps the size of the window from one start to the next, where the program is installed with its settings.
-    fn remember_size(&self) {
-        let schemas = gio::SettingsSchemaSource::default();
-        if schemas.and_then(|all| all.lookup(APP_ID, true)).is_none() {
-            return;
-        }
-        let settings = gio::Settings::new(APP_ID);
-        for (key, property) in [
-            ("window-width", "default-width"),
-            ("window-height", "default-height"),
-            ("window-maximized", "maximized"),
-        ] {
-            settings.bind(key, self, property).build();
-        }
     }
 
     fn prepare(&self) {
@@ -157,6 +146,11 @@ impl Window {
             self,
             move |_| window.go_on_after_restart()
         ));
+        imp.store.connect_changed(clone!(
+            #[weak(rename_to = window)]
+            self,
+            move |_| window.show_page_before()
+        ));
         imp.store.caches().connect_items_changed(clone!(
             #[weak(rename_to = window)]
             self,
@@ -179,6 +173,7 @@ impl Window {
                     .is_some()
                 {
                     window.imp().cache_page.show(None);
+                    window.remember_page("");
                 }
             }
         ));
@@ -412,6 +407,7 @@ impl Window {
         if let Some(cache) = imp.store.cache(uuid) {
             imp.cache_page.show(Some(&cache));
             imp.leaflet.set_visible_child(&*imp.cache_page);
+            self.remember_page(uuid);
         }
     }
 

@@ -8,6 +8,7 @@
 pub mod hand;
 pub mod machine;
 pub mod opened;
+pub mod settings;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
