@@ -232,6 +232,17 @@ async fn cache_page_shows_what_the_service_tells(window: &Window, levers: &Simul
     ] {
         assert!(words.contains(fact), "{fact} is not among:\n{words}");
     }
+    let times = hand::shown(window)
+        .into_iter()
+        .filter_map(|widget| widget.downcast::<gtk::Label>().ok())
+        .find(|label| label.label().contains(" instead of "))
+        .unwrap();
+    let shown = times.label();
+    let (ssd, disk) = shown.split_once(" instead of ").unwrap();
+    assert!(
+        hand::is_spoken(&times, &format!("SSD {ssd}, hard disk {disk}")),
+        "a screen reader says which time is of the SSD"
+    );
     let uuid = window.shown_cache().unwrap().facts().uuid;
     levers
         .set_state(&uuid, CacheState::Bypass, "ssd-error")

@@ -13,6 +13,7 @@ mod mode;
 mod module;
 mod numbers;
 mod plan;
+mod response;
 mod safety;
 mod shares;
 mod state;
@@ -40,6 +41,7 @@ pub use plan::{
     device_facts, full_name, full_title, job_end_words, job_title, plain_name, plan_title,
     removal_time, short_name, step_name, step_words, warning_words,
 };
+pub use response::{ResponseWords, response_words};
 pub use safety::{Safety, SafetyAmounts, SafetyFacts, safety};
 pub use shares::{SsdShare, SsdUse, shares_words, ssd_shares, summed_shares};
 pub use state::{CacheWords, Severity, cache_words};

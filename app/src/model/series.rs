@@ -163,7 +163,7 @@ impl Series {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tandem_api::Direction;
+    use tandem_api::{Bucket, Direction};
 
     fn sample(seconds: u64, requested: u64, hit: u64) -> Sample {
         let read = Direction {
@@ -203,6 +203,24 @@ mod tests {
         assert_eq!((every(1), every(3), every(10)), (4, 6, 10));
         let long = Series::from_history((0..20).map(|t| sample(t, t, 0)).collect());
         assert_eq!(long.window_seconds(), 5);
+    }
+
+    #[test]
+    fn response_times_are_those_of_the_samples_that_are_kept() {
+        let at = |seconds, requests| {
+            let below_us = 128;
+            let buckets = vec![Bucket { below_us, requests }];
+            Sample {
+                ssd_latency: Latency { buckets },
+                ..sample(seconds, 0, 0)
+            }
+        };
+        let counted = |samples| {
+            let (ssd, disk) = Series::from_history(samples).latencies()?;
+            Some((ssd.requests(), disk.requests()))
+        };
+        assert_eq!(counted(vec![]), None);
+        assert_eq!(counted(vec![at(1, 900), at(2, 901)]), Some((1, 0)));
     }
 
     #[test]

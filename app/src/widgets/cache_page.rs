@@ -76,13 +76,9 @@ mod imp {
         #[template_child]
         pub hit_total: TemplateChild<gtk::Label>,
         #[template_child]
-        pub ssd_time: TemplateChild<gtk::Label>,
+        pub times: TemplateChild<gtk::Label>,
         #[template_child]
-        pub ssd_time_caption: TemplateChild<gtk::Label>,
-        #[template_child]
-        pub disk_time: TemplateChild<gtk::Label>,
-        #[template_child]
-        pub disk_time_caption: TemplateChild<gtk::Label>,
+        pub times_caption: TemplateChild<gtk::Label>,
         #[template_child]
         pub filled: TemplateChild<gtk::Label>,
         #[template_child]

@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Finds widgets by the words on them, as a person does, and presses them.
 
+use std::ffi::c_char;
 use std::time::{Duration, Instant};
 
 use adw::prelude::*;
 use gtk::glib;
-use gtk::glib::translate::{ToGlibPtr, from_glib};
+use gtk::glib::translate::{ToGlibPtr, from_glib, from_glib_full};
 
 unsafe extern "C" {
+    /// Returns nothing if the property has the value, a C string, that follows.
+    fn gtk_test_accessible_check_property(
+        accessible: *mut gtk::ffi::GtkAccessible,
+        property: gtk::ffi::GtkAccessibleProperty,
+        ...
+    ) -> *mut c_char;
     fn gtk_test_accessible_has_property(
         accessible: *mut gtk::ffi::GtkAccessible,
         property: gtk::ffi::GtkAccessibleProperty,
@@ -103,6 +110,22 @@ pub fn names(button: &gtk::Button) -> usize {
         ]
     };
     named.into_iter().filter(|named| *named).count()
+}
+
+/// Whether a screen reader says these words for a widget in place of the words on it.
+pub fn is_spoken(widget: &impl IsA<gtk::Widget>, words: &str) -> bool {
+    let widget: *mut gtk::ffi::GtkWidget = widget.upcast_ref::<gtk::Widget>().to_glib_none().0;
+    let wanted = glib::GString::from(words);
+    // SAFETY: every GtkWidget is a GtkAccessible and is alive for the call, the value of this property is a C string,
+    // and the answer is the caller's to free.
+    let other: Option<glib::GString> = unsafe {
+        from_glib_full(gtk_test_accessible_check_property(
+            widget.cast(),
+            gtk::ffi::GTK_ACCESSIBLE_PROPERTY_LABEL,
+            wanted.as_ptr(),
+        ))
+    };
+    other.is_none()
 }
 
 /// Presses the button with these words as soon as it can be pressed.

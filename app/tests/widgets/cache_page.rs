@@ -3,7 +3,7 @@
 
 use adw::prelude::*;
 use gtk::glib;
-use tandem_api::{CacheState, Direction, Mode, Sample};
+use tandem_api::{Bucket, CacheState, Direction, Latency, Mode, Sample};
 use tandem_app::model::objects::CacheObject;
 use tandem_app::widgets::cache_page::CachePage;
 
@@ -82,8 +82,13 @@ fn a_page_has_live_figures_only_while_its_devices_work() {
     let page: CachePage = glib::Object::new();
     let window = shown_in_window(&page);
     let cache = CacheObject::new(cache_facts("a"));
+    let latency = |below_us, requests| Latency {
+        buckets: vec![Bucket { below_us, requests }],
+    };
     let sample = |time_us, requested, hit, dirty_sectors| Sample {
         time_us,
+        ssd_latency: latency(128, requested / 1_000),
+        disk_latency: latency(16_384, requested / 1_000),
         read: Direction {
             requested,
             hit,
@@ -103,6 +108,7 @@ fn a_page_has_live_figures_only_while_its_devices_work() {
     let live = [
         "94%",
         "Read from SSD now (10 s)",
+        "0.09\u{a0}ms instead of 12\u{a0}ms",
         "Last 5 Minutes",
         "(last 10 s)",
     ];

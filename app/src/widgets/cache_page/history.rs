@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The past of a cache on its page: the chart with its ranges, the hit rates, the response times, the export.
+//! The past of a cache on its page: the chart with its ranges, the hit rates, the export.
 
 use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::glib::{self, clone};
 use gtk::{gio, prelude::*};
-use tandem_api::{Failure, Kind, Latency, Mode, Span};
+use tandem_api::{Failure, Kind, Mode, Span};
 
 use super::CachePage;
 use super::numbers::{share_words, speeds};
-use crate::display::{bytes, fill, plain_name, range_name, short_time};
+use crate::display::{bytes, fill, plain_name, range_name};
 use crate::model::bars::{csv, hit_rate_since, long_bars, total_hit_rate};
 use crate::model::range::Range;
 use crate::model::series::Series;
@@ -178,36 +178,10 @@ fn utc(seconds: f64) -> String {
         .map_or_else(|_| String::new(), |words| words.to_string())
 }
 
-/// The response times of the SSD and of the disk, each with its caption.
-pub(super) fn response_times(series: &Series) -> ((String, String), (String, String)) {
-    let none = (Latency::default(), Latency::default());
-    let (ssd, disk) = series.latencies().unwrap_or(none);
-    (
-        (
-            typical(&ssd),
-            gettext("SSD response time, typical in the last minutes"),
-        ),
-        (
-            typical(&disk),
-            gettext("Hard disk response time, typical in the last minutes"),
-        ),
-    )
-}
-
-/// The time that half of the requests stayed below.
-fn typical(latency: &Latency) -> String {
-    match latency.below_us(0.5) {
-        None => share_words(None),
-        Some(u64::MAX) => gettext(">1 s"),
-        // Translators: less than a time, for example "<128 µs"
-        Some(bound) => fill(&gettext("<{time}"), &[("time", &short_time(bound))]),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tandem_api::{Bucket, Sample};
+    use tandem_api::Sample;
 
     #[test]
     fn what_waits_is_shown_only_where_something_can_wait_or_has_waited() {
@@ -228,35 +202,6 @@ mod tests {
             &Series::from_history(vec![was]),
             Mode::Writearound
         ));
-    }
-
-    #[test]
-    fn response_times_are_those_of_the_last_minutes() {
-        let sample = |time_us, quick, slow| {
-            let buckets = |quick, slow| Latency {
-                buckets: vec![
-                    Bucket {
-                        below_us: 128,
-                        requests: quick,
-                    },
-                    Bucket {
-                        below_us: 16_384,
-                        requests: slow,
-                    },
-                ],
-            };
-            Sample {
-                time_us,
-                ssd_latency: buckets(quick, slow),
-                disk_latency: buckets(0, slow),
-                ..Sample::default()
-            }
-        };
-        let series = Series::from_history(vec![sample(1, 0, 900), sample(2, 50, 901)]);
-        let ((ssd, _), (disk, _)) = response_times(&series);
-        assert_eq!((ssd.as_str(), disk.as_str()), ("<128 µs", "<16 ms"));
-        let ((ssd, _), _) = response_times(&Series::default());
-        assert_eq!(ssd, "–");
     }
 
     #[test]

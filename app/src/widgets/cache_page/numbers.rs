@@ -7,8 +7,10 @@ use gtk::prelude::*;
 use tandem_api::{CacheState, SECTOR_BYTES, Sample};
 
 use super::CachePage;
-use super::history::response_times;
-use crate::display::{bytes, figures, fill, percent, rate, read_shares, write_shares};
+use crate::a11y;
+use crate::display::{
+    bytes, figures, fill, percent, rate, read_shares, response_words, write_shares,
+};
 use crate::model::range::Range;
 use crate::model::series::Series;
 use crate::widgets::figure_list::show_figures;
@@ -29,11 +31,10 @@ impl CachePage {
         cache.with_series(|series| {
             imp.hit_rate.set_label(&hit_rate_words(series));
             imp.hit_caption.set_label(&hit_caption(series));
-            let (ssd, disk) = response_times(series);
-            imp.ssd_time.set_label(&ssd.0);
-            imp.ssd_time_caption.set_label(&ssd.1);
-            imp.disk_time.set_label(&disk.0);
-            imp.disk_time_caption.set_label(&disk.1);
+            let times = response_words(series.latencies(), series.latest());
+            imp.times.set_label(&times.title);
+            a11y::set_label(&*imp.times, &times.spoken);
+            imp.times_caption.set_label(&times.caption);
             let none = Sample::default();
             let sample = series.latest().unwrap_or(&none);
             let filled = sample.frames_used as f64 / sample.frames_total.max(1) as f64;
