@@ -35,6 +35,7 @@ async fn what_is_not_yet_on_the_disk_is_told_written_and_given_up() {
 
     write_back_is_chosen_with_its_warnings(application, window).await;
     what_waits_is_told(window, levers).await;
+    the_question_before_the_removal_names_its_time(application, window).await;
     a_flush_can_be_paused_and_comes_to_an_end(window, levers).await;
     the_mode_changes_when_the_service_says_so(application, window).await;
     what_the_disk_refuses_can_be_given_up(application, window, levers).await;
@@ -119,6 +120,20 @@ async fn what_waits_is_told(window: &Window, levers: &SimulationProxy<'_>) {
         "the chart shows what waits: {words}"
     );
     assert!(words.contains("To the SSD First"));
+}
+
+async fn the_question_before_the_removal_names_its_time(
+    application: &adw::Application,
+    window: &Window,
+) {
+    hand::press_removal(window).await;
+    let question: adw::MessageDialog = hand::window(application).await;
+    let words = hand::words(&question);
+    assert!(
+        words.contains("Writing everything to the hard disk takes about "),
+        "{words}"
+    );
+    hand::press(&question, "Cancel").await;
 }
 
 async fn a_flush_can_be_paused_and_comes_to_an_end(window: &Window, levers: &SimulationProxy<'_>) {
@@ -284,7 +299,9 @@ async fn what_cannot_be_written_can_be_given_up(
     let question = dialog(window, "Discard Unwritten Data?").await;
     let words = hand::words(&question);
     assert!(
-        words.contains("of data stored only on ") && words.contains("beyond repair"),
+        words.contains("of data stored only on ")
+            && words.contains("beyond repair")
+            && words.contains("This takes a few seconds."),
         "{words}"
     );
     hand::press(&question, "Discard and Remove").await;

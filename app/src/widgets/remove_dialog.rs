@@ -97,7 +97,7 @@ fn offer_to_discard(
                 Ok(plan) => {
                     let question = Question {
                         heading: gettext("Discard Unwritten Data?"),
-                        body: what_is_discarded(&plan),
+                        body: [what_is_discarded(&plan), removal_time(false, 0)].join("\n\n"),
                         agree: gettext("_Discard and Remove"),
                         decline: gettext("_Cancel"),
                         loses: true,

@@ -77,6 +77,37 @@ fn the_menu_and_the_button_say_the_same_of_the_removal() {
 }
 
 #[gtk::test]
+fn every_state_and_mode_has_its_safety_line_at_the_top() {
+    adw::init().unwrap();
+    let page: CachePage = glib::Object::new();
+    let window = shown_in_window(&page);
+    let cache = CacheObject::new(cache_facts("a"));
+    page.show(Some(&cache));
+    let content = hand::shown(&window)
+        .into_iter()
+        .find(|widget| widget.is::<gtk::ScrolledWindow>())
+        .unwrap();
+    for state in CacheState::ALL.iter().copied() {
+        for mode in Mode::ALL.iter().copied() {
+            for (reason, may_be_unwritten) in [("", false), ("ssd-gone-dirty", true)] {
+                let mut facts = cache_facts("a");
+                (facts.state, facts.mode) = (state, mode);
+                (facts.reason, facts.may_be_unwritten) = (reason.into(), may_be_unwritten);
+                cache.update(facts);
+                let words = hand::words(&content);
+                let first = words.lines().next().unwrap();
+                assert!(
+                    first.contains("SSD") && first.contains("Safe to move the disk: "),
+                    "{state} {mode} {reason}: {words}"
+                );
+            }
+        }
+    }
+    page.show(None);
+    window.destroy();
+}
+
+#[gtk::test]
 fn a_page_has_live_figures_only_while_its_devices_work() {
     adw::init().unwrap();
     let page: CachePage = glib::Object::new();

@@ -236,6 +236,24 @@ mod tests {
     }
 
     #[test]
+    fn every_state_and_mode_has_its_safety_line_in_the_tooltip() {
+        for state in CacheState::ALL.iter().copied() {
+            for mode in Mode::ALL.iter().copied() {
+                for dirty_bytes in [None, Some(0), Some(5)] {
+                    let words = tooltip(&Shown {
+                        mode,
+                        dirty_bytes,
+                        ..cache(state, None)
+                    });
+                    let safety = words.lines().last().unwrap_or_default();
+                    assert!(safety.contains("Safe to move the disk: "), "{words}");
+                    assert!(safety.contains("Shutting down takes no longer"), "{words}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn the_icon_is_that_of_the_cache_that_needs_attention() {
         let well = cache(CacheState::Active, None);
         let failed = cache(CacheState::Bypass, None);
