@@ -250,16 +250,22 @@ async fn cache_page_shows_what_the_service_tells(window: &Window, levers: &Simul
         .unwrap();
     hand::wait(window, "banner", || {
         hand::words(window)
-            .contains("Your data is safe on the hard disk")
+            .contains("The SSD failed. The hard disk keeps working")
             .then_some(())
     })
     .await;
+    let words = hand::words(window);
+    assert_eq!(
+        words.matches("nothing").count() + words.matches("safe").count(),
+        1,
+        "the safety line alone says that nothing is lost: {words}"
+    );
     levers
         .set_state(&uuid, CacheState::Active, "")
         .await
         .unwrap();
     hand::wait(window, "end of the banner", || {
-        (!hand::words(window).contains("Your data is safe on the hard disk")).then_some(())
+        (!hand::words(window).contains("The SSD failed. The hard disk keeps working")).then_some(())
     })
     .await;
 }

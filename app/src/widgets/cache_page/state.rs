@@ -32,6 +32,7 @@ impl CachePage {
         imp.banner_title.set_label(&words.title);
         imp.banner_what.set_label(&words.what);
         imp.banner_data.set_label(&words.data);
+        imp.banner_data.set_visible(!words.data.is_empty());
         imp.banner_next.set_label(&words.next);
         let running = facts.state == CacheState::Active;
         let here = running || facts.state == CacheState::Suspended;
