@@ -215,7 +215,7 @@ async fn what_the_disk_refuses_can_be_given_up(
     })
     .await;
     let facts = window.shown_cache().unwrap().facts();
-    levers.set_patience(1_000).await.unwrap();
+    levers.set_stall_limit(1_000).await.unwrap();
     levers
         .set_state(&facts.uuid, CacheState::Active, "disk-error")
         .await

@@ -6,26 +6,26 @@ use crate::action::{DM_UUID_PREFIX, PARTITION_TYPE, Pair};
 use serde::{Deserialize, Serialize};
 use tandem_api::DeviceText;
 
-/// Enough data about a block device to notice when another device takes its place.
+/// The properties of a block device by which the service notices that another device has taken the place of the device.
 ///
-/// After a replug the kernel may give the same name to another device. It gives a sequence number only once while the
-/// system runs. The other fields stay valid after a restart.
+/// After a replug the kernel may give the same name to another device. The kernel gives each sequence number only once
+/// in a boot. The other fields stay valid after a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ident {
-    /// The device in words; carries the UDisks2 object path and the kernel name.
+    /// The device in words, with the UDisks2 object path and the kernel name.
     pub text: DeviceText,
-    /// Kernel's sequence number of the whole disk (`diskseq`), 0 where the kernel gives none.
+    /// Sequence number of the whole disk (`diskseq`), 0 if the kernel gives none.
     pub diskseq: u64,
     /// The boot in which the name and the sequence number are valid.
     pub boot: String,
     /// `WWN/serial` of a drive; either of the two may be empty. For a volume: its unique name (`dm/uuid`, `md/uuid`).
     /// Empty if the device has neither.
     pub hardware: String,
-    /// All WWNs and serial numbers that udev knows of the drive, blanks as `_`; empty for a volume. Different
-    /// versions of UDisks2 choose different ones of them for `hardware`.
+    /// All WWNs and serial numbers of the drive in udev's database, with blanks as `_`; empty for a volume. Each
+    /// version of UDisks2 makes its own choice from them for `hardware`.
     #[serde(default)]
     pub names: Vec<String>,
-    /// First byte on the drive, 0 for a whole one.
+    /// First byte on the drive; 0 for a whole drive.
     pub start: u64,
     /// UUID of the partition, empty for a whole device.
     pub part_uuid: String,
@@ -50,7 +50,8 @@ impl Default for Ident {
     }
 }
 
-/// A WWN or serial number as udev writes it: blanks at the ends are dropped, those inside become one `_`.
+/// A WWN or serial number in udev's form: blanks at the ends are removed, and each run of blanks inside becomes one
+/// `_`.
 pub fn drive_name(text: &str) -> String {
     text.split(|c: char| c.is_whitespace() || c == '_')
         .filter(|word| !word.is_empty())
@@ -64,8 +65,8 @@ impl Ident {
         format!("/dev/{}", self.text.name)
     }
 
-    /// Whether this device is the recorded one, perhaps under another name and after a restart: everything in the
-    /// record is true of this device. Only such a device becomes part of a cache.
+    /// Whether this device is the recorded device, perhaps under another name and after a restart: all properties in
+    /// the record agree. Only such a device becomes part of a cache.
     ///
     /// The UUID of the file system is not compared: the newest superblock of a dirty disk may be on the SSD only.
     pub fn same_hardware(&self, recorded: &Self) -> bool {
@@ -76,8 +77,8 @@ impl Ident {
             && (!recorded.hardware.is_empty() || !recorded.part_uuid.is_empty())
     }
 
-    /// Whether this device may be the recorded one or a copy of it: one strong property that agrees is enough. Such a
-    /// device is held while the only copy of the disk's newest data may be on an SSD.
+    /// Whether this device may be the recorded device or a copy of the recorded device: one strong property that agrees
+    /// is enough. Such a device is held while the only copy of the disk's newest data may be on an SSD.
     pub fn may_be(&self, recorded: &Self) -> bool {
         let same = |now: &str, then: &str| !then.is_empty() && now == then;
         let drive = !recorded.hardware.is_empty() && self.same_drive(recorded);
@@ -89,8 +90,8 @@ impl Ident {
                 || (drive && self.same_place(recorded)))
     }
 
-    /// False for a loop device or a volume of device-mapper if the recorded device was none: an image of a disk has all
-    /// its UUIDs and is not the disk.
+    /// False if this is a loop device or a volume of device-mapper and the recorded device was neither: an image of a
+    /// disk has all UUIDs of the disk and is not the disk.
     fn same_kind(&self, recorded: &Self) -> bool {
         let is_virtual = |ident: &Self| {
             ["loop", "dm-"]
@@ -114,7 +115,7 @@ impl Ident {
         !(wwn.is_empty() && serial.is_empty()) && has(wwn) && has(serial)
     }
 
-    /// Whether `other` is this same device under the same name, and was not plugged in again since.
+    /// Whether `other` is the same device under the same name, and was not plugged in again since.
     pub fn same_device(&self, other: &Self) -> bool {
         self.same_hardware(other)
             && self.boot == other.boot
@@ -150,10 +151,10 @@ impl Ident {
     }
 }
 
-/// Who mounted a file system, which decides how it is mounted again.
+/// The program that mounted a file system. It decides how the file system is mounted again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mounter {
-    /// An fstab entry whose first field is this; systemd has a unit for it.
+    /// systemd, by the fstab entry with this first field.
     Fstab(String),
     /// UDisks2 on behalf of the user with this uid.
     Udisks(u32),
@@ -166,69 +167,69 @@ pub enum Mounter {
 pub struct Mount {
     /// Mount point.
     pub point: String,
-    /// Part of the file system that is shown there, `/` for all of it.
+    /// Folder of the file system that is mounted there, `/` for the whole file system.
     pub root: String,
     /// Type of the file system as the kernel names it.
     pub fstype: String,
-    /// Options, comma separated, those of the mount and those of the file system.
+    /// Options of the mount and of the file system, separated by commas.
     pub options: String,
-    /// Who mounted it.
+    /// The program that mounted the file system.
     pub mounter: Mounter,
 }
 
-/// All that a plan needs to know of a block device.
+/// All facts about a block device that a plan needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
-    /// Which device.
+    /// The identity of the device.
     pub ident: Ident,
     /// `major:minor`.
     pub number: String,
-    /// Object path of the whole disk that it is a partition of.
+    /// Object path of the whole disk, if this is a partition.
     pub table: Option<String>,
-    /// Object path of the drive; volumes have none.
+    /// Object path of the drive; none for a volume.
     pub drive: Option<String>,
-    /// Whether it carries a partition table (or is an extended partition).
+    /// The device has a partition table, or is an extended partition.
     pub partitioned: bool,
-    /// Type of its partition table as UDisks2 names it (`gpt`, `dos`); empty if it has none.
+    /// UDisks2's name for the type of the partition table (`gpt`, `dos`); empty without a table.
     pub table_type: String,
-    /// Name of the partition in the partition table; empty if it has none.
+    /// Name of the partition in the partition table, or empty.
     pub part_name: String,
     /// Type of the partition: GUID or `0x..`, lower case.
     pub part_type: String,
     /// `filesystem`, `crypto`, `raid`, `other`, or empty if there is no known signature.
     pub usage: String,
-    /// UUID of the file system or volume format on it; empty if there is none.
+    /// UUID of the file system or volume format on the device; empty if there is none.
     pub content_uuid: String,
     /// The device was read at some places, and only zeroes were found. It is read only if `usage` is empty.
     pub blank: bool,
     /// Another program has the device open exclusively, although neither mounts nor holders show a user. This is
     /// checked only shortly before the device is used.
     pub claimed: bool,
-    /// What kind of volume it is (`luks`, `lvm`, ...); none for a drive, a partition or an md array.
+    /// Kind of the volume (`luks`, `lvm`, ...); none for a drive, a partition or an md array.
     pub volume: Option<String>,
     /// The device shows the clear text of an encrypted device below it.
     pub clear_text: bool,
-    /// Cannot be written to.
+    /// The device cannot be written to.
     pub read_only: bool,
-    /// The device can be unplugged while the system runs. Also true for a volume with a part on such a drive, and for
-    /// a device whose drive is unknown.
+    /// The device can be unplugged while the system runs. This is also true for a volume with a part on such a drive,
+    /// and for a device whose drive is unknown.
     pub removable: bool,
-    /// Size of its smallest request in bytes, 0 if unknown.
+    /// Size of the smallest request in bytes (logical block size), 0 if unknown.
     pub block_bytes: u32,
-    /// Spinning platters; `None` if unknown.
+    /// The drive has spinning platters; `None` if unknown.
     pub rotates: Option<bool>,
-    /// In use as swap.
+    /// The device is in use as swap.
     pub swap: bool,
-    /// Volumes made of it, by kernel name (`dm-0`, `md127`), with what they are (`luks`, `lvm`, ...).
+    /// The volumes above the device.
     pub holders: Vec<Holder>,
-    /// Where it is mounted, in the order of mounting.
+    /// The mounts of the device, in the order in which they were made.
     pub mounts: Vec<Mount>,
-    /// The system mounts or unlocks it at its start.
+    /// The start of the machine mounts or unlocks the device.
     pub used_at_start: bool,
-    /// The program that assembles caches at the start of the machine recognises the device by its record, in time for
-    /// those mounts.
+    /// The program that assembles caches at the start of the machine recognises the device by its record before the
+    /// file systems are mounted.
     pub found_at_start: bool,
-    /// Other file systems mounted below one of its mount points.
+    /// Other file systems that are mounted below a mount point of the device.
     pub submounts: Vec<String>,
 }
 
@@ -237,7 +238,7 @@ pub struct Device {
 pub struct Holder {
     /// Kernel name.
     pub name: String,
-    /// `luks`, `lvm`, `md`, `tandem`, `bcache`, or the kernel name if it is something else.
+    /// `luks`, `lvm`, `md`, `tandem`, `bcache`, ...; the kernel name for another kind of volume.
     pub kind: String,
 }
 
@@ -247,18 +248,18 @@ impl Device {
         self.ident.text.object.as_str()
     }
 
-    /// Whether neither a volume nor a file system nor swap uses it.
+    /// Whether no volume, no mount and no swap uses the device.
     pub fn unused(&self) -> bool {
         self.holders.is_empty() && self.mounts.is_empty() && !self.swap
     }
 
-    /// Whether anything other than a mapping of ours uses it.
+    /// Whether a mount, swap, or a volume other than a mapping of the service uses the device.
     pub fn used_by_others(&self) -> bool {
         let other = self.holders.iter().any(|holder| holder.kind != "tandem");
         other || !self.mounts.is_empty() || self.swap
     }
 
-    /// Mount points only.
+    /// The mount points of the device.
     pub fn mount_points(&self) -> Vec<String> {
         self.mounts.iter().map(|m| m.point.clone()).collect()
     }
@@ -267,7 +268,7 @@ impl Device {
 /// All block devices.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
-    /// In no order.
+    /// The devices in no order.
     pub devices: Vec<Device>,
     /// The initial file systems of this machine's kernels can be made so that they assemble the cache of the root file
     /// system.
@@ -280,22 +281,22 @@ impl Facts {
         self.devices.iter().find(|d| d.object() == object)
     }
 
-    /// Its partitions.
+    /// The partitions of a whole disk.
     pub fn partitions<'a>(&'a self, whole: &'a Device) -> impl Iterator<Item = &'a Device> {
         self.devices
             .iter()
             .filter(move |d| d.table.as_deref() == Some(whole.object()))
     }
 
-    /// Another device with the same identity as this one.
+    /// Another device with the same identity as `device`.
     pub fn same_identity(&self, device: &Device) -> Option<&Device> {
         self.devices
             .iter()
             .find(|d| d.object() != device.object() && d.ident.same_hardware(&device.ident))
     }
 
-    /// Another device with a part of the same file system. A mapping of ours and the device below it show the same
-    /// file system, and count as one device.
+    /// Another device with a part of the same file system as `device`. A mapping of the service and the device below
+    /// the mapping have the same file system, and count as one device.
     pub fn same_filesystem(&self, device: &Device) -> Option<&Device> {
         let same = |d: &&Device| {
             d.object() != device.object()
@@ -318,12 +319,12 @@ impl Facts {
         named.next().filter(|_| named.next().is_none())
     }
 
-    /// The device that is on record, see [`recorded`].
+    /// The recorded device: see [`recorded`].
     pub fn same_hardware(&self, ident: &Ident) -> Option<&Device> {
         recorded(&self.devices, |d| &d.ident, ident)
     }
 
-    /// Devices that may be the one on record, see [`possible`].
+    /// The devices that may be the recorded device: see [`possible`].
     pub fn possible(&self, ident: &Ident) -> Vec<&Device> {
         possible(&self.devices, |d| &d.ident, ident)
     }
@@ -342,8 +343,8 @@ impl Facts {
         all.into_iter().filter(|device| !device.used_by_others())
     }
 
-    /// The device that this ident means: in the boot of the ident the very same device, in another boot the device
-    /// with the same hardware.
+    /// The device of this identity. In the boot of the identity: the very same device, which was not plugged in again.
+    /// In another boot: the device with the same hardware.
     pub fn locate(&self, ident: &Ident, boot: &str) -> Option<&Device> {
         if ident.boot == boot {
             self.devices.iter().find(|d| d.ident.same_device(ident))
@@ -353,7 +354,7 @@ impl Facts {
     }
 }
 
-/// The recorded device, under whatever name it has now; none if several devices agree with the record.
+/// The recorded device, perhaps under another name. None if several devices agree with the record.
 pub fn recorded<'a, T>(
     devices: &'a [T],
     ident_of: impl Fn(&T) -> &Ident,
@@ -363,7 +364,7 @@ pub fn recorded<'a, T>(
     all.next().filter(|_| all.next().is_none())
 }
 
-/// All devices that may be the recorded one. Devices that agree with the whole record come first.
+/// All devices that may be the recorded device. Devices that agree with the whole record come first.
 pub fn possible<'a, T>(
     devices: &'a [T],
     ident_of: impl Fn(&T) -> &Ident,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The long history of a cache: how much was read from the SSD, read from the disk and written, in rings of periods of
-//! several lengths.
+//! The long history of a cache: the bytes that were read from the SSD, read from the disk, and written, in several
+//! rings of periods. Each ring has periods of another length.
 //!
 //! The history is kept in one file below the folder of the records. The file is written at most every ten minutes and
-//! at the end of the service, and only if something was read or written since; a power cut costs at most the last ten
-//! minutes. It has at most [`MAX_PERIODS`] periods, which is below 300 kB.
+//! at the end of the service, and only if data was read or written since. A power cut loses at most the last ten
+//! minutes. The file has at most [`MAX_PERIODS`] periods, which is below 300 kB.
 
 use crate::state::Store;
 use serde::{Deserialize, Serialize};
@@ -14,14 +14,15 @@ use tandem_api::{LongHistory, Period, SECTOR_BYTES, Sample, Span};
 /// Least time between two writes of the file.
 const SAVE_EVERY: Duration = Duration::from_secs(600);
 
-/// Time over which counters are spread that began anew since the last sample, in microseconds.
+/// If the counters began anew since the last sample, their values count for so many microseconds before the sample.
 const RESET_SPREAD_US: u64 = 10_000_000;
 
-/// Periods of all rings. Each ring has one more than its span needs, because the newest is not complete.
+/// Number of periods of all rings. Each ring has one period more than its span needs, because the newest period is not
+/// complete.
 #[cfg(test)]
 const MAX_PERIODS: usize = 361 + 289 + 721;
 
-/// The counters that the history is made of, in bytes.
+/// The counters for the history, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Counters {
     /// Microseconds of `CLOCK_BOOTTIME`.
@@ -42,8 +43,8 @@ impl Counters {
         }
     }
 
-    /// What came since `earlier`. All of it, in a short time, if the counters began anew: after a start of the machine
-    /// or a new assembly of the cache.
+    /// The bytes since `earlier`. If the counters began anew, by a start of the machine or a new assembly of the cache:
+    /// all bytes, in a short time.
     fn since(&self, earlier: &Self) -> Self {
         let since = || {
             Some(Self {
@@ -64,7 +65,7 @@ impl Counters {
     }
 }
 
-/// What is in the file.
+/// The content of the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct StoredHistory {
     total: Period,
@@ -83,7 +84,7 @@ impl StoredHistory {
         }
     }
 
-    /// Adds what came in `came.time_us` microseconds before `end_us`, in microseconds of Unix time.
+    /// Adds the bytes of the last `came.time_us` microseconds before `end_us`. `end_us`: microseconds of Unix time.
     fn add(&mut self, came: &Counters, dirty: u64, end_us: u64) {
         let from_us = end_us.saturating_sub(came.time_us);
         for span in Span::ALL.iter().copied() {
@@ -112,7 +113,7 @@ impl StoredHistory {
     }
 }
 
-/// The share of `came` in a part of its time; `seconds` are whole seconds of the clock, so that parts add up.
+/// The share of `came` in a part of its time. `seconds`: whole seconds of the clock, so that the parts add up.
 fn part(came: &Counters, (from, end): (u64, u64), (at, until): (u64, u64)) -> Period {
     let whole = u128::from(end - from);
     let share = |amount: u64| {
@@ -145,7 +146,7 @@ fn add_to(period: &mut Period, more: &Period, dirty: u64) {
     period.dirty = period.dirty.max(dirty);
 }
 
-/// Adds to the period that starts at `start`. If the clock went back, the newest period takes it.
+/// Adds bytes to the period that starts at `start`. If the clock went back, the newest period gets the bytes.
 fn merge(ring: &mut Vec<Period>, start: u64, more: &Period, dirty: u64) {
     if ring.last().is_none_or(|last| last.start < start) {
         ring.push(Period {
@@ -162,14 +163,14 @@ fn merge(ring: &mut Vec<Period>, start: u64, more: &Period, dirty: u64) {
 #[derive(Debug, Default)]
 pub struct History {
     kept: StoredHistory,
-    /// Whether the file is older than what happened.
+    /// The file is older than the history in memory.
     unsaved: bool,
     saved: Option<Instant>,
 }
 
 impl History {
-    /// The history that is kept of this cache, or an empty one. A file that cannot be read is replaced at the next
-    /// write.
+    /// The history in the file of this cache. Without a file, or with a file that cannot be read, an empty history,
+    /// which replaces the file at the next write.
     pub fn load(store: &Store, uuid: &str) -> Self {
         let kept = store.load_history(uuid).unwrap_or_else(|e| {
             tracing::warn!(uuid, "the history begins anew: {e}");
@@ -196,7 +197,7 @@ impl History {
         let before = std::mem::replace(&mut self.kept.last, now);
         let dirty = sample.dirty_sectors.saturating_mul(SECTOR_BYTES);
         if before == Counters::default() {
-            // What the counters say already was before the history began.
+            // The first values of the counters are from before the history began.
             self.kept.total.start = unix_us / 1_000_000;
             self.unsaved = true;
             return;
@@ -206,7 +207,7 @@ impl History {
         self.kept.add(&came, dirty, unix_us);
     }
 
-    /// The past of this span.
+    /// The part of the history in this span.
     pub fn read(&self, span: Span) -> LongHistory {
         let periods = match span {
             Span::Hour => &self.kept.hour,
@@ -219,7 +220,8 @@ impl History {
         }
     }
 
-    /// What to write to the file, if there is something new and it is time to write it, or the service ends (`last`).
+    /// The new content of the file. None if the history has not changed, or if the last write was a short time ago and
+    /// the service does not end (`last`).
     pub fn to_save(&mut self, last: bool) -> Option<impl Serialize + Send + use<>> {
         let due = self
             .saved

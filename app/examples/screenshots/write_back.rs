@@ -179,7 +179,7 @@ async fn given_up(
     glib::timeout_future(Duration::from_millis(300)).await;
 
     // The SSD is back, but the disk refuses what the removal writes.
-    levers.set_patience(1000).await?;
+    levers.set_stall_limit(1000).await?;
     levers
         .set_state(uuid, CacheState::Active, "disk-error")
         .await?;

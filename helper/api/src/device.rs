@@ -8,9 +8,9 @@ use zbus::{ObjectPath, OwnedObjectPath, Type};
 /// A block device in words and numbers, enough to recognise it on the desk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
 pub struct DeviceText {
-    /// UDisks2 block object, or `/` where there is none (yet).
+    /// UDisks2 block object, or `/` if there is none (yet).
     pub object: OwnedObjectPath,
-    /// Kernel name such as `sda1`, for experts; changes between starts.
+    /// Kernel name such as `sda1`, for experts. The name may be another one after a restart.
     pub name: String,
     /// Vendor and model of the drive, or the kind of volume for md, LVM and LUKS; may be empty.
     pub model: String,
@@ -26,7 +26,7 @@ pub struct DeviceText {
 }
 
 impl DeviceText {
-    /// No device: what [`crate::Failure`] carries where none is concerned.
+    /// No device, for a [`crate::Failure`] that concerns no device.
     pub fn none() -> Self {
         Self {
             object: OwnedObjectPath::from(ObjectPath::from_static_str_unchecked("/")),
@@ -39,7 +39,7 @@ impl DeviceText {
         }
     }
 
-    /// Whether this names no device.
+    /// Whether this value names no device.
     pub fn is_none(&self) -> bool {
         self.object.as_str() == "/" && self.name.is_empty()
     }
@@ -47,30 +47,30 @@ impl DeviceText {
 
 /// A program, or something else, that keeps a file system busy.
 ///
-/// Only root and the user who runs a program see which one it is. For everybody else its `pid` is 0, `command` and
-/// `user` are empty and `uid` is [`u32::MAX`].
+/// Only root and the user of a program see which program it is. For other users `pid` is 0, `command` and `user` are
+/// empty, and `uid` is [`u32::MAX`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Type)]
 pub struct FileUser {
-    /// Process id; 0 for what is no process.
+    /// Process id; 0 without a process.
     pub pid: u32,
     /// Command name as `/proc/<pid>/comm` gives it; without a process the name of a unit of systemd, or
     /// the path of a swap file or of a file behind a loop device.
     pub command: String,
-    /// Numeric id of the user who runs it.
+    /// Numeric id of the user of the program.
     pub uid: u32,
-    /// Login name of that user, the number in decimal if it has none; without a process `systemd`,
-    /// `swap` or `loop`.
+    /// Login name of that user, or the number in decimal if the user has no name. Without a process: `systemd`, `swap`
+    /// or `loop`.
     pub user: String,
 }
 
 words! {
     /// What a part of an SSD is used for.
     PartUse {
-        /// For nothing: a partition for a cache can be made there.
+        /// Free space. The service can make a partition for a cache there.
         Free = "free",
-        /// For a cache.
+        /// A cache uses the part.
         Cache = "cache",
-        /// For anything else, known or unknown.
+        /// The part has other content, known or unknown.
         Other = "other",
     }
 }
@@ -82,10 +82,10 @@ pub struct SsdPart {
     pub start: u64,
     /// Size in bytes.
     pub bytes: u64,
-    /// What it is used for.
+    /// The use of the part.
     pub used_for: PartUse,
-    /// The partition, or the SSD itself where it has no partition table; none for free space beside partitions.
+    /// The partition, or the SSD itself if the SSD has no partition table. None for free space beside partitions.
     pub device: DeviceText,
-    /// Uuid of the cache that uses it, or empty.
+    /// UUID of the cache that uses the part, or empty.
     pub cache: String,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Why something was not done, in a form that can be worded in any language.
+//! Why the service did not do what was asked, in a form that a client can put in words in any language.
 
 use crate::words::words;
 use crate::{DeviceText, ERROR_PREFIX, FileUser, Step};
@@ -9,8 +9,8 @@ use zbus::names::ErrorName;
 use zbus::{DBusError, Message, Type};
 
 words! {
-    /// What happened. Behind each kind: the fields of [`Failure`] that it fills besides
-    /// [`Failure::data`] and [`Failure::detail`], which all do.
+    /// What happened. After each kind come the fields of [`Failure`] that this kind fills. Every kind also fills
+    /// [`Failure::data`] and [`Failure::detail`].
     Kind {
         /// Disk and SSD are the same device, or one is a part of the other: `device`.
         SameDevice = "same-device",
@@ -19,9 +19,9 @@ words! {
         /// The SSD is used by something other than a mount: `device`, `name` (`swap`, `md`, `lvm`,
         /// `luks`, ... or the kernel name of the volume above it).
         SsdInUse = "ssd-in-use",
-        /// The SSD holds data and erasing it was not agreed to: `device` (`content` says what).
+        /// The SSD holds data, and the user has not agreed to erase the data: `device` (`content` says which data).
         SsdHoldsData = "ssd-holds-data",
-        /// The SSD holds unknown or encrypted content and erasing it was not agreed to: `device`.
+        /// The SSD holds unknown or encrypted content, and the user has not agreed to erase the content: `device`.
         SsdUnknownContent = "ssd-unknown-content",
         /// The SSD is a volume that would not be found early enough at the start of the machine, such as an unlocked
         /// encrypted device, or a volume that cannot have partitions: `device`, `name` (`luks`, `lvm`, ...).
@@ -31,8 +31,8 @@ words! {
         /// The SSD has no free space of the size that was asked for: `device`, `needed`, `actual` (bytes of the largest
         /// free space).
         SsdNoFreeSpace = "ssd-no-free-space",
-        /// The service makes no partition on this SSD, because its partition table is not GPT: `device`, `name` (type of
-        /// the table, as UDisks2 names it).
+        /// The service makes no partition on this SSD, because its partition table is not GPT: `device`, `name` (type
+        /// of the table, as UDisks2 names it).
         SsdTable = "ssd-table",
         /// The disk is too small to be worth a cache: `device`, `needed`, `actual` (bytes).
         OriginTooSmall = "origin-too-small",
@@ -44,42 +44,42 @@ words! {
         OriginBoot = "origin-boot",
         /// The disk is an EFI system partition: `device`.
         OriginEfi = "origin-efi",
-        /// The disk holds the root file system or one that the system runs from: `device`, `mount_points`. The root
-        /// file system itself can be cached from the next start on: [`crate::PlanSpec::at_next_start`].
+        /// The disk holds the root file system or another file system of the running system: `device`, `mount_points`.
+        /// The root file system can get a cache at the next start: [`crate::PlanSpec::at_next_start`].
         OriginRoot = "origin-root",
         /// The start of the machine would not put a cache over this device: `device`, `name` (`records`: the records
-        /// of the caches cannot be read in time, or the device is not recognised then; `initramfs`: the tool that makes
-        /// the initial file system is missing, or is one that knows no caches).
+        /// of the caches cannot be read in time, or the start does not recognise the device; `initramfs`: the tool that
+        /// makes the initial file system is missing or does not support caches).
         NotFoundAtStart = "not-found-at-start",
         /// The disk has partitions; choose one of them: `device`.
         OriginPartitioned = "origin-partitioned",
         /// The disk is used by something other than a mount: `device`, `name` as for `ssd-in-use`.
         OriginInUse = "origin-in-use",
-        /// The device is one of several that make up a file system or volume: `device`, `name` (`btrfs`,
-        /// `zfs`, `md`, `lvm`, ...). A cache over a part of it would be found twice.
+        /// The device is one of several devices of a file system or volume: `device`, `name` (`btrfs`, `zfs`, `md`,
+        /// `lvm`, ...). The system would find the same part twice: on the disk and on the mapping of the cache.
         PartOfVolume = "part-of-volume",
-        /// The device cannot be told from another one, or says nothing of itself by which it would be
-        /// found again: `device`, `name` (kernel name of the other one, or empty).
+        /// The service cannot tell the device from another device, or the device has no property by which the service
+        /// would find it again: `device`, `name` (kernel name of the other device, or empty).
         Indistinguishable = "indistinguishable",
         /// The mode is not offered for this disk and SSD: `device` (the disk), `name` (the
         /// [`crate::ModeRefusal`]).
         ModeRefused = "mode-refused",
-        /// fstab names the disk in a way that would not find the cached one, so it could not be
-        /// mounted again: `device`, `mount_points`, `name` (fstab's first field, as `/dev/sda1`).
+        /// fstab names the disk in a way that does not lead to the mapping of the cache, so the file system could not
+        /// be mounted again: `device`, `mount_points`, `name` (first field of fstab, such as `/dev/sda1`).
         FstabNamesDevice = "fstab-names-device",
-        /// The device is already part of a cache, or is one: `device`, `name` (uuid of the cache).
+        /// The device is already part of a cache, or is the mapping of a cache: `device`, `name` (UUID of the cache).
         AlreadyCached = "already-cached",
-        /// The device is not there (any more): `device` as last known, at least its object path.
+        /// The device is not there (any more): `device` as last known, with at least the object path.
         DeviceGone = "device-gone",
         /// The device changed since the plan was made (replaced, formatted, mounted elsewhere): `device`.
         DeviceChanged = "device-changed",
         /// Programs use the file system: `device`, `mount_points`, `users`.
         FilesystemBusy = "filesystem-busy",
-        /// No such plan: used, too old, of another user, or a wrong digest.
+        /// There is no such plan: the plan was used, is too old or belongs to another user, or the digest is wrong.
         PlanUnknown = "plan-unknown",
         /// The user did not authenticate or is not allowed.
         NotAuthorized = "not-authorized",
-        /// The authority (polkit) did not answer; nothing is allowed without it.
+        /// The authority (polkit) did not answer. Without an answer nothing is allowed.
         AuthorityUnavailable = "authority-unavailable",
         /// The module is not built for the running kernel: `name` (its release).
         ModuleNotBuilt = "module-not-built",
@@ -91,33 +91,30 @@ words! {
         OutOfMemory = "out-of-memory",
         /// Another job changes one of the devices: `device`.
         Busy = "busy",
-        /// Too many jobs or plans of this user at once.
+        /// This user has too many jobs or plans at once.
         TooMany = "too-many",
-        /// The cache is not in a state in which this can be done: `name` (the state).
+        /// The state of the cache does not allow the change: `name` (the state).
         WrongState = "wrong-state",
         /// The SSD belongs to a cache of another disk: `device` (the SSD).
         WrongDisk = "wrong-disk",
-        /// What the SSD says of the cache on it is damaged, so nothing on it can be trusted: `device` (the
-        /// SSD).
+        /// The metadata of the cache on the SSD is damaged, so no data on the SSD can be trusted: `device` (the SSD).
         SsdDamaged = "ssd-damaged",
-        /// The SSD shows larger blocks than the disk, and data may be only on it, or is to be: `device` (the
-        /// SSD).
+        /// The SSD has larger blocks than the disk, and data may be on the SSD only, or is to be: `device` (the SSD).
         SsdBlocks = "ssd-blocks",
-        /// Data that is only on the SSD cannot be written to the disk now: `device` (the SSD), `name` (the
-        /// `StateReason` that stands against it), `needed` (bytes of that data, 0 if unknown).
+        /// Data that is on the SSD only cannot be written to the disk now: `device` (the SSD), `name` (the
+        /// `StateReason` that prevents the write), `needed` (bytes of that data, 0 if unknown).
         UnwrittenData = "unwritten-data",
-        /// The SSD failed or went away while data was only there: `device`, `needed` (bytes of that
-        /// data).
+        /// The SSD failed or went away while data was on the SSD only: `device`, `needed` (bytes of that data).
         SsdLost = "ssd-lost",
         /// A step failed: `device`, `name` (the step's [`crate::StepKind`]).
         StepFailed = "step-failed",
         /// The job was cancelled.
         Cancelled = "cancelled",
-        /// The service was killed in the middle and has put things right at its next start.
+        /// The service was killed in the middle of the job. The next start of the service undid or finished the job.
         Interrupted = "interrupted",
-        /// An argument makes no sense: `name` (which).
+        /// An argument is not valid: `name` (the argument).
         InvalidArgument = "invalid-argument",
-        /// The device service (UDisks2) or systemd did not answer: `name` (which).
+        /// UDisks2 or systemd did not answer: `name` (`udisks2` or `systemd`).
         ServiceUnavailable = "service-unavailable",
         /// A fault in the service itself.
         Internal = "internal",
@@ -125,30 +122,30 @@ words! {
 }
 
 words! {
-    /// What became of the user's data and set-up.
+    /// The state of the user's data and set-up after the failure.
     DataState {
         /// Nothing was changed.
         Unchanged = "unchanged",
-        /// Steps were made and have all been undone: all is as before.
+        /// Some steps were done, and all of them were undone: everything is as before.
         Restored = "restored",
-        /// As `Restored`, but the old content of the SSD is erased, in part at least where erasing it is the step that
-        /// failed.
+        /// As `Restored`, but the old content of the SSD is erased. If the step that erases failed, at least a part of
+        /// the content is erased.
         Erased = "erased",
-        /// Not all could be undone: something (the mount, the mapping) is not as before, see
-        /// [`Failure::not_restored`]. Nothing is on the SSD only, and what was given up by name is lost. The service
-        /// tries again when it starts next.
+        /// Some steps could not be undone, so that for example a mount or a mapping is not as before: see
+        /// [`Failure::not_restored`]. No data is on the SSD only; data that the user gave up explicitly is lost. The
+        /// service tries again at its next start.
         Incomplete = "incomplete",
-        /// Some data is only on the SSD. Nothing is lost as long as the SSD works or comes back.
+        /// Some data is on the SSD only. No data is lost as long as the SSD works or comes back.
         Unwritten = "unwritten",
     }
 }
 
-/// A failure with all that is needed to explain it. Unused fields are empty or 0.
+/// A failure with everything that its explanation needs. Unused fields are empty or 0.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
 pub struct Failure {
     /// What happened.
     pub kind: Kind,
-    /// What became of the data.
+    /// The state of the data and the set-up.
     pub data: DataState,
     /// The device concerned.
     pub device: DeviceText,
@@ -162,7 +159,7 @@ pub struct Failure {
     pub needed: u64,
     /// Bytes that are there.
     pub actual: u64,
-    /// With [`DataState::Incomplete`]: the steps of the job whose effect is still there. `unmount`: the file system is
+    /// With [`DataState::Incomplete`]: the steps of the job that are still in effect. `unmount`: the file system is
     /// not mounted at `target`. `map`: the disk is still under the cache's mapping. `erase-ssd`: the old content of the
     /// SSD is gone. `create-partition`: the new partition is still on the SSD. Empty if that is not known, as after a
     /// removal.
@@ -188,7 +185,7 @@ impl Failure {
         }
     }
 
-    /// What [`crate::JobProxy`] signals as failure of a job that succeeded: to be ignored.
+    /// The empty failure that [`crate::JobProxy`] signals for a job that succeeded.
     pub fn none() -> Self {
         Self::new(Kind::Internal)
     }
@@ -221,7 +218,7 @@ impl Failure {
         self
     }
 
-    /// With what is needed and what is there, in bytes.
+    /// With the bytes that are needed and the bytes that are there.
     #[must_use]
     pub fn sizes(mut self, needed: u64, actual: u64) -> Self {
         (self.needed, self.actual) = (needed, actual);
@@ -235,22 +232,22 @@ impl Failure {
         self
     }
 
-    /// With the steps whose effect is still there.
+    /// With the steps that are still in effect.
     #[must_use]
     pub fn not_restored(mut self, steps: Vec<Step>) -> Self {
         self.not_restored = steps;
         self
     }
 
-    /// With what became of the data.
+    /// With the state of the data.
     #[must_use]
     pub fn data(mut self, data: DataState) -> Self {
         self.data = data;
         self
     }
 
-    /// The failure that a proxy call met, if the service gave one; transport errors and other
-    /// services' errors give `None`.
+    /// The failure that the service sent in answer to a call. `None` for an error of the transport or of another
+    /// service.
     pub fn from_zbus(error: &zbus::Error) -> Option<Self> {
         let zbus::Error::MethodError(name, _, message) = error else {
             return None;
@@ -265,7 +262,7 @@ impl Failure {
 }
 
 impl From<zbus::Error> for Failure {
-    /// The failure that the service gave, or one for not reaching it.
+    /// The failure that the service sent, or a failure that says that the service cannot be reached.
     fn from(error: zbus::Error) -> Self {
         Self::from_zbus(&error).unwrap_or_else(|| {
             Self::new(Kind::ServiceUnavailable)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a cache did over hours, days and weeks.
+//! The activity of a cache over hours, days and weeks.
 
 use serde::{Deserialize, Serialize};
 use zbus::Type;
@@ -29,7 +29,7 @@ impl Span {
         }
     }
 
-    /// How far back it goes, in seconds.
+    /// Length of the span, in seconds.
     #[must_use]
     pub const fn seconds(self) -> u64 {
         match self {
@@ -40,28 +40,28 @@ impl Span {
     }
 }
 
-/// What a cache did in a time. Amounts are bytes.
+/// The activity of a cache in a period. Amounts are bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, Type)]
 pub struct Period {
-    /// When it began, in seconds of Unix time.
+    /// Beginning of the period, in seconds of Unix time.
     pub start: u64,
-    /// Seconds of it in which the cache was observed; 0 is possible for a part of a second.
+    /// Seconds of the period in which the service observed the cache. Less than a second counts as 0.
     pub seconds: u64,
     /// Bytes that were read from the SSD.
     pub read_ssd: u64,
     /// Bytes that were read from the disk.
     pub read_disk: u64,
-    /// Bytes that were written, to whichever device.
+    /// Bytes that were written to the disk, to the SSD or to both.
     pub written: u64,
     /// The most bytes that were on the SSD only at one time.
     pub dirty: u64,
 }
 
-/// The kept past of a cache.
+/// The long history of a cache.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Type)]
 pub struct LongHistory {
-    /// Everything since the history began, which is when the cache was set up. `start` is that time.
+    /// All activity since the cache was created, which is the time in `start`.
     pub total: Period,
-    /// Oldest first. A period in which the cache was not observed is left out.
+    /// The periods, oldest first. A period in which the service did not observe the cache is left out.
     pub periods: Vec<Period>,
 }

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How long sampled requests took, as a histogram.
+//! A histogram of the time that measured requests took.
 
 use serde::{Deserialize, Serialize};
 use zbus::Type;
 
-/// Requests that took about the same time.
+/// Number of the measured requests whose times lie in one interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Type)]
 pub struct Bucket {
-    /// They took less than so many microseconds, and not less than the bucket before says;
-    /// [`u64::MAX`] in the last one, which has no bound.
+    /// Upper bound of the interval in microseconds; the bound itself belongs to the next bucket. The lower bound is the
+    /// `below_us` of the bucket before. [`u64::MAX`]: no upper bound.
     pub below_us: u64,
-    /// How many of the sampled requests.
+    /// Number of requests.
     pub requests: u64,
 }
 
-/// How long requests took from when they came until they were answered. Only some of them are
-/// measured, so the numbers say how the times are distributed, not how many requests there were.
+/// The times from the arrival of requests to their completion. The module measures only some requests: the histogram
+/// shows how the times are distributed, not how many requests there were.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Type)]
 pub struct Latency {
-    /// By ascending time; empty if the kernel does not measure.
+    /// The buckets by ascending time; empty if the kernel does not measure.
     pub buckets: Vec<Bucket>,
 }
 
 impl Latency {
-    /// Sampled requests.
+    /// Number of measured requests.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.buckets
@@ -31,9 +31,9 @@ impl Latency {
             .fold(0, |sum, bucket| sum.saturating_add(bucket.requests))
     }
 
-    /// The smallest bound that at least this share of the requests stayed below (0.5: the median,
-    /// 0.99: all but one in a hundred), in microseconds, [`u64::MAX`] if there is none. `None`
-    /// without requests.
+    /// The smallest upper bound of a bucket, in microseconds, below which at least this share of the requests lies
+    /// (0.5: the median; 0.99: all but one in a hundred). [`u64::MAX`]: that bucket has no upper bound. `None`: there
+    /// are no requests.
     #[must_use]
     pub fn below_us(&self, share: f64) -> Option<u64> {
         let all = self.requests();
@@ -48,7 +48,7 @@ impl Latency {
             .map(|bucket| bucket.below_us)
     }
 
-    /// What was added since `earlier`; all of it if that is of another start of the cache.
+    /// The requests since `earlier`. If the cache was assembled anew since then, all requests.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let before = |below_us| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The typed D-Bus contract between the Tandem service and everyone who talks to it.
+//! The typed D-Bus contract between the Tandem service and its clients.
 //!
 //! One service, [`BUS_NAME`], on the system bus (or wherever `DBUS_SYSTEM_BUS_ADDRESS` points),
 //! with an `org.freedesktop.DBus.ObjectManager` at [`ROOT_PATH`] and three kinds of object:
@@ -10,22 +10,21 @@
 //! | `ROOT_PATH/caches/<32 hex uuid>` | `org.tandemcache.Tandem1.Cache` | [`CacheProxy`] |
 //! | `ROOT_PATH/jobs/<n>` | `org.tandemcache.Tandem1.Job` | [`JobProxy`] |
 //!
-//! The service is started by the bus on the first call. It stays while a cache exists and leaves
-//! when there is none and nobody has called it for a while; `NameOwnerChanged` tells.
+//! The bus starts the service on the first call. The service stays while a cache exists. Without a cache the service
+//! leaves the bus some time after the last call; the signal `NameOwnerChanged` of the bus tells that.
 //!
 //! # Rules of the contract
-//! * Devices are named by the object path of their UDisks2 block object, never by a file path.
-//! * A change is made in two calls: a plan, which changes nothing and needs no authorisation, and
-//!   its execution, which names the plan and repeats its digest. The steps never come from the
-//!   client, so nothing can be slipped in between what was shown and what is done.
-//! * Enums travel as the lower-case words that their `Display` gives, sizes as bytes unless the
-//!   name says sectors (always 512 bytes), times as microseconds of `CLOCK_BOOTTIME` unless the name
-//!   says otherwise.
-//! * A failure is a [`Failure`], as the body of a D-Bus error (behind a text for logs) and as the
-//!   argument of a job's end. Clients word it from its [`Kind`] and its fields; the texts in it are
-//!   for logs and for a "details" view only.
-//! * Method calls may take as long as a person takes to answer an authentication dialog: give
-//!   `Create` and `Remove` no short time limit.
+//! * A device is named by the object path of its UDisks2 block object, never by a file path.
+//! * A change takes two calls. The first asks for a plan, changes nothing and needs no authorisation. The second
+//!   executes the plan: it names the plan and repeats the digest of the plan. The client never sends steps, so the
+//!   service does exactly the steps that the client has shown.
+//! * An enum is sent as the lower-case word of its `Display`. A size is in bytes unless the name says sectors (always
+//!   512 bytes). A time is in microseconds of `CLOCK_BOOTTIME` unless the name says otherwise.
+//! * A failure is sent as a [`Failure`]: in the body of a D-Bus error, behind a text for logs, and as an argument of
+//!   the signal at the end of a job. A client makes its words from the [`Kind`] and the fields; the texts in a failure
+//!   are for logs and for a "details" view only.
+//! * A method call may take as long as a person needs to answer an authentication dialog: a client gives `Create` and
+//!   `Remove` no short time limit.
 //! * A connection of zbus has a queue of 64 messages: a signal stream that is neither drained nor
 //!   dropped makes calls hang.
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What will be done, step by step, before anything is done.
+//! A plan: the steps that the service would do, before any of them is done.
 
 use crate::words::words;
 use crate::{DeviceText, FileUser, Mode, RefusedMode};
 use serde::{Deserialize, Serialize};
 use zbus::{OwnedObjectPath, Type};
 
-/// What a person chose: the argument of `Manager.Plan`.
+/// The choices of a person: the argument of `Manager.Plan`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, Type)]
 pub struct PlanSpec {
     /// UDisks2 block object of the disk or partition that holds the data.
@@ -15,56 +15,57 @@ pub struct PlanSpec {
     pub ssd: OwnedObjectPath,
     /// How writes are treated.
     pub mode: Mode,
-    /// The person has said that whatever is on the SSD may be erased.
+    /// The person has agreed that all content of the SSD is erased.
     pub erase_ssd: bool,
-    /// The disk is in use and stays in use: the SSD is prepared now, and the cache is put over the disk when the machine
-    /// starts next. The only way for the file system of the running system.
+    /// The disk stays in use: the service prepares the SSD now, and the next start of the machine puts the cache over
+    /// the disk. For the root file system of the running system there is no other way.
     pub at_next_start: bool,
     /// 0: the cache takes all of the device [`Self::ssd`].
     ///
     /// Otherwise [`Self::ssd`] is a whole SSD, and the service makes a partition of so many bytes, rounded down to
     /// whole MiB, in the free space of the SSD: see [`crate::ManagerProxy::ssd_layout`]. Other partitions are not
-    /// touched and may be in use. An SSD without a partition table gets one; content that it has is erased first, which
-    /// needs [`Self::erase_ssd`]. The partition is deleted when the cache is removed.
+    /// touched and may be in use. An SSD without a partition table gets a table; the old content of such an SSD is
+    /// erased first, which needs [`Self::erase_ssd`]. The removal of the cache deletes the partition.
     pub partition_bytes: u64,
 }
 
 words! {
-    /// What a step does. Steps are done in the order given, and undone in reverse if one fails.
+    /// The effect of a step. The service does the steps in their order. If a step fails, the service undoes the steps
+    /// in reverse order.
     StepKind {
         /// Loads the kernel module.
         LoadModule = "load-module",
         /// Unmounts `device` from `target`.
         Unmount = "unmount",
-        /// Erases the old content of the SSD, `device`; cannot be undone.
+        /// Erases the old content of the SSD, `device`. This step cannot be undone.
         EraseSsd = "erase-ssd",
-        /// Makes a partition of `bytes` for the cache in the free space of the SSD, `device`. An SSD without a partition
-        /// table gets one first.
+        /// Makes a partition of `bytes` for the cache in the free space of the SSD, `device`. An SSD without a
+        /// partition table gets a table first.
         CreatePartition = "create-partition",
-        /// Makes the cache: writes its format to the SSD, maps `device` (the disk) through it.
-        /// `bytes` is the size of the cache.
+        /// Writes the format of the cache to the SSD, and maps `device` (the disk) through the SSD. `bytes`: size of
+        /// the cache.
         Map = "map",
-        /// Writes the cache's format to the SSD for `device` (the disk), which is used as before until the machine
-        /// starts next. `bytes` is the size of the cache.
+        /// Writes the format of the cache to the SSD. `device`: the disk, which is used as before until the next start
+        /// of the machine. `bytes`: size of the cache.
         Prepare = "prepare",
-        /// Makes the initial file system of each installed kernel anew, so that it finds `device` (the disk of the
-        /// running system) through the cache, or not any more.
+        /// Makes the initial file system of each installed kernel anew, so that the next start puts the cache over
+        /// `device` (the disk of the running system), or does not do so any more.
         UpdateInitramfs = "update-initramfs",
-        /// Mounts `device` (through the cache, or plain after a removal) at `target`, as before.
+        /// Mounts `device` at `target`, as before: through the cache, or after a removal without the cache.
         Mount = "mount",
-        /// From now on, writes to `device` (the disk) may wait on the SSD. The last step of a creation:
-        /// until then nothing is on the SSD only, so that all can be undone.
+        /// From this step on, data for `device` (the disk) may be on the SSD only. This is the last step of a creation:
+        /// before this step no data is on the SSD only, so all steps can be undone.
         EnableWriteback = "enable-writeback",
-        /// Writes to `device` (the disk) what is only on the SSD, and lets nothing new stay there.
-        /// `bytes` is how much that was when the plan was made. May take hours; can be paused.
+        /// Writes all data that is on the SSD only to `device` (the disk). New writes go to the disk. `bytes`: amount
+        /// of that data when the plan was made. The step may take hours, and can be paused.
         Drain = "drain",
-        /// Stops using the SSD, without unmounting `device` (the disk). `bytes`: see [`PlanReply::lost_bytes`].
+        /// Ends the use of the SSD while `device` (the disk) stays mounted. `bytes`: see [`PlanReply::lost_bytes`].
         Detach = "detach",
-        /// Frees the SSD, `device`: wipes the cache's format from it and discards the copies. `bytes` as of `Detach`.
+        /// Frees the SSD, `device`: wipes the format of the cache and discards the copies. `bytes`: as for `Detach`.
         FreeSsd = "free-ssd",
         /// Deletes the partition that the service made for this cache, `device`, of `bytes`.
         DeletePartition = "delete-partition",
-        /// Removes the mapping over `device`, the disk. `bytes` as of `Detach`.
+        /// Removes the mapping over `device`, the disk. `bytes`: as for `Detach`.
         Unmap = "unmap",
     }
 }
@@ -72,83 +73,84 @@ words! {
 /// One step of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
 pub struct Step {
-    /// What is done.
+    /// The effect.
     pub kind: StepKind,
-    /// What it is done to; none for [`StepKind::LoadModule`].
+    /// The device of the step; none for [`StepKind::LoadModule`].
     pub device: DeviceText,
     /// Mount point, or empty.
     pub target: String,
-    /// Bytes, see the kind; 0 where it has no meaning.
+    /// A number of bytes: see the kind. 0 for other kinds.
     pub bytes: u64,
 }
 
 words! {
     /// What a person should know before agreeing. The device is in [`Warning::device`].
     WarningKind {
-        /// All content of the SSD will be lost; [`Warning::device`] has what is known of it.
+        /// All content of the SSD will be lost. [`Warning::device`] describes the content as far as it is known.
         ErasesSsd = "erases-ssd",
-        /// The SSD has content without a known signature, perhaps encrypted, and it will be lost.
+        /// The SSD has content without a known signature, perhaps encrypted. All content will be lost.
         ErasesUnknown = "erases-unknown",
-        /// The file system is not available for the moments between unmount and mount.
+        /// The file system is not available from its unmount until its mount, for some moments.
         Unavailable = "unavailable",
-        /// Programs use the file system and must close it first; see [`Warning::users`].
-        /// Execution fails with [`crate::Kind::FilesystemBusy`] as long as they do.
+        /// Programs use the file system ([`Warning::users`]). While they do, an execution fails with
+        /// [`crate::Kind::FilesystemBusy`].
         InUse = "in-use",
-        /// The device can be unplugged while it works (USB, card); the cache then stops.
+        /// The device can be unplugged while it works (USB, card). Without the device the cache stops.
         Removable = "removable",
-        /// The chosen SSD says that it has spinning platters.
+        /// The chosen SSD reports that it has spinning platters.
         SsdRotates = "ssd-rotates",
-        /// The disk says that it is an SSD itself; a cache gains little.
+        /// The disk reports that it is an SSD itself, so a cache gains little.
         OriginIsSsd = "origin-is-ssd",
-        /// Disk and SSD are parts of the same drive; a cache gains little.
+        /// Disk and SSD are parts of the same drive, so a cache gains little.
         SameDrive = "same-drive",
-        /// The disk has content without a known signature; it is kept as it is.
+        /// The disk has content without a known signature. The content stays as it is.
         OriginUnknown = "origin-unknown",
-        /// Other systems on this machine and boot loaders do not know about the cache; while it
-        /// exists they must not write to the disk.
+        /// Other systems on this machine, and boot loaders, do not know the cache. While the cache exists, they must
+        /// not write to the disk.
         OtherSystems = "other-systems",
-        /// The file system stays mounted through a plain mapping until the next start, because it
-        /// is in use; see [`Warning::users`].
+        /// The file system is in use ([`Warning::users`]), so it stays mounted through a plain mapping until the next
+        /// start.
         StaysMapped = "stays-mapped",
-        /// Write-back: if the SSD dies while data is only there, the file system on the disk may be
-        /// damaged beyond repair.
+        /// Write-back: if the SSD dies while data is on the SSD only, the file system on the disk may be damaged beyond
+        /// repair.
         WritebackRisk = "writeback-risk",
-        /// Write-back: the disk must not be opened in another system or computer while data is only on
-        /// the SSD.
+        /// Write-back: while data is on the SSD only, no other system or computer may open the disk.
         WritebackElsewhere = "writeback-elsewhere",
         /// The disk is an unlocked encrypted volume: copies of its clear text will lie on the SSD.
         ClearText = "clear-text",
-        /// What is only on the SSD will be lost, and the file system may be damaged beyond repair.
+        /// The data that is on the SSD only will be lost, and the file system may be damaged beyond repair.
         LosesUnwritten = "loses-unwritten",
-        /// That happens under a mounted file system, which is in use (see [`Warning::users`]) and may damage
-        /// itself further. It stays mounted through a plain mapping until the next start.
+        /// As `LosesUnwritten`, but the file system is mounted and in use ([`Warning::users`]), and may damage itself
+        /// further. The file system stays mounted through a plain mapping until the next start.
         LosesInUse = "loses-in-use",
-        /// The file system is unmounted before that, and not mounted again: it has to be checked first.
+        /// Before data is given up, the file system is unmounted. It is not mounted again, because it has to be checked
+        /// first.
         StaysUnmounted = "stays-unmounted",
     }
 }
 
-/// Something to know before agreeing.
+/// A fact that a person should know before agreeing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
 pub struct Warning {
-    /// What.
+    /// The kind of warning.
     pub kind: WarningKind,
-    /// Of which device.
+    /// The device.
     pub device: DeviceText,
-    /// Programs concerned; empty where the kind does not speak of any.
+    /// The programs; empty for kinds that concern no programs.
     pub users: Vec<FileUser>,
 }
 
-/// The answer to a plan: exactly what an execution with this id and digest will do.
+/// The answer to a request for a plan: exactly what an execution with this id and digest does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
 pub struct PlanReply {
-    /// Names the plan in an execution. Valid once, for [`Self::valid_seconds`], for whoever asked for it.
+    /// The id of the plan. An execution names it. The plan is valid once, for [`Self::valid_seconds`], for the user
+    /// that asked for it.
     pub plan_id: String,
-    /// SHA-256 over all that is in this answer, in hex; the execution repeats it.
+    /// SHA-256 over this whole answer, in hex. The execution repeats the digest.
     pub digest: String,
-    /// What will be done, in order.
+    /// The steps in their order.
     pub steps: Vec<Step>,
-    /// What to know before.
+    /// What a person should know before agreeing.
     pub warnings: Vec<Warning>,
     /// The disk.
     pub origin: DeviceText,
@@ -157,23 +159,24 @@ pub struct PlanReply {
     pub ssd: DeviceText,
     /// Mode of the cache.
     pub mode: Mode,
-    /// Modes that are not offered for these two, and why.
+    /// Modes that the service refuses for this disk and this SSD, with the reasons.
     pub refused_modes: Vec<RefusedMode>,
-    /// The cache is not used before the machine starts next: as [`PlanSpec::at_next_start`].
+    /// The cache is used from the next start of the machine on: see [`PlanSpec::at_next_start`].
     pub at_next_start: bool,
-    /// Where the disk is mounted now, and will be again unless a step or a warning says otherwise.
+    /// The present mount points of the disk. Afterwards the disk is mounted there again, unless a step or a warning
+    /// says otherwise.
     pub mount_points: Vec<String>,
     /// Bytes of data that the cache can hold.
     pub cache_bytes: u64,
-    /// Bytes of kernel memory that it needs while assembled.
+    /// Bytes of kernel memory that the cache needs while it is assembled.
     pub memory_bytes: u64,
     /// Seconds until the plan is forgotten.
     pub valid_seconds: u32,
 }
 
 impl PlanReply {
-    /// How much was only on the SSD when the plan was made and is lost with it, as given up: what the first step says
-    /// with which the SSD goes. 0 if nothing, or if that is not known.
+    /// Bytes of data on the SSD only that the user gives up by this plan, counted when the plan was made. The first
+    /// step that releases the SSD names the amount. 0: none, or the amount is unknown.
     pub fn lost_bytes(&self) -> u64 {
         let goes = [StepKind::Detach, StepKind::Unmap, StepKind::FreeSsd];
         let steps = self.steps.iter().filter(|step| goes.contains(&step.kind));

@@ -14,35 +14,35 @@ use zbus::{OwnedObjectPath, proxy};
     default_path = "/org/tandemcache/Tandem1"
 )]
 pub trait Manager {
-    /// Says exactly what creating this cache would do, or why it cannot be done. Needs no
+    /// Says exactly what the creation of this cache would do, or why the cache cannot be created. Needs no
     /// authorisation and changes nothing.
     ///
     /// # Errors
-    /// A [`Failure`] for each reason not to create it: see [`crate::Kind`].
+    /// A [`Failure`] with the reason against the creation: see [`crate::Kind`].
     fn plan(&self, spec: &PlanSpec) -> zbus::Result<PlanReply>;
 
-    /// Executes a plan of [`Self::plan`] after asking the user to authenticate
-    /// (`org.tandemcache.Tandem1.create`, or `.create-erasing` where the plan erases content; in mode
-    /// write-back `.write-back` as well). The job's object exists from the moment of this answer until ten seconds after its end.
+    /// Executes a plan of [`Self::plan`] after asking the user to authenticate: `org.tandemcache.Tandem1.create`, or
+    /// `.create-erasing` if the plan erases content; for the mode write-back also `.write-back`. The object of the job
+    /// exists when this call returns, and until ten seconds after the end of the job.
     ///
     /// # Errors
-    /// `PlanUnknown`, `NotAuthorized`, `AuthorityUnavailable`, `DeviceGone`, `DeviceChanged`,
-    /// `Busy`, `TooMany`: nothing was changed then.
+    /// `PlanUnknown`, `NotAuthorized`, `AuthorityUnavailable`, `DeviceGone`, `DeviceChanged`, `Busy`, `TooMany`. After
+    /// an error nothing was changed.
     #[zbus(allow_interactive_auth)]
     fn create(&self, plan_id: &str, digest: &str) -> zbus::Result<OwnedObjectPath>;
 
-    /// Says how a whole SSD is divided, in the order of addresses: the shares of caches, what else is on it, and the free
-    /// space in which [`Self::plan`] can make a partition. Free space smaller than 1 MiB is left out, and so is all free
-    /// space where the service makes no partition ([`crate::Kind::SsdTable`]). An SSD without a partition table and
-    /// without known content is one free part; whether it is really empty only a plan finds out. Needs no authorisation
-    /// and changes nothing.
+    /// Lists the parts of a whole SSD in the order of addresses: the shares of caches, other partitions, and the free
+    /// space in which [`Self::plan`] can make a partition. The list leaves out free space smaller than 1 MiB, and all
+    /// free space of an SSD on which the service makes no partition ([`crate::Kind::SsdTable`]). An SSD without a
+    /// partition table and without known content is one free part; only a plan finds out whether the SSD is really
+    /// empty. Needs no authorisation and changes nothing.
     ///
     /// # Errors
-    /// `DeviceGone`; `InvalidArgument` if it is a partition or a volume.
+    /// `DeviceGone`; `InvalidArgument` if the device is a partition or a volume.
     fn ssd_layout(&self, ssd: &OwnedObjectPath) -> zbus::Result<Vec<SsdPart>>;
 
-    /// Has the service look whether the kernels that may start next have the module. For root only: the scripts of
-    /// kernel packages and of DKMS call it.
+    /// Makes the service check whether the kernels that may start next have the module. For root only: the scripts of
+    /// kernel packages and of DKMS make this call.
     ///
     /// # Errors
     /// `NotAuthorized`.
@@ -71,18 +71,19 @@ pub trait Manager {
     #[zbus(property)]
     fn signing_key(&self) -> zbus::Result<SigningKey>;
 
-    /// Has the firmware ask at the next start whether to trust the key that DKMS signs modules with, after asking the
-    /// user to authenticate (`org.tandemcache.Tandem1.enroll-key`). The person types `password` there again: 8 to 256
+    /// Makes the firmware ask at the next start whether to trust the key that DKMS signs modules with, after asking the
+    /// user to authenticate (`org.tandemcache.Tandem1.enroll-key`). The firmware then asks for `password`: 8 to 256
     /// printable ASCII characters.
     ///
     /// # Errors
     /// `InvalidArgument`, `NotAuthorized`, `AuthorityUnavailable`, `WrongState` unless the key is
-    /// [`SigningKey::NotEnrolled`], `StepFailed` with what mokutil says.
+    /// [`SigningKey::NotEnrolled`], `StepFailed` with the message of mokutil.
     #[zbus(allow_interactive_auth)]
     fn enroll_key(&self, password: &str) -> zbus::Result<()>;
 
-    /// Releases of the kernels that may start next and have no module that they accept. While there are any, caches
-    /// in write-back are in write-through, and what is on their SSDs only is written to the disks.
+    /// Releases of the kernels that may start next and have no module that they accept. While this list is not empty,
+    /// the service keeps caches out of write-back, and their dirty data is written to the disks:
+    /// [`CacheProxy::waits_for_kernel`].
     #[zbus(property)]
     fn kernels_without_module(&self) -> zbus::Result<Vec<String>>;
 
@@ -90,7 +91,7 @@ pub trait Manager {
     #[zbus(property(emits_changed_signal = "const"))]
     fn kernel(&self) -> zbus::Result<String>;
 
-    /// Least bytes that an SSD or a partition must have.
+    /// Least size of an SSD or of a partition for a cache, in bytes.
     #[zbus(property(emits_changed_signal = "const"))]
     fn minimum_ssd_bytes(&self) -> zbus::Result<u64>;
 }
@@ -101,38 +102,38 @@ pub trait Manager {
     default_service = "org.tandemcache.Tandem1"
 )]
 pub trait Cache {
-    /// Asks for a sample each second instead of every ten, until [`Self::unwatch`] or until the
-    /// caller leaves the bus. Calls do not add up.
+    /// Makes the service take a sample each second instead of every ten seconds, until [`Self::unwatch`] or until the
+    /// caller leaves the bus. One [`Self::unwatch`] ends any number of these calls.
     fn watch(&self) -> zbus::Result<()>;
 
     /// Ends [`Self::watch`].
     fn unwatch(&self) -> zbus::Result<()>;
 
-    /// Samples of the past, oldest first, at most 600; at uneven distances, see [`Sample::time_us`].
+    /// The last samples, oldest first, at most 600. The time between two samples varies: see [`Sample::time_us`].
     ///
     /// # Errors
-    /// `TooMany` if this user asked for very many of them in the last minutes.
+    /// `TooMany` if this user asked for very many samples in the last minutes.
     fn history(&self) -> zbus::Result<Vec<Sample>>;
 
-    /// What the cache did over a longer time, also before the service was started.
+    /// The long history of the cache, also from before the service was started.
     ///
     /// # Errors
     /// As [`Self::history`].
     fn long_history(&self, span: Span) -> zbus::Result<LongHistory>;
 
-    /// Says what removing the cache would do. Needs no authorisation and changes nothing.
+    /// Says what the removal of the cache would do. Needs no authorisation and changes nothing.
     ///
     /// # Errors
-    /// `UnwrittenData` if something is only on the SSD and cannot be written to the disk now. While the
-    /// state's reason is `disk-error` it is tried; the job ends with that failure if the disk takes no more.
+    /// `UnwrittenData` if data is on the SSD only and cannot be written to the disk now. If the reason of the state is
+    /// `disk-error`, there is a plan nevertheless; the job ends with that failure if the disk accepts no data.
     fn plan_remove(&self) -> zbus::Result<PlanReply>;
 
-    /// Says what removing the cache would do if what is only on the SSD were given up. Needs no
+    /// Says what the removal of the cache would do if the user gave up the data that is on the SSD only. Needs no
     /// authorisation and changes nothing.
     ///
     /// # Errors
-    /// `WrongState` if nothing has to be given up: see [`Self::plan_remove`]. What a disk has refused
-    /// (`disk-error`) can be.
+    /// `WrongState` if no data has to be given up, because [`Self::plan_remove`] can write the data to the disk. Data
+    /// that the disk does not accept (`disk-error`) can be given up.
     fn plan_discard(&self) -> zbus::Result<PlanReply>;
 
     /// Executes a plan of [`Self::plan_remove`] or [`Self::plan_discard`] after asking the user to
@@ -143,30 +144,30 @@ pub trait Cache {
     #[zbus(allow_interactive_auth)]
     fn remove(&self, plan_id: &str, digest: &str) -> zbus::Result<OwnedObjectPath>;
 
-    /// Treats writes another way from now on, after asking the user to authenticate
-    /// (`org.tandemcache.Tandem1.write-back` for that mode, `.tune` for the others). Leaving write-back,
-    /// what is only on the SSD is written to the disk little by little: see [`Self::dirty_bytes`].
+    /// Changes the mode, after asking the user to authenticate (`org.tandemcache.Tandem1.write-back` for write-back,
+    /// `.tune` for the other modes). After a change from write-back to another mode, the module writes the dirty data
+    /// to the disk little by little: see [`Self::dirty_bytes`].
     ///
     /// # Errors
-    /// `ModeRefused`, `WrongState`, `Busy`, `NotAuthorized`, `AuthorityUnavailable`, `StepFailed`: the mode
-    /// is as it was then.
+    /// `ModeRefused`, `WrongState`, `Busy`, `NotAuthorized`, `AuthorityUnavailable`, `StepFailed`. After an error the
+    /// mode is as before.
     #[zbus(allow_interactive_auth)]
     fn set_mode(&self, mode: Mode) -> zbus::Result<()>;
 
-    /// Writes all to the disk that is only on the SSD, as a job that can be paused, after asking the
-    /// user to authenticate (`.tune`). Until its end writes go to the disk as in write-through, so that
-    /// it comes to an end; then the mode is as before.
+    /// Writes all dirty data to the disk, after asking the user to authenticate (`.tune`). The job can be paused. While
+    /// the job runs, writes go to the disk as in write-through, so that the job comes to an end. After the job the mode
+    /// is as before.
     ///
     /// # Errors
     /// `WrongState`, `Busy`, `TooMany`, `NotAuthorized`, `AuthorityUnavailable`.
     #[zbus(allow_interactive_auth)]
     fn flush(&self) -> zbus::Result<OwnedObjectPath>;
 
-    /// A new sample; also the new value of [`Self::latest`].
+    /// The service has taken a sample, which is the new value of [`Self::latest`].
     #[zbus(signal)]
     fn sampled(&self, sample: Sample) -> zbus::Result<()>;
 
-    /// 32 hex digits.
+    /// UUID of the cache, 32 hex digits.
     #[zbus(property(emits_changed_signal = "const"))]
     fn uuid(&self) -> zbus::Result<String>;
 
@@ -190,15 +191,16 @@ pub trait Cache {
     #[zbus(property)]
     fn ssd_text(&self) -> zbus::Result<DeviceText>;
 
-    /// How writes are treated.
+    /// The mode: how the cache handles writes.
     #[zbus(property)]
     fn mode(&self) -> zbus::Result<Mode>;
 
-    /// Modes that [`Self::set_mode`] refuses, and why.
+    /// Modes that [`Self::set_mode`] refuses, with the reasons.
     #[zbus(property)]
     fn refused_modes(&self) -> zbus::Result<Vec<RefusedMode>>;
 
-    /// Whether data may be on the SSD only, as far as is recorded: also of a cache that does not run, in every mode.
+    /// Whether the record of the cache says that data may be on the SSD only. The record also covers a cache that does
+    /// not run, and every mode.
     #[zbus(property)]
     fn may_be_unwritten(&self) -> zbus::Result<bool>;
 
@@ -208,11 +210,12 @@ pub trait Cache {
     #[zbus(property)]
     fn waits_for_kernel(&self) -> zbus::Result<bool>;
 
-    /// Bytes that are only on the SSD, as in the newest sample; told by [`Self::receive_sampled`] only.
+    /// Bytes of dirty data, which is on the SSD only, from the newest sample. No signal of properties tells a change:
+    /// use [`Self::receive_sampled`].
     #[zbus(property(emits_changed_signal = "false"))]
     fn dirty_bytes(&self) -> zbus::Result<u64>;
 
-    /// Seconds that writing them to the disk would take, as in the newest sample; 0 until that is known.
+    /// Seconds that a drain of the dirty data would take, from the newest sample; 0 if unknown.
     #[zbus(property(emits_changed_signal = "false"))]
     fn seconds_to_drain(&self) -> zbus::Result<u64>;
 
@@ -220,11 +223,11 @@ pub trait Cache {
     #[zbus(property)]
     fn state(&self) -> zbus::Result<CacheState>;
 
-    /// Why it is in that state: a word, or empty.
+    /// The reason of the state: a word, or empty.
     #[zbus(property)]
     fn state_reason(&self) -> zbus::Result<String>;
 
-    /// UDisks2 block object of the mapped device, `/` while it is not assembled.
+    /// UDisks2 block object of the mapped device, `/` while the cache is not assembled.
     #[zbus(property)]
     fn mapped(&self) -> zbus::Result<OwnedObjectPath>;
 
@@ -236,43 +239,42 @@ pub trait Cache {
     #[zbus(property)]
     fn cache_bytes(&self) -> zbus::Result<u64>;
 
-    /// The newest sample. Changes are told by [`Self::receive_sampled`] only.
+    /// The newest sample. No signal of properties tells a change: use [`Self::receive_sampled`].
     #[zbus(property(emits_changed_signal = "false"))]
     fn latest(&self) -> zbus::Result<Sample>;
 
-    /// Job that changes this cache now, or `/`.
+    /// Object of the job that changes this cache now, or `/`.
     #[zbus(property)]
     fn job(&self) -> zbus::Result<OwnedObjectPath>;
 }
 
-/// A change under way. Its object goes ten seconds after its end.
+/// A job: a change that is under way. The object disappears ten seconds after the end of the job.
 #[proxy(
     interface = "org.tandemcache.Tandem1.Job",
     default_service = "org.tandemcache.Tandem1"
 )]
 pub trait Job {
-    /// Asks the job to stop and to undo what it did. Its end tells whether it came in time
-    /// (`Cancelled`) or too late. Allowed for the user who started it and for root.
+    /// Asks the job to stop and to undo its steps. The result of the job says whether the request came in time
+    /// (`Cancelled`) or too late. Allowed for the user that started the job, and for root.
     fn cancel(&self) -> zbus::Result<()>;
 
-    /// Asks a job that [`Self::pausable`] says can be paused to wait, until [`Self::resume`]. A job that
-    /// is paused when the machine is switched off is paused after the next start. Allowed for the user
-    /// who started it and for root.
+    /// Pauses a job that is [`Self::pausable`], until [`Self::resume`]. A job that is paused when the machine is
+    /// switched off is still paused after the next start. Allowed for the user that started the job, and for root.
     ///
     /// # Errors
-    /// `WrongState` if it cannot be paused now.
+    /// `WrongState` if the job cannot be paused now.
     fn pause(&self) -> zbus::Result<()>;
 
     /// Ends [`Self::pause`].
     fn resume(&self) -> zbus::Result<()>;
 
-    /// The job is over. With `success` the failure is empty ([`Failure::none`]) and to be ignored. A failure names no
-    /// programs of users: a client reads [`Self::finished`], which names the caller's own. A client that may have come
-    /// too late reads it after subscribing, too.
+    /// The job is over. After a success the failure is empty ([`Failure::none`]). The failure names no programs of
+    /// users: a client reads [`Self::finished`], which names the programs of the caller. A client that may have missed
+    /// this signal reads [`Self::finished`] after it has subscribed.
     #[zbus(signal)]
     fn completed(&self, success: bool, failure: Failure) -> zbus::Result<()>;
 
-    /// What is done.
+    /// The kind of job.
     #[zbus(property(emits_changed_signal = "const"))]
     fn kind(&self) -> zbus::Result<JobKind>;
 
@@ -280,23 +282,23 @@ pub trait Job {
     #[zbus(property(emits_changed_signal = "const"))]
     fn steps(&self) -> zbus::Result<Vec<Step>>;
 
-    /// Step under way, from 0; the number of steps once all are done.
+    /// The present step, counted from 0; the number of steps when all are done.
     #[zbus(property)]
     fn step_index(&self) -> zbus::Result<u32>;
 
-    /// Whether steps are being undone.
+    /// Whether the job undoes its steps.
     #[zbus(property)]
     fn undoing(&self) -> zbus::Result<bool>;
 
-    /// 0 to 1, over all steps; never goes back except while undoing.
+    /// Progress over all steps, 0 to 1. The progress decreases only while steps are undone.
     #[zbus(property)]
     fn progress(&self) -> zbus::Result<f64>;
 
-    /// Bytes a second of a step that moves data, else 0.
+    /// Bytes a second in a step that moves data, 0 in other steps.
     #[zbus(property)]
     fn rate_bytes(&self) -> zbus::Result<u64>;
 
-    /// Seconds until the end by the best guess, 0 if unknown.
+    /// Estimated seconds until the end, 0 if unknown.
     #[zbus(property)]
     fn estimated_seconds(&self) -> zbus::Result<u64>;
 
@@ -304,7 +306,7 @@ pub trait Job {
     #[zbus(property)]
     fn cancellable(&self) -> zbus::Result<bool>;
 
-    /// Whether [`Self::pause`] has an effect now: in a step that moves data.
+    /// Whether [`Self::pause`] can have an effect now: the present step moves data.
     #[zbus(property)]
     fn pausable(&self) -> zbus::Result<bool>;
 
@@ -312,17 +314,19 @@ pub trait Job {
     #[zbus(property)]
     fn paused(&self) -> zbus::Result<bool>;
 
-    /// Cache that the job makes or changes, by uuid (32 hex digits).
+    /// UUID of the cache that the job creates or changes, 32 hex digits.
     #[zbus(property(emits_changed_signal = "const"))]
     fn cache_uuid(&self) -> zbus::Result<String>;
 
-    /// Whether the job is over, and how: the arguments of [`Self::receive_completed`]. Names the caller's own programs,
-    /// and to root all. What a change of this property or an object manager tells names none.
+    /// Whether the job is over, and then the arguments of [`Self::receive_completed`]. The failure names the programs
+    /// of the caller, and for root those of all users. Signals of this property, and an object manager, name no
+    /// programs.
     #[zbus(property(emits_changed_signal = "invalidates"))]
     fn finished(&self) -> zbus::Result<(bool, bool, Failure)>;
 }
 
-/// The levers of `tandem-simulated`, on the manager's object; the real service has none.
+/// Changes the simulated machine of `tandem-simulated`, at the object of the manager. The real service has no such
+/// interface.
 #[proxy(
     interface = "org.tandemcache.Tandem1.Simulation",
     default_service = "org.tandemcache.Tandem1",
@@ -339,28 +343,31 @@ pub trait Simulation {
         bytes: u64,
     ) -> zbus::Result<Vec<OwnedObjectPath>>;
 
-    /// Pulls the drive that this block object is (on).
+    /// Unplugs the drive of this block object.
     fn unplug(&self, block: &OwnedObjectPath) -> zbus::Result<()>;
 
     /// The next execution of a step of this kind fails ([`crate::Kind::StepFailed`]).
     fn fail_next(&self, step: crate::StepKind) -> zbus::Result<()>;
 
-    /// Programs that from now on keep this block object's file system busy; none makes it free.
+    /// The programs that keep the file system of this block object busy from now on. With an empty list the file system
+    /// is not busy.
     fn set_users(&self, block: &OwnedObjectPath, users: &[crate::FileUser]) -> zbus::Result<()>;
 
-    /// Puts another file system on this block object, of the same type, size and label, with this UUID.
+    /// Replaces the file system on this block object by another one with the same type, size and label, and with this
+    /// UUID.
     fn format(&self, block: &OwnedObjectPath, uuid: &str) -> zbus::Result<()>;
 
     /// Whether from now on another program holds this block object exclusively.
     fn hold(&self, block: &OwnedObjectPath, held: bool) -> zbus::Result<()>;
 
-    /// State of the module; [`ModuleState::Refused`] and [`ModuleState::NotBuilt`] make loading fail.
+    /// The state of the module from now on. The module cannot be loaded in the states [`ModuleState::Refused`] and
+    /// [`ModuleState::NotBuilt`].
     fn set_module(&self, state: ModuleState) -> zbus::Result<()>;
 
     /// Why the kernel has no module that it accepts, and the state of the module's key. The state of the module stays.
     fn set_module_problem(&self, problem: ModuleProblem, key: SigningKey) -> zbus::Result<()>;
 
-    /// Kernels that may start next and have no module.
+    /// The kernels that from now on may start next and have no module.
     fn set_kernels_without_module(&self, releases: &[&str]) -> zbus::Result<()>;
 
     /// How long each step takes from now on, in milliseconds (400 at first).
@@ -375,30 +382,30 @@ pub trait Simulation {
     /// Lets this much time pass for the counters of all caches at once, to have a history to show.
     fn advance(&self, seconds: u32) -> zbus::Result<()>;
 
-    /// Pulls the drive that this block object is (on) and plugs it in again, with all that is on it.
+    /// Unplugs the drive of this block object and plugs the drive in again with the same content.
     fn replug(&self, block: &OwnedObjectPath) -> zbus::Result<()>;
 
-    /// Puts the drive of a device into a USB enclosure with this serial number, and plugs the device in again.
+    /// Moves the drive of this block object into a USB enclosure with this serial number.
     fn rehouse(&self, block: &OwnedObjectPath, serial: &str) -> zbus::Result<()>;
 
-    /// The machine is switched off and on again, as far as devices are concerned.
+    /// Switches the machine off and on again. The service keeps running.
     fn restart(&self) -> zbus::Result<()>;
 
-    /// Somebody mounts this block object.
+    /// A program other than the service mounts this block object.
     fn mount(&self, block: &OwnedObjectPath, point: &str) -> zbus::Result<()>;
 
-    /// Whether a mapping of ours keeps this block object from everybody.
+    /// Whether a mapping of the service keeps every program from this block object.
     fn kept(&self, block: &OwnedObjectPath) -> zbus::Result<bool>;
 
-    /// How fast the caches write to the disk what is only on the SSD, bytes a second (50 MB/s at first).
+    /// The rate at which the caches write dirty data to the disk from now on, in bytes a second (50 MB/s at first).
     fn set_drain_rate(&self, bytes: u64) -> zbus::Result<()>;
 
-    /// How long a disk is waited for that refuses what is to be written (2 minutes at first).
-    fn set_patience(&self, milliseconds: u32) -> zbus::Result<()>;
+    /// How long a drain waits from now on for a disk that fails all writes, in milliseconds (2 minutes at first).
+    fn set_stall_limit(&self, milliseconds: u32) -> zbus::Result<()>;
 
-    /// Bytes that were only on an SSD and have been lost since the simulation began.
+    /// Bytes of dirty data that were lost since the simulation began.
     fn lost_bytes(&self) -> zbus::Result<u64>;
 
-    /// Puts a cache (32 hex digits) into a state, with a reason: `active`, or `bypass` for a lost SSD.
+    /// Puts the cache with this UUID (32 hex digits) into a state, with a reason: `active`, or `bypass` for a lost SSD.
     fn set_state(&self, uuid: &str, state: CacheState, reason: &str) -> zbus::Result<()>;
 }

@@ -6,28 +6,28 @@ use zbus::{Message, Type};
 
 use crate::{Latency, SECTOR_BYTES, Sampled};
 
-/// A named counter: a reason, or an event.
+/// A counter with a name: a reason why requests go past the cache, or an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
 pub struct Counter {
-    /// Word of the kernel's status line, lower case (`sequential`, `evictions`, ...).
+    /// Lower-case word of the status line of the kernel (`sequential`, `evictions`, ...).
     pub name: String,
-    /// Sectors for reasons, a number of events otherwise; counted since the cache was assembled.
+    /// Sectors for a reason, number for an event; counted since the cache was assembled.
     pub value: u64,
 }
 
 /// Sectors of one direction since the cache was assembled.
 ///
-/// When quiet, `requested == hit + missed + sum(bypassed)`; while requests are in flight the right
-/// side may lag.
+/// Without requests in flight, `requested == hit + missed + sum(bypassed)`. While requests are in flight, the right
+/// side may be smaller.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Type)]
 pub struct Direction {
-    /// Sectors that were asked for.
+    /// Sectors of all requests.
     pub requested: u64,
-    /// Reads: served by the SSD. Writes: whose cached copy was updated or stored.
+    /// Sectors of reads that the SSD served, or of writes that updated or stored a copy on the SSD.
     pub hit: u64,
-    /// Reads: served by the disk, for want of a copy. Writes: went to the disk only.
+    /// Sectors of reads that the disk served because the SSD had no copy, or of writes that went to the disk only.
     pub missed: u64,
-    /// Sectors that went past the cache, by reason (`sequential`, `busy`, `memory`, ...), sorted by name.
+    /// Sectors of requests that went past the cache, by reason (`sequential`, `busy`, `memory`, ...), sorted by name.
     pub bypassed: Vec<Counter>,
 }
 
@@ -44,21 +44,21 @@ impl Direction {
 /// Bytes that programs have read and written since the cache was assembled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Read from the SSD.
+    /// Bytes that were read from the SSD.
     pub read_ssd: u64,
-    /// Read from the disk.
+    /// Bytes that were read from the disk.
     pub read_disk: u64,
-    /// Written.
+    /// Bytes that were written.
     pub written: u64,
 }
 
 /// All counters of a cache at one moment.
 ///
-/// Counters only grow while a cache stays assembled. A `requested` below that of the sample before
-/// means that it was assembled anew: start a new series there.
+/// The counters grow while a cache stays assembled. If `requested` is smaller than in the sample before, the cache was
+/// assembled anew, and a new series begins.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Type)]
 pub struct Sample {
-    /// When it was taken, microseconds of `CLOCK_BOOTTIME`.
+    /// Time of the sample, in microseconds of `CLOCK_BOOTTIME`.
     pub time_us: u64,
     /// Frames that hold a copy.
     pub frames_used: u64,
@@ -66,16 +66,16 @@ pub struct Sample {
     pub frames_total: u64,
     /// Sectors of a frame.
     pub frame_sectors: u64,
-    /// Sectors whose only current copy is on the SSD. May be above 0 in every mode: what write-back
-    /// left is written to the disk little by little.
+    /// Dirty sectors: their only current copy is on the SSD. The number may be above 0 in every mode: after a change
+    /// from write-back to another mode, the dirty data is written to the disk little by little.
     pub dirty_sectors: u64,
-    /// Seconds that writing all of them to the disk would take, by the measured rate; 0 until it is known.
+    /// Seconds that a drain of all dirty sectors would take at the measured rate; 0 if unknown.
     pub drain_seconds: u64,
-    /// Sectors that were written to the disk after having been only on the SSD.
+    /// Sectors that were dirty and were written to the disk.
     pub drained_sectors: u64,
-    /// Sectors of writes that were acknowledged when only the SSD had them; a part of `write.hit`.
+    /// Sectors of writes that were acknowledged when only the SSD had the data; a part of `write.hit`.
     pub write_back_sectors: u64,
-    /// Blocks of 4096 bytes of the journal on the SSD that are in use.
+    /// Blocks of the journal on the SSD that are in use; a block has 4096 bytes.
     pub journal_used: u64,
     /// All blocks of the journal.
     pub journal_total: u64,
@@ -85,15 +85,15 @@ pub struct Sample {
     pub write: Direction,
     /// All other counters of the status line (`fills`, `evictions`, `ssd_errors`, `retired`, ...), sorted by name.
     pub events: Vec<Counter>,
-    /// How long requests took that the SSD alone served.
+    /// Times of the requests that the SSD served alone.
     pub ssd_latency: Latency,
-    /// How long requests took that the disk had to serve or to store.
+    /// Times of the requests for which the disk had to read or write.
     pub disk_latency: Latency,
 }
 
 impl Sample {
-    /// The bytes of all requests. The kernel counts freed space as a write that went past the cache, but nothing is
-    /// written for it.
+    /// The bytes of all requests. The kernel counts a discard of space as a write that went past the cache; here a
+    /// discard does not count.
     pub fn traffic(&self) -> Traffic {
         let bytes = |sectors: u64| sectors.saturating_mul(SECTOR_BYTES);
         let (read, write) = (&self.read, &self.write);
@@ -107,7 +107,7 @@ impl Sample {
         }
     }
 
-    /// Path of the cache and what it told, if the message is its [`Sampled`] signal.
+    /// The object path and the sample, if the message is the signal [`Sampled`] of a cache.
     #[must_use]
     pub fn told_by(message: &Message) -> Option<(String, Self)> {
         let signal = Sampled::from_message(message.clone())?;
@@ -115,7 +115,7 @@ impl Sample {
         Some((message.header().path()?.to_string(), sample))
     }
 
-    /// Value of an event counter, 0 if the kernel does not give it.
+    /// Value of an event counter; 0 if the kernel has no such counter.
     pub fn event(&self, name: &str) -> u64 {
         self.events
             .iter()
@@ -123,8 +123,8 @@ impl Sample {
             .map_or(0, |c| c.value)
     }
 
-    /// Share of read sectors that the SSD served between `earlier` and `self`, 0 to 1; `None` if
-    /// nothing was read in between or the counters started anew.
+    /// Share of the read sectors that the SSD served between `earlier` and `self`, 0 to 1. `None`: no sector was read
+    /// in between, or the counters began anew.
     pub fn read_hit_rate_since(&self, earlier: &Self) -> Option<f64> {
         let requested = self.read.requested.checked_sub(earlier.read.requested)?;
         let hit = self.read.hit.checked_sub(earlier.read.hit)?;

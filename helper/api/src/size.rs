@@ -4,7 +4,7 @@
 /// A size in powers of ten, as it is printed on drives, with one digit after the point: `250.1 GB`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SizeText {
-    /// The number with a point, such as `250.1`; a program for people in many languages puts their own sign there.
+    /// The number with a point, such as `250.1`. A program in another language puts the sign of that language there.
     pub number: String,
     /// `B`, `kB`, `MB`, ...
     pub unit: &'static str,
@@ -13,7 +13,7 @@ pub struct SizeText {
 const UNITS: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
 
 impl SizeText {
-    /// The size of so many bytes.
+    /// The text for so many bytes.
     #[must_use]
     pub fn new(bytes: u64) -> Self {
         if bytes < 1000 {
@@ -24,7 +24,7 @@ impl SizeText {
         }
         let mut value = bytes as f64;
         let mut unit = 0;
-        // 999.95 of a unit would read 1000.0.
+        // 999.95 of a unit would be shown as 1000.0.
         while value >= 999.95 && unit + 1 < UNITS.len() {
             value /= 1000.0;
             unit += 1;
@@ -42,11 +42,12 @@ impl std::fmt::Display for SizeText {
     }
 }
 
-/// Bytes from a size that a person wrote: a whole number or one with a point, with a unit of powers of ten (`kB`, `MB`,
-/// `GB`, `TB`) or of two (`KiB`, `MiB`, `GiB`, `TiB`), or in bytes. Capitals do not matter.
+/// The bytes of a size that a person wrote: a number, with a point or without, and a unit. The unit is a power of ten
+/// (`kB`, `MB`, `GB`, `TB`) or of two (`KiB`, `MiB`, `GiB`, `TiB`); without a unit the number counts bytes. Upper and
+/// lower case mean the same.
 ///
 /// # Errors
-/// A sentence that says what is wrong.
+/// A sentence that names the mistake.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let wrong = || format!("“{text}” is no size; write it as 100GB or 64GiB");
     let text = text.trim();

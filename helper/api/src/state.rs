@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Words for what a cache, a job and the kernel module are doing.
+//! Words for the states of a cache, of a job and of the kernel module.
 
 use crate::words::words;
 use serde::{Deserialize, Serialize};
 use zbus::Type;
 
 words! {
-    /// How writes are treated.
+    /// How a cache handles writes.
     Mode {
-        /// Writes go to the disk and to the SSD, and are acknowledged when the disk has them.
+        /// A write goes to the disk and to the SSD, and is acknowledged when the disk has the data.
         Writethrough = "writethrough",
-        /// Writes go to the disk only; the SSD keeps what is read.
+        /// A write goes to the disk only. The SSD gets copies of data that is read.
         Writearound = "writearound",
-        /// Writes go to the SSD, are acknowledged when it has them, and reach the disk later: until
-        /// then the disk alone is of no use.
+        /// A write goes to the SSD, is acknowledged when the SSD has the data, and reaches the disk later. Until then
+        /// the disk alone is of no use.
         Writeback = "writeback",
     }
 }
 
 words! {
-    /// Why a mode is not offered for a disk and an SSD.
+    /// Why the service refuses a mode for a disk and an SSD.
     ModeRefusal {
         /// The disk or the SSD can be unplugged while data is on the SSD only.
         Removable = "removable",
-        /// The file system is one that other systems write to, past the cache.
+        /// Other systems on this machine may write to the file system past the cache.
         OtherSystems = "other-systems",
-        /// fstab mounts the disk at the start of the machine, before the cache is there: the disk would be
-        /// changed past the data that is on the SSD only.
+        /// fstab mounts the disk at the start of the machine, before the cache is there: programs would change the disk
+        /// while newer data is on the SSD only.
         MountedAtStart = "mounted-at-start",
         /// The running system is on the disk: its start would depend on the SSD.
         System = "system",
@@ -37,70 +37,70 @@ words! {
     }
 }
 
-/// A mode that is not offered. Every mode that is not named is.
+/// A mode that the service refuses. The service offers every mode that is not in the list of refused modes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
 pub struct RefusedMode {
-    /// Which mode.
+    /// The mode.
     pub mode: Mode,
-    /// Why.
+    /// The reason.
     pub reason: ModeRefusal,
 }
 
 words! {
-    /// What a cache is doing, as `Cache.State`.
+    /// State of a cache, as in `Cache.State`.
     CacheState {
-        /// Hits are served from the SSD. `StateReason` is `disk-error` if the disk reported an error since
-        /// the cache was assembled.
+        /// The SSD serves hits. `StateReason` is `disk-error` if the disk reported an error since the cache was
+        /// assembled.
         Active = "active",
-        /// Requests go to the disk; `StateReason` says why: `ssd-error`, or `ssd-gone-dirty` where the
-        /// SSD took data with it that was only there. Then what is on the disk can still be read, and
-        /// every write fails until the SSD is back or the data is given up.
+        /// Requests go to the disk. `StateReason` is `ssd-error`, or `ssd-gone-dirty` if data was on the SSD only.
+        /// After `ssd-gone-dirty`, the data on the disk can still be read, and every write fails until the SSD is back
+        /// or the data is given up.
         Bypass = "bypass",
-        /// Requests wait because the mapping is suspended; lasts moments.
+        /// The mapping is suspended for some moments, and requests wait.
         Suspended = "suspended",
-        /// The service knows the cache but it is not assembled; `StateReason` says why
+        /// The cache is on record and is not assembled. `StateReason` is the reason
         /// (`ssd-missing`, `ssd-gone-dirty`, `ssd-damaged`, `ssd-blocks`, `disk-missing`, `disk-changed`,
         /// `disk-in-use`, `module-not-built`, ...). `disk-elsewhere`: no device agrees with the whole record of the
         /// disk, for example because the disk is in another enclosure; the devices that may be the disk are held.
         /// `disk-in-doubt`: such a device was used without the cache.
         Stopped = "stopped",
-        /// The SSD is prepared, the disk is used without it, and the next start of the machine puts the cache over the
-        /// disk. Removing the cache cancels that.
+        /// The SSD is prepared, the disk is used without the SSD, and the next start of the machine puts the cache over
+        /// the disk. A removal of the cache cancels that.
         Pending = "pending",
-        /// The cache has been removed and the SSD is free, but the file system is in use through a
-        /// plain pass-through mapping that goes when it is unmounted or at the next start.
+        /// The cache was removed and the SSD is free. The file system is still in use through a mapping that passes all
+        /// requests to the disk. The mapping disappears when the file system is unmounted, or at the next start.
         Detached = "detached",
     }
 }
 
 words! {
-    /// What a job does.
+    /// Kind of a job.
     JobKind {
         /// Puts a cache over a disk.
         Create = "create",
-        /// Flushes a cache and gives the plain disk back.
+        /// Writes all dirty data to the disk and gives the plain disk back.
         Remove = "remove",
-        /// Writes all to the disk that is only on the SSD; the cache stays.
+        /// Writes all dirty data to the disk. The cache stays.
         Flush = "flush",
     }
 }
 
 words! {
-    /// Whether the kernel can run a cache, as `Manager.ModuleState`.
+    /// Whether the running kernel can run a cache, as in `Manager.ModuleState`.
     ModuleState {
         /// The module is loaded.
         Loaded = "loaded",
-        /// Not loaded, but there is one for the running kernel.
+        /// The running kernel has a module, which is not loaded.
         Available = "available",
-        /// There is none for the running kernel.
+        /// There is no module for the running kernel.
         NotBuilt = "not-built",
-        /// The kernel refused it (Secure Boot: not signed with a trusted key).
+        /// The kernel refuses the module because of Secure Boot: the module has no signature by a trusted key.
         Refused = "refused",
     }
 }
 
 words! {
-    /// Why the running kernel has no module that it accepts, as `Manager.ModuleProblem`.
+    /// Why the running kernel has no module that it accepts, as in `Manager.ModuleProblem`.
     ModuleProblem {
         /// The running kernel has the module.
         None = "none",
@@ -120,7 +120,7 @@ words! {
 }
 
 words! {
-    /// The key that DKMS signs modules with, as `Manager.SigningKey`.
+    /// State of the key that DKMS signs modules with, as in `Manager.SigningKey`.
     SigningKey {
         /// This machine takes modules without a signature.
         NotNeeded = "not-needed",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Disks as UDisks2 shows them, to list them and to find the object of one that a person named.
+//! The disks of UDisks2: a list for the person, and the object of a disk that the person names.
 
 use crate::Ending;
 use serde::Serialize;
@@ -16,15 +16,15 @@ pub struct Listed {
     pub object: OwnedObjectPath,
     /// Drive's model; empty for volumes.
     pub model: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Type of the content, empty if there is no known signature.
     pub content: String,
     /// Label of the file system.
     pub label: String,
-    /// Hidden from people: lies below a cache, or is part of something.
+    /// UDisks2 asks programs to hide the device from a person: for example, a cache or a volume uses it.
     pub hidden: bool,
-    /// Other names of the node.
+    /// All paths of the device node.
     #[serde(skip)]
     nodes: Vec<String>,
 }
@@ -72,7 +72,7 @@ fn listed(objects: &ManagedObjects, path: &OwnedObjectPath) -> Option<Listed> {
     })
 }
 
-/// The object of the device that a person named by kernel name or by any path of its node.
+/// The object of a device. `name`: the kernel name, or any path of the device node.
 pub async fn find(connection: &Connection, name: &str) -> Result<OwnedObjectPath, Ending> {
     let wanted = if name.starts_with('/') {
         name.to_owned()

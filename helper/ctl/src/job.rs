@@ -26,10 +26,10 @@ pub async fn follow(
     let follow = follow_job(connection, job, json).fuse();
     futures_util::pin_mut!(follow);
     select! {
-        // The service leaves the bus when it dies, whatever it was doing.
+        // When the service dies, its name leaves the bus.
         _ = lost.next() => Err(Ending::Lost),
         ended = follow => match ended {
-            // A question that came too late for the one and too early for the other.
+            // The service left the bus during a call, before the signal of the loss arrived.
             Err(Ending::Failure(failure)) if failure.kind == Kind::ServiceUnavailable => {
                 Err(Ending::Lost)
             }
@@ -58,7 +58,7 @@ async fn follow_job(
     let steps = job.steps().await?;
     let mut said = Said::default();
     loop {
-        // After subscribing: a job that ended in between has said so here.
+        // This is read after the subscription: a job that ended before has no signal left.
         let (over, success, failure) = job.finished().await?;
         if over {
             if json {
@@ -85,7 +85,7 @@ async fn follow_job(
     }
 }
 
-/// What has been said of a job.
+/// What the command has printed about a job.
 #[derive(Default)]
 struct Said {
     step: Option<(u32, bool)>,
@@ -94,7 +94,7 @@ struct Said {
 }
 
 impl Said {
-    /// Says what is new.
+    /// Prints the changes since the last call.
     async fn news(&mut self, job: &JobProxy<'_>, steps: &[Step]) -> Result<(), Ending> {
         let (at, undoing) = (job.step_index().await?, job.undoing().await?);
         if self.step != Some((at, undoing))

@@ -16,17 +16,17 @@ use std::process::ExitCode;
 use tandem_api::{DataState, Failure, Kind};
 use tandemctl_arguments::{Arguments, Command};
 
-/// How a command ends other than well.
+/// The ways in which a command fails.
 enum Ending {
-    /// The service said no.
+    /// The service refused the call.
     Failure(Box<Failure>),
-    /// The command line makes no sense here.
+    /// The command line does not fit the present state.
     Usage(String),
     /// The service has left the bus in the middle of a job.
     Lost,
     /// A rescue was refused, or it was stopped.
     Rescue(tandem_rescue::Error),
-    /// A rescue came to its end, but not all is well; that was said.
+    /// A rescue ended with problems, which it has printed.
     Incomplete,
 }
 
@@ -90,7 +90,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints a line. When nobody reads any more (`tandemctl list | head`), there is nothing left to do.
+/// Prints a line. Ends the program if the output is closed (`tandemctl list | head`).
 fn say(line: impl std::fmt::Display) {
     if writeln!(std::io::stdout(), "{line}").is_err() {
         std::process::exit(1);
@@ -99,7 +99,7 @@ fn say(line: impl std::fmt::Display) {
 
 fn code(failure: &Failure) -> u8 {
     match (failure.kind, failure.data) {
-        // What was begun has failed, whoever was to blame.
+        // A change was begun and has failed, for any reason.
         (
             _,
             DataState::Restored | DataState::Erased | DataState::Incomplete | DataState::Unwritten,

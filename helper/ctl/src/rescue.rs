@@ -146,7 +146,7 @@ fn check_all(ssd: &Path, disk: Option<&Path>, check: Check, json: bool) -> Resul
     if let Some(disk) = &disk
         && disk.medium.sectors() < cache.disk_sectors()
     {
-        // The refusal says it in full.
+        // The refusal describes the problem in full.
         judge(&cache, &ssd, disk, None, None)?;
     }
     let medium = disk.as_ref().map(|disk| disk.medium.as_ref());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The commands.
+//! The commands that ask the service.
 
 use crate::job::follow;
 use crate::{Ending, devices, say, words};
@@ -12,10 +12,10 @@ use tandem_api::{
 use tandemctl_arguments::{Choice, Request};
 use zbus::Connection;
 
-/// How long a new sample may take; the service takes one each second for who watches.
+/// Time limit for a new sample. The service takes a sample each second while a client watches the cache.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
 
-/// Asks the service.
+/// Runs a command.
 pub async fn run(request: Request, json: bool) -> Result<(), Ending> {
     let connection = Connection::system().await?;
     match request {
@@ -84,7 +84,7 @@ pub async fn run(request: Request, json: bool) -> Result<(), Ending> {
     }
 }
 
-/// Changes the mode; for the one that is a risk, says so and asks.
+/// Changes the mode. Before a change to write-back, says the risk and asks.
 async fn set_mode(cache: &CacheProxy<'_>, mode: Mode, yes: bool, json: bool) -> Result<(), Ending> {
     if mode == Mode::Writeback && !yes {
         let disk = words::device(&cache.origin_text().await?);
@@ -102,7 +102,7 @@ async fn set_mode(cache: &CacheProxy<'_>, mode: Mode, yes: bool, json: bool) -> 
     Ok(())
 }
 
-/// Has the flush that is under way wait, or go on.
+/// Pauses the flush that is under way, or resumes it.
 async fn wait(connection: &Connection, cache: &CacheProxy<'_>, pause: bool) -> Result<(), Ending> {
     let path = cache.job().await?;
     if path.as_str() == "/" {
@@ -144,7 +144,7 @@ fn show_plan(plan: &PlanReply, json: bool) {
     }
 }
 
-/// Shows what will be done and asks, unless that was answered on the command line.
+/// Shows the plan and asks for agreement, unless `--yes` on the command line agrees already.
 fn agree(plan: &PlanReply, yes: bool, json: bool) -> Result<(), Ending> {
     show_plan(plan, json);
     if yes { Ok(()) } else { ask(json) }
@@ -187,7 +187,7 @@ async fn caches(connection: &Connection) -> Result<Vec<CacheProxy<'static>>, End
     Ok(caches)
 }
 
-/// The cache that is meant.
+/// The cache with this name or UUID, or the only cache if `wanted` is none.
 async fn one(connection: &Connection, wanted: Option<&str>) -> Result<CacheProxy<'static>, Ending> {
     let mut found = Vec::new();
     for cache in caches(connection).await? {
@@ -233,7 +233,7 @@ async fn list(connection: &Connection, json: bool) -> Result<(), Ending> {
     Ok(())
 }
 
-/// A sample of now: the newest one that the service has may be ten seconds old.
+/// A new sample: without a client that watches, the newest sample of the service may be ten seconds old.
 async fn fresh(cache: &CacheProxy<'_>) -> Result<Sample, Ending> {
     let state = cache.state().await?;
     if matches!(state, CacheState::Active | CacheState::Bypass) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The drives that the simulated machine starts with: one of each sort that a person may own.
+//! The drives of the simulated machine at its first start: one of each sort that a person may own.
 
 use super::world::{Block, Drive, Scene};
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ impl Scene {
         name
     }
 
-    /// Adds a partition behind those that a drive has, and returns its kernel name.
+    /// Adds a partition behind the last partition of a drive, and returns its kernel name.
     pub fn part(
         &mut self,
         whole: &str,
@@ -103,7 +103,7 @@ impl Scene {
         name
     }
 
-    /// Mounts a device somewhere.
+    /// Mounts a device at this mount point.
     pub fn mount(&mut self, name: &str, point: &str, mounter: Mounter) {
         if let Some(block) = self.blocks.get_mut(name) {
             block.mounts.push(Mount {
@@ -146,7 +146,7 @@ pub fn drive(
     }
 }
 
-/// The machine as it is switched on.
+/// The machine at its first start.
 pub fn scene() -> Scene {
     let mut s = Scene {
         boot: "simulated-boot-1".to_owned(),

@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A made-up but plausible working day: a desktop that reads much the same things again and again,
-//! now and then copies a large file, and writes a little. The cache warms up over some minutes.
+//! The counters of a simulated cache. They show an invented working day: a desktop that reads much the same data again
+//! and again, writes a little, and sometimes copies a large file. The cache warms up over some minutes.
 
 use super::dirt::{Dirt, JOURNAL_BLOCKS};
 use std::time::{Duration, Instant};
 use tandem_api::{Bucket, CacheState, Counter, Direction, Latency, SECTOR_BYTES, Sample};
 
 const FRAME_SECTORS: u64 = 32;
-/// The load moves on in ticks of this length, so that a sample each second moves evenly.
+/// The counters change once in each tick. Ticks are short, so that the samples of one second each look alike.
 const TICK: Duration = Duration::from_millis(100);
 const TICKS_PER_SECOND: u64 = 10;
-/// Time constant of warming up, in ticks.
+/// Time constant of the warm-up, in ticks.
 const WARM_TICKS: f64 = 900.0;
-/// A large copy begins every so many ticks, and lasts so long.
+/// Ticks from the beginning of one large copy to the next, and ticks that a copy lasts.
 const COPY_EVERY: u64 = 700;
 const COPY_TICKS: u64 = 90;
 
-/// Requests of about 16 KiB, of which one in 64 is measured on the SSD and one in 8 on the disk.
+/// Sectors of a request: 16 KiB.
 const REQUEST_SECTORS: u64 = 32;
 
-/// So many sectors were asked for, of which one request in `every` was measured; their times lie around
-/// 2 to the power of `middle` microseconds: half, three eighths and an eighth of them in three buckets.
+/// The latencies of requests for so many sectors. One request in `every` is measured. Half of the measured requests
+/// take less than 2 to the power of `middle` microseconds, three eighths take up to twice as long, and one eighth up to
+/// eight times as long.
 fn latency(sectors: u64, every: u64, middle: u32) -> Latency {
     let requests = sectors / REQUEST_SECTORS / every;
     let (slower, slowest) = (requests * 3 / 8, requests / 8);
@@ -43,7 +44,7 @@ fn latency(sectors: u64, every: u64, middle: u32) -> Latency {
     Latency { buckets }
 }
 
-/// What becomes of the requests of the working day.
+/// How the cache serves the requests of the working day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
     /// The SSD serves hits and stores what is read.
@@ -57,7 +58,7 @@ pub enum Flow {
 }
 
 impl Flow {
-    /// By the state of a cache and its reason.
+    /// How a cache in this state serves requests.
     pub fn of(state: CacheState, reason: &str) -> Self {
         match (state, reason) {
             (_, "disk-missing") => Self::Halted,
@@ -75,7 +76,7 @@ impl Flow {
     }
 }
 
-/// Counters of one cache, moved on by the clock.
+/// Counters of one cache. They grow with the clock.
 #[derive(Debug)]
 pub struct Load {
     since: Instant,
@@ -87,7 +88,7 @@ pub struct Load {
     missed: u64,
     sequential: u64,
     busy: u64,
-    /// Read, and written, while the SSD was lost.
+    /// Sectors that were read and written while the SSD was lost.
     failed: [u64; 2],
     write_hit: u64,
     write_missed: u64,
@@ -96,14 +97,14 @@ pub struct Load {
     evictions: u64,
     streams: u64,
     flushes: u64,
-    /// What is on the SSD only.
+    /// The dirty data.
     pub dirt: Dirt,
     flow: Flow,
     ahead: Duration,
 }
 
 impl Load {
-    /// A cold cache on an SSD of this many bytes, with what is on it only.
+    /// A cold cache on an SSD of so many bytes, with this dirty data.
     pub fn new(bytes: u64, dirt: Dirt) -> Self {
         Self {
             since: Instant::now(),
@@ -129,7 +130,7 @@ impl Load {
         }
     }
 
-    /// With so many frames on the SSD already.
+    /// The same cache with so many frames on the SSD.
     pub fn warm(mut self, frames: u64) -> Self {
         self.used = frames;
         self
@@ -140,13 +141,13 @@ impl Load {
         self.used
     }
 
-    /// What becomes of requests from now on.
+    /// From now on requests are served in this way.
     pub fn set_flow(&mut self, flow: Flow) {
         self.catch_up();
         self.flow = flow;
     }
 
-    /// Lets time pass at once.
+    /// Moves the counters on by so much time at once.
     pub fn advance(&mut self, time: Duration) {
         self.ahead += time;
         self.catch_up();
@@ -159,7 +160,7 @@ impl Load {
         self.noise % below.max(1)
     }
 
-    /// Lets the time pass that has passed.
+    /// Moves the counters on to the present time.
     pub fn catch_up(&mut self) {
         let passed = self.since.elapsed() + self.ahead;
         let due = u64::try_from(passed.as_millis() / TICK.as_millis()).unwrap_or(u64::MAX);
@@ -213,7 +214,7 @@ impl Load {
         }
     }
 
-    /// The counters now.
+    /// The present counters.
     pub fn sample(&mut self) -> Sample {
         self.catch_up();
         let counter = |name: &str, value| Counter {

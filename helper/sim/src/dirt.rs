@@ -1,41 +1,43 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What is on a simulated SSD only: it grows with what is written in write-back, and goes to the disk
-//! at a rate, all at once in a flush, otherwise beside the work.
+//! The dirty data of a simulated cache. Writes in write-back add to it. The cache writes it to the disk at a limited
+//! rate: at the full rate during a flush, otherwise at a part of the rate.
 
 use super::counters::Flow;
 use super::world::{Map, Scene, number};
 use tandem_api::{CacheState, Failure, Kind, Mode, SECTOR_BYTES};
 use tandem_helper::dm::message::{Flush, Message};
 
-/// Bytes a second that the disk takes.
+/// Bytes a second that a disk accepts at first.
 pub const RATE: u64 = 50_000_000;
-/// Seconds to drain at which no more stays on the SSD, as the module has it.
+/// If a drain would take so many seconds, writes go to the disk as well. The module has the same limit.
 const LIMIT_SECONDS: u64 = 30;
-/// What a file system writes while it is unmounted: superblock, journal, and what was not flushed.
+/// Sectors that a file system writes while it is unmounted: superblock, journal, and data in memory.
 const UNMOUNT_SECTORS: u64 = 64;
 /// Blocks of the simulated journal.
 pub const JOURNAL_BLOCKS: u64 = 4_096;
 
-/// State of one cache.
+/// The dirty data of one cache.
 #[derive(Debug, Clone)]
 pub struct Dirt {
     pub mode: Mode,
-    /// A flush is under way, and whether it waits.
+    /// `Some`: a flush is under way; true: it is paused.
     pub flush: Option<bool>,
-    /// Bytes a second.
+    /// Bytes a second that the disk accepts.
     pub rate: u64,
-    /// Sectors.
+    /// Sectors that are on the SSD only.
     pub dirty: u64,
+    /// Sectors that were written to the disk after they had been on the SSD only.
     pub drained: u64,
+    /// Sectors of writes that were acknowledged when only the SSD had them.
     pub accepted: u64,
     pub commits: u64,
-    /// The disk takes no writes, and has said so often.
+    /// The disk fails every write.
     pub refused: bool,
     pub disk_errors: u64,
 }
 
 impl Dirt {
-    /// As the SSD has it when the cache is assembled.
+    /// A cache that is assembled now, with so many dirty sectors on its SSD.
     pub fn new(mode: Mode, dirty: u64, rate: u64) -> Self {
         Self {
             mode,
@@ -50,7 +52,7 @@ impl Dirt {
         }
     }
 
-    /// What the module makes of a message.
+    /// Changes the state as the module does at this message.
     pub fn send_message(&mut self, message: Message) {
         match message {
             Message::Mode(mode) => self.mode = mode,
@@ -60,12 +62,12 @@ impl Dirt {
             Message::Flush(Flush::Pause) => self.flush = self.flush.map(|_| true),
             Message::Flush(Flush::Resume) => self.flush = self.flush.map(|_| false),
             Message::Flush(Flush::Stop) => self.flush = None,
-            // Nothing is written past a simulated SSD.
+            // No write to a simulated cache waits for the record of a loss.
             Message::LossRecorded => {}
         }
     }
 
-    /// Sectors are stored on the SSD, and in write-back there only as long as there is room.
+    /// The SSD stores so many sectors. In write-back they are dirty, as long as the limit is not reached.
     pub fn written(&mut self, sectors: u64) {
         let writes = self.mode == Mode::Writeback && self.flush.is_none();
         if writes && self.seconds() < LIMIT_SECONDS {
@@ -75,7 +77,7 @@ impl Dirt {
         }
     }
 
-    /// One of `ticks` parts of a second passes, in which this many sectors are stored on the SSD.
+    /// A tick passes, in which the SSD stores `stored` sectors. A second has `ticks` ticks.
     pub fn tick(&mut self, stored: u64, ticks: u64) {
         let all = self.rate / SECTOR_BYTES / ticks;
         let writes = self.mode == Mode::Writeback && self.flush.is_none();
@@ -83,7 +85,7 @@ impl Dirt {
         let rate = match self.flush {
             Some(true) => 0,
             Some(false) => all,
-            // Beside the work, and slower than data comes, until the limit is near.
+            // Below the limit, the cache writes back less than it stores.
             None if writes && self.seconds() < LIMIT_SECONDS => stored / 2,
             None => all / 4,
         };
@@ -94,14 +96,14 @@ impl Dirt {
         self.drained += written;
     }
 
-    /// Seconds until all is on the disk.
+    /// Seconds that a drain would take.
     pub fn seconds(&self) -> u64 {
         (self.dirty * SECTOR_BYTES).div_ceil(self.rate.max(1))
     }
 }
 
 impl Map {
-    /// Its SSD is gone: it is frozen where it was.
+    /// The SSD is gone: the dirty data neither grows nor drains any more.
     pub fn lose_ssd(&mut self) {
         self.load.catch_up();
         self.load.dirt.send_message(Message::Flush(Flush::Start));
@@ -111,7 +113,7 @@ impl Map {
         self.set_state(CacheState::Bypass, reason);
     }
 
-    /// Changes the state, and what becomes of requests.
+    /// Changes the state. The state decides how the cache serves requests.
     pub fn set_state(&mut self, state: CacheState, reason: &str) {
         self.load.set_flow(Flow::of(state, reason));
         self.state = state;
@@ -120,7 +122,7 @@ impl Map {
 }
 
 impl Scene {
-    /// What the module makes of a message.
+    /// Sends a message to the mapping of the cache with this uuid.
     pub fn send_message(&mut self, uuid: &str, message: Message) -> Result<(), Failure> {
         let map = self.maps.get_mut(uuid).filter(|map| map.attached);
         let map = map.ok_or_else(|| Failure::new(Kind::StepFailed).detail("no such mapping"))?;
@@ -129,7 +131,7 @@ impl Scene {
         Ok(())
     }
 
-    /// A file system writes while it is unmounted, through the mapping that this device is.
+    /// The file system on this device is unmounted. If the device is a mapping, the last writes go through the cache.
     pub fn written_by_unmount(&mut self, name: &str) {
         if let Some(map) = self.maps.values_mut().find(|map| map.dm == name)
             && map.attached
@@ -140,8 +142,8 @@ impl Scene {
         }
     }
 
-    /// A mapping whose disk was pulled serves no request any more, also if the disk is plugged in again: then the disk is
-    /// another device.
+    /// Halts the mappings whose disks were unplugged. A disk that is plugged in again is another device, so its mapping
+    /// stays halted.
     pub fn halt_orphans(&mut self) {
         let there: Vec<String> = self.blocks.values().map(number).collect();
         let orphans = self.maps.values_mut();
@@ -150,7 +152,7 @@ impl Scene {
         }
     }
 
-    /// What is on the SSD only stays there when its mapping goes.
+    /// Keeps the dirty data and the copies on the SSD when the mapping is removed.
     pub fn keep_dirt(&mut self, uuid: &str) {
         let Some(map) = self.maps.get_mut(uuid).filter(|map| map.attached) else {
             return;
@@ -159,7 +161,7 @@ impl Scene {
         let dirty = std::mem::take(&mut map.load.dirt.dirty);
         let warm = map.load.frames();
         let ssd = map.pair.ssd.clone();
-        // Plugged in again, it is another device of the same name.
+        // An SSD that was plugged in again is another device with the same name.
         let name = self.locate(&ssd).unwrap_or(ssd.text.name);
         match self.blocks.get_mut(&name) {
             Some(block) => (block.dirty, block.warm) = (dirty, warm),
@@ -173,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_grows_in_write_back_only_and_a_flush_ends() {
+    fn dirty_data_grows_in_write_back_only_and_a_flush_ends() {
         let mut dirt = Dirt::new(Mode::Writethrough, 0, RATE);
         dirt.tick(1_000, 10);
         assert_eq!(dirt.dirty, 0);
@@ -186,7 +188,7 @@ mod tests {
         dirt.send_message(Message::Flush(Flush::Pause));
         dirt.tick(1_000, 10);
         assert_eq!(dirt.dirty, 50_000);
-        // Saying it again does not end the pause.
+        // A second start of the flush does not end the pause.
         dirt.send_message(Message::Flush(Flush::Start));
         dirt.tick(1_000, 10);
         assert_eq!(dirt.dirty, 50_000);

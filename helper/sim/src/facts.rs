@@ -121,7 +121,7 @@ impl Scene {
                 holders,
                 mounts: block.mounts.clone(),
                 used_at_start: block.is_in_fstab(),
-                // Without a file system in fstab, which would be mounted before the simulated service runs.
+                // The start mounts the file systems of fstab before the simulated service runs.
                 found_at_start: !block.is_in_fstab(),
                 submounts: Vec::new(),
             }

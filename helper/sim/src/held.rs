@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Simulated disks that are kept from everybody, because something of theirs is on an SSD only.
+//! Simulated disks that a mapping keeps from every program, because their newest data is on an SSD only.
 
 use super::failed;
 use super::world::{Block, Scene};
@@ -7,12 +7,12 @@ use tandem_api::{Failure, Kind};
 use tandem_helper::action::Pair;
 
 impl Scene {
-    /// Whether a volume lies over it, or it is kept.
+    /// Whether a volume uses this device, or a cache holds it.
     pub fn claimed(&self, name: &str) -> bool {
         self.claimed_beside(name, "")
     }
 
-    /// The same, but for what this cache keeps itself.
+    /// As [`Self::claimed`], but a hold by the cache with this uuid does not count.
     fn claimed_beside(&self, name: &str, uuid: &str) -> bool {
         let disk = |pair: &Pair| self.locate(&pair.origin).is_ok_and(|disk| disk == name);
         let below = |b: &Block| matches!(&b.backing, Some((below, _)) if below == name);
@@ -20,13 +20,13 @@ impl Scene {
         self.blocks.values().any(below) || self.held.iter().any(kept)
     }
 
-    /// Whether a cache cannot have it.
+    /// Whether the cache with this uuid cannot use this device.
     pub fn busy(&self, name: &str, uuid: &str) -> bool {
         let mounted = |b: &Block| !b.mounts.is_empty();
         self.claimed_beside(name, uuid) || self.blocks.get(name).is_some_and(mounted)
     }
 
-    /// Keeps the disk, or the device that may be the disk, from everybody until the cache is mapped.
+    /// Holds the disk, or the device that may be the disk, until the cache is mapped.
     pub fn hold(&mut self, pair: &Pair) -> Result<(), Failure> {
         if self.maps.contains_key(&pair.uuid) {
             return Ok(());
@@ -45,7 +45,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Has no mapping in force, but holds the disk if something is on the SSD only, or as it was held before.
+    /// Removes the mapping. If data is on the SSD only, holds the disk afterwards. A hold without a mapping stays.
     pub fn disassemble(&mut self, pair: &Pair) -> Result<(), Failure> {
         let dirty = self
             .maps

@@ -14,8 +14,8 @@ use tandem_api::{
 use tandem_helper::facts::Mounter;
 use zbus::{Connection, OwnedObjectPath, OwnedVariant, interface};
 
-/// Serves the simulated devices, the authority and the levers: the first two on connections of
-/// their own, which the caller keeps, the last on the service's.
+/// Serves the simulated devices, the authority and the levers. The devices and the authority have connections of their
+/// own, which the caller keeps; the levers use the connection of the service.
 ///
 /// # Errors
 /// If the bus refuses a name or an object.
@@ -36,7 +36,7 @@ pub async fn serve(world: &Arc<World>, service: &Connection) -> zbus::Result<[Co
     Ok([udisks, authority])
 }
 
-/// Says yes or no to everything, as `SetAuthorized` has it.
+/// Gives every question the answer that `SetAuthorized` chose.
 struct Authority(Arc<World>);
 
 #[interface(name = "org.freedesktop.PolicyKit1.Authority")]
@@ -190,9 +190,9 @@ impl Simulation {
             .set_step_time(Duration::from_millis(milliseconds.into()));
     }
 
-    fn set_patience(&self, milliseconds: u32) {
+    fn set_stall_limit(&self, milliseconds: u32) {
         self.0
-            .set_patience(Duration::from_millis(milliseconds.into()));
+            .set_stall_limit(Duration::from_millis(milliseconds.into()));
     }
 
     fn set_sample_period(&self, milliseconds: u32) {
@@ -215,7 +215,7 @@ impl Simulation {
                 s.away.extend(gone.map(|gone| (name, gone, None)));
                 s.halt_orphans();
             });
-            // Long enough to be seen.
+            // The service notices that the device is gone.
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
         self.0.change(|s| {

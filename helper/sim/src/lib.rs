@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A machine that exists only in memory: drives that can be plugged and pulled, file systems that
-//! can be mounted and busy, and caches that warm up. Everything above the engine is the real code.
+//! A machine that exists only in memory: its drives can be plugged in and unplugged, its file systems can be mounted
+//! and busy, and its caches warm up. All code above the engine is that of the real service.
 
 mod catalogue;
 mod counters;
@@ -167,13 +167,13 @@ impl World {
         self.read_mut(|scene| scene.step_time = time);
     }
 
-    /// How long a disk is waited for from now on that refuses what is to be written.
-    pub fn set_patience(&self, time: Duration) {
+    /// How long a drain waits from now on for a disk that fails all writes.
+    pub fn set_stall_limit(&self, time: Duration) {
         self.read_mut(|scene| scene.stall_limit = time);
     }
 
-    /// The machine is switched off and on again: nothing is assembled, and nothing is mounted that a
-    /// person mounts.
+    /// The machine is switched off and on again. Then no cache is assembled, and only the file systems of fstab are
+    /// mounted.
     pub fn restart(&self) {
         self.change(|scene| scene.restart());
     }
@@ -187,7 +187,7 @@ impl World {
         });
     }
 
-    /// Bytes that were on an SSD only, and are nowhere any more.
+    /// Bytes that were on an SSD only and are lost.
     pub fn lost_bytes(&self) -> u64 {
         self.read(|scene| scene.lost.saturating_mul(SECTOR_BYTES))
     }
@@ -203,7 +203,7 @@ impl World {
         });
     }
 
-    /// The SSD of a cache does not answer any more.
+    /// From now on the SSD of a cache does not answer.
     pub fn lose_ssd(&self, uuid: &str) {
         self.change(|scene| {
             if let Some(map) = scene.maps.get_mut(uuid) {
@@ -212,7 +212,7 @@ impl World {
         });
     }
 
-    /// The disk of a cache takes no writes any more.
+    /// From now on the disk of a cache fails all writes.
     pub fn refuse_writes(&self, uuid: &str) {
         self.change(|scene| {
             if let Some(map) = scene.maps.get_mut(uuid) {
@@ -285,7 +285,7 @@ fn perform(scene: &mut Scene, action: &Action) -> Result<(), Failure> {
         }
         Action::Map(pair) => scene.map(pair, true),
         Action::Prepare(pair) => scene.prepare(pair),
-        // There are no initial file systems here.
+        // The simulated machine has no initial file systems.
         Action::UpdateInitramfs(_) => Ok(()),
         Action::Assemble(pair) => scene.map(pair, false),
         Action::EnableWriteback(pair) => {

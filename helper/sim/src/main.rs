@@ -36,7 +36,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let store = Store::open(&arguments.state.unwrap_or_else(own))?;
     let connection = tandem_helper::connection::system().await?;
     let world = Arc::new(World::default());
-    // The service takes its bus name last: whoever sees the name finds the devices and the authority too.
+    // The service takes its bus name last: a client that sees the name finds the devices and the authority, too.
     let _connections = tandem_simulated::serve(&world, &connection).await?;
     let engine = Arc::new(Simulated::new(world));
     let service = Service::start(engine, store, connection).await?;

@@ -29,7 +29,8 @@ impl Scene {
         }
     }
 
-    /// Joins a pair, on an SSD that is empty or has its format.
+    /// Maps the disk of a pair through its SSD. `new`: the SSD is empty and gets the format of the cache; otherwise the
+    /// SSD has the format.
     pub fn map(&mut self, pair: &Pair, new: bool) -> Result<(), Failure> {
         if self.maps.contains_key(&pair.uuid) {
             return self.rejoin(pair);
@@ -107,7 +108,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Puts the format of a cache on its SSD. The disk stays in use.
+    /// Writes the format of a cache to its SSD. The disk stays in use.
     pub fn prepare(&mut self, pair: &Pair) -> Result<(), Failure> {
         if self.module != ModuleState::Loaded {
             return Err(failed("no such target"));
@@ -123,7 +124,7 @@ impl Scene {
         Ok(())
     }
 
-    /// A mapping goes on where it was if its SSD is back.
+    /// Puts an SSD that is back into its mapping, which goes on as before.
     fn rejoin(&mut self, pair: &Pair) -> Result<(), Failure> {
         let ssd = self.locate(&pair.ssd)?;
         let number = self.blocks.get(&ssd).map(number).unwrap_or_default();
@@ -153,7 +154,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Off and on again.
+    /// Switches the machine off and on again.
     pub fn restart(&mut self) {
         for uuid in self.maps.keys().cloned().collect::<Vec<_>>() {
             self.keep_dirt(&uuid);
@@ -164,7 +165,7 @@ impl Scene {
         self.maps.clear();
         self.held.clear();
         self.boot.push('+');
-        // The person has agreed on the blue screen.
+        // The person has agreed when the firmware asked.
         if self.key == SigningKey::Pending {
             self.key = SigningKey::Enrolled;
             self.module = ModuleState::Available;

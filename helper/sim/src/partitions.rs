@@ -68,7 +68,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Deletes the partition of a pair, and its table if that was made for this partition alone.
+    /// Deletes the partition of a pair, and the partition table if the table was made for this partition alone.
     pub fn delete_partition(&mut self, pair: &Pair) -> Result<(), Failure> {
         let planned = pair
             .partition

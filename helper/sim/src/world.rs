@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! State of the simulated machine, behind one lock that is never held across a wait.
+//! The state of the simulated machine. One lock guards the state, and no code holds the lock across an await.
 
 use super::catalogue;
 use super::counters::Load;
@@ -14,14 +14,14 @@ use tandem_helper::action::{MountDevice, Pair};
 use tandem_helper::facts::{Ident, Mount, Mounter};
 use tokio::sync::{Notify, watch};
 
-/// A drive in its case.
+/// A drive.
 #[derive(Debug, Clone)]
 pub struct Drive {
     pub vendor: String,
     pub model: String,
     pub serial: String,
     pub size: u64,
-    /// Rotations a minute, 0 for an SSD.
+    /// Rotations a minute; 0 for an SSD, -1 if unknown.
     pub rotation: i32,
     pub bus: String,
     pub removable: bool,
@@ -30,9 +30,9 @@ pub struct Drive {
 /// A block device.
 #[derive(Debug, Clone, Default)]
 pub struct Block {
-    /// Serial of the drive it is (on); empty for volumes.
+    /// Serial number of the drive; empty for a volume.
     pub drive: String,
-    /// Kernel name of the whole disk that it is a partition of.
+    /// Kernel name of the whole disk, if this is a partition.
     pub whole: Option<String>,
     pub number: u32,
     pub start: u64,
@@ -46,21 +46,21 @@ pub struct Block {
     pub uuid: String,
     pub blank: bool,
     pub swap: bool,
-    /// Somebody keeps it for himself whom nothing shows.
+    /// A program has the device open exclusively, and neither mounts nor volumes show that.
     pub held: bool,
-    /// Sectors on this SSD that are nowhere else, and frames that it holds, while no cache is assembled
-    /// with it.
+    /// Dirty sectors on this SSD while its cache is not assembled.
     pub dirty: u64,
+    /// Frames on this SSD with a copy while its cache is not assembled.
     pub warm: u64,
     pub mounts: Vec<Mount>,
     pub users: Vec<FileUser>,
     pub diskseq: u64,
-    /// What a volume is made of, and what it is (`luks`, `tandem`).
+    /// Kernel name of the device below a volume, and the kind of volume (`luks`, `tandem`).
     pub backing: Option<(String, String)>,
 }
 
 impl Block {
-    /// Whether fstab mounts it.
+    /// Whether fstab mounts the device.
     pub fn is_in_fstab(&self) -> bool {
         let fstab = |mount: &Mount| matches!(mount.mounter, Mounter::Fstab(_));
         self.mounts.iter().any(fstab)
@@ -73,9 +73,9 @@ pub struct Map {
     pub pair: Pair,
     /// Kernel name of the mapped device.
     pub dm: String,
-    /// Number of the disk that it leads to.
+    /// Number (`major:minor`) of the disk below the mapping.
     pub origin: String,
-    /// Number of its SSD.
+    /// Number of the SSD.
     pub ssd: String,
     pub attached: bool,
     pub state: CacheState,
@@ -83,14 +83,14 @@ pub struct Map {
     pub load: Load,
 }
 
-/// Everything there is.
+/// The whole state.
 #[derive(Debug)]
 pub struct Scene {
     pub boot: String,
     pub module: ModuleState,
     /// Why the kernel has no module that it accepts, if that is not the usual reason.
     pub problem: Option<ModuleProblem>,
-    /// The key for the module.
+    /// The state of the key that signs the module.
     pub key: SigningKey,
     /// Kernels that may start next and have no module.
     pub kernels: Vec<String>,
@@ -102,14 +102,15 @@ pub struct Scene {
     pub drives: BTreeMap<String, Drive>,
     pub blocks: BTreeMap<String, Block>,
     pub maps: BTreeMap<String, Map>,
-    /// Pairs whose disks are kept from everybody, by their uuids.
+    /// The pairs whose disks are held, by the uuids of the caches.
     pub held: BTreeMap<String, Pair>,
     pub next_diskseq: u64,
-    /// Bytes a second.
+    /// Bytes a second that each disk accepts during a drain.
     pub drain_rate: u64,
-    /// Sectors that were on an SSD only, and are nowhere any more.
+    /// Sectors that were on an SSD only and are lost.
     pub lost: u64,
-    /// What was unplugged and may come back: its blocks, with the drive that they are on.
+    /// The devices that were unplugged and may come back: kernel name, device, and the drive if the whole drive was
+    /// unplugged.
     pub away: Vec<(String, Block, Option<Drive>)>,
 }
 
@@ -118,8 +119,9 @@ pub struct World {
     scene: Mutex<Scene>,
     pub(super) for_engine: Notify,
     pub(super) for_udisks: Notify,
-    /// Changes made, and changes that the UDisks2 objects show.
+    /// Number of changes of the state.
     made: AtomicU64,
+    /// Number of changes that the UDisks2 objects show; `None` if there are no objects.
     shown: watch::Sender<Option<u64>>,
 }
 
@@ -144,12 +146,12 @@ impl World {
         f(&self.lock())
     }
 
-    /// A change that nobody has to be told of.
+    /// Changes the state without an event.
     pub(crate) fn read_mut<T>(&self, f: impl FnOnce(&mut Scene) -> T) -> T {
         f(&mut self.lock())
     }
 
-    /// A change of devices, mounts or mappings.
+    /// Changes devices, mounts or mappings, and tells the engine and UDisks2.
     pub(crate) fn change<T>(&self, f: impl FnOnce(&mut Scene) -> T) -> T {
         let result = f(&mut self.lock());
         self.made.fetch_add(1, Ordering::SeqCst);
@@ -167,24 +169,24 @@ impl World {
         self.made.load(Ordering::SeqCst)
     }
 
-    /// The UDisks2 objects show all changes up to this one.
+    /// Notes that the UDisks2 objects show all changes up to this one.
     pub(super) fn tell_shown(&self, version: u64) {
         self.shown.send_replace(Some(version));
     }
 
-    /// Waits until the UDisks2 objects, if there are any, show the last change, as the real ones do
-    /// before a step ends.
+    /// Waits until the UDisks2 objects, if there are any, show the last change. The real engine also ends a step only
+    /// when UDisks2 shows its effect.
     pub(super) async fn synced(&self) {
         let wanted = self.version();
         let mut shown = self.shown.subscribe();
-        // The sender lives as long as we do, so this cannot fail.
+        // The sender lives as long as this object, so this cannot fail.
         let _ = shown
             .wait_for(|shown| shown.is_none_or(|version| version >= wanted))
             .await;
     }
 }
 
-/// `major:minor`: a device that is plugged in again is another one.
+/// `major:minor`. A device that is plugged in again gets another number.
 pub fn number(block: &Block) -> String {
     format!("{}:{}", block.diskseq, block.number)
 }
@@ -213,7 +215,7 @@ pub fn drive_path(drive: &Drive) -> String {
 }
 
 impl Scene {
-    /// Kernel name behind an object path.
+    /// Kernel name of the device with this object path.
     pub fn by_object(&self, object: &str) -> Option<String> {
         self.blocks
             .keys()
@@ -221,7 +223,7 @@ impl Scene {
             .cloned()
     }
 
-    /// Kernel name of the device that is this ident, if it is still plugged in.
+    /// Kernel name of the recorded device, if the device is still plugged in.
     pub fn locate(&self, ident: &Ident) -> Result<String, Failure> {
         self.blocks
             .iter()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! With the authority denying, every method and every setter that introspection shows is called, with
-//! arguments that would do something if it were allowed, and nothing has changed.
+//! Calls every method and every setter that introspection shows, while the authority denies everything. The arguments
+//! would have an effect if the call were allowed. No call changes anything.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -16,7 +16,7 @@ use tandem_api::*;
 use zbus::fdo::ObjectManagerProxy;
 use zbus::{OwnedVariant, Variant};
 
-/// Everything that the service and the simulated UDisks2 show, but for what counts time.
+/// All objects of the service and of the simulated UDisks2, without the properties that change with the time.
 async fn everything(machine: &Machine) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for (name, path) in [
@@ -48,13 +48,13 @@ async fn everything(machine: &Machine) -> BTreeMap<String, String> {
     all
 }
 
-/// Words of an attribute in a line of introspection.
+/// Value of an attribute in a line of introspection.
 fn attribute(line: &str, name: &str) -> Option<String> {
     let (_, rest) = line.split_once(&format!(" {name}=\""))?;
     Some(rest.split_once('"')?.0.to_owned())
 }
 
-/// Interface, member and, for methods, the signature of what goes in.
+/// Interface, member and, for a method, the signature of the arguments.
 struct Found {
     methods: Vec<(String, String, String)>,
     writable: Vec<(String, String, String)>,
@@ -73,7 +73,7 @@ async fn introspect(machine: &Machine, path: &str) -> Found {
     let mut interface = String::new();
     for line in xml.lines().map(str::trim) {
         if line.starts_with("<node ") && line.contains(" name=") {
-            // Objects below are asked themselves.
+            // The test introspects each object below by itself.
             break;
         }
         if line.starts_with("<interface ") {
@@ -105,7 +105,7 @@ async fn introspect(machine: &Machine, path: &str) -> Found {
 #[tokio::test]
 async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
     let machine = Machine::simulated().await;
-    // Something to lose: a cache; and something to gain: a plan for another.
+    // There is a cache that could be lost, and a plan for another cache that could be executed.
     machine.create(&spec("sda1", "sdc")).await.unwrap();
     let cache = machine.caches().await.remove(0);
     let path = cache.inner().path().to_string();
@@ -119,7 +119,7 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
         .await
         .unwrap();
     let removal = cache.plan_remove().await.unwrap();
-    // The creation's finished job object goes by itself in the meantime.
+    // The object of the finished creation disappears by itself meanwhile.
     common::until("the job's object to go", async || {
         !everything(&machine)
             .await
@@ -139,7 +139,7 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
     for path in [ROOT_PATH, path.as_str()] {
         let found = introspect(&machine, path).await;
         for (interface, name, signature) in found.methods {
-            // The levers are the test's own, and the bus's own interfaces are called through the rest.
+            // The interface of the simulation belongs to the test. The other calls use the interfaces of the bus.
             if interface.ends_with(".Simulation") || interface.starts_with("org.freedesktop.DBus") {
                 continue;
             }
@@ -185,7 +185,7 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
             assert!(set.is_err(), "{interface}.{name} could be set");
         }
     }
-    // Setters that introspection does not show must not be there either.
+    // There are no setters beside those that introspection shows.
     for (interface, path) in [
         (MANAGER_INTERFACE, ROOT_PATH),
         (CACHE_INTERFACE, path.as_str()),
@@ -264,7 +264,7 @@ async fn a_plan_survives_a_refused_authentication() {
     );
     assert_eq!(refused.kind, Kind::NotAuthorized);
     assert_eq!(everything(&machine).await, before);
-    // The same plan is still good for one who is allowed.
+    // A caller that is allowed can still execute the same plan.
     machine
         .simulation()
         .await

@@ -34,6 +34,6 @@ async fn a_device_that_was_formatted_after_the_plan_is_refused() {
         assert_eq!(refused.kind, Kind::DeviceChanged, "{changed}");
         assert!(machine.caches().await.is_empty());
     }
-    // The plan of what is there now is carried out.
+    // A plan for the present devices is executed.
     machine.create(&spec).await.unwrap();
 }

@@ -23,7 +23,7 @@ const INTROSPECTABLE: &str = "org.freedesktop.DBus.Introspectable";
 const CONNECTIONS: usize = 60;
 /// Calls of each connection; the bus allows 128 without an answer.
 const CALLS: usize = 120;
-/// By how many bytes the service's memory may grow.
+/// Bytes by which the memory of the service may grow.
 const GROWTH: u64 = 32 << 20;
 /// The same for calls that zbus itself answers: about 4 MiB with the bound, up to 50 MiB without it. A test of the
 /// connection itself counts the calls.
@@ -32,10 +32,11 @@ const GROWTH_OF_READS: u64 = 16 << 20;
 const HISTORY: usize = 600;
 /// Microseconds between two samples, which are to be one second apart, on a busy machine.
 const GAP: u64 = 5_000_000;
-/// The user who floods, where the test may become one: `nobody`.
+/// The user that floods the service, if the test may change its user: `nobody`.
 const NOBODY: u32 = 65_534;
 
-/// Makes all calls on connections of their own, and gives the connections. `message` gives the n-th call of each.
+/// Opens the connections, makes all calls on each, and returns the connections. `message` returns the n-th call of a
+/// connection.
 fn flood(address: &str, message: impl Fn(usize) -> Message) -> Vec<UnixStream> {
     let path = address.strip_prefix("unix:path=").unwrap();
     let path = path.split(',').next().unwrap();
@@ -69,7 +70,7 @@ fn costly(cache: &str, n: usize, other_user: bool) -> Message {
     message.unwrap()
 }
 
-/// The n-th call of a connection that asks for what zbus itself answers at each object.
+/// The n-th call of a connection that makes the calls that zbus itself answers.
 fn standard(cache: &str, n: usize) -> Message {
     let message = match n % 4 {
         0 => call((cache, PROPERTIES, "GetAll")).build(&CACHE_INTERFACE),
@@ -84,10 +85,10 @@ fn call<'a>((path, interface, member): (&'a str, &'a str, &'a str)) -> zbus::mes
     call.destination(BUS_NAME)
 }
 
-/// A connection to the bus that has a name.
+/// A connection to the bus with a unique name.
 fn connect(path: &str) -> UnixStream {
     let mut stream = UnixStream::connect(path).unwrap();
-    // The kernel tells the bus the user.
+    // The bus gets the user from the kernel.
     write!(stream, "\0AUTH EXTERNAL\r\nDATA\r\n").unwrap();
     let mut reader = BufReader::with_capacity(1, stream.try_clone().unwrap());
     let mut answer = String::new();
@@ -103,7 +104,7 @@ fn connect(path: &str) -> UnixStream {
     stream
 }
 
-/// Reads messages until there were this many answers, and gives their number, less if no more come.
+/// Reads messages until there were so many answers, or until no more answers arrive. Returns the number of answers.
 fn answers(stream: &mut UnixStream, wanted: usize) -> usize {
     let limit = Some(Duration::from_secs(20));
     stream.set_read_timeout(limit).unwrap();
@@ -117,13 +118,13 @@ fn answers(stream: &mut UnixStream, wanted: usize) -> usize {
             |at: usize| u64::from(u32::from_le_bytes(head[at..at + 4].try_into().unwrap()));
         let rest = number(12).next_multiple_of(8) + number(4);
         std::io::copy(&mut (&*stream).take(rest), &mut std::io::sink()).unwrap();
-        // 2 is a method's return, 3 an error.
+        // 2 is the type of a reply, 3 the type of an error.
         found += usize::from(matches!(head[1], 2 | 3));
     }
     found
 }
 
-/// A line of a process's status, in bytes.
+/// A value of the process's status, in bytes.
 fn memory(pid: u32, name: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -159,14 +160,14 @@ async fn a_flood_of_calls_takes_little_memory_and_delays_neither_samples_nor_an_
     let plan = machine.plan(&creation).await.unwrap();
 
     let pid = machine.pid();
-    // From here on the kernel notes the most memory that the process has.
+    // From here on the kernel keeps the peak of the process's memory.
     std::fs::write(format!("/proc/{pid}/clear_refs"), "5").unwrap();
     let before = memory(pid, "VmRSS:");
     let (address, path) = (machine.address.clone(), cache.inner().path().to_string());
     let flood = std::thread::spawn(move || {
         let root = rustix::process::geteuid().is_root();
         if root {
-            // Of this thread only.
+            // This changes the user of this thread only.
             rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(NOBODY)).unwrap();
         }
         flood(&address, |n| costly(&path, n, root))
@@ -180,7 +181,7 @@ async fn a_flood_of_calls_takes_little_memory_and_delays_neither_samples_nor_an_
     until("the job", async || {
         let made = manager.create(&plan.plan_id, &plan.digest).await;
         let made = made.map_err(Failure::from);
-        // Of the user who floods all calls count.
+        // All calls of the user that floods count.
         if !rustix::process::geteuid().is_root()
             && made.as_ref().is_err_and(|f| f.kind == Kind::TooMany)
         {
@@ -197,7 +198,7 @@ async fn a_flood_of_calls_takes_little_memory_and_delays_neither_samples_nor_an_
     let grown = memory(pid, "VmHWM:").saturating_sub(before);
     println!("the service has {grown} bytes more");
     assert!(grown < GROWTH, "the service has {grown} bytes more");
-    // Each call has its answer, most of them that there were too many.
+    // Each call has an answer. Most answers are that there are too many calls.
     let connections = flood.join().unwrap();
     for mut stream in connections {
         assert_eq!(answers(&mut stream, CALLS), CALLS);
@@ -235,7 +236,7 @@ async fn a_flood_of_reads_takes_little_memory_and_delays_no_samples() {
     }
 }
 
-/// When the next sample was taken, which must not be long after the one before.
+/// The time of the next sample. Checks that the time since the last sample is not long.
 async fn next(samples: &mut SampledStream, before: u64) -> u64 {
     let sample = tokio::time::timeout(common::LIMIT, samples.next()).await;
     let sample = sample.expect("no sample comes any more").unwrap();

@@ -8,7 +8,7 @@ use crate::state::Intent;
 use std::path::PathBuf;
 use tandem_api::{JobKind, Mode};
 
-/// A disk that agrees with all that is on record.
+/// A disk that agrees with the whole record.
 fn found() -> Found {
     let mut disk = BlockDevice::default();
     disk.ident.text.name = "sdx".to_owned();
@@ -27,7 +27,7 @@ fn cache(mode: Mode, disk: bool) -> Cache {
     }
 }
 
-/// What is on record after the machine has started without this cache.
+/// The record after the machine has started without this cache.
 fn left(mut cache: Cache, name: &str) -> CacheRecord {
     let name = format!("tandem-boot-{}-{name}", std::process::id());
     let root = std::env::temp_dir().join(name);
@@ -78,7 +78,7 @@ fn every_disk_is_held_and_left_out_before_an_ssd_is_read_that_may_not_answer() {
         "map no-a",
     ];
     assert_eq!(machine.done.take(), first);
-    // Nobody is told twice.
+    // The disks that are held already are not held and left out again.
     machine.there.push("c");
     step(&mut caches, &machine, &store, &Marks::default());
     let then = ["hold no-c", "leave out no-c", "map no-c"];
@@ -108,7 +108,7 @@ fn a_device_that_udev_handles_during_a_look_is_waited_for_and_found_by_the_next_
     std::fs::remove_dir_all(&root).unwrap();
 }
 
-/// One with these serial numbers and something on its SSD only.
+/// A cache with these serial numbers and with data on its SSD only.
 fn named(disk: &str, ssd: &str) -> Cache {
     let mut cache = cache(Mode::Writeback, false);
     cache.record.pair.origin.text.serial = disk.to_owned();
@@ -178,7 +178,7 @@ fn a_copy_that_is_in_use_gives_up_nothing_and_the_disk_is_assembled_beside_it_on
         assert_eq!(machine.done.take(), ["pause", "start the service"]);
         let record = store.caches().remove(0);
         assert!(!record.origin_diverged && record.used_alone.len() == 1);
-        // The disk comes. The copy may have been the disk, unless it is there at the same time.
+        // The disk appears. The copy may have been the disk, unless the copy is there at the same time.
         machine.there.push("");
         if !copy_stays {
             machine.elsewhere.clear();
@@ -288,7 +288,8 @@ fn the_start_does_not_stop_at_a_held_disk_because_another_is_in_use() {
     hold_disks(&mut caches, &machine, &store, &marks);
     let done = ["hold no-a", "leave out no-a", "pause"];
     assert_eq!(machine.done.take(), done);
-    // Its moment is over: it counts as used before anything else is done, and nothing waits for it again.
+    // The disk is in use for too long: it counts as used before the next step, and the start does not wait for it
+    // again.
     if let Some((_, since)) = &mut caches[1].hold_error {
         *since = since.checked_sub(SHORT_USE).unwrap();
     }
@@ -301,7 +302,7 @@ fn the_start_does_not_stop_at_a_held_disk_because_another_is_in_use() {
 
 #[test]
 fn a_disk_that_comes_back_as_another_device_is_held_again() {
-    // Its SSD is away, or the cache could not be made.
+    // The SSD is away, or the cache could not be assembled.
     for (name, there) in [("reset-away", vec![""]), ("reset-failed", vec!["", "fast"])] {
         let (root, store, marks) = start(name);
         let before = store.caches();
@@ -321,7 +322,7 @@ fn a_disk_that_comes_back_as_another_device_is_held_again() {
         step(&mut caches, &machine, &store, &marks);
         let done = machine.done.take();
         assert_eq!(done, ["hold no-", "leave out no-"], "{name}");
-        // It may do so again when nobody looks any more.
+        // The disk may come back again after the last look of the start.
         start_without_all(&mut caches, &machine, &store, &marks);
         assert!(marks.has(&before[0].pair.uuid), "{name}");
         assert_eq!(store.caches(), before, "{name}");
@@ -329,7 +330,7 @@ fn a_disk_that_comes_back_as_another_device_is_held_again() {
     }
 }
 
-/// One cache with something on its SSD only.
+/// One cache with data on its SSD only.
 pub(super) fn start(name: &str) -> (PathBuf, Store, Marks) {
     let root = std::env::temp_dir().join(format!("tandem-boot-{}-{name}", std::process::id()));
     let store = Store::open(&root).unwrap();
@@ -357,9 +358,9 @@ fn only_a_removal_that_is_past_draining_gives_a_cache_up() {
     };
     assert!(job(JobKind::Remove, 1).abandons_cache(&record.pair.uuid));
     assert!(!job(JobKind::Remove, 0).abandons_cache(&record.pair.uuid));
-    // A creation that enabled write-back did not come to its end.
+    // A creation that has enabled write-back is not finished.
     assert!(!job(JobKind::Create, 1).abandons_cache(&record.pair.uuid));
-    // What is to be given up is not, as long as its file system is only being unmounted.
+    // While a removal unmounts the file system, it has not given up the data yet.
     let discard = |done| Intent {
         discard: true,
         actions: vec![

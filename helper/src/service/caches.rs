@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Shows the caches as the machine has them. Every change of the machine leads here, and only this file adds, changes
-//! and removes the objects of caches.
+//! Shows the caches on the bus. Every change of the machine leads here, and only this file adds, changes and removes
+//! the objects of caches.
 
 use super::plans::{current, mapped};
 use super::steps::Seen;
@@ -43,9 +43,9 @@ impl Service {
 
     /// Whether every disk that has to be held is held, and every record is written.
     async fn refresh_views(self: &Arc<Self>) -> Result<bool, Failure> {
-        // The records come first, and without other services: writes wait for these records, and UDisks2 may wait for
-        // a failing device. follow_risk writes them at every event. This call is for a record that a job kept from it
-        // and that has ended since.
+        // The records come first, and without other services: writes wait for these records, and UDisks2 may wait for a
+        // failing device. follow_risk writes the records at every event, but not the record of a cache that a job works
+        // on. This call updates the record when the job has ended.
         let recorded = self.record_risks().await?;
         let facts = tokio::time::timeout(FACTS_TIMEOUT, self.engine.facts()).await;
         let facts = facts.map_err(|_| Failure::new(Kind::Internal).detail("no answer"))??;
@@ -101,7 +101,7 @@ impl Service {
                 };
                 (CacheState::Stopped, reason.to_owned())
             }
-            // No job or record asked for that.
+            // No job and no record asked the module to pass through.
             (Link::PassesThrough, _) if !asked => {
                 (CacheState::Bypass, Reason::PassesThrough.word().to_owned())
             }

@@ -23,8 +23,8 @@ use zbus::message::Header;
 const FINISHED_JOB_STAYS: Duration = Duration::from_secs(10);
 
 impl Service {
-    /// `Manager.Create` and `Cache.Remove`. What is authorised and done is the plan as it was given
-    /// out; nothing that the caller can still change takes part.
+    /// `Manager.Create` and `Cache.Remove`. The service authorises and executes the plan that it keeps. The caller
+    /// cannot change that plan.
     pub(crate) async fn execute(
         self: &Arc<Self>,
         header: &Header<'_>,
@@ -136,7 +136,7 @@ impl Service {
         Ok(())
     }
 
-    /// Reserves the devices for a moment without a job, until the result is dropped. `records`: see [`Running`].
+    /// Reserves the devices without a job, until the result is dropped. `records`: see [`Running`].
     pub(super) fn reserve(
         &self,
         uuid: &str,
@@ -321,12 +321,12 @@ impl Service {
 }
 
 impl Inner {
-    /// Something is under way that keeps the record of this cache itself.
+    /// Whether a job or a reservation is under way that updates the record of this cache itself.
     pub(super) fn records(&self, uuid: &str) -> bool {
         self.running.iter().any(|r| r.uuid == uuid && r.records)
     }
 
-    /// No job has to do with these devices.
+    /// Whether no job uses these devices.
     fn free(&self, devices: &[Ident; 2]) -> Result<(), Failure> {
         let busy = self.running.iter().find(|r| shared(&r.devices, devices));
         busy.map_or(Ok(()), |running| {
@@ -335,7 +335,7 @@ impl Inner {
     }
 }
 
-/// Devices that are reserved for work without a job, until this is dropped.
+/// A reservation of devices for work without a job. Dropping this value ends the reservation.
 pub(super) struct Reservation<'a>(&'a Service, String);
 
 impl Drop for Reservation<'_> {
@@ -352,8 +352,8 @@ fn involved(actions: &[Action]) -> Option<[Ident; 2]> {
     Some([pair.origin.clone(), pair.ssd.clone()])
 }
 
-/// Whether two jobs have to do with the same device. Either of them may be an old record, which names a drive in
-/// another way: only the present identity knows all names of the drive.
+/// Whether two jobs use the same device. One of the jobs may have an old record, which names a drive in another way:
+/// only the present identity has all names of the drive.
 pub(super) fn shared(a: &[Ident; 2], b: &[Ident; 2]) -> bool {
     let same = |a: &Ident, b: &Ident| {
         a.same_hardware(b) || b.same_hardware(a) || a.text.object == b.text.object

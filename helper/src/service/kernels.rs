@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! While a kernel that may start next lacks the module, nothing new stays on an SSD only: that kernel could not reach
-//! it. Write-back is on record as wanted, and goes on when every such kernel has the module.
+//! While a kernel that may start next lacks the module, no new data stays on an SSD only: that kernel could not read
+//! the data. The record says that write-back is wanted, and write-back goes on when every such kernel has the module.
 //!
-//! Also shows the module of the running kernel, and enrolls the key that signs the module.
+//! This file also shows the module of the running kernel, and enrolls the key that signs the module.
 
 use super::Service;
 use crate::auth::{self, Permission};
@@ -44,13 +44,13 @@ impl Service {
         self.inner().kernels.clone()
     }
 
-    /// Whether the kernels have to be looked at again without a call: the module may be built meanwhile.
+    /// Whether each refresh has to check the kernels: the module may be built meanwhile.
     pub(super) fn waits_for_kernels(&self) -> bool {
         let waits = |record: &CacheRecord| record.waits_for_kernel;
         !self.inner().kernels.is_empty() || self.store.caches().iter().any(waits)
     }
 
-    /// Looks at the kernels, tells of them, and sets the modes of the caches accordingly.
+    /// Finds the kernels without the module, signals a change, and sets the modes of the caches accordingly.
     pub(super) async fn look_at_kernels(self: &Arc<Self>) {
         let now = self.engine.kernels_without_module().await;
         let changed = {
@@ -72,7 +72,7 @@ impl Service {
                 _ => continue,
             };
             if let Err(e) = self.replace_mode(&record, mode).await {
-                // A cache that is not assembled, or that a job changes. The next look tries again.
+                // The cache is not assembled, or a job works on the cache. The next check tries again.
                 tracing::info!(uuid = record.pair.uuid, "cannot set {mode}: {e}");
             }
         }
@@ -130,9 +130,9 @@ impl Service {
         Ok(())
     }
 
-    /// Looks at the state of the module, and signals what has changed. The problem and the key are read only after
-    /// another state, or if the caller asks for them by `whole`: that takes a run of mokutil and the logs of DKMS, and a
-    /// refresh comes up to five times a second.
+    /// Reads the state of the module, and signals each property that has changed. The problem and the key are read only
+    /// if the state is another one, or if `whole` asks for them: to read them takes a run of mokutil and the logs of
+    /// DKMS, and a refresh comes up to five times a second.
     pub(super) async fn look_at_module(&self, whole: bool) -> zbus::Result<()> {
         let mut last = self.module.lock().await;
         let state = self.engine.module_state().await;

@@ -66,7 +66,7 @@ struct Running {
     path: OwnedObjectPath,
     uuid: String,
     devices: [Ident; 2],
-    /// The job creates or removes the cache or changes its mode, and updates the cache's record itself.
+    /// The job creates or removes the cache or changes the mode, and updates the record of the cache itself.
     records: bool,
 }
 
@@ -81,9 +81,9 @@ struct Inner {
     offers: BTreeMap<String, OfferedPlan>,
     running: Vec<Running>,
     shown: BTreeMap<String, Shown>,
-    /// Caches that could not be assembled with the devices that are there.
+    /// The caches (by UUID) for which an assembly with the present devices has failed.
     attempted: BTreeSet<String>,
-    /// Why the module refused some of them.
+    /// The reasons of the module, for the caches of `attempted` that the module refused.
     refused: BTreeMap<String, Reason>,
     next_job: u64,
     /// Kernels that may start next and lack the module, as last signalled.
@@ -100,7 +100,7 @@ pub struct Service {
     refreshing: tokio::sync::Mutex<()>,
     queues: Arc<Queues>,
     reading: Arc<Reading>,
-    /// One recovery at a time.
+    /// Held during a recovery: one runs at a time.
     recovering: tokio::sync::Mutex<()>,
     /// Held from the query of the module's status until the record is written, and never longer.
     recording: tokio::sync::Mutex<()>,
@@ -123,7 +123,7 @@ impl Drop for Call<'_> {
 }
 
 impl Service {
-    /// A service that does nothing yet.
+    /// A service that is not started yet.
     fn new(engine: Arc<dyn Engine>, store: Store, connection: Connection) -> Self {
         Self {
             engine,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! From a request to a plan. The facts are gathered here; [`crate::plan`] decides.
+//! From a request to a plan. This code gathers the facts; [`crate::plan`] decides.
 
 use super::Service;
 use super::reading::Question;
@@ -19,9 +19,9 @@ use zbus::message::Header;
 /// The rights of the caller of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rights {
-    /// Nothing yet: no device is opened exclusively.
+    /// The caller has no right yet: the service opens no device exclusively for the plan.
     None,
-    /// To carry out this plan.
+    /// The caller is authorised to execute this plan.
     Authorised,
 }
 
@@ -104,7 +104,7 @@ impl Service {
                 let Some(device) = devices.iter_mut().find(|d| d.object() == object) else {
                     continue;
                 };
-                // Beside a new partition, the others of the SSD may be in use.
+                // The other partitions of the SSD may be in use beside the new partition.
                 let shared = object == spec.ssd.as_str() && spec.partition_bytes > 0;
                 let free = device.mounts.is_empty()
                     && device.holders.is_empty()
@@ -194,9 +194,9 @@ impl Service {
             Some(_) if bypassed => None,
             Some(status) if status.reason.starts_with("ssd-") => Some(status.reason.clone()),
             Some(_) => None,
-            // No device that comes back can repair that.
+            // No device that comes back can repair these faults.
             None if record.origin_diverged => Some(Reason::DiskChanged.word().to_owned()),
-            // The devices that are in doubt may be there, but only the user can say that.
+            // One of the devices in doubt may be the disk, which only the user can know.
             None if !record.used_alone.is_empty() => Some(Reason::DiskInDoubt.word().to_owned()),
             None if facts.same_hardware(&pair.ssd).is_none() => Some("ssd-missing".to_owned()),
             None if facts.same_hardware(&pair.origin).is_none() => Some("disk-missing".to_owned()),

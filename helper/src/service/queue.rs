@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Limits how much of the service a user can occupy. Any user may ask for plans and histories. Each user has a queue
-//! that works on one of them at a time, and a call beyond the limits is refused at once, before it costs memory or
-//! I/O.
+//! Limits the work that a user can cause. Every user may ask for plans and histories. The queue of a user works on one
+//! plan or history at a time. A call beyond the limits is refused at once, before it costs memory or I/O.
 //!
 //! An authorised job waits in no queue, so no plan of another user can delay it.
 
@@ -20,7 +19,7 @@ const SLOTS: usize = 4;
 /// Samples of histories that one user can ask for at once: 55 whole histories, about 16 MiB on the bus. The bus keeps
 /// a reply in memory until its receiver reads it, and stops reading from the service at 127 MiB of such replies.
 const SAMPLES: u64 = 32_768;
-/// Samples that a user gets back each second, up to that limit.
+/// Samples that are added each second to the samples that a user can ask for, up to that limit.
 const SAMPLES_PER_SECOND: u64 = 32;
 
 /// The calls and samples of one user.

@@ -13,25 +13,26 @@ use tokio::sync::watch;
 /// A disk that sleeps takes 10 s to spin up.
 const LIMIT: Duration = Duration::from_secs(15);
 
-/// Reads in progress that anybody's plans can cause, and the reads of authorized jobs on top of them. A read that hangs
-/// keeps a thread, and the service has 32: loop devices over a file system that does not answer must not take them all.
+/// Most reads in progress for plans of all users, and most reads beside them for authorised jobs. A read that hangs
+/// keeps a thread, and the service has 32 threads: loop devices over a file system that does not answer must not keep
+/// all of them.
 const MAX_READS: usize = 8;
 const MAX_AUTHORISED_READS: usize = 16;
 
-/// What a device is read for.
+/// The question that a read answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Question {
     /// Whether another program holds the device exclusively. Opens it exclusively for a moment.
     Claimed,
-    /// Whether only zeroes are found on it.
+    /// Whether the read finds only zeroes on the device.
     Blank,
 }
 
-/// What a read found; `None` as long as it goes on.
+/// The result of a read; `None` while the read goes on.
 type Answer = Option<Result<bool, Failure>>;
 
-/// Sequence number and object path of a device, and what it is read for. A device that is plugged in again may have
-/// the object path of another device before it.
+/// Sequence number and object path of a device, and the question. A device that is plugged in again may get the object
+/// path of an earlier device.
 type Key = (u64, String, Question);
 
 /// Reads in progress. A read that hangs cannot be stopped, so no second read is begun beside it: a caller with the same
@@ -182,9 +183,9 @@ mod tests {
             assert_eq!(ask(number, Rights::None).await, Kind::StepFailed);
         }
         assert_eq!(ask(MAX_READS, Rights::None).await, Kind::TooMany);
-        // A plan for a device that is being read already costs nothing.
+        // A plan for a device that is being read already causes no further read.
         assert_eq!(ask(0, Rights::None).await, Kind::StepFailed);
-        // An authorized job is not kept from its own devices.
+        // The reads of plans do not keep an authorised job from its devices.
         assert_eq!(ask(MAX_READS, Rights::Authorised).await, Kind::StepFailed);
         for number in MAX_READS..MAX_AUTHORISED_READS {
             ask(number, Rights::Authorised).await;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tandem_api::Failure;
 
 impl Service {
-    /// Gets every change of the machine first, and passes it on.
+    /// Follows the changes of the machine. At each change, updates the records first, and then requests a refresh.
     pub(super) async fn follow_risk(self: Arc<Self>) {
         loop {
             let recorded = self.record_risks().await.unwrap_or_else(|e| {
@@ -27,7 +27,7 @@ impl Service {
         }
     }
 
-    /// Updates all records by the module's knowledge of the SSDs. Returns whether all are up to date.
+    /// Updates all records from the status of the module. Returns whether all records are up to date.
     pub(super) async fn record_risks(&self) -> Result<bool, Failure> {
         let mut recorded = true;
         for live in self
@@ -42,8 +42,8 @@ impl Service {
         Ok(recorded)
     }
 
-    /// Updates the record by the module's knowledge of the SSD, and tells the module when the loss of its SSD is on
-    /// record. False: the record is not up to date.
+    /// Updates the record from the status of the module. After the loss of an SSD is on record, tells the module so.
+    /// False: the record is not up to date.
     async fn record_risk(&self, uuid: &str) -> bool {
         let alone = self.recording.lock().await;
         let Ok(status) = self.engine.status(uuid).await else {
@@ -141,8 +141,8 @@ impl Service {
         }
     }
 
-    /// Records that a cache works again. The SSD has forgotten the old copies; only a loss since then has to be
-    /// forgotten at the next start.
+    /// Records that a cache works again. The SSD has no old copies any more; the next start must drop the copies only
+    /// after another loss.
     pub(super) async fn assembled(&self, pair: &Pair) -> Result<(), Failure> {
         let _alone = self.recording.lock().await;
         let record = self.record(&pair.uuid)?;
@@ -175,7 +175,7 @@ mod tests {
     use crate::state::Store;
     use tandem_api::{FileUser, Kind, Mode, ModuleState};
 
-    /// The record of a fork needs nothing from the engine.
+    /// An engine that is not used: to record a use of the disk needs no call of the engine.
     struct NoEngine;
 
     #[async_trait::async_trait]

@@ -18,10 +18,11 @@ use std::sync::Arc;
 use tandem_api::{CacheState, Failure, Kind};
 use zbus::OwnedObjectPath;
 
-/// More steps at once than any cache needs: it is recorded as used, its doubt ends, it is held and assembled.
+/// Most steps at once. A cache needs four at most: its disk is recorded as used, its doubt ends, its disk is held, and
+/// the cache is assembled.
 const MAX_STEPS: usize = 8;
 
-/// What was seen of the machine.
+/// The observed state of the machine.
 pub(super) struct Seen<'a> {
     pub facts: &'a Facts,
     /// The mapping of the cache.
@@ -104,7 +105,7 @@ impl Service {
                 *access = Access::Held;
             }
             if !matches!(now.disk, Disk::Recorded(_)) || now.ssd == Ssd::Absent {
-                // The devices may come together again.
+                // Both devices may be there together again later.
                 let mut inner = self.inner();
                 inner.attempted.remove(uuid);
                 inner.refused.remove(uuid);
@@ -137,7 +138,7 @@ impl Service {
                     Ok(())
                 }
                 Step::Forget => {
-                    // The detached cache ended with its mapping.
+                    // A detached cache ends when its mapping is gone.
                     if let Err(e) = self.store.drop_cache(uuid) {
                         tracing::error!("cannot forget a cache: {e}");
                     }
@@ -156,8 +157,8 @@ impl Service {
         Some((record, true))
     }
 
-    /// Assembles a cache whose devices are both there, or makes it use its SSD that is back. Once for each time that
-    /// the two devices come together.
+    /// Assembles a cache whose devices are both there, or puts an SSD that is back into its mapping. Each time that
+    /// both devices are there again, there is one attempt.
     fn assemble(self: &Arc<Self>, step: Step, pair: &Pair, disk: Option<&Device>) {
         {
             let mut inner = self.inner();
@@ -242,7 +243,7 @@ impl Service {
         self.assembled(pair).await
     }
 
-    /// Makes a cache that is in force use its SSD again. There is nothing to undo: if it fails, all is as before.
+    /// Puts an SSD that is back into its mapping. After a failure everything is as before, so there is no undo.
     async fn rejoin(&self, pair: &Pair) -> Result<(), Failure> {
         self.engine.apply(&Action::Assemble(pair.clone())).await?;
         self.assembled(pair).await

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Changes of a cache that stays: its mode, and writing back its dirty data.
+//! Changes of a cache that stays: a new mode, and a flush of the dirty data.
 
 use super::Service;
 use super::plans::{current, mapped};
@@ -51,8 +51,8 @@ impl Service {
         result
     }
 
-    /// Has the copies of a changed record in the initial file systems made anew. No caller waits for that, which takes
-    /// up to some minutes: with the old copy the cache starts in its old mode.
+    /// Makes the copies of a changed record in the initial file systems anew. This takes up to some minutes, and no
+    /// caller waits for it: with an old copy the cache starts in the old mode.
     fn copy_record(self: &Arc<Self>, record: &CacheRecord) {
         let (engine, disk) = (self.engine.clone(), record.pair.origin.text.clone());
         tokio::spawn(async move {

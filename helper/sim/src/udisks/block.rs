@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Objects of block devices, with the interfaces that say what is on them.
+//! Objects of block devices, with the interfaces that describe their content.
 
 use super::{bytes, path};
 use crate::world::{Block, Scene, World, block_path, drive_path};

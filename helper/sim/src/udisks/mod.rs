@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! UDisks2 objects of the simulated machine: the interfaces and properties that a desktop program
-//! reads, always showing the [`World`] as it is.
+//! UDisks2 objects of the simulated machine, with the interfaces and properties that a desktop program reads. They
+//! follow every change of the [`World`].
 
 mod block;
 mod drive;
@@ -35,7 +35,7 @@ impl ManagerObject {
     }
 }
 
-/// What is to be seen of one object: its interfaces, and a picture of what can change.
+/// What a client sees of one object: its interfaces, and the values that can change.
 type Picture = BTreeMap<String, (BTreeSet<&'static str>, String)>;
 
 fn picture(scene: &Scene) -> Picture {
@@ -65,7 +65,7 @@ fn picture(scene: &Scene) -> Picture {
     all
 }
 
-/// Serves the machine on a connection of its own and keeps the objects true until it closes.
+/// Serves the objects on a connection of their own, and updates them until the connection closes.
 ///
 /// # Errors
 /// If the bus refuses the name or an object.
@@ -184,7 +184,7 @@ async fn take(server: &ObjectServer, path: &str, interface: &str) -> zbus::Resul
     Ok(())
 }
 
-/// Tells what can change while an object stays.
+/// Signals the changes of an object that stays.
 async fn tell(server: &ObjectServer, path: &str, interface: &str) -> zbus::Result<()> {
     match interface {
         "Block" => {

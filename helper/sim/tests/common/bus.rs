@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A bus of its own for a test: everybody may own any name and say anything on it.
+//! A private bus for a test. Every client may own every name and send every message.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

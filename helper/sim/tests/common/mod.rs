@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A service to talk to: simulated on a bus of its own, or the machine's.
+//! The service that a test calls: a simulated one on a private bus, or the service of this machine.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 mod bus;
@@ -12,29 +12,29 @@ use tandem_api::*;
 use zbus::fdo::ObjectManagerProxy;
 use zbus::{Connection, OwnedObjectPath};
 
-/// The longest that anything may take on an emulated machine.
+/// Time limit of each wait. An emulated machine is slow.
 pub const LIMIT: Duration = Duration::from_secs(90);
 
-/// A bus with the service on it; both end with this.
+/// A bus with the service. Dropping this value ends both.
 pub struct Machine {
     service: Option<Running>,
     _daemon: Option<Running>,
     state: std::path::PathBuf,
-    /// Address of the bus; empty for the machine's own.
+    /// Address of the bus; empty for the bus of this machine.
     pub address: String,
     pub connection: Connection,
 }
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // What it writes at its end would be left.
+        // The service writes files when it ends, so it ends before the folder is removed.
         self.service = None;
         let _ = std::fs::remove_dir_all(&self.state);
     }
 }
 
 impl Machine {
-    /// Process of the service that was started here.
+    /// Process id of the service that this test started.
     pub fn pid(&self) -> u32 {
         self.service.as_ref().unwrap().0.id()
     }
@@ -91,7 +91,7 @@ impl Machine {
         (this, connect().await)
     }
 
-    /// The machine's own service.
+    /// The service of this machine.
     pub async fn real() -> Self {
         let connection = Connection::system().await.unwrap();
         Self {
@@ -103,15 +103,15 @@ impl Machine {
         }
     }
 
-    /// From now on the record of this cache cannot be changed.
+    /// From now on every change of this cache's record fails.
     pub fn no_cache_record(&self, uuid: &str) {
-        // Where it is written before it takes the place of the one before.
+        // The store writes a new record to this path before it replaces the old record.
         let beside = format!("caches/{uuid}.cache.new");
         std::fs::create_dir(self.state.join(beside)).unwrap();
     }
 
     pub async fn manager(&self) -> ManagerProxy<'static> {
-        // What a test asks is what is, not what a cache of properties has heard.
+        // A test needs the present values, not the values that a proxy keeps.
         ManagerProxy::builder(&self.connection)
             .cache_properties(zbus::proxy::CacheProperties::No)
             .build()
@@ -191,8 +191,8 @@ impl Machine {
     pub async fn remove(&self, cache: &CacheProxy<'_>) -> Result<(), Failure> {
         let again = |failure: &Failure| failure.kind == Kind::DeviceChanged;
         let mut job = self.begin_removal(cache).await;
-        // A service of the real system, with mounts of its own, may have come or gone in between. A person would
-        // look once more, too.
+        // On a real machine, a program may have mounted or unmounted something since the plan was made. Then a new
+        // plan is needed.
         if job.as_ref().is_err_and(again) {
             job = self.begin_removal(cache).await;
         }
@@ -227,7 +227,7 @@ pub fn block(name: &str) -> OwnedObjectPath {
     OwnedObjectPath::try_from(format!("/org/freedesktop/UDisks2/block_devices/{name}")).unwrap()
 }
 
-/// A choice of disk and SSD by kernel names.
+/// A request for a cache, by the kernel names of the disk and the SSD.
 pub fn spec(origin: &str, ssd: &str) -> PlanSpec {
     PlanSpec {
         origin: block(origin),
@@ -239,7 +239,7 @@ pub fn spec(origin: &str, ssd: &str) -> PlanSpec {
     }
 }
 
-/// Waits until something holds.
+/// Waits until the condition is true. `what`: the condition in words, for the failure.
 pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let begun = Instant::now();
     while !holds().await {

@@ -56,7 +56,7 @@ async fn an_ssd_that_is_lost_with_nothing_on_it_only_is_no_obstacle() {
         .await;
         cache.state_reason().await.unwrap() == "ssd-error"
     };
-    // The simulated work may just have written something.
+    // The simulated work may have written data just before the loss.
     until("a loss of nothing", async || {
         let clean = gone().await;
         if !clean {
@@ -85,7 +85,7 @@ async fn an_ssd_that_is_lost_with_nothing_on_it_only_is_no_obstacle() {
     assert!(bench.machine.caches().await.is_empty());
 }
 
-/// A cache with something on its SSD only, whose disk takes nothing.
+/// A cache with data on its SSD only, whose disk fails all writes.
 pub async fn refusing(bench: &Bench) -> CacheProxy<'static> {
     let cache = bench.dirty().await;
     let uuid = cache.uuid().await.unwrap();
@@ -107,10 +107,10 @@ async fn what_a_disk_refuses_can_be_given_up_by_name() {
     let points = bench.points().await;
     let simulation = bench.machine.simulation().await;
     let cache = refusing(&bench).await;
-    // It may be tried all the same.
+    // A removal may try to write the data nevertheless.
     let plan = cache.plan_remove().await.unwrap();
     assert_eq!(plan.steps[0].kind, StepKind::Drain);
-    simulation.set_patience(1_000).await.unwrap();
+    simulation.set_stall_limit(1_000).await.unwrap();
     let job = cache.remove(&plan.plan_id, &plan.digest).await.unwrap();
     let refused = bench.machine.end(job).await.unwrap_err();
     assert_eq!(
@@ -134,7 +134,7 @@ async fn what_a_disk_refuses_can_be_given_up_by_name() {
     bench.machine.end(job).await.unwrap();
     assert!(simulation.lost_bytes().await.unwrap() > 0);
     assert!(bench.machine.caches().await.is_empty());
-    // It has to be checked first.
+    // The file system has to be checked before it is mounted again.
     let plain = bench.spec.origin.as_str();
     assert!(bench.machine.mounted(plain).await.is_empty());
 }
@@ -151,7 +151,7 @@ async fn what_a_disk_refuses_under_a_file_system_in_use_can_be_given_up_with_a_w
     let mapped = cache.mapped().await.unwrap();
     let idle = cache.plan_discard().await.unwrap();
     let sleeper = bench.occupy(&mapped, &points[0]).await;
-    // What was shown when nobody used it is not what would be done now.
+    // The plan was made when no program used the file system, so its steps do not fit any more.
     let changed = cache.remove(&idle.plan_id, &idle.digest).await.unwrap_err();
     assert_eq!(Failure::from(changed).kind, Kind::DeviceChanged);
     bench.nothing_lost().await;

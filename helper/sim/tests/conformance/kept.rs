@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A disk whose newest data is on an SSD only is nobody's without it, at any time and not only at a start of the machine.
-//! Disks that come and go are simulated ones; vm-restart does this with real ones.
+//! No program can use a disk whose newest data is on an SSD only without that SSD, at any time and not only at a start
+//! of the machine. The disks here are simulated; vm-restart unplugs real disks.
 
 use crate::Bench;
 use crate::common::until;
@@ -23,11 +23,11 @@ async fn a_disk_that_lacks_something_is_kept_whenever_it_appears() {
     simulation.restart().await.unwrap();
     until("the hold", kept).await;
     simulation.unplug(ssd).await.unwrap();
-    // It is another device then.
+    // A disk that is plugged in again is another device.
     simulation.replug(disk).await.unwrap();
     until("the hold over the disk that is back", kept).await;
     simulation.set_module(ModuleState::Loaded).await.unwrap();
-    // An attempt that fails changes nothing about it.
+    // A failed assembly does not end the hold.
     simulation.fail_next(StepKind::Map).await.unwrap();
     simulation.replug(ssd).await.unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -116,7 +116,8 @@ async fn a_disk_used_beside_its_mapping_is_not_overwritten() {
     }
     let cache = bench.dirty().await;
     let simulation = bench.machine.simulation().await;
-    // Back under another number: the mapping leads to nowhere, and keeps nobody from it.
+    // The disk is back as another device: the mapping leads to the old device, and does not keep programs from the
+    // disk.
     simulation.replug(&bench.spec.origin).await.unwrap();
     reason(&cache, "disk-missing").await;
     simulation.mount(&bench.spec.origin, "/mnt").await.unwrap();
@@ -195,7 +196,7 @@ async fn a_cache_whose_removal_did_not_come_to_its_end_does_not_start_again() {
     simulation.unplug(&bench.spec.ssd).await.unwrap();
     reason(&cache, "ssd-error").await;
     let plan = cache.plan_remove().await.unwrap();
-    // The SSD has gone by then, and has not been wiped.
+    // The removal fails after its last use of the SSD, which is unplugged and so is not wiped.
     simulation.fail_next(StepKind::Mount).await.unwrap();
     let job = cache.remove(&plan.plan_id, &plan.digest).await.unwrap();
     bench.machine.end(job).await.unwrap_err();
@@ -211,7 +212,7 @@ async fn a_disk_that_comes_back_under_a_mapping_that_nobody_uses_is_kept() {
         return;
     }
     let simulation = bench.machine.simulation().await;
-    // Not mounted by anybody.
+    // The file system of this disk is not mounted.
     let plugged = simulation.plug("disk", "Barge", "B1", 1 << 40).await;
     bench.spec.origin = plugged.unwrap().remove(1);
     let cache = bench.dirty().await;

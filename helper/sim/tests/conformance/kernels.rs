@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A kernel without the module is noticed when it is installed, and nothing new stays on an SSD only meanwhile.
+//! The service notices an installed kernel without the module, and no new data stays on an SSD only meanwhile.
 
 use crate::Bench;
 use crate::common::until;
@@ -51,7 +51,7 @@ async fn write_back_waits_while_a_kernel_lacks_the_module() {
     until("the end of the wait", async || waits(false).await).await;
     assert!(lacking().await.is_empty());
 
-    // What the user chooses meanwhile is not changed afterwards.
+    // If the user chooses a mode meanwhile, the service does not change that mode afterwards.
     simulation
         .set_kernels_without_module(&["6.99"])
         .await

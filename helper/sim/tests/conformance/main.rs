@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What every engine must do, shown on the simulated one, or on the machine's own if
-//! `TANDEM_TEST_DISK` and `TANDEM_TEST_SSD` name a disk with a mounted file system and an empty SSD
-//! that may be lost (kernel names, such as `sda1` and `sdb`; run as root, in the VM).
+//! Tests that every engine must pass. They run on the simulated machine, or on the real machine if `TANDEM_TEST_DISK`
+//! and `TANDEM_TEST_SSD` are set to the kernel names (such as `sda1` and `sdb`) of a disk with a mounted file system
+//! and of an empty SSD. The tests may destroy the content of both. Run as root, in the VM.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -23,7 +23,7 @@ use futures_util::StreamExt;
 use std::time::Duration;
 use tandem_api::*;
 
-/// One machine and the pair of devices to work on. Real devices are there once: one test at a time.
+/// A machine, and a disk and an SSD for the test. There is one pair of real devices, so one test runs at a time.
 struct Bench {
     machine: Machine,
     spec: PlanSpec,
@@ -56,7 +56,7 @@ impl Bench {
         this
     }
 
-    /// Whether a test that needs the simulated machine has to end at once. xtask finds the printed line.
+    /// Whether a test that needs the simulated machine has to end at once. Prints a line for xtask.
     fn is_skipped(&self, because: &str) -> bool {
         if self.real {
             println!("SKIP: because {because}");
@@ -68,7 +68,8 @@ impl Bench {
         self.machine.mounted(self.spec.origin.as_str()).await
     }
 
-    /// Somebody called `sleep` is in the folder `point` of this device: a process, or what is simulated to be one.
+    /// Makes a program `sleep` use the folder `point` of this device: a process on a real machine, otherwise a
+    /// simulated program.
     async fn occupy(
         &self,
         object: &zbus::OwnedObjectPath,
@@ -92,7 +93,7 @@ impl Bench {
         None
     }
 
-    /// He goes.
+    /// Ends the program of [`Self::occupy`].
     async fn leave(&self, object: &zbus::OwnedObjectPath, sleeper: Option<std::process::Child>) {
         if let Some(mut child) = sleeper {
             child.kill().unwrap();
@@ -109,14 +110,14 @@ impl Bench {
         caches.remove(0)
     }
 
-    /// Nothing is left of any cache, and the disk is mounted where it was.
+    /// Checks that there is no cache, and that the disk is mounted at the same mount points as before.
     async fn as_before(&self, points: &[String]) {
         assert!(self.machine.caches().await.is_empty());
         until("the disk at its place", async || {
             self.points().await == points
         })
         .await;
-        // The SSD can be used again without agreeing to lose anything.
+        // A new cache needs no agreement to erase the SSD.
         let plan = self.machine.plan(&self.spec).await.unwrap();
         assert!(
             plan.steps.iter().all(|s| s.kind != StepKind::EraseSsd),
@@ -205,7 +206,7 @@ async fn samples_come_each_second_while_watched_and_add_up() {
     );
 
     cache.unwatch().await.unwrap();
-    // The one that was already on its way may still come.
+    // A sample that was already on its way may still arrive.
     while let Ok(Some(_)) = tokio::time::timeout(Duration::from_millis(1500), samples.next()).await
     {
     }
@@ -240,7 +241,7 @@ async fn a_plan_is_executed_once_and_only_with_its_digest() {
     );
     bench.machine.end(job).await.unwrap();
     let cache = bench.the_cache().await;
-    // A plan for one thing is none for another.
+    // The plan of a removal does not execute as a creation.
     let removal = cache.plan_remove().await.unwrap();
     assert_eq!(
         refusal(&removal.plan_id, &removal.digest).await,
@@ -269,7 +270,7 @@ async fn a_second_job_on_the_same_devices_is_refused() {
     );
     let job = manager.create(&one.plan_id, &one.digest).await.unwrap();
     let refused = Failure::from(manager.create(&two.plan_id, &two.digest).await.unwrap_err());
-    // According to how far the first one is.
+    // The reason depends on the progress of the first job.
     let expected = [Kind::Busy, Kind::DeviceChanged, Kind::AlreadyCached];
     assert!(expected.contains(&refused.kind), "{refused}");
     bench.machine.end(job).await.unwrap();
@@ -328,7 +329,7 @@ async fn removing_under_a_busy_file_system_frees_the_ssd() {
     .await;
     assert_eq!(bench.machine.mounted(mapped.as_str()).await, points);
     bench.leave(&mapped, sleeper).await;
-    // Once nobody uses it, asking again ends on the plain disk.
+    // When no program uses the file system, a second removal leaves the plain disk.
     bench.machine.remove(&cache).await.unwrap();
     bench.as_before(&points).await;
 }
@@ -410,7 +411,7 @@ async fn an_ssd_that_somebody_holds_is_refused_before_anything_is_done() {
         simulation.hold(&bench.spec.ssd, true).await.unwrap();
         None
     };
-    // The caller of the plan is not authorized yet, so the service does not open the SSD exclusively.
+    // The caller of a plan is not authorised yet, so the service does not open the SSD exclusively.
     bench.machine.plan(&bench.spec).await.unwrap();
     let refused = bench.machine.create(&bench.spec).await.unwrap_err();
     assert_eq!(

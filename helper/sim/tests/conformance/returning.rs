@@ -34,7 +34,7 @@ async fn an_ssd_that_is_back_is_used_again_unless_a_file_system_would_miss_somet
     simulation.replug(&bench.spec.ssd).await.unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert!(why("ssd-gone-dirty").await, "a mounted file system goes on");
-    // A new start mounts it anew.
+    // A start of the machine mounts the file system anew.
     simulation.restart().await.unwrap();
     until("the cache", active).await;
     assert!(dirty > 0 && cache.dirty_bytes().await.unwrap() >= dirty / 2);
@@ -50,7 +50,7 @@ async fn a_cache_comes_back_by_itself_with_what_is_on_its_ssd_only() {
     }
     let cache = bench.dirty().await;
     let simulation = bench.machine.simulation().await;
-    // Slow enough to be in the middle of a drain that waits.
+    // The drain is so slow that it can be paused in the middle.
     bench.rate(1_000).await;
     let path = cache.flush().await.unwrap();
     let job = bench.machine.job(path.clone()).await;
@@ -59,7 +59,7 @@ async fn a_cache_comes_back_by_itself_with_what_is_on_its_ssd_only() {
     tokio::time::sleep(Duration::from_millis(1200)).await;
     let dirty = cache.dirty_bytes().await.unwrap();
     simulation.restart().await.unwrap();
-    // The job of before fails, for its mapping is gone; the cache comes back, and what was dirty is there.
+    // The job fails because its mapping is gone. The cache comes back with its dirty data.
     until("the cache", async || {
         cache.state().await.unwrap() == CacheState::Active
             && cache.dirty_bytes().await.unwrap() >= dirty / 2
@@ -78,7 +78,7 @@ async fn a_disk_that_was_used_without_its_ssd_is_not_overwritten() {
     let cache = bench.dirty().await;
     let simulation = bench.machine.simulation().await;
     let disk = bench.spec.origin.clone();
-    // The SSD is late, and somebody does not wait for it.
+    // A program uses the disk before the cache is assembled.
     simulation.set_module(ModuleState::Refused).await.unwrap();
     simulation.restart().await.unwrap();
     until("a stop", async || {
@@ -116,13 +116,13 @@ async fn a_cache_comes_back_warm_unless_the_disk_was_used_without_it() {
     until("a warm cache", async || used().await > 50_000).await;
     let active = async || cache.state().await.unwrap() == CacheState::Active;
 
-    // Twice: what was recorded the first time is not there the second.
+    // The record of the use in the first run has no effect in the second run.
     for uses in [true, false] {
         simulation.set_module(ModuleState::Refused).await.unwrap();
         simulation.restart().await.unwrap();
         until("a stop", async || !active().await).await;
         if uses {
-            // Somebody does not wait for the cache.
+            // A program uses the disk before the cache is assembled.
             simulation.mount(&bench.spec.origin, "/mnt").await.unwrap();
         }
         reason(&cache, "module-refused").await;

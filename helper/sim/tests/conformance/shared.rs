@@ -84,7 +84,7 @@ async fn two_disks_share_an_ssd_and_the_first_leaves_the_second_its_share() {
         ours.count()
     };
     assert_eq!(used().await, 2);
-    // The whole SSD cannot be taken from them, whatever is agreed to.
+    // The whole SSD cannot become a cache while it has such partitions, also if the user agrees to erase it.
     let all = PlanSpec {
         erase_ssd: true,
         ..spec("sdb1", "sdc")
@@ -119,7 +119,7 @@ async fn free_space_of_the_ssd_that_the_system_runs_from_is_taken_and_given_back
     };
     assert_eq!(others(&during), others(&before));
     assert!(during.iter().any(|part| part.used_for == PartUse::Cache));
-    // Such an SSD is never taken whole.
+    // The whole of such an SSD never becomes a cache.
     let whole = PlanSpec {
         erase_ssd: true,
         partition_bytes: 0,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What every engine must do while data is on an SSD only.
+//! Caches in write-back: modes, flushes and removals while data is on the SSD only.
 
 use crate::Bench;
 use crate::common::{spec, until};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tandem_api::*;
 
 impl Bench {
-    /// Has a cache in write-back with something on its SSD only.
+    /// Creates a cache in write-back and writes data that is on the SSD only.
     pub async fn dirty(&self) -> CacheProxy<'static> {
         let spec = PlanSpec {
             mode: Mode::Writeback,
@@ -20,7 +20,7 @@ impl Bench {
         cache
     }
 
-    /// Has something on the SSD only.
+    /// Writes data that is then on the SSD only.
     pub async fn soil(&self, cache: &CacheProxy<'_>) {
         cache.watch().await.unwrap();
         if self.real {
@@ -64,7 +64,7 @@ impl Bench {
     }
 }
 
-/// Ends when the cache gives this reason for its state.
+/// Waits until the reason of the cache's state is `word`.
 pub async fn reason(cache: &CacheProxy<'_>, word: &str) {
     until(word, async || cache.state_reason().await.unwrap() == word).await;
 }
@@ -77,7 +77,7 @@ async fn a_cache_in_write_back_is_drained_before_it_goes() {
     let plan = cache.plan_remove().await.unwrap();
     assert_eq!(plan.steps[0].kind, StepKind::Drain);
     assert!(plan.steps[0].bytes > 0);
-    // Nothing has to be given up, so nothing can be.
+    // The data can be written to the disk, so it cannot be given up.
     let refused = Failure::from(cache.plan_discard().await.unwrap_err());
     assert_eq!(refused.kind, Kind::WrongState);
     bench.machine.remove(&cache).await.unwrap();
@@ -106,7 +106,7 @@ async fn a_file_system_in_use_stays_mounted_while_its_ssd_is_drained_and_freed()
     .await;
     assert_eq!(bench.machine.mounted(mapped.as_str()).await, points);
     if bench.real {
-        // What is written now is on the plain disk, under the same mount.
+        // A write now goes to the plain disk, through the same mount.
         std::fs::write(format!("{}/after", points[0]), "x").unwrap();
     }
     bench.leave(&mapped, sleeper).await;
@@ -125,7 +125,7 @@ async fn the_mode_changes_under_a_mounted_file_system() {
     bench.soil(&cache).await;
     cache.set_mode(Mode::Writearound).await.unwrap();
     assert_eq!(cache.mode().await.unwrap(), Mode::Writearound);
-    // What is dirty goes to the disk by itself, and then nothing has to be drained.
+    // The module writes the dirty data to the disk by itself, and then a removal needs no drain.
     bench.rate(1 << 40).await;
     until("all on the disk", async || {
         cache.dirty_bytes().await.unwrap() == 0
@@ -144,7 +144,7 @@ async fn a_flush_tells_how_far_it_is_waits_and_leaves_the_mode() {
     let path = cache.flush().await.unwrap();
     let job = bench.machine.job(path.clone()).await;
     assert_eq!(job.kind().await.unwrap(), JobKind::Flush);
-    // A real drain may be over before anybody looks.
+    // A real drain may be over before the test can query it.
     if !bench.real {
         until("the cache's job", async || {
             cache.job().await.unwrap() == path
@@ -178,7 +178,7 @@ async fn a_flush_tells_how_far_it_is_waits_and_leaves_the_mode() {
     bench.rate(1 << 40).await;
     bench.machine.end(path).await.unwrap();
     assert_eq!(cache.mode().await.unwrap(), Mode::Writeback);
-    // It is as if nothing had been asked: writes stay on the SSD again.
+    // After the flush, new writes stay on the SSD only again.
     bench.soil(&cache).await;
     bench.machine.remove(&cache).await.unwrap();
     bench.nothing_lost().await;
@@ -202,7 +202,7 @@ async fn a_drain_that_is_cancelled_leaves_the_cache_as_it_was() {
         let job = bench.machine.job(path.clone()).await;
         until("the drain", async || job.pausable().await.unwrap()).await;
         assert!(job.cancellable().await.unwrap());
-        // Nothing else is done with the cache meanwhile.
+        // Meanwhile the service refuses another change of the cache.
         let busy = Failure::from(cache.set_mode(Mode::Writearound).await.unwrap_err());
         assert_eq!(busy.kind, Kind::Busy);
         job.cancel().await.unwrap();
@@ -235,7 +235,7 @@ async fn write_back_is_not_offered_for_disks_that_others_read() {
         let refused = bench.machine.plan(&PlanSpec { mode, ..spec }).await;
         assert_eq!(refused.unwrap_err().kind, Kind::ModeRefused, "{disk}");
     }
-    // Neither for a cache that is there already.
+    // The service also refuses write-back for a cache that exists already.
     bench.machine.create(&spec("sda2", "sdc")).await.unwrap();
     let cache = bench.the_cache().await;
     let offered = cache.refused_modes().await.unwrap();

@@ -9,7 +9,7 @@ use tandem_api::*;
 use tandem_helper::apply::{self, Drained, Watcher};
 use tandem_helper::engine::Engine;
 
-/// Does this with every look, and says whether it is to wait.
+/// Calls a function at every query of the job. The result of the function says whether the job is paused.
 struct Looking<F>(F);
 
 impl<F: Fn(Option<Drained>) -> bool + Send + Sync> Watcher for Looking<F> {
@@ -44,7 +44,7 @@ async fn a_drain_that_the_disk_refuses_ends_and_leaves_the_cache() {
     );
     assert!(failure.needed > 0);
     assert_eq!(failure.device, plan.reply.ssd);
-    // It goes on as it was, and stores writes again.
+    // The cache goes on in its mode, and new writes stay on the SSD only.
     assert!(store.intents().is_empty());
     assert!(store.caches()[0].may_be_dirty);
     let before = engine.status(UUID).await.unwrap().sample.write_back_sectors;
@@ -87,7 +87,7 @@ async fn a_pause_that_cannot_be_recorded_is_one() {
         _folder,
     } = Dirty::new("unrecorded-pause", Some(1_000_000)).await;
     let plan = removal(&*engine, &store).await;
-    // What the disk of the system has no room for.
+    // The record of the job cannot be written, as on a full disk.
     let beside = _folder.0.join(format!("jobs/{UUID}.remove.new"));
     let lefts = Mutex::new(Vec::new());
     let pauses = Looking(|drained: Option<Drained>| {

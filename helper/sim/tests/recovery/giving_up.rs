@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Giving up what a disk refuses, which meets an obstacle.
+//! Giving up data whose disk fails all writes, with obstacles on the way.
 
 use crate::mortal::Mortal;
 use crate::writeback::{Dirty, run_dying};
@@ -11,7 +11,7 @@ use tandem_helper::apply::{self, Unwatched, Watcher};
 use tandem_helper::engine::Engine;
 use tandem_helper::plan::{Plan, Unwritten};
 
-/// Gives up what the disk refuses, for a mounted file system that nobody uses.
+/// A plan that gives up the data. The file system is mounted, and no program uses it.
 async fn giving_up(dirty: &Dirty) -> Plan {
     dirty.world.refuse_writes(UUID);
     let unwritten = Unwritten {
@@ -28,7 +28,7 @@ async fn giving_up(dirty: &Dirty) -> Plan {
     plan
 }
 
-/// What cannot be given up is there as before, and the job is over.
+/// Checks that no data was given up, that the mounts are as before, and that the job is over.
 async fn as_before(dirty: &Dirty, mounts: &[String]) {
     assert_eq!(mounted(dirty).await, mounts);
     assert_eq!(dirty.world.lost_bytes(), 0);
@@ -36,14 +36,14 @@ async fn as_before(dirty: &Dirty, mounts: &[String]) {
     assert!(dirty.store.caches()[0].may_be_dirty);
 }
 
-/// Runs a plan that fails, and says how.
+/// Runs a plan that fails, and returns how it failed.
 async fn failing(dirty: &Dirty, plan: &Plan, watcher: &dyn Watcher) -> (Kind, DataState) {
     let ended = apply::run(&*dirty.engine, &dirty.store, plan, 0, watcher).await;
     let failure = ended.unwrap_err();
     (failure.kind, failure.data)
 }
 
-/// Where the cache is mounted.
+/// The mount points of the cache.
 async fn mounted(dirty: &Dirty) -> Vec<String> {
     let devices = dirty.engine.facts().await.unwrap().devices;
     let ours = devices.iter().find(|d| d.ident.hardware.contains(UUID));
@@ -62,7 +62,7 @@ async fn what_cannot_be_given_up_is_mounted_as_before_with_all_its_data() {
         let (_, data) = failing(&dirty, &plan, &Unwatched).await;
         assert_eq!(data, DataState::Unwritten, "{step}");
         as_before(&dirty, &before).await;
-        // It can be tried again.
+        // A second attempt succeeds.
         apply::run(&*dirty.engine, &dirty.store, &plan, 0, &Unwatched)
             .await
             .unwrap();
@@ -73,7 +73,8 @@ async fn what_cannot_be_given_up_is_mounted_as_before_with_all_its_data() {
 
 #[tokio::test]
 async fn what_a_dead_service_had_not_given_up_yet_is_not_given_up() {
-    // It was unmounting, or about to take the mapping away, and an automount came before the next service.
+    // The service dies in the unmount (0) or just before the removal of the mapping (1). In some cases an automount
+    // then mounts the file system before the service starts again.
     for (died, mounted_since, restarts) in [
         (0, true, false),
         (0, false, false),
@@ -112,7 +113,7 @@ async fn what_is_in_use_is_not_given_up_below_it() {
     let dirty = Dirty::new("mounted-meanwhile", None).await;
     let mut plan = giving_up(&dirty).await;
     let before = mounted(&dirty).await;
-    // As if it had been unmounted, and mounted again.
+    // As if the file system had been unmounted, and mounted again.
     plan.actions.remove(0);
     assert_eq!(
         failing(&dirty, &plan, &Unwatched).await,
@@ -128,7 +129,7 @@ async fn what_is_given_up_although_that_failed_is_not_taken_back() {
     let late = Mortal::failing_late(&dirty.world, StepKind::Unmap);
     let ended = apply::run(&late, &dirty.store, &plan, 0, &Unwatched).await;
     assert_eq!(ended.unwrap_err().data, DataState::Incomplete);
-    // The disk is alone, and what the SSD has must never be put over what is written to it now.
+    // Programs can write to the disk alone now, so the data on the SSD must never be written to the disk.
     let intent = dirty.store.intents().remove(0);
     assert!(intent.abandons_cache(UUID) && mounted(&dirty).await.is_empty());
     apply::recover(&*dirty.engine, &dirty.store, intent, &Unwatched)
@@ -142,7 +143,7 @@ async fn what_is_mounted_again_is_no_job_any_more() {
     let dirty = Dirty::new("mounted-again", None).await;
     let plan = giving_up(&dirty).await;
     dirty.world.fail_next(StepKind::Unmap);
-    // Unmounting, what fails, and then mounting.
+    // The calls are: unmount, the removal of the mapping (which fails), mount.
     let mortal = Mortal::new(&dirty.world, 2, false);
     assert!(
         mortal
@@ -154,7 +155,7 @@ async fn what_is_mounted_again_is_no_job_any_more() {
     assert_eq!(dirty.world.lost_bytes(), 0);
 }
 
-/// Where a record cannot be written when it comes to this step.
+/// Makes a record impossible to write when the job comes to a step: the path of the record, and the step.
 struct Full(PathBuf, usize);
 
 impl Watcher for Full {
@@ -189,7 +190,7 @@ async fn what_cannot_be_recorded_is_not_given_up_later_either() {
 async fn what_may_be_given_up_later_is_not_mounted_until_then() {
     let dirty = Dirty::new("giving-up-read-only", None).await;
     let plan = giving_up(&dirty).await;
-    // Neither written nor dropped.
+    // The record of the job can be neither written nor dropped.
     let full = Full(dirty._folder.0.join(format!("jobs/{UUID}.remove.json")), 1);
     assert_eq!(
         failing(&dirty, &plan, &full).await,
@@ -203,7 +204,7 @@ async fn what_may_be_given_up_later_is_not_mounted_until_then() {
 #[tokio::test]
 async fn a_cache_whose_mapping_does_not_go_is_not_called_detached() {
     let dirty = Dirty::new("orphaned", None).await;
-    // As of one whose disk was pulled, with its file system still mounted.
+    // A cache whose disk was unplugged while the file system was mounted has such a plan.
     let mut plan = giving_up(&dirty).await;
     plan.discards = false;
     let before = mounted(&dirty).await;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The service is killed before and after every action of a creation and of a removal; the next start
-//! leaves the old state or the new one, never one in between.
+//! The service is killed before and after every action of a creation and of a removal. The next start reaches the old
+//! state or the new state, never a state in between.
 //!
-//! Killing is dropping the job in the middle of the engine's call: nothing of it runs any more, and
-//! all that is left is what lies on the disk and what the machine did. The VM's tests kill the process.
+//! To kill the service, a test drops the job in the middle of a call of the engine: no code of the job runs any more,
+//! and only the records and the state of the machine are left. The tests in the VM kill the process.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -122,7 +122,7 @@ async fn removing(engine: &dyn Engine, store: &Store, unwritten: Unwritten, disc
     .unwrap()
 }
 
-/// `old`, `new`, or what is in between.
+/// The state of the machine: `plain` or `cached`. Panics in a state in between.
 async fn state(engine: &dyn Engine, store: &Store) -> &'static str {
     let facts = facts(engine).await;
     let points = |name: &str| {
@@ -147,7 +147,7 @@ async fn state(engine: &dyn Engine, store: &Store) -> &'static str {
     }
 }
 
-/// Runs a plan on an engine that dies, and starts anew.
+/// Runs a plan on an engine that dies, and then recovers its jobs. Returns whether the engine died.
 async fn run_and_die(
     world: &Arc<World>,
     store: &Store,
@@ -181,7 +181,7 @@ async fn a_killed_creation_leaves_the_plain_disk_or_the_cache() {
             let died = run_and_die(&world, &store, &plan, at, after).await;
             let state = state(&engine, &store).await;
             assert_eq!(died, at < plan.actions.len(), "at {at}");
-            // Once the mapping works, somebody may use it: from then on the rest is done.
+            // A program may use the mapping as soon as it works, so from then on the creation is finished.
             let map = plan
                 .actions
                 .iter()
@@ -192,7 +192,7 @@ async fn a_killed_creation_leaves_the_plain_disk_or_the_cache() {
             assert_eq!(state, expected, "at {at}, after {after}");
             seen.push(state);
             if state == "plain" {
-                // And it can be made again, without agreeing to lose anything.
+                // The cache can be created again without an agreement to erase the SSD.
                 apply::run(&engine, &store, &creation(&engine).await, 0, &Unwatched)
                     .await
                     .unwrap();
@@ -238,7 +238,7 @@ async fn a_kill_while_undoing_is_recovered_too() {
             let store = Store::open(&folder.0).unwrap();
             let engine = Simulated::new(world.clone());
             let plan = creation(&engine).await;
-            // Dies before the mapping is there, and then once more in the recovery.
+            // The engine dies before the mapping is there, and once more in the recovery.
             let map = plan
                 .actions
                 .iter()
@@ -351,7 +351,7 @@ async fn a_killed_assembly_is_finished_or_undone_and_keeps_the_cache() {
             apply::run(&engine, &store, &plan, 0, &Unwatched)
                 .await
                 .unwrap();
-            // As after a start of the machine: no mapping, and the plain disk is mounted.
+            // The state after a start of the machine: no mapping, and the plain disk is mounted.
             let record = store.caches().remove(0);
             for action in plan.actions.iter().rev() {
                 for back in action

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! An engine that dies, or at which something happens.
+//! An engine that dies in one of its calls, or that fails in another way.
 
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -11,23 +11,23 @@ use tandem_helper::engine::{Engine, LiveMapping, Status};
 use tandem_helper::facts::{Device, Facts};
 use tandem_simulated::{Simulated, World};
 
-/// Dies at one moment of one call.
+/// An engine that dies before or after one call of [`Engine::apply`].
 pub struct Mortal {
     inner: Simulated,
     calls: AtomicUsize,
     dies_at: usize,
     after: bool,
     died: tokio::sync::Notify,
-    /// What a mapping says that does not run: this state, and nothing of what is on its SSD.
+    /// The state of a mapping that is in force and does not run. Such a mapping reports no dirty data.
     silent: Option<CacheState>,
-    /// What fails when it is done.
+    /// A step that takes effect and then reports a failure.
     half: Option<StepKind>,
-    /// Instead of dying.
+    /// Runs at the call instead of the death.
     then: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Mortal {
-    /// An engine at which this happens when a call has been made, and which does not die.
+    /// An engine that runs `then` after the call with the number `call`, and does not die.
     pub fn immortal(
         world: &Arc<World>,
         call: usize,
@@ -39,7 +39,7 @@ impl Mortal {
         }
     }
 
-    /// An engine that does not die, whose mapping is in force and did not start.
+    /// An engine that does not die, and whose mapping is in force and has not started.
     pub fn not_started(world: &Arc<World>) -> Self {
         Self {
             silent: Some(CacheState::Suspended),
@@ -47,7 +47,7 @@ impl Mortal {
         }
     }
 
-    /// An engine that does not die, at which this fails after it was done.
+    /// An engine that does not die, and on which a step takes effect and then reports a failure.
     pub fn failing_late(world: &Arc<World>, half: StepKind) -> Self {
         Self {
             half: Some(half),
@@ -55,7 +55,7 @@ impl Mortal {
         }
     }
 
-    /// Runs a job until its end or until the engine dies; says whether it died.
+    /// Runs a job until its end or until the engine dies. Returns whether the engine died.
     pub async fn until_death<T>(&self, job: impl Future<Output = T>) -> bool {
         tokio::select! {
             _ = job => false,
@@ -71,7 +71,7 @@ impl Mortal {
         std::future::pending::<()>().await;
     }
 
-    /// An engine over this world that dies in the call with this number, before or after it is made.
+    /// An engine that dies at the call with the number `dies_at`: before the call takes effect, or `after` it.
     pub fn new(world: &Arc<World>, dies_at: usize, after: bool) -> Self {
         Self {
             inner: Simulated::new(world.clone()),

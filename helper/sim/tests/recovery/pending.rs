@@ -13,7 +13,7 @@ use tandem_helper::plan::{self, Plan, RemoveInput, Unwritten};
 use tandem_helper::state::{Setup, Store};
 use tandem_simulated::{Simulated, World};
 
-/// The preparation for a disk on which the running system is: it has every kind of action.
+/// The preparation for the disk of the running system: it has every kind of action.
 async fn preparation(engine: &dyn Engine) -> Plan {
     let spec = PlanSpec {
         origin: path("sda1"),
@@ -60,7 +60,7 @@ fn cancellation(store: &Store) -> Plan {
     plan::remove(input).unwrap()
 }
 
-/// `plain` or `pending`. The disk is mounted without a mapping in both.
+/// The state of the machine: `plain` or `pending`. In both the disk is mounted without a mapping.
 async fn state(engine: &dyn Engine, store: &Store) -> &'static str {
     assert!(store.intents().is_empty(), "the job is still recorded");
     assert!(engine.live_mappings().await.unwrap().is_empty());
@@ -91,7 +91,7 @@ async fn a_killed_preparation_leaves_the_plain_disk_or_a_cache_for_the_next_star
             let plan = preparation(&engine).await;
             let died = run_and_die(&world, &store, &plan, at, after).await;
             assert_eq!(died, at < plan.actions.len());
-            // Before the last action the cache goes on record; from then on the rest is done.
+            // The cache is recorded before the last action. From then on the preparation is finished.
             let expected = if at + 1 < plan.actions.len() {
                 "plain"
             } else {
@@ -151,7 +151,7 @@ async fn a_preparation_that_a_start_of_the_machine_overtakes_is_finished() {
     let mortal = crate::Mortal::new(&world, last, false);
     let job = apply::run(&mortal, &store, &plan, 0, &Unwatched);
     assert!(mortal.until_death(job).await);
-    // The start of the machine maps what is on record, and notes that.
+    // The start of the machine maps the recorded cache, and records that.
     world.restart();
     let record = store.caches().remove(0);
     engine

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A removal that another start of the machine meets, and a mapping that does not run.
+//! Removals that are not finished before another start of the machine, and mappings that do not run.
 
 use crate::mortal::Mortal;
 use crate::writeback::{Dirty, run_dying};
@@ -18,7 +18,7 @@ use tandem_simulated::{Simulated, World};
 
 const POINT: &str = "/media/anna/Archive";
 
-/// Where a device of this name is mounted, if there is one.
+/// The mount points of the device with this name. `None`: there is no such device.
 async fn points(engine: &dyn Engine, name: &str) -> Option<Vec<String>> {
     let facts = facts(engine).await;
     facts.device(path(name).as_str()).map(Device::mount_points)
@@ -30,7 +30,7 @@ async fn is_attached(engine: &dyn Engine) -> bool {
     live.iter().any(|live| live.attached)
 }
 
-/// The mount that a removal plans to undo.
+/// The mapping and the mount that a removal unmounts first.
 fn planned(plan: &Plan) -> (Box<Pair>, Mount) {
     let found = plan.actions.iter().find_map(|action| match action {
         Action::Unmount(MountDevice::Mapping(pair), mount) => Some((pair.clone(), mount.clone())),
@@ -39,7 +39,7 @@ fn planned(plan: &Plan) -> (Box<Pair>, Mount) {
     found.expect("the mapping is mounted when the plan is made")
 }
 
-/// The machine starts again, and assembles the cache.
+/// Starts the machine again, and assembles the cache.
 async fn start_again(world: &Arc<World>, engine: &dyn Engine, store: &Store) {
     world.restart();
     let pair = store.caches().pop().unwrap().pair;
@@ -114,11 +114,11 @@ async fn a_removal_that_is_past_its_drain_ends_in_another_boot_without_its_disk(
         let intent = store.intents().pop().unwrap();
         let recovered = apply::recover(engine, &store, intent, &Unwatched).await;
         if restarts {
-            // Nothing is mapped any more that would have to be detached.
+            // No mapping is left, so there is nothing to detach.
             recovered.unwrap();
             assert!(store.caches().is_empty());
         } else {
-            // Nothing has happened to the cache, which goes on.
+            // The cache goes on as before.
             let failed = recovered.unwrap_err();
             assert_eq!(failed.kind, Kind::StepFailed);
             assert_eq!(failed.data, DataState::Unchanged);
@@ -149,7 +149,7 @@ async fn a_removal_that_meets_its_cache_alive_again_does_not_leave_it_between() 
     assert!(engine.status(UUID).await.unwrap().sample.dirty_sectors > 0);
     let failed = apply::recover(engine, &store, intent, &Unwatched).await;
     assert_eq!(failed.unwrap_err().kind, Kind::UnwrittenData);
-    // With the job on record, the next start would not keep the disk from being used alone.
+    // If the job were still on record, the next start would not hold the disk.
     assert!(store.intents().is_empty() && store.caches().len() == 1);
     assert_eq!(world.lost_bytes(), 0);
 }
@@ -189,7 +189,7 @@ async fn a_mapping_that_did_not_start_is_not_undone() {
         engine,
         _folder,
     } = Dirty::new("silent-undo", None).await;
-    // The disk is mounted by somebody, so that the assembly fails after its mapping is in force.
+    // The plan mounts the file system, and the mount fails after the mapping is in force.
     let pair = store.caches().pop().unwrap().pair;
     let (_, mount) = planned(&removal(&*engine, &store).await);
     let assembly = plan::assemble(&pair, &[mount]);
@@ -223,13 +223,13 @@ async fn an_ssd_that_is_lost_while_a_mount_of_its_assembly_hangs_is_recorded_at_
     assert!(mortal.until_death(job).await);
     assert!(is_attached(&engine).await);
 
-    // The next life goes on with it, and waits for a check of the file system.
+    // The next start of the service finishes the assembly, and waits for a check of the file system.
     let hangs = Arc::new(Mortal::new(&world, 0, false));
     let (_machine, connection) = common::Machine::empty().await;
     let started = tokio::spawn(Service::start(hangs.clone(), store.clone(), connection));
     assert!(hangs.until_death(std::future::pending::<()>()).await);
     world.lose_ssd(UUID);
-    // The module waits for a second.
+    // The module waits a second for the record.
     tokio::time::sleep(Duration::from_millis(800)).await;
     assert!(!started.is_finished());
     assert!(store.caches().pop().unwrap().pair.copies_stale);

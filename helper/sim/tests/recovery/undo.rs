@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A creation in write-back that is undone at its very end, when unmounting still writes.
+//! Creations that fail late and are undone. The unmount of the undo writes data through the cache.
 
 use crate::mortal::Mortal;
 use crate::{Folder, UUID, creation_in, facts, path, state};
@@ -14,7 +14,7 @@ use tandem_helper::plan;
 use tandem_helper::state::Store;
 use tandem_simulated::{Simulated, World};
 
-/// Runs a creation that cannot be recorded once write-back is on, and before whose undo `then` happens.
+/// Runs a creation that cannot be recorded after write-back is on. `then` runs before the undo. Returns the failure.
 async fn unrecorded(
     world: &Arc<World>,
     root: &Path,
@@ -74,7 +74,7 @@ async fn a_creation_whose_ssd_does_not_drain_is_not_undone_and_stays_on_record()
         let engine = Simulated::new(world.clone());
         let status = engine.status(UUID).await.unwrap();
         assert_eq!(status.mode, Mode::Writeback, "it goes on as it was");
-        // And also after a start of the machine it is a cache, and not undone. No job keeps it from being given up.
+        // The cache also stays after a start of the machine. The job is over, so the user can give up the data.
         if restarts {
             world.restart();
         }
@@ -87,7 +87,7 @@ async fn a_creation_whose_ssd_does_not_drain_is_not_undone_and_stays_on_record()
     }
 }
 
-/// Stops when it has been told to.
+/// Cancels the job when the flag is set.
 struct Stops(Arc<AtomicBool>);
 
 impl Watcher for Stops {
@@ -110,7 +110,7 @@ async fn a_creation_that_was_cancelled_does_not_come_true_when_it_cannot_be_undo
     let (stop, used) = (stops.0.clone(), world.clone());
     let cancelled = Mortal::immortal(&world, mount, move || {
         stop.store(true, Ordering::SeqCst);
-        // As of a file system that is used as soon as it is there.
+        // As if a program used the file system as soon as it is mounted.
         used.fail_next(StepKind::Unmount);
     });
     let job = apply::run(&cancelled, &store, &plan, 0, &stops);

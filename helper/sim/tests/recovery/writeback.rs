@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Whenever the service or the machine stops, nothing is lost that is on the SSD only.
+//! The service or the machine stops at any moment, and no data that is on the SSD only is lost.
 
 use crate::mortal::Mortal;
 use crate::{Folder, UUID, common, creation_in, removal, run_and_die, state};
@@ -14,7 +14,7 @@ use tandem_helper::service::Service;
 use tandem_helper::state::Store;
 use tandem_simulated::{Simulated, World};
 
-/// Lets the cache be used for a while in write-back.
+/// Lets programs use the cache in write-back for 20 seconds.
 async fn work(world: &World, engine: &dyn Engine) {
     world.advance(Duration::from_secs(20));
     let status = engine.status(UUID).await.unwrap();
@@ -22,7 +22,7 @@ async fn work(world: &World, engine: &dyn Engine) {
     assert!(status.sample.dirty_sectors > 0);
 }
 
-/// A cache in write-back, with something on its SSD only.
+/// A cache in write-back with data on its SSD only.
 pub struct Dirty {
     pub world: Arc<World>,
     pub store: Store,
@@ -31,7 +31,7 @@ pub struct Dirty {
 }
 
 impl Dirty {
-    /// `rate`: of draining, in bytes a second, if it matters.
+    /// `rate`: bytes a second that a drain writes; `None`: the usual rate.
     pub async fn new(name: &str, rate: Option<u64>) -> Self {
         let world = Arc::new(World::default());
         world.set_step_time(Duration::ZERO);
@@ -72,7 +72,7 @@ async fn a_killed_creation_in_write_back_never_loses_what_is_on_the_ssd_only() {
                 let job = apply::run(&mortal, &store, &plan, 0, &Unwatched);
                 let died = mortal.until_death(job).await;
                 assert_eq!(died, at <= last);
-                // Work goes on while the service is dead.
+                // Programs go on to use the cache while the service is dead.
                 world.advance(Duration::from_secs(20));
                 if restarts {
                     world.restart();
@@ -117,7 +117,7 @@ async fn a_killed_removal_drains_first_and_loses_nothing() {
     }
 }
 
-/// Wants to stop, or not.
+/// Cancels the job at once.
 struct Impatient;
 
 impl Watcher for Impatient {
@@ -153,7 +153,7 @@ async fn a_drain_survives_a_start_of_the_machine_or_is_given_up_without_loss() {
         if abandons_cache {
             let ended = apply::recover(engine, &store, intent, &Impatient).await;
             assert_eq!(ended.unwrap_err().kind, Kind::Cancelled);
-            // As if nothing had been asked.
+            // The cache is in write-back, as before the removal.
             work(&world, engine).await;
             assert!(store.caches().pop().unwrap().may_be_dirty);
         } else {
@@ -185,7 +185,7 @@ async fn nothing_is_detached_while_something_is_on_the_ssd_only() {
         _folder,
     } = Dirty::new("detach", None).await;
     let engine = &*engine;
-    // A plan that forgot to drain, as one made before write-back was switched on.
+    // A plan without a drain, such as a plan that was made before the cache was in write-back.
     let mut plan = removal(engine, &store).await;
     plan.actions.retain(|a| !matches!(a, Action::Drain(_)));
     let refused = apply::run(engine, &store, &plan, 0, &Unwatched)
@@ -197,7 +197,7 @@ async fn nothing_is_detached_while_something_is_on_the_ssd_only() {
     );
     assert_eq!(world.lost_bytes(), 0);
     assert!(store.intents().is_empty() && store.caches().len() == 1);
-    // By name it can be given up.
+    // The user can give up the data explicitly.
     plan.discards = true;
     apply::run(engine, &store, &plan, 0, &Unwatched)
         .await

@@ -21,7 +21,7 @@ fn a_disk_that_the_start_did_not_find_is_held_when_it_comes_or_counts_as_used() 
         let record = store.caches().remove(0);
         let uuid = &record.pair.uuid;
 
-        // The start waits in vain.
+        // The start waits for the disk in vain.
         let others = if busy { 100 } else { 0 };
         let mut machine = Fake {
             hold_errors: vec![open(); others].into(),
@@ -41,12 +41,12 @@ fn a_disk_that_the_start_did_not_find_is_held_when_it_comes_or_counts_as_used() 
         let done = machine.done.take();
         let held = ["hold no-", "leave out no-"];
         assert_eq!(done, if busy { &["pause"][..] } else { &held });
-        // A held disk may come back as another device.
+        // The mark of a held disk stays: the disk may come back as another device.
         assert_eq!(marks.has(uuid), !busy);
         let left = store.caches().remove(0);
         assert_eq!((left.origin_diverged, left.may_be_dirty), (busy, true));
 
-        // Once.
+        // A second event does not hold the disk again.
         handle_marked(&marks, &machine, &store);
         assert!(machine.done.take().is_empty());
         fs::remove_dir_all(&root).unwrap();
@@ -105,7 +105,7 @@ fn the_event_of_another_device_waits_for_no_disk_and_says_what_became_of_it_when
     let mark = root.join("marks").join(&record.pair.uuid);
     fs::write(&mark, "0:0 in-use\n0").unwrap();
     let others = || fs::File::open(root.join("marks")).unwrap();
-    // Somebody is at work on it.
+    // Another program works on the cache.
     let alone = others();
     flock(&alone, FlockOperation::LockExclusive).unwrap();
     handle_marked(&marks, &machine, &store);
@@ -178,7 +178,7 @@ fn a_held_disk_that_comes_back_is_held_again_until_its_cache_works() {
     assert!(done(&machine) && !done(&machine));
     machine.renumbered = Some("8:16");
     assert!(done(&machine) && !done(&machine));
-    // Another process is about to put the cache in force.
+    // Another process is about to assemble the cache.
     machine.renumbered = Some("8:32");
     *machine.mapping.borrow_mut() = Some(Mapping::Starting("8:32".to_owned()));
     assert!(!done(&machine) && marks.has(&record.pair.uuid));
@@ -237,17 +237,17 @@ fn waited_in_vain(name: &str) -> (PathBuf, Store, Marks, CacheRecord) {
 }
 
 #[test]
-fn udev_has_it_run_for_every_device_that_can_be_a_disk_of_ours() {
+fn udev_runs_the_program_for_every_device_that_can_be_the_disk_of_a_cache() {
     let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/../data/udev/56-tandem.rules");
     let rules = fs::read_to_string(rules).unwrap();
     let at = |what: &str| rules.find(what).unwrap();
-    // Before those devices leave that cannot be an SSD of ours.
+    // This rule comes before the rules that skip the devices that cannot be an SSD of a cache.
     let run = at("RUN+=\"/usr/libexec/tandem-assemble --late\"");
     assert!(run < at("ENV{TANDEM_PROBE}") && run < at("ENV{DM_UUID}==\"?*\""));
 }
 
 #[test]
-fn a_disk_that_udev_dealt_with_is_what_it_left_to_a_start_that_still_looks() {
+fn a_start_that_still_looks_takes_a_disk_as_the_event_of_udev_has_left_it() {
     let (root, store, marks) = start("late-both");
     let mut caches = wanted(&store);
     super::super::set_marks(&caches, &marks);
