@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Starts of a simulated machine.
 
+use super::environment::HoldError;
 use super::environment::fake::Fake;
 use super::*;
 use crate::action::{Action, Pair};
+use crate::dm::mapping::Mapping;
+use crate::machine::{BlockDevice, Found};
 use crate::state::Intent;
 use std::path::PathBuf;
 use tandem_api::{JobKind, Mode};
