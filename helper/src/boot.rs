@@ -100,7 +100,7 @@ fn among(records: Vec<CacheRecord>, jobs: &[Intent]) -> Vec<Cache> {
 }
 
 /// Sets the marks. From now on, a disk that appears and lacks data is held by the program that notices it first: this
-/// program, or the one that udev runs.
+/// program, or the program that udev runs.
 fn set_marks(caches: &[Cache], marks: &Marks) {
     for cache in caches.iter().filter(|cache| cache.record.may_be_dirty) {
         if let Err(e) = marks.set(&cache.record.pair.uuid) {

@@ -39,14 +39,14 @@ pub fn uuid(bytes: &[u8; BYTES], copy: usize) -> Option<String> {
     bytes.get(UUID).map(crate::hex)
 }
 
-/// The uuid of the cache whose format a device carries.
+/// UUID of the cache whose format is on a device.
 ///
-/// The second copy counts only where the first is blank or a damaged one of ours: a partition table
-/// or a file system that somebody has put there since leaves the second copy standing, and the device
-/// is theirs then.
+/// The second copy counts only if the place of the first copy is blank or has a damaged copy. A program that has made a
+/// partition table or a file system on the device has overwritten the first copy and not the second: then the device
+/// has no format of a cache any more.
 ///
 /// # Errors
-/// If the device cannot be read; one shorter than a copy has none.
+/// If the device cannot be read. A device that is shorter than a copy has no format.
 pub fn read(device: &impl FileExt) -> io::Result<Option<String>> {
     let mut copies = [[0; BYTES]; 2];
     for (bytes, offset) in copies.iter_mut().zip(OFFSETS) {

@@ -49,8 +49,8 @@ fn flood(address: &str, message: impl Fn(usize) -> Message) -> Vec<UnixStream> {
     connections
 }
 
-/// The n-th call of a connection that asks for plans, histories and objects. A user who is not root floods as itself,
-/// with calls that give no plans: a user's new plans take the place of its old ones.
+/// The n-th call of a connection that asks for plans, histories and objects. A user that is not root floods under its
+/// own name, with calls that give no plans: a user's new plans take the place of its old ones.
 fn costly(cache: &str, n: usize, other_user: bool) -> Message {
     let remove = if other_user {
         "PlanRemove"

@@ -224,7 +224,7 @@ async fn undo_removal(
 }
 
 /// Continues a removal or a flush that an earlier process of the service did not finish. Data that is not given up
-/// yet is kept: no client is there to be told, and the file system may be in use again.
+/// yet is kept: no client waits for the result, and the file system may be in use again.
 ///
 /// # Errors
 /// What could not be put right; the record stays, and the next start tries again.

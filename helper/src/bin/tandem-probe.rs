@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Tells udev what a block device is to us, as `KEY=value` lines for `IMPORT{program}`.
+//! Tells udev the part that a block device has in a cache, as `KEY=value` lines for `IMPORT{program}`.
 //!
 //! * `tandem-probe /dev/X`: `TANDEM_UUID` if the device is the SSD of a cache, `TANDEM_UNDER` (its
 //!   mapping) if it lies below one.

@@ -16,7 +16,7 @@ const DROP_IN: &str = "50-tandem.conf";
 /// Makes systemd leave out the fstab entries that lead to held disks, as long as the disks are held.
 ///
 /// # Errors
-/// If systemd cannot be told. Then these mounts fail, because the disk is in use.
+/// If systemd cannot be reached. Then these mounts fail, because the disk is in use.
 pub fn leave_out(held: &[(&Pair, &BlockDevice)]) -> io::Result<()> {
     let mut told = false;
     for (pair, disk) in held {

@@ -5,7 +5,7 @@
 use std::fmt;
 use tandem_api::Mode;
 
-/// What the target is told.
+/// A message to the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Message {
     /// Treat writes so from now on.

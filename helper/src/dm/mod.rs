@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Device-mapper: typed lines, and the one place of its ioctls.
+//! Device-mapper: typed lines, and the only place that issues its ioctls.
 
 pub mod control;
 pub mod mapping;

@@ -177,7 +177,7 @@ fn one_strong_mark_is_enough_to_hold_and_all_marks_have_to_agree_to_assemble() {
         no_content(r);
     };
     assert_eq!(held(&nothing), (false, false));
-    // A volume is told by its name alone.
+    // A volume is recognised by its name alone.
     assert_eq!(held(&|r| r.hardware = "LVM-x".into()), (true, false));
     assert!(!now.same_hardware(&Ident::default()) && !now.may_be(&Ident::default()));
 }

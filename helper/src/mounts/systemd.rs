@@ -47,7 +47,7 @@ fn unavailable(e: impl std::fmt::Display) -> Failure {
 const MASKED: &str = "org.freedesktop.systemd1.UnitMasked";
 /// The program that mounts where systemd has no unit for it.
 const MOUNT: &str = "/bin/mount";
-/// Option of mount(8) that only our polkit rule reads: the user who mounted the disk.
+/// Option of mount(8) with the user that mounted the disk. Only the polkit rule of the service reads the option.
 const USER_OPTION: &str = "x-tandem.user=";
 
 /// Name of the automount unit of a mount point.
@@ -342,7 +342,8 @@ async fn mount_by_program(
     start_transient(connection, &unit, &properties).await
 }
 
-/// An argument of `ExecStart` as it is: systemd would put the value of a variable in the place of `$NAME` and `${NAME}`.
+/// An argument of `ExecStart` as it is: systemd would put the value of a variable in the place of `$NAME` and
+/// `${NAME}`.
 fn literal(argument: &str) -> String {
     argument.replace('$', "$$")
 }

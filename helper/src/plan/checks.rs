@@ -18,8 +18,8 @@ const BOOT_POINTS: [&str; 1] = ["/boot"];
 /// Mount points of the EFI system partition.
 const EFI_POINTS: [&str; 2] = ["/boot/efi", "/efi"];
 const ROOT: &str = "/";
-/// File systems that the running system cannot do without for a moment; the first one can be cached by a start of the
-/// machine. Of the others some hold what that start needs.
+/// Mount points of file systems that the running system needs at every moment. A start of the machine can put a cache
+/// over the first of them. Some of the others hold files that this start needs.
 const SYSTEM_POINTS: [&str; 6] = [ROOT, "/usr", "/var", "/var/lib", "/etc", "/opt"];
 
 /// Kind of refusal for a holder of a device, by role.
@@ -83,8 +83,8 @@ pub fn identity(device: &Device, facts: &Facts) -> Result<(), Failure> {
     }
 }
 
-/// A device that has a part of something larger is none by itself. On an SSD that may be erased only
-/// what others still need counts: an old signature of an array or a volume group is content like any.
+/// Checks that the device is no part of a file system or volume with several devices. On an SSD that may be erased, a
+/// part that another device needs counts, and an old signature of an array or a volume group does not.
 fn check_no_part(device: &Device, facts: &Facts, only_shared: bool) -> Result<(), Failure> {
     let alone = member(device).filter(|_| !only_shared);
     let shared = match device.ident.text.content.as_str() {
@@ -111,7 +111,7 @@ pub fn distinct(origin: &Device, ssd: &Device) -> Result<(), Failure> {
     }
 }
 
-/// Whether this can be the disk behind a cache. `later`: the cache is put over it by the next start of the machine, so
+/// Checks that this can be the disk of a cache. `later`: the next start of the machine puts the cache over the disk, so
 /// the disk may be in use now.
 pub fn origin(
     device: &Device,
@@ -179,7 +179,7 @@ pub fn origin(
     Ok(())
 }
 
-/// Whether the running system is on it.
+/// Whether the running system is on the disk.
 pub fn is_root(device: &Device) -> bool {
     device.mounts.iter().any(|m| m.point == ROOT)
 }
@@ -200,7 +200,7 @@ pub fn at_next_start(origin: &Device, ssd: &Device, facts: &Facts) -> Result<(),
     Ok(())
 }
 
-/// Whether its mounts can be made again at the same place.
+/// Checks that the mounts of the disk can be made again at the same mount points.
 pub fn mounts(device: &Device) -> Result<(), Failure> {
     let text = &device.ident.text;
     if !device.submounts.is_empty() {
@@ -208,8 +208,8 @@ pub fn mounts(device: &Device) -> Result<(), Failure> {
             .device(text)
             .mount_points(device.submounts.clone()));
     }
-    // A part of a file system shown elsewhere is a bind mount, which no unit describes; Btrfs
-    // subvolumes look the same but are named by their options.
+    // A mount of a folder of a file system is a bind mount, which no unit describes. A mount of a Btrfs subvolume looks
+    // the same, and its options name the subvolume.
     let bind = |m: &&crate::facts::Mount| m.root != "/" && m.fstype != "btrfs";
     if let Some(mount) = device.mounts.iter().find(bind) {
         return Err(Failure::new(Kind::FilesystemBusy)
@@ -219,7 +219,7 @@ pub fn mounts(device: &Device) -> Result<(), Failure> {
     named_by_content(device)
 }
 
-/// Whether fstab names its file systems so that it finds them through the cache, too.
+/// Checks that the fstab entries of the disk also lead to the mapping of the cache.
 fn named_by_content(device: &Device) -> Result<(), Failure> {
     let text = &device.ident.text;
     for mount in &device.mounts {
@@ -235,10 +235,9 @@ fn named_by_content(device: &Device) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether a first field of fstab finds the file system wherever it is, so that it will find the
-/// mapped device.
+/// Whether a first field of fstab names the file system and not the device, so that it leads to the mapping.
 fn follows_content(spec: &str) -> bool {
-    // Not PARTLABEL=: nothing makes that link for the mapping.
+    // PARTLABEL= is not in this list: udev makes no such link for the mapping.
     const TAGS: [&str; 3] = ["UUID=", "LABEL=", "PARTUUID="];
     const LINKS: [&str; 3] = [
         "/dev/disk/by-uuid/",
@@ -250,7 +249,7 @@ fn follows_content(spec: &str) -> bool {
         .any(|prefix| spec.starts_with(prefix))
 }
 
-/// Whether a partition can be added to the partition table of an SSD. Its partitions may be in use.
+/// Checks that a partition can be added to the partition table of an SSD. Other partitions of the SSD may be in use.
 pub fn ssd_table(device: &Device) -> Result<(), Failure> {
     let text = &device.ident.text;
     if !device.mounts.is_empty() {
@@ -265,7 +264,7 @@ pub fn ssd_table(device: &Device) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether this can be the SSD of a cache. `erase`: its content may go.
+/// Checks that this can be the SSD of a cache. `erase`: the content of the SSD may be erased.
 pub fn ssd(device: &Device, facts: &Facts, caches: &[String], erase: bool) -> Result<(), Failure> {
     let text = &device.ident.text;
     let parts = || std::iter::once(device).chain(facts.partitions(device));

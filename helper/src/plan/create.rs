@@ -9,11 +9,11 @@ use tandem_api::{
     DeviceText, Failure, FileUser, JobKind, Kind, Mode, PlanSpec, Warning, WarningKind,
 };
 
-/// What making the cache `uuid` takes. `caches`: object paths of all devices that are part of one; `users`: the
-/// programs that use the disk's file system.
+/// The plan that creates the cache `uuid`. `caches`: object paths of all devices that are part of a cache. `users`: the
+/// programs that use the file system of the disk.
 ///
 /// # Errors
-/// The first reason not to make it; see [`Kind`].
+/// The first reason against the creation: see [`Kind`].
 pub fn create(
     spec: &PlanSpec,
     uuid: &str,
@@ -77,7 +77,7 @@ pub fn create(
     };
     let warnings = warnings(origin, ssd, erases, spec, users);
     let mut contents = vec![Content::of(origin), Content::of(ssd)];
-    // Beside a new partition the others may change: they are not touched.
+    // Beside a new partition, the other partitions may change: the service does not touch them.
     if pair.partition.is_none() {
         let mut parts: Vec<_> = facts.partitions(ssd).map(Content::of).collect();
         parts.sort_by_key(|part| part.ident.start);
@@ -89,7 +89,8 @@ pub fn create(
     })
 }
 
-/// The actions that put the cache over the disk. `empty`: the actions that make an empty place for it on the SSD.
+/// The actions that put the cache over the disk. `empty`: the actions that make an empty place for the cache on the
+/// SSD.
 fn now(pair: &Pair, origin: &Device, mut empty: Vec<Action>) -> Vec<Action> {
     let mut actions = vec![Action::LoadModule];
     let plain = MountDevice::Origin(Box::new(origin.ident.clone()));
@@ -109,7 +110,7 @@ fn now(pair: &Pair, origin: &Device, mut empty: Vec<Action>) -> Vec<Action> {
             .iter()
             .map(|m| Action::Mount(mapped.clone(), m.clone())),
     );
-    // Last, so that whatever has to be undone, nothing is on the SSD only.
+    // This action is the last: whenever actions have to be undone, no data is on the SSD only.
     if pair.mode == Mode::Writeback {
         actions.push(Action::EnableWriteback(pair.clone()));
     }
@@ -141,7 +142,8 @@ pub fn needs_ssd_content(spec: &PlanSpec, facts: &Facts, caches: &[String]) -> b
     checked().is_ok()
 }
 
-/// Whether the cache can be on this SSD, or on a new partition of it. `erase`: the content of the SSD may go.
+/// Checks that the cache can be on this SSD, or on a new partition of this SSD. `erase`: the content of the SSD may be
+/// erased.
 fn check_ssd(
     spec: &PlanSpec,
     ssd: &Device,

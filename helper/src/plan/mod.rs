@@ -22,32 +22,32 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tandem_api::{DeviceText, JobKind, PlanReply, Warning};
 
-/// Least SSD. Below it, the fixed part of the format takes a noticeable share.
+/// Least size of an SSD, in bytes. On a smaller SSD the fixed part of the format takes a noticeable share.
 pub const MINIMUM_SSD_BYTES: u64 = 64 << 20;
-/// Least disk; smaller ones are read into memory whole anyway.
+/// Least size of a disk, in bytes. The kernel soon keeps the whole content of a smaller disk in memory.
 pub const MINIMUM_ORIGIN_BYTES: u64 = 16 << 20;
-/// Seconds that a plan can be executed.
+/// Seconds in which a plan can be executed.
 pub const VALID_SECONDS: u32 = 600;
 
-/// A plan as the service keeps it: what is shown, and what is done.
+/// A plan as the service keeps it: the reply to the client, and the actions.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// What the job is.
+    /// The kind of the job.
     pub kind: JobKind,
-    /// The cache's uuid.
+    /// UUID of the cache.
     pub uuid: String,
-    /// What is done, one action for each step of the reply.
+    /// The actions, one for each step of the reply.
     pub actions: Vec<Action>,
     /// The plan discards dirty data.
     pub discards: bool,
-    /// What is on the devices of a new cache: another content means that the devices were formatted or partitioned
-    /// since. Empty for other plans.
+    /// The content of the devices of a new cache. If the content is another one at the execution, the devices were
+    /// formatted or partitioned since. Empty for other plans.
     pub contents: Vec<Content>,
-    /// What is shown; `plan_id` is empty until the plan is stored.
+    /// The reply to the client. `plan_id` is empty until the service keeps the plan.
     pub reply: PlanReply,
 }
 
-/// What is on one device or partition.
+/// The content of one device or partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
     ident: Ident,
@@ -109,14 +109,14 @@ impl Plan {
             && self.contents == other.contents
     }
 
-    /// Whether old content is erased.
+    /// Whether the plan erases old content.
     pub fn erases(&self) -> bool {
         self.actions.iter().any(|a| matches!(a, Action::Erase(_)))
     }
 }
 
-/// Assembling a recorded cache over a disk that the system has mounted meanwhile at these places: the service does this
-/// by itself after a start of the machine, if no program uses the disk.
+/// The plan that assembles a recorded cache over a disk that is mounted meanwhile at these places. The service does
+/// this by itself after a start of the machine, if no program uses the disk.
 pub fn assemble(pair: &Pair, mounts: &[Mount]) -> Plan {
     let plain = MountDevice::Origin(Box::new(pair.origin.clone()));
     let mapped = MountDevice::Mapping(Box::new(pair.clone()));
@@ -144,7 +144,7 @@ pub fn assemble(pair: &Pair, mounts: &[Mount]) -> Plan {
     Plan::new(JobKind::Create, &pair.uuid, actions, Vec::new(), subject)
 }
 
-/// Writing to the disk what is only on the SSD of a cache.
+/// The plan that writes the dirty data of a cache to the disk.
 pub fn flush(pair: &Pair, dirty_bytes: u64, mount_points: Vec<String>) -> Plan {
     let subject = Subject {
         origin: &pair.origin.text,
@@ -158,15 +158,15 @@ pub fn flush(pair: &Pair, dirty_bytes: u64, mount_points: Vec<String>) -> Plan {
     Plan::new(JobKind::Flush, &pair.uuid, actions, Vec::new(), subject)
 }
 
-/// Whether the mounts of a disk can be made again at the same place.
+/// Checks that the mounts of a disk can be made again at the same mount points.
 ///
 /// # Errors
-/// Which cannot.
+/// The first mount that cannot be made again.
 pub fn mounts_come_back(device: &Device) -> Result<(), tandem_api::Failure> {
     checks::mounts(device)
 }
 
-/// What a plan is about.
+/// The disk, the SSD and the sizes of a plan.
 struct Subject<'a> {
     origin: &'a DeviceText,
     ssd: &'a DeviceText,
@@ -176,7 +176,7 @@ struct Subject<'a> {
     mount_points: Vec<String>,
 }
 
-/// SHA-256 over everything that is shown and everything that is done.
+/// SHA-256 over the reply and the actions.
 fn digest(reply: &PlanReply, actions: &[Action]) -> String {
     #[derive(Serialize)]
     struct All<'a>(&'a PlanReply, &'a [Action]);

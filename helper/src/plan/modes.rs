@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The modes that are offered for a disk and an SSD.
+//! The modes that the service offers for a disk and an SSD.
 
 use crate::facts::Device;
 use tandem_api::{Failure, Kind, Mode, ModeRefusal, RefusedMode};
@@ -7,8 +7,8 @@ use tandem_api::{Failure, Kind, Mode, ModeRefusal, RefusedMode};
 /// File systems that other systems on the same machine are likely to write to.
 pub(super) const FOREIGN: [&str; 5] = ["ntfs", "vfat", "exfat", "hfsplus", "BitLocker"];
 
-/// Modes that are not offered. `mapped`: the disk as it shows through its cache, if there is one
-/// already; the names that the system uses at its start lead there then.
+/// The modes that the service refuses. `mapped`: the mapping of the cache, if there is a cache already. Then the names
+/// that the system uses at its start lead to the mapping.
 pub fn refused_modes(origin: &Device, ssd: &Device, mapped: Option<&Device>) -> Vec<RefusedMode> {
     let at_start = origin.used_at_start || mapped.is_some_and(|device| device.used_at_start);
     let mut devices = [Some(origin), Some(ssd), mapped].into_iter().flatten();
@@ -31,8 +31,8 @@ pub fn refused_modes(origin: &Device, ssd: &Device, mapped: Option<&Device>) -> 
     vec![RefusedMode { mode, reason }]
 }
 
-/// The mode that is not offered for a cache that the next start of the machine puts over its disk: until then nothing
-/// says whether data may be on the SSD only.
+/// The mode that the service refuses for a cache that the next start of the machine puts over its disk: until then no
+/// record says whether data may be on the SSD only.
 pub fn at_next_start() -> RefusedMode {
     RefusedMode {
         mode: Mode::Writeback,
@@ -40,7 +40,7 @@ pub fn at_next_start() -> RefusedMode {
     }
 }
 
-/// Whether a mode is offered.
+/// Checks that the service offers a mode.
 ///
 /// # Errors
 /// `ModeRefused`.

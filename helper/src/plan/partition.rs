@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How an SSD is divided, and where a partition for a cache fits in.
+//! The parts of an SSD, and the place for a partition of a cache.
 
 use super::{MINIMUM_SSD_BYTES, checks};
 use crate::action::Partition;
@@ -8,10 +8,11 @@ use tandem_api::{DeviceText, Failure, Kind, PartUse, PlanSpec, SsdPart};
 
 /// Partitions begin and end at multiples of this many bytes.
 const MIB: u64 = 1 << 20;
-/// The only type of partition table in which the service makes partitions: only there do partitions have names.
+/// The only type of partition table in which the service makes partitions, because its partitions have names.
 const GPT: &str = "gpt";
 
-/// The parts of a whole SSD, by address. `caches`: object path and uuid of the cache of each device that is part of one.
+/// The parts of a whole SSD, by address. `caches`: for each device that is part of a cache, the object path of the
+/// device and the UUID of the cache.
 ///
 /// # Errors
 /// `InvalidArgument` if the device is a partition or a volume.
@@ -87,11 +88,11 @@ fn free(ssd: &Device, facts: &Facts) -> Vec<(u64, u64)> {
     spaces
 }
 
-/// Checks that a partition for a cache can be made on this SSD. `erase`: content of an SSD without a partition table may
-/// go.
+/// Checks that a partition for a cache can be made on this SSD. `erase`: the content of an SSD without a partition
+/// table may be erased.
 ///
 /// # Errors
-/// Why not.
+/// The reason against the partition.
 pub fn check(
     spec: &PlanSpec,
     ssd: &Device,
@@ -134,7 +135,8 @@ fn size(spec: &PlanSpec) -> u64 {
     spec.partition_bytes / MIB * MIB
 }
 
-/// Where a partition of this size begins: in the smallest free space that is large enough, so that large ones stay.
+/// First byte of a new partition of this size. The partition goes into the smallest free space that is large enough, so
+/// that large free spaces stay.
 fn place(wanted: u64, ssd: &Device, facts: &Facts) -> Result<u64, Failure> {
     let spaces = match ssd.partitioned {
         true => free(ssd, facts),
@@ -150,7 +152,7 @@ fn place(wanted: u64, ssd: &Device, facts: &Facts) -> Result<u64, Failure> {
     })
 }
 
-/// The partition that is asked for, and what is known of it before it is made: an identity to which no device agrees.
+/// The partition that is asked for, and its identity before it is made: no device agrees with that identity.
 ///
 /// # Errors
 /// `SsdNoFreeSpace`.

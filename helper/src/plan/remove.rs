@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Giving the plain disk back.
+//! The plan that removes a cache and gives the plain disk back.
 
 use super::{Plan, Subject};
 use crate::action::{Action, MountDevice, Pair};
 use crate::facts::Mount;
 use tandem_api::{Failure, FileUser, JobKind, Kind, Warning, WarningKind};
 
-/// What may be on the SSD only.
+/// The data that may be on the SSD only.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unwritten {
     /// There may be such data.
     pub possible: bool,
-    /// Bytes by the module's count; 0 if the module cannot be asked.
+    /// Number of bytes, from the module; 0 if the module cannot be asked.
     pub bytes: u64,
     /// Why the data cannot be written back now, a word as for `StateReason`; none if it can be.
     pub stuck: Option<String>,
@@ -23,25 +23,25 @@ pub struct Unwritten {
 pub struct RemoveInput<'a> {
     /// The cache.
     pub pair: &'a Pair,
-    /// It is assembled, and its mapping uses the SSD.
+    /// The cache is assembled, and its mapping uses the SSD.
     pub attached: bool,
-    /// Its mapping uses the SSD, but the disk below was pulled, and may have been plugged in again as another device:
-    /// nothing can be written through the mapping any more.
+    /// The mapping uses the SSD, but the disk below was unplugged, and may have been plugged in again as another
+    /// device: no data can be written through the mapping any more.
     pub orphaned: bool,
-    /// Its mapping exists.
+    /// The mapping exists.
     pub mapped: bool,
     /// The SSD is there.
     pub ssd_present: bool,
-    /// Where the mapping is mounted, in the order of mounting.
+    /// The mounts of the mapping, in the order in which they were made.
     pub mounts: &'a [Mount],
-    /// Who uses it, and what keeps it from being unmounted.
+    /// The programs that use the file system and prevent its unmount.
     pub users: Vec<FileUser>,
     /// The file system cannot be unmounted for a reason other than a program (other file systems are mounted below
     /// it).
     pub pinned: bool,
-    /// What may be on the SSD only.
+    /// The data that may be on the SSD only.
     pub unwritten: Unwritten,
-    /// Only the SSD is prepared: the cache was to be mapped by the next start of the machine.
+    /// Only the SSD is prepared: the next start of the machine would map the cache.
     pub pending: bool,
     /// The initial file systems have a copy of the cache's record.
     pub in_initramfs: bool,

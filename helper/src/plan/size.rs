@@ -4,7 +4,7 @@
 
 /// Sectors of a frame, the unit of caching.
 const FRAME: u64 = 32;
-/// Sectors before the first region, and what the data begins on a multiple of.
+/// Sectors before the first region. The data begins at a multiple of this number.
 const SUPER: u64 = 2048;
 /// Sectors of a block of metadata.
 const BLOCK: u64 = 8;
@@ -12,7 +12,7 @@ const BLOCK: u64 = 8;
 const JOURNAL: (u64, u64) = (512, 131_072);
 /// Slots of a checkpoint's page.
 const PAGE_SLOTS: u64 = 511;
-/// Slots are numbered in 31 bits; what is beyond them stays unused.
+/// Slots are numbered in 31 bits. Room for more slots stays unused.
 const MAX_SECTORS: u64 = FRAME << 31;
 /// Intent marks: of one block, of all, and least sectors of a region.
 const BLOCK_MARKS: u64 = 4032 * BLOCK;
@@ -26,7 +26,7 @@ const GROUPS: u64 = 16;
 const SLOT_BITS: u64 = 64 + 1;
 const SET_BYTES: u64 = 32;
 const MARK_BYTES: u64 = 16;
-/// Kernel memory for what is on its way from the SSD to the disk.
+/// Kernel memory for the data on its way from the SSD to the disk.
 const CLEANER_BYTES: u64 = 16 << 18;
 
 /// Regions of a disk of this many sectors, each with an intent mark.
@@ -47,7 +47,7 @@ pub struct CacheSpace {
 }
 
 impl CacheSpace {
-    /// On an SSD for a disk, both in bytes.
+    /// The room on an SSD, for a disk; both sizes in bytes.
     pub fn new(ssd: u64, origin: u64) -> Self {
         let sectors = (ssd / 512).min(MAX_SECTORS);
         let marks = marks(origin / 512);
@@ -73,12 +73,12 @@ impl CacheSpace {
         }
     }
 
-    /// Bytes of data that it holds; 0 if the SSD is too small.
+    /// Bytes of data that the cache holds; 0 if the SSD is too small.
     pub fn cache_bytes(&self) -> u64 {
         self.slots * FRAME * 512
     }
 
-    /// Bytes of kernel memory that it takes.
+    /// Bytes of kernel memory that the cache takes.
     pub fn memory_bytes(&self) -> u64 {
         self.slots * SLOT_BITS / 8
             + (self.slots >> self.way_shift) * SET_BYTES

@@ -141,7 +141,7 @@ async fn a_disk_that_was_used_alone_is_called_so_whatever_else_is_amiss() {
     simulation.restart().await.unwrap();
     reason(&cache, "module-refused").await;
     simulation.mount(disk, "/mnt").await.unwrap();
-    // Of all the other reasons it may be told that nothing is lost.
+    // Each other reason would say that no data is lost.
     reason(&cache, "disk-changed").await;
     let called_so = async |amiss: &str| {
         tokio::time::sleep(Duration::from_secs(1)).await;

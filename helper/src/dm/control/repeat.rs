@@ -6,7 +6,7 @@ use super::DmResult;
 /// Calls `f` for all items, also after it failed for one.
 ///
 /// # Errors
-/// The first failure; `tell` is called with each.
+/// Returns the first failure. `tell` is called with each failure.
 pub(super) fn each<T>(
     items: impl IntoIterator<Item = T>,
     mut f: impl FnMut(&T) -> DmResult<()>,

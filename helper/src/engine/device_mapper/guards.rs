@@ -72,7 +72,7 @@ fn is_mapping(name: &str, pair: &Pair) -> bool {
     uuid.trim() == pair.dm_uuid()
 }
 
-/// Checks that nobody has made partitions or a file system on the SSD since the plan.
+/// Checks that no program has made partitions or a file system on the SSD since the plan.
 pub fn unclaimed_content(ssd: &Device) -> Result<(), Failure> {
     let content = ssd.ident.text.content.as_str();
     if ssd.partitioned || !matches!(content, "" | "tandem") {

@@ -211,7 +211,7 @@ fn who_uses_the_disk_is_said_in_the_plan() {
         .find(|w| w.kind == WarningKind::InUse)
         .unwrap();
     assert_eq!(warning.users, [user]);
-    // Who uses it does not make it another plan.
+    // Other users of the file system do not make another plan.
     assert!(plan.does_the_same(&scene.plan().unwrap()));
 }
 

@@ -202,7 +202,7 @@ fn a_part_of_a_file_system_on_several_devices_is_refused() {
         btrfs(s, "sda1", "aa");
         other(s, "aa");
     });
-    // The SSD too, even if it may be erased: the other half would be lost with it.
+    // This also applies to the SSD, even if it may be erased: the other device would lose its data, too.
     refuses(Kind::PartOfVolume, "sdb", |s| {
         s.spec.erase_ssd = true;
         btrfs(s, "sdb", "aa");
@@ -258,7 +258,7 @@ fn parts_of_a_cache_are_refused() {
     refuses(Kind::AlreadyCached, "sda1", |s| {
         s.at("sda1").ident.hardware = "TANDEM-00".into()
     });
-    // A format that no cache claims is in nobody's way once erasing was agreed to.
+    // A format that no cache claims is no obstacle after the user has agreed to erase it.
     let left_over = |s: &mut Scene| {
         s.at("sdb").ident.text.content = "tandem".into();
         s.at("sdb").usage = "other".into();

@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// A cache in use with nothing on its SSD only, that nobody uses.
+/// An assembled cache with no data on its SSD only, whose file system no program uses.
 fn attached<'a>(pair: &'a Pair, mounts: &'a [Mount]) -> RemoveInput<'a> {
     RemoveInput {
         pair,
@@ -200,7 +200,7 @@ fn what_is_given_up_is_not_taken_from_under_a_mounted_file_system_unless_it_is_i
     assert_eq!(idle.reply.lost_bytes(), 4096);
     let losing = WarningKind::LosesUnwritten;
     assert_eq!(warned(&idle), [losing, WarningKind::StaysUnmounted]);
-    // There is a way out for somebody whose session is on it.
+    // A user whose session uses the file system can remove the cache nevertheless.
     let user = FileUser {
         pid: 7,
         command: "bash".into(),
