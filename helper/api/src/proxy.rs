@@ -357,8 +357,8 @@ pub trait Simulation {
     /// UUID.
     fn format(&self, block: &OwnedObjectPath, uuid: &str) -> zbus::Result<()>;
 
-    /// Whether from now on another program holds this block object exclusively.
-    fn hold(&self, block: &OwnedObjectPath, held: bool) -> zbus::Result<()>;
+    /// Whether a program has this block object open exclusively from now on.
+    fn claim(&self, block: &OwnedObjectPath, claimed: bool) -> zbus::Result<()>;
 
     /// The state of the module from now on. The module cannot be loaded in the states [`ModuleState::Refused`] and
     /// [`ModuleState::NotBuilt`].
@@ -394,8 +394,8 @@ pub trait Simulation {
     /// A program other than the service mounts this block object.
     fn mount(&self, block: &OwnedObjectPath, point: &str) -> zbus::Result<()>;
 
-    /// Whether a mapping of the service keeps every program from this block object.
-    fn kept(&self, block: &OwnedObjectPath) -> zbus::Result<bool>;
+    /// Whether a volume, a mapping of the service or a hold uses this block object, so that no program can mount it.
+    fn held(&self, block: &OwnedObjectPath) -> zbus::Result<bool>;
 
     /// The rate at which the caches write dirty data to the disk from now on, in bytes a second (50 MB/s at first).
     fn set_drain_rate(&self, bytes: u64) -> zbus::Result<()>;

@@ -8,22 +8,22 @@ use tandem_helper::action::Pair;
 
 impl Scene {
     /// Whether a volume uses this device, or a cache holds it.
-    pub fn claimed(&self, name: &str) -> bool {
-        self.claimed_beside(name, "")
+    pub fn has_holder(&self, name: &str) -> bool {
+        self.has_holder_beside(name, "")
     }
 
-    /// As [`Self::claimed`], but a hold by the cache with this uuid does not count.
-    fn claimed_beside(&self, name: &str, uuid: &str) -> bool {
+    /// As [`Self::has_holder`], but a hold by the cache with this uuid does not count.
+    fn has_holder_beside(&self, name: &str, uuid: &str) -> bool {
         let disk = |pair: &Pair| self.locate(&pair.origin).is_ok_and(|disk| disk == name);
         let below = |b: &Block| matches!(&b.backing, Some((below, _)) if below == name);
-        let kept = |(other, pair): (&String, &Pair)| other != uuid && disk(pair);
-        self.blocks.values().any(below) || self.held.iter().any(kept)
+        let held = |(other, pair): (&String, &Pair)| other != uuid && disk(pair);
+        self.blocks.values().any(below) || self.held.iter().any(held)
     }
 
     /// Whether the cache with this uuid cannot use this device.
     pub fn busy(&self, name: &str, uuid: &str) -> bool {
         let mounted = |b: &Block| !b.mounts.is_empty();
-        self.claimed_beside(name, uuid) || self.blocks.get(name).is_some_and(mounted)
+        self.has_holder_beside(name, uuid) || self.blocks.get(name).is_some_and(mounted)
     }
 
     /// Holds the disk, or the device that may be the disk, until the cache is mapped.

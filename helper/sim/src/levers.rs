@@ -154,11 +154,11 @@ impl Simulation {
         Ok(())
     }
 
-    fn hold(&self, block: OwnedObjectPath, held: bool) -> Result<(), Failure> {
+    fn claim(&self, block: OwnedObjectPath, claimed: bool) -> Result<(), Failure> {
         let name = self.name_of(&block)?;
         self.0.change(|s| {
             if let Some(block) = s.blocks.get_mut(&name) {
-                block.held = held;
+                block.claimed = claimed;
             }
         });
         Ok(())
@@ -261,9 +261,9 @@ impl Simulation {
         Ok(())
     }
 
-    fn kept(&self, block: OwnedObjectPath) -> Result<bool, Failure> {
+    fn held(&self, block: OwnedObjectPath) -> Result<bool, Failure> {
         let name = self.name_of(&block)?;
-        Ok(self.0.read(|s| s.claimed(&name)))
+        Ok(self.0.read(|s| s.has_holder(&name)))
     }
 
     fn set_drain_rate(&self, bytes: u64) {

@@ -108,7 +108,7 @@ impl Engine for Simulated {
         Ok(self.world.read(|s| {
             s.blocks
                 .get(&device.ident.text.name)
-                .is_some_and(|b| b.held)
+                .is_some_and(|b| b.claimed)
         }))
     }
 
@@ -266,7 +266,7 @@ fn perform(scene: &mut Scene, action: &Action) -> Result<(), Failure> {
             let name = scene
                 .mount_device(device)
                 .ok_or_else(|| failed("no such device"))?;
-            if matches!(device, MountDevice::Origin(_)) && scene.claimed(&name) {
+            if matches!(device, MountDevice::Origin(_)) && scene.has_holder(&name) {
                 return Err(failed("device is busy"));
             }
             let block = scene

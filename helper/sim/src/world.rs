@@ -47,7 +47,7 @@ pub struct Block {
     pub blank: bool,
     pub swap: bool,
     /// A program has the device open exclusively, and neither mounts nor volumes show that.
-    pub held: bool,
+    pub claimed: bool,
     /// Dirty sectors on this SSD while its cache is not assembled.
     pub dirty: u64,
     /// Frames on this SSD with a copy while its cache is not assembled.

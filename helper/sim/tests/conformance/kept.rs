@@ -18,21 +18,21 @@ async fn a_disk_that_lacks_something_is_kept_whenever_it_appears() {
     let cache = bench.dirty().await;
     let simulation = bench.machine.simulation().await;
     let (disk, ssd) = (&bench.spec.origin, &bench.spec.ssd);
-    let kept = async || simulation.kept(disk).await.unwrap_or(false);
+    let held = async || simulation.held(disk).await.unwrap_or(false);
     simulation.set_module(ModuleState::Refused).await.unwrap();
     simulation.restart().await.unwrap();
-    until("the hold", kept).await;
+    until("the hold", held).await;
     simulation.unplug(ssd).await.unwrap();
     // A disk that is plugged in again is another device.
     simulation.replug(disk).await.unwrap();
-    until("the hold over the disk that is back", kept).await;
+    until("the hold over the disk that is back", held).await;
     simulation.set_module(ModuleState::Loaded).await.unwrap();
     // A failed assembly does not end the hold.
     simulation.fail_next(StepKind::Map).await.unwrap();
     simulation.replug(ssd).await.unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_ne!(cache.state().await.unwrap(), CacheState::Active);
-    assert!(kept().await, "after an attempt");
+    assert!(held().await, "after an attempt");
     simulation.replug(ssd).await.unwrap();
     until("the cache", async || {
         cache.state().await.unwrap() == CacheState::Active
@@ -40,7 +40,7 @@ async fn a_disk_that_lacks_something_is_kept_whenever_it_appears() {
     .await;
     bench.machine.remove(&cache).await.unwrap();
     assert_eq!(simulation.lost_bytes().await.unwrap(), 0);
-    assert!(!kept().await, "after the removal");
+    assert!(!held().await, "after the removal");
 }
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn a_disk_in_another_enclosure_is_shown_as_held() {
     bench.spec.origin = plugged.unwrap().remove(1);
     let cache = bench.dirty().await;
     let disk = bench.spec.origin.clone();
-    let held = async || simulation.kept(&disk).await.unwrap_or(false);
+    let held = async || simulation.held(&disk).await.unwrap_or(false);
     simulation.set_module(ModuleState::Refused).await.unwrap();
     simulation.restart().await.unwrap();
     until("the hold", held).await;
@@ -94,7 +94,7 @@ async fn a_device_that_may_be_the_disk_in_use_gives_up_nothing_and_nothing_is_as
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(cache.state_reason().await.unwrap(), "disk-in-doubt");
     assert_eq!(cache.state().await.unwrap(), CacheState::Stopped);
-    assert!(simulation.kept(disk).await.unwrap());
+    assert!(simulation.held(disk).await.unwrap());
     assert_eq!(simulation.lost_bytes().await.unwrap(), 0);
     // The user decides.
     let refused = Failure::from(cache.plan_remove().await.unwrap_err());

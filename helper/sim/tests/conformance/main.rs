@@ -408,7 +408,7 @@ async fn an_ssd_that_somebody_holds_is_refused_before_anything_is_done() {
         Some(options.unwrap())
     } else {
         let simulation = bench.machine.simulation().await;
-        simulation.hold(&bench.spec.ssd, true).await.unwrap();
+        simulation.claim(&bench.spec.ssd, true).await.unwrap();
         None
     };
     // The caller of a plan is not authorised yet, so the service does not open the SSD exclusively.
@@ -421,7 +421,7 @@ async fn an_ssd_that_somebody_holds_is_refused_before_anything_is_done() {
     assert!(bench.machine.caches().await.is_empty());
     if held.is_none() {
         let simulation = bench.machine.simulation().await;
-        simulation.hold(&bench.spec.ssd, false).await.unwrap();
+        simulation.claim(&bench.spec.ssd, false).await.unwrap();
     }
     drop(held);
     bench.machine.plan(&bench.spec).await.unwrap();
