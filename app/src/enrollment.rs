@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Remembers, over a restart of the computer, that this user had the firmware ask about the key of the kernel module.
+//! A note for the time after a restart: this user has begun to enroll the key of the kernel module.
 //!
-//! Only an empty file of the user: whether the key is enrolled is told by the service.
+//! The note is an empty file in the user's data folder. The service tells whether the key is enrolled.
 
 use std::path::PathBuf;
 use std::{fs, io};
@@ -12,13 +12,13 @@ fn file() -> PathBuf {
     glib::user_data_dir().join("tandem/key-asked")
 }
 
-/// Whether the firmware was asked, and the answer was not seen yet.
+/// Whether the note is there: an enrollment has begun, and the app has not seen its result yet.
 #[must_use]
 pub fn is_asked() -> bool {
     file().exists()
 }
 
-/// Remembers that the firmware asks at the next start.
+/// Makes the note. At its next start, the firmware asks the user about the key.
 pub fn remember() {
     let file = file();
     let written = file
@@ -26,12 +26,12 @@ pub fn remember() {
         .map_or(Ok(()), fs::create_dir_all)
         .and_then(|()| fs::write(&file, ""));
     if let Err(error) = written {
-        // After the restart the person has to press "Set Up a Cache" again.
+        // Without the note, the user has to press "Set Up a Cache" again after the restart.
         tracing::warn!("{}: {error}", file.display());
     }
 }
 
-/// The answer was seen.
+/// Removes the note. The caller has seen the result of the enrollment.
 pub fn forget() {
     match fs::remove_file(file()) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => tracing::warn!("{error}"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A simulated machine whose kernel does not take the module: the page says why and what to do, the key is enrolled,
-//! and the app goes on after the restart. Kernels without the module are told on the first page.
+//! and the app goes on after the restart. The first page names the kernels that have no module.
 //!
 //! One test, because a process has one application.
 
@@ -27,7 +27,7 @@ async fn a_key_is_enrolled_and_the_app_goes_on_after_the_restart() {
     let manager = ManagerProxy::new(&opened.bus).await.unwrap();
     enrollment::forget();
 
-    a_kernel_without_the_module_is_told(&opened.window, levers, &manager).await;
+    the_first_page_names_a_kernel_without_the_module(&opened.window, levers, &manager).await;
 
     // The page follows the service.
     levers.set_module(ModuleState::NotBuilt).await.unwrap();
@@ -44,7 +44,7 @@ async fn a_key_is_enrolled_and_the_app_goes_on_after_the_restart() {
 
     // A restart without an answer on the blue screen.
     enrollment::remember();
-    let window = again(application, &opened.window).await;
+    let window = reopened(application, &opened.window).await;
     let page: ModulePage = hand::window(application).await;
     says(&page, "The Key Was Not Enrolled").await;
     the_password_is_checked(&page).await;
@@ -78,15 +78,15 @@ async fn a_key_is_enrolled_and_the_app_goes_on_after_the_restart() {
         };
         assert!(words.iter().any(row), "{step}");
     }
-    // This bus has no logind.
+    // This bus has no logind, so the app cannot restart the computer.
     hand::press(&page, "Restart…").await;
     let question: adw::MessageDialog = hand::window(application).await;
     hand::press(&question, "Restart").await;
     says(&page, "Restart it as you usually do.").await;
     page.close();
 
-    // The app is opened again without a restart, and then the computer restarts.
-    let window = again(application, &window).await;
+    // The user opens the app again without a restart. The computer restarts while the page is open.
+    let window = reopened(application, &window).await;
     let page: ModulePage = hand::window(application).await;
     says(&page, "has not been restarted yet").await;
     levers.restart().await.unwrap();
@@ -96,15 +96,15 @@ async fn a_key_is_enrolled_and_the_app_goes_on_after_the_restart() {
     let wizard: Wizard = hand::window(application).await;
     wizard.close();
 
-    // The app was closed during the restart: it goes on where it stopped.
+    // The app is closed during the restart. The new window opens the wizard at once.
     enrollment::remember();
-    let window = again(application, &window).await;
+    let window = reopened(application, &window).await;
     hand::window::<Wizard>(application).await;
     says(&window, "The key is enrolled").await;
     assert!(!enrollment::is_asked());
 }
 
-async fn a_kernel_without_the_module_is_told(
+async fn the_first_page_names_a_kernel_without_the_module(
     window: &Window,
     levers: &SimulationProxy<'_>,
     manager: &ManagerProxy<'_>,
@@ -161,8 +161,8 @@ async fn says(root: &impl IsA<gtk::Widget>, words: &str) {
     .await;
 }
 
-/// The app is closed and opened again.
-async fn again(application: &adw::Application, old: &Window) -> Window {
+/// Replaces the window by a new one, as if the user closed the app and opened the app again.
+async fn reopened(application: &adw::Application, old: &Window) -> Window {
     let window = Window::new(application);
     old.close();
     window.present();

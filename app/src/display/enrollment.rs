@@ -14,7 +14,7 @@ fn step(title: String, subtitle: String) -> Task {
     }
 }
 
-/// The steps of the person on the blue screen of the firmware, with the exact words of that screen, which is always in English.
+/// What the user does on the blue screen of the firmware. The steps quote that screen, which is always in English.
 #[must_use]
 pub fn blue_screen() -> Vec<Task> {
     vec![
@@ -64,8 +64,8 @@ pub fn enrollment_steps() -> Vec<Task> {
     ]
 }
 
-/// The answer to a password that was typed twice: whether it can be used, and what is wrong with it. What the person
-/// has not typed to its end is not blamed.
+/// Whether a password that is typed twice can be used, and what is wrong with the password. A second password that is
+/// only the beginning of the first gets no error, because the user may still type.
 #[must_use]
 pub fn password_answer(first: &str, second: &str) -> (bool, String) {
     let typable = |byte: u8| byte == b' ' || byte.is_ascii_graphic();

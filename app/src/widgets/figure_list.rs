@@ -7,11 +7,11 @@ use gtk::glib;
 use crate::a11y;
 use crate::display::Figure;
 
-/// A row with its number.
+/// A row, and the label that shows its value.
 pub type FigureRow = (adw::ActionRow, gtk::Label);
 
-/// Makes `list`, which has just these rows, show these counters. Rows that stay are kept, so that a reader keeps the
-/// place when a number changes.
+/// Makes `list` show these figures. `rows`: all rows of the list. The rows are reused, so that a screen reader keeps
+/// its place when a value changes.
 pub fn show_figures(list: &gtk::ListBox, rows: &mut Vec<FigureRow>, figures: &[Figure]) {
     for (row, _) in rows.drain(figures.len().min(rows.len())..) {
         list.remove(&row);

@@ -54,7 +54,7 @@ impl Machine {
             .env("DBUS_SYSTEM_BUS_ADDRESS", &address)
             .spawn()
             .expect("the service starts");
-        zbus::block_on(service(&address));
+        zbus::block_on(wait_for_service(&address));
         Self {
             address,
             _helper: Running(helper),
@@ -63,8 +63,8 @@ impl Machine {
     }
 }
 
-/// Waits until the service is on the bus; this bus does not start services.
-async fn service(address: &str) {
+/// Waits until the service owns its names. This bus starts no service by itself.
+async fn wait_for_service(address: &str) {
     let connection = zbus::connection::Builder::address(address)
         .build()
         .await
@@ -88,11 +88,12 @@ async fn service(address: &str) {
     }
 }
 
-/// Where cargo puts a program of this workspace: beside the folder of this one.
+/// The path of another program of this workspace. This test is in `target/<profile>/deps`, that program in
+/// `target/<profile>`.
 fn built(program: &str) -> PathBuf {
     let own = std::env::current_exe().expect("this program has a path");
     own.ancestors()
         .nth(2)
-        .expect("it is in target/<profile>/<folder>")
+        .expect("this test is in target/<profile>/<folder>")
         .join(program)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The commands of the page, and the job that one of them has begun.
+//! The commands of the page, and the card of the job that changes the cache.
 
 use adw::subclass::prelude::*;
 use gtk::glib::{self, clone};
@@ -31,10 +31,10 @@ impl CachePage {
         self.refresh_state();
     }
 
-    /// Calls the service, and disables further commands until the service has answered.
-    fn ask<F: Future<Output = ()>>(
+    /// Runs one command. Until that command has ended, the page takes no other.
+    fn run_command<F: Future<Output = ()>>(
         &self,
-        ask: impl FnOnce(Option<gtk::Window>, Client, CacheFacts) -> F + 'static,
+        command: impl FnOnce(Option<gtk::Window>, Client, CacheFacts) -> F + 'static,
     ) {
         let (Some(client), Some(cache)) = (self.imp().client.get().cloned(), self.cache()) else {
             return;
@@ -48,7 +48,7 @@ impl CachePage {
             self,
             async move {
                 let parent = page.root().and_downcast::<gtk::Window>();
-                ask(parent, client, cache.facts()).await;
+                command(parent, client, cache.facts()).await;
                 page.imp().busy.set(false);
                 page.refresh_state();
             }
@@ -56,19 +56,19 @@ impl CachePage {
     }
 
     pub(super) fn remove(&self) {
-        let Some((_, seconds)) = self
+        let Some((_, drain_seconds)) = self
             .cache()
             .map(|cache| cache.with_series(Series::unwritten))
         else {
             return;
         };
-        self.ask(move |parent, client, cache| async move {
-            ask_to_remove(parent.as_ref(), &client, &cache, seconds).await;
+        self.run_command(move |parent, client, cache| async move {
+            ask_to_remove(parent.as_ref(), &client, &cache, drain_seconds).await;
         });
     }
 
     pub(super) fn flush(&self) {
-        self.ask(|parent, client, cache| async move {
+        self.run_command(|parent, client, cache| async move {
             if let Err(failure) = client.flush(&cache.path).await {
                 show_failure(parent.as_ref(), &failure);
             }
@@ -76,7 +76,7 @@ impl CachePage {
     }
 
     pub(super) fn change_mode(&self) {
-        self.ask(|parent, client, cache| async move {
+        self.run_command(|parent, client, cache| async move {
             ask_for_mode(parent.as_ref(), &client, &cache);
         });
     }

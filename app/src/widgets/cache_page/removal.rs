@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The two ways on the page to the removal of a cache: the entry of the menu and the button at the foot. Both have the
-//! same words.
+//! The entry of the menu and the button at the foot of the page, which both remove the cache. Both have the same label.
 
 use adw::prelude::*;
 use adw::subclass::prelude::*;
@@ -10,11 +9,11 @@ use tandem_api::CacheState;
 
 use super::CachePage;
 
-/// Action of the entry and of the button.
+/// The action of both.
 pub(super) const REMOVE: &str = "cache.remove";
 
 impl CachePage {
-    /// Says on the button and in the menu what the removal does to a cache in this state with so many `dirty` bytes.
+    /// Labels the button and the entry by what a removal does to a cache in this state. `dirty`: the dirty bytes.
     pub(super) fn show_removal(&self, state: CacheState, dirty: u64) {
         let imp = self.imp();
         let words = match state {
@@ -28,8 +27,8 @@ impl CachePage {
     }
 }
 
-/// Gives the entry of the removal in `section` this label. An entry of a [`gio::Menu`] cannot change, so a new entry
-/// replaces the old one, but only for a new label: a replaced entry loses the focus in a menu that is open.
+/// Gives the entry of [`REMOVE`] in `section` this label. An entry of a [`gio::Menu`] cannot change, so a new entry
+/// replaces the old one. In an open menu a replaced entry loses the focus, so an entry with this label stays.
 fn relabel(section: &gio::Menu, words: &str) {
     let text = |item, attribute| {
         section
