@@ -234,7 +234,7 @@ pub(super) mod fake {
 
         fn device(&self, serial: &str) -> BlockDevice {
             let mut device = BlockDevice::default();
-            device.ident.text.name = format!("no-{serial}");
+            device.ident.text.name = format!("disk-{serial}");
             device.number = self.renumbered.unwrap_or("0:0").to_owned();
             device
         }

@@ -30,8 +30,8 @@ fn cache(mode: Mode, disk: bool) -> Cache {
     }
 }
 
-/// The record after the machine has started without this cache.
-fn left(mut cache: Cache, name: &str) -> CacheRecord {
+/// The record of this cache after the machine has started without the cache.
+fn record_without(mut cache: Cache, name: &str) -> CacheRecord {
     let name = format!("tandem-boot-{}-{name}", std::process::id());
     let root = std::env::temp_dir().join(name);
     let store = Store::open(&root).unwrap();
@@ -43,7 +43,7 @@ fn left(mut cache: Cache, name: &str) -> CacheRecord {
 }
 
 #[test]
-fn without_device_mapper_what_is_on_the_ssd_only_is_never_written_over_the_disk() {
+fn without_device_mapper_the_disk_counts_as_used_alone_if_the_cache_is_dirty() {
     for (mode, origin_diverged) in [(Mode::Writeback, true), (Mode::Writethrough, false)] {
         let mut cache = cache(mode, true);
         let without = Fake {
@@ -54,7 +54,7 @@ fn without_device_mapper_what_is_on_the_ssd_only_is_never_written_over_the_disk(
         cache.find_and_hold(&without);
         assert!(cache.disk.recorded.is_some() && without.done.take().is_empty());
         assert_eq!(cache.wait_limit(true, true), Duration::ZERO);
-        let left = left(cache, &format!("none-{mode}"));
+        let left = record_without(cache, &format!("none-{mode}"));
         assert_eq!(
             (left.origin_diverged, left.pair.copies_stale),
             (origin_diverged, true)
@@ -64,34 +64,38 @@ fn without_device_mapper_what_is_on_the_ssd_only_is_never_written_over_the_disk(
 }
 
 #[test]
-fn every_disk_is_held_and_left_out_before_an_ssd_is_read_that_may_not_answer() {
+fn all_disks_are_held_before_the_first_ssd_is_read() {
     let root = std::env::temp_dir().join(format!("tandem-boot-{}-order", std::process::id()));
     let store = Store::open(&root).unwrap();
-    let mut caches = vec![named("a", "fast"), named("b", "away"), named("c", "fast")];
+    let mut caches = vec![
+        dirty_cache("a", "fast"),
+        dirty_cache("b", "away"),
+        dirty_cache("c", "fast"),
+    ];
     let mut machine = Fake {
         there: vec!["a", "b", "fast"],
         ..Fake::default()
     };
     step(&mut caches, &machine, &store, &Marks::default());
     let first = [
-        "hold no-a",
-        "leave out no-a",
-        "hold no-b",
-        "leave out no-b",
-        "map no-a",
+        "hold disk-a",
+        "leave out disk-a",
+        "hold disk-b",
+        "leave out disk-b",
+        "map disk-a",
     ];
     assert_eq!(machine.done.take(), first);
     // The disks that are held already are not held and left out again.
     machine.there.push("c");
     step(&mut caches, &machine, &store, &Marks::default());
-    let then = ["hold no-c", "leave out no-c", "map no-c"];
+    let then = ["hold disk-c", "leave out disk-c", "map disk-c"];
     assert_eq!(machine.done.take(), then);
     assert_eq!(caches.len(), 1);
     std::fs::remove_dir_all(&root).unwrap();
 }
 
 #[test]
-fn a_device_that_udev_handles_during_a_look_is_waited_for_and_found_by_the_next_look() {
+fn a_device_that_udev_handles_during_a_look_is_found_by_the_next_look() {
     let root = std::env::temp_dir().join(format!("tandem-boot-{}-look", std::process::id()));
     let store = Store::open(&root).unwrap();
     let mut caches = vec![cache(Mode::Writethrough, false)];
@@ -106,13 +110,13 @@ fn a_device_that_udev_handles_during_a_look_is_waited_for_and_found_by_the_next_
     let limit = look(&mut caches, &machine, &store, &Marks::default());
     assert_eq!(
         (limit, machine.done.take()),
-        (None, vec!["map no-".to_owned()])
+        (None, vec!["map disk-".to_owned()])
     );
     std::fs::remove_dir_all(&root).unwrap();
 }
 
 /// A cache with these serial numbers and with data on its SSD only.
-fn named(disk: &str, ssd: &str) -> Cache {
+fn dirty_cache(disk: &str, ssd: &str) -> Cache {
     let mut cache = cache(Mode::Writeback, false);
     cache.record.pair.origin.text.serial = disk.to_owned();
     cache.record.pair.ssd.text.serial = ssd.to_owned();
@@ -120,7 +124,7 @@ fn named(disk: &str, ssd: &str) -> Cache {
 }
 
 #[test]
-fn a_disk_that_could_not_be_held_or_was_let_go_counts_as_used() {
+fn a_disk_that_is_not_held_or_no_longer_held_counts_as_used() {
     let taken = || Some(HoldError::InUse("taken".to_owned()));
     for first in [None, taken()] {
         let mut cache = cache(Mode::Writeback, true);
@@ -130,24 +134,24 @@ fn a_disk_that_could_not_be_held_or_was_let_go_counts_as_used() {
             *machine.hold_errors.borrow_mut() = error.into_iter().collect();
             cache.hold(&machine, None);
         }
-        let left = left(cache, &name);
+        let left = record_without(cache, &name);
         assert!(left.origin_diverged && left.pair.copies_stale);
     }
 }
 
 #[test]
-fn a_disk_that_is_held_or_not_there_is_as_it_was() {
+fn the_record_of_a_held_or_absent_disk_does_not_change() {
     let mut held = cache(Mode::Writeback, true);
     held.hold(&Fake::default(), None);
     held.failed = Some("the SSD does not hold this cache any more".to_owned());
     let whole = CacheRecord::new(Pair::nowhere(Mode::Writeback));
-    assert_eq!(left(held, "held"), whole);
-    assert_eq!(left(cache(Mode::Writeback, false), "away"), whole);
+    assert_eq!(record_without(held, "held"), whole);
+    assert_eq!(record_without(cache(Mode::Writeback, false), "away"), whole);
 }
 
 #[test]
 fn a_disk_that_comes_back_through_another_controller_is_held_and_never_mapped() {
-    let (root, store, marks) = start("elsewhere");
+    let (root, store, marks) = one_dirty_cache("elsewhere");
     let before = store.caches();
     let mut caches = wanted(&store);
     let machine = Fake {
@@ -165,9 +169,9 @@ fn a_disk_that_comes_back_through_another_controller_is_held_and_never_mapped() 
 }
 
 #[test]
-fn a_copy_that_is_in_use_gives_up_nothing_and_the_disk_is_assembled_beside_it_only() {
+fn a_used_copy_puts_the_disk_in_doubt_until_both_are_there() {
     for copy_stays in [true, false] {
-        let (root, store, marks) = start(&format!("copy-{copy_stays}"));
+        let (root, store, marks) = one_dirty_cache(&format!("copy-{copy_stays}"));
         let mut caches = wanted(&store);
         let mut machine = Fake {
             there: vec!["fast"],
@@ -189,9 +193,9 @@ fn a_copy_that_is_in_use_gives_up_nothing_and_the_disk_is_assembled_beside_it_on
         let mut caches = wanted(&store);
         step(&mut caches, &machine, &store, &marks);
         let done = machine.done.take();
-        let mut expected = vec!["hold no-", "leave out no-"];
+        let mut expected = vec!["hold disk-", "leave out disk-"];
         if copy_stays {
-            expected.extend(["hold no- copy-", "map no-"]);
+            expected.extend(["hold disk- copy-", "map disk-"]);
         }
         assert_eq!(done, expected);
         let doubts = store.caches().remove(0).used_alone.len();
@@ -203,7 +207,7 @@ fn a_copy_that_is_in_use_gives_up_nothing_and_the_disk_is_assembled_beside_it_on
 #[test]
 fn a_cache_that_was_prepared_for_this_start_works_from_now_on() {
     for in_initramfs in [false, true] {
-        let (root, store, marks) = start(&format!("prepared-{in_initramfs}"));
+        let (root, store, marks) = one_dirty_cache(&format!("prepared-{in_initramfs}"));
         let mut pair = store.caches().remove(0).pair;
         pair.mode = Mode::Writethrough;
         let record = CacheRecord::prepared(pair.clone(), "before".to_owned(), in_initramfs);
@@ -224,7 +228,7 @@ fn a_cache_that_was_prepared_for_this_start_works_from_now_on() {
         let done = if in_initramfs {
             vec![]
         } else {
-            vec!["map no-"]
+            vec!["map disk-"]
         };
         assert_eq!(machine.done.take(), done);
         let expected = CacheRecord {
@@ -238,7 +242,7 @@ fn a_cache_that_was_prepared_for_this_start_works_from_now_on() {
 
 #[test]
 fn a_disk_that_a_program_has_for_a_moment_is_held_and_mapped() {
-    let (root, store, marks) = start("moment");
+    let (root, store, marks) = one_dirty_cache("moment");
     let mut caches = wanted(&store);
     let moment = vec![HoldError::InUse("taken".to_owned()); 2];
     let machine = Fake {
@@ -250,15 +254,15 @@ fn a_disk_that_a_program_has_for_a_moment_is_held_and_mapped() {
     step(&mut caches, &machine, &store, &marks);
     assert_eq!(
         machine.done.take(),
-        ["pause", "hold no-", "leave out no-", "map no-"]
+        ["pause", "hold disk-", "leave out disk-", "map disk-"]
     );
     assert!(caches.is_empty() && !marks.has(&"ab".repeat(16)));
     std::fs::remove_dir_all(&root).unwrap();
 }
 
 #[test]
-fn a_disk_that_does_not_answer_is_waited_for_by_no_other_and_counts_as_it_was() {
-    let (root, store, marks) = start("closed");
+fn a_disk_that_does_not_answer_keeps_its_record_and_its_mark() {
+    let (root, store, marks) = one_dirty_cache("closed");
     let before = store.caches();
     let mut caches = wanted(&store);
     let machine = Fake {
@@ -277,8 +281,8 @@ fn a_disk_that_does_not_answer_is_waited_for_by_no_other_and_counts_as_it_was() 
 
 #[test]
 fn the_start_does_not_stop_at_a_held_disk_because_another_is_in_use() {
-    let (root, store, marks) = start("sick");
-    let mut caches = vec![named("a", "away"), named("b", "fast")];
+    let (root, store, marks) = one_dirty_cache("sick");
+    let mut caches = vec![dirty_cache("a", "away"), dirty_cache("b", "fast")];
     for (cache, uuid) in caches.iter_mut().zip(["ab", "cd"]) {
         cache.record.pair.uuid = uuid.repeat(16);
         store.save_cache(&cache.record).unwrap();
@@ -289,10 +293,10 @@ fn the_start_does_not_stop_at_a_held_disk_because_another_is_in_use() {
         ..Fake::default()
     };
     hold_disks(&mut caches, &machine, &store, &marks);
-    let done = ["hold no-a", "leave out no-a", "pause"];
+    let done = ["hold disk-a", "leave out disk-a", "pause"];
     assert_eq!(machine.done.take(), done);
-    // The disk is in use for too long: it counts as used before the next step, and the start does not wait for it
-    // again.
+    // Disk b is in use for longer than a moment. The record says so before the next step, and the start does not wait
+    // for disk b again.
     if let Some((_, since)) = &mut caches[1].hold_error {
         *since = since.checked_sub(SHORT_USE).unwrap();
     }
@@ -307,7 +311,7 @@ fn the_start_does_not_stop_at_a_held_disk_because_another_is_in_use() {
 fn a_disk_that_comes_back_as_another_device_is_held_again() {
     // The SSD is away, or the cache could not be assembled.
     for (name, there) in [("reset-away", vec![""]), ("reset-failed", vec!["", "fast"])] {
-        let (root, store, marks) = start(name);
+        let (root, store, marks) = one_dirty_cache(name);
         let before = store.caches();
         let mut caches = wanted(&store);
         let mut machine = Fake {
@@ -318,13 +322,13 @@ fn a_disk_that_comes_back_as_another_device_is_held_again() {
         set_marks(&caches, &marks);
         step(&mut caches, &machine, &store, &marks);
         let done = machine.done.take();
-        assert_eq!(done[..2], ["hold no-", "leave out no-"], "{name}");
+        assert_eq!(done[..2], ["hold disk-", "leave out disk-"], "{name}");
         step(&mut caches, &machine, &store, &marks);
         assert!(machine.done.take().is_empty(), "{name}: it is held");
         machine.renumbered = Some("8:16");
         step(&mut caches, &machine, &store, &marks);
         let done = machine.done.take();
-        assert_eq!(done, ["hold no-", "leave out no-"], "{name}");
+        assert_eq!(done, ["hold disk-", "leave out disk-"], "{name}");
         // The disk may come back again after the last look of the start.
         start_without_all(&mut caches, &machine, &store, &marks);
         assert!(marks.has(&before[0].pair.uuid), "{name}");
@@ -334,7 +338,7 @@ fn a_disk_that_comes_back_as_another_device_is_held_again() {
 }
 
 /// One cache with data on its SSD only.
-pub(super) fn start(name: &str) -> (PathBuf, Store, Marks) {
+pub(super) fn one_dirty_cache(name: &str) -> (PathBuf, Store, Marks) {
     let root = std::env::temp_dir().join(format!("tandem-boot-{}-{name}", std::process::id()));
     let store = Store::open(&root).unwrap();
     std::fs::create_dir(root.join("marks")).unwrap();
@@ -346,7 +350,7 @@ pub(super) fn start(name: &str) -> (PathBuf, Store, Marks) {
 }
 
 #[test]
-fn only_a_removal_that_is_past_draining_gives_a_cache_up() {
+fn a_removal_abandons_the_cache_only_after_the_drain() {
     let pair = Pair::nowhere(Mode::Writeback);
     let record = CacheRecord::new(pair.clone());
     let job = |kind, done| Intent {

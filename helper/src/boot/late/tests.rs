@@ -3,7 +3,7 @@
 
 use super::super::environment::HoldError;
 use super::super::environment::fake::Fake;
-use super::super::tests::start;
+use super::super::tests::one_dirty_cache;
 use super::super::wanted;
 use super::*;
 use crate::facts::Ident;
@@ -17,7 +17,7 @@ fn open() -> HoldError {
 #[test]
 fn a_disk_that_the_start_did_not_find_is_held_when_it_comes_or_counts_as_used() {
     for busy in [false, true] {
-        let (root, store, marks) = start(&format!("late-{busy}"));
+        let (root, store, marks) = one_dirty_cache(&format!("late-{busy}"));
         let record = store.caches().remove(0);
         let uuid = &record.pair.uuid;
 
@@ -39,7 +39,7 @@ fn a_disk_that_the_start_did_not_find_is_held_when_it_comes_or_counts_as_used() 
         machine.there.push("");
         handle_marked(&marks, &machine, &store);
         let done = machine.done.take();
-        let held = ["hold no-", "leave out no-"];
+        let held = ["hold disk-", "leave out disk-"];
         assert_eq!(done, if busy { &["pause"][..] } else { &held });
         // The mark of a held disk stays: the disk may come back as another device.
         assert_eq!(marks.has(uuid), !busy);
@@ -56,8 +56,8 @@ fn a_disk_that_the_start_did_not_find_is_held_when_it_comes_or_counts_as_used() 
 #[test]
 fn what_passes_does_not_give_up_what_is_on_the_ssd() {
     let closed = || HoldError::NotWritable("no such device".to_owned());
-    let held = ["hold no-", "leave out no-"];
-    let moment = ["pause", "hold no-", "leave out no-"];
+    let held = ["hold disk-", "leave out disk-"];
+    let moment = ["pause", "hold disk-", "leave out disk-"];
     // First case: a program has the disk open for a moment. The other cases: the cable is loose, and stays so
     // until the disk comes back.
     for (name, unheld, first, then) in [
@@ -133,7 +133,7 @@ fn what_was_said_of_a_disk_that_has_gone_since_does_not_count_for_the_one_in_its
         ..Fake::default()
     };
     handle_marked(&marks, &machine, &store);
-    let held = ["pause", "hold no-", "leave out no-"];
+    let held = ["pause", "hold disk-", "leave out disk-"];
     assert_eq!(machine.done.take(), held);
     assert_eq!(fs::read_to_string(&mark).unwrap(), "");
     fs::remove_dir_all(&root).unwrap();
@@ -224,13 +224,13 @@ fn a_disk_that_comes_through_another_controller_is_held_and_stays_so() {
     }
     busy.there.push("");
     handle_marked(&marks, &busy, &store);
-    assert_eq!(busy.done.take(), ["hold no-", "leave out no-"]);
+    assert_eq!(busy.done.take(), ["hold disk-", "leave out disk-"]);
     fs::remove_dir_all(&root).unwrap();
 }
 
 /// A cache whose disk the start did not find.
 fn waited_in_vain(name: &str) -> (PathBuf, Store, Marks, CacheRecord) {
-    let (root, store, marks) = start(&format!("late-{name}"));
+    let (root, store, marks) = one_dirty_cache(&format!("late-{name}"));
     let record = store.caches().remove(0);
     marks.set(&record.pair.uuid).unwrap();
     (root, store, marks, record)
@@ -248,7 +248,7 @@ fn udev_runs_the_program_for_every_device_that_can_be_the_disk_of_a_cache() {
 
 #[test]
 fn a_start_that_still_looks_takes_a_disk_as_the_event_of_udev_has_left_it() {
-    let (root, store, marks) = start("late-both");
+    let (root, store, marks) = one_dirty_cache("late-both");
     let mut caches = wanted(&store);
     super::super::set_marks(&caches, &marks);
     let machine = Fake {
