@@ -42,7 +42,7 @@ pub(super) async fn recover(
         }
         DataState::Incomplete | DataState::Unwritten => {
             let begun = &intent.actions[..intent.actions.len().min(intent.done + 1)];
-            Err(undone.of(Failure::new(Kind::Interrupted), begun))
+            Err(undone.add_to(Failure::new(Kind::Interrupted), begun))
         }
         _ => Ok(()),
     }
@@ -71,7 +71,7 @@ async fn recover_preparation(
     match undone.data {
         DataState::Incomplete | DataState::Unwritten => {
             let begun = &intent.actions[..intent.actions.len().min(intent.done + 1)];
-            Err(undone.of(Failure::new(Kind::Interrupted), begun))
+            Err(undone.add_to(Failure::new(Kind::Interrupted), begun))
         }
         _ => Ok(()),
     }
@@ -139,13 +139,13 @@ pub(super) async fn create(
             let failure = named(failure, &intent.actions[index]);
             let undone = undo(engine, store, &intent, index, watcher).await;
             let begun = &intent.actions[..index + usize::from(begun)];
-            return Err(undone.of(failure, begun));
+            return Err(undone.add_to(failure, begun));
         }
     }
     if let Err(e) = record(store, &intent) {
         let last = intent.actions.len().saturating_sub(1);
         let undone = undo(engine, store, &intent, last, watcher).await;
-        return Err(undone.of(not_recorded(e), &intent.actions));
+        return Err(undone.add_to(not_recorded(e), &intent.actions));
     }
     Ok(Outcome::Done)
 }

@@ -17,9 +17,9 @@ pub(super) struct UndoResult {
 }
 
 impl UndoResult {
-    /// The failure with what became of the data after these actions were begun and then undone. Erased content does not
-    /// come back.
-    pub(super) fn of(self, failure: Failure, begun: &[Action]) -> Failure {
+    /// Adds to the failure what became of the data. `begun`: the actions that were begun before the undo. No undo brings
+    /// back erased content.
+    pub(super) fn add_to(self, failure: Failure, begun: &[Action]) -> Failure {
         let erases = |action: &&Action| matches!(action, Action::Erase(_));
         let erased: Vec<Action> = begun.iter().filter(erases).cloned().collect();
         match self.data {
@@ -36,8 +36,8 @@ impl UndoResult {
     }
 }
 
-/// Undoes the actions up to and including `last`, and forgets the job if that succeeds. As long as
-/// something may be on the SSD only, the cache stays as it is and on record.
+/// Undoes the actions up to and including `last`, in reverse order. If that succeeds, the service forgets the job.
+/// While data may be on the SSD only, the cache stays mapped and on record.
 pub(super) async fn undo(
     engine: &dyn Engine,
     store: &Store,
@@ -57,7 +57,8 @@ pub(super) async fn undo(
     {
         tracing::warn!("what cannot be undone now may be finished later: {e}");
     }
-    // The undo wipes the SSD, and unmounting writes data.
+    // The undo wipes the SSD, so first all dirty data is written back. Unmounting writes data, so the cache is in
+    // write-through from here on.
     if let Err(e) = settle(engine, &intent.uuid).await {
         tracing::error!("not undone: {e}");
         return UndoResult {
@@ -70,12 +71,12 @@ pub(super) async fn undo(
     for index in (0..=last.min(intent.actions.len().saturating_sub(1))).rev() {
         watcher.step(index, true);
         for action in intent.actions[index].undo() {
-            // In another boot nothing is mounted as before; the system has mounted its file systems itself.
+            // After a restart, the system has mounted its file systems by itself.
             if !same_boot && matches!(action, Action::Mount(..)) {
                 continue;
             }
             if matches!(action, Action::Unmap(_))
-                && let Err(e) = may_end(engine, store, intent).await
+                && let Err(e) = check_before_unmap(engine, store, intent).await
             {
                 tracing::error!("not undone any further: {e}");
                 let before = undoable(index).into_iter();
@@ -84,6 +85,7 @@ pub(super) async fn undo(
                     left: before.chain(left).collect(),
                 };
             }
+            // A new initial file system takes its records from the store, so the record of this cache goes first.
             if matches!(action, Action::UpdateInitramfs(_))
                 && let Err(e) = store.drop_cache(&intent.uuid)
             {
@@ -96,8 +98,8 @@ pub(super) async fn undo(
             }
             if let Err(e) = engine.apply(&action).await {
                 tracing::error!(step = %action.kind(), "cannot undo: {e}");
-                // An SSD that cannot be wiped does no harm once nothing is mapped to it, nor does a copy of the record
-                // in an initial file system when the SSD is wiped.
+                // Without a mapping, an SSD that is not wiped does no harm. Once the SSD is wiped, a record in an
+                // initial file system does no harm.
                 if !matches!(action, Action::FreeSsd(_) | Action::UpdateInitramfs(_)) {
                     left.insert(0, intent.actions[index].clone());
                 }
@@ -125,8 +127,8 @@ pub(super) async fn undo(
     UndoResult { data, left }
 }
 
-/// What became of the data of a cache that cannot be undone because of this failure. If the module cannot be asked,
-/// the record counts.
+/// What became of the data of a cache whose undo stops at this failure. If the module does not answer, the record
+/// decides.
 pub(super) fn data_after(store: &Store, intent: &Intent, failure: &Failure) -> DataState {
     let at_risk = |record: &CacheRecord| record.pair.uuid == intent.uuid && record.may_be_dirty;
     if failure.kind == Kind::UnwrittenData || store.caches().iter().any(at_risk) {
@@ -136,9 +138,13 @@ pub(super) fn data_after(store: &Store, intent: &Intent, failure: &Failure) -> D
     }
 }
 
-/// Checks before a mapping is undone that no data is on its SSD only. A cache that this job creates is taken off the
-/// record: with the record, the next start would take the creation for complete.
-async fn may_end(engine: &dyn Engine, store: &Store, intent: &Intent) -> Result<(), Failure> {
+/// Checks that no data is on the SSD only, and removes the record of a cache that this job creates. If the service died
+/// with the mapping gone and the record still there, the next process would take the creation for complete.
+async fn check_before_unmap(
+    engine: &dyn Engine,
+    store: &Store,
+    intent: &Intent,
+) -> Result<(), Failure> {
     let bytes = unwritten(engine, &intent.uuid).await?;
     if bytes > 0 {
         return Err(Failure::new(Kind::UnwrittenData).sizes(bytes, 0));
