@@ -18,7 +18,7 @@ impl Scene {
     /// Plugs in a drive and returns its kernel name.
     pub fn plug(&mut self, drive: Drive) -> String {
         let usb = drive.bus == "usb";
-        let letters = if drive.bus == "nvme" {
+        let free = if drive.bus == "nvme" {
             (0..)
                 .map(|n| format!("nvme{n}n1"))
                 .find(|n| !self.blocks.contains_key(n))
@@ -27,7 +27,7 @@ impl Scene {
                 .map(|c| format!("sd{c}"))
                 .find(|n| !self.blocks.contains_key(n))
         };
-        let name = letters.unwrap_or_else(|| "sdz".to_owned());
+        let name = free.unwrap_or_else(|| "sdz".to_owned());
         self.next_diskseq += 1;
         let block = Block {
             drive: drive.serial.clone(),

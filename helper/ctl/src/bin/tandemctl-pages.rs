@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Run while Tandem is built: `tandemctl-pages DIRECTORY` writes the manual pages of tandemctl and the files by which
-//! bash, zsh and fish complete its command line. It is not installed.
+//! `tandemctl-pages DIRECTORY` writes the manual pages of tandemctl and its completions for bash, zsh and fish. Meson
+//! runs this program during the build, and installs the pages but not the program.
 
 use clap::CommandFactory;
 use clap_complete::{Shell, generate_to};

@@ -4,7 +4,7 @@
 use super::bytes;
 use tandem_api::{SECTOR_BYTES, Sample};
 
-/// What is only on the SSD, and how long it would take to write it if that is known.
+/// The size of the dirty data, and the time that a drain takes if the service knows that time.
 pub fn dirty(sample: &Sample) -> String {
     let size = bytes(sample.dirty_sectors.saturating_mul(SECTOR_BYTES));
     match (sample.dirty_sectors, sample.drain_seconds) {
@@ -14,20 +14,24 @@ pub fn dirty(sample: &Sample) -> String {
     }
 }
 
-/// What the cache has done since it was assembled, a line each; what has not happened is left out.
+/// What the cache has done since its assembly, one line for each counter. The lines `Stored` and `Flushed` are always
+/// there. Any other line is left out while its counter is 0.
 pub fn counters(sample: &Sample) -> Vec<String> {
     let size = |sectors: u64| bytes(sectors.saturating_mul(SECTOR_BYTES));
     let frames = |event| size(sample.event(event).saturating_mul(sample.frame_sectors));
     let mut lines = Vec::new();
     for (what, direction) in [("Read", &sample.read), ("Written", &sample.write)] {
-        let past: Vec<String> = direction
+        let bypassed: Vec<String> = direction
             .bypassed
             .iter()
             .filter(|reason| reason.value > 0)
             .map(|reason| format!("{} {}", size(reason.value), reason.name))
             .collect();
-        if !past.is_empty() {
-            lines.push(format!("{what}, skipping the cache: {}", past.join(", ")));
+        if !bypassed.is_empty() {
+            lines.push(format!(
+                "{what}, skipping the cache: {}",
+                bypassed.join(", ")
+            ));
         }
     }
     if sample.write_back_sectors > 0 {
@@ -57,11 +61,11 @@ pub fn counters(sample: &Sample) -> Vec<String> {
         ("the SSD", &sample.ssd_latency),
         ("the disk", &sample.disk_latency),
     ] {
-        if let (Some(half), Some(most)) = (latency.below_us(0.5), latency.below_us(0.99)) {
+        if let (Some(p50), Some(p99)) = (latency.below_us(0.5), latency.below_us(0.99)) {
             lines.push(format!(
                 "Answered by {what}: half {}, 99 of 100 {} ({} measured)",
-                within(half),
-                within(most),
+                within(p50),
+                within(p99),
                 latency.requests()
             ));
         }
@@ -82,7 +86,7 @@ pub fn counters(sample: &Sample) -> Vec<String> {
     lines
 }
 
-/// A bound of a histogram of microseconds.
+/// The upper bound of a latency, as text. `u64::MAX`: no bound is known, because the request took a second or more.
 fn within(below_us: u64) -> String {
     match below_us {
         u64::MAX => "in a second or more".to_owned(),
@@ -105,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_told_when_it_is_known() {
+    fn the_time_of_a_drain_is_shown_if_known() {
         let mut sample = Sample::default();
         assert_eq!(dirty(&sample), "nothing");
         sample.dirty_sectors = 4_000;
@@ -115,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_told_in_units_and_only_if_something_was_counted() {
+    fn a_counter_has_a_unit_and_most_lines_need_a_count() {
         let event = |name: &str, value| tandem_api::Counter {
             name: name.into(),
             value,
