@@ -113,7 +113,7 @@ pub struct Args {
 pub fn command(_cx: &Cx, args: &Args) -> Result<()> {
     let missing = missing()?;
     if args.dry_run {
-        name(&missing);
+        print_missing(&missing);
         return Ok(());
     }
     install(&missing)
@@ -168,7 +168,7 @@ fn missing() -> Result<Vec<(&'static str, Vec<&'static str>)>> {
         .collect())
 }
 
-fn name(missing: &[(&str, Vec<&str>)]) {
+fn print_missing(missing: &[(&str, Vec<&str>)]) {
     if missing.is_empty() {
         say("every Debian package that is needed is installed");
         return;
@@ -180,7 +180,7 @@ fn name(missing: &[(&str, Vec<&str>)]) {
 }
 
 fn install(missing: &[(&str, Vec<&str>)]) -> Result<()> {
-    name(missing);
+    print_missing(missing);
     if missing.is_empty() {
         return Ok(());
     }
@@ -212,7 +212,8 @@ fn install(missing: &[(&str, Vec<&str>)]) -> Result<()> {
 }
 
 fn apt(sudo: bool, args: &[&str], names: &[&str]) -> Result<()> {
-    // `env`, because sudo drops the variable. The lock option waits until another apt-get has finished.
+    // sudo drops the caller's variables, so `env` sets this one after sudo. With the lock option, apt-get waits until
+    // another apt-get has finished.
     let mut words = if sudo {
         vec!["sudo", "env"]
     } else {

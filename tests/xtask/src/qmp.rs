@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-/// No command of ours takes longer, saving the memory included.
+/// Longest wait for an answer, and longest time of [`Qmp::until`]. Saving a machine takes less.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// A connection on which commands are accepted.
+/// A connection on which QEMU accepts commands.
 pub struct Qmp {
     reader: BufReader<UnixStream>,
 }
@@ -34,12 +34,13 @@ impl Qmp {
         let mut qmp = Self {
             reader: BufReader::new(stream),
         };
-        qmp.line()?;
+        // QEMU sends a greeting first. Then `qmp_capabilities` makes QEMU accept other commands.
+        qmp.read_message()?;
         qmp.run("qmp_capabilities", json!({}))?;
         Ok(qmp)
     }
 
-    /// Runs one command and returns its answer.
+    /// Runs one command and returns its answer. Events before the answer are skipped.
     pub fn run(&mut self, command: &str, arguments: Value) -> Result<Value> {
         let mut text = json!({ "execute": command, "arguments": arguments }).to_string();
         text.push('\n');
@@ -49,7 +50,7 @@ impl Qmp {
             .with_context(|| format!("QEMU has gone before {command}"))?;
         loop {
             let mut answer = self
-                .line()
+                .read_message()
                 .with_context(|| format!("no answer to {command}"))?;
             if let Some(error) = answer.get("error") {
                 bail!(
@@ -63,7 +64,7 @@ impl Qmp {
         }
     }
 
-    /// Asks again and again until `done` accepts the answer.
+    /// Runs the command again and again until `done` accepts its answer.
     pub fn until(
         &mut self,
         command: &str,
@@ -88,7 +89,7 @@ impl Qmp {
             .map(drop)
     }
 
-    fn line(&mut self) -> Result<Value> {
+    fn read_message(&mut self) -> Result<Value> {
         let mut text = String::new();
         if self.reader.read_line(&mut text)? == 0 {
             bail!("QEMU has closed its control socket");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! States of the virtual machine that are kept in the cache: booted with its desktop running, and the same with the
-//! project installed. Every machine whose start is not itself under test starts from one of the two.
+//! Saved states of the virtual machine, in the cache of xtask. In one state the desktop runs; in the other the project
+//! is also installed. A machine starts from a saved state, unless a test is about the start of the machine itself.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,22 +14,22 @@ use crate::{hash, run, stage};
 
 /// Longest time from power on until the desktop runs, on a busy machine without KVM.
 const BOOT_LIMIT: Duration = Duration::from_secs(240);
-/// Longest time until a machine answers that starts from a saved state.
+/// Longest time until a restored machine answers.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
-/// Script that runs after power on; the caches that it fills are part of the state.
+/// Script that runs after the boot. The guest's caches, which the script fills, are part of the saved state.
 const READY: &str = include_str!("../../vm/ready.sh");
-/// Script that runs after the installation; the caches that it fills are part of the state.
+/// Script that runs after the installation, with the same effect.
 const WARM: &str = include_str!("../../vm/warm.sh");
-/// To be changed whenever saved states of an older xtask are of no use.
+/// Part of the key of each state. After a change of this value, xtask no longer uses older states.
 const STATE_VERSION: &str = "1";
 
 impl Vm {
     /// A machine with its desktop session running, without the project.
     pub fn bare(cx: &Cx, parts: &Parts, screen: Screen) -> Result<Self> {
-        Self::go_on(cx, parts, &booted(cx, parts)?, screen)
+        Self::from_state(cx, parts, &booted(cx, parts)?, screen)
     }
 
-    /// A machine with its desktop session running and the project installed, which is built first.
+    /// Builds the project, and returns a machine with its desktop session running and the project installed.
     pub fn installed(cx: &Cx, parts: &Parts, screen: Screen) -> Result<Self> {
         let stage = stage::build(cx, parts)?;
         let key = hash::key([&key(parts), &stage.key, stage::INSTALL, WARM]);
@@ -54,10 +54,10 @@ impl Vm {
             ));
             Ok(())
         })?;
-        Self::go_on(cx, parts, &state, screen)
+        Self::from_state(cx, parts, &state, screen)
     }
 
-    fn go_on(cx: &Cx, parts: &Parts, state: &Path, screen: Screen) -> Result<Self> {
+    fn from_state(cx: &Cx, parts: &Parts, state: &Path, screen: Screen) -> Result<Self> {
         let start = Instant::now();
         let origin = Origin {
             dir: state,
@@ -155,7 +155,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     run::output(&mut copy).map(drop)
 }
 
-/// The memory file is shared with the saved state instead of being copied through the migration stream.
+/// QEMU leaves the memory out of the migration stream, because the memory is a file of the saved state.
 fn capabilities() -> serde_json::Value {
     json!({ "capabilities": [{ "capability": "x-ignore-shared", "state": true }] })
 }

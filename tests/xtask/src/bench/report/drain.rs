@@ -5,11 +5,11 @@ use anyhow::Result;
 
 use super::{Aim, Figures, find, share, table};
 
-/// Longest time, in tenths of a percent of the perfect elevator's time.
+/// Longest time to write all blocks and then write them back, in tenths of a percent of the perfect elevator's time.
 const ELEVATOR_AIM: u64 = 1300;
 /// Largest error of an estimate, in percent.
 const ESTIMATE_AIM: u64 = 25;
-/// Longest time from the start of a drain to its first estimate, in milliseconds.
+/// Longest time from the start of a drain until the module gives an estimate, in milliseconds.
 const TOLD_AIM: u64 = 5000;
 /// Longest time to write all dirty data back, in milliseconds: the limit of 30 s, plus the largest error of the
 /// estimate.
