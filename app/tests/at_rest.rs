@@ -155,7 +155,7 @@ async fn a_cache_page_draws_a_frame_or_two_for_a_sample(opened: &Opened, done: &
     glib::timeout_future(SETTLED).await;
     let samples = Rc::new(Cell::new(0));
     let counted = Rc::clone(&samples);
-    cache.connect_sampled(move |_| counted.set(counted.get() + 1));
+    let _samples = cache.follow_samples(move |_| counted.set(counted.get() + 1));
     let frames = count(window.upcast_ref());
     glib::timeout_future(WATCHED).await;
     assert!(samples.get() >= 3, "the cache is watched");

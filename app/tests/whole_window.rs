@@ -278,7 +278,7 @@ async fn trying_again_follows_the_service_once(window: &Window) {
     }
     let times = Rc::new(RefCell::new(Vec::new()));
     let seen = Rc::clone(&times);
-    let handler = cache.connect_sampled(move |cache| {
+    let samples = cache.follow_samples(move |cache| {
         let time = cache.with_series(|series| series.latest().map(|sample| sample.time_us));
         seen.borrow_mut().push(time);
     });
@@ -286,7 +286,7 @@ async fn trying_again_follows_the_service_once(window: &Window) {
         (times.borrow().len() >= 4).then_some(())
     })
     .await;
-    cache.disconnect(handler);
+    drop(samples);
     let mut distinct = times.borrow().clone();
     distinct.dedup();
     assert_eq!(distinct, *times.borrow(), "a sample is told once");

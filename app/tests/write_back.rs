@@ -174,9 +174,9 @@ async fn samples(window: &Window, number: u32) {
     let cache = window.shown_cache().unwrap();
     let seen = Rc::new(Cell::new(0));
     let counted = Rc::clone(&seen);
-    let handler = cache.connect_sampled(move |_| counted.set(counted.get() + 1));
+    let samples = cache.follow_samples(move |_| counted.set(counted.get() + 1));
     hand::wait(window, "samples", || (seen.get() >= number).then_some(())).await;
-    cache.disconnect(handler);
+    drop(samples);
 }
 
 async fn the_mode_changes_when_the_service_says_so(

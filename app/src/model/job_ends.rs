@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use gtk::glib::{self, clone, prelude::*};
+use gtk::glib::{self, clone};
 use tandem_api::JobKind;
 
 use super::facts::JobFacts;
@@ -14,7 +14,7 @@ use super::store::Store;
 /// The jobs that are followed: all but those that create a cache. The wizard shows those.
 #[derive(Default)]
 pub struct JobEnds {
-    followed: RefCell<Vec<(JobObject, glib::SignalHandlerId)>>,
+    followed: RefCell<Vec<(JobObject, glib::SignalGroup)>>,
 }
 
 impl JobEnds {
@@ -33,44 +33,29 @@ impl JobEnds {
     fn look(self: &Rc<Self>, store: &Store, then: &Rc<impl Fn(&JobFacts) + 'static>) {
         let jobs = store.jobs();
         // A service that was started again has other jobs, even where the paths are the same.
-        let (mut followed, gone): (Vec<_>, Vec<_>) = self
-            .followed
-            .take()
-            .into_iter()
-            .partition(|(job, _)| jobs.contains(job));
-        for (job, handler) in gone {
-            job.disconnect(handler);
-        }
+        let mut followed = self.followed.borrow_mut();
+        followed.retain(|(job, _)| jobs.contains(job));
         for job in jobs {
             let facts = job.facts();
             let known = followed.iter().any(|(known, _)| *known == job);
             if known || facts.kind == JobKind::Create || facts.finished.is_some() {
                 continue;
             }
-            let handler = job.connect_changed(clone!(
+            let changes = job.follow_changes(clone!(
                 #[weak(rename_to = ends)]
                 self,
                 #[strong]
                 then,
                 move |job| ends.changed(job, &*then)
             ));
-            followed.push((job, handler));
+            followed.push((job, changes));
         }
-        self.followed.replace(followed);
     }
 
     fn changed(&self, job: &JobObject, then: &dyn Fn(&JobFacts)) {
         let facts = job.facts();
-        if facts.finished.is_none() {
-            return;
-        }
-        let ended = {
-            let mut followed = self.followed.borrow_mut();
-            let place = followed.iter().position(|(known, _)| known == job);
-            place.map(|place| followed.swap_remove(place))
-        };
-        if let Some((job, handler)) = ended {
-            job.disconnect(handler);
+        if facts.finished.is_some() {
+            self.followed.borrow_mut().retain(|(known, _)| known != job);
             then(&facts);
         }
     }

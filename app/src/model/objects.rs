@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::sync::OnceLock;
 
 use gtk::glib::subclass::Signal;
+use gtk::glib::value::FromValue;
 use gtk::glib::{self, subclass::prelude::*};
 use gtk::prelude::*;
 use tandem_api::Sample;
@@ -15,6 +16,21 @@ use tandem_api::Sample;
 use super::facts::{CacheFacts, JobFacts};
 use super::inventory::Device;
 use super::series::Series;
+
+/// Calls `then` after every `signal` of `object`, as long as the returned group is kept.
+/// The group does not keep `object` alive.
+pub(super) fn follow<T>(object: &T, signal: &str, then: impl Fn(&T) + 'static) -> glib::SignalGroup
+where
+    T: IsA<glib::Object> + for<'v> FromValue<'v>,
+{
+    let group = glib::SignalGroup::new::<T>();
+    group.connect_local(signal, false, move |values| {
+        then(&values[0].get().ok()?);
+        None
+    });
+    group.set_target(Some(object));
+    group
+}
 
 /// Defines a GObject around `Option<$facts>` with a `changed` signal.
 macro_rules! fact_object {
@@ -74,9 +90,10 @@ macro_rules! fact_object {
                 self.imp().facts.borrow().clone().unwrap()
             }
 
-            /// Calls `then` after every change, as long as the returned id is connected.
-            pub fn connect_changed(&self, then: impl Fn(&Self) + 'static) -> glib::SignalHandlerId {
-                self.connect_closure("changed", false, glib::closure_local!(move |object: &Self| then(object)))
+            /// Calls `then` after every change, as long as the returned group is kept.
+            #[must_use]
+            pub fn follow_changes(&self, then: impl Fn(&Self) + 'static) -> glib::SignalGroup {
+                follow(self, "changed", then)
             }
         }
     };
@@ -113,12 +130,40 @@ impl CacheObject {
         look(&self.imp().series.borrow())
     }
 
-    /// Calls `then` after every sample, as long as the returned id is connected.
-    pub fn connect_sampled(&self, then: impl Fn(&Self) + 'static) -> glib::SignalHandlerId {
-        self.connect_closure(
-            "sampled",
-            false,
-            glib::closure_local!(move |object: &Self| then(object)),
-        )
+    /// Calls `then` after every sample, as long as the returned group is kept.
+    #[must_use]
+    pub fn follow_samples(&self, then: impl Fn(&Self) + 'static) -> glib::SignalGroup {
+        follow(self, "sampled", then)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::model::store::Store;
+
+    #[test]
+    fn a_group_hears_of_one_object_until_another_group_takes_its_place() {
+        let heard = Rc::new(Cell::new(0));
+        let follow = |store: &Store| {
+            let heard = heard.clone();
+            Some(store.follow_changes(move |_| heard.set(heard.get() + 1)))
+        };
+        let change = |store: &Store| store.emit_by_name::<()>("changed", &[]);
+        let (first, second) = (Store::default(), Store::default());
+        let followed = RefCell::new(follow(&first));
+        change(&first);
+        assert_eq!(heard.get(), 1);
+        followed.replace(follow(&second));
+        change(&first);
+        assert_eq!(heard.get(), 1, "the first store is no longer followed");
+        change(&second);
+        assert_eq!(heard.get(), 2);
+        followed.take();
+        change(&second);
+        assert_eq!(heard.get(), 2, "without a group nothing is heard");
     }
 }

@@ -13,7 +13,7 @@ use tandem_api::{Failure, Sample};
 use super::arrange::arrange;
 use super::facts::{ModuleFacts, ServiceFacts};
 use super::inventory::{Block, Content, Snapshot};
-use super::objects::{CacheObject, DeviceObject, JobObject};
+use super::objects::{CacheObject, DeviceObject, JobObject, follow};
 
 mod imp {
     use super::*;
@@ -238,13 +238,19 @@ impl Store {
         }
     }
 
-    /// Calls `then` after every change, as long as the returned id is connected.
-    pub fn connect_changed(&self, then: impl Fn(&Self) + 'static) -> glib::SignalHandlerId {
+    /// Calls `then` after every change, as long as the returned group is kept.
+    #[must_use]
+    pub fn follow_changes(&self, then: impl Fn(&Self) + 'static) -> glib::SignalGroup {
+        follow(self, "changed", then)
+    }
+
+    /// Calls `then` after every change, as long as the store lives.
+    pub fn connect_changed(&self, then: impl Fn(&Self) + 'static) {
         self.connect_closure(
             "changed",
             false,
             glib::closure_local!(move |store: &Self| then(store)),
-        )
+        );
     }
 
     /// SSDs without a signature that the service was not asked about yet. Each SSD is returned once, and again only

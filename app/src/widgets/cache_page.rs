@@ -131,7 +131,7 @@ mod imp {
         pub kept: RefCell<Option<(Span, LongHistory)>>,
         /// Asks for the histories again from time to time while a cache is shown.
         pub timer: RefCell<Option<glib::SourceId>>,
-        pub handlers: RefCell<Vec<glib::SignalHandlerId>>,
+        pub followed: RefCell<Option<[glib::SignalGroup; 2]>>,
         /// A job changes the cache now.
         pub changing: Cell<bool>,
         pub busy: Cell<bool>,
@@ -216,19 +216,17 @@ impl CachePage {
     pub fn show(&self, cache: Option<&CacheObject>) {
         let imp = self.imp();
         if let Some(old) = imp.cache.take() {
-            for handler in imp.handlers.take() {
-                old.disconnect(handler);
-            }
             self.watch(&old, false);
         }
         if let Some(timer) = imp.timer.take() {
             timer.remove();
         }
+        imp.followed.take();
         imp.day.take();
         imp.kept.take();
         let Some(cache) = cache else { return };
-        imp.handlers.replace(vec![
-            cache.connect_changed(clone!(
+        imp.followed.replace(Some([
+            cache.follow_changes(clone!(
                 #[weak(rename_to = page)]
                 self,
                 move |_| {
@@ -236,12 +234,12 @@ impl CachePage {
                     page.refresh_numbers();
                 }
             )),
-            cache.connect_sampled(clone!(
+            cache.follow_samples(clone!(
                 #[weak(rename_to = page)]
                 self,
                 move |_| page.refresh_numbers()
             )),
-        ]);
+        ]));
         imp.cache.replace(Some(cache.clone()));
         imp.scroller.vadjustment().set_value(0.0);
         self.watch(cache, true);

@@ -30,7 +30,7 @@ mod imp {
         pub rate: TemplateChild<gtk::Label>,
         #[template_child]
         pub caption: TemplateChild<gtk::Label>,
-        pub cache: RefCell<Option<(CacheObject, Vec<glib::SignalHandlerId>)>>,
+        pub cache: RefCell<Option<(CacheObject, [glib::SignalGroup; 2])>>,
     }
 
     #[glib::object_subclass]
@@ -48,16 +48,7 @@ mod imp {
         }
     }
 
-    impl ObjectImpl for CacheRow {
-        fn dispose(&self) {
-            if let Some((cache, handlers)) = self.cache.take() {
-                for handler in handlers {
-                    cache.disconnect(handler);
-                }
-            }
-        }
-    }
-
+    impl ObjectImpl for CacheRow {}
     impl WidgetImpl for CacheRow {}
     impl ListBoxRowImpl for CacheRow {}
     impl PreferencesRowImpl for CacheRow {}
@@ -82,11 +73,11 @@ impl CacheRow {
             row,
             move |cache: &CacheObject| row.refresh(cache)
         );
-        let handlers = vec![
-            cache.connect_changed(refresh.clone()),
-            cache.connect_sampled(refresh),
+        let followed = [
+            cache.follow_changes(refresh.clone()),
+            cache.follow_samples(refresh),
         ];
-        row.imp().cache.replace(Some((cache.clone(), handlers)));
+        row.imp().cache.replace(Some((cache.clone(), followed)));
         row.refresh(cache);
         row
     }

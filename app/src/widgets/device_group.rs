@@ -18,7 +18,7 @@ mod imp {
 
     #[derive(Default)]
     pub struct DeviceGroup {
-        pub device: RefCell<Option<(DeviceObject, glib::SignalHandlerId)>>,
+        pub changes: RefCell<Option<glib::SignalGroup>>,
         pub rows: RefCell<Vec<adw::ActionRow>>,
     }
 
@@ -29,14 +29,7 @@ mod imp {
         type ParentType = adw::PreferencesGroup;
     }
 
-    impl ObjectImpl for DeviceGroup {
-        fn dispose(&self) {
-            if let Some((device, handler)) = self.device.take() {
-                device.disconnect(handler);
-            }
-        }
-    }
-
+    impl ObjectImpl for DeviceGroup {}
     impl WidgetImpl for DeviceGroup {}
     impl PreferencesGroupImpl for DeviceGroup {}
 }
@@ -53,12 +46,12 @@ impl DeviceGroup {
     #[must_use]
     pub fn new(device: &DeviceObject) -> Self {
         let group: Self = glib::Object::new();
-        let handler = device.connect_changed(clone!(
+        let changes = device.follow_changes(clone!(
             #[weak]
             group,
             move |device| group.refresh(&device.facts())
         ));
-        group.imp().device.replace(Some((device.clone(), handler)));
+        group.imp().changes.replace(Some(changes));
         group.refresh(&device.facts());
         group
     }

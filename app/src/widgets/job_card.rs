@@ -27,7 +27,7 @@ mod imp {
         #[template_child]
         pub cancel: TemplateChild<gtk::Button>,
         pub client: OnceCell<Client>,
-        pub shown: RefCell<Option<(JobObject, glib::SignalHandlerId)>>,
+        pub shown: RefCell<Option<(JobObject, glib::SignalGroup)>>,
     }
 
     #[glib::object_subclass]
@@ -60,10 +60,6 @@ mod imp {
                 move |_| card.cancel()
             ));
         }
-
-        fn dispose(&self) {
-            self.obj().show(None);
-        }
     }
 
     impl WidgetImpl for JobCard {}
@@ -90,20 +86,17 @@ impl JobCard {
         if imp.shown.borrow().as_ref().map(|(shown, _)| shown) == job {
             return;
         }
-        if let Some((old, handler)) = imp.shown.take() {
-            old.disconnect(handler);
-        }
-        imp.job.show(job);
-        self.set_visible(job.is_some());
-        if let Some(job) = job {
-            let handler = job.connect_changed(clone!(
+        imp.shown.replace(job.map(|job| {
+            let changes = job.follow_changes(clone!(
                 #[weak(rename_to = card)]
                 self,
                 move |_| card.refresh()
             ));
-            imp.shown.replace(Some((job.clone(), handler)));
-            self.refresh();
-        }
+            (job.clone(), changes)
+        }));
+        imp.job.show(job);
+        self.set_visible(job.is_some());
+        self.refresh();
     }
 
     fn shown(&self) -> Option<JobObject> {

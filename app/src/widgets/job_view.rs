@@ -27,7 +27,7 @@ mod imp {
         pub bar: TemplateChild<gtk::ProgressBar>,
         #[template_child]
         pub steps: TemplateChild<StepList>,
-        pub job: RefCell<Option<(JobObject, glib::SignalHandlerId)>>,
+        pub changes: RefCell<Option<glib::SignalGroup>>,
     }
 
     #[glib::object_subclass]
@@ -46,12 +46,7 @@ mod imp {
         }
     }
 
-    impl ObjectImpl for JobView {
-        fn dispose(&self) {
-            self.obj().show(None);
-        }
-    }
-
+    impl ObjectImpl for JobView {}
     impl WidgetImpl for JobView {}
     impl BinImpl for JobView {}
 }
@@ -66,18 +61,14 @@ glib::wrapper! {
 impl JobView {
     /// Shows this job from now on, or none.
     pub fn show(&self, job: Option<&JobObject>) {
-        if let Some((old, handler)) = self.imp().job.take() {
-            old.disconnect(handler);
-        }
-        if let Some(job) = job {
-            let handler = job.connect_changed(clone!(
+        self.imp().changes.replace(job.map(|job| {
+            self.refresh(&job.facts());
+            job.follow_changes(clone!(
                 #[weak(rename_to = view)]
                 self,
                 move |job| view.refresh(&job.facts())
-            ));
-            self.imp().job.replace(Some((job.clone(), handler)));
-            self.refresh(&job.facts());
-        }
+            ))
+        }));
     }
 
     fn refresh(&self, job: &JobFacts) {

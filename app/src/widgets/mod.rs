@@ -9,7 +9,6 @@ pub mod device_group;
 pub mod enroll_form;
 pub mod error_view;
 pub mod figure_list;
-pub mod follower;
 pub mod job_card;
 pub mod job_view;
 pub mod mode_dialog;

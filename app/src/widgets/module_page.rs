@@ -16,7 +16,6 @@ use crate::client::Client;
 use crate::display::{ModuleAction, ModuleWords, blue_screen, failure_words, fill, module_words};
 use crate::model::store::Store;
 use crate::widgets::enroll_form::EnrollForm;
-use crate::widgets::follower::Follower;
 use crate::widgets::task_list::show_tasks;
 use crate::{a11y, enrollment};
 
@@ -64,7 +63,7 @@ mod imp {
         pub primary: TemplateChild<gtk::Button>,
         pub client: OnceCell<Client>,
         pub store: OnceCell<Store>,
-        pub follower: Follower,
+        pub store_changes: RefCell<Option<glib::SignalGroup>>,
         /// What is shown; `None` once the kernel can run a cache.
         pub words: RefCell<Option<ModuleWords>>,
         pub busy: Cell<bool>,
@@ -103,7 +102,8 @@ mod imp {
 
     impl WindowImpl for ModulePage {
         fn close_request(&self) -> glib::Propagation {
-            self.follower.stop();
+            // The closed window may stay alive for a while.
+            self.store_changes.take();
             self.form.clear();
             self.parent_close_request()
         }
@@ -128,9 +128,10 @@ impl ModulePage {
         let changed = clone!(
             #[weak]
             page,
-            move || page.facts_changed()
+            move |_: &Store| page.facts_changed()
         );
-        imp.follower.follow(&store, changed);
+        imp.store_changes
+            .replace(Some(store.follow_changes(changed)));
         // The client and the store are set only here.
         let _ = imp.client.set(client);
         let _ = imp.store.set(store);

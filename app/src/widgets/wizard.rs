@@ -26,7 +26,6 @@ use crate::display::{
 use crate::model::draft::{Draft, Page};
 use crate::model::objects::{CacheObject, DeviceObject, JobObject};
 use crate::model::store::{Store, objects};
-use crate::widgets::follower::Follower;
 use crate::widgets::scrolled::scroll_to_end;
 use crate::widgets::setup::backup_page::BackupPage;
 use crate::widgets::setup::device_page::DevicePage;
@@ -75,9 +74,9 @@ mod imp {
         pub store: OnceCell<Store>,
         /// How each SSD is divided, by block path.
         pub layouts: RefCell<HashMap<String, Vec<SsdPart>>>,
-        pub follower: Follower,
+        pub store_changes: RefCell<Option<glib::SignalGroup>>,
         pub job_path: RefCell<Option<String>>,
-        pub job: RefCell<Option<(JobObject, glib::SignalHandlerId)>>,
+        pub job: RefCell<Option<(JobObject, glib::SignalGroup)>>,
         pub ended: Cell<bool>,
     }
 
@@ -129,7 +128,8 @@ mod imp {
             if self.page.get() == Some(Page::Progress) && !self.ended.get() {
                 return glib::Propagation::Stop;
             }
-            self.follower.stop();
+            // The closed window may stay alive for a while.
+            self.store_changes.take();
             self.parent_close_request()
         }
     }
@@ -153,9 +153,10 @@ impl Wizard {
         let changed = clone!(
             #[weak]
             wizard,
-            move || wizard.facts_changed()
+            move |_: &Store| wizard.facts_changed()
         );
-        imp.follower.follow(&store, changed);
+        imp.store_changes
+            .replace(Some(store.follow_changes(changed)));
         // The client and the store are set only here.
         let _ = imp.client.set(client);
         let _ = imp.store.set(store);

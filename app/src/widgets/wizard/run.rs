@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gtk::glib::{self, clone};
 use tandem_api::{DataState, Failure, Kind, Mode, PlanSpec};
@@ -205,13 +204,13 @@ impl Wizard {
         let known = imp.job.borrow().is_some();
         match store.job(&path) {
             Some(job) if !known => {
-                let handler = job.connect_changed(clone!(
+                let changes = job.follow_changes(clone!(
                     #[weak(rename_to = wizard)]
                     self,
                     move |job| wizard.job_changed(job)
                 ));
                 imp.progress.show_job(&job);
-                imp.job.replace(Some((job.clone(), handler)));
+                imp.job.replace(Some((job.clone(), changes)));
                 self.go(Page::Progress);
                 self.job_changed(&job);
             }
@@ -247,9 +246,7 @@ impl Wizard {
         let imp = self.imp();
         imp.ended.set(true);
         imp.job_path.replace(None);
-        if let Some((job, handler)) = imp.job.take() {
-            job.disconnect(handler);
-        }
+        imp.job.take();
         imp.progress.show_failure(failure);
         self.refresh();
     }
