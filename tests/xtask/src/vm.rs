@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, bail};
 use serde_json::json;
 
 use crate::agent::Agent;
@@ -162,13 +162,17 @@ impl Vm {
 
     /// Shuts the guest down as its user would, and waits for the end of the machine.
     pub fn power_off(mut self) -> Result<()> {
-        self.agent.sh("systemctl --no-block poweroff", SHUTDOWN)?;
+        // The answer is lost if the machine is off before the answer is read.
+        let asked = self.agent.sh("systemctl --no-block poweroff", SHUTDOWN);
         let end = Instant::now() + SHUTDOWN;
-        while self.child.try_wait()?.is_none() {
-            ensure!(Instant::now() < end, "the guest does not shut down");
-            std::thread::sleep(Duration::from_millis(100));
+        loop {
+            match self.child.try_wait()? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => bail!("the machine ended with {status}"),
+                None if Instant::now() < end => std::thread::sleep(Duration::from_millis(100)),
+                None => return asked.and(Err(anyhow!("the guest does not shut down"))),
+            }
         }
-        Ok(())
     }
 
     pub(crate) fn launch(
