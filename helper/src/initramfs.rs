@@ -14,32 +14,61 @@ use std::{fs, io};
 use tandem_api::{Failure, Kind};
 use zbus::Connection;
 
-/// The unit that makes the initial file systems of all kernels anew. The sandbox of the service does not allow that.
-const UNIT: &str = "tandem-initramfs.service";
 /// Our hook leaves a file here for each kernel whose initial file system it has put records into.
 const MADE: &str = "/run/tandem-initramfs";
-/// Tools that make initial file systems, each with the file of ours that it runs to put the cache into them.
-const TOOLS: [(&str, &str); 1] = [(
-    "/usr/sbin/update-initramfs",
-    "/usr/share/initramfs-tools/hooks/tandem",
-)];
+
+/// A tool that makes initial file systems.
+struct Tool {
+    /// A file that nothing but the tool brings along; dracut may bring an `update-initramfs` of its own.
+    program: &'static str,
+    /// The file of ours that the tool runs to put the cache into an initial file system.
+    hook: &'static str,
+    /// The unit that has the tool make the initial file systems of all kernels anew. The sandbox of the service does
+    /// not allow that.
+    unit: &'static str,
+}
+
+/// The tools that are known. Where there are several, the first one makes what the machine starts from: the others
+/// are there without their packages' hooks for new kernels.
+const TOOLS: [Tool; 2] = [
+    Tool {
+        program: "/usr/sbin/mkinitramfs",
+        hook: "/usr/share/initramfs-tools/hooks/tandem",
+        unit: "tandem-initramfs.service",
+    },
+    Tool {
+        program: "/usr/bin/dracut",
+        hook: "/usr/lib/dracut/modules.d/90tandem/module-setup.sh",
+        unit: "tandem-dracut.service",
+    },
+];
+
+/// The tool that makes this machine's initial file systems, if it puts caches into them.
+fn tool() -> Option<&'static Tool> {
+    let made_by = TOOLS.iter().find(|tool| Path::new(tool.program).exists());
+    made_by.filter(|tool| Path::new(tool.hook).exists())
+}
 
 /// Whether this machine has a tool that makes initial file systems which assemble caches.
 pub fn can_assemble() -> bool {
-    let both = |(tool, ours): &(&str, &str)| Path::new(tool).exists() && Path::new(ours).exists();
-    TOOLS.iter().any(both)
+    tool().is_some()
 }
 
 /// Has the initial file systems of all kernels made anew.
 ///
 /// # Errors
-/// `StepFailed` if the tool fails. The initial file systems of before stay then.
+/// `StepFailed` if there is no tool or the tool fails. The initial file systems of before stay then.
 pub async fn update(connection: &Connection) -> Result<(), Failure> {
-    systemd::start(connection, UNIT).await.map_err(|e| {
+    let failed = |why: String| {
         Failure::new(Kind::StepFailed).detail(format_args!(
-            "the initial file systems are as before: {e}; “journalctl -u {UNIT}” tells why"
+            "the initial file systems are as before: {why}"
         ))
-    })
+    };
+    let unit = tool()
+        .ok_or_else(|| failed("no known tool makes them".to_owned()))?
+        .unit;
+    let started = systemd::start(connection, unit).await;
+    started.map_err(|e| failed(format!("{e}; “journalctl -u {unit}” tells why")))
 }
 
 /// Copies the records that an initial file system needs into a folder that is empty or not there. Returns their

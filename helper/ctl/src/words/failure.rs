@@ -112,8 +112,8 @@ fn what(failure: &Failure) -> String {
             )
         }
         Kind::NotFoundAtStart if name == "initramfs" => format!(
-            "{device} holds the running system, and there is no initramfs-tools with Tandem's files to start it \
-             through a cache."
+            "{device} holds the running system, and neither initramfs-tools nor dracut is there with \
+             Tandem's files to start it through a cache."
         ),
         Kind::NotFoundAtStart => {
             format!("the start of this computer would not find {device} in time ({name}).")
