@@ -15,6 +15,8 @@ use crate::{apt, hash, run};
 pub const USER: &str = "anna";
 /// What the user types into the authentication dialog.
 pub const PASSWORD: &str = "tandem-e2e";
+/// The package in the list that makes initial file systems.
+pub const INITRAMFS_TOOLS: &str = "initramfs-tools";
 /// Size of the root file system in MiB; the file is sparse.
 pub(crate) const ROOT_MIB: u32 = 2048;
 /// Parts of the kernel's module tree that no virtual machine of ours has a device for.
@@ -46,10 +48,10 @@ pub struct Image {
     pub key: String,
 }
 
-/// Makes the image unless the cache has it.
-pub fn get(cx: &Cx, kernel: &Kernel) -> Result<Image> {
+/// Makes the image unless the cache has it. The package `initramfs` makes initial file systems in it.
+pub fn get(cx: &Cx, kernel: &Kernel, initramfs: &str) -> Result<Image> {
     let sources = cx.path("tests/vm");
-    let packages = packages(&sources.join("packages"))?;
+    let packages = packages(&sources.join("packages"))?.replace(INITRAMFS_TOOLS, initramfs);
     let userland = userland(cx, &packages)?;
     let key = hash::key([
         userland

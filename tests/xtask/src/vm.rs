@@ -36,8 +36,13 @@ pub struct Parts {
 impl Parts {
     /// Fetches or makes the parts that the cache lacks.
     pub fn get(cx: &Cx) -> Result<Self> {
+        Self::with(cx, image::INITRAMFS_TOOLS)
+    }
+
+    /// A machine in which another package makes the initial file systems.
+    pub fn with(cx: &Cx, initramfs: &str) -> Result<Self> {
         let kernel = guest_kernel::debian12(cx)?;
-        let image = image::get(cx, &kernel)?;
+        let image = image::get(cx, &kernel, initramfs)?;
         Self::of(cx, kernel, image)
     }
 

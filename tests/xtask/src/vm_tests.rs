@@ -77,6 +77,13 @@ pub fn layers() -> Vec<Layer> {
             run: system::run,
         },
         Layer {
+            name: "vm-dracut",
+            about: "the same with initial file systems by dracut",
+            cases: system::cases,
+            inputs: INPUTS,
+            run: system::dracut,
+        },
+        Layer {
             name: "vm-ports",
             about: "a disk on SATA and an SSD on NVMe, and the disk moves into a USB box",
             cases: restart::ports::cases,

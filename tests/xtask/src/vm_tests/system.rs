@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The file system of the running system and the file system of a folder in use, on caches. The machine starts as a
-//! person's computer does: from a partition of a hard disk, by an initial file system that Debian's own tool has made
+//! person's computer does: from a partition of a hard disk, by an initial file system that one of Debian's tools has made
 //! in the machine.
 
 use std::path::{Path, PathBuf};
@@ -14,14 +14,36 @@ use crate::disks::{self, Pair, SYSTEM_PART, Scratch};
 use crate::guest::MOUNT_POINT;
 use crate::layer::Bench;
 use crate::vm::{Boot, Parts, Vm};
-use crate::{hash, run, stage};
+use crate::{hash, image, run, stage};
 
 /// Longest time from power on until the desktop's targets are reached, on a busy machine without KVM.
 const BOOT: Duration = Duration::from_secs(600);
 /// Longest time in which the guest makes an initial file system, on a busy machine without KVM.
 const MAKE: Duration = Duration::from_secs(900);
-/// Script that prepares the machine: an initial file system with what this machine's disks need, and fstab.
-const PREPARE: &str = include_str!("../../../vm/initramfs.sh");
+/// What makes the initial file systems of a machine.
+struct Generator {
+    /// The Debian package.
+    package: &'static str,
+    /// Script that prepares the machine: an initial file system with what this machine's disks need, and fstab.
+    prepare: &'static str,
+    /// Makes the initial file systems of all kernels anew.
+    update: &'static str,
+    /// How many of the tests run without `--all`.
+    ordinary: usize,
+}
+
+const INITRAMFS_TOOLS: Generator = Generator {
+    package: image::INITRAMFS_TOOLS,
+    prepare: include_str!("../../../vm/initramfs.sh"),
+    update: "update-initramfs -u -k all",
+    ordinary: 6,
+};
+const DRACUT: Generator = Generator {
+    package: "dracut",
+    prepare: include_str!("../../../vm/dracut.sh"),
+    update: "dracut --regenerate-all --force",
+    ordinary: 3,
+};
 /// Script that ends when the start is over and nothing of it has failed.
 const STARTED: &str = include_str!("../../../vm/started.sh");
 /// Script that keeps the mounted folder in use until the machine is off.
@@ -69,19 +91,30 @@ const CASES: [(&str, Test); 10] = [
     ),
     ("a damaged SSD leaves the plain disk", Desk::damaged),
 ];
-/// How many of the tests run without `--all`.
-const ORDINARY: usize = 6;
-
 /// The names of the layer's tests.
 pub fn cases(_: &Cx) -> Result<Vec<String>> {
     Ok(CASES.map(|(name, _)| name.to_owned()).into())
 }
 
-/// Runs the layer. For one case it also runs the tests before that case.
+/// Runs the layer with the initial file systems that Debian installs. For one case it also runs the tests before that
+/// case.
 pub fn run(bench: &mut Bench) -> Result<()> {
-    let mut desk = Desk::new(bench)?;
+    run_with(bench, &INITRAMFS_TOOLS)
+}
+
+/// The same with initial file systems by dracut.
+pub fn dracut(bench: &mut Bench) -> Result<()> {
+    run_with(bench, &DRACUT)
+}
+
+fn run_with(bench: &mut Bench, generator: &'static Generator) -> Result<()> {
+    let mut desk = Desk::new(bench, generator)?;
     let whole = bench.all || bench.case.is_some();
-    let number = if whole { CASES.len() } else { ORDINARY };
+    let number = if whole {
+        CASES.len()
+    } else {
+        generator.ordinary
+    };
     for (name, test) in CASES.into_iter().take(number) {
         let result = test(&mut desk, bench);
         let failed = result.is_err();
@@ -95,16 +128,16 @@ pub fn run(bench: &mut Bench) -> Result<()> {
 }
 
 /// A root disk with the project installed, and the initial file system that goes with it.
-fn prepared(cx: &Cx, parts: &Parts) -> Result<PathBuf> {
+fn prepared(cx: &Cx, parts: &Parts, generator: &Generator) -> Result<PathBuf> {
     let stage = stage::build(cx, parts)?;
-    let key = hash::key([parts.key(), &stage.key, stage::INSTALL, PREPARE]);
-    cx.newest("system", &key, |dir| {
+    let key = hash::key([parts.key(), &stage.key, stage::INSTALL, generator.prepare]);
+    cx.newest(&format!("system-{}", generator.package), &key, |dir| {
         say("installing the project in a machine that makes its own initial file system");
         parts.copy_root(dir)?;
         let mut vm = Vm::power_on(cx, parts, dir)?;
         vm.up(BOOT)?;
         stage::install(&mut vm, &stage)?;
-        vm.agent.sh(PREPARE, MAKE)?;
+        vm.agent.sh(generator.prepare, MAKE)?;
         vm.power_off()?;
         let (root, initrd) = (dir.join("root.ext4"), dir.join("initrd"));
         let release = &parts.kernel.release;
@@ -119,6 +152,7 @@ fn prepared(cx: &Cx, parts: &Parts) -> Result<PathBuf> {
 struct Desk {
     vm: Option<Vm>,
     parts: Parts,
+    generator: &'static Generator,
     /// The disk of the running system and its SSD.
     system: Pair,
     /// The disk of the folder in use and its SSD.
@@ -136,9 +170,9 @@ struct Desk {
 
 impl Desk {
     /// Starts from the plain disks. The folder is mounted and in use.
-    fn new(bench: &Bench) -> Result<Self> {
-        let parts = Parts::get(bench.cx)?;
-        let prepared = prepared(bench.cx, &parts)?;
+    fn new(bench: &Bench, generator: &'static Generator) -> Result<Self> {
+        let parts = Parts::with(bench.cx, generator.package)?;
+        let prepared = prepared(bench.cx, &parts, generator)?;
         let scratch = Scratch::new()?;
         let system = disks::system(&scratch, &prepared.join("root.ext4"))?;
         let folder = disks::pair(&scratch)?;
@@ -147,6 +181,7 @@ impl Desk {
         let mut desk = Self {
             vm: None,
             parts,
+            generator,
             system,
             folder,
             dir,
@@ -395,7 +430,7 @@ impl Desk {
 
     fn without_module(&mut self, bench: &Bench) -> Result<()> {
         let module = "/lib/modules/$(uname -r)/updates/dm-tandem.ko";
-        let update = "depmod && update-initramfs -u -k all";
+        let update = format!("depmod && {}", self.generator.update);
         self.start(bench, "root=LABEL=guest", true)?;
         self.is_cached("/", true)?;
         let told = self.sh(&format!("mv {module} {module}.away && {update} 2>&1"))?;
