@@ -30,7 +30,8 @@ async fn a_setup_that_cannot_be_canceled_goes_on_and_says_so() {
     }
     hand::choose(&dialog, "I have a backup").await;
     hand::press(&dialog, "Next").await;
-    opened.levers.set_step_time(3000).await.unwrap();
+    // The first step lasts until the step time is set again.
+    opened.levers.set_step_time(3_600_000).await.unwrap();
     hand::press(&dialog, "Set Up the Cache").await;
     let told = "The setup could not be canceled, and goes on.";
     for _ in 0..2 {

@@ -25,8 +25,9 @@ unsafe extern "C" {
     ) -> glib::ffi::gboolean;
 }
 
-/// Longest wait for a widget to appear.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Longest wait for a widget to appear. A machine that runs virtual machines beside the test can stand still for
+/// longer than half a minute, when it writes their disks.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Every widget below `root` that is on the screen, parents first.
 pub fn shown(root: &impl IsA<gtk::Widget>) -> Vec<gtk::Widget> {

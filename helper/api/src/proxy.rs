@@ -370,7 +370,7 @@ pub trait Simulation {
     /// The kernels that from now on may start next and have no module.
     fn set_kernels_without_module(&self, releases: &[&str]) -> zbus::Result<()>;
 
-    /// How long each step takes from now on, in milliseconds (400 at first).
+    /// How long each step takes from now on, the step that is being done included, in milliseconds (400 at first).
     fn set_step_time(&self, milliseconds: u32) -> zbus::Result<()>;
 
     /// Time between two samples of a watched cache from now on, in milliseconds (1000 at first).

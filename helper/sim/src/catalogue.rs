@@ -154,7 +154,6 @@ pub fn scene() -> Scene {
         problem: None,
         key: SigningKey::NotNeeded,
         kernels: Vec::new(),
-        step_time: Duration::from_millis(400),
         stall_limit: Duration::from_secs(120),
         sample_period: Duration::from_secs(1),
         fail_next: None,

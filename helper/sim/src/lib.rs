@@ -26,6 +26,7 @@ use tandem_helper::action::{Action, MountDevice};
 use tandem_helper::dm::message::{Flush, Message};
 use tandem_helper::engine::{Engine, LiveMapping, Status};
 use tandem_helper::facts::{Device, Facts};
+use tokio::time::{Instant, timeout};
 use world::{Map, Scene};
 
 /// The engine over a [`World`].
@@ -118,8 +119,7 @@ impl Engine for Simulated {
     }
 
     async fn apply(&self, action: &Action) -> Result<(), Failure> {
-        let pause = self.world.read(|scene| scene.step_time);
-        tokio::time::sleep(pause).await;
+        self.world.pass_step_time().await;
         let result = self.world.change(|scene| perform(scene, action));
         self.world.synced().await;
         result
@@ -162,9 +162,20 @@ impl Engine for Simulated {
 }
 
 impl World {
-    /// How long each action takes from now on.
+    /// How long each action takes from now on, the action that is being done included.
     pub fn set_step_time(&self, time: Duration) {
-        self.read_mut(|scene| scene.step_time = time);
+        self.step_time.send_replace(time);
+    }
+
+    async fn pass_step_time(&self) {
+        let begun = Instant::now();
+        let mut time = self.step_time.subscribe();
+        loop {
+            let left = time.borrow_and_update().saturating_sub(begun.elapsed());
+            if timeout(left, time.changed()).await.is_err() {
+                return;
+            }
+        }
     }
 
     /// How long a drain waits from now on for a disk that fails all writes.

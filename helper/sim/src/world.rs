@@ -94,7 +94,6 @@ pub struct Scene {
     pub key: SigningKey,
     /// Kernels that may start next and have no module.
     pub kernels: Vec<String>,
-    pub step_time: Duration,
     pub stall_limit: Duration,
     pub sample_period: Duration,
     pub fail_next: Option<StepKind>,
@@ -123,6 +122,7 @@ pub struct World {
     made: AtomicU64,
     /// Number of changes that the UDisks2 objects show; `None` if there are no objects.
     shown: watch::Sender<Option<u64>>,
+    pub(super) step_time: watch::Sender<Duration>,
 }
 
 impl Default for World {
@@ -133,6 +133,7 @@ impl Default for World {
             for_udisks: Notify::new(),
             made: AtomicU64::new(0),
             shown: watch::Sender::new(None),
+            step_time: watch::Sender::new(Duration::from_millis(400)),
         }
     }
 }
