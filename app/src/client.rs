@@ -9,8 +9,8 @@ mod tandem;
 mod udisks;
 
 use tandem_api::{
-    CacheProxy, Failure, JobProxy, Kind, LongHistory, ManagerProxy, Mode, PlanReply, PlanSpec,
-    Sample, Span, SsdPart,
+    CacheProxy, Failure, FstabChange, JobProxy, Kind, LongHistory, ManagerProxy, Mode, PlanReply,
+    PlanSpec, Sample, Span, SsdPart,
 };
 use zbus::{Connection, OwnedObjectPath, proxy::CacheProperties};
 
@@ -222,6 +222,24 @@ impl Client {
     /// Why the key is not enrolled.
     pub async fn enroll_key(&self, password: &str) -> Result<(), Failure> {
         Ok(self.manager().await?.enroll_key(password).await?)
+    }
+
+    /// Says how fstab has to be changed before this disk can have a cache.
+    ///
+    /// # Errors
+    /// The disk is gone, or nothing tells its file system from others.
+    pub async fn fstab_changes(&self, disk: &str) -> Result<Vec<FstabChange>, Failure> {
+        Ok(self.manager().await?.fstab_changes(&path(disk)?).await?)
+    }
+
+    /// Changes fstab. Waits while the user authenticates.
+    ///
+    /// # Errors
+    /// Why fstab is as before.
+    pub async fn change_fstab(&self, disk: &str, changes: &[FstabChange]) -> Result<(), Failure> {
+        let manager = self.manager().await?;
+        manager.change_fstab(&path(disk)?, changes).await?;
+        Ok(())
     }
 
     /// Asks logind to restart the computer. Waits while the user authenticates.

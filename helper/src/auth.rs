@@ -24,11 +24,13 @@ pub enum Permission {
     Tune,
     /// Have the firmware trust the key that the module is signed with.
     EnrollKey,
+    /// Change how fstab names a disk.
+    ChangeFstab,
 }
 
 impl Permission {
     /// All permissions.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Create,
         Self::CreateErasing,
         Self::Remove,
@@ -36,6 +38,7 @@ impl Permission {
         Self::WriteBack,
         Self::Tune,
         Self::EnrollKey,
+        Self::ChangeFstab,
     ];
 
     /// Id of the polkit action.
@@ -48,6 +51,7 @@ impl Permission {
             Self::WriteBack => "org.tandemcache.Tandem1.write-back",
             Self::Tune => "org.tandemcache.Tandem1.tune",
             Self::EnrollKey => "org.tandemcache.Tandem1.enroll-key",
+            Self::ChangeFstab => "org.tandemcache.Tandem1.change-fstab",
         }
     }
 
@@ -71,6 +75,7 @@ impl Permission {
             Self::EnrollKey => gettext(
                 "Authenticate to have this computer trust the key that signs the kernel module of Tandem",
             ),
+            Self::ChangeFstab => gettext("Authenticate to change how /etc/fstab names $(disk)"),
         }
     }
 }

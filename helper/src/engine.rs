@@ -10,7 +10,8 @@ use crate::facts::{Device, Facts};
 use async_trait::async_trait;
 use std::time::Duration;
 use tandem_api::{
-    CacheState, Failure, FileUser, Kind, Mode, ModuleProblem, ModuleState, Sample, SigningKey,
+    CacheState, Failure, FileUser, FstabChange, Kind, Mode, ModuleProblem, ModuleState, Sample,
+    SigningKey,
 };
 
 /// One of our mappings as the kernel shows it.
@@ -86,6 +87,11 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Has the firmware ask whether to trust that key.
     async fn enroll_key(&self, _password: &str) -> Result<(), Failure> {
+        Err(Failure::new(Kind::WrongState))
+    }
+
+    /// Makes changes in fstab, all of them or none. Returns the path of the file with the fstab of before.
+    async fn change_fstab(&self, _changes: &[FstabChange]) -> Result<String, Failure> {
         Err(Failure::new(Kind::WrongState))
     }
 

@@ -13,6 +13,7 @@ pub mod disks;
 pub mod dm;
 pub mod engine;
 pub mod facts;
+pub mod fstab;
 pub mod hibernation;
 pub mod history;
 mod iface;

@@ -213,5 +213,5 @@ async fn tour(application: &adw::Application, camera: Camera) -> Result {
     write_back::tour(application, &window, &camera, &levers).await?;
     next_start::tour(application, &window, &camera).await?;
     module::tour(application, &window, &camera, &levers, &bus).await?;
-    trouble::tour(application, &window, &camera).await
+    trouble::tour(application, &window, &camera, &levers).await
 }

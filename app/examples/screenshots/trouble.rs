@@ -2,19 +2,27 @@
 //! Pictures of a failure, and of services that do not answer.
 
 use adw::prelude::*;
+use gettextrs::gettext;
 use gtk::glib;
-use tandem_api::{Failure, FileUser, Kind};
+use tandem_api::{Failure, FileUser, Kind, SimulationProxy};
 use tandem_app::display::SYSTEM_BUS;
 use tandem_app::model::inventory::Snapshot;
 use tandem_app::model::store::Store;
 use tandem_app::widgets::overview::Overview;
 use tandem_app::widgets::window::Window;
+use tandem_app::widgets::wizard::Wizard;
+use zbus::OwnedObjectPath;
 
 use crate::stage::hand;
 use crate::{Camera, Result};
 
 /// Starts and ends without a cache.
-pub async fn tour(application: &adw::Application, window: &Window, camera: &Camera) -> Result {
+pub async fn tour(
+    application: &adw::Application,
+    window: &Window,
+    camera: &Camera,
+    levers: &SimulationProxy<'_>,
+) -> Result {
     let failure = Failure::new(Kind::FilesystemBusy)
         .mount_points(vec!["/srv/films".into()])
         .users(vec![FileUser {
@@ -47,5 +55,32 @@ pub async fn tour(application: &adw::Application, window: &Window, camera: &Came
         camera.take(&page, name).await?;
         page.close();
     }
+    named_by_device(application, window, camera, levers).await
+}
+
+/// The wizard where fstab would not find the disk with a cache.
+async fn named_by_device(
+    application: &adw::Application,
+    window: &Window,
+    camera: &Camera,
+    levers: &SimulationProxy<'_>,
+) -> Result {
+    let disk = OwnedObjectPath::try_from("/org/freedesktop/UDisks2/block_devices/sda1")?;
+    levers.set_fstab_name(&disk, "/dev/sda1").await?;
+    window.set_up(None);
+    let wizard: Wizard = hand::window(application).await;
+    wizard.set_default_size(camera.width.min(640), 720);
+    let next = gettext("_Next");
+    for row in ["Archive", "Samsung SSD 870 EVO 250GB"] {
+        hand::choose(&wizard, row).await;
+        hand::press(&wizard, &next).await;
+    }
+    hand::press(&wizard, &next).await;
+    hand::choose(&wizard, &gettext("I have a backup")).await;
+    hand::press(&wizard, &next).await;
+    let change = gettext("_Change /etc/fstab");
+    hand::wait(&wizard, &change, || hand::button(&wizard, &change)).await;
+    camera.take(&wizard, "73-wizard-fstab").await?;
+    wizard.close();
     Ok(())
 }

@@ -5,6 +5,7 @@
 //! can be pressed. While a call is under way the wizard is busy and ignores further clicks. The progress of the job is
 //! shown as the service reports it.
 
+mod fstab;
 mod run;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -399,7 +400,8 @@ impl Wizard {
         }
         match self.page() {
             Page::Summary if self.imp().summary.plan().is_some() => self.begin(),
-            Page::Summary => self.make_plan(),
+            Page::Summary if self.imp().summary.fstab_changes().is_empty() => self.make_plan(),
+            Page::Summary => self.change_fstab(),
             Page::Progress if self.imp().ended.get() => self.go(Page::Summary),
             Page::Progress => self.cancel(),
             Page::Done => {
@@ -434,6 +436,9 @@ impl Wizard {
                 },
             ),
             (Page::Summary, None) if imp.busy.get() => (gettext("_Next"), "suggested-action"),
+            (Page::Summary, None) if !imp.summary.fstab_changes().is_empty() => {
+                (gettext("_Change /etc/fstab"), "suggested-action")
+            }
             (Page::Summary, None) => (gettext("_Try Again"), "suggested-action"),
             (Page::Progress, _) if imp.ended.get() => (gettext("_Try Again"), "suggested-action"),
             (Page::Progress, _) => (gettext("_Cancel"), "regular"),

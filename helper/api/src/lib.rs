@@ -30,6 +30,7 @@
 
 mod device;
 mod failure;
+mod fstab;
 mod history;
 mod latency;
 mod plan;
@@ -42,6 +43,7 @@ mod words;
 
 pub use device::{DeviceText, FileUser, PartUse, SsdPart};
 pub use failure::{DataState, Failure, Kind};
+pub use fstab::FstabChange;
 pub use history::{LongHistory, Period, Span};
 pub use latency::{Bucket, Latency};
 pub use plan::{PlanReply, PlanSpec, Step, StepKind, Warning, WarningKind};

@@ -2,8 +2,8 @@
 //! Proxies of the service's interfaces, for every client.
 
 use crate::{
-    CacheState, DeviceText, Failure, JobKind, LongHistory, Mode, ModuleProblem, ModuleState,
-    PlanReply, PlanSpec, RefusedMode, Sample, SigningKey, Span, SsdPart, Step,
+    CacheState, DeviceText, Failure, FstabChange, JobKind, LongHistory, Mode, ModuleProblem,
+    ModuleState, PlanReply, PlanSpec, RefusedMode, Sample, SigningKey, Span, SsdPart, Step,
 };
 use zbus::{OwnedObjectPath, proxy};
 
@@ -40,6 +40,26 @@ pub trait Manager {
     /// # Errors
     /// `DeviceGone`; `InvalidArgument` if the device is a partition or a volume.
     fn ssd_layout(&self, ssd: &OwnedObjectPath) -> zbus::Result<Vec<SsdPart>>;
+
+    /// Says how the entries of fstab for this disk have to be changed before [`Self::plan`] can cache the disk
+    /// ([`crate::Kind::FstabNamesDevice`]): the UUID of the file system takes the place of a name that would not find
+    /// the cache. No change is needed if the answer is empty. Needs no authorisation and changes nothing.
+    ///
+    /// # Errors
+    /// `DeviceGone`; `Indistinguishable` if another device has a file system with the same UUID, or if the file system
+    /// has none.
+    fn fstab_changes(&self, disk: &OwnedObjectPath) -> zbus::Result<Vec<FstabChange>>;
+
+    /// Makes these changes in fstab, after asking the user to authenticate
+    /// (`org.tandemcache.Tandem1.change-fstab`). Returns the path of the file in which the fstab of before is kept. The
+    /// changed fstab is right with a cache and without one.
+    ///
+    /// # Errors
+    /// `PlanUnknown` unless the changes are those of [`Self::fstab_changes`] at this moment; `NotAuthorized`,
+    /// `AuthorityUnavailable`; `StepFailed` if fstab cannot be changed: then it is as before.
+    #[zbus(allow_interactive_auth)]
+    fn change_fstab(&self, disk: &OwnedObjectPath, changes: &[FstabChange])
+    -> zbus::Result<String>;
 
     /// Makes the service check whether the kernels that may start next have the module. For root only: the scripts of
     /// kernel packages and of DKMS make this call.
@@ -356,6 +376,9 @@ pub trait Simulation {
     /// Replaces the file system on this block object by another one with the same type, size and label, and with this
     /// UUID.
     fn format(&self, block: &OwnedObjectPath, uuid: &str) -> zbus::Result<()>;
+
+    /// Has fstab name the file systems of this block object so from now on.
+    fn set_fstab_name(&self, block: &OwnedObjectPath, name: &str) -> zbus::Result<()>;
 
     /// Whether a program has this block object open exclusively from now on.
     fn claim(&self, block: &OwnedObjectPath, claimed: bool) -> zbus::Result<()>;

@@ -74,6 +74,14 @@ pub enum Request {
         #[arg(long)]
         yes: bool,
     },
+    /// Have /etc/fstab find a disk by UUID, so that it finds the disk with a cache, too
+    Fstab {
+        /// Disk or partition with the data, such as sda1 or /dev/sda1
+        disk: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
     /// Cancel a cache that waits for the next start of the computer
     Cancel {
         /// Cache; may be left out if there is one

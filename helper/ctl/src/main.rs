@@ -5,6 +5,7 @@
 //! allowed, 5 service not there, 6 service gone in the middle of a job.
 
 mod devices;
+mod fstab;
 mod job;
 mod rescue;
 mod run;

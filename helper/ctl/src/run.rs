@@ -2,7 +2,7 @@
 //! The commands that ask the service.
 
 use crate::job::follow;
-use crate::{Ending, devices, say, words};
+use crate::{Ending, devices, fstab, say, words};
 use futures_util::{FutureExt, StreamExt};
 use std::io::{BufRead, IsTerminal, Write};
 use tandem_api::{
@@ -33,6 +33,7 @@ pub async fn run(request: Request, json: bool) -> Result<(), Ending> {
             let job = manager.create(&plan.plan_id, &plan.digest).await?;
             follow(&connection, job, json).await
         }
+        Request::Fstab { disk, yes } => fstab::change(&connection, &disk, yes, json).await,
         Request::Cancel { cache, yes } => {
             let cache = one(&connection, cache.as_deref()).await?;
             if cache.state().await? != CacheState::Pending {

@@ -154,6 +154,17 @@ impl Simulation {
         Ok(())
     }
 
+    fn set_fstab_name(&self, block: OwnedObjectPath, name: &str) -> Result<(), Failure> {
+        let block = self.name_of(&block)?;
+        self.0.change(|s| {
+            let mounts = s.blocks.get_mut(&block).map(|b| b.mounts.iter_mut());
+            for mount in mounts.into_iter().flatten() {
+                mount.mounter = Mounter::Fstab(name.to_owned());
+            }
+        });
+        Ok(())
+    }
+
     fn claim(&self, block: OwnedObjectPath, claimed: bool) -> Result<(), Failure> {
         let name = self.name_of(&block)?;
         self.0.change(|s| {

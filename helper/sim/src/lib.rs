@@ -20,12 +20,13 @@ use async_trait::async_trait;
 use std::sync::Arc;
 use std::time::Duration;
 use tandem_api::{
-    Failure, FileUser, Kind, Mode, ModuleProblem, ModuleState, SECTOR_BYTES, SigningKey, StepKind,
+    Failure, FileUser, FstabChange, Kind, Mode, ModuleProblem, ModuleState, SECTOR_BYTES,
+    SigningKey, StepKind,
 };
 use tandem_helper::action::{Action, MountDevice};
 use tandem_helper::dm::message::{Flush, Message};
 use tandem_helper::engine::{Engine, LiveMapping, Status};
-use tandem_helper::facts::{Device, Facts};
+use tandem_helper::facts::{Device, Facts, Mounter};
 use tokio::time::{Instant, timeout};
 use world::{Map, Scene};
 
@@ -74,6 +75,21 @@ impl Engine for Simulated {
 
     async fn signing_key(&self) -> SigningKey {
         self.world.read(|scene| scene.key)
+    }
+
+    async fn change_fstab(&self, changes: &[FstabChange]) -> Result<String, Failure> {
+        self.world.change(|scene| {
+            let mounts = scene.blocks.values_mut().flat_map(|b| &mut b.mounts);
+            for mount in mounts {
+                let fits = |c: &&FstabChange| {
+                    c.point == mount.point && mount.mounter == Mounter::Fstab(c.before.clone())
+                };
+                if let Some(change) = changes.iter().find(fits) {
+                    mount.mounter = Mounter::Fstab(change.after.clone());
+                }
+            }
+        });
+        Ok("/etc/fstab.before-tandem".to_owned())
     }
 
     async fn enroll_key(&self, _password: &str) -> Result<(), Failure> {

@@ -157,6 +157,14 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
                 "s" if name == "EnrollKey" => call(&("long enough",)).await,
                 "s" => call(&("writeback",)).await,
                 "(oosbbt)" => call(&(spec("sda2", "sde"),)).await,
+                "oa(sss)" => {
+                    let change = FstabChange {
+                        point: "/".to_owned(),
+                        before: "/dev/sda2".to_owned(),
+                        after: "UUID=ab".to_owned(),
+                    };
+                    call(&(spec("sda2", "sde").ssd, vec![change])).await
+                }
                 "o" => call(&(spec("sda2", "sde").ssd,)).await,
                 other => panic!("{name} takes {other}: teach this test to call it"),
             };
@@ -222,6 +230,8 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
         "SetMode",
         "Flush",
         "EnrollKey",
+        "FstabChanges",
+        "ChangeFstab",
     ] {
         assert!(
             names.contains(&needed),
@@ -231,7 +241,7 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
     for (name, result) in &called {
         if matches!(
             name.as_str(),
-            "Create" | "Remove" | "SetMode" | "Flush" | "EnrollKey"
+            "Create" | "Remove" | "SetMode" | "Flush" | "EnrollKey" | "ChangeFstab"
         ) {
             assert_eq!(*result, Err(Some(Kind::NotAuthorized)), "{name}");
         }

@@ -2,12 +2,12 @@
 //! Run once while the machine starts, by `tandem-assemble.service`: see [`tandem_helper::boot`]. With `--late`
 //! run by udev for each device: see [`tandem_helper::boot::late`]. With `--initramfs`, `--export` and `--in-initramfs` run in the
 //! initial file system and when it is made: see [`tandem_helper::initramfs`]. With `--stop` run at the end of a shutdown: see
-//! [`tandem_helper::stop`].
+//! [`tandem_helper::stop`]. With `--change-fstab` run by `tandem-fstab.service`: see [`tandem_helper::fstab`].
 
 use std::path::Path;
 use std::process::ExitCode;
 use tandem_helper::state::{FOLDER, Store};
-use tandem_helper::{boot, initramfs, log, stop};
+use tandem_helper::{boot, fstab, initramfs, log, stop};
 
 /// A start ends well whatever it finds: a unit that failed is started again by all that needs the system's start.
 fn main() -> ExitCode {
@@ -31,6 +31,12 @@ fn main() -> ExitCode {
                 return ExitCode::FAILURE;
             }
         }
+        ["--change-fstab"] => {
+            if let Err(e) = fstab::change_as_requested(Path::new(FOLDER), Path::new(fstab::FSTAB)) {
+                tracing::error!("{} stays as it is: {e}", fstab::FSTAB);
+                return ExitCode::FAILURE;
+            }
+        }
         [] | ["--initramfs"] => match Store::open(Path::new(FOLDER)) {
             Ok(store) if words.is_empty() => boot::run(&store),
             Ok(store) => boot::run_in_initramfs(&store),
@@ -38,7 +44,7 @@ fn main() -> ExitCode {
         },
         _ => {
             eprintln!(
-                "usage: tandem-assemble [--initramfs | --late | --stop | --export FOLDER | --in-initramfs]"
+                "usage: tandem-assemble [--initramfs | --late | --stop | --export FOLDER | --in-initramfs | --change-fstab]"
             );
             return ExitCode::from(2);
         }

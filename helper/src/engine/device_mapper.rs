@@ -15,7 +15,7 @@ use crate::dm::control::{Control, DmFailure};
 use crate::dm::message::{Flush, Message};
 use crate::facts::{Device, Facts, Ident};
 use crate::module::{self, problem};
-use crate::{initramfs, kernels, wipe};
+use crate::{fstab, initramfs, kernels, wipe};
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use std::os::fd::AsFd;
@@ -24,7 +24,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tandem_api::udisks::UDISKS;
-use tandem_api::{Failure, FileUser, Kind, Mode, ModuleProblem, ModuleState, SigningKey};
+use tandem_api::{
+    Failure, FileUser, FstabChange, Kind, Mode, ModuleProblem, ModuleState, SigningKey,
+};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, Semaphore};
@@ -212,6 +214,10 @@ impl Engine for DeviceMapper {
         blocking(move || problem::enroll(Path::new("/"), &password))
             .await?
             .map_err(|e| step(&e))
+    }
+
+    async fn change_fstab(&self, changes: &[FstabChange]) -> Result<String, Failure> {
+        fstab::change(&self.connection, changes).await
     }
 
     async fn kernels_without_module(&self) -> Vec<String> {

@@ -5,7 +5,8 @@ use crate::plan::MINIMUM_SSD_BYTES;
 use crate::service::Service;
 use std::sync::Arc;
 use tandem_api::{
-    Failure, JobKind, ModuleProblem, ModuleState, PlanReply, PlanSpec, SigningKey, SsdPart,
+    Failure, FstabChange, JobKind, ModuleProblem, ModuleState, PlanReply, PlanSpec, SigningKey,
+    SsdPart,
 };
 use zbus::message::Header;
 use zbus::{OwnedObjectPath, interface};
@@ -31,6 +32,25 @@ impl ManagerObject {
     ) -> Result<Vec<SsdPart>, Failure> {
         self.0.note_activity();
         self.0.ssd_layout(&header, ssd).await
+    }
+
+    async fn fstab_changes(
+        &self,
+        disk: OwnedObjectPath,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<Vec<FstabChange>, Failure> {
+        self.0.note_activity();
+        self.0.fstab_changes(&header, &disk).await
+    }
+
+    async fn change_fstab(
+        &self,
+        disk: OwnedObjectPath,
+        changes: Vec<FstabChange>,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<String, Failure> {
+        self.0.note_activity();
+        self.0.change_fstab(&header, &disk, &changes).await
     }
 
     async fn create(

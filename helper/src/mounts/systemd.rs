@@ -27,6 +27,7 @@ trait Systemd {
     fn start_unit(&self, name: &str, mode: &str) -> zbus::Result<OwnedObjectPath>;
     fn stop_unit(&self, name: &str, mode: &str) -> zbus::Result<OwnedObjectPath>;
     fn get_unit(&self, name: &str) -> zbus::Result<OwnedObjectPath>;
+    fn reload(&self) -> zbus::Result<()>;
     fn reset_failed_unit(&self, name: &str) -> zbus::Result<()>;
     fn start_transient_unit(
         &self,
@@ -220,6 +221,15 @@ fn done(what: &str, unit: &str, result: &str) -> Result<(), Failure> {
 pub async fn start(connection: &Connection, unit: &str) -> Result<(), Failure> {
     let result = ask(connection, Request::Start(unit)).await;
     done("start", unit, &result.map_err(unavailable)?)
+}
+
+/// Has systemd make its mount units from fstab anew.
+///
+/// # Errors
+/// `ServiceUnavailable`.
+pub async fn reload(connection: &Connection) -> Result<(), Failure> {
+    let systemd = SystemdProxy::new(connection).await.map_err(unavailable)?;
+    systemd.reload().await.map_err(unavailable)
 }
 
 /// Unmounts a mount point, and stops its automount unit, so that no access mounts it again.

@@ -236,7 +236,7 @@ fn named_by_content(device: &Device) -> Result<(), Failure> {
 }
 
 /// Whether a first field of fstab names the file system and not the device, so that it leads to the mapping.
-fn follows_content(spec: &str) -> bool {
+pub fn follows_content(spec: &str) -> bool {
     // PARTLABEL= is not in this list: udev makes no such link for the mapping.
     const TAGS: [&str; 3] = ["UUID=", "LABEL=", "PARTUUID="];
     const LINKS: [&str; 3] = [

@@ -157,7 +157,11 @@ fn check_ssd(
     }
 }
 
-fn find<'a>(facts: &'a Facts, object: &zbus::OwnedObjectPath) -> Result<&'a Device, Failure> {
+/// The device with this object path.
+///
+/// # Errors
+/// `DeviceGone`.
+pub fn find<'a>(facts: &'a Facts, object: &zbus::OwnedObjectPath) -> Result<&'a Device, Failure> {
     facts.device(object.as_str()).ok_or_else(|| {
         let gone = DeviceText {
             object: object.clone(),

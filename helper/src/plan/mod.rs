@@ -12,7 +12,8 @@ pub(crate) mod tests;
 
 use crate::action::{MountDevice, Pair};
 use crate::facts::{Device, Ident, Mount};
-pub use create::{create, needs_ssd_content};
+pub use checks::follows_content;
+pub use create::{create, find, needs_ssd_content};
 pub use modes::{offered, refused_modes};
 pub use partition::layout;
 pub use remove::{RemoveInput, Unwritten, remove};

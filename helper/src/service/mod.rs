@@ -7,6 +7,7 @@
 
 mod caches;
 mod execute;
+mod fstab;
 mod kernels;
 mod plans;
 pub(crate) mod queue;

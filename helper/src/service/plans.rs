@@ -10,9 +10,7 @@ use crate::lifecycle::Reason;
 use crate::mounts::users;
 use crate::plan::{self, Plan, RemoveInput, Unwritten};
 use crate::state::CacheRecord;
-use tandem_api::{
-    CacheState, DeviceText, Failure, Kind, Mode, PlanReply, PlanSpec, SECTOR_BYTES, SsdPart,
-};
+use tandem_api::{CacheState, Failure, Kind, Mode, PlanReply, PlanSpec, SECTOR_BYTES, SsdPart};
 use zbus::OwnedObjectPath;
 use zbus::message::Header;
 
@@ -62,14 +60,7 @@ impl Service {
         let _call = self.call();
         let _slot = self.queue_slot(header).await?;
         let facts = self.engine.facts().await?;
-        let device = facts.device(ssd.as_str()).ok_or_else(|| {
-            let object = ssd.clone();
-            let text = DeviceText {
-                object,
-                ..DeviceText::none()
-            };
-            Failure::new(Kind::DeviceGone).device(&text)
-        })?;
+        let device = plan::find(&facts, &ssd)?;
         plan::layout(device, &facts, &self.parts(&facts))
     }
 

@@ -151,7 +151,7 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
             gettext(
                 "The file /etc/fstab mounts {place} as {name}, and would not find it with a cache.",
             ),
-            gettext("Change that entry to UUID=… (the program Disks can do it), then try again."),
+            gettext("Change that entry to UUID=…, then try again."),
         ),
         Kind::AlreadyCached => (
             gettext("Already Part of a Cache"),

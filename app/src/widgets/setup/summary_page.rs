@@ -8,7 +8,7 @@ use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::CompositeTemplate;
 use gtk::glib;
-use tandem_api::{Failure, PlanReply, Step, StepKind};
+use tandem_api::{Failure, FstabChange, PlanReply, Step, StepKind};
 
 use crate::display::{
     SsdShare, bytes, device_facts, fill, keyless, mode_name, plan_title, short_name, warning_words,
@@ -57,6 +57,10 @@ mod imp {
         pub steps: TemplateChild<StepList>,
         #[template_child]
         pub memory: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub fstab: TemplateChild<adw::PreferencesGroup>,
+        pub fstab_rows: RefCell<Vec<adw::ActionRow>>,
+        pub fstab_changes: RefCell<Vec<FstabChange>>,
         pub plan: RefCell<Option<PlanReply>>,
     }
 
@@ -142,7 +146,39 @@ impl SummaryPage {
     pub fn show_failure(&self, failure: &Failure) {
         self.imp().plan.replace(None);
         self.imp().error.show(failure);
+        self.offer_fstab_changes(&[]);
         self.imp().stack.set_visible_child_name("failed");
+    }
+
+    /// Shows below the failure which entries of fstab the service can change.
+    pub fn offer_fstab_changes(&self, changes: &[FstabChange]) {
+        let imp = self.imp();
+        let rows = changes.iter().map(|change| {
+            let words = gettext("{after} instead of {before}");
+            let fields = [
+                ("after", change.after.as_str()),
+                ("before", change.before.as_str()),
+            ];
+            adw::ActionRow::builder()
+                .title(glib::markup_escape_text(&change.point))
+                .subtitle(glib::markup_escape_text(&fill(&words, &fields)))
+                .build()
+        });
+        let rows: Vec<_> = rows.collect();
+        for row in imp.fstab_rows.replace(rows.clone()) {
+            imp.fstab.remove(&row);
+        }
+        for row in &rows {
+            imp.fstab.add(row);
+        }
+        imp.fstab.set_visible(!changes.is_empty());
+        imp.fstab_changes.replace(changes.to_vec());
+    }
+
+    /// The changes that are offered.
+    #[must_use]
+    pub fn fstab_changes(&self) -> Vec<FstabChange> {
+        self.imp().fstab_changes.borrow().clone()
     }
 
     /// Shows how the SSD is shared.

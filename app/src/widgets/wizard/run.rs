@@ -96,6 +96,9 @@ impl Wizard {
                     }
                     Err(failure) => {
                         imp.summary.show_failure(&failure);
+                        if failure.kind == Kind::FstabNamesDevice {
+                            wizard.offer_fstab_changes().await;
+                        }
                         // "Try Again" makes the usual plan, unless only the next start can be planned.
                         let root = wizard.origin_is_root();
                         imp.draft.borrow_mut().choose_next_start(root);

@@ -121,7 +121,9 @@ fn what(failure: &Failure) -> String {
         Kind::OriginPartitioned => format!("{device} has partitions; choose one of them."),
         Kind::OriginInUse => format!("{device} is in use ({name})."),
         Kind::FstabNamesDevice => format!(
-            "/etc/fstab names the disk of {points} as {name}, which would not find the cache; use UUID= there."
+            "/etc/fstab names the disk of {points} as {name}, which would not find the cache; “tandemctl \
+             fstab {}” changes it to UUID=.",
+            failure.device.name
         ),
         Kind::AlreadyCached => format!("{device} is already part of a cache."),
         Kind::DeviceGone => format!("{device} is no longer connected."),

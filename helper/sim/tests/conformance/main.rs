@@ -11,6 +11,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod fstab;
 mod giving_up;
 mod kept;
 mod kernels;

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Offers to change fstab where fstab would not find the disk with a cache.
+
+use adw::subclass::prelude::*;
+use gtk::glib::{self, clone};
+
+use super::Wizard;
+
+impl Wizard {
+    /// Shows the changes that let fstab find the chosen disk with a cache.
+    pub(super) async fn offer_fstab_changes(&self) {
+        let imp = self.imp();
+        let (Some(client), Some(disk)) = (imp.client.get(), imp.draft.borrow().origin.clone())
+        else {
+            return;
+        };
+        match client.fstab_changes(&disk).await {
+            Ok(changes) => imp.summary.offer_fstab_changes(&changes),
+            // The failure already says what a person can do.
+            Err(failure) => tracing::info!("fstab cannot be changed: {failure}"),
+        }
+    }
+
+    /// Has the changes made that are shown, and makes the plan again.
+    pub(super) fn change_fstab(&self) {
+        let imp = self.imp();
+        let (Some(client), Some(disk)) =
+            (imp.client.get().cloned(), imp.draft.borrow().origin.clone())
+        else {
+            return;
+        };
+        let changes = imp.summary.fstab_changes();
+        self.set_busy(true);
+        glib::spawn_future_local(clone!(
+            #[weak(rename_to = wizard)]
+            self,
+            async move {
+                let changed = client.change_fstab(&disk, &changes).await;
+                wizard.set_busy(false);
+                match changed {
+                    Ok(()) => wizard.make_plan(),
+                    Err(failure) => {
+                        wizard.imp().summary.show_failure(&failure);
+                        wizard.refresh();
+                    }
+                }
+            }
+        ));
+    }
+}

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Changes of fstab: the UUID of a file system takes the place of a name that would not find the file system through
+//! its cache, such as `/dev/sda1`. The changed fstab is right with a cache and without one, so nothing undoes a change.
+//!
+//! The sandbox of the service allows no change below /etc. The service writes a request and starts a unit, which runs
+//! `tandem-assemble --change-fstab`.
+
+use crate::facts::{Device, Facts, Mounter};
+use crate::mounts::{libmount, systemd};
+use crate::plan::follows_content;
+use crate::state::FOLDER;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+use tandem_api::{Failure, FstabChange, Kind};
+use tokio::sync::Mutex;
+use zbus::Connection;
+
+/// The file.
+pub const FSTAB: &str = "/etc/fstab";
+/// The unit that carries out the request.
+const UNIT: &str = "tandem-fstab.service";
+/// The request, in the folder of the records.
+const REQUEST: &str = "fstab-change.json";
+/// What the name of the file with the fstab of before begins with.
+const BACKUP: &str = "fstab.before-tandem";
+/// Files with a fstab of before that may be there.
+const MAX_BACKUPS: u32 = 100;
+
+/// One change at a time: there is one request and one unit.
+static ALONE: Mutex<()> = Mutex::const_new(());
+
+/// What the unit is to do.
+#[derive(Debug, Serialize, Deserialize)]
+struct Request {
+    changes: Vec<FstabChange>,
+    /// Name of the file that will have the fstab of before. The file must not be there yet.
+    backup: String,
+}
+
+/// The changes after which fstab finds the file system of a disk through its cache.
+///
+/// # Errors
+/// `Indistinguishable` if the UUID of the file system does not tell it from others.
+pub fn needed(device: &Device, facts: &Facts) -> Result<Vec<FstabChange>, Failure> {
+    let mut changes = Vec::new();
+    for mount in &device.mounts {
+        if let Mounter::Fstab(spec) = &mount.mounter
+            && !follows_content(spec)
+        {
+            changes.push(FstabChange {
+                point: mount.point.clone(),
+                before: spec.clone(),
+                after: format!("UUID={}", device.content_uuid),
+            });
+        }
+    }
+    let uuid = &device.content_uuid;
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    let unique = facts.same_filesystem(device).is_none();
+    if !changes.is_empty() && (uuid.is_empty() || !uuid.bytes().all(plain) || !unique) {
+        let other = facts.same_filesystem(device);
+        let name = other.map_or("", |other| other.ident.text.name.as_str());
+        return Err(Failure::new(Kind::Indistinguishable)
+            .device(&device.ident.text)
+            .name(name));
+    }
+    Ok(changes)
+}
+
+/// Has the changes made, and has systemd read fstab again. Returns the path of the file with the fstab of before.
+///
+/// # Errors
+/// `StepFailed`: fstab is as before then.
+pub async fn change(connection: &Connection, changes: &[FstabChange]) -> Result<String, Failure> {
+    let _alone = ALONE.lock().await;
+    let failed = |e: &dyn std::fmt::Display| {
+        Failure::new(Kind::StepFailed).detail(format_args!("{FSTAB} is as before: {e}"))
+    };
+    let fstab = Path::new(FSTAB);
+    let backup = free_backup(fstab).map_err(|e| failed(&e))?;
+    let request = Request {
+        changes: changes.to_vec(),
+        backup: backup.clone(),
+    };
+    let file = Path::new(FOLDER).join(REQUEST);
+    write_request(&file, &request).map_err(|e| failed(&e))?;
+    let done = systemd::start(connection, UNIT).await;
+    if let Err(e) = fs::remove_file(&file) {
+        tracing::warn!("the request stays in {}: {e}", file.display());
+    }
+    done.map_err(|e| failed(&format_args!("{e}; “journalctl -u {UNIT}” tells why")))?;
+    if let Err(e) = systemd::reload(connection).await {
+        tracing::warn!("systemd reads the changed {FSTAB} at its next reload only: {e}");
+    }
+    Ok(fstab.with_file_name(backup).display().to_string())
+}
+
+/// Does what the request in `folder` says to the file `fstab`.
+///
+/// # Errors
+/// If the request, fstab or its folder cannot be read or written, or if the request does not fit fstab. fstab is as
+/// before then.
+pub fn change_as_requested(folder: &Path, fstab: &Path) -> io::Result<()> {
+    let request: Request = serde_json::from_slice(&fs::read(folder.join(REQUEST))?)?;
+    let facts = fs::symlink_metadata(fstab)?;
+    if !facts.is_file() {
+        return Err(io::Error::other("it is no plain file"));
+    }
+    let text = fs::read_to_string(fstab)?;
+    let new = edited(&text, &request.changes)?;
+    let backup = fstab.with_file_name(&request.backup);
+    let beside = fstab.with_file_name("fstab.tandem-new");
+    write_like(&facts, &backup, &text)?;
+    let written = remove_if_there(&beside)
+        .and_then(|()| write_like(&facts, &beside, &new))
+        .and_then(|()| fs::rename(&beside, fstab));
+    if let Err(e) = written {
+        // Neither of the two is of any use then.
+        let tidied = remove_if_there(&beside).and_then(|()| remove_if_there(&backup));
+        tracing::info!("fstab could not be written, what was written is removed: {tidied:?}");
+        return Err(e);
+    }
+    File::open(fstab.parent().unwrap_or(Path::new("/")))?.sync_all()
+}
+
+/// The text of fstab with the changes. libmount reads both texts, and finds only the wanted difference.
+fn edited(text: &str, changes: &[FstabChange]) -> io::Result<String> {
+    let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
+    for change in changes {
+        let fits = |line: &&mut String| first_field(line, &change.point) == Some(&change.before);
+        let mut found = lines.iter_mut().filter(fits);
+        let (line, second) = (found.next(), found.next());
+        let (Some(line), None) = (line, second) else {
+            return Err(io::Error::other(format!(
+                "not one line names {} as {}",
+                change.point, change.before
+            )));
+        };
+        *line = line.replacen(&change.before, &change.after, 1);
+    }
+    let new = lines.concat();
+    let mut wanted = libmount::parse(text)?;
+    for entry in &mut wanted {
+        let fits = |c: &&FstabChange| c.point == entry.target && c.before == entry.source;
+        if let Some(change) = changes.iter().find(fits) {
+            entry.source.clone_from(&change.after);
+            let tag = change.after.split_once('=');
+            entry.tag = tag.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        }
+    }
+    if libmount::parse(&new)? != wanted {
+        return Err(io::Error::other("its lines cannot be changed one by one"));
+    }
+    Ok(new)
+}
+
+/// The first field of a line that is an entry for this mount point. Fields with escapes or quotes fit nothing.
+fn first_field<'a>(line: &'a str, point: &str) -> Option<&'a str> {
+    let mut fields = line.split_ascii_whitespace();
+    let first = fields.next().filter(|first| !first.starts_with('#'))?;
+    (fields.next()? == point).then_some(first)
+}
+
+/// A name for the fstab of before that no file has.
+fn free_backup(fstab: &Path) -> io::Result<String> {
+    let names = (1..=MAX_BACKUPS).map(|n| match n {
+        1 => BACKUP.to_owned(),
+        _ => format!("{BACKUP}-{n}"),
+    });
+    let free = |name: &String| fs::symlink_metadata(fstab.with_file_name(name)).is_err();
+    let found = names.into_iter().find(free);
+    found.ok_or_else(|| io::Error::other(format!("there are too many files {BACKUP}-…")))
+}
+
+fn write_request(file: &PathBuf, request: &Request) -> io::Result<()> {
+    remove_if_there(file)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(file)?;
+    file.write_all(&serde_json::to_vec_pretty(request)?)
+}
+
+/// Writes a new file with the owner and the permissions of another one.
+fn write_like(facts: &Metadata, path: &Path, text: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(text.as_bytes())?;
+    fchown(&file, Some(facts.uid()), Some(facts.gid()))?;
+    file.set_permissions(fs::Permissions::from_mode(facts.mode() & 0o7777))?;
+    file.sync_all()
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "# /dev/sda1 /srv ext4\n\
+                        UUID=aa / ext4 errors=remount-ro 0 1\n\
+                        \t/dev/sda1  /srv\text4 defaults,x-of=/dev/sda1 0 2 # data\n\
+                        /dev/sda1 none swap sw 0 0\n";
+
+    fn change_of(point: &str) -> FstabChange {
+        FstabChange {
+            point: point.to_owned(),
+            before: "/dev/sda1".to_owned(),
+            after: "UUID=0a-1b".to_owned(),
+        }
+    }
+
+    #[test]
+    fn one_field_of_one_line_is_replaced() {
+        let new = edited(TEXT, &[change_of("/srv")]).unwrap();
+        let wanted = TEXT.replace("\t/dev/sda1  /srv", "\tUUID=0a-1b  /srv");
+        assert_eq!(new, wanted);
+    }
+
+    #[test]
+    fn a_line_that_is_not_there_or_not_alone_is_not_changed() {
+        edited(TEXT, &[change_of("/home")]).unwrap_err();
+        let twice = format!("{TEXT}/dev/sda1 /srv ext4 ro\n");
+        edited(&twice, &[change_of("/srv")]).unwrap_err();
+        let quoted = TEXT.replace("\t/dev/sda1 ", "\"/dev/sda1\" ");
+        edited(&quoted, &[change_of("/srv")]).unwrap_err();
+    }
+
+    #[test]
+    fn the_file_of_before_is_kept_and_never_overwritten() {
+        let folder = std::env::temp_dir().join(format!("tandem-fstab-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let fstab = folder.join("fstab");
+        fs::write(&fstab, TEXT).unwrap();
+        fs::set_permissions(&fstab, fs::Permissions::from_mode(0o640)).unwrap();
+        let request = |point: &str, backup: &str| {
+            let request = Request {
+                changes: vec![change_of(point)],
+                backup: backup.to_owned(),
+            };
+            write_request(&folder.join(REQUEST), &request).unwrap();
+        };
+        let files = || {
+            let names = fs::read_dir(&folder).unwrap();
+            let mut names: Vec<_> = names.map(|e| e.unwrap().file_name()).collect();
+            names.sort();
+            names
+        };
+
+        request("/home", "old");
+        let before = files();
+        change_as_requested(&folder, &fstab).unwrap_err();
+        assert_eq!(fs::read_to_string(&fstab).unwrap(), TEXT);
+        assert_eq!(files(), before);
+
+        request("/srv", "old");
+        change_as_requested(&folder, &fstab).unwrap();
+        let new = fs::read_to_string(&fstab).unwrap();
+        assert!(new.contains("UUID=0a-1b  /srv"), "{new}");
+        assert_eq!(fs::metadata(&fstab).unwrap().mode() & 0o7777, 0o640);
+        assert_eq!(fs::read_to_string(folder.join("old")).unwrap(), TEXT);
+
+        fs::write(&fstab, TEXT).unwrap();
+        change_as_requested(&folder, &fstab).unwrap_err();
+        assert_eq!(fs::read_to_string(&fstab).unwrap(), TEXT);
+
+        assert_eq!(free_backup(&fstab).unwrap(), BACKUP);
+        fs::write(folder.join(BACKUP), "").unwrap();
+        assert_eq!(free_backup(&fstab).unwrap(), format!("{BACKUP}-2"));
+
+        // A link leads to a file that another program looks after.
+        fs::rename(&fstab, folder.join("real")).unwrap();
+        std::os::unix::fs::symlink("real", &fstab).unwrap();
+        request("/srv", "older");
+        change_as_requested(&folder, &fstab).unwrap_err();
+        fs::remove_dir_all(folder).unwrap();
+    }
+}
