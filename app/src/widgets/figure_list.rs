@@ -28,7 +28,8 @@ pub fn show_figures(list: &gtk::ListBox, rows: &mut Vec<FigureRow>, figures: &[F
         rows.push((row, value));
     }
     for ((row, value), figure) in rows.iter().zip(figures) {
-        if row.title() == figure.title && value.label() == figure.value {
+        let same_meaning = row.subtitle().is_some_and(|s| s == figure.meaning);
+        if row.title() == figure.title && value.label() == figure.value && same_meaning {
             continue;
         }
         row.set_title(&figure.title);
