@@ -312,9 +312,30 @@ impl Desk {
             .with_context(|| format!("counter {name}: {value}"))
     }
 
+    /// No cache can be asked for while fstab names the folder's disk by its device file. The service changes that.
+    fn renamed_in_fstab(&mut self) -> Result<()> {
+        let (disk, ssd) = (self.folder.origin.serial, self.folder.ssd.serial);
+        let (disk, ssd) = (self.device(disk)?, self.device(ssd)?);
+        self.sh(&format!(
+            "cp /etc/fstab /run/fstab && sed -i 's|^[^#]\\S* {MOUNT_POINT} |{disk}1 {MOUNT_POINT} |' /etc/fstab && \
+             cp /etc/fstab /run/by-device && systemctl daemon-reload && ! cmp -s /run/fstab /etc/fstab"
+        ))?;
+        let plan = format!("tandemctl plan --at-next-start {disk}1 {ssd} 2>&1; test $? -eq 3");
+        let refused = self.sh(&plan)?;
+        let tells = refused.contains("tandemctl fstab");
+        ensure!(tells, "the refusal does not say what helps: {refused}");
+        self.sh(&format!("tandemctl fstab --yes {disk}1"))?;
+        self.sh(&format!(
+            "cmp /run/fstab /etc/fstab && cmp /run/by-device /etc/fstab.before-tandem && \
+             ls /etc/fstab* && grep '^What=/dev/disk/by-uuid/' /run/systemd/generator/$(systemd-escape --path --suffix=mount {MOUNT_POINT})"
+        ))
+        .map(drop)
+    }
+
     /// The folder is in use when its cache is asked for, and the machine loses power before it starts next.
     fn folder(&mut self, bench: &Bench) -> Result<()> {
         self.sh(IN_USE)?;
+        self.renamed_in_fstab()?;
         self.prepare(self.folder.origin.serial, self.folder.ssd.serial)?;
         self.is_cached(MOUNT_POINT, false)?;
         let listed = self.sh("tandemctl --json list")?;
