@@ -33,7 +33,7 @@ pub use fill::fill;
 pub use kernels::kernels_words;
 pub use mode::{
     MODES, UnwrittenWords, mode_change, mode_description, mode_name, mode_refusal, mode_warnings,
-    recommended, refusal, unwritten_short, unwritten_words,
+    mode_words, recommended, refusal, unwritten_short, unwritten_words,
 };
 pub use module::{ModuleAction, ModuleWords, Task, module_words};
 pub use numbers::{binary_size, bytes, percent, rate, short_time};

@@ -37,6 +37,23 @@ pub fn mode_description(mode: Mode) -> String {
     }
 }
 
+/// Name and description of the mode of a cache. `waits_for_kernel`: the user chose write-back, which waits until each
+/// kernel has the module.
+#[must_use]
+pub fn mode_words(mode: Mode, waits_for_kernel: bool) -> String {
+    let name = mode_name(mode);
+    let name = if waits_for_kernel {
+        let words = gettext(
+            "{mode} for now. {chosen} starts again when every kernel has its Tandem module.",
+        );
+        let chosen = mode_name(Mode::Writeback);
+        fill(&words, &[("mode", &name), ("chosen", &chosen)])
+    } else {
+        name
+    };
+    format!("{name}\n{}", mode_description(mode))
+}
+
 /// All modes, the recommended one first and the risky one last.
 pub const MODES: [Mode; 3] = [Mode::Writethrough, Mode::Writearound, Mode::Writeback];
 

@@ -23,6 +23,8 @@ pub struct CacheFacts {
     pub ssd: DeviceText,
     /// How writes are treated.
     pub mode: Mode,
+    /// The user chose write-back, which waits until every kernel that may start next has the module.
+    pub waits_for_kernel: bool,
     /// Modes that are not offered for this cache, and why.
     pub refused_modes: Vec<RefusedMode>,
     /// Whether data may be on the SSD only, as far as the service has it recorded.

@@ -18,7 +18,7 @@ use tandem_api::{LongHistory, Span};
 
 use crate::a11y;
 use crate::client::Client;
-use crate::display::{full_name, mode_description, mode_name, plain_name};
+use crate::display::{full_name, mode_words, plain_name};
 use crate::model::objects::CacheObject;
 use crate::model::store::Store;
 use crate::widgets::chart::Chart;
@@ -288,14 +288,7 @@ impl CachePage {
         set(&imp.ssd, &full_name(&facts.ssd));
         set(&imp.mounted, &facts.mount_points.join(", "));
         imp.mounted.set_visible(!facts.mount_points.is_empty());
-        set(
-            &imp.mode,
-            &format!(
-                "{}\n{}",
-                mode_name(facts.mode),
-                mode_description(facts.mode)
-            ),
-        );
+        set(&imp.mode, &mode_words(facts.mode, facts.waits_for_kernel));
         self.refresh_job();
     }
 }

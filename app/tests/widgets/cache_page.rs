@@ -4,6 +4,7 @@
 use adw::prelude::*;
 use gtk::glib;
 use tandem_api::{Bucket, CacheState, Direction, Latency, Mode, Sample};
+use tandem_app::model::facts::CacheFacts;
 use tandem_app::model::objects::CacheObject;
 use tandem_app::widgets::cache_page::CachePage;
 
@@ -103,6 +104,28 @@ fn every_state_and_mode_has_its_safety_line_at_the_top() {
             }
         }
     }
+    page.show(None);
+    window.destroy();
+}
+
+#[gtk::test]
+fn a_page_says_that_the_chosen_mode_waits_for_a_kernel() {
+    adw::init().unwrap();
+    let page: CachePage = glib::Object::new();
+    let window = shown_in_window(&page);
+    let cache = CacheObject::new(cache_facts("a"));
+    page.show(Some(&cache));
+    let mode = || hand::row(&window, "Mode").unwrap().subtitle().unwrap();
+    assert!(mode().starts_with("Standard\n"), "{}", mode());
+    cache.update(CacheFacts {
+        waits_for_kernel: true,
+        ..cache_facts("a")
+    });
+    assert!(
+        mode().starts_with("Standard for now. Fast Saving starts again when"),
+        "{}",
+        mode()
+    );
     page.show(None);
     window.destroy();
 }

@@ -105,6 +105,7 @@ fn cache_facts(uuid: &str) -> CacheFacts {
         origin: device("Disk", "Films"),
         ssd: device("Flash", ""),
         mode: Mode::Writethrough,
+        waits_for_kernel: false,
         refused_modes: vec![],
         may_be_unwritten: false,
         state: CacheState::Active,
