@@ -317,7 +317,7 @@ impl Desk {
         let (disk, ssd) = (self.folder.origin.serial, self.folder.ssd.serial);
         let (disk, ssd) = (self.device(disk)?, self.device(ssd)?);
         self.sh(&format!(
-            "cp /etc/fstab /run/fstab && sed -i 's|^[^#]\\S* {MOUNT_POINT} |{disk}1 {MOUNT_POINT} |' /etc/fstab && \
+            "cp /etc/fstab /run/fstab && sed -i 's|^[^#]\\S* {MOUNT_POINT} |/dev/{disk}1 {MOUNT_POINT} |' /etc/fstab && \
              cp /etc/fstab /run/by-device && systemctl daemon-reload && ! cmp -s /run/fstab /etc/fstab"
         ))?;
         let plan = format!("tandemctl plan --at-next-start {disk}1 {ssd} 2>&1; test $? -eq 3");
