@@ -19,8 +19,9 @@ const MADE: &str = "/run/tandem-initramfs";
 
 /// A tool that makes initial file systems.
 struct Tool {
-    /// A file that nothing but the tool brings along; dracut may bring an `update-initramfs` of its own.
-    program: &'static str,
+    /// Files that are all there where the tool is in use. dracut may bring an `update-initramfs` of its own, and
+    /// `mkinitramfs` may be left over from before dracut was installed.
+    programs: &'static [&'static str],
     /// The file of ours that the tool runs to put the cache into an initial file system.
     hook: &'static str,
     /// The unit that has the tool make the initial file systems of all kernels anew. The sandbox of the service does
@@ -32,12 +33,12 @@ struct Tool {
 /// are there without their packages' hooks for new kernels.
 const TOOLS: [Tool; 2] = [
     Tool {
-        program: "/usr/sbin/mkinitramfs",
+        programs: &["/usr/sbin/mkinitramfs", "/usr/sbin/update-initramfs"],
         hook: "/usr/share/initramfs-tools/hooks/tandem",
         unit: "tandem-initramfs.service",
     },
     Tool {
-        program: "/usr/bin/dracut",
+        programs: &["/usr/bin/dracut"],
         hook: "/usr/lib/dracut/modules.d/90tandem/module-setup.sh",
         unit: "tandem-dracut.service",
     },
@@ -45,7 +46,8 @@ const TOOLS: [Tool; 2] = [
 
 /// The tool that makes this machine's initial file systems, if it puts caches into them.
 fn tool() -> Option<&'static Tool> {
-    let made_by = TOOLS.iter().find(|tool| Path::new(tool.program).exists());
+    let there = |tool: &&Tool| tool.programs.iter().all(|file| Path::new(file).exists());
+    let made_by = TOOLS.iter().find(there);
     made_by.filter(|tool| Path::new(tool.hook).exists())
 }
 

@@ -6,7 +6,7 @@
 # Called by dracut: whether there is something to put. Copies the records to a place of dracut's own.
 # shellcheck disable=SC2154
 check() {
-	local records=$DRACUT_TMPDIR/tandem
+	local records=${DRACUT_TMPDIR:?}/tandem
 	rm -rf "$records"
 	/usr/libexec/tandem-assemble --export "$records" || {
 		dwarning "tandem: the records of caches cannot be copied; this kernel starts without the cache"

@@ -5,12 +5,14 @@
 
 # The device that is to be mounted, which is not the device that the command line names if that is below a cache.
 tandem_root() {
-	tandem_device=$(readlink -f "$(label_uuid_to_dev "$1")")
+	tandem_device=$(readlink -f "$1")
 	tandem_device=/sys/class/block/${tandem_device##*/}
 	for tandem_above in "$tandem_device" "$tandem_device"/holders/*; do
 		case $(cat "$tandem_above/dm/uuid" 2>/dev/null) in
 		TANDEM-*)
-			echo "/dev/mapper/$(cat "$tandem_above/dm/name")"
+			tandem_name=/dev/mapper/$(cat "$tandem_above/dm/name")
+			[ -b "$tandem_name" ] || tandem_name=/dev/${tandem_above##*/}
+			echo "$tandem_name"
 			return
 			;;
 		esac
@@ -28,19 +30,20 @@ tandem_mount() {
 	systemctl daemon-reload
 }
 
-modprobe -abq dm_mod dm_tandem
-# The journal of the running system has the messages, too.
-/usr/libexec/tandem-assemble --initramfs 2>&1 | while read -r tandem_line; do
-	echo "tandem: $tandem_line"
-	echo "<5>tandem: $tandem_line" >/dev/kmsg
-done
-
 # shellcheck disable=SC2154
-tandem_root=$(tandem_root "$root")
-if [ -b "$tandem_root" ]; then
-	if [ -n "$DRACUT_SYSTEMD" ]; then
+tandem_disk=$(label_uuid_to_dev "$root")
+# Where dracut leaves it to systemd to find the root file system, no mapping may take the disk from systemd.
+if [ -b "$tandem_disk" ]; then
+	modprobe -abq dm_mod dm_tandem
+	# The journal of the running system has the messages, too.
+	/usr/libexec/tandem-assemble --initramfs 2>&1 | while read -r tandem_line; do
+		echo "tandem: $tandem_line"
+		echo "<5>tandem: $tandem_line" >/dev/kmsg
+	done
+	tandem_root=$(tandem_root "$tandem_disk")
+	if [ -b "$tandem_root" ] && [ -n "$DRACUT_SYSTEMD" ]; then
 		tandem_mount "$tandem_root"
-	else
+	elif [ -b "$tandem_root" ]; then
 		root=block:$tandem_root
 	fi
 fi
