@@ -50,11 +50,15 @@ pub fn needed(device: &Device, facts: &Facts) -> Result<Vec<FstabChange>, Failur
         if let Mounter::Fstab(spec) = &mount.mounter
             && !follows_content(spec)
         {
-            changes.push(FstabChange {
+            let change = FstabChange {
                 point: mount.point.clone(),
                 before: spec.clone(),
                 after: format!("UUID={}", device.content_uuid),
-            });
+            };
+            // A file system may be mounted twice at one point.
+            if !changes.contains(&change) {
+                changes.push(change);
+            }
         }
     }
     let uuid = &device.content_uuid;
@@ -91,11 +95,28 @@ pub async fn change(connection: &Connection, changes: &[FstabChange]) -> Result<
     if let Err(e) = fs::remove_file(&file) {
         tracing::warn!("the request stays in {}: {e}", file.display());
     }
-    done.map_err(|e| failed(&format_args!("{e}; “journalctl -u {UNIT}” tells why")))?;
+    if let Err(e) = done {
+        if !is_changed(fstab, changes) {
+            return Err(failed(&format_args!(
+                "{e}; “journalctl -u {UNIT}” tells why"
+            )));
+        }
+        tracing::warn!("{FSTAB} is changed, although {UNIT} did not end well: {e}");
+    }
     if let Err(e) = systemd::reload(connection).await {
         tracing::warn!("systemd reads the changed {FSTAB} at its next reload only: {e}");
     }
     Ok(fstab.with_file_name(backup).display().to_string())
+}
+
+/// Whether the changes are in fstab.
+fn is_changed(fstab: &Path, changes: &[FstabChange]) -> bool {
+    let text = fs::read_to_string(fstab).unwrap_or_default();
+    changes.iter().all(|change| {
+        let fields = text.lines().map(|line| first_field(line, &change.point));
+        let mut fields = fields.filter(|field| *field == Some(&change.after));
+        fields.next().is_some()
+    })
 }
 
 /// Does what the request in `folder` says to the file `fstab`.
@@ -113,9 +134,20 @@ pub fn change_as_requested(folder: &Path, fstab: &Path) -> io::Result<()> {
     let new = edited(&text, &request.changes)?;
     let backup = fstab.with_file_name(&request.backup);
     let beside = fstab.with_file_name("fstab.tandem-new");
-    write_like(&facts, &backup, &text)?;
+    if fs::symlink_metadata(&backup).is_ok() {
+        return Err(io::Error::other(format!(
+            "{} is there already",
+            backup.display()
+        )));
+    }
+    let unchanged = || match fs::read_to_string(fstab)? == text {
+        true => Ok(()),
+        false => Err(io::Error::other("another program has just changed it")),
+    };
     let written = remove_if_there(&beside)
+        .and_then(|()| write_like(&facts, &backup, &text))
         .and_then(|()| write_like(&facts, &beside, &new))
+        .and_then(|()| unchanged())
         .and_then(|()| fs::rename(&beside, fstab));
     if let Err(e) = written {
         // Neither of the two is of any use then.
@@ -144,7 +176,8 @@ fn edited(text: &str, changes: &[FstabChange]) -> io::Result<String> {
     let new = lines.concat();
     let mut wanted = libmount::parse(text)?;
     for entry in &mut wanted {
-        let fits = |c: &&FstabChange| c.point == entry.target && c.before == entry.source;
+        let fits =
+            |c: &&FstabChange| same_point(&c.point, &entry.target) && c.before == entry.source;
         if let Some(change) = changes.iter().find(fits) {
             entry.source.clone_from(&change.after);
             let tag = change.after.split_once('=');
@@ -157,11 +190,22 @@ fn edited(text: &str, changes: &[FstabChange]) -> io::Result<String> {
     Ok(new)
 }
 
-/// The first field of a line that is an entry for this mount point. Fields with escapes or quotes fit nothing.
+/// The first field of a line that is an entry for this mount point. A quoted field fits nothing.
 fn first_field<'a>(line: &'a str, point: &str) -> Option<&'a str> {
     let mut fields = line.split_ascii_whitespace();
     let first = fields.next().filter(|first| !first.starts_with('#'))?;
-    (fields.next()? == point).then_some(first)
+    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\134", "\\")];
+    let second = escapes
+        .iter()
+        .fold(fields.next()?.to_owned(), |text, (from, to)| {
+            text.replace(from, to)
+        });
+    same_point(&second, point).then_some(first)
+}
+
+/// Whether two mount points are the same, with or without a slash at the end.
+fn same_point(one: &str, other: &str) -> bool {
+    one.trim_end_matches('/') == other.trim_end_matches('/')
 }
 
 /// A name for the fstab of before that no file has.
@@ -234,6 +278,9 @@ mod tests {
         edited(TEXT, &[change_of("/home")]).unwrap_err();
         let twice = format!("{TEXT}/dev/sda1 /srv ext4 ro\n");
         edited(&twice, &[change_of("/srv")]).unwrap_err();
+        let spaces = TEXT.replace("/srv\t", "/srv/my\\040disk/\t");
+        let new = edited(&spaces, &[change_of("/srv/my disk")]);
+        assert!(new.unwrap().contains("UUID=0a-1b  /srv/my"));
         let quoted = TEXT.replace("\t/dev/sda1 ", "\"/dev/sda1\" ");
         edited(&quoted, &[change_of("/srv")]).unwrap_err();
     }

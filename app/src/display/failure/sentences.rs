@@ -106,6 +106,11 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
             gettext("{device} is one of several devices that belong together ({name})."),
             gettext("Choose the volume as a whole, or another device."),
         ),
+        Kind::Indistinguishable if !failure.name.is_empty() => (
+            gettext("Cannot Be Told Apart"),
+            gettext("{device} and {name} have the same ID: one may be a copy of the other."),
+            gettext("Disconnect the copy, then try again."),
+        ),
         Kind::Indistinguishable => (
             gettext("Cannot Be Identified"),
             gettext(

@@ -16,8 +16,8 @@ impl Wizard {
         };
         match client.fstab_changes(&disk).await {
             Ok(changes) => imp.summary.offer_fstab_changes(&changes),
-            // The failure already says what a person can do.
-            Err(failure) => tracing::info!("fstab cannot be changed: {failure}"),
+            // The person must not do by hand what the service refuses.
+            Err(failure) => imp.summary.show_failure(&failure),
         }
     }
 
