@@ -424,9 +424,13 @@ impl Desk {
 
     fn by_name(&mut self, bench: &Bench) -> Result<()> {
         self.prepare(self.system.origin.serial, self.system.ssd.serial)?;
+        // The disk's place. The kernel numbers disks that it finds at once in any order, so /dev/sda1 may be any of them.
+        let disk = self.device(self.system.origin.serial)?;
+        let find = format!("find -L /dev/disk/by-path -samefile /dev/{disk}1 | head -n 1");
+        let name = self.sh(&find)?;
+        ensure!(!name.is_empty(), "the disk has no name by its place");
         self.power_off(bench)?;
-        // The disk is plugged in before the SSD, so the kernel calls the disk sda.
-        self.start(bench, "root=/dev/sda1", true)?;
+        self.start(bench, &format!("root={name}"), true)?;
         self.is_cached("/", true)?;
         self.save("through-the-cache")?;
         self.all_there()?;
