@@ -6,6 +6,7 @@
 //! `tandem-assemble --change-fstab`.
 
 use crate::facts::{Device, Facts, Mounter};
+use crate::mounts::table::same_point;
 use crate::mounts::{libmount, systemd};
 use crate::plan::follows_content;
 use crate::state::FOLDER;
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tandem_api::{Failure, FstabChange, Kind};
 use tokio::sync::Mutex;
 use zbus::Connection;
@@ -63,10 +64,9 @@ pub fn needed(device: &Device, facts: &Facts) -> Result<Vec<FstabChange>, Failur
     }
     let uuid = &device.content_uuid;
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-    let unique = facts.same_filesystem(device).is_none();
-    if !changes.is_empty() && (uuid.is_empty() || !uuid.bytes().all(plain) || !unique) {
-        let other = facts.same_filesystem(device);
-        let name = other.map_or("", |other| other.ident.text.name.as_str());
+    let twin = facts.same_filesystem(device);
+    if !changes.is_empty() && (uuid.is_empty() || !uuid.bytes().all(plain) || twin.is_some()) {
+        let name = twin.map_or("", |twin| twin.ident.text.name.as_str());
         return Err(Failure::new(Kind::Indistinguishable)
             .device(&device.ident.text)
             .name(name));
@@ -111,12 +111,13 @@ pub async fn change(connection: &Connection, changes: &[FstabChange]) -> Result<
 
 /// Whether the changes are in fstab.
 fn is_changed(fstab: &Path, changes: &[FstabChange]) -> bool {
-    let text = fs::read_to_string(fstab).unwrap_or_default();
-    changes.iter().all(|change| {
-        let fields = text.lines().map(|line| first_field(line, &change.point));
-        let mut fields = fields.filter(|field| *field == Some(&change.after));
-        fields.next().is_some()
-    })
+    let entries = libmount::fstab(fstab).unwrap_or_default();
+    let has = |change: &FstabChange| {
+        entries
+            .iter()
+            .any(|e| names(e, &change.point, &change.after))
+    };
+    changes.iter().all(has)
 }
 
 /// Does what the request in `folder` says to the file `fstab`.
@@ -160,28 +161,26 @@ pub fn change_as_requested(folder: &Path, fstab: &Path) -> io::Result<()> {
 
 /// The text of fstab with the changes. libmount reads both texts, and finds only the wanted difference.
 fn edited(text: &str, changes: &[FstabChange]) -> io::Result<String> {
-    let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
+    let mut wanted = libmount::parse(text)?;
     for change in changes {
-        let fits = |line: &&mut String| first_field(line, &change.point) == Some(&change.before);
-        let mut found = lines.iter_mut().filter(fits);
-        let (line, second) = (found.next(), found.next());
-        let (Some(line), None) = (line, second) else {
+        let mut fits = wanted.iter_mut().filter(|entry| is_meant(entry, change));
+        let (Some(entry), None) = (fits.next(), fits.next()) else {
             return Err(io::Error::other(format!(
                 "not one line names {} as {}",
                 change.point, change.before
             )));
         };
-        *line = line.replacen(&change.before, &change.after, 1);
+        entry.source.clone_from(&change.after);
+        let tag = change.after.split_once('=');
+        entry.tag = tag.map(|(name, value)| (name.to_owned(), value.to_owned()));
     }
-    let new = lines.concat();
-    let mut wanted = libmount::parse(text)?;
-    for entry in &mut wanted {
-        let fits =
-            |c: &&FstabChange| same_point(&c.point, &entry.target) && c.before == entry.source;
-        if let Some(change) = changes.iter().find(fits) {
-            entry.source.clone_from(&change.after);
-            let tag = change.after.split_once('=');
-            entry.tag = tag.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let mut new = String::new();
+    for line in text.split_inclusive('\n') {
+        let entries = libmount::parse(line)?;
+        let meant = |change: &&FstabChange| entries.iter().any(|entry| is_meant(entry, change));
+        match changes.iter().find(meant) {
+            Some(change) => new += &line.replacen(&change.before, &change.after, 1),
+            None => new += line,
         }
     }
     if libmount::parse(&new)? != wanted {
@@ -190,22 +189,14 @@ fn edited(text: &str, changes: &[FstabChange]) -> io::Result<String> {
     Ok(new)
 }
 
-/// The first field of a line that is an entry for this mount point. A quoted field fits nothing.
-fn first_field<'a>(line: &'a str, point: &str) -> Option<&'a str> {
-    let mut fields = line.split_ascii_whitespace();
-    let first = fields.next().filter(|first| !first.starts_with('#'))?;
-    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\134", "\\")];
-    let second = escapes
-        .iter()
-        .fold(fields.next()?.to_owned(), |text, (from, to)| {
-            text.replace(from, to)
-        });
-    same_point(&second, point).then_some(first)
+/// Whether a change is for this entry.
+fn is_meant(entry: &libmount::Entry, change: &FstabChange) -> bool {
+    names(entry, &change.point, &change.before)
 }
 
-/// Whether two mount points are the same, with or without a slash at the end.
-fn same_point(one: &str, other: &str) -> bool {
-    one.trim_end_matches('/') == other.trim_end_matches('/')
+/// Whether an entry is of this mount point and has this first field.
+fn names(entry: &libmount::Entry, point: &str, source: &str) -> bool {
+    same_point(&entry.target, point) && entry.source == source
 }
 
 /// A name for the fstab of before that no file has.
@@ -219,27 +210,27 @@ fn free_backup(fstab: &Path) -> io::Result<String> {
     found.ok_or_else(|| io::Error::other(format!("there are too many files {BACKUP}-…")))
 }
 
-fn write_request(file: &PathBuf, request: &Request) -> io::Result<()> {
+fn write_request(file: &Path, request: &Request) -> io::Result<()> {
     remove_if_there(file)?;
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(file)?;
-    file.write_all(&serde_json::to_vec_pretty(request)?)
+    new_file(file)?.write_all(&serde_json::to_vec_pretty(request)?)
 }
 
 /// Writes a new file with the owner and the permissions of another one.
 fn write_like(facts: &Metadata, path: &Path, text: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
+    let mut file = new_file(path)?;
     file.write_all(text.as_bytes())?;
     fchown(&file, Some(facts.uid()), Some(facts.gid()))?;
     file.set_permissions(fs::Permissions::from_mode(facts.mode() & 0o7777))?;
     file.sync_all()
+}
+
+/// Makes a file that only its owner can read.
+fn new_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
 }
 
 fn remove_if_there(path: &Path) -> io::Result<()> {

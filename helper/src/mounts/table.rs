@@ -346,7 +346,8 @@ fn link(tag: &str, value: &str) -> Option<String> {
     Some(format!("/dev/disk/{folder}/{}", machine::link_name(value)?))
 }
 
-fn same_point(one: &str, other: &str) -> bool {
+/// Whether two mount points are the same, with or without a slash at the end.
+pub fn same_point(one: &str, other: &str) -> bool {
     one.trim_end_matches('/') == other.trim_end_matches('/')
 }
 

@@ -5,7 +5,6 @@ use super::Service;
 use crate::auth::{self, Permission};
 use crate::facts::Device;
 use crate::{fstab, plan};
-use std::sync::Arc;
 use tandem_api::{DeviceText, Failure, FstabChange, Kind};
 use zbus::OwnedObjectPath;
 use zbus::message::Header;
@@ -24,7 +23,7 @@ impl Service {
 
     /// `Manager.ChangeFstab`.
     pub(crate) async fn change_fstab(
-        self: &Arc<Self>,
+        &self,
         header: &Header<'_>,
         disk: &OwnedObjectPath,
         changes: &[FstabChange],
