@@ -18,7 +18,7 @@ use std::time::Duration;
 use adw::prelude::*;
 use gtk::glib;
 use stage::opened::Opened;
-use stage::{hand, opened};
+use stage::{hand, opened, wizard};
 use tandem_api::{Failure, Kind};
 use tandem_app::model::store::Store;
 use tandem_app::widgets::overview::Overview;
@@ -97,18 +97,7 @@ async fn wizard_at(opened: &Opened, presses: usize) -> Wizard {
             .find(|dialog| !before.contains(dialog) && dialog.is_mapped())
     })
     .await;
-    let answers = [
-        Some("Archive"),
-        Some("Samsung SSD 870 EVO 250GB"),
-        None,
-        Some("I have a backup"),
-    ];
-    for answer in answers.into_iter().take(presses) {
-        if let Some(row) = answer {
-            hand::choose(&dialog, row).await;
-        }
-        hand::press(&dialog, "Next").await;
-    }
+    wizard::answer(&dialog, "Archive", presses).await;
     dialog
 }
 

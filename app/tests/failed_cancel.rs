@@ -13,7 +13,7 @@
 mod stage;
 
 use adw::prelude::*;
-use stage::{hand, opened};
+use stage::{hand, opened, wizard};
 use tandem_app::widgets::wizard::Wizard;
 
 #[gtk::test]
@@ -22,14 +22,7 @@ async fn a_setup_that_cannot_be_canceled_goes_on_and_says_so() {
     let opened = opened::open_on(bus, 20).await;
     opened.window.set_up(None);
     let dialog: Wizard = hand::window(&opened.application).await;
-    for row in [Some("Archive"), Some("Samsung SSD 870 EVO 250GB"), None] {
-        if let Some(row) = row {
-            hand::choose(&dialog, row).await;
-        }
-        hand::press(&dialog, "Next").await;
-    }
-    hand::choose(&dialog, "I have a backup").await;
-    hand::press(&dialog, "Next").await;
+    wizard::answer(&dialog, "Archive", 4).await;
     // The first step lasts until the step time is set again.
     opened.levers.set_step_time(3_600_000).await.unwrap();
     hand::press(&dialog, "Set Up the Cache").await;

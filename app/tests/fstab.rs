@@ -12,7 +12,7 @@
 
 mod stage;
 
-use stage::{hand, opened};
+use stage::{hand, opened, wizard};
 use tandem_app::widgets::wizard::Wizard;
 use zbus::OwnedObjectPath;
 
@@ -27,14 +27,7 @@ async fn the_wizard_changes_fstab_and_goes_on() {
         .unwrap();
     opened.window.set_up(None);
     let dialog: Wizard = hand::window(&opened.application).await;
-    for row in [Some("Archive"), Some("Samsung SSD 870 EVO 250GB"), None] {
-        if let Some(row) = row {
-            hand::choose(&dialog, row).await;
-        }
-        hand::press(&dialog, "Next").await;
-    }
-    hand::choose(&dialog, "I have a backup").await;
-    hand::press(&dialog, "Next").await;
+    wizard::answer(&dialog, "Archive", 4).await;
 
     // Without the authorisation nothing is changed, and the wizard says so.
     hand::wait(&dialog, "offer", || {

@@ -15,7 +15,7 @@ use adw::prelude::*;
 use gtk::gio;
 use stage::opened::Opened;
 use stage::settings::Settings;
-use stage::{hand, opened};
+use stage::{hand, opened, wizard};
 use tandem_app::application::APP_ID;
 use tandem_app::widgets::cache_row::CacheRow;
 use tandem_app::widgets::window::Window;
@@ -55,14 +55,7 @@ async fn the_page_that_was_shown_last_is_shown_again() {
 async fn set_up(opened: &Opened) {
     opened.window.set_up(None);
     let dialog: Wizard = hand::window(&opened.application).await;
-    for row in [Some("Archive"), Some("Samsung SSD 870 EVO 250GB"), None] {
-        if let Some(row) = row {
-            hand::choose(&dialog, row).await;
-        }
-        hand::press(&dialog, "Next").await;
-    }
-    hand::choose(&dialog, "I have a backup").await;
-    hand::press(&dialog, "Next").await;
+    wizard::answer(&dialog, "Archive", 4).await;
     hand::press(&dialog, "Set Up the Cache").await;
     hand::press(&dialog, "Show Cache").await;
 }

@@ -7,6 +7,7 @@ use tandem_app::widgets::window::Window;
 use tandem_app::widgets::wizard::Wizard;
 
 use crate::stage::hand;
+use crate::stage::wizard::answer;
 use crate::{Camera, Result};
 
 /// Sets up a cache at the next start, and cancels that.
@@ -14,14 +15,7 @@ pub async fn tour(application: &adw::Application, window: &Window, camera: &Came
     window.set_up(None);
     let wizard: Wizard = hand::window(application).await;
     wizard.set_default_size(camera.width.min(640), 720);
-    let next = gettext("_Next");
-    hand::choose(&wizard, "Archive").await;
-    hand::press(&wizard, &next).await;
-    hand::choose(&wizard, "Samsung SSD 870 EVO 250GB").await;
-    hand::press(&wizard, &next).await;
-    hand::press(&wizard, &next).await;
-    hand::choose(&wizard, &gettext("I have a backup")).await;
-    hand::press(&wizard, &next).await;
+    answer(&wizard, "Archive", 4).await;
     let switch = hand::wait(&wizard, "switch", || {
         hand::shown(&wizard)
             .into_iter()

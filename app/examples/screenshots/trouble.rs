@@ -14,6 +14,7 @@ use tandem_app::widgets::wizard::Wizard;
 use zbus::OwnedObjectPath;
 
 use crate::stage::hand;
+use crate::stage::wizard::answer;
 use crate::{Camera, Result};
 
 /// Starts and ends without a cache.
@@ -65,19 +66,12 @@ async fn named_by_device(
     camera: &Camera,
     levers: &SimulationProxy<'_>,
 ) -> Result {
-    let disk = OwnedObjectPath::try_from("/org/freedesktop/UDisks2/block_devices/sda1")?;
-    levers.set_fstab_name(&disk, "/dev/sda1").await?;
+    let disk = OwnedObjectPath::try_from("/org/freedesktop/UDisks2/block_devices/sdb1")?;
+    levers.set_fstab_name(&disk, "/dev/sdb1").await?;
     window.set_up(None);
     let wizard: Wizard = hand::window(application).await;
     wizard.set_default_size(camera.width.min(640), 720);
-    let next = gettext("_Next");
-    for row in ["Archive", "Samsung SSD 870 EVO 250GB"] {
-        hand::choose(&wizard, row).await;
-        hand::press(&wizard, &next).await;
-    }
-    hand::press(&wizard, &next).await;
-    hand::choose(&wizard, &gettext("I have a backup")).await;
-    hand::press(&wizard, &next).await;
+    answer(&wizard, "Projects", 4).await;
     let change = gettext("_Change /etc/fstab");
     hand::wait(&wizard, &change, || hand::button(&wizard, &change)).await;
     camera.take(&wizard, "73-wizard-fstab").await?;

@@ -9,6 +9,7 @@ pub mod hand;
 pub mod machine;
 pub mod opened;
 pub mod settings;
+pub mod wizard;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
