@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -14,6 +14,10 @@ use serde::Deserialize;
 use crate::cx::Cx;
 use crate::results::LOGS;
 use crate::{deps, guest_kernel, hash, run};
+
+mod modules;
+
+use modules::modules;
 
 /// Directory of xtask's own modules.
 const XTASK: &str = "tests/xtask/src";
@@ -181,10 +185,15 @@ struct Dependency {
     name: String,
     kind: Option<String>,
     path: Option<PathBuf>,
+    /// Built only with a feature.
+    optional: bool,
+    uses_default_features: bool,
+    features: Vec<String>,
 }
 
 /// The directories of packages, and of the workspace packages that they depend on. Each name comes with whether the
-/// package's tests are built, because tests have dependencies of their own.
+/// package's tests are built, because tests have dependencies of their own. An optional dependency of a package counts
+/// unless the package is used without any of its features.
 fn packages(cx: &Cx, names: &[(&str, bool)]) -> Result<BTreeSet<String>> {
     if names.is_empty() {
         return Ok(BTreeSet::new());
@@ -194,9 +203,12 @@ fn packages(cx: &Cx, names: &[(&str, bool)]) -> Result<BTreeSet<String>> {
     let metadata: Metadata = serde_json::from_str(&text).context("cargo's metadata")?;
     let mut directories = BTreeSet::new();
     let mut seen = BTreeSet::new();
-    let mut left = names.to_vec();
-    while let Some((name, with_tests)) = left.pop() {
-        if !seen.insert((name, with_tests)) {
+    let mut left: Vec<_> = names
+        .iter()
+        .map(|&(name, with_tests)| (name, with_tests, true))
+        .collect();
+    while let Some((name, with_tests, with_features)) = left.pop() {
+        if !seen.insert((name, with_tests, with_features)) {
             continue;
         }
         let package = metadata
@@ -209,113 +221,17 @@ fn packages(cx: &Cx, names: &[(&str, bool)]) -> Result<BTreeSet<String>> {
             .parent()
             .context("a manifest lies somewhere")?;
         directories.insert(directory.strip_prefix(&cx.root)?.display().to_string());
-        let counts =
-            |d: &&Dependency| d.path.is_some() && (with_tests || d.kind.as_deref() != Some("dev"));
-        let dependencies = package.dependencies.iter().filter(counts);
-        left.extend(dependencies.map(|dependency| (dependency.name.as_str(), false)));
+        let counts = |d: &&Dependency| {
+            d.path.is_some()
+                && (with_tests || d.kind.as_deref() != Some("dev"))
+                && (with_features || !d.optional)
+        };
+        left.extend(package.dependencies.iter().filter(counts).map(|d| {
+            let with_features = d.uses_default_features || !d.features.is_empty();
+            (d.name.as_str(), false, with_features)
+        }));
     }
     Ok(directories)
-}
-
-/// The source of a module of xtask, of all modules that this source names, and the files that these sources include.
-fn modules(cx: &Cx, module: &str) -> Result<BTreeSet<String>> {
-    let mut found = BTreeSet::new();
-    let path = module.trim_start_matches("xtask::").replace("::", "/");
-    let mut left = vec![format!("{XTASK}/{path}.rs")];
-    while let Some(file) = left.pop() {
-        if !found.insert(file.clone()) {
-            continue;
-        }
-        let text = fs::read_to_string(cx.path(&file)).with_context(|| format!("no {file}"))?;
-        // xtask's own tests are no part of a layer, and this module changes no test.
-        let text = text
-            .split("#[cfg(test)]")
-            .next()
-            .unwrap_or_default()
-            .to_owned();
-        for name in used_modules(&text) {
-            let used = format!("{XTASK}/{name}.rs");
-            if cx.path(&used).is_file() && name != "inputs" {
-                left.push(used);
-            }
-        }
-        let children = Path::new(&file).with_extension("");
-        for name in declared_modules(&text) {
-            left.push(
-                children
-                    .join(name)
-                    .with_extension("rs")
-                    .display()
-                    .to_string(),
-            );
-        }
-        let directory = Path::new(&file).parent().context("a file lies somewhere")?;
-        for included in included(&text) {
-            found.insert(normal(&directory.join(included)));
-        }
-    }
-    Ok(found)
-}
-
-/// The modules that a source names as `crate::NAME` or in `crate::{NAME, ...}`.
-fn used_modules(text: &str) -> BTreeSet<&str> {
-    let mut names = BTreeSet::new();
-    for rest in text.split("crate::").skip(1) {
-        let Some(group) = rest.strip_prefix('{') else {
-            names.insert(identifier(rest));
-            continue;
-        };
-        let mut depth = 0;
-        let mut is_start = true;
-        for (at, letter) in group.char_indices() {
-            match letter {
-                '{' => depth += 1,
-                '}' if depth == 0 => break,
-                '}' => depth -= 1,
-                ',' if depth == 0 => is_start = true,
-                letter if is_start && !letter.is_whitespace() => {
-                    names.insert(identifier(&group[at..]));
-                    is_start = false;
-                }
-                _ => {}
-            }
-        }
-    }
-    names
-}
-
-/// The modules that a source declares as `mod NAME;`.
-fn declared_modules(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().filter_map(|line| {
-        let line = line
-            .trim_start_matches("pub(crate) ")
-            .trim_start_matches("pub ");
-        line.strip_prefix("mod ")?.strip_suffix(';')
-    })
-}
-
-/// The paths in `include_str!("PATH")`.
-fn included(text: &str) -> impl Iterator<Item = &str> {
-    let parts = text.split("include_str!(\"").skip(1);
-    parts.filter_map(|rest| Some(rest.split_once("\")")?.0))
-}
-
-fn identifier(text: &str) -> &str {
-    let end = text.find(|letter: char| !letter.is_alphanumeric() && letter != '_');
-    &text[..end.unwrap_or(text.len())]
-}
-
-/// A path without `..` in it.
-fn normal(path: &Path) -> String {
-    let mut parts: Vec<_> = Vec::new();
-    for part in path.iter() {
-        if part == ".." {
-            parts.pop();
-        } else {
-            parts.push(part);
-        }
-    }
-    parts.iter().collect::<PathBuf>().display().to_string()
 }
 
 #[cfg(test)]
@@ -325,35 +241,16 @@ mod tests {
     use crate::test;
 
     #[test]
-    fn modules_are_found_in_groups_and_paths() {
-        let text = "use crate::cx::{Cx, say};\nuse crate::{fetch, hash as h, pins::{self, Pin}};\ncrate::run::cmd();";
-        let expected = ["cx", "fetch", "hash", "pins", "run"];
-        assert_eq!(used_modules(text), expected.into());
-    }
-
-    #[test]
-    fn a_layer_depends_on_the_modules_behind_its_own() {
-        let cx = Cx::new().unwrap();
-        let found = modules(&cx, "xtask::uml").unwrap();
-        for path in [
-            "src/uml.rs",
-            "src/suite.rs",
-            "src/fetch.rs",
-            "src/apt.rs",
-            "pins.toml",
-        ] {
-            assert!(found.contains(&format!("tests/xtask/{path}")), "{path}");
-        }
-        assert!(!found.contains(&format!("{XTASK}/vm.rs")));
-    }
-
-    #[test]
     fn a_package_brings_those_that_it_depends_on() {
         let cx = Cx::new().unwrap();
         let found = packages(&cx, &[("tandem-suite", false)]).unwrap();
         assert!(found.contains("tests/uml/suite") && found.contains("tests/record/log"));
+        // The suite uses the rescue program without the feature that needs the service.
+        assert!(found.contains("helper/rescue") && !found.contains("helper"));
         let found = packages(&cx, &[("tandem-helper", true)]).unwrap();
         assert!(found.contains("helper/api") && found.contains("kmod/sim"));
+        let found = packages(&cx, &[("tandem-rescue", false)]).unwrap();
+        assert!(found.contains("helper"));
     }
 
     /// A change in the app does not change the keys of the kernel module's layers, but a change in the module does.
