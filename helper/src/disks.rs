@@ -3,11 +3,10 @@
 //! drives of UDisks2.
 
 use crate::boot;
-use crate::facts::{self, Device, Facts, Holder, Ident};
+use crate::facts::{self, Device, Facts, Holder, Ident, StartEntry};
 use crate::initramfs;
 use crate::machine::{BlockDevice, Machine, line, sysfs, whole_disk};
-use crate::mounts::table::{Mounts, unlocked_at_start, used_at_start};
-use std::collections::BTreeSet;
+use crate::mounts::table::{Mounts, start_entries};
 use std::fs;
 use tandem_api::udisks::{self, Object, Properties};
 use tandem_api::{DeviceText, Failure, Kind};
@@ -30,19 +29,18 @@ pub async fn facts(connection: &Connection) -> Result<Facts, Failure> {
     let known = Machine::default()
         .block_devices()
         .map_err(|e| Failure::new(Kind::Internal).detail(e))?;
-    let early = used_at_start().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
+    let entries = start_entries().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
     let mut devices: Vec<_> = objects
         .keys()
-        .filter_map(|path| device(&objects, path, &known, &mounts, &swaps, &early))
+        .filter_map(|path| device(&objects, path, &known, &mounts, &swaps, &entries))
         .collect();
     if boot::assembles() {
-        let unlocked = unlocked_at_start().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
         for device in &mut devices {
             // The start of the machine finds a device by its record. If the start has to unlock a disk and the disk is
             // missing, it waits in vain for the content of the disk.
             let found = facts::recorded(&known, |d| &d.ident, &device.ident);
             device.found_at_start = found.is_some_and(|found| found.number == device.number)
-                && !unlocked.contains(&device.number);
+                && !device.unlocked_at_start();
         }
     }
     let initramfs = initramfs::can_assemble();
@@ -55,7 +53,7 @@ fn device(
     known: &[BlockDevice],
     mounts: &Mounts,
     swaps: &str,
-    early: &BTreeSet<String>,
+    entries: &[(String, StartEntry)],
 ) -> Option<Device> {
     let object = Object(objects, path);
     let block = object.get("Block")?;
@@ -127,7 +125,11 @@ fn device(
             .lines()
             .any(|line| line.split_ascii_whitespace().next() == Some(&node)),
         holders: holders(&name),
-        used_at_start: early.contains(&device_number),
+        entries: entries
+            .iter()
+            .filter(|(number, _)| *number == device_number)
+            .map(|(_, entry)| entry.clone())
+            .collect(),
         found_at_start: false,
         submounts: mounts.below(&own),
         mounts: own,

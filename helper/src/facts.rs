@@ -162,6 +162,28 @@ pub enum Mounter {
     Other,
 }
 
+/// The tables by which the start of the machine finds devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartTable {
+    /// `/etc/fstab`
+    Fstab,
+    /// `/etc/crypttab`
+    Crypttab,
+}
+
+/// An entry of fstab or crypttab that leads to a device, whether or not it is in use now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartEntry {
+    /// The table with the entry.
+    pub table: StartTable,
+    /// Mount point in fstab, name of the unlocked device in crypttab.
+    pub target: String,
+    /// The field that names the device, such as `/dev/sda1` or `UUID=..`.
+    pub spec: String,
+    /// The start of the machine, or a later access, uses the entry. False for `noauto`.
+    pub at_start: bool,
+}
+
 /// A mount, with everything that is needed to make the same mount again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mount {
@@ -224,8 +246,8 @@ pub struct Device {
     pub holders: Vec<Holder>,
     /// The mounts of the device, in the order in which they were made.
     pub mounts: Vec<Mount>,
-    /// The start of the machine mounts or unlocks the device.
-    pub used_at_start: bool,
+    /// The entries of fstab and crypttab that lead to the device, in their order.
+    pub entries: Vec<StartEntry>,
     /// The program that assembles caches at the start of the machine recognises the device by its record before the
     /// file systems are mounted.
     pub found_at_start: bool,
@@ -257,6 +279,17 @@ impl Device {
     pub fn used_by_others(&self) -> bool {
         let other = self.holders.iter().any(|holder| holder.kind != "tandem");
         other || !self.mounts.is_empty() || self.swap
+    }
+
+    /// Whether the start of the machine mounts or unlocks the device, or swaps to it.
+    pub fn used_at_start(&self) -> bool {
+        self.entries.iter().any(|entry| entry.at_start)
+    }
+
+    /// Whether the start of the machine unlocks the device.
+    pub fn unlocked_at_start(&self) -> bool {
+        let unlocks = |entry: &StartEntry| entry.at_start && entry.table == StartTable::Crypttab;
+        self.entries.iter().any(unlocks)
     }
 
     /// The mount points of the device.

@@ -5,10 +5,10 @@
 //! The sandbox of the service allows no change below /etc. The service writes a request and starts a unit, which runs
 //! `tandem-assemble --change-fstab`.
 
-use crate::facts::{Device, Facts, Mounter};
+use crate::facts::{Device, Facts, StartEntry, StartTable};
 use crate::mounts::table::same_point;
 use crate::mounts::{libmount, systemd};
-use crate::plan::follows_content;
+use crate::plan::misses_cache;
 use crate::state::FOLDER;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -47,19 +47,16 @@ struct Request {
 /// `Indistinguishable` if the UUID of the file system does not tell it from others.
 pub fn needed(device: &Device, facts: &Facts) -> Result<Vec<FstabChange>, Failure> {
     let mut changes = Vec::new();
-    for mount in &device.mounts {
-        if let Mounter::Fstab(spec) = &mount.mounter
-            && !follows_content(spec)
-        {
-            let change = FstabChange {
-                point: mount.point.clone(),
-                before: spec.clone(),
-                after: format!("UUID={}", device.content_uuid),
-            };
-            // A file system may be mounted twice at one point.
-            if !changes.contains(&change) {
-                changes.push(change);
-            }
+    let meant = |entry: &&StartEntry| entry.table == StartTable::Fstab && misses_cache(entry);
+    for entry in device.entries.iter().filter(meant) {
+        let change = FstabChange {
+            point: entry.target.clone(),
+            before: entry.spec.clone(),
+            after: format!("UUID={}", device.content_uuid),
+        };
+        // fstab may have the same entry twice.
+        if !changes.contains(&change) {
+            changes.push(change);
         }
     }
     let uuid = &device.content_uuid;

@@ -34,6 +34,9 @@ words! {
         /// The service makes no partition on this SSD, because its partition table is not GPT: `device`, `name` (type
         /// of the table, as UDisks2 names it).
         SsdTable = "ssd-table",
+        /// fstab or crypttab uses the SSD or a partition of it at the start of the machine, which would wait in vain for
+        /// an erased SSD: `device`, `mount_points` (mount point, or name of the unlocked device).
+        SsdUsedAtStart = "ssd-used-at-start",
         /// The disk is too small to be worth a cache: `device`, `needed`, `actual` (bytes).
         OriginTooSmall = "origin-too-small",
         /// A device cannot be written to: `device`.
@@ -67,6 +70,9 @@ words! {
         /// fstab names the disk in a way that does not lead to the mapping of the cache, so the file system could not
         /// be mounted again: `device`, `mount_points`, `name` (first field of fstab, such as `/dev/sda1`).
         FstabNamesDevice = "fstab-names-device",
+        /// crypttab names the disk in a way that does not lead to the mapping of the cache, so the next start could not
+        /// unlock the disk: `device`, `mount_points` (name of the unlocked device), `name` (second field of crypttab).
+        CrypttabNamesDevice = "crypttab-names-device",
         /// The device is already part of a cache, or is the mapping of a cache: `device`, `name` (UUID of the cache).
         AlreadyCached = "already-cached",
         /// The device is not there (any more): `device` as last known, with at least the object path.

@@ -120,7 +120,7 @@ impl Scene {
                 swap: block.swap,
                 holders,
                 mounts: block.mounts.clone(),
-                used_at_start: block.is_in_fstab(),
+                entries: block.entries(),
                 // The start mounts the file systems of fstab before the simulated service runs.
                 found_at_start: !block.is_in_fstab(),
                 submounts: Vec::new(),

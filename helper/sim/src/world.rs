@@ -11,7 +11,7 @@ use tandem_api::{
     CacheState, Failure, FileUser, Kind, ModuleProblem, ModuleState, SigningKey, StepKind,
 };
 use tandem_helper::action::{MountDevice, Pair};
-use tandem_helper::facts::{Ident, Mount, Mounter};
+use tandem_helper::facts::{Ident, Mount, Mounter, StartEntry, StartTable};
 use tokio::sync::{Notify, watch};
 
 /// A drive.
@@ -60,6 +60,20 @@ pub struct Block {
 }
 
 impl Block {
+    /// The entries of fstab that lead to the device: in this machine all of them are mounted.
+    pub fn entries(&self) -> Vec<StartEntry> {
+        let entry = |mount: &Mount| match &mount.mounter {
+            Mounter::Fstab(spec) => Some(StartEntry {
+                table: StartTable::Fstab,
+                target: mount.point.clone(),
+                spec: spec.clone(),
+                at_start: true,
+            }),
+            Mounter::Udisks(_) | Mounter::Other => None,
+        };
+        self.mounts.iter().filter_map(entry).collect()
+    }
+
     /// Whether fstab mounts the device.
     pub fn is_in_fstab(&self) -> bool {
         let fstab = |mount: &Mount| matches!(mount.mounter, Mounter::Fstab(_));

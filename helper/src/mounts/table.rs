@@ -2,9 +2,8 @@
 //! The mount table of the machine, fstab and the records of mount(8), as libmount reads them.
 
 use super::libmount;
-use crate::facts::{Mount, Mounter};
+use crate::facts::{Mount, Mounter, StartEntry, StartTable};
 use crate::machine;
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -204,26 +203,16 @@ impl Mounts {
     }
 }
 
-/// Numbers of the devices that the system mounts or unlocks at its start.
+/// The entries of fstab and crypttab that lead to a block device, each with the `major:minor` of the device.
 ///
 /// # Errors
 /// If fstab or crypttab is there and cannot be read.
-pub fn used_at_start() -> std::io::Result<BTreeSet<String>> {
-    Ok(numbers(&fstab()?, &optional(CRYPTTAB)?))
-}
-
-/// Numbers of the devices that the system unlocks at its start.
-///
-/// # Errors
-/// If crypttab is there and cannot be read.
-pub fn unlocked_at_start() -> std::io::Result<BTreeSet<String>> {
-    Ok(numbers(&[], &optional(CRYPTTAB)?))
-}
-
-fn numbers(fstab: &[libmount::Entry], crypttab: &str) -> BTreeSet<String> {
-    early(fstab, crypttab)
-        .filter_map(|node| node_number(&node))
-        .collect()
+pub fn start_entries() -> std::io::Result<Vec<(String, StartEntry)>> {
+    let (fstab, crypttab) = (fstab()?, optional(CRYPTTAB)?);
+    let all = all_entries(&fstab, &crypttab);
+    Ok(all
+        .filter_map(|(node, entry)| Some((node_number(&node)?, entry)))
+        .collect())
 }
 
 /// Where the system mounts the device with this number at its start.
@@ -257,8 +246,8 @@ pub fn automounts(point: &str) -> std::io::Result<bool> {
 /// If fstab or crypttab is there and cannot be read.
 pub fn waits_at_start(handled: impl Fn(&str) -> bool) -> std::io::Result<bool> {
     let (fstab, crypttab) = (fstab()?, optional(CRYPTTAB)?);
-    let mut nodes = early(&fstab, &crypttab);
-    Ok(nodes.any(|node| is_awaited(&node, node_number(&node), &handled)))
+    let mut entries = all_entries(&fstab, &crypttab).filter(|(_, entry)| entry.at_start);
+    Ok(entries.any(|(node, _)| is_awaited(&node, node_number(&node), &handled)))
 }
 
 /// Whether systemd waits for a node, which leads to the block device with this number. The link may be left from the
@@ -282,27 +271,47 @@ fn optional(path: &str) -> std::io::Result<String> {
     }
 }
 
-/// Nodes or links of the devices in fstab and crypttab, without the entries that nothing asks for at the start.
-fn early<'a>(fstab: &'a [libmount::Entry], crypttab: &'a str) -> impl Iterator<Item = String> + 'a {
-    let mounted = fstab
-        .iter()
-        .filter(|entry| at_start(entry))
-        .filter_map(node);
-    let unlocked = |line: &'a str| {
-        let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        let late = words
-            .get(3)
-            .is_some_and(|o| libmount::has_option(o, "noauto"));
-        let spec = words
-            .get(1)
-            .filter(|_| !line.trim_start().starts_with('#') && !late)?;
-        let spec = unescape(spec);
-        match spec.split_once('=') {
-            Some((tag, value)) => link(tag, value.trim_matches('"')),
-            None => is_node(&spec).then_some(spec),
-        }
-    };
+/// The entries of fstab and crypttab that name a device, each with the node of the device or a link to it.
+fn all_entries<'a>(
+    fstab: &'a [libmount::Entry],
+    crypttab: &'a str,
+) -> impl Iterator<Item = (String, StartEntry)> + 'a {
+    let mounted = fstab.iter().filter_map(|entry| {
+        let found = StartEntry {
+            table: StartTable::Fstab,
+            target: entry.target.clone(),
+            spec: entry.source.clone(),
+            at_start: at_start(entry),
+        };
+        Some((node(entry)?, found))
+    });
     mounted.chain(crypttab.lines().filter_map(unlocked))
+}
+
+/// An entry of crypttab, with the node or the link that it names.
+fn unlocked(line: &str) -> Option<(String, StartEntry)> {
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let [name, spec, rest @ ..] = words.as_slice() else {
+        return None;
+    };
+    if name.starts_with('#') {
+        return None;
+    }
+    let spec = unescape(spec);
+    let node = match spec.split_once('=') {
+        Some((tag, value)) => link(tag, value.trim_matches('"'))?,
+        None => is_node(&spec).then(|| spec.clone())?,
+    };
+    let is_late = rest
+        .get(1)
+        .is_some_and(|options| libmount::has_option(options, "noauto"));
+    let entry = StartEntry {
+        table: StartTable::Crypttab,
+        target: unescape(name),
+        spec,
+        at_start: !is_late,
+    };
+    Some((node, entry))
 }
 
 /// Whether systemd mounts an entry of fstab at the start or at a later access. systemd ignores `noauto` beside

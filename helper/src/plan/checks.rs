@@ -2,7 +2,7 @@
 //! Reasons not to touch a device.
 
 use super::{MINIMUM_ORIGIN_BYTES, MINIMUM_SSD_BYTES};
-use crate::facts::{Device, Facts, Mounter};
+use crate::facts::{Device, Facts, StartEntry, StartTable};
 use tandem_api::{Failure, Kind};
 
 /// EFI system partition.
@@ -172,11 +172,7 @@ pub fn origin(
     if !later {
         return mounts(device);
     }
-    // The initial file system finds the root file system by any name.
-    if !is_root(device) {
-        named_by_content(device)?;
-    }
-    Ok(())
+    named_by_content(device)
 }
 
 /// Whether the running system is on the disk.
@@ -219,24 +215,31 @@ pub fn mounts(device: &Device) -> Result<(), Failure> {
     named_by_content(device)
 }
 
-/// Checks that the fstab entries of the disk also lead to the mapping of the cache.
+/// Checks that all entries of fstab and crypttab that lead to the disk also lead to the mapping of the cache. An entry
+/// that is not in use now would otherwise stop the next start of the machine.
 fn named_by_content(device: &Device) -> Result<(), Failure> {
-    let text = &device.ident.text;
-    for mount in &device.mounts {
-        if let Mounter::Fstab(spec) = &mount.mounter
-            && !follows_content(spec)
-        {
-            return Err(Failure::new(Kind::FstabNamesDevice)
-                .device(text)
-                .mount_points(vec![mount.point.clone()])
-                .name(spec));
-        }
-    }
-    Ok(())
+    let Some(entry) = device.entries.iter().find(|entry| misses_cache(entry)) else {
+        return Ok(());
+    };
+    let kind = match entry.table {
+        StartTable::Fstab => Kind::FstabNamesDevice,
+        StartTable::Crypttab => Kind::CrypttabNamesDevice,
+    };
+    Err(Failure::new(kind)
+        .device(&device.ident.text)
+        .mount_points(vec![entry.target.clone()])
+        .name(&entry.spec))
 }
 
-/// Whether a first field of fstab names the file system and not the device, so that it leads to the mapping.
-pub fn follows_content(spec: &str) -> bool {
+/// Whether an entry that leads to the disk does not lead to the mapping of its cache. The initial file system finds the
+/// root file system by any name.
+pub fn misses_cache(entry: &StartEntry) -> bool {
+    let is_root = entry.table == StartTable::Fstab && entry.target == ROOT;
+    !is_root && !follows_content(&entry.spec)
+}
+
+/// Whether a field of fstab or crypttab names the content and not the device, so that it leads to the mapping.
+fn follows_content(spec: &str) -> bool {
     // PARTLABEL= is not in this list: udev makes no such link for the mapping.
     const TAGS: [&str; 3] = ["UUID=", "LABEL=", "PARTUUID="];
     const LINKS: [&str; 3] = [
@@ -286,6 +289,11 @@ pub fn ssd(device: &Device, facts: &Facts, caches: &[String], erase: bool) -> Re
             return Err(Failure::new(Kind::SsdInUse).device(text).name("swap"));
         }
         in_use(part, Kind::SsdInUse)?;
+        if let Some(entry) = part.entries.iter().find(|entry| entry.at_start) {
+            return Err(Failure::new(Kind::SsdUsedAtStart)
+                .device(text)
+                .mount_points(vec![entry.target.clone()]));
+        }
         check_no_part(part, facts, true)?;
     }
     claimed(device, Kind::SsdInUse)?;

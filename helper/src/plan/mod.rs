@@ -12,7 +12,7 @@ pub(crate) mod tests;
 
 use crate::action::{MountDevice, Pair};
 use crate::facts::{Device, Ident, Mount};
-pub use checks::follows_content;
+pub use checks::misses_cache;
 pub use create::{create, find, needs_ssd_content};
 pub use modes::{offered, refused_modes};
 pub use partition::layout;

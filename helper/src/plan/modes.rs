@@ -10,7 +10,7 @@ pub(super) const FOREIGN: [&str; 5] = ["ntfs", "vfat", "exfat", "hfsplus", "BitL
 /// The modes that the service refuses. `mapped`: the mapping of the cache, if there is a cache already. Then the names
 /// that the system uses at its start lead to the mapping.
 pub fn refused_modes(origin: &Device, ssd: &Device, mapped: Option<&Device>) -> Vec<RefusedMode> {
-    let at_start = origin.used_at_start || mapped.is_some_and(|device| device.used_at_start);
+    let at_start = origin.used_at_start() || mapped.is_some_and(|device| device.used_at_start());
     let mut devices = [Some(origin), Some(ssd), mapped].into_iter().flatten();
     let assembled = devices.all(|device| device.found_at_start);
     let system = |device: &Device| device.mounts.iter().any(|m| m.point == "/");

@@ -158,6 +158,22 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
             ),
             gettext("Change that entry to UUID=…, then try again."),
         ),
+        Kind::CrypttabNamesDevice => (
+            gettext("Unlocked by Its Device Name"),
+            gettext(
+                "The file /etc/crypttab unlocks {place} as {name}, and would not find it with a cache.",
+            ),
+            gettext("Change that entry to UUID=…, then try again."),
+        ),
+        Kind::SsdUsedAtStart => (
+            gettext("Needed at the Next Start"),
+            gettext(
+                "The next start of this computer uses {device} for {place}, and would wait for it after it is erased.",
+            ),
+            gettext(
+                "Remove that entry from /etc/fstab or /etc/crypttab first, or choose another SSD.",
+            ),
+        ),
         Kind::AlreadyCached => (
             gettext("Already Part of a Cache"),
             gettext("{device} is already part of a cache."),

@@ -125,6 +125,13 @@ fn what(failure: &Failure) -> String {
              fstab {}” changes it to UUID=.",
             failure.device.name
         ),
+        Kind::CrypttabNamesDevice => format!(
+            "/etc/crypttab names the device of {points} as {name}, which would not find the cache; change it to UUID=."
+        ),
+        Kind::SsdUsedAtStart => format!(
+            "the next start of this computer uses {device} for {points} and would wait for it in vain; remove the \
+             entry from /etc/fstab or /etc/crypttab first."
+        ),
         Kind::AlreadyCached => format!("{device} is already part of a cache."),
         Kind::DeviceGone => format!("{device} is no longer connected."),
         Kind::DeviceChanged => format!("{device} has changed since the plan was made; plan again."),

@@ -56,7 +56,7 @@ fn an_automount_is_there_from_the_start_whatever_noauto_says() {
 fn a_label_with_a_blank_leads_to_its_disk() {
     let fstab = "LABEL=My\\040Disk /media/anna/My\\040Disk ext4 defaults 0 2\n";
     let fstab = libmount::parse(fstab).unwrap();
-    let nodes: Vec<_> = early(&fstab, "").collect();
+    let nodes: Vec<_> = all_entries(&fstab, "").map(|(node, _)| node).collect();
     assert_eq!(nodes, ["/dev/disk/by-label/My\\x20Disk"]);
     let number = |node: &str| (node == nodes[0]).then(|| "8:1".to_owned());
     let mounts = Mounts::of_tables(libmount::parse(TABLE).unwrap(), &fstab, "", &number);
@@ -103,9 +103,19 @@ fn what_the_start_uses_is_known() {
                  /dev/sdx1\t/x\text4\n";
     let crypttab = "home UUID=c none luks\nlater UUID=d none luks,noauto\n\n";
     let fstab = libmount::parse(fstab).unwrap();
-    let found: Vec<_> = early(&fstab, crypttab).collect();
-    let uuid = |uuid: &str| format!("/dev/disk/by-uuid/{uuid}");
-    assert_eq!(found, [uuid("a"), "/dev/sdx1".to_owned(), uuid("c")]);
+    let found: Vec<_> = all_entries(&fstab, crypttab)
+        .map(|(node, entry)| (node, entry.target, entry.at_start))
+        .collect();
+    let entry = |node: &str, target: &str, at_start| (node.to_owned(), target.to_owned(), at_start);
+    let by_uuid = |uuid: &str| format!("/dev/disk/by-uuid/{uuid}");
+    let expected = [
+        entry(&by_uuid("a"), "/", true),
+        entry(&by_uuid("b"), "/late", false),
+        entry("/dev/sdx1", "/x", true),
+        entry(&by_uuid("c"), "home", true),
+        entry(&by_uuid("d"), "later", false),
+    ];
+    assert_eq!(found, expected);
 }
 
 #[test]
@@ -125,7 +135,9 @@ fn only_sources_below_dev_are_looked_at() {
                  /dev/sdx1 /y ext4 defaults 0 0\n";
     let fstab = libmount::parse(fstab).unwrap();
     let crypttab = "one /home/eve/fuse/file none luks\ntwo /dev/sdx2 none luks\n";
-    let found: Vec<_> = early(&fstab, crypttab).collect();
+    let found: Vec<_> = all_entries(&fstab, crypttab)
+        .map(|(node, _)| node)
+        .collect();
     assert_eq!(found, ["/dev/sdx1", "/dev/sdx2"]);
 }
 

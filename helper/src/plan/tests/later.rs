@@ -46,9 +46,12 @@ fn the_running_system_needs_new_initial_file_systems_too() {
     assert_eq!(kinds(&plan), expected);
     // The initial file system finds it by any name.
     let by_name = in_use_at("/").with(|s| {
-        s.at("sda1").mounts = vec![mount("/", Mounter::Fstab("/dev/sda1".into()))];
+        s.at("sda1").entries = vec![entry("/", "/dev/sda1")];
     });
     assert!(by_name.plan().is_ok());
+    // A part of the same file system that is mounted elsewhere is found by systemd.
+    let part = by_name.with(|s| s.at("sda1").entries.push(entry("/home", "/dev/sda1")));
+    assert_eq!(part.plan().unwrap_err().kind, Kind::FstabNamesDevice);
 }
 
 #[test]
@@ -67,7 +70,7 @@ fn what_the_start_does_not_find_is_refused() {
     assert_eq!(refused(without("/")), expected);
     assert!(without("/home").plan().is_ok());
     let by_name = in_use_at("/home").with(|s| {
-        s.at("sda1").mounts = vec![mount("/home", Mounter::Fstab("/dev/sda1".into()))];
+        s.at("sda1").entries = vec![entry("/home", "/dev/sda1")];
     });
     assert_eq!(refused(by_name).0, Kind::FstabNamesDevice);
     for point in ["/usr", "/var", "/etc"] {

@@ -8,7 +8,7 @@ mod removal;
 
 use super::*;
 use crate::action::MountDevice;
-use crate::facts::{Device, Facts, Holder, Ident, Mount, Mounter};
+use crate::facts::{Device, Facts, Holder, Ident, Mount, Mounter, StartEntry, StartTable};
 use tandem_api::{
     Failure, FileUser, Kind, Mode, ModeRefusal, PlanSpec, RefusedMode, StepKind, WarningKind,
 };
@@ -60,9 +60,19 @@ pub(crate) fn device(name: &str, size: u64) -> Device {
         swap: false,
         holders: Vec::new(),
         mounts: Vec::new(),
-        used_at_start: false,
+        entries: Vec::new(),
         found_at_start: false,
         submounts: Vec::new(),
+    }
+}
+
+/// An entry of fstab that the start of the machine uses.
+pub(crate) fn entry(target: &str, spec: &str) -> StartEntry {
+    StartEntry {
+        table: StartTable::Fstab,
+        target: target.into(),
+        spec: spec.into(),
+        at_start: true,
     }
 }
 

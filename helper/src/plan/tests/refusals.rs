@@ -298,13 +298,25 @@ fn mounts_that_cannot_be_made_again_are_refused() {
         "/dev/disk/by-path/y",
     ] {
         refuses(Kind::FstabNamesDevice, "sda1", |s| {
-            s.at("sda1").mounts[0].mounter = Mounter::Fstab(spec.into());
+            s.at("sda1").entries = vec![entry("/srv", "UUID=a"), entry("/srv/part", spec)];
+        });
+        // The entry is in use at the next start, also if nothing is mounted or unlocked now.
+        refuses(Kind::FstabNamesDevice, "sda1", |s| {
+            s.at("sda1").mounts.clear();
+            s.at("sda1").entries = vec![entry("/srv", spec)];
+        });
+        refuses(Kind::CrypttabNamesDevice, "sda1", |s| {
+            s.at("sda1").mounts.clear();
+            s.at("sda1").entries = vec![StartEntry {
+                table: StartTable::Crypttab,
+                ..entry("secret", spec)
+            }];
         });
     }
     for spec in ["UUID=a", "LABEL=Data", "PARTUUID=b", "/dev/disk/by-uuid/a"] {
         assert!(
             Scene::new()
-                .with(|s| s.at("sda1").mounts[0].mounter = Mounter::Fstab(spec.into()))
+                .with(|s| s.at("sda1").entries = vec![entry("/srv", spec)])
                 .plan()
                 .is_ok()
         );
@@ -314,6 +326,27 @@ fn mounts_that_cannot_be_made_again_are_refused() {
         s.at("sda1").mounts[0].fstype = "btrfs".into();
     };
     assert!(Scene::new().with(subvolume).plan().is_ok());
+}
+
+/// After the SSD is erased, the next start would wait for its file system and end in the emergency shell.
+#[test]
+fn an_ssd_that_the_next_start_uses_is_not_erased() {
+    let old = || {
+        Scene::new().with(|s| {
+            s.spec.erase_ssd = true;
+            let ssd = s.at("sdb");
+            ssd.partitioned = true;
+            let mut part = device("sdb1", 100 * GIB);
+            part.table = Some(object("sdb").to_string());
+            part.entries = vec![entry("/mnt/fast", "UUID=c")];
+            s.facts.devices.push(part);
+        })
+    };
+    let failure = old().plan().unwrap_err();
+    assert_eq!(failure.kind, Kind::SsdUsedAtStart);
+    assert_eq!(failure.mount_points, ["/mnt/fast"]);
+    let late = old().with(|s| s.at("sdb1").entries[0].at_start = false);
+    assert!(late.plan().is_ok());
 }
 
 #[test]
@@ -336,11 +369,11 @@ fn write_back_is_refused_where_the_disk_may_be_read_without_the_ssd() {
         }),
         (ModeRefusal::BlockSize, |s| s.at("sdb").block_bytes = 4096),
         (ModeRefusal::MountedAtStart, |s| {
-            s.at("sda1").used_at_start = true
+            s.at("sda1").entries = vec![entry("/srv", "UUID=a")]
         }),
     ];
     let mut both = Scene::new();
-    both.at("sda1").used_at_start = true;
+    both.at("sda1").entries = vec![entry("/srv", "UUID=a")];
     for name in ["sda1", "sdb"] {
         // One of them alone is not enough.
         assert!(!both.plan().unwrap().reply.refused_modes.is_empty());

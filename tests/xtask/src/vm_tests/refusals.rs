@@ -34,6 +34,22 @@ const REFUSALS: &[(&str, i32, &str)] = &[
         "wipefs -qa /dev/SSD; mkswap -q /dev/SSD; udevadm settle; tandemctl plan SSD WHOLE",
     ),
     (
+        "a disk that fstab names as a device, although no program has it mounted",
+        3,
+        "blkdiscard --zeroout /dev/SSD; udevadm settle; umount MOUNT_POINT && cp /etc/fstab /run/fstab && \
+         sed -i 's|^[^#]\\S* MOUNT_POINT |/dev/DISK MOUNT_POINT |' /etc/fstab && ! cmp -s /run/fstab /etc/fstab && \
+         { told=$(tandemctl plan DISK SSD 2>&1); code=$?; cp /run/fstab /etc/fstab; mount MOUNT_POINT && \
+         echo \"$told\" | grep 'names the disk of MOUNT_POINT' && exit $code; }",
+    ),
+    (
+        "an SSD that the next start mounts",
+        3,
+        "mke2fs -q -F /dev/SSD && udevadm settle && cp /etc/fstab /run/fstab && \
+         echo /dev/SSD /srv ext4 defaults 0 2 >>/etc/fstab && \
+         { told=$(tandemctl plan --erase-ssd DISK SSD 2>&1); code=$?; cp /run/fstab /etc/fstab; \
+         echo \"$told\" | grep 'next start of this computer uses' && exit $code; }",
+    ),
+    (
         "a user who may not",
         4,
         "blkdiscard --zeroout /dev/SSD; udevadm settle; runuser -u nobody -- tandemctl create --yes DISK SSD",
@@ -77,7 +93,8 @@ pub fn run(bench: &mut Bench) -> Result<()> {
         let line = line
             .replace("DISK", &scene.disk)
             .replace("SSD", &scene.ssd)
-            .replace("WHOLE", &whole);
+            .replace("WHOLE", &whole)
+            .replace("MOUNT_POINT", MOUNT_POINT);
         let result = refused(&mut scene, bench, &line, *code).map(drop);
         bench.check(what, result);
     }
