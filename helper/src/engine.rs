@@ -25,6 +25,8 @@ pub struct LiveMapping {
     pub origin: String,
     /// Number of its SSD; empty if it only passes through.
     pub ssd: String,
+    /// Its length.
+    pub sectors: u64,
 }
 
 /// What the kernel says of an attached mapping.
@@ -121,6 +123,11 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Sends a message to an attached mapping. Idempotent.
     async fn send_message(&self, uuid: &str, message: Message) -> Result<(), Failure>;
+
+    /// Makes an attached mapping longer, after its disk has grown. The file system above goes on.
+    async fn grow(&self, _uuid: &str, _sectors: u64) -> Result<(), Failure> {
+        Err(Failure::new(Kind::WrongState))
+    }
 
     /// Our mappings.
     async fn live_mappings(&self) -> Result<Vec<LiveMapping>, Failure>;

@@ -102,7 +102,15 @@ impl Ident {
     }
 
     fn same_place(&self, recorded: &Self) -> bool {
-        self.start == recorded.start && self.text.size == recorded.text.size
+        let size = self.text.size == recorded.text.size || self.has_grown(recorded);
+        self.start == recorded.start && size
+    }
+
+    /// Whether the device is larger than the recorded device and can have grown. A partition and a volume can grow. A
+    /// larger drive is another drive, even if an enclosure gives both the same serial number.
+    fn has_grown(&self, recorded: &Self) -> bool {
+        let is_volume = !recorded.hardware.is_empty() && !recorded.hardware.contains('/');
+        self.text.size > recorded.text.size && (is_volume || !recorded.part_uuid.is_empty())
     }
 
     /// Whether the drive has the recorded WWN and serial number, or the volume has the recorded name.

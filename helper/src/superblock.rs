@@ -19,14 +19,29 @@ const STOPPED: u32 = 2;
 const CRC: std::ops::Range<usize> = 8..12;
 const COPY: std::ops::Range<usize> = 24..28;
 const UUID: std::ops::Range<usize> = 32..48;
+const SEQUENCE: std::ops::Range<usize> = 48..56;
+const ORIGIN_SECTORS: std::ops::Range<usize> = 56..64;
 
-/// The uuid of the cache (32 hex digits) that a sound copy number `copy` names.
-pub fn uuid(bytes: &[u8; BYTES], copy: usize) -> Option<String> {
+/// The cache whose format is on an SSD.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Carried {
+    /// UUID of the cache, 32 hex digits.
+    pub uuid: String,
+    /// Length of the disk, as the module knows it. The module takes a table of this length only.
+    pub origin_sectors: u64,
+    sequence: u64,
+}
+
+/// What a sound copy number `copy` says.
+fn parse(bytes: &[u8; BYTES], copy: usize) -> Option<Carried> {
     if !bytes.starts_with(MAGIC) {
         return None;
     }
     let word = |range: std::ops::Range<usize>| {
         Some(u32::from_le_bytes(bytes.get(range)?.try_into().ok()?))
+    };
+    let long = |range: std::ops::Range<usize>| {
+        Some(u64::from_le_bytes(bytes.get(range)?.try_into().ok()?))
     };
     if usize::try_from(word(COPY)?).ok()? != copy {
         return None;
@@ -36,10 +51,14 @@ pub fn uuid(bytes: &[u8; BYTES], copy: usize) -> Option<String> {
     if crc32c::crc32c(&blanked) != word(CRC)? {
         return None;
     }
-    bytes.get(UUID).map(crate::hex)
+    Some(Carried {
+        uuid: crate::hex(bytes.get(UUID)?),
+        origin_sectors: long(ORIGIN_SECTORS)?,
+        sequence: long(SEQUENCE)?,
+    })
 }
 
-/// UUID of the cache whose format is on a device.
+/// The cache whose format is on a device. Of two sound copies the one with the higher sequence number counts.
 ///
 /// The second copy counts only if the place of the first copy is blank or has a damaged copy. A program that has made a
 /// partition table or a file system on the device has overwritten the first copy and not the second: then the device
@@ -47,7 +66,7 @@ pub fn uuid(bytes: &[u8; BYTES], copy: usize) -> Option<String> {
 ///
 /// # Errors
 /// If the device cannot be read. A device that is shorter than a copy has no format.
-pub fn read(device: &impl FileExt) -> io::Result<Option<String>> {
+pub fn read(device: &impl FileExt) -> io::Result<Option<Carried>> {
     let mut copies = [[0; BYTES]; 2];
     for (bytes, offset) in copies.iter_mut().zip(OFFSETS) {
         match device.read_exact_at(bytes, offset) {
@@ -89,9 +108,13 @@ fn samples(bytes: &[u8; BYTES], copy: usize, uuid: &str) -> Option<(u64, u32)> {
     sound.then_some((sequence, word(12)?))
 }
 
-fn choose([first, second]: &[[u8; BYTES]; 2]) -> Option<String> {
+fn choose([first, second]: &[[u8; BYTES]; 2]) -> Option<Carried> {
     let vacant = first.starts_with(MAGIC) || first.iter().all(|byte| *byte == 0);
-    uuid(first, 0).or_else(|| vacant.then(|| uuid(second, 1)).flatten())
+    let second = parse(second, 1).filter(|_| vacant);
+    parse(first, 0)
+        .into_iter()
+        .chain(second)
+        .max_by_key(|c| c.sequence)
 }
 
 #[cfg(test)]
@@ -99,7 +122,13 @@ mod tests {
     use super::*;
 
     fn sound(copy: u32) -> [u8; BYTES] {
+        sound_of(copy, 1, 2048)
+    }
+
+    fn sound_of(copy: u32, sequence: u64, origin_sectors: u64) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
+        bytes[SEQUENCE].copy_from_slice(&sequence.to_le_bytes());
+        bytes[ORIGIN_SECTORS].copy_from_slice(&origin_sectors.to_le_bytes());
         bytes[..8].copy_from_slice(MAGIC);
         bytes[COPY].copy_from_slice(&copy.to_le_bytes());
         bytes[UUID].copy_from_slice(&[0xab; 16]);
@@ -110,21 +139,26 @@ mod tests {
 
     #[test]
     fn a_sound_copy_names_its_cache() {
-        assert_eq!(uuid(&sound(0), 0), Some("ab".repeat(16)));
-        assert_eq!(uuid(&sound(1), 1), Some("ab".repeat(16)));
+        for copy in 0..2 {
+            let carried = parse(&sound(copy), copy as usize).unwrap();
+            assert_eq!(
+                (carried.uuid, carried.origin_sectors),
+                ("ab".repeat(16), 2048)
+            );
+        }
     }
 
     #[test]
     fn every_flipped_bit_and_a_copy_in_the_wrong_place_are_noticed() {
-        assert_eq!(uuid(&sound(1), 0), None);
+        assert_eq!(parse(&sound(1), 0), None);
         for byte in (0..48).chain([200, 4095]) {
             for bit in 0..8 {
                 let mut bytes = sound(0);
                 bytes[byte] ^= 1 << bit;
-                assert_eq!(uuid(&bytes, 0), None, "byte {byte} bit {bit}");
+                assert_eq!(parse(&bytes, 0), None, "byte {byte} bit {bit}");
             }
         }
-        assert_eq!(uuid(&[0; BYTES], 0), None);
+        assert_eq!(parse(&[0; BYTES], 0), None);
     }
 
     /// A copy of the samples behind a copy of the superblock, as the module writes it.
@@ -170,9 +204,17 @@ mod tests {
         std::fs::remove_file(path).unwrap();
     }
 
+    /// A cut may leave copies from before and after the growth of the disk.
+    #[test]
+    fn the_newer_of_two_sound_copies_counts() {
+        let sectors = |first, second| choose(&[first, second]).unwrap().origin_sectors;
+        assert_eq!(sectors(sound_of(0, 7, 4096), sound_of(1, 6, 2048)), 4096);
+        assert_eq!(sectors(sound_of(0, 7, 2048), sound_of(1, 8, 4096)), 4096);
+    }
+
     #[test]
     fn the_second_copy_counts_only_where_the_first_is_nobody_elses() {
-        let ours = Some("ab".repeat(16));
+        let ours = parse(&sound(0), 0);
         let blank = [0; BYTES];
         let mut torn = sound(0);
         torn[100] ^= 1;

@@ -148,12 +148,16 @@ fn zero_ends(file: &File, size: u64) -> io::Result<()> {
 /// # Errors
 /// If another program uses the device, or on an I/O error.
 pub fn free(ident: &Ident, uuid: &str) -> io::Result<()> {
-    if superblock::read(&File::open(ident.node())?)?.as_deref() != Some(uuid) {
+    let carries = |file: &File| -> io::Result<bool> {
+        let carried = superblock::read(file)?;
+        Ok(carried.is_some_and(|carried| carried.uuid == uuid))
+    };
+    if !carries(&File::open(ident.node())?)? {
         return Ok(());
     }
     let file = exclusive(ident)?;
     // The check is repeated, now that no other program can write to the device.
-    if superblock::read(&file)?.as_deref() != Some(uuid) {
+    if !carries(&file)? {
         return Ok(());
     }
     discard(&file, ident.text.size);

@@ -377,6 +377,9 @@ pub trait Simulation {
     /// UUID.
     fn format(&self, block: &OwnedObjectPath, uuid: &str) -> zbus::Result<()>;
 
+    /// Lets this block object, a partition, grow to this size.
+    fn grow(&self, block: &OwnedObjectPath, bytes: u64) -> zbus::Result<()>;
+
     /// Has fstab name the file systems of this block object so from now on.
     fn set_fstab_name(&self, block: &OwnedObjectPath, name: &str) -> zbus::Result<()>;
 

@@ -154,6 +154,17 @@ impl Simulation {
         Ok(())
     }
 
+    async fn grow(&self, block: OwnedObjectPath, bytes: u64) -> Result<(), Failure> {
+        let name = self.name_of(&block)?;
+        self.0.change(|s| {
+            if let Some(block) = s.blocks.get_mut(&name) {
+                block.size = bytes;
+            }
+        });
+        self.0.synced().await;
+        Ok(())
+    }
+
     fn set_fstab_name(&self, block: OwnedObjectPath, name: &str) -> Result<(), Failure> {
         let block = self.name_of(&block)?;
         self.0.change(|s| {

@@ -145,16 +145,27 @@ impl Engine for Simulated {
         self.world.change(|scene| scene.send_message(uuid, message))
     }
 
+    async fn grow(&self, uuid: &str, sectors: u64) -> Result<(), Failure> {
+        self.world.change(|scene| {
+            let dm = scene.maps.get(uuid).map(|map| map.dm.clone());
+            let block = dm.and_then(|dm| scene.blocks.get_mut(&dm));
+            let block = block.ok_or_else(|| Failure::new(Kind::WrongState))?;
+            block.size = block.size.max(sectors * SECTOR_BYTES);
+            Ok(())
+        })
+    }
+
     async fn live_mappings(&self) -> Result<Vec<LiveMapping>, Failure> {
-        let live = |map: &Map| LiveMapping {
+        let live = |scene: &Scene, map: &Map| LiveMapping {
             uuid: map.pair.uuid.clone(),
             attached: map.attached,
             origin: map.origin.clone(),
             ssd: map.ssd.clone(),
+            sectors: scene.blocks.get(&map.dm).map_or(0, |b| b.size) / SECTOR_BYTES,
         };
         Ok(self
             .world
-            .read(|scene| scene.maps.values().map(live).collect()))
+            .read(|scene| scene.maps.values().map(|map| live(scene, map)).collect()))
     }
 
     async fn status(&self, uuid: &str) -> Result<Status, Failure> {

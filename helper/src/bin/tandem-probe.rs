@@ -71,9 +71,9 @@ fn plain(node: &Path) -> Vec<String> {
     let mut lines = Vec::new();
     // A device that cannot be opened, or has no medium, is not an SSD of ours.
     if let Ok(file) = File::open(node)
-        && let Ok(Some(uuid)) = superblock::read(&file)
+        && let Ok(Some(carried)) = superblock::read(&file)
     {
-        lines.push(format!("TANDEM_UUID={uuid}"));
+        lines.push(format!("TANDEM_UUID={}", carried.uuid));
     }
     let above = sysfs(node)
         .map(|folder| entries(&folder.join("holders")))

@@ -14,7 +14,6 @@ use crate::superblock;
 use crate::wipe;
 use std::fs::File;
 use std::io;
-use tandem_api::SECTOR_BYTES;
 
 /// Why a disk is not held.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -162,9 +161,9 @@ impl BootEnvironment for System {
     fn map(&self, pair: &Pair, disk: &BlockDevice, ssd: &BlockDevice) -> Result<(), String> {
         let file = File::open(ssd.ident.node()).map_err(|e| e.to_string())?;
         let carried = superblock::read(&file).map_err(|e| e.to_string())?;
-        if carried.as_ref() != Some(&pair.uuid) {
+        let Some(carried) = carried.filter(|carried| carried.uuid == pair.uuid) else {
             return Err(format!("{} does not hold this cache any more", ssd.name()));
-        }
+        };
         // Whether the disk was used without the cache since is on record in the root file system, which cannot be read
         // yet. After a stop in order the module notices it by itself; after a crash it cannot.
         let unknown = self.in_initramfs && !superblock::stopped(&file, &pair.uuid).unwrap_or(false);
@@ -179,9 +178,11 @@ impl BootEnvironment for System {
             lost_generation: pair.lost_generation,
         };
         let devices = LoadedDevices::new(&table, &disk.ident, &ssd.ident);
-        let sectors = pair.origin.text.size / SECTOR_BYTES;
         let check = |ours: &str| devices.check(ours);
-        let mapped = self.control()?.map(pair, &table, sectors, check);
+        // If the disk has grown, the service makes the mapping longer later.
+        let mapped = self
+            .control()?
+            .map(pair, &table, carried.origin_sectors, check);
         mapped.map_err(|e| e.to_string())
     }
 

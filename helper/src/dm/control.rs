@@ -27,12 +27,19 @@ const NUMBERS: &str = "/sys/dev/block";
 
 type DmResult<T> = Result<T, DmFailure>;
 
+/// Length of a table in sectors.
+fn length(table: &[(u64, u64, String, String)]) -> u64 {
+    let ends = table.iter().map(|(start, length, ..)| start + length);
+    ends.max().unwrap_or(0)
+}
+
 /// One of our mappings.
 struct Entry {
     /// 32 hex digits.
     uuid: String,
     /// Its table: the table in force, if there is one.
     table: Table,
+    sectors: u64,
     active: bool,
     suspended: bool,
 }
@@ -95,6 +102,7 @@ impl Control {
             entries.push(Entry {
                 uuid: uuid.to_owned(),
                 table: Table::of(lines),
+                sectors: length(&table),
                 active: info.flags().contains(DmFlags::DM_ACTIVE_PRESENT),
                 suspended: info.flags().contains(DmFlags::DM_SUSPEND),
             });
@@ -116,6 +124,7 @@ impl Control {
                 attached,
                 origin: origin.unwrap_or_default(),
                 ssd: ssd.filter(|_| attached).unwrap_or_default(),
+                sectors: entry.sectors,
             }
         };
         let entries = self.entries()?.into_iter();
@@ -289,20 +298,47 @@ impl Control {
                 .dm
                 .table_status(id, options)
                 .map_err(failed("read the table"))?;
-            let ends = table.iter().map(|(start, length, ..)| start + length);
             let disk = Linear {
-                sectors: ends.max().unwrap_or(0),
+                sectors: length(&table),
                 ..device.clone()
             };
             self.load_disks(uuid, &[disk])?;
-            let resumed = self.resume(id);
-            if resumed.is_err() {
-                // The kernel may have stopped before or after it swapped the tables. Either table may be able to
-                // serve requests.
-                let _ = self.dm.table_clear(id);
-                let _ = self.resume(id);
+            self.swap(id)
+        })
+    }
+
+    /// Puts the loaded table in force, in one call of the kernel.
+    fn swap(&self, id: &DevId<'_>) -> DmResult<()> {
+        let resumed = self.resume(id);
+        if resumed.is_err() {
+            // The kernel may have stopped before or after it swapped the tables. Either table may be able to
+            // serve requests.
+            let _ = self.dm.table_clear(id);
+            let _ = self.resume(id);
+        }
+        resumed
+    }
+
+    /// Makes the mapping of a cache `sectors` long, if it is shorter. What is cached stays cached.
+    ///
+    /// # Errors
+    /// If the target refuses the length: then the mapping is as before.
+    pub fn grow(&self, uuid: &str, sectors: u64) -> DmResult<()> {
+        self.with(uuid, |id| {
+            let options =
+                DmOptions::default().set_flags(DmFlags::DM_STATUS_TABLE | DmFlags::DM_NOFLUSH);
+            let (_, table) = self
+                .dm
+                .table_status(id, options)
+                .map_err(failed("read the table"))?;
+            let [(0, length, target, parameters)] = table.as_slice() else {
+                return Err(other("read the table", "another form"));
+            };
+            if target != TARGET || *length >= sectors {
+                return Ok(());
             }
-            resumed
+            self.load(uuid, &[(0, sectors, target.clone(), parameters.clone())])?;
+            self.swap(id)
         })
     }
 

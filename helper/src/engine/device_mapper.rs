@@ -297,6 +297,13 @@ impl Engine for DeviceMapper {
             .map_err(failed)
     }
 
+    async fn grow(&self, uuid: &str, sectors: u64) -> Result<(), Failure> {
+        let uuid = uuid.to_owned();
+        blocking(move || Control::open()?.grow(&uuid, sectors))
+            .await?
+            .map_err(failed)
+    }
+
     async fn live_mappings(&self) -> Result<Vec<LiveMapping>, Failure> {
         // Without device-mapper there are no mappings.
         blocking(|| {

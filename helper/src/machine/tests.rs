@@ -177,7 +177,23 @@ fn one_strong_mark_is_enough_to_hold_and_all_marks_have_to_agree_to_assemble() {
         no_content(r);
     };
     assert_eq!(held(&nothing), (false, false));
-    // A volume is recognised by its name alone.
+    // A partition can grow, and nothing shrinks. A larger drive is another drive.
+    let was_smaller = |r: &mut Ident| r.text.size -= 512;
+    assert_eq!(held(&was_smaller), (true, true));
+    assert!(!held(&|r| r.text.size += 512).1);
+    let drives = |now: &mut Ident, recorded: &mut Ident| {
+        was_smaller(recorded);
+        now.part_uuid.clear();
+        recorded.part_uuid.clear();
+    };
+    let (mut larger, mut recorded) = (now.clone(), before.clone());
+    drives(&mut larger, &mut recorded);
+    assert!(!larger.same_hardware(&recorded));
+    // A volume is recognised by its name alone, and can grow.
+    for ident in [&mut larger, &mut recorded] {
+        ident.hardware = "LVM-x".into();
+    }
+    assert!(larger.same_hardware(&recorded));
     assert_eq!(held(&|r| r.hardware = "LVM-x".into()), (true, false));
     assert!(!now.same_hardware(&Ident::default()) && !now.may_be(&Ident::default()));
 }

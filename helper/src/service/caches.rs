@@ -6,7 +6,8 @@ use super::plans::{current, mapped};
 use super::steps::Seen;
 use super::{Service, Shown};
 use crate::action::Pair;
-use crate::facts::Device;
+use crate::engine::LiveMapping;
+use crate::facts::{Device, Facts};
 use crate::history::History;
 use crate::iface::bounded::Bounded;
 use crate::iface::cache::{CacheObject, View};
@@ -17,7 +18,7 @@ use crate::state::CacheRecord;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tandem_api::{CacheState, DeviceText, Failure, Kind, ModuleState, ROOT_PATH};
+use tandem_api::{CacheState, DeviceText, Failure, Kind, ModuleState, ROOT_PATH, SECTOR_BYTES};
 use zbus::OwnedObjectPath;
 
 /// Time limit for the list of devices: far longer than a listing takes.
@@ -65,6 +66,9 @@ impl Service {
             };
             all_protected &= protected;
             let pair = current(&record.pair, &facts);
+            if let Some(live) = seen.live.filter(|live| live.attached) {
+                self.let_grow(live, &facts).await;
+            }
             self.record_content(&record, mapped(&facts, &pair));
             let view = self.view(&record, &pair, &seen).await;
             views.insert(uuid, (pair, view));
@@ -73,6 +77,27 @@ impl Service {
             tracing::error!("cannot show the caches: {e}");
         }
         Ok(all_protected)
+    }
+
+    /// Makes a mapping as long as its disk, a partition or a volume that has grown. There is one attempt for each length:
+    /// the module refuses some.
+    async fn let_grow(&self, live: &LiveMapping, facts: &Facts) {
+        let disk = facts.devices.iter().find(|d| d.number == live.origin);
+        let sectors = disk.map_or(0, |disk| disk.ident.text.size / SECTOR_BYTES);
+        if sectors <= live.sectors || self.job(&live.uuid).is_some() {
+            return;
+        }
+        let before = self.inner().grown.insert(live.uuid.clone(), sectors);
+        if before == Some(sectors) {
+            return;
+        }
+        match self.engine.grow(&live.uuid, sectors).await {
+            Ok(()) => tracing::info!(uuid = live.uuid, sectors, "the disk has grown"),
+            Err(e) => tracing::error!(
+                uuid = live.uuid,
+                "the disk has grown, and its cache covers the old length: {e}"
+            ),
+        }
     }
 
     async fn view(&self, record: &CacheRecord, pair: &Pair, seen: &Seen<'_>) -> View {

@@ -86,6 +86,9 @@ struct Inner {
     attempted: BTreeSet<String>,
     /// The reasons of the module, for the caches of `attempted` that the module refused.
     refused: BTreeMap<String, Reason>,
+    /// Length in sectors of the mappings (by UUID of the cache) that the service has tried to make as long as their
+    /// grown disks.
+    grown: BTreeMap<String, u64>,
     next_job: u64,
     /// Kernels that may start next and lack the module, as last signalled.
     kernels: Vec<String>,

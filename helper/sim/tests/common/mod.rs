@@ -204,6 +204,17 @@ impl Machine {
         Ok(cache.remove(&plan.plan_id, &plan.digest).await?)
     }
 
+    /// Size of a block object as UDisks2 gives it, in bytes.
+    pub async fn size(&self, object: &OwnedObjectPath) -> u64 {
+        let proxy = zbus::Proxy::new(
+            &self.connection,
+            "org.freedesktop.UDisks2",
+            object.clone(),
+            "org.freedesktop.UDisks2.Block",
+        );
+        proxy.await.unwrap().get_property("Size").await.unwrap()
+    }
+
     /// Where UDisks2 says that a block object is mounted.
     pub async fn mounted(&self, object: &str) -> Vec<String> {
         let proxy = zbus::Proxy::new(

@@ -13,6 +13,7 @@
 mod common;
 mod fstab;
 mod giving_up;
+mod growth;
 mod kept;
 mod kernels;
 mod returning;

@@ -8,6 +8,8 @@ use crate::dm::control::{Control, DmFailure, explain};
 use crate::dm::table::{Linear, Tandem};
 use crate::engine::Engine;
 use crate::facts::{Device, Ident};
+use crate::superblock;
+use std::fs::File;
 use tandem_api::{Failure, Kind, Mode, SECTOR_BYTES};
 
 impl DeviceMapper {
@@ -48,9 +50,14 @@ impl DeviceMapper {
             lost_generation: if new { 0 } else { pair.lost_generation },
         };
         let devices = LoadedDevices::new(&table, &origin.ident, &ssd.ident);
-        let (copy, sectors) = (pair.clone(), origin.ident.text.size / SECTOR_BYTES);
+        let (copy, size) = (pair.clone(), origin.ident.text.size / SECTOR_BYTES);
+        let node = ssd.ident.node();
         let mapped = blocking(move || {
             let control = Control::open()?;
+            let sectors = match new {
+                true => size,
+                false => known_sectors(&node, &copy.uuid).unwrap_or(size),
+            };
             let check = |ours: &str| devices.check(ours);
             match back {
                 true => control.rejoin(&copy, &table, sectors, check),
@@ -162,6 +169,15 @@ impl DeviceMapper {
         self.look_again(pair).await;
         Ok(())
     }
+}
+
+/// The length of the disk that the module takes, as the SSD knows it; none if the SSD cannot be read.
+fn known_sectors(ssd: &str, uuid: &str) -> Option<u64> {
+    let carried = File::open(ssd).and_then(|file| superblock::read(&file));
+    let carried = carried.ok().flatten();
+    carried
+        .filter(|carried| carried.uuid == uuid)
+        .map(|carried| carried.origin_sectors)
 }
 
 /// The table that passes everything to a disk.

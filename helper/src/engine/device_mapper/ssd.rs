@@ -18,7 +18,8 @@ impl DeviceMapper {
         let number = crate::machine::number(&ssd.ident.text.name).ok_or_else(gone)?;
         let node = ssd.ident.node();
         let carried = blocking(move || superblock::read(&File::open(node)?)).await?;
-        if carried.map_err(|e| step(&e.to_string()))?.as_ref() == Some(&pair.uuid) {
+        let carried = carried.map_err(|e| step(&e.to_string()))?;
+        if carried.is_some_and(|carried| carried.uuid == pair.uuid) {
             return Ok(());
         }
         free_to_map(&ssd, pair)?;

@@ -30,7 +30,7 @@ mdadm --quiet --create /dev/md/photos --run --level=1 --raid-devices=2 --metadat
 mdadm --quiet --wait /dev/md/photos || true
 mdadm --detail --scan >>/etc/mdadm/mdadm.conf
 mke2fs -q -t ext4 -L photos -U 11111111-0000-4000-8000-000000000001 /dev/md/photos
-vgcreate -q music /dev/GROUP && lvcreate -q -y --extents 100%FREE --name songs music
+vgcreate -q music /dev/GROUP && lvcreate -q -y --extents 50%FREE --name songs music
 mke2fs -q -t ext4 -L songs -U 11111111-0000-4000-8000-000000000002 /dev/music/songs
 head -c 64 /dev/urandom >/etc/safe.key && chmod 400 /etc/safe.key
 cryptsetup luksFormat --batch-mode --uuid 11111111-0000-4000-8000-000000000003 \
@@ -56,6 +56,13 @@ echo "$device""#;
 /// Writes a file and prints its checksum.
 const SAVE: &str = "cd /srv/NAME && dd if=/dev/urandom of=FILE bs=64k count=96 conv=fsync status=none && cksum FILE";
 
+/// Lets the volume grow below its cache, and the file system on both. Prints the length of the volume and that of the
+/// file system, both in KiB.
+const GROW: &str = "lvextend -q --extents +100%FREE music/songs
+size=$(blockdev --getsize64 /dev/music/songs)
+for try in $(seq 300); do [ $(blockdev --getsize64 MAPPING) = $size ] && break; sleep 0.1; done
+resize2fs MAPPING && echo $((size / 1024)) $(df --output=size -k /srv/songs | tail -1)";
+
 /// Unlocks the encrypted disk through its cache, by the link that crypttab names, and mounts what is in it.
 const UNLOCK: &str = "udevadm settle; cryptsetup open --key-file /etc/safe.key \
     /dev/disk/by-uuid/11111111-0000-4000-8000-000000000003 safe && udevadm settle && mount /dev/mapper/safe /srv/safe";
@@ -80,7 +87,7 @@ const NAMES: [&str; 3] = ["photos", "songs", "safe"];
 type Test = fn(&mut Stack, &Bench) -> Result<()>;
 
 /// The layer's tests. Each test starts from the machine in the state that the test before it has left.
-const CASES: [(&str, Test); 6] = [
+const CASES: [(&str, Test); 7] = [
     (
         "a part of an array or of a volume group is refused by that name",
         Stack::parts_are_refused,
@@ -88,6 +95,10 @@ const CASES: [(&str, Test); 6] = [
     (
         "an array, a volume and an encrypted disk get a cache",
         Stack::create,
+    ),
+    (
+        "a volume with unsaved data on its SSD grows, and its file system with it",
+        Stack::grow,
     ),
     (
         "all three come back after a restart, the array without a resync",
@@ -136,6 +147,8 @@ struct Stack {
     origins: [String; 3],
     /// Lines of cksum, for each of [`NAMES`].
     written: Vec<(&'static str, String)>,
+    /// The line of cksum of the file that needs the grown volume.
+    large: String,
     _scratch: Scratch,
 }
 
@@ -194,6 +207,7 @@ impl Stack {
             disks,
             origins,
             written: Vec::new(),
+            large: String::new(),
             _scratch: scratch,
         })
     }
@@ -263,12 +277,35 @@ impl Stack {
         Ok(())
     }
 
+    fn grow(&mut self, bench: &Bench) -> Result<()> {
+        let mapping = self.below("songs")?;
+        let told = self.sh(&GROW.replace("MAPPING", &mapping))?;
+        bench.note(&told);
+        let sizes = told.lines().last().unwrap_or_default();
+        let sizes = sizes.split_whitespace().map(str::parse::<u64>);
+        let sizes: Vec<u64> = sizes.collect::<Result<_, _>>()?;
+        ensure!(
+            matches!(sizes[..], [volume, files] if files > volume * 3 / 4),
+            "the file system has not grown with the volume: {sizes:?} KiB"
+        );
+        // Beyond the old end, and on the SSD only when the machine goes off.
+        let large = "cd /srv/songs && dd if=/dev/urandom of=large bs=1M count=32 conv=fsync status=none && cksum large";
+        self.large = self.sh(large)?;
+        self.all_there()
+    }
+
     fn all_there(&mut self) -> Result<()> {
         self.vm()?.drop_page_cache()?;
         for (name, sum) in self.written.clone() {
             let now = self.sh(&format!("cd /srv/{name} && cksum new"))?;
             ensure!(now == sum, "/srv/{name}/new was {sum} and is {now}");
         }
+        let now = self.sh("cd /srv/songs && cksum large")?;
+        ensure!(
+            now == self.large,
+            "/srv/songs/large was {} and is {now}",
+            self.large
+        );
         Ok(())
     }
 
