@@ -154,6 +154,16 @@ impl Client {
         Ok(self.cache(cache).await?.set_mode(mode).await?)
     }
 
+    /// Sets how many minutes a shutdown may take to write everything to the disk; 0: it does not do that. Waits while the
+    /// user authenticates.
+    ///
+    /// # Errors
+    /// Why the setting is as before.
+    pub async fn set_shutdown_minutes(&self, cache: &str, minutes: u32) -> Result<(), Failure> {
+        let cache = self.cache(cache).await?;
+        Ok(cache.set_shutdown_minutes(minutes).await?)
+    }
+
     /// Begins to write all dirty data back to the disk. Waits while the user authenticates.
     ///
     /// # Errors

@@ -124,6 +124,11 @@ pub trait Engine: Send + Sync + 'static {
     /// Sends a message to an attached mapping. Idempotent.
     async fn send_message(&self, uuid: &str, message: Message) -> Result<(), Failure>;
 
+    /// Has the next shutdown write back what the records ask for: see [`crate::shutdown`].
+    async fn drain_at_shutdown(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+
     /// Makes an attached mapping longer, after its disk has grown. The file system above goes on.
     async fn grow(&self, _uuid: &str, _sectors: u64) -> Result<(), Failure> {
         Err(Failure::new(Kind::WrongState))

@@ -27,6 +27,7 @@ pub mod plan;
 pub mod removable;
 pub mod sampler;
 pub mod service;
+pub mod shutdown;
 pub mod state;
 pub mod stop;
 pub mod superblock;

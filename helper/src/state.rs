@@ -35,9 +35,13 @@ pub struct CacheRecord {
     /// state of the disk; writing it back would destroy the current state.
     #[serde(default, rename = "forked")]
     pub origin_diverged: bool,
-    /// The user wants write-back. The cache is in write-through while a kernel that may start next lacks the module.
+    /// The user wants write-back. The cache is in write-through while a kernel that may start next lacks the module, and
+    /// after a shutdown that wrote everything back.
     #[serde(default)]
     pub waits_for_kernel: bool,
+    /// Minutes that a shutdown may take to write all dirty data to the disk; 0: it does not do that.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub shutdown_minutes: u32,
     /// The devices that were used without the cache while `may_be_dirty` was true. Unless `origin_diverged` is true,
     /// none of them agrees with the whole record of the disk, and each of them may be the disk all the same: in another
     /// enclosure, or a copy of it.
@@ -49,6 +53,14 @@ pub struct CacheRecord {
     /// The running system is on the disk, so the initial file systems have a copy of this record.
     #[serde(default)]
     pub in_initramfs: bool,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(minutes: &u32) -> bool {
+    *minutes == 0
 }
 
 /// How far the set-up of a cache is.
@@ -86,6 +98,7 @@ impl CacheRecord {
             may_be_dirty,
             origin_diverged: false,
             waits_for_kernel: false,
+            shutdown_minutes: 0,
             used_alone: Vec::new(),
             setup: Setup::Done,
             in_initramfs: false,

@@ -72,6 +72,9 @@ pub struct SafetyAmounts {
     pub age: Option<String>,
     /// Time to write the dirty data to the disk: "2 minutes". `None` if that time is not known.
     pub time: Option<String>,
+    /// Longest time that a shutdown writes dirty data to the disk: "5 minutes". `None` if a shutdown does not do that, or
+    /// if the cache does not run.
+    pub shutdown: Option<String>,
 }
 
 /// Finds the answers. Only a cache that runs has a current sample; in other states the record of the service counts.
@@ -159,10 +162,17 @@ impl Safety {
                 gettext("Safe to move the disk: no, only together with the SSD.")
             }
         };
-        let shutdown = if matches!(self.loss, Loss::Dirty | Loss::Uncounted) {
-            gettext("Shutting down takes no longer; what is not yet written stays on the SSD.")
-        } else {
-            gettext("Shutting down takes no longer.")
+        let limit = amounts.shutdown.as_deref();
+        let limit = limit.filter(|_| self.moving != Moving::WithSsdOnly);
+        let shutdown = match (self.loss, limit) {
+            (Loss::Dirty | Loss::Uncounted, Some(_)) => gettext(
+                // Translators: {limit} is for example "5 minutes"
+                "Shutting down first writes everything to the hard disk, which takes {limit} at most.",
+            ),
+            (Loss::Dirty | Loss::Uncounted, None) => {
+                gettext("Shutting down takes no longer; what is not yet written stays on the SSD.")
+            }
+            _ => gettext("Shutting down takes no longer."),
         };
         fill(
             &[loss, moving, shutdown].join(" "),
@@ -170,6 +180,7 @@ impl Safety {
                 ("size", &amounts.size),
                 ("age", age.unwrap_or_default()),
                 ("time", time.unwrap_or_default()),
+                ("limit", limit.unwrap_or_default()),
             ],
         )
     }
@@ -228,6 +239,7 @@ mod tests {
             size: "120 MB".into(),
             age: Some("40 seconds".into()),
             time: Some("2 minutes".into()),
+            shutdown: None,
         }
     }
 
@@ -241,6 +253,19 @@ mod tests {
             may_be_unwritten,
         };
         use CacheState::{Active, Bypass, Detached, Stopped};
+        // A shutdown that writes everything back.
+        let drained = SafetyAmounts {
+            size: "5 B".to_owned(),
+            shutdown: Some("5 minutes".to_owned()),
+            ..SafetyAmounts::default()
+        };
+        let shutdown = |facts| safety(&facts).line(&drained);
+        let line = shutdown(facts(Active, "", Writeback, Some(5), true));
+        assert!(line.ends_with("hard disk, which takes 5 minutes at most."));
+        let line = shutdown(facts(Active, "", Writeback, Some(0), true));
+        assert!(line.ends_with("Shutting down takes no longer."));
+        let line = shutdown(facts(Active, "disk-error", Writeback, Some(5), true));
+        assert!(line.ends_with("stays on the SSD."));
         use Mode::{Writeback, Writethrough};
         for (facts, line) in [
             (

@@ -25,6 +25,8 @@ pub struct CacheFacts {
     pub mode: Mode,
     /// The user chose write-back, which waits until every kernel that may start next has the module.
     pub waits_for_kernel: bool,
+    /// Minutes that a shutdown may take to write everything to the disk; 0: it does not do that.
+    pub shutdown_minutes: u32,
     /// Modes that are not offered for this cache, and why.
     pub refused_modes: Vec<RefusedMode>,
     /// Whether data may be on the SSD only, as far as the service has it recorded.
@@ -42,6 +44,13 @@ pub struct CacheFacts {
 }
 
 impl CacheFacts {
+    /// Seconds that a shutdown may take to write everything to the disk; `None` if it cannot or does not do that.
+    #[must_use]
+    pub fn shutdown_limit(&self) -> Option<u64> {
+        let runs = matches!(self.state, CacheState::Active | CacheState::Suspended);
+        (runs && self.shutdown_minutes > 0).then(|| u64::from(self.shutdown_minutes) * 60)
+    }
+
     /// Whether the samples of this cache are current. Where a device failed or is missing, or the cache is not in use,
     /// the service has only old samples.
     #[must_use]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! One cache: its chart, its figures, the ways that requests took, and the button that removes it.
 
+mod before_off;
 mod commands;
 mod history;
 mod numbers;
@@ -117,6 +118,10 @@ mod imp {
         #[template_child]
         pub mode_arrow: TemplateChild<gtk::Image>,
         #[template_child]
+        pub before_off: TemplateChild<adw::ComboRow>,
+        /// The limits of `before_off`, in minutes.
+        pub limits: RefCell<Vec<u32>>,
+        #[template_child]
         pub remove_group: TemplateChild<adw::PreferencesGroup>,
         #[template_child]
         pub remove: TemplateChild<gtk::Button>,
@@ -168,6 +173,7 @@ mod imp {
                 move || page.flush()
             ));
             self.obj().prepare_chart();
+            self.obj().prepare_before_off();
             a11y::name_by_labels(&*self.remove);
             self.mode.connect_activated(clone!(
                 #[weak(rename_to = page)]
@@ -289,6 +295,7 @@ impl CachePage {
         set(&imp.mounted, &facts.mount_points.join(", "));
         imp.mounted.set_visible(!facts.mount_points.is_empty());
         set(&imp.mode, &mode_words(facts.mode, facts.waits_for_kernel));
+        self.refresh_before_off(&facts);
         self.refresh_job();
     }
 }

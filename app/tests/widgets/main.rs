@@ -108,6 +108,7 @@ fn cache_facts(uuid: &str) -> CacheFacts {
         waits_for_kernel: false,
         refused_modes: vec![],
         may_be_unwritten: false,
+        shutdown_minutes: 0,
         state: CacheState::Active,
         reason: String::new(),
         mount_points: vec![],

@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use futures_util::{StreamExt, future::Either, stream};
 use ksni::Handle;
 use tandem_api::{
-    BUS_NAME, CACHE_INTERFACE, CacheProxy, ManagerProxy, ROOT_PATH, SECTOR_BYTES, Sample,
+    BUS_NAME, CACHE_INTERFACE, CacheProxy, CacheState, ManagerProxy, ROOT_PATH, SECTOR_BYTES,
+    Sample,
 };
 use zbus::fdo::{DBusProxy, ObjectManagerProxy};
 use zbus::names::BusName;
@@ -178,6 +179,8 @@ async fn cache(
         .await?;
     let disk = proxy.origin_text().await?;
     let latest = proxy.latest().await?;
+    let (state, minutes) = (proxy.state().await?, proxy.shutdown_minutes().await?);
+    let runs = matches!(state, CacheState::Active | CacheState::Suspended);
     let shown = Shown {
         uuid: proxy.uuid().await?,
         disk: [disk.label, disk.model, disk.name]
@@ -185,7 +188,7 @@ async fn cache(
             .find(|name| !name.is_empty())
             .unwrap_or_default(),
         mode: proxy.mode().await?,
-        state: proxy.state().await?,
+        state,
         reason: proxy.state_reason().await?,
         may_be_unwritten: proxy.may_be_unwritten().await?,
         hit_rate: None,
@@ -193,6 +196,7 @@ async fn cache(
         dirty_bytes: dirty_bytes(&latest),
         dirty_seconds: None,
         drain_seconds: latest.drain_seconds,
+        shutdown_seconds: (runs && minutes > 0).then(|| u64::from(minutes) * 60),
     };
     Ok((path.to_string(), shown, latest))
 }

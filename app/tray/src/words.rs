@@ -31,6 +31,8 @@ pub struct Shown {
     pub dirty_seconds: Option<u64>,
     /// Seconds to write them to the disk, 0 if that time is not known.
     pub drain_seconds: u64,
+    /// Seconds that a shutdown may take to write them to the disk; `None` if it cannot or does not do that.
+    pub shutdown_seconds: Option<u64>,
 }
 
 impl Shown {
@@ -116,6 +118,7 @@ pub fn tooltip(cache: &Shown) -> String {
         size: size(cache.dirty_bytes.unwrap_or_default()),
         age: cache.dirty_seconds.map(duration),
         time: (cache.drain_seconds > 0).then(|| duration(cache.drain_seconds)),
+        shutdown: cache.shutdown_seconds.map(duration),
     };
     format!("{}\n{}", line(cache), answers.line(&amounts))
 }
@@ -153,6 +156,7 @@ mod tests {
             state,
             reason: String::new(),
             may_be_unwritten: false,
+            shutdown_seconds: None,
             hit_rate,
             rate_seconds: 10,
             dirty_bytes: Some(0),

@@ -174,6 +174,15 @@ pub trait Cache {
     #[zbus(allow_interactive_auth)]
     fn set_mode(&self, mode: Mode) -> zbus::Result<()>;
 
+    /// Has each shutdown and restart of the machine write all dirty data to the disk, for at most so many minutes (60 at
+    /// most; 0: it does not do that), after asking the user to authenticate (`.tune`). After such a shutdown nothing is
+    /// on the SSD only, unless the time was over. Write-back goes on when the machine has started.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, `NotAuthorized`, `AuthorityUnavailable`, `StepFailed`. After an error the setting is as before.
+    #[zbus(allow_interactive_auth)]
+    fn set_shutdown_minutes(&self, minutes: u32) -> zbus::Result<()>;
+
     /// Writes all dirty data to the disk, after asking the user to authenticate (`.tune`). The job can be paused. While
     /// the job runs, writes go to the disk as in write-through, so that the job comes to an end. After the job the mode
     /// is as before.
@@ -229,6 +238,10 @@ pub trait Cache {
     /// module, unless [`Self::set_mode`] chooses a mode meanwhile.
     #[zbus(property)]
     fn waits_for_kernel(&self) -> zbus::Result<bool>;
+
+    /// Minutes that a shutdown may take to write all dirty data to the disk; 0: it does not do that.
+    #[zbus(property)]
+    fn shutdown_minutes(&self) -> zbus::Result<u32>;
 
     /// Bytes of dirty data, which is on the SSD only, from the newest sample. No signal of properties tells a change:
     /// use [`Self::receive_sampled`].

@@ -114,6 +114,14 @@ pub enum Request {
         #[arg(long)]
         yes: bool,
     },
+    /// Write everything to the disk before the computer is switched off or restarted
+    BeforeOff {
+        /// How long that may take, in minutes (60 at most); 0: it is not done
+        #[arg(value_parser = clap::value_parser!(u32).range(0..=60))]
+        minutes: u32,
+        /// Cache; may be left out if there is one
+        cache: Option<String>,
+    },
     /// Write everything to the disk that is not yet on it, and keep the cache
     Flush {
         /// Cache; may be left out if there is one

@@ -67,6 +67,11 @@ pub async fn run(request: Request, json: bool) -> Result<(), Ending> {
             let job = cache.flush().await?;
             follow(&connection, job, json).await
         }
+        Request::BeforeOff { minutes, cache } => {
+            let cache = one(&connection, cache.as_deref()).await?;
+            cache.set_shutdown_minutes(minutes).await?;
+            Ok(())
+        }
         Request::Remove {
             cache,
             discard_unwritten,
@@ -267,6 +272,7 @@ async fn facts(cache: &CacheProxy<'_>) -> Result<serde_json::Value, Ending> {
         "refused_modes": cache.refused_modes().await?,
         "may_be_unwritten": cache.may_be_unwritten().await?,
         "waits_for_kernel": cache.waits_for_kernel().await?,
+        "shutdown_minutes": cache.shutdown_minutes().await?,
         "dirty_bytes": cache.dirty_bytes().await?,
         "seconds_to_drain": cache.seconds_to_drain().await?,
         "latest": latest,
@@ -312,6 +318,12 @@ async fn status(connection: &Connection, wanted: Option<&str>, json: bool) -> Re
             say(
                 "           Write-back waits until the module is there for the kernel of the next start",
             );
+        }
+        let minutes = cache.shutdown_minutes().await?;
+        if minutes > 0 {
+            say(format_args!(
+                "  Off:     Everything is written to the disk before the computer is off, for {minutes} minutes at most"
+            ));
         }
         say(format_args!(
             "  Mounted: {}",

@@ -156,6 +156,7 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
                 "ss" => call(&(plan.plan_id.as_str(), plan.digest.as_str())).await,
                 "s" if name == "EnrollKey" => call(&("long enough",)).await,
                 "s" => call(&("writeback",)).await,
+                "u" => call(&(5u32,)).await,
                 "(oosbbt)" => call(&(spec("sda2", "sde"),)).await,
                 "oa(sss)" => {
                     let change = FstabChange {
@@ -228,6 +229,7 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
         "LongHistory",
         "PlanDiscard",
         "SetMode",
+        "SetShutdownMinutes",
         "Flush",
         "EnrollKey",
         "FstabChanges",
@@ -241,7 +243,13 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
     for (name, result) in &called {
         if matches!(
             name.as_str(),
-            "Create" | "Remove" | "SetMode" | "Flush" | "EnrollKey" | "ChangeFstab"
+            "Create"
+                | "Remove"
+                | "SetMode"
+                | "SetShutdownMinutes"
+                | "Flush"
+                | "EnrollKey"
+                | "ChangeFstab"
         ) {
             assert_eq!(*result, Err(Some(Kind::NotAuthorized)), "{name}");
         }

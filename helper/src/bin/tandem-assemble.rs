@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Run once while the machine starts, by `tandem-assemble.service`: see [`tandem_helper::boot`]. With `--late`
 //! run by udev for each device: see [`tandem_helper::boot::late`]. With `--initramfs`, `--export` and `--in-initramfs` run in the
-//! initial file system and when it is made: see [`tandem_helper::initramfs`]. With `--stop` run at the end of a shutdown: see
-//! [`tandem_helper::stop`]. With `--change-fstab` run by `tandem-fstab.service`: see [`tandem_helper::fstab`].
+//! initial file system and when it is made: see [`tandem_helper::initramfs`]. With `--drain` run when a shutdown begins:
+//! see [`tandem_helper::shutdown`]. With `--stop` run at its end: see [`tandem_helper::stop`]. With `--change-fstab` run by `tandem-fstab.service`: see [`tandem_helper::fstab`].
 
 use std::path::Path;
 use std::process::ExitCode;
 use tandem_helper::state::{FOLDER, Store};
-use tandem_helper::{boot, fstab, initramfs, log, stop};
+use tandem_helper::{boot, fstab, initramfs, log, shutdown, stop};
 
 /// A start ends well whatever it finds: a unit that failed is started again by all that needs the system's start.
 fn main() -> ExitCode {
@@ -37,6 +37,10 @@ fn main() -> ExitCode {
                 return ExitCode::FAILURE;
             }
         }
+        ["--drain"] => match Store::open(Path::new(FOLDER)) {
+            Ok(store) => shutdown::run(&store),
+            Err(e) => tracing::error!("no records in {FOLDER}: {e}"),
+        },
         [] | ["--initramfs"] => match Store::open(Path::new(FOLDER)) {
             Ok(store) if words.is_empty() => boot::run(&store),
             Ok(store) => boot::run_in_initramfs(&store),
@@ -44,7 +48,7 @@ fn main() -> ExitCode {
         },
         _ => {
             eprintln!(
-                "usage: tandem-assemble [--initramfs | --late | --stop | --export FOLDER | --in-initramfs | --change-fstab]"
+                "usage: tandem-assemble [--initramfs | --late | --drain | --stop | --export FOLDER | --in-initramfs | --change-fstab]"
             );
             return ExitCode::from(2);
         }

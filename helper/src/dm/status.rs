@@ -3,6 +3,7 @@
 //! inverse, and a counter that we do not know is kept under its name.
 
 use super::table::Malformed;
+use crate::engine::Status;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -137,6 +138,17 @@ impl StatusLine {
             ("flushing" | "paused", "-") => ("active", ""),
             (state, "-") => (state, ""),
             other => other,
+        }
+    }
+
+    /// The line in the form of the contract, read at `time_us`.
+    pub fn status(&self, time_us: u64) -> Status {
+        let (state, reason) = self.contract_state();
+        Status {
+            state: state.to_owned(),
+            reason: reason.to_owned(),
+            mode: self.mode,
+            sample: self.sample(time_us),
         }
     }
 

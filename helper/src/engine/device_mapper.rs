@@ -15,6 +15,7 @@ use crate::dm::control::{Control, DmFailure};
 use crate::dm::message::{Flush, Message};
 use crate::facts::{Device, Facts, Ident};
 use crate::module::{self, problem};
+use crate::mounts::systemd;
 use crate::{fstab, initramfs, kernels, wipe};
 use async_trait::async_trait;
 use futures_util::StreamExt;
@@ -34,6 +35,8 @@ use zbus::{Connection, MatchRule, MessageStream};
 
 /// How long UDisks2 and the mount table may take to show a change.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Writes back at a shutdown. Where the first cache was made after the start of the machine, the unit is not active yet.
+const DRAIN_UNIT: &str = "tandem-drain.service";
 const PAUSE: Duration = Duration::from_millis(100);
 const MAX_SEARCHES: usize = 4;
 
@@ -297,6 +300,10 @@ impl Engine for DeviceMapper {
             .map_err(failed)
     }
 
+    async fn drain_at_shutdown(&self) -> Result<(), Failure> {
+        systemd::start(&self.connection, DRAIN_UNIT).await
+    }
+
     async fn grow(&self, uuid: &str, sectors: u64) -> Result<(), Failure> {
         let uuid = uuid.to_owned();
         blocking(move || Control::open()?.grow(&uuid, sectors))
@@ -329,14 +336,7 @@ impl Engine for DeviceMapper {
         if !line.is_complete() {
             return Err(step("the mapping's table is being replaced"));
         }
-        let sample = line.sample(crate::sampler::boottime_us());
-        let (state, reason) = line.contract_state();
-        Ok(Status {
-            state: state.to_owned(),
-            reason: reason.to_owned(),
-            mode: line.mode,
-            sample,
-        })
+        Ok(line.status(crate::sampler::boottime_us()))
     }
 
     async fn changed(&self) {

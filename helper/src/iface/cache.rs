@@ -31,6 +31,8 @@ pub struct View {
     pub may_be_unwritten: bool,
     /// Whether write-back waits until each kernel that may start next has the module.
     pub waits_for_kernel: bool,
+    /// Minutes that a shutdown may take to write all dirty data to the disk.
+    pub shutdown_minutes: u32,
     /// The state.
     pub state: CacheState,
     /// The reason of the state.
@@ -99,6 +101,9 @@ impl CacheObject {
         }
         if old.waits_for_kernel != new.waits_for_kernel {
             this.waits_for_kernel_changed(emitter).await?;
+        }
+        if old.shutdown_minutes != new.shutdown_minutes {
+            this.shutdown_minutes_changed(emitter).await?;
         }
         if old.mapped != new.mapped {
             this.mapped_changed(emitter).await?;
@@ -202,6 +207,18 @@ impl CacheObject {
         self.service.set_mode(&header, &self.pair.uuid, mode).await
     }
 
+    async fn set_shutdown_minutes(
+        &self,
+        minutes: u32,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<(), Failure> {
+        self.service.note_activity();
+        let uuid = &self.pair.uuid;
+        self.service
+            .set_shutdown_minutes(&header, uuid, minutes)
+            .await
+    }
+
     async fn flush(&self, #[zbus(header)] header: Header<'_>) -> Result<OwnedObjectPath, Failure> {
         self.service.note_activity();
         self.service.flush(&header, &self.pair.uuid).await
@@ -277,6 +294,11 @@ impl CacheObject {
     #[zbus(property)]
     fn waits_for_kernel(&self) -> bool {
         self.view(|v| v.waits_for_kernel)
+    }
+
+    #[zbus(property)]
+    fn shutdown_minutes(&self) -> u32 {
+        self.view(|v| v.shutdown_minutes)
     }
 
     #[zbus(property(emits_changed_signal = "false"))]

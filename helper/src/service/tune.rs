@@ -14,6 +14,9 @@ use tandem_api::{CacheState, Failure, Kind, Mode, SECTOR_BYTES};
 use zbus::OwnedObjectPath;
 use zbus::message::Header;
 
+/// Longest time that a shutdown may be told to take. The unit's own limit is a little longer.
+const MAX_SHUTDOWN_MINUTES: u32 = 60;
+
 impl Service {
     /// `Cache.SetMode`.
     pub(crate) async fn set_mode(
@@ -49,6 +52,37 @@ impl Service {
             self.copy_record(&record);
         }
         result
+    }
+
+    /// `Cache.SetShutdownMinutes`.
+    pub(crate) async fn set_shutdown_minutes(
+        self: &Arc<Self>,
+        header: &Header<'_>,
+        uuid: &str,
+        minutes: u32,
+    ) -> Result<(), Failure> {
+        let _call = self.call();
+        let _caller = self.caller(header).await?;
+        if minutes > MAX_SHUTDOWN_MINUTES {
+            return Err(Failure::new(Kind::InvalidArgument).name("minutes"));
+        }
+        let record = self.record(uuid)?;
+        let (disk, ssd) = (&record.pair.origin.text, &record.pair.ssd.text);
+        auth::check(&self.connection, header, Permission::Tune, disk, ssd).await?;
+        if minutes > 0 {
+            self.engine.drain_at_shutdown().await?;
+        }
+        let set = |now: CacheRecord| CacheRecord {
+            shutdown_minutes: minutes,
+            ..now
+        };
+        let changed = self.store.change_cache(uuid, set);
+        let changed = changed
+            .map_err(|e| Failure::new(Kind::Internal).detail(format_args!("cannot record: {e}")))?;
+        self.refresh().await;
+        changed
+            .map(drop)
+            .ok_or_else(|| Failure::new(Kind::WrongState))
     }
 
     /// Makes the copies of a changed record in the initial file systems anew. This takes up to some minutes, and no

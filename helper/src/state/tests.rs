@@ -7,14 +7,7 @@ use crate::dm::status::StatusLine;
 use crate::facts::{Mount, Mounter};
 
 fn status(line: &str) -> Status {
-    let line: StatusLine = line.parse().unwrap();
-    let (state, reason) = line.contract_state();
-    Status {
-        state: state.to_owned(),
-        reason: reason.to_owned(),
-        mode: line.mode,
-        sample: line.sample(0),
-    }
+    line.parse::<StatusLine>().unwrap().status(0)
 }
 
 fn record(mode: Mode) -> CacheRecord {

@@ -79,6 +79,7 @@ fn safety_line(facts: &CacheFacts, series: &Series) -> (Safety, String) {
             .oldest_dirty_us()
             .map(|age| duration(age.div_ceil(1_000_000))),
         time: (seconds > 0).then(|| duration(seconds)),
+        shutdown: facts.shutdown_limit().map(duration),
     });
     (safety, line)
 }

@@ -245,3 +245,24 @@ async fn write_back_is_not_offered_for_disks_that_others_read() {
     assert_eq!(cache.mode().await.unwrap(), Mode::Writethrough);
     cache.set_mode(Mode::Writearound).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_shutdown_may_take_so_many_minutes_to_write_everything() {
+    let bench = Bench::new().await;
+    bench.machine.create(&bench.spec).await.unwrap();
+    let cache = bench.the_cache().await;
+    assert_eq!(cache.shutdown_minutes().await.unwrap(), 0);
+    cache.set_shutdown_minutes(5).await.unwrap();
+    assert_eq!(cache.shutdown_minutes().await.unwrap(), 5);
+    let refused = Failure::from(cache.set_shutdown_minutes(61).await.unwrap_err());
+    assert_eq!(
+        (refused.kind, refused.name.as_str()),
+        (Kind::InvalidArgument, "minutes")
+    );
+    // The setting is of the cache, and stays with its record.
+    cache.set_mode(Mode::Writearound).await.unwrap();
+    assert_eq!(cache.shutdown_minutes().await.unwrap(), 5);
+    cache.set_shutdown_minutes(0).await.unwrap();
+    assert_eq!(cache.shutdown_minutes().await.unwrap(), 0);
+    bench.machine.remove(&cache).await.unwrap();
+}

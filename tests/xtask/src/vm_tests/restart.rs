@@ -4,6 +4,7 @@
 
 mod late;
 pub mod ports;
+mod shutdown;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -64,7 +65,7 @@ const LEFT: u64 = 2048;
 type Test = fn(&mut KeptMachine, &Bench) -> Result<()>;
 
 /// The layer's tests. Each test starts from the disks in the state that the test before it has left.
-const CASES: [(&str, Test); 8] = [
+const CASES: [(&str, Test); 9] = [
     (
         "a restart in write-through comes back warm",
         KeptMachine::warm,
@@ -76,6 +77,10 @@ const CASES: [(&str, Test); 8] = [
     (
         "a cut in write-back keeps what was flushed",
         KeptMachine::cut,
+    ),
+    (
+        "a shutdown that writes everything back leaves a disk that needs no SSD",
+        KeptMachine::drained_before_off,
     ),
     (
         "a disk that comes late is mounted through its cache only",
@@ -99,7 +104,7 @@ const CASES: [(&str, Test); 8] = [
     ),
 ];
 /// How many of the tests run without `--all`.
-const ORDINARY: usize = 5;
+const ORDINARY: usize = 6;
 
 /// The names of the layer's tests.
 pub fn cases(_: &Cx) -> Result<Vec<String>> {
@@ -255,15 +260,21 @@ impl KeptMachine {
 
     /// Saves a file of which a good part stays on the SSD only until the machine is off.
     fn leave_dirty(&mut self, name: &str) -> Result<u64> {
-        let disk = self.pair.origin.serial;
-        self.vm()?.qmp.run(
-            "block_set_io_throttle",
-            json!({ "id": disk, "bps": 0, "bps_rd": 0, "bps_wr": SLOW, "iops": 0, "iops_rd": 0, "iops_wr": 0 }),
-        )?;
+        self.throttle(SLOW)?;
         self.save(name)?;
         let dirty = self.sh(DIRTY)?.parse()?;
         ensure!(dirty >= LEFT, "only {dirty} sectors are on the SSD only");
         Ok(dirty)
+    }
+
+    /// Lets the hard disk accept so many bytes a second; 0: as many as it can.
+    fn throttle(&mut self, bytes: u64) -> Result<()> {
+        let disk = self.pair.origin.serial;
+        self.vm()?.qmp.run(
+            "block_set_io_throttle",
+            json!({ "id": disk, "bps": 0, "bps_rd": 0, "bps_wr": bytes, "iops": 0, "iops_rd": 0, "iops_wr": 0 }),
+        )?;
+        Ok(())
     }
 
     /// Data that was on the SSD only when the machine went off must still be there, or must have been written back

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Whether a shutdown writes everything to the hard disk, and how long that may take.
+
+use adw::prelude::*;
+use adw::subclass::prelude::*;
+use gettextrs::gettext;
+use gtk::glib::{self, clone};
+use tandem_api::{CacheState, Mode};
+
+use super::CachePage;
+use crate::display::{duration, fill};
+use crate::model::facts::CacheFacts;
+use crate::widgets::remove_dialog::show_failure;
+
+/// The limits that a person can choose, in minutes.
+const LIMITS: [u32; 4] = [0, 5, 15, 60];
+
+impl CachePage {
+    pub(super) fn prepare_before_off(&self) {
+        let row = &self.imp().before_off;
+        row.connect_selected_notify(clone!(
+            #[weak(rename_to = page)]
+            self,
+            move |_| page.set_before_off()
+        ));
+    }
+
+    /// Shows the setting of the service.
+    pub(super) fn refresh_before_off(&self, facts: &CacheFacts) {
+        let imp = self.imp();
+        let is_used = facts.mode == Mode::Writeback || facts.waits_for_kernel;
+        imp.before_off
+            .set_visible(is_used || facts.shutdown_minutes > 0);
+        imp.before_off
+            .set_sensitive(facts.state == CacheState::Active);
+        let limits = limits(facts.shutdown_minutes);
+        let place = limits.iter().position(|at| *at == facts.shutdown_minutes);
+        let place = place.and_then(|place| u32::try_from(place).ok());
+        if *imp.limits.borrow() != limits {
+            let words: Vec<String> = limits.iter().copied().map(limit_words).collect();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            // A new model selects its first entry, which must not count as a choice.
+            imp.limits.take();
+            imp.before_off
+                .set_model(Some(&gtk::StringList::new(&words)));
+        }
+        imp.limits.take();
+        imp.before_off.set_selected(place.unwrap_or_default());
+        imp.limits.replace(limits);
+    }
+
+    /// Has the service take over what the person has chosen.
+    fn set_before_off(&self) {
+        let imp = self.imp();
+        let place = usize::try_from(imp.before_off.selected()).unwrap_or_default();
+        let chosen = imp.limits.borrow().get(place).copied();
+        let (Some(minutes), Some(cache), Some(client)) =
+            (chosen, self.cache(), imp.client.get().cloned())
+        else {
+            return;
+        };
+        let facts = cache.facts();
+        if minutes == facts.shutdown_minutes {
+            return;
+        }
+        glib::spawn_future_local(clone!(
+            #[weak(rename_to = page)]
+            self,
+            async move {
+                if let Err(failure) = client.set_shutdown_minutes(&facts.path, minutes).await {
+                    let window = page.root().and_downcast::<gtk::Window>();
+                    show_failure(window.as_ref(), &failure);
+                }
+                if let Some(cache) = page.cache() {
+                    page.refresh_before_off(&cache.facts());
+                }
+            }
+        ));
+    }
+}
+
+/// The limits to choose from, with the present one.
+fn limits(minutes: u32) -> Vec<u32> {
+    let mut limits = LIMITS.to_vec();
+    if !limits.contains(&minutes) {
+        limits.push(minutes);
+        limits.sort_unstable();
+    }
+    limits
+}
+
+fn limit_words(minutes: u32) -> String {
+    if minutes == 0 {
+        return gettext("No");
+    }
+    let limit = duration(u64::from(minutes) * 60);
+    // Translators: how long writing may take; {limit} is for example "5 minutes"
+    fill(&gettext("At most {limit}"), &[("limit", &limit)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_that_another_program_has_set_can_be_kept() {
+        assert_eq!(limits(5), LIMITS);
+        assert_eq!(limits(7), [0, 5, 7, 15, 60]);
+    }
+}
