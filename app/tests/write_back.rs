@@ -35,6 +35,7 @@ async fn what_is_not_yet_on_the_disk_is_told_written_and_given_up() {
 
     write_back_is_chosen_with_its_warnings(application, window).await;
     what_waits_is_told(window, levers).await;
+    a_shutdown_writes_everything_if_the_person_wants_that(application, window, levers).await;
     the_question_before_the_removal_names_its_time(application, window).await;
     a_flush_can_be_paused_and_comes_to_an_end(window, levers).await;
     the_mode_changes_when_the_service_says_so(application, window).await;
@@ -98,6 +99,39 @@ async fn write_back_is_chosen_with_its_warnings(application: &adw::Application, 
     .await;
     hand::press(&dialog, "Set Up the Cache").await;
     hand::press(&dialog, "Show Cache").await;
+}
+
+/// Without the right the row shows the old setting again.
+async fn a_shutdown_writes_everything_if_the_person_wants_that(
+    application: &adw::Application,
+    window: &Window,
+    levers: &SimulationProxy<'_>,
+) {
+    let row = hand::row(window, "Write Everything Before Shutting Down").unwrap();
+    let row = row.downcast::<adw::ComboRow>().unwrap();
+    let line =
+        "Shutting down first writes everything to the hard disk, which takes 5 minutes at most.";
+    levers.set_authorized(false).await.unwrap();
+    row.set_selected(1);
+    let refusal: adw::MessageDialog = hand::window(application).await;
+    hand::press(&refusal, "Close").await;
+    hand::wait(window, "old setting", || {
+        (row.selected() == 0).then_some(())
+    })
+    .await;
+    assert!(!hand::words(window).contains(line));
+    levers.set_authorized(true).await.unwrap();
+    row.set_selected(1);
+    hand::wait(window, "new safety line", || {
+        hand::words(window).contains(line).then_some(())
+    })
+    .await;
+    assert_eq!(row.selected(), 1);
+    row.set_selected(0);
+    hand::wait(window, "old safety line", || {
+        (!hand::words(window).contains(line)).then_some(())
+    })
+    .await;
 }
 
 async fn what_waits_is_told(window: &Window, levers: &SimulationProxy<'_>) {

@@ -46,6 +46,7 @@ pub async fn tour(
     window.set_default_size(camera.width, if camera.width < 600 { 2700 } else { 2000 });
     camera.take(window, "35-cache-waiting-whole").await?;
     window.set_default_size(camera.width, height);
+    before_off(window, camera).await?;
     window.show_overview();
     camera.take(window, "36-overview-waiting").await?;
     window.show_cache(&uuid);
@@ -55,6 +56,21 @@ pub async fn tour(
     troubled(window, camera, levers, &uuid).await?;
     given_up(application, window, camera, levers, &uuid).await?;
     Ok(())
+}
+
+/// Has a shutdown write everything, at the end of the page.
+async fn before_off(window: &Window, camera: &Camera) -> Result {
+    let row = hand::row(window, &gettext("Write Everything Before Shutting Down"));
+    let row = row.and_downcast::<adw::ComboRow>();
+    let row = row.ok_or("no choice of what a shutdown does")?;
+    row.set_selected(1);
+    let page = row.ancestor(gtk::ScrolledWindow::static_type());
+    let page = page.and_downcast::<gtk::ScrolledWindow>();
+    let page = page.ok_or("the page does not scroll")?.vadjustment();
+    page.set_value(page.upper());
+    camera.take(window, "35-before-off").await?;
+    page.set_value(0.0);
+    camera.take(window, "35-before-off-line").await
 }
 
 /// Goes through the wizard.
