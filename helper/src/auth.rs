@@ -26,11 +26,13 @@ pub enum Permission {
     EnrollKey,
     /// Change how fstab names a disk.
     ChangeFstab,
+    /// Read from a disk for some seconds to measure its speed.
+    TestSpeed,
 }
 
 impl Permission {
     /// All permissions.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Create,
         Self::CreateErasing,
         Self::Remove,
@@ -39,6 +41,7 @@ impl Permission {
         Self::Tune,
         Self::EnrollKey,
         Self::ChangeFstab,
+        Self::TestSpeed,
     ];
 
     /// Id of the polkit action.
@@ -52,6 +55,7 @@ impl Permission {
             Self::Tune => "org.tandemcache.Tandem1.tune",
             Self::EnrollKey => "org.tandemcache.Tandem1.enroll-key",
             Self::ChangeFstab => "org.tandemcache.Tandem1.change-fstab",
+            Self::TestSpeed => "org.tandemcache.Tandem1.test-speed",
         }
     }
 
@@ -76,6 +80,7 @@ impl Permission {
                 "Authenticate to have this computer trust the key that signs the kernel module of Tandem",
             ),
             Self::ChangeFstab => gettext("Authenticate to change how /etc/fstab names $(disk)"),
+            Self::TestSpeed => gettext("Authenticate to test the speed of $(disk)"),
         }
     }
 }
@@ -182,12 +187,17 @@ mod tests {
 
     #[test]
     fn the_policy_file_has_each_permission_and_keeps_none_with_a_risk() {
+        // Only a test that changes nothing needs no password, and that only for a person at the machine.
+        let free = "<allow_active>yes</allow_active>";
         for permission in Permission::ALL {
             let action = action(permission.id());
             let kept = action.contains("auth_admin_keep");
             assert_eq!(kept, permission == Permission::Tune, "{permission:?}");
             assert!(action.contains("<allow_inactive>no</allow_inactive>"));
-            assert!(!action.contains("yes<"), "{permission:?}");
+            let yes = action.matches("yes<").count();
+            let expected = usize::from(permission == Permission::TestSpeed);
+            assert_eq!(yes, expected, "{permission:?}");
+            assert_eq!(action.matches(free).count(), expected, "{permission:?}");
         }
         assert_eq!(POLICY.matches("<action id=").count(), Permission::ALL.len());
     }

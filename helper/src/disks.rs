@@ -7,6 +7,7 @@ use crate::facts::{self, Device, Facts, Holder, Ident, StartEntry};
 use crate::initramfs;
 use crate::machine::{BlockDevice, Machine, line, sysfs, whole_disk};
 use crate::mounts::table::{Mounts, start_entries};
+use std::collections::BTreeSet;
 use std::fs;
 use tandem_api::udisks::{self, Object, Properties};
 use tandem_api::{DeviceText, Failure, Kind};
@@ -234,6 +235,22 @@ fn slaves(name: &str) -> Vec<String> {
         .collect()
 }
 
+/// Kernel names of the whole drives below a device, each once: of the drive itself for a drive or a partition.
+pub(crate) fn drives_below(name: &str) -> BTreeSet<String> {
+    below(name, DEPTH, &slaves)
+}
+
+fn below(name: &str, depth: u32, slaves: &impl Fn(&str) -> Vec<String>) -> BTreeSet<String> {
+    let lower = if depth > 0 { slaves(name) } else { Vec::new() };
+    if lower.is_empty() {
+        return BTreeSet::from([whole_disk(name)]);
+    }
+    lower
+        .iter()
+        .flat_map(|name| below(name, depth - 1, slaves))
+        .collect()
+}
+
 fn holders(name: &str) -> Vec<Holder> {
     let Ok(entries) = fs::read_dir(sysfs(name).join("holders")) else {
         return Vec::new();
@@ -252,6 +269,21 @@ fn holders(name: &str) -> Vec<Holder> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_drives_below_a_volume_are_counted_once() {
+        let slaves = |name: &str| -> Vec<String> {
+            let slaves: &[&str] = match name {
+                "luks" => &["raid"],
+                "raid" => &["none1", "none2", "none1"],
+                _ => &[],
+            };
+            slaves.iter().map(|&name| name.to_owned()).collect()
+        };
+        let drives = |name| below(name, DEPTH, &slaves).into_iter().collect::<Vec<_>>();
+        assert_eq!(drives("luks"), ["none1", "none2"]);
+        assert_eq!(drives("none1"), ["none1"]);
+    }
 
     #[test]
     fn a_volume_can_be_unplugged_if_a_drive_below_it_can_or_is_not_known() {

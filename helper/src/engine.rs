@@ -7,6 +7,7 @@ pub mod device_mapper;
 use crate::action::{Action, Pair};
 use crate::dm::message::Message;
 use crate::facts::{Device, Facts};
+use crate::speed::{Pass, Work};
 use async_trait::async_trait;
 use std::time::Duration;
 use tandem_api::{
@@ -139,6 +140,17 @@ pub trait Engine: Send + Sync + 'static {
 
     /// State and counters of an attached mapping.
     async fn status(&self, uuid: &str) -> Result<Status, Failure>;
+
+    /// Makes the reads of a pass of a speed test, and returns how long each took. If the future is dropped, the reads end
+    /// after the one in progress.
+    async fn timed_reads(&self, _device: &Device, _pass: &Pass) -> Result<Vec<Duration>, Failure> {
+        Err(Failure::new(Kind::WrongState))
+    }
+
+    /// What the drives below a device have done so far, for all programs; `None` if the kernel does not tell.
+    async fn disk_work(&self, _device: &Device) -> Option<Work> {
+        None
+    }
 
     /// Returns when devices, mounts or mappings may have changed since the last return.
     async fn changed(&self);

@@ -28,6 +28,7 @@ pub mod removable;
 pub mod sampler;
 pub mod service;
 pub mod shutdown;
+pub mod speed;
 pub mod state;
 pub mod stop;
 pub mod superblock;

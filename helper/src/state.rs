@@ -14,7 +14,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use tandem_api::{CacheState, JobKind, Mode};
+use tandem_api::{CacheState, JobKind, Mode, SpeedTest};
 
 /// Where the records are unless systemd says otherwise.
 pub const FOLDER: &str = "/var/lib/tandem";
@@ -216,6 +216,7 @@ const CACHES: &str = "caches";
 const JOBS: &str = "jobs";
 const HISTORIES: &str = "history";
 const HISTORY: &str = "history";
+const SPEED: &str = "speed";
 const CACHE: &str = "cache";
 /// Extension of a file that is being written.
 const NEW_EXTENSION: &str = "new";
@@ -305,9 +306,11 @@ impl Store {
     pub fn drop_cache(&self, uuid: &str) -> io::Result<()> {
         let _lock = self.lock()?;
         self.drop(CACHES, uuid, CACHE)?;
-        // The history is not needed for anything: a failure to remove it does not keep a cache.
-        if let Err(e) = self.drop(HISTORIES, uuid, HISTORY) {
-            tracing::warn!(uuid, "the history stays: {e}");
+        // The past is not needed for anything: a failure to remove it does not keep a cache.
+        for kind in [HISTORY, SPEED] {
+            if let Err(e) = self.drop(HISTORIES, uuid, kind) {
+                tracing::warn!(uuid, "the {kind} stays: {e}");
+            }
         }
         Ok(())
     }
@@ -317,7 +320,11 @@ impl Store {
     /// # Errors
     /// If the file cannot be read.
     pub fn load_history<T: DeserializeOwned>(&self, uuid: &str) -> io::Result<Option<T>> {
-        match fs::read(self.file(HISTORIES, uuid, HISTORY)?) {
+        self.load_past(uuid, HISTORY)
+    }
+
+    fn load_past<T: DeserializeOwned>(&self, uuid: &str, kind: &str) -> io::Result<Option<T>> {
+        match fs::read(self.file(HISTORIES, uuid, kind)?) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             read => Ok(Some(serde_json::from_slice(&read?)?)),
         }
@@ -328,11 +335,32 @@ impl Store {
     /// # Errors
     /// If it is not durable.
     pub fn save_history(&self, uuid: &str, history: &impl Serialize) -> io::Result<()> {
+        self.save_past(uuid, HISTORY, history)
+    }
+
+    /// The result of the last speed test of a cache. Without one, or if it cannot be read: none.
+    pub fn load_speed_test(&self, uuid: &str) -> SpeedTest {
+        let kept = self.load_past(uuid, SPEED).unwrap_or_else(|e| {
+            tracing::warn!(uuid, "the result of the speed test is lost: {e}");
+            None
+        });
+        kept.unwrap_or_else(SpeedTest::none)
+    }
+
+    /// Saves the result of a speed test, unless the cache has no record any more.
+    ///
+    /// # Errors
+    /// If it is not durable.
+    pub fn save_speed_test(&self, uuid: &str, result: &SpeedTest) -> io::Result<()> {
+        self.save_past(uuid, SPEED, result)
+    }
+
+    fn save_past(&self, uuid: &str, kind: &str, past: &impl Serialize) -> io::Result<()> {
         let _lock = self.lock()?;
         if !self.file(CACHES, uuid, CACHE)?.try_exists()? {
             return Ok(());
         }
-        self.write(HISTORIES, uuid, HISTORY, &serde_json::to_vec(history)?)
+        self.write(HISTORIES, uuid, kind, &serde_json::to_vec(past)?)
     }
 
     /// Jobs that did not end.

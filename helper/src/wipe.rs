@@ -44,7 +44,7 @@ fn exclusive(ident: &Ident) -> io::Result<File> {
 }
 
 /// Sequence number of an open device.
-fn diskseq(file: &File) -> io::Result<u64> {
+pub(crate) fn diskseq(file: &File) -> io::Result<u64> {
     use rustix::ioctl::{Getter, ioctl, opcode};
     const BLKGETDISKSEQ: rustix::ioctl::Opcode = opcode::read::<u64>(0x12, 128);
     // SAFETY: BLKGETDISKSEQ writes one 64-bit number.

@@ -95,7 +95,7 @@ words! {
         ModuleFailed = "module-failed",
         /// Not enough memory for the cache: `needed` (bytes, 0 if unknown).
         OutOfMemory = "out-of-memory",
-        /// Another job changes one of the devices: `device`.
+        /// Another job changes one of the devices: `device`. Or (`name`: `speed-test`) the speed test of `device` runs.
         Busy = "busy",
         /// This user has too many jobs or plans at once.
         TooMany = "too-many",
@@ -114,6 +114,9 @@ words! {
         SsdLost = "ssd-lost",
         /// A step failed: `device`, `name` (the step's [`crate::StepKind`]).
         StepFailed = "step-failed",
+        /// A speed test has no result: `device`, `name` (`read`: the device cannot be read; `slow`: the device does not
+        /// answer in time, or wakes up too late; `changed`: the cache was changed meanwhile, or its SSD is gone).
+        SpeedTestFailed = "speed-test-failed",
         /// The job was cancelled.
         Cancelled = "cancelled",
         /// The service was killed in the middle of the job. The next start of the service undid or finished the job.

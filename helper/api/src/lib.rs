@@ -37,6 +37,7 @@ mod plan;
 mod proxy;
 mod sample;
 mod size;
+mod speed;
 mod state;
 pub mod udisks;
 mod words;
@@ -50,6 +51,7 @@ pub use plan::{PlanReply, PlanSpec, Step, StepKind, Warning, WarningKind};
 pub use proxy::*;
 pub use sample::{Counter, Direction, Sample, Traffic};
 pub use size::{SizeText, parse_size};
+pub use speed::{SpeedTest, TimedReads, Trust};
 pub use state::{
     CacheState, JobKind, Mode, ModeRefusal, ModuleProblem, ModuleState, RefusedMode, SigningKey,
 };

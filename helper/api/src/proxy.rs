@@ -3,7 +3,8 @@
 
 use crate::{
     CacheState, DeviceText, Failure, FstabChange, JobKind, LongHistory, Mode, ModuleProblem,
-    ModuleState, PlanReply, PlanSpec, RefusedMode, Sample, SigningKey, Span, SsdPart, Step,
+    ModuleState, PlanReply, PlanSpec, RefusedMode, Sample, SigningKey, Span, SpeedTest, SsdPart,
+    Step,
 };
 use zbus::{OwnedObjectPath, proxy};
 
@@ -60,6 +61,26 @@ pub trait Manager {
     #[zbus(allow_interactive_auth)]
     fn change_fstab(&self, disk: &OwnedObjectPath, changes: &[FstabChange])
     -> zbus::Result<String>;
+
+    /// Measures how fast a disk without a cache is, after polkit has allowed it (`org.tandemcache.Tandem1.test-speed`).
+    /// Returns after 30 seconds at the latest; see [`CacheProxy::test_speed`].
+    ///
+    /// # Errors
+    /// As [`CacheProxy::test_speed`]; `DeviceGone`; `AlreadyCached` if the device is the mapping of a cache.
+    #[zbus(allow_interactive_auth)]
+    fn test_speed(&self, disk: &OwnedObjectPath) -> zbus::Result<SpeedTest>;
+
+    /// Ends the speed test that runs. Without a test nothing happens. Allowed for the user that started the test, and
+    /// for root.
+    ///
+    /// # Errors
+    /// `NotAuthorized`.
+    fn cancel_speed_test(&self) -> zbus::Result<()>;
+
+    /// A speed test goes on. `done`: 0 to 1. `through_cache`: whether it reads through the cache now, and not from the
+    /// disk.
+    #[zbus(signal)]
+    fn speed_test_progressed(&self, done: f64, through_cache: bool) -> zbus::Result<()>;
 
     /// Makes the service check whether the kernels that may start next have the module. For root only: the scripts of
     /// kernel packages and of DKMS make this call.
@@ -191,6 +212,26 @@ pub trait Cache {
     /// `WrongState`, `Busy`, `TooMany`, `NotAuthorized`, `AuthorityUnavailable`.
     #[zbus(allow_interactive_auth)]
     fn flush(&self) -> zbus::Result<OwnedObjectPath>;
+
+    /// Measures how fast the disk is with its SSD and without it, after polkit has allowed it
+    /// (`org.tandemcache.Tandem1.test-speed`; a user at this machine needs no password). The test only reads: the same
+    /// places from the disk and through the cache. Returns after 30 seconds at the latest. The service keeps the result
+    /// with the cache: [`Self::last_speed_test`].
+    ///
+    /// One test at a time runs on the machine. The signal [`ManagerProxy::receive_speed_test_progressed`] tells the
+    /// progress. [`ManagerProxy::cancel_speed_test`], and the end of the caller's connection to the bus, end the test,
+    /// and so does each job with one of the devices.
+    ///
+    /// # Errors
+    /// `Busy` if a job uses one of the devices, or (`name`: `speed-test`) if another test runs; `WrongState`,
+    /// `NotAuthorized`, `AuthorityUnavailable`, `TooMany`, `Cancelled`, `DeviceGone`, `SpeedTestFailed`. After an error
+    /// the last result is as before.
+    #[zbus(allow_interactive_auth)]
+    fn test_speed(&self) -> zbus::Result<SpeedTest>;
+
+    /// The result of the last speed test of this cache, also from before a restart; with the time 0 there is none.
+    #[zbus(property)]
+    fn last_speed_test(&self) -> zbus::Result<SpeedTest>;
 
     /// The service has taken a sample, which is the new value of [`Self::latest`].
     #[zbus(signal)]
@@ -438,6 +479,9 @@ pub trait Simulation {
 
     /// The rate at which the caches write dirty data to the disk from now on, in bytes a second (50 MB/s at first).
     fn set_drain_rate(&self, bytes: u64) -> zbus::Result<()>;
+
+    /// The share of other programs in what the disks do from now on, in percent (0 at first).
+    fn set_other_load(&self, percent: u32) -> zbus::Result<()>;
 
     /// How long a drain waits from now on for a disk that fails all writes, in milliseconds (2 minutes at first).
     fn set_stall_limit(&self, milliseconds: u32) -> zbus::Result<()>;

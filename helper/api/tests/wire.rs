@@ -88,6 +88,7 @@ fn enums_travel_as_their_words() {
     check(StepKind::ALL);
     check(WarningKind::ALL);
     check(Kind::ALL);
+    check(Trust::ALL);
     check(DataState::ALL);
     check(ModeRefusal::ALL);
     assert!("write-back".parse::<Mode>().is_err());

@@ -103,6 +103,17 @@ pub enum Request {
         #[arg(long)]
         count: Option<u32>,
     },
+    /// Measure how fast a disk is with its SSD and without it; reads only, for 30 seconds at most
+    SpeedTest {
+        /// Cache; may be left out if there is one
+        cache: Option<String>,
+        /// Test this disk or partition without a cache instead, such as sda1 or /dev/sda1
+        #[arg(long, value_name = "DISK", conflicts_with = "cache")]
+        disk: Option<String>,
+        /// Show the last result of the cache again, and test nothing
+        #[arg(long, conflicts_with = "disk")]
+        last: bool,
+    },
     /// Treat writes another way from now on
     Mode {
         /// writethrough, writearound or writeback

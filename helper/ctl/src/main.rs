@@ -9,6 +9,7 @@ mod fstab;
 mod job;
 mod rescue;
 mod run;
+mod speed;
 mod words;
 
 use clap::Parser;

@@ -2,7 +2,7 @@
 //! The commands that ask the service.
 
 use crate::job::follow;
-use crate::{Ending, devices, fstab, say, words};
+use crate::{Ending, devices, fstab, say, speed, words};
 use futures_util::{FutureExt, StreamExt};
 use std::io::{BufRead, IsTerminal, Write};
 use tandem_api::{
@@ -50,6 +50,21 @@ pub async fn run(request: Request, json: bool) -> Result<(), Ending> {
         Request::Watch { cache, count } => {
             let cache = one(&connection, cache.as_deref()).await?;
             watch(&cache, count, json).await
+        }
+        Request::SpeedTest {
+            disk: Some(disk), ..
+        } => {
+            let disk = devices::find(&connection, &disk).await?;
+            let manager = ManagerProxy::new(&connection).await?;
+            speed::show(&manager, manager.test_speed(&disk), json).await
+        }
+        Request::SpeedTest { cache, last, .. } => {
+            let cache = one(&connection, cache.as_deref()).await?;
+            if last {
+                return speed::show_last(&cache.last_speed_test().await?, json);
+            }
+            let manager = ManagerProxy::new(&connection).await?;
+            speed::show(&manager, cache.test_speed(), json).await
         }
         Request::Mode { mode, cache, yes } => {
             let cache = one(&connection, cache.as_deref()).await?;

@@ -165,6 +165,8 @@ pub fn scene() -> Scene {
         drain_rate: super::dirt::RATE,
         lost: 0,
         held: BTreeMap::new(),
+        work: BTreeMap::new(),
+        other_load: 0,
         away: Vec::new(),
     };
 

@@ -3,6 +3,7 @@
 //! and again, writes a little, and sometimes copies a large file. The cache warms up over some minutes.
 
 use super::dirt::{Dirt, JOURNAL_BLOCKS};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use tandem_api::{Bucket, CacheState, Counter, Direction, Latency, SECTOR_BYTES, Sample};
 
@@ -101,6 +102,10 @@ pub struct Load {
     pub dirt: Dirt,
     flow: Flow,
     ahead: Duration,
+    /// The counters stand still until then.
+    rests_until: Option<Instant>,
+    /// First bytes of the reads of speed tests that are on the SSD.
+    pub stored: BTreeSet<u64>,
 }
 
 impl Load {
@@ -127,6 +132,8 @@ impl Load {
             dirt,
             flow: Flow::Cached,
             ahead: Duration::ZERO,
+            rests_until: None,
+            stored: BTreeSet::new(),
         }
     }
 
@@ -147,6 +154,18 @@ impl Load {
         self.flow = flow;
     }
 
+    /// No simulated program uses the cache until then.
+    pub fn rest_until(&mut self, until: Instant) {
+        self.catch_up();
+        self.rests_until = Some(until);
+    }
+
+    /// A program has read so many sectors, from the SSD and from the disk.
+    pub fn read(&mut self, hit: u64, missed: u64) {
+        self.hit += hit;
+        self.missed += missed;
+    }
+
     /// Moves the counters on by so much time at once.
     pub fn advance(&mut self, time: Duration) {
         self.ahead += time;
@@ -164,6 +183,12 @@ impl Load {
     pub fn catch_up(&mut self) {
         let passed = self.since.elapsed() + self.ahead;
         let due = u64::try_from(passed.as_millis() / TICK.as_millis()).unwrap_or(u64::MAX);
+        if self.rests_until.is_some_and(|until| Instant::now() < until) {
+            // The time of the rest does not count.
+            let due = u32::try_from(due.saturating_sub(self.ticks)).unwrap_or(0);
+            self.since += TICK * due;
+            return;
+        }
         while self.ticks < due {
             self.tick();
         }

@@ -292,6 +292,10 @@ impl Simulation {
         self.0.set_drain_rate(bytes);
     }
 
+    fn set_other_load(&self, percent: u32) {
+        self.0.set_other_load(percent);
+    }
+
     fn lost_bytes(&self) -> u64 {
         self.0.lost_bytes()
     }

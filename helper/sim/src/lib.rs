@@ -10,6 +10,7 @@ mod held;
 mod levers;
 mod mappings;
 mod partitions;
+mod speed;
 mod udisks;
 mod world;
 
@@ -27,6 +28,7 @@ use tandem_helper::action::{Action, MountDevice};
 use tandem_helper::dm::message::{Flush, Message};
 use tandem_helper::engine::{Engine, LiveMapping, Status};
 use tandem_helper::facts::{Device, Facts, Mounter};
+use tandem_helper::speed::{Pass, Work};
 use tokio::time::{Instant, timeout};
 use world::{Map, Scene};
 
@@ -181,6 +183,14 @@ impl Engine for Simulated {
                 sample: map.load.sample(),
             })
         })
+    }
+
+    async fn timed_reads(&self, device: &Device, pass: &Pass) -> Result<Vec<Duration>, Failure> {
+        self.world.timed_reads(device, pass).await
+    }
+
+    async fn disk_work(&self, device: &Device) -> Option<Work> {
+        self.world.read(|scene| scene.disk_work(device))
     }
 
     async fn changed(&self) {

@@ -12,6 +12,7 @@ use tandem_api::{
 };
 use tandem_helper::action::{MountDevice, Pair};
 use tandem_helper::facts::{Ident, Mount, Mounter, StartEntry, StartTable};
+use tandem_helper::speed::Work;
 use tokio::sync::{Notify, watch};
 
 /// A drive.
@@ -122,6 +123,10 @@ pub struct Scene {
     pub drain_rate: u64,
     /// Sectors that were on an SSD only and are lost.
     pub lost: u64,
+    /// What each drive has done in speed tests, by its serial number.
+    pub work: BTreeMap<String, Work>,
+    /// The share of other programs in what the disks do during a speed test, in percent.
+    pub other_load: u64,
     /// The devices that were unplugged and may come back: kernel name, device, and the drive if the whole drive was
     /// unplugged.
     pub away: Vec<(String, Block, Option<Drive>)>,

@@ -234,6 +234,8 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
         "EnrollKey",
         "FstabChanges",
         "ChangeFstab",
+        "TestSpeed",
+        "CancelSpeedTest",
     ] {
         assert!(
             names.contains(&needed),
@@ -250,6 +252,7 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
                 | "Flush"
                 | "EnrollKey"
                 | "ChangeFstab"
+                | "TestSpeed"
         ) {
             assert_eq!(*result, Err(Some(Kind::NotAuthorized)), "{name}");
         }

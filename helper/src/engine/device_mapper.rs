@@ -6,6 +6,7 @@ mod mapping;
 mod mounting;
 mod partitions;
 mod ssd;
+mod timing;
 
 use self::guards::DeviceNode;
 use super::{Engine, LiveMapping, Status};
@@ -16,6 +17,7 @@ use crate::dm::message::{Flush, Message};
 use crate::facts::{Device, Facts, Ident};
 use crate::module::{self, problem};
 use crate::mounts::systemd;
+use crate::speed::{Pass, Work};
 use crate::{fstab, initramfs, kernels, wipe};
 use async_trait::async_trait;
 use futures_util::StreamExt;
@@ -337,6 +339,17 @@ impl Engine for DeviceMapper {
             return Err(step("the mapping's table is being replaced"));
         }
         Ok(line.status(crate::sampler::boottime_us()))
+    }
+
+    async fn timed_reads(&self, device: &Device, pass: &Pass) -> Result<Vec<Duration>, Failure> {
+        timing::timed_reads(device, pass).await
+    }
+
+    async fn disk_work(&self, device: &Device) -> Option<Work> {
+        let name = device.ident.text.name.clone();
+        blocking(move || crate::speed::disk_work(&name))
+            .await
+            .ok()?
     }
 
     async fn changed(&self) {

@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::sync::{Arc, Mutex, PoisonError};
 use tandem_api::{
     CacheState, DeviceText, Failure, JobKind, Kind, LongHistory, Mode, PlanReply, RefusedMode,
-    SECTOR_BYTES, Sample, Span,
+    SECTOR_BYTES, Sample, Span, SpeedTest,
 };
 use zbus::message::Header;
 use zbus::object_server::{InterfaceRef, ResponseDispatchNotifier, SignalEmitter};
@@ -53,21 +53,42 @@ pub struct CacheObject {
     pair: Pair,
     view: Mutex<View>,
     sampler: Arc<Sampler>,
+    speed: Mutex<SpeedTest>,
 }
 
 impl CacheObject {
-    /// A cache with its first view.
-    pub fn new(service: Arc<Service>, pair: Pair, view: View, sampler: Arc<Sampler>) -> Self {
+    /// A cache with its first view. `speed`: the result of its last speed test.
+    pub fn new(
+        service: Arc<Service>,
+        pair: Pair,
+        view: View,
+        sampler: Arc<Sampler>,
+        speed: SpeedTest,
+    ) -> Self {
         Self {
             service,
             pair,
             view: Mutex::new(view),
             sampler,
+            speed: Mutex::new(speed),
         }
     }
 
     fn view<T>(&self, f: impl FnOnce(&View) -> T) -> T {
         f(&self.view.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Shows the result of a speed test.
+    ///
+    /// # Errors
+    /// If the connection to the bus is lost.
+    pub async fn show_speed(
+        object: &InterfaceRef<Bounded<Self>>,
+        result: SpeedTest,
+    ) -> zbus::Result<()> {
+        let this = object.get().await;
+        *this.speed.lock().unwrap_or_else(PoisonError::into_inner) = result;
+        this.last_speed_test_changed(object.signal_emitter()).await
     }
 
     /// Shows a new view and emits a signal for each changed property.
@@ -224,6 +245,11 @@ impl CacheObject {
         self.service.flush(&header, &self.pair.uuid).await
     }
 
+    async fn test_speed(&self, #[zbus(header)] header: Header<'_>) -> Result<SpeedTest, Failure> {
+        self.service.note_activity();
+        self.service.test_cache(&header, &self.pair.uuid).await
+    }
+
     async fn remove(
         &self,
         plan_id: String,
@@ -342,6 +368,12 @@ impl CacheObject {
     #[zbus(property(emits_changed_signal = "false"))]
     fn latest(&self) -> Sample {
         self.sampler.latest()
+    }
+
+    #[zbus(property)]
+    fn last_speed_test(&self) -> SpeedTest {
+        let speed = self.speed.lock().unwrap_or_else(PoisonError::into_inner);
+        speed.clone()
     }
 
     #[zbus(property)]

@@ -6,9 +6,10 @@ use crate::service::Service;
 use std::sync::Arc;
 use tandem_api::{
     Failure, FstabChange, JobKind, ModuleProblem, ModuleState, PlanReply, PlanSpec, SigningKey,
-    SsdPart,
+    SpeedTest, SsdPart,
 };
 use zbus::message::Header;
+use zbus::object_server::SignalEmitter;
 use zbus::{OwnedObjectPath, interface};
 
 /// The service as a whole.
@@ -73,6 +74,28 @@ impl ManagerObject {
         self.0.note_activity();
         self.0.enroll_key(&header, password).await
     }
+
+    async fn test_speed(
+        &self,
+        disk: OwnedObjectPath,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<SpeedTest, Failure> {
+        self.0.note_activity();
+        self.0.test_disk(&header, &disk).await
+    }
+
+    async fn cancel_speed_test(&self, #[zbus(header)] header: Header<'_>) -> Result<(), Failure> {
+        self.0.note_activity();
+        self.0.cancel_test(&header).await
+    }
+
+    /// See [`tandem_api::ManagerProxy::receive_speed_test_progressed`].
+    #[zbus(signal)]
+    pub async fn speed_test_progressed(
+        emitter: &SignalEmitter<'_>,
+        done: f64,
+        through_cache: bool,
+    ) -> zbus::Result<()>;
 
     async fn check_kernels(&self, #[zbus(header)] header: Header<'_>) -> Result<(), Failure> {
         self.0.note_activity();

@@ -18,7 +18,9 @@ use crate::state::CacheRecord;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tandem_api::{CacheState, DeviceText, Failure, Kind, ModuleState, ROOT_PATH, SECTOR_BYTES};
+use tandem_api::{
+    CacheState, DeviceText, Failure, Kind, ModuleState, ROOT_PATH, SECTOR_BYTES, SpeedTest,
+};
 use zbus::OwnedObjectPath;
 
 /// Time limit for the list of devices: far longer than a listing takes.
@@ -189,6 +191,23 @@ impl Service {
         }
     }
 
+    /// Keeps the result of a speed test with its cache, and shows it.
+    pub(super) async fn keep_result(&self, uuid: &str, result: &SpeedTest) {
+        let (store, kept, of) = (self.store(), result.clone(), uuid.to_owned());
+        let save = tokio::task::spawn_blocking(move || store.save_speed_test(&of, &kept));
+        if let Err(e) = save.await.unwrap_or_else(|e| Err(std::io::Error::other(e))) {
+            tracing::warn!(uuid, "the result of the speed test is not kept: {e}");
+        }
+        let object = self.connection.object_server().interface(path(uuid)).await;
+        let shown = match object {
+            Ok(object) => CacheObject::show_speed(&object, result.clone()).await,
+            Err(e) => Err(e),
+        };
+        if let Err(e) = shown {
+            tracing::warn!(uuid, "the result of the speed test is not shown: {e}");
+        }
+    }
+
     async fn show(self: &Arc<Self>, views: BTreeMap<String, (Pair, View)>) -> zbus::Result<()> {
         let server = self.connection.object_server();
         let gone: Vec<_> = {
@@ -216,7 +235,8 @@ impl Service {
                 continue;
             }
             let sampler = Arc::new(Sampler::new(History::load(&self.store, &uuid)));
-            let object = CacheObject::new(self.clone(), pair, view, sampler.clone());
+            let speed = self.store.load_speed_test(&uuid);
+            let object = CacheObject::new(self.clone(), pair, view, sampler.clone(), speed);
             let object = Bounded::new(object, self.queues.clone());
             server.at(path.as_str(), object).await?;
             let object = server.interface(path.as_str()).await?;

@@ -145,6 +145,7 @@ impl Service {
     ) -> Result<Reservation<'_>, Failure> {
         let mut inner = self.inner();
         inner.free(&devices)?;
+        inner.end_test(&devices);
         inner.running.push(Running {
             path: DeviceText::none().object,
             uuid: uuid.to_owned(),
@@ -210,7 +211,7 @@ impl Service {
     ) -> Result<OwnedObjectPath, Failure> {
         let devices = involved(actions)
             .ok_or_else(|| Failure::new(Kind::Internal).detail("plan without devices"))?;
-        let path = {
+        let (path, tested) = {
             let mut inner = self.inner();
             if inner.running.len() >= MAX_JOBS {
                 return Err(Failure::new(Kind::TooMany));
@@ -222,11 +223,14 @@ impl Service {
             inner.running.push(Running {
                 path: path.clone(),
                 uuid: uuid.clone(),
-                devices,
+                devices: devices.clone(),
                 records: kind != JobKind::Flush,
             });
-            path
+            (path, inner.end_test(&devices))
         };
+        if tested {
+            self.wait_for_test().await;
+        }
         let progress = Arc::new(Progress::new(steps));
         let object = JobObject::new(kind, uuid.clone(), uid, progress.clone());
         let server = self.connection.object_server();
@@ -326,8 +330,14 @@ impl Inner {
         self.running.iter().any(|r| r.uuid == uuid && r.records)
     }
 
+    /// Ends the speed test that uses one of these devices. Returns whether there was one.
+    fn end_test(&self, devices: &[Ident; 2]) -> bool {
+        let test = self.test.as_ref();
+        test.is_some_and(|test| test.make_way(devices))
+    }
+
     /// Whether no job uses these devices.
-    fn free(&self, devices: &[Ident; 2]) -> Result<(), Failure> {
+    pub(super) fn free(&self, devices: &[Ident; 2]) -> Result<(), Failure> {
         let busy = self.running.iter().find(|r| shared(&r.devices, devices));
         busy.map_or(Ok(()), |running| {
             Err(Failure::new(Kind::Busy).device(&running.devices[0].text))

@@ -13,12 +13,14 @@ mod plans;
 pub(crate) mod queue;
 mod reading;
 mod risk;
+mod speed;
 mod steps;
 mod tune;
 
 use self::kernels::ModuleView;
 use self::queue::{Caller, QueueSlot, Queues};
 use self::reading::Reading;
+use self::speed::{RunningTest, Tests};
 use crate::auth;
 use crate::engine::Engine;
 use crate::facts::Ident;
@@ -93,6 +95,8 @@ struct Inner {
     /// Kernels that may start next and lack the module, as last signalled.
     kernels: Vec<String>,
     touched: Option<Instant>,
+    /// The speed test that runs.
+    test: Option<RunningTest>,
 }
 
 /// The service.
@@ -104,6 +108,7 @@ pub struct Service {
     refreshing: tokio::sync::Mutex<()>,
     queues: Arc<Queues>,
     reading: Arc<Reading>,
+    tests: Tests,
     /// Held during a recovery: one runs at a time.
     recovering: tokio::sync::Mutex<()>,
     /// Held from the query of the module's status until the record is written, and never longer.
@@ -137,6 +142,7 @@ impl Service {
             refreshing: tokio::sync::Mutex::default(),
             queues: Arc::default(),
             reading: Arc::default(),
+            tests: Tests::default(),
             recovering: tokio::sync::Mutex::default(),
             recording: tokio::sync::Mutex::default(),
             module: tokio::sync::Mutex::default(),
@@ -282,7 +288,7 @@ impl Service {
         }
     }
 
-    /// Ends the watching of programs that left the bus.
+    /// Ends the watching and the speed tests of programs that left the bus.
     async fn follow_names(self: Arc<Self>) {
         let follow = async {
             let bus = zbus::fdo::DBusProxy::new(&self.connection).await?;
@@ -290,6 +296,7 @@ impl Service {
             while let Some(signal) = lost.next().await {
                 let Ok(args) = signal.args() else { continue };
                 let name = args.name().as_str();
+                self.end_test_of(name);
                 for shown in self.inner().shown.values() {
                     shown.sampler.unwatch(name);
                 }

@@ -116,3 +116,29 @@ fn what_a_cut_left_half_written_is_gone_at_the_next_start() {
     assert!(!half.exists() && whole.exists());
     fs::remove_dir_all(&root).unwrap();
 }
+
+#[test]
+fn the_result_of_a_speed_test_stays_until_its_cache_goes_and_a_damaged_one_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let record = record(Mode::Writethrough);
+    let uuid = &record.pair.uuid;
+    let result = SpeedTest {
+        time: 7,
+        ..SpeedTest::none()
+    };
+    // Without a record nothing is kept.
+    store.save_speed_test(uuid, &result).unwrap();
+    assert!(store.load_speed_test(uuid).is_none());
+    store.save_cache(&record).unwrap();
+    store.save_speed_test(uuid, &result).unwrap();
+    assert_eq!(
+        Store::open(folder.path()).unwrap().load_speed_test(uuid),
+        result
+    );
+    let kept = folder.path().join(format!("history/{uuid}.speed.json"));
+    fs::write(&kept, "{\"time\":7").unwrap();
+    assert!(store.load_speed_test(uuid).is_none());
+    store.drop_cache(uuid).unwrap();
+    assert!(!kept.exists());
+}

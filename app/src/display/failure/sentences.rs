@@ -236,6 +236,30 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
             gettext("There is not enough memory for this cache."),
             gettext("Close some programs, or use a smaller SSD."),
         ),
+        Kind::Busy if failure.name == "speed-test" => (
+            gettext("A Speed Test Is Running"),
+            gettext("The speed of a disk is being tested right now, perhaps in another window."),
+            gettext("Wait half a minute, then try again."),
+        ),
+        Kind::SpeedTestFailed => {
+            let (what, next) = match failure.name.as_str() {
+                "slow" => (
+                    gettext("{device} did not answer in time, or took too long to wake up."),
+                    gettext("Try again now that it is awake."),
+                ),
+                "changed" => (
+                    gettext(
+                        "The cache of {device} was changed, or its SSD stopped, before the end of the test.",
+                    ),
+                    gettext("Try again when the cache works."),
+                ),
+                _ => (
+                    gettext("{device} could not be read."),
+                    gettext("Check its cables and its health."),
+                ),
+            };
+            (gettext("The Speed Test Ended Early"), what, next)
+        }
         Kind::Busy => (
             gettext("Already Being Changed"),
             gettext("Something else is changing {device} right now."),

@@ -159,6 +159,8 @@ fn what(failure: &Failure) -> String {
         }
         Kind::ModuleFailed => format!("The kernel module could not be loaded into kernel {name}."),
         Kind::OutOfMemory => "There is not enough memory for the cache.".to_owned(),
+        Kind::Busy if name == "speed-test" => format!("The speed of {device} is being tested."),
+        Kind::SpeedTestFailed => format!("The speed test of {device} ended: {}", speed_test(name)),
         Kind::Busy => format!("Another change of {device} is under way."),
         Kind::TooMany => "Too many changes at once; try again later.".to_owned(),
         Kind::WrongState => format!("The cache is not in a state for this ({name})."),
@@ -177,6 +179,15 @@ fn what(failure: &Failure) -> String {
             format!("The service {name} does not answer: {}.", failure.detail)
         }
         Kind::Internal => format!("Internal error: {}.", failure.detail),
+    }
+}
+
+/// Why a speed test has no result.
+fn speed_test(reason: &str) -> &'static str {
+    match reason {
+        "slow" => "the device does not answer in time, or wakes up too late.",
+        "changed" => "the cache was changed meanwhile, or its SSD is gone.",
+        _ => "the device cannot be read.",
     }
 }
 

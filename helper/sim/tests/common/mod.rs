@@ -46,30 +46,35 @@ impl Machine {
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         let state =
             std::env::temp_dir().join(format!("tandem-test-{}-{number}", std::process::id()));
-        let service = Command::new(env!("CARGO_BIN_EXE_tandem-simulated"))
-            .arg("--state")
-            .arg(&state)
-            .env("DBUS_SYSTEM_BUS_ADDRESS", &address)
-            .env("TANDEM_LOG", "off")
-            .spawn()
-            .unwrap();
+        let service = begin(&state, &address);
         let connection = zbus::connection::Builder::address(address.as_str())
             .build()
             .await
             .unwrap();
         let this = Self {
-            service: Some(Running(service)),
+            service: Some(service),
             _daemon: Some(daemon),
             state,
             address,
             connection,
         };
+        this.answers().await;
+        this
+    }
+
+    async fn answers(&self) {
         until("the service", async || {
-            this.manager().await.version().await.is_ok()
+            self.manager().await.version().await.is_ok()
         })
         .await;
-        this.simulation().await.set_step_time(1).await.unwrap();
-        this
+        self.simulation().await.set_step_time(1).await.unwrap();
+    }
+
+    /// Kills the service, and starts it again with the same records, on a machine at its first start.
+    pub async fn restart_service(&mut self) {
+        self.service = None;
+        self.service = Some(begin(&self.state, &self.address));
+        self.answers().await;
     }
 
     /// A private bus on which the test itself serves, and a second connection to it.
@@ -231,6 +236,17 @@ impl Machine {
             .map(|p| String::from_utf8_lossy(p).trim_end_matches('\0').to_owned())
             .collect()
     }
+}
+
+/// Starts the simulated service with these records on this bus.
+fn begin(state: &std::path::Path, address: &str) -> Running {
+    let service = Command::new(env!("CARGO_BIN_EXE_tandem-simulated"))
+        .arg("--state")
+        .arg(state)
+        .env("DBUS_SYSTEM_BUS_ADDRESS", address)
+        .env("TANDEM_LOG", "off")
+        .spawn();
+    Running(service.unwrap())
 }
 
 /// Object path of a block device.

@@ -18,6 +18,7 @@ mod kept;
 mod kernels;
 mod returning;
 mod shared;
+mod speed;
 mod writeback;
 
 use common::{LIMIT, Machine, spec, until};

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Speed tests: what they measure, and what ends them.
+
+use crate::Bench;
+use crate::common::{LIMIT, until};
+use futures_util::StreamExt;
+use std::time::{Duration, Instant};
+use tandem_api::*;
+
+/// Waits until a speed test runs, while `test` is polled elsewhere.
+async fn running(bench: &Bench) {
+    let manager = bench.machine.manager().await;
+    let mut told = manager.receive_speed_test_progressed().await.unwrap();
+    let told = tokio::time::timeout(LIMIT, told.next()).await;
+    told.expect("the test tells its progress");
+}
+
+fn failed(result: zbus::Result<SpeedTest>) -> (Kind, String) {
+    let failure = Failure::from(result.unwrap_err());
+    assert_eq!(failure.data, DataState::Unchanged);
+    (failure.kind, failure.name)
+}
+
+#[tokio::test]
+async fn the_same_places_are_read_from_the_disk_and_through_the_cache() {
+    let bench = Bench::new().await;
+    bench.machine.create(&bench.spec).await.unwrap();
+    let cache = bench.the_cache().await;
+    assert!(cache.last_speed_test().await.unwrap().is_none());
+    let manager = bench.machine.manager().await;
+    let mut progress = manager.receive_speed_test_progressed().await.unwrap();
+    let begun = Instant::now();
+    let result = cache.test_speed().await.unwrap();
+    assert!(begun.elapsed() <= Duration::from_secs(31));
+    assert!(result.time > 1_700_000_000, "{result:?}");
+    assert_eq!(result.disk, cache.origin_text().await.unwrap());
+    assert_eq!(result.ssd, cache.ssd_text().await.unwrap());
+    for (reads, bytes) in [(&result.random, 4096), (&result.sequential, 1 << 20)] {
+        assert_eq!(reads.bytes, bytes);
+        assert!(
+            reads.count > 0 && reads.disk_us > 0 && reads.cache_us > 0,
+            "{reads:?}"
+        );
+        // The first pass through the cache has stored what the last pass reads.
+        assert!(reads.ssd_permille >= 990, "{reads:?}");
+    }
+    let done = tokio::time::timeout(LIMIT, progress.next()).await.unwrap();
+    let done = done.unwrap().args().unwrap().done;
+    assert!((0.0..=1.0).contains(&done));
+    assert_eq!(cache.last_speed_test().await.unwrap(), result);
+    if !bench.real {
+        assert_eq!(result.trust, Trust::Reliable, "{result:?}");
+        assert_eq!(result.others_permille, 0);
+        let factor = result.random.factor().unwrap();
+        assert!((80.0..200.0).contains(&factor), "{factor}");
+        let factor = result.sequential.factor().unwrap();
+        assert!((2.0..5.0).contains(&factor), "{factor}");
+    }
+    bench.machine.remove(&cache).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_disk_without_a_cache_has_no_second_time() {
+    let bench = Bench::new().await;
+    let manager = bench.machine.manager().await;
+    let result = manager.test_speed(&bench.spec.origin).await.unwrap();
+    assert!(result.ssd.is_none() && !result.is_none());
+    for reads in [&result.random, &result.sequential] {
+        assert!(reads.count > 0 && reads.disk_us > 0, "{reads:?}");
+        assert_eq!((reads.cache_us, reads.factor()), (0, None));
+    }
+    // Reads of a mapping would say nothing of its disk.
+    bench.machine.create(&bench.spec).await.unwrap();
+    let cache = bench.the_cache().await;
+    let mapped = cache.mapped().await.unwrap();
+    let refused = failed(manager.test_speed(&mapped).await);
+    assert_eq!(refused.0, Kind::AlreadyCached);
+    let nowhere = crate::common::block("nowhere");
+    let refused = failed(manager.test_speed(&nowhere).await);
+    assert_eq!(refused.0, Kind::DeviceGone);
+    bench.machine.remove(&cache).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_test_can_be_cancelled_and_a_second_test_is_refused_meanwhile() {
+    let bench = Bench::new().await;
+    bench.machine.create(&bench.spec).await.unwrap();
+    let cache = bench.the_cache().await;
+    let manager = bench.machine.manager().await;
+    // Nothing runs: nothing happens.
+    manager.cancel_speed_test().await.unwrap();
+    if !bench.real {
+        let levers = bench.machine.simulation().await;
+        levers.set_step_time(60_000).await.unwrap();
+    }
+    let meanwhile = async {
+        running(&bench).await;
+        for second in [
+            cache.test_speed().await,
+            manager.test_speed(&bench.spec.origin).await,
+        ] {
+            assert_eq!(failed(second), (Kind::Busy, "speed-test".to_owned()));
+        }
+        // The test keeps no other call waiting.
+        bench.machine.plan(&bench.spec).await.unwrap_err();
+        cache.history().await.unwrap();
+        manager.cancel_speed_test().await.unwrap();
+    };
+    let (result, ()) = tokio::join!(cache.test_speed(), meanwhile);
+    assert_eq!(failed(result).0, Kind::Cancelled);
+    assert!(cache.last_speed_test().await.unwrap().is_none());
+    if !bench.real {
+        let levers = bench.machine.simulation().await;
+        levers.set_step_time(1).await.unwrap();
+    }
+    // After the last read of the cancelled test, the next test can begin.
+    until("the next test", async || match cache.test_speed().await {
+        Ok(_) => true,
+        Err(error) => Failure::from(error).kind != Kind::Busy,
+    })
+    .await;
+    assert!(!cache.last_speed_test().await.unwrap().is_none());
+    bench.machine.remove(&cache).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_job_and_a_new_mode_come_first() {
+    let bench = Bench::new().await;
+    bench.machine.create(&bench.spec).await.unwrap();
+    let cache = bench.the_cache().await;
+    let levers = bench.machine.simulation().await;
+    let slow = async |milliseconds| {
+        if !bench.real {
+            levers.set_step_time(milliseconds).await.unwrap();
+        }
+    };
+    slow(60_000).await;
+    let changed = async {
+        running(&bench).await;
+        cache.set_mode(Mode::Writearound).await.unwrap();
+    };
+    let (result, ()) = tokio::join!(cache.test_speed(), changed);
+    let ended = (Kind::SpeedTestFailed, "changed".to_owned());
+    assert_eq!(failed(result), ended);
+    let removed = async {
+        running(&bench).await;
+        let plan = cache.plan_remove().await.unwrap();
+        let job = cache.remove(&plan.plan_id, &plan.digest).await.unwrap();
+        slow(1).await;
+        bench.machine.end(job).await.unwrap();
+    };
+    let (result, ()) = tokio::join!(cache.test_speed(), removed);
+    assert_eq!(failed(result), ended);
+    assert!(bench.machine.caches().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_device_that_goes_ends_the_test_and_the_last_result_stays() {
+    let bench = Bench::new().await;
+    if bench.is_skipped("only the simulated machine can unplug a device") {
+        return;
+    }
+    bench.machine.create(&bench.spec).await.unwrap();
+    let cache = bench.the_cache().await;
+    let last = cache.test_speed().await.unwrap();
+    let levers = bench.machine.simulation().await;
+    levers.set_step_time(60_000).await.unwrap();
+    for (device, expected) in [
+        (
+            &bench.spec.ssd,
+            (Kind::SpeedTestFailed, "changed".to_owned()),
+        ),
+        (&bench.spec.origin, (Kind::DeviceGone, String::new())),
+    ] {
+        let unplugged = async {
+            running(&bench).await;
+            levers.unplug(device).await.unwrap();
+        };
+        let (result, ()) = tokio::join!(cache.test_speed(), unplugged);
+        assert_eq!(failed(result), expected);
+        assert_eq!(cache.last_speed_test().await.unwrap(), last);
+        levers.set_step_time(1).await.unwrap();
+        levers.replug(device).await.unwrap();
+        until("the cache", async || {
+            cache.state().await.unwrap() == CacheState::Active
+        })
+        .await;
+        levers.set_step_time(60_000).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_test_of_a_program_that_leaves_the_bus_ends() {
+    let bench = Bench::new().await;
+    if bench.is_skipped("the test would take as long as a real one") {
+        return;
+    }
+    let levers = bench.machine.simulation().await;
+    levers.set_step_time(60_000).await.unwrap();
+    let other = zbus::connection::Builder::address(bench.machine.address.as_str())
+        .build()
+        .await
+        .unwrap();
+    let disk = bench.spec.origin.clone();
+    let leaving = tokio::spawn(async move {
+        let manager = ManagerProxy::new(&other).await.unwrap();
+        let _ = manager.test_speed(&disk).await;
+    });
+    running(&bench).await;
+    leaving.abort();
+    let _ = leaving.await;
+    levers.set_step_time(1).await.unwrap();
+    let manager = bench.machine.manager().await;
+    until("the next test", async || {
+        manager.test_speed(&bench.spec.origin).await.is_ok()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_result_says_that_other_programs_made_it_unreliable() {
+    let bench = Bench::new().await;
+    if bench.is_skipped("only the simulated machine has other programs on demand") {
+        return;
+    }
+    let manager = bench.machine.manager().await;
+    let levers = bench.machine.simulation().await;
+    bench.machine.create(&bench.spec).await.unwrap();
+    let cache = bench.the_cache().await;
+    for (percent, trust) in [
+        (4, Trust::Reliable),
+        (20, Trust::Disturbed),
+        (0, Trust::Reliable),
+    ] {
+        levers.set_other_load(percent).await.unwrap();
+        let plain = manager.test_speed(&bench.spec.origin).await.unwrap();
+        let cached = cache.test_speed().await.unwrap();
+        for result in [plain, cached] {
+            assert_eq!(result.trust, trust, "{percent}: {result:?}");
+            let share = result.others_permille;
+            assert!(share.abs_diff(percent * 10) <= 10, "{percent}: {share}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_killed_service_changes_nothing_and_keeps_the_last_result() {
+    let mut bench = Bench::new().await;
+    if bench.is_skipped("the service of the real machine is not ours to kill") {
+        return;
+    }
+    bench.machine.create(&bench.spec).await.unwrap();
+    let cache = bench.the_cache().await;
+    let last = cache.test_speed().await.unwrap();
+    let levers = bench.machine.simulation().await;
+    levers.set_step_time(60_000).await.unwrap();
+    let begun = running(&bench);
+    let test = cache.test_speed();
+    tokio::pin!(test);
+    tokio::select! {
+        ended = &mut test => panic!("the test ended: {ended:?}"),
+        () = begun => {}
+    }
+    let ((), result) = tokio::join!(bench.machine.restart_service(), test);
+    assert_eq!(failed(result).0, Kind::ServiceUnavailable);
+    let mut again = None;
+    until("the cache", async || {
+        again = bench.machine.caches().await.pop();
+        again.is_some()
+    })
+    .await;
+    assert_eq!(again.unwrap().last_speed_test().await.unwrap(), last);
+}
+
+#[tokio::test]
+async fn a_denied_user_tests_nothing() {
+    let bench = Bench::new().await;
+    if bench.is_skipped("the real machine asks its own polkit") {
+        return;
+    }
+    bench.machine.create(&bench.spec).await.unwrap();
+    let cache = bench.the_cache().await;
+    let levers = bench.machine.simulation().await;
+    levers.set_authorized(false).await.unwrap();
+    let manager = bench.machine.manager().await;
+    for refused in [
+        cache.test_speed().await,
+        manager.test_speed(&bench.spec.origin).await,
+    ] {
+        assert_eq!(failed(refused).0, Kind::NotAuthorized);
+    }
+}
