@@ -8,9 +8,13 @@ mod mirror;
 mod tandem;
 mod udisks;
 
+use std::pin::pin;
+
+use futures_util::StreamExt;
+use futures_util::future::{Either, select};
 use tandem_api::{
     CacheProxy, Failure, FstabChange, JobProxy, Kind, LongHistory, ManagerProxy, Mode, PlanReply,
-    PlanSpec, Sample, Span, SsdPart,
+    PlanSpec, Sample, Span, SpeedTest, SsdPart,
 };
 use zbus::{Connection, OwnedObjectPath, proxy::CacheProperties};
 
@@ -31,6 +35,15 @@ pub enum ServiceEvent {
     Left,
     /// The service could not be reached.
     Failed(Failure),
+}
+
+/// What a speed test reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SpeedTarget {
+    /// The cache at this object path, and its disk.
+    Cache(String),
+    /// The disk at this block path, without a cache.
+    Disk(String),
 }
 
 /// A connection to the system bus.
@@ -223,6 +236,44 @@ impl Client {
     /// The cache is gone, or the service is older than the window.
     pub async fn long_history(&self, cache: &str, span: Span) -> Result<LongHistory, Failure> {
         Ok(self.cache(cache).await?.long_history(span).await?)
+    }
+
+    /// Tests the speed. Calls `tell` with the progress, 0 to 1, and whether the test reads through the cache. Returns
+    /// after half a minute at the latest.
+    ///
+    /// # Errors
+    /// Why there is no result.
+    pub async fn test_speed(
+        &self,
+        target: &SpeedTarget,
+        mut tell: impl FnMut(f64, bool),
+    ) -> Result<SpeedTest, Failure> {
+        let manager = self.manager().await?;
+        let mut told = manager.receive_speed_test_progressed().await?;
+        let mut test = pin!(async {
+            match target {
+                SpeedTarget::Cache(cache) => Ok(self.cache(cache).await?.test_speed().await?),
+                SpeedTarget::Disk(disk) => Ok(manager.test_speed(&path(disk)?).await?),
+            }
+        });
+        loop {
+            match select(test.as_mut(), told.next()).await {
+                Either::Left((result, _)) => return result,
+                Either::Right((None, _)) => return test.await,
+                Either::Right((Some(signal), _)) => {
+                    let progress = signal.args()?;
+                    tell(progress.done, progress.through_cache);
+                }
+            }
+        }
+    }
+
+    /// Ends the speed test that runs, if the user has started it.
+    ///
+    /// # Errors
+    /// The service does not answer.
+    pub async fn cancel_speed_test(&self) -> Result<(), Failure> {
+        Ok(self.manager().await?.cancel_speed_test().await?)
     }
 
     /// Has the firmware ask at the next start whether to trust the key of the kernel module. Waits while the user

@@ -11,6 +11,7 @@ use tandem_app::widgets::cache_row::CacheRow;
 use tandem_app::widgets::window::Window;
 
 use crate::past::remember;
+use crate::speed;
 use crate::stage::hand;
 use crate::{Camera, Result};
 
@@ -63,6 +64,8 @@ pub async fn tour(
     glib::timeout_future(Duration::from_millis(900)).await;
     camera.take(&window, "22-chart-day").await?;
     range.set_selected(0);
+
+    speed::tour(application, &window, camera, levers).await?;
 
     levers
         .set_state(&uuid, CacheState::Bypass, "ssd-error")

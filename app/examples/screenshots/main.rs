@@ -12,6 +12,7 @@ mod module;
 mod next_start;
 mod past;
 mod set_up;
+mod speed;
 #[path = "../../tests/stage/mod.rs"]
 mod stage;
 mod trouble;

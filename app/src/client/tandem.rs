@@ -3,7 +3,7 @@
 
 use tandem_api::{
     BUS_NAME, CACHE_INTERFACE, Failure, JOB_INTERFACE, MANAGER_INTERFACE, ModuleProblem, ROOT_PATH,
-    SigningKey,
+    SigningKey, SpeedTest,
 };
 use zbus::OwnedObjectPath;
 
@@ -77,6 +77,7 @@ fn cache(path: &str, values: &Properties) -> Option<CacheFacts> {
         mount_points: read(values, "MountPoints").unwrap_or_default(),
         cache_bytes: read(values, "CacheBytes").unwrap_or_default(),
         job: object(values, "Job"),
+        speed: read(values, "LastSpeedTest").filter(|test: &SpeedTest| !test.is_none()),
     })
 }
 

@@ -16,6 +16,7 @@ mod plan;
 mod response;
 mod safety;
 mod shares;
+mod speed;
 mod state;
 mod time;
 mod traffic;
@@ -44,6 +45,7 @@ pub use plan::{
 pub use response::{ResponseWords, response_words};
 pub use safety::{Safety, SafetyAmounts, SafetyFacts, safety};
 pub use shares::{SsdShare, SsdUse, shares_words, ssd_shares, summed_shares};
+pub use speed::{SpeedLine, SpeedPart, SpeedWords, speed_words};
 pub use state::{CacheWords, Severity, cache_words};
 pub use time::duration;
 pub use traffic::{Share, read_shares, reason_words, write_shares};

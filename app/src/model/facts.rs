@@ -3,7 +3,7 @@
 
 use tandem_api::{
     CacheState, DeviceText, Failure, JobKind, Mode, ModuleProblem, ModuleState, RefusedMode,
-    SigningKey, Step, StepKind,
+    SigningKey, SpeedTest, Step, StepKind,
 };
 
 use super::inventory::CacheParts;
@@ -41,6 +41,8 @@ pub struct CacheFacts {
     pub cache_bytes: u64,
     /// Path of the job that changes the cache now.
     pub job: Option<String>,
+    /// The result of the last speed test.
+    pub speed: Option<SpeedTest>,
 }
 
 impl CacheFacts {

@@ -6,6 +6,7 @@ mod commands;
 mod history;
 mod numbers;
 mod removal;
+mod speed;
 mod state;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -99,6 +100,10 @@ mod imp {
         #[template_child]
         pub speeds: TemplateChild<gtk::Label>,
         #[template_child]
+        pub speed_group: TemplateChild<adw::PreferencesGroup>,
+        #[template_child]
+        pub speed: TemplateChild<adw::ActionRow>,
+        #[template_child]
         pub counters: TemplateChild<gtk::Box>,
         #[template_child]
         pub reads: TemplateChild<gtk::ListBox>,
@@ -155,6 +160,7 @@ mod imp {
             UnwrittenCard::ensure_type();
             class.bind_template();
             class.install_action("cache.change-mode", None, |page, _, _| page.change_mode());
+            class.install_action("cache.test-speed", None, |page, _, _| page.test_speed());
             class.install_action(REMOVE, None, |page, _, _| page.remove());
             class.install_action("cache.export", None, |page, _, _| page.export());
         }
@@ -175,6 +181,11 @@ mod imp {
             self.obj().prepare_chart();
             self.obj().prepare_before_off();
             a11y::name_by_labels(&*self.remove);
+            self.speed.connect_activated(clone!(
+                #[weak(rename_to = page)]
+                self.obj(),
+                move |_| page.test_speed()
+            ));
             self.mode.connect_activated(clone!(
                 #[weak(rename_to = page)]
                 self.obj(),
@@ -296,6 +307,7 @@ impl CachePage {
         imp.mounted.set_visible(!facts.mount_points.is_empty());
         set(&imp.mode, &mode_words(facts.mode, facts.waits_for_kernel));
         self.refresh_before_off(&facts);
+        self.refresh_speed_test(facts.speed.as_ref());
         self.refresh_job();
     }
 }

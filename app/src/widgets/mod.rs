@@ -19,6 +19,8 @@ pub mod remove_dialog;
 pub mod scrolled;
 pub mod setup;
 pub mod share_row;
+pub mod speed_dialog;
+pub mod speed_picture;
 pub mod spinner;
 pub mod ssd_bar;
 pub mod step_list;

@@ -114,5 +114,6 @@ fn cache_facts(uuid: &str) -> CacheFacts {
         mount_points: vec![],
         cache_bytes: 1_000_000,
         job: None,
+        speed: None,
     }
 }
