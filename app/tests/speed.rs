@@ -35,6 +35,7 @@ async fn a_person_tests_the_speed_and_shares_the_result() {
     hand::press(&dialog, "Start Test").await;
     for phase in ["Reading from the hard disk…", "Reading with the SSD…"] {
         says(&dialog, phase).await;
+        assert!(dialog.width() <= 560, "{} pixels wide", dialog.width());
     }
     says_result(&opened, &dialog, Trust::Reliable).await;
     let words = row().subtitle().unwrap().to_string();
@@ -93,17 +94,43 @@ async fn a_person_tests_the_speed_and_shares_the_result() {
     }
 }
 
-/// Sets up a cache, goes to its page, and returns its disk and its SSD.
+/// Tests a disk in the wizard, sets up its cache, goes to the page of the cache, and returns the disk and the SSD.
 async fn set_up(opened: &Opened) -> (OwnedObjectPath, OwnedObjectPath) {
     opened.window.set_up(None);
     let dialog: Wizard = hand::window(&opened.application).await;
+    hand::wait(&dialog, "disk", || hand::row(&dialog, "Archive")).await;
+    assert!(hand::button(&dialog, "Speed Test…").is_none());
+    hand::choose(&dialog, "Archive").await;
+    hand::press(&dialog, "Speed Test…").await;
+    disk_alone_is_tested(opened).await;
     wizard::answer(&dialog, "Archive", 4).await;
+    assert!(hand::button(&dialog, "Speed Test…").is_none());
     hand::press(&dialog, "Set Up the Cache").await;
+    hand::press(&dialog, "Speed Test…").await;
+    let test: SpeedDialog = hand::window(&opened.application).await;
+    says(&test, "How Much Faster Is It?").await;
+    test.close();
     hand::press(&dialog, "Show Cache").await;
     let cache = hand::wait(&opened.window, "cache", || opened.window.shown_cache()).await;
     let parts = cache.facts().parts;
     let path = |path: String| OwnedObjectPath::try_from(path).unwrap();
     (path(parts.origin), path(parts.ssd))
+}
+
+/// A disk without a cache has a speed, and nothing to compare it with.
+async fn disk_alone_is_tested(opened: &Opened) {
+    let test: SpeedDialog = hand::window(&opened.application).await;
+    says(&test, "How Fast Is This Disk?").await;
+    hand::press(&test, "Start Test").await;
+    let picture = hand::wait(&test, "result", || picture(&test)).await;
+    let words = picture.words().unwrap();
+    assert!(words.parts[0].result.contains("reads/s"), "{words:?}");
+    assert!(words.parts.iter().all(|part| part.lines.is_empty()));
+    test.close();
+    hand::wait(&opened.window, "end of the window", || {
+        (!test.is_mapped()).then_some(())
+    })
+    .await;
 }
 
 async fn says(dialog: &SpeedDialog, words: &str) {

@@ -52,7 +52,11 @@ pub async fn tour(
 
     levers.set_step_time(60_000).await?;
     hand::press(&dialog, &again).await;
-    hand::wait(&dialog, &cancel, || hand::button(&dialog, &cancel)).await;
+    let reading = gettext("Reading from the hard disk…");
+    hand::wait(&dialog, &reading, || {
+        hand::words(&dialog).contains(&reading).then_some(())
+    })
+    .await;
     let ssd = window.shown_cache().ok_or("no cache")?.facts().parts.ssd;
     let ssd = zbus::OwnedObjectPath::try_from(ssd)?;
     levers.unplug(&ssd).await?;

@@ -28,7 +28,7 @@ pub struct SpeedPart {
     pub title: String,
     /// How much faster it is: "140 times faster"; without a cache the speed alone.
     pub result: String,
-    /// Whether the SSD makes it faster.
+    /// Whether the SSD makes it faster, by a result that can be relied on.
     pub faster: bool,
     /// The speeds to compare; none without a cache.
     pub lines: Vec<SpeedLine>,
@@ -103,17 +103,20 @@ pub fn speed_words(test: &SpeedTest) -> SpeedWords {
             &[("disk", &disk), ("ssd", &short_name(&test.ssd))],
         )
     };
+    let reliable = test.trust != Trust::Disturbed;
     SpeedWords {
         title,
         parts: vec![
             part(
                 gettext("Opening many small files"),
                 &test.random,
+                reliable,
                 small_speed,
             ),
             part(
                 gettext("Reading large files"),
                 &test.sequential,
+                reliable,
                 |reads, us| rate(reads.bytes_per_second(us)),
             ),
         ],
@@ -132,7 +135,7 @@ pub fn speed_words(test: &SpeedTest) -> SpeedWords {
         },
         footer: fill(
             // Translators: the date of a speed test
-            &gettext("{date}. Reads of 4 KiB at random places and of 1 MiB in order, by Tandem."),
+            &gettext("{date}. Measured with Tandem: 4 KiB at random places, 1 MiB in order."),
             &[("date", &date(test.time))],
         ),
     }
@@ -149,7 +152,7 @@ fn small_speed(reads: &TimedReads, us: u64) -> String {
     let each = fill(
         // Translators: the time of one read, for example "12 ms each"
         &gettext("{time} each"),
-        &[("time", &short_time(reads.us_per_read(us)))],
+        &[("time", &short_time(rounded(reads.us_per_read(us))))],
     );
     [words, each]
         .join(SEPARATOR)
@@ -157,9 +160,20 @@ fn small_speed(reads: &TimedReads, us: u64) -> String {
         .replace("·\u{a0}", "· ")
 }
 
+/// A time in microseconds, rounded to the unit in which it is shown.
+fn rounded(us: u64) -> u64 {
+    let unit = match us {
+        0..1_000 => 1,
+        1_000..1_000_000 => 1_000,
+        _ => 1_000_000,
+    };
+    (us + unit / 2) / unit * unit
+}
+
 fn part(
     title: String,
     reads: &TimedReads,
+    reliable: bool,
     speed: impl Fn(&TimedReads, u64) -> String,
 ) -> SpeedPart {
     let disk = speed(reads, reads.disk_us);
@@ -182,7 +196,7 @@ fn part(
     SpeedPart {
         title,
         result: factor_words(factor),
-        faster: factor >= 1.05,
+        faster: reliable && factor >= 1.05,
         lines: vec![
             line(
                 put(&gettext("Hard disk: {speed}"), &disk),
@@ -200,7 +214,7 @@ fn part(
         } else {
             fill(
                 // Translators: {share} is for example "62%"; the other reads came from the hard disk
-                &gettext("Only {share} of these reads came from the SSD."),
+                &gettext("At least {share} of these reads came from the SSD."),
                 &[("share", &percent(f64::from(reads.ssd_permille) / 1000.0))],
             )
         },
@@ -304,6 +318,7 @@ mod tests {
         (test.trust, test.others_permille) = (Trust::Disturbed, 240);
         let told = words(&test);
         assert!(told.warning.starts_with("Not reliable: 24%"));
+        assert!(told.parts.iter().all(|part| !part.faster));
         assert!(told.spoken().contains(&told.warning));
         assert!(told.short(test.time).ends_with(", not reliable"));
         test.trust = Trust::Unknown;
@@ -329,7 +344,7 @@ mod tests {
         let told = words(&test);
         assert_eq!(
             told.parts[0].note,
-            "Only 62% of these reads came from the SSD."
+            "At least 62% of these reads came from the SSD."
         );
         assert!(told.spoken().contains(&told.parts[0].note));
         // Without a cache there is nothing to compare.

@@ -100,6 +100,12 @@ impl SpeedPicture {
         self.queue_resize();
     }
 
+    /// The words of the result that is shown.
+    #[must_use]
+    pub fn words(&self) -> Option<SpeedWords> {
+        self.imp().words.borrow().clone()
+    }
+
     /// The picture on a white ground, as it is saved and copied.
     ///
     /// # Errors

@@ -7,6 +7,7 @@
 
 mod fstab;
 mod run;
+mod speed;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
@@ -67,6 +68,8 @@ mod imp {
         pub done: TemplateChild<DonePage>,
         #[template_child]
         pub primary: TemplateChild<gtk::Button>,
+        #[template_child]
+        pub test: TemplateChild<gtk::Button>,
         pub draft: RefCell<Draft>,
         pub page: Cell<Option<Page>>,
         pub busy: Cell<bool>,
@@ -95,6 +98,9 @@ mod imp {
             ProgressPage::ensure_type();
             DonePage::ensure_type();
             class.bind_template();
+            class.install_action("wizard.test-speed", None, |wizard, _, _| {
+                wizard.test_speed()
+            });
         }
 
         fn instance_init(object: &glib::subclass::InitializingObject<Self>) {
@@ -323,6 +329,7 @@ impl Wizard {
             self.show_choices();
         }
         self.look_for_job();
+        self.offer_speed_test();
     }
 
     fn go(&self, page: Page) {
@@ -466,6 +473,7 @@ impl Wizard {
         let failed = page == Page::Progress && imp.ended.get();
         imp.back.set_visible(page.previous().is_some() || failed);
         imp.back.set_sensitive(!imp.busy.get());
+        self.offer_speed_test();
         self.set_deletable(page != Page::Progress || failed);
     }
 
