@@ -13,7 +13,7 @@ const ALL_FROM_SSD: u32 = 990;
 /// One of the two speeds of a part.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpeedLine {
-    /// The device and its speed: "Hard disk: 79 reads/s · 12 ms each".
+    /// The device and its speed: "Hard disk: 79 reads/s · 13 ms each".
     pub words: String,
     /// The speed as a part of the faster speed, 0 to 1.
     pub share: f64,
@@ -298,11 +298,11 @@ mod tests {
             [
                 "Barge with Flash",
                 "Opening many small files: 140 times faster",
-                "Hard disk: 80 reads/s · 12 ms each",
+                "Hard disk: 80 reads/s · 13 ms each",
                 "With the SSD: 11162 reads/s · 89 µs each",
                 "Reading large files: 3.2 times faster",
                 "Hard disk: 146.8 MB/s",
-                "With the SSD: 473.5 MB/s",
+                "With the SSD: 473.6 MB/s",
             ]
         );
         assert!(lines[7].starts_with("November 1") && lines[7].contains("2023"));
