@@ -108,7 +108,7 @@ fn code(failure: &Failure) -> u8 {
         ) => 1,
         (Kind::NotAuthorized, _) => 4,
         (Kind::ServiceUnavailable | Kind::AuthorityUnavailable, _) => 5,
-        (Kind::StepFailed | Kind::Internal | Kind::Cancelled, _) => 1,
+        (Kind::StepFailed | Kind::SpeedTestFailed | Kind::Internal | Kind::Cancelled, _) => 1,
         (_, DataState::Unchanged) => 3,
     }
 }
@@ -131,6 +131,7 @@ mod tests {
             1
         );
         assert_eq!(code(&Failure::new(Kind::StepFailed)), 1);
+        assert_eq!(code(&Failure::new(Kind::SpeedTestFailed)), 1);
         assert_eq!(code(&Failure::new(Kind::NotAuthorized)), 4);
         assert_eq!(code(&Failure::new(Kind::ServiceUnavailable)), 5);
         let late = Failure::new(Kind::ServiceUnavailable).data(DataState::Incomplete);
