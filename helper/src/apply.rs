@@ -3,11 +3,13 @@
 //!
 //! Before each action a record on disk says how far the plan is. A creation that fails is undone, beginning with the
 //! action that may be half done. A removal is undone as long as the SSD is still in use, and completed after that.
+//! A resize goes on from the detached SSD to the new partition, or ends as a removal.
 //! The removal of the record is the commit, so the next start of the service always finds out what to do.
 
 mod creation;
 mod drain;
 mod removal;
+mod resize;
 mod settle;
 mod undo;
 
@@ -85,6 +87,7 @@ pub async fn run(
     match plan.kind {
         JobKind::Create => creation::create(engine, store, intent, watcher).await,
         JobKind::Remove | JobKind::Flush => removal::remove(engine, store, intent, watcher).await,
+        JobKind::Resize => resize::resize(engine, store, intent, watcher).await,
     }
 }
 
@@ -102,6 +105,7 @@ pub async fn recover(
     match intent.kind {
         JobKind::Create => creation::recover(engine, store, intent, watcher).await,
         JobKind::Remove | JobKind::Flush => removal::recover(engine, store, intent, watcher).await,
+        JobKind::Resize => resize::recover(engine, store, intent, watcher).await,
     }
 }
 

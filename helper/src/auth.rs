@@ -14,6 +14,8 @@ pub enum Permission {
     Create,
     /// Create a cache and erase the content of the SSD.
     CreateErasing,
+    /// Give a cache another share of its SSD.
+    Resize,
     /// Remove a cache.
     Remove,
     /// Remove a cache and discard its dirty data.
@@ -32,9 +34,10 @@ pub enum Permission {
 
 impl Permission {
     /// All permissions.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Create,
         Self::CreateErasing,
+        Self::Resize,
         Self::Remove,
         Self::Discard,
         Self::WriteBack,
@@ -49,6 +52,7 @@ impl Permission {
         match self {
             Self::Create => "org.tandemcache.Tandem1.create",
             Self::CreateErasing => "org.tandemcache.Tandem1.create-erasing",
+            Self::Resize => "org.tandemcache.Tandem1.resize",
             Self::Remove => "org.tandemcache.Tandem1.remove",
             Self::Discard => "org.tandemcache.Tandem1.discard",
             Self::WriteBack => "org.tandemcache.Tandem1.write-back",
@@ -65,6 +69,9 @@ impl Permission {
             Self::Create => gettext("Authenticate to use $(ssd) as a cache for $(disk)"),
             Self::CreateErasing => {
                 gettext("Authenticate to ERASE $(ssd) and use it as a cache for $(disk)")
+            }
+            Self::Resize => {
+                gettext("Authenticate to change the size of the cache of $(disk) to that of $(ssd)")
             }
             Self::Remove => {
                 gettext("Authenticate to remove the cache from $(disk) and release $(ssd)")

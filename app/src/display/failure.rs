@@ -120,6 +120,9 @@ fn data_words(failure: &Failure) -> String {
         DataState::Incomplete => gettext(
             "Nothing is waiting to be written, but not everything could be restored yet. Tandem tries again the next time it starts.",
         ),
+        DataState::Removed => gettext(
+            "Nothing is lost: the cache is removed, and the hard disk works without it. Cleanup finishes the next time you start the computer.",
+        ),
         DataState::Unwritten => gettext(
             "Some of your data is not yet on the hard disk. Nothing is lost as long as the SSD works or is reconnected.",
         ),

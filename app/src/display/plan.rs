@@ -204,7 +204,7 @@ pub fn step_words(step: &Step) -> (String, String) {
                 &gettext("Release {model}"),
                 &[("model", &short_name(&step.device))],
             ),
-            gettext("You can then use it for anything else"),
+            gettext("The copies of your files on it are discarded"),
         ),
         StepKind::Unmap => (gettext("Restore the plain hard disk"), device),
     }
@@ -270,6 +270,9 @@ pub fn warning_words(warning: &Warning, names: &[String]) -> String {
         WarningKind::LosesInUse => gettext(
             "The file system is mounted, and in use by: {programs}. Going on may damage it further: close these programs first if you can, so it can be unmounted. Otherwise restart the computer right afterwards.",
         ),
+        WarningKind::StartsEmpty => gettext(
+            "The cache starts empty again and fills with what you use. Nothing on the hard disk changes, and your files stay available. This cannot be undone.",
+        ),
         WarningKind::StaysUnmounted => {
             gettext("The file system is unmounted first and not mounted again.")
         }
@@ -292,15 +295,18 @@ pub fn job_title(kind: JobKind, undoing: bool) -> String {
         JobKind::Create => gettext("Setting Up the Cache"),
         JobKind::Remove => gettext("Removing the Cache"),
         JobKind::Flush => gettext("Writing Everything to the Hard Disk"),
+        JobKind::Resize => gettext("Changing the Size of the Cache"),
     }
 }
 
-/// How a removal or a flush ended, in a line that names the disk.
+/// How a job on a cache ended, in a line that names the disk.
 #[must_use]
 pub fn job_end_words(job: &JobFacts, canceled: bool) -> String {
     let words = match (job.kind, canceled) {
         (JobKind::Flush, false) => gettext("{disk}: everything is on the hard disk"),
         (JobKind::Flush, true) => gettext("{disk}: writing stopped"),
+        (JobKind::Resize, false) => gettext("{disk}: the cache has its new size"),
+        (JobKind::Resize, true) => gettext("{disk}: the cache keeps its size"),
         (_, false) => gettext("{disk}: the cache is removed"),
         (_, true) => gettext("{disk}: writing stopped, the cache stays"),
     };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Follows every removal and every flush to its end, however many there are, and tells each end once.
+//! Follows every job on a cache that exists to its end, however many there are, and tells each end once.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -88,9 +88,10 @@ impl ErrorView {
         imp.what.set_label(&words.what);
         imp.data.set_label(&words.data);
         let (icon, class) = match failure.data {
-            DataState::Unwritten | DataState::Incomplete | DataState::Erased => {
-                ("dialog-warning-symbolic", "warning")
-            }
+            DataState::Unwritten
+            | DataState::Incomplete
+            | DataState::Erased
+            | DataState::Removed => ("dialog-warning-symbolic", "warning"),
             _ => ("security-high-symbolic", "success"),
         };
         imp.fate.set_icon_name(Some(icon));

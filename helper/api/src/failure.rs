@@ -101,6 +101,9 @@ words! {
         TooMany = "too-many",
         /// The state of the cache does not allow the change: `name` (the state).
         WrongState = "wrong-state",
+        /// The share of this cache cannot be changed: `device` (the SSD), `name` (`own-partition`: the service did not
+        /// make the partition of the cache; `system`: the running system is on the disk).
+        NotResizable = "not-resizable",
         /// The SSD belongs to a cache of another disk: `device` (the SSD).
         WrongDisk = "wrong-disk",
         /// The metadata of the cache on the SSD is damaged, so no data on the SSD can be trusted: `device` (the SSD).
@@ -144,6 +147,9 @@ words! {
         /// [`Failure::not_restored`]. No data is on the SSD only; data that the user gave up explicitly is lost. The
         /// service tries again at its next start.
         Incomplete = "incomplete",
+        /// The cache is removed, and its SSD is free. The disk has all data and is used as before. If it was in use
+        /// through the cache, it stays on a plain mapping until the next start.
+        Removed = "removed",
         /// Some data is on the SSD only. No data is lost as long as the SSD works or comes back.
         Unwritten = "unwritten",
     }

@@ -123,6 +123,8 @@ words! {
         /// As `LosesUnwritten`, but the file system is mounted and in use ([`Warning::users`]), and may damage itself
         /// further. The file system stays mounted through a plain mapping until the next start.
         LosesInUse = "loses-in-use",
+        /// The cache starts empty: `device`, the SSD, has no copies yet.
+        StartsEmpty = "starts-empty",
         /// Before data is given up, the file system is unmounted. It is not mounted again, because it has to be checked
         /// first.
         StaysUnmounted = "stays-unmounted",

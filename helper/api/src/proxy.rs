@@ -185,6 +185,24 @@ pub trait Cache {
     #[zbus(allow_interactive_auth)]
     fn remove(&self, plan_id: &str, digest: &str) -> zbus::Result<OwnedObjectPath>;
 
+    /// Says what a change of the share of the cache to so many bytes of its SSD would do, rounded down to whole MiB. The
+    /// service made the partition of the cache ([`crate::PlanSpec::partition_bytes`]), and makes a new one in the free
+    /// space that the SSD has without the old one. Needs no authorisation and changes nothing.
+    ///
+    /// # Errors
+    /// `NotResizable`, `SsdTooSmall`, `SsdNoFreeSpace`, `InvalidArgument` if the size is the present one, `UnwrittenData`
+    /// as for [`Self::plan_remove`], `WrongState` if the cache does not work.
+    fn plan_resize(&self, bytes: u64) -> zbus::Result<PlanReply>;
+
+    /// Executes a plan of [`Self::plan_resize`] after asking the user to authenticate
+    /// (`org.tandemcache.Tandem1.resize`). The disk stays in use. If the job fails after the old partition is given up,
+    /// the cache is removed: [`crate::DataState::Removed`].
+    ///
+    /// # Errors
+    /// As [`ManagerProxy::create`].
+    #[zbus(allow_interactive_auth)]
+    fn resize(&self, plan_id: &str, digest: &str) -> zbus::Result<OwnedObjectPath>;
+
     /// Changes the mode, after asking the user to authenticate (`org.tandemcache.Tandem1.write-back` for write-back,
     /// `.tune` for the other modes). After a change from write-back to another mode, the module writes the dirty data
     /// to the disk little by little: see [`Self::dirty_bytes`].

@@ -82,6 +82,8 @@ words! {
         Remove = "remove",
         /// Writes all dirty data to the disk. The cache stays.
         Flush = "flush",
+        /// Gives the cache a partition of another size on its SSD. The disk stays in use, and the cache starts empty.
+        Resize = "resize",
     }
 }
 

@@ -144,6 +144,17 @@ pub enum Request {
         #[arg(long)]
         resume: bool,
     },
+    /// Give a cache another share of its SSD; the cache starts empty again, and the disk stays in use
+    Resize {
+        /// Cache: its uuid, its name, or the beginning of one of them
+        cache: String,
+        /// New size of the share, such as 100GB or 64GiB
+        #[arg(value_parser = tandem_api::parse_size)]
+        size: u64,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
     /// Write everything to the disk, release the SSD, and restore the plain disk
     Remove {
         /// Cache; may be left out if there is one

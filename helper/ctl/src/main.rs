@@ -104,7 +104,11 @@ fn code(failure: &Failure) -> u8 {
         // A change was begun and has failed, for any reason.
         (
             _,
-            DataState::Restored | DataState::Erased | DataState::Incomplete | DataState::Unwritten,
+            DataState::Restored
+            | DataState::Erased
+            | DataState::Incomplete
+            | DataState::Removed
+            | DataState::Unwritten,
         ) => 1,
         (Kind::NotAuthorized, _) => 4,
         (Kind::ServiceUnavailable | Kind::AuthorityUnavailable, _) => 5,

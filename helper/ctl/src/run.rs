@@ -87,6 +87,13 @@ pub async fn run(request: Request, json: bool) -> Result<(), Ending> {
             cache.set_shutdown_minutes(minutes).await?;
             Ok(())
         }
+        Request::Resize { cache, size, yes } => {
+            let cache = one(&connection, Some(&cache)).await?;
+            let plan = cache.plan_resize(size).await?;
+            agree(&plan, yes, json)?;
+            let job = cache.resize(&plan.plan_id, &plan.digest).await?;
+            follow(&connection, job, json).await
+        }
         Request::Remove {
             cache,
             discard_unwritten,

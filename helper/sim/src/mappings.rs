@@ -32,8 +32,11 @@ impl Scene {
     /// Maps the disk of a pair through its SSD. `new`: the SSD is empty and gets the format of the cache; otherwise the
     /// SSD has the format.
     pub fn map(&mut self, pair: &Pair, new: bool) -> Result<(), Failure> {
-        if self.maps.contains_key(&pair.uuid) {
-            return self.rejoin(pair);
+        match self.maps.get(&pair.uuid) {
+            Some(map) if map.attached => return self.rejoin(pair),
+            Some(_) if new => return self.attach(pair),
+            Some(_) => return Err(failed("the mapping passes through")),
+            None => {}
         }
         if self.module != ModuleState::Loaded {
             return Err(failed("no such target"));
@@ -121,6 +124,23 @@ impl Scene {
         block.usage = "other".into();
         block.kind = "tandem".into();
         block.uuid = pair.uuid.clone();
+        Ok(())
+    }
+
+    /// Writes the format of a cache to an empty SSD, and makes a mapping use it that passes everything to the disk.
+    fn attach(&mut self, pair: &Pair) -> Result<(), Failure> {
+        let ssd = self.locate(&pair.ssd)?;
+        if self.busy(&ssd, &pair.uuid) {
+            return Err(failed("device or resource busy"));
+        }
+        self.prepare(pair)?;
+        let number = self.blocks.get(&ssd).map(number).unwrap_or_default();
+        let dirt = Dirt::new(Mode::Writethrough, 0, self.drain_rate);
+        if let Some(map) = self.maps.get_mut(&pair.uuid) {
+            (map.pair, map.ssd, map.attached) = (pair.clone(), number, true);
+            map.load = Load::new(pair.ssd.text.size, dirt);
+            map.set_state(CacheState::Active, "");
+        }
         Ok(())
     }
 

@@ -106,7 +106,11 @@ async fn introspect(machine: &Machine, path: &str) -> Found {
 async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
     let machine = Machine::simulated().await;
     // There is a cache that could be lost, and a plan for another cache that could be executed.
-    machine.create(&spec("sda1", "sdc")).await.unwrap();
+    let share = PlanSpec {
+        partition_bytes: 1 << 30,
+        ..spec("sda1", "sdc")
+    };
+    machine.create(&share).await.unwrap();
     let cache = machine.caches().await.remove(0);
     let path = cache.inner().path().to_string();
     let manager = machine.manager().await;
@@ -119,6 +123,7 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
         .await
         .unwrap();
     let removal = cache.plan_remove().await.unwrap();
+    let resizing = cache.plan_resize(2 << 30).await.unwrap();
     // The object of the finished creation disappears by itself meanwhile.
     common::until("the job's object to go", async || {
         !everything(&machine)
@@ -146,10 +151,10 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
             let call = async |body: &(dyn erased::Body + Sync)| {
                 body.call(&machine, path, &interface, &name).await
             };
-            let plan = if name == "Create" {
-                &creation
-            } else {
-                &removal
+            let plan = match name.as_str() {
+                "Create" => &creation,
+                "Resize" => &resizing,
+                _ => &removal,
             };
             let result = match signature.as_str() {
                 "" => call(&()).await,
@@ -166,6 +171,7 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
                     };
                     call(&(spec("sda2", "sde").ssd, vec![change])).await
                 }
+                "t" => call(&(2_u64 << 30,)).await,
                 "o" => call(&(spec("sda2", "sde").ssd,)).await,
                 other => panic!("{name} takes {other}: teach this test to call it"),
             };
@@ -228,6 +234,8 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
         "History",
         "LongHistory",
         "PlanDiscard",
+        "PlanResize",
+        "Resize",
         "SetMode",
         "SetShutdownMinutes",
         "Flush",
@@ -247,6 +255,7 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
             name.as_str(),
             "Create"
                 | "Remove"
+                | "Resize"
                 | "SetMode"
                 | "SetShutdownMinutes"
                 | "Flush"

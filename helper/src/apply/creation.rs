@@ -150,9 +150,9 @@ pub(super) async fn create(
     Ok(Outcome::Done)
 }
 
-/// After the partition of a cache is made: the partition takes the place of the planned one in all actions. It is on
-/// record before the next action begins.
-async fn adopt_partition(
+/// After the partition of a cache is made: the partition takes the place of the planned one in this action and all that
+/// follow. It is on record before the next action begins.
+pub(super) async fn adopt_partition(
     engine: &dyn Engine,
     intent: &mut Intent,
     index: usize,
@@ -165,7 +165,8 @@ async fn adopt_partition(
     let made = made.ok_or_else(|| {
         Failure::new(Kind::StepFailed).detail("the new partition is not found on the SSD")
     })?;
-    for pair in intent.actions.iter_mut().filter_map(Action::pair_mut) {
+    let from_here = intent.actions[index..].iter_mut();
+    for pair in from_here.filter_map(Action::pair_mut) {
         pair.ssd = made.ident.clone();
     }
     Ok(())

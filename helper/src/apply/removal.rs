@@ -11,7 +11,7 @@ use crate::state::{CacheRecord, Intent, Store};
 use std::io;
 use tandem_api::{DataState, Failure, JobKind, Kind};
 
-const STOP: Message = Message::Flush(Flush::Stop);
+pub(super) const STOP: Message = Message::Flush(Flush::Stop);
 
 /// Continues a removal or a flush at `intent.done`. It can be cancelled as long as it only drains.
 pub(super) async fn remove(
@@ -194,7 +194,7 @@ fn after_failure(intent: &Intent, recorded: bool) -> AfterFailure {
 }
 
 /// Whether all actions before this one are drains.
-fn only_drains_before(intent: &Intent, index: usize) -> bool {
+pub(super) fn only_drains_before(intent: &Intent, index: usize) -> bool {
     intent.actions[..index]
         .iter()
         .all(|action| matches!(action, Action::Drain(_)))

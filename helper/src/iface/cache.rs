@@ -91,6 +91,20 @@ impl CacheObject {
         this.last_speed_test_changed(object.signal_emitter()).await
     }
 
+    async fn execute(
+        &self,
+        header: &Header<'_>,
+        kind: JobKind,
+        plan_id: &str,
+        digest: &str,
+    ) -> Result<OwnedObjectPath, Failure> {
+        self.service.note_activity();
+        let cache = Some(self.pair.uuid.as_str());
+        self.service
+            .execute(header, kind, cache, plan_id, digest)
+            .await
+    }
+
     /// Shows a new view and emits a signal for each changed property.
     ///
     /// # Errors
@@ -219,6 +233,16 @@ impl CacheObject {
         self.service.plan_remove(&header, uuid, true).await
     }
 
+    async fn plan_resize(
+        &self,
+        bytes: u64,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<PlanReply, Failure> {
+        self.service.note_activity();
+        let uuid = &self.pair.uuid;
+        self.service.plan_resize(&header, uuid, bytes).await
+    }
+
     async fn set_mode(
         &self,
         mode: Mode,
@@ -256,15 +280,17 @@ impl CacheObject {
         digest: String,
         #[zbus(header)] header: Header<'_>,
     ) -> Result<OwnedObjectPath, Failure> {
-        self.service.note_activity();
-        self.service
-            .execute(
-                &header,
-                JobKind::Remove,
-                Some(&self.pair.uuid),
-                &plan_id,
-                &digest,
-            )
+        self.execute(&header, JobKind::Remove, &plan_id, &digest)
+            .await
+    }
+
+    async fn resize(
+        &self,
+        plan_id: String,
+        digest: String,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<OwnedObjectPath, Failure> {
+        self.execute(&header, JobKind::Resize, &plan_id, &digest)
             .await
     }
 

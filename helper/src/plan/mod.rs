@@ -6,6 +6,7 @@ mod create;
 mod modes;
 mod partition;
 mod remove;
+mod resize;
 mod size;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -17,6 +18,7 @@ pub use create::{create, find, needs_ssd_content};
 pub use modes::{offered, refused_modes};
 pub use partition::layout;
 pub use remove::{RemoveInput, Unwritten, remove};
+pub use resize::{ResizeInput, resize};
 
 use crate::action::Action;
 use serde::Serialize;

@@ -2,7 +2,7 @@
 //! The parts of an SSD, and the place for a partition of a cache.
 
 use super::{MINIMUM_SSD_BYTES, checks};
-use crate::action::Partition;
+use crate::action::{PARTITION_TYPE, Partition};
 use crate::facts::{Device, Facts, Ident};
 use tandem_api::{DeviceText, Failure, Kind, PartUse, PlanSpec, SsdPart};
 
@@ -50,13 +50,17 @@ pub fn layout(
     }
     let mut parts: Vec<_> = facts.partitions(ssd).map(part).collect();
     if makes_partitions(ssd) {
-        parts.extend(free(ssd, facts).into_iter().map(|(start, bytes)| SsdPart {
-            start,
-            bytes,
-            used_for: PartUse::Free,
-            device: DeviceText::none(),
-            cache: String::new(),
-        }));
+        parts.extend(
+            free(ssd, facts, None)
+                .into_iter()
+                .map(|(start, bytes)| SsdPart {
+                    start,
+                    bytes,
+                    used_for: PartUse::Free,
+                    device: DeviceText::none(),
+                    cache: String::new(),
+                }),
+        );
     }
     parts.sort_by_key(|part| part.start);
     Ok(parts)
@@ -67,10 +71,11 @@ fn makes_partitions(ssd: &Device) -> bool {
 }
 
 /// Start and size of each free space in a partition table, aligned. The table itself takes the first and, as a copy,
-/// the last MiB.
-fn free(ssd: &Device, facts: &Facts) -> Vec<(u64, u64)> {
+/// the last MiB. The space of the partition `leaving` counts as free.
+fn free(ssd: &Device, facts: &Facts, leaving: Option<&Device>) -> Vec<(u64, u64)> {
     let mut used: Vec<_> = facts
         .partitions(ssd)
+        .filter(|p| leaving.is_none_or(|leaving| p.object() != leaving.object()))
         .map(|p| (p.ident.start, p.ident.start + p.ident.text.size))
         .collect();
     let end = ssd.ident.text.size.saturating_sub(MIB) / MIB * MIB;
@@ -109,47 +114,100 @@ pub fn check(
     if let Some(volume) = &ssd.volume {
         return Err(Failure::new(Kind::SsdIsVolume).device(text).name(volume));
     }
-    let wanted = size(spec);
-    if wanted < MINIMUM_SSD_BYTES {
-        return Err(Failure::new(Kind::SsdTooSmall)
-            .device(text)
-            .sizes(MINIMUM_SSD_BYTES, spec.partition_bytes));
-    }
+    let wanted = large_enough(spec.partition_bytes, ssd)?;
     // Before the question whether the SSD is blank, which is not asked if the plan is not possible anyway.
     place(wanted, ssd, facts)?;
-    if ssd.partitioned {
-        checks::ssd_table(ssd)?;
-        if !makes_partitions(ssd) {
-            return Err(Failure::new(Kind::SsdTable)
-                .device(text)
-                .name(&ssd.table_type));
-        }
-    } else {
-        checks::ssd(ssd, facts, caches, erase)?;
+    match ssd.partitioned {
+        true => can_change_table(ssd),
+        false => checks::ssd(ssd, facts, caches, erase),
+    }
+}
+
+/// Checks that the service can add a partition to the table of this SSD.
+fn can_change_table(ssd: &Device) -> Result<(), Failure> {
+    checks::ssd_table(ssd)?;
+    if !makes_partitions(ssd) {
+        return Err(Failure::new(Kind::SsdTable)
+            .device(&ssd.ident.text)
+            .name(&ssd.table_type));
     }
     Ok(())
 }
 
-/// Size of the partition that is asked for, in bytes.
-fn size(spec: &PlanSpec) -> u64 {
-    spec.partition_bytes / MIB * MIB
+/// Size of the partition for which so many bytes are asked.
+///
+/// # Errors
+/// `SsdTooSmall`.
+fn large_enough(bytes: u64, ssd: &Device) -> Result<u64, Failure> {
+    let wanted = bytes / MIB * MIB;
+    if wanted < MINIMUM_SSD_BYTES {
+        return Err(Failure::new(Kind::SsdTooSmall)
+            .device(&ssd.ident.text)
+            .sizes(MINIMUM_SSD_BYTES, bytes));
+    }
+    Ok(wanted)
 }
 
 /// First byte of a new partition of this size. The partition goes into the smallest free space that is large enough, so
 /// that large free spaces stay.
 fn place(wanted: u64, ssd: &Device, facts: &Facts) -> Result<u64, Failure> {
     let spaces = match ssd.partitioned {
-        true => free(ssd, facts),
+        true => free(ssd, facts, None),
         false => vec![(MIB, ssd.ident.text.size.saturating_sub(2 * MIB) / MIB * MIB)],
     };
     let fits = spaces.iter().filter(|(_, bytes)| *bytes >= wanted);
-    let largest = spaces.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
     let best = fits.min_by_key(|(start, bytes)| (*bytes, *start));
-    best.map(|(start, _)| *start).ok_or_else(|| {
-        Failure::new(Kind::SsdNoFreeSpace)
-            .device(&ssd.ident.text)
-            .sizes(wanted, largest)
-    })
+    best.map(|(start, _)| *start)
+        .ok_or_else(|| no_free_space(wanted, &spaces, ssd))
+}
+
+fn no_free_space(wanted: u64, spaces: &[(u64, u64)], ssd: &Device) -> Failure {
+    let largest = spaces.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
+    Failure::new(Kind::SsdNoFreeSpace)
+        .device(&ssd.ident.text)
+        .sizes(wanted, largest)
+}
+
+/// The partition of so many bytes that takes the place of the partition `own` of a cache, and its identity before it is
+/// made. It stays in the same space if it fits there. It goes to the end of the space if only the cache in front of the
+/// space can use the rest later, and otherwise to the beginning.
+///
+/// # Errors
+/// `SsdTooSmall`, `SsdNoFreeSpace`, the reason against a change of the table; `InvalidArgument` if the partition has
+/// this size.
+pub fn replaced(
+    bytes: u64,
+    own: &Device,
+    ssd: &Device,
+    facts: &Facts,
+) -> Result<(Ident, Partition), Failure> {
+    let wanted = large_enough(bytes, ssd)?;
+    if wanted == own.ident.text.size {
+        return Err(Failure::new(Kind::InvalidArgument)
+            .device(&own.ident.text)
+            .name("bytes"));
+    }
+    can_change_table(ssd)?;
+    let spaces = free(ssd, facts, Some(own));
+    let fits = spaces.iter().filter(|(_, bytes)| *bytes >= wanted);
+    let elsewhere =
+        |(start, bytes): &(u64, u64)| own.ident.start < *start || own.ident.start >= start + bytes;
+    let best = fits.min_by_key(|space| (elsewhere(space), space.1, space.0));
+    let (from, size) = *best.ok_or_else(|| no_free_space(wanted, &spaces, ssd))?;
+    let to = from + size;
+    let is_cache = |is_there: &dyn Fn(&Ident) -> bool| {
+        let mut caches = facts
+            .partitions(ssd)
+            .filter(|d| d.part_type == PARTITION_TYPE);
+        caches.any(|d| d.object() != own.object() && is_there(&d.ident))
+    };
+    let in_front = is_cache(&|d| (d.start + d.text.size).next_multiple_of(MIB) == from);
+    let behind = is_cache(&|d| d.start / MIB * MIB == to);
+    let start = match in_front && !behind {
+        true => to - wanted,
+        false => from,
+    };
+    Ok(at(start, wanted, false, ssd))
 }
 
 /// The partition that is asked for, and its identity before it is made: no device agrees with that identity.
@@ -161,12 +219,17 @@ pub fn planned(
     ssd: &Device,
     facts: &Facts,
 ) -> Result<(Ident, Partition), Failure> {
-    let size = size(spec);
+    let size = large_enough(spec.partition_bytes, ssd)?;
+    let start = place(size, ssd, facts)?;
+    Ok(at(start, size, !ssd.partitioned, ssd))
+}
+
+fn at(start: u64, size: u64, new_table: bool, ssd: &Device) -> (Ident, Partition) {
     let partition = Partition {
         disk: ssd.ident.clone(),
-        start: place(size, ssd, facts)?,
+        start,
         size,
-        new_table: !ssd.partitioned,
+        new_table,
     };
     let ident = Ident {
         text: DeviceText {
@@ -180,5 +243,5 @@ pub fn planned(
         content_uuid: String::new(),
         ..ssd.ident.clone()
     };
-    Ok((ident, partition))
+    (ident, partition)
 }

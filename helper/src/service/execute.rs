@@ -23,7 +23,7 @@ use zbus::message::Header;
 const FINISHED_JOB_STAYS: Duration = Duration::from_secs(10);
 
 impl Service {
-    /// `Manager.Create` and `Cache.Remove`. The service authorises and executes the plan that it keeps. The caller
+    /// `Manager.Create`, `Cache.Remove` and `Cache.Resize`. The service authorises and executes the plan that it keeps. The caller
     /// cannot change that plan.
     pub(crate) async fn execute(
         self: &Arc<Self>,
@@ -53,6 +53,7 @@ impl Service {
         let permission = match kind {
             JobKind::Create if frozen.erases() => Permission::CreateErasing,
             JobKind::Create => Permission::Create,
+            JobKind::Resize => Permission::Resize,
             JobKind::Remove if frozen.discards => Permission::Discard,
             JobKind::Remove | JobKind::Flush => Permission::Remove,
         };
@@ -72,6 +73,9 @@ impl Service {
             Some(spec) => {
                 let rights = Rights::Authorised;
                 self.creation(spec, &frozen.uuid, uid, rights).await?
+            }
+            None if kind == JobKind::Resize => {
+                self.resizing(&frozen.uuid, frozen.reply.ssd.size).await?
             }
             None => self.removal(&frozen.uuid, frozen.discards, uid).await?,
         };
@@ -356,9 +360,14 @@ impl Drop for Reservation<'_> {
     }
 }
 
-/// Disk and SSD of a plan.
+/// Disk and SSD of a plan. If the plan makes a partition: the whole SSD until it is made, so that two jobs never make
+/// partitions in the same space.
 fn involved(actions: &[Action]) -> Option<[Ident; 2]> {
-    let pair = actions.iter().find_map(Action::pair)?;
+    let makes = |action: &&Action| matches!(action, Action::CreatePartition(_));
+    let pair = match actions.iter().find(makes) {
+        Some(action) => action.pair()?,
+        None => actions.iter().find_map(Action::pair)?,
+    };
     Some([pair.origin.clone(), pair.ssd.clone()])
 }
 

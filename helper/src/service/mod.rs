@@ -58,7 +58,7 @@ const RETRY: Duration = Duration::from_secs(60);
 /// A plan that was given out.
 struct OfferedPlan {
     plan: Plan,
-    /// The request; `None` for a removal.
+    /// The request; `None` for a change of a cache that exists.
     spec: Option<PlanSpec>,
     uid: u32,
     at: Instant,

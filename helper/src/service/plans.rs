@@ -8,7 +8,7 @@ use crate::engine::{LiveMapping, Status};
 use crate::facts::{Device, Facts, Ident};
 use crate::lifecycle::Reason;
 use crate::mounts::users;
-use crate::plan::{self, Plan, RemoveInput, Unwritten};
+use crate::plan::{self, Plan, RemoveInput, ResizeInput, Unwritten};
 use crate::state::CacheRecord;
 use tandem_api::{CacheState, Failure, Kind, Mode, PlanReply, PlanSpec, SECTOR_BYTES, SsdPart};
 use zbus::OwnedObjectPath;
@@ -48,6 +48,19 @@ impl Service {
         let _call = self.call();
         let slot = self.queue_slot(header).await?;
         let plan = Box::pin(self.removal(uuid, discard, slot.uid())).await?;
+        Ok(self.offer(plan, None, slot.uid()))
+    }
+
+    /// `Cache.PlanResize`.
+    pub(crate) async fn plan_resize(
+        &self,
+        header: &Header<'_>,
+        uuid: &str,
+        bytes: u64,
+    ) -> Result<PlanReply, Failure> {
+        let _call = self.call();
+        let slot = self.queue_slot(header).await?;
+        let plan = Box::pin(self.resizing(uuid, bytes)).await?;
         Ok(self.offer(plan, None, slot.uid()))
     }
 
@@ -158,6 +171,21 @@ impl Service {
             in_initramfs: record.in_initramfs,
             discard,
         })
+    }
+
+    /// Plans another size of a cache that works.
+    pub(super) async fn resizing(&self, uuid: &str, bytes: u64) -> Result<Plan, Failure> {
+        let (record, _) = self.working(uuid).await?;
+        let facts = self.engine.facts().await?;
+        let device = mapped(&facts, &record.pair);
+        let input = ResizeInput {
+            pair: &record.pair,
+            bytes,
+            mount_points: device.map(Device::mount_points).unwrap_or_default(),
+            unwritten: self.unwritten(&record, true, &facts).await,
+            in_initramfs: record.in_initramfs,
+        };
+        plan::resize(input, &facts)
     }
 
     /// The data that may be on the SSD of a cache only. `works`: the cache is assembled over the disk of its record.

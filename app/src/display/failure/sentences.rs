@@ -2,7 +2,7 @@
 //! What each kind of failure says, before the names and amounts are filled in.
 
 use gettextrs::gettext;
-use tandem_api::{Failure, Kind, StepKind};
+use tandem_api::{DataState, Failure, Kind, StepKind};
 
 use super::{SYSTEM_BUS, failed_step};
 use crate::display::mode_refusal;
@@ -280,6 +280,18 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
             gettext("{device} belongs to the cache of another disk."),
             gettext("Choose another SSD, or connect the disk that it belongs to."),
         ),
+        Kind::NotResizable if failure.name == "system" => (
+            gettext("Size Cannot Be Changed"),
+            gettext("The running system is on the disk of this cache."),
+            gettext("Remove the cache, and set it up again with another size."),
+        ),
+        Kind::NotResizable => (
+            gettext("Size Cannot Be Changed"),
+            gettext("This cache uses a whole SSD, or a partition that Tandem did not make."),
+            gettext(
+                "Remove the cache, and set it up again in the free space of the SSD: there it has a size of its own.",
+            ),
+        ),
         Kind::SsdDamaged => (
             gettext("SSD Damaged"),
             gettext("The cache information on {device} is damaged."),
@@ -296,6 +308,7 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
         ),
         Kind::StepFailed => (
             match failed_step(failure) {
+                _ if failure.data == DataState::Removed => gettext("Could Not Change the Size"),
                 Some(StepKind::Drain) => gettext("Could Not Write Back"),
                 Some(
                     StepKind::Detach

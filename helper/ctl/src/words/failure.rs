@@ -24,6 +24,10 @@ pub fn failure(failure: &Failure) -> String {
             "No data is left on the SSD only, but not everything is as it was before; \
              the service tries again when it starts next."
         }
+        DataState::Removed => {
+            "Nothing is lost: the cache is removed, and the hard disk is used without it. \
+             If it stays on a plain mapping, that ends when you next start the computer."
+        }
         DataState::Unwritten => {
             "Some of your data is not yet on the hard disk; nothing is lost as long as the SSD works or comes back."
         }
@@ -170,6 +174,12 @@ fn what(failure: &Failure) -> String {
                 "{device} uses larger blocks than the disk, and may hold data that is not yet on the hard disk."
             )
         }
+        Kind::NotResizable if name == "system" => {
+            "The running system is on this disk, so the size of its cache cannot be changed; remove the cache and set it up again.".to_owned()
+        }
+        Kind::NotResizable => format!(
+            "Tandem did not make the partition of this cache on {device}, so its size cannot be changed; remove the cache and set it up again."
+        ),
         Kind::WrongDisk => format!("{device} belongs to a cache of another disk."),
         Kind::StepFailed => format!("A step failed ({name}): {}.", failure.detail),
         Kind::Cancelled => "You canceled the change.".to_owned(),

@@ -95,6 +95,10 @@ pub fn warning(warning: &Warning) -> String {
         WarningKind::LosesInUse => format!(
             "{device} is mounted and in use, and the loss may damage its file system further. Close these first if you can: {users}. If you go on, restart the computer right after, and check it."
         ),
+        WarningKind::StartsEmpty => format!(
+            "The cache starts empty again, with {}. Nothing on the hard disk changes, and it stays in use.",
+            bytes(warning.device.size)
+        ),
         WarningKind::StaysUnmounted => {
             format!("{device} is unmounted first and not mounted again: check its file system.")
         }

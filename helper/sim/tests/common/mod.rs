@@ -220,6 +220,12 @@ impl Machine {
         proxy.await.unwrap().get_property("Size").await.unwrap()
     }
 
+    pub async fn resize(&self, cache: &CacheProxy<'_>, bytes: u64) -> Result<(), Failure> {
+        let plan = cache.plan_resize(bytes).await?;
+        self.end(cache.resize(&plan.plan_id, &plan.digest).await?)
+            .await
+    }
+
     /// Where UDisks2 says that a block object is mounted.
     pub async fn mounted(&self, object: &str) -> Vec<String> {
         let proxy = zbus::Proxy::new(

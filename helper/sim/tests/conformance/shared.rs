@@ -134,3 +134,82 @@ async fn free_space_of_the_ssd_that_the_system_runs_from_is_taken_and_given_back
         .unwrap();
     assert_eq!(bench.layout(&system).await, before);
 }
+
+#[tokio::test]
+async fn the_share_of_a_cache_grows_and_shrinks_while_programs_use_the_disk() {
+    let bench = Bench::new().await;
+    let points = bench.points().await;
+    bench.machine.create(&bench.sharing(None)).await.unwrap();
+    let cache = bench.the_cache().await;
+    let mapped = cache.mapped().await.unwrap();
+    let point = points.first().expect("the disk is mounted");
+    let sleeper = bench.occupy(&mapped, point).await;
+    let uuid = cache.uuid().await.unwrap();
+    for bytes in [BYTES * 3 / 2, BYTES] {
+        let plan = cache.plan_resize(bytes).await.unwrap();
+        assert_eq!(plan.ssd.size, bytes);
+        let job = cache.resize(&plan.plan_id, &plan.digest).await.unwrap();
+        bench.machine.end(job).await.unwrap();
+        let cache = bench.the_cache().await;
+        assert_eq!(cache.state().await.unwrap(), CacheState::Active);
+        assert_eq!(cache.uuid().await.unwrap(), uuid);
+        assert_eq!(cache.mapped().await.unwrap(), mapped);
+        assert_eq!(cache.mount_points().await.unwrap(), points);
+        assert_eq!(cache.ssd_text().await.unwrap().size, bytes);
+        let layout = bench.layout(&bench.spec.ssd).await;
+        let shares = layout.iter().filter(|part| part.used_for != PartUse::Free);
+        let shares: Vec<_> = shares.map(|part| (part.bytes, &part.cache)).collect();
+        assert_eq!(shares, [(bytes, &uuid)]);
+    }
+    bench.leave(&mapped, sleeper).await;
+    bench.machine.remove(&cache).await.unwrap();
+    bench.as_before(&points).await;
+}
+
+#[tokio::test]
+async fn sizes_that_a_share_cannot_have_are_refused_and_change_nothing() {
+    let bench = Bench::new().await;
+    let points = bench.points().await;
+    let refused = async |bytes| {
+        let cache = bench.the_cache().await;
+        Failure::from(cache.plan_resize(bytes).await.unwrap_err()).kind
+    };
+    bench.machine.create(&bench.sharing(None)).await.unwrap();
+    let before = bench.layout(&bench.spec.ssd).await;
+    assert_eq!(refused(BYTES - 1).await, Kind::SsdTooSmall);
+    assert_eq!(refused(BYTES).await, Kind::InvalidArgument);
+    assert_eq!(refused(1 << 50).await, Kind::SsdNoFreeSpace);
+    assert_eq!(bench.layout(&bench.spec.ssd).await, before);
+    let cache = bench.the_cache().await;
+    bench.machine.remove(&cache).await.unwrap();
+    // A cache on a whole SSD has no share that the service made.
+    bench.machine.create(&bench.spec).await.unwrap();
+    assert_eq!(refused(2 * BYTES).await, Kind::NotResizable);
+    let cache = bench.the_cache().await;
+    bench.machine.remove(&cache).await.unwrap();
+    bench.as_before(&points).await;
+}
+
+#[tokio::test]
+async fn a_share_that_cannot_be_made_anew_leaves_the_disk_with_its_data_and_without_a_cache() {
+    let bench = Bench::new().await;
+    if bench.is_skipped("only a simulated step fails when it is asked to") {
+        return;
+    }
+    let points = bench.points().await;
+    bench.machine.create(&bench.sharing(None)).await.unwrap();
+    let cache = bench.the_cache().await;
+    let levers = bench.machine.simulation().await;
+    levers.fail_next(StepKind::CreatePartition).await.unwrap();
+    let failure = bench.machine.resize(&cache, 2 * BYTES).await.unwrap_err();
+    assert_eq!(failure.data, DataState::Removed);
+    assert_eq!(cache.state().await.unwrap(), CacheState::Detached);
+    assert_eq!(cache.mount_points().await.unwrap(), points);
+    let layout = bench.layout(&bench.spec.ssd).await;
+    assert!(layout.iter().all(|part| part.used_for == PartUse::Free));
+    levers.restart().await.unwrap();
+    until("the mapping to go", async || {
+        bench.machine.caches().await.is_empty()
+    })
+    .await;
+}

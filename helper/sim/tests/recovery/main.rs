@@ -19,6 +19,7 @@ mod mortal;
 mod partition;
 mod pending;
 mod reboot;
+mod resize;
 mod undo;
 mod writeback;
 

@@ -10,8 +10,8 @@ use devicemapper::{DevId, DmFlags, DmOptions};
 use rustix::io::Errno;
 
 impl Control {
-    /// Switches a mapping that is in use to the SSD of this table: the SSD is back under another number. The caller
-    /// uses this only for a mapping whose disk lacks nothing: if the kernel refuses the SSD, the mapping goes on with
+    /// Switches a mapping that is in use to the SSD of this table: the SSD is back under another number, or the cache
+    /// gets another SSD. The caller uses this only for a mapping whose disk lacks nothing: if the kernel refuses the SSD, the mapping goes on with
     /// the disk alone. The file system above is not frozen first: it may have failed and be unable to freeze.
     ///
     /// `check`: as for [`Self::map`].

@@ -17,9 +17,10 @@ impl DeviceMapper {
         let origin = self.locate(&pair.origin).await?;
         let ssd = self.locate(&pair.ssd).await?;
         let live = self.live_mappings().await?;
-        let live = live
-            .iter()
-            .find(|live| live.uuid == pair.uuid && live.attached);
+        let live = live.iter().find(|live| live.uuid == pair.uuid);
+        // The mapping is in use and gets its SSD under the mounted file system.
+        let detached = new && live.is_some_and(|live| !live.attached);
+        let live = live.filter(|live| live.attached);
         let ssd_number = crate::machine::number(&ssd.ident.text.name);
         let back = live.is_some_and(|live| ssd_number.as_ref() != Some(&live.ssd));
         if back || live.is_none() {
@@ -59,7 +60,7 @@ impl DeviceMapper {
                 false => known_sectors(&node, &copy.uuid).unwrap_or(size),
             };
             let check = |ours: &str| devices.check(ours);
-            match back {
+            match back || detached {
                 true => control.rejoin(&copy, &table, sectors, check),
                 false => control.map(&copy, &table, sectors, check),
             }

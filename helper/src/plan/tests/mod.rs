@@ -5,6 +5,7 @@ mod later;
 mod partition;
 mod refusals;
 mod removal;
+mod resize;
 
 use super::*;
 use crate::action::MountDevice;
