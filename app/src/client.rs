@@ -159,6 +159,24 @@ impl Client {
         Ok(self.cache(cache).await?.plan_discard().await?)
     }
 
+    /// Asks what another size of a cache would mean exactly. Changes nothing.
+    ///
+    /// # Errors
+    /// Why the cache cannot have that size.
+    pub async fn plan_resize(&self, cache: &str, bytes: u64) -> Result<PlanReply, Failure> {
+        Ok(self.cache(cache).await?.plan_resize(bytes).await?)
+    }
+
+    /// Executes the plan of another size and returns the path of its job. Waits while the user authenticates.
+    ///
+    /// # Errors
+    /// Why the job was not begun.
+    pub async fn resize(&self, cache: &str, plan: &PlanReply) -> Result<String, Failure> {
+        let cache = self.cache(cache).await?;
+        let job = cache.resize(&plan.plan_id, &plan.digest).await?;
+        Ok(job.to_string())
+    }
+
     /// Changes the mode of a cache. Waits while the user authenticates.
     ///
     /// # Errors

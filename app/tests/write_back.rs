@@ -282,7 +282,7 @@ async fn what_the_disk_refuses_can_be_given_up(
     assert!(lost.contains("MB") && lost != refused, "{words}");
     assert!(words.contains("not mounted again"), "{words}");
     assert_eq!(
-        question.response_appearance("remove"),
+        question.response_appearance("agree"),
         adw::ResponseAppearance::Destructive
     );
     hand::press(&question, "Cancel").await;

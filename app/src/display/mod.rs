@@ -44,7 +44,9 @@ pub use plan::{
 };
 pub use response::{ResponseWords, response_words};
 pub use safety::{Safety, SafetyAmounts, SafetyFacts, safety};
-pub use shares::{SsdShare, SsdUse, shares_words, ssd_shares, summed_shares};
+pub use shares::{
+    SsdShare, SsdUse, cache_room, resized_shares, shares_words, ssd_shares, summed_shares,
+};
 pub use speed::{SpeedLine, SpeedPart, SpeedWords, speed_words};
 pub use state::{CacheWords, Severity, cache_words};
 pub use time::duration;

@@ -2,6 +2,7 @@
 //! How an SSD is shared: its other partitions, the caches of disks, free space, and the part that would be taken now.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use gettextrs::gettext;
 use tandem_api::{PartUse, SsdPart};
@@ -15,6 +16,8 @@ pub enum SsdUse {
     Other,
     /// The cache of the disk of this name; empty if the name is not known.
     Cache(String),
+    /// The cache whose size is changed, of the disk of this name.
+    Own(String),
     /// The cache that would be set up now.
     New,
     /// Nothing.
@@ -37,7 +40,9 @@ impl SsdShare {
         match &self.used_for {
             SsdUse::Other => gettext("Other partitions"),
             SsdUse::Cache(disk) if disk.is_empty() => gettext("Another cache"),
-            SsdUse::Cache(disk) => fill(&gettext("Cache of {disk}"), &[("disk", disk)]),
+            SsdUse::Cache(disk) | SsdUse::Own(disk) => {
+                fill(&gettext("Cache of {disk}"), &[("disk", disk)])
+            }
             SsdUse::New => gettext("New cache"),
             SsdUse::Free => gettext("Free"),
         }
@@ -83,6 +88,79 @@ pub fn ssd_shares(
     let is_new = |share: &SsdShare| share.used_for == SsdUse::New;
     let divided = shares.iter().any(is_new) && !shares.iter().all(is_new);
     if divided { shares } else { vec![] }
+}
+
+/// The parts from the free space in front of a cache to the free space behind it: the range of their places, and their
+/// bytes.
+fn surroundings(layout: &[SsdPart], uuid: &str) -> Option<(Range<usize>, u64)> {
+    let own = layout.iter().position(|part| part.cache == uuid)?;
+    let is_free = |part: &SsdPart| part.used_for == PartUse::Free;
+    let front = layout[..own].iter().rev().take_while(|part| is_free(part));
+    let behind = layout[own + 1..].iter().take_while(|part| is_free(part));
+    let range = own - front.count()..own + 1 + behind.count();
+    let bytes = layout[range.clone()].iter().map(|part| part.bytes).sum();
+    Some((range, bytes))
+}
+
+/// The most bytes that a cache can have on its SSD: its own with the free space beside it, or more free space elsewhere.
+/// None if the SSD does not have the cache.
+#[must_use]
+pub fn cache_room(layout: &[SsdPart], uuid: &str) -> Option<u64> {
+    let (_, here) = surroundings(layout, uuid)?;
+    let free = layout.iter().filter(|part| part.used_for == PartUse::Free);
+    Some(free.map(|part| part.bytes).fold(here, u64::max))
+}
+
+/// The parts of an SSD as they are when a cache has so many bytes. The service puts the cache where it is now if there is
+/// room, at the end of that space if only the cache in front can use the rest.
+#[must_use]
+pub fn resized_shares(
+    layout: &[SsdPart],
+    uuid: &str,
+    wanted: u64,
+    disks: &HashMap<String, String>,
+) -> Vec<SsdShare> {
+    let Some((own, here)) = surroundings(layout, uuid) else {
+        return vec![];
+    };
+    let share = |used_for, bytes| SsdShare { used_for, bytes };
+    let disk = |uuid: &str| disks.get(uuid).cloned().unwrap_or_default();
+    let is = |place: Option<usize>, used_for| {
+        let part = place.and_then(|place| layout.get(place));
+        part.is_some_and(|part| part.used_for == used_for)
+    };
+    let fits = (0..layout.len())
+        .filter(|place| is(Some(*place), PartUse::Free) && layout[*place].bytes >= wanted);
+    let target = match wanted > here {
+        true => fits.min_by_key(|place| layout[*place].bytes),
+        false => Some(own.start),
+    };
+    let mut shares = Vec::new();
+    let mut place = 0;
+    while let Some(part) = layout.get(place) {
+        let (end, space) = match place == own.start {
+            true => (own.end, here),
+            false => (place + 1, part.bytes),
+        };
+        if Some(place) == target {
+            let rest = share(SsdUse::Free, space.saturating_sub(wanted));
+            let new = share(SsdUse::Own(disk(uuid)), wanted.min(space));
+            let in_front = is(place.checked_sub(1), PartUse::Cache);
+            let both = match in_front && !is(Some(end), PartUse::Cache) {
+                true => [rest, new],
+                false => [new, rest],
+            };
+            shares.extend(both.into_iter().filter(|share| share.bytes > 0));
+        } else if place == own.start || part.used_for == PartUse::Free {
+            shares.push(share(SsdUse::Free, space));
+        } else if part.used_for == PartUse::Cache {
+            shares.push(share(SsdUse::Cache(disk(&part.cache)), space));
+        } else {
+            shares.push(share(SsdUse::Other, space));
+        }
+        place = end;
+    }
+    shares
 }
 
 /// The shares of the same use together, in the order in which they come first.
@@ -192,5 +270,41 @@ mod tests {
         assert_eq!(ssd_shares(&whole, "/b/sdc", 0, &none), []);
         assert_eq!(ssd_shares(&whole, "/b/sdc", 9, &none), []);
         assert_eq!(ssd_shares(&[], "/b/sdc", 5, &none), []);
+    }
+
+    #[test]
+    fn a_cache_can_have_the_free_space_on_both_sides_or_more_elsewhere() {
+        assert_eq!(cache_room(&layout(), "sdc2"), Some(150));
+        assert_eq!(cache_room(&layout(), "unknown"), None);
+        let mut parts = layout();
+        parts.push(part(PartUse::Free, 400, "x"));
+        assert_eq!(cache_room(&parts, "sdc2"), Some(400));
+    }
+
+    #[test]
+    fn another_size_is_shown_where_the_service_will_put_it() {
+        let disks = HashMap::from([("sdc2".to_owned(), "Films".to_owned())]);
+        let shown =
+            |layout: &[SsdPart], wanted| uses(&resized_shares(layout, "sdc2", wanted, &disks));
+        let own = |bytes| (SsdUse::Own("Films".into()), bytes);
+        let other = |bytes| (SsdUse::Other, bytes);
+        let free = |bytes| (SsdUse::Free, bytes);
+        assert_eq!(
+            shown(&layout(), 60),
+            [other(100), own(60), free(90), other(7)]
+        );
+        assert_eq!(shown(&layout(), 150), [other(100), own(150), other(7)]);
+        // Behind another cache: at the end, so that both can use the rest.
+        let mut parts = layout();
+        parts[0] = part(PartUse::Cache, 100, "sdc1");
+        let first = || (SsdUse::Cache(String::new()), 100);
+        assert_eq!(shown(&parts, 40), [first(), free(110), own(40), other(7)]);
+        // Where there is no room it moves.
+        parts.push(part(PartUse::Free, 400, "x"));
+        assert_eq!(
+            shown(&parts, 300),
+            [first(), free(150), other(7), own(300), free(100)]
+        );
+        assert_eq!(resized_shares(&parts, "unknown", 3, &disks), []);
     }
 }

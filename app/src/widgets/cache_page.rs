@@ -161,6 +161,7 @@ mod imp {
             class.bind_template();
             class.install_action("cache.change-mode", None, |page, _, _| page.change_mode());
             class.install_action("cache.test-speed", None, |page, _, _| page.test_speed());
+            class.install_action("cache.change-size", None, |page, _, _| page.change_size());
             class.install_action(REMOVE, None, |page, _, _| page.remove());
             class.install_action("cache.export", None, |page, _, _| page.export());
         }

@@ -12,7 +12,7 @@ use crate::display::{
 };
 use crate::model::facts::CacheFacts;
 use crate::widgets::step_list::StepList;
-use tandem_api::{CacheState, Failure, Kind, PlanReply, StepKind};
+use tandem_api::{CacheState, Failure, JobKind, Kind, PlanReply, StepKind};
 
 /// Shows the steps of a removal, and executes them if the person agrees.
 ///
@@ -43,6 +43,7 @@ pub async fn ask_to_remove(
             };
             let body = fill(&body, &[("disk", &plan_title(&cache.origin))]);
             let question = Question {
+                kind: JobKind::Remove,
                 heading,
                 body: [body, removal_time(writes, seconds)].join("\n\n"),
                 agree,
@@ -96,6 +97,7 @@ fn offer_to_discard(
             match client.plan_discard(&cache.path).await {
                 Ok(plan) => {
                     let question = Question {
+                        kind: JobKind::Remove,
                         heading: gettext("Discard Unwritten Data?"),
                         body: [what_is_discarded(&plan), removal_time(false, 0)].join("\n\n"),
                         agree: gettext("_Discard and Remove"),
@@ -131,19 +133,24 @@ fn what_is_discarded(plan: &PlanReply) -> String {
     )
 }
 
-/// The words of a question before a removal.
-struct Question {
-    heading: String,
-    body: String,
+/// The words of a question before a job on a cache.
+pub(super) struct Question {
+    /// The job.
+    pub kind: JobKind,
+    /// The question in a few words.
+    pub heading: String,
+    /// What it means.
+    pub body: String,
     /// The label of the button that agrees, with its mnemonic.
-    agree: String,
+    pub agree: String,
     /// The label of the button that changes nothing.
-    decline: String,
+    pub decline: String,
     /// Whether agreeing loses data.
-    loses: bool,
+    pub loses: bool,
 }
 
-fn ask(
+/// Shows the steps of a plan, and executes them if the person agrees.
+pub(super) fn ask(
     parent: Option<&gtk::Window>,
     client: &Client,
     cache: &CacheFacts,
@@ -174,23 +181,27 @@ fn ask(
         .extra_child(&more)
         .build();
     dialog.set_transient_for(parent);
-    dialog.add_responses(&[("cancel", &question.decline), ("remove", &question.agree)]);
+    dialog.add_responses(&[("cancel", &question.decline), ("agree", &question.agree)]);
     // Red is for what is lost.
     let appearance = if question.loses {
         adw::ResponseAppearance::Destructive
     } else {
         adw::ResponseAppearance::Suggested
     };
-    dialog.set_response_appearance("remove", appearance);
+    dialog.set_response_appearance("agree", appearance);
     dialog.set_default_response(Some("cancel"));
     dialog.set_close_response("cancel");
     let (client, path) = (client.clone(), cache.path.clone());
-    let parent = parent.cloned();
-    dialog.connect_response(Some("remove"), move |_, _| {
+    let (parent, kind) = (parent.cloned(), question.kind);
+    dialog.connect_response(Some("agree"), move |_, _| {
         let (client, path, plan, parent) =
             (client.clone(), path.clone(), plan.clone(), parent.clone());
         glib::spawn_future_local(async move {
-            if let Err(failure) = client.remove(&path, &plan).await {
+            let begun = match kind {
+                JobKind::Resize => client.resize(&path, &plan).await,
+                _ => client.remove(&path, &plan).await,
+            };
+            if let Err(failure) = begun {
                 show_failure(parent.as_ref(), &failure);
             }
         });

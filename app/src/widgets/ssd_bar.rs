@@ -126,6 +126,12 @@ glib::wrapper! {
         @implements gtk::Buildable, gtk::ConstraintTarget;
 }
 
+impl Default for SsdBar {
+    fn default() -> Self {
+        glib::Object::new()
+    }
+}
+
 impl SsdBar {
     /// Shows these shares.
     pub fn show(&self, shares: &[SsdShare]) {
@@ -186,7 +192,7 @@ fn class(used_for: &SsdUse) -> &'static str {
     match used_for {
         SsdUse::Other => "other",
         SsdUse::Cache(_) => "cache",
-        SsdUse::New => "new",
+        SsdUse::New | SsdUse::Own(_) => "new",
         SsdUse::Free => "free",
     }
 }

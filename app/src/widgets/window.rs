@@ -11,7 +11,7 @@ use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::glib::{self, clone};
 use gtk::{CompositeTemplate, gio};
-use tandem_api::{DataState, Kind};
+use tandem_api::{DataState, JobKind, Kind};
 
 use crate::client::{Client, ServiceEvent, whole_spec};
 use crate::display::job_end_words;
@@ -310,7 +310,7 @@ impl Window {
             Err(failure) => {
                 let (imp, parent) = (self.imp(), Some(self.upcast_ref()));
                 match (imp.client.get(), imp.store.cache(&facts.cache_uuid)) {
-                    (Some(client), Some(cache)) => {
+                    (Some(client), Some(cache)) if facts.kind != JobKind::Resize => {
                         show_refusal(parent, client, &cache.facts(), failure);
                     }
                     _ => show_failure(parent, failure),

@@ -29,14 +29,19 @@ fn menu_of_cache(window: &gtk::Window) -> Vec<(String, String)> {
 }
 
 #[gtk::test]
-fn the_menu_of_a_cache_has_its_mode_and_its_removal() {
+fn the_menu_of_a_cache_has_its_actions() {
     adw::init().unwrap();
     let page: CachePage = glib::Object::new();
     let window = shown_in_window(&page);
     page.show(Some(&CacheObject::new(cache_facts("a"))));
     let menu = menu_of_cache(&window);
     let actions: Vec<&str> = menu.iter().map(|(_, action)| action.as_str()).collect();
-    let expected = ["cache.change-mode", "cache.test-speed", "cache.remove"];
+    let expected = [
+        "cache.change-mode",
+        "cache.test-speed",
+        "cache.change-size",
+        "cache.remove",
+    ];
     assert_eq!(actions, expected);
     page.show(None);
     window.destroy();
@@ -51,8 +56,8 @@ fn the_menu_and_the_button_say_the_same_of_the_removal() {
     page.show(Some(&cache));
     let says = |words: &str| {
         let menu = menu_of_cache(&window);
-        assert_eq!(menu.len(), 3, "{menu:?}");
-        assert_eq!(menu[2], (words.to_owned(), "cache.remove".to_owned()));
+        assert_eq!(menu.len(), 4, "{menu:?}");
+        assert_eq!(menu[3], (words.to_owned(), "cache.remove".to_owned()));
         let button = hand::removal(&window).unwrap();
         assert_eq!(button.label().unwrap(), words);
         assert_eq!(hand::names(&button), 1, "names of the button {words}");

@@ -12,6 +12,7 @@ use crate::model::objects::JobObject;
 use crate::model::series::Series;
 use crate::widgets::mode_dialog::ask_for_mode;
 use crate::widgets::remove_dialog::{ask_to_remove, show_failure};
+use crate::widgets::resize_dialog::ask_for_size;
 
 impl CachePage {
     /// The job that changes this cache now.
@@ -72,6 +73,16 @@ impl CachePage {
             if let Err(failure) = client.flush(&cache.path).await {
                 show_failure(parent.as_ref(), &failure);
             }
+        });
+    }
+
+    pub(super) fn change_size(&self) {
+        let (Some(store), Some(cache)) = (self.imp().store.get().cloned(), self.cache()) else {
+            return;
+        };
+        let (_, drain_seconds) = cache.with_series(Series::unwritten);
+        self.run_command(move |parent, client, cache| async move {
+            ask_for_size(parent.as_ref(), &client, &store, &cache, drain_seconds).await;
         });
     }
 

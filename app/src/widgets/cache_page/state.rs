@@ -59,6 +59,7 @@ impl CachePage {
         let can_remove = !imp.changing.get() && !imp.busy.get();
         self.action_set_enabled("cache.change-mode", can_change);
         self.enable_speed_test(can_flush, facts.speed.is_some());
+        self.action_set_enabled("cache.change-size", can_change);
         self.action_set_enabled(REMOVE, can_remove);
         self.show_removal(facts.state, dirty);
     }
