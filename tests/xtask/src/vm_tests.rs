@@ -57,7 +57,7 @@ pub fn layers() -> Vec<Layer> {
         },
         Layer {
             name: "vm-kill",
-            about: "kill -9 of the service at every step of create and remove",
+            about: "kill -9 of the service at every step of create, remove and resize",
             cases: kill::cases,
             inputs: INPUTS,
             run: kill::run,

@@ -39,6 +39,11 @@ enum Job {
     },
     /// Remove the only cache.
     Remove,
+    /// Give the only cache another share of its SSD.
+    Resize {
+        /// Bytes of the new share.
+        bytes: u64,
+    },
 }
 
 fn main() -> ExitCode {
@@ -107,22 +112,32 @@ async fn begin(
             Ok((plan, job))
         }
         Job::Remove => {
-            let objects = ObjectManagerProxy::builder(bus)
-                .destination(BUS_NAME)
-                .path(tandem_api::ROOT_PATH)
-                .build()
-                .await?;
-            let all = objects.get_managed_objects().await?;
-            let path = all
-                .into_keys()
-                .find(|path| path.as_str().contains("/caches/"))
-                .context("there is no cache")?;
-            let cache = CacheProxy::builder(bus).path(path).build().await?;
+            let cache = the_cache(bus).await?;
             let plan = cache.plan_remove().await?;
             let job = cache.remove(&plan.plan_id, &plan.digest).await?;
             Ok((plan, job))
         }
+        Job::Resize { bytes } => {
+            let cache = the_cache(bus).await?;
+            let plan = cache.plan_resize(*bytes).await?;
+            let job = cache.resize(&plan.plan_id, &plan.digest).await?;
+            Ok((plan, job))
+        }
     }
+}
+
+async fn the_cache(bus: &Connection) -> Result<CacheProxy<'static>> {
+    let objects = ObjectManagerProxy::builder(bus)
+        .destination(BUS_NAME)
+        .path(tandem_api::ROOT_PATH)
+        .build()
+        .await?;
+    let all = objects.get_managed_objects().await?;
+    let path = all
+        .into_keys()
+        .find(|path| path.as_str().contains("/caches/"))
+        .context("there is no cache")?;
+    Ok(CacheProxy::builder(bus).path(path).build().await?)
 }
 
 /// Waits until the job is at a step or past it, and returns which. The service's signals keep both properties of the

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::Scene;
 use crate::cx::Cx;
-use crate::guest::SHORT;
+use crate::guest::{LONG, SHORT};
 use crate::layer::Bench;
 
 /// Random instants at which the service is killed, besides every step.
@@ -17,6 +17,10 @@ const INSTANTS: u64 = 6;
 const ALL_INSTANTS: u64 = 16;
 /// More steps than any plan has.
 const MOST_STEPS: u64 = 20;
+/// Steps of a change of the share of a cache with nothing dirty: detach, free, delete, create, map.
+const RESIZING: u64 = 5;
+/// Bytes of the share before and after the change.
+const SHARES: [u64; 2] = [64 << 20, 96 << 20];
 /// About the time that a job takes under emulation, in milliseconds; the instants are spread over it.
 const SPREAD: u64 = 4000;
 /// Longest time for the service to recover; tests/vm/recovered.sh tells after 180 seconds why the service has not.
@@ -28,7 +32,8 @@ pub fn cases(_: &Cx) -> Result<Vec<String>> {
     let instants = (0..ALL_INSTANTS).map(|n| format!("--after {}", n * SPREAD / ALL_INSTANTS));
     let moments: Vec<_> = steps.chain(instants).collect();
     let named = |job: &'static str| moments.iter().map(move |m| format!("{job} killed {m}"));
-    Ok(named("create").chain(named("remove")).collect())
+    let jobs = ["create", "remove", "resize"];
+    Ok(jobs.into_iter().flat_map(named).collect())
 }
 
 /// Runs the layer.
@@ -83,10 +88,37 @@ pub fn run(bench: &mut Bench) -> Result<()> {
             scene = Scene::new(bench)?;
         }
     }
+    for moment in moments(RESIZING) {
+        if !bench.wants(&format!("resize killed {moment}")) {
+            continue;
+        }
+        let result = scene
+            .share()
+            .and_then(|()| scene.killed(bench, &moment, &format!("resize {}", SHARES[1])))
+            .and_then(|state| {
+                // The file system is in use all the time, so the job is always finished.
+                ensure!(state == "cached", "the cache is gone");
+                scene.remove()
+            });
+        let failed = result.is_err();
+        bench.check(&format!("resize killed {moment}"), result);
+        if failed {
+            scene = Scene::new(bench)?;
+        }
+    }
     Ok(())
 }
 
 impl Scene {
+    /// Creates a cache on a share of the SSD.
+    fn share(&mut self) -> Result<()> {
+        let line = format!(
+            "tandemctl create --yes --erase-ssd --partition {} {} {}",
+            SHARES[0], self.disk, self.ssd
+        );
+        self.vm.agent.sh(&line, LONG).map(drop)
+    }
+
     /// Begins a job, kills the service during the job, and returns the state after the recovery, `plain` or `cached`.
     fn killed(&mut self, bench: &Bench, moment: &str, job: &str) -> Result<String> {
         let told = self
