@@ -70,9 +70,9 @@ impl Permission {
             Self::CreateErasing => {
                 gettext("Authenticate to ERASE $(ssd) and use it as a cache for $(disk)")
             }
-            Self::Resize => {
-                gettext("Authenticate to change the size of the cache of $(disk) to that of $(ssd)")
-            }
+            Self::Resize => gettext(
+                "Authenticate to change the cache of $(disk) to this share of an SSD: $(ssd)",
+            ),
             Self::Remove => {
                 gettext("Authenticate to remove the cache from $(disk) and release $(ssd)")
             }

@@ -12,6 +12,7 @@ mod module;
 mod next_start;
 mod past;
 mod set_up;
+mod share;
 mod speed;
 #[path = "../../tests/stage/mod.rs"]
 mod stage;
@@ -212,6 +213,7 @@ async fn tour(application: &adw::Application, camera: Camera) -> Result {
     set_up::tour(application, &window, &camera, &levers).await?;
     let window = cache::tour(application, window, &camera, &levers).await?;
     write_back::tour(application, &window, &camera, &levers).await?;
+    share::tour(application, &window, &camera, &levers, &bus).await?;
     next_start::tour(application, &window, &camera).await?;
     module::tour(application, &window, &camera, &levers, &bus).await?;
     trouble::tour(application, &window, &camera, &levers).await

@@ -89,7 +89,7 @@ pub async fn tour(
 }
 
 /// The row of the free space beside the partitions of the system.
-fn free_space() -> String {
+pub fn free_space() -> String {
     let words = gettext("Free space on {model}");
     fill(&words, &[("model", "Samsung SSD 970 EVO 500GB")])
 }

@@ -13,6 +13,9 @@ use super::{
 use crate::model::draft::ssd_key;
 use crate::model::inventory::{Device, Medium};
 
+/// Least bytes of a cache that are offered first where there is more.
+const LEAST_GOOD: u64 = 32_000_000_000;
+
 /// One row of a list to choose from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
@@ -132,6 +135,47 @@ pub fn ssd_choices(
     open_first(rows)
 }
 
+/// The sizes that a cache can have on what is chosen, and the size that is offered first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SizeOffer {
+    /// Most bytes: all of it.
+    pub most: u64,
+    /// The bytes that are offered first.
+    pub first: u64,
+    /// Why just these.
+    pub reason: String,
+}
+
+/// The sizes for this choice of an SSD ([`ssd_key`]), for a disk of so many bytes. None where the cache takes a whole
+/// partition, or an SSD whose partitions are erased: they have the size that they have.
+#[must_use]
+pub fn size_offer(layout: &[SsdPart], key: &str, disk_bytes: u64) -> Option<SizeOffer> {
+    let (path, free) = key.split_once('#').unwrap_or((key, "0"));
+    let free: u64 = free.parse().unwrap_or(0);
+    if free == 0 {
+        let [whole] = layout else { return None };
+        return (whole.device.object.as_str() == path).then(|| SizeOffer {
+            most: whole.bytes,
+            first: whole.bytes,
+            reason: gettext("All of the SSD is used unless you choose less."),
+        });
+    }
+    let good = (disk_bytes / 10).max(LEAST_GOOD);
+    // A small rest is of little use to anyone.
+    if good > free / 10 * 8 {
+        return Some(SizeOffer {
+            most: free,
+            first: free,
+            reason: gettext("All of the free space is used unless you choose less."),
+        });
+    }
+    Some(SizeOffer {
+        most: free,
+        first: good / 1_000_000_000 * 1_000_000_000,
+        reason: gettext("A tenth of the hard disk is a good start. You can change it later."),
+    })
+}
+
 /// The largest free space beside other parts of an SSD, in bytes.
 fn free_space(layout: &[SsdPart]) -> Option<u64> {
     let (free, used): (Vec<_>, Vec<_>) = layout
@@ -244,6 +288,41 @@ mod tests {
         )]);
         assert!(rows[0].is_open() && !rows[1].is_open());
         assert_eq!(rows[1].path, "/b/sda1");
+    }
+
+    #[test]
+    fn the_size_that_is_offered_first_is_all_or_a_good_start() {
+        let part = |object: &str, used_for, bytes| SsdPart {
+            start: 0,
+            bytes,
+            used_for,
+            device: tandem_api::DeviceText {
+                object: object.to_owned().try_into().unwrap(),
+                ..tandem_api::DeviceText::none()
+            },
+            cache: String::new(),
+        };
+        let gb = 1_000_000_000;
+        let first = |layout: &[SsdPart], key: &str, disk| {
+            size_offer(layout, key, disk).map(|offer| (offer.first, offer.most))
+        };
+        for used_for in [PartUse::Free, PartUse::Other] {
+            let whole = [part("/b/sdc", used_for, 250 * gb)];
+            assert_eq!(first(&whole, "/b/sdc", 0), Some((250 * gb, 250 * gb)));
+        }
+        let shared = [
+            part("/b/sdc1", PartUse::Other, 5),
+            part("/", PartUse::Free, 400 * gb),
+        ];
+        // A partition has the size that it has, and an SSD with partitions is erased as a whole.
+        assert_eq!(first(&shared, "/b/sdc1", 0), None);
+        assert_eq!(first(&shared, "/b/sdc", 0), None);
+        assert_eq!(first(&shared[..1], "/b/sdc", 0), None);
+        let free = |bytes: u64, disk| first(&shared, &format!("/b/sdc#{bytes}"), disk);
+        assert_eq!(free(400 * gb, 2_000 * gb), Some((200 * gb, 400 * gb)));
+        assert_eq!(free(400 * gb, 100 * gb), Some((32 * gb, 400 * gb)));
+        assert_eq!(free(220 * gb, 2_000 * gb), Some((220 * gb, 220 * gb)));
+        assert_eq!(free(gb, 2_000 * gb), Some((gb, gb)));
     }
 
     #[test]

@@ -22,7 +22,7 @@ mod time;
 mod traffic;
 
 pub use chart::{axis_bytes, axis_rate, axis_time, bar_words, chart_words, range_name};
-pub use choice::{Choice, origin_choices, ssd_choices};
+pub use choice::{Choice, SizeOffer, origin_choices, size_offer, ssd_choices};
 pub use device::{
     DeviceWords, VolumeWords, content_words, device_words, obstacle_words, ssd_words, volume_names,
     volume_words,

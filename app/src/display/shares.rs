@@ -60,9 +60,15 @@ pub fn ssd_shares(
     disks: &HashMap<String, String>,
 ) -> Vec<SsdShare> {
     let share = |used_for, bytes| SsdShare { used_for, bytes };
-    let free = |part: &&SsdPart| part.used_for == PartUse::Free;
-    // The service makes the partition in the largest free part, at its start.
-    let largest = layout.iter().filter(free).map(|part| part.bytes).max();
+    // An SSD without partitions is erased first, whatever is on it.
+    let is_free = |part: &SsdPart| {
+        part.used_for == PartUse::Free || (layout.len() == 1 && part.device.object.as_str() == ssd)
+    };
+    // The service makes the partition in the smallest free part that is large enough, at its start.
+    let fits = layout
+        .iter()
+        .filter(|part| is_free(part) && part.bytes >= partition_bytes);
+    let smallest = fits.map(|part| part.bytes).min();
     let mut to_take = (partition_bytes > 0).then_some(partition_bytes);
     let mut shares = Vec::new();
     for part in layout {
@@ -70,17 +76,17 @@ pub fn ssd_shares(
             _ if partition_bytes == 0 && part.device.object.as_str() == ssd => {
                 shares.push(share(SsdUse::New, part.bytes));
             }
-            PartUse::Other => shares.push(share(SsdUse::Other, part.bytes)),
-            PartUse::Cache => {
-                let disk = disks.get(&part.cache).cloned().unwrap_or_default();
-                shares.push(share(SsdUse::Cache(disk), part.bytes));
-            }
-            PartUse::Free if Some(part.bytes) == largest && to_take.is_some() => {
+            _ if is_free(part) && Some(part.bytes) == smallest && to_take.is_some() => {
                 let taken = to_take.take().unwrap_or_default().min(part.bytes);
                 shares.push(share(SsdUse::New, taken));
                 if taken < part.bytes {
                     shares.push(share(SsdUse::Free, part.bytes - taken));
                 }
+            }
+            PartUse::Other => shares.push(share(SsdUse::Other, part.bytes)),
+            PartUse::Cache => {
+                let disk = disks.get(&part.cache).cloned().unwrap_or_default();
+                shares.push(share(SsdUse::Cache(disk), part.bytes));
             }
             PartUse::Free => shares.push(share(SsdUse::Free, part.bytes)),
         }
@@ -270,6 +276,12 @@ mod tests {
         assert_eq!(ssd_shares(&whole, "/b/sdc", 0, &none), []);
         assert_eq!(ssd_shares(&whole, "/b/sdc", 9, &none), []);
         assert_eq!(ssd_shares(&[], "/b/sdc", 5, &none), []);
+        // A part of it divides it, also if what is on it now is erased first.
+        for used_for in [PartUse::Free, PartUse::Other] {
+            let whole = [part(used_for, 9, "sdc")];
+            let shares = ssd_shares(&whole, "/b/sdc", 5, &none);
+            assert_eq!(uses(&shares), [(SsdUse::New, 5), (SsdUse::Free, 4)]);
+        }
     }
 
     #[test]

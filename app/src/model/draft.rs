@@ -85,6 +85,8 @@ pub struct Draft {
     pub origin: Option<String>,
     /// The choice of the SSD, see [`ssd_key`].
     pub ssd: Option<String>,
+    /// Bytes of the cache, if the person chose less than all of [`Self::ssd`].
+    pub size: Option<u64>,
     /// How writes are treated.
     pub mode: Mode,
     /// The person said that there is a backup.
@@ -98,6 +100,7 @@ impl Default for Draft {
         Self {
             origin: None,
             ssd: None,
+            size: None,
             mode: Mode::Writethrough,
             backup: false,
             at_next_start: false,
@@ -121,7 +124,16 @@ impl Draft {
     pub fn ssd_part(&self) -> Option<(String, u64)> {
         let key = self.ssd.as_deref()?;
         let (path, bytes) = key.split_once('#').unwrap_or((key, "0"));
-        Some((path.to_owned(), bytes.parse().unwrap_or(0)))
+        let all = bytes.parse().unwrap_or(0);
+        Some((path.to_owned(), self.size.unwrap_or(all)))
+    }
+
+    /// Chooses an SSD, with all that is offered there.
+    pub fn choose_ssd(&mut self, key: Option<String>) {
+        if self.ssd != key {
+            self.size = None;
+            self.ssd = key;
+        }
     }
 
     /// Whether the page has its answer.
@@ -251,6 +263,17 @@ mod tests {
             assert_eq!(draft.ssd_part(), Some(("/b/sdc".to_owned(), bytes)));
         }
         assert_eq!(Draft::default().ssd_part(), None);
+    }
+
+    #[test]
+    fn a_size_is_of_one_ssd() {
+        let mut draft = Draft::default();
+        draft.choose_ssd(Some(ssd_key("/b/sdc", 64)));
+        draft.size = Some(5);
+        draft.choose_ssd(Some(ssd_key("/b/sdc", 64)));
+        assert_eq!(draft.ssd_part(), Some(("/b/sdc".to_owned(), 5)));
+        draft.choose_ssd(Some("/b/sdd".to_owned()));
+        assert_eq!(draft.ssd_part(), Some(("/b/sdd".to_owned(), 0)));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 mod fstab;
 mod run;
+mod sizes;
 mod speed;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -23,11 +24,12 @@ use tandem_api::SsdPart;
 use crate::a11y;
 use crate::client::Client;
 use crate::display::{
-    Choice, SsdShare, fill, mode_warnings, origin_choices, plain_name, ssd_choices, ssd_shares,
+    Choice, SizeOffer, SsdShare, fill, mode_warnings, origin_choices, ssd_choices, ssd_shares,
 };
 use crate::model::draft::{Draft, Page};
-use crate::model::objects::{CacheObject, DeviceObject, JobObject};
+use crate::model::objects::{DeviceObject, JobObject};
 use crate::model::store::{Store, objects};
+use crate::widgets::resize_dialog::disk_names;
 use crate::widgets::scrolled::scroll_to_end;
 use crate::widgets::setup::backup_page::BackupPage;
 use crate::widgets::setup::device_page::DevicePage;
@@ -76,6 +78,8 @@ mod imp {
         pub erase_delayed: Cell<bool>,
         pub client: OnceCell<Client>,
         pub store: OnceCell<Store>,
+        /// The sizes that are offered for the chosen SSD.
+        pub sizes: RefCell<Option<(String, SizeOffer)>>,
         /// How each SSD is divided, by block path.
         pub layouts: RefCell<HashMap<String, Vec<SsdPart>>>,
         pub store_changes: RefCell<Option<glib::SignalGroup>>,
@@ -203,13 +207,20 @@ impl Wizard {
             #[weak(rename_to = wizard)]
             self,
             move |path| {
-                wizard.imp().draft.borrow_mut().ssd = path;
+                wizard.imp().draft.borrow_mut().choose_ssd(path);
+                wizard.offer_sizes();
                 wizard.show_shares();
                 wizard.refresh();
-                if wizard.imp().ssd.bar().is_visible() {
+                let page = &wizard.imp().ssd;
+                if page.bar().is_visible() || page.size().is_visible() {
                     scroll_to_end(&wizard.imp().scroller);
                 }
             }
+        ));
+        imp.ssd.size().connect_changed(clone!(
+            #[weak(rename_to = wizard)]
+            self,
+            move |bytes| wizard.choose_size(bytes)
         ));
         imp.mode.list().connect_chosen(clone!(
             #[weak(rename_to = wizard)]
@@ -289,6 +300,7 @@ impl Wizard {
         imp.disk.list().show(origins, draft.origin.as_deref());
         let (_, ssds) = self.choices();
         imp.ssd.list().show(ssds, draft.ssd.as_deref());
+        self.offer_sizes();
         self.show_shares();
     }
 
@@ -306,11 +318,7 @@ impl Wizard {
         else {
             return vec![];
         };
-        let list = store.caches();
-        let caches = objects::<CacheObject>(&list).map(|cache| cache.facts());
-        let disks: HashMap<_, _> = caches
-            .map(|cache| (cache.uuid, plain_name(&cache.origin)))
-            .collect();
+        let disks = disk_names(store);
         // The chosen device may be a partition of the SSD.
         let layouts = imp.layouts.borrow();
         let has =

@@ -9,6 +9,7 @@ use gtk::glib::{self, Properties};
 use gtk::prelude::*;
 
 use crate::widgets::choice_list::ChoiceList;
+use crate::widgets::size_row::SizeRow;
 use crate::widgets::ssd_bar::SsdBar;
 
 mod imp {
@@ -27,6 +28,8 @@ mod imp {
         #[template_child]
         pub list: TemplateChild<ChoiceList>,
         #[template_child]
+        pub size: TemplateChild<SizeRow>,
+        #[template_child]
         pub bar: TemplateChild<SsdBar>,
     }
 
@@ -38,6 +41,7 @@ mod imp {
 
         fn class_init(class: &mut Self::Class) {
             ChoiceList::ensure_type();
+            SizeRow::ensure_type();
             SsdBar::ensure_type();
             class.bind_template();
         }
@@ -65,6 +69,12 @@ impl DevicePage {
     #[must_use]
     pub fn list(&self) -> ChoiceList {
         self.imp().list.get()
+    }
+
+    /// The row under the list, for the size of the cache; hidden at first.
+    #[must_use]
+    pub fn size(&self) -> SizeRow {
+        self.imp().size.get()
     }
 
     /// The bar under the list, for the shares of the chosen SSD.
