@@ -11,7 +11,7 @@ use tandem_app::widgets::size_row::SizeRow;
 use tandem_app::widgets::window::Window;
 use tandem_app::widgets::wizard::Wizard;
 
-use crate::set_up::{free_space, primary};
+use crate::set_up::free_space;
 use crate::stage::hand;
 use crate::{Camera, Result};
 
@@ -38,7 +38,7 @@ pub async fn tour(
     hand::press(&dialog, &next).await;
     hand::choose(&dialog, &gettext("I have a backup")).await;
     hand::press(&dialog, &next).await;
-    hand::press(&dialog, &primary(&dialog)).await;
+    hand::press(&dialog, &gettext("_Set Up the Cache")).await;
     hand::press(&dialog, &gettext("_Show Cache")).await;
     hand::wait(window, "a cache that works", || {
         let facts = window.shown_cache()?.facts();
@@ -52,8 +52,10 @@ pub async fn tour(
     })
     .await;
     let sizes = hand::wait(window, "sizes", || {
-        let mut windows = gtk::Window::list_toplevels().into_iter();
-        windows.find(|window| has_sizes(window))
+        let windows = gtk::Window::list_toplevels().into_iter();
+        windows
+            .filter_map(|window| window.downcast::<gtk::Window>().ok())
+            .find(has_sizes)
     })
     .await;
     camera.take(&sizes, "74-size").await?;
@@ -75,7 +77,8 @@ pub async fn tour(
 
     levers.set_step_time(20).await?;
     let path = window.shown_cache().ok_or("no cache")?.facts().path;
-    let cache = CacheProxy::builder(bus).path(path)?.build().await?;
+    let path = zbus::OwnedObjectPath::try_from(path)?;
+    let cache = CacheProxy::builder(bus).path(path).build().await?;
     let plan = cache.plan_remove().await?;
     cache.remove(&plan.plan_id, &plan.digest).await?;
     hand::wait(window, "the overview", || {
