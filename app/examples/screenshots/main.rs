@@ -212,8 +212,8 @@ async fn tour(application: &adw::Application, camera: Camera) -> Result {
     camera.take(&window, "01-overview-empty").await?;
     set_up::tour(application, &window, &camera, &levers).await?;
     let window = cache::tour(application, window, &camera, &levers).await?;
-    write_back::tour(application, &window, &camera, &levers).await?;
     share::tour(application, &window, &camera, &levers, &bus).await?;
+    write_back::tour(application, &window, &camera, &levers).await?;
     next_start::tour(application, &window, &camera).await?;
     module::tour(application, &window, &camera, &levers, &bus).await?;
     trouble::tour(application, &window, &camera, &levers).await

@@ -43,36 +43,24 @@ impl SizeRange {
         }
     }
 
-    /// The numbers at both ends, rounded to the digits that are shown, within the limits.
-    fn ends(self) -> (f64, f64) {
-        let scale = 10_f64.powi(i32::try_from(self.digits().0).unwrap_or(0));
-        let unit = self.unit() as f64;
-        let least = (self.least as f64 / unit * scale).ceil() / scale;
-        let most = (self.most as f64 / unit * scale).floor() / scale;
-        (least.min(most), most)
-    }
-
-    /// The bytes of a number. The ends mean all that is there, and `known` is exact where its number is shown.
+    /// The bytes of a number. The ends mean the limits, and the number of `known` means just those bytes.
     fn bytes(self, number: f64, known: u64) -> u64 {
-        let (least, most) = self.ends();
-        let shown = |bytes: u64| self.number(bytes);
-        if number == shown(known) {
+        if number == self.number(known) {
             known
-        } else if number >= most {
+        } else if number >= self.number(self.most) {
             self.most
-        } else if number <= least {
-            (least * self.unit() as f64).ceil() as u64
+        } else if number <= self.number(self.least) {
+            self.least
         } else {
-            (number * self.unit() as f64).round() as u64
+            let bytes = (number * self.unit() as f64).round() as u64;
+            bytes.clamp(self.least, self.most.max(self.least))
         }
     }
 
-    /// The number that is shown for so many bytes.
+    /// The number that is shown for so many bytes, rounded to its digits.
     fn number(self, bytes: u64) -> f64 {
         let scale = 10_f64.powi(i32::try_from(self.digits().0).unwrap_or(0));
-        let (least, most) = self.ends();
-        let number = (bytes as f64 / self.unit() as f64 * scale).round() / scale;
-        number.clamp(least, most)
+        (bytes as f64 / self.unit() as f64 * scale).round() / scale
     }
 }
 
@@ -147,6 +135,8 @@ fn parts(row: &SizeRow) -> Parts {
     let number = gtk::SpinButton::builder()
         .adjustment(&adjustment)
         .numeric(true)
+        .width_chars(7)
+        .xalign(1.0)
         .valign(gtk::Align::Center)
         .build();
     a11y::set_label(&number, &gettext("Size"));
@@ -188,7 +178,7 @@ impl SizeRow {
         imp.range.set(range);
         imp.known.set(bytes);
         let (digits, step) = range.digits();
-        let (least, most) = range.ends();
+        let (least, most) = (range.number(range.least), range.number(range.most));
         parts.number.set_digits(digits);
         parts
             .adjustment
@@ -258,7 +248,7 @@ mod tests {
             (67_108_864, 12_345_678_901, 12_345_678_901),
         ] {
             let range = SizeRange { least, most };
-            let (first, last) = range.ends();
+            let (first, last) = (range.number(least), range.number(most));
             assert!(first <= last, "{range:?}");
             assert_eq!(range.bytes(range.number(known), known), known);
             for known in [known, 0] {
@@ -268,8 +258,8 @@ mod tests {
                     let inside = (least..=most).contains(&bytes) || bytes == known;
                     assert!(inside, "{range:?}: {number} is {bytes}");
                 }
+                assert!([most, known].contains(&range.bytes(last, known)));
             }
-            assert!(known == most || range.bytes(last, 0) == most);
         }
     }
 }

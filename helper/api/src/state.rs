@@ -56,7 +56,8 @@ words! {
         /// After `ssd-gone-dirty`, the data on the disk can still be read, and every write fails until the SSD is back
         /// or the data is given up.
         Bypass = "bypass",
-        /// The mapping is suspended for some moments, and requests wait.
+        /// The mapping is suspended for some moments, and requests wait. Also while the cache gets another share of its
+        /// SSD; then requests go to the disk.
         Suspended = "suspended",
         /// The cache is on record and is not assembled. `StateReason` is the reason
         /// (`ssd-missing`, `ssd-gone-dirty`, `ssd-damaged`, `ssd-blocks`, `disk-missing`, `disk-changed`,

@@ -14,12 +14,12 @@ use crate::iface::cache::{CacheObject, View};
 use crate::lifecycle::{self, Attempt, Link, Reason, Situation};
 use crate::plan;
 use crate::sampler::Sampler;
-use crate::state::CacheRecord;
+use crate::state::{CacheRecord, Intent};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tandem_api::{
-    CacheState, DeviceText, Failure, Kind, ModuleState, ROOT_PATH, SECTOR_BYTES, SpeedTest,
+    CacheState, DeviceText, Failure, JobKind, Kind, ModuleState, ROOT_PATH, SECTOR_BYTES, SpeedTest,
 };
 use zbus::OwnedObjectPath;
 
@@ -115,6 +115,8 @@ impl Service {
         let job = self.job(&pair.uuid);
         let leaving = seen.jobs.iter().any(|job| job.abandons_cache(&pair.uuid));
         let asked = leaving || job.is_some() || record.detached_in.is_some();
+        let resize = |job: &Intent| job.uuid == pair.uuid && job.kind == JobKind::Resize;
+        let resizes = record.detached_in.is_none() && seen.jobs.iter().any(resize);
         let now = self.situation(record, pair, seen, status.as_ref());
         let (state, reason) = match (now.link, &status) {
             (Link::None, _) if lifecycle::obstacle(record, &now) == Some(Reason::Prepared) => {
@@ -128,6 +130,8 @@ impl Service {
                 };
                 (CacheState::Stopped, reason.to_owned())
             }
+            // A resize brings the SSD back, or records that it cannot.
+            (Link::PassesThrough, _) if resizes => (CacheState::Suspended, String::new()),
             // No job and no record asked the module to pass through.
             (Link::PassesThrough, _) if !asked => {
                 (CacheState::Bypass, Reason::PassesThrough.word().to_owned())
