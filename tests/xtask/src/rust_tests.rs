@@ -20,6 +20,7 @@ pub fn layers() -> Vec<Layer> {
             cases: |cx| functions(cx, &PROGRAMS),
             inputs: Inputs {
                 packages: &[
+                    "tandem-advisor",
                     "tandem-api",
                     "tandem-helper",
                     "tandem-simulated",
@@ -98,7 +99,8 @@ pub fn layers() -> Vec<Layer> {
 /// A package and its directory.
 type Package = (&'static str, &'static str);
 
-const PROGRAMS: [Package; 5] = [
+const PROGRAMS: [Package; 6] = [
+    ("tandem-advisor", "helper/advisor"),
     ("tandem-api", "helper/api"),
     ("tandem-helper", "helper"),
     ("tandem-simulated", "helper/sim"),
