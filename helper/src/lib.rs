@@ -32,6 +32,7 @@ pub mod speed;
 pub mod state;
 pub mod stop;
 pub mod superblock;
+pub mod watch;
 mod wipe;
 
 #[cfg(test)]

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use super::line::{Kind, Lines};
+use super::*;
+
+fn events(lines: &mut Lines, text: &[u8]) -> Vec<Event> {
+    let mut events = Vec::new();
+    lines.feed(text, |event| events.push(event));
+    events
+}
+
+fn event(kind: Kind, sector: u64, sectors: u64) -> Event {
+    Event {
+        kind,
+        sector,
+        sectors,
+    }
+}
+
+const TEXT: &str = "\
+block_bio_queue: 254,0 RA 12580504 + 32 [bash]
+block_bio_queue: 254,0 R 8 + 8 [a [b] c]
+CPU:1 [LOST 4 EVENTS]
+block_bio_queue: 254,0 WS 204203632 + 128 [dd]
+block_bio_queue: 254,0 FWFS 16 + 8 [jbd2/vda1-8]
+block_bio_queue: 254,0 DS 24 + 4096 [fstrim]
+";
+
+fn in_text() -> Vec<Event> {
+    vec![
+        event(Kind::Read, 12_580_504, 32),
+        event(Kind::Read, 8, 8),
+        event(Kind::Write, 204_203_632, 128),
+        event(Kind::Write, 16, 8),
+        event(Kind::Discard, 24, 4096),
+    ]
+}
+
+#[test]
+fn lines_become_requests() {
+    let mut lines = Lines::default();
+    assert_eq!(events(&mut lines, TEXT.as_bytes()), in_text());
+    assert_eq!(lines.lost(), 4);
+}
+
+#[test]
+fn lines_may_come_in_pieces() {
+    for size in 1..80 {
+        let mut lines = Lines::default();
+        let pieces = TEXT.as_bytes().chunks(size);
+        let found: Vec<_> = pieces.flat_map(|piece| events(&mut lines, piece)).collect();
+        assert_eq!(found, in_text(), "pieces of {size} bytes");
+    }
+}
+
+#[test]
+fn what_is_no_request_is_left_out() {
+    for line in [
+        "",
+        "block_bio_queue: ",
+        "block_bio_queue: 254,0 N 8 + 8 [x]",
+        "block_bio_queue: 254,0 F 0 + 0 [x]",
+        "block_bio_queue: 254,0 R 8 + 8",
+        "block_bio_queue: 254,0 R 8 + [x]",
+        "block_bio_queue: 254,0 R 8 - 8 [x]",
+        "block_bio_queue: 254,0 R -8 + 8 [x]",
+        "block_bio_queue: 254,0 R 99999999999999999999 + 8 [x]",
+        "block_bio_queue: 254,0 R 8 + 8 + 8 [x]",
+        "block_rq_issue: 254,0 R 4096 () 8 + 8 none,0,0 [x]",
+        " block_bio_queue: 254,0 R 8 + 8 [x]",
+    ] {
+        let mut lines = Lines::default();
+        assert_eq!(
+            events(&mut lines, format!("{line}\n").as_bytes()),
+            [],
+            "{line}"
+        );
+    }
+}
+
+/// A name of a program is 15 bytes, any but 0.
+#[test]
+fn no_name_of_a_program_makes_a_request() {
+    for name in [
+        "\nblock_bio_queu",
+        "\n254,0 R 8 + 8 [",
+        "] R 8 + 8 [x]",
+        "[\n[\n[\n[\n",
+    ] {
+        let text = format!("block_bio_queue: 254,0 W 16 + 8 [{name}]\n");
+        let mut lines = Lines::default();
+        let found = events(&mut lines, text.as_bytes());
+        assert_eq!(found, [event(Kind::Write, 16, 8)], "{name:?}");
+    }
+    let mut lines = Lines::default();
+    let odd = b"block_bio_queue: 254,0 W 16 + 8 [\xff\xfe]\n";
+    assert_eq!(events(&mut lines, odd), [event(Kind::Write, 16, 8)]);
+}
+
+#[test]
+fn a_line_without_end_takes_no_memory() {
+    let mut lines = Lines::default();
+    for _ in 0..1000 {
+        assert_eq!(events(&mut lines, &[b'x'; 4096]), []);
+    }
+    assert!(lines.capacity() <= 1024);
+    // The rest of it is left out as well.
+    let text = format!("{TEXT}\n{TEXT}");
+    let (_, behind) = text.split_once('\n').unwrap();
+    assert_eq!(events(&mut lines, text.as_bytes()).len(), 9);
+    assert_eq!(events(&mut lines, behind.as_bytes()).len(), 9);
+}
+
+#[test]
+fn a_filter_names_the_disk_as_the_kernel_does() {
+    let watched = Watched {
+        major: 254,
+        minor: 16,
+        sectors: 2048..4096,
+    };
+    assert_eq!(watched.filter(), "dev == 266338320 && nr_sector > 0");
+    let place = watched.instance(Path::new("/t"));
+    assert_eq!(place, Path::new("/t/instances/tandem-254-16-2048"));
+}
+
+/// Reads from a file system on a disk of this machine, if there is one with tracing.
+#[tokio::test]
+async fn requests_of_a_real_disk_are_seen() {
+    let skip = |why: &str| println!("SKIP: because {why}");
+    let tracefs = Path::new(TRACEFS);
+    if !rustix::process::geteuid().is_root() || !tracefs.join("instances").is_dir() {
+        return skip("no root, or tracing is not mounted");
+    }
+    let Some((watched, file)) = a_disk() else {
+        return skip("no file on a disk can be read past the memory");
+    };
+    let mut watch = match Watch::start(tracefs, watched) {
+        Ok(watch) => watch,
+        Err(e) => return skip(&format!("tracing cannot be used: {e}")),
+    };
+    assert!(watch.place().is_dir());
+    let mut events = Vec::new();
+    let mut block = [0; 8192];
+    let reads = tokio::time::timeout(std::time::Duration::from_secs(20), async {
+        while !events
+            .iter()
+            .any(|event: &Event| event.kind == Kind::Read && event.sectors > 0)
+        {
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+            rustix::io::pread(&file, &mut block, 0).unwrap();
+            let wait = std::time::Duration::from_millis(200);
+            let _ = tokio::time::timeout(wait, watch.next(&mut events)).await;
+        }
+    });
+    reads.await.unwrap();
+    let place = watch.place().to_owned();
+    drop(watch);
+    assert!(!place.exists(), "the instance has gone");
+}
+
+/// A disk with a file of this program on it.
+fn a_disk() -> Option<(Watched, std::fs::File)> {
+    let program = std::env::current_exe().ok()?;
+    let file = std::fs::File::open(program).ok()?;
+    let device = rustix::fs::fstat(&file).ok()?.st_dev;
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let sys = format!("/sys/dev/block/{major}:{minor}");
+    // A partition has the number of another disk in its requests.
+    if !Path::new(&sys).join("queue").is_dir() {
+        return None;
+    }
+    let sectors = std::fs::read_to_string(format!("{sys}/size")).ok()?;
+    let watched = Watched {
+        major,
+        minor,
+        sectors: 0..sectors.trim().parse().ok()?,
+    };
+    Some((watched, file))
+}
