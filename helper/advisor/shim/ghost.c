@@ -180,10 +180,14 @@ void tdg_discard(struct tdg_ghost *g, u64 sector, u64 end)
 
 	if (last - first < l->slots) {
 		for (u64 frame = first; frame <= last; frame++) {
-			u32 slot = TD_NO_SLOT;
+			u32 slot;
 
-			if (tdg_group(g, frame << TD_FRAME_SHIFT) < g->shape.kept)
-				slot = td_index_find(&g->e, frame);
+			if (tdg_group(g, frame << TD_FRAME_SHIFT) >= g->shape.kept) {
+				/* To the end of its run. */
+				frame |= l->run_mask;
+				continue;
+			}
+			slot = td_index_find(&g->e, frame);
 			if (slot != TD_NO_SLOT)
 				forget(g, slot, frame, sector, end);
 		}

@@ -153,6 +153,29 @@ fn discarded_data_is_forgotten() {
     }
 }
 
+/// A ghost looks for a small range frame by frame, and for a large one at all that it has.
+#[test]
+fn a_large_discard_forgets_what_small_ones_forget() {
+    let states = [GIB / 4, GIB, 8 * GIB].map(|piece| {
+        let mut player = Player::new(TB);
+        player.read_all(GIB + 24, 3 * GIB, 512);
+        let mut at = GIB + 2 * FRAME + 4;
+        while at < 2 * GIB {
+            let count = piece.min(2 * GIB - at);
+            player.play(Kind::Discard, at, count);
+            at += count;
+        }
+        let sizes = player.advisor.curve().points.len();
+        assert!(sizes > 2, "{sizes} sizes");
+        // Read again, what was forgotten and what was not.
+        player.read_all(GIB, 3 * GIB, 512);
+        player.advisor.curve()
+    });
+    assert_eq!(states[0], states[1]);
+    assert_eq!(states[0], states[2]);
+    assert!(states[0].points.last().unwrap().bytes_served.share > 0.2);
+}
+
 #[test]
 fn written_data_is_read_from_the_ssd_while_there_is_room() {
     let mut player = Player::new(TB);

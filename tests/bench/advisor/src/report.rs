@@ -29,7 +29,9 @@ fn verdict(met: bool) -> &'static str {
 pub fn text(results: &[Result]) -> String {
     // The smallest cache is watched whole: that its figure is right says nothing of samples.
     let all = || {
-        let sizes = results.iter().flat_map(|result| result.sizes.iter().skip(1));
+        let sizes = results
+            .iter()
+            .flat_map(|result| result.sizes.iter().skip(1));
         sizes.flat_map(|(_, pairs)| pairs)
     };
     let errors = [mean(all().map(|pair| pair.off().abs())), worst(all()).abs()];
