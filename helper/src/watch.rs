@@ -10,6 +10,7 @@
 //! [`Watch::next`] gives what one read of [`READ_BYTES`] has.
 
 mod line;
+pub mod session;
 
 use std::io;
 use std::ops::Range;
@@ -94,7 +95,8 @@ pub struct Watch {
     pipe: AsyncFd<OwnedFd>,
     lines: Lines,
     buffer: Vec<u8>,
-    instance: Instance,
+    /// Not in tests that have no kernel.
+    _instance: Option<Instance>,
 }
 
 impl Watch {
@@ -110,15 +112,19 @@ impl Watch {
         instance.write(&format!("{EVENT}/filter"), &watched.filter())?;
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let pipe = rustix::fs::open(instance.0.join("trace_pipe"), flags, Mode::empty())?;
-        // SAFETY: the descriptor is owned by the AsyncFd, which keeps it open as long as it lives.
-        let pipe = unsafe { AsyncFd::register_with_interest(pipe, Interest::READABLE)? };
         instance.write(&format!("{EVENT}/enable"), "1")?;
+        Self::reading(pipe, watched, Some(instance))
+    }
+
+    /// Reads lines of a trace from `pipe`, which does not block.
+    fn reading(pipe: OwnedFd, watched: Watched, instance: Option<Instance>) -> io::Result<Self> {
         Ok(Self {
             watched,
-            pipe,
+            // SAFETY: the descriptor is owned by the AsyncFd, which keeps it open as long as it lives.
+            pipe: unsafe { AsyncFd::register_with_interest(pipe, Interest::READABLE)? },
             lines: Lines::default(),
             buffer: vec![0; READ_BYTES],
-            instance,
+            _instance: instance,
         })
     }
 
@@ -152,11 +158,6 @@ impl Watch {
     /// Events that the kernel's buffer had no room for, and lines that are no requests.
     pub fn lost(&self) -> u64 {
         self.lines.lost()
-    }
-
-    /// The place of our instance, for messages.
-    pub fn place(&self) -> &Path {
-        &self.instance.0
     }
 }
 

@@ -102,6 +102,11 @@ impl Advisor {
         })
     }
 
+    /// Watching begins again at this time, of a clock that may be another one: the time before does not count.
+    pub fn resume(&mut self, time_us: u64) {
+        self.last_us = Some(time_us);
+    }
+
     /// The disk is under watch at this time, though there may be no request.
     pub fn watch(&mut self, time_us: u64) {
         let gap = self.last_us.map_or(0, |last| time_us.saturating_sub(last));

@@ -92,6 +92,12 @@ fn time_under_watch_is_that_of_the_watch() {
     later.watch(DAY);
     later.watch(DAY + 7);
     assert_eq!(later.seen().watched_us, 22);
+    // Without a restart of the program, but with another clock.
+    later.resume(3 * DAY);
+    later.watch(3 * DAY + 4);
+    later.resume(5);
+    later.watch(7);
+    assert_eq!(later.seen().watched_us, 28);
 }
 
 #[test]

@@ -4,6 +4,8 @@
 //! A program chooses its own name, which may contain line breaks. It has 15 bytes at most, which is less than an event's name
 //! takes, so that no program can make a line of its own that is taken for a request.
 
+use tandem_advisor::Kind;
+
 /// A request of a disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
@@ -13,15 +15,6 @@ pub struct Event {
     pub sector: u64,
     /// How many.
     pub sectors: u64,
-}
-
-/// What a request does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs)]
-pub enum Kind {
-    Read,
-    Write,
-    Discard,
 }
 
 /// Longer lines are not read.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-use super::line::{Kind, Lines};
+use super::line::Lines;
 use super::*;
+use tandem_advisor::Kind;
 
 fn events(lines: &mut Lines, text: &[u8]) -> Vec<Event> {
     let mut events = Vec::new();
@@ -124,6 +125,67 @@ fn a_filter_names_the_disk_as_the_kernel_does() {
     assert_eq!(place, Path::new("/t/instances/tandem-254-16-2048"));
 }
 
+/// A watch whose trace is written by the test.
+fn of_text(sectors: Range<u64>) -> (Watch, std::os::unix::net::UnixStream) {
+    let (kernel, pipe) = std::os::unix::net::UnixStream::pair().unwrap();
+    pipe.set_nonblocking(true).unwrap();
+    let watched = Watched {
+        major: 254,
+        minor: 0,
+        sectors,
+    };
+    (Watch::reading(pipe.into(), watched, None).unwrap(), kernel)
+}
+
+#[tokio::test]
+async fn a_partition_gets_its_own_requests() {
+    use std::io::Write;
+    let (mut watch, mut kernel) = of_text(8..204_203_632);
+    kernel.write_all(TEXT.as_bytes()).unwrap();
+    let mut found = Vec::new();
+    watch.next(&mut found).await.unwrap();
+    let own = [
+        event(Kind::Read, 12_580_496, 32),
+        event(Kind::Read, 0, 8),
+        event(Kind::Write, 8, 8),
+        event(Kind::Discard, 16, 4096),
+    ];
+    assert_eq!(found, own);
+    assert_eq!(watch.lost(), 4);
+    drop(kernel);
+    assert!(
+        watch.next(&mut found).await.is_err(),
+        "the end of the trace"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_feeds_the_advisor_and_saves_it() {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+    const DISK: u64 = 1 << 30;
+    let (watch, mut kernel) = of_text(0..DISK);
+    let advisor = Mutex::new(tandem_advisor::Advisor::new(DISK).unwrap());
+    let saved = Arc::new(Mutex::new(Vec::new()));
+    let states = saved.clone();
+    kernel.write_all(TEXT.as_bytes()).unwrap();
+    let run = session::run(watch, &advisor, move |state| {
+        states.lock().unwrap().push(state)
+    });
+    let hour = std::time::Duration::from_secs(3600);
+    // It goes on as long as there is a trace.
+    assert!(tokio::time::timeout(hour, run).await.is_err());
+    let seen = *advisor.lock().unwrap().seen();
+    assert_eq!((seen.reads, seen.writes, seen.ignored), (2, 3, 0));
+    let saved = saved.lock().unwrap();
+    // One in ten minutes, the last one at the end of the hour or just before.
+    assert!((5..=6).contains(&saved.len()), "{} states", saved.len());
+    let last = tandem_advisor::Advisor::load(saved.last().unwrap(), DISK).unwrap();
+    assert_eq!(last.seen().reads, 2);
+    let minutes = last.seen().watched_us / 60_000_000;
+    assert!((49..=60).contains(&minutes), "{minutes} minutes");
+}
+
 /// Reads from a file system on a disk of this machine, if there is one with tracing.
 #[tokio::test]
 async fn requests_of_a_real_disk_are_seen() {
@@ -135,11 +197,12 @@ async fn requests_of_a_real_disk_are_seen() {
     let Some((watched, file)) = a_disk() else {
         return skip("no file on a disk can be read past the memory");
     };
+    let place = watched.instance(tracefs);
     let mut watch = match Watch::start(tracefs, watched) {
         Ok(watch) => watch,
         Err(e) => return skip(&format!("tracing cannot be used: {e}")),
     };
-    assert!(watch.place().is_dir());
+    assert!(place.is_dir());
     let mut events = Vec::new();
     let mut block = [0; 8192];
     let reads = tokio::time::timeout(std::time::Duration::from_secs(20), async {
@@ -154,7 +217,6 @@ async fn requests_of_a_real_disk_are_seen() {
         }
     });
     reads.await.unwrap();
-    let place = watch.place().to_owned();
     drop(watch);
     assert!(!place.exists(), "the instance has gone");
 }
