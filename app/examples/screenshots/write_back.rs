@@ -67,6 +67,8 @@ async fn before_off(window: &Window, camera: &Camera) -> Result {
     let page = row.ancestor(gtk::ScrolledWindow::static_type());
     let page = page.and_downcast::<gtk::ScrolledWindow>();
     let page = page.ok_or("the page does not scroll")?.vadjustment();
+    // Until the window has its old size again, the whole page is shown.
+    glib::timeout_future(Duration::from_millis(500)).await;
     page.set_value(page.upper());
     camera.take(window, "35-before-off").await?;
     page.set_value(0.0);
