@@ -10,6 +10,9 @@ use super::{SEPARATOR, fill, percent, rate, short_name, short_time};
 /// Thousandths from the SSD from which the words do not mention the rest.
 const ALL_FROM_SSD: u32 = 990;
 
+/// Thousandths from the SSD below which a speed says nothing about the SSD.
+const SERVED_BY_SSD: u32 = 500;
+
 /// One of the two speeds of a part.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpeedLine {
@@ -193,10 +196,15 @@ fn part(
     };
     let put = |words: &str, speed: &str| fill(words, &[("speed", speed)]);
     let ssd = speed(reads, reads.cache_us);
+    // The drive may have kept in its own memory what the SSD did not.
+    let served = reads.ssd_permille >= SERVED_BY_SSD;
     SpeedPart {
         title,
-        result: factor_words(factor),
-        faster: reliable && factor >= 1.05,
+        result: match served {
+            true => factor_words(factor),
+            false => gettext("Not served by the SSD"),
+        },
+        faster: reliable && served && factor >= 1.05,
         lines: vec![
             line(
                 put(&gettext("Hard disk: {speed}"), &disk),
@@ -347,6 +355,10 @@ mod tests {
             "At least 62% of these reads came from the SSD."
         );
         assert!(told.spoken().contains(&told.parts[0].note));
+        test.random.ssd_permille = 499;
+        let told = words(&test);
+        assert_eq!(told.parts[0].result, "Not served by the SSD");
+        assert!(!told.parts[0].faster);
         // Without a cache there is nothing to compare.
         (test.random.cache_us, test.sequential.cache_us) = (0, 0);
         test.ssd = DeviceText::none();

@@ -213,7 +213,7 @@ pub trait Cache {
     #[zbus(allow_interactive_auth)]
     fn set_mode(&self, mode: Mode) -> zbus::Result<()>;
 
-    /// Has each shutdown and restart of the machine write all dirty data to the disk, for at most so many minutes (60 at
+    /// Has each shutdown and restart of the machine write all dirty data to the disk, for at most so many minutes (25 at
     /// most; 0: it does not do that), after asking the user to authenticate (`.tune`). After such a shutdown nothing is
     /// on the SSD only, unless the time was over. Write-back goes on when the machine has started.
     ///

@@ -127,8 +127,8 @@ pub enum Request {
     },
     /// Write everything to the disk before the computer is switched off or restarted
     BeforeOff {
-        /// How long that may take, in minutes (60 at most); 0: it is not done
-        #[arg(value_parser = clap::value_parser!(u32).range(0..=60))]
+        /// How long that may take, in minutes (25 at most); 0: it is not done
+        #[arg(value_parser = clap::value_parser!(u32).range(0..=25))]
         minutes: u32,
         /// Cache; may be left out if there is one
         cache: Option<String>,

@@ -62,6 +62,10 @@ pub(super) async fn recover(
     intent: Intent,
     watcher: &dyn Watcher,
 ) -> Result<(), Failure> {
+    // The cache was removed after a failure; only the record of the job is left.
+    if is_removed(store, &intent.uuid) {
+        return store.drop_intent(&intent).map_err(not_recorded);
+    }
     let live = engine.live_mappings().await?;
     let live = live.iter().find(|live| live.uuid == intent.uuid);
     match live.map(|live| live.attached) {
@@ -76,6 +80,11 @@ pub(super) async fn recover(
         Some(_) => resize(engine, store, intent, watcher).await.map(drop),
         // The disk may lack data, so the cache on record is needed: the old one before it is detached, or the new one.
         None if may_be_dirty(store, &intent.uuid) => {
+            store.drop_intent(&intent).map_err(not_recorded)
+        }
+        // The SSD was not detached, or not given up: the old cache is on record, and its copies count as old if they may
+        // be. It is assembled when its devices are there.
+        None if intent.done <= detach_at(&intent) => {
             store.drop_intent(&intent).map_err(not_recorded)
         }
         None => give_up(engine, store, &intent).await.map_err(not_recorded),
@@ -240,7 +249,8 @@ async fn give_up(engine: &dyn Engine, store: &Store, intent: &Intent) -> io::Res
         }
     }
     let live = engine.live_mappings().await;
-    let is_mapped = live.is_ok_and(|live| live.iter().any(|live| live.uuid == intent.uuid));
+    let live = live.map_err(|e| io::Error::other(e.to_string()))?;
+    let is_mapped = live.iter().any(|live| live.uuid == intent.uuid);
     if is_mapped {
         let boot = engine.boot_id();
         store.change_cache(&intent.uuid, |record| CacheRecord {
@@ -252,6 +262,12 @@ async fn give_up(engine: &dyn Engine, store: &Store, intent: &Intent) -> io::Res
         store.drop_cache(&intent.uuid)?;
     }
     store.drop_intent(intent)
+}
+
+fn is_removed(store: &Store, uuid: &str) -> bool {
+    let caches = store.caches();
+    let record = caches.iter().find(|r| r.pair.uuid == uuid);
+    record.is_none_or(|record| record.detached_in.is_some())
 }
 
 fn may_be_dirty(store: &Store, uuid: &str) -> bool {

@@ -179,10 +179,11 @@ impl BootEnvironment for System {
         };
         let devices = LoadedDevices::new(&table, &disk.ident, &ssd.ident);
         let check = |ours: &str| devices.check(ours);
-        // If the disk has grown, the service makes the mapping longer later.
-        let mapped = self
-            .control()?
-            .map(pair, &table, carried.origin_sectors, check);
+        let control = self.control()?;
+        let mapped = control
+            .map(pair, &table, carried.origin_sectors, check)
+            // The disk may have grown with its file system, which is mounted next.
+            .and_then(|()| control.grow(&pair.uuid, disk.sectors()));
         mapped.map_err(|e| e.to_string())
     }
 

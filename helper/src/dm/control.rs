@@ -21,6 +21,7 @@ use crate::action::{DM_UUID_PREFIX, Pair, mapping_name};
 use crate::engine::LiveMapping;
 use devicemapper::{DM, DevId, DmFlags, DmName, DmOptions, DmUuid};
 use std::path::Path;
+use tandem_api::Mode;
 
 /// The folder in which the kernel shows each block device by its number.
 const NUMBERS: &str = "/sys/dev/block";
@@ -322,7 +323,8 @@ impl Control {
     /// Makes the mapping of a cache `sectors` long, if it is shorter. What is cached stays cached.
     ///
     /// # Errors
-    /// If the target refuses the length: then the mapping is as before.
+    /// If the target refuses the length: then the mapping is as before. If the SSD fails now: then the mapping goes on
+    /// with the disk alone, unless the disk lacks data.
     pub fn grow(&self, uuid: &str, sectors: u64) -> DmResult<()> {
         self.with(uuid, |id| {
             let options =
@@ -337,8 +339,23 @@ impl Control {
             if target != TARGET || *length >= sectors {
                 return Ok(());
             }
+            // In write-through with nothing dirty the disk lacks nothing.
+            let complete = self.status(uuid).is_ok_and(|line| {
+                line.mode != Mode::Writeback && line.sample(0).dirty_sectors == 0
+            });
             self.load(uuid, &[(0, sectors, target.clone(), parameters.clone())])?;
-            self.swap(id)
+            let swapped = self.swap(id);
+            if swapped.is_err() && complete && self.suspended(id).unwrap_or(true) {
+                // The new table is in force and cannot start, and the kernel has forgotten the old one. Requests must
+                // not wait for ever.
+                let disk = Linear {
+                    device: parameters.split(' ').next().unwrap_or_default().to_owned(),
+                    sectors,
+                };
+                self.load_disks(uuid, &[disk])?;
+                self.resume(id)?;
+            }
+            swapped
         })
     }
 

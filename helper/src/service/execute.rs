@@ -360,15 +360,20 @@ impl Drop for Reservation<'_> {
     }
 }
 
-/// Disk and SSD of a plan. If the plan makes a partition: the whole SSD until it is made, so that two jobs never make
-/// partitions in the same space.
+/// Disk and SSD of a plan. If the plan makes or deletes a partition: the whole SSD, so that two jobs never change one
+/// partition table.
 fn involved(actions: &[Action]) -> Option<[Ident; 2]> {
-    let makes = |action: &&Action| matches!(action, Action::CreatePartition(_));
-    let pair = match actions.iter().find(makes) {
-        Some(action) => action.pair()?,
-        None => actions.iter().find_map(Action::pair)?,
+    let changes_table = |action: &&Action| {
+        matches!(
+            action,
+            Action::CreatePartition(_) | Action::DeletePartition(_)
+        )
     };
-    Some([pair.origin.clone(), pair.ssd.clone()])
+    let pair = actions.iter().find_map(Action::pair)?;
+    let changed = actions.iter().find(changes_table).and_then(Action::pair);
+    let table = changed.and_then(|pair| pair.partition.as_ref());
+    let ssd = table.map_or(&pair.ssd, |partition| &partition.disk);
+    Some([pair.origin.clone(), ssd.clone()])
 }
 
 /// Whether two jobs use the same device. One of the jobs may have an old record, which names a drive in another way:

@@ -67,7 +67,7 @@ impl Service {
         }
         for record in self.store.caches() {
             let mode = match (now.is_empty(), record.waits_for_kernel) {
-                (false, false) if record.pair.mode == Mode::Writeback => Mode::Writethrough,
+                (false, _) if record.pair.mode == Mode::Writeback => Mode::Writethrough,
                 (true, true) => Mode::Writeback,
                 _ => continue,
             };

@@ -14,8 +14,9 @@ use tandem_api::{CacheState, Failure, Kind, Mode, SECTOR_BYTES};
 use zbus::OwnedObjectPath;
 use zbus::message::Header;
 
-/// Longest time that a shutdown may be told to take. The unit's own limit is a little longer.
-const MAX_SHUTDOWN_MINUTES: u32 = 60;
+/// Longest time that a shutdown may be told to take. The unit's own limit is a little longer, and after 30 minutes systemd
+/// switches the machine off in any case.
+const MAX_SHUTDOWN_MINUTES: u32 = 25;
 
 impl Service {
     /// `Cache.SetMode`.

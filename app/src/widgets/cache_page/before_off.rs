@@ -13,7 +13,7 @@ use crate::model::facts::CacheFacts;
 use crate::widgets::remove_dialog::show_failure;
 
 /// The limits that a person can choose, in minutes.
-const LIMITS: [u32; 4] = [0, 5, 15, 60];
+const LIMITS: [u32; 4] = [0, 5, 15, 25];
 
 impl CachePage {
     pub(super) fn prepare_before_off(&self) {
@@ -105,6 +105,6 @@ mod tests {
     #[test]
     fn a_limit_that_another_program_has_set_can_be_kept() {
         assert_eq!(limits(5), LIMITS);
-        assert_eq!(limits(7), [0, 5, 7, 15, 60]);
+        assert_eq!(limits(7), [0, 5, 7, 15, 25]);
     }
 }

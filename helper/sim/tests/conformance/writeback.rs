@@ -254,7 +254,7 @@ async fn a_shutdown_may_take_so_many_minutes_to_write_everything() {
     assert_eq!(cache.shutdown_minutes().await.unwrap(), 0);
     cache.set_shutdown_minutes(5).await.unwrap();
     assert_eq!(cache.shutdown_minutes().await.unwrap(), 5);
-    let refused = Failure::from(cache.set_shutdown_minutes(61).await.unwrap_err());
+    let refused = Failure::from(cache.set_shutdown_minutes(26).await.unwrap_err());
     assert_eq!(
         (refused.kind, refused.name.as_str()),
         (Kind::InvalidArgument, "minutes")

@@ -67,7 +67,7 @@ impl Control {
         })
     }
 
-    fn suspended(&self, id: &DevId<'_>) -> DmResult<bool> {
+    pub(super) fn suspended(&self, id: &DevId<'_>) -> DmResult<bool> {
         let info = self.dm.device_info(id).map_err(failed("look at a mapping"));
         Ok(info?.flags().contains(DmFlags::DM_SUSPEND))
     }

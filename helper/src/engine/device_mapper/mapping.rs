@@ -62,7 +62,10 @@ impl DeviceMapper {
             let check = |ours: &str| devices.check(ours);
             match back || detached {
                 true => control.rejoin(&copy, &table, sectors, check),
-                false => control.map(&copy, &table, sectors, check),
+                // The disk may have grown with its file system, which is mounted next.
+                false => control
+                    .map(&copy, &table, sectors, check)
+                    .and_then(|()| control.grow(&copy.uuid, size)),
             }
         })
         .await?;
