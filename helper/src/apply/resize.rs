@@ -78,13 +78,10 @@ pub(super) async fn recover(
             resize(engine, store, at_detach, watcher).await.map(drop)
         }
         Some(_) => resize(engine, store, intent, watcher).await.map(drop),
-        // The disk may lack data, so the cache on record is needed: the old one before it is detached, or the new one.
-        None if may_be_dirty(store, &intent.uuid) => {
-            store.drop_intent(&intent).map_err(not_recorded)
-        }
-        // The SSD was not detached, or not given up: the old cache is on record, and its copies count as old if they may
-        // be. It is assembled when its devices are there.
-        None if intent.done <= detach_at(&intent) => {
+        // The cache on record is assembled when its devices are there. The disk may lack data: then the cache is needed,
+        // the old one before it is detached or the new one. Or the old SSD was not given up: then its copies count as
+        // old if they may be.
+        None if may_be_dirty(store, &intent.uuid) || intent.done <= detach_at(&intent) => {
             store.drop_intent(&intent).map_err(not_recorded)
         }
         None => give_up(engine, store, &intent).await.map_err(not_recorded),

@@ -2,7 +2,8 @@
 //! Run once while the machine starts, by `tandem-assemble.service`: see [`tandem_helper::boot`]. With `--late`
 //! run by udev for each device: see [`tandem_helper::boot::late`]. With `--initramfs`, `--export` and `--in-initramfs` run in the
 //! initial file system and when it is made: see [`tandem_helper::initramfs`]. With `--drain` run when a shutdown begins:
-//! see [`tandem_helper::shutdown`]. With `--stop` run at its end: see [`tandem_helper::stop`]. With `--change-fstab` run by `tandem-fstab.service`: see [`tandem_helper::fstab`].
+//! see [`tandem_helper::shutdown`]. With `--stop` run at its end: see [`tandem_helper::stop`]. With `--change-fstab` run by
+//! `tandem-fstab.service`: see [`tandem_helper::fstab`].
 
 use std::path::Path;
 use std::process::ExitCode;

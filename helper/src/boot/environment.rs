@@ -179,11 +179,8 @@ impl BootEnvironment for System {
         };
         let devices = LoadedDevices::new(&table, &disk.ident, &ssd.ident);
         let check = |ours: &str| devices.check(ours);
-        let control = self.control()?;
-        let mapped = control
-            .map(pair, &table, carried.origin_sectors, check)
-            // The disk may have grown with its file system, which is mounted next.
-            .and_then(|()| control.grow(&pair.uuid, disk.sectors()));
+        let lengths = [carried.origin_sectors, disk.sectors()];
+        let mapped = self.control()?.map_and_grow(pair, &table, lengths, check);
         mapped.map_err(|e| e.to_string())
     }
 

@@ -293,19 +293,24 @@ impl Control {
             return Ok(());
         }
         self.with(uuid, |id| {
-            let options =
-                DmOptions::default().set_flags(DmFlags::DM_STATUS_TABLE | DmFlags::DM_NOFLUSH);
-            let (_, table) = self
-                .dm
-                .table_status(id, options)
-                .map_err(failed("read the table"))?;
             let disk = Linear {
-                sectors: length(&table),
+                sectors: length(&self.table(id)?),
                 ..device.clone()
             };
             self.load_disks(uuid, &[disk])?;
             self.swap(id)
         })
+    }
+
+    /// The table in force: start, length, target and parameters of each line.
+    fn table(&self, id: &DevId<'_>) -> DmResult<Vec<(u64, u64, String, String)>> {
+        let options =
+            DmOptions::default().set_flags(DmFlags::DM_STATUS_TABLE | DmFlags::DM_NOFLUSH);
+        let (_, table) = self
+            .dm
+            .table_status(id, options)
+            .map_err(failed("read the table"))?;
+        Ok(table)
     }
 
     /// Puts the loaded table in force, in one call of the kernel.
@@ -327,12 +332,7 @@ impl Control {
     /// with the disk alone, unless the disk lacks data.
     pub fn grow(&self, uuid: &str, sectors: u64) -> DmResult<()> {
         self.with(uuid, |id| {
-            let options =
-                DmOptions::default().set_flags(DmFlags::DM_STATUS_TABLE | DmFlags::DM_NOFLUSH);
-            let (_, table) = self
-                .dm
-                .table_status(id, options)
-                .map_err(failed("read the table"))?;
+            let table = self.table(id)?;
             let [(0, length, target, parameters)] = table.as_slice() else {
                 return Err(other("read the table", "another form"));
             };

@@ -19,6 +19,14 @@ async fn running(bench: &Bench) {
     told.expect("the test tells its progress");
 }
 
+/// How long each step of a simulated machine takes. Nothing changes on a real machine.
+async fn set_step_time(bench: &Bench, milliseconds: u32) {
+    if !bench.real {
+        let levers = bench.machine.simulation().await;
+        levers.set_step_time(milliseconds).await.unwrap();
+    }
+}
+
 fn failed(result: zbus::Result<SpeedTest>) -> (Kind, String) {
     let failure = Failure::from(result.unwrap_err());
     assert_eq!(failure.data, DataState::Unchanged);
@@ -102,10 +110,7 @@ async fn a_test_can_be_cancelled_and_a_second_test_is_refused_meanwhile() {
     let manager = bench.machine.manager().await;
     // Nothing runs: nothing happens.
     manager.cancel_speed_test().await.unwrap();
-    if !bench.real {
-        let levers = bench.machine.simulation().await;
-        levers.set_step_time(60_000).await.unwrap();
-    }
+    set_step_time(&bench, 60_000).await;
     let meanwhile = async {
         running(&bench).await;
         for second in [
@@ -122,10 +127,7 @@ async fn a_test_can_be_cancelled_and_a_second_test_is_refused_meanwhile() {
     let (result, ()) = tokio::join!(cache.test_speed(), meanwhile);
     assert_eq!(failed(result).0, Kind::Cancelled);
     assert!(cache.last_speed_test().await.unwrap().is_none());
-    if !bench.real {
-        let levers = bench.machine.simulation().await;
-        levers.set_step_time(1).await.unwrap();
-    }
+    set_step_time(&bench, 1).await;
     // After the last read of the cancelled test, the next test can begin.
     until("the next test", async || match cache.test_speed().await {
         Ok(_) => true,
@@ -144,13 +146,7 @@ async fn a_job_and_a_new_mode_come_first() {
     }
     bench.machine.create(&bench.spec).await.unwrap();
     let cache = bench.the_cache().await;
-    let levers = bench.machine.simulation().await;
-    let slow = async |milliseconds| {
-        if !bench.real {
-            levers.set_step_time(milliseconds).await.unwrap();
-        }
-    };
-    slow(60_000).await;
+    set_step_time(&bench, 60_000).await;
     let changed = async {
         running(&bench).await;
         cache.set_mode(Mode::Writearound).await.unwrap();
@@ -162,7 +158,7 @@ async fn a_job_and_a_new_mode_come_first() {
         running(&bench).await;
         let plan = cache.plan_remove().await.unwrap();
         let job = cache.remove(&plan.plan_id, &plan.digest).await.unwrap();
-        slow(1).await;
+        set_step_time(&bench, 1).await;
         bench.machine.end(job).await.unwrap();
     };
     let (result, ()) = tokio::join!(cache.test_speed(), removed);

@@ -142,6 +142,26 @@ impl Control {
         made
     }
 
+    /// As [`Self::map`] with the length that the SSD knows. Then makes the mapping as long as its disk: the disk may have
+    /// grown with its file system, which is mounted next. If the kernel refuses the new length, the mapping keeps the
+    /// old one, as in [`Self::grow`].
+    ///
+    /// # Errors
+    /// As [`Self::map`].
+    pub fn map_and_grow(
+        &self,
+        pair: &Pair,
+        table: &Tandem,
+        [known, disk]: [u64; 2],
+        check: impl Fn(&str) -> Result<(), String>,
+    ) -> DmResult<()> {
+        self.map(pair, table, known, check)?;
+        if let Err(e) = self.grow(&pair.uuid, disk) {
+            tracing::error!(uuid = pair.uuid, "the cache covers the old length: {e}");
+        }
+        Ok(())
+    }
+
     /// Resumes a mapping that has a table in force and does not run. The table is loaded anew if it says that
     /// something is to be forgotten: the table in force may not say so.
     fn run_again(&self, pair: &Pair, table: &Tandem, sectors: u64) -> DmResult<()> {

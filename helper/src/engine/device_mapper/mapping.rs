@@ -62,10 +62,7 @@ impl DeviceMapper {
             let check = |ours: &str| devices.check(ours);
             match back || detached {
                 true => control.rejoin(&copy, &table, sectors, check),
-                // The disk may have grown with its file system, which is mounted next.
-                false => control
-                    .map(&copy, &table, sectors, check)
-                    .and_then(|()| control.grow(&copy.uuid, size)),
+                false => control.map_and_grow(&copy, &table, [sectors, size], check),
             }
         })
         .await?;
