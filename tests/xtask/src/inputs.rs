@@ -15,14 +15,15 @@ use crate::cx::Cx;
 use crate::results::LOGS;
 use crate::{deps, guest_kernel, hash, run};
 
+mod cargo;
 mod modules;
 
 use modules::modules;
 
 /// Directory of xtask's own modules.
 const XTASK: &str = "tests/xtask/src";
-/// Files that cargo reads for every package.
-const CARGO: [&str; 3] = ["Cargo.toml", "Cargo.lock", ".cargo/config.toml"];
+/// The file that cargo reads for every package and that counts as a whole.
+const CARGO_CONFIG: &str = ".cargo/config.toml";
 /// The sources of the kernel module.
 pub const KMOD: [&str; 5] = [
     "kmod/Kbuild",
@@ -46,6 +47,7 @@ pub struct Inputs {
 }
 
 /// Files by their path relative to the top, each with git's mode and checksum of its content.
+#[derive(Clone)]
 pub struct Tree(BTreeMap<String, String>);
 
 impl Tree {
@@ -93,6 +95,17 @@ impl Tree {
         let files = self.0.iter().filter(|(path, _)| is_input(path));
         hash::key(files.flat_map(|(path, object)| [path, object]))
     }
+
+    /// The content of a file.
+    fn text(&self, cx: &Cx, path: &str) -> Result<String> {
+        // git lists a file as its mode, "blob" and the checksum of its content.
+        let object = self
+            .0
+            .get(path)
+            .and_then(|object| object.rsplit(' ').next());
+        let object = object.with_context(|| format!("there is no {path}"))?;
+        run::output(run::cmd("git", ["cat-file", "blob", object]).current_dir(&cx.root))
+    }
 }
 
 /// Whether a path is the directory or file itself, or below it. `.` is the top.
@@ -111,8 +124,13 @@ fn unique() -> usize {
 impl Inputs {
     /// A key of all inputs: the same key means the same result.
     pub fn key(&self, cx: &Cx, tree: &Tree) -> Result<String> {
-        let paths = self.all_paths(cx)?;
+        let built = self.built(cx)?;
+        let paths = self.all_paths(cx, &built)?;
         let mut parts = vec![tree.key(&paths), tools()?];
+        if !built.directories.is_empty() {
+            parts.push(cargo::manifest(&tree.text(cx, "Cargo.toml")?)?);
+            parts.push(cargo::lock(&tree.text(cx, "Cargo.lock")?, &built.uses)?);
+        }
         if paths.contains(&format!("{XTASK}/guest_kernel.rs")) {
             parts.push(guest_kernel::debian12(cx)?.release);
         }
@@ -125,15 +143,15 @@ impl Inputs {
     }
 
     /// The declared paths, and all paths that follow from packages and modules.
-    fn all_paths(&self, cx: &Cx) -> Result<BTreeSet<String>> {
+    fn all_paths(&self, cx: &Cx, built: &Built) -> Result<BTreeSet<String>> {
         let declared = self.paths.iter().copied().flatten();
         let mut paths: BTreeSet<String> = declared.map(|&path| path.to_owned()).collect();
-        let built = self.directories(cx)?;
-        if !built.is_empty() {
-            paths.extend(CARGO.map(str::to_owned));
-            let named = NAMED.iter().filter(|(package, _)| built.contains(*package));
+        if !built.directories.is_empty() {
+            paths.insert(CARGO_CONFIG.to_owned());
+            let is_built = |directory: &str| built.directories.contains(directory);
+            let named = NAMED.iter().filter(|(package, _)| is_built(package));
             paths.extend(named.map(|(_, path)| (*path).to_owned()));
-            paths.extend(built);
+            paths.extend(built.directories.iter().cloned());
         }
         paths.extend(modules(cx, self.module)?);
         Ok(paths)
@@ -141,8 +159,8 @@ impl Inputs {
 }
 
 impl Inputs {
-    /// The directories of the packages that are built.
-    fn directories(&self, cx: &Cx) -> Result<BTreeSet<String>> {
+    /// The packages that cargo builds for the layer.
+    fn built(&self, cx: &Cx) -> Result<Built> {
         let tested = self.packages.iter().map(|&name| (name, true));
         let built = self.programs.iter().map(|&name| (name, false));
         packages(cx, &tested.chain(built).collect::<Vec<_>>())
@@ -193,17 +211,25 @@ struct Dependency {
     features: Vec<String>,
 }
 
-/// The directories of packages, and of the workspace packages that they depend on. Each name comes with whether the
+/// Packages of the workspace that cargo builds.
+#[derive(Default)]
+struct Built {
+    directories: BTreeSet<String>,
+    /// What they use of packages outside the workspace.
+    uses: BTreeSet<cargo::Use>,
+}
+
+/// The packages of these names, and the workspace packages that they depend on. Each name comes with whether the
 /// package's tests are built, because tests have dependencies of their own. An optional dependency of a package counts
 /// unless the package is used without any of its features.
-fn packages(cx: &Cx, names: &[(&str, bool)]) -> Result<BTreeSet<String>> {
+fn packages(cx: &Cx, names: &[(&str, bool)]) -> Result<Built> {
+    let mut built = Built::default();
     if names.is_empty() {
-        return Ok(BTreeSet::new());
+        return Ok(built);
     }
     let words = ["metadata", "--no-deps", "--offline", "--format-version=1"];
     let text = run::output(run::cmd("cargo", words).current_dir(&cx.root))?;
     let metadata: Metadata = serde_json::from_str(&text).context("cargo's metadata")?;
-    let mut directories = BTreeSet::new();
     let mut seen = BTreeSet::new();
     let mut left: Vec<_> = names
         .iter()
@@ -222,36 +248,71 @@ fn packages(cx: &Cx, names: &[(&str, bool)]) -> Result<BTreeSet<String>> {
             .manifest_path
             .parent()
             .context("a manifest lies somewhere")?;
-        directories.insert(directory.strip_prefix(&cx.root)?.display().to_string());
+        let directory = directory.strip_prefix(&cx.root)?.display().to_string();
+        built.directories.insert(directory);
         let counts = |d: &&Dependency| {
-            d.path.is_some()
-                && (with_tests || d.kind.as_deref() != Some("dev"))
-                && (with_features || !d.optional)
+            (with_tests || d.kind.as_deref() != Some("dev")) && (with_features || !d.optional)
         };
-        left.extend(package.dependencies.iter().filter(counts).map(|d| {
-            let with_features = d.uses_default_features || !d.features.is_empty();
-            (d.name.as_str(), false, with_features)
-        }));
+        for d in package.dependencies.iter().filter(counts) {
+            if d.path.is_some() {
+                let with_features = d.uses_default_features || !d.features.is_empty();
+                left.push((d.name.as_str(), false, with_features));
+            } else {
+                built.uses.insert((name.to_owned(), d.name.clone()));
+            }
+        }
     }
-    Ok(directories)
+    Ok(built)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::case::rust_files;
+    use crate::layer::Layer;
     use crate::test;
+
+    fn all_paths(cx: &Cx, layer: &Layer) -> BTreeSet<String> {
+        let built = layer.inputs.built(cx).unwrap();
+        layer.inputs.all_paths(cx, &built).unwrap()
+    }
+
+    /// GTK is of the app only, and serde of all programs.
+    #[test]
+    fn an_entry_of_cargo_lock_counts_for_those_that_use_it() {
+        let cx = Cx::new().unwrap();
+        let text = fs::read_to_string(cx.path("Cargo.lock")).unwrap();
+        let layers = test::layers();
+        let changes = |layer: &str, name: &str| {
+            let layer = layers.iter().find(|other| other.name == layer).unwrap();
+            let uses = layer.inputs.built(&cx).unwrap().uses;
+            let at = text.find(&format!("name = \"{name}\"\n")).unwrap();
+            let (before, after) = text.split_at(at);
+            let changed = before.to_owned() + &after.replacen("checksum = \"", "checksum = \"0", 1);
+            cargo::lock(&text, &uses).unwrap() != cargo::lock(&changed, &uses).unwrap()
+        };
+        for layer in ["app", "vm-main"] {
+            assert!(changes(layer, "gtk4") && changes(layer, "serde"), "{layer}");
+        }
+        for layer in ["uml-plain", "kernel-6.1-debian12"] {
+            assert!(
+                !changes(layer, "gtk4") && changes(layer, "serde"),
+                "{layer}"
+            );
+        }
+    }
 
     #[test]
     fn a_package_brings_those_that_it_depends_on() {
         let cx = Cx::new().unwrap();
-        let found = packages(&cx, &[("tandem-suite", false)]).unwrap();
+        let of = |names: &[(&str, bool)]| packages(&cx, names).unwrap().directories;
+        let found = of(&[("tandem-suite", false)]);
         assert!(found.contains("tests/uml/suite") && found.contains("tests/record/log"));
         // The suite uses the rescue program without the feature that needs the service.
         assert!(found.contains("helper/rescue") && !found.contains("helper"));
-        let found = packages(&cx, &[("tandem-helper", true)]).unwrap();
+        let found = of(&[("tandem-helper", true)]);
         assert!(found.contains("helper/api") && found.contains("kmod/sim"));
-        let found = packages(&cx, &[("tandem-rescue", false)]).unwrap();
+        let found = of(&[("tandem-rescue", false)]);
         assert!(found.contains("helper"));
     }
 
@@ -261,7 +322,7 @@ mod tests {
         let cx = Cx::new().unwrap();
         let layers = test::layers();
         let of = |name: &str| layers.iter().find(|layer| layer.name == name).unwrap();
-        let key = |name: &str, tree: &Tree| tree.key(&of(name).inputs.all_paths(&cx).unwrap());
+        let key = |name: &str, tree: &Tree| of(name).inputs.key(&cx, tree).unwrap();
         let tree = Tree::of_head(&cx).unwrap();
         let changed = |path: &str| {
             let mut files = tree.0.clone();
@@ -269,7 +330,7 @@ mod tests {
             assert!(old.is_some(), "{path} is no file of the commit");
             Tree(files)
         };
-        let cases: [(&str, [&str; 2], &[&str]); 7] = [
+        let cases: [(&str, [&str; 2], &[&str]); 6] = [
             (
                 "app/src/main.rs",
                 ["app", "vm-main"],
@@ -296,7 +357,6 @@ mod tests {
                 ["uml-plain", "vm-main"],
                 &["engine", "app"],
             ),
-            ("Cargo.lock", ["app", "uml-plain"], &["kmod-style", "data"]),
         ];
         for (path, stale, valid) in cases {
             let other = changed(path);
@@ -323,8 +383,9 @@ mod tests {
         let cx = Cx::new().unwrap();
         let mut tried = 0;
         for layer in test::layers() {
-            let paths = layer.inputs.all_paths(&cx).unwrap();
-            for directory in layer.inputs.directories(&cx).unwrap() {
+            let built = layer.inputs.built(&cx).unwrap();
+            let paths = layer.inputs.all_paths(&cx, &built).unwrap();
+            for directory in built.directories {
                 for file in rust_files(&cx.path(&directory)).unwrap() {
                     let text = fs::read_to_string(&file).unwrap();
                     for named in text.split('"').filter(|text| text.contains("../")) {
@@ -357,7 +418,7 @@ mod tests {
             .map(|layer| {
                 (
                     modules(&cx, layer.inputs.module).unwrap(),
-                    layer.inputs.all_paths(&cx).unwrap(),
+                    all_paths(&cx, layer),
                 )
             })
             .collect();
@@ -395,7 +456,7 @@ mod tests {
     fn every_declared_path_is_there() {
         let cx = Cx::new().unwrap();
         for layer in test::layers() {
-            for path in layer.inputs.all_paths(&cx).unwrap() {
+            for path in all_paths(&cx, &layer) {
                 assert!(cx.path(&path).exists(), "{}: no {path}", layer.name);
             }
         }
