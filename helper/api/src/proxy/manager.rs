@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The manager: the service as a whole.
+
+use crate::{
+    FstabChange, ModuleProblem, ModuleState, PlanReply, PlanSpec, SigningKey, SpeedTest, SsdPart,
+};
+use zbus::{OwnedObjectPath, proxy};
+
+/// The service as a whole.
+#[proxy(
+    interface = "org.tandemcache.Tandem1.Manager",
+    default_service = "org.tandemcache.Tandem1",
+    default_path = "/org/tandemcache/Tandem1"
+)]
+pub trait Manager {
+    /// Says exactly what the creation of this cache would do, or why the cache cannot be created. Needs no
+    /// authorisation and changes nothing.
+    ///
+    /// # Errors
+    /// A [`crate::Failure`] with the reason against the creation: see [`crate::Kind`].
+    fn plan(&self, spec: &PlanSpec) -> zbus::Result<PlanReply>;
+
+    /// Executes a plan of [`Self::plan`] after asking the user to authenticate: `org.tandemcache.Tandem1.create`, or
+    /// `.create-erasing` if the plan erases content; for the mode write-back also `.write-back`. The object of the job
+    /// exists when this call returns, and until ten seconds after the end of the job.
+    ///
+    /// # Errors
+    /// `PlanUnknown`, `NotAuthorized`, `AuthorityUnavailable`, `DeviceGone`, `DeviceChanged`, `Busy`, `TooMany`. After
+    /// an error nothing was changed.
+    #[zbus(allow_interactive_auth)]
+    fn create(&self, plan_id: &str, digest: &str) -> zbus::Result<OwnedObjectPath>;
+
+    /// Lists the parts of a whole SSD in the order of addresses: the shares of caches, other partitions, and the free
+    /// space in which [`Self::plan`] can make a partition. The list leaves out free space smaller than 1 MiB, and all
+    /// free space of an SSD on which the service makes no partition ([`crate::Kind::SsdTable`]). An SSD without a
+    /// partition table and without known content is one free part; only a plan finds out whether the SSD is really
+    /// empty. Needs no authorisation and changes nothing.
+    ///
+    /// # Errors
+    /// `DeviceGone`; `InvalidArgument` if the device is a partition or a volume.
+    fn ssd_layout(&self, ssd: &OwnedObjectPath) -> zbus::Result<Vec<SsdPart>>;
+
+    /// Says how the entries of fstab for this disk have to be changed before [`Self::plan`] can cache the disk
+    /// ([`crate::Kind::FstabNamesDevice`]): the UUID of the file system takes the place of a name that would not find
+    /// the cache. No change is needed if the answer is empty. Needs no authorisation and changes nothing.
+    ///
+    /// # Errors
+    /// `DeviceGone`; `Indistinguishable` if another device has a file system with the same UUID, or if the file system
+    /// has none.
+    fn fstab_changes(&self, disk: &OwnedObjectPath) -> zbus::Result<Vec<FstabChange>>;
+
+    /// Makes these changes in fstab, after asking the user to authenticate
+    /// (`org.tandemcache.Tandem1.change-fstab`). Returns the path of the file in which the fstab of before is kept. The
+    /// changed fstab is right with a cache and without one.
+    ///
+    /// # Errors
+    /// `PlanUnknown` unless the changes are those of [`Self::fstab_changes`] at this moment; `NotAuthorized`,
+    /// `AuthorityUnavailable`; `StepFailed` if fstab cannot be changed: then it is as before.
+    #[zbus(allow_interactive_auth)]
+    fn change_fstab(&self, disk: &OwnedObjectPath, changes: &[FstabChange])
+    -> zbus::Result<String>;
+
+    /// Measures how fast a disk without a cache is, after polkit has allowed it (`org.tandemcache.Tandem1.test-speed`).
+    /// Returns after 30 seconds at the latest; see [`crate::CacheProxy::test_speed`].
+    ///
+    /// # Errors
+    /// As [`crate::CacheProxy::test_speed`]; `DeviceGone`; `AlreadyCached` if the device is the mapping of a cache.
+    #[zbus(allow_interactive_auth)]
+    fn test_speed(&self, disk: &OwnedObjectPath) -> zbus::Result<SpeedTest>;
+
+    /// Ends the speed test that runs. Without a test nothing happens. Allowed for the user that started the test, and
+    /// for root.
+    ///
+    /// # Errors
+    /// `NotAuthorized`.
+    fn cancel_speed_test(&self) -> zbus::Result<()>;
+
+    /// A speed test goes on. `done`: 0 to 1. `through_cache`: whether it reads through the cache now, and not from the
+    /// disk.
+    #[zbus(signal)]
+    fn speed_test_progressed(&self, done: f64, through_cache: bool) -> zbus::Result<()>;
+
+    /// Makes the service check whether the kernels that may start next have the module. For root only: the scripts of
+    /// kernel packages and of DKMS make this call.
+    ///
+    /// # Errors
+    /// `NotAuthorized`.
+    fn check_kernels(&self) -> zbus::Result<()>;
+
+    /// Version of the service.
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn version(&self) -> zbus::Result<String>;
+
+    /// `device-mapper`, or `simulated` where no real device is touched.
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn engine(&self) -> zbus::Result<String>;
+
+    /// Whether the kernel can run a cache.
+    #[zbus(property)]
+    fn module_state(&self) -> zbus::Result<ModuleState>;
+
+    /// Why the kernel cannot run a cache, and a detail for an expert: the end of the build's log, or the name of the
+    /// missing package. The service signals a change when `ModuleState` changes and when kernels or modules were
+    /// installed.
+    #[zbus(property)]
+    fn module_problem(&self) -> zbus::Result<(ModuleProblem, String)>;
+
+    /// State of the key that DKMS signs modules with. The service signals a change as for `ModuleProblem`, and after
+    /// [`Self::enroll_key`].
+    #[zbus(property)]
+    fn signing_key(&self) -> zbus::Result<SigningKey>;
+
+    /// Makes the firmware ask at the next start whether to trust the key that DKMS signs modules with, after asking the
+    /// user to authenticate (`org.tandemcache.Tandem1.enroll-key`). The firmware then asks for `password`: 8 to 256
+    /// printable ASCII characters.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, `NotAuthorized`, `AuthorityUnavailable`, `WrongState` unless the key is
+    /// [`SigningKey::NotEnrolled`], `StepFailed` with the message of mokutil.
+    #[zbus(allow_interactive_auth)]
+    fn enroll_key(&self, password: &str) -> zbus::Result<()>;
+
+    /// Releases of the kernels that may start next and have no module that they accept. While this list is not empty,
+    /// the service keeps caches out of write-back, and their dirty data is written to the disks:
+    /// [`crate::CacheProxy::waits_for_kernel`].
+    #[zbus(property)]
+    fn kernels_without_module(&self) -> zbus::Result<Vec<String>>;
+
+    /// Release of the running kernel, as `uname -r` gives it.
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn kernel(&self) -> zbus::Result<String>;
+
+    /// Least size of an SSD or of a partition for a cache, in bytes.
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn minimum_ssd_bytes(&self) -> zbus::Result<u64>;
+}
