@@ -3,6 +3,8 @@
 //! (`helper/sim`).
 
 pub mod device_mapper;
+#[cfg(test)]
+pub(crate) mod none;
 
 use crate::action::{Action, Pair};
 use crate::dm::message::Message;

@@ -42,6 +42,9 @@ pub struct CacheRecord {
     /// Minutes that a shutdown may take to write all dirty data to the disk; 0: it does not do that.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub shutdown_minutes: u32,
+    /// Name that the user gave the cache; empty: none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
     /// The devices that were used without the cache while `may_be_dirty` was true. Unless `origin_diverged` is true,
     /// none of them agrees with the whole record of the disk, and each of them may be the disk all the same: in another
     /// enclosure, or a copy of it.
@@ -99,6 +102,7 @@ impl CacheRecord {
             origin_diverged: false,
             waits_for_kernel: false,
             shutdown_minutes: 0,
+            name: String::new(),
             used_alone: Vec::new(),
             setup: Setup::Done,
             in_initramfs: false,
@@ -114,6 +118,15 @@ impl CacheRecord {
                 copies_stale: true,
                 ..pair
             })
+        }
+    }
+
+    /// The record `new`, with what the user chose for this cache beside its devices and its mode.
+    pub fn keep_choices(self, new: Self) -> Self {
+        Self {
+            name: self.name,
+            shutdown_minutes: self.shutdown_minutes,
+            ..new
         }
     }
 
@@ -268,6 +281,28 @@ impl Store {
         self.save(CACHES, &record.pair.uuid, CACHE, record)
     }
 
+    /// Records a cache that was made just now. The record may exist already: then what the user chose meanwhile stays.
+    ///
+    /// # Errors
+    /// As [`Self::save_cache`].
+    pub fn save_created(&self, pair: &Pair) -> io::Result<()> {
+        let _lock = self.lock()?;
+        let new = CacheRecord::new(pair.clone());
+        let record = match self.cache(&pair.uuid)? {
+            Some(now) => now.keep_choices(new),
+            None => new,
+        };
+        self.save(CACHES, &pair.uuid, CACHE, &record)
+    }
+
+    /// The current record of a cache. A record that exists and cannot be read is not a removed one.
+    fn cache(&self, uuid: &str) -> io::Result<Option<CacheRecord>> {
+        match fs::read(self.file(CACHES, uuid, CACHE)?) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => Ok(Some(serde_json::from_slice(&read?)?)),
+        }
+    }
+
     /// Changes the current record of a cache and returns the new record. `None`: the cache has no record any more,
     /// and none is created.
     ///
@@ -279,10 +314,8 @@ impl Store {
         change: impl FnOnce(CacheRecord) -> CacheRecord,
     ) -> io::Result<Option<CacheRecord>> {
         let _lock = self.lock()?;
-        // A record that exists and cannot be read is not a removed one.
-        let before: CacheRecord = match fs::read(self.file(CACHES, uuid, CACHE)?) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            read => serde_json::from_slice(&read?)?,
+        let Some(before) = self.cache(uuid)? else {
+            return Ok(None);
         };
         let now = change(before.clone());
         if now != before {

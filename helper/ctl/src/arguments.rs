@@ -125,6 +125,13 @@ pub enum Request {
         #[arg(long)]
         yes: bool,
     },
+    /// Give a cache a name of your own
+    Rename {
+        /// Name, of 64 characters at most; "" takes the name away
+        name: String,
+        /// Cache; may be left out if there is one
+        cache: Option<String>,
+    },
     /// Write everything to the disk before the computer is switched off or restarted
     BeforeOff {
         /// How long that may take, in minutes (25 at most); 0: it is not done

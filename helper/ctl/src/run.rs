@@ -87,6 +87,11 @@ pub async fn run(request: Request, json: bool) -> Result<(), Ending> {
             cache.set_shutdown_minutes(minutes).await?;
             Ok(())
         }
+        Request::Rename { name, cache } => {
+            let cache = one(&connection, cache.as_deref()).await?;
+            cache.set_name(&name).await?;
+            Ok(())
+        }
         Request::Resize { cache, size, yes } => {
             let cache = one(&connection, Some(&cache)).await?;
             let plan = cache.plan_resize(size).await?;
@@ -219,8 +224,12 @@ async fn caches(connection: &Connection) -> Result<Vec<CacheProxy<'static>>, End
 async fn one(connection: &Connection, wanted: Option<&str>) -> Result<CacheProxy<'static>, Ending> {
     let mut found = Vec::new();
     for cache in caches(connection).await? {
-        let (uuid, name) = (cache.uuid().await?, cache.name().await?);
-        if wanted.is_none_or(|wanted| uuid.starts_with(wanted) || name.starts_with(wanted)) {
+        let names = [
+            cache.uuid().await?,
+            cache.name().await?,
+            cache.chosen_name().await?,
+        ];
+        if wanted.is_none_or(|wanted| names.iter().any(|name| name.starts_with(wanted))) {
             found.push(cache);
         }
     }
@@ -283,6 +292,7 @@ async fn facts(cache: &CacheProxy<'_>) -> Result<serde_json::Value, Ending> {
     Ok(serde_json::json!({
         "uuid": cache.uuid().await?,
         "name": cache.name().await?,
+        "chosen_name": cache.chosen_name().await?,
         "origin": cache.origin_text().await?,
         "ssd": cache.ssd_text().await?,
         "mode": cache.mode().await?,
@@ -318,7 +328,12 @@ async fn status(connection: &Connection, wanted: Option<&str>, json: bool) -> Re
         say("No caches.");
     }
     for cache in &caches {
-        say(format_args!("{}", cache.name().await?));
+        let (name, chosen) = (cache.name().await?, cache.chosen_name().await?);
+        if chosen.is_empty() {
+            say(name);
+        } else {
+            say(format_args!("{chosen} ({name})"));
+        }
         say(format_args!(
             "  Disk:    {}",
             words::device(&cache.origin_text().await?)

@@ -238,6 +238,7 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
         "Resize",
         "SetMode",
         "SetShutdownMinutes",
+        "SetName",
         "Flush",
         "EnrollKey",
         "FstabChanges",
@@ -258,6 +259,7 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
                 | "Resize"
                 | "SetMode"
                 | "SetShutdownMinutes"
+                | "SetName"
                 | "Flush"
                 | "EnrollKey"
                 | "ChangeFstab"

@@ -99,7 +99,7 @@ async fn finish(engine: &dyn Engine, store: &Store, intent: &Intent) -> bool {
 fn record(store: &Store, intent: &Intent) -> io::Result<()> {
     for action in &intent.actions {
         match action {
-            Action::Map(pair) => store.save_cache(&CacheRecord::new(pair.clone()))?,
+            Action::Map(pair) => store.save_created(pair)?,
             Action::Prepare(_) => record_prepared(store, intent)?,
             _ => {}
         }
@@ -176,7 +176,7 @@ pub(super) async fn adopt_partition(
 /// module's status takes that back), and the cache of which the initial file systems get a copy.
 fn record_before(store: &Store, intent: &Intent, action: &Action) -> io::Result<()> {
     match action {
-        Action::EnableWriteback(pair) => store.save_cache(&CacheRecord::new(pair.clone())),
+        Action::EnableWriteback(pair) => store.save_created(pair),
         Action::UpdateInitramfs(_) => record_prepared(store, intent),
         _ => Ok(()),
     }

@@ -100,12 +100,13 @@ fn commit(engine: &dyn Engine, store: &Store, intent: &Intent, stays: bool) -> i
     });
     match pair.filter(|_| stays && store.caches().iter().any(was_mapped)) {
         Some(pair) => {
-            let record = CacheRecord {
-                detached_in: Some(boot),
-                may_be_dirty: false,
-                ..CacheRecord::new(pair)
-            };
-            store.save_cache(&record)?;
+            store.change_cache(&intent.uuid, |now| {
+                now.keep_choices(CacheRecord {
+                    detached_in: Some(boot),
+                    may_be_dirty: false,
+                    ..CacheRecord::new(pair)
+                })
+            })?;
             Ok(true)
         }
         None => {

@@ -33,6 +33,8 @@ pub struct View {
     pub waits_for_kernel: bool,
     /// Minutes that a shutdown may take to write all dirty data to the disk.
     pub shutdown_minutes: u32,
+    /// Name that the user gave the cache; empty: none.
+    pub chosen_name: String,
     /// The state.
     pub state: CacheState,
     /// The reason of the state.
@@ -139,6 +141,9 @@ impl CacheObject {
         }
         if old.shutdown_minutes != new.shutdown_minutes {
             this.shutdown_minutes_changed(emitter).await?;
+        }
+        if old.chosen_name != new.chosen_name {
+            this.chosen_name_changed(emitter).await?;
         }
         if old.mapped != new.mapped {
             this.mapped_changed(emitter).await?;
@@ -264,6 +269,16 @@ impl CacheObject {
             .await
     }
 
+    async fn set_name(
+        &self,
+        name: String,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<(), Failure> {
+        self.service.note_activity();
+        let uuid = &self.pair.uuid;
+        self.service.set_name(&header, uuid, &name).await
+    }
+
     async fn flush(&self, #[zbus(header)] header: Header<'_>) -> Result<OwnedObjectPath, Failure> {
         self.service.note_activity();
         self.service.flush(&header, &self.pair.uuid).await
@@ -351,6 +366,11 @@ impl CacheObject {
     #[zbus(property)]
     fn shutdown_minutes(&self) -> u32 {
         self.view(|v| v.shutdown_minutes)
+    }
+
+    #[zbus(property)]
+    fn chosen_name(&self) -> String {
+        self.view(|v| v.chosen_name.clone())
     }
 
     #[zbus(property(emits_changed_signal = "false"))]

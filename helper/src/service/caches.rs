@@ -167,6 +167,7 @@ impl Service {
             may_be_unwritten: record.may_be_dirty,
             waits_for_kernel: record.waits_for_kernel,
             shutdown_minutes: record.shutdown_minutes,
+            chosen_name: record.name.clone(),
             state,
             reason,
             mapped: device.map_or_else(no_object, |d| d.ident.text.object.clone()),

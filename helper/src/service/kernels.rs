@@ -86,21 +86,12 @@ impl Service {
         let uuid = record.pair.uuid.as_str();
         let devices = [record.pair.origin.clone(), record.pair.ssd.clone()];
         let reserved = self.reserve(uuid, devices, true)?;
-        let (mut record, _) = self.working(uuid).await?;
-        record.waits_for_kernel = mode == Mode::Writethrough;
+        self.working(uuid).await?;
         let result = {
             let _alone = self.refreshing.lock().await;
-            self.change_mode(&record, mode).await
+            let waits = mode == Mode::Writethrough;
+            self.change_mode(uuid, mode, waits).await
         };
-        if result.is_err() && mode == Mode::Writeback {
-            let waits = |mut now: CacheRecord| {
-                now.waits_for_kernel = true;
-                now
-            };
-            if let Err(e) = self.store.change_cache(uuid, waits) {
-                tracing::error!("cannot record that write-back is wanted: {e}");
-            }
-        }
         drop(reserved);
         self.look_again();
         result

@@ -167,69 +167,12 @@ impl Service {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::action::Action;
     use crate::bus;
-    use crate::engine::{Engine, LiveMapping, Status};
+    use crate::engine::none::NoEngine;
     use crate::facts::Mounter;
     use crate::plan::tests::{device, mount};
     use crate::state::Store;
-    use tandem_api::{FileUser, Kind, Mode, ModuleState};
-
-    /// An engine that is not used: to record a use of the disk needs no call of the engine.
-    struct NoEngine;
-
-    #[async_trait::async_trait]
-    impl Engine for NoEngine {
-        fn name(&self) -> &'static str {
-            "none"
-        }
-
-        fn kernel(&self) -> String {
-            String::new()
-        }
-
-        fn boot_id(&self) -> String {
-            String::new()
-        }
-
-        async fn module_state(&self) -> ModuleState {
-            ModuleState::NotBuilt
-        }
-
-        async fn facts(&self) -> Result<Facts, Failure> {
-            Err(Failure::new(Kind::Internal))
-        }
-
-        async fn blank(&self, _: &Device) -> Result<bool, Failure> {
-            Err(Failure::new(Kind::Internal))
-        }
-
-        async fn claimed(&self, _: &Device) -> Result<bool, Failure> {
-            Err(Failure::new(Kind::Internal))
-        }
-
-        async fn users(&self, _: &Device) -> Vec<FileUser> {
-            Vec::new()
-        }
-
-        async fn apply(&self, _: &Action) -> Result<(), Failure> {
-            Err(Failure::new(Kind::Internal))
-        }
-
-        async fn send_message(&self, _: &str, _: Message) -> Result<(), Failure> {
-            Err(Failure::new(Kind::Internal))
-        }
-
-        async fn live_mappings(&self) -> Result<Vec<LiveMapping>, Failure> {
-            Ok(Vec::new())
-        }
-
-        async fn status(&self, _: &str) -> Result<Status, Failure> {
-            Err(Failure::new(Kind::Internal))
-        }
-
-        async fn changed(&self) {}
-    }
+    use tandem_api::Mode;
 
     #[tokio::test]
     async fn a_cache_that_was_removed_meanwhile_does_not_come_back_on_record() {
@@ -237,7 +180,11 @@ mod tests {
         let store = Store::open(&root).unwrap();
         let (_bus, address) = bus::start();
         let connection = zbus::connection::Builder::address(address.as_str()).build();
-        let service = Service::new(Arc::new(NoEngine), store.clone(), connection.await.unwrap());
+        let service = Service::new(
+            Arc::new(NoEngine::mute()),
+            store.clone(),
+            connection.await.unwrap(),
+        );
         let mut disk = device("sda1", 1 << 30);
         disk.mounts = vec![mount("/mnt", Mounter::Other)];
         let mut record = CacheRecord::new(Pair::nowhere(Mode::Writeback));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Changes of a cache that stays: a new mode, and a flush of the dirty data.
+//! Changes of a cache that stays: another mode or name, and a flush of the dirty data. Each change writes only its own
+//! fields of the record, so that two changes at the same time cannot undo each other.
 
 use super::Service;
 use super::plans::{current, mapped};
@@ -39,13 +40,12 @@ impl Service {
         let devices = [disk.clone(), ssd.clone()];
         self.ensure_no_job(&devices).await?;
         let reserved = self.reserve(uuid, devices, true)?;
-        let (mut record, _) = self.working(uuid).await?;
+        let (record, _) = self.working(uuid).await?;
         self.offered(&record, mode).await?;
-        record.waits_for_kernel = false;
         let result = {
             // A refresh reads the record and may change it, so no refresh may run meanwhile.
             let _alone = self.refreshing.lock().await;
-            self.change_mode(&record, mode).await
+            self.change_mode(uuid, mode, false).await
         };
         drop(reserved);
         self.refresh().await;
@@ -77,13 +77,44 @@ impl Service {
             shutdown_minutes: minutes,
             ..now
         };
-        let changed = self.store.change_cache(uuid, set);
-        let changed = changed
-            .map_err(|e| Failure::new(Kind::Internal).detail(format_args!("cannot record: {e}")))?;
+        let changed = self.set_fields(uuid, set);
         self.refresh().await;
         changed
-            .map(drop)
-            .ok_or_else(|| Failure::new(Kind::WrongState))
+    }
+
+    /// `Cache.SetName`.
+    pub(crate) async fn set_name(
+        self: &Arc<Self>,
+        header: &Header<'_>,
+        uuid: &str,
+        name: &str,
+    ) -> Result<(), Failure> {
+        let _call = self.call();
+        let _caller = self.caller(header).await?;
+        let refused = || Failure::new(Kind::InvalidArgument).name("name");
+        let name = tandem_api::checked_name(name)
+            .ok_or_else(refused)?
+            .to_owned();
+        let record = self.record(uuid)?;
+        let (disk, ssd) = (&record.pair.origin.text, &record.pair.ssd.text);
+        auth::check(&self.connection, header, Permission::Tune, disk, ssd).await?;
+        let changed = self.set_fields(uuid, |now| CacheRecord { name, ..now });
+        self.refresh().await;
+        changed
+    }
+
+    /// Changes fields of the record of a cache.
+    fn set_fields(
+        &self,
+        uuid: &str,
+        change: impl FnOnce(CacheRecord) -> CacheRecord,
+    ) -> Result<(), Failure> {
+        match self.store.change_cache(uuid, change) {
+            Ok(Some(_)) => Ok(()),
+            // The cache was removed meanwhile.
+            Ok(None) => Err(Failure::new(Kind::WrongState)),
+            Err(e) => Err(Failure::new(Kind::Internal).detail(format_args!("cannot record: {e}"))),
+        }
     }
 
     /// Makes the copies of a changed record in the initial file systems anew. This takes up to some minutes, and no
@@ -98,33 +129,44 @@ impl Service {
     }
 
     /// Sets the mode. Write-back is recorded before data can be on the SSD only; another mode is recorded after the
-    /// module has left write-back.
+    /// module has left write-back. `waits`: write-back is to be set again when each kernel has the module. After an error
+    /// the record says the mode and the wait as before.
     pub(super) async fn change_mode(
         &self,
-        record: &CacheRecord,
+        uuid: &str,
         mode: Mode,
+        waits: bool,
     ) -> Result<(), Failure> {
-        let failed = |e| Failure::new(Kind::Internal).detail(format_args!("cannot record: {e}"));
-        let mut new = record.clone();
-        new.pair.mode = mode;
-        new.may_be_dirty |= mode == Mode::Writeback;
-        if mode == Mode::Writeback {
-            self.store.save_cache(&new).map_err(failed)?;
+        let mut before = None;
+        let set = |mut now: CacheRecord| {
+            before.get_or_insert((now.pair.mode, now.waits_for_kernel));
+            now.pair.mode = mode;
+            now.may_be_dirty |= mode == Mode::Writeback;
+            now.waits_for_kernel = waits;
+            now
+        };
+        if mode != Mode::Writeback {
+            self.tell_mode(uuid, mode).await?;
+            return self.set_fields(uuid, set);
         }
-        let told = self
-            .engine
-            .send_message(&record.pair.uuid, Message::Mode(mode))
-            .await;
-        if let Err(e) = told {
-            if mode == Mode::Writeback {
-                // The module did not take the mode, so the record gets the old one. `may_be_dirty` stays; the
-                // module's status settles it.
-                new.pair.mode = record.pair.mode;
-                self.store.save_cache(&new).map_err(failed)?;
+        self.set_fields(uuid, set)?;
+        let Err(e) = self.tell_mode(uuid, mode).await else {
+            return Ok(());
+        };
+        // The module did not take the mode. `may_be_dirty` stays; the module's status settles it.
+        self.set_fields(uuid, |mut now| {
+            if let Some((mode, waits)) = before {
+                now.pair.mode = mode;
+                now.waits_for_kernel = waits;
             }
-            return Err(e.name("mode"));
-        }
-        self.store.save_cache(&new).map_err(failed)
+            now
+        })?;
+        Err(e)
+    }
+
+    async fn tell_mode(&self, uuid: &str, mode: Mode) -> Result<(), Failure> {
+        let told = self.engine.send_message(uuid, Message::Mode(mode)).await;
+        told.map_err(|e| e.name("mode"))
     }
 
     /// `Cache.Flush`.
@@ -175,5 +217,61 @@ impl Service {
         let ssd = ssd.ok_or_else(|| gone(&pair.ssd.text))?;
         let refused = plan::refused_modes(origin, ssd, mapped(&facts, pair));
         plan::offered(mode, &refused, origin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::action::Pair;
+    use crate::bus;
+    use crate::engine::none::NoEngine;
+    use crate::state::Store;
+
+    /// Another call sets the name while the module is told of the mode. `taken`: whether the module takes the mode.
+    async fn renamed_while(mode: Mode, taken: bool) -> CacheRecord {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let (_bus, address) = bus::start();
+        let connection = zbus::connection::Builder::address(address.as_str()).build();
+        let mut record = CacheRecord::new(Pair::nowhere(Mode::Writearound));
+        (record.waits_for_kernel, record.may_be_dirty) = (true, false);
+        store.save_cache(&record).unwrap();
+        let (meanwhile, uuid) = (store.clone(), record.pair.uuid.clone());
+        let engine = NoEngine::answers(move |_| {
+            let named = |now| CacheRecord {
+                name: "Photos".to_owned(),
+                shutdown_minutes: 5,
+                ..now
+            };
+            meanwhile.change_cache(&uuid, named).unwrap();
+            let refusal = Failure::new(Kind::StepFailed);
+            taken.then_some(()).ok_or(refusal)
+        });
+        let service = Service::new(Arc::new(engine), store.clone(), connection.await.unwrap());
+        let changed = service.change_mode(&record.pair.uuid, mode, false).await;
+        assert_eq!(changed.is_ok(), taken);
+        store.caches().remove(0)
+    }
+
+    #[tokio::test]
+    async fn a_change_of_the_mode_keeps_what_another_call_records_meanwhile() {
+        for mode in [Mode::Writeback, Mode::Writethrough] {
+            for taken in [true, false] {
+                let now = renamed_while(mode, taken).await;
+                assert_eq!(
+                    (now.name.as_str(), now.shutdown_minutes),
+                    ("Photos", 5),
+                    "{mode} {taken}"
+                );
+                let expected = match taken {
+                    true => (mode, false),
+                    false => (Mode::Writearound, true),
+                };
+                assert_eq!((now.pair.mode, now.waits_for_kernel), expected, "{mode}");
+                // Write-back may have begun, whatever the module said.
+                assert_eq!(now.may_be_dirty, mode == Mode::Writeback, "{mode} {taken}");
+            }
+        }
     }
 }

@@ -91,6 +91,14 @@ pub trait Cache {
     #[zbus(allow_interactive_auth)]
     fn set_shutdown_minutes(&self, minutes: u32) -> zbus::Result<()>;
 
+    /// Gives the cache a name, after asking the user to authenticate (`.tune`). The service cuts spaces at the ends off;
+    /// an empty name takes the name away. The name is for people; the mapped device keeps its own [`Self::name`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` if [`crate::checked_name`] refuses the name; `NotAuthorized`, `AuthorityUnavailable`. After an error the name is as before.
+    #[zbus(allow_interactive_auth)]
+    fn set_name(&self, name: &str) -> zbus::Result<()>;
+
     /// Writes all dirty data to the disk, after asking the user to authenticate (`.tune`). The job can be paused. While
     /// the job runs, writes go to the disk as in write-through, so that the job comes to an end. After the job the mode
     /// is as before.
@@ -170,6 +178,10 @@ pub trait Cache {
     /// Minutes that a shutdown may take to write all dirty data to the disk; 0: it does not do that.
     #[zbus(property)]
     fn shutdown_minutes(&self) -> zbus::Result<u32>;
+
+    /// Name that the user gave the cache ([`Self::set_name`]); empty: none.
+    #[zbus(property)]
+    fn chosen_name(&self) -> zbus::Result<String>;
 
     /// Bytes of dirty data, which is on the SSD only, from the newest sample. No signal of properties tells a change:
     /// use [`Self::receive_sampled`].

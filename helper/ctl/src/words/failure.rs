@@ -184,6 +184,10 @@ fn what(failure: &Failure) -> String {
         Kind::StepFailed => format!("A step failed ({name}): {}.", failure.detail),
         Kind::Cancelled => "You canceled the change.".to_owned(),
         Kind::Interrupted => "The service was stopped in the middle of its work.".to_owned(),
+        Kind::InvalidArgument if failure.name == "name" => format!(
+            "A name has at most {} characters, all on one line.",
+            tandem_api::MAX_NAME_CHARS
+        ),
         Kind::InvalidArgument => format!("The argument “{name}” makes no sense."),
         Kind::ServiceUnavailable => {
             format!("The service {name} does not answer: {}.", failure.detail)

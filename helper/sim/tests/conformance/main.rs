@@ -16,6 +16,7 @@ mod giving_up;
 mod growth;
 mod kept;
 mod kernels;
+mod naming;
 mod returning;
 mod shared;
 mod speed;
