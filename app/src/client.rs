@@ -195,6 +195,14 @@ impl Client {
         Ok(cache.set_shutdown_minutes(minutes).await?)
     }
 
+    /// Gives a cache a name; an empty one takes the name away. Waits while the user authenticates.
+    ///
+    /// # Errors
+    /// Why the name is as before.
+    pub async fn set_name(&self, cache: &str, name: &str) -> Result<(), Failure> {
+        Ok(self.cache(cache).await?.set_name(name).await?)
+    }
+
     /// Begins to write all dirty data back to the disk. Waits while the user authenticates.
     ///
     /// # Errors

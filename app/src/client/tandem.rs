@@ -69,6 +69,7 @@ fn cache(path: &str, values: &Properties) -> Option<CacheFacts> {
         mode: read(values, "Mode")?,
         waits_for_kernel: read(values, "WaitsForKernel").unwrap_or_default(),
         shutdown_minutes: read(values, "ShutdownMinutes").unwrap_or_default(),
+        chosen_name: read(values, "ChosenName").unwrap_or_default(),
         refused_modes: read(values, "RefusedModes").unwrap_or_default(),
         // A service without this property may have data on the SSD only.
         may_be_unwritten: read(values, "MayBeUnwritten").unwrap_or(true),

@@ -39,8 +39,8 @@ pub use mode::{
 pub use module::{ModuleAction, ModuleWords, Task, module_words};
 pub use numbers::{binary_size, bytes, percent, rate, short_time};
 pub use plan::{
-    device_facts, full_name, full_title, job_end_words, job_title, plain_name, plan_title,
-    removal_time, short_name, step_name, step_words, warning_words,
+    cache_name, device_facts, full_name, full_title, job_end_words, job_title, plain_name,
+    plan_title, removal_time, short_name, step_name, step_words, warning_words,
 };
 pub use response::{ResponseWords, response_words};
 pub use safety::{Safety, SafetyAmounts, SafetyFacts, safety};

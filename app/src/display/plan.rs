@@ -7,7 +7,7 @@ use tandem_api::{DeviceText, JobKind, Step, StepKind, Warning, WarningKind};
 use super::failure::programs;
 use super::mode::keep_together_warning;
 use super::{SEPARATOR, bytes, duration, fill};
-use crate::model::facts::JobFacts;
+use crate::model::facts::{CacheFacts, JobFacts};
 
 /// The name of a device with all facts that a person can check against its label: model, size, serial number.
 #[must_use]
@@ -51,6 +51,16 @@ pub fn plain_name(device: &DeviceText) -> String {
         short_name(device)
     } else {
         device.label.clone()
+    }
+}
+
+/// The name of a cache: the one that a person gave it, or the name of its disk.
+#[must_use]
+pub fn cache_name(cache: &CacheFacts) -> String {
+    if cache.chosen_name.is_empty() {
+        plain_name(&cache.origin)
+    } else {
+        cache.chosen_name.clone()
     }
 }
 

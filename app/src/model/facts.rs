@@ -27,6 +27,8 @@ pub struct CacheFacts {
     pub waits_for_kernel: bool,
     /// Minutes that a shutdown may take to write everything to the disk; 0: it does not do that.
     pub shutdown_minutes: u32,
+    /// Name that the person gave the cache; empty: none.
+    pub chosen_name: String,
     /// Modes that are not offered for this cache, and why.
     pub refused_modes: Vec<RefusedMode>,
     /// Whether data may be on the SSD only, as far as the service has it recorded.

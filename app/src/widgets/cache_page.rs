@@ -20,7 +20,7 @@ use tandem_api::{LongHistory, Span};
 
 use crate::a11y;
 use crate::client::Client;
-use crate::display::{full_name, mode_words, plain_name};
+use crate::display::{cache_name, full_name, mode_words};
 use crate::model::objects::CacheObject;
 use crate::model::store::Store;
 use crate::widgets::chart::Chart;
@@ -159,6 +159,7 @@ mod imp {
             ShareRow::ensure_type();
             UnwrittenCard::ensure_type();
             class.bind_template();
+            class.install_action("cache.rename", None, |page, _, _| page.rename());
             class.install_action("cache.change-mode", None, |page, _, _| page.change_mode());
             class.install_action("cache.test-speed", None, |page, _, _| page.test_speed());
             class.install_action("cache.change-size", None, |page, _, _| page.change_size());
@@ -298,7 +299,7 @@ impl CachePage {
         let Some(facts) = self.cache().map(|cache| cache.facts()) else {
             return;
         };
-        imp.heading.set_title(&plain_name(&facts.origin));
+        imp.heading.set_title(&cache_name(&facts));
         self.refresh_state();
         let set =
             |row: &adw::ActionRow, text: &str| row.set_subtitle(&glib::markup_escape_text(text));

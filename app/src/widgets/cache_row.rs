@@ -10,7 +10,7 @@ use gtk::CompositeTemplate;
 use gtk::glib::{self, clone};
 use tandem_api::CacheState;
 
-use crate::display::{Severity, cache_words, fill, plain_name, short_name, unwritten_short};
+use crate::display::{Severity, cache_name, cache_words, fill, short_name, unwritten_short};
 use crate::model::facts::CacheFacts;
 use crate::model::objects::CacheObject;
 use crate::model::series::Series;
@@ -97,7 +97,7 @@ impl CacheRow {
         let facts = cache.facts();
         let (dirty, _) = cache.with_series(Series::unwritten);
         let words = cache_words(facts.state, &facts.reason, facts.may_be_unwritten(dirty));
-        self.set_title(&plain_name(&facts.origin));
+        self.set_title(&cache_name(&facts));
         let mut subtitle = parts_line(&words.title, &facts);
         let mapped = !matches!(facts.state, CacheState::Stopped | CacheState::Detached);
         let waiting = unwritten_short(if mapped { dirty } else { 0 });
@@ -118,10 +118,10 @@ impl CacheRow {
     }
 }
 
-/// State and devices in one line. The disk is named only where the title is the label of its file system.
+/// State and devices in one line. The disk is not named where the title is its model.
 fn parts_line(state: &str, facts: &CacheFacts) -> String {
     let ssd = short_name(&facts.ssd);
-    if facts.origin.label.is_empty() {
+    if facts.chosen_name.is_empty() && facts.origin.label.is_empty() {
         // Translators: a cache in one line, for example "Working · with Samsung 870"
         let words = gettext("{state} · with {ssd}");
         return fill(&words, &[("state", state), ("ssd", &ssd)]);

@@ -17,6 +17,7 @@ pub mod mode_list;
 pub mod module_page;
 pub mod overview;
 pub mod remove_dialog;
+pub mod rename_dialog;
 pub mod resize_dialog;
 pub mod scrolled;
 pub mod setup;

@@ -37,6 +37,7 @@ fn the_menu_of_a_cache_has_its_actions() {
     let menu = menu_of_cache(&window);
     let actions: Vec<&str> = menu.iter().map(|(_, action)| action.as_str()).collect();
     let expected = [
+        "cache.rename",
         "cache.change-mode",
         "cache.test-speed",
         "cache.change-size",
@@ -56,8 +57,8 @@ fn the_menu_and_the_button_say_the_same_of_the_removal() {
     page.show(Some(&cache));
     let says = |words: &str| {
         let menu = menu_of_cache(&window);
-        assert_eq!(menu.len(), 4, "{menu:?}");
-        assert_eq!(menu[3], (words.to_owned(), "cache.remove".to_owned()));
+        assert_eq!(menu.len(), 5, "{menu:?}");
+        assert_eq!(menu[4], (words.to_owned(), "cache.remove".to_owned()));
         let button = hand::removal(&window).unwrap();
         assert_eq!(button.label().unwrap(), words);
         assert_eq!(hand::names(&button), 1, "names of the button {words}");

@@ -109,6 +109,7 @@ fn cache_facts(uuid: &str) -> CacheFacts {
         refused_modes: vec![],
         may_be_unwritten: false,
         shutdown_minutes: 0,
+        chosen_name: String::new(),
         state: CacheState::Active,
         reason: String::new(),
         mount_points: vec![],

@@ -177,13 +177,13 @@ async fn cache(
         .cache_properties(CacheProperties::No)
         .build()
         .await?;
-    let disk = proxy.origin_text().await?;
+    let (chosen, disk) = (proxy.chosen_name().await?, proxy.origin_text().await?);
     let latest = proxy.latest().await?;
     let (state, minutes) = (proxy.state().await?, proxy.shutdown_minutes().await?);
     let runs = matches!(state, CacheState::Active | CacheState::Suspended);
     let shown = Shown {
         uuid: proxy.uuid().await?,
-        disk: [disk.label, disk.model, disk.name]
+        disk: [chosen, disk.label, disk.model, disk.name]
             .into_iter()
             .find(|name| !name.is_empty())
             .unwrap_or_default(),

@@ -11,7 +11,7 @@ use crate::display::{SafetyAmounts, SafetyFacts, duration, fill, safety};
 pub struct Shown {
     /// 32 hex digits.
     pub uuid: String,
-    /// Label or model of its disk.
+    /// Name that a person gave the cache, or label or model of its disk.
     pub disk: String,
     /// How writes are treated.
     pub mode: Mode,

@@ -12,6 +12,7 @@ use crate::model::objects::JobObject;
 use crate::model::series::Series;
 use crate::widgets::mode_dialog::ask_for_mode;
 use crate::widgets::remove_dialog::{ask_to_remove, show_failure};
+use crate::widgets::rename_dialog::ask_for_name;
 use crate::widgets::resize_dialog::ask_for_size;
 
 impl CachePage {
@@ -83,6 +84,12 @@ impl CachePage {
         let (_, drain_seconds) = cache.with_series(Series::unwritten);
         self.run_command(move |parent, client, cache| async move {
             ask_for_size(parent.as_ref(), &client, &store, &cache, drain_seconds).await;
+        });
+    }
+
+    pub(super) fn rename(&self) {
+        self.run_command(|parent, client, cache| async move {
+            ask_for_name(parent.as_ref(), &client, &cache);
         });
     }
 
