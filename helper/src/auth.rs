@@ -146,8 +146,8 @@ pub async fn check(
     Err(Failure::new(Kind::NotAuthorized).detail(detail))
 }
 
-/// Model and size for the dialog, without control characters: a hostile drive may have some in its model.
-fn describe(device: &DeviceText) -> String {
+/// Model and size for a person, without control characters: a hostile drive may have some in its model.
+pub(crate) fn describe(device: &DeviceText) -> String {
     let model = if device.model.is_empty() {
         &device.name
     } else {

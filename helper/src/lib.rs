@@ -17,6 +17,7 @@ pub mod fstab;
 pub mod hibernation;
 pub mod history;
 mod iface;
+mod inhibit;
 pub mod initramfs;
 pub mod kernels;
 pub mod lifecycle;

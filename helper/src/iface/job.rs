@@ -8,7 +8,7 @@ use crate::mounts::users;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tandem_api::{Failure, JobKind, Kind, Step, StepKind};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use zbus::message::Header;
 use zbus::object_server::{InterfaceRef, SignalEmitter};
 use zbus::{Connection, interface};
@@ -33,6 +33,8 @@ pub struct Progress {
     began: Instant,
     state: Mutex<State>,
     changed: Notify,
+    /// Whether the job works: it has not ended, and is not paused.
+    works: watch::Sender<bool>,
 }
 
 impl Progress {
@@ -53,7 +55,13 @@ impl Progress {
             began: Instant::now(),
             state: Mutex::new(state),
             changed: Notify::new(),
+            works: watch::Sender::new(true),
         }
+    }
+
+    /// Tells whether the job works, until the job is dropped.
+    pub fn works(&self) -> watch::Receiver<bool> {
+        self.works.subscribe()
     }
 
     fn get<T>(&self, f: impl FnOnce(&State) -> T) -> T {
@@ -61,7 +69,13 @@ impl Progress {
     }
 
     fn set(&self, f: impl FnOnce(&mut State)) {
-        f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        let works = {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            f(&mut state);
+            state.finished.is_none() && !state.paused
+        };
+        self.works
+            .send_if_modified(|last| std::mem::replace(last, works) != works);
         self.changed.notify_one();
     }
 

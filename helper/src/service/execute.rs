@@ -9,6 +9,7 @@ use crate::auth::{self, Permission};
 use crate::facts::Ident;
 use crate::iface::bounded::Bounded;
 use crate::iface::job::{JobObject, Progress};
+use crate::inhibit;
 use crate::plan::{self, Plan};
 use crate::state::Intent;
 use std::sync::Arc;
@@ -252,6 +253,8 @@ impl Service {
             }
         };
         let told = tokio::spawn(JobObject::emit_changes(object));
+        let why = reason(kind, &devices[0].text);
+        tokio::spawn(inhibit::while_working(progress.works(), why));
         let (this, job) = (self.clone(), path.clone());
         tokio::spawn(async move {
             this.refresh().await;
@@ -346,6 +349,17 @@ impl Inner {
         busy.map_or(Ok(()), |running| {
             Err(Failure::new(Kind::Busy).device(&running.devices[0].text))
         })
+    }
+}
+
+/// What a job does, for the programs that ask why the machine must stay on.
+fn reason(kind: JobKind, disk: &DeviceText) -> String {
+    let disk = auth::describe(disk);
+    match kind {
+        JobKind::Create => format!("A cache for {disk} is being set up"),
+        JobKind::Remove => format!("The cache of {disk} is being removed"),
+        JobKind::Flush => format!("Data is being written to {disk}"),
+        JobKind::Resize => format!("The cache of {disk} is getting another size"),
     }
 }
 
