@@ -7,10 +7,11 @@ use crate::facts::{self, Device, Facts, Holder, Ident, StartEntry};
 use crate::initramfs;
 use crate::machine::{BlockDevice, Machine, line, sysfs, whole_disk};
 use crate::mounts::table::{Mounts, start_entries};
+use crate::smart;
 use std::collections::BTreeSet;
 use std::fs;
 use tandem_api::udisks::{self, Object, Properties};
-use tandem_api::{DeviceText, Failure, Kind};
+use tandem_api::{DeviceText, Failure, Kind, SsdHealth};
 use zbus::fdo::ManagedObjects;
 use zbus::{Connection, OwnedObjectPath};
 
@@ -134,6 +135,9 @@ fn device(
         found_at_start: false,
         submounts: mounts.below(&own),
         mounts: own,
+        health: drive_path
+            .as_ref()
+            .map_or(SsdHealth::unknown(), |drive| smart::health(objects, drive)),
         drive: drive_path.map(|p| p.to_string()),
         ident,
     })

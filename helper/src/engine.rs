@@ -114,6 +114,12 @@ pub trait Engine: Send + Sync + 'static {
     /// Whether a program has a device open exclusively that is neither mounted nor held by a volume.
     async fn claimed(&self, device: &Device) -> Result<bool, Failure>;
 
+    /// The share of its life that the drive of a device has used, in percent; `None` if the drive does not tell. For a
+    /// device with a known [`Device::health`].
+    async fn used_percent(&self, _device: &Device) -> Option<i32> {
+        None
+    }
+
     /// The programs that keep the file system of this device busy.
     async fn users(&self, device: &Device) -> Vec<FileUser>;
 

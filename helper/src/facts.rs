@@ -4,7 +4,7 @@
 
 use crate::action::{DM_UUID_PREFIX, PARTITION_TYPE, Pair};
 use serde::{Deserialize, Serialize};
-use tandem_api::DeviceText;
+use tandem_api::{DeviceText, SsdHealth};
 
 /// The properties of a block device by which the service notices that another device has taken the place of the device.
 ///
@@ -218,6 +218,8 @@ pub struct Device {
     pub table: Option<String>,
     /// Object path of the drive; none for a volume.
     pub drive: Option<String>,
+    /// What the drive says of its health. The wear is not known here: [`crate::engine::Engine::used_percent`].
+    pub health: SsdHealth,
     /// The device has a partition table, or is an extended partition.
     pub partitioned: bool,
     /// UDisks2's name for the type of the partition table (`gpt`, `dos`); empty without a table.

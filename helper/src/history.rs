@@ -9,7 +9,7 @@
 use crate::state::Store;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tandem_api::{LongHistory, Period, SECTOR_BYTES, Sample, Span};
+use tandem_api::{LongHistory, Period, SECTOR_BYTES, Sample, Span, SsdWritten};
 
 /// Least time between two writes of the file.
 const SAVE_EVERY: Duration = Duration::from_secs(600);
@@ -30,6 +30,9 @@ struct Counters {
     read_ssd: u64,
     read_disk: u64,
     written: u64,
+    /// Written by the cache to its SSD.
+    #[serde(default)]
+    ssd_written: u64,
 }
 
 impl Counters {
@@ -40,6 +43,7 @@ impl Counters {
             read_ssd: traffic.read_ssd,
             read_disk: traffic.read_disk,
             written: traffic.written,
+            ssd_written: sample.written_to_ssd(),
         }
     }
 
@@ -52,6 +56,7 @@ impl Counters {
                 read_ssd: self.read_ssd.checked_sub(earlier.read_ssd)?,
                 read_disk: self.read_disk.checked_sub(earlier.read_disk)?,
                 written: self.written.checked_sub(earlier.written)?,
+                ssd_written: self.ssd_written.checked_sub(earlier.ssd_written)?,
             })
         };
         since().unwrap_or(Self {
@@ -69,6 +74,10 @@ impl Counters {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct StoredHistory {
     total: Period,
+    #[serde(default)]
+    was_reset: bool,
+    #[serde(default)]
+    ssd_written: SsdWritten,
     last: Counters,
     hour: Vec<Period>,
     day: Vec<Period>,
@@ -107,6 +116,10 @@ impl StoredHistory {
             ring.drain(..extra);
             let oldest = (oldest_us - oldest_us % length_us) / 1_000_000;
             ring.retain(|period| period.start >= oldest);
+        }
+        if self.ssd_written.since > 0 {
+            let bytes = self.ssd_written.bytes;
+            self.ssd_written.bytes = bytes.saturating_add(came.ssd_written);
         }
         let all = part(came, (from_us, end_us), (from_us, end_us));
         add_to(&mut self.total, &all, dirty);
@@ -159,10 +172,19 @@ fn merge(ring: &mut Vec<Period>, start: u64, more: &Period, dirty: u64) {
     }
 }
 
+/// Microseconds of Unix time.
+pub fn unix_us() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |now| u64::try_from(now.as_micros()).unwrap_or(0))
+}
+
 /// The long history of one cache.
 #[derive(Debug, Default)]
 pub struct History {
     kept: StoredHistory,
+    /// The totals before the last reset by this process, for its undo.
+    before_reset: Option<(Period, bool)>,
     /// The file is older than the history in memory.
     unsaved: bool,
     saved: Option<Instant>,
@@ -184,9 +206,7 @@ impl History {
 
     /// Adds a sample that was just taken.
     pub fn add(&mut self, sample: &Sample) {
-        let now_us = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |now| u64::try_from(now.as_micros()).unwrap_or(0));
+        let now_us = unix_us();
         let boot_us = now_us.saturating_sub(crate::sampler::boottime_us());
         self.add_at(sample, boot_us.saturating_add(sample.time_us));
     }
@@ -199,12 +219,41 @@ impl History {
         if before == Counters::default() {
             // The first values of the counters are from before the history began.
             self.kept.total.start = unix_us / 1_000_000;
+            self.kept.ssd_written.since = unix_us / 1_000_000;
             self.unsaved = true;
             return;
         }
         let came = now.since(&before);
         self.unsaved |= !came.is_idle();
         self.kept.add(&came, dirty, unix_us);
+        // A file of an older version has no count of what was written before.
+        if self.kept.ssd_written.since == 0 {
+            self.kept.ssd_written.since = unix_us / 1_000_000;
+        }
+    }
+
+    /// Begins the totals anew, at a moment in seconds of Unix time.
+    pub fn reset(&mut self, now: u64) {
+        self.before_reset = Some((self.kept.total, self.kept.was_reset));
+        self.kept.total = Period {
+            start: now,
+            ..Period::default()
+        };
+        self.kept.was_reset = true;
+        self.unsaved = true;
+    }
+
+    /// Takes back the last [`Self::reset`]: what came since counts for the totals of before. Returns whether there was a
+    /// reset that can be taken back.
+    pub fn undo_reset(&mut self) -> bool {
+        let Some((before, was_reset)) = self.before_reset.take() else {
+            return false;
+        };
+        let since = std::mem::replace(&mut self.kept.total, before);
+        add_to(&mut self.kept.total, &since, since.dirty);
+        self.kept.was_reset = was_reset;
+        self.unsaved = true;
+        true
     }
 
     /// The part of the history in this span.
@@ -216,6 +265,8 @@ impl History {
         };
         LongHistory {
             total: self.kept.total,
+            was_reset: self.kept.was_reset,
+            ssd_written: self.kept.ssd_written,
             periods: periods.clone(),
         }
     }

@@ -29,6 +29,7 @@ pub mod removable;
 pub mod sampler;
 pub mod service;
 pub mod shutdown;
+mod smart;
 pub mod speed;
 pub mod state;
 pub mod stop;

@@ -2,7 +2,7 @@
 //! Takes samples of one cache and keeps the newest: one sample each second while a program watches, else one each ten
 //! seconds.
 
-use crate::history::History;
+use crate::history::{History, unix_us};
 use crate::iface::bounded::Bounded;
 use crate::iface::cache::CacheObject;
 use crate::service::Service;
@@ -49,21 +49,48 @@ impl Sampler {
 
     /// The periods of this span.
     pub fn long_history(&self, span: Span) -> LongHistory {
-        let long = self.long.lock().unwrap_or_else(PoisonError::into_inner);
-        long.read(span)
+        self.history_mut(|long| long.read(span))
     }
 
     /// Saves the long history if the last save is long enough ago, or if the service ends (`last`).
     pub fn save_history(&self, store: &Store, uuid: &str, last: bool) {
-        let kept = {
-            let mut long = self.long.lock().unwrap_or_else(PoisonError::into_inner);
-            long.to_save(last)
-        };
+        let kept = self.history_mut(|long| long.to_save(last));
         if let Some(kept) = kept
             && let Err(e) = store.save_history(uuid, &kept)
         {
             tracing::warn!(uuid, "the history was not saved: {e}");
         }
+    }
+
+    /// Begins the totals of the long history anew, or takes that back (`undo`), and saves the history.
+    ///
+    /// # Errors
+    /// `WrongState` if there is nothing to take back; `Internal` if the new beginning cannot be saved, and then the
+    /// totals are as before.
+    pub fn reset_totals(&self, store: &Store, uuid: &str, undo: bool) -> Result<(), Failure> {
+        let kept = self.history_mut(|long| {
+            if !undo {
+                long.reset(unix_us() / 1_000_000);
+            } else if !long.undo_reset() {
+                return Err(Failure::new(Kind::WrongState).name("statistics"));
+            }
+            Ok(long.to_save(true))
+        })?;
+        match kept.map(|kept| store.save_history(uuid, &kept)) {
+            Some(Err(e)) if undo => {
+                tracing::warn!(uuid, "the history is saved later: {e}");
+                Ok(())
+            }
+            Some(Err(e)) => {
+                self.history_mut(History::undo_reset);
+                Err(Failure::new(Kind::Internal).detail(format_args!("cannot save: {e}")))
+            }
+            Some(Ok(())) | None => Ok(()),
+        }
+    }
+
+    fn history_mut<T>(&self, change: impl FnOnce(&mut History) -> T) -> T {
+        change(&mut self.long.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The newest sample; all 0 before the first.
@@ -115,9 +142,7 @@ impl Sampler {
     }
 
     fn push(&self, sample: Sample) {
-        let mut long = self.long.lock().unwrap_or_else(PoisonError::into_inner);
-        long.add(&sample);
-        drop(long);
+        self.history_mut(|long| long.add(&sample));
         let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
         if samples.len() == HISTORY {
             samples.pop_front();

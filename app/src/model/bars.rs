@@ -116,7 +116,7 @@ pub fn hit_rate_since(history: &LongHistory, since: u64) -> Option<f64> {
     (all > 0).then(|| ssd as f64 / all as f64)
 }
 
-/// Share of reads that the SSD served since the cache was set up; `None` if nothing was read.
+/// Share of reads that the SSD served since the cache was set up, or its statistics were reset; `None` if nothing was read.
 #[must_use]
 pub fn total_hit_rate(history: &LongHistory) -> Option<f64> {
     let all = history
@@ -181,6 +181,7 @@ mod tests {
         LongHistory {
             total: period(0, 0, 300, 100),
             periods,
+            ..LongHistory::default()
         }
     }
 

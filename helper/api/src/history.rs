@@ -57,11 +57,24 @@ pub struct Period {
     pub dirty: u64,
 }
 
+/// What a cache itself has written to its SSD.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, Type)]
+pub struct SsdWritten {
+    /// Since when the service counts, in seconds of Unix time; 0: nothing is counted yet.
+    pub since: u64,
+    /// Bytes; the cache has written somewhat more: see [`crate::Sample::written_to_ssd`].
+    pub bytes: u64,
+}
+
 /// The long history of a cache.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Type)]
 pub struct LongHistory {
-    /// All activity since the cache was created, which is the time in `start`.
+    /// All activity since the cache was created or the statistics were reset, which is the time in `start`.
     pub total: Period,
+    /// Whether the statistics were reset.
+    pub was_reset: bool,
+    /// What the cache has written to its SSD. A reset of the statistics does not change it.
+    pub ssd_written: SsdWritten,
     /// The periods, oldest first. A period in which the service did not observe the cache is left out.
     pub periods: Vec<Period>,
 }

@@ -31,6 +31,7 @@
 mod device;
 mod failure;
 mod fstab;
+mod health;
 mod history;
 mod latency;
 mod name;
@@ -46,7 +47,8 @@ mod words;
 pub use device::{DeviceText, FileUser, PartUse, SsdPart};
 pub use failure::{DataState, Failure, Kind};
 pub use fstab::FstabChange;
-pub use history::{LongHistory, Period, Span};
+pub use health::{Lifetime, SelfReport, SsdHealth};
+pub use history::{LongHistory, Period, Span, SsdWritten};
 pub use latency::{Bucket, Latency};
 pub use name::{MAX_NAME_CHARS, checked_name};
 pub use plan::{PlanReply, PlanSpec, Step, StepKind, Warning, WarningKind};

@@ -6,6 +6,9 @@ use zbus::{Message, Type};
 
 use crate::{Latency, SECTOR_BYTES, Sampled};
 
+/// Bytes of a block of the journal.
+const JOURNAL_BLOCK: u64 = 4096;
+
 /// A counter with a name: a reason why requests go past the cache, or an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
 pub struct Counter {
@@ -105,6 +108,15 @@ impl Sample {
             read_disk: bytes(read.missed.saturating_add(read.bypassed_sectors())),
             written: bytes(write.hit.saturating_add(write.missed).saturating_add(past)),
         }
+    }
+
+    /// Bytes that the cache has written to its SSD: what was stored after reads, what was written, and the journal. The
+    /// index and the marks beside them are not counted, so the cache has written somewhat more.
+    pub fn written_to_ssd(&self) -> u64 {
+        let data = self.read.missed.saturating_add(self.write.hit);
+        // A write of the journal is a block or more.
+        let journal = self.event("groups").saturating_mul(JOURNAL_BLOCK);
+        data.saturating_mul(SECTOR_BYTES).saturating_add(journal)
     }
 
     /// The object path and the sample, if the message is the signal [`Sampled`] of a cache.

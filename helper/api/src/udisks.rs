@@ -56,12 +56,24 @@ impl Properties<'_> {
         }
     }
 
-    /// A number of bytes; else 0.
-    pub fn bytes(&self, name: &str) -> u64 {
+    /// A number of bytes, hours or seconds; else 0.
+    pub fn number(&self, name: &str) -> u64 {
         match self.value(name) {
             Some(Variant::U64(number)) => *number,
             _ => 0,
         }
+    }
+
+    /// A list of texts; else none.
+    pub fn texts(&self, name: &str) -> Vec<String> {
+        let Some(Variant::Array(texts)) = self.value(name) else {
+            return Vec::new();
+        };
+        let text = |value: &Variant<'_>| match value {
+            Variant::Str(text) => Some(text.as_str().to_owned()),
+            _ => None,
+        };
+        texts.iter().filter_map(text).collect()
     }
 
     /// A truth value; else false.

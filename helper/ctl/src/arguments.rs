@@ -132,6 +132,14 @@ pub enum Request {
         /// Cache; may be left out if there is one
         cache: Option<String>,
     },
+    /// Begin the figures since the setup of a cache anew
+    ResetStatistics {
+        /// Cache; may be left out if there is one
+        cache: Option<String>,
+        /// Take back the last new beginning
+        #[arg(long)]
+        undo: bool,
+    },
     /// Write everything to the disk before the computer is switched off or restarted
     BeforeOff {
         /// How long that may take, in minutes (25 at most); 0: it is not done

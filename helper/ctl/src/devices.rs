@@ -64,7 +64,7 @@ fn listed(objects: &ManagedObjects, path: &OwnedObjectPath) -> Option<Listed> {
         name,
         object: path.clone(),
         model: model.unwrap_or_default(),
-        size: block.bytes("Size"),
+        size: block.number("Size"),
         content,
         label: block.text("IdLabel"),
         hidden: block.flag("HintIgnore"),

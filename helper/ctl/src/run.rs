@@ -7,7 +7,7 @@ use futures_util::{FutureExt, StreamExt};
 use std::io::{BufRead, IsTerminal, Write};
 use tandem_api::{
     BUS_NAME, CACHE_INTERFACE, CacheProxy, CacheState, JobProxy, ManagerProxy, Mode, PlanReply,
-    PlanSpec, ROOT_PATH, Sample, managed_objects,
+    PlanSpec, ROOT_PATH, Sample, Span, managed_objects,
 };
 use tandemctl_arguments::{Choice, Request};
 use zbus::Connection;
@@ -90,6 +90,15 @@ pub async fn run(request: Request, json: bool) -> Result<(), Ending> {
         Request::Rename { name, cache } => {
             let cache = one(&connection, cache.as_deref()).await?;
             cache.set_name(&name).await?;
+            Ok(())
+        }
+        Request::ResetStatistics { cache, undo } => {
+            let cache = one(&connection, cache.as_deref()).await?;
+            if undo {
+                cache.undo_reset_statistics().await?;
+            } else {
+                cache.reset_statistics().await?;
+            }
             Ok(())
         }
         Request::Resize { cache, size, yes } => {
@@ -227,7 +236,8 @@ async fn one(connection: &Connection, wanted: Option<&str>) -> Result<CacheProxy
         let names = [
             cache.uuid().await?,
             cache.name().await?,
-            cache.chosen_name().await?,
+            // A service of an older version gives no names.
+            cache.chosen_name().await.unwrap_or_default(),
         ];
         if wanted.is_none_or(|wanted| names.iter().any(|name| name.starts_with(wanted))) {
             found.push(cache);
@@ -293,6 +303,8 @@ async fn facts(cache: &CacheProxy<'_>) -> Result<serde_json::Value, Ending> {
         "uuid": cache.uuid().await?,
         "name": cache.name().await?,
         "chosen_name": cache.chosen_name().await?,
+        "ssd_health": cache.ssd_health().await?,
+        "ssd_written": cache.long_history(Span::Day).await?.ssd_written,
         "origin": cache.origin_text().await?,
         "ssd": cache.ssd_text().await?,
         "mode": cache.mode().await?,
@@ -341,6 +353,16 @@ async fn status(connection: &Connection, wanted: Option<&str>, json: bool) -> Re
         say(format_args!(
             "  SSD:     {}",
             words::device(&cache.ssd_text().await?)
+        ));
+        say(format_args!(
+            "  Health:  {}",
+            words::health(&cache.ssd_health().await?)
+        ));
+        let written = cache.long_history(Span::Day).await?.ssd_written;
+        let now = std::time::SystemTime::UNIX_EPOCH.elapsed();
+        say(format_args!(
+            "  Written: {}, to the SSD by this cache",
+            words::written(&written, now.map_or(0, |now| now.as_secs()))
         ));
         say(format_args!(
             "  State:   {}",

@@ -3,11 +3,13 @@
 //! contract grows.
 
 mod failure;
+mod health;
 mod plan;
 mod sample;
 mod state;
 
 pub use failure::failure;
+pub use health::{health, written};
 pub use plan::{WRITEBACK_WARNINGS, risk, step, warning};
 pub use sample::{counters, dirty, duration};
 pub use state::state;

@@ -4,7 +4,7 @@
 use super::world::{Block, Drive, Scene};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tandem_api::{FileUser, ModuleState, SigningKey};
+use tandem_api::{FileUser, ModuleState, SelfReport, SigningKey, SsdHealth};
 use tandem_helper::facts::{Mount, Mounter};
 
 const GB: u64 = 1_000_000_000;
@@ -143,6 +143,18 @@ pub fn drive(
         rotation,
         bus: bus.to_owned(),
         removable: false,
+        health: SsdHealth::unknown(),
+    }
+}
+
+/// The health of an SSD in good condition.
+fn good(used_percent: i32, hours_on: u64) -> SsdHealth {
+    SsdHealth {
+        report: SelfReport::Good,
+        used_percent,
+        hours_on,
+        // The first of November 2026.
+        read_at: 1_793_491_200,
     }
 }
 
@@ -234,23 +246,20 @@ pub fn scene() -> Scene {
         block.users = vec![user(4711, "bash"), user(4720, "gimp")];
     }
 
-    s.plug(drive(
+    let mut empty = drive(
         "",
         "Samsung SSD 870 EVO 250GB",
         "S6PENX0R654321",
         250 * GB,
         0,
         "ata",
-    ));
+    );
+    empty.health = good(6, 9_300);
+    s.plug(empty);
 
-    let used = s.plug(drive(
-        "",
-        "CT500MX500SSD1",
-        "2148E5A1B2C3",
-        500 * GB,
-        0,
-        "ata",
-    ));
+    let mut used = drive("", "CT500MX500SSD1", "2148E5A1B2C3", 500 * GB, 0, "ata");
+    used.health = good(11, 14_200);
+    let used = s.plug(used);
     s.part(&used, 499 * GB, LINUX, "ext4", "Games");
 
     let unknown = s.plug(drive(

@@ -2,7 +2,7 @@
 //! The facts of the simulated block devices, as the service sees them.
 
 use super::world::{Block, Scene, block_path, drive_path, number};
-use tandem_api::{DeviceText, FileUser};
+use tandem_api::{DeviceText, FileUser, SsdHealth};
 use tandem_helper::facts::{Device, Facts, Holder, Ident};
 use zbus::OwnedObjectPath;
 
@@ -99,6 +99,10 @@ impl Scene {
                 number: number(block),
                 table: block.whole.as_deref().map(block_path),
                 drive: drive.map(drive_path),
+                health: drive.map_or(SsdHealth::unknown(), |d| SsdHealth {
+                    used_percent: -1,
+                    ..d.health
+                }),
                 partitioned: block.table,
                 table_type: if block.table {
                     "gpt".to_owned()

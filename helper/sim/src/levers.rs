@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tandem_api::{
     CacheState, Failure, FileUser, Kind, ModuleProblem, ModuleState, ROOT_PATH, SigningKey,
-    StepKind,
+    SsdHealth, StepKind,
 };
 use tandem_helper::facts::Mounter;
 use zbus::{Connection, OwnedObjectPath, OwnedVariant, interface};
@@ -140,6 +140,18 @@ impl Simulation {
                 block.users = users;
             }
         });
+        Ok(())
+    }
+
+    async fn set_health(&self, block: OwnedObjectPath, health: SsdHealth) -> Result<(), Failure> {
+        let name = self.name_of(&block)?;
+        self.0.change(|s| {
+            let drive = s.blocks.get(&name).map(|block| block.drive.clone());
+            if let Some(drive) = s.drives.get_mut(&drive.unwrap_or_default()) {
+                drive.health = health;
+            }
+        });
+        self.0.synced().await;
         Ok(())
     }
 

@@ -30,7 +30,7 @@ use tandem_helper::engine::{Engine, LiveMapping, Status};
 use tandem_helper::facts::{Device, Facts, Mounter};
 use tandem_helper::speed::{Pass, Work};
 use tokio::time::{Instant, timeout};
-use world::{Map, Scene};
+use world::{Map, Scene, drive_path};
 
 /// The engine over a [`World`].
 pub struct Simulated {
@@ -60,6 +60,14 @@ impl Engine for Simulated {
 
     async fn module_state(&self) -> ModuleState {
         self.world.read(|scene| scene.module)
+    }
+
+    async fn used_percent(&self, device: &Device) -> Option<i32> {
+        let path = device.drive.as_ref()?;
+        self.world.read(|scene| {
+            let drive = scene.drives.values().find(|d| drive_path(d) == *path)?;
+            Some(drive.health.used_percent).filter(|used| *used >= 0)
+        })
     }
 
     async fn module_problem(&self) -> (ModuleProblem, String) {

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tandem_api::{
-    CacheState, Failure, FileUser, Kind, ModuleProblem, ModuleState, SigningKey, StepKind,
+    CacheState, Failure, FileUser, Kind, ModuleProblem, ModuleState, SigningKey, SsdHealth,
+    StepKind,
 };
 use tandem_helper::action::{MountDevice, Pair};
 use tandem_helper::facts::{Ident, Mount, Mounter, StartEntry, StartTable};
@@ -26,6 +27,7 @@ pub struct Drive {
     pub rotation: i32,
     pub bus: String,
     pub removable: bool,
+    pub health: SsdHealth,
 }
 
 /// A block device.

@@ -239,6 +239,8 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
         "SetMode",
         "SetShutdownMinutes",
         "SetName",
+        "ResetStatistics",
+        "UndoResetStatistics",
         "Flush",
         "EnrollKey",
         "FstabChanges",
@@ -260,6 +262,8 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
                 | "SetMode"
                 | "SetShutdownMinutes"
                 | "SetName"
+                | "ResetStatistics"
+                | "UndoResetStatistics"
                 | "Flush"
                 | "EnrollKey"
                 | "ChangeFstab"

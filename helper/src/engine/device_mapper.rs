@@ -18,7 +18,7 @@ use crate::facts::{Device, Facts, Ident};
 use crate::module::{self, problem};
 use crate::mounts::systemd;
 use crate::speed::{Pass, Work};
-use crate::{fstab, initramfs, kernels, wipe};
+use crate::{fstab, initramfs, kernels, smart, wipe};
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use std::os::fd::AsFd;
@@ -246,6 +246,14 @@ impl Engine for DeviceMapper {
         blocking(move || wipe::is_claimed(&node))
             .await?
             .map_err(|e| step(&e.to_string()).device(&device.ident.text))
+    }
+
+    async fn used_percent(&self, device: &Device) -> Option<i32> {
+        let drive = device.drive.as_ref()?;
+        let model = &device.ident.text.model;
+        let asked = smart::used_percent(&self.connection, drive, model);
+        let answer = tokio::time::timeout(CHANGE_TIMEOUT, asked).await;
+        answer.ok().flatten()
     }
 
     async fn users(&self, device: &Device) -> Vec<FileUser> {

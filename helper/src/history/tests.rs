@@ -226,3 +226,63 @@ fn a_removed_cache_leaves_no_history() {
     assert!(folder.save(&mut history, true));
     assert_eq!(fs::read_dir(folder.0.join("history")).unwrap().count(), 0);
 }
+
+#[test]
+fn what_the_cache_writes_to_its_ssd_is_counted_from_its_beginning_over_resets() {
+    let mut history = History::default();
+    // Stored after reads: 512; written: 1024. What came before the history does not count.
+    add(&mut history, 0, &sample(100, 0, 512, 1024));
+    assert_eq!(
+        history.read(Span::Day).ssd_written,
+        SsdWritten {
+            since: MIDNIGHT,
+            bytes: 0
+        }
+    );
+    add(&mut history, 10, &sample(110, 4096, 1024, 3072));
+    history.reset(MIDNIGHT + 11);
+    add(&mut history, 20, &sample(120, 8192, 1024, 4096));
+    let now = history.read(Span::Day);
+    assert_eq!(now.ssd_written.bytes, 512 + 3072);
+    assert_eq!((now.total.start, now.total.read_ssd), (MIDNIGHT + 11, 4096));
+    assert!(now.was_reset);
+    // The counters began anew: all of them came since.
+    add(&mut history, 30, &sample(5, 0, 512, 0));
+    assert_eq!(history.read(Span::Day).ssd_written.bytes, 512 + 3072 + 512);
+    assert!(history.undo_reset());
+    let back = history.read(Span::Day).total;
+    assert_eq!(
+        (back.start, back.read_ssd, back.seconds),
+        (MIDNIGHT, 8192, 25)
+    );
+    assert!(!history.undo_reset());
+}
+
+#[test]
+fn a_file_of_an_older_version_counts_what_is_written_from_now_on() {
+    let folder = Folder::new("older-history");
+    let mut history = History::default();
+    add(&mut history, 0, &sample(100, 0, 512, 0));
+    add(&mut history, 10, &sample(110, 0, 1024, 0));
+    let mut value = serde_json::to_value(history.to_save(true).unwrap()).unwrap();
+    for new in ["ssd_written", "was_reset"] {
+        value.as_object_mut().unwrap().remove(new).unwrap();
+    }
+    value["last"]
+        .as_object_mut()
+        .unwrap()
+        .remove("ssd_written")
+        .unwrap();
+    folder.1.save_history(UUID, &value).unwrap();
+    let mut history = History::load(&folder.1, UUID);
+    add(&mut history, 20, &sample(120, 0, 1536, 0));
+    assert_eq!(
+        history.read(Span::Day).ssd_written,
+        SsdWritten {
+            since: MIDNIGHT + 20,
+            bytes: 0
+        }
+    );
+    add(&mut history, 30, &sample(130, 0, 2048, 0));
+    assert_eq!(history.read(Span::Day).ssd_written.bytes, 512);
+}

@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::sync::{Arc, Mutex, PoisonError};
 use tandem_api::{
     CacheState, DeviceText, Failure, JobKind, Kind, LongHistory, Mode, PlanReply, RefusedMode,
-    SECTOR_BYTES, Sample, Span, SpeedTest,
+    SECTOR_BYTES, Sample, Span, SpeedTest, SsdHealth,
 };
 use zbus::message::Header;
 use zbus::object_server::{InterfaceRef, ResponseDispatchNotifier, SignalEmitter};
@@ -35,6 +35,8 @@ pub struct View {
     pub shutdown_minutes: u32,
     /// Name that the user gave the cache; empty: none.
     pub chosen_name: String,
+    /// What the SSD says of its health.
+    pub health: SsdHealth,
     /// The state.
     pub state: CacheState,
     /// The reason of the state.
@@ -141,6 +143,9 @@ impl CacheObject {
         }
         if old.shutdown_minutes != new.shutdown_minutes {
             this.shutdown_minutes_changed(emitter).await?;
+        }
+        if old.health != new.health {
+            this.ssd_health_changed(emitter).await?;
         }
         if old.chosen_name != new.chosen_name {
             this.chosen_name_changed(emitter).await?;
@@ -279,6 +284,21 @@ impl CacheObject {
         self.service.set_name(&header, uuid, &name).await
     }
 
+    async fn reset_statistics(&self, #[zbus(header)] header: Header<'_>) -> Result<(), Failure> {
+        self.service.note_activity();
+        let uuid = &self.pair.uuid;
+        self.service.reset_statistics(&header, uuid, false).await
+    }
+
+    async fn undo_reset_statistics(
+        &self,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<(), Failure> {
+        self.service.note_activity();
+        let uuid = &self.pair.uuid;
+        self.service.reset_statistics(&header, uuid, true).await
+    }
+
     async fn flush(&self, #[zbus(header)] header: Header<'_>) -> Result<OwnedObjectPath, Failure> {
         self.service.note_activity();
         self.service.flush(&header, &self.pair.uuid).await
@@ -366,6 +386,11 @@ impl CacheObject {
     #[zbus(property)]
     fn shutdown_minutes(&self) -> u32 {
         self.view(|v| v.shutdown_minutes)
+    }
+
+    #[zbus(property)]
+    fn ssd_health(&self) -> SsdHealth {
+        self.view(|v| v.health)
     }
 
     #[zbus(property)]

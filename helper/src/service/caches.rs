@@ -19,7 +19,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tandem_api::{
-    CacheState, DeviceText, Failure, JobKind, Kind, ModuleState, ROOT_PATH, SECTOR_BYTES, SpeedTest,
+    CacheState, DeviceText, Failure, JobKind, Kind, ModuleState, ROOT_PATH, SECTOR_BYTES,
+    SpeedTest, SsdHealth,
 };
 use zbus::OwnedObjectPath;
 
@@ -167,6 +168,10 @@ impl Service {
             may_be_unwritten: record.may_be_dirty,
             waits_for_kernel: record.waits_for_kernel,
             shutdown_minutes: record.shutdown_minutes,
+            health: match ssd {
+                Some(ssd) => self.health(ssd).await,
+                None => SsdHealth::unknown(),
+            },
             chosen_name: record.name.clone(),
             state,
             reason,
@@ -179,6 +184,27 @@ impl Service {
                     .saturating_mul(tandem_api::SECTOR_BYTES)
             }),
             job: job.unwrap_or_else(no_object),
+        }
+    }
+
+    /// The health of an SSD. Its wear is asked for only after UDisks2 has read the drive again.
+    async fn health(&self, ssd: &Device) -> SsdHealth {
+        let health = ssd.health;
+        let Some(drive) = ssd.drive.clone().filter(|_| health.read_at > 0) else {
+            return health;
+        };
+        let known = self.inner().worn.get(&drive).copied();
+        let used_percent = match known {
+            Some((read_at, used)) if read_at == health.read_at => used,
+            _ => {
+                let used = self.engine.used_percent(ssd).await.unwrap_or(-1);
+                self.inner().worn.insert(drive, (health.read_at, used));
+                used
+            }
+        };
+        SsdHealth {
+            used_percent,
+            ..health
         }
     }
 

@@ -91,6 +91,8 @@ struct Inner {
     /// Length in sectors of the mappings (by UUID of the cache) that the service has tried to make as long as their
     /// grown disks.
     grown: BTreeMap<String, u64>,
+    /// The wear of drives in percent, by their object paths, with the time at which it was read.
+    worn: BTreeMap<String, (u64, i32)>,
     next_job: u64,
     /// Kernels that may start next and lack the module, as last signalled.
     kernels: Vec<String>,

@@ -103,6 +103,26 @@ impl Service {
         changed
     }
 
+    /// `Cache.ResetStatistics` and `Cache.UndoResetStatistics`.
+    pub(crate) async fn reset_statistics(
+        &self,
+        header: &Header<'_>,
+        uuid: &str,
+        undo: bool,
+    ) -> Result<(), Failure> {
+        let _call = self.call();
+        let _caller = self.caller(header).await?;
+        let record = self.record(uuid)?;
+        let (disk, ssd) = (&record.pair.origin.text, &record.pair.ssd.text);
+        auth::check(&self.connection, header, Permission::Tune, disk, ssd).await?;
+        let sampler = self.inner().shown.get(uuid).map(|s| s.sampler.clone());
+        let sampler = sampler.ok_or_else(|| Failure::new(Kind::WrongState))?;
+        let (store, uuid) = (self.store(), uuid.to_owned());
+        let reset = move || sampler.reset_totals(&store, &uuid, undo);
+        let reset = tokio::task::spawn_blocking(reset).await;
+        reset.map_err(|e| Failure::new(Kind::Internal).detail(e))?
+    }
+
     /// Changes fields of the record of a cache.
     fn set_fields(
         &self,

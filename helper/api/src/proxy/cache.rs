@@ -3,6 +3,7 @@
 
 use crate::{
     CacheState, DeviceText, LongHistory, Mode, PlanReply, RefusedMode, Sample, Span, SpeedTest,
+    SsdHealth,
 };
 use zbus::{OwnedObjectPath, proxy};
 
@@ -99,6 +100,23 @@ pub trait Cache {
     #[zbus(allow_interactive_auth)]
     fn set_name(&self, name: &str) -> zbus::Result<()>;
 
+    /// Begins the totals of the long history anew ([`LongHistory::total`]), after asking the user to authenticate
+    /// (`.tune`). Its periods stay, and so do the counters of the samples.
+    ///
+    /// # Errors
+    /// `WrongState`, `NotAuthorized`, `AuthorityUnavailable`, `Internal` if that cannot be saved. After an error the totals
+    /// are as before.
+    #[zbus(allow_interactive_auth)]
+    fn reset_statistics(&self) -> zbus::Result<()>;
+
+    /// Takes back the last [`Self::reset_statistics`] since the service was started, after asking as that does. What came
+    /// since then counts for the totals of before.
+    ///
+    /// # Errors
+    /// `WrongState` if there is nothing to take back, `NotAuthorized`, `AuthorityUnavailable`.
+    #[zbus(allow_interactive_auth)]
+    fn undo_reset_statistics(&self) -> zbus::Result<()>;
+
     /// Writes all dirty data to the disk, after asking the user to authenticate (`.tune`). The job can be paused. While
     /// the job runs, writes go to the disk as in write-through, so that the job comes to an end. After the job the mode
     /// is as before.
@@ -178,6 +196,11 @@ pub trait Cache {
     /// Minutes that a shutdown may take to write all dirty data to the disk; 0: it does not do that.
     #[zbus(property)]
     fn shutdown_minutes(&self) -> zbus::Result<u32>;
+
+    /// What the SSD says of its health. Nothing is known of an SSD that is missing, is behind a volume, or cannot be read
+    /// by UDisks2.
+    #[zbus(property)]
+    fn ssd_health(&self) -> zbus::Result<SsdHealth>;
 
     /// Name that the user gave the cache ([`Self::set_name`]); empty: none.
     #[zbus(property)]

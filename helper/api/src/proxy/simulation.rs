@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The simulated machine of tests.
 
-use crate::{CacheState, ModuleProblem, ModuleState, SigningKey};
+use crate::{CacheState, ModuleProblem, ModuleState, SigningKey, SsdHealth};
 use zbus::{OwnedObjectPath, proxy};
 
 /// Changes the simulated machine of `tandem-simulated`, at the object of the manager. The real service has no such
@@ -31,6 +31,9 @@ pub trait Simulation {
     /// The programs that keep the file system of this block object busy from now on. With an empty list the file system
     /// is not busy.
     fn set_users(&self, block: &OwnedObjectPath, users: &[crate::FileUser]) -> zbus::Result<()>;
+
+    /// What the drive of this block object says of its health from now on.
+    fn set_health(&self, block: &OwnedObjectPath, health: &SsdHealth) -> zbus::Result<()>;
 
     /// Replaces the file system on this block object by another one with the same type, size and label, and with this
     /// UUID.

@@ -14,12 +14,14 @@ mod common;
 mod fstab;
 mod giving_up;
 mod growth;
+mod health;
 mod kept;
 mod kernels;
 mod naming;
 mod returning;
 mod shared;
 mod speed;
+mod statistics;
 mod writeback;
 
 use common::{LIMIT, Machine, spec, until};

@@ -11,7 +11,8 @@ use super::*;
 use crate::action::MountDevice;
 use crate::facts::{Device, Facts, Holder, Ident, Mount, Mounter, StartEntry, StartTable};
 use tandem_api::{
-    Failure, FileUser, Kind, Mode, ModeRefusal, PlanSpec, RefusedMode, StepKind, WarningKind,
+    Failure, FileUser, Kind, Mode, ModeRefusal, PlanSpec, RefusedMode, SsdHealth, StepKind,
+    WarningKind,
 };
 
 const GIB: u64 = 1 << 30;
@@ -44,6 +45,7 @@ pub(crate) fn device(name: &str, size: u64) -> Device {
         number: String::new(),
         table: None,
         drive: Some(format!("/drives/{}", &name[..3])),
+        health: SsdHealth::unknown(),
         partitioned: false,
         table_type: String::new(),
         part_name: String::new(),
