@@ -264,6 +264,19 @@ impl Client {
         Ok(self.cache(cache).await?.long_history(span).await?)
     }
 
+    /// Begins the figures since the set-up of a cache anew, or takes that back (`undo`). Waits while the user
+    /// authenticates.
+    ///
+    /// # Errors
+    /// Why the figures are as before.
+    pub async fn reset_statistics(&self, cache: &str, undo: bool) -> Result<(), Failure> {
+        let cache = self.cache(cache).await?;
+        match undo {
+            true => Ok(cache.undo_reset_statistics().await?),
+            false => Ok(cache.reset_statistics().await?),
+        }
+    }
+
     /// Tests the speed. Calls `tell` with the progress, 0 to 1, and whether the test reads through the cache. Returns
     /// after half a minute at the latest.
     ///

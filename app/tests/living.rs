@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Living with a cache on a simulated machine: it gets a name of its own.
+//! Living with a cache on a simulated machine: it gets a name of its own, its SSD wears out, its figures begin anew.
 //!
 //! One test, because a process has one application.
 
@@ -14,18 +14,22 @@ mod stage;
 use adw::prelude::*;
 use stage::opened::Opened;
 use stage::{hand, opened};
-use tandem_api::{MAX_NAME_CHARS, ManagerProxy, Mode, PlanSpec};
+use tandem_api::{
+    CacheProxy, MAX_NAME_CHARS, ManagerProxy, Mode, PlanSpec, SelfReport, Span, SsdHealth,
+};
 use tandem_app::widgets::cache_row::CacheRow;
 use zbus::OwnedObjectPath;
 
 #[gtk::test]
-async fn a_cache_gets_a_name_of_its_own() {
+async fn a_cache_is_named_its_ssd_fails_and_its_figures_begin_anew() {
     let opened = opened::open(20).await;
     set_up(&opened).await;
     a_name_is_typed(&opened).await;
     a_name_that_does_not_fit_cannot_be_given(&opened).await;
     a_refused_name_is_told(&opened).await;
     an_empty_name_is_the_disks_own(&opened).await;
+    the_health_of_the_ssd_is_told_and_its_failure_is_told_first(&opened).await;
+    the_figures_begin_anew_and_that_can_be_taken_back(&opened).await;
 }
 
 async fn set_up(opened: &Opened) {
@@ -135,4 +139,78 @@ async fn an_empty_name_is_the_disks_own(opened: &Opened) {
     entry.set_text("");
     hand::press(&dialog, "Rename").await;
     is_called(opened, "Archive").await;
+}
+
+async fn says(opened: &Opened, sentence: &str) {
+    hand::wait(&opened.window, sentence, || {
+        let words = hand::words(&opened.window).replace('\u{a0}', " ");
+        words.contains(sentence).then_some(())
+    })
+    .await;
+}
+
+async fn the_health_of_the_ssd_is_told_and_its_failure_is_told_first(opened: &Opened) {
+    says(
+        opened,
+        "6% used. Time left at the pace so far: about 16 years",
+    )
+    .await;
+    says(opened, "Good, by the SSD’s own report").await;
+    says(opened, "At least ").await;
+    let facts = opened.window.shown_cache().unwrap().facts();
+    let ssd = OwnedObjectPath::try_from(facts.parts.ssd.clone()).unwrap();
+    let failing = SsdHealth {
+        report: SelfReport::Failing,
+        used_percent: -1,
+        read_at: facts.health.read_at + 600,
+        ..facts.health
+    };
+    opened.levers.set_health(&ssd, &failing).await.unwrap();
+    says(
+        opened,
+        "The SSD reports that it is failing. Replace it soon. If the SSD dies now, you lose nothing.",
+    )
+    .await;
+    opened.window.show_overview();
+    hand::wait(&opened.window, "warning in the overview", || {
+        let row = cache_row(opened)?;
+        let words = row.subtitle()?;
+        words
+            .contains("The SSD reports that it is failing.")
+            .then_some(())
+    })
+    .await;
+    opened.window.show_cache(&facts.uuid);
+    says(opened, "Not known. An SSD that reports its failure").await;
+    let unknown = SsdHealth::unknown();
+    opened.levers.set_health(&ssd, &unknown).await.unwrap();
+    says(opened, "Not known: the SSD does not report it").await;
+    assert!(!hand::words(&opened.window).contains("failing"));
+    opened.levers.set_health(&ssd, &facts.health).await.unwrap();
+    says(opened, "Good, by the SSD’s own report").await;
+}
+
+async fn the_figures_begin_anew_and_that_can_be_taken_back(opened: &Opened) {
+    says(opened, "Read from SSD since setup").await;
+    let path = opened.window.shown_cache().unwrap().facts().path;
+    let builder = CacheProxy::builder(&opened.bus).path(OwnedObjectPath::try_from(path).unwrap());
+    let cache = builder.build().await.unwrap();
+    let was_reset = async || cache.long_history(Span::Day).await.unwrap().was_reset;
+    WidgetExt::activate_action(&page(opened), "cache.reset-statistics", None).unwrap();
+    says(opened, "Statistics reset").await;
+    assert!(was_reset().await);
+    hand::wait(&opened.window, "new caption", || {
+        let words = hand::words(&opened.window);
+        (!words.contains("since setup")).then_some(())
+    })
+    .await;
+    hand::press(&opened.window, "Undo").await;
+    says(opened, "Read from SSD since setup").await;
+    assert!(!was_reset().await);
+    // What the service refuses is told, and nothing begins anew.
+    opened.levers.set_authorized(false).await.unwrap();
+    WidgetExt::activate_action(&page(opened), "cache.reset-statistics", None).unwrap();
+    let told: adw::MessageDialog = hand::window(&opened.application).await;
+    hand::press(&told, "Close").await;
+    assert!(!was_reset().await);
 }

@@ -3,7 +3,7 @@
 
 use tandem_api::{
     BUS_NAME, CACHE_INTERFACE, Failure, JOB_INTERFACE, MANAGER_INTERFACE, ModuleProblem, ROOT_PATH,
-    SigningKey, SpeedTest,
+    SigningKey, SpeedTest, SsdHealth,
 };
 use zbus::OwnedObjectPath;
 
@@ -69,6 +69,7 @@ fn cache(path: &str, values: &Properties) -> Option<CacheFacts> {
         mode: read(values, "Mode")?,
         waits_for_kernel: read(values, "WaitsForKernel").unwrap_or_default(),
         shutdown_minutes: read(values, "ShutdownMinutes").unwrap_or_default(),
+        health: read(values, "SsdHealth").unwrap_or(SsdHealth::unknown()),
         chosen_name: read(values, "ChosenName").unwrap_or_default(),
         refused_modes: read(values, "RefusedModes").unwrap_or_default(),
         // A service without this property may have data on the SSD only.

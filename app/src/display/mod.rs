@@ -8,6 +8,7 @@ mod enrollment;
 mod failure;
 mod figures;
 mod fill;
+mod health;
 mod kernels;
 mod mode;
 mod module;
@@ -31,6 +32,7 @@ pub use enrollment::{blue_screen, enrollment_steps, password_answer};
 pub use failure::{FailureWords, SYSTEM_BUS, failure_words};
 pub use figures::{Figure, figures};
 pub use fill::fill;
+pub use health::{HealthWords, health_words, written_words};
 pub use kernels::kernels_words;
 pub use mode::{
     MODES, UnwrittenWords, mode_change, mode_description, mode_name, mode_refusal, mode_warnings,
@@ -47,7 +49,7 @@ pub use safety::{Safety, SafetyAmounts, SafetyFacts, safety};
 pub use shares::{
     SsdShare, SsdUse, cache_room, resized_shares, shares_words, ssd_shares, summed_shares,
 };
-pub use speed::{SpeedLine, SpeedPart, SpeedWords, speed_words};
+pub use speed::{SpeedLine, SpeedPart, SpeedWords, date, speed_words};
 pub use state::{CacheWords, Severity, cache_words};
 pub use time::duration;
 pub use traffic::{Share, read_shares, reason_words, write_shares};

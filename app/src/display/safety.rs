@@ -20,6 +20,8 @@ pub struct SafetyFacts<'a> {
     pub dirty: Option<u64>,
     /// Whether data may be on the SSD only, as far as the service has it recorded.
     pub may_be_unwritten: bool,
+    /// Whether the SSD reports that it is failing.
+    pub ssd_failing: bool,
 }
 
 /// What happens if the SSD dies now.
@@ -56,11 +58,24 @@ enum Moving {
     WithSsdOnly,
 }
 
+/// What to do about an SSD that is in use and reports that it is failing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Advice {
+    /// No data is on the SSD only.
+    Replace,
+    /// Data is, or can come to be, on the SSD only.
+    LeaveModeFirst,
+    /// Data is on the SSD only, and no more comes.
+    WhenWritten,
+}
+
 /// The answers of the safety line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Safety {
     loss: Loss,
     moving: Moving,
+    /// `None` if the SSD reports no failure, or is not in use.
+    advice: Option<Advice>,
 }
 
 /// Amounts in the words of the program that shows them.
@@ -107,7 +122,20 @@ pub fn safety(facts: &SafetyFacts<'_>) -> Safety {
         _ if facts.mode == Mode::Writeback => Moving::LeaveModeFirst,
         _ => Moving::WhenWritten,
     };
-    Safety { loss, moving }
+    let advice = match (loss, moving) {
+        _ if !facts.ssd_failing => None,
+        (Loss::Nothing, Moving::Yes) => Some(Advice::Replace),
+        (Loss::Nothing | Loss::Dirty | Loss::Uncounted, Moving::LeaveModeFirst) => {
+            Some(Advice::LeaveModeFirst)
+        }
+        (Loss::Dirty | Loss::Uncounted, _) => Some(Advice::WhenWritten),
+        _ => None,
+    };
+    Safety {
+        loss,
+        moving,
+        advice,
+    }
 }
 
 impl Safety {
@@ -121,7 +149,14 @@ impl Safety {
         )
     }
 
-    /// The safety line: three sentences.
+    /// Whether an SSD that is in use reports that it is failing.
+    #[must_use]
+    #[allow(dead_code, reason = "the indicator shows no icon for it")]
+    pub fn ssd_fails(self) -> bool {
+        self.advice.is_some()
+    }
+
+    /// The safety line: three sentences, and one before them if the SSD reports that it is failing.
     #[must_use]
     pub fn line(self, amounts: &SafetyAmounts) -> String {
         let age = amounts.age.as_deref();
@@ -174,8 +209,18 @@ impl Safety {
             }
             _ => gettext("Shutting down takes no longer."),
         };
+        let advice = self.advice.map(|advice| match advice {
+            Advice::Replace => gettext("The SSD reports that it is failing. Replace it soon."),
+            Advice::LeaveModeFirst => {
+                gettext("The SSD reports that it is failing: turn off Fast Saving now.")
+            }
+            Advice::WhenWritten => gettext(
+                "The SSD reports that it is failing: write everything to the hard disk now.",
+            ),
+        });
+        let sentences: Vec<String> = advice.into_iter().chain([loss, moving, shutdown]).collect();
         fill(
-            &[loss, moving, shutdown].join(" "),
+            &sentences.join(" "),
             &[
                 ("size", &amounts.size),
                 ("age", age.unwrap_or_default()),
@@ -225,6 +270,7 @@ mod tests {
                                 mode,
                                 dirty,
                                 may_be_unwritten,
+                                ssd_failing: false,
                             });
                         }
                     }
@@ -251,6 +297,7 @@ mod tests {
             mode,
             dirty,
             may_be_unwritten,
+            ssd_failing: false,
         };
         use CacheState::{Active, Bypass, Detached, Stopped};
         // A shutdown that writes everything back.
@@ -335,6 +382,40 @@ mod tests {
                 let ends = line.matches(". ").count() + 1;
                 assert!(
                     ends == 3 && line.ends_with('.') && !line.contains('{'),
+                    "{line}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_ssd_that_fails_is_told_first_while_it_is_in_use() {
+        for facts in every() {
+            let fails = SafetyFacts {
+                ssd_failing: true,
+                ..facts
+            };
+            let (before, now) = (safety(&facts), safety(&fails));
+            let line = now.line(&amounts());
+            assert!(line.ends_with(&before.line(&amounts())), "{line}");
+            assert!(!before.ssd_fails());
+            let unused = matches!(
+                now.loss,
+                Loss::SsdFailed
+                    | Loss::SsdMissing
+                    | Loss::SsdUnused
+                    | Loss::WithMissingSsd
+                    | Loss::WithDamagedSsd
+            );
+            assert_eq!(now.ssd_fails(), !unused, "{facts:?}");
+            assert_eq!(
+                line.starts_with("The SSD reports that it is failing"),
+                !unused
+            );
+            // Data that only a failing SSD has is not left there.
+            if line.contains("Replace it soon") {
+                assert!(
+                    line.contains("lose nothing") && line.contains("disk: yes"),
                     "{line}"
                 );
             }

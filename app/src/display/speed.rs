@@ -254,7 +254,8 @@ fn factor_words(factor: f64) -> String {
 }
 
 /// The day of a moment in seconds of Unix time, as the language writes it.
-fn date(time: u64) -> String {
+#[must_use]
+pub fn date(time: u64) -> String {
     i64::try_from(time)
         .ok()
         .and_then(|time| glib::DateTime::from_unix_local(time).ok())

@@ -4,8 +4,8 @@
 use gettextrs::gettext;
 use tandem_api::CacheState;
 
-/// How urgently a state asks for attention.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How urgently a state asks for attention, in rising order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The cache works.
     Good,
@@ -321,6 +321,7 @@ mod tests {
                 mode: *mode,
                 dirty: None,
                 may_be_unwritten: unwritten,
+                ssd_failing: false,
             });
             let line = safety.line(&SafetyAmounts::default());
             !safety.risks_data() && line.contains("nothing") && line.contains("disk: yes")

@@ -3,7 +3,7 @@
 
 use tandem_api::{
     CacheState, DeviceText, Failure, JobKind, Mode, ModuleProblem, ModuleState, RefusedMode,
-    SigningKey, SpeedTest, Step, StepKind,
+    SigningKey, SpeedTest, SsdHealth, Step, StepKind,
 };
 
 use super::inventory::CacheParts;
@@ -27,6 +27,8 @@ pub struct CacheFacts {
     pub waits_for_kernel: bool,
     /// Minutes that a shutdown may take to write everything to the disk; 0: it does not do that.
     pub shutdown_minutes: u32,
+    /// What the SSD says of its health.
+    pub health: SsdHealth,
     /// Name that the person gave the cache; empty: none.
     pub chosen_name: String,
     /// Modes that are not offered for this cache, and why.

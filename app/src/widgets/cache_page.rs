@@ -8,6 +8,7 @@ mod numbers;
 mod removal;
 mod speed;
 mod state;
+mod statistics;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::time::Duration;
@@ -20,13 +21,15 @@ use tandem_api::{LongHistory, Span};
 
 use crate::a11y;
 use crate::client::Client;
-use crate::display::{cache_name, full_name, mode_words};
+use crate::display::{cache_name, full_name, health_words, mode_words};
 use crate::model::objects::CacheObject;
 use crate::model::store::Store;
 use crate::widgets::chart::Chart;
 use crate::widgets::figure_list::FigureRow;
+use crate::widgets::health_group::HealthGroup;
 use crate::widgets::job_card::JobCard;
 use crate::widgets::share_row::ShareRow;
+use crate::widgets::state_banner::StateBanner;
 use crate::widgets::unwritten_card::UnwrittenCard;
 pub(super) use numbers::{hit_caption, hit_rate_words};
 use removal::REMOVE;
@@ -52,17 +55,7 @@ mod imp {
         #[template_child]
         pub safety_icon: TemplateChild<gtk::Image>,
         #[template_child]
-        pub banner: TemplateChild<gtk::Box>,
-        #[template_child]
-        pub banner_icon: TemplateChild<gtk::Image>,
-        #[template_child]
-        pub banner_title: TemplateChild<gtk::Label>,
-        #[template_child]
-        pub banner_what: TemplateChild<gtk::Label>,
-        #[template_child]
-        pub banner_data: TemplateChild<gtk::Label>,
-        #[template_child]
-        pub banner_next: TemplateChild<gtk::Label>,
+        pub banner: TemplateChild<StateBanner>,
         #[template_child]
         pub job_card: TemplateChild<JobCard>,
         #[template_child]
@@ -77,6 +70,8 @@ mod imp {
         pub hit_today: TemplateChild<gtk::Label>,
         #[template_child]
         pub hit_total: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub hit_total_caption: TemplateChild<gtk::Label>,
         #[template_child]
         pub times: TemplateChild<gtk::Label>,
         #[template_child]
@@ -112,6 +107,8 @@ mod imp {
         #[template_child]
         pub figures: TemplateChild<gtk::ListBox>,
         pub figure_rows: RefCell<Vec<FigureRow>>,
+        #[template_child]
+        pub health: TemplateChild<HealthGroup>,
         #[template_child]
         pub origin: TemplateChild<adw::ActionRow>,
         #[template_child]
@@ -155,14 +152,19 @@ mod imp {
 
         fn class_init(class: &mut Self::Class) {
             Chart::ensure_type();
+            HealthGroup::ensure_type();
             JobCard::ensure_type();
             ShareRow::ensure_type();
+            StateBanner::ensure_type();
             UnwrittenCard::ensure_type();
             class.bind_template();
             class.install_action("cache.rename", None, |page, _, _| page.rename());
             class.install_action("cache.change-mode", None, |page, _, _| page.change_mode());
             class.install_action("cache.test-speed", None, |page, _, _| page.test_speed());
             class.install_action("cache.change-size", None, |page, _, _| page.change_size());
+            class.install_action("cache.reset-statistics", None, |page, _, _| {
+                page.reset_statistics();
+            });
             class.install_action(REMOVE, None, |page, _, _| page.remove());
             class.install_action("cache.export", None, |page, _, _| page.export());
         }
@@ -308,6 +310,7 @@ impl CachePage {
         set(&imp.mounted, &facts.mount_points.join(", "));
         imp.mounted.set_visible(!facts.mount_points.is_empty());
         set(&imp.mode, &mode_words(facts.mode, facts.waits_for_kernel));
+        imp.health.show_health(&health_words(&facts.health));
         self.refresh_before_off(&facts);
         self.refresh_speed_test(facts.speed.as_ref());
         self.refresh_job();

@@ -8,9 +8,11 @@ use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::CompositeTemplate;
 use gtk::glib::{self, clone};
-use tandem_api::CacheState;
+use tandem_api::{CacheState, SelfReport};
 
-use crate::display::{Severity, cache_name, cache_words, fill, short_name, unwritten_short};
+use crate::display::{
+    Severity, cache_name, cache_words, fill, health_words, short_name, unwritten_short,
+};
 use crate::model::facts::CacheFacts;
 use crate::model::objects::CacheObject;
 use crate::model::series::Series;
@@ -104,12 +106,22 @@ impl CacheRow {
         if !waiting.is_empty() {
             subtitle = format!("{subtitle}\n{waiting}");
         }
+        let fails = mapped && facts.health.report == SelfReport::Failing;
+        if fails {
+            let condition = health_words(&facts.health).condition;
+            subtitle = format!("{subtitle}\n{condition}");
+        }
         self.set_subtitle(&subtitle);
-        imp.icon.set_icon_name(Some(words.icon));
+        let (icon, severity) = if fails && words.severity < Severity::Warning {
+            ("tandem-bypass-symbolic", Severity::Warning)
+        } else {
+            (words.icon, words.severity)
+        };
+        imp.icon.set_icon_name(Some(icon));
         for severity in Severity::ALL {
             imp.icon.remove_css_class(severity.css_class());
         }
-        imp.icon.add_css_class(words.severity.css_class());
+        imp.icon.add_css_class(severity.css_class());
         imp.figures.set_visible(facts.is_live());
         cache.with_series(|series| {
             imp.rate.set_label(&hit_rate_words(series));

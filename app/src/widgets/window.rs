@@ -13,6 +13,7 @@ use gtk::glib::{self, clone};
 use gtk::{CompositeTemplate, gio};
 use tandem_api::{DataState, JobKind, Kind};
 
+use crate::a11y;
 use crate::client::{Client, ServiceEvent, whole_spec};
 use crate::display::job_end_words;
 use crate::enrollment;
@@ -349,6 +350,19 @@ impl Window {
     pub fn toast(&self, words: &str) {
         let toast = adw::Toast::new(&glib::markup_escape_text(words));
         self.imp().toasts.add_toast(toast);
+    }
+
+    /// Shows a toast with a button. `then`: what the button does.
+    pub fn offer(&self, words: &str, button: &str, then: impl Fn() + 'static) {
+        let toast = adw::Toast::new(&glib::markup_escape_text(words));
+        toast.set_button_label(Some(button));
+        toast.connect_button_clicked(move |_| then());
+        let toasts = &self.imp().toasts;
+        toasts.add_toast(toast);
+        // The widget of the toast is the last one, unless an earlier toast is still shown.
+        if let Some(shown) = toasts.last_child() {
+            a11y::name_by_labels(&shown);
+        }
     }
 
     /// Opens the wizard. With the block path of a disk, the wizard begins at the choice of the SSD.

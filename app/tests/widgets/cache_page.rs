@@ -41,9 +41,23 @@ fn the_menu_of_a_cache_has_its_actions() {
         "cache.change-mode",
         "cache.test-speed",
         "cache.change-size",
+        "cache.reset-statistics",
         "cache.remove",
     ];
     assert_eq!(actions, expected);
+    page.show(None);
+    window.destroy();
+}
+
+#[gtk::test]
+fn a_page_without_a_job_shows_no_job_and_no_banner() {
+    adw::init().unwrap();
+    let page: CachePage = glib::Object::new();
+    let window = shown_in_window(&page);
+    page.show(Some(&CacheObject::new(cache_facts("a"))));
+    let shown = hand::shown(&window);
+    assert!(hand::button(&window, "Cancel").is_none());
+    assert!(!shown.iter().any(|widget| widget.has_css_class("banner")));
     page.show(None);
     window.destroy();
 }
@@ -57,8 +71,8 @@ fn the_menu_and_the_button_say_the_same_of_the_removal() {
     page.show(Some(&cache));
     let says = |words: &str| {
         let menu = menu_of_cache(&window);
-        assert_eq!(menu.len(), 5, "{menu:?}");
-        assert_eq!(menu[4], (words.to_owned(), "cache.remove".to_owned()));
+        assert_eq!(menu.len(), 6, "{menu:?}");
+        assert_eq!(menu[5], (words.to_owned(), "cache.remove".to_owned()));
         let button = hand::removal(&window).unwrap();
         assert_eq!(button.label().unwrap(), words);
         assert_eq!(hand::names(&button), 1, "names of the button {words}");

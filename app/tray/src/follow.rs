@@ -7,7 +7,7 @@ use futures_util::{StreamExt, future::Either, stream};
 use ksni::Handle;
 use tandem_api::{
     BUS_NAME, CACHE_INTERFACE, CacheProxy, CacheState, ManagerProxy, ROOT_PATH, SECTOR_BYTES,
-    Sample,
+    Sample, SelfReport,
 };
 use zbus::fdo::{DBusProxy, ObjectManagerProxy};
 use zbus::names::BusName;
@@ -191,6 +191,7 @@ async fn cache(
         state,
         reason: proxy.state_reason().await?,
         may_be_unwritten: proxy.may_be_unwritten().await?,
+        ssd_failing: proxy.ssd_health().await?.report == SelfReport::Failing,
         hit_rate: None,
         rate_seconds: 0,
         dirty_bytes: dirty_bytes(&latest),

@@ -21,6 +21,8 @@ pub struct Shown {
     pub reason: String,
     /// Whether data may be on the SSD only, as far as the service has it recorded.
     pub may_be_unwritten: bool,
+    /// Whether the SSD reports that it is failing.
+    pub ssd_failing: bool,
     /// Share of reads served by the SSD, 0 to 1; `None` while nothing is read.
     pub hit_rate: Option<f64>,
     /// Seconds over which that share was taken.
@@ -58,6 +60,7 @@ pub fn needs_attention(caches: &[Shown]) -> bool {
     caches.iter().any(|cache| {
         matches!(cache.state, CacheState::Bypass | CacheState::Stopped)
             || cache.reason == "disk-error"
+            || cache.ssd_failing
     })
 }
 
@@ -113,6 +116,7 @@ pub fn tooltip(cache: &Shown) -> String {
         mode: cache.mode,
         dirty: cache.dirty_bytes,
         may_be_unwritten: cache.may_be_unwritten,
+        ssd_failing: cache.ssd_failing,
     });
     let amounts = SafetyAmounts {
         size: size(cache.dirty_bytes.unwrap_or_default()),
@@ -156,6 +160,7 @@ mod tests {
             state,
             reason: String::new(),
             may_be_unwritten: false,
+            ssd_failing: false,
             shutdown_seconds: None,
             hit_rate,
             rate_seconds: 10,
@@ -191,6 +196,18 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn an_ssd_that_fails_asks_for_attention_and_is_told() {
+        let good = cache(CacheState::Active, None);
+        assert!(!needs_attention(std::slice::from_ref(&good)));
+        let failing = Shown {
+            ssd_failing: true,
+            ..good
+        };
+        assert!(tooltip(&failing).contains("The SSD reports that it is failing."));
+        assert!(needs_attention(&[failing]));
     }
 
     #[test]

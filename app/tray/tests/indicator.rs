@@ -16,7 +16,9 @@ use std::time::{Duration, Instant};
 
 use machine::Machine;
 use machine::bus::{self, Running};
-use tandem_api::{CacheProxy, CacheState, ManagerProxy, Mode, PlanSpec, SimulationProxy};
+use tandem_api::{
+    CacheProxy, CacheState, ManagerProxy, Mode, PlanSpec, SelfReport, SimulationProxy, SsdHealth,
+};
 use zbus::{Connection, OwnedObjectPath, Proxy, interface};
 
 /// The part of a panel that indicators register with.
@@ -163,6 +165,21 @@ fn the_indicator_shows_what_the_service_tells() {
             .build()
             .await
             .unwrap();
+        proxy.set_name("Photos").await.unwrap();
+        until(&item, "ToolTip", |words| words.contains("Photos: working")).await;
+        let health = proxy.ssd_health().await.unwrap();
+        let failing = SsdHealth {
+            report: SelfReport::Failing,
+            ..health
+        };
+        levers.set_health(&spec.ssd, &failing).await.unwrap();
+        until(&item, "Status", |words| words.contains("NeedsAttention")).await;
+        until(&item, "ToolTip", |words| {
+            words.contains("The SSD reports that it is failing.")
+        })
+        .await;
+        levers.set_health(&spec.ssd, &health).await.unwrap();
+        until(&item, "Status", |words| words.contains("Active")).await;
         // The indicator shows the dirty data from the samples; the service sends one each second while a client
         // watches.
         proxy.watch().await.unwrap();

@@ -34,7 +34,7 @@ impl CachePage {
     }
 
     /// Runs one command. Until that command has ended, the page takes no other.
-    fn run_command<F: Future<Output = ()>>(
+    pub(super) fn run_command<F: Future<Output = ()>>(
         &self,
         command: impl FnOnce(Option<gtk::Window>, Client, CacheFacts) -> F + 'static,
     ) {

@@ -8,9 +8,9 @@ use gtk::{gio, prelude::*};
 use tandem_api::{Failure, Kind, Mode, Span};
 
 use super::CachePage;
-use super::numbers::{share_words, speeds};
+use super::numbers::speeds;
 use crate::display::{bytes, fill, plain_name, range_name};
-use crate::model::bars::{csv, hit_rate_since, long_bars, total_hit_rate};
+use crate::model::bars::{csv, long_bars};
 use crate::model::range::Range;
 use crate::model::series::Series;
 use crate::widgets::remove_dialog::show_failure;
@@ -77,15 +77,6 @@ impl CachePage {
                 }
             }
         ));
-    }
-
-    fn refresh_rates(&self) {
-        let imp = self.imp();
-        let day = imp.day.borrow();
-        imp.hit_today.set_label(&share_words(
-            midnight().and_then(|since| hit_rate_since(&day, since)),
-        ));
-        imp.hit_total.set_label(&share_words(total_hit_rate(&day)));
     }
 
     pub(super) fn refresh_chart(&self) {
@@ -161,14 +152,6 @@ impl CachePage {
 /// Whether data can wait on the SSD, or has waited there: only then the chart shows the dirty data.
 fn shows_dirty(series: &Series, mode: Mode) -> bool {
     mode == Mode::Writeback || series.had_dirty()
-}
-
-/// The start of today, in seconds of Unix time.
-fn midnight() -> Option<u64> {
-    let now = glib::DateTime::now_local().ok()?;
-    let (year, month, day) = now.ymd();
-    let start = glib::DateTime::from_local(year, month, day, 0, 0, 0.0).ok()?;
-    u64::try_from(start.to_unix()).ok()
 }
 
 /// A moment in seconds of Unix time, as other programs read it.

@@ -3,13 +3,12 @@
 
 use adw::subclass::prelude::*;
 use gtk::prelude::*;
-use tandem_api::CacheState;
+use tandem_api::{CacheState, SelfReport};
 
 use super::CachePage;
 use super::removal::REMOVE;
 use crate::display::{
-    Safety, SafetyAmounts, SafetyFacts, Severity, bytes, cache_words, duration, safety,
-    unwritten_words,
+    Safety, SafetyAmounts, SafetyFacts, bytes, cache_words, duration, safety, unwritten_words,
 };
 use crate::model::facts::CacheFacts;
 use crate::model::series::Series;
@@ -23,17 +22,7 @@ impl CachePage {
         let (dirty, seconds) = cache.with_series(Series::unwritten);
         let words = cache_words(facts.state, &facts.reason, facts.may_be_unwritten(dirty));
         imp.heading.set_subtitle(&words.title);
-        imp.banner.set_visible(!words.what.is_empty());
-        imp.banner_icon.set_icon_name(Some(words.icon));
-        for severity in Severity::ALL {
-            imp.banner_icon.remove_css_class(severity.css_class());
-        }
-        imp.banner_icon.add_css_class(words.severity.css_class());
-        imp.banner_title.set_label(&words.title);
-        imp.banner_what.set_label(&words.what);
-        imp.banner_data.set_label(&words.data);
-        imp.banner_data.set_visible(!words.data.is_empty());
-        imp.banner_next.set_label(&words.next);
+        imp.banner.show(&words);
         let running = facts.state == CacheState::Active;
         let here = running || facts.state == CacheState::Suspended;
         let paused = self.job().is_some_and(|job| job.facts().paused);
@@ -43,7 +32,7 @@ impl CachePage {
             .filter(|_| here && !imp.changing.get());
         let (safety, line) = cache.with_series(|series| safety_line(&facts, series));
         imp.safety.set_label(&line);
-        let (icon, class) = if safety.risks_data() {
+        let (icon, class) = if safety.risks_data() || safety.ssd_fails() {
             ("tandem-bypass-symbolic", "warning")
         } else {
             ("tandem-active-symbolic", "success")
@@ -74,6 +63,7 @@ fn safety_line(facts: &CacheFacts, series: &Series) -> (Safety, String) {
         mode: facts.mode,
         dirty: series.latest().map(|_| dirty),
         may_be_unwritten: facts.may_be_unwritten,
+        ssd_failing: facts.health.report == SelfReport::Failing,
     });
     let line = safety.line(&SafetyAmounts {
         size: bytes(dirty),
