@@ -10,6 +10,7 @@ use tandem_api::{CacheState, SimulationProxy};
 use tandem_app::widgets::cache_row::CacheRow;
 use tandem_app::widgets::window::Window;
 
+use crate::living;
 use crate::past::remember;
 use crate::speed;
 use crate::stage::hand;
@@ -53,7 +54,7 @@ pub async fn tour(
     glib::timeout_future(Duration::from_millis(1200)).await;
     camera.take(&window, "14-cache").await?;
     let height = if camera.width < 600 { 720 } else { 860 };
-    window.set_default_size(camera.width, if camera.width < 600 { 2300 } else { 1750 });
+    window.set_default_size(camera.width, if camera.width < 600 { 2900 } else { 2050 });
     camera.take(&window, "15-cache-whole").await?;
     window.set_default_size(camera.width, height);
     let range = hand::shown(&window)
@@ -66,6 +67,7 @@ pub async fn tour(
     range.set_selected(0);
 
     speed::tour(application, &window, camera, levers).await?;
+    living::tour(application, &window, camera, levers).await?;
 
     levers
         .set_state(&uuid, CacheState::Bypass, "ssd-error")

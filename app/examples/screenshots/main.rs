@@ -8,6 +8,7 @@
 
 mod cache;
 mod camera;
+mod living;
 mod module;
 mod next_start;
 mod past;
