@@ -56,7 +56,13 @@ fn write_back(store: &Store, kernel: &impl Kernel) {
     left.retain(|record| record.shutdown_minutes > 0 && begin(store, kernel, record));
     let mut looks = 0;
     loop {
-        left.retain(|record| goes_on(store, kernel, record, looks));
+        left.retain(|record| {
+            let goes_on = goes_on(store, kernel, record, looks);
+            if !goes_on {
+                end(kernel, record);
+            }
+            goes_on
+        });
         if left.is_empty() {
             return;
         }
@@ -124,6 +130,14 @@ fn goes_on(store: &Store, kernel: &impl Kernel, record: &CacheRecord, looks: u32
         );
     }
     true
+}
+
+/// Ends the flush. The kernel may live on, in a soft reboot, and then the service sets write-back again.
+fn end(kernel: &impl Kernel, record: &CacheRecord) {
+    let stop = Message::Flush(Flush::Stop);
+    if let Err(e) = kernel.send_message(&record.pair.uuid, stop) {
+        tracing::warn!("the flush of {} does not end: {e}", record.pair.name());
+    }
 }
 
 #[cfg(test)]

@@ -24,8 +24,8 @@ use zbus::message::Header;
 const FINISHED_JOB_STAYS: Duration = Duration::from_secs(10);
 
 impl Service {
-    /// `Manager.Create`, `Cache.Remove` and `Cache.Resize`. The service authorises and executes the plan that it keeps. The caller
-    /// cannot change that plan.
+    /// `Manager.Create`, `Cache.Remove` and `Cache.Resize`. The service authorises and executes the plan that it keeps.
+    /// The caller cannot change that plan.
     pub(crate) async fn execute(
         self: &Arc<Self>,
         header: &Header<'_>,
@@ -402,6 +402,7 @@ pub(super) fn shared(a: &[Ident; 2], b: &[Ident; 2]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::action::Partition;
 
     #[test]
     fn a_device_of_an_old_record_is_found_to_be_in_use_whichever_comes_first() {
@@ -422,5 +423,33 @@ mod tests {
         let other = [now[1].clone(), now[1].clone()];
         assert!(shared(&now, &old) && shared(&old, &now));
         assert!(!shared(&other, &old) && !shared(&old, &other));
+    }
+
+    /// Two caches may have partitions of one SSD. Only one job at a time may change its partition table.
+    #[test]
+    fn a_job_that_changes_a_partition_table_takes_the_whole_ssd() {
+        let device = |object: &str| crate::plan::tests::device(object, 1 << 30).ident;
+        let pair = |disk: &str, partition: &str| Pair {
+            origin: device(disk),
+            ssd: device(partition),
+            partition: Some(Box::new(Partition {
+                disk: device("sdc"),
+                start: 1 << 20,
+                size: 1 << 30,
+                new_table: false,
+            })),
+            ..Pair::nowhere(Mode::Writethrough)
+        };
+        let (one, other) = (pair("sda", "sdc1"), pair("sdb", "sdc2"));
+        let removal = |pair: &Pair| {
+            let pair = pair.clone();
+            [Action::Detach(pair.clone()), Action::DeletePartition(pair)]
+        };
+        let [_, first] = involved(&removal(&one)).unwrap();
+        let [_, second] = involved(&removal(&other)).unwrap();
+        assert_eq!(first.text, second.text);
+        // A job that leaves the table alone takes the cache's share only.
+        let [_, drained] = involved(&[Action::Drain(other)]).unwrap();
+        assert_ne!(drained.text, first.text);
     }
 }

@@ -6,6 +6,7 @@
 
 use super::Service;
 use crate::auth::{self, Permission};
+use crate::dm::message::{Flush, Message};
 use crate::iface::bounded::Bounded;
 use crate::iface::manager::ManagerObject;
 use crate::state::CacheRecord;
@@ -66,10 +67,8 @@ impl Service {
             }
         }
         for record in self.store.caches() {
-            let mode = match (now.is_empty(), record.waits_for_kernel) {
-                (false, _) if record.pair.mode == Mode::Writeback => Mode::Writethrough,
-                (true, true) => Mode::Writeback,
-                _ => continue,
+            let Some(mode) = mode_for_kernels(&record, now.is_empty()) else {
+                continue;
             };
             if let Err(e) = self.replace_mode(&record, mode).await {
                 // The cache is not assembled, or a job works on the cache. The next check tries again.
@@ -87,6 +86,11 @@ impl Service {
         let devices = [record.pair.origin.clone(), record.pair.ssd.clone()];
         let reserved = self.reserve(uuid, devices, true)?;
         self.working(uuid).await?;
+        if mode == Mode::Writeback {
+            // A shutdown that did not switch the machine off may have left its flush, and no job works on the cache.
+            let stop = Message::Flush(Flush::Stop);
+            self.engine.send_message(uuid, stop).await?;
+        }
         let result = {
             let _alone = self.refreshing.lock().await;
             let waits = mode == Mode::Writethrough;
@@ -162,5 +166,37 @@ impl Service {
 
     async fn manager(&self) -> zbus::Result<InterfaceRef<Bounded<ManagerObject>>> {
         self.connection.object_server().interface(ROOT_PATH).await
+    }
+}
+
+/// The mode that a cache has to get, if that is another than its present mode.
+fn mode_for_kernels(record: &CacheRecord, each_has_the_module: bool) -> Option<Mode> {
+    match each_has_the_module {
+        false => (record.pair.mode == Mode::Writeback).then_some(Mode::Writethrough),
+        true => record.waits_for_kernel.then_some(Mode::Writeback),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::action::Pair;
+
+    #[test]
+    fn write_back_ends_while_a_kernel_lacks_the_module_and_goes_on_afterwards() {
+        let of = |mode, waits_for_kernel, each_has_the_module| {
+            let record = CacheRecord {
+                waits_for_kernel,
+                ..CacheRecord::new(Pair::nowhere(mode))
+            };
+            mode_for_kernels(&record, each_has_the_module)
+        };
+        for waits in [false, true] {
+            assert_eq!(of(Mode::Writeback, waits, false), Some(Mode::Writethrough));
+            assert_eq!(of(Mode::Writethrough, waits, false), None);
+        }
+        assert_eq!(of(Mode::Writethrough, true, true), Some(Mode::Writeback));
+        assert_eq!(of(Mode::Writethrough, false, true), None);
+        assert_eq!(of(Mode::Writeback, false, true), None);
     }
 }

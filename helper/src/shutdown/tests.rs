@@ -81,6 +81,7 @@ fn everything_is_on_the_disk_and_write_back_goes_on_at_the_next_start() {
     let expected = [
         Message::Mode(Mode::Writethrough),
         Message::Flush(Flush::Start),
+        Message::Flush(Flush::Stop),
     ];
     assert_eq!(*kernel.sent.borrow(), expected);
     assert!(!now.may_be_dirty && now.waits_for_kernel);
@@ -92,6 +93,8 @@ fn after_the_time_the_rest_stays_on_the_ssd_and_on_record() {
     let kernel = Fake::new(100_000, 1);
     let now = after(&kernel, 2);
     assert_eq!(kernel.looks.get(), 120);
+    let last = kernel.sent.borrow().last().copied();
+    assert_eq!(last, Some(Message::Flush(Flush::Stop)));
     assert!(now.may_be_dirty && now.waits_for_kernel);
 }
 

@@ -308,6 +308,36 @@ async fn a_cut_before_the_ssd_is_withdrawn_keeps_the_record_of_its_data() {
     assert_eq!(share.state().await, "old");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_resize_that_was_given_up_is_not_gone_on_with() {
+    let share = Share::new("given-up", Mode::Writethrough).await;
+    let at = share.index(StepKind::CreatePartition);
+    // The job as it was recorded when the step began.
+    let other = Share::new("given-up-too", Mode::Writethrough).await;
+    assert!(other.die(at, false).await);
+    let intent = other.store.intents().remove(0);
+    assert_eq!(intent.done, at);
+
+    share.world.fail_next(StepKind::CreatePartition);
+    let job = apply::run(&share.engine, &share.store, &share.plan, 0, &Unwatched);
+    assert_eq!(job.await.unwrap_err().data, DataState::Removed);
+    // The service is killed after the cache is removed from the record, and before the job is.
+    share.store.save_intent(&intent).unwrap();
+    share.recover().await;
+    assert_eq!(share.state().await, "passing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cut_before_the_ssd_is_detached_keeps_a_cache_whose_devices_come_late() {
+    let share = Share::new("late", Mode::Writethrough).await;
+    assert!(share.die(share.index(StepKind::Detach), false).await);
+    // The devices are not there yet when the service starts.
+    share.world.restart();
+    share.recover().await;
+    assert!(share.start_again().await, "the cache is gone");
+    assert_eq!(share.state().await, "old");
+}
+
 /// Cancels the job at once.
 struct Impatient;
 

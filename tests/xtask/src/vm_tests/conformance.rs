@@ -39,7 +39,11 @@ pub fn run(bench: &mut Bench) -> Result<()> {
          TANDEM_TEST_DISK={} TANDEM_TEST_SSD={} conformance --test-threads=1 --show-output {only}",
         scene.disk, scene.ssd
     );
-    let ended = scene.vm.agent.run(&script, LIMIT, |_| ())?;
+    let ended = scene.vm.agent.run(&script, LIMIT, |line| {
+        if line.starts_with("test ") {
+            println!("    {line}");
+        }
+    })?;
     bench.note(&ended.text);
     let failed = rust_tests::count(bench, &ended.text)?;
     if failed > 0 || ended.code != 0 {
