@@ -20,7 +20,19 @@ table=$(dmsetup table --target tandem)
 maps=$(dmsetup ls 2>/dev/null | grep -c '^tandem-')
 caches=$(ls /var/lib/tandem/caches 2>/dev/null | wc -l)
 case "$source/$maps/$caches" in
-/dev/sd*/0/0) echo plain ;;
-/dev/mapper/tandem-*/1/1) [ -n "$table" ] && echo cached || { echo "the mapping is not ours: $(dmsetup table)"; exit 1; } ;;
-*) echo "neither old nor new: mounted from '$source', $maps mappings, $caches caches"; dmsetup table; journalctl -u tandem --no-pager -n 20; exit 1 ;;
+/dev/sd*/0/0)
+	echo plain
+	exit 0
+	;;
+/dev/mapper/tandem-*/1/1)
+	if [ -n "$table" ]; then
+		echo cached
+		exit 0
+	fi
+	echo "the mapping leads to the disk alone"
+	;;
+*) echo "neither old nor new: mounted from '$source', $maps mappings, $caches caches" ;;
 esac
+dmsetup table
+journalctl -u tandem -u udisks2 --no-pager -o short-monotonic -n 40
+exit 1
