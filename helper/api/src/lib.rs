@@ -10,8 +10,8 @@
 //! | `ROOT_PATH/caches/<32 hex uuid>` | `org.tandemcache.Tandem1.Cache` | [`CacheProxy`] |
 //! | `ROOT_PATH/jobs/<n>` | `org.tandemcache.Tandem1.Job` | [`JobProxy`] |
 //!
-//! The bus starts the service on the first call. The service stays while a cache exists. Without a cache the service
-//! leaves the bus some time after the last call; the signal `NameOwnerChanged` of the bus tells that.
+//! The bus starts the service on the first call. The service stays while a cache exists or a disk is watched. Otherwise
+//! the service leaves the bus some time after the last call; the signal `NameOwnerChanged` of the bus tells that.
 //!
 //! # Rules of the contract
 //! * A device is named by the object path of its UDisks2 block object, never by a file path.
@@ -28,6 +28,7 @@
 //! * A connection of zbus has a queue of 64 messages: a signal stream that is neither drained nor
 //!   dropped makes calls hang.
 
+mod advice;
 mod device;
 mod failure;
 mod fstab;
@@ -44,6 +45,7 @@ mod state;
 pub mod udisks;
 mod words;
 
+pub use advice::{AdvicePoint, DiskWatch, Verdict, WatchState};
 pub use device::{DeviceText, FileUser, PartUse, SsdPart};
 pub use failure::{DataState, Failure, Kind};
 pub use fstab::FstabChange;

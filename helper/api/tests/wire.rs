@@ -90,8 +90,41 @@ fn enums_travel_as_their_words() {
     check(Kind::ALL);
     check(Trust::ALL);
     check(DataState::ALL);
+    check(WatchState::ALL);
+    check(Verdict::ALL);
     check(ModeRefusal::ALL);
     assert!("write-back".parse::<Mode>().is_err());
+}
+
+#[test]
+fn a_watch_arrives_as_it_left() {
+    let point = |bytes| AdvicePoint {
+        bytes,
+        reads_permille: 412,
+        reads_error: 21,
+        bytes_permille: 377,
+        bytes_error: 18,
+    };
+    let sent = vec![DiskWatch {
+        id: "0123456789abcdef0123456789abcdef".into(),
+        disk: device(),
+        state: WatchState::Away,
+        since: 1_700_000_000,
+        watched_seconds: 86_400,
+        reads: 70_000,
+        read_bytes: 1 << 33,
+        sequential_bytes: 1 << 30,
+        writes: 30_000,
+        written_bytes: 1 << 32,
+        lost: 7,
+        verdict: Verdict::Helps,
+        wait_seconds: 0,
+        enough_bytes: 1 << 35,
+        points: vec![point(1 << 29), point(1 << 30)],
+    }];
+    let bytes = to_bytes(Context::new(LE, 0), &sent).unwrap();
+    let back: Vec<DiskWatch> = bytes.deserialize().unwrap().0;
+    assert_eq!(back, sent);
 }
 
 #[test]

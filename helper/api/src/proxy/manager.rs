@@ -2,7 +2,8 @@
 //! The manager: the service as a whole.
 
 use crate::{
-    FstabChange, ModuleProblem, ModuleState, PlanReply, PlanSpec, SigningKey, SpeedTest, SsdPart,
+    DiskWatch, FstabChange, ModuleProblem, ModuleState, PlanReply, PlanSpec, SigningKey, SpeedTest,
+    SsdPart,
 };
 use zbus::{OwnedObjectPath, proxy};
 
@@ -79,6 +80,31 @@ pub trait Manager {
     /// disk.
     #[zbus(signal)]
     fn speed_test_progressed(&self, done: f64, through_cache: bool) -> zbus::Result<()>;
+
+    /// Begins to watch the requests to a disk without a cache, after polkit has allowed it
+    /// (`org.tandemcache.Tandem1.watch-disk`), to predict what a cache would do. The watch goes on over restarts of the
+    /// service and of the machine, until [`Self::stop_watching`] or until the disk gets a cache. It changes nothing on the
+    /// disk. Returns the id of the watch; for a disk that is watched already, the id of that watch.
+    ///
+    /// # Errors
+    /// `DeviceGone`, `DeviceChanged`; `AlreadyCached`; `OriginPartitioned`; `InvalidArgument` for a loop device;
+    /// `Indistinguishable`; `TooMany` watched disks; `StepFailed` if the kernel does not tell of the requests;
+    /// `NotAuthorized`, `AuthorityUnavailable`.
+    #[zbus(allow_interactive_auth)]
+    fn watch_disk(&self, disk: &OwnedObjectPath) -> zbus::Result<String>;
+
+    /// Ends the watch with this id and forgets what was seen, after polkit has allowed it
+    /// (`org.tandemcache.Tandem1.watch-disk`).
+    ///
+    /// # Errors
+    /// `WrongState` if there is no such watch; `NotAuthorized`, `AuthorityUnavailable`.
+    #[zbus(allow_interactive_auth)]
+    fn stop_watching(&self, id: &str) -> zbus::Result<()>;
+
+    /// The disks that are watched. The service signals a change when a watch begins, ends or changes its state, and once a
+    /// minute if there were requests.
+    #[zbus(property)]
+    fn watches(&self) -> zbus::Result<Vec<DiskWatch>>;
 
     /// Makes the service check whether the kernels that may start next have the module. For root only: the scripts of
     /// kernel packages and of DKMS make this call.

@@ -67,7 +67,8 @@ pub trait Simulation {
     /// Whether authorisation is granted from now on (at first it is).
     fn set_authorized(&self, authorized: bool) -> zbus::Result<()>;
 
-    /// Lets this much time pass for the counters of all caches at once, to have a history to show.
+    /// Lets this much time pass for the counters of all caches at once, to have a history to show, and for the disks that
+    /// are watched.
     fn advance(&self, seconds: u32) -> zbus::Result<()>;
 
     /// Unplugs the drive of this block object and plugs the drive in again with the same content.
