@@ -30,11 +30,13 @@ pub enum Permission {
     ChangeFstab,
     /// Read from a disk for some seconds to measure its speed.
     TestSpeed,
+    /// Observe the requests to a disk, and end that.
+    WatchDisk,
 }
 
 impl Permission {
     /// All permissions.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Create,
         Self::CreateErasing,
         Self::Resize,
@@ -45,6 +47,7 @@ impl Permission {
         Self::EnrollKey,
         Self::ChangeFstab,
         Self::TestSpeed,
+        Self::WatchDisk,
     ];
 
     /// Id of the polkit action.
@@ -60,6 +63,7 @@ impl Permission {
             Self::EnrollKey => "org.tandemcache.Tandem1.enroll-key",
             Self::ChangeFstab => "org.tandemcache.Tandem1.change-fstab",
             Self::TestSpeed => "org.tandemcache.Tandem1.test-speed",
+            Self::WatchDisk => "org.tandemcache.Tandem1.watch-disk",
         }
     }
 
@@ -88,6 +92,9 @@ impl Permission {
             ),
             Self::ChangeFstab => gettext("Authenticate to change how /etc/fstab names $(disk)"),
             Self::TestSpeed => gettext("Authenticate to test the speed of $(disk)"),
+            Self::WatchDisk => {
+                gettext("Authenticate to choose whether Tandem watches how $(disk) is used")
+            }
         }
     }
 }
@@ -199,7 +206,8 @@ mod tests {
         for permission in Permission::ALL {
             let action = action(permission.id());
             let kept = action.contains("auth_admin_keep");
-            assert_eq!(kept, permission == Permission::Tune, "{permission:?}");
+            let harmless = [Permission::Tune, Permission::WatchDisk].contains(&permission);
+            assert_eq!(kept, harmless, "{permission:?}");
             assert!(action.contains("<allow_inactive>no</allow_inactive>"));
             let yes = action.matches("yes<").count();
             let expected = usize::from(permission == Permission::TestSpeed);

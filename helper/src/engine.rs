@@ -10,6 +10,7 @@ use crate::action::{Action, Pair};
 use crate::dm::message::Message;
 use crate::facts::{Device, Facts};
 use crate::speed::{Pass, Work};
+use crate::watch::Requests;
 use async_trait::async_trait;
 use std::time::Duration;
 use tandem_api::{
@@ -158,6 +159,11 @@ pub trait Engine: Send + Sync + 'static {
     /// What the drives below a device have done so far, for all programs; `None` if the kernel does not tell.
     async fn disk_work(&self, _device: &Device) -> Option<Work> {
         None
+    }
+
+    /// Begins to get the requests of all programs to a device. They end when the result is dropped.
+    async fn requests(&self, _device: &Device) -> Result<Box<dyn Requests>, Failure> {
+        Err(Failure::new(Kind::WrongState))
     }
 
     /// Returns when devices, mounts or mappings may have changed since the last return.

@@ -82,6 +82,6 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
             Ok(())
         }
     };
-    service.save_histories();
+    service.finish().await;
     Ok(ended?)
 }

@@ -4,6 +4,10 @@
 //! Each record is one small JSON file, readable by root only. A record is written to a second file, flushed, and
 //! renamed over the first; then the folder is flushed. So after a power cut the file is the old or the new one.
 
+mod watches;
+
+pub use watches::WatchRecord;
+
 use crate::action::{Action, Pair};
 use crate::engine::Status;
 use crate::facts::Ident;
@@ -230,6 +234,7 @@ const JOBS: &str = "jobs";
 const HISTORIES: &str = "history";
 const HISTORY: &str = "history";
 const SPEED: &str = "speed";
+const WATCHES: &str = "watches";
 const CACHE: &str = "cache";
 /// Extension of a file that is being written.
 const NEW_EXTENSION: &str = "new";
@@ -242,7 +247,7 @@ impl Store {
     /// records can be read.
     pub fn open(root: &Path) -> io::Result<Self> {
         let store = Self::open_untidied(root);
-        for part in [CACHES, JOBS, HISTORIES] {
+        for part in [CACHES, JOBS, HISTORIES, WATCHES] {
             fs::DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
@@ -251,7 +256,7 @@ impl Store {
         // Another program may be writing a record. If the lock cannot be taken, the records can be read all the same.
         match store.lock() {
             Ok(_lock) => {
-                for part in [CACHES, JOBS, HISTORIES] {
+                for part in [CACHES, JOBS, HISTORIES, WATCHES] {
                     tidy(&root.join(part), |path| fs::remove_file(path))?;
                 }
             }
@@ -453,7 +458,10 @@ impl Store {
     }
 
     fn write(&self, part: &str, uuid: &str, kind: &str, bytes: &[u8]) -> io::Result<()> {
-        let path = self.file(part, uuid, kind)?;
+        self.write_file(part, &self.file(part, uuid, kind)?, bytes)
+    }
+
+    fn write_file(&self, part: &str, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let beside = path.with_extension(NEW_EXTENSION);
         let mut file = OpenOptions::new()
             .write(true)
@@ -463,7 +471,7 @@ impl Store {
             .open(&beside)?;
         file.write_all(bytes)?;
         file.sync_all()?;
-        fs::rename(&beside, &path)?;
+        fs::rename(&beside, path)?;
         self.flush(part)
     }
 

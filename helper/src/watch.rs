@@ -7,22 +7,28 @@
 //! to its partitions too, with sectors of the disk.
 //!
 //! Everything is bounded: the kernel keeps [`BUFFER_KIB`] for each processor and says how many events it lost, and one call of
-//! [`Watch::next`] gives what one read of [`READ_BYTES`] has.
+//! [`Requests::read`] gives what one read of [`READ_BYTES`] has.
 
 mod line;
 pub mod session;
+pub mod view;
 
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use async_trait::async_trait;
 use rustix::fs::{Mode, OFlags};
+pub use tandem_advisor::{Kind, Request};
+use tandem_api::SECTOR_BYTES;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::time::Instant;
 
-pub use line::Event;
-use line::Lines;
+use crate::facts::Device;
+use crate::machine::{number, whole_disk};
+use line::{Event, Lines};
 
 /// Where the kernel's tracing is mounted on every machine with systemd.
 pub const TRACEFS: &str = "/sys/kernel/tracing";
@@ -34,6 +40,26 @@ const READ_BYTES: usize = 32 << 10;
 const NAME: &str = "tandem-";
 /// The directory of the event in an instance.
 const EVENT: &str = "events/block/block_bio_queue";
+
+/// The requests to a disk as they come. A value of this type has its own clock, which begins anew with the value.
+#[async_trait]
+pub trait Requests: Send {
+    /// Waits until many requests are there. A few may be there earlier.
+    async fn wait(&mut self);
+
+    /// Appends some of the requests that are there; their sectors are those of the disk or partition that is watched.
+    /// Returns whether there may be more.
+    ///
+    /// # Errors
+    /// The kernel does not give them any more.
+    fn read(&mut self, requests: &mut Vec<Request>) -> io::Result<bool>;
+
+    /// The time, in microseconds.
+    fn now_us(&self) -> u64;
+
+    /// Number of requests that were lost so far.
+    fn lost(&self) -> u64;
+}
 
 /// A disk, as its requests name it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,6 +73,19 @@ pub struct Watched {
 }
 
 impl Watched {
+    /// How the requests name this device. `None`: the kernel does not know the device any more.
+    pub fn of(device: &Device) -> Option<Self> {
+        let ident = &device.ident;
+        let disk = number(&whole_disk(&ident.text.name))?;
+        let (major, minor) = disk.split_once(':')?;
+        let start = ident.start / SECTOR_BYTES;
+        Some(Self {
+            major: major.parse().ok()?,
+            minor: minor.parse().ok()?,
+            sectors: start..start + ident.text.size / SECTOR_BYTES,
+        })
+    }
+
     /// What the kernel's filter compares: its own form of a device number.
     fn filter(&self) -> String {
         let number = self.major << 20 | self.minor;
@@ -88,9 +127,27 @@ impl Drop for Instance {
     }
 }
 
-/// Requests of one disk as they come.
+/// Removes the instances that a service left when it was killed: each takes memory of the kernel, and has every request of
+/// its disk written down.
+pub fn sweep(tracefs: &Path) {
+    let Ok(entries) = std::fs::read_dir(tracefs.join("instances")) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        if entry
+            .file_name()
+            .as_encoded_bytes()
+            .starts_with(NAME.as_bytes())
+        {
+            drop(Instance(entry.path()));
+        }
+    }
+}
+
+/// Requests of one disk as the kernel traces them.
 pub struct Watch {
     watched: Watched,
+    begin: Instant,
     /// Before the instance, which cannot go while it is open.
     pipe: AsyncFd<OwnedFd>,
     lines: Lines,
@@ -120,6 +177,7 @@ impl Watch {
     fn reading(pipe: OwnedFd, watched: Watched, instance: Option<Instance>) -> io::Result<Self> {
         Ok(Self {
             watched,
+            begin: Instant::now(),
             // SAFETY: the descriptor is owned by the AsyncFd, which keeps it open as long as it lives.
             pipe: unsafe { AsyncFd::register_with_interest(pipe, Interest::READABLE)? },
             lines: Lines::default(),
@@ -127,36 +185,56 @@ impl Watch {
             _instance: instance,
         })
     }
+}
 
-    /// Waits for requests and appends them; sectors are those of the watched range.
-    ///
-    /// # Errors
-    /// The kernel does not give them any more.
-    pub async fn next(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
-        let count = loop {
-            let mut ready = self.pipe.readable().await?;
-            let buffer = &mut self.buffer;
-            match ready.try_io(|pipe| Ok(rustix::io::read(pipe.as_fd(), &mut *buffer)?)) {
-                Ok(count) => break count?,
-                Err(_would_block) => {}
+#[async_trait]
+impl Requests for Watch {
+    async fn wait(&mut self) {
+        match self.pipe.readable().await {
+            // What came until now is read next, and the pipe tells of what comes later.
+            Ok(mut ready) => ready.clear_ready(),
+            Err(e) => {
+                tracing::warn!("cannot wait for requests: {e}");
+                std::future::pending().await
             }
-        };
-        if count == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
         }
+    }
+
+    fn read(&mut self, requests: &mut Vec<Request>) -> io::Result<bool> {
+        let count = match rustix::io::read(self.pipe.as_fd(), &mut *self.buffer) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => count,
+            Err(e) if e == rustix::io::Errno::AGAIN => return Ok(false),
+            Err(e) => return Err(e.into()),
+        };
         let Range { start, end } = self.watched.sectors;
+        let time_us = self.now_us();
         self.lines.feed(&self.buffer[..count], |event| {
             let last = event.sector.checked_add(event.sectors);
             if event.sector >= start && last.is_some_and(|last| last <= end) {
-                let sector = event.sector - start;
-                events.push(Event { sector, ..event });
+                let Event {
+                    kind,
+                    sector,
+                    sectors,
+                } = event;
+                let sector = sector - start;
+                requests.push(Request {
+                    time_us,
+                    kind,
+                    sector,
+                    sectors,
+                });
             }
         });
-        Ok(())
+        Ok(true)
+    }
+
+    fn now_us(&self) -> u64 {
+        u64::try_from(self.begin.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
     /// Events that the kernel's buffer had no room for, and lines that are no requests.
-    pub fn lost(&self) -> u64 {
+    fn lost(&self) -> u64 {
         self.lines.lost()
     }
 }

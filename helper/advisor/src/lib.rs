@@ -67,6 +67,8 @@ pub struct Seen {
     pub written_sectors: u64,
     /// Requests that no disk of this size can get.
     pub ignored: u64,
+    /// Requests that the advisor was not told of.
+    pub lost: u64,
 }
 
 /// No memory for the advisor, or a size of the disk that no cache can have.
@@ -112,6 +114,11 @@ impl Advisor {
         let gap = self.last_us.map_or(0, |last| time_us.saturating_sub(last));
         self.seen.watched_us += gap.min(LONGEST_GAP_US);
         self.last_us = self.last_us.max(Some(time_us));
+    }
+
+    /// So many requests were lost before the advisor could get them.
+    pub fn lose(&mut self, requests: u64) {
+        self.seen.lost = self.seen.lost.saturating_add(requests);
     }
 
     /// A request, in the order in which the disk gets them.

@@ -11,7 +11,7 @@ use crate::{Advisor, Seen};
 
 const MAGIC: &[u8; 8] = b"TdAdvise";
 /// To be raised too when core's words, sets or streams change their meaning.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 /// Numbers above are not believed: sums of them would overflow.
 const LARGEST: u64 = 1 << 62;
 
@@ -94,13 +94,14 @@ impl Advisor {
             writes,
             written_sectors,
             ignored,
+            lost,
         } = self.seen;
         let ladder = &self.ladder;
         let mut numbers = vec![VERSION, ladder.disk_sectors()];
         numbers.extend(shape_numbers(&ladder.shape));
         numbers.push(ladder.rungs.len() as u64);
         numbers.extend([watched_us, reads, read_sectors, sequential_sectors]);
-        numbers.extend([writes, written_sectors, ignored]);
+        numbers.extend([writes, written_sectors, ignored, lost]);
         numbers.extend(ladder.detector.save());
         for rung in &ladder.rungs {
             numbers.extend(rung.ghost.save());
@@ -173,6 +174,7 @@ fn read(reader: &mut Reader, disk_sectors: u64, shape: Shape) -> Result<Advisor,
         writes: count()?,
         written_sectors: count()?,
         ignored: count()?,
+        lost: count()?,
     };
     let detector = reader.numbers(ladder.detector.saved_count())?;
     ladder.detector =

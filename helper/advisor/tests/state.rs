@@ -10,7 +10,7 @@ use tandem_advisor::{Advisor, Kind, StateError};
 /// Bytes before the numbers.
 const MAGIC: usize = 8;
 /// Numbers before the streams: version, disk, shape, count of rungs, what was seen.
-const HEAD: usize = 14;
+const HEAD: usize = 15;
 const STREAMS: usize = 16;
 /// Slots of a ghost, and numbers of its sets.
 const SLOTS: usize = 32 * 1024;
@@ -108,7 +108,7 @@ fn a_state_of_something_else_is_refused() {
         Advisor::load(&saved, TB + 8).err(),
         Some(StateError::OtherDisk)
     );
-    assert_eq!(refusal(&with(&saved, 0, 2)), Some(StateError::Version));
+    assert_eq!(refusal(&with(&saved, 0, 3)), Some(StateError::Version));
     for at in 2..6 {
         let other = with(&saved, at, number(&saved, at) + 1);
         assert_eq!(refusal(&other), Some(StateError::Version), "shape {at}");

@@ -10,6 +10,7 @@ mod held;
 mod levers;
 mod mappings;
 mod partitions;
+mod requests;
 mod speed;
 mod udisks;
 mod world;
@@ -29,6 +30,7 @@ use tandem_helper::dm::message::{Flush, Message};
 use tandem_helper::engine::{Engine, LiveMapping, Status};
 use tandem_helper::facts::{Device, Facts, Mounter};
 use tandem_helper::speed::{Pass, Work};
+use tandem_helper::watch::Requests;
 use tokio::time::{Instant, timeout};
 use world::{Map, Scene, drive_path};
 
@@ -201,6 +203,10 @@ impl Engine for Simulated {
         self.world.read(|scene| scene.disk_work(device))
     }
 
+    async fn requests(&self, device: &Device) -> Result<Box<dyn Requests>, Failure> {
+        Ok(self.world.requests(device))
+    }
+
     async fn changed(&self) {
         self.world.changed().await;
     }
@@ -234,8 +240,9 @@ impl World {
         self.change(|scene| scene.restart());
     }
 
-    /// Lets time pass for all caches at once.
+    /// Lets time pass for all caches and watched disks at once.
     pub fn advance(&self, time: Duration) {
+        self.pass(time);
         self.read_mut(|scene| {
             for map in scene.maps.values_mut() {
                 map.load.advance(time);

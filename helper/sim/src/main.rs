@@ -41,6 +41,6 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let engine = Arc::new(Simulated::new(world));
     let service = Service::start(engine, store, connection).await?;
     let ended = tandem_helper::terminated().await;
-    service.save_histories();
+    service.finish().await;
     Ok(ended?)
 }

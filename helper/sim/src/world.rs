@@ -144,6 +144,8 @@ pub struct World {
     /// Number of changes that the UDisks2 objects show; `None` if there are no objects.
     shown: watch::Sender<Option<u64>>,
     pub(super) step_time: watch::Sender<Duration>,
+    /// Time that was let pass at once so far.
+    pub(super) passed: watch::Sender<Duration>,
 }
 
 impl Default for World {
@@ -155,6 +157,7 @@ impl Default for World {
             made: AtomicU64::new(0),
             shown: watch::Sender::new(None),
             step_time: watch::Sender::new(Duration::from_millis(400)),
+            passed: watch::Sender::new(Duration::ZERO),
         }
     }
 }

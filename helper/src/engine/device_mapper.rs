@@ -18,6 +18,7 @@ use crate::facts::{Device, Facts, Ident};
 use crate::module::{self, problem};
 use crate::mounts::systemd;
 use crate::speed::{Pass, Work};
+use crate::watch::{self, Requests, TRACEFS, Watch, Watched};
 use crate::{fstab, initramfs, kernels, smart, wipe};
 use async_trait::async_trait;
 use futures_util::StreamExt;
@@ -81,6 +82,7 @@ impl DeviceMapper {
         if let Ok(Err(e)) = blocking(|| Control::open()?.resume_forgotten()).await {
             tracing::warn!("no mapping looked after: {e}");
         }
+        watch::sweep(Path::new(TRACEFS));
         Ok(this)
     }
 
@@ -358,6 +360,18 @@ impl Engine for DeviceMapper {
         blocking(move || crate::speed::disk_work(&name))
             .await
             .ok()?
+    }
+
+    async fn requests(&self, device: &Device) -> Result<Box<dyn Requests>, Failure> {
+        let (text, device) = (device.ident.text.clone(), device.clone());
+        let start = move || {
+            let watched = Watched::of(&device).ok_or(std::io::ErrorKind::NotFound)?;
+            Watch::start(Path::new(TRACEFS), watched)
+        };
+        match blocking(start).await? {
+            Ok(watch) => Ok(Box::new(watch)),
+            Err(e) => Err(step(&format!("tracefs: {e}")).device(&text)),
+        }
     }
 
     async fn changed(&self) {

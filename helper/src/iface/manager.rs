@@ -5,8 +5,8 @@ use crate::plan::MINIMUM_SSD_BYTES;
 use crate::service::Service;
 use std::sync::Arc;
 use tandem_api::{
-    Failure, FstabChange, JobKind, ModuleProblem, ModuleState, PlanReply, PlanSpec, SigningKey,
-    SpeedTest, SsdPart,
+    DiskWatch, Failure, FstabChange, JobKind, ModuleProblem, ModuleState, PlanReply, PlanSpec,
+    SigningKey, SpeedTest, SsdPart,
 };
 use zbus::message::Header;
 use zbus::object_server::SignalEmitter;
@@ -96,6 +96,29 @@ impl ManagerObject {
         done: f64,
         through_cache: bool,
     ) -> zbus::Result<()>;
+
+    async fn watch_disk(
+        &self,
+        disk: OwnedObjectPath,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<String, Failure> {
+        self.0.note_activity();
+        self.0.watch_disk(&header, &disk).await
+    }
+
+    async fn stop_watching(
+        &self,
+        id: &str,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<(), Failure> {
+        self.0.note_activity();
+        self.0.stop_watching(&header, id).await
+    }
+
+    #[zbus(property)]
+    fn watches(&self) -> Vec<DiskWatch> {
+        self.0.watches()
+    }
 
     async fn check_kernels(&self, #[zbus(header)] header: Header<'_>) -> Result<(), Failure> {
         self.0.note_activity();

@@ -2,7 +2,9 @@
 //! Reasons not to touch a device.
 
 use super::{MINIMUM_ORIGIN_BYTES, MINIMUM_SSD_BYTES};
+use crate::action::DM_UUID_PREFIX;
 use crate::facts::{Device, Facts, StartEntry, StartTable};
+use crate::state::CacheRecord;
 use tandem_api::{Failure, Kind};
 
 /// EFI system partition.
@@ -173,6 +175,27 @@ pub fn origin(
         return mounts(device);
     }
     named_by_content(device)
+}
+
+/// Checks that the requests to this device can say what a cache of it would do. `caches`: the caches with their disks.
+pub fn watched(device: &Device, facts: &Facts, caches: &[CacheRecord]) -> Result<(), Failure> {
+    let text = &device.ident.text;
+    let of = |cache: &&CacheRecord| device.ident.same_hardware(&cache.pair.origin);
+    let mapping = device.ident.hardware.strip_prefix(DM_UUID_PREFIX);
+    let cache = caches.iter().find(of).map(|cache| cache.pair.uuid.as_str());
+    if let Some(uuid) = mapping.or(cache) {
+        return Err(Failure::new(Kind::AlreadyCached).device(text).name(uuid));
+    }
+    // The file behind a loop device may be any user's.
+    if text.name.starts_with("loop") || is_tandem(device) {
+        return Err(Failure::new(Kind::InvalidArgument)
+            .device(text)
+            .name("disk"));
+    }
+    if device.partitioned {
+        return Err(Failure::new(Kind::OriginPartitioned).device(text));
+    }
+    identity(device, facts)
 }
 
 /// Whether the running system is on the disk.

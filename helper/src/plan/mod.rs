@@ -12,7 +12,7 @@ mod size;
 pub(crate) mod tests;
 
 use crate::action::{MountDevice, Pair};
-use crate::facts::{Device, Ident, Mount};
+use crate::facts::{Device, Facts, Ident, Mount};
 pub use checks::misses_cache;
 pub use create::{create, find, needs_ssd_content};
 pub use modes::{offered, refused_modes};
@@ -21,6 +21,7 @@ pub use remove::{RemoveInput, Unwritten, remove};
 pub use resize::{ResizeInput, resize};
 
 use crate::action::Action;
+use crate::state::CacheRecord;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tandem_api::{DeviceText, JobKind, PlanReply, Warning};
@@ -167,6 +168,18 @@ pub fn flush(pair: &Pair, dirty_bytes: u64, mount_points: Vec<String>) -> Plan {
 /// The first mount that cannot be made again.
 pub fn mounts_come_back(device: &Device) -> Result<(), tandem_api::Failure> {
     checks::mounts(device)
+}
+
+/// Checks that a disk can be watched, to predict what a cache would do.
+///
+/// # Errors
+/// The reason why not.
+pub fn watchable(
+    device: &Device,
+    facts: &Facts,
+    caches: &[CacheRecord],
+) -> Result<(), tandem_api::Failure> {
+    checks::watched(device, facts, caches)
 }
 
 /// The disk, the SSD and the sizes of a plan.

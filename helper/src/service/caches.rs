@@ -79,6 +79,7 @@ impl Service {
         if let Err(e) = self.show(views).await {
             tracing::error!("cannot show the caches: {e}");
         }
+        self.follow_watches(&facts).await;
         Ok(all_protected)
     }
 

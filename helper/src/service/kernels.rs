@@ -164,7 +164,7 @@ impl Service {
             .await
     }
 
-    async fn manager(&self) -> zbus::Result<InterfaceRef<Bounded<ManagerObject>>> {
+    pub(super) async fn manager(&self) -> zbus::Result<InterfaceRef<Bounded<ManagerObject>>> {
         self.connection.object_server().interface(ROOT_PATH).await
     }
 }

@@ -16,11 +16,13 @@ mod risk;
 mod speed;
 mod steps;
 mod tune;
+mod watches;
 
 use self::kernels::ModuleView;
 use self::queue::{Caller, QueueSlot, Queues};
 use self::reading::Reading;
 use self::speed::{RunningTest, Tests};
+use self::watches::Watches;
 use crate::auth;
 use crate::engine::Engine;
 use crate::facts::Ident;
@@ -47,7 +49,7 @@ const MAX_PLANS: usize = 16;
 const MAX_PLANS_OF_ALL: usize = 128;
 /// Jobs at a time.
 const MAX_JOBS: usize = 8;
-/// The service exits after this time without a call and without a cache.
+/// The service exits after this time without a call, a cache and a watched disk.
 const IDLE: Duration = Duration::from_secs(60);
 /// Least time between two refreshes, so that many events do not cause as many signals.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(200);
@@ -111,6 +113,7 @@ pub struct Service {
     queues: Arc<Queues>,
     reading: Arc<Reading>,
     tests: Tests,
+    watches: Watches,
     /// Held during a recovery: one runs at a time.
     recovering: tokio::sync::Mutex<()>,
     /// Held from the query of the module's status until the record is written, and never longer.
@@ -145,6 +148,7 @@ impl Service {
             queues: Arc::default(),
             reading: Arc::default(),
             tests: Tests::default(),
+            watches: Watches::default(),
             recovering: tokio::sync::Mutex::default(),
             recording: tokio::sync::Mutex::default(),
             module: tokio::sync::Mutex::default(),
@@ -173,11 +177,13 @@ impl Service {
         // The recovery may wait for a check of a file system, so the records are followed beside it.
         tokio::spawn(this.clone().follow_risk());
         this.recover().await;
+        this.load_watches().await;
         let seen = this.refresh().await;
         this.look_at_kernels().await;
         connection.request_name(BUS_NAME).await?;
         tokio::spawn(this.clone().follow_machine(seen));
         tokio::spawn(this.clone().follow_names());
+        tokio::spawn(this.clone().tell_watches());
         Ok(this)
     }
 
@@ -196,8 +202,10 @@ impl Service {
         self.store.clone()
     }
 
-    /// Saves the long histories of all caches. To be called before the program ends.
-    pub fn save_histories(&self) {
+    /// Saves the long histories of all caches, and what was seen of the watched disks. To be called before the program
+    /// ends.
+    pub async fn finish(&self) {
+        self.end_watches().await;
         for (uuid, shown) in &self.inner().shown {
             shown.sampler.save_history(&self.store, uuid, true);
         }
@@ -256,7 +264,13 @@ impl Service {
                 quiet && !offered && !called && inner.running.is_empty()
             };
             // The records are checked, not the shown caches: those may be out of date.
-            if idle && self.store.intents().is_empty() && self.store.caches().is_empty() {
+            let store = &self.store;
+            let records = || {
+                !store.intents().is_empty()
+                    || !store.caches().is_empty()
+                    || !store.watches().is_empty()
+            };
+            if idle && !records() {
                 break;
             }
         }

@@ -101,16 +101,19 @@ fn parse(line: &[u8]) -> Option<Event> {
 }
 
 /// The kernel's letters: `F` before them is a flush that comes first; flags follow.
+///
+/// A request that fills a range with zeroes brings no data that a cache could keep, so it counts as a discard. Newer
+/// kernels call it `WZ`, and older ones have only the `N` for "any other" for it. Besides that, an `N` with sectors stands
+/// only for appends to zoned disks, which can have no cache.
 fn kind(letters: &str) -> Option<Kind> {
-    match letters
-        .strip_prefix('F')
-        .unwrap_or(letters)
-        .chars()
-        .next()?
-    {
+    let letters = letters.strip_prefix('F').unwrap_or(letters);
+    if letters.starts_with("WZ") {
+        return Some(Kind::Discard);
+    }
+    match letters.chars().next()? {
         'R' => Some(Kind::Read),
         'W' => Some(Kind::Write),
-        'D' => Some(Kind::Discard),
+        'D' | 'N' => Some(Kind::Discard),
         _ => None,
     }
 }

@@ -6,56 +6,138 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tandem_advisor::{Advisor, Request};
-use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
+use tokio::sync::oneshot;
+use tokio::time::sleep;
 
-use super::{Event, Watch};
+use super::Requests;
 
-/// The state is saved so often: what a power cut may cost.
-const SAVE_PERIOD: Duration = Duration::from_secs(600);
+/// The state is saved so often if there were requests: what a power cut may cost.
+const SAVE_PERIOD_US: u64 = 600_000_000;
+/// And so often if there were none: the time without requests counts as watched, too.
+const IDLE_SAVE_PERIOD_US: u64 = 6 * SAVE_PERIOD_US;
+
+/// Few requests are read after this time; until then the kernel keeps them.
+const READ_PERIOD: Duration = Duration::from_secs(5);
 
 /// From one read of the trace to the next. Together with the size of a read this bounds the work for a disk that gets more
 /// requests than any hard disk can serve; the kernel then drops events, and counts them.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Watches until the kernel gives nothing more, and returns why. `save` is called on a thread that may block. To stop, drop the
-/// future; the state since the last save is in `advisor`.
-pub async fn run<S>(mut watch: Watch, advisor: &Mutex<Advisor>, save: S) -> io::Error
+/// Reads at the end of a session: more than the kernel's buffers hold. A busy disk must not keep the session from ending.
+const LAST_READS: usize = 256;
+
+/// How a session ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// The requests that are there count.
+    Drained,
+    /// The requests that are there may be those of another device that got the number of this one, and do not count.
+    Dropped,
+}
+
+/// What a session has done since the last save.
+struct Progress<'a> {
+    advisor: &'a Mutex<Advisor>,
+    lost: u64,
+    saved_us: u64,
+    /// There were requests since.
+    fed: bool,
+    requests: Vec<Request>,
+}
+
+impl Progress<'_> {
+    fn advisor(&self) -> std::sync::MutexGuard<'_, Advisor> {
+        self.advisor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads once, and returns whether there may be more.
+    fn read(&mut self, source: &mut dyn Requests) -> io::Result<bool> {
+        let more = source.read(&mut self.requests)?;
+        let lost = source.lost();
+        let mut advisor = self.advisor.lock().unwrap_or_else(PoisonError::into_inner);
+        advisor.lose(lost - self.lost);
+        self.fed |= lost > self.lost || !self.requests.is_empty();
+        self.lost = lost;
+        for request in self.requests.drain(..) {
+            advisor.feed(&request);
+        }
+        if !more {
+            advisor.watch(source.now_us());
+        }
+        Ok(more)
+    }
+
+    /// The state, if it has to be saved now.
+    fn state_if_due(&mut self, now_us: u64) -> Option<Vec<u8>> {
+        let period = if self.fed {
+            SAVE_PERIOD_US
+        } else {
+            IDLE_SAVE_PERIOD_US
+        };
+        if now_us.saturating_sub(self.saved_us) < period {
+            return None;
+        }
+        self.saved_us = now_us;
+        self.fed = false;
+        Some(self.advisor().save())
+    }
+}
+
+/// Watches until `end` says how to end, or is dropped. `save` is called on a thread that may block. The state since the last
+/// save is in `advisor`, for the caller to save.
+///
+/// # Errors
+/// The kernel gives no more requests.
+pub async fn run<S>(
+    source: &mut dyn Requests,
+    advisor: &Mutex<Advisor>,
+    save: S,
+    mut end: oneshot::Receiver<End>,
+) -> io::Result<()>
 where
     S: Fn(Vec<u8>) + Clone + Send + 'static,
 {
-    let begin = Instant::now();
-    let now = || u64::try_from(begin.elapsed().as_micros()).unwrap_or(u64::MAX);
-    let lock = || advisor.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut progress = Progress {
+        advisor,
+        lost: source.lost(),
+        saved_us: source.now_us(),
+        fed: false,
+        requests: Vec::new(),
+    };
     // The clock of this session is another than that of the last: the advisor counts from here on.
-    lock().resume(now());
-    let mut period = interval_at(begin + SAVE_PERIOD, SAVE_PERIOD);
-    period.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut events: Vec<Event> = Vec::new();
+    progress.advisor().resume(source.now_us());
+    let mut more = true;
     loop {
-        tokio::select! {
-            result = watch.next(&mut events) => {
-                if let Err(e) = result {
-                    return e;
-                }
-                let time_us = now();
-                let mut advisor = lock();
-                for Event { kind, sector, sectors } in events.drain(..) {
-                    advisor.feed(&Request { time_us, kind, sector, sectors });
+        let wait = async {
+            if more {
+                sleep(PAUSE).await;
+            } else {
+                tokio::select! {
+                    () = source.wait() => {}
+                    () = sleep(READ_PERIOD) => {}
                 }
             }
-            _ = period.tick() => {
-                let bytes = {
-                    let mut advisor = lock();
-                    advisor.watch(now());
-                    advisor.save()
-                };
-                let save = save.clone();
-                if let Err(e) = tokio::task::spawn_blocking(move || save(bytes)).await {
-                    tracing::warn!("the state of the advisor was not saved: {e}");
+        };
+        tokio::select! {
+            // What is there belongs to another disk, perhaps, so it must not be read before this is looked at.
+            biased;
+            how = &mut end => {
+                let reads = if how == Ok(End::Drained) { LAST_READS } else { 0 };
+                for _ in 0..reads {
+                    if !progress.read(source)? {
+                        break;
+                    }
                 }
-                continue;
+                return Ok(());
+            }
+            () = wait => {}
+        }
+        more = progress.read(source)?;
+        if let Some(state) = progress.state_if_due(source.now_us()) {
+            let save = save.clone();
+            if let Err(e) = tokio::task::spawn_blocking(move || save(state)).await {
+                tracing::warn!("the state of the advisor was not saved: {e}");
             }
         }
-        sleep(PAUSE).await;
     }
 }

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use super::line::Lines;
+use super::session::End;
 use super::*;
-use tandem_advisor::Kind;
 
 fn events(lines: &mut Lines, text: &[u8]) -> Vec<Event> {
     let mut events = Vec::new();
@@ -26,6 +26,8 @@ CPU:1 [LOST 4 EVENTS]
 block_bio_queue: 254,0 WS 204203632 + 128 [dd]
 block_bio_queue: 254,0 FWFS 16 + 8 [jbd2/vda1-8]
 block_bio_queue: 254,0 DS 24 + 4096 [fstrim]
+block_bio_queue: 254,0 N 4120 + 64 [mkfs]
+block_bio_queue: 254,0 WZS 4184 + 64 [mkfs]
 ";
 
 fn in_text() -> Vec<Event> {
@@ -35,6 +37,8 @@ fn in_text() -> Vec<Event> {
         event(Kind::Write, 204_203_632, 128),
         event(Kind::Write, 16, 8),
         event(Kind::Discard, 24, 4096),
+        event(Kind::Discard, 4120, 64),
+        event(Kind::Discard, 4184, 64),
     ]
 }
 
@@ -60,7 +64,7 @@ fn what_is_no_request_is_left_out() {
     for line in [
         "",
         "block_bio_queue: ",
-        "block_bio_queue: 254,0 N 8 + 8 [x]",
+        "block_bio_queue: 254,0 X 8 + 8 [x]",
         "block_bio_queue: 254,0 F 0 + 0 [x]",
         "block_bio_queue: 254,0 R 8 + 8",
         "block_bio_queue: 254,0 R 8 + [x]",
@@ -109,8 +113,8 @@ fn a_line_without_end_takes_no_memory() {
     // The rest of it is left out as well.
     let text = format!("{TEXT}\n{TEXT}");
     let (_, behind) = text.split_once('\n').unwrap();
-    assert_eq!(events(&mut lines, text.as_bytes()).len(), 9);
-    assert_eq!(events(&mut lines, behind.as_bytes()).len(), 9);
+    assert_eq!(events(&mut lines, text.as_bytes()).len(), 13);
+    assert_eq!(events(&mut lines, behind.as_bytes()).len(), 13);
 }
 
 #[test]
@@ -137,53 +141,83 @@ fn of_text(sectors: Range<u64>) -> (Watch, std::os::unix::net::UnixStream) {
     (Watch::reading(pipe.into(), watched, None).unwrap(), kernel)
 }
 
+/// All requests that are there, without their times.
+fn read_all(watch: &mut Watch) -> Vec<Event> {
+    let mut requests = Vec::new();
+    while watch.read(&mut requests).unwrap() {}
+    let event = |r: &Request| event(r.kind, r.sector, r.sectors);
+    requests.iter().map(event).collect()
+}
+
 #[tokio::test]
 async fn a_partition_gets_its_own_requests() {
     use std::io::Write;
     let (mut watch, mut kernel) = of_text(8..204_203_632);
     kernel.write_all(TEXT.as_bytes()).unwrap();
-    let mut found = Vec::new();
-    watch.next(&mut found).await.unwrap();
     let own = [
         event(Kind::Read, 12_580_496, 32),
         event(Kind::Read, 0, 8),
         event(Kind::Write, 8, 8),
         event(Kind::Discard, 16, 4096),
+        event(Kind::Discard, 4112, 64),
+        event(Kind::Discard, 4176, 64),
     ];
-    assert_eq!(found, own);
+    assert_eq!(read_all(&mut watch), own);
     assert_eq!(watch.lost(), 4);
     drop(kernel);
-    assert!(
-        watch.next(&mut found).await.is_err(),
-        "the end of the trace"
-    );
+    let end = watch.read(&mut Vec::new());
+    assert!(end.is_err(), "the end of the trace");
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_session_feeds_the_advisor_and_saves_it() {
+/// A session of two hours that gets `TEXT` at its begin and, a second before its end, `TEXT` again. Returns the advisor and
+/// the states that were saved meanwhile.
+async fn session_of_two_hours(end: End) -> (tandem_advisor::Advisor, Vec<Vec<u8>>) {
     use std::io::Write;
     use std::sync::{Arc, Mutex};
-    const DISK: u64 = 1 << 30;
-    let (watch, mut kernel) = of_text(0..DISK);
+    let (mut watch, mut kernel) = of_text(0..DISK);
     let advisor = Mutex::new(tandem_advisor::Advisor::new(DISK).unwrap());
     let saved = Arc::new(Mutex::new(Vec::new()));
     let states = saved.clone();
     kernel.write_all(TEXT.as_bytes()).unwrap();
-    let run = session::run(watch, &advisor, move |state| {
-        states.lock().unwrap().push(state)
+    let (send, ended) = tokio::sync::oneshot::channel();
+    let save = move |state| states.lock().unwrap().push(state);
+    let run = session::run(&mut watch, &advisor, save, ended);
+    let ends = async {
+        tokio::time::sleep(std::time::Duration::from_secs(7201)).await;
+        // The session waits for a few seconds more before it reads a few requests.
+        kernel.write_all(TEXT.as_bytes()).unwrap();
+        send.send(end).unwrap();
+    };
+    let (result, ()) = tokio::join!(run, ends);
+    result.unwrap();
+    let saved = std::mem::take(&mut *saved.lock().unwrap());
+    (advisor.into_inner().unwrap(), saved)
+}
+
+const DISK: u64 = 1 << 30;
+
+#[tokio::test(start_paused = true)]
+async fn a_session_feeds_the_advisor_and_saves_it() {
+    let (advisor, saved) = session_of_two_hours(End::Drained).await;
+    let seen = advisor.seen();
+    assert_eq!((seen.reads, seen.writes, seen.ignored), (4, 10, 0));
+    assert_eq!(seen.lost, 8, "what the kernel has dropped is counted");
+    assert_eq!(seen.watched_us / 60_000_000, 120);
+    // One ten minutes after the requests, and one after an hour without requests.
+    assert_eq!(saved.len(), 2);
+    let times = saved.iter().map(|state| {
+        let state = tandem_advisor::Advisor::load(state, DISK).unwrap();
+        assert_eq!((state.seen().reads, state.seen().lost), (2, 4));
+        state.seen().watched_us / 60_000_000
     });
-    let hour = std::time::Duration::from_secs(3600);
-    // It goes on as long as there is a trace.
-    assert!(tokio::time::timeout(hour, run).await.is_err());
-    let seen = *advisor.lock().unwrap().seen();
-    assert_eq!((seen.reads, seen.writes, seen.ignored), (2, 3, 0));
-    let saved = saved.lock().unwrap();
-    // One in ten minutes, the last one at the end of the hour or just before.
-    assert!((5..=6).contains(&saved.len()), "{} states", saved.len());
-    let last = tandem_advisor::Advisor::load(saved.last().unwrap(), DISK).unwrap();
-    assert_eq!(last.seen().reads, 2);
-    let minutes = last.seen().watched_us / 60_000_000;
-    assert!((49..=60).contains(&minutes), "{minutes} minutes");
+    assert_eq!(times.collect::<Vec<_>>(), [10, 70]);
+}
+
+/// They may be those of another disk, which got the number of the watched one.
+#[tokio::test(start_paused = true)]
+async fn the_last_requests_of_a_disk_that_is_gone_do_not_count() {
+    let (advisor, _) = session_of_two_hours(End::Dropped).await;
+    assert_eq!((advisor.seen().reads, advisor.seen().lost), (2, 4));
 }
 
 /// Reads from a file system on a disk of this machine, if there is one with tracing.
@@ -203,17 +237,15 @@ async fn requests_of_a_real_disk_are_seen() {
         Err(e) => return skip(&format!("tracing cannot be used: {e}")),
     };
     assert!(place.is_dir());
-    let mut events = Vec::new();
+    let mut events: Vec<Event> = Vec::new();
     let mut block = [0; 8192];
     let reads = tokio::time::timeout(std::time::Duration::from_secs(20), async {
-        while !events
-            .iter()
-            .any(|event: &Event| event.kind == Kind::Read && event.sectors > 0)
-        {
+        let reads = |event: &Event| event.kind == Kind::Read && event.sectors > 0;
+        while !events.iter().any(reads) {
             rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
             rustix::io::pread(&file, &mut block, 0).unwrap();
-            let wait = std::time::Duration::from_millis(200);
-            let _ = tokio::time::timeout(wait, watch.next(&mut events)).await;
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+            events.extend(read_all(&mut watch));
         }
     });
     reads.await.unwrap();

@@ -121,6 +121,11 @@ impl Machine {
         std::fs::create_dir(self.state.join(beside)).unwrap();
     }
 
+    /// The file with what the advisor of a watch has seen.
+    pub fn watch_state(&self, id: &str) -> std::path::PathBuf {
+        self.state.join(format!("watches/{id}.watch.state"))
+    }
+
     pub async fn manager(&self) -> ManagerProxy<'static> {
         // A test needs the present values, not the values that a proxy keeps.
         ManagerProxy::builder(&self.connection)

@@ -22,6 +22,7 @@ mod returning;
 mod shared;
 mod speed;
 mod statistics;
+mod watch;
 mod writeback;
 
 use common::{LIMIT, Machine, spec, until};
