@@ -103,6 +103,22 @@ pub enum Request {
         #[arg(long)]
         count: Option<u32>,
     },
+    /// Have the service watch how a disk without a cache is used, to predict whether a cache helps
+    ///
+    /// This changes nothing on the disk. It goes on over restarts of the computer, until it is stopped or the disk gets a
+    /// cache. A first answer takes a day.
+    WatchDisk {
+        /// Disk or partition with the data, such as sda1 or /dev/sda1
+        disk: String,
+        /// Stop, and forget what was seen
+        #[arg(long)]
+        stop: bool,
+    },
+    /// Say whether a cache would help the disks that are watched, and how large it should be
+    Advice {
+        /// Disk or partition; all that are watched without it
+        disk: Option<String>,
+    },
     /// Measure how fast a disk is with its SSD and without it; reads only, for 30 seconds at most
     SpeedTest {
         /// Cache; may be left out if there is one

@@ -4,6 +4,7 @@
 //! Exit codes: 0 done, 1 failed or canceled, 2 wrong usage, 3 refused before anything was changed, 4 not
 //! allowed, 5 service not there, 6 service gone in the middle of a job.
 
+mod advice;
 mod devices;
 mod fstab;
 mod job;

@@ -2,7 +2,7 @@
 //! The commands that ask the service.
 
 use crate::job::follow;
-use crate::{Ending, devices, fstab, say, speed, words};
+use crate::{Ending, advice, devices, fstab, say, speed, words};
 use futures_util::{FutureExt, StreamExt};
 use std::io::{BufRead, IsTerminal, Write};
 use tandem_api::{
@@ -51,6 +51,9 @@ pub async fn run(request: Request, json: bool) -> Result<(), Ending> {
             let cache = one(&connection, cache.as_deref()).await?;
             watch(&cache, count, json).await
         }
+        Request::WatchDisk { disk, stop: false } => advice::begin(&connection, &disk, json).await,
+        Request::WatchDisk { disk, stop: true } => advice::end(&connection, &disk, json).await,
+        Request::Advice { disk } => advice::show(&connection, disk.as_deref(), json).await,
         Request::SpeedTest {
             disk: Some(disk), ..
         } => {
