@@ -315,6 +315,23 @@ impl Client {
         Ok(self.manager().await?.cancel_speed_test().await?)
     }
 
+    /// Has the service watch how a disk is used. Waits while the user authenticates.
+    ///
+    /// # Errors
+    /// Why the disk is not watched.
+    pub async fn watch_disk(&self, disk: &str) -> Result<(), Failure> {
+        self.manager().await?.watch_disk(&path(disk)?).await?;
+        Ok(())
+    }
+
+    /// Ends the watch with this id; what was seen is forgotten. Waits while the user authenticates.
+    ///
+    /// # Errors
+    /// Why the disk is still watched.
+    pub async fn stop_watching(&self, id: &str) -> Result<(), Failure> {
+        Ok(self.manager().await?.stop_watching(id).await?)
+    }
+
     /// Has the firmware ask at the next start whether to trust the key of the kernel module. Waits while the user
     /// authenticates.
     ///

@@ -6,6 +6,7 @@
 //! own. German variants need `LOCPATH` to name a folder with the locale `de_DE.UTF-8` where the system does not have
 //! this locale.
 
+mod advice;
 mod cache;
 mod camera;
 mod living;
@@ -211,6 +212,7 @@ async fn tour(application: &adw::Application, camera: Camera) -> Result {
     let set_up = gettext("Set Up a Cache…");
     hand::wait(&window, &set_up, || hand::button(&window, &set_up)).await;
     camera.take(&window, "01-overview-empty").await?;
+    advice::tour(application, &window, &camera, &levers, &bus).await?;
     set_up::tour(application, &window, &camera, &levers).await?;
     let window = cache::tour(application, window, &camera, &levers).await?;
     share::tour(application, &window, &camera, &levers, &bus).await?;

@@ -45,6 +45,7 @@ pub fn service(objects: &Objects) -> Option<ServiceFacts> {
         jobs: of(JOB_INTERFACE)
             .filter_map(|(path, values)| job(path, values))
             .collect(),
+        watches: read(manager, "Watches").unwrap_or_default(),
     })
 }
 

@@ -212,6 +212,7 @@ mod tests {
             mount_points: vec![],
             as_origin: fast(!ssd, Obstacle::AlreadyFast),
             as_ssd: fast(ssd, Obstacle::NotFast),
+            watched: None,
         }
     }
 

@@ -213,6 +213,7 @@ mod tests {
             mount_points: vec!["/home".into()],
             as_origin: Ok(()),
             as_ssd: Err(Obstacle::NotFast),
+            watched: None,
         }
     }
 

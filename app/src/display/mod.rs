@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Turns states into words, icons and severity. Pure: no widget, no bus, tested without GTK.
 
+mod advice;
 mod chart;
 mod choice;
 mod device;
@@ -22,6 +23,10 @@ mod state;
 mod time;
 mod traffic;
 
+pub use advice::{
+    AdviceWords, SsdMark, advice_words, curve_words, point_words, seen_figures, ssd_marks,
+    watched_words,
+};
 pub use chart::{axis_bytes, axis_rate, axis_time, bar_words, chart_words, range_name};
 pub use choice::{Choice, SizeOffer, origin_choices, size_offer, ssd_choices};
 pub use device::{

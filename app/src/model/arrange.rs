@@ -183,6 +183,7 @@ impl<'a> Known<'a> {
                 .filter(|obstacle| *obstacle != Obstacle::System || !is_root(visible_block))
                 .map_or_else(|| as_origin(visible_block, medium), Err),
             as_ssd: obstacle.map_or_else(|| as_ssd(visible_block, medium), Err),
+            watched: None,
         }
     }
 }

@@ -2,8 +2,8 @@
 //! What the service says of caches and jobs, as plain values.
 
 use tandem_api::{
-    CacheState, DeviceText, Failure, JobKind, Mode, ModuleProblem, ModuleState, RefusedMode,
-    SigningKey, SpeedTest, SsdHealth, Step, StepKind,
+    CacheState, DeviceText, DiskWatch, Failure, JobKind, Mode, ModuleProblem, ModuleState,
+    RefusedMode, SigningKey, SpeedTest, SsdHealth, Step, StepKind,
 };
 
 use super::inventory::CacheParts;
@@ -168,4 +168,6 @@ pub struct ServiceFacts {
     pub caches: Vec<CacheFacts>,
     /// Every job, also those that ended a moment ago.
     pub jobs: Vec<JobFacts>,
+    /// Every disk that the service watches to predict what an SSD would do.
+    pub watches: Vec<DiskWatch>,
 }

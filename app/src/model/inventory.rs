@@ -7,6 +7,8 @@
 
 use std::collections::BTreeMap;
 
+use tandem_api::Verdict;
+
 /// One `org.freedesktop.UDisks2.Block` with the other interfaces of the same object that matter.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Block {
@@ -172,6 +174,8 @@ pub struct Volume {
     pub as_origin: Result<(), Obstacle>,
     /// Whether the volume can become a cache.
     pub as_ssd: Result<(), Obstacle>,
+    /// What the service says of it, if the service watches how it is used.
+    pub watched: Option<Verdict>,
 }
 
 /// What a volume holds, as far as its signature tells.

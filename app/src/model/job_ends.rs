@@ -95,6 +95,7 @@ mod tests {
             minimum_ssd_bytes: 0,
             caches: vec![],
             jobs: jobs.to_vec(),
+            watches: vec![],
         });
     }
 

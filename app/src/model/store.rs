@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use gtk::glib::subclass::Signal;
 use gtk::glib::{self, subclass::prelude::*};
 use gtk::{gio, prelude::*};
-use tandem_api::{Failure, Sample};
+use tandem_api::{DiskWatch, Failure, Sample};
 
 use super::arrange::arrange;
 use super::facts::{ModuleFacts, ServiceFacts};
@@ -29,6 +29,7 @@ mod imp {
         pub blank: RefCell<HashMap<String, (Block, Option<bool>)>>,
         pub module: RefCell<Option<ModuleFacts>>,
         pub kernels_without_module: RefCell<Vec<String>>,
+        pub watches: RefCell<Vec<DiskWatch>>,
         pub minimum_ssd_bytes: Cell<u64>,
         pub service_problem: RefCell<Option<Failure>>,
         pub disks_problem: RefCell<Option<Failure>>,
@@ -114,6 +115,13 @@ impl Store {
         self.imp().kernels_without_module.borrow().clone()
     }
 
+    /// The watch of the disk with this block path, if the service watches it.
+    #[must_use]
+    pub fn watch(&self, path: &str) -> Option<DiskWatch> {
+        let watches = self.imp().watches.borrow();
+        watches.iter().find(|watch| watch.is_of(path)).cloned()
+    }
+
     /// Least bytes that an SSD must have; 0 until the service has named them.
     #[must_use]
     pub fn minimum_ssd_bytes(&self) -> u64 {
@@ -181,6 +189,7 @@ impl Store {
         imp.module.replace(Some(facts.module));
         imp.kernels_without_module
             .replace(facts.kernels_without_module);
+        imp.watches.replace(facts.watches);
         imp.minimum_ssd_bytes.set(facts.minimum_ssd_bytes);
         imp.service_problem.replace(None);
         imp.service_known.set(true);
@@ -210,6 +219,7 @@ impl Store {
     /// The service has left the bus, as it does when there is no cache and nothing to do.
     pub fn service_left(&self) {
         self.imp().jobs.borrow_mut().clear();
+        self.imp().watches.borrow_mut().clear();
         self.caches().remove_all();
         self.arrange();
         self.emit_by_name::<()>("changed", &[]);
@@ -304,6 +314,7 @@ impl Store {
             if volume.content == Content::Unknown && known == Some(true) {
                 volume.content = Content::Empty;
             }
+            volume.watched = self.watch(&volume.path).map(|watch| watch.verdict);
         }
         drop(blank);
         synchronise(

@@ -2,7 +2,8 @@
 //! The chart of a cache: what was read from the SSD and from the disk, stacked, and what was written; below it, in
 //! write-back, the data that waits to be written to the disk. The pointer and the arrow keys select a bar.
 
-mod axis;
+pub(super) mod axis;
+pub(super) mod brush;
 mod paint;
 
 use std::cell::{Cell, RefCell};
@@ -186,7 +187,7 @@ impl Chart {
     fn bar_at(&self, x: f64) -> Option<usize> {
         let size = (self.width(), self.height());
         self.with_contents(|contents| {
-            let (frame, _) = frames(size, contents, &self.label_context());
+            let (frame, _) = frames(size, contents, &label_context(self));
             let moment = frame.moment(x, contents.times());
             let here = |bar: &Bar| (bar.start..bar.end).contains(&moment);
             contents.bars.iter().position(here)
@@ -207,26 +208,11 @@ impl Chart {
 
     fn draw(&self, cairo: &gtk::cairo::Context, size: (i32, i32)) {
         let palette = self.palette();
-        let labels = self.label_context();
+        let labels = label_context(self);
         let drawn = self.with_contents(|contents| paint(cairo, size, contents, &palette, &labels));
         if let Err(error) = drawn {
             tracing::warn!("the chart could not be drawn: {error}");
         }
-    }
-
-    /// A fresh Pango context for the labels: the font of the widget's own context would become smaller each time.
-    fn label_context(&self) -> pango::Context {
-        let labels = self.create_pango_context();
-        if let Some(mut font) = labels.font_description() {
-            let smaller = font.size() * 17 / 20;
-            if font.is_size_absolute() {
-                font.set_absolute_size(f64::from(smaller));
-            } else {
-                font.set_size(smaller);
-            }
-            labels.set_font_description(&font);
-        }
-        labels
     }
 
     fn palette(&self) -> Palette {
@@ -240,4 +226,19 @@ impl Chart {
             dirty: named("tandem_dirty_color", gdk::RGBA::new(0.78, 0.27, 0.0, 1.0)),
         }
     }
+}
+
+/// A fresh Pango context for the labels: the font of the widget's own context would become smaller each time.
+pub(super) fn label_context(chart: &impl IsA<gtk::Widget>) -> pango::Context {
+    let labels = chart.create_pango_context();
+    if let Some(mut font) = labels.font_description() {
+        let smaller = font.size() * 17 / 20;
+        if font.is_size_absolute() {
+            font.set_absolute_size(f64::from(smaller));
+        } else {
+            font.set_size(smaller);
+        }
+        labels.set_font_description(&font);
+    }
+    labels
 }

@@ -9,7 +9,7 @@ use gettextrs::gettext;
 use gtk::glib::{self, clone};
 
 use crate::a11y;
-use crate::display::{device_words, fill, volume_words};
+use crate::display::{device_words, fill, volume_words, watched_words};
 use crate::model::inventory::{Device, Volume};
 use crate::model::objects::DeviceObject;
 
@@ -64,11 +64,7 @@ impl DeviceGroup {
         for row in rows {
             self.remove(&row);
         }
-        let rows: Vec<_> = device
-            .volumes
-            .iter()
-            .map(|volume| volume_row(volume, words.icon))
-            .collect();
+        let rows: Vec<_> = device.volumes.iter().map(volume_row).collect();
         for row in &rows {
             self.add(row);
         }
@@ -76,21 +72,35 @@ impl DeviceGroup {
     }
 }
 
-fn volume_row(volume: &Volume, icon: &str) -> adw::ActionRow {
+fn volume_row(volume: &Volume) -> adw::ActionRow {
     let words = volume_words(volume);
-    let subtitle = if words.obstacle.is_empty() {
-        words.subtitle
-    } else {
-        format!("{}\n{}", words.subtitle, words.obstacle)
-    };
+    let mut lines = vec![words.subtitle];
+    if !words.obstacle.is_empty() {
+        lines.push(words.obstacle);
+    }
+    lines.extend(volume.watched.map(watched_words));
     let row = adw::ActionRow::builder()
         .use_markup(false)
         .title(&words.title)
-        .subtitle(&subtitle)
+        .subtitle(lines.join("\n"))
         .title_lines(0)
         .subtitle_lines(0)
         .build();
-    row.add_prefix(&gtk::Image::from_icon_name(icon));
+    // In a narrow window with large text the name of the volume needs the room between two suffixes of a row.
+    let buttons = gtk::Box::builder().build();
+    if volume.as_origin.is_ok() || volume.watched.is_some() {
+        let advise = gtk::Button::builder()
+            .icon_name("view-reveal-symbolic")
+            .tooltip_text(gettext("Would an SSD Help?"))
+            .valign(gtk::Align::Center)
+            .css_classes(["flat", "slim"])
+            .action_name("win.advise")
+            .action_target(&volume.path.to_variant())
+            .build();
+        let spoken = gettext("Would an SSD help {name}?");
+        a11y::set_label(&advise, &fill(&spoken, &[("name", &words.title)]));
+        buttons.append(&advise);
+    }
     if volume.as_origin.is_ok() {
         let button = gtk::Button::builder()
             .label(gettext("Speed Up…"))
@@ -102,7 +112,8 @@ fn volume_row(volume: &Volume, icon: &str) -> adw::ActionRow {
             &button,
             &fill(&gettext("Speed up {name}"), &[("name", &words.title)]),
         );
-        row.add_suffix(&button);
+        buttons.append(&button);
     }
+    row.add_suffix(&buttons);
     row
 }

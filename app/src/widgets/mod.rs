@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The widgets. A widget changes when a model object says so, never because it made a call.
 
+pub mod advice_dialog;
 pub mod cache_page;
 pub mod cache_row;
 pub mod chart;
 pub mod choice_list;
 pub mod choice_window;
+pub mod curve;
 pub mod device_group;
 pub mod enroll_form;
 pub mod error_view;

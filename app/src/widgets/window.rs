@@ -15,12 +15,13 @@ use tandem_api::{DataState, JobKind, Kind};
 
 use crate::a11y;
 use crate::client::{Client, ServiceEvent, whole_spec};
-use crate::display::job_end_words;
+use crate::display::{job_end_words, origin_choices, volume_words};
 use crate::enrollment;
 use crate::model::facts::JobFacts;
 use crate::model::job_ends::JobEnds;
-use crate::model::objects::CacheObject;
+use crate::model::objects::{CacheObject, DeviceObject};
 use crate::model::store::{Store, objects};
+use crate::widgets::advice_dialog::AdviceDialog;
 use crate::widgets::cache_page::CachePage;
 use crate::widgets::module_page::ModulePage;
 use crate::widgets::overview::Overview;
@@ -69,6 +70,15 @@ mod imp {
                 "win.set-up-disk",
                 Some(glib::VariantTy::STRING),
                 |window, _, target| window.set_up(target.and_then(glib::Variant::str)),
+            );
+            class.install_action(
+                "win.advise",
+                Some(glib::VariantTy::STRING),
+                |window, _, target| {
+                    if let Some(disk) = target.and_then(glib::Variant::str) {
+                        window.advise(disk);
+                    }
+                },
             );
             class.install_action(
                 "win.show-cache",
@@ -131,7 +141,7 @@ impl Window {
         let enable = clone!(
             #[weak(rename_to = window)]
             self,
-            move |store: &Store| for action in ["win.set-up", "win.set-up-disk"] {
+            move |store: &Store| for action in ["win.set-up", "win.set-up-disk", "win.advise"] {
                 window.action_set_enabled(action, store.is_known());
             }
         );
@@ -383,6 +393,26 @@ impl Window {
             move |uuid| window.show_cache(&uuid)
         ));
         dialog.present();
+    }
+
+    /// Opens the window that says whether an SSD would help the disk with this block path.
+    pub fn advise(&self, disk: &str) {
+        let imp = self.imp();
+        let devices: Vec<_> = objects::<DeviceObject>(&imp.store.devices())
+            .map(|device| device.facts())
+            .collect();
+        let mut volumes = devices.iter().flat_map(|device| &device.volumes);
+        let (Some(client), Some(volume)) =
+            (imp.client.get(), volumes.find(|volume| volume.path == disk))
+        else {
+            return;
+        };
+        // SSDs are no choice, and can be watched all the same.
+        let choice = origin_choices(&devices)
+            .into_iter()
+            .find(|choice| choice.path == disk);
+        let name = choice.map_or_else(|| volume_words(volume).title, |choice| choice.title);
+        AdviceDialog::open(Some(self.upcast_ref()), client, &imp.store, disk, &name);
     }
 
     fn show_module_page(&self, origin: Option<&str>) {

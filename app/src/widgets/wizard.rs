@@ -72,6 +72,8 @@ mod imp {
         pub primary: TemplateChild<gtk::Button>,
         #[template_child]
         pub test: TemplateChild<gtk::Button>,
+        #[template_child]
+        pub advise: TemplateChild<gtk::Button>,
         pub draft: RefCell<Draft>,
         pub page: Cell<Option<Page>>,
         pub busy: Cell<bool>,
@@ -105,6 +107,7 @@ mod imp {
             class.install_action("wizard.test-speed", None, |wizard, _, _| {
                 wizard.test_speed()
             });
+            class.install_action("wizard.advise", None, |wizard, _, _| wizard.advise());
         }
 
         fn instance_init(object: &glib::subclass::InitializingObject<Self>) {

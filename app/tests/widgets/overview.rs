@@ -28,6 +28,7 @@ fn service(caches: Vec<CacheFacts>) -> ServiceFacts {
         minimum_ssd_bytes: 0,
         caches,
         jobs: vec![],
+        watches: vec![],
     }
 }
 

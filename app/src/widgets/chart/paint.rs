@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Draws bars. plotters draws the areas and lines, on a grid four times as fine as the pixels because it rounds to whole
-//! numbers. Pango draws the text in the font of the desktop.
+//! Draws bars. plotters draws the areas and lines, and Pango the text in the font of the desktop.
 
 use gtk::{gdk, pango};
 use plotters::prelude::*;
-use plotters::style::RGBAColor;
-use plotters_cairo::CairoBackend;
 
 use super::axis::{Frame, Times, time_marks};
+use super::brush::{
+    Area, FINE, Result, colour, draw_area, draw_line, fine, on_fine_grid, rgb, text,
+};
 use crate::display::{axis_bytes, axis_rate, axis_time};
 use crate::model::bars::{Bar, axis_top};
 use crate::model::range::Range;
-
-/// Grid points of plotters for each pixel, in each direction.
-const FINE: f64 = 4.0;
 
 /// Pixels between a label and the plot, and between two plots.
 const GAP: f64 = 8.0;
@@ -67,9 +64,6 @@ impl Contents<'_> {
         axis_top(self.bars.iter().map(|bar| bar.dirty).max().unwrap_or(0))
     }
 }
-
-/// Drawing may fail in Cairo or plotters. The chart then keeps what was drawn before the failure.
-pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// The plots of a widget of this size in pixels: of the rates and, if there is one, of the dirty data.
 #[must_use]
@@ -135,43 +129,46 @@ pub fn paint(
         contents.range,
     );
 
-    cairo.save()?;
-    cairo.scale(1.0 / FINE, 1.0 / FINE);
-    cairo.set_line_join(cairo::LineJoin::Round);
-    let grid_size = |pixels: i32| (f64::from(pixels.max(1)) * FINE) as u32;
-    let area =
-        CairoBackend::new(cairo, (grid_size(size.0), grid_size(size.1)))?.into_drawing_area();
+    on_fine_grid(cairo, size, |area| {
+        draw(area, contents, &rates, dirty.as_ref(), palette)
+    })
+}
+
+fn draw(
+    area: &Area<'_>,
+    contents: &Contents<'_>,
+    rates: &Frame,
+    dirty: Option<&Frame>,
+    palette: &Palette,
+) -> Result<()> {
     let times = contents.times();
     let top = contents.top();
-    draw_grid(&area, &rates, palette)?;
+    draw_grid(area, rates, palette)?;
     for run in runs(contents.bars, times) {
         let (zero, ssd) = (|_: &Bar| 0, |bar: &Bar| bar.ssd);
-        let below = |amount: &dyn Fn(&Bar) -> u64| steps(run, &rates, times, top, amount);
-        draw_area(&area, &below(&ssd), &below(&zero), palette.ssd)?;
-        draw_area(&area, &below(&Bar::read), &below(&ssd), palette.disk)?;
-        draw_line(&area, &below(&|bar| bar.written), palette.written)?;
-        if let Some(frame) = &dirty {
+        let below = |amount: &dyn Fn(&Bar) -> u64| steps(run, rates, times, top, amount);
+        draw_area(area, &below(&ssd), &below(&zero), palette.ssd)?;
+        draw_area(area, &below(&Bar::read), &below(&ssd), palette.disk)?;
+        draw_line(area, &below(&|bar| bar.written), palette.written)?;
+        if let Some(frame) = dirty {
             let top = contents.dirty_top();
             let line = steps(run, frame, times, top, &|bar| bar.dirty);
             draw_area(
-                &area,
+                area,
                 &line,
                 &steps(run, frame, times, top, &zero),
                 palette.dirty,
             )?;
         }
     }
-    if let Some(frame) = &dirty {
-        draw_grid(&area, frame, palette)?;
+    if let Some(frame) = dirty {
+        draw_grid(area, frame, palette)?;
     }
     if let Some(bar) = contents.selected.and_then(|at| contents.bars.get(at)) {
         let x = rates.x(f64::midpoint(bar.start, bar.end), times);
-        let bottom = dirty.as_ref().unwrap_or(&rates).bottom;
-        draw_line(&area, &[(x, rates.top), (x, bottom)], palette.text)?;
+        let bottom = dirty.unwrap_or(rates).bottom;
+        draw_line(area, &[(x, rates.top), (x, bottom)], palette.text)?;
     }
-    area.present()?;
-    drop(area);
-    cairo.restore()?;
     Ok(())
 }
 
@@ -232,8 +229,6 @@ fn label_times(cairo: &cairo::Context, layout: &pango::Layout, frame: &Frame, ra
     }
 }
 
-type Area<'a> = DrawingArea<CairoBackend<'a>, plotters::coord::Shift>;
-
 fn draw_grid(area: &Area<'_>, frame: &Frame, palette: &Palette) -> Result<()> {
     let grid = colour(palette.text, 0.12).stroke_width(FINE as u32);
     for part in [0.0, 0.5, 1.0] {
@@ -242,49 +237,6 @@ fn draw_grid(area: &Area<'_>, frame: &Frame, palette: &Palette) -> Result<()> {
         area.draw(&PathElement::new(line, grid))?;
     }
     Ok(())
-}
-
-/// Fills the area between two lines.
-fn draw_area(
-    area: &Area<'_>,
-    upper: &[(f64, f64)],
-    lower: &[(f64, f64)],
-    shade: gdk::RGBA,
-) -> Result<()> {
-    let around = upper.iter().chain(lower.iter().rev()).copied();
-    let around: Vec<_> = around.map(fine).collect();
-    area.draw(&Polygon::new(around, colour(shade, 0.75).filled()))?;
-    Ok(())
-}
-
-fn draw_line(area: &Area<'_>, line: &[(f64, f64)], shade: gdk::RGBA) -> Result<()> {
-    let path: Vec<_> = line.iter().copied().map(fine).collect();
-    let style = colour(shade, 1.0).stroke_width((1.5 * FINE) as u32);
-    area.draw(&PathElement::new(path, style))?;
-    Ok(())
-}
-
-fn text(cairo: &cairo::Context, layout: &pango::Layout, x: f64, y: f64) {
-    cairo.move_to(x, y);
-    pangocairo::functions::show_layout(cairo, layout);
-}
-
-fn fine((x, y): (f64, f64)) -> (i32, i32) {
-    ((x * FINE).round() as i32, (y * FINE).round() as i32)
-}
-
-fn rgb(shade: gdk::RGBA) -> (f64, f64, f64) {
-    (
-        f64::from(shade.red()),
-        f64::from(shade.green()),
-        f64::from(shade.blue()),
-    )
-}
-
-fn colour(shade: gdk::RGBA, alpha: f64) -> RGBAColor {
-    let part = |value: f64| (value * 255.0).round() as u8;
-    let (red, green, blue) = rgb(shade);
-    RGBAColor(part(red), part(green), part(blue), alpha)
 }
 
 #[cfg(test)]

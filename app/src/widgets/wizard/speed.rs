@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The speed test in the wizard: of the chosen disk before it has a cache, and of the new cache.
+//! The speed test and the advisor in the wizard: of the chosen disk before it has a cache, and the test of the new cache.
 
 use adw::prelude::*;
 use adw::subclass::prelude::*;
@@ -9,6 +9,7 @@ use super::Wizard;
 use crate::client::SpeedTarget;
 use crate::display::plain_name;
 use crate::model::draft::Page;
+use crate::widgets::advice_dialog::AdviceDialog;
 use crate::widgets::speed_dialog::SpeedDialog;
 
 impl Wizard {
@@ -36,6 +37,20 @@ impl Wizard {
     pub(super) fn offer_speed_test(&self) {
         let something = self.speed_target().is_some();
         self.imp().test.set_visible(something);
+        self.imp()
+            .advise
+            .set_visible(something && self.page() == Page::Disk);
+    }
+
+    /// Opens the window that says whether an SSD would help the chosen disk.
+    pub(super) fn advise(&self) {
+        let imp = self.imp();
+        let target = self.speed_target();
+        if let (Some(client), Some(store), Some((SpeedTarget::Disk(disk), name))) =
+            (imp.client.get(), imp.store.get(), target)
+        {
+            AdviceDialog::open(Some(self.upcast_ref()), client, store, &disk, &name);
+        }
     }
 
     /// Opens the window of the test.

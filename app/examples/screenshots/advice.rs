@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Pictures of the advisor: before a disk is watched, too early, and both answers.
+
+use std::time::Duration;
+
+use adw::prelude::*;
+use gettextrs::gettext;
+use gtk::glib;
+use tandem_api::{ManagerProxy, SimulationProxy};
+use tandem_app::widgets::advice_dialog::AdviceDialog;
+use tandem_app::widgets::window::Window;
+
+use crate::stage::hand;
+use crate::{Camera, Result};
+
+const HOUR: u32 = 3600;
+const DISK: &str = "/org/freedesktop/UDisks2/block_devices/sda1";
+const FILMS: &str = "/org/freedesktop/UDisks2/block_devices/sda2";
+
+/// Starts and ends at the overview, with no disk watched.
+pub async fn tour(
+    application: &adw::Application,
+    window: &Window,
+    camera: &Camera,
+    levers: &SimulationProxy<'_>,
+    bus: &zbus::Connection,
+) -> Result {
+    // The service tells of new requests after 60 of these.
+    levers.set_sample_period(20).await?;
+    let manager = ManagerProxy::new(bus).await?;
+
+    window.advise(DISK);
+    let dialog: AdviceDialog = hand::window(application).await;
+    camera.take(&dialog, "90-advice").await?;
+    hand::press(&dialog, &gettext("_Watch This Disk")).await;
+    let early = gettext("Too Early to Say");
+    says(&dialog, &early).await;
+    levers.advance(5 * HOUR).await?;
+    seen(&manager, 5).await?;
+    glib::timeout_future(Duration::from_millis(1800)).await;
+    camera.take(&dialog, "91-advice-early").await?;
+    levers.advance(48 * HOUR).await?;
+    says(&dialog, &gettext("An SSD Would Help")).await;
+    seen(&manager, 53).await?;
+    glib::timeout_future(Duration::from_millis(1800)).await;
+    camera.take(&dialog, "92-advice-helps").await?;
+    hand::press(&dialog, &gettext("_Stop Watching…")).await;
+    let question: adw::MessageDialog = hand::window(application).await;
+    camera.take(&question, "93-advice-stop").await?;
+    question.close();
+    dialog.close();
+    camera.take(window, "94-overview-watched").await?;
+
+    window.advise(FILMS);
+    let dialog: AdviceDialog = hand::window(application).await;
+    hand::press(&dialog, &gettext("_Watch This Disk")).await;
+    says(&dialog, &early).await;
+    levers.advance(30 * HOUR).await?;
+    says(&dialog, &gettext("An SSD Will Not Help You")).await;
+    camera.take(&dialog, "95-advice-no-help").await?;
+    dialog.close();
+
+    for watch in manager.watches().await? {
+        manager.stop_watching(&watch.id).await?;
+    }
+    levers.set_sample_period(1000).await?;
+    Ok(())
+}
+
+async fn says(dialog: &AdviceDialog, words: &str) {
+    hand::wait(dialog, words, || {
+        hand::words(dialog).contains(words).then_some(())
+    })
+    .await;
+}
+
+/// Waits until the first disk was watched for so many hours.
+async fn seen(manager: &ManagerProxy<'_>, hours: u64) -> Result {
+    loop {
+        let watches = manager.watches().await?;
+        if watches
+            .first()
+            .is_some_and(|w| w.watched_seconds >= hours * 3600)
+        {
+            return Ok(());
+        }
+        glib::timeout_future(Duration::from_millis(100)).await;
+    }
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The curve of a disk that is watched: what share of its reads would come from an SSD, by the size of the cache. The
+//! pointer and the arrow keys select a size.
+
+mod paint;
+
+use std::cell::{Cell, RefCell};
+use std::sync::OnceLock;
+
+use gtk::glib::{self, clone, subclass::Signal, subclass::prelude::*};
+use gtk::subclass::prelude::*;
+use gtk::{gdk, prelude::*};
+use tandem_api::{AdvicePoint, DiskWatch};
+
+use crate::a11y;
+use crate::display::{SsdMark, curve_words, point_words};
+use crate::widgets::chart::label_context;
+use paint::{Contents, Palette, frame, paint};
+
+/// Height in pixels.
+const HEIGHT: i32 = 200;
+
+mod imp {
+    use super::*;
+
+    #[derive(Default)]
+    pub struct Curve {
+        pub points: RefCell<Vec<AdvicePoint>>,
+        pub marks: RefCell<Vec<SsdMark>>,
+        /// The whole curve in words.
+        pub words: RefCell<String>,
+        pub selected: Cell<Option<usize>>,
+    }
+
+    #[glib::object_subclass]
+    impl ObjectSubclass for Curve {
+        const NAME: &'static str = "TandemCurve";
+        type Type = super::Curve;
+        type ParentType = gtk::DrawingArea;
+
+        fn class_init(class: &mut Self::Class) {
+            class.set_accessible_role(gtk::AccessibleRole::Img);
+        }
+    }
+
+    impl ObjectImpl for Curve {
+        fn signals() -> &'static [Signal] {
+            static SIGNALS: OnceLock<Vec<Signal>> = OnceLock::new();
+            SIGNALS.get_or_init(|| vec![Signal::builder("selected").build()])
+        }
+
+        fn constructed(&self) {
+            self.parent_constructed();
+            self.obj().prepare();
+        }
+    }
+
+    impl WidgetImpl for Curve {}
+    impl DrawingAreaImpl for Curve {}
+}
+
+glib::wrapper! {
+    /// Draws the curve, and describes it in words for a screen reader. Emits `selected` when another size is selected.
+    pub struct Curve(ObjectSubclass<imp::Curve>)
+        @extends gtk::DrawingArea, gtk::Widget,
+        @implements gtk::Buildable, gtk::ConstraintTarget;
+}
+
+impl Curve {
+    fn prepare(&self) {
+        self.set_content_height(HEIGHT);
+        self.set_hexpand(true);
+        self.set_focusable(true);
+        self.add_css_class("chart");
+        self.set_draw_func(|area, cairo, width, height| {
+            if let Some(curve) = area.downcast_ref::<Self>() {
+                curve.draw(cairo, (width, height));
+            }
+        });
+        adw::StyleManager::default().connect_dark_notify(clone!(
+            #[weak(rename_to = curve)]
+            self,
+            move |_| curve.queue_draw()
+        ));
+        let pointer = gtk::EventControllerMotion::new();
+        pointer.connect_motion(clone!(
+            #[weak(rename_to = curve)]
+            self,
+            move |_, x, _| curve.select(curve.point_at(x))
+        ));
+        pointer.connect_leave(clone!(
+            #[weak(rename_to = curve)]
+            self,
+            move |_| curve.select(None)
+        ));
+        self.add_controller(pointer);
+        let keys = gtk::EventControllerKey::new();
+        keys.connect_key_pressed(clone!(
+            #[weak(rename_to = curve)]
+            self,
+            #[upgrade_or]
+            glib::Propagation::Proceed,
+            move |_, key, _, _| curve.key_pressed(key)
+        ));
+        self.add_controller(keys);
+    }
+
+    /// Shows what is predicted, with these SSDs marked.
+    pub fn show(&self, watch: &DiskWatch, marks: Vec<SsdMark>) {
+        let imp = self.imp();
+        let points = watch.points.clone();
+        let more = imp.points.replace(points).len() != watch.points.len();
+        imp.marks.replace(marks);
+        imp.words.replace(curve_words(watch));
+        if more {
+            imp.selected.set(None);
+        }
+        self.tell();
+    }
+
+    /// The prediction for the selected size, if one is selected.
+    #[must_use]
+    pub fn selected_words(&self) -> Option<String> {
+        let imp = self.imp();
+        let points = imp.points.borrow();
+        Some(point_words(points.get(imp.selected.get()?)?))
+    }
+
+    /// Calls `then` when another size is selected, or none, and when the prediction has changed.
+    pub fn connect_selected(&self, then: impl Fn(&Self) + 'static) {
+        self.connect_closure(
+            "selected",
+            false,
+            glib::closure_local!(move |curve: &Self| then(curve)),
+        );
+    }
+
+    fn select(&self, index: Option<usize>) {
+        if self.imp().selected.replace(index) != index {
+            self.tell();
+        }
+    }
+
+    fn tell(&self) {
+        self.queue_draw();
+        // A screen reader says the name of the focused widget again when the name changes.
+        let words = self.selected_words();
+        a11y::set_label(
+            self,
+            &words.unwrap_or_else(|| self.imp().words.borrow().clone()),
+        );
+        self.emit_by_name::<()>("selected", &[]);
+    }
+
+    fn key_pressed(&self, key: gdk::Key) -> glib::Propagation {
+        let last = self.imp().points.borrow().len().checked_sub(1);
+        let at = self.imp().selected.get();
+        let wanted = match key {
+            gdk::Key::Left => at.map_or(last, |at| Some(at.saturating_sub(1))),
+            gdk::Key::Right => at.map_or(last.map(|_| 0), |at| last.map(|last| last.min(at + 1))),
+            gdk::Key::Home => last.map(|_| 0),
+            gdk::Key::End => last,
+            gdk::Key::Escape if at.is_some() => None,
+            _ => return glib::Propagation::Proceed,
+        };
+        self.select(wanted);
+        glib::Propagation::Stop
+    }
+
+    /// The point at this distance from the left edge, in pixels.
+    fn point_at(&self, x: f64) -> Option<usize> {
+        let size = (self.width(), self.height());
+        self.with_contents(|contents| contents.nearest(&frame(size, &label_context(self)), x))
+    }
+
+    fn with_contents<T>(&self, use_them: impl FnOnce(&Contents<'_>) -> T) -> T {
+        let imp = self.imp();
+        use_them(&Contents {
+            points: &imp.points.borrow(),
+            marks: &imp.marks.borrow(),
+            selected: imp.selected.get(),
+        })
+    }
+
+    fn draw(&self, cairo: &gtk::cairo::Context, size: (i32, i32)) {
+        let style = self.style_context();
+        let named = |name, other| style.lookup_color(name).unwrap_or(other);
+        let palette = Palette {
+            text: style.color(),
+            ssd: named("tandem_hit_color", gdk::RGBA::new(0.11, 0.44, 0.85, 1.0)),
+            mark: named("tandem_write_color", gdk::RGBA::new(0.51, 0.24, 0.61, 1.0)),
+        };
+        let labels = label_context(self);
+        let drawn = self.with_contents(|contents| paint(cairo, size, contents, &palette, &labels));
+        if let Err(error) = drawn {
+            tracing::warn!("the curve could not be drawn: {error}");
+        }
+    }
+}
