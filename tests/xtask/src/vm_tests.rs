@@ -2,6 +2,7 @@
 //! Layers of tests in the virtual machine: the main job by clicks, and the promises that must hold when something
 //! fails.
 
+mod advice;
 mod bytes;
 mod conformance;
 mod install;
@@ -54,6 +55,13 @@ pub fn layers() -> Vec<Layer> {
             cases: |_| Ok(bytes::CASES.map(|(name, _)| name.to_owned()).into()),
             inputs: INPUTS,
             run: bytes::run,
+        },
+        Layer {
+            name: "vm-advice",
+            about: "a disk is watched, and its cache hits as predicted",
+            cases: |_| Ok(advice::CASES.map(|(name, _)| name.to_owned()).into()),
+            inputs: INPUTS,
+            run: advice::run,
         },
         Layer {
             name: "vm-kill",
