@@ -52,6 +52,23 @@ async fn a_person_has_a_disk_watched_and_gets_an_answer() {
     let told = archive.subtitle().unwrap();
     assert!(told.ends_with("Watched: an SSD would help"), "{told}");
 
+    // A disk that is not connected keeps its watch.
+    levers.unplug(&block("sda1")).await.unwrap();
+    let told = "Watched Disks That Are Not Connected";
+    hand::wait(window, told, || {
+        hand::words(window).contains(told).then_some(())
+    })
+    .await;
+    let dialog = advise(&opened, "Archive").await;
+    says(&dialog, "Nothing is counted until").await;
+    assert!(hand::button(&dialog, "Speed Up…").is_none());
+    // All that was on the drive comes back.
+    for name in ["sda", "sda1", "sda2"] {
+        levers.replug(&block(name)).await.unwrap();
+    }
+    hand::wait(&dialog, "disk", || hand::button(&dialog, "Speed Up…")).await;
+    dialog.close();
+
     // From the answer to the wizard is one press.
     let dialog = advise(&opened, "Archive").await;
     hand::press(&dialog, "Speed Up…").await;
@@ -76,6 +93,11 @@ async fn a_person_has_a_disk_watched_and_gets_an_answer() {
     hand::press(&wizard, "Would an SSD Help?").await;
     let dialog: AdviceDialog = hand::window(&opened.application).await;
     says(&dialog, "Find Out Before You Buy").await;
+}
+
+fn block(name: &str) -> zbus::OwnedObjectPath {
+    let path = format!("/org/freedesktop/UDisks2/block_devices/{name}");
+    zbus::OwnedObjectPath::try_from(path).unwrap()
 }
 
 /// Opens the window of the advisor from the row of this disk.

@@ -14,8 +14,6 @@ use crate::stage::hand;
 use crate::{Camera, Result};
 
 const HOUR: u32 = 3600;
-const DISK: &str = "/org/freedesktop/UDisks2/block_devices/sda1";
-const FILMS: &str = "/org/freedesktop/UDisks2/block_devices/sda2";
 
 /// Starts and ends at the overview, with no disk watched.
 pub async fn tour(
@@ -29,7 +27,7 @@ pub async fn tour(
     levers.set_sample_period(20).await?;
     let manager = ManagerProxy::new(bus).await?;
 
-    window.advise(DISK);
+    window.advise(block("sda1")?.as_str());
     let dialog: AdviceDialog = hand::window(application).await;
     camera.take(&dialog, "90-advice").await?;
     hand::press(&dialog, &gettext("_Watch This Disk")).await;
@@ -44,6 +42,10 @@ pub async fn tour(
     seen(&manager, 53).await?;
     glib::timeout_future(Duration::from_millis(1800)).await;
     camera.take(&dialog, "92-advice-helps").await?;
+    let width = dialog.width();
+    dialog.set_default_size(width, 1500);
+    camera.take(&dialog, "96-advice-whole").await?;
+    dialog.set_default_size(width, 720);
     hand::press(&dialog, &gettext("_Stop Watching…")).await;
     let question: adw::MessageDialog = hand::window(application).await;
     camera.take(&question, "93-advice-stop").await?;
@@ -51,7 +53,7 @@ pub async fn tour(
     dialog.close();
     camera.take(window, "94-overview-watched").await?;
 
-    window.advise(FILMS);
+    window.advise(block("sda2")?.as_str());
     let dialog: AdviceDialog = hand::window(application).await;
     hand::press(&dialog, &gettext("_Watch This Disk")).await;
     says(&dialog, &early).await;
@@ -60,11 +62,31 @@ pub async fn tour(
     camera.take(&dialog, "95-advice-no-help").await?;
     dialog.close();
 
+    levers.unplug(&block("sda1")?).await?;
+    let height = window.height();
+    window.set_default_size(camera.width, if camera.width < 600 { 3600 } else { 2000 });
+    let away = gettext("Watched Disks That Are Not Connected");
+    hand::wait(window, &away, || {
+        hand::words(window).contains(&away).then_some(())
+    })
+    .await;
+    camera.take(window, "97-overview-away").await?;
+    window.set_default_size(camera.width, height);
+    // All that was on the drive comes back.
+    for name in ["sda", "sda1", "sda2"] {
+        levers.replug(&block(name)?).await?;
+    }
+
     for watch in manager.watches().await? {
         manager.stop_watching(&watch.id).await?;
     }
     levers.set_sample_period(1000).await?;
     Ok(())
+}
+
+fn block(name: &str) -> Result<zbus::OwnedObjectPath> {
+    let path = format!("/org/freedesktop/UDisks2/block_devices/{name}");
+    Ok(zbus::OwnedObjectPath::try_from(path)?)
 }
 
 async fn says(dialog: &AdviceDialog, words: &str) {

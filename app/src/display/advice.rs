@@ -176,9 +176,7 @@ pub fn seen_figures(watch: &DiskWatch) -> Vec<Figure> {
     let mut all = vec![
         Figure {
             title: gettext("Watched for"),
-            meaning: gettext(
-                "Only the time in which the disk was connected and the computer was on",
-            ),
+            meaning: gettext("While the disk was connected and the computer was on"),
             value: duration(watch.watched_seconds),
         },
         Figure {

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use gtk::glib::subclass::Signal;
 use gtk::glib::{self, subclass::prelude::*};
 use gtk::{gio, prelude::*};
-use tandem_api::{DiskWatch, Failure, Sample};
+use tandem_api::{DiskWatch, Failure, Sample, WatchState};
 
 use super::arrange::arrange;
 use super::facts::{ModuleFacts, ServiceFacts};
@@ -115,11 +115,20 @@ impl Store {
         self.imp().kernels_without_module.borrow().clone()
     }
 
-    /// The watch of the disk with this block path, if the service watches it.
+    /// The watch of the disk with this block path, or the watch with this id.
     #[must_use]
-    pub fn watch(&self, path: &str) -> Option<DiskWatch> {
+    pub fn watch(&self, disk: &str) -> Option<DiskWatch> {
         let watches = self.imp().watches.borrow();
-        watches.iter().find(|watch| watch.is_of(path)).cloned()
+        let mut found = watches.iter().filter(|w| w.is_of(disk) || w.id == disk);
+        found.next().cloned()
+    }
+
+    /// The watches of disks that are not connected.
+    #[must_use]
+    pub fn away_watches(&self) -> Vec<DiskWatch> {
+        let watches = self.imp().watches.borrow();
+        let away = watches.iter().filter(|w| w.state == WatchState::Away);
+        away.cloned().collect()
     }
 
     /// Least bytes that an SSD must have; 0 until the service has named them.

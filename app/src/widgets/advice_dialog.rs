@@ -10,7 +10,7 @@ use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::CompositeTemplate;
 use gtk::glib::{self, clone};
-use tandem_api::{Failure, Kind, Verdict};
+use tandem_api::{DiskWatch, Failure, Kind, Verdict, WatchState};
 
 use crate::a11y;
 use crate::client::Client;
@@ -65,8 +65,10 @@ mod imp {
         pub seen_rows: RefCell<Vec<FigureRow>>,
         pub client: OnceCell<Client>,
         pub store: OnceCell<Store>,
-        /// Block path of the disk.
+        /// Block path of the disk, or the id of its watch.
         pub disk: OnceCell<String>,
+        /// The id of the watch that is shown: the block path says nothing once the disk is disconnected.
+        pub shown: RefCell<Option<String>>,
         pub store_changes: RefCell<Option<glib::SignalGroup>>,
         /// Whether a call to the service is under way.
         pub busy: Cell<bool>,
@@ -117,7 +119,7 @@ glib::wrapper! {
 }
 
 impl AdviceDialog {
-    /// Opens the window for the disk with this block path. `name`: the name of the disk.
+    /// Opens the window for a disk. `disk`: its block path, or the id of its watch. `name`: the name of the disk.
     pub fn open(
         parent: Option<&gtk::Window>,
         client: &Client,
@@ -181,17 +183,26 @@ impl AdviceDialog {
         ));
     }
 
-    fn watch(&self) -> Option<tandem_api::DiskWatch> {
+    fn watch(&self) -> Option<DiskWatch> {
         let imp = self.imp();
-        imp.store.get()?.watch(imp.disk.get()?)
+        let (store, shown) = (imp.store.get()?, imp.shown.borrow());
+        let again = shown.as_ref().and_then(|id| store.watch(id));
+        again.or_else(|| store.watch(imp.disk.get()?))
     }
 
     fn refresh(&self) {
         let imp = self.imp();
         let Some(watch) = self.watch() else {
-            self.show_page("intro", &imp.start);
+            let connected = imp.disk.get().is_some_and(|disk| disk.starts_with('/'));
+            if connected {
+                self.show_page("intro", &imp.start);
+            } else {
+                // The watch has ended, and a disk that is not connected cannot be watched anew.
+                self.close();
+            }
             return;
         };
+        imp.shown.replace(Some(watch.id.clone()));
         let words = advice_words(&watch);
         imp.answer.set_label(&words.title);
         imp.reason.set_label(&words.text);
@@ -219,7 +230,7 @@ impl AdviceDialog {
         let seen = seen_figures(&watch);
         show_figures(&imp.seen, &mut imp.seen_rows.borrow_mut(), &seen);
         imp.set_up
-            .set_visible(watch.verdict == Verdict::Helps && self.can_set_up());
+            .set_visible(watch.verdict == Verdict::Helps && self.can_set_up(&watch));
         self.show_page("advice", &imp.stop);
     }
 
@@ -246,17 +257,18 @@ impl AdviceDialog {
         ssd_marks(&devices, disk, store.minimum_ssd_bytes())
     }
 
-    /// Whether the window under this one can set up a cache: not if that is the wizard.
-    fn can_set_up(&self) -> bool {
+    /// Whether the window under this one can set up a cache: not if that is the wizard, or the disk is not connected.
+    fn can_set_up(&self, watch: &DiskWatch) -> bool {
         let parent = self.transient_for();
-        parent.is_some_and(|parent| parent.is::<crate::widgets::window::Window>())
+        watch.state != WatchState::Away
+            && parent.is_some_and(|parent| parent.is::<crate::widgets::window::Window>())
     }
 
     fn set_up(&self) {
-        let (Some(disk), Some(parent)) = (self.imp().disk.get(), self.transient_for()) else {
+        let (Some(watch), Some(parent)) = (self.watch(), self.transient_for()) else {
             return;
         };
-        let target = disk.to_variant();
+        let target = watch.disk.object.as_str().to_variant();
         self.close();
         if let Err(error) = WidgetExt::activate_action(&parent, "win.set-up-disk", Some(&target)) {
             tracing::warn!("the wizard does not open: {error}");

@@ -89,17 +89,7 @@ fn volume_row(volume: &Volume) -> adw::ActionRow {
     // In a narrow window with large text the name of the volume needs the room between two suffixes of a row.
     let buttons = gtk::Box::builder().build();
     if volume.as_origin.is_ok() || volume.watched.is_some() {
-        let advise = gtk::Button::builder()
-            .icon_name("view-reveal-symbolic")
-            .tooltip_text(gettext("Would an SSD Help?"))
-            .valign(gtk::Align::Center)
-            .css_classes(["flat", "slim"])
-            .action_name("win.advise")
-            .action_target(&volume.path.to_variant())
-            .build();
-        let spoken = gettext("Would an SSD help {name}?");
-        a11y::set_label(&advise, &fill(&spoken, &[("name", &words.title)]));
-        buttons.append(&advise);
+        buttons.append(&advise_button(&volume.path, &words.title));
     }
     if volume.as_origin.is_ok() {
         let button = gtk::Button::builder()
@@ -116,4 +106,19 @@ fn volume_row(volume: &Volume) -> adw::ActionRow {
     }
     row.add_suffix(&buttons);
     row
+}
+
+/// A button that opens the window of the advisor. `disk`: the block path of the disk, or the id of its watch.
+pub(super) fn advise_button(disk: &str, name: &str) -> gtk::Button {
+    let button = gtk::Button::builder()
+        .icon_name("view-reveal-symbolic")
+        .tooltip_text(gettext("Would an SSD Help?"))
+        .valign(gtk::Align::Center)
+        .css_classes(["flat", "slim"])
+        .action_name("win.advise")
+        .action_target(&disk.to_variant())
+        .build();
+    let spoken = gettext("Would an SSD help {name}?");
+    a11y::set_label(&button, &fill(&spoken, &[("name", name)]));
+    button
 }

@@ -9,12 +9,12 @@ use gtk::glib::{self, clone};
 use gtk::{CompositeTemplate, gio};
 use tandem_api::Failure;
 
-use crate::display::{failure_words, kernels_words, module_words};
+use crate::display::{failure_words, kernels_words, module_words, plain_name, watched_words};
 use crate::enrollment;
 use crate::model::objects::{CacheObject, DeviceObject};
 use crate::model::store::Store;
 use crate::widgets::cache_row::CacheRow;
-use crate::widgets::device_group::DeviceGroup;
+use crate::widgets::device_group::{DeviceGroup, advise_button};
 use crate::widgets::error_view::ErrorView;
 use crate::widgets::spinner::spin_while_mapped;
 
@@ -54,6 +54,12 @@ mod imp {
         pub cache_list: TemplateChild<gtk::ListBox>,
         #[template_child]
         pub devices: TemplateChild<gtk::Box>,
+        #[template_child]
+        pub away: TemplateChild<adw::PreferencesGroup>,
+        #[template_child]
+        pub away_list: TemplateChild<gtk::ListBox>,
+        /// The watches in `away_list`: id, name and words.
+        pub away_rows: RefCell<Vec<[String; 3]>>,
         #[template_child]
         pub no_devices: TemplateChild<gtk::Label>,
         pub groups: RefCell<Vec<DeviceGroup>>,
@@ -147,6 +153,7 @@ impl Overview {
         imp.caches.set_visible(caches);
         imp.no_devices
             .set_visible(store.devices().n_items() == 0 && store.disks_problem().is_none());
+        self.show_away(store);
         let notice = failed
             .as_ref()
             .map(notice_words)
@@ -172,6 +179,40 @@ impl Overview {
             None => "loading",
         };
         imp.stack.set_visible_child_name(page);
+    }
+}
+
+impl Overview {
+    /// Shows the watched disks that are not connected. The rows are made anew only if they change, so that the focus stays.
+    fn show_away(&self, store: &Store) {
+        let imp = self.imp();
+        let rows: Vec<_> = store
+            .away_watches()
+            .into_iter()
+            .map(|watch| {
+                let words = watched_words(watch.verdict);
+                [watch.id, plain_name(&watch.disk), words]
+            })
+            .collect();
+        imp.away.set_visible(!rows.is_empty());
+        if *imp.away_rows.borrow() == rows {
+            return;
+        }
+        while let Some(row) = imp.away_list.first_child() {
+            imp.away_list.remove(&row);
+        }
+        for [id, name, words] in &rows {
+            let row = adw::ActionRow::builder()
+                .use_markup(false)
+                .title(name)
+                .subtitle(words)
+                .title_lines(0)
+                .subtitle_lines(0)
+                .build();
+            row.add_suffix(&advise_button(id, name));
+            imp.away_list.append(&row);
+        }
+        imp.away_rows.replace(rows);
     }
 }
 

@@ -15,7 +15,7 @@ use tandem_api::{DataState, JobKind, Kind};
 
 use crate::a11y;
 use crate::client::{Client, ServiceEvent, whole_spec};
-use crate::display::{job_end_words, origin_choices, volume_words};
+use crate::display::{job_end_words, origin_choices, plain_name};
 use crate::enrollment;
 use crate::model::facts::JobFacts;
 use crate::model::job_ends::JobEnds;
@@ -395,24 +395,22 @@ impl Window {
         dialog.present();
     }
 
-    /// Opens the window that says whether an SSD would help the disk with this block path.
+    /// Opens the window that says whether an SSD would help a disk. `disk`: its block path, or the id of its watch.
     pub fn advise(&self, disk: &str) {
         let imp = self.imp();
         let devices: Vec<_> = objects::<DeviceObject>(&imp.store.devices())
             .map(|device| device.facts())
             .collect();
-        let mut volumes = devices.iter().flat_map(|device| &device.volumes);
-        let (Some(client), Some(volume)) =
-            (imp.client.get(), volumes.find(|volume| volume.path == disk))
-        else {
-            return;
-        };
-        // SSDs are no choice, and can be watched all the same.
         let choice = origin_choices(&devices)
             .into_iter()
             .find(|choice| choice.path == disk);
-        let name = choice.map_or_else(|| volume_words(volume).title, |choice| choice.title);
-        AdviceDialog::open(Some(self.upcast_ref()), client, &imp.store, disk, &name);
+        // A disk that is not connected, and an SSD, is no choice and can be watched all the same.
+        let name = choice
+            .map(|choice| choice.title)
+            .or_else(|| Some(plain_name(&imp.store.watch(disk)?.disk)));
+        if let (Some(client), Some(name)) = (imp.client.get(), name) {
+            AdviceDialog::open(Some(self.upcast_ref()), client, &imp.store, disk, &name);
+        }
     }
 
     fn show_module_page(&self, origin: Option<&str>) {
