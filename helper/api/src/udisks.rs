@@ -64,13 +64,14 @@ impl Properties<'_> {
         }
     }
 
-    /// A list of texts; else none.
+    /// A list of texts or of object paths; else none.
     pub fn texts(&self, name: &str) -> Vec<String> {
         let Some(Variant::Array(texts)) = self.value(name) else {
             return Vec::new();
         };
         let text = |value: &Variant<'_>| match value {
             Variant::Str(text) => Some(text.as_str().to_owned()),
+            Variant::ObjectPath(path) => Some(path.as_str().to_owned()),
             _ => None,
         };
         texts.iter().filter_map(text).collect()

@@ -8,8 +8,9 @@ use crate::engine::Engine;
 use crate::facts::Device;
 use crate::wipe;
 use std::collections::HashMap;
-use tandem_api::udisks::UDISKS;
+use tandem_api::udisks::{self, UDISKS};
 use tandem_api::{Failure, Kind};
+use zbus::fdo::ManagedObjects;
 use zbus::{OwnedObjectPath, Variant};
 
 /// Why a partition that was made is not deleted.
@@ -20,6 +21,7 @@ impl DeviceMapper {
     /// Makes the partition of a pair, and wipes what an earlier use of that space has left there.
     pub(super) async fn create_partition(&self, pair: &Pair) -> Result<(), Failure> {
         let partition = planned(pair)?;
+        self.wait_for_udisks(partition).await?;
         let made = match self.made_partition(pair).await? {
             Some(made) => made,
             None => {
@@ -34,8 +36,15 @@ impl DeviceMapper {
                     pair.partition_name(),
                     options(),
                 );
-                self.call_udisks(&disk, "PartitionTable", "CreatePartition", &arguments)
-                    .await?;
+                let called = self
+                    .call_udisks(&disk, "PartitionTable", "CreatePartition", &arguments)
+                    .await;
+                // The call of a service that was killed may have made the partition.
+                if let Err(e) = called
+                    && self.made_partition(pair).await?.is_none()
+                {
+                    return Err(e);
+                }
                 self.shown_partition(pair).await?
             }
         };
@@ -54,13 +63,20 @@ impl DeviceMapper {
     /// that is in use or has other content now belongs to another program, and stays.
     pub(super) async fn delete_partition(&self, pair: &Pair) -> Result<(), Failure> {
         let partition = planned(pair)?;
+        self.wait_for_udisks(partition).await?;
         if let Some(made) = self.made_partition(pair).await? {
             let content = made.ident.text.content.as_str();
             if !made.unused() || !matches!(content, "" | "tandem") {
                 return Err(step(PARTITION_STAYS).device(&made.ident.text));
             }
-            self.call_udisks(&made, "Partition", "Delete", &(options(),))
-                .await?;
+            let called = self
+                .call_udisks(&made, "Partition", "Delete", &(options(),))
+                .await;
+            if let Err(e) = called
+                && self.made_partition(pair).await?.is_some()
+            {
+                return Err(e);
+            }
             let begun = tokio::time::Instant::now();
             while self.made_partition(pair).await?.is_some() {
                 if begun.elapsed() > CHANGE_TIMEOUT {
@@ -110,6 +126,29 @@ impl DeviceMapper {
         blocking(move || wipe::remove_table(&ident))
             .await?
             .map_err(|e| step(&e.to_string()))
+    }
+
+    /// Waits until UDisks2 has done with an SSD what it was asked for before. A service that was killed may have asked:
+    /// UDisks2 goes on, refuses what its work has made impossible, and may crash if two calls change one table. An SSD
+    /// that is gone needs no wait.
+    async fn wait_for_udisks(&self, partition: &Partition) -> Result<(), Failure> {
+        let disk = match self.locate(&partition.disk).await {
+            Err(e) if e.kind == Kind::DeviceGone => return Ok(()),
+            other => other?,
+        };
+        let begun = tokio::time::Instant::now();
+        loop {
+            let objects = udisks::objects(&self.connection).await;
+            let objects = objects.map_err(|e| step(&e.to_string()))?;
+            if !is_at_work(&objects, &disk.ident.text.object) {
+                return Ok(());
+            }
+            if begun.elapsed() > CHANGE_TIMEOUT {
+                let words = "UDisks2 does not end an earlier change of the SSD";
+                return Err(step(words).device(&disk.ident.text));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     async fn made_partition(&self, pair: &Pair) -> Result<Option<Device>, Failure> {
@@ -164,6 +203,43 @@ fn planned(pair: &Pair) -> Result<&Partition, Failure> {
     planned.ok_or_else(|| Failure::new(Kind::Internal).detail("no partition is planned"))
 }
 
+/// Whether UDisks2 has a job that changes a disk or one of its partitions.
+fn is_at_work(objects: &ManagedObjects, disk: &OwnedObjectPath) -> bool {
+    let job = |path| udisks::Object(objects, path).get("Job");
+    let mut changed = objects
+        .keys()
+        .filter_map(job)
+        .flat_map(|job| job.texts("Objects"));
+    // The path of a partition is the path of its disk and a number.
+    changed.any(|object| object.starts_with(disk.as_str()))
+}
+
 fn options() -> HashMap<&'static str, Variant<'static>> {
     HashMap::from([("auth.no_user_interaction", Variant::new(true))])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zbus::OwnedVariant;
+    use zbus::names::OwnedInterfaceName;
+
+    #[test]
+    fn a_job_of_udisks_on_a_disk_or_its_partition_is_waited_for() {
+        let path = |text: &str| OwnedObjectPath::try_from(text.to_owned()).unwrap();
+        let at_work = |object: &str| {
+            let changed = OwnedVariant::try_from(Variant::new(vec![path(object)])).unwrap();
+            let values = HashMap::from([("Objects".to_owned(), changed)]);
+            let job = OwnedInterfaceName::try_from(format!("{UDISKS}.Job")).unwrap();
+            let jobs = path("/org/freedesktop/UDisks2/jobs/7");
+            let objects = HashMap::from([(jobs, HashMap::from([(job, values)]))]);
+            is_at_work(
+                &objects,
+                &path("/org/freedesktop/UDisks2/block_devices/sdb"),
+            )
+        };
+        assert!(at_work("/org/freedesktop/UDisks2/block_devices/sdb"));
+        assert!(at_work("/org/freedesktop/UDisks2/block_devices/sdb1"));
+        assert!(!at_work("/org/freedesktop/UDisks2/block_devices/sda1"));
+    }
 }
