@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 
 use crate::cx::{Cx, say};
@@ -18,6 +18,9 @@ use crate::{
     c_style, case, deps, host, kernels, meson_install, mutants, record, run, rust_tests, test_log,
     uml, vm_tests,
 };
+
+/// Space that all layers need below the target directory, with the disks of the virtual machines.
+const SPACE_GB: u64 = 25;
 
 /// Arguments of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -87,9 +90,29 @@ pub fn command(cx: &Cx, args: &Args) -> Result<ExitCode> {
         println!("\n{}", test_log::table(std::slice::from_ref(&result)));
         return Ok(test_log::verdict(&[result]));
     }
+    if args.only.is_empty() {
+        ensure_space(cx)?;
+    }
     let results = lanes(cx, &chosen, args)?;
     println!("\n{}", test_log::table(&results));
     Ok(test_log::verdict(&results))
+}
+
+/// Fails if the disk is too full for all layers: they would fail one by one, for reasons that name no space.
+fn ensure_space(cx: &Cx) -> Result<()> {
+    let mut df = run::cmd("df", ["--block-size=GB", "--output=avail"]);
+    let told = run::output(df.arg(&cx.target))?;
+    let free = told.split_whitespace().nth(1);
+    let free: u64 = free
+        .and_then(|free| free.trim_end_matches("GB").parse().ok())
+        .context("df tells no free space")?;
+    let built = cx.target.join("debug").exists();
+    ensure!(
+        built || free >= SPACE_GB,
+        "the tests need {SPACE_GB} GB below {}, and {free} GB are free",
+        cx.target.display()
+    );
+    Ok(())
 }
 
 /// Runs the layers in two lanes, because most layers keep only one processor busy. Layers that run User-mode Linux
