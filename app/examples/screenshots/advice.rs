@@ -29,29 +29,29 @@ pub async fn tour(
 
     window.advise(block("sda1")?.as_str());
     let dialog: AdviceDialog = hand::window(application).await;
-    camera.take(&dialog, "90-advice").await?;
+    camera.take(&dialog, "100-advice").await?;
     hand::press(&dialog, &gettext("_Watch This Disk")).await;
     let early = gettext("Too Early to Say");
     says(&dialog, &early).await;
     levers.advance(5 * HOUR).await?;
     seen(&manager, 5).await?;
     glib::timeout_future(Duration::from_millis(1800)).await;
-    camera.take(&dialog, "91-advice-early").await?;
+    camera.take(&dialog, "101-advice-early").await?;
     levers.advance(48 * HOUR).await?;
     says(&dialog, &gettext("An SSD Would Help")).await;
     seen(&manager, 53).await?;
     glib::timeout_future(Duration::from_millis(1800)).await;
-    camera.take(&dialog, "92-advice-helps").await?;
+    camera.take(&dialog, "102-advice-helps").await?;
     let width = dialog.width();
     dialog.set_default_size(width, 1500);
-    camera.take(&dialog, "96-advice-whole").await?;
+    camera.take(&dialog, "106-advice-whole").await?;
     dialog.set_default_size(width, 720);
     hand::press(&dialog, &gettext("_Stop Watching…")).await;
     let question: adw::MessageDialog = hand::window(application).await;
-    camera.take(&question, "93-advice-stop").await?;
+    camera.take(&question, "103-advice-stop").await?;
     question.close();
     dialog.close();
-    camera.take(window, "94-overview-watched").await?;
+    camera.take(window, "104-overview-watched").await?;
 
     window.advise(block("sda2")?.as_str());
     let dialog: AdviceDialog = hand::window(application).await;
@@ -59,7 +59,7 @@ pub async fn tour(
     says(&dialog, &early).await;
     levers.advance(30 * HOUR).await?;
     says(&dialog, &gettext("An SSD Will Not Help You")).await;
-    camera.take(&dialog, "95-advice-no-help").await?;
+    camera.take(&dialog, "105-advice-no-help").await?;
     dialog.close();
 
     levers.unplug(&block("sda1")?).await?;
@@ -70,7 +70,7 @@ pub async fn tour(
         hand::words(window).contains(&away).then_some(())
     })
     .await;
-    camera.take(window, "97-overview-away").await?;
+    camera.take(window, "107-overview-away").await?;
     window.set_default_size(camera.width, height);
     // All that was on the drive comes back.
     for name in ["sda", "sda1", "sda2"] {
