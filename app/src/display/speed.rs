@@ -10,9 +10,6 @@ use super::{SEPARATOR, fill, percent, rate, short_name, short_time};
 /// Thousandths from the SSD from which the words do not mention the rest.
 const ALL_FROM_SSD: u32 = 990;
 
-/// Thousandths from the SSD below which a speed says nothing about the SSD.
-const SERVED_BY_SSD: u32 = 500;
-
 /// One of the two speeds of a part.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpeedLine {
@@ -197,7 +194,7 @@ fn part(
     let put = |words: &str, speed: &str| fill(words, &[("speed", speed)]);
     let ssd = speed(reads, reads.cache_us);
     // The drive may have kept in its own memory what the SSD did not.
-    let served = reads.ssd_permille >= SERVED_BY_SSD;
+    let served = reads.is_served_by_ssd();
     SpeedPart {
         title,
         result: match served {

@@ -40,6 +40,13 @@ impl TimedReads {
         (self.cache_us > 0).then(|| self.disk_us as f64 / self.cache_us as f64)
     }
 
+    /// Whether the SSD delivered at least half of the bytes. If not, [`Self::factor`] says nothing of the SSD: the drive may
+    /// have kept the rest in its own memory.
+    #[must_use]
+    pub fn is_served_by_ssd(&self) -> bool {
+        self.ssd_permille >= 500
+    }
+
     /// Bytes a second, if all reads took so many microseconds.
     #[must_use]
     pub fn bytes_per_second(&self, us: u64) -> u64 {
@@ -110,6 +117,13 @@ mod tests {
             ssd_permille: 1000,
         };
         assert_eq!(reads.factor(), Some(100.0));
+        for (ssd_permille, served) in [(500, true), (499, false)] {
+            let reads = TimedReads {
+                ssd_permille,
+                ..reads
+            };
+            assert_eq!(reads.is_served_by_ssd(), served);
+        }
         assert_eq!(reads.bytes_per_second(reads.disk_us), 409_600);
         assert_eq!(reads.us_per_read(reads.cache_us), 100);
         let plain = TimedReads {

@@ -79,19 +79,23 @@ fn lines(result: &SpeedTest) -> Vec<String> {
         ("Reading large files", &result.sequential, false),
     ];
     for (what, reads, small) in parts {
-        let speed = |us| match small {
+        let speed = |us: u64| match small {
             true => format!(
                 "{} reads a second, {:.2} ms each",
-                reads.count * 1_000_000 / us,
+                reads.count.saturating_mul(1_000_000) / us.max(1),
                 reads.us_per_read(us) as f64 / 1_000.0
             ),
             false => format!("{}/s", words::bytes(reads.bytes_per_second(us))),
         };
         let Some(factor) = reads.factor() else {
-            lines.push(format!("{what}: {}", speed(reads.disk_us.max(1))));
+            lines.push(format!("{what}: {}", speed(reads.disk_us)));
             continue;
         };
-        lines.push(format!("{what}: {}", faster(factor)));
+        let told = match reads.is_served_by_ssd() {
+            true => faster(factor),
+            false => "not served by the SSD".to_owned(),
+        };
+        lines.push(format!("{what}: {told}"));
         lines.push(format!("  From the disk:     {}", speed(reads.disk_us)));
         lines.push(format!(
             "  Through the cache: {} ({} from the SSD)",
@@ -162,6 +166,16 @@ mod tests {
             lines[6]
         );
         assert_eq!(lines.len(), 7);
+    }
+
+    /// A damaged file of results may hold anything.
+    #[test]
+    fn a_time_of_the_disks_own_memory_is_no_speed_of_the_ssd_and_no_time_is_no_fault() {
+        let mut result = result();
+        result.random.ssd_permille = 499;
+        result.random.disk_us = 0;
+        let lines = lines(&result);
+        assert_eq!(lines[1], "Opening many small files: not served by the SSD");
     }
 
     #[test]
