@@ -1,27 +1,42 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Keeps the indicator up to date with the service. Never starts the service: the service runs while there is a cache.
+//! Keeps the indicator up to date with the service, and sends notifications. Never starts the service: the service runs
+//! while there is a cache.
 
 use std::collections::HashMap;
 
-use futures_util::{StreamExt, future::Either, stream};
+use futures_util::{StreamExt, stream};
 use ksni::Handle;
 use tandem_api::{
     BUS_NAME, CACHE_INTERFACE, CacheProxy, CacheState, ManagerProxy, ROOT_PATH, SECTOR_BYTES,
     Sample, SelfReport,
 };
-use zbus::fdo::{DBusProxy, ObjectManagerProxy};
+use zbus::fdo::{DBusProxy, NameOwnerChanged, ObjectManagerProxy};
 use zbus::names::BusName;
 use zbus::proxy::CacheProperties;
 use zbus::{Connection, MatchRule, Message, MessageStream, OwnedObjectPath, message};
 
-use crate::indicator::Indicator;
+use crate::indicator::{self, Indicator};
+use crate::notices::Notices;
 use crate::words::Shown;
 
-/// Follows the service until the bus or the indicator is gone.
+/// What happens while the program runs.
+enum News {
+    /// The indicator has a place, or will have none.
+    Registered(Option<Handle<Indicator>>),
+    /// The service tells something.
+    Signal(zbus::Result<Message>),
+    /// The service has come or gone.
+    Owner(NameOwnerChanged),
+    /// A person activates the notification with this number.
+    Activated(u32),
+}
+
+/// Follows the service until the bus or the indicator is gone. `register` gives the indicator when there is a place for
+/// it.
 ///
 /// # Errors
 /// There is no system bus, or the connection to it ends.
-pub async fn follow(handle: &Handle<Indicator>) -> zbus::Result<()> {
+pub async fn follow(register: impl Future<Output = Option<Handle<Indicator>>>) -> zbus::Result<()> {
     let connection = Connection::system().await?;
     let rule = MatchRule::builder()
         .msg_type(message::Type::Signal)
@@ -33,16 +48,30 @@ pub async fn follow(handle: &Handle<Indicator>) -> zbus::Result<()> {
     let owners = bus
         .receive_name_owner_changed_with_args(&[(0, BUS_NAME)])
         .await?;
-    let mut news = stream::select(signals.map(Either::Left), owners.map(Either::Right));
+    let mut notices = Notices::new().await;
+    let activated = notices.activated().await.map(News::Activated);
+    let registered = stream::once(Box::pin(register)).map(News::Registered);
+    let mut news = stream::select(
+        stream::select(signals.map(News::Signal), owners.map(News::Owner)),
+        stream::select(activated, registered),
+    );
 
+    let mut handle = None;
     let mut table = CacheTable::default();
     if bus.name_has_owner(BusName::try_from(BUS_NAME)?).await? {
         table.load(&connection).await;
     }
-    show(handle, &table).await;
+    show(None, &mut notices, &table).await;
     while let Some(item) = news.next().await {
         match item {
-            Either::Left(message) => {
+            News::Registered(registered) => handle = registered,
+            News::Activated(id) => {
+                if notices.is_ours(id) {
+                    indicator::open();
+                }
+                continue;
+            }
+            News::Signal(message) => {
                 let message = message?;
                 match Sample::told_by(&message) {
                     Some((path, sample)) => table.sample(&path, sample),
@@ -50,7 +79,7 @@ pub async fn follow(handle: &Handle<Indicator>) -> zbus::Result<()> {
                     None => continue,
                 }
             }
-            Either::Right(change) => {
+            News::Owner(change) => {
                 if change.args()?.new_owner().is_some() {
                     table.load(&connection).await;
                 } else {
@@ -59,7 +88,7 @@ pub async fn follow(handle: &Handle<Indicator>) -> zbus::Result<()> {
                 }
             }
         }
-        if !show(handle, &table).await {
+        if !show(handle.as_ref(), &mut notices, &table).await {
             break;
         }
     }
@@ -210,14 +239,20 @@ fn concerns_caches(message: &Message) -> bool {
         .is_some_and(|path| !path.as_str().contains("/jobs/"))
 }
 
-/// Updates the indicator; returns false if the indicator is gone.
-async fn show(handle: &Handle<Indicator>, table: &CacheTable) -> bool {
+/// Updates the notifications and the indicator; returns false if the indicator is gone.
+async fn show(
+    handle: Option<&Handle<Indicator>>,
+    notices: &mut Notices,
+    table: &CacheTable,
+) -> bool {
     let mut caches: Vec<Shown> = table
         .caches
         .values()
         .map(|entry| entry.shown.clone())
         .collect();
     caches.sort_by(|one, other| one.uuid.cmp(&other.uuid));
+    notices.update(&caches, &table.kernels).await;
+    let Some(handle) = handle else { return true };
     handle
         .update(|indicator| {
             if indicator.caches != caches {

@@ -99,7 +99,7 @@ impl Tray for Indicator {
 }
 
 /// Opens the window, or brings it to the front if it is open.
-fn open() {
+pub fn open() {
     let mut window = Command::new("tandem");
     if let Some(token) = ksni::current_xdg_activation_token() {
         window.env("XDG_ACTIVATION_TOKEN", token);

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The Tandem tray indicator: the state of all caches in one icon, without GTK.
 //!
-//! The indicator is hidden while there is no cache. On a desktop without a place for indicators the program ends
-//! without an error; the window shows the same facts.
+//! The indicator is hidden while there is no cache. On a desktop without a place for indicators the program still sends
+//! its few notifications; the window shows the other facts.
 
 mod display;
 mod follow;
 mod indicator;
+mod notices;
 mod words;
 
-use std::thread;
 use std::time::Duration;
 
+use async_io::Timer;
 use gettextrs::{LocaleCategory, bind_textdomain_codeset, bindtextdomain, setlocale, textdomain};
 use ksni::{Handle, TrayMethods};
 use tracing_subscriber::EnvFilter;
@@ -38,11 +39,7 @@ fn main() {
         tracing::warn!("there are no translations: {error}");
     }
     zbus::block_on(async {
-        let Some(handle) = show().await else {
-            tracing::info!("this desktop has no place for indicators");
-            return;
-        };
-        if let Err(error) = follow::follow(&handle).await {
+        if let Err(error) = follow::follow(register()).await {
             tracing::warn!("the system bus: {error}");
         }
     });
@@ -58,14 +55,14 @@ fn translate() -> std::io::Result<()> {
 }
 
 /// Shows the indicator as soon as there is a place for it.
-async fn show() -> Option<Handle<Indicator>> {
+async fn register() -> Option<Handle<Indicator>> {
     for _ in 0..TRIES {
         match Indicator::default().spawn().await {
             Ok(handle) => return Some(handle),
             Err(error) => tracing::debug!("not shown yet: {error}"),
         }
-        // The program has nothing else to do while it waits.
-        thread::sleep(PAUSE);
+        Timer::after(PAUSE).await;
     }
+    tracing::info!("this desktop has no place for indicators");
     None
 }

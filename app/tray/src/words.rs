@@ -110,6 +110,11 @@ pub fn line(cache: &Shown) -> String {
 
 /// The cache in a line, and its safety line.
 pub fn tooltip(cache: &Shown) -> String {
+    format!("{}\n{}", line(cache), safety_line(cache))
+}
+
+/// What happens if the SSD dies now, if the disk is moved, and at a shutdown.
+pub fn safety_line(cache: &Shown) -> String {
     let answers = safety(&SafetyFacts {
         state: cache.state,
         reason: &cache.reason,
@@ -124,7 +129,7 @@ pub fn tooltip(cache: &Shown) -> String {
         time: (cache.drain_seconds > 0).then(|| duration(cache.drain_seconds)),
         shutdown: cache.shutdown_seconds.map(duration),
     };
-    format!("{}\n{}", line(cache), answers.line(&amounts))
+    answers.line(&amounts)
 }
 
 /// The kernels that may start next and have no module, if there are any.
@@ -149,10 +154,10 @@ fn size(bytes: u64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn cache(state: CacheState, hit_rate: Option<f64>) -> Shown {
+    pub(crate) fn cache(state: CacheState, hit_rate: Option<f64>) -> Shown {
         Shown {
             uuid: String::new(),
             disk: "Films".into(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The real indicator on a simulated machine; this test plays the panel.
+//! The real indicator on a simulated machine; these tests play the panel and the desktop's notifications.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,6 +10,7 @@
 #[path = "../../tests/stage/machine.rs"]
 mod machine;
 
+use std::collections::HashMap;
 use std::process::Command;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -57,6 +58,104 @@ async fn panel(address: &str) -> (Connection, Receiver<String>) {
     (connection, hears)
 }
 
+/// The desktop's notifications: their titles as they come, and the numbers of those that are closed.
+struct Desktop {
+    told: Sender<String>,
+    count: u32,
+}
+
+#[interface(name = "org.freedesktop.Notifications")]
+impl Desktop {
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "the specification of the desktops"
+    )]
+    fn notify(
+        &mut self,
+        _app_name: &str,
+        _replaces_id: u32,
+        _app_icon: &str,
+        summary: &str,
+        body: &str,
+        _actions: Vec<String>,
+        _hints: HashMap<String, zbus::OwnedVariant>,
+        _expire_timeout: i32,
+    ) -> u32 {
+        self.count += 1;
+        self.told.send(format!("{summary}: {body}")).unwrap();
+        self.count
+    }
+
+    fn close_notification(&self, id: u32) {
+        self.told.send(format!("closed {id}")).unwrap();
+    }
+}
+
+async fn desktop(address: &str) -> (Connection, Receiver<String>) {
+    let (told, hears) = channel();
+    let connection = zbus::connection::Builder::address(address)
+        .name("org.freedesktop.Notifications")
+        .serve_at("/org/freedesktop/Notifications", Desktop { told, count: 0 })
+        .build()
+        .await
+        .unwrap();
+    (connection, hears)
+}
+
+fn tray(machine: &Machine, session: &str) -> Running {
+    let tray = Command::new(env!("CARGO_BIN_EXE_tandem-tray"))
+        .env("DBUS_SESSION_BUS_ADDRESS", session)
+        .env("DBUS_SYSTEM_BUS_ADDRESS", &machine.address)
+        .env("LC_ALL", "C.UTF-8")
+        .env("LANGUAGE", "C")
+        .spawn();
+    Running(tray.unwrap())
+}
+
+/// The next notification. Awaits answers of the bus meanwhile: the connection needs this thread.
+async fn next(desktop: &Connection, hears: &Receiver<String>) -> String {
+    let start = Instant::now();
+    loop {
+        if let Ok(told) = hears.try_recv() {
+            return told;
+        }
+        assert!(
+            start.elapsed() < Duration::from_secs(20),
+            "no notification comes"
+        );
+        let bus = zbus::fdo::DBusProxy::new(desktop).await.unwrap();
+        bus.get_id().await.unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_desktop_without_a_panel_gets_the_notifications() {
+    let machine = Machine::start();
+    zbus::block_on(async {
+        let (_session, address) = bus::start();
+        let (desktop, hears) = desktop(&address).await;
+        let _tray = tray(&machine, &address);
+        let system = zbus::connection::Builder::address(machine.address.as_str())
+            .build()
+            .await
+            .unwrap();
+        let levers = SimulationProxy::new(&system).await.unwrap();
+        let manager = ManagerProxy::new(&system).await.unwrap();
+        for round in 1..=2 {
+            levers.set_kernels_without_module(&["6.99"]).await.unwrap();
+            manager.check_kernels().await.unwrap();
+            let told = next(&desktop, &hears).await;
+            assert!(told.contains("Kernel 6.99 has no Tandem module."), "{told}");
+            // The same once more is no news; the end closes the notification.
+            manager.check_kernels().await.unwrap();
+            levers.set_kernels_without_module(&[]).await.unwrap();
+            manager.check_kernels().await.unwrap();
+            assert_eq!(next(&desktop, &hears).await, format!("closed {round}"));
+        }
+    });
+}
+
 /// Reads a property of the item until it is as wanted.
 async fn until(item: &Proxy<'_>, property: &str, wanted: impl Fn(&str) -> bool) {
     let start = Instant::now();
@@ -84,14 +183,8 @@ fn the_indicator_shows_what_the_service_tells() {
     zbus::block_on(async {
         let (_session, address) = bus::start();
         let (panel, hears) = panel(&address).await;
-        let tray = Command::new(env!("CARGO_BIN_EXE_tandem-tray"))
-            .env("DBUS_SESSION_BUS_ADDRESS", &address)
-            .env("DBUS_SYSTEM_BUS_ADDRESS", &machine.address)
-            .env("LC_ALL", "C.UTF-8")
-            .env("LANGUAGE", "C")
-            .spawn()
-            .unwrap();
-        let _tray = Running(tray);
+        let (desktop, notices) = desktop(&address).await;
+        let _tray = tray(&machine, &address);
         let start = Instant::now();
         let service = loop {
             if let Ok(service) = hears.try_recv() {
@@ -178,8 +271,12 @@ fn the_indicator_shows_what_the_service_tells() {
             words.contains("The SSD reports that it is failing.")
         })
         .await;
+        let told = next(&desktop, &notices).await;
+        let expected = "Photos: the SSD reports that it is failing: The SSD reports";
+        assert!(told.starts_with(expected), "{told}");
         levers.set_health(&spec.ssd, &health).await.unwrap();
         until(&item, "Status", |words| words.contains("Active")).await;
+        assert_eq!(next(&desktop, &notices).await, "closed 1");
         // The indicator shows the dirty data from the samples; the service sends one each second while a client
         // watches.
         proxy.watch().await.unwrap();

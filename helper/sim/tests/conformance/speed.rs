@@ -47,8 +47,10 @@ async fn the_same_places_are_read_from_the_disk_and_through_the_cache() {
             reads.count > 0 && reads.disk_us > 0 && reads.cache_us > 0,
             "{reads:?}"
         );
-        // The first pass through the cache has stored what the last pass reads.
-        assert!(reads.ssd_permille >= 990, "{reads:?}");
+        // The first pass through the cache has stored what the last pass reads. The SSD of the real machine is so small
+        // that a frame for each place does not fit.
+        let least = if bench.real { 300 } else { 990 };
+        assert!(reads.ssd_permille >= least, "{reads:?}");
     }
     let done = tokio::time::timeout(LIMIT, progress.next()).await.unwrap();
     let done = done.unwrap().args().unwrap().done;
