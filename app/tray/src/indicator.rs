@@ -9,6 +9,7 @@ use ksni::menu::StandardItem;
 use ksni::{Category, MenuItem, Status, ToolTip, Tray};
 
 use crate::words::{self, Shown};
+use crate::write_back;
 
 /// Shows all caches.
 #[derive(Debug, Default)]
@@ -86,16 +87,31 @@ impl Tray for Indicator {
         if !items.is_empty() {
             items.push(MenuItem::Separator);
         }
-        items.push(
-            StandardItem {
-                label: gettext("Open Tandem"),
-                activate: Box::new(|_| open()),
-                ..StandardItem::default()
-            }
-            .into(),
-        );
+        let dirty = self.caches.iter().filter(|cache| cache.can_write_back());
+        let dirty: Vec<_> = dirty.cloned().collect();
+        if !dirty.is_empty() {
+            let write_back = move |_: &mut Self| dirty.iter().for_each(write_back::begin);
+            items.push(action(
+                gettext("Write Everything to the Hard Disk Now"),
+                write_back,
+            ));
+        }
+        items.push(action(gettext("Open Tandem"), |_| open()));
+        items.push(action(gettext("Quit"), |_| std::process::exit(0)));
         items
     }
+}
+
+fn action(
+    label: String,
+    activate: impl Fn(&mut Indicator) + Send + 'static,
+) -> MenuItem<Indicator> {
+    StandardItem {
+        label,
+        activate: Box::new(activate),
+        ..StandardItem::default()
+    }
+    .into()
 }
 
 /// Opens the window, or brings it to the front if it is open.

@@ -9,6 +9,7 @@ mod follow;
 mod indicator;
 mod notices;
 mod words;
+mod write_back;
 
 use std::time::Duration;
 

@@ -162,6 +162,22 @@ impl Notices {
     }
 }
 
+/// Shows one notification that nothing takes back.
+pub async fn tell(title: &str) {
+    let shown = async {
+        let session = Connection::session().await?;
+        let desktop = NotificationsProxy::new(&session).await?;
+        let hints = HashMap::from([("desktop-entry", Variant::new("org.tandemcache.Tandem"))]);
+        let icon = "org.tandemcache.Tandem";
+        desktop
+            .notify("Tandem", 0, icon, title, "", &[], hints, -1)
+            .await
+    };
+    if let Err(error) = shown.await {
+        tracing::warn!("the desktop shows no notification: {error}");
+    }
+}
+
 async fn show(desktop: &NotificationsProxy<'_>, notice: &Notice) -> zbus::Result<u32> {
     let open = gettext("Open Tandem");
     let hints = HashMap::from([

@@ -38,6 +38,11 @@ pub struct Shown {
 }
 
 impl Shown {
+    /// Whether dirty data can be written to the disk now.
+    pub fn can_write_back(&self) -> bool {
+        self.state == CacheState::Active && self.dirty_bytes.is_some_and(|dirty| dirty > 0)
+    }
+
     /// Whether data may be on the SSD only.
     fn unwritten(&self) -> bool {
         self.dirty_bytes.is_some_and(|dirty| dirty > 0) || self.may_be_unwritten

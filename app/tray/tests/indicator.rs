@@ -129,6 +129,38 @@ async fn next(desktop: &Connection, hears: &Receiver<String>) -> String {
     }
 }
 
+/// Clicks the entry of the indicator's menu with this label.
+async fn click(item: &Proxy<'_>, label: &str) {
+    type Entry = (
+        i32,
+        HashMap<String, zbus::OwnedVariant>,
+        Vec<zbus::OwnedVariant>,
+    );
+    let menu: Proxy<'_> = zbus::proxy::Builder::new(item.connection())
+        .destination(item.destination().to_owned())
+        .path("/MenuBar")
+        .interface("com.canonical.dbusmenu")
+        .build()
+        .await
+        .unwrap();
+    let whole = (0_i32, -1_i32, Vec::<&str>::new());
+    let start = Instant::now();
+    loop {
+        let (_, (_, _, entries)): (u32, Entry) = menu.call("GetLayout", &whole).await.unwrap();
+        let wanted = entries
+            .into_iter()
+            .map(|entry| Entry::try_from(entry).unwrap())
+            .find(|(_, values, _)| format!("{values:?}").contains(label));
+        let (id, ..) = wanted.unwrap_or_else(|| panic!("no {label}"));
+        let event = (id, "clicked", zbus::Variant::new(0_i32), 0_u32);
+        // Each sample gives the entries new numbers.
+        let Err(error) = menu.call::<_, _, ()>("Event", &event).await else {
+            return;
+        };
+        assert!(start.elapsed() < Duration::from_secs(20), "{error}");
+    }
+}
+
 #[test]
 fn a_desktop_without_a_panel_gets_the_notifications() {
     let machine = Machine::start();
@@ -288,6 +320,9 @@ fn the_indicator_shows_what_the_service_tells() {
                 && words.contains("If the SSD dies now, you lose ")
         })
         .await;
+        click(&item, "Write Everything to the Hard Disk Now").await;
+        let told = next(&desktop, &notices).await;
+        assert_eq!(told, "Photos: everything is on the hard disk: ");
         levers.set_kernels_without_module(&["6.99"]).await.unwrap();
         manager.check_kernels().await.unwrap();
         until(&item, "ToolTip", |words| {
