@@ -243,8 +243,7 @@ impl Store {
     /// Opens the folder, and creates it if necessary. Half-written files that a power cut left are removed.
     ///
     /// # Errors
-    /// If the folder cannot be created or tidied. A read-only folder is no error: half-written files stay, and the
-    /// records can be read.
+    /// If the folder cannot be created or tidied. A read-only folder is no error: half-written files stay.
     pub fn open(root: &Path) -> io::Result<Self> {
         let store = Self::open_untidied(root);
         for part in [CACHES, JOBS, HISTORIES, WATCHES] {
@@ -256,12 +255,13 @@ impl Store {
         // Another program may be writing a record. If the lock cannot be taken, the records can be read all the same.
         match store.lock() {
             Ok(_lock) => {
-                for part in [CACHES, JOBS, HISTORIES, WATCHES] {
+                for part in [CACHES, JOBS, HISTORIES] {
                     tidy(&root.join(part), |path| fs::remove_file(path))?;
                 }
             }
             Err(e) => tracing::warn!("what is half written stays: {e}"),
         }
+        store.tidy_watches()?;
         Ok(store)
     }
 

@@ -51,23 +51,27 @@ impl Service {
         // failing device. follow_risk writes the records at every event, but not the record of a cache that a job works
         // on. This call updates the record when the job has ended.
         let recorded = self.record_risks().await?;
-        let facts = tokio::time::timeout(FACTS_TIMEOUT, self.engine.facts()).await;
-        let facts = facts.map_err(|_| Failure::new(Kind::Internal).detail("no answer"))??;
+        let facts = self.facts_in_time().await?;
         let live = self.engine.live_mappings().await?;
         let jobs = self.store.intents();
         let mut all_protected = recorded;
-        let mut views = BTreeMap::new();
+        let seen = |uuid: &str| Seen {
+            facts: &facts,
+            live: live.iter().find(|l| l.uuid == uuid),
+            jobs: &jobs,
+        };
+        // All disks are protected before a view is made: a view may wait for an SSD that does not answer.
+        let mut protected_records = Vec::new();
         for record in self.store.caches() {
             let uuid = record.pair.uuid;
-            let seen = Seen {
-                facts: &facts,
-                live: live.iter().find(|l| l.uuid == uuid),
-                jobs: &jobs,
-            };
-            let Some((record, protected)) = self.take_steps(&uuid, &seen).await else {
-                continue;
-            };
-            all_protected &= protected;
+            if let Some((record, protected)) = self.take_steps(&uuid, &seen(&uuid)).await {
+                all_protected &= protected;
+                protected_records.push((uuid, record));
+            }
+        }
+        let mut views = BTreeMap::new();
+        for (uuid, record) in protected_records {
+            let seen = seen(&uuid);
             let pair = current(&record.pair, &facts);
             if let Some(live) = seen.live.filter(|live| live.attached) {
                 self.let_grow(live, &facts).await;
@@ -81,6 +85,12 @@ impl Service {
         }
         self.follow_watches(&facts).await;
         Ok(all_protected)
+    }
+
+    /// The devices, for a caller that holds `refreshing`: UDisks2 may never answer.
+    pub(super) async fn facts_in_time(&self) -> Result<Facts, Failure> {
+        let facts = tokio::time::timeout(FACTS_TIMEOUT, self.engine.facts()).await;
+        facts.map_err(|_| Failure::new(Kind::Internal).detail("no answer"))?
     }
 
     /// Makes a mapping as long as its disk, a partition or a volume that has grown. There is one attempt for each length:

@@ -85,7 +85,11 @@ impl Service {
         let uuid = record.pair.uuid.as_str();
         let devices = [record.pair.origin.clone(), record.pair.ssd.clone()];
         let reserved = self.reserve(uuid, devices, true)?;
-        self.working(uuid).await?;
+        let (now, _) = self.working(uuid).await?;
+        // The user may have set another mode since the record was read.
+        if mode_for_kernels(&now, mode == Mode::Writeback) != Some(mode) {
+            return Ok(());
+        }
         if mode == Mode::Writeback {
             // A shutdown that did not switch the machine off may have left its flush, and no job works on the cache.
             let stop = Message::Flush(Flush::Stop);

@@ -112,7 +112,7 @@ impl Service {
 
     /// The device with this object path, if it can be watched.
     async fn watchable(&self, disk: &OwnedObjectPath) -> Result<Device, Failure> {
-        let facts = self.engine.facts().await?;
+        let facts = self.facts_in_time().await?;
         let device = plan::find(&facts, disk)?;
         plan::watchable(device, &facts, &self.store.caches())?;
         Ok(device.clone())

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The records of watched disks. Beside each record is the state of the advisor, which can be lost without harm.
 
-use super::{Store, WATCHES};
+use super::{Store, WATCHES, tidy};
 use crate::facts::Ident;
+use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
+use std::fs::File;
 use std::path::PathBuf;
 use std::{fs, io};
 
@@ -33,6 +35,7 @@ impl Store {
     /// # Errors
     /// If it is not durable.
     pub fn save_watch(&self, record: &WatchRecord) -> io::Result<()> {
+        let _lock = self.lock_watches(FlockOperation::LockExclusive)?;
         self.save(WATCHES, &record.id, WATCH, record)
     }
 
@@ -52,7 +55,7 @@ impl Store {
     /// # Errors
     /// If it is not durable.
     pub fn save_watch_state(&self, id: &str, state: &[u8]) -> io::Result<()> {
-        let _lock = self.lock()?;
+        let _lock = self.lock_watches(FlockOperation::LockExclusive)?;
         if !self.file(WATCHES, id, WATCH)?.try_exists()? {
             return Ok(());
         }
@@ -64,11 +67,27 @@ impl Store {
     /// # Errors
     /// If that is not durable.
     pub fn drop_watch(&self, id: &str) -> io::Result<()> {
-        let _lock = self.lock()?;
+        let _lock = self.lock_watches(FlockOperation::LockExclusive)?;
         self.drop(WATCHES, id, WATCH)?;
         match fs::remove_file(self.watch_state(id)?) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
             _ => self.flush(WATCHES),
+        }
+    }
+
+    /// Until the result is dropped, no other program changes a watch. The caches have another lock: a watch saves
+    /// megabytes, and the record of a lost SSD must not wait for that.
+    fn lock_watches(&self, how: FlockOperation) -> io::Result<File> {
+        let folder = File::open(self.root.join(WATCHES))?;
+        flock(&folder, how)?;
+        Ok(folder)
+    }
+
+    /// Removes what is half written, unless another program is writing.
+    pub(super) fn tidy_watches(&self) -> io::Result<()> {
+        match self.lock_watches(FlockOperation::NonBlockingLockExclusive) {
+            Ok(_lock) => tidy(&self.root.join(WATCHES), |path| fs::remove_file(path)),
+            Err(_) => Ok(()),
         }
     }
 
