@@ -4,6 +4,7 @@
 //! Each record is one small JSON file, readable by root only. A record is written to a second file, flushed, and
 //! renamed over the first; then the folder is flushed. So after a power cut the file is the old or the new one.
 
+mod files;
 mod watches;
 
 pub use watches::WatchRecord;
@@ -11,12 +12,12 @@ pub use watches::WatchRecord;
 use crate::action::{Action, Pair};
 use crate::engine::Status;
 use crate::facts::Ident;
-use rustix::fs::{FlockOperation, flock};
+use files::tidy;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use tandem_api::{CacheState, JobKind, Mode, SpeedTest};
 
@@ -236,14 +237,13 @@ const HISTORY: &str = "history";
 const SPEED: &str = "speed";
 const WATCHES: &str = "watches";
 const CACHE: &str = "cache";
-/// Extension of a file that is being written.
-const NEW_EXTENSION: &str = "new";
 
 impl Store {
     /// Opens the folder, and creates it if necessary. Half-written files that a power cut left are removed.
     ///
     /// # Errors
-    /// If the folder cannot be created or tidied. A read-only folder is no error: half-written files stay.
+    /// If the folder cannot be created or tidied. A read-only folder is no error: half-written files stay, and the
+    /// records can be read.
     pub fn open(root: &Path) -> io::Result<Self> {
         let store = Self::open_untidied(root);
         for part in [CACHES, JOBS, HISTORIES, WATCHES] {
@@ -255,13 +255,12 @@ impl Store {
         // Another program may be writing a record. If the lock cannot be taken, the records can be read all the same.
         match store.lock() {
             Ok(_lock) => {
-                for part in [CACHES, JOBS, HISTORIES] {
+                for part in [CACHES, JOBS, HISTORIES, WATCHES] {
                     tidy(&root.join(part), |path| fs::remove_file(path))?;
                 }
             }
             Err(e) => tracing::warn!("what is half written stays: {e}"),
         }
-        store.tidy_watches()?;
         Ok(store)
     }
 
@@ -293,19 +292,11 @@ impl Store {
     pub fn save_created(&self, pair: &Pair) -> io::Result<()> {
         let _lock = self.lock()?;
         let new = CacheRecord::new(pair.clone());
-        let record = match self.cache(&pair.uuid)? {
+        let record = match self.read::<CacheRecord>(CACHES, &pair.uuid, CACHE)? {
             Some(now) => now.keep_choices(new),
             None => new,
         };
         self.save(CACHES, &pair.uuid, CACHE, &record)
-    }
-
-    /// The current record of a cache. A record that exists and cannot be read is not a removed one.
-    fn cache(&self, uuid: &str) -> io::Result<Option<CacheRecord>> {
-        match fs::read(self.file(CACHES, uuid, CACHE)?) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            read => Ok(Some(serde_json::from_slice(&read?)?)),
-        }
     }
 
     /// Changes the current record of a cache and returns the new record. `None`: the cache has no record any more,
@@ -319,7 +310,7 @@ impl Store {
         change: impl FnOnce(CacheRecord) -> CacheRecord,
     ) -> io::Result<Option<CacheRecord>> {
         let _lock = self.lock()?;
-        let Some(before) = self.cache(uuid)? else {
+        let Some(before) = self.read::<CacheRecord>(CACHES, uuid, CACHE)? else {
             return Ok(None);
         };
         let now = change(before.clone());
@@ -327,14 +318,6 @@ impl Store {
             self.save(CACHES, uuid, CACHE, &now)?;
         }
         Ok(Some(now))
-    }
-
-    /// A lock: until it is dropped, no other program changes the record of a cache. The start of the machine, udev's
-    /// events and the service all change records.
-    fn lock(&self) -> io::Result<File> {
-        let folder = File::open(self.root.join(CACHES))?;
-        flock(&folder, FlockOperation::LockExclusive)?;
-        Ok(folder)
     }
 
     /// Forgets a cache.
@@ -358,14 +341,7 @@ impl Store {
     /// # Errors
     /// If the file cannot be read.
     pub fn load_history<T: DeserializeOwned>(&self, uuid: &str) -> io::Result<Option<T>> {
-        self.load_past(uuid, HISTORY)
-    }
-
-    fn load_past<T: DeserializeOwned>(&self, uuid: &str, kind: &str) -> io::Result<Option<T>> {
-        match fs::read(self.file(HISTORIES, uuid, kind)?) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            read => Ok(Some(serde_json::from_slice(&read?)?)),
-        }
+        self.read(HISTORIES, uuid, HISTORY)
     }
 
     /// Saves the past of a cache, unless the cache has no record any more.
@@ -378,7 +354,7 @@ impl Store {
 
     /// The result of the last speed test of a cache. Without one, or if it cannot be read: none.
     pub fn load_speed_test(&self, uuid: &str) -> SpeedTest {
-        let kept = self.load_past(uuid, SPEED).unwrap_or_else(|e| {
+        let kept = self.read(HISTORIES, uuid, SPEED).unwrap_or_else(|e| {
             tracing::warn!(uuid, "the result of the speed test is lost: {e}");
             None
         });
@@ -394,11 +370,8 @@ impl Store {
     }
 
     fn save_past(&self, uuid: &str, kind: &str, past: &impl Serialize) -> io::Result<()> {
-        let _lock = self.lock()?;
-        if !self.file(CACHES, uuid, CACHE)?.try_exists()? {
-            return Ok(());
-        }
-        self.write(HISTORIES, uuid, kind, &serde_json::to_vec(past)?)
+        let file = self.file(HISTORIES, uuid, kind)?;
+        self.save_with_record((CACHES, uuid, CACHE), &file, &serde_json::to_vec(past)?)
     }
 
     /// Jobs that did not end.
@@ -421,87 +394,6 @@ impl Store {
     pub fn drop_intent(&self, intent: &Intent) -> io::Result<()> {
         self.drop(JOBS, &intent.uuid, intent.kind.as_str())
     }
-
-    /// A cache that is still being drained after a restart of the machine is assembled at the same time. So a cache
-    /// may have one job of each kind.
-    fn file(&self, part: &str, uuid: &str, kind: &str) -> io::Result<PathBuf> {
-        let plain = !uuid.is_empty() && uuid.bytes().all(|b| b.is_ascii_hexdigit());
-        if !plain {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a uuid"));
-        }
-        Ok(self.root.join(part).join(format!("{uuid}.{kind}.json")))
-    }
-
-    fn load<T: DeserializeOwned>(&self, part: &str) -> Vec<T> {
-        let Ok(entries) = fs::read_dir(self.root.join(part)) else {
-            return Vec::new();
-        };
-        let mut paths: Vec<_> = entries
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| path.extension().is_some_and(|e| e == "json"))
-            .collect();
-        paths.sort();
-        let read =
-            |path: &PathBuf| -> io::Result<T> { Ok(serde_json::from_slice(&fs::read(path)?)?) };
-        paths
-            .iter()
-            .filter_map(|path| {
-                read(path)
-                    .map_err(|e| tracing::error!("{}: {e}", path.display()))
-                    .ok()
-            })
-            .collect()
-    }
-
-    fn save<T: Serialize>(&self, part: &str, uuid: &str, kind: &str, value: &T) -> io::Result<()> {
-        self.write(part, uuid, kind, &serde_json::to_vec_pretty(value)?)
-    }
-
-    fn write(&self, part: &str, uuid: &str, kind: &str, bytes: &[u8]) -> io::Result<()> {
-        self.write_file(part, &self.file(part, uuid, kind)?, bytes)
-    }
-
-    fn write_file(&self, part: &str, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let beside = path.with_extension(NEW_EXTENSION);
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&beside)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&beside, path)?;
-        self.flush(part)
-    }
-
-    fn drop(&self, part: &str, uuid: &str, kind: &str) -> io::Result<()> {
-        match fs::remove_file(self.file(part, uuid, kind)?) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(e) => Err(e),
-            Ok(()) => self.flush(part),
-        }
-    }
-
-    fn flush(&self, part: &str) -> io::Result<()> {
-        File::open(self.root.join(part))?.sync_all()
-    }
-}
-
-/// Removes half-written files. A read-only root must not keep disks from being held: there these files stay until the
-/// next start.
-fn tidy(folder: &Path, remove: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.extension().is_none_or(|e| e != NEW_EXTENSION) {
-            continue;
-        }
-        match remove(&path) {
-            Err(e) if e.kind() == io::ErrorKind::ReadOnlyFilesystem => {}
-            other => other?,
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

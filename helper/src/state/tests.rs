@@ -142,3 +142,39 @@ fn the_result_of_a_speed_test_stays_until_its_cache_goes_and_a_damaged_one_is_no
     store.drop_cache(uuid).unwrap();
     assert!(!kept.exists());
 }
+
+/// The slow disk is a pipe that nobody reads at first: its writer waits.
+#[test]
+fn the_record_of_a_cache_waits_for_no_large_file_that_is_being_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let record = record(Mode::Writeback);
+    let uuid = record.pair.uuid.clone();
+    store.save_cache(&record).unwrap();
+    let slow = folder.path().join(format!("history/{uuid}.history.new"));
+    let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
+    rustix::fs::mknodat(rustix::fs::CWD, &slow, kind, mode, 0).unwrap();
+    let (writer, cache) = (store.clone(), uuid.clone());
+    let saves = std::thread::spawn(move || writer.save_history(&cache, &vec![0_u8; 1 << 20]));
+    let (told, recorded) = std::sync::mpsc::channel();
+    let changer = store.clone();
+    std::thread::spawn(move || {
+        // For a second, so that the writer has begun meanwhile.
+        for minutes in 1..=100 {
+            let set = |now| CacheRecord {
+                shutdown_minutes: minutes,
+                ..now
+            };
+            changer.change_cache(&uuid, set).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        told.send(()).unwrap();
+    });
+    let recorded = recorded.recv_timeout(std::time::Duration::from_secs(20));
+    recorded.expect("the record waits");
+    assert!(!saves.is_finished(), "the file was not slow");
+    // A pipe cannot be flushed, so the save ends with an error.
+    let mut pipe = fs::File::open(&slow).unwrap();
+    std::io::copy(&mut pipe, &mut std::io::sink()).unwrap();
+    assert!(saves.join().unwrap().is_err());
+}

@@ -123,7 +123,7 @@ impl Machine {
 
     /// The file with what the advisor of a watch has seen.
     pub fn watch_state(&self, id: &str) -> std::path::PathBuf {
-        self.state.join(format!("watches/{id}.watch.state"))
+        self.state.join(format!("watches/{id}.advisor.state"))
     }
 
     pub async fn manager(&self) -> ManagerProxy<'static> {

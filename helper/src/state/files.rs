@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The files of the records: how they are found, read, written, locked and removed.
+
+use super::{CACHES, Store};
+use rustix::fs::{FlockOperation, flock};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// Extension of a file that is being written.
+const NEW_EXTENSION: &str = "new";
+
+impl Store {
+    /// The lock of all records: until it is dropped, no other program changes the record of a cache. The start of the
+    /// machine, udev's events and the service all change records.
+    pub(super) fn lock(&self) -> io::Result<File> {
+        let folder = File::open(self.root.join(CACHES))?;
+        flock(&folder, FlockOperation::LockExclusive)?;
+        Ok(folder)
+    }
+
+    /// A cache that is still being drained after a restart of the machine is assembled at the same time. So a cache
+    /// may have one job of each kind.
+    pub(super) fn file(&self, part: &str, uuid: &str, kind: &str) -> io::Result<PathBuf> {
+        let plain = !uuid.is_empty() && uuid.bytes().all(|b| b.is_ascii_hexdigit());
+        if !plain {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a uuid"));
+        }
+        Ok(self.root.join(part).join(format!("{uuid}.{kind}.json")))
+    }
+
+    /// All records of a part. Files that cannot be read are reported in the log.
+    pub(super) fn load<T: DeserializeOwned>(&self, part: &str) -> Vec<T> {
+        let Ok(entries) = fs::read_dir(self.root.join(part)) else {
+            return Vec::new();
+        };
+        let mut paths: Vec<_> = entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.extension().is_some_and(|e| e == "json"))
+            .collect();
+        paths.sort();
+        let read =
+            |path: &PathBuf| -> io::Result<T> { Ok(serde_json::from_slice(&fs::read(path)?)?) };
+        paths
+            .iter()
+            .filter_map(|path| {
+                read(path)
+                    .map_err(|e| tracing::error!("{}: {e}", path.display()))
+                    .ok()
+            })
+            .collect()
+    }
+
+    /// One record. A record that exists and cannot be read is not a removed one.
+    pub(super) fn read<T: DeserializeOwned>(
+        &self,
+        part: &str,
+        uuid: &str,
+        kind: &str,
+    ) -> io::Result<Option<T>> {
+        let read = if_there(fs::read(self.file(part, uuid, kind)?))?;
+        Ok(read.map(|text| serde_json::from_slice(&text)).transpose()?)
+    }
+
+    pub(super) fn save<T: Serialize>(
+        &self,
+        part: &str,
+        uuid: &str,
+        kind: &str,
+        value: &T,
+    ) -> io::Result<()> {
+        let path = self.file(part, uuid, kind)?;
+        let beside = write_beside(&path, &serde_json::to_vec_pretty(value)?)?;
+        fs::rename(&beside, &path)?;
+        flush_folder_of(&path)
+    }
+
+    /// Writes a file that is kept only while a record (part, UUID and kind) is there, and that can be lost without harm.
+    /// Such a file is large. The lock, for which the record of a lost SSD may have to wait, is taken when the content is
+    /// on the disk.
+    pub(super) fn save_with_record(
+        &self,
+        (part, uuid, kind): (&str, &str, &str),
+        path: &Path,
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        // Two threads of the service may save the same file.
+        static WRITING: Mutex<()> = Mutex::new(());
+        let _alone = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+        let record = self.file(part, uuid, kind)?;
+        if !record.try_exists()? {
+            return Ok(());
+        }
+        let beside = write_beside(path, bytes)?;
+        let _lock = self.lock()?;
+        if !record.try_exists()? {
+            return fs::remove_file(beside);
+        }
+        fs::rename(&beside, path)?;
+        flush_folder_of(path)
+    }
+
+    pub(super) fn drop(&self, part: &str, uuid: &str, kind: &str) -> io::Result<()> {
+        remove(&self.file(part, uuid, kind)?)
+    }
+}
+
+/// Removes a file, if it is there.
+pub(super) fn remove(path: &Path) -> io::Result<()> {
+    match if_there(fs::remove_file(path))? {
+        Some(()) => flush_folder_of(path),
+        None => Ok(()),
+    }
+}
+
+fn flush_folder_of(path: &Path) -> io::Result<()> {
+    path.parent()
+        .map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+}
+
+/// `None` if there is no such file.
+pub(super) fn if_there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+/// Writes and flushes the second file, which is to be renamed over the first.
+fn write_beside(path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
+    let beside = path.with_extension(NEW_EXTENSION);
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&beside)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    Ok(beside)
+}
+
+/// Removes half-written files. A read-only root must not keep disks from being held: there these files stay until the
+/// next start.
+pub(super) fn tidy(folder: &Path, remove: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_none_or(|e| e != NEW_EXTENSION) {
+            continue;
+        }
+        match remove(&path) {
+            Err(e) if e.kind() == io::ErrorKind::ReadOnlyFilesystem => {}
+            other => other?,
+        }
+    }
+    Ok(())
+}
