@@ -6,9 +6,10 @@
 //! at the end of the service, and only if data was read or written since. A power cut loses at most the last ten
 //! minutes. The file has at most [`MAX_PERIODS`] periods, which is below 300 kB.
 
+use crate::clock::{boottime_us, unix_us};
 use crate::state::Store;
 use serde::{Deserialize, Serialize};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use tandem_api::{LongHistory, Period, SECTOR_BYTES, Sample, Span, SsdWritten};
 
 /// Least time between two writes of the file.
@@ -172,13 +173,6 @@ fn merge(ring: &mut Vec<Period>, start: u64, more: &Period, dirty: u64) {
     }
 }
 
-/// Microseconds of Unix time.
-pub fn unix_us() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |now| u64::try_from(now.as_micros()).unwrap_or(0))
-}
-
 /// The long history of one cache.
 #[derive(Debug, Default)]
 pub struct History {
@@ -207,7 +201,7 @@ impl History {
     /// Adds a sample that was just taken.
     pub fn add(&mut self, sample: &Sample) {
         let now_us = unix_us();
-        let boot_us = now_us.saturating_sub(crate::sampler::boottime_us());
+        let boot_us = now_us.saturating_sub(boottime_us());
         self.add_at(sample, boot_us.saturating_add(sample.time_us));
     }
 

@@ -8,6 +8,7 @@ pub mod action;
 pub mod apply;
 pub mod auth;
 pub mod boot;
+pub mod clock;
 pub mod connection;
 pub mod disks;
 pub mod dm;

@@ -2,7 +2,8 @@
 //! Takes samples of one cache and keeps the newest: one sample each second while a program watches, else one each ten
 //! seconds.
 
-use crate::history::{History, unix_us};
+use crate::clock::unix_seconds;
+use crate::history::History;
 use crate::iface::bounded::Bounded;
 use crate::iface::cache::CacheObject;
 use crate::service::Service;
@@ -20,13 +21,6 @@ pub const HISTORY: usize = 600;
 const MAX_WATCHERS: usize = 16;
 /// The time between two samples is so many times longer while no program watches.
 const UNWATCHED_FACTOR: u32 = 10;
-
-/// Microseconds of `CLOCK_BOOTTIME`.
-pub fn boottime_us() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000
-        + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000
-}
 
 /// The samples of a cache and the programs that watch them.
 #[derive(Default)]
@@ -70,7 +64,7 @@ impl Sampler {
     pub fn reset_totals(&self, store: &Store, uuid: &str, undo: bool) -> Result<(), Failure> {
         let kept = self.history_mut(|long| {
             if !undo {
-                long.reset(unix_us() / 1_000_000);
+                long.reset(unix_seconds());
             } else if !long.undo_reset() {
                 return Err(Failure::new(Kind::WrongState).name("statistics"));
             }

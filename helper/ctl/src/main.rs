@@ -93,6 +93,12 @@ fn main() -> ExitCode {
     }
 }
 
+/// Seconds of Unix time.
+pub fn unix_seconds() -> u64 {
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed();
+    now.map_or(0, |now| now.as_secs())
+}
+
 /// Prints a line. Ends the program if the output is closed (`tandemctl list | head`).
 fn say(line: impl std::fmt::Display) {
     if writeln!(std::io::stdout(), "{line}").is_err() {

@@ -362,10 +362,9 @@ async fn status(connection: &Connection, wanted: Option<&str>, json: bool) -> Re
             words::health(&cache.ssd_health().await?)
         ));
         let written = cache.long_history(Span::Day).await?.ssd_written;
-        let now = std::time::SystemTime::UNIX_EPOCH.elapsed();
         say(format_args!(
             "  Written: {}, to the SSD by this cache",
-            words::written(&written, now.map_or(0, |now| now.as_secs()))
+            words::written(&written, crate::unix_seconds())
         ));
         say(format_args!(
             "  State:   {}",

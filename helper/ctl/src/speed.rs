@@ -3,7 +3,7 @@
 
 use crate::{Ending, say, words};
 use futures_util::{FutureExt, StreamExt, select};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use tandem_api::{ManagerProxy, SpeedTest, TimedReads, Trust};
 
 /// Time between two lines about the progress.
@@ -51,10 +51,7 @@ pub fn show_last(result: &SpeedTest, json: bool) -> Result<(), Ending> {
     }
     print(result, json);
     if !json {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let age = now
-            .map_or(0, |now| now.as_secs())
-            .saturating_sub(result.time);
+        let age = crate::unix_seconds().saturating_sub(result.time);
         say(format_args!("Tested {} ago.", words::duration(age)));
     }
     Ok(())

@@ -10,10 +10,10 @@
 
 use super::environment::{BootEnvironment, System};
 use super::{Cache, SHORT_USE, among, leave_out};
+use crate::clock::boottime_us;
 use crate::dm::mapping::Mapping;
 use crate::lifecycle::{Phase, Step};
 use crate::machine::{BlockDevice, Machine};
-use crate::sampler::boottime_us;
 use crate::state::Store;
 use crate::wipe;
 use rustix::fs::{FlockOperation, flock};

@@ -348,7 +348,7 @@ impl Engine for DeviceMapper {
         if !line.is_complete() {
             return Err(step("the mapping's table is being replaced"));
         }
-        Ok(line.status(crate::sampler::boottime_us()))
+        Ok(line.status(crate::clock::boottime_us()))
     }
 
     async fn timed_reads(&self, device: &Device, pass: &Pass) -> Result<Vec<Duration>, Failure> {

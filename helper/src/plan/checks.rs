@@ -177,20 +177,36 @@ pub fn origin(
     named_by_content(device)
 }
 
+/// Checks that reads of this device say what a disk alone does: it is no cache. It is no loop device either: its file may
+/// be served by any user, and a read that never ends would hold up others.
+pub fn reads(device: &Device) -> Result<(), Failure> {
+    let text = &device.ident.text;
+    if let Some(uuid) = device.ident.hardware.strip_prefix(DM_UUID_PREFIX) {
+        return Err(Failure::new(Kind::AlreadyCached).device(text).name(uuid));
+    }
+    if text.name.starts_with("loop") {
+        return Err(not_a_disk(device));
+    }
+    Ok(())
+}
+
+fn not_a_disk(device: &Device) -> Failure {
+    Failure::new(Kind::InvalidArgument)
+        .device(&device.ident.text)
+        .name("disk")
+}
+
 /// Checks that the requests to this device can say what a cache of it would do. `caches`: the caches with their disks.
 pub fn watched(device: &Device, facts: &Facts, caches: &[CacheRecord]) -> Result<(), Failure> {
     let text = &device.ident.text;
     let of = |cache: &&CacheRecord| device.ident.same_hardware(&cache.pair.origin);
-    let mapping = device.ident.hardware.strip_prefix(DM_UUID_PREFIX);
-    let cache = caches.iter().find(of).map(|cache| cache.pair.uuid.as_str());
-    if let Some(uuid) = mapping.or(cache) {
-        return Err(Failure::new(Kind::AlreadyCached).device(text).name(uuid));
+    if let Some(cache) = caches.iter().find(of) {
+        let cached = Failure::new(Kind::AlreadyCached).device(text);
+        return Err(cached.name(&cache.pair.uuid));
     }
-    // The file behind a loop device may be any user's.
-    if text.name.starts_with("loop") || is_tandem(device) {
-        return Err(Failure::new(Kind::InvalidArgument)
-            .device(text)
-            .name("disk"));
+    reads(device)?;
+    if is_tandem(device) {
+        return Err(not_a_disk(device));
     }
     if device.partitioned {
         return Err(Failure::new(Kind::OriginPartitioned).device(text));

@@ -170,6 +170,14 @@ pub fn mounts_come_back(device: &Device) -> Result<(), tandem_api::Failure> {
     checks::mounts(device)
 }
 
+/// Checks that reads of a device say what a disk alone does.
+///
+/// # Errors
+/// The reason why not.
+pub fn readable_alone(device: &Device) -> Result<(), tandem_api::Failure> {
+    checks::reads(device)
+}
+
 /// Checks that a disk can be watched, to predict what a cache would do.
 ///
 /// # Errors

@@ -4,14 +4,14 @@
 use super::Service;
 use super::execute::shared;
 use super::plans::mapped;
-use crate::action::DM_UUID_PREFIX;
 use crate::auth::{self, Permission};
+use crate::clock::unix_seconds;
 use crate::facts::Ident;
 use crate::iface::manager::ManagerObject;
 use crate::plan;
 use crate::speed::{self, CacheTarget, Slot, Target};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tandem_api::{DeviceText, Failure, Kind, ROOT_PATH, SECTOR_BYTES, SpeedTest};
 use tokio::sync::{Semaphore, watch};
 use zbus::OwnedObjectPath;
@@ -121,15 +121,7 @@ impl Service {
         let _call = self.call();
         let caller = self.caller(header).await?;
         let device = plan::find(&self.engine.facts().await?, disk)?.clone();
-        if let Some(uuid) = device.ident.hardware.strip_prefix(DM_UUID_PREFIX) {
-            let cached = Failure::new(Kind::AlreadyCached).device(&device.ident.text);
-            return Err(cached.name(uuid));
-        }
-        // A user can serve the file of a loop device, and a read that never ends would hold up all other tests.
-        if device.ident.text.name.starts_with("loop") {
-            let refused = Failure::new(Kind::InvalidArgument).device(&device.ident.text);
-            return Err(refused.name("disk"));
-        }
+        plan::readable_alone(&device)?;
         let (text, nothing) = (&device.ident.text, DeviceText::none());
         auth::check(
             &self.connection,
@@ -218,8 +210,7 @@ impl Service {
                 Err(e) => Err(Failure::new(Kind::Internal).detail(e)),
             },
         };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let time = now.map_or(1, |now| now.as_secs().max(1));
+        let time = unix_seconds().max(1);
         result.map(|result| SpeedTest { time, ..result })
     }
 

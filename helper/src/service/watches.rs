@@ -7,14 +7,15 @@
 
 mod kept;
 
-use self::kept::{Kept, Session, load, lock, new_advisor, now, save};
+use self::kept::{Kept, Session, load, new_advisor, save};
 use super::Service;
 use super::caches::no_object;
 use crate::auth::{self, Permission};
+use crate::clock::unix_seconds;
 use crate::facts::{Device, Facts};
 use crate::plan;
 use crate::state::WatchRecord;
-use crate::watch::session::{self, End};
+use crate::watch::session::{self, End, lock};
 use std::sync::{Arc, Mutex};
 use tandem_advisor::Advisor;
 use tandem_api::{DeviceText, DiskWatch, Failure, Kind, WatchState};
@@ -66,7 +67,7 @@ impl Service {
         let record = WatchRecord {
             id: uuid::Uuid::new_v4().simple().to_string(),
             disk: device.ident.clone(),
-            since: now(),
+            since: unix_seconds(),
         };
         let advisor = Arc::new(Mutex::new(advisor));
         let session = self.begin_session(&record.id, &advisor, &device).await?;
@@ -227,7 +228,7 @@ impl Service {
         if device.ident.text.size != record.disk.text.size {
             let internal = |e: String| Failure::new(Kind::Internal).detail(e);
             record.disk = device.ident.clone();
-            record.since = now();
+            record.since = unix_seconds();
             let advisor = new_advisor(&record.disk).map_err(|e| internal(e.to_string()))?;
             let recorded = self.store.save_watch(&record);
             recorded.map_err(|e| internal(e.to_string()))?;
@@ -236,11 +237,7 @@ impl Service {
                 kept.record = record.clone();
             }
         }
-        let advisor = self
-            .watches
-            .kept()
-            .get(&record.id)
-            .map(|k| k.advisor.clone());
+        let advisor = self.watches.advisor(&record.id);
         let advisor = advisor.ok_or_else(|| Failure::new(Kind::WrongState))?;
         self.begin_session(&record.id, &advisor, device).await
     }
@@ -269,8 +266,9 @@ impl Service {
     }
 
     async fn save_watch(&self, id: &str) {
-        let advisor = self.watches.kept().get(id).map(|kept| kept.advisor.clone());
-        let Some(advisor) = advisor else { return };
+        let Some(advisor) = self.watches.advisor(id) else {
+            return;
+        };
         let (store, id) = (self.store(), id.to_owned());
         let save = move || {
             let state = lock(&advisor).save();

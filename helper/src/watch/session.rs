@@ -2,7 +2,7 @@
 //! Feeds an advisor with what a disk does, and has the advisor's state saved.
 
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tandem_advisor::{Advisor, Request};
@@ -45,16 +45,17 @@ struct Progress<'a> {
     requests: Vec<Request>,
 }
 
-impl Progress<'_> {
-    fn advisor(&self) -> std::sync::MutexGuard<'_, Advisor> {
-        self.advisor.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// Locks, also after a panic of another thread that had the lock.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
+impl Progress<'_> {
     /// Reads once, and returns whether there may be more.
     fn read(&mut self, source: &mut dyn Requests) -> io::Result<bool> {
         let more = source.read(&mut self.requests)?;
         let lost = source.lost();
-        let mut advisor = self.advisor.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut advisor = lock(self.advisor);
         advisor.lose(lost - self.lost);
         self.fed |= lost > self.lost || !self.requests.is_empty();
         self.lost = lost;
@@ -79,7 +80,7 @@ impl Progress<'_> {
         }
         self.saved_us = now_us;
         self.fed = false;
-        Some(self.advisor().save())
+        Some(lock(self.advisor).save())
     }
 }
 
@@ -105,7 +106,7 @@ where
         requests: Vec::new(),
     };
     // The clock of this session is another than that of the last: the advisor counts from here on.
-    progress.advisor().resume(source.now_us());
+    lock(advisor).resume(source.now_us());
     let mut more = true;
     loop {
         let wait = async {

@@ -30,6 +30,13 @@ use futures_util::StreamExt;
 use std::time::Duration;
 use tandem_api::*;
 
+/// Kind and name of a refusal, which changes nothing.
+fn refusal<T: std::fmt::Debug>(result: zbus::Result<T>) -> (Kind, String) {
+    let failure = Failure::from(result.unwrap_err());
+    assert_eq!(failure.data, DataState::Unchanged);
+    (failure.kind, failure.name)
+}
+
 /// A machine, and a disk and an SSD for the test. There is one pair of real devices, so one test runs at a time.
 struct Bench {
     machine: Machine,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Speed tests: what they measure, and what ends them.
 
-use crate::Bench;
 use crate::common::{LIMIT, until};
+use crate::{Bench, refusal};
 use futures_util::StreamExt;
 use tandem_api::*;
 
@@ -20,12 +20,6 @@ async fn set_step_time(bench: &Bench, milliseconds: u32) {
         let levers = bench.machine.simulation().await;
         levers.set_step_time(milliseconds).await.unwrap();
     }
-}
-
-fn failed(result: zbus::Result<SpeedTest>) -> (Kind, String) {
-    let failure = Failure::from(result.unwrap_err());
-    assert_eq!(failure.data, DataState::Unchanged);
-    (failure.kind, failure.name)
 }
 
 #[tokio::test]
@@ -81,10 +75,10 @@ async fn a_disk_without_a_cache_has_no_second_time() {
     bench.machine.create(&bench.spec).await.unwrap();
     let cache = bench.the_cache().await;
     let mapped = cache.mapped().await.unwrap();
-    let refused = failed(manager.test_speed(&mapped).await);
+    let refused = refusal(manager.test_speed(&mapped).await);
     assert_eq!(refused.0, Kind::AlreadyCached);
     let nowhere = crate::common::block("nowhere");
-    let refused = failed(manager.test_speed(&nowhere).await);
+    let refused = refusal(manager.test_speed(&nowhere).await);
     assert_eq!(refused.0, Kind::DeviceGone);
     bench.machine.remove(&cache).await.unwrap();
 }
@@ -104,7 +98,7 @@ async fn a_test_can_be_cancelled_and_a_second_test_is_refused_meanwhile() {
             cache.test_speed().await,
             manager.test_speed(&bench.spec.origin).await,
         ] {
-            assert_eq!(failed(second), (Kind::Busy, "speed-test".to_owned()));
+            assert_eq!(refusal(second), (Kind::Busy, "speed-test".to_owned()));
         }
         // The test keeps no other call waiting.
         bench.machine.plan(&bench.spec).await.unwrap_err();
@@ -112,7 +106,7 @@ async fn a_test_can_be_cancelled_and_a_second_test_is_refused_meanwhile() {
         manager.cancel_speed_test().await.unwrap();
     };
     let (result, ()) = tokio::join!(cache.test_speed(), meanwhile);
-    assert_eq!(failed(result).0, Kind::Cancelled);
+    assert_eq!(refusal(result).0, Kind::Cancelled);
     assert!(cache.last_speed_test().await.unwrap().is_none());
     set_step_time(&bench, 1).await;
     // After the last read of the cancelled test, the next test can begin.
@@ -137,7 +131,7 @@ async fn a_job_and_a_new_mode_come_first() {
     };
     let (result, ()) = tokio::join!(cache.test_speed(), changed);
     let ended = (Kind::SpeedTestFailed, "changed".to_owned());
-    assert_eq!(failed(result), ended);
+    assert_eq!(refusal(result), ended);
     let removed = async {
         running(&bench).await;
         let plan = cache.plan_remove().await.unwrap();
@@ -146,7 +140,7 @@ async fn a_job_and_a_new_mode_come_first() {
         bench.machine.end(job).await.unwrap();
     };
     let (result, ()) = tokio::join!(cache.test_speed(), removed);
-    assert_eq!(failed(result), ended);
+    assert_eq!(refusal(result), ended);
     assert!(bench.machine.caches().await.is_empty());
 }
 
@@ -173,7 +167,7 @@ async fn a_device_that_goes_ends_the_test_and_the_last_result_stays() {
             levers.unplug(device).await.unwrap();
         };
         let (result, ()) = tokio::join!(cache.test_speed(), unplugged);
-        assert_eq!(failed(result), expected);
+        assert_eq!(refusal(result), expected);
         assert_eq!(cache.last_speed_test().await.unwrap(), last);
         levers.set_step_time(1).await.unwrap();
         levers.replug(device).await.unwrap();
@@ -258,7 +252,7 @@ async fn a_killed_service_changes_nothing_and_keeps_the_last_result() {
         () = begun => {}
     }
     let ((), result) = tokio::join!(bench.machine.restart_service(), test);
-    assert_eq!(failed(result).0, Kind::ServiceUnavailable);
+    assert_eq!(refusal(result).0, Kind::ServiceUnavailable);
     let mut again = None;
     until("the cache", async || {
         again = bench.machine.caches().await.pop();
@@ -283,6 +277,6 @@ async fn a_denied_user_tests_nothing() {
         cache.test_speed().await,
         manager.test_speed(&bench.spec.origin).await,
     ] {
-        assert_eq!(failed(refused).0, Kind::NotAuthorized);
+        assert_eq!(refusal(refused).0, Kind::NotAuthorized);
     }
 }

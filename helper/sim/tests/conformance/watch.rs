@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Watched disks: what is predicted for them, and what begins and ends a watch.
 
-use crate::Bench;
 use crate::common::{block, until};
+use crate::{Bench, refusal};
 use tandem_api::*;
 
 const DAY: u32 = 86_400;
@@ -25,12 +25,6 @@ async fn when(bench: &Bench, what: &str, fits: impl Fn(&DiskWatch) -> bool) -> D
     })
     .await;
     found.unwrap()
-}
-
-fn refusal<T: std::fmt::Debug>(result: zbus::Result<T>) -> (Kind, String) {
-    let failure = Failure::from(result.unwrap_err());
-    assert_eq!(failure.data, DataState::Unchanged);
-    (failure.kind, failure.name)
 }
 
 #[tokio::test]

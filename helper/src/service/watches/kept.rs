@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The watches in memory.
 
+use crate::clock::unix_seconds;
 use crate::facts::{Device, Ident};
 use crate::state::{Store, WatchRecord};
-use crate::watch::session::End;
+use crate::watch::session::{End, lock};
 use crate::watch::view;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 use tandem_advisor::{Advisor, Impossible};
 use tandem_api::{DeviceText, DiskWatch, SECTOR_BYTES, WatchState};
 use tokio::sync::oneshot;
@@ -68,10 +69,6 @@ pub(in crate::service) struct Watches {
     seen: Mutex<Seen>,
 }
 
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Watches {
     pub fn kept(&self) -> MutexGuard<'_, BTreeMap<String, Kept>> {
         lock(&self.kept)
@@ -94,6 +91,10 @@ impl Watches {
         lock(&self.seen).at = None;
     }
 
+    pub fn advisor(&self, id: &str) -> Option<Arc<Mutex<Advisor>>> {
+        self.kept().get(id).map(|kept| kept.advisor.clone())
+    }
+
     pub fn records(&self) -> Vec<WatchRecord> {
         self.kept()
             .values()
@@ -111,13 +112,12 @@ impl Watches {
     }
 }
 
-pub(super) fn now() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |now| now.as_secs())
+pub(super) fn new_advisor(disk: &Ident) -> Result<Advisor, Impossible> {
+    Advisor::new(sectors(disk))
 }
 
-pub(super) fn new_advisor(disk: &Ident) -> Result<Advisor, Impossible> {
-    Advisor::new(disk.text.size / SECTOR_BYTES)
+fn sectors(disk: &Ident) -> u64 {
+    disk.text.size / SECTOR_BYTES
 }
 
 /// The advisor of a watch, with its saved state if there is one. A record of a watch that begins anew is changed.
@@ -126,13 +126,12 @@ pub(super) fn load(store: &Store, record: &mut WatchRecord) -> Result<Advisor, I
         tracing::warn!("{}: {e}", record.id);
         None
     });
-    let sectors = record.disk.text.size / SECTOR_BYTES;
-    match saved.map(|state| Advisor::load(&state, sectors)) {
+    match saved.map(|state| Advisor::load(&state, sectors(&record.disk))) {
         Some(Ok(advisor)) => Ok(advisor),
         None => new_advisor(&record.disk),
         Some(Err(e)) => {
             tracing::warn!("the watch of {} begins anew: {e}", record.disk.text.name);
-            record.since = now();
+            record.since = unix_seconds();
             new_advisor(&record.disk)
         }
     }
