@@ -207,7 +207,7 @@ async fn the_figures_begin_anew_and_that_can_be_taken_back(opened: &Opened) {
     hand::press(&opened.window, "Undo").await;
     says(opened, "Read from SSD since setup").await;
     assert!(!was_reset().await);
-    // What the service refuses is told, and nothing begins anew.
+    // The window tells a refusal of the service, and nothing begins anew.
     opened.levers.set_authorized(false).await.unwrap();
     WidgetExt::activate_action(&page(opened), "cache.reset-statistics", None).unwrap();
     let told: adw::MessageDialog = hand::window(&opened.application).await;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use zbus::{OwnedFd, proxy};
 
-/// What must not happen. logind handles a closed lid when the lock is released.
+/// The actions that logind must not begin. logind handles a closed lid when the lock is released.
 const WHAT: &str = "shutdown:sleep:handle-lid-switch";
 /// How long logind may take to answer.
 const LIMIT: Duration = Duration::from_secs(5);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What an SSD says of its own health (SMART), as UDisks2 reads it every ten minutes. UDisks2 reads NVMe drives from
-//! version 2.10 on.
+//! The report of an SSD about its own health (SMART), as UDisks2 reads the report every ten minutes. UDisks2 reads NVMe
+//! drives from version 2.10 on.
 
 use std::collections::HashMap;
 use tandem_api::udisks::{Object, UDISKS};

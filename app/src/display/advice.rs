@@ -106,7 +106,7 @@ pub fn watched_words(verdict: Verdict) -> String {
     }
 }
 
-/// What is predicted for one size.
+/// The prediction for one size.
 #[must_use]
 pub fn point_words(point: &AdvicePoint) -> String {
     let words = if point.reads_error < 5 {
@@ -163,7 +163,7 @@ pub fn ssd_marks(devices: &[Device], disk: &str, least: u64) -> Vec<SsdMark> {
     marks
 }
 
-/// What was seen of the disk so far.
+/// The figures that the service has seen of the disk so far.
 #[must_use]
 pub fn seen_figures(watch: &DiskWatch) -> Vec<Figure> {
     let requests = |count: u64, size: u64| {

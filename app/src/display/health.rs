@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What an SSD says of its health, how long it will last, and what its cache wrote to it, in words. Pure.
+//! The health of an SSD in words: the report of the SSD, how long the SSD will last, and how much its cache wrote. Pure.
 
 use gettextrs::{gettext, ngettext};
 use tandem_api::{Lifetime, SelfReport, SsdHealth, SsdWritten};
@@ -127,7 +127,7 @@ fn running_time(hours: u64) -> String {
     fill(&words, &[("number", &number.to_string())])
 }
 
-/// What the cache wrote to its SSD, at a moment in seconds of Unix time.
+/// The words for how much the cache wrote to its SSD. `now`: seconds of Unix time.
 #[must_use]
 pub fn written_words(written: &SsdWritten, now: u64) -> String {
     if written.since == 0 {

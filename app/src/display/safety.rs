@@ -58,7 +58,7 @@ enum Moving {
     WithSsdOnly,
 }
 
-/// What to do about an SSD that is in use and reports that it is failing.
+/// The advice for an SSD that is in use and reports that it is failing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Advice {
     /// No data is on the SSD only.

@@ -27,7 +27,7 @@ pub struct CacheFacts {
     pub waits_for_kernel: bool,
     /// Minutes that a shutdown may take to write everything to the disk; 0: it does not do that.
     pub shutdown_minutes: u32,
-    /// What the SSD says of its health.
+    /// The report of the SSD about its health.
     pub health: SsdHealth,
     /// Name that the person gave the cache; empty: none.
     pub chosen_name: String,

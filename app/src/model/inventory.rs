@@ -174,7 +174,7 @@ pub struct Volume {
     pub as_origin: Result<(), Obstacle>,
     /// Whether the volume can become a cache.
     pub as_ssd: Result<(), Obstacle>,
-    /// What the service says of it, if the service watches how it is used.
+    /// The verdict of the service on this volume, if the service watches how the volume is used.
     pub watched: Option<Verdict>,
 }
 

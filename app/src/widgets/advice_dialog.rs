@@ -19,6 +19,7 @@ use crate::display::{
 };
 use crate::model::objects::DeviceObject;
 use crate::model::store::{Store, objects};
+use crate::widgets::choice_window::width_over;
 use crate::widgets::curve::Curve;
 use crate::widgets::figure_list::{FigureRow, show_figures};
 use crate::widgets::remove_dialog::show_failure;
@@ -129,9 +130,7 @@ impl AdviceDialog {
     ) -> Self {
         let dialog: Self = glib::Object::new();
         let imp = dialog.imp();
-        // The dialog is not wider than the window under it.
-        let width = parent.map_or(560, |parent| parent.width().clamp(320, 560));
-        dialog.set_default_width(width);
+        dialog.set_default_width(width_over(parent, 560));
         dialog.set_transient_for(parent);
         imp.heading.set_subtitle(name);
         let what = gettext(
@@ -282,7 +281,7 @@ impl AdviceDialog {
         self.call(async move { client.watch_disk(&disk).await });
     }
 
-    /// What was seen cannot be had again, so this is asked.
+    /// The person is asked, because the figures of a watch cannot be had again.
     fn ask_to_stop(&self) {
         let (Some(client), Some(watch)) = (self.imp().client.get().cloned(), self.watch()) else {
             return;

@@ -5,11 +5,12 @@
 pub(super) mod axis;
 pub(super) mod brush;
 mod paint;
+pub(super) mod reading;
 
 use std::cell::{Cell, RefCell};
 use std::sync::OnceLock;
 
-use gtk::glib::{self, clone, subclass::Signal, subclass::prelude::*};
+use gtk::glib::{self, subclass::Signal, subclass::prelude::*};
 use gtk::subclass::prelude::*;
 use gtk::{gdk, pango, prelude::*};
 
@@ -18,6 +19,7 @@ use crate::display::{bar_words, chart_words};
 use crate::model::bars::Bar;
 use crate::model::range::Range;
 use paint::{Contents, Palette, frames, paint};
+use reading::{Readable, prepare};
 
 /// Height of the plot of rates, and of both plots, in pixels.
 const HEIGHT: [i32; 2] = [200, 290];
@@ -55,7 +57,7 @@ mod imp {
 
         fn constructed(&self) {
             self.parent_constructed();
-            self.obj().prepare();
+            prepare(&*self.obj(), HEIGHT[0]);
         }
     }
 
@@ -71,44 +73,6 @@ glib::wrapper! {
 }
 
 impl Chart {
-    fn prepare(&self) {
-        self.set_content_height(HEIGHT[0]);
-        self.set_hexpand(true);
-        self.set_focusable(true);
-        self.add_css_class("chart");
-        self.set_draw_func(|area, cairo, width, height| {
-            if let Some(chart) = area.downcast_ref::<Self>() {
-                chart.draw(cairo, (width, height));
-            }
-        });
-        adw::StyleManager::default().connect_dark_notify(clone!(
-            #[weak(rename_to = chart)]
-            self,
-            move |_| chart.queue_draw()
-        ));
-        let pointer = gtk::EventControllerMotion::new();
-        pointer.connect_motion(clone!(
-            #[weak(rename_to = chart)]
-            self,
-            move |_, x, _| chart.select(chart.bar_at(x))
-        ));
-        pointer.connect_leave(clone!(
-            #[weak(rename_to = chart)]
-            self,
-            move |_| chart.select(None)
-        ));
-        self.add_controller(pointer);
-        let keys = gtk::EventControllerKey::new();
-        keys.connect_key_pressed(clone!(
-            #[weak(rename_to = chart)]
-            self,
-            #[upgrade_or]
-            glib::Propagation::Proceed,
-            move |_, key, _, _| chart.key_pressed(key)
-        ));
-        self.add_controller(keys);
-    }
-
     /// Shows these bars. `now` is the time of the right edge, in seconds of Unix time; `dirty` shows the dirty data.
     pub fn show(&self, bars: Vec<Bar>, range: Range, now: f64, dirty: bool) {
         let imp = self.imp();
@@ -153,6 +117,63 @@ impl Chart {
         self.imp().bars.borrow().iter().position(same)
     }
 
+    fn with_contents<T>(&self, use_them: impl FnOnce(&Contents<'_>) -> T) -> T {
+        let imp = self.imp();
+        let bars = imp.bars.borrow();
+        use_them(&Contents {
+            bars: &bars,
+            range: imp.range.get(),
+            now: imp.now.get(),
+            dirty: imp.dirty.get(),
+            selected: self.selected_index(),
+        })
+    }
+
+    fn palette(&self) -> Palette {
+        let style = self.style_context();
+        let named = |name, other| style.lookup_color(name).unwrap_or(other);
+        Palette {
+            text: style.color(),
+            ssd: named("tandem_hit_color", gdk::RGBA::new(0.11, 0.44, 0.85, 1.0)),
+            disk: named("tandem_disk_color", gdk::RGBA::new(0.47, 0.46, 0.48, 1.0)),
+            written: named("tandem_write_color", gdk::RGBA::new(0.51, 0.24, 0.61, 1.0)),
+            dirty: named("tandem_dirty_color", gdk::RGBA::new(0.78, 0.27, 0.0, 1.0)),
+        }
+    }
+}
+
+impl Readable for Chart {
+    fn draw(&self, cairo: &gtk::cairo::Context, size: (i32, i32)) {
+        let palette = self.palette();
+        let labels = label_context(self);
+        let drawn = self.with_contents(|contents| paint(cairo, size, contents, &palette, &labels));
+        if let Err(error) = drawn {
+            tracing::warn!("the chart could not be drawn: {error}");
+        }
+    }
+
+    fn place_at(&self, x: f64) -> Option<usize> {
+        let size = (self.width(), self.height());
+        self.with_contents(|contents| {
+            let (frame, _) = frames(size, contents, &label_context(self));
+            let moment = frame.moment(x, contents.times());
+            let here = |bar: &Bar| (bar.start..bar.end).contains(&moment);
+            contents.bars.iter().position(here)
+        })
+    }
+
+    fn places(&self) -> usize {
+        self.imp().bars.borrow().len()
+    }
+
+    fn first_to_the_right(&self) -> Option<usize> {
+        self.places().checked_sub(1)
+    }
+
+    fn selected_place(&self) -> Option<usize> {
+        self.selected_index()
+    }
+
     fn select(&self, index: Option<usize>) {
         let imp = self.imp();
         let start = index.and_then(|at| imp.bars.borrow().get(at).map(|bar| bar.start));
@@ -166,65 +187,6 @@ impl Chart {
             .unwrap_or_else(|| chart_words(&imp.bars.borrow(), imp.range.get(), imp.dirty.get()));
         a11y::set_label(self, &words);
         self.emit_by_name::<()>("selected", &[]);
-    }
-
-    fn key_pressed(&self, key: gdk::Key) -> glib::Propagation {
-        let last = self.imp().bars.borrow().len().checked_sub(1);
-        let at = self.selected_index();
-        let wanted = match key {
-            gdk::Key::Left => at.map_or(last, |at| Some(at.saturating_sub(1))),
-            gdk::Key::Right => at.map_or(last, |at| last.map(|last| last.min(at + 1))),
-            gdk::Key::Home => last.map(|_| 0),
-            gdk::Key::End => last,
-            gdk::Key::Escape if at.is_some() => None,
-            _ => return glib::Propagation::Proceed,
-        };
-        self.select(wanted);
-        glib::Propagation::Stop
-    }
-
-    /// The bar at this distance from the left edge, in pixels.
-    fn bar_at(&self, x: f64) -> Option<usize> {
-        let size = (self.width(), self.height());
-        self.with_contents(|contents| {
-            let (frame, _) = frames(size, contents, &label_context(self));
-            let moment = frame.moment(x, contents.times());
-            let here = |bar: &Bar| (bar.start..bar.end).contains(&moment);
-            contents.bars.iter().position(here)
-        })
-    }
-
-    fn with_contents<T>(&self, use_them: impl FnOnce(&Contents<'_>) -> T) -> T {
-        let imp = self.imp();
-        let bars = imp.bars.borrow();
-        use_them(&Contents {
-            bars: &bars,
-            range: imp.range.get(),
-            now: imp.now.get(),
-            dirty: imp.dirty.get(),
-            selected: self.selected_index(),
-        })
-    }
-
-    fn draw(&self, cairo: &gtk::cairo::Context, size: (i32, i32)) {
-        let palette = self.palette();
-        let labels = label_context(self);
-        let drawn = self.with_contents(|contents| paint(cairo, size, contents, &palette, &labels));
-        if let Err(error) = drawn {
-            tracing::warn!("the chart could not be drawn: {error}");
-        }
-    }
-
-    fn palette(&self) -> Palette {
-        let style = self.style_context();
-        let named = |name, other| style.lookup_color(name).unwrap_or(other);
-        Palette {
-            text: style.color(),
-            ssd: named("tandem_hit_color", gdk::RGBA::new(0.11, 0.44, 0.85, 1.0)),
-            disk: named("tandem_disk_color", gdk::RGBA::new(0.47, 0.46, 0.48, 1.0)),
-            written: named("tandem_write_color", gdk::RGBA::new(0.51, 0.24, 0.61, 1.0)),
-            dirty: named("tandem_dirty_color", gdk::RGBA::new(0.78, 0.27, 0.0, 1.0)),
-        }
     }
 }
 

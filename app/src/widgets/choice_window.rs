@@ -17,6 +17,11 @@ pub struct ChoiceWindow {
     pub go_on: gtk::Button,
 }
 
+/// The width of a window that is not wider than the window under it, at most `most` pixels.
+pub(super) fn width_over(parent: Option<&gtk::Window>, most: i32) -> i32 {
+    parent.map_or(most, |parent| parent.width().clamp(320, most))
+}
+
 impl ChoiceWindow {
     /// Makes a window over `parent`. `go_on`: the label of the button that goes on, with its mnemonic.
     #[must_use]
@@ -55,12 +60,10 @@ impl ChoiceWindow {
         let all = gtk::Box::new(gtk::Orientation::Vertical, 0);
         all.append(&header);
         all.append(&scroller);
-        // The window is not wider than the window under it.
-        let width = parent.map_or(520, |parent| parent.width().clamp(320, 520));
         let window = adw::Window::builder()
             .title(question)
             .modal(true)
-            .default_width(width)
+            .default_width(width_over(parent, 520))
             .default_height(560)
             .content(&all)
             .build();

@@ -7,7 +7,7 @@ mod paint;
 use std::cell::{Cell, RefCell};
 use std::sync::OnceLock;
 
-use gtk::glib::{self, clone, subclass::Signal, subclass::prelude::*};
+use gtk::glib::{self, subclass::Signal, subclass::prelude::*};
 use gtk::subclass::prelude::*;
 use gtk::{gdk, prelude::*};
 use tandem_api::{AdvicePoint, DiskWatch};
@@ -15,6 +15,7 @@ use tandem_api::{AdvicePoint, DiskWatch};
 use crate::a11y;
 use crate::display::{SsdMark, curve_words, point_words};
 use crate::widgets::chart::label_context;
+use crate::widgets::chart::reading::{Readable, prepare};
 use paint::{Contents, Palette, frame, paint};
 
 /// Height in pixels.
@@ -51,7 +52,7 @@ mod imp {
 
         fn constructed(&self) {
             self.parent_constructed();
-            self.obj().prepare();
+            prepare(&*self.obj(), HEIGHT);
         }
     }
 
@@ -67,44 +68,6 @@ glib::wrapper! {
 }
 
 impl Curve {
-    fn prepare(&self) {
-        self.set_content_height(HEIGHT);
-        self.set_hexpand(true);
-        self.set_focusable(true);
-        self.add_css_class("chart");
-        self.set_draw_func(|area, cairo, width, height| {
-            if let Some(curve) = area.downcast_ref::<Self>() {
-                curve.draw(cairo, (width, height));
-            }
-        });
-        adw::StyleManager::default().connect_dark_notify(clone!(
-            #[weak(rename_to = curve)]
-            self,
-            move |_| curve.queue_draw()
-        ));
-        let pointer = gtk::EventControllerMotion::new();
-        pointer.connect_motion(clone!(
-            #[weak(rename_to = curve)]
-            self,
-            move |_, x, _| curve.select(curve.point_at(x))
-        ));
-        pointer.connect_leave(clone!(
-            #[weak(rename_to = curve)]
-            self,
-            move |_| curve.select(None)
-        ));
-        self.add_controller(pointer);
-        let keys = gtk::EventControllerKey::new();
-        keys.connect_key_pressed(clone!(
-            #[weak(rename_to = curve)]
-            self,
-            #[upgrade_or]
-            glib::Propagation::Proceed,
-            move |_, key, _, _| curve.key_pressed(key)
-        ));
-        self.add_controller(keys);
-    }
-
     /// Shows what is predicted, with these SSDs marked.
     pub fn show(&self, watch: &DiskWatch, marks: Vec<SsdMark>) {
         let imp = self.imp();
@@ -135,12 +98,6 @@ impl Curve {
         );
     }
 
-    fn select(&self, index: Option<usize>) {
-        if self.imp().selected.replace(index) != index {
-            self.tell();
-        }
-    }
-
     fn tell(&self) {
         self.queue_draw();
         // A screen reader says the name of the focused widget again when the name changes.
@@ -152,27 +109,6 @@ impl Curve {
         self.emit_by_name::<()>("selected", &[]);
     }
 
-    fn key_pressed(&self, key: gdk::Key) -> glib::Propagation {
-        let last = self.imp().points.borrow().len().checked_sub(1);
-        let at = self.imp().selected.get();
-        let wanted = match key {
-            gdk::Key::Left => at.map_or(last, |at| Some(at.saturating_sub(1))),
-            gdk::Key::Right => at.map_or(last.map(|_| 0), |at| last.map(|last| last.min(at + 1))),
-            gdk::Key::Home => last.map(|_| 0),
-            gdk::Key::End => last,
-            gdk::Key::Escape if at.is_some() => None,
-            _ => return glib::Propagation::Proceed,
-        };
-        self.select(wanted);
-        glib::Propagation::Stop
-    }
-
-    /// The point at this distance from the left edge, in pixels.
-    fn point_at(&self, x: f64) -> Option<usize> {
-        let size = (self.width(), self.height());
-        self.with_contents(|contents| contents.nearest(&frame(size, &label_context(self)), x))
-    }
-
     fn with_contents<T>(&self, use_them: impl FnOnce(&Contents<'_>) -> T) -> T {
         let imp = self.imp();
         use_them(&Contents {
@@ -181,7 +117,9 @@ impl Curve {
             selected: imp.selected.get(),
         })
     }
+}
 
+impl Readable for Curve {
     fn draw(&self, cairo: &gtk::cairo::Context, size: (i32, i32)) {
         let style = self.style_context();
         let named = |name, other| style.lookup_color(name).unwrap_or(other);
@@ -194,6 +132,28 @@ impl Curve {
         let drawn = self.with_contents(|contents| paint(cairo, size, contents, &palette, &labels));
         if let Err(error) = drawn {
             tracing::warn!("the curve could not be drawn: {error}");
+        }
+    }
+    fn place_at(&self, x: f64) -> Option<usize> {
+        let size = (self.width(), self.height());
+        self.with_contents(|contents| contents.nearest(&frame(size, &label_context(self)), x))
+    }
+
+    fn places(&self) -> usize {
+        self.imp().points.borrow().len()
+    }
+
+    fn first_to_the_right(&self) -> Option<usize> {
+        (self.places() > 0).then_some(0)
+    }
+
+    fn selected_place(&self) -> Option<usize> {
+        self.imp().selected.get()
+    }
+
+    fn select(&self, index: Option<usize>) {
+        if self.imp().selected.replace(index) != index {
+            self.tell();
         }
     }
 }

@@ -17,6 +17,7 @@ use tandem_api::{Failure, Kind, SpeedTest};
 use crate::a11y;
 use crate::client::{Client, SpeedTarget};
 use crate::display::{failure_words, fill, speed_words};
+use crate::widgets::choice_window::width_over;
 use crate::widgets::error_view::ErrorView;
 use crate::widgets::speed_picture::SpeedPicture;
 
@@ -122,9 +123,7 @@ impl SpeedDialog {
     ) -> Self {
         let dialog: Self = glib::Object::new();
         let imp = dialog.imp();
-        // The dialog is not wider than the window under it.
-        let width = parent.map_or(520, |parent| parent.width().clamp(320, 520));
-        dialog.set_default_width(width);
+        dialog.set_default_width(width_over(parent, 520));
         dialog.set_transient_for(parent);
         imp.heading.set_subtitle(disk);
         let (question, what) = match &target {

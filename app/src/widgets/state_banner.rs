@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What is wrong with a cache: what happened, where the data is, and what to do next.
+//! The banner for a cache with a fault: what happened, where the data is, and what to do next.
 
 use adw::prelude::*;
 use adw::subclass::prelude::*;

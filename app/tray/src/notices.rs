@@ -11,6 +11,9 @@ use zbus::{Connection, Variant, proxy};
 use crate::display::fill;
 use crate::words::{self, Shown};
 
+/// The name of the window's icon and desktop file.
+const APP_ID: &str = "org.tandemcache.Tandem";
+
 /// Reasons of a state that are worth a notification. A disk that the person has taken off is not.
 const ALARMING: [&str; 8] = [
     "disk-changed",
@@ -61,7 +64,7 @@ struct Notice {
     body: String,
 }
 
-/// What is to be told of the caches, and of kernels without the module.
+/// The notices that the caches, and the kernels without the module, ask for.
 fn wanted(caches: &[Shown], kernels: &[String]) -> Vec<Notice> {
     let mut all = Vec::new();
     for cache in caches {
@@ -102,11 +105,7 @@ pub struct Notices {
 impl Notices {
     /// Connects to the desktop. Without one there are no notifications.
     pub async fn new() -> Self {
-        let connected = async {
-            let session = Connection::session().await?;
-            NotificationsProxy::new(&session).await
-        };
-        let desktop = connected
+        let desktop = connect()
             .await
             .inspect_err(|error| tracing::info!("no notifications: {error}"));
         Self {
@@ -152,7 +151,8 @@ impl Notices {
             if self.shown.contains_key(&notice.about) {
                 continue;
             }
-            let told = show(desktop, &notice).await;
+            let actions = ["default", &gettext("Open Tandem")];
+            let told = show(desktop, &notice.title, &notice.body, &actions, 2).await;
             let id = told.unwrap_or_else(|error| {
                 tracing::warn!("the desktop shows no notification: {error}");
                 0
@@ -165,37 +165,35 @@ impl Notices {
 /// Shows one notification that nothing takes back.
 pub async fn tell(title: &str) {
     let shown = async {
-        let session = Connection::session().await?;
-        let desktop = NotificationsProxy::new(&session).await?;
-        let hints = HashMap::from([("desktop-entry", Variant::new("org.tandemcache.Tandem"))]);
-        let icon = "org.tandemcache.Tandem";
-        desktop
-            .notify("Tandem", 0, icon, title, "", &[], hints, -1)
-            .await
+        let desktop = connect().await?;
+        show(&desktop, title, "", &[], 1).await
     };
     if let Err(error) = shown.await {
         tracing::warn!("the desktop shows no notification: {error}");
     }
 }
 
-async fn show(desktop: &NotificationsProxy<'_>, notice: &Notice) -> zbus::Result<u32> {
-    let open = gettext("Open Tandem");
+async fn connect() -> zbus::Result<NotificationsProxy<'static>> {
+    let session = Connection::session().await?;
+    NotificationsProxy::new(&session).await
+}
+
+/// Shows a notification, and returns its number. `urgency`: 1 is normal; 2 is critical, and the desktop shows it until
+/// the person closes it.
+async fn show(
+    desktop: &NotificationsProxy<'_>,
+    title: &str,
+    body: &str,
+    actions: &[&str],
+    urgency: u8,
+) -> zbus::Result<u32> {
     let hints = HashMap::from([
-        ("desktop-entry", Variant::new("org.tandemcache.Tandem")),
-        // Critical: the desktop shows it until the person closes it.
-        ("urgency", Variant::new(2_u8)),
+        ("desktop-entry", Variant::new(APP_ID)),
+        ("urgency", Variant::new(urgency)),
     ]);
+    let body = escaped(body);
     desktop
-        .notify(
-            "Tandem",
-            0,
-            "org.tandemcache.Tandem",
-            &notice.title,
-            &escaped(&notice.body),
-            &["default", &open],
-            hints,
-            -1,
-        )
+        .notify("Tandem", 0, APP_ID, title, &body, actions, hints, -1)
         .await
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What an SSD says of itself.
+//! The report of an SSD about its own health.
 
 use crate::words::words;
 use serde::{Deserialize, Serialize};

@@ -35,7 +35,7 @@ pub struct View {
     pub shutdown_minutes: u32,
     /// Name that the user gave the cache; empty: none.
     pub chosen_name: String,
-    /// What the SSD says of its health.
+    /// The report of the SSD about its health.
     pub health: SsdHealth,
     /// The state.
     pub state: CacheState,

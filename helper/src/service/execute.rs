@@ -352,7 +352,7 @@ impl Inner {
     }
 }
 
-/// What a job does, for the programs that ask why the machine must stay on.
+/// The work of a job in words, for the programs that ask why the machine must stay on.
 fn reason(kind: JobKind, disk: &DeviceText) -> String {
     let disk = auth::describe(disk);
     match kind {

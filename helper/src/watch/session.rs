@@ -35,7 +35,7 @@ pub enum End {
     Dropped,
 }
 
-/// What a session has done since the last save.
+/// The progress of a session since the last save.
 struct Progress<'a> {
     advisor: &'a Mutex<Advisor>,
     lost: u64,

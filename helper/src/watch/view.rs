@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What an advisor says, for the bus.
+//! The advice of an advisor, as the bus has it.
 
 use tandem_advisor::{Advice, Advisor, Estimate, Point, Reason};
 use tandem_api::{AdvicePoint, DeviceText, DiskWatch, SECTOR_BYTES, Verdict, WatchState};

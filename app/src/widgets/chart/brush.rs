@@ -13,7 +13,7 @@ pub const FINE: f64 = 4.0;
 /// Drawing may fail in Cairo or plotters. The chart then keeps what was drawn before the failure.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// What plotters draws on.
+/// The surface that plotters draws on.
 pub type Area<'a> = DrawingArea<CairoBackend<'a>, plotters::coord::Shift>;
 
 /// Has `draw` draw on a surface of this size in pixels.

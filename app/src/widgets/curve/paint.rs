@@ -38,7 +38,7 @@ pub struct Palette {
     pub mark: gdk::RGBA,
 }
 
-/// What the curve shows.
+/// The data of the curve.
 #[derive(Clone, Copy, Debug)]
 pub struct Contents<'a> {
     /// The prediction, smallest cache first.

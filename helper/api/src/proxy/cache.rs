@@ -197,8 +197,8 @@ pub trait Cache {
     #[zbus(property)]
     fn shutdown_minutes(&self) -> zbus::Result<u32>;
 
-    /// What the SSD says of its health. Nothing is known of an SSD that is missing, is behind a volume, or cannot be read
-    /// by UDisks2.
+    /// The report of the SSD about its health. Nothing is known of an SSD that is missing, is behind a volume, or
+    /// cannot be read by UDisks2.
     #[zbus(property)]
     fn ssd_health(&self) -> zbus::Result<SsdHealth>;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What an SSD says of its health, and what its cache wrote to it.
+//! The health of an SSD in words: the report of the SSD, and how much its cache wrote.
 
 use super::bytes;
 use tandem_api::{Lifetime, SelfReport, SsdHealth, SsdWritten};
@@ -42,7 +42,7 @@ fn running_time(hours: u64) -> String {
     }
 }
 
-/// What a cache wrote to its SSD, at a moment in seconds of Unix time.
+/// The words for how much a cache wrote to its SSD. `now`: seconds of Unix time.
 pub fn written(written: &SsdWritten, now: u64) -> String {
     if written.since == 0 {
         return "nothing counted yet".to_owned();
