@@ -51,7 +51,8 @@ pub async fn open(desktop: &Desktop, tray: &Tray) -> Result<()> {
         std::thread::sleep(Duration::from_millis(100));
     }
     desktop.shot("11-menu")?;
-    // The last entry.
+    // “Quit” is the last entry, and “Open Tandem” stands above it.
+    desktop.key(KEY_UP).await?;
     desktop.key(KEY_UP).await?;
     desktop.key(KEY_RETURN).await?;
     desktop.wait("Caches").await?;

@@ -69,6 +69,8 @@ fn fails(bench: &mut Bench, tree: &Path, mutant: &Mutant) -> Result<Failure> {
     let built = bench.cx.target.join("helper-mutants-built");
     // Each program is linked once for each bug: without line numbers that takes less than half of the time.
     command.env("CARGO_PROFILE_DEV_DEBUG", "false");
+    // From one bug to the next a file changes; .ci/run builds without incremental files.
+    command.env("CARGO_INCREMENTAL", "1");
     let ran = bench.said(command.env("CARGO_TARGET_DIR", built));
     fs::write(&file, right)?;
     let (said, _) = ran?;
