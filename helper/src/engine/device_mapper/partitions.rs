@@ -144,7 +144,7 @@ impl DeviceMapper {
                 return Ok(());
             }
             if begun.elapsed() > CHANGE_TIMEOUT {
-                let words = "UDisks2 does not end an earlier change of the SSD";
+                let words = "UDisks2 is still at work on the SSD";
                 return Err(step(words).device(&disk.ident.text));
             }
             tokio::time::sleep(PAUSE).await;
@@ -210,8 +210,22 @@ fn is_at_work(objects: &ManagedObjects, disk: &OwnedObjectPath) -> bool {
         .keys()
         .filter_map(job)
         .flat_map(|job| job.texts("Objects"));
-    // The path of a partition is the path of its disk and a number.
-    changed.any(|object| object.starts_with(disk.as_str()))
+    changed.any(|object| is_in(&object, disk.as_str()))
+}
+
+/// Whether an object path of UDisks2 is that of a disk or of a partition of the disk. The path of a partition is the
+/// path of its disk and a number, after a `p` if the name of the disk ends in a digit.
+fn is_in(object: &str, disk: &str) -> bool {
+    let Some(rest) = object.strip_prefix(disk) else {
+        return false;
+    };
+    let number = if disk.ends_with(|last: char| last.is_ascii_digit()) {
+        rest.strip_prefix('p')
+    } else {
+        Some(rest)
+    };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    rest.is_empty() || number.is_some_and(is_number)
 }
 
 fn options() -> HashMap<&'static str, Variant<'static>> {
@@ -227,19 +241,18 @@ mod tests {
     #[test]
     fn a_job_of_udisks_on_a_disk_or_its_partition_is_waited_for() {
         let path = |text: &str| OwnedObjectPath::try_from(text.to_owned()).unwrap();
-        let at_work = |object: &str| {
+        let folder = "/org/freedesktop/UDisks2/block_devices/";
+        let at_work = |object: &str, disk: &str| {
+            let object = &format!("{folder}{object}");
             let changed = OwnedVariant::try_from(Variant::new(vec![path(object)])).unwrap();
             let values = HashMap::from([("Objects".to_owned(), changed)]);
             let job = OwnedInterfaceName::try_from(format!("{UDISKS}.Job")).unwrap();
             let jobs = path("/org/freedesktop/UDisks2/jobs/7");
             let objects = HashMap::from([(jobs, HashMap::from([(job, values)]))]);
-            is_at_work(
-                &objects,
-                &path("/org/freedesktop/UDisks2/block_devices/sdb"),
-            )
+            is_at_work(&objects, &path(&format!("{folder}{disk}")))
         };
-        assert!(at_work("/org/freedesktop/UDisks2/block_devices/sdb"));
-        assert!(at_work("/org/freedesktop/UDisks2/block_devices/sdb1"));
-        assert!(!at_work("/org/freedesktop/UDisks2/block_devices/sda1"));
+        assert!(at_work("sdb", "sdb") && at_work("sdb1", "sdb"));
+        assert!(!at_work("sda1", "sdb") && !at_work("sdba", "sdb"));
+        assert!(at_work("nvme0n1p2", "nvme0n1") && !at_work("nvme0n10", "nvme0n1"));
     }
 }
