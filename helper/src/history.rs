@@ -173,12 +173,15 @@ fn merge(ring: &mut Vec<Period>, start: u64, more: &Period, dirty: u64) {
     }
 }
 
+/// The totals, and whether they were reset.
+pub type Totals = (Period, bool);
+
 /// The long history of one cache.
 #[derive(Debug, Default)]
 pub struct History {
     kept: StoredHistory,
     /// The totals before the last reset by this process, for its undo.
-    before_reset: Option<(Period, bool)>,
+    before_reset: Option<Totals>,
     /// The file is older than the history in memory.
     unsaved: bool,
     saved: Option<Instant>,
@@ -226,15 +229,24 @@ impl History {
         }
     }
 
-    /// Begins the totals anew, at a moment in seconds of Unix time.
-    pub fn reset(&mut self, now: u64) {
-        self.before_reset = Some((self.kept.total, self.kept.was_reset));
+    /// Begins the totals anew, at a moment in seconds of Unix time. Returns what [`Self::undo_reset`] would have brought
+    /// back until now.
+    pub fn reset(&mut self, now: u64) -> Option<Totals> {
+        let totals = (self.kept.total, self.kept.was_reset);
+        let earlier = self.before_reset.replace(totals);
         self.kept.total = Period {
             start: now,
             ..Period::default()
         };
         self.kept.was_reset = true;
         self.unsaved = true;
+        earlier
+    }
+
+    /// Takes back a [`Self::reset`] that failed. `earlier`: what it has returned.
+    pub fn cancel_reset(&mut self, earlier: Option<Totals>) {
+        self.undo_reset();
+        self.before_reset = earlier;
     }
 
     /// Takes back the last [`Self::reset`]: what came since counts for the totals of before. Returns whether there was a

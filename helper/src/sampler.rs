@@ -27,6 +27,9 @@ const UNWATCHED_FACTOR: u32 = 10;
 pub struct Sampler {
     samples: Mutex<VecDeque<Sample>>,
     long: Mutex<History>,
+    /// Held from the copy of `long` to the end of its write, so that the newest copy is written last. Taken before
+    /// `long`.
+    saving: Mutex<()>,
     /// The user of each watcher, by the watcher's unique bus name.
     watchers: Mutex<BTreeMap<String, u32>>,
     wake: Notify,
@@ -48,6 +51,7 @@ impl Sampler {
 
     /// Saves the long history if the last save is long enough ago, or if the service ends (`last`).
     pub fn save_history(&self, store: &Store, uuid: &str, last: bool) {
+        let _alone = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = self.history_mut(|long| long.to_save(last));
         if let Some(kept) = kept
             && let Err(e) = store.save_history(uuid, &kept)
@@ -62,13 +66,15 @@ impl Sampler {
     /// `WrongState` if there is nothing to take back; `Internal` if the new beginning cannot be saved, and then the
     /// totals are as before.
     pub fn reset_totals(&self, store: &Store, uuid: &str, undo: bool) -> Result<(), Failure> {
-        let kept = self.history_mut(|long| {
+        let _alone = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
+        let (kept, earlier) = self.history_mut(|long| {
+            let mut earlier = None;
             if !undo {
-                long.reset(unix_seconds());
+                earlier = long.reset(unix_seconds());
             } else if !long.undo_reset() {
                 return Err(Failure::new(Kind::WrongState).name("statistics"));
             }
-            Ok(long.to_save(true))
+            Ok((long.to_save(true), earlier))
         })?;
         match kept.map(|kept| store.save_history(uuid, &kept)) {
             Some(Err(e)) if undo => {
@@ -76,7 +82,7 @@ impl Sampler {
                 Ok(())
             }
             Some(Err(e)) => {
-                self.history_mut(History::undo_reset);
+                self.history_mut(|long| long.cancel_reset(earlier));
                 Err(Failure::new(Kind::Internal).detail(format_args!("cannot save: {e}")))
             }
             Some(Ok(())) | None => Ok(()),

@@ -256,6 +256,13 @@ fn what_the_cache_writes_to_its_ssd_is_counted_from_its_beginning_over_resets() 
         (MIDNIGHT, 8192, 25)
     );
     assert!(!history.undo_reset());
+    // A reset that fails leaves the one before it to be taken back.
+    history.reset(MIDNIGHT + 40);
+    let earlier = history.reset(MIDNIGHT + 41);
+    history.cancel_reset(earlier);
+    assert_eq!(history.read(Span::Day).total.start, MIDNIGHT + 40);
+    assert!(history.undo_reset());
+    assert_eq!(history.read(Span::Day).total.start, MIDNIGHT);
 }
 
 #[test]
