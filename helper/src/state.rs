@@ -258,6 +258,7 @@ impl Store {
                 for part in [CACHES, JOBS, HISTORIES, WATCHES] {
                     tidy(&root.join(part), |path| fs::remove_file(path))?;
                 }
+                store.tidy_watches();
             }
             Err(e) => tracing::warn!("what is half written stays: {e}"),
         }

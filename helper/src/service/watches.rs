@@ -127,7 +127,12 @@ impl Service {
             for mut record in store.watches() {
                 match load(&store, &mut record) {
                     Ok(advisor) => loaded.push((record, advisor)),
-                    Err(e) => tracing::error!("{}: {e}", record.id),
+                    Err(e) => {
+                        tracing::error!("the watch of {} ends: {e}", record.disk.text.name);
+                        if let Err(e) = store.drop_watch(&record.id) {
+                            tracing::warn!("a watch is not forgotten: {e}");
+                        }
+                    }
                 }
             }
             loaded
@@ -159,10 +164,10 @@ impl Service {
                 .any(|cache| cache.pair.origin.same_hardware(&record.disk));
             if cached {
                 tracing::info!("{} has a cache, so its watch ends", record.disk.text.name);
-                if let Err(e) = self.forget_watch(&record.id).await {
-                    tracing::warn!("a watch is not forgotten: {e}");
+                match self.forget_watch(&record.id).await {
+                    Ok(()) => changed = true,
+                    Err(e) => tracing::warn!("a watch is not forgotten: {e}"),
                 }
-                changed = true;
             } else {
                 changed |= self.follow_watch(record, facts).await;
             }
@@ -279,12 +284,14 @@ impl Service {
         }
     }
 
+    /// Forgets a watch. On an error the watch goes on.
     async fn forget_watch(&self, id: &str) -> std::io::Result<()> {
+        self.store.drop_watch(id)?;
         let kept = self.watches.kept().remove(id);
         if let Some(session) = kept.and_then(|kept| kept.session) {
             session.end(End::Dropped).await;
         }
-        self.store.drop_watch(id)
+        Ok(())
     }
 
     /// Ends all sessions and saves what they have seen. The watches stay on record.

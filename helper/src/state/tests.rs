@@ -178,3 +178,25 @@ fn the_record_of_a_cache_waits_for_no_large_file_that_is_being_written() {
     std::io::copy(&mut pipe, &mut std::io::sink()).unwrap();
     assert!(saves.join().unwrap().is_err());
 }
+
+#[test]
+fn what_was_seen_of_a_disk_goes_with_its_watch() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let store = Store::open(root).unwrap();
+    let watch = |id: &str| WatchRecord {
+        id: id.to_owned(),
+        disk: Ident::default(),
+        since: 1,
+    };
+    for id in ["a1", "b2"] {
+        store.save_watch(&watch(id)).unwrap();
+        store.save_watch_state(id, b"seen").unwrap();
+    }
+    // The service was killed while it forgot a watch.
+    fs::remove_file(root.join("watches/a1.watch.json")).unwrap();
+    let store = Store::open(root).unwrap();
+    assert_eq!(store.load_watch_state("a1").unwrap(), None);
+    let kept = store.load_watch_state("b2").unwrap();
+    assert_eq!(kept.as_deref(), Some(&b"seen"[..]));
+}

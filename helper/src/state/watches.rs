@@ -63,6 +63,24 @@ impl Store {
         remove(&self.watch_state(id)?)
     }
 
+    /// Removes what was seen of disks that have no watch any more: [`Self::drop_watch`] was interrupted. The caller holds
+    /// the lock.
+    pub(super) fn tidy_watches(&self) {
+        let Ok(entries) = fs::read_dir(self.root.join(WATCHES)) else {
+            return;
+        };
+        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+            let name = path.file_name().and_then(|name| name.to_str());
+            let id = name.and_then(|name| name.strip_suffix(STATE)?.strip_suffix('.'));
+            let record = id.map(|id| self.file(WATCHES, id, WATCH).and_then(fs::exists));
+            if let Some(Ok(false)) = record
+                && let Err(e) = fs::remove_file(&path)
+            {
+                tracing::warn!("{}: {e}", path.display());
+            }
+        }
+    }
+
     fn watch_state(&self, id: &str) -> io::Result<PathBuf> {
         // Checks the id, too.
         let record = self.file(WATCHES, id, WATCH)?;

@@ -23,8 +23,9 @@ const READ_PERIOD: Duration = Duration::from_secs(5);
 /// requests than any hard disk can serve; the kernel then drops events, and counts them.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Reads at the end of a session: more than the kernel's buffers hold. A busy disk must not keep the session from ending.
-const LAST_READS: usize = 256;
+/// Reads at the end of a session, of about a page each: more than the kernel's buffers of 64 processors hold. A busy disk
+/// must not keep the session from ending.
+const LAST_READS: usize = 4096;
 
 /// How a session ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
