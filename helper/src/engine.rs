@@ -116,9 +116,9 @@ pub trait Engine: Send + Sync + 'static {
     async fn claimed(&self, device: &Device) -> Result<bool, Failure>;
 
     /// The share of its life that the drive of a device has used, in percent; `None` if the drive does not tell. For a
-    /// device with a known [`Device::health`].
-    async fn used_percent(&self, _device: &Device) -> Option<i32> {
-        None
+    /// device with a known [`Device::health`]. An error: the drive cannot be asked now.
+    async fn used_percent(&self, _device: &Device) -> Result<Option<i32>, Failure> {
+        Ok(None)
     }
 
     /// The programs that keep the file system of this device busy.

@@ -70,7 +70,14 @@ pub(crate) fn health(objects: &ManagedObjects, drive: &OwnedObjectPath) -> SsdHe
 }
 
 /// The share of its life that a drive has used, in percent, if the drive tells it.
-pub(crate) async fn used_percent(connection: &Connection, drive: &str, model: &str) -> Option<i32> {
+///
+/// # Errors
+/// If UDisks2 cannot read the drive now.
+pub(crate) async fn used_percent(
+    connection: &Connection,
+    drive: &str,
+    model: &str,
+) -> zbus::Result<Option<i32>> {
     let options: HashMap<&str, OwnedVariant> = HashMap::new();
     let body = (options,);
     let ask = async |interface: &str| {
@@ -81,15 +88,15 @@ pub(crate) async fn used_percent(connection: &Connection, drive: &str, model: &s
             .await
     };
     if let Ok(reply) = ask("NVMe.Controller").await {
-        let values: HashMap<String, OwnedVariant> = reply.body().deserialize().ok()?;
-        return match &**values.get("percent_used")? {
-            Variant::U8(used) => Some((*used).into()),
+        let values: HashMap<String, OwnedVariant> = reply.body().deserialize()?;
+        return Ok(match values.get("percent_used").map(|value| &**value) {
+            Some(Variant::U8(used)) => Some((*used).into()),
             _ => None,
-        };
+        });
     }
-    let reply = ask("Drive.Ata").await.ok()?;
-    let attributes: Vec<Attribute> = reply.body().deserialize().ok()?;
-    ata_used(model, attributes.iter().map(|a| (a.0, a.3)))
+    let reply = ask("Drive.Ata").await?;
+    let attributes: Vec<Attribute> = reply.body().deserialize()?;
+    Ok(ata_used(model, attributes.iter().map(|a| (a.0, a.3))))
 }
 
 /// The same from the attributes of an ATA drive: numbers and normalised values.

@@ -78,6 +78,12 @@ pub fn advice_words(watch: &DiskWatch) -> AdviceWords {
             against(),
             gettext("What is read from this disk is hardly ever read again."),
         ),
+        Verdict::Incomplete => (
+            gettext("The Answer Is Unclear"),
+            gettext(
+                "At times this disk was so busy that Tandem missed many requests. With less to do at a time, the answer gets clear.",
+            ),
+        ),
     };
     let notice = match watch.state {
         WatchState::Watching => String::new(),
@@ -98,6 +104,7 @@ pub fn advice_words(watch: &DiskWatch) -> AdviceWords {
 pub fn watched_words(verdict: Verdict) -> String {
     match verdict {
         Verdict::TooEarly => gettext("Watched: too early to say whether an SSD helps"),
+        Verdict::Incomplete => gettext("Watched: unclear whether an SSD helps"),
         Verdict::Helps => gettext("Watched: an SSD would help"),
         Verdict::FewReads
         | Verdict::MostlyWrites
@@ -241,7 +248,9 @@ mod tests {
                 !words.title.is_empty() && !words.text.contains('{'),
                 "{words:?}"
             );
-            let against = !matches!(verdict, Verdict::TooEarly | Verdict::Helps);
+            let open = Verdict::Incomplete;
+            let against =
+                !matches!(verdict, Verdict::TooEarly | Verdict::Helps) && *verdict != open;
             assert_eq!(words.title.contains("Not"), against);
             assert_eq!(watched_words(*verdict).contains("not"), against);
         }

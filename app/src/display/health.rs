@@ -74,7 +74,7 @@ fn life(health: &SsdHealth) -> String {
             (gettext("Not known without such a report"), String::new())
         }
         Lifetime::NotKnown if used < 0.0 => (
-            gettext("Not known: the SSD does not report how much of its life is used"),
+            gettext("Not known: nothing tells how much of its life is used"),
             String::new(),
         ),
         Lifetime::NotKnown => (

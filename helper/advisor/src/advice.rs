@@ -19,6 +19,9 @@ const LITTLE: f64 = 0.03;
 /// Of all requests; with fewer reads the disk is busy with writing, which a cache in write-through does not make faster.
 const MOSTLY: f64 = 0.8;
 
+/// Of all requests; when more are lost, what was seen says nothing against a cache.
+const MOST_LOST: f64 = 0.1;
+
 /// The answer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Advice {
@@ -31,6 +34,8 @@ pub enum Advice {
     Cache(Point),
     /// A cache will not help.
     NoHelp(Reason),
+    /// Too many requests were lost to say that a cache will not help.
+    Incomplete,
 }
 
 /// Why a cache will not help.
@@ -61,8 +66,11 @@ pub fn of(curve: &Curve, seen: &Seen) -> Advice {
     if left_us > 0 {
         return Advice::Wait { left_us };
     }
+    let counted = seen.reads.saturating_add(seen.writes);
+    let all = counted.saturating_add(seen.lost);
+    let incomplete = seen.lost as f64 > MOST_LOST * all as f64;
     let days = seen.watched_us as f64 / LEAST_WATCHED_US as f64;
-    if (seen.reads as f64) < LEAST_READS_A_DAY as f64 * days {
+    if (seen.reads as f64) < LEAST_READS_A_DAY as f64 * days && !incomplete {
         return Advice::NoHelp(Reason::FewReads);
     }
     if let Some(point) = enough(curve)
@@ -70,7 +78,10 @@ pub fn of(curve: &Curve, seen: &Seen) -> Advice {
     {
         return Advice::Cache(point);
     }
-    let reason = if seen.writes as f64 >= MOSTLY * (seen.reads + seen.writes) as f64 {
+    if incomplete {
+        return Advice::Incomplete;
+    }
+    let reason = if seen.writes as f64 >= MOSTLY * counted as f64 {
         Reason::MostlyWrites
     } else if seen.sequential_sectors as f64 >= MOSTLY * seen.read_sectors as f64 {
         Reason::MostlySequential

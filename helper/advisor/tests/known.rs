@@ -83,6 +83,22 @@ fn single_reads_of_ever_new_places_give_nothing() {
 }
 
 #[test]
+fn a_disk_whose_requests_were_lost_is_not_told_that_nothing_helps() {
+    let mut player = Player::new(TB);
+    for frame in shuffled(19) {
+        player.read(frame * FRAME, 8);
+    }
+    player.end_day();
+    let seen = *player.advisor.seen();
+    let counted = seen.reads + seen.writes;
+    player.advisor.lose(counted / 9 - 1);
+    let advice = player.advisor.advice();
+    assert_eq!(advice, Advice::NoHelp(Reason::NothingReadAgain));
+    player.advisor.lose(2);
+    assert_eq!(player.advisor.advice(), Advice::Incomplete);
+}
+
+#[test]
 fn favourites_hit_as_often_as_they_come_again() {
     let mut player = Player::new(4 * TB);
     let mut rng = fastrand::Rng::with_seed(1);

@@ -34,6 +34,8 @@ words! {
         MostlySequential = "mostly-sequential",
         /// A cache does not help: what is read is not read again.
         NothingReadAgain = "nothing-read-again",
+        /// Not clear: the service has missed more than a tenth of the requests: see [`DiskWatch::lost`].
+        Incomplete = "incomplete",
     }
 }
 

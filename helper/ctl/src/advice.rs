@@ -115,6 +115,9 @@ fn verdict(watch: &DiskWatch) -> String {
         Verdict::NothingReadAgain => {
             "A cache will not help you: what is read is not read again.".to_owned()
         }
+        Verdict::Incomplete => {
+            "It is not clear whether a cache helps: the disk was so busy that many requests were not counted.".to_owned()
+        }
     }
 }
 

@@ -64,12 +64,12 @@ impl Engine for Simulated {
         self.world.read(|scene| scene.module)
     }
 
-    async fn used_percent(&self, device: &Device) -> Option<i32> {
-        let path = device.drive.as_ref()?;
-        self.world.read(|scene| {
-            let drive = scene.drives.values().find(|d| drive_path(d) == *path)?;
+    async fn used_percent(&self, device: &Device) -> Result<Option<i32>, Failure> {
+        let path = device.drive.clone().unwrap_or_default();
+        Ok(self.world.read(|scene| {
+            let drive = scene.drives.values().find(|d| drive_path(d) == path)?;
             Some(drive.health.used_percent).filter(|used| *used >= 0)
-        })
+        }))
     }
 
     async fn module_problem(&self) -> (ModuleProblem, String) {

@@ -250,12 +250,15 @@ impl Engine for DeviceMapper {
             .map_err(|e| step(&e.to_string()).device(&device.ident.text))
     }
 
-    async fn used_percent(&self, device: &Device) -> Option<i32> {
-        let drive = device.drive.as_ref()?;
-        let model = &device.ident.text.model;
-        let asked = smart::used_percent(&self.connection, drive, model);
+    async fn used_percent(&self, device: &Device) -> Result<Option<i32>, Failure> {
+        let Some(drive) = &device.drive else {
+            return Ok(None);
+        };
+        let text = &device.ident.text;
+        let asked = smart::used_percent(&self.connection, drive, &text.model);
         let answer = tokio::time::timeout(CHANGE_TIMEOUT, asked).await;
-        answer.ok().flatten()
+        let answer = answer.map_err(|_| step("UDisks2 does not answer").device(text))?;
+        answer.map_err(|e| step(&e.to_string()).device(text))
     }
 
     async fn users(&self, device: &Device) -> Vec<FileUser> {

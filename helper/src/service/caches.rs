@@ -208,7 +208,14 @@ impl Service {
         let used_percent = match known {
             Some((read_at, used)) if read_at == health.read_at => used,
             _ => {
-                let used = self.engine.used_percent(ssd).await.unwrap_or(-1);
+                // The next report of the drive is the next occasion: a drive that does not answer takes long.
+                let used = match self.engine.used_percent(ssd).await {
+                    Ok(used) => used.unwrap_or(-1),
+                    Err(e) => {
+                        tracing::warn!("the wear of {} is not known: {e}", ssd.ident.text.name);
+                        known.map_or(-1, |(_, used)| used)
+                    }
+                };
                 self.inner().worn.insert(drive, (health.read_at, used));
                 used
             }

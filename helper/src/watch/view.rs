@@ -29,6 +29,7 @@ fn verdict(advice: &Advice) -> Verdict {
     match advice {
         Advice::Wait { .. } => Verdict::TooEarly,
         Advice::Cache(_) => Verdict::Helps,
+        Advice::Incomplete => Verdict::Incomplete,
         Advice::NoHelp(reason) => match reason {
             Reason::FewReads => Verdict::FewReads,
             Reason::MostlyWrites => Verdict::MostlyWrites,

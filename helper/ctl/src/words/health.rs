@@ -17,7 +17,7 @@ pub fn health(health: &SsdHealth) -> String {
     };
     let used = match health.used_percent {
         0.. => format!("{} % of its life used", health.used_percent),
-        _ => "the SSD does not tell how much of its life is used".to_owned(),
+        _ => "how much of its life is used is not known".to_owned(),
     };
     let left = match health.lifetime() {
         Lifetime::NotKnown | Lifetime::Failing => String::new(),
