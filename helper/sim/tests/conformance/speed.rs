@@ -30,7 +30,15 @@ async fn the_same_places_are_read_from_the_disk_and_through_the_cache() {
     assert!(cache.last_speed_test().await.unwrap().is_none());
     let manager = bench.machine.manager().await;
     let mut progress = manager.receive_speed_test_progressed().await.unwrap();
-    let result = tokio::time::timeout(LIMIT, cache.test_speed()).await;
+    // The progress is read all the time: a full queue of signals keeps the answer back.
+    let mut told = Vec::new();
+    let mut test = std::pin::pin!(tokio::time::timeout(LIMIT, cache.test_speed()));
+    let result = loop {
+        tokio::select! {
+            result = &mut test => break result,
+            signal = progress.next() => told.push(signal.unwrap().args().unwrap().done),
+        }
+    };
     let result = result.expect("the test is bounded").unwrap();
     assert!(result.time > 1_700_000_000, "{result:?}");
     assert_eq!(result.disk, cache.origin_text().await.unwrap());
@@ -46,9 +54,14 @@ async fn the_same_places_are_read_from_the_disk_and_through_the_cache() {
         let least = if bench.real { 300 } else { 990 };
         assert!(reads.ssd_permille >= least, "{reads:?}");
     }
-    let done = tokio::time::timeout(LIMIT, progress.next()).await.unwrap();
-    let done = done.unwrap().args().unwrap().done;
-    assert!((0.0..=1.0).contains(&done));
+    if told.is_empty() {
+        let last = tokio::time::timeout(LIMIT, progress.next()).await.unwrap();
+        told.push(last.unwrap().args().unwrap().done);
+    }
+    assert!(
+        told.is_sorted() && told.iter().all(|done| (0.0..=1.0).contains(done)),
+        "{told:?}"
+    );
     assert_eq!(cache.last_speed_test().await.unwrap(), result);
     if !bench.real {
         assert_eq!(result.trust, Trust::Reliable, "{result:?}");
