@@ -90,9 +90,8 @@ impl Tree {
     }
 
     /// A key of the files at and below these paths.
-    fn key(&self, paths: &BTreeSet<String>) -> String {
-        let is_input = |path: &str| paths.iter().any(|input| is_below(path, input));
-        let files = self.0.iter().filter(|(path, _)| is_input(path));
+    fn key(&self, paths: &Paths) -> String {
+        let files = self.0.iter().filter(|(path, _)| paths.cover(path));
         hash::key(files.flat_map(|(path, object)| [path, object]))
     }
 
@@ -105,6 +104,27 @@ impl Tree {
             .and_then(|object| object.rsplit(' ').next());
         let object = object.with_context(|| format!("there is no {path}"))?;
         run::output(run::cmd("git", ["cat-file", "blob", object]).current_dir(&cx.root))
+    }
+}
+
+/// The paths of a layer's inputs.
+struct Paths {
+    /// Files and directories.
+    inputs: BTreeSet<String>,
+    /// Directories in directories of packages, whose files cargo does not build for the layer.
+    aside: BTreeSet<String>,
+}
+
+impl Paths {
+    /// Whether a file is an input. The longest of the paths above the file decides.
+    fn cover(&self, file: &str) -> bool {
+        let longest = |paths: &BTreeSet<String>| {
+            let above = paths.iter().filter(|path| is_below(file, path));
+            above.map(|path| path.len()).max()
+        };
+        longest(&self.inputs).is_some_and(|input| {
+            self.inputs.contains(".") || longest(&self.aside).is_none_or(|aside| input >= aside)
+        })
     }
 }
 
@@ -131,10 +151,10 @@ impl Inputs {
             parts.push(cargo::manifest(&tree.text(cx, "Cargo.toml")?)?);
             parts.push(cargo::lock(&tree.text(cx, "Cargo.lock")?, &built.uses)?);
         }
-        if paths.contains(&format!("{XTASK}/guest_kernel.rs")) {
+        if paths.inputs.contains(&format!("{XTASK}/guest_kernel.rs")) {
             parts.push(guest_kernel::debian12(cx)?.release);
         }
-        if paths.contains(".") {
+        if paths.inputs.contains(".") {
             // The layer that reads all files also reads the subjects of all commits.
             let words = ["log", "--format=%s"];
             parts.push(run::output(run::cmd("git", words).current_dir(&cx.root))?);
@@ -143,7 +163,7 @@ impl Inputs {
     }
 
     /// The declared paths, and all paths that follow from packages and modules.
-    fn all_paths(&self, cx: &Cx, built: &Built) -> Result<BTreeSet<String>> {
+    fn all_paths(&self, cx: &Cx, built: &Built) -> Result<Paths> {
         let declared = self.paths.iter().copied().flatten();
         let mut paths: BTreeSet<String> = declared.map(|&path| path.to_owned()).collect();
         if !built.directories.is_empty() {
@@ -154,7 +174,10 @@ impl Inputs {
             paths.extend(built.directories.iter().cloned());
         }
         paths.extend(modules(cx, self.module)?);
-        Ok(paths)
+        Ok(Paths {
+            inputs: paths,
+            aside: built.aside.clone(),
+        })
     }
 }
 
@@ -167,12 +190,17 @@ impl Inputs {
     }
 }
 
+/// Directories of a package from which cargo builds nothing for the package's programs.
+const TESTS: [&str; 3] = ["tests", "examples", "benches"];
+
 /// A package's directory, and a path outside that directory which the package's sources name.
-const NAMED: [(&str, &str); 5] = [
+const NAMED: [(&str, &str); 7] = [
     ("kmod/user", "kmod/core"),
     ("helper", "data"),
     ("helper", "kmod/core"),
+    ("helper", "helper/sim/tests/common"),
     ("helper/rescue", "kmod/sim/fuzz"),
+    ("helper/ctl", "helper/rescue/tests/rescue"),
     ("app/tray", "app/src/display"),
 ];
 
@@ -215,6 +243,8 @@ struct Dependency {
 #[derive(Default)]
 struct Built {
     directories: BTreeSet<String>,
+    /// Directories of other packages, and of tests that are not built.
+    aside: BTreeSet<String>,
     /// What they use of packages outside the workspace.
     uses: BTreeSet<cargo::Use>,
 }
@@ -230,6 +260,12 @@ fn packages(cx: &Cx, names: &[(&str, bool)]) -> Result<Built> {
     let words = ["metadata", "--no-deps", "--offline", "--format-version=1"];
     let text = run::output(run::cmd("cargo", words).current_dir(&cx.root))?;
     let metadata: Metadata = serde_json::from_str(&text).context("cargo's metadata")?;
+    let directory_of = |package: &Package| -> Result<String> {
+        let directory = package.manifest_path.parent();
+        let directory = directory.context("a manifest lies somewhere")?;
+        Ok(directory.strip_prefix(&cx.root)?.display().to_string())
+    };
+    let mut tested = BTreeSet::new();
     let mut seen = BTreeSet::new();
     let mut left: Vec<_> = names
         .iter()
@@ -244,11 +280,10 @@ fn packages(cx: &Cx, names: &[(&str, bool)]) -> Result<Built> {
             .iter()
             .find(|package| package.name == name);
         let package = package.with_context(|| format!("there is no package {name}"))?;
-        let directory = package
-            .manifest_path
-            .parent()
-            .context("a manifest lies somewhere")?;
-        let directory = directory.strip_prefix(&cx.root)?.display().to_string();
+        let directory = directory_of(package)?;
+        if with_tests {
+            tested.insert(directory.clone());
+        }
         built.directories.insert(directory);
         let counts = |d: &&Dependency| {
             (with_tests || d.kind.as_deref() != Some("dev")) && (with_features || !d.optional)
@@ -262,214 +297,13 @@ fn packages(cx: &Cx, names: &[(&str, bool)]) -> Result<Built> {
             }
         }
     }
+    let all: Result<BTreeSet<_>> = metadata.packages.iter().map(directory_of).collect();
+    built.aside = all?.difference(&built.directories).cloned().collect();
+    let untested = built.directories.difference(&tested);
+    let tests = untested.flat_map(|directory| TESTS.map(|tests| format!("{directory}/{tests}")));
+    built.aside.extend(tests);
     Ok(built)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::case::rust_files;
-    use crate::layer::Layer;
-    use crate::test;
-
-    fn all_paths(cx: &Cx, layer: &Layer) -> BTreeSet<String> {
-        let built = layer.inputs.built(cx).unwrap();
-        layer.inputs.all_paths(cx, &built).unwrap()
-    }
-
-    /// GTK is of the app only, and serde of all programs.
-    #[test]
-    fn an_entry_of_cargo_lock_counts_for_those_that_use_it() {
-        let cx = Cx::new().unwrap();
-        let text = fs::read_to_string(cx.path("Cargo.lock")).unwrap();
-        let layers = test::layers();
-        let changes = |layer: &str, name: &str| {
-            let layer = layers.iter().find(|other| other.name == layer).unwrap();
-            let uses = layer.inputs.built(&cx).unwrap().uses;
-            let at = text.find(&format!("name = \"{name}\"\n")).unwrap();
-            let (before, after) = text.split_at(at);
-            let changed = before.to_owned() + &after.replacen("checksum = \"", "checksum = \"0", 1);
-            cargo::lock(&text, &uses).unwrap() != cargo::lock(&changed, &uses).unwrap()
-        };
-        for layer in ["app", "vm-main"] {
-            assert!(changes(layer, "gtk4") && changes(layer, "serde"), "{layer}");
-        }
-        for layer in ["uml-plain", "kernel-6.1-debian12"] {
-            assert!(
-                !changes(layer, "gtk4") && changes(layer, "serde"),
-                "{layer}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_package_brings_those_that_it_depends_on() {
-        let cx = Cx::new().unwrap();
-        let of = |names: &[(&str, bool)]| packages(&cx, names).unwrap().directories;
-        let found = of(&[("tandem-suite", false)]);
-        assert!(found.contains("tests/uml/suite") && found.contains("tests/record/log"));
-        // The suite uses the rescue program without the feature that needs the service.
-        assert!(found.contains("helper/rescue") && !found.contains("helper"));
-        let found = of(&[("tandem-helper", true)]);
-        assert!(found.contains("helper/api") && found.contains("kmod/sim"));
-        let found = of(&[("tandem-rescue", false)]);
-        assert!(found.contains("helper"));
-    }
-
-    /// A change in the app does not change the keys of the kernel module's layers, but a change in the module does.
-    #[test]
-    fn only_a_change_of_an_input_changes_the_key() {
-        let cx = Cx::new().unwrap();
-        let layers = test::layers();
-        let of = |name: &str| layers.iter().find(|layer| layer.name == name).unwrap();
-        let key = |name: &str, tree: &Tree| of(name).inputs.key(&cx, tree).unwrap();
-        let tree = Tree::of_head(&cx).unwrap();
-        let changed = |path: &str| {
-            let mut files = tree.0.clone();
-            let old = files.insert(path.to_owned(), "changed".to_owned());
-            assert!(old.is_some(), "{path} is no file of the commit");
-            Tree(files)
-        };
-        let cases: [(&str, [&str; 2], &[&str]); 6] = [
-            (
-                "app/src/main.rs",
-                ["app", "vm-main"],
-                &["uml-plain", "kernel-6.1-debian12"],
-            ),
-            (
-                "kmod/linux/map.c",
-                ["uml-plain", "vm-kill"],
-                &["app", "programs"],
-            ),
-            ("kmod/core/load.c", ["engine", "app"], &["data"]),
-            (
-                "tests/uml/suite/src/main.rs",
-                ["uml-kasan", "kernel-7.2-debian13"],
-                &["engine", "vm-main"],
-            ),
-            (
-                "tests/xtask/src/suite.rs",
-                ["uml-plain", "record"],
-                &["engine", "app"],
-            ),
-            (
-                "tests/xtask/pins.toml",
-                ["uml-plain", "vm-main"],
-                &["engine", "app"],
-            ),
-        ];
-        for (path, stale, valid) in cases {
-            let other = changed(path);
-            for name in stale {
-                assert_ne!(
-                    key(name, &tree),
-                    key(name, &other),
-                    "{path} is no input of {name}"
-                );
-            }
-            for name in valid {
-                assert_eq!(
-                    key(name, &tree),
-                    key(name, &other),
-                    "{path} is an input of {name}"
-                );
-            }
-        }
-    }
-
-    /// A file outside its package that a source names, by a path with `..`, must be an input of the package's layers.
-    #[test]
-    fn what_packages_name_outside_themselves_is_an_input() {
-        let cx = Cx::new().unwrap();
-        let mut tried = 0;
-        for layer in test::layers() {
-            let built = layer.inputs.built(&cx).unwrap();
-            let paths = layer.inputs.all_paths(&cx, &built).unwrap();
-            for directory in built.directories {
-                for file in rust_files(&cx.path(&directory)).unwrap() {
-                    let text = fs::read_to_string(&file).unwrap();
-                    for named in text.split('"').filter(|text| text.contains("../")) {
-                        let named = named.trim_start_matches('/');
-                        for base in [cx.path(&directory).as_path(), file.parent().unwrap()] {
-                            let Ok(there) = base.join(named).canonicalize() else {
-                                continue;
-                            };
-                            let Ok(there) = there.strip_prefix(&cx.root) else {
-                                continue;
-                            };
-                            let there = there.to_str().unwrap();
-                            let is_input = paths.iter().any(|path| is_below(there, path));
-                            assert!(is_input, "{}: {} names {there}", layer.name, file.display());
-                            tried += 1;
-                        }
-                    }
-                }
-            }
-        }
-        assert!(tried > 5, "only {tried} names");
-    }
-
-    /// A path that a module of xtask names must be an input of each layer of that module.
-    #[test]
-    fn what_modules_name_is_an_input() {
-        let cx = Cx::new().unwrap();
-        let layers: Vec<_> = test::layers()
-            .iter()
-            .map(|layer| {
-                (
-                    modules(&cx, layer.inputs.module).unwrap(),
-                    all_paths(&cx, layer),
-                )
-            })
-            .collect();
-        let mut tried = 0;
-        for file in rust_files(&cx.path(XTASK)).unwrap() {
-            let file = file.strip_prefix(&cx.root).unwrap().to_str().unwrap();
-            let inputs: Vec<_> = layers
-                .iter()
-                .filter(|(modules, _)| modules.contains(file))
-                .collect();
-            let text = fs::read_to_string(cx.path(file)).unwrap();
-            let text = text.split("#[cfg(test)]").next().unwrap();
-            for named in text.split('"').filter(|text| text.contains('/')) {
-                if inputs.is_empty()
-                    || named.starts_with('/')
-                    || !cx.path(named).exists()
-                    || is_below(named, LOGS)
-                {
-                    continue;
-                }
-                // `kmod` stands for those parts of it that are inputs.
-                let is_input = inputs.iter().any(|(_, paths)| {
-                    paths
-                        .iter()
-                        .any(|path| is_below(named, path) || is_below(path, named))
-                });
-                assert!(is_input, "{file} names {named}, which is no input");
-                tried += 1;
-            }
-        }
-        assert!(tried > 10, "only {tried} paths");
-    }
-
-    #[test]
-    fn every_declared_path_is_there() {
-        let cx = Cx::new().unwrap();
-        for layer in test::layers() {
-            for path in all_paths(&cx, &layer) {
-                assert!(cx.path(&path).exists(), "{}: no {path}", layer.name);
-            }
-        }
-    }
-
-    #[test]
-    fn the_key_of_an_untouched_file_is_the_same_in_the_work_tree() {
-        let cx = Cx::new().unwrap();
-        let (head, now) = (
-            Tree::of_head(&cx).unwrap(),
-            Tree::of_work_tree(&cx).unwrap(),
-        );
-        assert_eq!(head.0.get("LICENSE"), now.0.get("LICENSE"));
-        assert!(head.0.contains_key("LICENSE"));
-    }
-}
+mod tests;
