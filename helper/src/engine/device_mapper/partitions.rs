@@ -122,10 +122,22 @@ impl DeviceMapper {
         if !disk.partitioned || !disk.unused() || facts.partitions(&disk).next().is_some() {
             return Ok(());
         }
-        let ident = disk.ident;
+        let ident = disk.ident.clone();
         blocking(move || wipe::remove_table(&ident))
             .await?
-            .map_err(|e| step(&e.to_string()))
+            .map_err(|e| step(&e.to_string()))?;
+        // While UDisks2 shows the old table, the next cache would make no table for its partition.
+        let begun = tokio::time::Instant::now();
+        while let Ok(now) = self.locate(&disk.ident).await
+            && now.partitioned
+        {
+            if begun.elapsed() > CHANGE_TIMEOUT {
+                let words = "UDisks2 still shows the deleted partition table";
+                return Err(step(words).device(&disk.ident.text));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        Ok(())
     }
 
     /// Waits until UDisks2 has done with an SSD what it was asked for before. A service that was killed may have asked:
