@@ -178,6 +178,16 @@ pub struct Volume {
     pub watched: Option<Verdict>,
 }
 
+impl Volume {
+    /// Whether the volume has a row among the disks. The disk and the SSD of a cache are in the row of the cache; a disk
+    /// that is watched needs its row all the same.
+    #[must_use]
+    pub fn is_listed(&self) -> bool {
+        let in_cache = matches!(self.as_origin, Err(Obstacle::Cached | Obstacle::CacheSsd));
+        !in_cache || self.watched.is_some()
+    }
+}
+
 /// What a volume holds, as far as its signature tells.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Content {

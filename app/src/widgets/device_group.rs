@@ -35,7 +35,7 @@ mod imp {
 }
 
 glib::wrapper! {
-    /// Shows a [`DeviceObject`].
+    /// Shows a [`DeviceObject`]; hidden if all of it is in caches, which have rows of their own.
     pub struct DeviceGroup(ObjectSubclass<imp::DeviceGroup>)
         @extends adw::PreferencesGroup, gtk::Widget,
         @implements gtk::Buildable, gtk::ConstraintTarget;
@@ -64,10 +64,12 @@ impl DeviceGroup {
         for row in rows {
             self.remove(&row);
         }
-        let rows: Vec<_> = device.volumes.iter().map(volume_row).collect();
+        let volumes = device.volumes.iter().filter(|volume| volume.is_listed());
+        let rows: Vec<_> = volumes.map(volume_row).collect();
         for row in &rows {
             self.add(row);
         }
+        self.set_visible(!rows.is_empty() || device.volumes.is_empty());
         self.imp().rows.replace(rows);
     }
 }
