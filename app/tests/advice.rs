@@ -12,7 +12,7 @@ mod stage;
 use adw::prelude::*;
 use gtk::glib::translate::IntoGlib;
 use stage::opened::Opened;
-use stage::{hand, opened};
+use stage::{hand, opened, wizard};
 use tandem_app::widgets::advice_dialog::AdviceDialog;
 use tandem_app::widgets::curve::Curve;
 use tandem_app::widgets::wizard::Wizard;
@@ -89,7 +89,7 @@ async fn a_person_has_a_disk_watched_and_gets_an_answer() {
     // The wizard offers the same where the disk is chosen.
     window.set_up(None);
     let wizard: Wizard = hand::window(&opened.application).await;
-    hand::choose(&wizard, "Archive").await;
+    wizard::choose(&wizard, "Hard Disk", "Archive").await;
     hand::press(&wizard, "Would an SSD Help?").await;
     let dialog: AdviceDialog = hand::window(&opened.application).await;
     says(&dialog, "Find Out Before You Buy").await;

@@ -33,15 +33,11 @@ const WATCHED: Duration = Duration::from_secs(5);
 async fn no_page_draws_a_frame_while_nothing_changes() {
     let opened = opened::open(20).await;
     let mut windows: Vec<(&str, gtk::Window)> = vec![("overview", opened.window.clone().upcast())];
-    for (page, presses) in [
-        ("wizard: disk", 0),
-        ("wizard: SSD", 1),
-        ("wizard: mode", 2),
-        ("wizard: backup", 3),
-        ("wizard: summary", 4),
-    ] {
-        windows.push((page, wizard_at(&opened, presses).await.upcast()));
-    }
+    windows.push(("wizard: disks", new_wizard(&opened).await.upcast()));
+    let chosen = new_wizard(&opened).await;
+    wizard::choose(&chosen, "Hard Disk", "Archive").await;
+    windows.push(("wizard: choices", chosen.upcast()));
+    windows.push(("wizard: review", reviewed(&opened).await.upcast()));
     windows.push(("wizard: refused", refused(&opened).await.upcast()));
     windows.push(("problem", problem()));
     let (loading, _overview) = loading();
@@ -81,8 +77,8 @@ fn count(window: &gtk::Window) -> Rc<Cell<u32>> {
     frames
 }
 
-/// Opens a wizard and presses its button on so many pages.
-async fn wizard_at(opened: &Opened, presses: usize) -> Wizard {
+/// Opens one more wizard.
+async fn new_wizard(opened: &Opened) -> Wizard {
     let dialogs = || -> Vec<Wizard> {
         gtk::Window::list_toplevels()
             .into_iter()
@@ -91,19 +87,24 @@ async fn wizard_at(opened: &Opened, presses: usize) -> Wizard {
     };
     let before = dialogs();
     opened.window.set_up(None);
-    let dialog = hand::wait(&opened.window, "wizard", || {
+    hand::wait(&opened.window, "wizard", || {
         dialogs()
             .into_iter()
             .find(|dialog| !before.contains(dialog) && dialog.is_mapped())
     })
-    .await;
-    wizard::answer(&dialog, "Archive", presses).await;
+    .await
+}
+
+/// Opens one more wizard, on its review.
+async fn reviewed(opened: &Opened) -> Wizard {
+    let dialog = new_wizard(opened).await;
+    wizard::answer(&dialog, "Archive").await;
     dialog
 }
 
 /// A wizard whose job was not authorised.
 async fn refused(opened: &Opened) -> Wizard {
-    let dialog = wizard_at(opened, 4).await;
+    let dialog = reviewed(opened).await;
     opened.levers.set_authorized(false).await.unwrap();
     hand::press(&dialog, "Set Up the Cache").await;
     hand::wait(&dialog, "refusal", || hand::button(&dialog, "Try Again")).await;
@@ -113,7 +114,7 @@ async fn refused(opened: &Opened) -> Wizard {
 
 /// A wizard on its last page.
 async fn set_up(opened: &Opened) -> Wizard {
-    let dialog = wizard_at(opened, 4).await;
+    let dialog = reviewed(opened).await;
     hand::press(&dialog, "Set Up the Cache").await;
     hand::wait(&dialog, "end", || hand::button(&dialog, "Show Cache")).await;
     dialog

@@ -22,7 +22,7 @@ async fn a_setup_that_cannot_be_canceled_goes_on_and_says_so() {
     let opened = opened::open_on(bus, 20).await;
     opened.window.set_up(None);
     let dialog: Wizard = hand::window(&opened.application).await;
-    wizard::answer(&dialog, "Archive", 4).await;
+    wizard::answer(&dialog, "Archive").await;
     // The first step lasts until the step time is set again.
     opened.levers.set_step_time(3_600_000).await.unwrap();
     hand::press(&dialog, "Set Up the Cache").await;

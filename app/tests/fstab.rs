@@ -27,7 +27,7 @@ async fn the_wizard_changes_fstab_and_goes_on() {
         .unwrap();
     opened.window.set_up(None);
     let dialog: Wizard = hand::window(&opened.application).await;
-    wizard::answer(&dialog, "Archive", 4).await;
+    wizard::answer(&dialog, "Archive").await;
 
     // Without the authorisation nothing is changed, and the wizard says so.
     hand::wait(&dialog, "offer", || {

@@ -13,7 +13,7 @@ mod stage;
 
 use adw::prelude::*;
 use gtk::DirectionType;
-use stage::{hand, opened};
+use stage::{hand, opened, wizard};
 use tandem_app::widgets::wizard::Wizard;
 
 #[gtk::test]
@@ -23,44 +23,42 @@ async fn the_wizard_needs_no_mouse() {
     window.set_up(None);
     let dialog: Wizard = hand::window(&opened.application).await;
 
-    // The focus is in the list; the arrow keys and Tab reach every row that can be chosen, and Enter chooses.
+    // The focus is in the list of disks, because none is chosen; the arrow keys and Tab reach every row that can be
+    // chosen, and Enter chooses.
     hand::wait(&dialog, "first row", || hand::row(&dialog, "Archive")).await;
     assert!(focused_row(&dialog).is_some(), "{:?}", focus(&dialog));
+    down(&dialog);
+    assert_eq!(focused_row(&dialog).unwrap().title(), "Windows");
+    assert!(!hand::words(&dialog).contains("Hard Disk: "), "only seen");
     tab_to(&dialog, "Archive", |row| row.title() == "Archive");
     focus(&dialog).unwrap().activate();
-    let next = hand::button(&dialog, "Next").unwrap();
-    assert!(next.is_sensitive(), "Enter on a row chooses it");
-    assert_eq!(next.label().unwrap(), "_Next", "Alt+N is Next");
-    assert!(next.uses_underline());
-    // Outside the list, Enter presses Next.
-    assert_eq!(dialog.default_widget(), Some(next.clone().upcast()));
-    tab_until(&dialog, "Next", |focus| focus == &next);
-    next.mnemonic_activate(false);
+    // The list closes, and the focus is on the row that says what is chosen.
+    let disk = focused_row(&dialog).unwrap();
+    assert_eq!(disk.title(), "Hard Disk: Archive");
+    wizard::is_chosen(&dialog, "SSD", wizard::EMPTY).await;
+    let review = hand::button(&dialog, "Review").unwrap();
+    assert!(review.is_sensitive(), "the rest is chosen");
+    assert_eq!(review.label().unwrap(), "_Review", "Alt+R is Review");
+    assert!(review.uses_underline());
+    assert_eq!(dialog.default_widget(), Some(review.clone().upcast()));
 
+    // Another SSD: Enter on its row opens the list.
+    tab_to(&dialog, "SSD", |row| row.title().starts_with("SSD: "));
+    focus(&dialog).unwrap().activate();
     hand::wait(&dialog, "SSDs", || hand::row(&dialog, "CT500MX500SSD1")).await;
-    assert!(focused_row(&dialog).is_some(), "a new page has the focus");
     tab_to(&dialog, "CT500MX500SSD1", |row| {
         row.title() == "CT500MX500SSD1"
     });
     focus(&dialog).unwrap().activate();
-    dialog.activate_default();
+    let ssd = focused_row(&dialog).unwrap();
+    assert_eq!(ssd.title(), "SSD: CT500MX500SSD1");
+    // Outside the lists, Enter presses Review.
+    tab_until(&dialog, "Review", |focus| focus == &review);
+    review.mnemonic_activate(false);
 
-    // On a page that has its answer, the button has the focus.
-    hand::wait(&dialog, "modes", || {
-        hand::words(&dialog).contains("Choose a Mode").then_some(())
-    })
-    .await;
-    assert_eq!(focus(&dialog), Some(next.clone().upcast()));
-    dialog.activate_default();
-
-    hand::wait(&dialog, "backup", || hand::row(&dialog, "I have a backup")).await;
-    assert!(focused_row(&dialog).is_some());
-    focus(&dialog).unwrap().activate();
-    dialog.activate_default();
-
-    // Enter erases nothing; only the mnemonic, or a press on the button itself, does.
+    // Enter erases nothing; only the mnemonic, or a press on the button itself, does, after the promise of a backup.
     let erase = hand::wait(&dialog, "steps", || {
-        hand::button(&dialog, "Erase CT500MX500SSD1 and Set Up").filter(WidgetExt::is_sensitive)
+        hand::button(&dialog, "Erase CT500MX500SSD1 and Set Up")
     })
     .await;
     assert_eq!(erase.label().unwrap(), "_Erase CT500MX500SSD1 and Set Up");
@@ -70,6 +68,9 @@ async fn the_wizard_needs_no_mouse() {
         "the text has the focus, so that it can be scrolled: {:?}",
         focus(&dialog)
     );
+    tab_to(&dialog, "backup", |row| row.title() == "I have a backup");
+    focus(&dialog).unwrap().activate();
+    hand::wait(&dialog, "erase", || erase.is_sensitive().then_some(())).await;
     tab_until(&dialog, "Erase", |focus| focus == &erase);
 
     // Alt+Left goes back, and the choice stays.
@@ -79,8 +80,8 @@ async fn the_wizard_needs_no_mouse() {
         .unwrap();
     assert!(shortcuts(&back).contains(&"<Alt>Left".to_owned()));
     back.activate();
-    hand::wait(&dialog, "backup", || hand::row(&dialog, "I have a backup")).await;
-    assert_eq!(focus(&dialog), Some(next.upcast()), "it is answered");
+    wizard::is_chosen(&dialog, "SSD", "CT500MX500SSD1").await;
+    assert_eq!(focus(&dialog), Some(review.upcast()), "all is chosen");
 
     assert!(shortcuts(&dialog).contains(&"Escape".to_owned()));
     WidgetExt::activate_action(&dialog, "window.close", None).unwrap();
@@ -105,19 +106,22 @@ fn focused_row(dialog: &Wizard) -> Option<adw::ActionRow> {
     }
 }
 
-/// Presses Tab and the arrow keys until the wanted widget has the focus.
+/// Presses the arrow key that goes down in a list.
+fn down(dialog: &Wizard) {
+    let list = focused_row(dialog).and_then(|row| row.parent()).unwrap();
+    let step = gtk::MovementStep::DisplayLines;
+    list.emit_by_name::<()>("move-cursor", &[&step, &1, &false, &false]);
+}
+
+/// Presses Tab until the wanted widget has the focus.
 fn tab_until(dialog: &Wizard, what: &str, wanted: impl Fn(&gtk::Widget) -> bool) {
     let mut seen = Vec::new();
-    for direction in [DirectionType::Down, DirectionType::TabForward] {
-        for _ in 0..30 {
-            if focus(dialog).is_some_and(|focus| wanted(&focus)) {
-                return;
-            }
-            seen.push(focus(dialog));
-            if !dialog.child_focus(direction) {
-                break;
-            }
+    for _ in 0..60 {
+        if focus(dialog).is_some_and(|focus| wanted(&focus)) {
+            return;
         }
+        seen.push(focus(dialog));
+        dialog.child_focus(DirectionType::TabForward);
     }
     panic!("the keyboard does not reach {what}: {seen:?}");
 }

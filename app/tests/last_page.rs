@@ -55,7 +55,7 @@ async fn the_page_that_was_shown_last_is_shown_again() {
 async fn set_up(opened: &Opened) {
     opened.window.set_up(None);
     let dialog: Wizard = hand::window(&opened.application).await;
-    wizard::answer(&dialog, "Archive", 4).await;
+    wizard::answer(&dialog, "Archive").await;
     hand::press(&dialog, "Set Up the Cache").await;
     hand::press(&dialog, "Show Cache").await;
 }

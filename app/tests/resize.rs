@@ -13,7 +13,7 @@ mod stage;
 
 use adw::prelude::*;
 use stage::opened::Opened;
-use stage::{hand, opened};
+use stage::{hand, opened, wizard};
 use tandem_api::{CacheState, StepKind};
 use tandem_app::widgets::size_row::SizeRow;
 use tandem_app::widgets::window::Window;
@@ -47,10 +47,9 @@ async fn says(root: &impl IsA<gtk::Widget>, sentence: &str) {
 async fn sizes_are_offered_with_their_reasons(opened: &Opened) {
     opened.window.set_up(None);
     let dialog: Wizard = hand::window(&opened.application).await;
-    hand::choose(&dialog, "Archive").await;
-    hand::press(&dialog, "Next").await;
+    wizard::choose(&dialog, "Hard Disk", "Archive").await;
     // A whole SSD is used as a whole, unless less is chosen; then the bar shows what stays free.
-    hand::choose(&dialog, "Samsung SSD 870 EVO 250GB").await;
+    wizard::is_chosen(&dialog, "SSD", wizard::EMPTY).await;
     says(&dialog, "All of the SSD is used unless you choose less.").await;
     assert!(!hand::words(&dialog).contains("New cache"));
     let row = hand::wait(&dialog, "sizes", || size_row(&dialog)).await;
@@ -60,7 +59,7 @@ async fn sizes_are_offered_with_their_reasons(opened: &Opened) {
     row.choose(u64::MAX);
     assert!(!hand::words(&dialog).contains("New cache"));
     // In free space beside other partitions, the size of the disk says what is offered first.
-    hand::choose(&dialog, SHARED).await;
+    wizard::choose(&dialog, "SSD", SHARED).await;
     says(
         &dialog,
         "All of the free space is used unless you choose less.",
@@ -70,18 +69,15 @@ async fn sizes_are_offered_with_their_reasons(opened: &Opened) {
     row.choose(50 * GB);
     says(&dialog, "New cache\n50.0 GB").await;
     // A size is of one SSD.
-    hand::choose(&dialog, "Samsung SSD 870 EVO 250GB").await;
-    hand::choose(&dialog, SHARED).await;
+    wizard::choose(&dialog, "SSD", wizard::EMPTY).await;
+    wizard::choose(&dialog, "SSD", SHARED).await;
     says(&dialog, "New cache\n182.5 GB").await;
     row.choose(50 * GB);
 }
 
 async fn a_share_is_set_up(opened: &Opened) {
     let dialog: Wizard = hand::window(&opened.application).await;
-    hand::press(&dialog, "Next").await;
-    hand::press(&dialog, "Next").await;
-    hand::choose(&dialog, "I have a backup").await;
-    hand::press(&dialog, "Next").await;
+    hand::press(&dialog, "Review").await;
     says(&dialog, "New cache\n50.0 GB").await;
     hand::press(&dialog, "Set Up the Cache").await;
     hand::press(&dialog, "Show Cache").await;

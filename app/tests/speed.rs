@@ -100,10 +100,10 @@ async fn set_up(opened: &Opened) -> (OwnedObjectPath, OwnedObjectPath) {
     let dialog: Wizard = hand::window(&opened.application).await;
     hand::wait(&dialog, "disk", || hand::row(&dialog, "Archive")).await;
     assert!(hand::button(&dialog, "Speed Test…").is_none());
-    hand::choose(&dialog, "Archive").await;
+    wizard::choose(&dialog, "Hard Disk", "Archive").await;
     hand::press(&dialog, "Speed Test…").await;
     disk_alone_is_tested(opened).await;
-    wizard::answer(&dialog, "Archive", 4).await;
+    wizard::answer(&dialog, "Archive").await;
     assert!(hand::button(&dialog, "Speed Test…").is_none());
     hand::press(&dialog, "Set Up the Cache").await;
     hand::press(&dialog, "Speed Test…").await;

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use adw::prelude::*;
 use gtk::glib;
-use stage::{hand, opened};
+use stage::{hand, opened, wizard};
 use tandem_api::{CacheState, JobKind, ManagerProxy, SimulationProxy, StepKind};
 use tandem_app::client::Client;
 use tandem_app::display::mode_name;
@@ -36,7 +36,8 @@ async fn from_the_first_click_to_the_plain_disk() {
     overview_is_live(window, levers).await;
     window.set_up(None);
     let dialog: Wizard = hand::window(&opened.application).await;
-    pages_ask_for_answers_and_go_back(&dialog).await;
+    the_usual_case_is_chosen_and_can_be_changed(&dialog).await;
+    the_review_names_what_is_erased(&dialog).await;
     failures_are_explained_on_the_page(&dialog, levers).await;
     a_double_click_begins_one_job(&dialog, &opened.bus).await;
     hand::press(&dialog, "Show Cache").await;
@@ -70,69 +71,85 @@ async fn overview_is_live(window: &Window, levers: &SimulationProxy<'_>) {
     .await;
 }
 
-async fn pages_ask_for_answers_and_go_back(dialog: &Wizard) {
-    let next = || hand::button(dialog, "Next").unwrap();
-    let can = || next().is_sensitive();
+async fn the_usual_case_is_chosen_and_can_be_changed(dialog: &Wizard) {
+    let review = || hand::button(dialog, "Review").unwrap();
+    let can = || review().is_sensitive();
     hand::wait(dialog, "Archive", || hand::row(dialog, "Archive")).await;
     assert!(!can(), "no disk is chosen yet");
-    hand::choose(dialog, "Archive").await;
+    wizard::choose(dialog, "Hard Disk", "Archive").await;
+    wizard::is_chosen(dialog, "SSD", wizard::EMPTY).await;
     assert!(can());
-    next().emit_clicked();
-    hand::wait(dialog, "SSD", || hand::row(dialog, "CT500MX500SSD1")).await;
-    assert!(!can(), "no SSD is chosen yet");
-    let small = hand::row(dialog, "Transcend TS32MSSD").unwrap();
+    for reason in [
+        "Speed Up Archive",
+        "Your files stay on it.",
+        "It is empty, so nothing is erased.",
+        "Best for most people.",
+        "All of the SSD is used unless you choose less.",
+    ] {
+        hand::wait(dialog, reason, || {
+            hand::words(dialog).contains(reason).then_some(())
+        })
+        .await;
+    }
+    let ssd = wizard::choice(dialog, "SSD").unwrap();
+    ssd.set_expanded(true);
+    let small = hand::wait(dialog, "small SSD", || {
+        hand::row(dialog, "Transcend TS32MSSD")
+    })
+    .await;
     assert!(
         !small.is_activatable() && small.is_sensitive() && small.grab_focus(),
         "an SSD that is too small cannot be chosen, but read"
     );
     for (ssd, content) in [
-        ("Samsung SSD 870 EVO 250GB", "Empty"),
+        (wizard::EMPTY, "Empty"),
         ("KINGSTON SA400S37120G", "Unrecognized content"),
     ] {
         let holds =
             |row: &adw::ActionRow| row.subtitle().is_some_and(|words| words.contains(content));
         hand::wait(dialog, content, || hand::row(dialog, ssd).filter(holds)).await;
     }
+    // The SSD of the system is there once: with its free space.
+    let system = hand::shown(dialog)
+        .into_iter()
+        .filter_map(|widget| widget.downcast::<adw::ActionRow>().ok())
+        .filter(|row| row.title().contains("970 EVO"));
+    assert_eq!(system.count(), 1);
     // The bar shows what a partition in the free space beside others takes; a whole SSD has no shares.
     hand::choose(dialog, "Free space on Samsung SSD 970 EVO 500GB").await;
+    assert!(!ssd.is_expanded(), "the list closes when one is picked");
     let words = hand::words(dialog);
     for share in [
         "Other partitions",
         "317.5\u{a0}GB",
         "New cache",
         "182.5\u{a0}GB",
+        "what else is on this SSD stays",
     ] {
         assert!(words.contains(share), "no {share} among:\n{words}");
     }
-    hand::choose(dialog, "CT500MX500SSD1").await;
-    assert!(!hand::words(dialog).contains("New cache"));
-    next().emit_clicked();
+    wizard::choose(dialog, "SSD", "CT500MX500SSD1").await;
+    let words = hand::words(dialog);
+    assert!(!words.contains("New cache"));
+    assert!(words.contains("will be erased, including “Games”."));
     let mode = mode_name(tandem_api::Mode::Writearound);
-    hand::choose(dialog, &mode).await;
-    next().emit_clicked();
-    hand::wait(dialog, "backup", || hand::row(dialog, "I have a backup")).await;
-    assert!(!can(), "without a backup nothing goes on");
-    // After going back twice, both choices stay.
-    for _ in 0..2 {
-        let back = hand::shown(dialog)
-            .into_iter()
-            .filter_map(|widget| widget.downcast::<gtk::Button>().ok())
-            .find(|button| button.tooltip_text().is_some_and(|words| words == "Back"))
-            .unwrap();
-        back.emit_clicked();
-    }
-    hand::wait(dialog, "SSD", || hand::row(dialog, "CT500MX500SSD1")).await;
-    assert!(can(), "the SSD is still chosen");
-    hand::press(dialog, "Next").await;
-    hand::press(dialog, "Next").await;
-    hand::choose(dialog, "I have a backup").await;
-    hand::press(dialog, "Next").await;
+    wizard::choose(dialog, "Mode", &mode).await;
+    // What the person chose stays, on the way back and when other disks come.
+    hand::press(dialog, "Review").await;
+    hand::wait(dialog, "review", || hand::row(dialog, "Time")).await;
+    wizard::back(dialog);
+    wizard::is_chosen(dialog, "SSD", "CT500MX500SSD1").await;
+    wizard::is_chosen(dialog, "Mode", &mode).await;
+}
+
+async fn the_review_names_what_is_erased(dialog: &Wizard) {
+    hand::press(dialog, "Review").await;
     let erase = "Erase CT500MX500SSD1 and Set Up";
     let button = hand::wait(dialog, erase, || hand::button(dialog, erase)).await;
     assert!(button.has_css_class("destructive-action"));
     assert!(
         !button.is_sensitive(),
-        "a second click on “Next” must not erase"
+        "a second click on “Review” must not erase"
     );
     let words = hand::words(dialog);
     let chosen = hand::row(dialog, "Mode").unwrap().subtitle().unwrap();
@@ -144,9 +161,18 @@ async fn pages_ask_for_answers_and_go_back(dialog: &Wizard) {
         "will be erased, including “Games”.",
         "Will be erased",
         "Unmount /media/anna/Archive",
+        "Usually less than a minute",
+        "while the cache runs",
+        "What I still need from CT500MX500SSD1 is backed up elsewhere.",
     ] {
         assert!(words.contains(fact), "{fact} is not among:\n{words}");
     }
+    glib::timeout_future(Duration::from_secs(1)).await;
+    assert!(
+        !button.is_sensitive(),
+        "nothing is erased without the promise of a backup"
+    );
+    hand::choose(dialog, "I have a backup").await;
 }
 
 async fn failures_are_explained_on_the_page(dialog: &Wizard, levers: &SimulationProxy<'_>) {

@@ -14,9 +14,11 @@ mod stage;
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use adw::prelude::*;
-use stage::{hand, opened};
+use gtk::glib;
+use stage::{hand, opened, wizard};
 use tandem_api::{CacheState, Mode, SimulationProxy};
 use tandem_app::display::{bytes, mode_name};
 use tandem_app::model::series::Series;
@@ -48,10 +50,8 @@ async fn write_back_is_chosen_with_its_warnings(application: &adw::Application, 
     let dialog: Wizard = hand::window(application).await;
     let back = mode_name(Mode::Writeback);
     // A disk that Windows reads too is not offered this mode, and the row says why.
-    hand::choose(&dialog, "Windows").await;
-    hand::press(&dialog, "Next").await;
-    hand::choose(&dialog, "Samsung SSD 870 EVO 250GB").await;
-    hand::press(&dialog, "Next").await;
+    wizard::choose(&dialog, "Hard Disk", "Windows").await;
+    wizard::choice(&dialog, "Mode").unwrap().set_expanded(true);
     let row = hand::wait(&dialog, "refusal", || {
         hand::row(&dialog, &back).filter(|row| !row.is_activatable())
     })
@@ -62,20 +62,9 @@ async fn write_back_is_chosen_with_its_warnings(application: &adw::Application, 
             .contains("other systems that use it")
     );
     assert!(!check(&row).is_sensitive());
-    for _ in 0..2 {
-        let button = hand::shown(&dialog)
-            .into_iter()
-            .filter_map(|widget| widget.downcast::<gtk::Button>().ok())
-            .find(|button| button.tooltip_text().is_some_and(|words| words == "Back"))
-            .unwrap();
-        button.emit_clicked();
-    }
-    hand::choose(&dialog, "Archive").await;
-    hand::press(&dialog, "Next").await;
-    hand::choose(&dialog, "Samsung SSD 870 EVO 250GB").await;
-    hand::press(&dialog, "Next").await;
+    wizard::choose(&dialog, "Hard Disk", "Archive").await;
     hand::wait(&dialog, "offer", || {
-        hand::row(&dialog, &back).filter(WidgetExt::is_visible)
+        hand::row(&dialog, &back).filter(adw::prelude::ListBoxRowExt::is_activatable)
     })
     .await;
     assert!(
@@ -89,16 +78,45 @@ async fn write_back_is_chosen_with_its_warnings(application: &adw::Application, 
         words.contains("may be damaged beyond repair") && words.contains(ELSEWHERE),
         "{words}"
     );
-    hand::press(&dialog, "Next").await;
-    hand::choose(&dialog, "I have a backup").await;
-    hand::press(&dialog, "Next").await;
-    hand::wait(&dialog, "summary", || {
-        let words = hand::words(&dialog);
-        (words.contains("beyond repair") && words.contains(ELSEWHERE)).then_some(())
-    })
-    .await;
+    the_risk_needs_the_promise_of_a_backup(&dialog).await;
     hand::press(&dialog, "Set Up the Cache").await;
     hand::press(&dialog, "Show Cache").await;
+}
+
+/// The promise is of this mode: after another mode it has to be given again.
+async fn the_risk_needs_the_promise_of_a_backup(dialog: &Wizard) {
+    let begin = || hand::button(dialog, "Set Up the Cache").unwrap();
+    for (place, mode) in [Mode::Writeback, Mode::Writearound, Mode::Writeback]
+        .into_iter()
+        .enumerate()
+    {
+        if place > 0 {
+            wizard::back(dialog);
+        }
+        wizard::choose(dialog, "Mode", &mode_name(mode)).await;
+        hand::press(dialog, "Review").await;
+        hand::wait(dialog, "review", || {
+            hand::row(dialog, "Mode").filter(|row| row.subtitle().unwrap() == mode_name(mode))
+        })
+        .await;
+        // Longer than a button that erases stays locked.
+        glib::timeout_future(Duration::from_secs(1)).await;
+        if mode == Mode::Writearound {
+            assert!(begin().is_sensitive(), "nothing is at risk");
+            continue;
+        }
+        let words = hand::words(dialog);
+        for part in [
+            "beyond repair",
+            ELSEWHERE,
+            "My files on Archive are backed up elsewhere.",
+        ] {
+            assert!(words.contains(part), "no {part} among:\n{words}");
+        }
+        assert!(!begin().is_sensitive(), "the promise is not given yet");
+        hand::choose(dialog, "I have a backup").await;
+        assert!(begin().is_sensitive());
+    }
 }
 
 /// Without the right the row shows the old setting again.

@@ -15,7 +15,7 @@ pub async fn tour(application: &adw::Application, window: &Window, camera: &Came
     window.set_up(None);
     let wizard: Wizard = hand::window(application).await;
     wizard.set_default_size(camera.width.min(640), 720);
-    answer(&wizard, "Archive", 4).await;
+    answer(&wizard, "Archive").await;
     let switch = hand::wait(&wizard, "switch", || {
         hand::shown(&wizard)
             .into_iter()

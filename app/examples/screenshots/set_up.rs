@@ -7,11 +7,11 @@ use adw::prelude::*;
 use gettextrs::gettext;
 use gtk::glib;
 use tandem_api::{SimulationProxy, StepKind};
-use tandem_app::display::{fill, mode_name};
+use tandem_app::display::fill;
 use tandem_app::widgets::window::Window;
 use tandem_app::widgets::wizard::Wizard;
 
-use crate::stage::hand;
+use crate::stage::{hand, wizard};
 use crate::{Camera, Result};
 
 /// Starts without a cache, and ends on the page of a new one.
@@ -24,29 +24,30 @@ pub async fn tour(
     window.set_up(None);
     let dialog: Wizard = hand::window(application).await;
     dialog.set_default_size(camera.width.min(640), 720);
-    let next = gettext("_Next");
-    camera.take(&dialog, "02-wizard-disk").await?;
-    hand::choose(&dialog, "Archive").await;
-    hand::press(&dialog, &next).await;
-    glib::timeout_future(Duration::from_millis(300)).await;
-    hand::choose(&dialog, &free_space()).await;
-    camera.take(&dialog, "68-wizard-ssd-shared").await?;
+    let review = gettext("_Review");
+    let (disk, ssd, mode) = (gettext("Hard Disk"), gettext("SSD"), gettext("Mode"));
+    glib::timeout_future(Duration::from_millis(500)).await;
+    camera.take(&dialog, "02-wizard-disks").await?;
+    wizard::choose(&dialog, &disk, "Archive").await;
+    wizard::is_chosen(&dialog, &ssd, wizard::EMPTY).await;
+    glib::timeout_future(Duration::from_millis(500)).await;
+    camera.take(&dialog, "03-wizard-choices").await?;
+    wizard::choose(&dialog, &ssd, &free_space()).await;
+    glib::timeout_future(Duration::from_millis(500)).await;
+    camera.take(&dialog, "68-wizard-shared").await?;
+    wizard::open(&dialog, &ssd).await;
+    glib::timeout_future(Duration::from_millis(500)).await;
+    camera.take(&dialog, "04-wizard-ssds").await?;
     hand::choose(&dialog, "CT500MX500SSD1").await;
-    camera.take(&dialog, "03-wizard-ssd").await?;
-    hand::press(&dialog, &next).await;
-    hand::wait(&dialog, "mode", || {
-        hand::row(&dialog, &mode_name(tandem_api::Mode::Writearound))
-    })
-    .await;
-    camera.take(&dialog, "04-wizard-mode").await?;
-    hand::press(&dialog, &next).await;
-    hand::choose(&dialog, &gettext("I have a backup")).await;
-    camera.take(&dialog, "05-wizard-backup").await?;
+    wizard::open(&dialog, &mode).await;
+    glib::timeout_future(Duration::from_millis(500)).await;
+    camera.take(&dialog, "05-wizard-mode").await?;
 
     levers.set_step_time(900).await?;
-    hand::press(&dialog, &next).await;
+    hand::press(&dialog, &review).await;
     glib::timeout_future(Duration::from_millis(1200)).await;
-    camera.take(&dialog, "06-wizard-summary").await?;
+    camera.take(&dialog, "06-wizard-review").await?;
+    hand::choose(&dialog, &gettext("I have a backup")).await;
     let begin = primary(&dialog);
     levers.set_authorized(false).await?;
     hand::press(&dialog, &begin).await;
@@ -57,6 +58,7 @@ pub async fn tour(
     camera.take(&dialog, "07-wizard-refused").await?;
     levers.set_authorized(true).await?;
     hand::press(&dialog, &gettext("_Try Again")).await;
+    hand::wait(&dialog, "steps", || hand::button(&dialog, &begin)).await;
 
     levers.fail_next(StepKind::Map).await?;
     hand::press(&dialog, &begin).await;

@@ -12,7 +12,7 @@ use tandem_app::widgets::window::Window;
 use tandem_app::widgets::wizard::Wizard;
 
 use crate::set_up::free_space;
-use crate::stage::hand;
+use crate::stage::{hand, wizard};
 use crate::{Camera, Result};
 
 const GB: u64 = 1_000_000_000;
@@ -29,15 +29,10 @@ pub async fn tour(
     window.set_up(None);
     let dialog: Wizard = hand::window(application).await;
     dialog.set_default_size(camera.width.min(640), 720);
-    let next = gettext("_Next");
-    hand::choose(&dialog, "Archive").await;
-    hand::press(&dialog, &next).await;
-    hand::choose(&dialog, &free_space()).await;
+    wizard::choose(&dialog, &gettext("Hard Disk"), "Archive").await;
+    wizard::choose(&dialog, &gettext("SSD"), &free_space()).await;
     size_row(&dialog).await.choose(60 * GB);
-    hand::press(&dialog, &next).await;
-    hand::press(&dialog, &next).await;
-    hand::choose(&dialog, &gettext("I have a backup")).await;
-    hand::press(&dialog, &next).await;
+    hand::press(&dialog, &gettext("_Review")).await;
     hand::press(&dialog, &gettext("_Set Up the Cache")).await;
     hand::press(&dialog, &gettext("_Show Cache")).await;
     hand::wait(window, "a cache that works", || {

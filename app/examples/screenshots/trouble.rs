@@ -71,7 +71,7 @@ async fn named_by_device(
     window.set_up(None);
     let wizard: Wizard = hand::window(application).await;
     wizard.set_default_size(camera.width.min(640), 720);
-    answer(&wizard, "Projects", 4).await;
+    answer(&wizard, "Projects").await;
     let change = gettext("_Change /etc/fstab");
     hand::wait(&wizard, &change, || hand::button(&wizard, &change)).await;
     camera.take(&wizard, "73-wizard-fstab").await?;

@@ -12,7 +12,7 @@ use tandem_app::widgets::window::Window;
 use tandem_app::widgets::wizard::Wizard;
 
 use crate::set_up::primary;
-use crate::stage::hand;
+use crate::stage::{hand, wizard};
 use crate::{Camera, Result};
 
 /// Bytes a second, so slow that a flush is still going on when its picture is taken.
@@ -77,41 +77,23 @@ async fn before_off(window: &Window, camera: &Camera) -> Result {
 
 /// Goes through the wizard.
 async fn choose(application: &adw::Application, window: &Window, camera: &Camera) -> Result {
-    let next = gettext("_Next");
-    let modes = mode_name(Mode::Writeback);
+    let (disk, mode) = (gettext("Hard Disk"), gettext("Mode"));
     window.set_up(None);
     let dialog: Wizard = hand::window(application).await;
     dialog.set_default_size(camera.width.min(640), 720);
-    for disk in ["Windows", "Archive"] {
-        hand::choose(&dialog, disk).await;
-        hand::press(&dialog, &next).await;
-        hand::choose(&dialog, "Samsung SSD 870 EVO 250GB").await;
-        hand::press(&dialog, &next).await;
-        hand::wait(&dialog, "modes", || hand::row(&dialog, &modes)).await;
-        glib::timeout_future(Duration::from_millis(300)).await;
-        if disk == "Windows" {
-            camera.take(&dialog, "30-wizard-mode-refused").await?;
-            for _ in 0..2 {
-                let back = hand::shown(&dialog)
-                    .into_iter()
-                    .filter_map(|widget| widget.downcast::<gtk::Button>().ok())
-                    .find(|button| {
-                        button
-                            .icon_name()
-                            .is_some_and(|name| name.contains("previous"))
-                    });
-                back.ok_or("there is no way back")?.emit_clicked();
-                glib::timeout_future(Duration::from_millis(300)).await;
-            }
-        }
-    }
-    hand::choose(&dialog, &modes).await;
-    camera.take(&dialog, "31-wizard-mode-back").await?;
-    hand::press(&dialog, &next).await;
-    hand::choose(&dialog, &gettext("I have a backup")).await;
-    hand::press(&dialog, &next).await;
+    wizard::choose(&dialog, &disk, "Windows").await;
+    wizard::open(&dialog, &mode).await;
     glib::timeout_future(Duration::from_millis(1200)).await;
-    camera.take(&dialog, "32-wizard-summary-back").await?;
+    camera.take(&dialog, "30-wizard-mode-refused").await?;
+    wizard::choose(&dialog, &disk, "Archive").await;
+    glib::timeout_future(Duration::from_millis(500)).await;
+    wizard::choose(&dialog, &mode, &mode_name(Mode::Writeback)).await;
+    glib::timeout_future(Duration::from_millis(500)).await;
+    camera.take(&dialog, "31-wizard-mode-back").await?;
+    hand::press(&dialog, &gettext("_Review")).await;
+    glib::timeout_future(Duration::from_millis(1200)).await;
+    hand::choose(&dialog, &gettext("I have a backup")).await;
+    camera.take(&dialog, "32-wizard-review-back").await?;
     let begin = primary(&dialog);
     hand::press(&dialog, &begin).await;
     hand::press(&dialog, &gettext("_Show Cache")).await;

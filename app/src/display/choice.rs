@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The disks and SSDs that the wizard offers.
+//! The disks and SSDs that the wizard offers, in words.
 
 use std::collections::HashMap;
 
 use gettextrs::gettext;
-use tandem_api::{PartUse, SsdPart};
+use tandem_api::SsdPart;
 
 use super::{
-    DeviceWords, SEPARATOR, VolumeWords, binary_size, bytes as bytes_words, device_words, fill,
-    ssd_words, volume_words,
+    SEPARATOR, binary_size, bytes as bytes_words, device_words, fill, ssd_words, volume_names,
+    volume_words,
 };
-use crate::model::draft::ssd_key;
-use crate::model::inventory::{Device, Medium};
+use crate::display::plan::quoted;
+use crate::model::inventory::Device;
+use crate::model::offer::{Loss, SsdOffer, slow_devices, ssd_offers};
 
 /// Least bytes of a cache that are offered first where there is more.
 const LEAST_GOOD: u64 = 32_000_000_000;
@@ -19,12 +20,14 @@ const LEAST_GOOD: u64 = 32_000_000_000;
 /// One row of a list to choose from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// Path of the block, which the service is given; for free space, see [`ssd_key`].
+    /// Path of the block, which the service is given; for free space, see [`crate::model::draft::ssd_key`].
     pub path: String,
     /// Name of the disk, volume or SSD.
     pub title: String,
     /// Facts by which the person recognises it.
     pub subtitle: String,
+    /// What it means to choose the row.
+    pub reason: String,
     /// Name of a symbolic icon.
     pub icon: &'static str,
     /// Why the row cannot be chosen; empty if it can be chosen.
@@ -42,8 +45,7 @@ impl Choice {
 /// The volumes that can be cached: all that are not on SSDs. Volumes that cannot be chosen come last.
 #[must_use]
 pub fn origin_choices(devices: &[Device]) -> Vec<Choice> {
-    let slow = devices.iter().filter(|device| device.medium != Medium::Ssd);
-    let rows = slow.flat_map(|device| {
+    let rows = slow_devices(devices).flat_map(|device| {
         device.volumes.iter().map(move |volume| {
             let (disk, words) = (device_words(device), volume_words(volume));
             let known_as = if device.model.is_empty() {
@@ -64,6 +66,7 @@ pub fn origin_choices(devices: &[Device]) -> Vec<Choice> {
                 path: volume.path.clone(),
                 title,
                 subtitle,
+                reason: gettext("Your files stay on it."),
                 icon: disk.icon,
                 obstacle: words.obstacle,
             }
@@ -72,8 +75,8 @@ pub fn origin_choices(devices: &[Device]) -> Vec<Choice> {
     open_first(rows.collect())
 }
 
-/// The SSDs, partitions of SSDs and free space on SSDs that can become a cache. A device of less than `least` bytes is
-/// shown but cannot be chosen. `layouts` say how SSDs are divided, by block path.
+/// The SSDs, partitions of SSDs and free space on SSDs that can become a cache, see [`ssd_offers`]. Those that cannot be
+/// chosen come last.
 #[must_use]
 pub fn ssd_choices(
     devices: &[Device],
@@ -81,58 +84,64 @@ pub fn ssd_choices(
     origin: &str,
     least: u64,
 ) -> Vec<Choice> {
-    let fast = devices.iter().filter(|device| device.medium == Medium::Ssd);
-    let mut rows = Vec::new();
-    for device in fast {
-        let holds_origin =
-            device.path == origin || device.volumes.iter().any(|volume| volume.path == origin);
-        if holds_origin {
-            continue;
-        }
-        let DeviceWords { icon, .. } = device_words(device);
-        let row = |path: &str, size: u64, words: VolumeWords| Choice {
-            path: path.to_owned(),
-            title: words.title,
-            subtitle: words.subtitle,
-            icon,
-            obstacle: if words.obstacle.is_empty() && size < least {
-                fill(
-                    &gettext("Too small, at least {size} needed"),
-                    &[("size", &binary_size(least))],
-                )
-            } else {
-                words.obstacle
-            },
-        };
-        rows.push(row(&device.path, device.size, ssd_words(device, None)));
-        let layout = layouts.get(&device.path).map_or(&[][..], Vec::as_slice);
-        if let Some(bytes) = free_space(layout).filter(|bytes| *bytes >= least) {
-            rows.push(Choice {
-                path: ssd_key(&device.path, bytes),
-                title: fill(
-                    &gettext("Free space on {model}"),
-                    &[("model", &device_words(device).title)],
-                ),
-                subtitle: fill(
-                    &gettext("{size} free · what else is on this SSD stays as it is"),
-                    &[("size", &bytes_words(bytes))],
-                ),
-                icon,
-                obstacle: String::new(),
-            });
-        }
-        let parts = device
-            .volumes
+    let offers = ssd_offers(devices, layouts, origin, least);
+    open_first(
+        offers
             .iter()
-            .filter(|volume| volume.partition.is_some());
-        // Partitions get rows of their own only where one of them can be chosen.
-        rows.extend(
-            parts
-                .filter(|volume| volume.as_ssd.is_ok())
-                .map(|volume| row(&volume.path, volume.size, ssd_words(device, Some(volume)))),
-        );
+            .map(|offer| ssd_choice(offer, least))
+            .collect(),
+    )
+}
+
+fn ssd_choice(offer: &SsdOffer<'_>, least: u64) -> Choice {
+    let device = device_words(offer.device);
+    let words = ssd_words(offer.device, offer.partition);
+    let (title, subtitle, obstacle) = if offer.loss == Loss::FreeSpace {
+        let title = gettext("Free space on {model}");
+        let subtitle = gettext("{size} free");
+        (
+            fill(&title, &[("model", &device.title)]),
+            fill(&subtitle, &[("size", &bytes_words(offer.bytes))]),
+            String::new(),
+        )
+    } else {
+        (words.title, words.subtitle, words.obstacle)
+    };
+    Choice {
+        path: offer.key(),
+        title,
+        subtitle,
+        reason: loss_words(offer),
+        icon: device.icon,
+        obstacle: if obstacle.is_empty() && offer.too_small {
+            fill(
+                &gettext("Too small, at least {size} needed"),
+                &[("size", &binary_size(least))],
+            )
+        } else {
+            obstacle
+        },
     }
-    open_first(rows)
+}
+
+/// What is lost when the place becomes a cache.
+fn loss_words(offer: &SsdOffer<'_>) -> String {
+    let names = match offer.partition {
+        Some(part) => vec![volume_words(part).title],
+        None => volume_names(offer.device),
+    };
+    match offer.loss {
+        Loss::Nothing => gettext("It is empty, so nothing is erased."),
+        Loss::FreeSpace => gettext("Nothing is erased: what else is on this SSD stays as it is."),
+        Loss::Content if names.is_empty() => gettext("Everything on it will be erased."),
+        Loss::Content => fill(
+            &gettext("Everything on it will be erased, including {names}."),
+            &[("names", &quoted(&names))],
+        ),
+        Loss::Unknown => gettext(
+            "Everything on it will be erased. Its content is not recognized and may be encrypted.",
+        ),
+    }
 }
 
 /// The sizes that a cache can have on what is chosen, and the size that is offered first.
@@ -146,7 +155,7 @@ pub struct SizeOffer {
     pub reason: String,
 }
 
-/// The sizes for this choice of an SSD ([`ssd_key`]), for a disk of so many bytes. None where the cache takes a whole
+/// The sizes for this choice of an SSD ([`crate::model::draft::ssd_key`]), for a disk of so many bytes. None where the cache takes a whole
 /// partition, or an SSD whose partitions are erased: they have the size that they have.
 #[must_use]
 pub fn size_offer(layout: &[SsdPart], key: &str, disk_bytes: u64) -> Option<SizeOffer> {
@@ -176,16 +185,6 @@ pub fn size_offer(layout: &[SsdPart], key: &str, disk_bytes: u64) -> Option<Size
     })
 }
 
-/// The largest free space beside other parts of an SSD, in bytes.
-fn free_space(layout: &[SsdPart]) -> Option<u64> {
-    let (free, used): (Vec<_>, Vec<_>) = layout
-        .iter()
-        .partition(|part| part.used_for == PartUse::Free);
-    // An SSD that is free as a whole has a row of its own already.
-    let shared = !used.is_empty();
-    free.iter().map(|part| part.bytes).max().filter(|_| shared)
-}
-
 fn open_first(mut rows: Vec<Choice>) -> Vec<Choice> {
     rows.sort_by_key(|row| !row.is_open());
     rows
@@ -194,7 +193,8 @@ fn open_first(mut rows: Vec<Choice>) -> Vec<Choice> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::inventory::{Content, Obstacle, Volume};
+    use crate::model::inventory::{Content, Medium, Obstacle, Volume};
+    use tandem_api::PartUse;
 
     fn volume(path: &str, partition: Option<u32>, ssd: bool) -> Volume {
         let fast = |yes: bool, obstacle| if yes { Ok(()) } else { Err(obstacle) };
@@ -224,6 +224,7 @@ mod tests {
             serial: String::new(),
             size: 1_000_000_000_000,
             medium,
+            outside: false,
             volumes,
             whole_as_ssd: if medium == Medium::Ssd {
                 Ok(())
@@ -292,6 +293,22 @@ mod tests {
     }
 
     #[test]
+    fn a_choice_says_what_it_erases() {
+        let reason = |content: Content, partition| {
+            let mut holds = volume("/b/sdc1", partition, true);
+            holds.content = content;
+            let fast = [device("/b/sdc", Medium::Ssd, vec![holds])];
+            let rows = ssd_choices(&fast, &HashMap::new(), "/b/sda1", 0);
+            rows[0].reason.clone()
+        };
+        let files = || Content::FileSystem("ext4".into());
+        assert!(reason(Content::Empty, None).contains("nothing is erased"));
+        assert!(reason(files(), None).starts_with("Everything on it will be erased."));
+        assert!(reason(files(), Some(1)).contains("erased, including “Films”."));
+        assert!(reason(Content::Unknown, None).contains("may be encrypted"));
+    }
+
+    #[test]
     fn the_size_that_is_offered_first_is_all_or_a_good_start() {
         let part = |object: &str, used_for, bytes| SsdPart {
             start: 0,
@@ -324,26 +341,5 @@ mod tests {
         assert_eq!(free(400 * gb, 100 * gb), Some((32 * gb, 400 * gb)));
         assert_eq!(free(220 * gb, 2_000 * gb), Some((220 * gb, 220 * gb)));
         assert_eq!(free(gb, 2_000 * gb), Some((gb, gb)));
-    }
-
-    #[test]
-    fn free_space_is_offered_beside_what_else_is_on_an_ssd() {
-        let part = |used_for, bytes| SsdPart {
-            start: 0,
-            bytes,
-            used_for,
-            device: tandem_api::DeviceText::none(),
-            cache: String::new(),
-        };
-        let free = |parts: &[SsdPart]| free_space(parts);
-        assert_eq!(free(&[]), None);
-        assert_eq!(free(&[part(PartUse::Free, 9)]), None, "the SSD as a whole");
-        let shared = [
-            part(PartUse::Free, 3),
-            part(PartUse::Other, 5),
-            part(PartUse::Free, 9),
-        ];
-        assert_eq!(free(&shared), Some(9));
-        assert_eq!(free(&[part(PartUse::Cache, 5)]), None);
     }
 }

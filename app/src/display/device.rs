@@ -237,6 +237,7 @@ mod tests {
             serial: String::new(),
             size: 4_000_000_000_000,
             medium: Medium::Virtual(VirtualKind::Array),
+            outside: false,
             volumes: vec![volume()],
             whole_as_ssd: Err(Obstacle::NotFast),
         };

@@ -17,6 +17,7 @@ mod numbers;
 mod plan;
 mod response;
 mod safety;
+mod setup;
 mod shares;
 mod speed;
 mod state;
@@ -51,6 +52,9 @@ pub use plan::{
 };
 pub use response::{ResponseWords, response_words};
 pub use safety::{Safety, SafetyAmounts, SafetyFacts, safety};
+pub use setup::{
+    BackupWords, action_words, backup_words, daily_words, erases, fate_words, time_words,
+};
 pub use shares::{
     SsdShare, SsdUse, cache_room, resized_shares, shares_words, ssd_shares, summed_shares,
 };

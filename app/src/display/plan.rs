@@ -103,7 +103,7 @@ pub fn device_facts(device: &DeviceText) -> String {
 }
 
 /// Names in quotation marks, with commas between them.
-fn quoted(names: &[String]) -> String {
+pub(super) fn quoted(names: &[String]) -> String {
     let all = names.iter().map(|name| {
         // Translators: a name in quotation marks
         fill(&gettext("“{name}”"), &[("name", name)])

@@ -146,6 +146,7 @@ impl<'a> Known<'a> {
                 .unwrap_or_default(),
             size: block.size,
             medium,
+            outside: drive.is_some_and(|drive| !drive.connection.is_empty()),
             volumes,
         }
     }

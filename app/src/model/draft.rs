@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a person has chosen so far in the wizard, and the order of its pages. Pure.
+//! What is chosen so far in the wizard, and its pages. Pure.
 
 use tandem_api::{Mode, RefusedMode};
 
 /// The pages of the wizard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
-    /// Which disk.
-    Disk,
-    /// Which SSD.
-    Ssd,
-    /// How writes are treated.
-    Mode,
-    /// "I have a backup".
-    Backup,
+    /// Which disk, which SSD, which mode, which size.
+    Choices,
     /// Exactly what will be done.
-    Summary,
+    Review,
     /// It is being done.
     Progress,
     /// It is done.
@@ -23,58 +17,15 @@ pub enum Page {
 }
 
 impl Page {
-    /// All pages in their order.
-    pub const ORDER: [Self; 7] = [
-        Self::Disk,
-        Self::Ssd,
-        Self::Mode,
-        Self::Backup,
-        Self::Summary,
-        Self::Progress,
-        Self::Done,
-    ];
-
     /// Name in the stack of pages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::Disk => "disk",
-            Self::Ssd => "ssd",
-            Self::Mode => "mode",
-            Self::Backup => "backup",
-            Self::Summary => "summary",
+            Self::Choices => "choices",
+            Self::Review => "review",
             Self::Progress => "progress",
             Self::Done => "done",
         }
-    }
-
-    fn place(self) -> usize {
-        Self::ORDER
-            .iter()
-            .position(|page| *page == self)
-            .unwrap_or_default()
-    }
-
-    /// The page after this one.
-    #[must_use]
-    pub fn next(self) -> Option<Self> {
-        Self::ORDER.get(self.place() + 1).copied()
-    }
-
-    /// The page that "Back" leads to; none where something has been begun.
-    #[must_use]
-    pub fn previous(self) -> Option<Self> {
-        match self {
-            Self::Disk | Self::Progress | Self::Done => None,
-            page => Self::ORDER.get(page.place() - 1).copied(),
-        }
-    }
-
-    /// Place among the pages with choices, from 1, and their number; none for the others.
-    #[must_use]
-    pub fn step(self) -> Option<(usize, usize)> {
-        let steps = Self::Summary.place() + 1;
-        (self.place() < steps).then(|| (self.place() + 1, steps))
     }
 }
 
@@ -85,12 +36,12 @@ pub struct Draft {
     pub origin: Option<String>,
     /// The choice of the SSD, see [`ssd_key`].
     pub ssd: Option<String>,
+    /// The person chose the SSD, and the wizard suggests no other.
+    ssd_is_own: bool,
     /// Bytes of the cache, if the person chose less than all of [`Self::ssd`].
     pub size: Option<u64>,
     /// How writes are treated.
     pub mode: Mode,
-    /// The person said that there is a backup.
-    pub backup: bool,
     /// The cache is put over the disk when the computer starts next.
     pub at_next_start: bool,
 }
@@ -100,9 +51,9 @@ impl Default for Draft {
         Self {
             origin: None,
             ssd: None,
+            ssd_is_own: false,
             size: None,
             mode: Mode::Writethrough,
-            backup: false,
             at_next_start: false,
         }
     }
@@ -128,23 +79,30 @@ impl Draft {
         Some((path.to_owned(), self.size.unwrap_or(all)))
     }
 
-    /// Chooses an SSD, with all that is offered there.
+    /// Takes the person's choice of an SSD, with all that is offered there. None: the chosen SSD is gone.
     pub fn choose_ssd(&mut self, key: Option<String>) {
+        self.ssd_is_own = key.is_some();
+        self.take_ssd(key);
+    }
+
+    /// Takes the SSD for the usual case, unless the person has chosen one.
+    pub fn suggest_ssd(&mut self, key: Option<String>) {
+        if !self.ssd_is_own {
+            self.take_ssd(key);
+        }
+    }
+
+    fn take_ssd(&mut self, key: Option<String>) {
         if self.ssd != key {
             self.size = None;
             self.ssd = key;
         }
     }
 
-    /// Whether the page has its answer.
+    /// Whether disk and SSD are chosen, so that a plan can be made.
     #[must_use]
-    pub fn is_answered(&self, page: Page) -> bool {
-        match page {
-            Page::Disk => self.origin.is_some(),
-            Page::Ssd => self.ssd.is_some(),
-            Page::Backup => self.backup,
-            Page::Mode | Page::Summary | Page::Progress | Page::Done => true,
-        }
+    pub fn is_complete(&self) -> bool {
+        self.origin.is_some() && self.ssd.is_some()
     }
 
     /// Chooses when the cache is put over the disk. At the next start a cache begins in a mode that risks nothing; the
@@ -163,10 +121,9 @@ impl Draft {
         }
     }
 
-    /// Chooses a disk. The promise of a backup was given for the disk before, so that another disk takes it back.
+    /// Chooses a disk.
     pub fn choose_origin(&mut self, path: Option<String>) {
         if self.origin != path {
-            self.backup = false;
             self.at_next_start = false;
             self.origin = path;
         }
@@ -179,42 +136,29 @@ mod tests {
     use tandem_api::ModeRefusal;
 
     #[test]
-    fn the_pages_are_in_one_order_and_nothing_begun_is_gone_back_on() {
-        let mut page = Page::Disk;
-        let mut seen = vec![page];
-        while let Some(next) = page.next() {
-            if let Some(previous) = next.previous() {
-                assert_eq!(previous, page);
-            }
-            page = next;
-            seen.push(page);
-        }
-        assert_eq!(seen, Page::ORDER);
-        assert_eq!(
-            (
-                Page::Disk.previous(),
-                Page::Progress.previous(),
-                Page::Done.previous()
-            ),
-            (None, None, None)
-        );
-        assert_eq!(
-            (Page::Disk.step(), Page::Summary.step(), Page::Done.step()),
-            (Some((1, 5)), Some((5, 5)), None)
-        );
+    fn a_plan_needs_disk_and_ssd() {
+        let mut draft = Draft::default();
+        assert!(!draft.is_complete());
+        draft.choose_origin(Some("/b/sda1".into()));
+        assert!(!draft.is_complete());
+        draft.suggest_ssd(Some("/b/sdc".into()));
+        assert!(draft.is_complete());
     }
 
     #[test]
-    fn a_page_without_its_answer_cannot_be_left() {
+    fn what_the_person_chose_is_not_replaced_by_a_suggestion() {
         let mut draft = Draft::default();
-        assert!(
-            !draft.is_answered(Page::Disk)
-                && !draft.is_answered(Page::Ssd)
-                && !draft.is_answered(Page::Backup)
-        );
-        draft.choose_origin(Some("/b/sda1".into()));
-        draft.backup = true;
-        assert!(draft.is_answered(Page::Disk) && draft.is_answered(Page::Backup));
+        let key = |name: &str| Some(format!("/b/{name}"));
+        draft.suggest_ssd(key("sdc"));
+        draft.suggest_ssd(key("sdd"));
+        assert_eq!(draft.ssd, key("sdd"));
+        draft.choose_ssd(key("sdc"));
+        draft.suggest_ssd(key("sdd"));
+        assert_eq!(draft.ssd, key("sdc"));
+        // The chosen SSD is gone.
+        draft.choose_ssd(None);
+        draft.suggest_ssd(key("sdd"));
+        assert_eq!(draft.ssd, key("sdd"));
     }
 
     #[test]
@@ -274,16 +218,5 @@ mod tests {
         assert_eq!(draft.ssd_part(), Some(("/b/sdc".to_owned(), 5)));
         draft.choose_ssd(Some("/b/sdd".to_owned()));
         assert_eq!(draft.ssd_part(), Some(("/b/sdd".to_owned(), 0)));
-    }
-
-    #[test]
-    fn the_promise_of_a_backup_holds_for_one_disk() {
-        let mut draft = Draft::default();
-        draft.choose_origin(Some("/b/sda1".into()));
-        draft.backup = true;
-        draft.choose_origin(Some("/b/sda1".into()));
-        assert!(draft.backup);
-        draft.choose_origin(Some("/b/sdb1".into()));
-        assert!(!draft.backup);
     }
 }

@@ -147,6 +147,8 @@ pub struct Device {
     pub size: u64,
     /// Kind of the device.
     pub medium: Medium,
+    /// Is on a plug outside the computer: USB, FireWire or a card reader.
+    pub outside: bool,
     /// The partitions in order, or the device itself if it has no partitions.
     pub volumes: Vec<Volume>,
     /// Whether the device can become a cache as a whole, with all its partitions erased.

@@ -8,6 +8,7 @@ pub mod facts;
 pub mod inventory;
 pub mod job_ends;
 pub mod objects;
+pub mod offer;
 pub mod range;
 pub mod series;
 pub mod store;

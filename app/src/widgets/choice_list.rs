@@ -49,8 +49,9 @@ mod imp {
             SIGNALS.get_or_init(|| {
                 vec![
                     Signal::builder("chosen")
-                        .param_types([Option::<String>::static_type()])
+                        .param_types([String::static_type()])
                         .build(),
+                    Signal::builder("picked").build(),
                 ]
             })
         }
@@ -61,7 +62,8 @@ mod imp {
 }
 
 glib::wrapper! {
-    /// A list of [`Choice`]s; emits `chosen` with the block path, or with none if the chosen device is gone.
+    /// A list of [`Choice`]s. Emits `chosen` with the block path when another one is chosen. Emits `picked` after a press
+    /// on a row, also on the chosen one, and not when the arrow keys go from one button to the next.
     pub struct ChoiceList(ObjectSubclass<imp::ChoiceList>)
         @extends adw::Bin, gtk::Widget,
         @implements gtk::Buildable, gtk::ConstraintTarget;
@@ -73,33 +75,39 @@ impl ChoiceList {
         self.imp().empty.set_label(words);
     }
 
-    /// Shows these choices and marks `chosen` if it can be chosen; if not, emits that nothing is chosen.
+    /// Shows these choices and marks `chosen`; emits nothing.
     pub fn show(&self, choices: Vec<Choice>, chosen: Option<&str>) {
-        let open = |path: &str| {
-            choices
-                .iter()
-                .any(|choice| choice.path == path && choice.is_open())
-        };
-        let kept = chosen.filter(|path| open(path)).map(str::to_owned);
-        let lost = chosen.is_some() && kept.is_none();
         let imp = self.imp();
-        let same = *imp.choices.borrow() == choices && *imp.chosen.borrow() == kept;
+        let chosen = chosen.map(str::to_owned);
+        let same = *imp.choices.borrow() == choices && *imp.chosen.borrow() == chosen;
         if !same || choices.is_empty() {
-            imp.chosen.replace(kept);
+            imp.chosen.replace(chosen);
             imp.choices.replace(choices);
             self.build();
         }
-        if lost {
-            self.emit_by_name::<()>("chosen", &[&Option::<String>::None]);
-        }
     }
 
-    /// Calls `then` with the block path of the chosen device, or with none.
-    pub fn connect_chosen(&self, then: impl Fn(Option<String>) + 'static) {
+    /// Whether something is chosen.
+    #[must_use]
+    pub fn has_choice(&self) -> bool {
+        self.imp().chosen.borrow().is_some()
+    }
+
+    /// Calls `then` with the block path of the chosen device.
+    pub fn connect_chosen(&self, then: impl Fn(String) + 'static) {
         self.connect_closure(
             "chosen",
             false,
-            glib::closure_local!(move |_: &Self, path: Option<String>| then(path)),
+            glib::closure_local!(move |_: &Self, path: String| then(path)),
+        );
+    }
+
+    /// Calls `then` after a press on a row that can be chosen.
+    pub fn connect_picked(&self, then: impl Fn() + 'static) {
+        self.connect_closure(
+            "picked",
+            false,
+            glib::closure_local!(move |_: &Self| then()),
         );
     }
 
@@ -117,6 +125,8 @@ impl ChoiceList {
         for choice in choices.iter() {
             let button = gtk::CheckButton::builder()
                 .valign(gtk::Align::Center)
+                // A press on the button is one on the row.
+                .can_target(false)
                 .group(&imp.group)
                 .sensitive(choice.is_open())
                 .build();
@@ -128,10 +138,15 @@ impl ChoiceList {
                 choice.path,
                 move |button| if button.is_active() {
                     list.imp().chosen.replace(Some(path.clone()));
-                    list.emit_by_name::<()>("chosen", &[&Some(path.clone())]);
+                    list.emit_by_name::<()>("chosen", &[&path]);
                 }
             ));
             let row = row(choice, &button);
+            row.connect_activated(clone!(
+                #[weak(rename_to = list)]
+                self,
+                move |_| list.emit_by_name::<()>("picked", &[])
+            ));
             row.set_widget_name(&choice.path);
             imp.rows.append(&row);
             if focused.as_deref() == Some(&choice.path) {

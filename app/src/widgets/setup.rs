@@ -2,9 +2,7 @@
 //! The pages of the wizard. A page shows what it is given and emits what was chosen. No page knows another; only
 //! [`super::wizard`] knows their order.
 
-pub mod backup_page;
-pub mod device_page;
+pub mod choices_page;
 pub mod done_page;
-pub mod mode_page;
 pub mod progress_page;
-pub mod summary_page;
+pub mod review_page;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The wizard: owns the order of the pages and the one [`Draft`].
 //!
-//! The pages emit what was chosen. The wizard writes the choice to the draft, and the draft decides whether the button
-//! can be pressed. While a call is under way the wizard is busy and ignores further clicks. The progress of the job is
+//! The first page shows a choice for the usual case, see [`crate::model::offer`], and emits what the person chooses
+//! instead. The wizard writes each choice to the draft, and the draft decides whether the button can be pressed. While a call is under way the wizard is busy and ignores further clicks. The progress of the job is
 //! shown as the service reports it.
 
+mod choices;
 mod fstab;
 mod run;
 mod sizes;
@@ -19,24 +20,18 @@ use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::CompositeTemplate;
 use gtk::glib::{self, clone, subclass::Signal};
-use tandem_api::SsdPart;
+use tandem_api::{RefusedMode, SsdPart};
 
 use crate::a11y;
 use crate::client::Client;
-use crate::display::{
-    Choice, SizeOffer, SsdShare, fill, mode_warnings, origin_choices, ssd_choices, ssd_shares,
-};
+use crate::display::{SizeOffer, action_words, erases};
 use crate::model::draft::{Draft, Page};
-use crate::model::objects::{DeviceObject, JobObject};
-use crate::model::store::{Store, objects};
-use crate::widgets::resize_dialog::disk_names;
-use crate::widgets::scrolled::scroll_to_end;
-use crate::widgets::setup::backup_page::BackupPage;
-use crate::widgets::setup::device_page::DevicePage;
+use crate::model::objects::JobObject;
+use crate::model::store::Store;
+use crate::widgets::setup::choices_page::ChoicesPage;
 use crate::widgets::setup::done_page::DonePage;
-use crate::widgets::setup::mode_page::ModePage;
 use crate::widgets::setup::progress_page::ProgressPage;
-use crate::widgets::setup::summary_page::{SummaryPage, action_words, erases};
+use crate::widgets::setup::review_page::ReviewPage;
 
 mod imp {
     use super::*;
@@ -47,33 +42,21 @@ mod imp {
         #[template_child]
         pub header: TemplateChild<adw::HeaderBar>,
         #[template_child]
-        pub heading: TemplateChild<adw::WindowTitle>,
-        #[template_child]
         pub back: TemplateChild<gtk::Button>,
         #[template_child]
         pub scroller: TemplateChild<gtk::ScrolledWindow>,
         #[template_child]
         pub pages: TemplateChild<gtk::Stack>,
         #[template_child]
-        pub disk: TemplateChild<DevicePage>,
+        pub choices: TemplateChild<ChoicesPage>,
         #[template_child]
-        pub ssd: TemplateChild<DevicePage>,
-        #[template_child]
-        pub mode: TemplateChild<ModePage>,
-        #[template_child]
-        pub backup: TemplateChild<BackupPage>,
-        #[template_child]
-        pub summary: TemplateChild<SummaryPage>,
+        pub review: TemplateChild<ReviewPage>,
         #[template_child]
         pub progress: TemplateChild<ProgressPage>,
         #[template_child]
         pub done: TemplateChild<DonePage>,
         #[template_child]
         pub primary: TemplateChild<gtk::Button>,
-        #[template_child]
-        pub test: TemplateChild<gtk::Button>,
-        #[template_child]
-        pub advise: TemplateChild<gtk::Button>,
         pub draft: RefCell<Draft>,
         pub page: Cell<Option<Page>>,
         pub busy: Cell<bool>,
@@ -84,6 +67,12 @@ mod imp {
         pub sizes: RefCell<Option<(String, SizeOffer)>>,
         /// How each SSD is divided, by block path.
         pub layouts: RefCell<HashMap<String, Vec<SsdPart>>>,
+        /// All of `layouts` were asked for.
+        pub layouts_known: Cell<bool>,
+        /// The disk and the SSD whose refused modes were asked for.
+        pub asked: RefCell<Option<(String, String)>>,
+        /// The modes that are refused for `asked`.
+        pub refused_modes: RefCell<Vec<RefusedMode>>,
         pub store_changes: RefCell<Option<glib::SignalGroup>>,
         pub job_path: RefCell<Option<String>>,
         pub job: RefCell<Option<(JobObject, glib::SignalGroup)>>,
@@ -97,10 +86,8 @@ mod imp {
         type ParentType = adw::Window;
 
         fn class_init(class: &mut Self::Class) {
-            DevicePage::ensure_type();
-            ModePage::ensure_type();
-            BackupPage::ensure_type();
-            SummaryPage::ensure_type();
+            ChoicesPage::ensure_type();
+            ReviewPage::ensure_type();
             ProgressPage::ensure_type();
             DonePage::ensure_type();
             class.bind_template();
@@ -152,14 +139,14 @@ mod imp {
 }
 
 glib::wrapper! {
-    /// Asks for disk, SSD and mode, shows the plan, and shows the job. Emits `show-cache` with a uuid.
+    /// Shows the choices, the plan made of them, and the job. Emits `show-cache` with a uuid.
     pub struct Wizard(ObjectSubclass<imp::Wizard>)
         @extends adw::Window, gtk::Window, gtk::Widget,
         @implements gtk::Buildable, gtk::ConstraintTarget, gtk::Native, gtk::Root, gtk::ShortcutManager;
 }
 
 impl Wizard {
-    /// Makes a wizard. With `origin`, the block path of a disk, the wizard begins at the choice of the SSD.
+    /// Makes a wizard. `origin`: the block path of the disk to speed up, if that is known.
     #[must_use]
     pub fn new(client: Client, store: Store, origin: Option<&str>) -> Self {
         let wizard: Self = glib::Object::new();
@@ -175,9 +162,9 @@ impl Wizard {
         let _ = imp.client.set(client);
         let _ = imp.store.set(store);
         wizard.choose_origin(origin.map(str::to_owned));
-        wizard.show_choices();
-        let known = imp.draft.borrow().origin.is_some();
-        wizard.go(if known { Page::Ssd } else { Page::Disk });
+        wizard.go(Page::Choices);
+        // A list that has just been opened takes the focus only on the screen.
+        wizard.connect_map(Self::focus_page);
         wizard
     }
 
@@ -192,59 +179,13 @@ impl Wizard {
 
     fn connect_pages(&self) {
         let imp = self.imp();
-        imp.disk.list().set_empty_words(&gettext(
-            "No hard disk was found. Connect one, and it appears here.",
-        ));
-        imp.ssd.list().set_empty_words(&gettext(
-            "No SSD was found. Connect one, and it appears here.",
-        ));
-        imp.disk.list().connect_chosen(clone!(
+        self.connect_choices();
+        imp.review.connect_promised(clone!(
             #[weak(rename_to = wizard)]
             self,
-            move |path| {
-                wizard.choose_origin(path);
-                wizard.refresh();
-            }
+            move || wizard.refresh()
         ));
-        imp.ssd.list().connect_chosen(clone!(
-            #[weak(rename_to = wizard)]
-            self,
-            move |path| {
-                wizard.imp().draft.borrow_mut().choose_ssd(path);
-                wizard.offer_sizes();
-                wizard.show_shares();
-                wizard.refresh();
-                let page = &wizard.imp().ssd;
-                if page.bar().is_visible() || page.size().is_visible() {
-                    scroll_to_end(&wizard.imp().scroller);
-                }
-            }
-        ));
-        imp.ssd.size().connect_changed(clone!(
-            #[weak(rename_to = wizard)]
-            self,
-            move |bytes| wizard.choose_size(bytes)
-        ));
-        imp.mode.list().connect_chosen(clone!(
-            #[weak(rename_to = wizard)]
-            self,
-            move |mode| {
-                wizard.imp().draft.borrow_mut().mode = mode;
-                wizard.refresh();
-                if !mode_warnings(mode).is_empty() {
-                    scroll_to_end(&wizard.imp().scroller);
-                }
-            }
-        ));
-        imp.backup.connect_promised(clone!(
-            #[weak(rename_to = wizard)]
-            self,
-            move |promised| {
-                wizard.imp().draft.borrow_mut().backup = promised;
-                wizard.refresh();
-            }
-        ));
-        imp.summary.connect_next_start(clone!(
+        imp.review.connect_next_start(clone!(
             #[weak(rename_to = wizard)]
             self,
             move |later| {
@@ -264,79 +205,14 @@ impl Wizard {
         ));
     }
 
-    fn choose_origin(&self, path: Option<String>) {
-        let same = self.imp().draft.borrow().origin == path;
-        self.imp().draft.borrow_mut().choose_origin(path);
-        if !same && self.origin_is_root() {
-            self.imp().draft.borrow_mut().choose_next_start(true);
-        }
-    }
-
     fn page(&self) -> Page {
-        self.imp().page.get().unwrap_or(Page::Disk)
-    }
-
-    fn choices(&self) -> (Vec<Choice>, Vec<Choice>) {
-        let Some(store) = self.imp().store.get() else {
-            return (vec![], vec![]);
-        };
-        let devices: Vec<_> = objects::<DeviceObject>(&store.devices())
-            .map(|device| device.facts())
-            .collect();
-        let origin = self.imp().draft.borrow().origin.clone().unwrap_or_default();
-        (
-            origin_choices(&devices),
-            ssd_choices(
-                &devices,
-                &self.imp().layouts.borrow(),
-                &origin,
-                store.minimum_ssd_bytes(),
-            ),
-        )
-    }
-
-    /// Shows the devices that can be chosen now. A chosen device that is gone is no longer chosen.
-    fn show_choices(&self) {
-        let imp = self.imp();
-        let (origins, _) = self.choices();
-        let draft = imp.draft.borrow().clone();
-        imp.disk.list().show(origins, draft.origin.as_deref());
-        let (_, ssds) = self.choices();
-        imp.ssd.list().show(ssds, draft.ssd.as_deref());
-        self.offer_sizes();
-        self.show_shares();
-    }
-
-    /// Shows how the chosen SSD is shared, where it is.
-    fn show_shares(&self) {
-        let imp = self.imp();
-        let shares = self.shares();
-        imp.ssd.bar().show(&shares);
-        imp.summary.show_shares(&shares);
-    }
-
-    fn shares(&self) -> Vec<SsdShare> {
-        let imp = self.imp();
-        let (Some(store), Some((ssd, bytes))) = (imp.store.get(), imp.draft.borrow().ssd_part())
-        else {
-            return vec![];
-        };
-        let disks = disk_names(store);
-        // The chosen device may be a partition of the SSD.
-        let layouts = imp.layouts.borrow();
-        let has =
-            |layout: &&Vec<SsdPart>| layout.iter().any(|part| part.device.object.as_str() == ssd);
-        let layout = layouts.get(&ssd).or_else(|| layouts.values().find(has));
-        layout.map_or_else(Vec::new, |layout| ssd_shares(layout, &ssd, bytes, &disks))
+        self.imp().page.get().unwrap_or(Page::Choices)
     }
 
     fn facts_changed(&self) {
         // A choice is taken back only while the person can choose again; on later pages the plan and the job tell of a
         // missing device.
-        if matches!(
-            self.page(),
-            Page::Disk | Page::Ssd | Page::Mode | Page::Backup
-        ) {
+        if self.page() == Page::Choices {
             self.show_choices();
         }
         self.look_for_job();
@@ -345,69 +221,40 @@ impl Wizard {
 
     fn go(&self, page: Page) {
         let imp = self.imp();
-        let forward = imp.page.get().is_none_or(|old| old.next() == Some(page));
-        imp.pages.set_transition_type(if forward {
-            gtk::StackTransitionType::SlideLeft
-        } else {
+        imp.pages.set_transition_type(if page == Page::Choices {
             gtk::StackTransitionType::SlideRight
+        } else {
+            gtk::StackTransitionType::SlideLeft
         });
         imp.page.set(Some(page));
-        if page == Page::Ssd {
-            self.show_choices();
-            self.load_layouts();
-        }
-        if page == Page::Backup {
-            let (origins, _) = self.choices();
-            let draft = imp.draft.borrow().clone();
-            let disk = origins
-                .into_iter()
-                .find(|choice| Some(&choice.path) == draft.origin.as_ref());
-            imp.backup.ask(
-                &disk.map(|choice| choice.title).unwrap_or_default(),
-                draft.backup,
-            );
-        }
         imp.pages.set_visible_child_name(page.name());
         imp.scroller.vadjustment().set_value(0.0);
-        let subtitle = page.step().map_or_else(String::new, |(step, steps)| {
-            fill(
-                &gettext("Step {step} of {steps}"),
-                &[("step", &step.to_string()), ("steps", &steps.to_string())],
-            )
-        });
-        imp.heading.set_subtitle(&subtitle);
         self.refresh();
         match page {
-            Page::Mode => self.ask_modes(),
-            Page::Summary => self.make_plan(),
-            _ => {}
+            Page::Choices => {
+                self.show_choices();
+                self.load_layouts();
+            }
+            Page::Review => self.make_plan(),
+            Page::Progress | Page::Done => {}
         }
         self.focus_page();
     }
 
-    /// Puts the focus where the keyboard goes on: at the question, or at the button if the page has its answer. Where
-    /// pressing the button has consequences, the focus is on the text, so that the keyboard can scroll it.
+    /// Puts the focus where the keyboard goes on: at the question, or at the button if all is chosen. Where pressing the
+    /// button has consequences, the focus is on the text, so that the keyboard can scroll it.
     fn focus_page(&self) {
         let imp = self.imp();
-        let page = self.page();
-        match page {
-            Page::Summary | Page::Progress => imp.scroller.grab_focus(),
-            page if imp.draft.borrow().is_answered(page) => imp.primary.grab_focus(),
-            _ => imp.pages.child_focus(gtk::DirectionType::TabForward),
+        match self.page() {
+            Page::Review | Page::Progress => imp.scroller.grab_focus(),
+            Page::Choices if imp.choices.focus_question() => true,
+            Page::Choices | Page::Done => imp.primary.grab_focus(),
         };
     }
 
     fn go_back(&self) {
-        if self.imp().busy.get() {
-            return;
-        }
-        let previous = match self.page() {
-            // The job has failed.
-            Page::Progress if self.imp().ended.get() => Some(Page::Backup),
-            page => page.previous(),
-        };
-        if let Some(page) = previous {
-            self.go(page);
+        if !self.imp().busy.get() {
+            self.go(Page::Choices);
         }
     }
 
@@ -417,10 +264,10 @@ impl Wizard {
             return;
         }
         match self.page() {
-            Page::Summary if self.imp().summary.plan().is_some() => self.begin(),
-            Page::Summary if self.imp().summary.fstab_changes().is_empty() => self.make_plan(),
-            Page::Summary => self.change_fstab(),
-            Page::Progress if self.imp().ended.get() => self.go(Page::Summary),
+            Page::Review if self.imp().review.plan().is_some() => self.begin(),
+            Page::Review if self.imp().review.fstab_changes().is_empty() => self.make_plan(),
+            Page::Review => self.change_fstab(),
+            Page::Progress if self.imp().ended.get() => self.go(Page::Review),
             Page::Progress => self.cancel(),
             Page::Done => {
                 if let Some(uuid) = self.job_facts().map(|job| job.cache_uuid) {
@@ -428,11 +275,10 @@ impl Wizard {
                 }
                 self.close();
             }
-            page => {
-                if let (true, Some(next)) =
-                    (self.imp().draft.borrow().is_answered(page), page.next())
-                {
-                    self.go(next);
+            Page::Choices => {
+                let complete = self.imp().draft.borrow().is_complete();
+                if complete {
+                    self.go(Page::Review);
                 }
             }
         }
@@ -443,9 +289,9 @@ impl Wizard {
         let imp = self.imp();
         let page = self.page();
         let job = self.job_facts();
-        let plan = imp.summary.plan();
+        let plan = imp.review.plan();
         let (words, class) = match (page, &plan) {
-            (Page::Summary, Some(plan)) => (
+            (Page::Review, Some(plan)) => (
                 action_words(plan),
                 if erases(plan) {
                     "destructive-action"
@@ -453,15 +299,15 @@ impl Wizard {
                     "suggested-action"
                 },
             ),
-            (Page::Summary, None) if imp.busy.get() => (gettext("_Next"), "suggested-action"),
-            (Page::Summary, None) if !imp.summary.fstab_changes().is_empty() => {
+            (Page::Review, None) if imp.busy.get() => (gettext("_Review"), "suggested-action"),
+            (Page::Review, None) if !imp.review.fstab_changes().is_empty() => {
                 (gettext("_Change /etc/fstab"), "suggested-action")
             }
-            (Page::Summary, None) => (gettext("_Try Again"), "suggested-action"),
+            (Page::Review, None) => (gettext("_Try Again"), "suggested-action"),
             (Page::Progress, _) if imp.ended.get() => (gettext("_Try Again"), "suggested-action"),
             (Page::Progress, _) => (gettext("_Cancel"), "regular"),
             (Page::Done, _) => (gettext("_Show Cache"), "suggested-action"),
-            _ => (gettext("_Next"), "suggested-action"),
+            (Page::Choices, _) => (gettext("_Review"), "suggested-action"),
         };
         imp.primary.set_label(&words);
         // Enter presses the button from anywhere, unless the button ends or erases something.
@@ -477,12 +323,14 @@ impl Wizard {
             Page::Progress if !imp.ended.get() => {
                 job.is_some_and(|job| job.cancellable && !job.undoing)
             }
-            page => imp.draft.borrow().is_answered(page),
+            Page::Choices => imp.draft.borrow().is_complete(),
+            Page::Review => imp.review.is_promised(),
+            Page::Progress | Page::Done => true,
         };
         imp.primary
             .set_sensitive(can && !imp.busy.get() && !imp.erase_delayed.get());
         let failed = page == Page::Progress && imp.ended.get();
-        imp.back.set_visible(page.previous().is_some() || failed);
+        imp.back.set_visible(page == Page::Review || failed);
         imp.back.set_sensitive(!imp.busy.get());
         self.offer_speed_test();
         self.set_deletable(page != Page::Progress || failed);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The list of disks and SSDs to choose from.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use adw::prelude::*;
@@ -17,13 +17,14 @@ fn choice(path: &str, obstacle: &str) -> Choice {
         path: path.into(),
         title: format!("Title of {path}"),
         subtitle: "2.0 TB".into(),
+        reason: String::new(),
         icon: "drive-harddisk-symbolic",
         obstacle: obstacle.into(),
     }
 }
 
 #[gtk::test]
-fn what_is_chosen_is_told_once_and_what_is_gone_is_no_longer_chosen() {
+fn what_is_chosen_is_told_once_and_each_press_is_told() {
     adw::init().unwrap();
     let list: ChoiceList = glib::Object::new();
     let told = Rc::new(RefCell::new(Vec::new()));
@@ -49,10 +50,13 @@ fn what_is_chosen_is_told_once_and_what_is_gone_is_no_longer_chosen() {
     );
     assert!(rows(&window)[2].subtitle().unwrap().contains("Swap"));
     ActionRowExt::activate(&rows(&window)[1]);
-    assert_eq!(*told.borrow(), [Some("/b".to_owned())]);
-    list.show(vec![choice("/a", "")], Some("/b"));
-    assert_eq!(*told.borrow(), [Some("/b".to_owned()), None]);
+    assert_eq!(*told.borrow(), ["/b"]);
+    list.show(vec![choice("/a", "")], None);
+    assert_eq!(*told.borrow(), ["/b"], "the program chooses in silence");
     told.borrow_mut().clear();
+    let pressed = Rc::new(Cell::new(0));
+    let counted = pressed.clone();
+    list.connect_picked(move || counted.set(counted.get() + 1));
     let only = rows(&window)[0].clone();
     for _ in 0..2 {
         ActionRowExt::activate(&only);
@@ -64,7 +68,8 @@ fn what_is_chosen_is_told_once_and_what_is_gone_is_no_longer_chosen() {
         button.unwrap().is_active(),
         "a choice among one is no box that can be unticked"
     );
-    assert_eq!(*told.borrow(), [Some("/a".to_owned())]);
+    assert_eq!(*told.borrow(), ["/a"]);
+    assert_eq!(pressed.get(), 2);
     window.destroy();
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Says that the cache is set up, and what happens next.
+//! Says that the cache is set up, and what it changes in daily life.
 
+use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::CompositeTemplate;
@@ -8,7 +9,7 @@ use gtk::glib;
 
 use tandem_api::PlanReply;
 
-use crate::display::{fill, plan_title, short_name};
+use crate::display::{daily_words, fill, plan_title, short_name};
 
 mod imp {
     use super::*;
@@ -19,9 +20,11 @@ mod imp {
         #[template_child]
         pub title: TemplateChild<gtk::Label>,
         #[template_child]
-        pub after: TemplateChild<gtk::Label>,
-        #[template_child]
         pub pair: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub daily: TemplateChild<gtk::ListBox>,
+        #[template_child]
+        pub test: TemplateChild<gtk::Button>,
     }
 
     #[glib::object_subclass]
@@ -54,31 +57,43 @@ glib::wrapper! {
 impl DonePage {
     /// Shows the words for this executed plan.
     pub fn show(&self, plan: &PlanReply) {
-        let (title, words, after) = if plan.at_next_start {
+        let imp = self.imp();
+        let (title, words) = if plan.at_next_start {
             (
                 gettext("Restart to Begin"),
                 gettext("{ssd} will speed up {disk} after the next start of the computer."),
-                gettext(
-                    "Until then nothing changes on the hard disk, and you can cancel on the page of the cache.",
-                ),
             )
         } else {
             (
                 gettext("The Cache Is Ready"),
                 gettext("{ssd} is now speeding up {disk}."),
-                gettext(
-                    "Use your files as always. The SSD fills as you go: the first time is as slow as before, the second is fast.\n\nThe cache starts automatically with your computer.",
-                ),
             )
         };
-        self.imp().title.set_label(&title);
-        self.imp().after.set_label(&after);
-        self.imp().pair.set_label(&fill(
+        imp.title.set_label(&title);
+        while let Some(row) = imp.daily.first_child() {
+            imp.daily.remove(&row);
+        }
+        for [title, subtitle] in daily_words(plan) {
+            let row = adw::ActionRow::builder()
+                .use_markup(false)
+                .title(title)
+                .subtitle(subtitle)
+                .title_lines(0)
+                .subtitle_lines(0)
+                .build();
+            imp.daily.append(&row);
+        }
+        imp.pair.set_label(&fill(
             &words,
             &[
                 ("ssd", &short_name(&plan.ssd)),
                 ("disk", &plan_title(&plan.origin)),
             ],
         ));
+    }
+
+    /// Shows or hides the button of the speed test.
+    pub fn offer_speed_test(&self, offered: bool) {
+        self.imp().test.set_visible(offered);
     }
 }

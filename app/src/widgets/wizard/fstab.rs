@@ -15,9 +15,9 @@ impl Wizard {
             return;
         };
         match client.fstab_changes(&disk).await {
-            Ok(changes) => imp.summary.offer_fstab_changes(&changes),
+            Ok(changes) => imp.review.offer_fstab_changes(&changes),
             // The person must not do by hand what the service refuses.
-            Err(failure) => imp.summary.show_failure(&failure),
+            Err(failure) => imp.review.show_failure(&failure),
         }
     }
 
@@ -29,7 +29,7 @@ impl Wizard {
         else {
             return;
         };
-        let changes = imp.summary.fstab_changes();
+        let changes = imp.review.fstab_changes();
         self.set_busy(true);
         glib::spawn_future_local(clone!(
             #[weak(rename_to = wizard)]
@@ -40,7 +40,7 @@ impl Wizard {
                 match changed {
                     Ok(()) => wizard.make_plan(),
                     Err(failure) => {
-                        wizard.imp().summary.show_failure(&failure);
+                        wizard.imp().review.show_failure(&failure);
                         wizard.refresh();
                     }
                 }

@@ -9,17 +9,15 @@ use tandem_api::{DataState, Failure, Kind, Mode, PlanSpec};
 
 use super::Wizard;
 use crate::client::draft_spec;
-use crate::display::volume_names;
+use crate::display::{erases, volume_names};
 use crate::model::draft::Page;
 use crate::model::facts::JobFacts;
-use crate::model::inventory::{Medium, Volume};
 use crate::model::objects::{DeviceObject, JobObject};
 use crate::model::store::objects;
 use crate::widgets::scrolled::scroll_to_end;
-use crate::widgets::setup::summary_page::erases;
 
-/// The button that erases cannot be pressed for this long after it has appeared in the place of "Next". A double click
-/// on "Next" therefore erases nothing.
+/// The button that erases cannot be pressed for this long after it has appeared in the place of "Review". A double click
+/// on "Review" therefore erases nothing.
 const ERASE_BUTTON_DELAY: Duration = Duration::from_millis(700);
 
 impl Wizard {
@@ -27,11 +25,16 @@ impl Wizard {
         self.imp().job.borrow().as_ref().map(|(job, _)| job.facts())
     }
 
-    /// Asks which modes are offered for this disk and this SSD: each plan of the service names the refused modes.
+    /// Asks once which modes are offered for this disk and this SSD: each plan of the service names the refused modes.
     pub(super) fn ask_modes(&self) {
         let imp = self.imp();
         let draft = imp.draft.borrow().clone();
-        imp.mode.list().show(draft.mode, &[]);
+        let pair = draft.origin.clone().zip(draft.ssd.clone());
+        if *imp.asked.borrow() == pair {
+            return;
+        }
+        imp.asked.replace(pair.clone());
+        imp.refused_modes.take();
         let (Some(client), Some(spec)) = (imp.client.get().cloned(), draft_spec(&draft)) else {
             return;
         };
@@ -43,19 +46,16 @@ impl Wizard {
             #[weak(rename_to = wizard)]
             self,
             async move {
-                // The summary page says why no plan is possible at all.
+                // The review says why no plan is possible at all.
                 let Ok(plan) = client.plan(&spec).await else {
                     return;
                 };
                 let imp = wizard.imp();
-                let mut now = imp.draft.borrow_mut();
-                if (&now.origin, &now.ssd) != (&draft.origin, &draft.ssd) {
-                    return;
+                if *imp.asked.borrow() == pair {
+                    imp.draft.borrow_mut().offer(&plan.refused_modes);
+                    imp.refused_modes.replace(plan.refused_modes);
+                    wizard.show_mode();
                 }
-                now.offer(&plan.refused_modes);
-                let mode = now.mode;
-                drop(now);
-                imp.mode.list().show(mode, &plan.refused_modes);
             }
         ));
     }
@@ -68,7 +68,7 @@ impl Wizard {
         let Some(spec) = draft_spec(&imp.draft.borrow()) else {
             return;
         };
-        imp.summary.wait();
+        imp.review.wait();
         self.set_busy(true);
         glib::spawn_future_local(clone!(
             #[weak(rename_to = wizard)]
@@ -81,7 +81,7 @@ impl Wizard {
                     Ok(plan) => {
                         imp.erase_delayed.set(true);
                         let names = wizard.names_on(plan.ssd.object.as_str());
-                        imp.summary.show_plan(plan, &names, wizard.origin_is_root());
+                        imp.review.show_plan(plan, &names, wizard.origin_is_root());
                         glib::timeout_add_local_once(
                             ERASE_BUTTON_DELAY,
                             clone!(
@@ -95,7 +95,7 @@ impl Wizard {
                         );
                     }
                     Err(failure) => {
-                        imp.summary.show_failure(&failure);
+                        imp.review.show_failure(&failure);
                         if failure.kind == Kind::FstabNamesDevice {
                             wizard.offer_fstab_changes().await;
                         }
@@ -107,52 +107,6 @@ impl Wizard {
                 wizard.set_busy(false);
             }
         ));
-    }
-
-    /// Asks how each SSD is divided, so that its free space can be offered.
-    pub(super) fn load_layouts(&self) {
-        let imp = self.imp();
-        let (Some(client), Some(store)) = (imp.client.get().cloned(), imp.store.get()) else {
-            return;
-        };
-        let ssds: Vec<String> = objects::<DeviceObject>(&store.devices())
-            .map(|device| device.facts())
-            .filter(|device| device.medium == Medium::Ssd)
-            .map(|device| device.path)
-            .collect();
-        glib::spawn_future_local(clone!(
-            #[weak(rename_to = wizard)]
-            self,
-            async move {
-                for ssd in ssds {
-                    match client.ssd_layout(&ssd).await {
-                        Ok(parts) => {
-                            wizard.imp().layouts.borrow_mut().insert(ssd, parts);
-                        }
-                        // Without it only the SSD as a whole and its partitions are offered.
-                        Err(failure) => tracing::debug!("{ssd} has no layout: {failure}"),
-                    }
-                }
-                if wizard.page() == Page::Ssd {
-                    wizard.show_choices();
-                }
-            }
-        ));
-    }
-
-    /// Whether the chosen disk holds the running system.
-    pub(super) fn origin_is_root(&self) -> bool {
-        let (Some(store), Some(origin)) = (
-            self.imp().store.get(),
-            self.imp().draft.borrow().origin.clone(),
-        ) else {
-            return false;
-        };
-        let is_root = |volume: &Volume| {
-            volume.path == origin && volume.mount_points.iter().any(|mount| mount == "/")
-        };
-        objects::<DeviceObject>(&store.devices())
-            .any(|device| device.facts().volumes.iter().any(is_root))
     }
 
     /// Names of the volumes on a device, as far as the device is known.
@@ -169,7 +123,7 @@ impl Wizard {
 
     pub(super) fn begin(&self) {
         let imp = self.imp();
-        let (Some(client), Some(plan)) = (imp.client.get().cloned(), imp.summary.plan()) else {
+        let (Some(client), Some(plan)) = (imp.client.get().cloned(), imp.review.plan()) else {
             return;
         };
         imp.ended.set(false);
@@ -187,7 +141,7 @@ impl Wizard {
                         wizard.look_for_job();
                     }
                     Err(failure) => {
-                        wizard.imp().summary.show_failure(&failure);
+                        wizard.imp().review.show_failure(&failure);
                         wizard.refresh();
                     }
                 }
@@ -219,7 +173,7 @@ impl Wizard {
             }
             None if known => {
                 // The service has ended. When it starts again it restores everything but the erased data.
-                let erases = imp.summary.plan().is_some_and(|plan| erases(&plan));
+                let erases = imp.review.plan().is_some_and(|plan| erases(&plan));
                 let data = if erases {
                     DataState::Erased
                 } else {

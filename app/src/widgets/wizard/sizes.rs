@@ -18,7 +18,7 @@ impl Wizard {
     pub(super) fn offer_sizes(&self) {
         let imp = self.imp();
         let offer = self.sizes();
-        let row = imp.ssd.size();
+        let row = imp.choices.size();
         row.set_visible(offer.is_some());
         if *imp.sizes.borrow() == offer {
             return;

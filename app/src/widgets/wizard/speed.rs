@@ -7,7 +7,7 @@ use tandem_api::CacheState;
 
 use super::Wizard;
 use crate::client::SpeedTarget;
-use crate::display::plain_name;
+use crate::display::{origin_choices, plain_name};
 use crate::model::draft::Page;
 use crate::widgets::advice_dialog::AdviceDialog;
 use crate::widgets::speed_dialog::SpeedDialog;
@@ -17,9 +17,9 @@ impl Wizard {
     fn speed_target(&self) -> Option<(SpeedTarget, String)> {
         let imp = self.imp();
         match self.page() {
-            Page::Disk => {
+            Page::Choices => {
                 let origin = imp.draft.borrow().origin.clone()?;
-                let (choices, _) = self.choices();
+                let choices = origin_choices(&self.devices());
                 let disk = choices.into_iter().find(|choice| choice.path == origin)?;
                 Some((SpeedTarget::Disk(origin), disk.title))
             }
@@ -33,13 +33,10 @@ impl Wizard {
         }
     }
 
-    /// Shows the button where there is something to test.
+    /// Offers the test on the last page, if the cache works.
     pub(super) fn offer_speed_test(&self) {
-        let something = self.speed_target().is_some();
-        self.imp().test.set_visible(something);
-        self.imp()
-            .advise
-            .set_visible(something && self.page() == Page::Disk);
+        let offered = self.page() == Page::Done && self.speed_target().is_some();
+        self.imp().done.offer_speed_test(offered);
     }
 
     /// Opens the window that says whether an SSD would help the chosen disk.

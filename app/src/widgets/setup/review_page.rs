@@ -8,10 +8,11 @@ use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::CompositeTemplate;
 use gtk::glib;
-use tandem_api::{Failure, FstabChange, PlanReply, Step, StepKind};
+use tandem_api::{Failure, FstabChange, PlanReply};
 
 use crate::display::{
-    SsdShare, bytes, device_facts, fill, keyless, mode_name, plan_title, short_name, warning_words,
+    SsdShare, backup_words, bytes, device_facts, erases, fate_words, fill, mode_name, plan_title,
+    time_words, warning_words,
 };
 use crate::widgets::error_view::ErrorView;
 use crate::widgets::spinner::spin_while_mapped;
@@ -23,8 +24,8 @@ mod imp {
     use super::*;
 
     #[derive(Default, CompositeTemplate)]
-    #[template(file = "summary_page.ui")]
-    pub struct SummaryPage {
+    #[template(file = "review_page.ui")]
+    pub struct ReviewPage {
         #[template_child]
         pub stack: TemplateChild<gtk::Stack>,
         #[template_child]
@@ -56,18 +57,30 @@ mod imp {
         #[template_child]
         pub steps: TemplateChild<StepList>,
         #[template_child]
-        pub memory: TemplateChild<gtk::Label>,
+        pub size: TemplateChild<adw::ActionRow>,
+        #[template_child]
+        pub time: TemplateChild<adw::ActionRow>,
+        #[template_child]
+        pub memory: TemplateChild<adw::ActionRow>,
+        #[template_child]
+        pub backup: TemplateChild<adw::ActionRow>,
+        #[template_child]
+        pub backup_check: TemplateChild<gtk::CheckButton>,
+        #[template_child]
+        pub backup_icon: TemplateChild<gtk::Image>,
         #[template_child]
         pub fstab: TemplateChild<adw::PreferencesGroup>,
         pub fstab_rows: RefCell<Vec<adw::ActionRow>>,
         pub fstab_changes: RefCell<Vec<FstabChange>>,
         pub plan: RefCell<Option<PlanReply>>,
+        /// The disk, the SSD and the words that a promise of a backup is about.
+        pub promise_of: RefCell<Option<[String; 3]>>,
     }
 
     #[glib::object_subclass]
-    impl ObjectSubclass for SummaryPage {
-        const NAME: &'static str = "TandemSummaryPage";
-        type Type = super::SummaryPage;
+    impl ObjectSubclass for ReviewPage {
+        const NAME: &'static str = "TandemReviewPage";
+        type Type = super::ReviewPage;
         type ParentType = adw::Bin;
 
         fn class_init(class: &mut Self::Class) {
@@ -82,44 +95,21 @@ mod imp {
         }
     }
 
-    impl ObjectImpl for SummaryPage {
+    impl ObjectImpl for ReviewPage {
         fn constructed(&self) {
             self.parent_constructed();
             spin_while_mapped(&self.spinner);
         }
     }
-    impl WidgetImpl for SummaryPage {}
-    impl BinImpl for SummaryPage {}
+    impl WidgetImpl for ReviewPage {}
+    impl BinImpl for ReviewPage {}
 }
 
 glib::wrapper! {
     /// The plan, which the person confirms.
-    pub struct SummaryPage(ObjectSubclass<imp::SummaryPage>)
+    pub struct ReviewPage(ObjectSubclass<imp::ReviewPage>)
         @extends adw::Bin, gtk::Widget,
         @implements gtk::Buildable, gtk::ConstraintTarget;
-}
-
-/// Whether a plan erases data that may be of value.
-#[must_use]
-pub fn erases(plan: &PlanReply) -> bool {
-    plan.steps
-        .iter()
-        .any(|step| step.kind == StepKind::EraseSsd)
-}
-
-/// The label of the button that begins the job: a verb with its object, and a mnemonic.
-#[must_use]
-pub fn action_words(plan: &PlanReply) -> String {
-    if erases(plan) {
-        fill(
-            &gettext("_Erase {model} and Set Up"),
-            &[("model", &keyless(&short_name(&plan.ssd)))],
-        )
-    } else if plan.at_next_start {
-        gettext("_Set Up at the Next Start")
-    } else {
-        gettext("_Set Up the Cache")
-    }
 }
 
 /// What setting up at the next start means.
@@ -135,7 +125,7 @@ fn next_start_words(is_root: bool) -> String {
     }
 }
 
-impl SummaryPage {
+impl ReviewPage {
     /// Shows that the plan is being made.
     pub fn wait(&self) {
         self.imp().plan.replace(None);
@@ -218,18 +208,8 @@ impl SummaryPage {
         imp.origin_facts.set_label(&device_facts(&plan.origin));
         imp.ssd.set_label(&plan_title(&plan.ssd));
         imp.ssd_facts.set_label(&device_facts(&plan.ssd));
-        let (fate, class) = if erases(&plan) {
-            (gettext("Will be erased"), "erased")
-        } else {
-            let made = |step: &Step| step.kind == StepKind::CreatePartition;
-            let words = if plan.steps.iter().any(made) {
-                gettext("A new partition in free space")
-            } else {
-                gettext("Empty, will be used")
-            };
-            (words, "kept")
-        };
-        imp.fate.set_label(&fate);
+        let class = if erases(&plan) { "erased" } else { "kept" };
+        imp.fate.set_label(&fate_words(&plan));
         imp.fate.set_css_classes(&["pill-label", class]);
         imp.mode.set_subtitle(&mode_name(plan.mode));
         let words = |warning| warning_words(warning, names);
@@ -237,14 +217,48 @@ impl SummaryPage {
         show_warnings(&imp.warnings, &warnings);
         imp.warnings.set_visible(!warnings.is_empty());
         imp.steps.show(&plan.steps);
-        imp.memory.set_label(&fill(
-            &gettext("The cache holds {cache} and needs {memory} of memory while it runs."),
-            &[
-                ("cache", &bytes(plan.cache_bytes)),
-                ("memory", &bytes(plan.memory_bytes)),
-            ],
+        imp.size.set_subtitle(&bytes(plan.cache_bytes));
+        imp.time.set_subtitle(&time_words(&plan));
+        imp.memory.set_subtitle(&fill(
+            &gettext("{memory} while the cache runs"),
+            &[("memory", &bytes(plan.memory_bytes))],
         ));
+        self.ask_for_backup(&plan);
         imp.plan.replace(Some(plan));
         imp.stack.set_visible_child_name("plan");
+    }
+
+    /// Asks for the promise of a backup where the plan needs it. A promise holds for one disk, one SSD and one risk.
+    fn ask_for_backup(&self, plan: &PlanReply) {
+        let imp = self.imp();
+        let words = backup_words(plan);
+        let subject = [
+            plan.origin.object.as_str(),
+            plan.ssd.object.as_str(),
+            &words.subtitle,
+        ];
+        let subject = subject.map(str::to_owned);
+        if imp.promise_of.replace(Some(subject.clone())) != Some(subject) {
+            imp.backup_check.set_active(false);
+        }
+        imp.backup.set_title(&words.title);
+        imp.backup.set_subtitle(&words.subtitle);
+        imp.backup_check.set_visible(words.needed);
+        imp.backup_icon.set_visible(!words.needed);
+        let check = words.needed.then_some(&*imp.backup_check);
+        imp.backup.set_activatable_widget(check);
+        imp.backup.set_activatable(words.needed);
+    }
+
+    /// Whether the plan has the promise of a backup, or needs none.
+    #[must_use]
+    pub fn is_promised(&self) -> bool {
+        let needed = self.plan().is_some_and(|plan| backup_words(&plan).needed);
+        !needed || self.imp().backup_check.is_active()
+    }
+
+    /// Calls `then` when the promise of a backup is given or taken back.
+    pub fn connect_promised(&self, then: impl Fn() + 'static) {
+        self.imp().backup_check.connect_toggled(move |_| then());
     }
 }

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The words for a plan that sets up a cache: its button, its time, the backup that it needs, and what it changes in
+//! daily life.
+
+use gettextrs::gettext;
+use tandem_api::{Mode, PlanReply, StepKind};
+
+use super::{fill, keyless, plain_name, short_name};
+
+/// Whether a plan erases data that may be of value.
+#[must_use]
+pub fn erases(plan: &PlanReply) -> bool {
+    has(plan, StepKind::EraseSsd)
+}
+
+fn has(plan: &PlanReply, kind: StepKind) -> bool {
+    plan.steps.iter().any(|step| step.kind == kind)
+}
+
+/// The label of the button that begins the job: a verb with its object, and a mnemonic.
+#[must_use]
+pub fn action_words(plan: &PlanReply) -> String {
+    if erases(plan) {
+        fill(
+            &gettext("_Erase {model} and Set Up"),
+            &[("model", &keyless(&short_name(&plan.ssd)))],
+        )
+    } else if plan.at_next_start {
+        gettext("_Set Up at the Next Start")
+    } else {
+        gettext("_Set Up the Cache")
+    }
+}
+
+/// What happens to the SSD, in few words.
+#[must_use]
+pub fn fate_words(plan: &PlanReply) -> String {
+    if erases(plan) {
+        gettext("Will be erased")
+    } else if has(plan, StepKind::CreatePartition) {
+        gettext("A new partition in free space")
+    } else {
+        gettext("Empty, will be used")
+    }
+}
+
+/// How long the job takes.
+#[must_use]
+pub fn time_words(plan: &PlanReply) -> String {
+    if has(plan, StepKind::UpdateInitramfs) {
+        gettext("A few minutes now. The cache starts when you restart the computer.")
+    } else if plan.at_next_start {
+        gettext("Less than a minute now. The cache starts when you restart the computer.")
+    } else {
+        gettext("Usually less than a minute")
+    }
+}
+
+/// The row about the backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackupWords {
+    /// What the person promises, or is advised.
+    pub title: String,
+    /// Of what, and why.
+    pub subtitle: String,
+    /// Whether the plan may only begin with the promise.
+    pub needed: bool,
+}
+
+/// The backup that a plan needs: of the disk if data may come to be on the SSD only, and of the SSD if it is erased.
+#[must_use]
+pub fn backup_words(plan: &PlanReply) -> BackupWords {
+    let (risks, erases) = (plan.mode == Mode::Writeback, erases(plan));
+    let subtitle = match (risks, erases) {
+        (true, true) => gettext(
+            "Needed to go on. My files on {disk} are backed up elsewhere, and so is what I still need from {ssd}.",
+        ),
+        (true, false) => gettext("Needed to go on. My files on {disk} are backed up elsewhere."),
+        (false, true) => {
+            gettext("Needed to go on. What I still need from {ssd} is backed up elsewhere.")
+        }
+        (false, false) => gettext(
+            "Not needed here: none of your files is changed or erased. But hard disks fail, so keep a second copy of what is on {disk}.",
+        ),
+    };
+    let needed = risks || erases;
+    BackupWords {
+        title: if needed {
+            gettext("I have a backup")
+        } else {
+            gettext("A backup is always good")
+        },
+        subtitle: fill(
+            &subtitle,
+            &[
+                ("disk", &plain_name(&plan.origin)),
+                ("ssd", &short_name(&plan.ssd)),
+            ],
+        ),
+        needed,
+    }
+}
+
+/// What changes in daily life once the plan is carried out: a title and an explanation, which may be empty.
+#[must_use]
+pub fn daily_words(plan: &PlanReply) -> Vec<[String; 2]> {
+    let begin = if plan.at_next_start {
+        [
+            gettext("Restart the computer when it suits you"),
+            gettext(
+                "Until then nothing changes on the hard disk, and you can cancel on the page of the cache.",
+            ),
+        ]
+    } else {
+        [
+            gettext("Use your files as always"),
+            gettext(
+                "The SSD fills as you go: the first time is as slow as before, the second is fast.",
+            ),
+        ]
+    };
+    let start = [
+        gettext("The cache starts automatically with your computer"),
+        gettext("There is nothing to start or to look after."),
+    ];
+    let safety = if plan.mode == Mode::Writeback {
+        [
+            [
+                gettext("Keep your backup up to date"),
+                gettext(
+                    "If the SSD fails, you lose what you saved last, and the file system may be damaged.",
+                ),
+            ],
+            [
+                gettext("Before you move the disk, turn off Fast Saving"),
+                gettext("Another computer would not see what is not yet on the hard disk."),
+            ],
+        ]
+    } else {
+        [
+            [
+                gettext("If the SSD fails, you lose nothing"),
+                gettext("Everything that you save is on the hard disk right away."),
+            ],
+            [
+                gettext("You can stop at any time"),
+                gettext("Remove the cache, and the hard disk keeps working on its own."),
+            ],
+        ]
+    };
+    [begin, start].into_iter().chain(safety).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tandem_api::{DeviceText, Step};
+
+    fn plan(mode: Mode, kinds: &[StepKind]) -> PlanReply {
+        let device = |model: &str, label: &str| DeviceText {
+            model: model.into(),
+            label: label.into(),
+            ..DeviceText::none()
+        };
+        let step = |kind: &StepKind| Step {
+            kind: *kind,
+            device: DeviceText::none(),
+            target: String::new(),
+            bytes: 0,
+        };
+        PlanReply {
+            plan_id: String::new(),
+            digest: String::new(),
+            steps: kinds.iter().map(step).collect(),
+            warnings: vec![],
+            origin: device("Disk", "Archive"),
+            ssd: device("Flash", ""),
+            mode,
+            refused_modes: vec![],
+            at_next_start: kinds.contains(&StepKind::Prepare),
+            mount_points: vec![],
+            cache_bytes: 0,
+            memory_bytes: 0,
+            valid_seconds: 60,
+        }
+    }
+
+    #[test]
+    fn a_backup_is_needed_of_all_that_can_be_lost_and_of_nothing_else() {
+        use Mode::{Writearound, Writeback, Writethrough};
+        for (mode, steps, disk, ssd) in [
+            (Writethrough, &[StepKind::Map][..], false, false),
+            (Writearound, &[StepKind::CreatePartition], false, false),
+            (Writethrough, &[StepKind::EraseSsd], false, true),
+            (Writeback, &[StepKind::Map], true, false),
+            (Writeback, &[StepKind::EraseSsd], true, true),
+        ] {
+            let words = backup_words(&plan(mode, steps));
+            assert_eq!(words.needed, disk || ssd, "{mode} {steps:?}");
+            if words.needed {
+                assert_eq!(words.subtitle.contains("Archive"), disk);
+                assert_eq!(words.subtitle.contains("Flash"), ssd);
+            }
+        }
+    }
+
+    #[test]
+    fn daily_life_names_the_risk_of_the_mode_that_has_one() {
+        let words = |mode, steps: &[StepKind]| -> Vec<String> {
+            let all = daily_words(&plan(mode, steps)).into_iter();
+            all.map(|[title, _]| title).collect()
+        };
+        let safe = words(Mode::Writethrough, &[StepKind::Map]);
+        assert!(safe.contains(&"If the SSD fails, you lose nothing".to_owned()));
+        let fast = words(Mode::Writeback, &[StepKind::Map]);
+        assert!(fast.iter().any(|title| title.contains("backup")));
+        assert!(!fast.iter().any(|title| title.contains("lose nothing")));
+        let later = words(Mode::Writethrough, &[StepKind::Prepare]);
+        assert!(later[0].starts_with("Restart"));
+    }
+
+    #[test]
+    fn the_time_tells_of_minutes_where_startup_files_are_made() {
+        let time = |steps: &[StepKind]| time_words(&plan(Mode::Writethrough, steps));
+        assert!(time(&[StepKind::Map]).contains("less than a minute"));
+        assert!(time(&[StepKind::Prepare]).contains("restart"));
+        let root = [StepKind::Prepare, StepKind::UpdateInitramfs];
+        assert!(time(&root).starts_with("A few minutes"));
+    }
+}

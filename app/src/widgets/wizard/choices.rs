@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The first page: disk, SSD, mode and size for the usual case, and what the person chooses instead.
+
+use adw::prelude::*;
+use adw::subclass::prelude::*;
+use gtk::glib::{self, clone};
+use tandem_api::SsdPart;
+
+use super::Wizard;
+use crate::display::{Choice, SsdShare, mode_warnings, origin_choices, ssd_choices, ssd_shares};
+use crate::model::inventory::{Device, Medium, Volume};
+use crate::model::objects::DeviceObject;
+use crate::model::offer::{ssd_offers, suggested_origin, suggested_ssd};
+use crate::model::store::{Store, objects};
+use crate::widgets::resize_dialog::disk_names;
+use crate::widgets::scrolled::scroll_to_end;
+
+impl Wizard {
+    pub(super) fn connect_choices(&self) {
+        let page = &self.imp().choices;
+        page.disk().connect_chosen(clone!(
+            #[weak(rename_to = wizard)]
+            self,
+            move |path| {
+                wizard.choose_origin(Some(path));
+                wizard.show_choices();
+            }
+        ));
+        page.ssd().connect_chosen(clone!(
+            #[weak(rename_to = wizard)]
+            self,
+            move |path| {
+                wizard.imp().draft.borrow_mut().choose_ssd(Some(path));
+                wizard.show_choices();
+            }
+        ));
+        page.mode().connect_chosen(clone!(
+            #[weak(rename_to = wizard)]
+            self,
+            move |mode| {
+                wizard.imp().draft.borrow_mut().mode = mode;
+                wizard.show_mode();
+                if !mode_warnings(mode).is_empty() {
+                    scroll_to_end(&wizard.imp().scroller);
+                }
+            }
+        ));
+        page.size().connect_changed(clone!(
+            #[weak(rename_to = wizard)]
+            self,
+            move |bytes| wizard.choose_size(bytes)
+        ));
+    }
+
+    pub(super) fn choose_origin(&self, path: Option<String>) {
+        let same = self.imp().draft.borrow().origin == path;
+        self.imp().draft.borrow_mut().choose_origin(path);
+        if !same && self.origin_is_root() {
+            self.imp().draft.borrow_mut().choose_next_start(true);
+        }
+    }
+
+    pub(super) fn devices(&self) -> Vec<Device> {
+        let list = self.imp().store.get().map(Store::devices);
+        list.map_or_else(Vec::new, |list| {
+            objects::<DeviceObject>(&list)
+                .map(|device| device.facts())
+                .collect()
+        })
+    }
+
+    /// Chooses for the usual case what the person has not chosen. A chosen device that is gone is no longer chosen.
+    fn suggest(&self, devices: &[Device], origins: &[Choice], least: u64) {
+        let imp = self.imp();
+        let gone = |rows: &[Choice], chosen: Option<&String>| {
+            chosen.is_some_and(|path| !rows.iter().any(|row| row.path == *path && row.is_open()))
+        };
+        let chosen = imp.draft.borrow().origin.clone();
+        if gone(origins, chosen.as_ref()) {
+            self.choose_origin(None);
+        }
+        if imp.draft.borrow().origin.is_none() {
+            self.choose_origin(suggested_origin(devices));
+        }
+        let layouts = imp.layouts.borrow();
+        let mut draft = imp.draft.borrow_mut();
+        let origin = draft.origin.clone().unwrap_or_default();
+        let ssds = ssd_choices(devices, &layouts, &origin, least);
+        if gone(&ssds, draft.ssd.as_ref()) {
+            draft.choose_ssd(None);
+        }
+        let offers = ssd_offers(devices, &layouts, &origin, least);
+        draft.suggest_ssd(suggested_ssd(&offers));
+    }
+
+    /// Shows what is chosen and what can be chosen now.
+    pub(super) fn show_choices(&self) {
+        let imp = self.imp();
+        let Some(store) = imp.store.get() else {
+            return;
+        };
+        let (devices, least) = (self.devices(), store.minimum_ssd_bytes());
+        let origins = origin_choices(&devices);
+        self.suggest(&devices, &origins, least);
+        let draft = imp.draft.borrow().clone();
+        let origin = draft.origin.as_deref();
+        let ssds = ssd_choices(
+            &devices,
+            &imp.layouts.borrow(),
+            origin.unwrap_or_default(),
+            least,
+        );
+        imp.choices.show_disks(origins, origin);
+        let known = imp.layouts_known.get();
+        imp.choices.show_ssds(ssds, draft.ssd.as_deref(), known);
+        self.ask_modes();
+        self.show_mode();
+        self.offer_sizes();
+        self.show_shares();
+        self.refresh();
+    }
+
+    pub(super) fn show_mode(&self) {
+        let imp = self.imp();
+        let mode = imp.draft.borrow().mode;
+        imp.choices.show_mode(mode, &imp.refused_modes.borrow());
+    }
+
+    /// Shows how the chosen SSD is shared, where it is.
+    pub(super) fn show_shares(&self) {
+        let imp = self.imp();
+        let shares = self.shares();
+        imp.choices.bar().show(&shares);
+        imp.review.show_shares(&shares);
+    }
+
+    fn shares(&self) -> Vec<SsdShare> {
+        let imp = self.imp();
+        let (Some(store), Some((ssd, bytes))) = (imp.store.get(), imp.draft.borrow().ssd_part())
+        else {
+            return vec![];
+        };
+        let disks = disk_names(store);
+        // The chosen device may be a partition of the SSD.
+        let layouts = imp.layouts.borrow();
+        let has =
+            |layout: &&Vec<SsdPart>| layout.iter().any(|part| part.device.object.as_str() == ssd);
+        let layout = layouts.get(&ssd).or_else(|| layouts.values().find(has));
+        layout.map_or_else(Vec::new, |layout| ssd_shares(layout, &ssd, bytes, &disks))
+    }
+
+    /// Asks how each SSD is divided, so that its free space can be offered.
+    pub(super) fn load_layouts(&self) {
+        let Some(client) = self.imp().client.get().cloned() else {
+            return;
+        };
+        let devices = self.devices().into_iter();
+        let ssds: Vec<String> = devices
+            .filter(|device| device.medium == Medium::Ssd)
+            .map(|device| device.path)
+            .collect();
+        glib::spawn_future_local(clone!(
+            #[weak(rename_to = wizard)]
+            self,
+            async move {
+                for ssd in ssds {
+                    match client.ssd_layout(&ssd).await {
+                        Ok(parts) => {
+                            wizard.imp().layouts.borrow_mut().insert(ssd, parts);
+                        }
+                        // Without it only the SSD as a whole and its partitions are offered.
+                        Err(failure) => tracing::debug!("{ssd} has no layout: {failure}"),
+                    }
+                }
+                wizard.imp().layouts_known.set(true);
+                wizard.facts_changed();
+                if RootExt::focus(&wizard).is_none() {
+                    wizard.focus_page();
+                }
+            }
+        ));
+    }
+
+    /// Whether the chosen disk holds the running system.
+    pub(super) fn origin_is_root(&self) -> bool {
+        let Some(origin) = self.imp().draft.borrow().origin.clone() else {
+            return false;
+        };
+        let is_root = |volume: &Volume| {
+            volume.path == origin && volume.mount_points.iter().any(|mount| mount == "/")
+        };
+        let devices = self.devices();
+        devices
+            .iter()
+            .any(|device| device.volumes.iter().any(is_root))
+    }
+}
