@@ -41,7 +41,7 @@ const PRESSABLE: &[&str] = &[
     "link",
 ];
 /// Roles of check boxes and of choices.
-const CHOICES: &[&str] = &["check box", "checkbox", "radio button", "radio"];
+pub const CHOICES: &[&str] = &["check box", "checkbox", "radio button", "radio"];
 
 /// The program whose windows are searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -359,7 +359,35 @@ impl Desktop {
         let pressable =
             |seen: &Seen| seen.is(State::Sensitive) && PRESSABLE.contains(&seen.role.as_str());
         let seen = self.until(Part::App, name, LIMIT, pressable).await?;
-        self.click(&seen).await
+        self.click_on(&seen).await
+    }
+
+    /// Presses the first button of this name after the first object that is named `before`, such as the button in a row.
+    pub async fn press_after(&self, before: &str, button: &str) -> Result<()> {
+        let end = Instant::now() + LIMIT;
+        loop {
+            let items = self.tree().await?.unwrap_or_default();
+            let after = items
+                .into_iter()
+                .skip_while(|item| !named(&item.name, before));
+            let usable = |item: &Item| item.states & State::Sensitive.bit() != 0;
+            let mut found = after.filter(|item| named(&item.name, button) && usable(item));
+            if let Some(item) = found.next()
+                && let Ok(Some(seen)) = self.seen(item).await
+            {
+                return self.click_on(&seen).await;
+            }
+            if Instant::now() > end {
+                bail!("there is no “{button}” after “{before}”");
+            }
+            std::thread::sleep(Duration::from_millis(150));
+        }
+    }
+
+    /// Clicks on an object of this name.
+    pub async fn click(&self, name: &str) -> Result<()> {
+        let seen = self.wait(name).await?;
+        self.click_on(&seen).await
     }
 
     /// Ticks a check box or chooses one of several choices, and waits until it is chosen.
@@ -368,7 +396,7 @@ impl Desktop {
             |seen: &Seen| seen.is(State::Sensitive) && CHOICES.contains(&seen.role.as_str());
         let seen = self.until(Part::App, name, LIMIT, choice).await?;
         if !seen.is(State::Checked) {
-            self.click(&seen).await?;
+            self.click_on(&seen).await?;
             self.until(Part::App, name, LIMIT, |seen| seen.is(State::Checked))
                 .await?;
         }
@@ -399,7 +427,7 @@ impl Desktop {
             .await
     }
 
-    async fn click(&self, seen: &Seen) -> Result<()> {
+    async fn click_on(&self, seen: &Seen) -> Result<()> {
         // GTK gives buttons an action. Check boxes and choices have none, so that they are clicked with the mouse.
         if !seen.node.act(&self.bus).await? {
             let (x, y) = self.until_mapped(seen)?;

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 
 use crate::desktop::{Desktop, LIMIT, Part};
-use crate::node::{Seen, State};
+use crate::node::State;
+use crate::wizard::{chosen, confirmation, must_choose, needs_backup, tick};
 
 /// Longest run of a job that moves no data.
 pub const JOB_LIMIT: Duration = Duration::from_secs(120);
@@ -65,44 +66,38 @@ pub struct Authenticate {
     shot: String,
 }
 
-/// Goes through the wizard. Its heading tells which step is shown, because pages that were left stay in the tree.
+/// Goes through the wizard: a press on the row of the disk, a review, and a press that begins. Only what the wizard has
+/// not chosen itself is chosen.
 pub async fn create(desktop: &Desktop, create: &Create) -> Result<()> {
-    desktop.wait("Set Up a Cache*").await?;
+    desktop.wait(&create.disk).await?;
     desktop.step("the app shows the disks of the machine");
     desktop.shot("01-overview")?;
-    desktop.press("Set Up a Cache*").await?;
-    desktop.wait("Step 1 of *").await?;
-    desktop.step(&format!("wizard: the slow disk is “{}”", create.disk));
-    desktop.choose(&create.disk).await?;
-    desktop.shot("02-disk")?;
-    desktop.press("Next").await?;
-    desktop.wait("Step 2 of *").await?;
+    desktop.press_after(&create.disk, OFFER).await?;
+    chosen(desktop, "Hard Disk", &create.disk).await?;
+    if must_choose(desktop, "SSD", &create.ssd).await? {
+        desktop.choose(&create.ssd).await?;
+    }
+    chosen(desktop, "SSD", &create.ssd).await?;
     desktop.step(&format!("wizard: the SSD is “{}”", create.ssd));
-    desktop.choose(&create.ssd).await?;
-    desktop.shot("03-ssd")?;
-    desktop.press("Next").await?;
-    desktop.wait("Step 3 of *").await?;
+    desktop.shot("02-choices")?;
     if let Some(mode) = &create.mode {
-        desktop.choose(mode).await?;
+        desktop.click("Mode: *").await?;
+        tick(desktop, mode).await?;
         let warning = desktop.wait("*beyond repair*").await?;
         desktop.step(&format!("wizard: “{mode}” warns: {}", warning.name));
-    } else {
-        desktop.step("wizard: new files are written to both");
+        desktop.shot("03-mode")?;
     }
-    desktop.shot("04-mode")?;
-    desktop.press("Next").await?;
-    desktop.wait("Step 4 of *").await?;
-    desktop.step("wizard: there is a backup");
-    desktop.choose("I have a backup*").await?;
-    desktop.shot("05-backup")?;
-    desktop.press("Next").await?;
-    desktop.wait("Step 5 of *").await?;
+    desktop.press("Review").await?;
     let confirm = confirmation(desktop).await?;
     desktop.step(&format!(
-        "wizard: the summary names every step; the button says “{}”",
+        "wizard: the review names every step; the button says “{}”",
         confirm.name
     ));
-    desktop.shot("06-summary")?;
+    if needs_backup(create, &confirm) {
+        tick(desktop, "I have a backup*").await?;
+        desktop.step("wizard: what may be lost is backed up");
+    }
+    desktop.shot("06-review")?;
     desktop.press(&confirm.name).await?;
     let asked = create.password.as_deref();
     authenticate(desktop, asked, "07-authentication").await?;
@@ -122,18 +117,6 @@ pub async fn create(desktop: &Desktop, create: &Create) -> Result<()> {
     desktop.press("Show Cache").await?;
     removal(desktop).await?;
     desktop.shot("09-cache")
-}
-
-/// The button below the summary, as soon as the summary is shown.
-pub async fn confirmation(desktop: &Desktop) -> Result<Seen> {
-    desktop
-        .until(Part::App, "*Set Up*", LIMIT, |seen| {
-            seen.role == "button"
-                && seen.name.contains("Set Up")
-                && !seen.name.ends_with('…')
-                && seen.is(State::Sensitive)
-        })
-        .await
 }
 
 /// Authenticates after a press that has opened the authentication dialog.

@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The main job with the keyboard alone, by key events of the X server. The focus is what a screen reader says.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use crate::desktop::{Desktop, KEY_DOWN, KEY_RETURN, KEY_SPACE, KEY_TAB, LIMIT, Part};
-use crate::flow::{
-    Create, JOB_LIMIT, OFFER, Remove, agreement, confirmation, offered_again, removal,
-};
+use crate::desktop::{Desktop, KEY_RETURN, KEY_SPACE, KEY_TAB, LIMIT, Part};
+use crate::flow::{Create, JOB_LIMIT, OFFER, Remove, agreement, offered_again, removal};
 use crate::node::State;
+use crate::wizard::{chosen, confirmation, must_choose, needs_backup, tick};
 
 /// Goes through the wizard.
 pub async fn create(desktop: &Desktop, create: &Create) -> Result<()> {
     desktop.wait("Set Up a Cache*").await?;
     desktop.reach(KEY_TAB, "Set Up a Cache*").await?;
     desktop.key(KEY_SPACE).await?;
-    choose(desktop, "Step 1 of *", &create.disk).await?;
-    go_on(desktop).await?;
-    choose(desktop, "Step 2 of *", &create.ssd).await?;
-    go_on(desktop).await?;
-    desktop.wait("Step 3 of *").await?;
-    // The page has its answer already, so that the button has the focus.
-    desktop.arrives("Next").await?;
+    choose(desktop, "Hard Disk", &create.disk).await?;
+    choose(desktop, "SSD", &create.ssd).await?;
+    desktop.reach(KEY_TAB, "Review").await?;
     desktop.key(KEY_RETURN).await?;
-    choose(desktop, "Step 4 of *", "I have a backup*").await?;
-    go_on(desktop).await?;
-    desktop.wait("Step 5 of *").await?;
     let confirm = confirmation(desktop).await?;
+    if needs_backup(create, &confirm) {
+        tick(desktop, "I have a backup*").await?;
+    }
+    desktop
+        .until(Part::App, &confirm.name, LIMIT, |seen| {
+            seen.is(State::Sensitive)
+        })
+        .await?;
     desktop.reach(KEY_TAB, &confirm.name).await?;
     desktop.step(&format!(
         "Tab leads to “{}”, Space presses it",
         confirm.name
     ));
-    desktop.shot("01-summary")?;
+    desktop.shot("01-review")?;
     desktop.key(KEY_SPACE).await?;
     authenticate(desktop, create.password.as_deref()).await?;
     desktop
@@ -72,25 +72,16 @@ pub async fn remove(desktop: &Desktop, remove: &Remove) -> Result<()> {
     Ok(())
 }
 
-/// Goes down in the list of a page, and chooses a row.
-async fn choose(desktop: &Desktop, page: &str, name: &str) -> Result<()> {
-    desktop.wait(page).await?;
-    desktop.reach(KEY_DOWN, name).await?;
-    desktop.key(KEY_SPACE).await?;
-    desktop
-        .until(Part::App, name, LIMIT, |seen| seen.is(State::Checked))
-        .await
-        .with_context(|| format!("Space does not choose “{name}”"))?;
-    desktop.step(&format!(
-        "the arrow keys lead to “{name}”, Space chooses it"
-    ));
-    Ok(())
-}
-
-async fn go_on(desktop: &Desktop) -> Result<()> {
-    desktop.reach(KEY_TAB, "Next").await?;
-    desktop.key(KEY_RETURN).await?;
-    Ok(())
+/// Chooses a device, if the wizard has not chosen it. `kind`: what its row is for.
+async fn choose(desktop: &Desktop, kind: &str, name: &str) -> Result<()> {
+    if must_choose(desktop, kind, name).await? {
+        desktop.reach(KEY_TAB, name).await?;
+        desktop.key(KEY_SPACE).await?;
+        // The list closes, and the focus is on the row that says what is chosen.
+        desktop.arrives(&format!("{kind}: *")).await?;
+        desktop.step(&format!("Tab leads to “{name}”, Space chooses it"));
+    }
+    chosen(desktop, kind, name).await
 }
 
 async fn authenticate(desktop: &Desktop, password: Option<&str>) -> Result<()> {

@@ -13,6 +13,7 @@ mod search;
 mod tray;
 mod tree;
 mod window;
+mod wizard;
 
 use std::process::ExitCode;
 
