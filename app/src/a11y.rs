@@ -37,7 +37,7 @@ pub fn set_description(widget: &impl IsA<gtk::Widget>, description: &str) {
 }
 
 /// Names the buttons with marked letters in `root` by their labels alone. Before 4.10 GTK names such a button twice, as
-/// "_Next Next": by its label property and by its label widget. GTK sets the first of the two names whenever the label
+/// "_Review Review": by its label property and by its label widget. GTK sets the first of the two names whenever the label
 /// property changes.
 pub fn name_by_labels(root: &impl IsA<gtk::Widget>) {
     let root = root.upcast_ref::<gtk::Widget>();

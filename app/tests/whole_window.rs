@@ -163,7 +163,7 @@ async fn the_review_names_what_is_erased(dialog: &Wizard) {
         "Unmount /media/anna/Archive",
         "Usually less than a minute",
         "while the cache runs",
-        "What I still need from CT500MX500SSD1 is backed up elsewhere.",
+        "everything on CT500MX500SSD1 is erased. What I need of it",
     ] {
         assert!(words.contains(fact), "{fact} is not among:\n{words}");
     }

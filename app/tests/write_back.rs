@@ -109,7 +109,7 @@ async fn the_risk_needs_the_promise_of_a_backup(dialog: &Wizard) {
         for part in [
             "beyond repair",
             ELSEWHERE,
-            "My files on Archive are backed up elsewhere.",
+            "if the SSD fails, files on Archive can be lost.",
         ] {
             assert!(words.contains(part), "no {part} among:\n{words}");
         }

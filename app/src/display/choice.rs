@@ -26,7 +26,7 @@ pub struct Choice {
     pub title: String,
     /// Facts by which the person recognises it.
     pub subtitle: String,
-    /// What it means to choose the row.
+    /// What choosing the row erases; may be empty.
     pub reason: String,
     /// Name of a symbolic icon.
     pub icon: &'static str,
@@ -66,7 +66,7 @@ pub fn origin_choices(devices: &[Device]) -> Vec<Choice> {
                 path: volume.path.clone(),
                 title,
                 subtitle,
-                reason: gettext("Your files stay on it."),
+                reason: String::new(),
                 icon: disk.icon,
                 obstacle: words.obstacle,
             }

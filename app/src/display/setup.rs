@@ -73,12 +73,14 @@ pub fn backup_words(plan: &PlanReply) -> BackupWords {
     let (risks, erases) = (plan.mode == Mode::Writeback, erases(plan));
     let subtitle = match (risks, erases) {
         (true, true) => gettext(
-            "Needed to go on. My files on {disk} are backed up elsewhere, and so is what I still need from {ssd}.",
+            "Needed to go on: everything on {ssd} is erased, and if it fails later, files on {disk} can be lost. What I need of both is backed up elsewhere.",
         ),
-        (true, false) => gettext("Needed to go on. My files on {disk} are backed up elsewhere."),
-        (false, true) => {
-            gettext("Needed to go on. What I still need from {ssd} is backed up elsewhere.")
-        }
+        (true, false) => gettext(
+            "Needed to go on: if the SSD fails, files on {disk} can be lost. They are backed up elsewhere.",
+        ),
+        (false, true) => gettext(
+            "Needed to go on: everything on {ssd} is erased. What I need of it is backed up elsewhere.",
+        ),
         (false, false) => gettext(
             "Not needed here: none of your files is changed or erased. But hard disks fail, so keep a second copy of what is on {disk}.",
         ),

@@ -164,15 +164,17 @@ impl ChoiceList {
 }
 
 fn row(choice: &Choice, button: &gtk::CheckButton) -> adw::ActionRow {
-    let subtitle = if choice.is_open() {
-        choice.subtitle.clone()
+    let why = if choice.is_open() {
+        &choice.reason
     } else {
-        format!("{}\n{}", choice.subtitle, choice.obstacle)
+        &choice.obstacle
     };
+    let lines = [&choice.subtitle, why].into_iter();
+    let lines: Vec<_> = lines.filter(|line| !line.is_empty()).cloned().collect();
     let row = adw::ActionRow::builder()
         .use_markup(false)
         .title(&choice.title)
-        .subtitle(&subtitle)
+        .subtitle(lines.join("\n"))
         .subtitle_lines(0)
         .title_lines(0)
         .build();

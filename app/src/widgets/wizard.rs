@@ -20,13 +20,14 @@ use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::CompositeTemplate;
 use gtk::glib::{self, clone, subclass::Signal};
-use tandem_api::{RefusedMode, SsdPart};
+use tandem_api::{PlanSpec, RefusedMode, SsdPart};
 
 use crate::a11y;
 use crate::client::Client;
 use crate::display::{SizeOffer, action_words, erases};
 use crate::model::draft::{Draft, Page};
 use crate::model::objects::JobObject;
+use crate::model::offer::suggested_origin;
 use crate::model::store::Store;
 use crate::widgets::setup::choices_page::ChoicesPage;
 use crate::widgets::setup::done_page::DonePage;
@@ -69,8 +70,8 @@ mod imp {
         pub layouts: RefCell<HashMap<String, Vec<SsdPart>>>,
         /// All of `layouts` were asked for.
         pub layouts_known: Cell<bool>,
-        /// The disk and the SSD whose refused modes were asked for.
-        pub asked: RefCell<Option<(String, String)>>,
+        /// The plan whose refused modes were asked for.
+        pub asked: RefCell<Option<PlanSpec>>,
         /// The modes that are refused for `asked`.
         pub refused_modes: RefCell<Vec<RefusedMode>>,
         pub store_changes: RefCell<Option<glib::SignalGroup>>,
@@ -161,7 +162,8 @@ impl Wizard {
         // The client and the store are set only here.
         let _ = imp.client.set(client);
         let _ = imp.store.set(store);
-        wizard.choose_origin(origin.map(str::to_owned));
+        let origin = origin.map(str::to_owned);
+        wizard.choose_origin(origin.or_else(|| suggested_origin(&wizard.devices())));
         wizard.go(Page::Choices);
         // A list that has just been opened takes the focus only on the screen.
         wizard.connect_map(Self::focus_page);
@@ -264,6 +266,7 @@ impl Wizard {
             return;
         }
         match self.page() {
+            Page::Review if !self.imp().review.is_promised() => {}
             Page::Review if self.imp().review.plan().is_some() => self.begin(),
             Page::Review if self.imp().review.fstab_changes().is_empty() => self.make_plan(),
             Page::Review => self.change_fstab(),

@@ -106,12 +106,17 @@ fn head(widget: &gtk::Widget) -> Option<adw::ActionRow> {
     child.clone().downcast().ok().or_else(|| head(&child))
 }
 
-/// Says in `row` what is chosen and why, or what to do. `kind`: what the row is for.
-fn show_choice(row: &adw::ExpanderRow, kind: &str, choice: Option<&Choice>, question: &str) {
+/// Says in `row` what is chosen and what that means, or what to do. `kind`: what the row is for.
+fn show_choice(
+    row: &adw::ExpanderRow,
+    kind: &str,
+    choice: Option<(&Choice, &str)>,
+    question: &str,
+) {
     match choice {
-        Some(choice) => {
+        Some((choice, reason)) => {
             row.set_title(&named(kind, &choice.title));
-            row.set_subtitle(&format!("{}\n{}", choice.subtitle, choice.reason));
+            row.set_subtitle(&format!("{}\n{reason}", choice.subtitle));
         }
         None => {
             row.set_title(kind);
@@ -175,7 +180,9 @@ impl ChoicesPage {
         };
         imp.title.set_label(&title);
         let question = gettext("Choose the disk that is too slow.");
-        show_choice(&imp.disk_row, &gettext("Hard Disk"), choice, &question);
+        let reason = gettext("Your files stay on it.");
+        let said = choice.map(|choice| (choice, &*reason));
+        show_choice(&imp.disk_row, &gettext("Hard Disk"), said, &question);
         if choice.is_none() {
             imp.disk_row.set_expanded(true);
         }
@@ -193,7 +200,8 @@ impl ChoicesPage {
             gettext("No SSD can be used now.")
         };
         let question = if known { question } else { String::new() };
-        show_choice(&imp.ssd_row, &gettext("SSD"), choice, &question);
+        let said = choice.map(|choice| (choice, &*choice.reason));
+        show_choice(&imp.ssd_row, &gettext("SSD"), said, &question);
         if choice.is_none() && known {
             imp.ssd_row.set_expanded(true);
         }

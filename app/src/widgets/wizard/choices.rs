@@ -10,7 +10,7 @@ use super::Wizard;
 use crate::display::{Choice, SsdShare, mode_warnings, origin_choices, ssd_choices, ssd_shares};
 use crate::model::inventory::{Device, Medium, Volume};
 use crate::model::objects::DeviceObject;
-use crate::model::offer::{ssd_offers, suggested_origin, suggested_ssd};
+use crate::model::offer::{ssd_offers, suggested_ssd};
 use crate::model::store::{Store, objects};
 use crate::widgets::resize_dialog::disk_names;
 use crate::widgets::scrolled::scroll_to_end;
@@ -69,7 +69,8 @@ impl Wizard {
         })
     }
 
-    /// Chooses for the usual case what the person has not chosen. A chosen device that is gone is no longer chosen.
+    /// Chooses an SSD for the usual case, unless the person has chosen one. A chosen device that is gone is no longer
+    /// chosen, and another disk is not chosen in its place.
     fn suggest(&self, devices: &[Device], origins: &[Choice], least: u64) {
         let imp = self.imp();
         let gone = |rows: &[Choice], chosen: Option<&String>| {
@@ -78,9 +79,6 @@ impl Wizard {
         let chosen = imp.draft.borrow().origin.clone();
         if gone(origins, chosen.as_ref()) {
             self.choose_origin(None);
-        }
-        if imp.draft.borrow().origin.is_none() {
-            self.choose_origin(suggested_origin(devices));
         }
         let layouts = imp.layouts.borrow();
         let mut draft = imp.draft.borrow_mut();

@@ -28,19 +28,17 @@ impl Wizard {
     /// Asks once which modes are offered for this disk and this SSD: each plan of the service names the refused modes.
     pub(super) fn ask_modes(&self) {
         let imp = self.imp();
-        let draft = imp.draft.borrow().clone();
-        let pair = draft.origin.clone().zip(draft.ssd.clone());
-        if *imp.asked.borrow() == pair {
-            return;
-        }
-        imp.asked.replace(pair.clone());
-        imp.refused_modes.take();
-        let (Some(client), Some(spec)) = (imp.client.get().cloned(), draft_spec(&draft)) else {
-            return;
-        };
-        let spec = PlanSpec {
+        let spec = draft_spec(&imp.draft.borrow()).map(|spec| PlanSpec {
             mode: Mode::Writethrough,
             ..spec
+        });
+        if *imp.asked.borrow() == spec {
+            return;
+        }
+        imp.asked.replace(spec.clone());
+        imp.refused_modes.take();
+        let (Some(client), Some(spec)) = (imp.client.get().cloned(), spec) else {
+            return;
         };
         glib::spawn_future_local(clone!(
             #[weak(rename_to = wizard)]
@@ -51,7 +49,7 @@ impl Wizard {
                     return;
                 };
                 let imp = wizard.imp();
-                if *imp.asked.borrow() == pair {
+                if imp.asked.borrow().as_ref() == Some(&spec) {
                     imp.draft.borrow_mut().offer(&plan.refused_modes);
                     imp.refused_modes.replace(plan.refused_modes);
                     wizard.show_mode();
