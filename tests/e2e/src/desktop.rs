@@ -162,6 +162,13 @@ impl Desktop {
         }
     }
 
+    /// Presses a key that moves the focus, once.
+    pub async fn stride(&self, key: i32) -> Result<()> {
+        let before = self.focus().await?;
+        self.key(key).await?;
+        self.moved(&before).await
+    }
+
     /// Waits until the focus moves; at the end of a list it stays.
     async fn moved(&self, before: &[String]) -> Result<()> {
         let end = Instant::now() + KEY_LIMIT;

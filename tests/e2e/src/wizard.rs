@@ -32,6 +32,8 @@ pub async fn chosen(desktop: &Desktop, kind: &str, name: &str) -> Result<()> {
 
 /// Goes to a row with the keyboard, which brings it into view, and chooses or ticks it there.
 pub async fn tick(desktop: &Desktop, name: &str) -> Result<()> {
+    // At first the focus may be on the page as a whole, and so on all names in it.
+    desktop.stride(KEY_TAB).await?;
     desktop.reach(KEY_TAB, name).await?;
     desktop.key(KEY_SPACE).await?;
     desktop
