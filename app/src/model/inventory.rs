@@ -244,3 +244,32 @@ pub enum Obstacle {
     /// Has a partition table without partitions.
     Empty,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_a_cache_has_a_row_of_its_own_only_if_it_is_watched() {
+        let listed = |as_origin, watched| {
+            let volume = Volume {
+                path: String::new(),
+                device: String::new(),
+                size: 0,
+                name: String::new(),
+                partition: None,
+                content: Content::Unknown,
+                mount_points: vec![],
+                as_origin,
+                as_ssd: Err(Obstacle::NotFast),
+                watched,
+            };
+            volume.is_listed()
+        };
+        assert!(listed(Ok(()), None) && listed(Err(Obstacle::Swap), None));
+        for part in [Obstacle::Cached, Obstacle::CacheSsd] {
+            assert!(!listed(Err(part), None));
+            assert!(listed(Err(part), Some(Verdict::Helps)));
+        }
+    }
+}
