@@ -147,7 +147,7 @@ impl Wizard {
         ));
     }
 
-    /// Shows the job as soon as the service has announced it, and shows a failure if the job vanishes.
+    /// Shows the job as soon as the service has announced it, and shows a failure if the job vanishes without a cache.
     pub(super) fn look_for_job(&self) {
         let imp = self.imp();
         let (Some(path), Some(store)) = (imp.job_path.borrow().clone(), imp.store.get()) else {
@@ -169,6 +169,11 @@ impl Wizard {
                 self.go(Page::Progress);
                 self.job_changed(&job);
             }
+            // A job that has ended goes after some seconds; a slow app may see its cache, but not its end.
+            None if self.has_cache() => {
+                imp.ended.set(true);
+                self.go(Page::Done);
+            }
             None if known => {
                 // The service has ended. When it starts again it restores everything but the erased data.
                 let erases = imp.review.plan().is_some_and(|plan| erases(&plan));
@@ -181,6 +186,13 @@ impl Wizard {
             }
             _ => {}
         }
+    }
+
+    /// Whether the cache of the job exists; a job that fails leaves none.
+    fn has_cache(&self) -> bool {
+        let uuid = self.job_facts().map(|job| job.cache_uuid);
+        let cache = uuid.and_then(|uuid| self.imp().store.get()?.cache(&uuid));
+        cache.is_some()
     }
 
     fn job_changed(&self, job: &JobObject) {
