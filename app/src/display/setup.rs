@@ -3,7 +3,7 @@
 //! daily life.
 
 use gettextrs::gettext;
-use tandem_api::{Mode, PlanReply, StepKind};
+use tandem_api::{DeviceText, Mode, PlanReply, StepKind};
 
 use super::{fill, keyless, plain_name, short_name};
 
@@ -15,6 +15,16 @@ pub fn erases(plan: &PlanReply) -> bool {
 
 fn has(plan: &PlanReply, kind: StepKind) -> bool {
     plan.steps.iter().any(|step| step.kind == kind)
+}
+
+/// The device that a plan erases. Where a partition for the cache is made on it, this is not the SSD of the plan.
+#[must_use]
+pub fn erased_device(plan: &PlanReply) -> Option<&DeviceText> {
+    let step = plan
+        .steps
+        .iter()
+        .find(|step| step.kind == StepKind::EraseSsd);
+    step.map(|step| &step.device)
 }
 
 /// The label of the button that begins the job: a verb with its object, and a mnemonic.
@@ -65,6 +75,28 @@ pub struct BackupWords {
     pub subtitle: String,
     /// Whether the plan may only begin with the promise.
     pub needed: bool,
+}
+
+/// What the promise of a backup is about. The promise does not hold for a plan with another subject.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackupSubject {
+    origin: DeviceText,
+    ssd: DeviceText,
+    mode: Mode,
+    erased: Option<DeviceText>,
+    names: Vec<String>,
+}
+
+/// What the promise of a backup is about. `names` are the names of the volumes on the SSD.
+#[must_use]
+pub fn backup_subject(plan: &PlanReply, names: &[String]) -> BackupSubject {
+    BackupSubject {
+        origin: plan.origin.clone(),
+        ssd: plan.ssd.clone(),
+        mode: plan.mode,
+        erased: erased_device(plan).cloned(),
+        names: names.to_vec(),
+    }
 }
 
 /// The backup that a plan needs: of the disk if data may come to be on the SSD only, and of the SSD if it is erased.
@@ -156,7 +188,7 @@ pub fn daily_words(plan: &PlanReply) -> Vec<[String; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tandem_api::{DeviceText, Step};
+    use tandem_api::Step;
 
     fn plan(mode: Mode, kinds: &[StepKind]) -> PlanReply {
         let device = |model: &str, label: &str| DeviceText {
@@ -203,6 +235,26 @@ mod tests {
                 assert_eq!(words.subtitle.contains("Archive"), disk);
                 assert_eq!(words.subtitle.contains("Flash"), ssd);
             }
+        }
+    }
+
+    #[test]
+    fn the_promise_of_a_backup_falls_with_anything_that_it_is_about() {
+        let first = plan(Mode::Writethrough, &[StepKind::EraseSsd]);
+        let subject = |plan: &PlanReply| backup_subject(plan, &["Games".to_owned()]);
+        assert_eq!(subject(&first), subject(&first.clone()));
+        assert_ne!(subject(&first), backup_subject(&first, &[]));
+        let change: [fn(&mut PlanReply); 5] = [
+            |plan| plan.ssd.serial = "B".into(),
+            |plan| plan.origin.serial = "B".into(),
+            |plan| plan.ssd.size = 1,
+            |plan| plan.mode = Mode::Writeback,
+            |plan| plan.steps[0].device.label = "Photos".into(),
+        ];
+        for change in change {
+            let mut other = first.clone();
+            change(&mut other);
+            assert_ne!(subject(&first), subject(&other));
         }
     }
 

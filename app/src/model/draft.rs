@@ -3,6 +3,8 @@
 
 use tandem_api::{Mode, RefusedMode};
 
+use super::inventory::Device;
+
 /// The pages of the wizard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
@@ -29,15 +31,44 @@ impl Page {
     }
 }
 
+/// What tells a chosen device from another device that has come to have the same block path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Mark {
+    model: String,
+    serial: String,
+    device_bytes: u64,
+    /// Bytes of the partition, or of the device as a whole.
+    bytes: u64,
+}
+
+impl Mark {
+    fn of(devices: &[Device], path: &str) -> Option<Self> {
+        devices.iter().find_map(|device| {
+            let volume = device.volumes.iter().find(|volume| volume.path == path);
+            let whole = (device.path == path).then_some(device.size);
+            Some(Self {
+                model: device.model.clone(),
+                serial: device.serial.clone(),
+                device_bytes: device.size,
+                bytes: whole.or(volume.map(|volume| volume.size))?,
+            })
+        })
+    }
+}
+
 /// The user's choices so far. The wizard owns the only draft.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft {
     /// Block path of the disk.
     pub origin: Option<String>,
+    origin_mark: Option<Mark>,
     /// The choice of the SSD, see [`ssd_key`].
     pub ssd: Option<String>,
     /// The person chose the SSD, and the wizard suggests no other.
     ssd_is_own: bool,
+    ssd_mark: Option<Mark>,
+    /// The first page said that the choice of the SSD erases what is on it.
+    pub erases: bool,
     /// Bytes of the cache, if the person chose less than all of [`Self::ssd`].
     pub size: Option<u64>,
     /// How writes are treated.
@@ -50,8 +81,11 @@ impl Default for Draft {
     fn default() -> Self {
         Self {
             origin: None,
+            origin_mark: None,
             ssd: None,
             ssd_is_own: false,
+            ssd_mark: None,
+            erases: false,
             size: None,
             mode: Mode::Writethrough,
             at_next_start: false,
@@ -96,6 +130,8 @@ impl Draft {
         if self.ssd != key {
             self.size = None;
             self.ssd = key;
+            self.ssd_mark = None;
+            self.erases = false;
         }
     }
 
@@ -126,13 +162,38 @@ impl Draft {
         if self.origin != path {
             self.at_next_start = false;
             self.origin = path;
+            self.origin_mark = None;
         }
+    }
+
+    /// Takes back a choice whose block path belongs to another device now. A device that is gone stays chosen: the
+    /// same device may come back. Returns whether a choice was taken back.
+    pub fn recognize(&mut self, devices: &[Device]) -> bool {
+        let origin = self.origin.as_deref();
+        let origin = origin.and_then(|path| Mark::of(devices, path));
+        let ssd = self.ssd_part();
+        let ssd = ssd.and_then(|(path, _)| Mark::of(devices, &path));
+        let is_other = |known: &Option<Mark>, now: &Option<Mark>| {
+            known.is_some() && now.is_some() && known != now
+        };
+        let other_origin = is_other(&self.origin_mark, &origin);
+        let other_ssd = is_other(&self.ssd_mark, &ssd);
+        self.origin_mark = origin.or(self.origin_mark.take());
+        self.ssd_mark = ssd.or(self.ssd_mark.take());
+        if other_origin {
+            self.choose_origin(None);
+        }
+        if other_ssd {
+            self.choose_ssd(None);
+        }
+        other_origin || other_ssd
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::inventory::Medium;
     use tandem_api::ModeRefusal;
 
     #[test]
@@ -207,6 +268,41 @@ mod tests {
             assert_eq!(draft.ssd_part(), Some(("/b/sdc".to_owned(), bytes)));
         }
         assert_eq!(Draft::default().ssd_part(), None);
+    }
+
+    fn drive(serial: &str, size: u64) -> Device {
+        Device {
+            path: "/b/sdc".into(),
+            device: "/dev/sdc".into(),
+            model: "Flash".into(),
+            serial: serial.into(),
+            size,
+            medium: Medium::Ssd,
+            outside: false,
+            volumes: vec![],
+            whole_as_ssd: Ok(()),
+        }
+    }
+
+    #[test]
+    fn a_choice_is_of_one_device_and_not_of_a_block_path() {
+        for (other, taken_back) in [
+            (drive("A", 9), false),
+            (drive("B", 9), true),
+            (drive("A", 8), true),
+        ] {
+            let mut draft = Draft::default();
+            draft.choose_origin(Some("/b/sdc".into()));
+            draft.choose_ssd(Some(ssd_key("/b/sdc", 5)));
+            assert!(!draft.recognize(&[drive("A", 9)]));
+            assert!(!draft.recognize(&[]), "the device may come back");
+            assert_eq!(draft.recognize(std::slice::from_ref(&other)), taken_back);
+            assert_eq!(draft.is_complete(), !taken_back);
+            // What the person chooses then is known by what it is now.
+            draft.choose_ssd(Some("/b/sdc".into()));
+            assert!(!draft.recognize(std::slice::from_ref(&other)));
+            assert!(draft.recognize(&[drive("C", 9)]));
+        }
     }
 
     #[test]

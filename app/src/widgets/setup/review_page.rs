@@ -11,8 +11,8 @@ use gtk::glib;
 use tandem_api::{Failure, FstabChange, PlanReply};
 
 use crate::display::{
-    SsdShare, backup_words, bytes, device_facts, erases, fate_words, fill, mode_name, plan_title,
-    time_words, warning_words,
+    BackupSubject, SsdShare, backup_subject, backup_words, bytes, device_facts, erases, fate_words,
+    fill, mode_name, plan_title, time_words, warning_words,
 };
 use crate::widgets::error_view::ErrorView;
 use crate::widgets::spinner::spin_while_mapped;
@@ -73,8 +73,8 @@ mod imp {
         pub fstab_rows: RefCell<Vec<adw::ActionRow>>,
         pub fstab_changes: RefCell<Vec<FstabChange>>,
         pub plan: RefCell<Option<PlanReply>>,
-        /// The disk, the SSD and the words that a promise of a backup is about.
-        pub promise_of: RefCell<Option<[String; 3]>>,
+        /// What the promise of a backup is about.
+        pub promise_of: RefCell<Option<BackupSubject>>,
     }
 
     #[glib::object_subclass]
@@ -223,21 +223,16 @@ impl ReviewPage {
             &gettext("{memory} while the cache runs"),
             &[("memory", &bytes(plan.memory_bytes))],
         ));
-        self.ask_for_backup(&plan);
+        self.ask_for_backup(&plan, names);
         imp.plan.replace(Some(plan));
         imp.stack.set_visible_child_name("plan");
     }
 
     /// Asks for the promise of a backup where the plan needs it. A promise holds for one disk, one SSD and one risk.
-    fn ask_for_backup(&self, plan: &PlanReply) {
+    fn ask_for_backup(&self, plan: &PlanReply, names: &[String]) {
         let imp = self.imp();
         let words = backup_words(plan);
-        let subject = [
-            plan.origin.object.as_str(),
-            plan.ssd.object.as_str(),
-            &words.subtitle,
-        ];
-        let subject = subject.map(str::to_owned);
+        let subject = backup_subject(plan, names);
         if imp.promise_of.replace(Some(subject.clone())) != Some(subject) {
             imp.backup_check.set_active(false);
         }

@@ -76,6 +76,7 @@ impl Wizard {
         let gone = |rows: &[Choice], chosen: Option<&String>| {
             chosen.is_some_and(|path| !rows.iter().any(|row| row.path == *path && row.is_open()))
         };
+        imp.draft.borrow_mut().recognize(devices);
         let chosen = imp.draft.borrow().origin.clone();
         if gone(origins, chosen.as_ref()) {
             self.choose_origin(None);
@@ -89,6 +90,7 @@ impl Wizard {
         }
         let offers = ssd_offers(devices, &layouts, &origin, least);
         draft.suggest_ssd(suggested_ssd(&offers));
+        draft.recognize(devices);
     }
 
     /// Shows what is chosen and what can be chosen now.

@@ -63,6 +63,11 @@ impl Wizard {
         let Some(client) = imp.client.get().cloned() else {
             return;
         };
+        // Another device may have the block path of a chosen one by now.
+        let other = imp.draft.borrow_mut().recognize(&self.devices());
+        if other {
+            return self.go(Page::Choices);
+        }
         let Some(spec) = draft_spec(&imp.draft.borrow()) else {
             return;
         };
