@@ -398,13 +398,13 @@ impl Client {
     }
 }
 
-/// The question for a plan of what was chosen, with the consent to erase; `None` while disk or SSD are not chosen.
+/// The question for a plan of what was chosen, with the consent to erase where the first page told of it; `None` while disk or SSD are not chosen.
 #[must_use]
 pub fn draft_spec(draft: &Draft) -> Option<PlanSpec> {
     let (ssd, partition_bytes) = draft.ssd_part()?;
     let mut spec = whole_spec(draft.origin.as_deref()?, &ssd)?;
     spec.mode = draft.mode;
-    spec.erase_ssd = true;
+    spec.erase_ssd = draft.erases;
     spec.at_next_start = draft.at_next_start;
     spec.partition_bytes = partition_bytes;
     Some(spec)
@@ -425,4 +425,23 @@ pub fn whole_spec(origin: &str, ssd: &str) -> Option<PlanSpec> {
 
 fn path(path: &str) -> zbus::Result<OwnedObjectPath> {
     OwnedObjectPath::try_from(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_may_erase_only_what_the_first_page_said() {
+        for erases in [false, true] {
+            let mut draft = Draft::default();
+            draft.choose_origin(Some("/b/sda1".to_owned()));
+            draft.choose_ssd(Some("/b/sdc".to_owned()));
+            draft.erases = erases;
+            assert_eq!(draft_spec(&draft).map(|spec| spec.erase_ssd), Some(erases));
+            // The consent is for one SSD.
+            draft.choose_ssd(Some("/b/sdd".to_owned()));
+            assert_eq!(draft_spec(&draft).map(|spec| spec.erase_ssd), Some(false));
+        }
+    }
 }

@@ -7,6 +7,7 @@ pub mod draft;
 pub mod facts;
 pub mod inventory;
 pub mod job_ends;
+pub mod layouts;
 pub mod objects;
 pub mod offer;
 pub mod range;

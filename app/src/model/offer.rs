@@ -22,8 +22,9 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// Whether the wizard may choose the place without being asked.
-    fn is_none(self) -> bool {
+    /// Whether nothing is erased, so that the wizard may choose the place without being asked.
+    #[must_use]
+    pub fn is_none(self) -> bool {
         matches!(self, Self::Nothing | Self::FreeSpace)
     }
 

@@ -12,7 +12,6 @@ mod sizes;
 mod speed;
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use adw::prelude::*;
@@ -20,12 +19,13 @@ use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::CompositeTemplate;
 use gtk::glib::{self, clone, subclass::Signal};
-use tandem_api::{PlanSpec, RefusedMode, SsdPart};
+use tandem_api::{PlanSpec, RefusedMode};
 
 use crate::a11y;
 use crate::client::Client;
 use crate::display::{SizeOffer, action_words, erases};
 use crate::model::draft::{Draft, Page};
+use crate::model::layouts::Layouts;
 use crate::model::objects::JobObject;
 use crate::model::offer::suggested_origin;
 use crate::model::store::Store;
@@ -66,8 +66,10 @@ mod imp {
         pub store: OnceCell<Store>,
         /// The sizes that are offered for the chosen SSD.
         pub sizes: RefCell<Option<(String, SizeOffer)>>,
-        /// How each SSD is divided, by block path.
-        pub layouts: RefCell<HashMap<String, Vec<SsdPart>>>,
+        /// How each SSD is divided.
+        pub layouts: RefCell<Layouts>,
+        /// The service is being asked for `layouts`.
+        pub loads_layouts: Cell<bool>,
         /// All of `layouts` were asked for.
         pub layouts_known: Cell<bool>,
         /// The plan whose refused modes were asked for.
@@ -233,10 +235,7 @@ impl Wizard {
         imp.scroller.vadjustment().set_value(0.0);
         self.refresh();
         match page {
-            Page::Choices => {
-                self.show_choices();
-                self.load_layouts();
-            }
+            Page::Choices => self.show_choices(),
             Page::Review => self.make_plan(),
             Page::Progress | Page::Done => {}
         }

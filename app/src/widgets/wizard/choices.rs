@@ -8,7 +8,7 @@ use tandem_api::SsdPart;
 
 use super::Wizard;
 use crate::display::{Choice, SsdShare, mode_warnings, origin_choices, ssd_choices, ssd_shares};
-use crate::model::inventory::{Device, Medium, Volume};
+use crate::model::inventory::{Device, Volume};
 use crate::model::objects::DeviceObject;
 use crate::model::offer::{ssd_offers, suggested_ssd};
 use crate::model::store::{Store, objects};
@@ -81,15 +81,19 @@ impl Wizard {
         if gone(origins, chosen.as_ref()) {
             self.choose_origin(None);
         }
+        imp.layouts.borrow_mut().drop_old(devices);
         let layouts = imp.layouts.borrow();
+        let layouts = layouts.parts();
         let mut draft = imp.draft.borrow_mut();
         let origin = draft.origin.clone().unwrap_or_default();
-        let ssds = ssd_choices(devices, &layouts, &origin, least);
+        let ssds = ssd_choices(devices, layouts, &origin, least);
         if gone(&ssds, draft.ssd.as_ref()) {
             draft.choose_ssd(None);
         }
-        let offers = ssd_offers(devices, &layouts, &origin, least);
+        let offers = ssd_offers(devices, layouts, &origin, least);
         draft.suggest_ssd(suggested_ssd(&offers));
+        let chosen = offers.iter().find(|offer| Some(offer.key()) == draft.ssd);
+        draft.erases = chosen.is_some_and(|offer| !offer.loss.is_none());
         draft.recognize(devices);
     }
 
@@ -106,7 +110,7 @@ impl Wizard {
         let origin = draft.origin.as_deref();
         let ssds = ssd_choices(
             &devices,
-            &imp.layouts.borrow(),
+            imp.layouts.borrow().parts(),
             origin.unwrap_or_default(),
             least,
         );
@@ -118,6 +122,7 @@ impl Wizard {
         self.offer_sizes();
         self.show_shares();
         self.refresh();
+        self.load_layouts();
     }
 
     pub(super) fn show_mode(&self) {
@@ -143,36 +148,46 @@ impl Wizard {
         let disks = disk_names(store);
         // The chosen device may be a partition of the SSD.
         let layouts = imp.layouts.borrow();
+        let layouts = layouts.parts();
         let has =
             |layout: &&Vec<SsdPart>| layout.iter().any(|part| part.device.object.as_str() == ssd);
         let layout = layouts.get(&ssd).or_else(|| layouts.values().find(has));
         layout.map_or_else(Vec::new, |layout| ssd_shares(layout, &ssd, bytes, &disks))
     }
 
-    /// Asks how each SSD is divided, so that its free space can be offered.
-    pub(super) fn load_layouts(&self) {
-        let Some(client) = self.imp().client.get().cloned() else {
+    /// Asks how each SSD is divided, so that its free space can be offered. An SSD is asked about again when another one
+    /// has its block path, or when it is divided in another way.
+    fn load_layouts(&self) {
+        let imp = self.imp();
+        let Some(client) = imp.client.get().cloned() else {
             return;
         };
-        let devices = self.devices().into_iter();
-        let ssds: Vec<String> = devices
-            .filter(|device| device.medium == Medium::Ssd)
-            .map(|device| device.path)
-            .collect();
+        let is_missing = imp.layouts.borrow().missing(&self.devices()).is_some();
+        if imp.loads_layouts.get() || (imp.layouts_known.get() && !is_missing) {
+            return;
+        }
+        imp.loads_layouts.set(true);
         glib::spawn_future_local(clone!(
             #[weak(rename_to = wizard)]
             self,
             async move {
-                for ssd in ssds {
-                    match client.ssd_layout(&ssd).await {
-                        Ok(parts) => {
-                            wizard.imp().layouts.borrow_mut().insert(ssd, parts);
-                        }
-                        // Without it only the SSD as a whole and its partitions are offered.
-                        Err(failure) => tracing::debug!("{ssd} has no layout: {failure}"),
+                let imp = wizard.imp();
+                let missing = || imp.layouts.borrow().missing(&wizard.devices());
+                while let Some(ssd) = missing() {
+                    let parts = client.ssd_layout(&ssd.path).await;
+                    // Without it only the SSD as a whole and its partitions are offered.
+                    if let Err(failure) = &parts {
+                        tracing::debug!("{} has no layout: {failure}", ssd.path);
+                    }
+                    // The facts are those from before the question: if they changed meanwhile, the layout is old.
+                    imp.layouts.borrow_mut().insert(&ssd, parts.ok());
+                    // The wizard was closed meanwhile.
+                    if imp.store_changes.borrow().is_none() {
+                        return;
                     }
                 }
-                wizard.imp().layouts_known.set(true);
+                imp.loads_layouts.set(false);
+                imp.layouts_known.set(true);
                 wizard.facts_changed();
                 if RootExt::focus(&wizard).is_none() {
                     wizard.focus_page();

@@ -47,7 +47,7 @@ impl Wizard {
             .flat_map(|device| device.facts().volumes)
             .find(|volume| volume.path == origin)
             .map_or(0, |volume| volume.size);
-        let offer = size_offer(layouts.get(path)?, &key, disk_bytes)?;
+        let offer = size_offer(layouts.parts().get(path)?, &key, disk_bytes)?;
         Some((key, offer))
     }
 
