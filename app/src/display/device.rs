@@ -70,10 +70,7 @@ pub fn device_words(device: &Device) -> DeviceWords {
 pub fn volume_words(volume: &Volume) -> VolumeWords {
     let title = match (&volume.name, volume.partition) {
         (name, _) if !name.is_empty() => name.clone(),
-        (_, Some(number)) => fill(
-            &gettext("Partition {number}"),
-            &[("number", &number.to_string())],
-        ),
+        (_, Some(number)) => partition_words(number),
         _ => gettext("Whole disk"),
     };
     let mut facts = vec![content_words(&volume.content), bytes(volume.size)];
@@ -92,12 +89,20 @@ pub fn volume_words(volume: &Volume) -> VolumeWords {
     }
 }
 
-/// Names of the partitions of a device.
+/// The name of a partition without a label.
+pub(super) fn partition_words(number: u32) -> String {
+    fill(
+        &gettext("Partition {number}"),
+        &[("number", &number.to_string())],
+    )
+}
+
+/// Names of the partitions of a device, or the label of a device without partitions.
 #[must_use]
 pub fn volume_names(device: &Device) -> Vec<String> {
     let parts = device.volumes.iter();
     parts
-        .filter(|volume| volume.partition.is_some())
+        .filter(|volume| volume.partition.is_some() || !volume.name.is_empty())
         .map(|volume| volume_words(volume).title)
         .collect()
 }

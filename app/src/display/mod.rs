@@ -53,8 +53,8 @@ pub use plan::{
 pub use response::{ResponseWords, response_words};
 pub use safety::{Safety, SafetyAmounts, SafetyFacts, safety};
 pub use setup::{
-    BackupSubject, BackupWords, action_words, backup_subject, backup_words, daily_words, erases,
-    fate_words, time_words,
+    BackupSubject, BackupWords, Erased, action_words, backup_subject, backup_words, daily_words,
+    erases, fate_words, time_words,
 };
 pub use shares::{
     SsdShare, SsdUse, cache_room, resized_shares, shares_words, ssd_shares, summed_shares,

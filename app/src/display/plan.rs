@@ -6,6 +6,7 @@ use tandem_api::{DeviceText, JobKind, Step, StepKind, Warning, WarningKind};
 
 use super::failure::programs;
 use super::mode::keep_together_warning;
+use super::setup::Erased;
 use super::{SEPARATOR, bytes, duration, fill};
 use crate::model::facts::{CacheFacts, JobFacts};
 
@@ -80,9 +81,14 @@ fn titled(device: &DeviceText, name: &str) -> String {
     if device.label.is_empty() {
         return name.to_owned();
     }
+    label_on(&device.label, name)
+}
+
+/// A label, and the model of the device that has it.
+pub(super) fn label_on(label: &str, model: &str) -> String {
     fill(
         &gettext("“{label}” on {model}"),
-        &[("label", &device.label), ("model", name)],
+        &[("label", label), ("model", model)],
     )
 }
 
@@ -220,15 +226,16 @@ pub fn step_words(step: &Step) -> (String, String) {
     }
 }
 
-/// A warning as a sentence. `names` are the names of the volumes on a device with partitions.
+/// A warning as a sentence. `erased`: what the plan erases, for the warning of that.
 #[must_use]
-pub fn warning_words(warning: &Warning, names: &[String]) -> String {
-    let label = std::slice::from_ref(&warning.device.label);
-    let names = match (names, label) {
-        ([], [label]) if label.is_empty() => &[],
-        ([], label) => label,
-        (names, _) => names,
-    };
+pub fn warning_words(warning: &Warning, erased: Option<&Erased>) -> String {
+    let erases = matches!(
+        warning.kind,
+        WarningKind::ErasesSsd | WarningKind::ErasesUnknown
+    );
+    let erased = erased.filter(|_| erases);
+    let names = erased.map_or(&[][..], |erased| &erased.names);
+    let device = erased.map_or_else(|| short_name(&warning.device), |erased| erased.name.clone());
     let sentence = match warning.kind {
         WarningKind::ErasesSsd if names.is_empty() => {
             gettext("Everything on {device} will be erased.")
@@ -290,7 +297,7 @@ pub fn warning_words(warning: &Warning, names: &[String]) -> String {
     fill(
         &sentence,
         &[
-            ("device", &short_name(&warning.device)),
+            ("device", &device),
             ("names", &quoted(names)),
             ("programs", &programs(&warning.users)),
         ],
@@ -435,7 +442,7 @@ mod tests {
                 device: ssd(),
                 users: vec![],
             };
-            let words = warning_words(&warning, &[]);
+            let words = warning_words(&warning, None);
             assert!(
                 words.ends_with('.') && !words.contains(['{', '}']),
                 "{kind}"
@@ -468,7 +475,23 @@ mod tests {
             ),
             (whole, vec![], "Everything on Samsung 870 will be erased."),
         ] {
-            assert_eq!(warning_words(&warning(device), &names), words);
+            let erased = Erased::of(&device, None, names);
+            assert_eq!(warning_words(&warning(device), Some(&erased)), words);
+        }
+        // One partition of an SSD is not the SSD.
+        for (label, words) in [
+            ("Old", "Everything on “Old” on Samsung 870 will be erased."),
+            (
+                "",
+                "Everything on “Partition 2” on Samsung 870 will be erased.",
+            ),
+        ] {
+            let part = DeviceText {
+                label: label.into(),
+                ..ssd()
+            };
+            let erased = Erased::of(&part, Some(2), vec![]);
+            assert_eq!(warning_words(&warning(part), Some(&erased)), words);
         }
     }
 }

@@ -5,7 +5,10 @@
 use gettextrs::gettext;
 use tandem_api::{DeviceText, Mode, PlanReply, StepKind};
 
-use super::{fill, keyless, plain_name, short_name};
+use super::device::partition_words;
+use super::plan::label_on;
+use super::{fill, keyless, plain_name, short_name, volume_names};
+use crate::model::inventory::Device;
 
 /// Whether a plan erases data that may be of value.
 #[must_use]
@@ -27,13 +30,58 @@ pub fn erased_device(plan: &PlanReply) -> Option<&DeviceText> {
     step.map(|step| &step.device)
 }
 
+/// What a plan erases, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Erased {
+    /// The device.
+    pub device: DeviceText,
+    /// The name of what is erased: of a partition with its SSD, or of the SSD.
+    pub name: String,
+    /// The names of what is on the SSD; none for a partition, which is named itself.
+    pub names: Vec<String>,
+}
+
+impl Erased {
+    /// What this plan erases; `devices` are all that are known.
+    #[must_use]
+    pub fn by(plan: &PlanReply, devices: &[Device]) -> Option<Self> {
+        let device = erased_device(plan)?;
+        let path = device.object.as_str();
+        let mut volumes = devices.iter().flat_map(|device| &device.volumes);
+        let partition = volumes
+            .find(|volume| volume.path == path)
+            .and_then(|volume| volume.partition);
+        let whole = devices.iter().find(|device| device.path == path);
+        let names = whole.map(volume_names).unwrap_or_default();
+        Some(Self::of(device, partition, names))
+    }
+
+    /// What is erased with this device. `partition`: its number, if it is a partition.
+    pub(super) fn of(device: &DeviceText, partition: Option<u32>, mut names: Vec<String>) -> Self {
+        if names.is_empty() && partition.is_none() && !device.label.is_empty() {
+            names.push(device.label.clone());
+        }
+        let model = short_name(device);
+        let name = match partition {
+            None => model,
+            Some(_) if !device.label.is_empty() => label_on(&device.label, &model),
+            Some(number) => label_on(&partition_words(number), &model),
+        };
+        Self {
+            device: device.clone(),
+            name,
+            names,
+        }
+    }
+}
+
 /// The label of the button that begins the job: a verb with its object, and a mnemonic.
 #[must_use]
-pub fn action_words(plan: &PlanReply) -> String {
-    if erases(plan) {
+pub fn action_words(plan: &PlanReply, erased: Option<&Erased>) -> String {
+    if let Some(erased) = erased {
         fill(
             &gettext("_Erase {model} and Set Up"),
-            &[("model", &keyless(&short_name(&plan.ssd)))],
+            &[("model", &keyless(&erased.name))],
         )
     } else if plan.at_next_start {
         gettext("_Set Up at the Next Start")
@@ -83,26 +131,24 @@ pub struct BackupSubject {
     origin: DeviceText,
     ssd: DeviceText,
     mode: Mode,
-    erased: Option<DeviceText>,
-    names: Vec<String>,
+    erased: Option<Erased>,
 }
 
-/// What the promise of a backup is about. `names` are the names of the volumes on the SSD.
+/// What the promise of a backup is about.
 #[must_use]
-pub fn backup_subject(plan: &PlanReply, names: &[String]) -> BackupSubject {
+pub fn backup_subject(plan: &PlanReply, erased: Option<&Erased>) -> BackupSubject {
     BackupSubject {
         origin: plan.origin.clone(),
         ssd: plan.ssd.clone(),
         mode: plan.mode,
-        erased: erased_device(plan).cloned(),
-        names: names.to_vec(),
+        erased: erased.cloned(),
     }
 }
 
 /// The backup that a plan needs: of the disk if data may come to be on the SSD only, and of the SSD if it is erased.
 #[must_use]
-pub fn backup_words(plan: &PlanReply) -> BackupWords {
-    let (risks, erases) = (plan.mode == Mode::Writeback, erases(plan));
+pub fn backup_words(plan: &PlanReply, erased: Option<&Erased>) -> BackupWords {
+    let (risks, erases) = (plan.mode == Mode::Writeback, erased.is_some());
     let subtitle = match (risks, erases) {
         (true, true) => gettext(
             "Needed to go on: everything on {ssd} is erased, and if it fails later, files on {disk} can be lost. What I need of both is backed up elsewhere.",
@@ -128,7 +174,7 @@ pub fn backup_words(plan: &PlanReply) -> BackupWords {
             &subtitle,
             &[
                 ("disk", &plain_name(&plan.origin)),
-                ("ssd", &short_name(&plan.ssd)),
+                ("ssd", erased.map_or("", |erased| &erased.name)),
             ],
         ),
         needed,
@@ -198,7 +244,7 @@ mod tests {
         };
         let step = |kind: &StepKind| Step {
             kind: *kind,
-            device: DeviceText::none(),
+            device: device("Flash", ""),
             target: String::new(),
             bytes: 0,
         };
@@ -229,7 +275,8 @@ mod tests {
             (Writeback, &[StepKind::Map], true, false),
             (Writeback, &[StepKind::EraseSsd], true, true),
         ] {
-            let words = backup_words(&plan(mode, steps));
+            let plan = plan(mode, steps);
+            let words = backup_words(&plan, Erased::by(&plan, &[]).as_ref());
             assert_eq!(words.needed, disk || ssd, "{mode} {steps:?}");
             if words.needed {
                 assert_eq!(words.subtitle.contains("Archive"), disk);
@@ -239,11 +286,42 @@ mod tests {
     }
 
     #[test]
+    fn what_is_erased_is_named_as_what_it_is() {
+        let mut plan = plan(Mode::Writethrough, &[StepKind::EraseSsd]);
+        // The plan makes a smaller partition for the cache on an SSD with the file system Photos.
+        plan.steps[0].device.label = "Photos".into();
+        plan.steps[0].device.size = 500;
+        plan.ssd.size = 100;
+        let erased = Erased::by(&plan, &[]).unwrap();
+        assert_eq!((erased.device.size, &*erased.name), (500, "Flash"));
+        let device = &plan.steps[0].device;
+        let part = Erased::of(device, Some(2), vec![]);
+        assert_eq!(part.name, "“Photos” on Flash");
+        let without_label = DeviceText {
+            label: String::new(),
+            ..device.clone()
+        };
+        let part = Erased::of(&without_label, Some(2), vec![]);
+        let button = action_words(&plan, Some(&part));
+        assert_eq!(button, "_Erase “Partition 2” on Flash and Set Up");
+        let backup = backup_words(&plan, Some(&part)).subtitle;
+        assert!(backup.contains("“Partition 2” on Flash"));
+    }
+
+    #[test]
     fn the_promise_of_a_backup_falls_with_anything_that_it_is_about() {
         let first = plan(Mode::Writethrough, &[StepKind::EraseSsd]);
-        let subject = |plan: &PlanReply| backup_subject(plan, &["Games".to_owned()]);
+        let subject = |plan: &PlanReply| {
+            let names = vec!["Games".to_owned()];
+            let erased = erased_device(plan).map(|device| Erased::of(device, None, names));
+            backup_subject(plan, erased.as_ref())
+        };
         assert_eq!(subject(&first), subject(&first.clone()));
-        assert_ne!(subject(&first), backup_subject(&first, &[]));
+        let without_names = Erased::by(&first, &[]);
+        assert_ne!(
+            subject(&first),
+            backup_subject(&first, without_names.as_ref())
+        );
         let change: [fn(&mut PlanReply); 5] = [
             |plan| plan.ssd.serial = "B".into(),
             |plan| plan.origin.serial = "B".into(),

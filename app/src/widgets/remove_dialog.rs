@@ -166,7 +166,7 @@ pub(super) fn ask(
     for warning in &plan.warnings {
         more.append(
             &gtk::Label::builder()
-                .label(warning_words(warning, &[]))
+                .label(warning_words(warning, None))
                 .wrap(true)
                 // Centred like the other words of the dialog, which libadwaita centres.
                 .justify(gtk::Justification::Center)

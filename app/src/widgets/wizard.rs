@@ -294,7 +294,7 @@ impl Wizard {
         let plan = imp.review.plan();
         let (words, class) = match (page, &plan) {
             (Page::Review, Some(plan)) => (
-                action_words(plan),
+                action_words(plan, imp.review.erased().as_ref()),
                 if erases(plan) {
                     "destructive-action"
                 } else {

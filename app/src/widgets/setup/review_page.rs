@@ -11,7 +11,7 @@ use gtk::glib;
 use tandem_api::{Failure, FstabChange, PlanReply};
 
 use crate::display::{
-    BackupSubject, SsdShare, backup_subject, backup_words, bytes, device_facts, erases, fate_words,
+    BackupSubject, Erased, SsdShare, backup_subject, backup_words, bytes, device_facts, fate_words,
     fill, mode_name, plan_title, time_words, warning_words,
 };
 use crate::widgets::error_view::ErrorView;
@@ -73,6 +73,8 @@ mod imp {
         pub fstab_rows: RefCell<Vec<adw::ActionRow>>,
         pub fstab_changes: RefCell<Vec<FstabChange>>,
         pub plan: RefCell<Option<PlanReply>>,
+        /// What `plan` erases.
+        pub erased: RefCell<Option<Erased>>,
         /// What the promise of a backup is about.
         pub promise_of: RefCell<Option<BackupSubject>>,
     }
@@ -194,8 +196,14 @@ impl ReviewPage {
         });
     }
 
-    /// Shows this plan. `names` are the names of the volumes on the SSD; `is_root`: the running system is on the disk.
-    pub fn show_plan(&self, plan: PlanReply, names: &[String], is_root: bool) {
+    /// What the plan that is shown erases.
+    #[must_use]
+    pub fn erased(&self) -> Option<Erased> {
+        self.imp().erased.borrow().clone()
+    }
+
+    /// Shows this plan. `erased`: what the plan erases; `is_root`: the running system is on the disk.
+    pub fn show_plan(&self, plan: PlanReply, erased: Option<Erased>, is_root: bool) {
         let imp = self.imp();
         let mounted = !plan.mount_points.is_empty();
         imp.next_start_list
@@ -206,13 +214,15 @@ impl ReviewPage {
         imp.next_start.set_active(plan.at_next_start);
         imp.origin.set_label(&plan_title(&plan.origin));
         imp.origin_facts.set_label(&device_facts(&plan.origin));
-        imp.ssd.set_label(&plan_title(&plan.ssd));
-        imp.ssd_facts.set_label(&device_facts(&plan.ssd));
-        let class = if erases(&plan) { "erased" } else { "kept" };
+        // Of an SSD that is erased, the person knows what is on it now and not the partition that is made there.
+        let ssd = erased.as_ref().map_or(&plan.ssd, |erased| &erased.device);
+        imp.ssd.set_label(&plan_title(ssd));
+        imp.ssd_facts.set_label(&device_facts(ssd));
+        let class = if erased.is_some() { "erased" } else { "kept" };
         imp.fate.set_label(&fate_words(&plan));
         imp.fate.set_css_classes(&["pill-label", class]);
         imp.mode.set_subtitle(&mode_name(plan.mode));
-        let words = |warning| warning_words(warning, names);
+        let words = |warning| warning_words(warning, erased.as_ref());
         let warnings: Vec<_> = plan.warnings.iter().map(words).collect();
         show_warnings(&imp.warnings, &warnings);
         imp.warnings.set_visible(!warnings.is_empty());
@@ -223,16 +233,17 @@ impl ReviewPage {
             &gettext("{memory} while the cache runs"),
             &[("memory", &bytes(plan.memory_bytes))],
         ));
-        self.ask_for_backup(&plan, names);
+        self.ask_for_backup(&plan, erased.as_ref());
+        imp.erased.replace(erased);
         imp.plan.replace(Some(plan));
         imp.stack.set_visible_child_name("plan");
     }
 
     /// Asks for the promise of a backup where the plan needs it. A promise holds for one disk, one SSD and one risk.
-    fn ask_for_backup(&self, plan: &PlanReply, names: &[String]) {
+    fn ask_for_backup(&self, plan: &PlanReply, erased: Option<&Erased>) {
         let imp = self.imp();
-        let words = backup_words(plan);
-        let subject = backup_subject(plan, names);
+        let words = backup_words(plan, erased);
+        let subject = backup_subject(plan, erased);
         if imp.promise_of.replace(Some(subject.clone())) != Some(subject) {
             imp.backup_check.set_active(false);
         }
@@ -248,7 +259,9 @@ impl ReviewPage {
     /// Whether the plan has the promise of a backup, or needs none.
     #[must_use]
     pub fn is_promised(&self) -> bool {
-        let needed = self.plan().is_some_and(|plan| backup_words(&plan).needed);
+        let erased = self.erased();
+        let needed = |plan: PlanReply| backup_words(&plan, erased.as_ref()).needed;
+        let needed = self.plan().is_some_and(needed);
         !needed || self.imp().backup_check.is_active()
     }
 

@@ -9,11 +9,10 @@ use tandem_api::{DataState, Failure, Kind, Mode, PlanSpec};
 
 use super::Wizard;
 use crate::client::draft_spec;
-use crate::display::{erases, volume_names};
+use crate::display::{Erased, erases};
 use crate::model::draft::Page;
 use crate::model::facts::JobFacts;
-use crate::model::objects::{DeviceObject, JobObject};
-use crate::model::store::objects;
+use crate::model::objects::JobObject;
 use crate::widgets::scrolled::scroll_to_end;
 
 /// The button that erases cannot be pressed for this long after it has appeared in the place of "Review". A double click
@@ -83,8 +82,8 @@ impl Wizard {
                 match plan {
                     Ok(plan) => {
                         imp.erase_delayed.set(true);
-                        let names = wizard.names_on(plan.ssd.object.as_str());
-                        imp.review.show_plan(plan, &names, wizard.origin_is_root());
+                        let erased = Erased::by(&plan, &wizard.devices());
+                        imp.review.show_plan(plan, erased, wizard.origin_is_root());
                         glib::timeout_add_local_once(
                             ERASE_BUTTON_DELAY,
                             clone!(
@@ -110,18 +109,6 @@ impl Wizard {
                 wizard.set_busy(false);
             }
         ));
-    }
-
-    /// Names of the volumes on a device, as far as the device is known.
-    fn names_on(&self, path: &str) -> Vec<String> {
-        let Some(store) = self.imp().store.get() else {
-            return vec![];
-        };
-        objects::<DeviceObject>(&store.devices())
-            .map(|device| device.facts())
-            .find(|device| device.path == path)
-            .map(|device| volume_names(&device))
-            .unwrap_or_default()
     }
 
     pub(super) fn begin(&self) {
