@@ -19,7 +19,7 @@ use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::CompositeTemplate;
 use gtk::glib::{self, clone, subclass::Signal};
-use tandem_api::{PlanSpec, RefusedMode};
+use tandem_api::{PlanReply, PlanSpec, RefusedMode};
 
 use crate::a11y;
 use crate::client::Client;
@@ -62,6 +62,12 @@ mod imp {
         pub page: Cell<Option<Page>>,
         pub busy: Cell<bool>,
         pub erase_delayed: Cell<bool>,
+        /// Ends `erase_delayed`.
+        pub erase_timer: RefCell<Option<glib::SourceId>>,
+        /// The service was asked to begin the job, and has not answered.
+        pub begins: Cell<bool>,
+        /// The plan of the job.
+        pub begun: RefCell<Option<PlanReply>>,
         pub client: OnceCell<Client>,
         pub store: OnceCell<Store>,
         /// The sizes that are offered for the chosen SSD.
@@ -128,8 +134,9 @@ mod imp {
 
     impl WindowImpl for Wizard {
         fn close_request(&self) -> glib::Propagation {
-            // The wizard stays open while its job runs; the job can be cancelled.
-            if self.page.get() == Some(Page::Progress) && !self.ended.get() {
+            // The wizard stays open while its job begins and runs; the job can be cancelled.
+            let runs = self.page.get() == Some(Page::Progress) && !self.ended.get();
+            if runs || self.begins.get() {
                 return glib::Propagation::Stop;
             }
             // The closed window may stay alive for a while.
@@ -335,11 +342,17 @@ impl Wizard {
         imp.back.set_visible(page == Page::Review || failed);
         imp.back.set_sensitive(!imp.busy.get());
         self.offer_speed_test();
-        self.set_deletable(page != Page::Progress || failed);
+        // A plan that is being confirmed or carried out does not change any more.
+        imp.review.set_sensitive(!imp.busy.get());
+        self.set_deletable((page != Page::Progress || failed) && !imp.begins.get());
     }
 
     fn set_busy(&self, busy: bool) {
         self.imp().busy.set(busy);
         self.refresh();
+        // The focus was on what could not be used while the wizard was busy.
+        if !busy && self.page() == Page::Review && RootExt::focus(self).is_none() {
+            self.focus_page();
+        }
     }
 }

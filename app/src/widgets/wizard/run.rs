@@ -15,8 +15,8 @@ use crate::model::facts::JobFacts;
 use crate::model::objects::JobObject;
 use crate::widgets::scrolled::scroll_to_end;
 
-/// The button that erases cannot be pressed for this long after it has appeared in the place of "Review". A double click
-/// on "Review" therefore erases nothing.
+/// The button that begins the job cannot be pressed for this long after it has appeared in the place of "Review". A double
+/// click on "Review" therefore begins and erases nothing.
 const ERASE_BUTTON_DELAY: Duration = Duration::from_millis(700);
 
 impl Wizard {
@@ -71,6 +71,11 @@ impl Wizard {
             return;
         };
         imp.review.wait();
+        // The timer of an earlier plan does not end the delay of this one.
+        if let Some(timer) = imp.erase_timer.take() {
+            timer.remove();
+        }
+        imp.erase_delayed.set(false);
         self.set_busy(true);
         glib::spawn_future_local(clone!(
             #[weak(rename_to = wizard)]
@@ -84,17 +89,19 @@ impl Wizard {
                         imp.erase_delayed.set(true);
                         let erased = Erased::by(&plan, &wizard.devices());
                         imp.review.show_plan(plan, erased, wizard.origin_is_root());
-                        glib::timeout_add_local_once(
+                        let timer = glib::timeout_add_local_once(
                             ERASE_BUTTON_DELAY,
                             clone!(
                                 #[weak]
                                 wizard,
                                 move || {
+                                    wizard.imp().erase_timer.take();
                                     wizard.imp().erase_delayed.set(false);
                                     wizard.refresh();
                                 }
                             ),
                         );
+                        imp.erase_timer.replace(Some(timer));
                     }
                     Err(failure) => {
                         imp.review.show_failure(&failure);
@@ -117,16 +124,19 @@ impl Wizard {
             return;
         };
         imp.ended.set(false);
+        imp.begins.set(true);
         self.set_busy(true);
         glib::spawn_future_local(clone!(
             #[weak(rename_to = wizard)]
             self,
             async move {
                 let begun = client.create(&plan).await;
+                wizard.imp().begins.set(false);
                 wizard.set_busy(false);
                 match begun {
                     Ok(path) => {
                         wizard.imp().done.show(&plan);
+                        wizard.imp().begun.replace(Some(plan));
                         wizard.imp().job_path.replace(Some(path));
                         wizard.look_for_job();
                     }
@@ -168,7 +178,7 @@ impl Wizard {
             }
             None if known => {
                 // The service has ended. When it starts again it restores everything but the erased data.
-                let erases = imp.review.plan().is_some_and(|plan| erases(&plan));
+                let erases = imp.begun.borrow().as_ref().is_some_and(erases);
                 let data = if erases {
                     DataState::Erased
                 } else {
