@@ -12,10 +12,7 @@ use super::{
 };
 use crate::display::plan::quoted;
 use crate::model::inventory::Device;
-use crate::model::offer::{Loss, SsdOffer, slow_devices, ssd_offers};
-
-/// Least bytes of a cache that are offered first where there is more.
-const LEAST_GOOD: u64 = 32_000_000_000;
+use crate::model::offer::{LEAST_GOOD, Loss, SsdOffer, slow_devices, ssd_offers};
 
 /// One row of a list to choose from.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,6 +8,9 @@ use tandem_api::{PartUse, SsdPart};
 use super::draft::ssd_key;
 use super::inventory::{Content, Device, Medium, Obstacle, Volume};
 
+/// A cache of this many bytes helps with any disk: the least bytes that are offered first where there is more.
+pub const LEAST_GOOD: u64 = 32_000_000_000;
+
 /// What is lost when a place on an SSD becomes a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
@@ -121,22 +124,23 @@ pub fn ssd_offers<'a>(
     offers
 }
 
-/// The place for the usual case: an empty SSD, or else free space beside other partitions, or else an empty partition;
-/// the largest of them, and one inside the computer before one that can be unplugged. None if each of the places has
-/// content that would be lost: only a person chooses such a place.
+/// The place for the usual case: an empty SSD, or else free space beside other partitions; the largest of them, and one
+/// inside the computer before one that can be unplugged. None if each of the places has content that would be lost or is
+/// small for a disk of `disk_bytes`, and for an empty partition: only a person knows what it is for.
 #[must_use]
-pub fn suggested_ssd(offers: &[SsdOffer<'_>]) -> Option<String> {
+pub fn suggested_ssd(offers: &[SsdOffer<'_>], disk_bytes: u64) -> Option<String> {
+    let least = (disk_bytes / 100).min(LEAST_GOOD);
     let rank = |offer: &&SsdOffer<'_>| {
-        let kind = match (offer.loss, offer.partition) {
-            (Loss::Nothing, None) => 0,
-            (Loss::FreeSpace, _) => 1,
-            _ => 2,
+        let kind = match offer.loss {
+            Loss::Nothing => 0,
+            _ => 1,
         };
         (offer.device.outside, kind, u64::MAX - offer.bytes)
     };
     offers
         .iter()
         .filter(|offer| offer.is_open() && offer.loss.is_none())
+        .filter(|offer| offer.partition.is_none() && offer.bytes >= least)
         .min_by_key(rank)
         .map(SsdOffer::key)
 }
@@ -231,7 +235,7 @@ mod tests {
     }
 
     fn suggested(devices: &[Device], layouts: &HashMap<String, Vec<SsdPart>>) -> Option<String> {
-        suggested_ssd(&ssd_offers(devices, layouts, "/b/sda1", 1))
+        suggested_ssd(&ssd_offers(devices, layouts, "/b/sda1", 1), 0)
     }
 
     #[test]
@@ -254,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_ssd_comes_before_free_space_and_that_before_an_empty_partition() {
+    fn an_empty_ssd_comes_before_free_space_and_an_empty_partition_is_not_suggested() {
         let layouts = free_on("/b/sdb", 900 * GB);
         let shared = divided("/b/sdb", files());
         let empty_part = divided("/b/sdc", Content::Empty);
@@ -263,7 +267,8 @@ mod tests {
         large.size = 500 * GB;
         let chosen = |devices: &[Device]| suggested(devices, &layouts).unwrap();
         let free = ssd_key("/b/sdb", 900 * GB);
-        assert_eq!(chosen(std::slice::from_ref(&empty_part)), "/b/sdc1");
+        let part = std::slice::from_ref(&empty_part);
+        assert_eq!(suggested(part, &layouts), None);
         assert_eq!(chosen(&[empty_part.clone(), shared.clone()]), free);
         let three = [empty_part, shared, small];
         assert_eq!(chosen(&three), "/b/sdd");
@@ -284,6 +289,22 @@ mod tests {
     }
 
     #[test]
+    fn a_place_that_is_too_small_to_help_is_not_suggested() {
+        let mut stick = ssd("/b/sdb", Content::Empty);
+        for (size, disk, is_suggested) in [
+            (8 * GB, 4000 * GB, false),
+            (8 * GB, 800 * GB, true),
+            (LEAST_GOOD, 9000 * GB, true),
+        ] {
+            stick.size = size;
+            let devices = std::slice::from_ref(&stick);
+            let offers = ssd_offers(devices, &HashMap::new(), "/b/sda1", 1);
+            let chosen = suggested_ssd(&offers, disk);
+            assert_eq!(chosen.is_some(), is_suggested, "{size} for {disk}");
+        }
+    }
+
+    #[test]
     fn what_is_closed_or_too_small_or_holds_the_disk_is_not_chosen() {
         let mut used = ssd("/b/sdb", Content::Empty);
         used.whole_as_ssd = Err(Obstacle::CacheSsd);
@@ -291,7 +312,7 @@ mod tests {
         let small = ssd("/b/sdb", Content::Empty);
         let small = std::slice::from_ref(&small);
         let offers = ssd_offers(small, &HashMap::new(), "/b/sda1", 300 * GB);
-        assert!(offers[0].too_small && suggested_ssd(&offers).is_none());
+        assert!(offers[0].too_small && suggested_ssd(&offers, 0).is_none());
         let own = divided("/b/sda", Content::Empty);
         assert_eq!(suggested(&[own], &HashMap::new()), None);
     }

@@ -91,7 +91,10 @@ impl Wizard {
             draft.choose_ssd(None);
         }
         let offers = ssd_offers(devices, layouts, &origin, least);
-        draft.suggest_ssd(suggested_ssd(&offers));
+        let mut volumes = devices.iter().flat_map(|device| &device.volumes);
+        let disk = volumes.find(|volume| volume.path == origin);
+        let disk_bytes = disk.map_or(0, |disk| disk.size);
+        draft.suggest_ssd(suggested_ssd(&offers, disk_bytes));
         let chosen = offers.iter().find(|offer| Some(offer.key()) == draft.ssd);
         draft.erases = chosen.is_some_and(|offer| !offer.loss.is_none());
         draft.recognize(devices);
