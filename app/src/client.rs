@@ -398,12 +398,13 @@ impl Client {
     }
 }
 
-/// The question for a plan of what was chosen, with the consent to erase where the first page told of it; `None` while disk or SSD are not chosen.
+/// The question for a plan of what was chosen, with the consent to erase where the first page told of it;
+/// `None` while disk or SSD are not chosen.
 #[must_use]
 pub fn draft_spec(draft: &Draft) -> Option<PlanSpec> {
     let (ssd, partition_bytes) = draft.ssd_part()?;
     let mut spec = whole_spec(draft.origin.as_deref()?, &ssd)?;
-    spec.mode = draft.mode;
+    spec.mode = draft.planned_mode();
     spec.erase_ssd = draft.erases;
     spec.at_next_start = draft.at_next_start;
     spec.partition_bytes = partition_bytes;

@@ -188,7 +188,7 @@ pub fn daily_words(plan: &PlanReply) -> Vec<[String; 2]> {
         [
             gettext("Restart the computer when it suits you"),
             gettext(
-                "Until then nothing changes on the hard disk, and you can cancel on the page of the cache.",
+                "Until then the disk works as before, and you can cancel on the page of the cache.",
             ),
         ]
     } else {

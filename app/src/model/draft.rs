@@ -71,7 +71,7 @@ pub struct Draft {
     pub erases: bool,
     /// Bytes of the cache, if the person chose less than all of [`Self::ssd`].
     pub size: Option<u64>,
-    /// How writes are treated.
+    /// How writes are treated, as the person wishes; see [`Self::planned_mode`].
     pub mode: Mode,
     /// The cache is put over the disk when the computer starts next.
     pub at_next_start: bool,
@@ -141,12 +141,18 @@ impl Draft {
         self.origin.is_some() && self.ssd.is_some()
     }
 
-    /// Chooses when the cache is put over the disk. At the next start a cache begins in a mode that risks nothing; the
-    /// mode can be changed after that.
+    /// Chooses when the cache is put over the disk.
     pub fn choose_next_start(&mut self, at_next_start: bool) {
         self.at_next_start = at_next_start;
-        if at_next_start && self.mode == Mode::Writeback {
-            self.mode = Mode::Writethrough;
+    }
+
+    /// The mode in which the cache begins. At the next start it begins in a mode that risks nothing; the mode can be
+    /// changed after that.
+    #[must_use]
+    pub fn planned_mode(&self) -> Mode {
+        match self.mode {
+            Mode::Writeback if self.at_next_start => Mode::Writethrough,
+            mode => mode,
         }
     }
 
@@ -252,7 +258,10 @@ mod tests {
                 ..Draft::default()
             };
             draft.choose_next_start(true);
-            assert_eq!((draft.mode, draft.at_next_start), (after, true));
+            assert_eq!((draft.planned_mode(), draft.at_next_start), (after, true));
+            draft.choose_next_start(false);
+            assert_eq!(draft.planned_mode(), before, "the wish is kept");
+            draft.choose_next_start(true);
             draft.choose_origin(Some("/b/sdb1".into()));
             assert!(!draft.at_next_start, "another disk may be free");
         }

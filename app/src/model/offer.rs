@@ -125,8 +125,8 @@ pub fn ssd_offers<'a>(
 }
 
 /// The place for the usual case: an empty SSD, or else free space beside other partitions; the largest of them, and one
-/// inside the computer before one that can be unplugged. None if each of the places has content that would be lost or is
-/// small for a disk of `disk_bytes`, and for an empty partition: only a person knows what it is for.
+/// inside the computer before one that can be unplugged. None if each of the places has content that would be lost or
+/// is small for a disk of `disk_bytes`, and for an empty partition: only a person knows what it is for.
 #[must_use]
 pub fn suggested_ssd(offers: &[SsdOffer<'_>], disk_bytes: u64) -> Option<String> {
     let least = (disk_bytes / 100).min(LEAST_GOOD);

@@ -195,11 +195,15 @@ impl ChoicesPage {
         let imp = self.imp();
         let choice = choices.iter().find(|choice| Some(&*choice.path) == chosen);
         let question = if choices.iter().any(Choice::is_open) {
-            gettext("Each of these SSDs would be erased, so the choice is yours.")
+            gettext("Choose an SSD. Each of them says what would be erased.")
         } else {
             gettext("No SSD can be used now.")
         };
-        let question = if known { question } else { String::new() };
+        let question = if known {
+            question
+        } else {
+            gettext("Looking at the SSDs…")
+        };
         let said = choice.map(|choice| (choice, &*choice.reason));
         show_choice(&imp.ssd_row, &gettext("SSD"), said, &question);
         if choice.is_none() && known {

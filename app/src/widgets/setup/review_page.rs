@@ -8,7 +8,7 @@ use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::CompositeTemplate;
 use gtk::glib;
-use tandem_api::{Failure, FstabChange, PlanReply};
+use tandem_api::{Failure, FstabChange, Mode, PlanReply};
 
 use crate::display::{
     BackupSubject, Erased, SsdShare, backup_subject, backup_words, bytes, device_facts, fate_words,
@@ -114,9 +114,9 @@ glib::wrapper! {
         @implements gtk::Buildable, gtk::ConstraintTarget;
 }
 
-/// What setting up at the next start means.
-fn next_start_words(is_root: bool) -> String {
-    if is_root {
+/// What setting up at the next start means. `wish`: the mode that the person wishes.
+fn next_start_words(is_root: bool, wish: Mode) -> String {
+    let words = if is_root {
         gettext(
             "The running system is on this disk. The cache starts when you restart the computer.",
         )
@@ -124,7 +124,12 @@ fn next_start_words(is_root: bool) -> String {
         gettext(
             "For a disk that is always in use, such as the one with your home folder. It stays in use until you restart the computer.",
         )
+    };
+    if wish != Mode::Writeback {
+        return words;
     }
+    let waits = gettext("Fast Saving waits: you can turn it on after the restart.");
+    format!("{words} {waits}")
 }
 
 impl ReviewPage {
@@ -202,13 +207,15 @@ impl ReviewPage {
         self.imp().erased.borrow().clone()
     }
 
-    /// Shows this plan. `erased`: what the plan erases; `is_root`: the running system is on the disk.
-    pub fn show_plan(&self, plan: PlanReply, erased: Option<Erased>, is_root: bool) {
+    /// Shows this plan. `erased`: what the plan erases; `is_root`: the running system is on the disk; `wish`:
+    /// the mode that the person wishes.
+    pub fn show_plan(&self, plan: PlanReply, erased: Option<Erased>, is_root: bool, wish: Mode) {
         let imp = self.imp();
         let mounted = !plan.mount_points.is_empty();
         imp.next_start_list
             .set_visible(mounted || plan.at_next_start);
-        imp.next_start_row.set_subtitle(&next_start_words(is_root));
+        imp.next_start_row
+            .set_subtitle(&next_start_words(is_root, wish));
         imp.next_start.set_sensitive(!is_root);
         imp.plan.replace(None);
         imp.next_start.set_active(plan.at_next_start);

@@ -158,8 +158,8 @@ impl Wizard {
         layout.map_or_else(Vec::new, |layout| ssd_shares(layout, &ssd, bytes, &disks))
     }
 
-    /// Asks how each SSD is divided, so that its free space can be offered. An SSD is asked about again when another one
-    /// has its block path, or when it is divided in another way.
+    /// Asks how each SSD is divided, so that its free space can be offered. An SSD is asked about again when another
+    /// one has its block path, or when it is divided in another way.
     fn load_layouts(&self) {
         let imp = self.imp();
         let Some(client) = imp.client.get().cloned() else {

@@ -15,8 +15,8 @@ use crate::model::facts::JobFacts;
 use crate::model::objects::JobObject;
 use crate::widgets::scrolled::scroll_to_end;
 
-/// The button that begins the job cannot be pressed for this long after it has appeared in the place of "Review". A double
-/// click on "Review" therefore begins and erases nothing.
+/// The button that begins the job cannot be pressed for this long after it has appeared in the place of "Review". A
+/// double click on "Review" therefore begins and erases nothing.
 const ERASE_BUTTON_DELAY: Duration = Duration::from_millis(700);
 
 impl Wizard {
@@ -88,7 +88,8 @@ impl Wizard {
                     Ok(plan) => {
                         imp.erase_delayed.set(true);
                         let erased = Erased::by(&plan, &wizard.devices());
-                        imp.review.show_plan(plan, erased, wizard.origin_is_root());
+                        let (is_root, wish) = (wizard.origin_is_root(), imp.draft.borrow().mode);
+                        imp.review.show_plan(plan, erased, is_root, wish);
                         let timer = glib::timeout_add_local_once(
                             ERASE_BUTTON_DELAY,
                             clone!(
