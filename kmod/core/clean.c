@@ -4,7 +4,8 @@
  *
  * Invariants:
  *   K1  Only quarters that are durably recorded dirty are written to the disk. Such
- *       a write needs no mark, for after a crash the SSD's copy counts.
+ *       a write needs no intent mark: after a crash the quarter is still recorded
+ *       dirty, so the SSD's copy counts.
  *   K2  A cleaning's slots are BUSY, so they keep their frames. Quarters that are
  *       written meanwhile leave the masks of its parts (writeback.c, B6). The
  *       cleaning begins to read its slots when no request has them pinned.
@@ -95,7 +96,7 @@ static u32 take_quarters(struct td_engine *e, struct td_bucket *b,
 	if (p->to > frame_end(e, frame))
 		p->to = (u8)frame_end(e, frame);
 	r->count += p->to - p->from;
-	/* A write in place may have it pinned (write.h). */
+	/* A write in place may have pinned the slot (write.h). */
 	p->held = td_index_own(e, slot, 0, true) & TD_W_HELD;
 	r->holds += p->held;
 	return end;
@@ -290,7 +291,7 @@ enum td_seek td_clean_seek(struct td_engine *e, bool all, bool goes_on, u32 look
 			ahead = frames - e->clean_frame;
 		e->clean_left -= ahead < e->clean_left ? ahead : e->clean_left;
 		e->clean_frame += ahead;
-		/* No division of 64 bits: a kernel of 32 has none. */
+		/* No modulo: a 32-bit kernel has no 64-bit division. */
 		if (e->clean_frame >= frames)
 			e->clean_frame = 0;
 	}

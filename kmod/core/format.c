@@ -2,9 +2,10 @@
 /*
  * The bytes of journal, checkpoint and intent marks.
  *
- * Invariant: every checksum is also over the cache's uuid and over the place of the
- * block, so that no block of another cache, of another checkpoint or from another place
- * is ever sound.
+ * Invariant: every checksum of a head, a page or a mark sector also covers the uuid of
+ * the cache. The checksum of a page also covers the numbers of the checkpoint and of
+ * the page, and that of a mark sector its place. A head carries its number instead. So
+ * no block of another cache, of another checkpoint or from another place is ever sound.
  * Threads: pure functions on the caller's memory.
  */
 #include "format.h"

@@ -192,7 +192,7 @@ int tandem_message(struct dm_target *ti, unsigned int argc, char **argv,
 		return r;
 	if (order == TANDEM_ORDER_RECORDED)
 		return tandem_loss_recorded(t);
-	/* The index is being read, without a lock. */
+	/* The table is not resumed yet, or its engine has moved to another table. */
 	if (!smp_load_acquire(&t->live))
 		return -EBUSY;
 	if (order == TANDEM_ORDER_DROP) {

@@ -232,8 +232,8 @@ void tandem_meta_free(struct tandem *t);
  */
 bool tandem_make_durable(struct tandem *t);
 /*
- * With no request in flight: halt waits for the ledger's I/O and stops clock and
- * works; go starts them again. Both sleep.
+ * With no request in flight: tandem_meta_halt() waits for the ledger's I/O and stops
+ * clock and works, and tandem_meta_start() starts them again. Both sleep.
  */
 void tandem_meta_halt(struct tandem *t);
 void tandem_meta_start(struct tandem *t);
@@ -304,7 +304,10 @@ void tandem_cleaner_free(struct tandem *t);
 void tandem_cleaner_kick(struct tandem *t);
 /* Look now for places that requests wait for; also while frozen_wq is frozen. */
 void tandem_cleaner_kick_urgent(struct tandem *t);
-/* Cancel both works, with no job in flight; a kick or urge queues them anew. Sleeps. */
+/*
+ * Cancel both works, with no job in flight. tandem_cleaner_kick() and
+ * tandem_cleaner_kick_urgent() queue them anew. Sleeps.
+ */
 void tandem_cleaner_cancel(struct tandem *t);
 /* @stop, from presuspend on: clean only places that requests in flight wait for. */
 void tandem_cleaner_stop(struct tandem *t, bool stop);
