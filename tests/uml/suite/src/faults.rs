@@ -136,3 +136,42 @@ impl Drop for Allocations {
         }
     }
 }
+
+/// Lets allocations fail that may not wait, which are those of the module's jobs.
+pub struct Starved;
+
+const FAULTS: [&str; 2] = ["failslab", "fail_page_alloc"];
+
+impl Starved {
+    /// This percentage of them.
+    pub fn new(percent: &str) -> Result<Self> {
+        Self::of(&FAULTS, percent)
+    }
+
+    /// This percentage of the allocations of pages.
+    pub fn of_pages(percent: &str) -> Result<Self> {
+        Self::of(&FAULTS[1..], percent)
+    }
+
+    fn of(faults: &[&str], percent: &str) -> Result<Self> {
+        for name in faults {
+            set(name, "ignore-gfp-wait", "Y")?;
+            set(name, "verbose", "0")?;
+            set(name, "times", "-1")?;
+            set(name, "interval", "1")?;
+        }
+        set("fail_page_alloc", "min-order", "0")?;
+        for name in faults {
+            set(name, "probability", percent)?;
+        }
+        Ok(Self)
+    }
+}
+
+impl Drop for Starved {
+    fn drop(&mut self) {
+        for name in FAULTS {
+            let _ = set(name, "probability", "0");
+        }
+    }
+}

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Devices that fail while something is dirty, or lost while nothing is, and memory that is short (promises 18 to 20, 26).
+//! Devices that fail while something is dirty, or lost while nothing is (promises 18 to 20).
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,9 +13,8 @@ use super::Entry;
 use super::failures::{break_ssd, broken, config};
 use super::writeback::write_quarters;
 use crate::dm::{Dm, Line};
-use crate::faults;
+use crate::faults::Starved;
 use crate::io::{self, MIB};
-use crate::model::{Mix, drive};
 use crate::rig::{Rig, Under};
 
 pub const CASES: &[Entry] = &[
@@ -40,11 +38,6 @@ pub const CASES: &[Entry] = &[
     (
         "failures: SSD lost, the disk written, the SSD back",
         lost_and_back,
-    ),
-    ("failures: no memory for copies", no_memory),
-    (
-        "failures: memory that is short for a while is used again later",
-        short_for_a_while,
     ),
 ];
 
@@ -253,7 +246,7 @@ fn bad_block() -> Result<()> {
         && Path::new("/sys/kernel/debug/fail_page_alloc").exists()
     {
         model[start..start + 4096].fill(6);
-        let starved = Starved::of(&FAULTS[1..], "100")?;
+        let starved = Starved::of_pages("100")?;
         let write = || io::write(&file, start as u64, &model[start..start + 4096]);
         let written = write().or_else(|_| write()).or_else(|_| write());
         drop(starved);
@@ -425,99 +418,4 @@ fn lost_and_back() -> Result<()> {
         rig.equals(&model).context(again)?;
     }
     Ok(())
-}
-
-/// Lets allocations fail that may not wait, which are those of the module's jobs.
-struct Starved;
-
-const FAULTS: [&str; 2] = ["failslab", "fail_page_alloc"];
-
-impl Starved {
-    fn set(name: &str, file: &str, value: &str) -> Result<()> {
-        let path = Path::new("/sys/kernel/debug").join(name).join(file);
-        fs::write(&path, value).with_context(|| format!("cannot write {}", path.display()))
-    }
-
-    fn new(percent: &str) -> Result<Self> {
-        Self::of(&FAULTS, percent)
-    }
-
-    /// Of what may not wait only, so many of a hundred.
-    fn of(faults: &[&str], percent: &str) -> Result<Self> {
-        for name in faults {
-            Self::set(name, "ignore-gfp-wait", "Y")?;
-            Self::set(name, "verbose", "0")?;
-            Self::set(name, "times", "-1")?;
-            Self::set(name, "interval", "1")?;
-        }
-        Self::set("fail_page_alloc", "min-order", "0")?;
-        for name in faults {
-            Self::set(name, "probability", percent)?;
-        }
-        Ok(Self)
-    }
-}
-
-impl Drop for Starved {
-    fn drop(&mut self) {
-        for name in FAULTS {
-            let _ = Self::set(name, "probability", "0");
-        }
-    }
-}
-
-fn no_memory() -> Result<()> {
-    faults::needed()?;
-    for mode in ["writeback", "writethrough"] {
-        let (rig, mut model) = Rig::new(config(mode))?;
-        {
-            let file = io::direct(&rig.path()?)?;
-            let mix = Mix {
-                longest: 256,
-                ..Mix::new(8 * MIB)
-            };
-            let starved = Starved::new("30")?;
-            drive(&file, &mut model, &mut Rng::with_seed(1), mix, 600)?;
-            drop(starved);
-        }
-        let status = rig.quiet()?;
-        ensure!(
-            status.get("read_bypassed_memory")? > 0 && status.get("write_bypassed_memory")? > 0,
-            "no allocation failed: {status:?}"
-        );
-        rig.equals(&model).context(mode)?;
-    }
-    Ok(())
-}
-
-/// A cache has at most 64 MiB of memory for requests under way. Requests that got none must not count against that.
-fn short_for_a_while() -> Result<()> {
-    faults::needed()?;
-    let (rig, mut model) = Rig::new(config("writethrough"))?;
-    let file = io::direct(&rig.path()?)?;
-    {
-        let _starved = Starved::new("100")?;
-        for round in 0..100 {
-            model[..MIB].fill(round);
-            io::write(&file, 0, &model[..MIB])?;
-        }
-    }
-    let short = |rig: &Rig| -> Result<u64> { rig.quiet()?.get("write_bypassed_memory") };
-    let before = short(&rig)?;
-    ensure!(
-        before > (64 * MIB / io::SECTOR) as u64,
-        "too few allocations failed: {before} sectors"
-    );
-    for round in 0..10 {
-        model[..MIB].fill(round);
-        io::write(&file, 0, &model[..MIB])?;
-    }
-    let after = short(&rig)?;
-    ensure!(
-        after == before,
-        "{} sectors went past the cache with memory to be had",
-        after - before
-    );
-    drop(file);
-    rig.equals(&model)
 }

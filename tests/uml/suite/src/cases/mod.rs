@@ -20,6 +20,7 @@ mod hits;
 mod hostile;
 mod hung;
 mod injected;
+mod larger_blocks;
 mod latency;
 mod life;
 mod lost;
@@ -29,6 +30,7 @@ mod pulled;
 mod refusals;
 mod reload;
 mod rescued;
+mod short_memory;
 mod sizes;
 mod starts;
 mod time;
@@ -75,6 +77,7 @@ fn all() -> Vec<Case> {
         caches::CASES,
         sizes::CASES,
         writeback::CASES,
+        larger_blocks::CASES,
         rescued::CASES,
         starts::CASES,
         damaged::CASES,
@@ -83,6 +86,7 @@ fn all() -> Vec<Case> {
         fsx::CASES,
         failures::CASES,
         failures_dirty::CASES,
+        short_memory::CASES,
         lost::CASES,
         hung::CASES,
         hostile::CASES,
