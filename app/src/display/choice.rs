@@ -23,7 +23,7 @@ pub struct Choice {
     pub title: String,
     /// Facts by which the person recognises it.
     pub subtitle: String,
-    /// What choosing the row erases; may be empty.
+    /// The data that choosing the row erases; may be empty.
     pub reason: String,
     /// Name of a symbolic icon.
     pub icon: &'static str,
@@ -121,7 +121,7 @@ fn ssd_choice(offer: &SsdOffer<'_>, least: u64) -> Choice {
     }
 }
 
-/// What is lost when the place becomes a cache.
+/// The words for the loss when the place becomes a cache.
 fn loss_words(offer: &SsdOffer<'_>) -> String {
     let names = match offer.partition {
         Some(part) => vec![volume_words(part).title],

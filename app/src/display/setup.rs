@@ -30,7 +30,7 @@ pub fn erased_device(plan: &PlanReply) -> Option<&DeviceText> {
     step.map(|step| &step.device)
 }
 
-/// What a plan erases, in words.
+/// The data that a plan erases, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Erased {
     /// The device.
@@ -42,7 +42,7 @@ pub struct Erased {
 }
 
 impl Erased {
-    /// What this plan erases; `devices` are all that are known.
+    /// The data that this plan erases; `devices` are all that are known.
     #[must_use]
     pub fn by(plan: &PlanReply, devices: &[Device]) -> Option<Self> {
         let device = erased_device(plan)?;
@@ -56,7 +56,7 @@ impl Erased {
         Some(Self::of(device, partition, names))
     }
 
-    /// What is erased with this device. `partition`: its number, if it is a partition.
+    /// The data that is erased with this device. `partition`: its number, if it is a partition.
     pub(super) fn of(device: &DeviceText, partition: Option<u32>, mut names: Vec<String>) -> Self {
         if names.is_empty() && partition.is_none() && !device.label.is_empty() {
             names.push(device.label.clone());
@@ -90,7 +90,7 @@ pub fn action_words(plan: &PlanReply, erased: Option<&Erased>) -> String {
     }
 }
 
-/// What happens to the SSD, in few words.
+/// The few words that say how the plan uses the SSD.
 #[must_use]
 pub fn fate_words(plan: &PlanReply) -> String {
     if erases(plan) {
@@ -117,7 +117,7 @@ pub fn time_words(plan: &PlanReply) -> String {
 /// The row about the backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupWords {
-    /// What the person promises, or is advised.
+    /// The promise or the advice.
     pub title: String,
     /// Of what, and why.
     pub subtitle: String,
@@ -125,7 +125,7 @@ pub struct BackupWords {
     pub needed: bool,
 }
 
-/// What the promise of a backup is about. The promise does not hold for a plan with another subject.
+/// The devices, the mode and the data for which the person promises a backup. The promise does not hold for a plan with another subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupSubject {
     origin: DeviceText,
@@ -134,7 +134,7 @@ pub struct BackupSubject {
     erased: Option<Erased>,
 }
 
-/// What the promise of a backup is about.
+/// The subject of the promise for this plan.
 #[must_use]
 pub fn backup_subject(plan: &PlanReply, erased: Option<&Erased>) -> BackupSubject {
     BackupSubject {
@@ -181,7 +181,7 @@ pub fn backup_words(plan: &PlanReply, erased: Option<&Erased>) -> BackupWords {
     }
 }
 
-/// What changes in daily life once the plan is carried out: a title and an explanation, which may be empty.
+/// The change in daily life once the plan is carried out: a title and an explanation, which may be empty.
 #[must_use]
 pub fn daily_words(plan: &PlanReply) -> Vec<[String; 2]> {
     let begin = if plan.at_next_start {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What is chosen so far in the wizard, and its pages. Pure.
+//! The choices so far in the wizard, and its pages. Pure.
 
 use tandem_api::{Mode, RefusedMode};
 
@@ -8,7 +8,7 @@ use super::inventory::Device;
 /// The pages of the wizard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
-    /// Which disk, which SSD, which mode, which size.
+    /// The person chooses the disk, the SSD, the mode and the size.
     Choices,
     /// Exactly what will be done.
     Review,
@@ -31,7 +31,7 @@ impl Page {
     }
 }
 
-/// What tells a chosen device from another device that has come to have the same block path.
+/// The facts that tell a chosen device from another device that has come to have the same block path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mark {
     model: String,
@@ -139,11 +139,6 @@ impl Draft {
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.origin.is_some() && self.ssd.is_some()
-    }
-
-    /// Chooses when the cache is put over the disk.
-    pub fn choose_next_start(&mut self, at_next_start: bool) {
-        self.at_next_start = at_next_start;
     }
 
     /// The mode in which the cache begins. At the next start it begins in a mode that risks nothing; the mode can be
@@ -257,11 +252,11 @@ mod tests {
                 mode: before,
                 ..Draft::default()
             };
-            draft.choose_next_start(true);
+            draft.at_next_start = true;
             assert_eq!((draft.planned_mode(), draft.at_next_start), (after, true));
-            draft.choose_next_start(false);
+            draft.at_next_start = false;
             assert_eq!(draft.planned_mode(), before, "the wish is kept");
-            draft.choose_next_start(true);
+            draft.at_next_start = true;
             draft.choose_origin(Some("/b/sdb1".into()));
             assert!(!draft.at_next_start, "another disk may be free");
         }

@@ -11,7 +11,7 @@ use super::inventory::{Content, Device, Medium, Obstacle, Volume};
 /// A cache of this many bytes helps with any disk: the least bytes that are offered first where there is more.
 pub const LEAST_GOOD: u64 = 32_000_000_000;
 
-/// What is lost when a place on an SSD becomes a cache.
+/// The loss when a place on an SSD becomes a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// Nothing: the SSD, or the partition, is empty.
@@ -49,7 +49,7 @@ pub struct SsdOffer<'a> {
     pub partition: Option<&'a Volume>,
     /// Bytes of the place.
     pub bytes: u64,
-    /// What is lost.
+    /// The loss when the place becomes a cache.
     pub loss: Loss,
     /// Why the place is not offered.
     pub obstacle: Option<Obstacle>,

@@ -41,8 +41,6 @@ mod imp {
     #[template(file = "wizard.ui")]
     pub struct Wizard {
         #[template_child]
-        pub header: TemplateChild<adw::HeaderBar>,
-        #[template_child]
         pub back: TemplateChild<gtk::Button>,
         #[template_child]
         pub scroller: TemplateChild<gtk::ScrolledWindow>,
@@ -200,7 +198,7 @@ impl Wizard {
             #[weak(rename_to = wizard)]
             self,
             move |later| {
-                wizard.imp().draft.borrow_mut().choose_next_start(later);
+                wizard.imp().draft.borrow_mut().at_next_start = later;
                 wizard.make_plan();
             }
         ));

@@ -73,9 +73,9 @@ mod imp {
         pub fstab_rows: RefCell<Vec<adw::ActionRow>>,
         pub fstab_changes: RefCell<Vec<FstabChange>>,
         pub plan: RefCell<Option<PlanReply>>,
-        /// What `plan` erases.
+        /// The data that `plan` erases.
         pub erased: RefCell<Option<Erased>>,
-        /// What the promise of a backup is about.
+        /// The subject of the promise of a backup.
         pub promise_of: RefCell<Option<BackupSubject>>,
     }
 

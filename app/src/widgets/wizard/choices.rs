@@ -10,7 +10,7 @@ use super::Wizard;
 use crate::display::{Choice, SsdShare, mode_warnings, origin_choices, ssd_choices, ssd_shares};
 use crate::model::inventory::{Device, Volume};
 use crate::model::objects::DeviceObject;
-use crate::model::offer::{ssd_offers, suggested_ssd};
+use crate::model::offer::{SsdOffer, ssd_offers, suggested_ssd};
 use crate::model::store::{Store, objects};
 use crate::widgets::resize_dialog::disk_names;
 use crate::widgets::scrolled::scroll_to_end;
@@ -56,7 +56,7 @@ impl Wizard {
         let same = self.imp().draft.borrow().origin == path;
         self.imp().draft.borrow_mut().choose_origin(path);
         if !same && self.origin_is_root() {
-            self.imp().draft.borrow_mut().choose_next_start(true);
+            self.imp().draft.borrow_mut().at_next_start = true;
         }
     }
 
@@ -73,12 +73,10 @@ impl Wizard {
     /// chosen, and another disk is not chosen in its place.
     fn suggest(&self, devices: &[Device], origins: &[Choice], least: u64) {
         let imp = self.imp();
-        let gone = |rows: &[Choice], chosen: Option<&String>| {
-            chosen.is_some_and(|path| !rows.iter().any(|row| row.path == *path && row.is_open()))
-        };
         imp.draft.borrow_mut().recognize(devices);
         let chosen = imp.draft.borrow().origin.clone();
-        if gone(origins, chosen.as_ref()) {
+        let is_chosen = |row: &Choice| chosen.as_ref() == Some(&row.path) && row.is_open();
+        if chosen.is_some() && !origins.iter().any(is_chosen) {
             self.choose_origin(None);
         }
         imp.layouts.borrow_mut().drop_old(devices);
@@ -86,11 +84,11 @@ impl Wizard {
         let layouts = layouts.parts();
         let mut draft = imp.draft.borrow_mut();
         let origin = draft.origin.clone().unwrap_or_default();
-        let ssds = ssd_choices(devices, layouts, &origin, least);
-        if gone(&ssds, draft.ssd.as_ref()) {
+        let offers = ssd_offers(devices, layouts, &origin, least);
+        let is_chosen = |offer: &SsdOffer<'_>| Some(offer.key()) == draft.ssd && offer.is_open();
+        if draft.ssd.is_some() && !offers.iter().any(is_chosen) {
             draft.choose_ssd(None);
         }
-        let offers = ssd_offers(devices, layouts, &origin, least);
         let mut volumes = devices.iter().flat_map(|device| &device.volumes);
         let disk = volumes.find(|volume| volume.path == origin);
         let disk_bytes = disk.map_or(0, |disk| disk.size);

@@ -111,7 +111,7 @@ impl Wizard {
                         }
                         // "Try Again" makes the usual plan, unless only the next start can be planned.
                         let root = wizard.origin_is_root();
-                        imp.draft.borrow_mut().choose_next_start(root);
+                        imp.draft.borrow_mut().at_next_start = root;
                     }
                 }
                 wizard.set_busy(false);
