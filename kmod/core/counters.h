@@ -14,6 +14,7 @@
 	X(READ_HIT, read_hit) \
 	X(READ_MISSED, read_missed) \
 	X(READ_BYPASSED_SEQUENTIAL, read_bypassed_sequential) \
+	X(READ_BYPASSED_PROMOTION, read_bypassed_promotion) \
 	X(READ_BYPASSED_BUSY, read_bypassed_busy) \
 	X(READ_BYPASSED_FULL, read_bypassed_full) \
 	X(READ_BYPASSED_MEMORY, read_bypassed_memory) \

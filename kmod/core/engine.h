@@ -202,6 +202,7 @@ struct td_engine {
 	u32 nr_buckets;			/* a power of two */
 	env_counters counters;
 	struct env_atomic64 mode;	/* enum td_mode */
+	struct env_atomic64 promotes;	/* 0: no frame gets a slot */
 	struct env_atomic64 state;	/* enum td_state */
 	struct env_atomic64 due;	/* not 0: the ledger may have work */
 	struct env_atomic64 disk_reads;	/* reads that the disk may answer (Q5) */
@@ -246,6 +247,15 @@ static inline u32 td_bucket_of(const struct td_engine *e, u64 sector)
 static inline bool td_active(const struct td_engine *e)
 {
 	return env_load(&e->state) == TD_ACTIVE;
+}
+
+/*
+ * May a frame that has no slot get one? If not, hits are served and frames that have
+ * a slot are kept up to date. Any context.
+ */
+static inline bool td_promotes(const struct td_engine *e)
+{
+	return env_load(&e->promotes);
 }
 
 /*

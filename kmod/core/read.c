@@ -156,7 +156,10 @@ static env_noinline enum td_verdict look_further(struct td_engine *e, u64 sector
 	if (*why != TD_C_READ_MISSED)
 		return TD_PASS;
 	look->count = (u32)(end_of_missing(e, sector, dirty) - sector);
-	return TD_MISS;
+	if (td_promotes(e))
+		return TD_MISS;
+	*why = TD_C_READ_BYPASSED_PROMOTION;
+	return TD_PASS;
 }
 
 /* td_read_look(), but counts only HIT; *why: what PASS is to be counted as. */

@@ -49,6 +49,7 @@ void td_engine_init(struct td_engine *e, const struct td_super *sb,
 	e->layout = *l;
 	e->nr_buckets = td_engine_buckets(l);
 	env_store(&e->mode, mode);
+	env_store(&e->promotes, true);
 	env_store(&e->state, TD_ACTIVE);
 	env_store(&e->due, 0);
 	env_store(&e->disk_reads, 0);

@@ -214,8 +214,8 @@ static u32 plan_frame(struct td_engine *e, struct td_bucket *b,
 	u64 v;
 
 	if (slot == TD_NO_SLOT) {
-		mask = store ? td_quarters_covered(&e->layout, frame, r->sector,
-						   end) : 0;
+		mask = store && td_promotes(e) ?
+		       td_quarters_covered(&e->layout, frame, r->sector, end) : 0;
 		if (mask)
 			slot = td_index_take(e, frame, TD_NO_SLOT,
 					     TD_TAKE_FREE, &r->sweep);
@@ -351,7 +351,8 @@ bool td_write_wants_copy(struct td_engine *e, u64 sector, u32 count)
 	for (u64 f = td_frame_of(sector); f <= td_frame_of(end - 1); f++) {
 		if (td_index_find(e, f) != TD_NO_SLOT)
 			return true;
-		if (td_quarters_covered(&e->layout, f, sector, end) &&
+		if (td_promotes(e) &&
+		    td_quarters_covered(&e->layout, f, sector, end) &&
 		    td_index_has_room(e, f))
 			return true;
 	}

@@ -90,6 +90,8 @@ static enum td_writeback frame_verdict(const struct td_engine *e,
 		return TD_WB_NO;
 	if (slot == TD_NO_SLOT) {
 		*adds = true;
+		if (!td_promotes(e) && !r->uncleaned)
+			return TD_WB_NO;
 		return part ? TD_WB_NO : TD_WB_GO;
 	}
 	v = td_word_load(&e->words[slot]);

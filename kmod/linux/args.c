@@ -59,11 +59,29 @@ static int parse_mode(const char *word, enum td_mode *mode)
 	return -EINVAL;
 }
 
+static bool parse_seconds(const char *word, struct tandem_limit *limit)
+{
+	return !kstrtouint(word, 10, &limit->seconds) && limit->seconds &&
+	       limit->seconds <= TANDEM_DIRTY_SECONDS_MAX;
+}
+
+static bool parse_sectors(const char *word, struct tandem_limit *limit)
+{
+	unsigned long long sectors;
+
+	if (kstrtoull(word, 10, &sectors) ||
+	    (sectors && sectors < TANDEM_DIRTY_SECTORS_MIN))
+		return false;
+	limit->sectors = sectors;
+	return true;
+}
+
 static int parse_pair(const char *name, const char *value,
 		      struct tandem_args *args, unsigned int *seen, char **why)
 {
 	static const char *const names[] = {
-		"uuid", "origin_id", "format", "start", "lost"
+		"uuid", "origin_id", "format", "start", "lost", "dirty_seconds",
+		"dirty_sectors"
 	};
 	unsigned long long number;
 	unsigned int which;
@@ -96,6 +114,14 @@ static int parse_pair(const char *name, const char *value,
 		args->lost = number;
 		return 0;
 	}
+	if (which == 5) {
+		*why = "dirty_seconds must be from 1 to 3600";
+		return parse_seconds(value, &args->limit) ? 0 : -EINVAL;
+	}
+	if (which == 6) {
+		*why = "dirty_sectors must be 0, or 2048 or more";
+		return parse_sectors(value, &args->limit) ? 0 : -EINVAL;
+	}
 	args->format = true;
 	*why = "format must be new";
 	return strcmp(value, "new") ? -EINVAL : 0;
@@ -107,6 +133,7 @@ int tandem_parse_args(unsigned int argc, char **argv, struct tandem_args *args,
 	unsigned int words, seen = 0, i;
 	int r;
 
+	args->limit.seconds = TANDEM_DIRTY_SECONDS;
 	*why = "Invalid number of arguments";
 	if (argc < 2 || kstrtouint(argv[1], 10, &words) || words != argc - 2 ||
 	    words % 2)
@@ -128,8 +155,7 @@ int tandem_parse_args(unsigned int argc, char **argv, struct tandem_args *args,
 	return 0;
 }
 
-int tandem_parse_message(unsigned int argc, char **argv,
-			 enum tandem_order *order, enum td_mode *mode)
+static int parse_flush(const char *word, enum tandem_order *order)
 {
 	static const char *const flush[] = {
 		[TANDEM_ORDER_START] = "start",
@@ -139,27 +165,47 @@ int tandem_parse_message(unsigned int argc, char **argv,
 	};
 	unsigned int i;
 
-	if (argc == 1 && !strcasecmp(argv[0], "drop")) {
-		*order = TANDEM_ORDER_DROP;
-		return 0;
-	}
-	if (argc != 2)
-		return -EINVAL;
-	if (!strcasecmp(argv[0], "loss") && !strcmp(argv[1], "recorded")) {
-		*order = TANDEM_ORDER_RECORDED;
-		return 0;
-	}
-	if (!strcasecmp(argv[0], "mode")) {
-		*order = TANDEM_ORDER_MODE;
-		return parse_mode(argv[1], mode);
-	}
-	if (strcasecmp(argv[0], "flush"))
-		return -EINVAL;
 	for (i = 0; i < ARRAY_SIZE(flush); i++) {
-		if (strcmp(argv[1], flush[i]))
+		if (strcmp(word, flush[i]))
 			continue;
 		*order = i;
 		return 0;
 	}
 	return -EINVAL;
+}
+
+static int parse_promotion(const char *word, bool *promotes)
+{
+	*promotes = !strcmp(word, "on");
+	return *promotes || !strcmp(word, "off") ? 0 : -EINVAL;
+}
+
+int tandem_parse_message(unsigned int argc, char **argv, struct tandem_message *message)
+{
+	if (argc == 1 && !strcasecmp(argv[0], "drop")) {
+		message->order = TANDEM_ORDER_DROP;
+		return 0;
+	}
+	if (argc == 3 && !strcasecmp(argv[0], "dirty_limit")) {
+		message->order = TANDEM_ORDER_LIMIT;
+		return parse_seconds(argv[1], &message->limit) &&
+		       parse_sectors(argv[2], &message->limit) ? 0 : -EINVAL;
+	}
+	if (argc != 2)
+		return -EINVAL;
+	if (!strcasecmp(argv[0], "loss") && !strcmp(argv[1], "recorded")) {
+		message->order = TANDEM_ORDER_RECORDED;
+		return 0;
+	}
+	if (!strcasecmp(argv[0], "mode")) {
+		message->order = TANDEM_ORDER_MODE;
+		return parse_mode(argv[1], &message->mode);
+	}
+	if (!strcasecmp(argv[0], "promotion")) {
+		message->order = TANDEM_ORDER_PROMOTION;
+		return parse_promotion(argv[1], &message->promotes);
+	}
+	if (strcasecmp(argv[0], "flush"))
+		return -EINVAL;
+	return parse_flush(argv[1], &message->order);
 }

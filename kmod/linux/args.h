@@ -8,8 +8,19 @@
 #include "engine.h"
 #include "super.h"
 
+/* The user's limit of dirty data; the lower of the two counts. */
+struct tandem_limit {
+	u32 seconds;	/* that writing it back may take */
+	u64 sectors;	/* 0: as much as three quarters of the cache */
+};
+
+#define TANDEM_DIRTY_SECONDS		30u	/* unless the user says otherwise */
+#define TANDEM_DIRTY_SECONDS_MAX	3600u
+#define TANDEM_DIRTY_SECTORS_MIN	2048u
+
 struct tandem_args {
 	struct td_identity identity;
+	struct tandem_limit limit;
 	enum td_mode mode;
 	bool format;
 	bool cold;
@@ -24,15 +35,23 @@ enum tandem_order {
 	TANDEM_ORDER_RESUME,
 	TANDEM_ORDER_MODE,
 	TANDEM_ORDER_DROP,
+	TANDEM_ORDER_LIMIT,
+	TANDEM_ORDER_PROMOTION,
 	TANDEM_ORDER_RECORDED,	/* the loss of the SSD */
+};
+
+struct tandem_message {
+	enum tandem_order order;
+	enum td_mode mode;		/* TANDEM_ORDER_MODE */
+	struct tandem_limit limit;	/* TANDEM_ORDER_LIMIT */
+	bool promotes;			/* TANDEM_ORDER_PROMOTION */
 };
 
 /* 0, or an error with *why set. */
 int tandem_parse_args(unsigned int argc, char **argv, struct tandem_args *args,
 		      char **why);
-/* -EINVAL: there is no such message. @mode is set for TANDEM_ORDER_MODE. */
-int tandem_parse_message(unsigned int argc, char **argv,
-			 enum tandem_order *order, enum td_mode *mode);
+/* -EINVAL: there is no such message. */
+int tandem_parse_message(unsigned int argc, char **argv, struct tandem_message *message);
 const char *tandem_mode_name(enum td_mode mode);
 
 #endif

@@ -143,11 +143,15 @@ static void forget_drain(struct tandem_cleaner *c)
 static void set_dirty_limit(struct tandem *t)
 {
 	struct td_ledger *l = &t->engine.ledger;
+	const struct tandem_limit *user = &t->args.limit;
 	u64 all = (u64)t->engine.layout.slots * 4;
+	u64 limit = all - all / 4;
 
-	env_poke(l->dirty_limit,
-		 t->cleaner.flush != TANDEM_FLUSH_OFF ? 0 : all - all / 4);
-	l->places_limit = tandem_pace_places(tandem_pace_place_us(&t->cleaner.fast));
+	if (user->sectors)
+		limit = min(limit, user->sectors >> TD_QUARTER_SHIFT);
+	env_poke(l->dirty_limit, t->cleaner.flush != TANDEM_FLUSH_OFF ? 0 : limit);
+	l->places_limit = tandem_pace_places(tandem_pace_place_us(&t->cleaner.fast),
+					     user->seconds);
 }
 
 u64 tandem_cleaner_seconds(const struct tandem *t)
@@ -400,6 +404,16 @@ int tandem_cleaner_order(struct tandem *t, enum tandem_order order)
 	tandem_unlock_cleaner(t, flags);
 	tandem_cleaner_kick(t);
 	return r;
+}
+
+void tandem_cleaner_limit(struct tandem *t, const struct tandem_limit *limit)
+{
+	unsigned long flags = tandem_lock(t);
+
+	t->args.limit = *limit;
+	set_dirty_limit(t);
+	tandem_unlock_cleaner(t, flags);
+	tandem_cleaner_kick(t);
 }
 
 void tandem_cleaner_inherit(struct tandem *t, const struct tandem *old)

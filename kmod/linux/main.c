@@ -380,7 +380,7 @@ static void tandem_io_hints(struct dm_target *ti, struct queue_limits *limits)
 
 static struct target_type tandem_target = {
 	.name = "tandem",
-	.version = {1, 2, 0},
+	.version = {1, 3, 0},
 	.module = THIS_MODULE,
 	.ctr = tandem_ctr,
 	.dtr = tandem_dtr,

@@ -17,7 +17,6 @@
 #define IDLE	50u	/* ms: the user is at neither device */
 #define RAMP		2u	/* ms of idleness for each cleaning at a time */
 #define IDLE_WRITES	2000u	/* ms: the user has stopped writing */
-#define SECONDS		30u	/* dirty data may take so long to write back */
 #define PLACES_MIN	8u
 #define PLACE_US_MAX	10000000u
 #define GUESS_PART	16u	/* a guess counts as 1/16 of the longest span */
@@ -84,10 +83,10 @@ u32 tandem_pace_place_us(const struct tandem_span *s)
 	return (u32)clamp_t(u64, us, 1, PLACE_US_MAX);
 }
 
-u32 tandem_pace_places(u32 place_us)
+u32 tandem_pace_places(u32 place_us, u32 seconds)
 {
 	/* A place may cost more than was measured: count one turn of a disk at least. */
-	return max(SECONDS * 1000000u / max(place_us, TANDEM_PACE_GUESS),
+	return max(seconds * 1000000u / max(place_us, TANDEM_PACE_GUESS),
 		   PLACES_MIN);
 }
 

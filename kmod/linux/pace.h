@@ -52,8 +52,8 @@ bool tandem_pace_known(const struct tandem_span *s);
 /* Microseconds for a place, at least one. */
 u32 tandem_pace_place_us(const struct tandem_span *s);
 
-/* Places that the disk writes back in 30 s; not less than a few. */
-u32 tandem_pace_places(u32 place_us);
+/* Places that the disk writes back in @seconds, at most 3600; not less than a few. */
+u32 tandem_pace_places(u32 place_us, u32 seconds);
 
 /* How full is @dirty of @limit? In TANDEM_PACE_ALL parts. */
 #define TANDEM_PACE_ALL		64u

@@ -105,6 +105,7 @@ static void status_info(struct tandem *t, char *result, unsigned int maxlen)
 		{ "dirty_places_limit", l->places_limit },
 		{ "generation", generation },
 		{ "retired", e->retired.count },
+		{ "promotion", td_promotes(e) },
 	};
 
 	tandem_unlock(t, flags);
@@ -132,11 +133,17 @@ static void status_table(const struct tandem *t, char *result,
 			 unsigned int maxlen)
 {
 	const struct td_identity *id = &t->args.identity;
+	const struct tandem_limit limit = t->args.limit;
+	bool seconds = limit.seconds != TANDEM_DIRTY_SECONDS;
 	unsigned int sz = 0;
 
-	DMEMIT("%s %s %s 4 uuid %*phN origin_id %*phN", t->origin->name,
-	       t->ssd->name, mode_name(t), TD_UUID_BYTES, id->uuid,
-	       (int)id->origin_id_bytes, id->origin_id);
+	DMEMIT("%s %s %s %u uuid %*phN origin_id %*phN", t->origin->name,
+	       t->ssd->name, mode_name(t), 4 + 2 * seconds + 2 * !!limit.sectors,
+	       TD_UUID_BYTES, id->uuid, (int)id->origin_id_bytes, id->origin_id);
+	if (seconds)
+		DMEMIT(" dirty_seconds %u", limit.seconds);
+	if (limit.sectors)
+		DMEMIT(" dirty_sectors %llu", limit.sectors);
 }
 
 void tandem_status(struct dm_target *ti, status_type_t type,
@@ -184,25 +191,33 @@ int tandem_message(struct dm_target *ti, unsigned int argc, char **argv,
 		   char *result, unsigned int maxlen)
 {
 	struct tandem *t = ti->private;
-	enum tandem_order order;
-	enum td_mode mode;
-	int r = tandem_parse_message(argc, argv, &order, &mode);
+	struct tandem_message message;
+	int r = tandem_parse_message(argc, argv, &message);
 
 	if (r)
 		return r;
-	if (order == TANDEM_ORDER_RECORDED)
+	if (message.order == TANDEM_ORDER_RECORDED)
 		return tandem_loss_recorded(t);
 	/* The table is not resumed yet, or its engine has moved to another table. */
 	if (!smp_load_acquire(&t->live))
 		return -EBUSY;
-	if (order == TANDEM_ORDER_DROP) {
+	switch (message.order) {
+	case TANDEM_ORDER_DROP:
 		tandem_index_drop(t);
 		return 0;
+	case TANDEM_ORDER_MODE:
+		r = change_mode(t, message.mode);
+		break;
+	case TANDEM_ORDER_LIMIT:
+		tandem_cleaner_limit(t, &message.limit);
+		break;
+	case TANDEM_ORDER_PROMOTION:
+		env_store(&t->engine.promotes, message.promotes);
+		break;
+	default:
+		r = tandem_cleaner_order(t, message.order);
+		break;
 	}
-	if (order == TANDEM_ORDER_MODE)
-		r = change_mode(t, mode);
-	else
-		r = tandem_cleaner_order(t, order);
 	if (!r)
 		dm_table_event(ti->table);
 	return r;

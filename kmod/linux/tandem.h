@@ -315,6 +315,8 @@ void tandem_cleaner_stop(struct tandem *t, bool stop);
 void tandem_cleaner_wait(struct tandem *t);
 /* Message "flush ...": 0; -EINVAL: pause or resume while no flush is on. */
 int tandem_cleaner_order(struct tandem *t, enum tandem_order order);
+/* The user's limit of dirty data from now on. Any context. */
+void tandem_cleaner_limit(struct tandem *t, const struct tandem_limit *limit);
 /* Once a second, lock held. */
 void tandem_cleaner_tick(struct tandem *t);
 /* @job has ended and is free again. Process context; lock not held. */

@@ -19,12 +19,15 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	if (r) {
 		must(r < 0 && why && *why, "refused without a reason");
 	} else {
-		must(count >= 6 && count <= 10 && count % 2 == 0,
+		must(count >= 6 && count <= 16 && count % 2 == 0,
 		     "accepted with words too few or too many");
 		must(args->identity.origin_id_bytes >= 1,
 		     "accepted without an origin_id");
 		must(args->identity.origin_id_bytes <= TD_ORIGIN_ID_BYTES,
 		     "accepted with too long an origin_id");
+		must(args->limit.seconds >= 1 && args->limit.seconds <= 3600 &&
+		     (!args->limit.sectors || args->limit.sectors >= 2048),
+		     "accepted with a limit that is out of range");
 		must(!strcmp(words[0], tandem_mode_name(args->mode)),
 		     "accepted in another mode");
 	}

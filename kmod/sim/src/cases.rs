@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Single cases: a few requests, and each I/O completed in an order that is written down here.
 
+mod promotion;
+
 use crate::engine::{Core, Geometry, Mode, RETIRED_LIFE, Region, State};
 use crate::queue::{Io, Kind, Side};
 use crate::trace::Trace;
@@ -11,7 +13,7 @@ use crate::world::{Fault, Machine, Word, World, ensure};
 type Play = fn(&Core) -> Result<(), Fault>;
 
 /// All cases, by name.
-pub const CASES: [(&str, Play); 10] = [
+pub const CASES: [(&str, Play); 12] = [
     (
         "a flush does not wait for writes that came later",
         later_writes,
@@ -51,6 +53,14 @@ pub const CASES: [(&str, Play); 10] = [
     (
         "many unreadable blocks mean that the SSD has failed, but not while something is dirty",
         many_unreadable,
+    ),
+    (
+        "while promotion is off hits are served, and no frame gets a slot",
+        promotion::stores_nothing_new,
+    ),
+    (
+        "while promotion is off writes keep the frames that have a slot up to date",
+        promotion::keeps_what_it_has,
     ),
 ];
 

@@ -23,6 +23,8 @@ pub enum Act {
     Mode(Mode),
     /// The limit of dirty quarters changes.
     Limit(u64),
+    /// Frames that have no slot may get one, or not.
+    Promotion(bool),
     /// Clean copies of a group are dropped.
     Forget(u32),
     /// Error rates: of 65536 requests to the hard disk, of 65536 to the SSD, of 256 requests for memory.
@@ -75,6 +77,7 @@ impl Choice {
             Act::Clean => drop(world.clean_near(true, false)?),
             Act::Mode(mode) => world.set_mode(mode),
             Act::Limit(quarters) => world.set_limit(quarters),
+            Act::Promotion(on) => world.set_promotion(on),
             Act::Forget(group) => world.forget_group(group),
             Act::Faults(disk, ssd, memory) => {
                 (world.disk.failing, world.ssd.failing) = (disk, ssd);

@@ -202,6 +202,8 @@ fn round(run: &mut Run, workload: &mut Workload, count: u64) -> Step {
         run.act(Act::Mode(Mode::WriteBack))?;
     }
     run.act(Act::Limit(limit))?;
+    let promotes = run.rng.u8(..6) != 0;
+    run.act(Act::Promotion(promotes))?;
     run.act(Act::Pace(pace.0, pace.1, pace.2))?;
     run.act(Act::Faults(disk_failing, ssd_failing, shortage))?;
     let mut died = false;

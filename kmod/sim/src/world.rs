@@ -5,7 +5,7 @@
 //! The kernel may do several things at the same time on several processors. Here they are done one after the other, in
 //! any order: each step that the kernel takes without a lock held, or between two locks, is a [`Task`] of its own.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::disk::Disk;
 use crate::engine::{Actions, Core, Engine, Geometry, Mode, ReqKind, Request, Waking};
@@ -224,6 +224,8 @@ pub struct World {
     /// Some marks could not be read at the last start.
     marks_unreadable: bool,
     retired: retired::Retired,
+    /// Promotion is off: the frames that had a slot then, and the errors of the SSD until then.
+    closed: Option<(HashSet<u64>, u64)>,
     failed_requests: u64,
     counter_names: Vec<String>,
 }
@@ -299,6 +301,7 @@ impl World {
             lost: false,
             marks_unreadable: false,
             retired: retired::Retired::default(),
+            closed: None,
             failed_requests: 0,
             counter_names: core.counter_names(),
         };
@@ -349,6 +352,22 @@ impl World {
         let now = self.tick();
         self.flushing = (quarters == 0).then(|| self.flushing.unwrap_or(now));
         self.engine.set_limit(quarters);
+    }
+
+    /// Says whether frames that have no slot may get one. Off is checked until the next start; call it at rest.
+    pub fn set_promotion(&mut self, on: bool) {
+        self.last = "promotion";
+        self.closed = (!on).then(|| (self.frames(), self.seen.ssd_errors));
+        self.engine.set_promotion(on);
+    }
+
+    /// Frames that have a slot.
+    pub(crate) fn frames(&self) -> HashSet<u64> {
+        let words = self.engine.words().into_iter().map(Word::of);
+        words
+            .filter(|word| word.state != 0)
+            .map(|word| word.tag)
+            .collect()
     }
 
     /// Forgets the clean copies of a group.

@@ -12,7 +12,7 @@ const SEEDS: u64 = 120;
 const REQUESTS: u64 = 20_000;
 
 /// What must have happened in so many requests, or they exercise too little.
-const HAPPENS: [&str; 28] = [
+const HAPPENS: [&str; 29] = [
     "write_back",
     "drained",
     "sweeps",
@@ -22,6 +22,7 @@ const HAPPENS: [&str; 28] = [
     "marks_cleared",
     "read_hit",
     "read_missed",
+    "read_bypassed_promotion",
     "read_bypassed_busy",
     "read_bypassed_memory",
     "read_bypassed_unaligned",

@@ -50,7 +50,8 @@ u64 tdu_digest(struct tdu_engine *s)
 	const struct td_ledger *l = &e->ledger;
 	size_t gate = offsetof(struct td_req, gate);
 	struct td_sizes sizes = td_engine_sizes(&l->super, &e->layout);
-	u64 hash = env_load(&e->mode) << 8 | env_load(&e->state);
+	u64 hash = env_load(&e->promotes) << 16 | env_load(&e->mode) << 8 |
+		   env_load(&e->state);
 
 	for (u32 i = 0; i < e->layout.slots; i++)
 		mix_number(&hash, td_word_load(&e->words[i]) & ~TD_W_RECENCY);

@@ -48,6 +48,11 @@ static void engine_set_limit(struct tdu_engine *s, u64 quarters)
 	env_poke(s->e.ledger.dirty_limit, quarters);
 }
 
+static void engine_set_promotion(struct tdu_engine *s, bool on)
+{
+	env_store(&s->e.promotes, on);
+}
+
 static void engine_facts(struct tdu_engine *s, struct tdu_facts *f)
 {
 	const struct td_ledger *l = &s->e.ledger;
@@ -409,6 +414,7 @@ static const struct tdu_api api = {
 	.engine_free = tdu_engine_free,
 	.set_mode = engine_set_mode,
 	.set_limit = engine_set_limit,
+	.set_promotion = engine_set_promotion,
 	.facts = engine_facts,
 	.digest = tdu_digest,
 	.counter = engine_counter,

@@ -12,7 +12,7 @@
 #include "start.h"
 #include "super.h"
 
-#define TDU_API_VERSION	14
+#define TDU_API_VERSION	15
 
 struct tdu_engine;
 
@@ -74,6 +74,7 @@ struct tdu_api {
 	void (*engine_free)(struct tdu_engine *engine);
 	void (*set_mode)(struct tdu_engine *engine, u32 mode);
 	void (*set_limit)(struct tdu_engine *engine, u64 quarters);
+	void (*set_promotion)(struct tdu_engine *engine, bool on);
 	void (*facts)(struct tdu_engine *engine, struct tdu_facts *facts);
 	/* A hash of core's memory but counters and policy: equal states have equal hashes. */
 	u64 (*digest)(struct tdu_engine *engine);

@@ -93,6 +93,11 @@ impl Engine {
         unsafe { (self.core.api.set_limit)(self.raw, quarters) }
     }
 
+    /// Says whether frames that have no slot may get one.
+    pub fn set_promotion(&mut self, on: bool) {
+        unsafe { (self.core.api.set_promotion)(self.raw, on) }
+    }
+
     /// The ledger's state.
     pub fn facts(&self) -> Facts {
         let mut facts = Facts::default();

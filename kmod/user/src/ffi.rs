@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_uint, c_void};
 
 /// `TDU_API_VERSION`
 #[cfg(feature = "load")]
-pub const API_VERSION: u32 = 14;
+pub const API_VERSION: u32 = 15;
 
 /// `struct td_region`: sectors of the SSD.
 #[repr(C)]
@@ -259,6 +259,7 @@ pub struct Api {
     pub engine_free: unsafe extern "C" fn(*mut RawEngine),
     pub set_mode: unsafe extern "C" fn(*mut RawEngine, u32),
     pub set_limit: unsafe extern "C" fn(*mut RawEngine, u64),
+    pub set_promotion: unsafe extern "C" fn(*mut RawEngine, bool),
     pub facts: unsafe extern "C" fn(*mut RawEngine, *mut Facts),
     pub digest: unsafe extern "C" fn(*mut RawEngine) -> u64,
     pub counter: unsafe extern "C" fn(*mut RawEngine, u32) -> u64,

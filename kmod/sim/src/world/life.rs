@@ -135,6 +135,7 @@ impl World {
             let core = self.engine.core().clone();
             self.engine = Engine::new(&core, geometry, self.mode);
             self.engine.set_limit(self.limit);
+            self.closed = None;
             self.engine.set_retired(&self.retired.recorded);
             self.retired.begin();
             let interrupted = again.then(|| self.rng.u8(..6));

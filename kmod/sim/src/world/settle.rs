@@ -75,9 +75,23 @@ impl World {
         let words = self.engine.words();
         self.check_counters()?;
         self.check_words(&words, true)?;
+        self.check_closed()?;
         if self.engine.state() == State::Active {
             self.check_copies(&words)?;
         }
+        Ok(())
+    }
+
+    /// While promotion is off no frame gets a slot. (After an error of the SSD a write may need one, B8.)
+    fn check_closed(&self) -> Result<(), Fault> {
+        let Some((frames, errors)) = &self.closed else {
+            return Ok(());
+        };
+        let new = self.frames().difference(frames).next().copied();
+        ensure!(
+            new.is_none() || *errors != self.seen.ssd_errors,
+            "promotion is off, but frame {new:?} got a slot"
+        );
         Ok(())
     }
 

@@ -30,6 +30,7 @@ mod pulled;
 mod refusals;
 mod reload;
 mod rescued;
+mod settings;
 mod short_memory;
 mod sizes;
 mod starts;
@@ -77,6 +78,7 @@ fn all() -> Vec<Case> {
         caches::CASES,
         sizes::CASES,
         writeback::CASES,
+        settings::CASES,
         larger_blocks::CASES,
         rescued::CASES,
         starts::CASES,
