@@ -4,7 +4,7 @@
 
 use crate::facts::{Ident, Mount};
 use serde::{Deserialize, Serialize};
-use tandem_api::{DeviceText, Mode, Step, StepKind};
+use tandem_api::{DeviceText, DirtyLimit, Mode, Step, StepKind};
 
 /// A cache: which devices, and how they are joined.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +27,9 @@ pub struct Pair {
     /// no loss.
     #[serde(default, rename = "lost")]
     pub lost_generation: u64,
+    /// How much data may be on the SSD only.
+    #[serde(default, skip_serializing_if = "DirtyLimit::is_default")]
+    pub dirty_limit: DirtyLimit,
     /// The service made the SSD's partition for this cache, and deletes it with the cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<Box<Partition>>,
@@ -64,6 +67,7 @@ impl Pair {
             mode,
             copies_stale: false,
             lost_generation: 0,
+            dirty_limit: DirtyLimit::default(),
             partition: None,
         }
     }

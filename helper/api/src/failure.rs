@@ -93,6 +93,9 @@ words! {
         ModuleRefused = "module-refused",
         /// The module could not be loaded for another reason: `name` (kernel release).
         ModuleFailed = "module-failed",
+        /// The module that is loaded is of an older version, which cannot do this. A newer one is loaded at the next
+        /// start of the machine.
+        ModuleTooOld = "module-too-old",
         /// Not enough memory for the cache: `needed` (bytes, 0 if unknown).
         OutOfMemory = "out-of-memory",
         /// Another job changes one of the devices: `device`. Or (`name`: `speed-test`) the speed test of `device` runs.

@@ -30,6 +30,7 @@
 
 mod advice;
 mod device;
+mod dirty_limit;
 mod failure;
 mod fstab;
 mod health;
@@ -47,6 +48,7 @@ mod words;
 
 pub use advice::{AdvicePoint, DiskWatch, Verdict, WatchState};
 pub use device::{DeviceText, FileUser, PartUse, SsdPart};
+pub use dirty_limit::DirtyLimit;
 pub use failure::{DataState, Failure, Kind};
 pub use fstab::FstabChange;
 pub use health::{Lifetime, SelfReport, SsdHealth};

@@ -110,6 +110,12 @@ impl Sample {
         }
     }
 
+    /// Whether the cache is paused: it stores nothing new. `None`: the module is of a version that has no pause.
+    pub fn paused(&self) -> Option<bool> {
+        let promotion = self.events.iter().find(|event| event.name == "promotion");
+        promotion.map(|event| event.value == 0)
+    }
+
     /// Bytes that the cache has written to its SSD: what was stored after reads, what was written, and the journal. The
     /// index and the marks beside them are not counted, so the cache has written somewhat more.
     pub fn written_to_ssd(&self) -> u64 {

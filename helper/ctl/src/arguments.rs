@@ -141,6 +141,33 @@ pub enum Request {
         #[arg(long)]
         yes: bool,
     },
+    /// Have a cache store nothing new, until it is resumed or the computer is started again
+    ///
+    /// What the cache holds goes on being read from the SSD. Use it for a large copy or a backup that is not to take the
+    /// place of what you use every day.
+    Pause {
+        /// Cache; may be left out if there is one
+        cache: Option<String>,
+    },
+    /// Have a paused cache store new data again
+    Resume {
+        /// Cache; may be left out if there is one
+        cache: Option<String>,
+    },
+    /// Set how much data may be on the SSD only, in write-back
+    ///
+    /// What is left out gets the value of a new cache: 30 seconds, and three quarters of the cache.
+    DirtyLimit {
+        /// Cache; may be left out if there is one
+        cache: Option<String>,
+        /// Only as much as the disk can write in so many seconds
+        #[arg(long, value_name = "N", default_value_t = tandem_api::DirtyLimit::default().seconds,
+              value_parser = clap::value_parser!(u32).range(1..=3600))]
+        seconds: u32,
+        /// Only so much, such as 500MB (1MiB at least)
+        #[arg(long, value_name = "SIZE", value_parser = tandem_api::parse_size)]
+        size: Option<u64>,
+    },
     /// Give a cache a name of your own
     Rename {
         /// Name, of 64 characters at most; "" takes the name away

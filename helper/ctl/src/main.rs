@@ -11,6 +11,7 @@ mod job;
 mod rescue;
 mod run;
 mod speed;
+mod status;
 mod words;
 
 use clap::Parser;

@@ -14,11 +14,27 @@ pub use plan::{WRITEBACK_WARNINGS, risk, step, warning};
 pub use sample::{counters, dirty, duration};
 pub use state::state;
 
-use tandem_api::{DeviceText, FileUser, SizeText};
+use tandem_api::{DeviceText, DirtyLimit, FileUser, SizeText};
 
 /// Bytes as people say them.
 pub fn bytes(bytes: u64) -> String {
     SizeText::new(bytes).to_string()
+}
+
+/// How much data may be on the SSD only.
+pub fn dirty_limit(limit: &DirtyLimit) -> String {
+    let seconds = match limit.seconds {
+        1 => "a second".to_owned(),
+        seconds => format!("{seconds} seconds"),
+    };
+    let time = format!("what the disk can write in {seconds}");
+    match limit.bytes {
+        0 => format!("Only {time} may be on the SSD only"),
+        size => format!(
+            "Only {time}, and {} at most, may be on the SSD only",
+            bytes(size)
+        ),
+    }
 }
 
 /// A device: model, size and kernel name.

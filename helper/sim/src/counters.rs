@@ -89,6 +89,8 @@ pub struct Load {
     missed: u64,
     sequential: u64,
     busy: u64,
+    /// Sectors that were read from the disk, and not stored, while the cache was paused.
+    unstored: u64,
     /// Sectors that were read and written while the SSD was lost.
     failed: [u64; 2],
     write_hit: u64,
@@ -121,6 +123,7 @@ impl Load {
             missed: 0,
             sequential: 0,
             busy: 0,
+            unstored: 0,
             failed: [0; 2],
             write_hit: 0,
             write_missed: 0,
@@ -214,8 +217,13 @@ impl Load {
         let hit = ((wanted as f64) * warmth) as u64;
         let hit = (hit * (950 + self.random(100)) / 1_000).min(wanted);
         self.hit += hit;
-        self.missed += wanted - hit;
-        let frames = (wanted - hit) / FRAME_SECTORS;
+        let missed = match self.dirt.paused {
+            true => &mut self.unstored,
+            false => &mut self.missed,
+        };
+        *missed += wanted - hit;
+        let stored = if self.dirt.paused { 0 } else { wanted - hit };
+        let frames = stored / FRAME_SECTORS;
         self.fills += frames;
         let room = self.total - self.used;
         self.used += frames.min(room);
@@ -249,6 +257,7 @@ impl Load {
         let read_bypassed = vec![
             counter("busy", self.busy),
             counter("failed", self.failed[0]),
+            counter("promotion", self.unstored),
             counter("sequential", self.sequential),
         ];
         let write_bypassed = vec![
@@ -268,7 +277,12 @@ impl Load {
             journal_used: self.dirt.commits % (JOURNAL_BLOCKS / 2),
             journal_total: JOURNAL_BLOCKS,
             read: Direction {
-                requested: self.hit + self.missed + self.sequential + self.busy + self.failed[0],
+                requested: self.hit
+                    + self.missed
+                    + self.sequential
+                    + self.busy
+                    + self.unstored
+                    + self.failed[0],
                 hit: self.hit,
                 missed: self.missed,
                 bypassed: read_bypassed,
@@ -285,6 +299,7 @@ impl Load {
                 counter("evictions", self.evictions),
                 counter("fills", self.fills),
                 counter("flushes_disk", self.flushes),
+                counter("promotion", u64::from(!self.dirt.paused)),
                 counter("streams", self.streams),
             ],
             ssd_latency: latency(self.hit + self.dirt.accepted, 64, 7),
@@ -292,6 +307,7 @@ impl Load {
                 self.missed
                     + self.sequential
                     + self.busy
+                    + self.unstored
                     + self.write_missed
                     + self.failed.iter().sum::<u64>(),
                 8,

@@ -4,13 +4,11 @@
 
 use super::counters::Flow;
 use super::world::{Map, Scene, number};
-use tandem_api::{CacheState, Failure, Kind, Mode, SECTOR_BYTES};
+use tandem_api::{CacheState, DirtyLimit, Failure, Kind, Mode, SECTOR_BYTES};
 use tandem_helper::dm::message::{Flush, Message};
 
 /// Bytes a second that a disk accepts at first.
 pub const RATE: u64 = 50_000_000;
-/// If a drain would take so many seconds, writes go to the disk as well. The module has the same limit.
-const LIMIT_SECONDS: u64 = 30;
 /// Sectors that a file system writes while it is unmounted: superblock, journal, and data in memory.
 const UNMOUNT_SECTORS: u64 = 64;
 /// Blocks of the simulated journal.
@@ -31,6 +29,9 @@ pub struct Dirt {
     /// Sectors of writes that were acknowledged when only the SSD had them.
     pub accepted: u64,
     pub commits: u64,
+    pub limit: DirtyLimit,
+    /// The cache stores nothing new.
+    pub paused: bool,
     /// The disk fails every write.
     pub refused: bool,
     pub disk_errors: u64,
@@ -47,6 +48,8 @@ impl Dirt {
             drained: 0,
             accepted: 0,
             commits: 0,
+            limit: DirtyLimit::default(),
+            paused: false,
             refused: false,
             disk_errors: 0,
         }
@@ -62,6 +65,8 @@ impl Dirt {
             Message::Flush(Flush::Pause) => self.flush = self.flush.map(|_| true),
             Message::Flush(Flush::Resume) => self.flush = self.flush.map(|_| false),
             Message::Flush(Flush::Stop) => self.flush = None,
+            Message::DirtyLimit(limit) => self.limit = limit,
+            Message::Promotion(on) => self.paused = !on,
             // No write to a simulated cache waits for the record of a loss.
             Message::LossRecorded => {}
         }
@@ -70,7 +75,7 @@ impl Dirt {
     /// The SSD stores so many sectors. In write-back they are dirty, as long as the limit is not reached.
     pub fn written(&mut self, sectors: u64) {
         let writes = self.mode == Mode::Writeback && self.flush.is_none();
-        if writes && self.seconds() < LIMIT_SECONDS {
+        if writes && self.is_below_limit() {
             self.dirty += sectors;
             self.accepted += sectors;
             self.commits += 1;
@@ -86,7 +91,7 @@ impl Dirt {
             Some(true) => 0,
             Some(false) => all,
             // Below the limit, the cache writes back less than it stores.
-            None if writes && self.seconds() < LIMIT_SECONDS => stored / 2,
+            None if writes && self.is_below_limit() => stored / 2,
             None => all / 4,
         };
         let tried = rate.min(self.dirty);
@@ -94,6 +99,12 @@ impl Dirt {
         let written = if self.refused { 0 } else { tried };
         self.dirty -= written;
         self.drained += written;
+    }
+
+    /// Whether more may get dirty. Beyond the limit writes go to the disk as well.
+    fn is_below_limit(&self) -> bool {
+        let DirtyLimit { seconds, bytes } = self.limit;
+        self.seconds() < u64::from(seconds) && (bytes == 0 || self.dirty * SECTOR_BYTES < bytes)
     }
 
     /// Seconds that a drain would take.

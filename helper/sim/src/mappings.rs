@@ -93,7 +93,8 @@ impl Scene {
             Mode::Writeback if new => Mode::Writethrough,
             mode => mode,
         };
-        let dirt = Dirt::new(mode, dirty, self.drain_rate);
+        let mut dirt = Dirt::new(mode, dirty, self.drain_rate);
+        dirt.send_message(Message::DirtyLimit(pair.dirty_limit));
         let warm = if pair.copies_stale { 0 } else { warm };
         let load = Load::new(pair.ssd.text.size, dirt).warm(warm);
         let map = Map {
@@ -135,7 +136,8 @@ impl Scene {
         }
         self.prepare(pair)?;
         let number = self.blocks.get(&ssd).map(number).unwrap_or_default();
-        let dirt = Dirt::new(Mode::Writethrough, 0, self.drain_rate);
+        let mut dirt = Dirt::new(Mode::Writethrough, 0, self.drain_rate);
+        dirt.send_message(Message::DirtyLimit(pair.dirty_limit));
         if let Some(map) = self.maps.get_mut(&pair.uuid) {
             (map.pair, map.ssd, map.attached) = (pair.clone(), number, true);
             map.load = Load::new(pair.ssd.text.size, dirt);

@@ -162,6 +162,14 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
                 "s" if name == "EnrollKey" => call(&("long enough",)).await,
                 "s" => call(&("writeback",)).await,
                 "u" => call(&(5u32,)).await,
+                "b" => call(&(true,)).await,
+                "(ut)" => {
+                    let limit = DirtyLimit {
+                        seconds: 5,
+                        bytes: 0,
+                    };
+                    call(&(limit,)).await
+                }
                 "(oosbbt)" => call(&(spec("sda2", "sde"),)).await,
                 "oa(sss)" => {
                     let change = FstabChange {
@@ -239,6 +247,8 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
         "SetMode",
         "SetShutdownMinutes",
         "SetName",
+        "SetDirtyLimit",
+        "SetPaused",
         "ResetStatistics",
         "UndoResetStatistics",
         "Flush",
@@ -262,6 +272,8 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
                 | "SetMode"
                 | "SetShutdownMinutes"
                 | "SetName"
+                | "SetDirtyLimit"
+                | "SetPaused"
                 | "ResetStatistics"
                 | "UndoResetStatistics"
                 | "Flush"

@@ -176,6 +176,7 @@ impl BootEnvironment for System {
             new: false,
             start_cold: pair.copies_stale || unknown,
             lost_generation: pair.lost_generation,
+            dirty_limit: pair.dirty_limit,
         };
         let devices = LoadedDevices::new(&table, &disk.ident, &ssd.ident);
         let check = |ours: &str| devices.check(ours);

@@ -3,7 +3,7 @@
 //! it can be sent again.
 
 use std::fmt;
-use tandem_api::Mode;
+use tandem_api::{DirtyLimit, Mode, SECTOR_BYTES};
 
 /// A message to the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,6 +12,10 @@ pub enum Message {
     Mode(Mode),
     /// Write to the disk what is only on the SSD.
     Flush(Flush),
+    /// So much data may be on the SSD only.
+    DirtyLimit(DirtyLimit),
+    /// Whether data that the cache does not hold may get a place in it.
+    Promotion(bool),
     /// That the next start must be cold is on record: writes past the lost SSD need not wait for that.
     LossRecorded,
 }
@@ -39,6 +43,11 @@ impl fmt::Display for Message {
                 Flush::Resume => "flush resume",
                 Flush::Stop => "flush stop",
             }),
+            Self::DirtyLimit(DirtyLimit { seconds, bytes }) => {
+                write!(f, "dirty_limit {seconds} {}", bytes / SECTOR_BYTES)
+            }
+            Self::Promotion(true) => f.write_str("promotion on"),
+            Self::Promotion(false) => f.write_str("promotion off"),
             Self::LossRecorded => f.write_str("loss recorded"),
         }
     }
@@ -59,6 +68,13 @@ mod tests {
         ] {
             assert_eq!(Message::Flush(flush).to_string(), format!("flush {word}"));
         }
+        let limit = DirtyLimit {
+            seconds: 5,
+            bytes: 2 << 20,
+        };
+        assert_eq!(Message::DirtyLimit(limit).to_string(), "dirty_limit 5 4096");
+        assert_eq!(Message::Promotion(true).to_string(), "promotion on");
+        assert_eq!(Message::Promotion(false).to_string(), "promotion off");
         assert_eq!(Message::LossRecorded.to_string(), "loss recorded");
     }
 }

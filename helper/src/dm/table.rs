@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::str::FromStr;
-use tandem_api::Mode;
+use tandem_api::{DirtyLimit, Mode, SECTOR_BYTES};
 
 /// Name of our target.
 pub const TARGET: &str = "tandem";
@@ -34,6 +34,26 @@ pub struct Tandem {
     pub start_cold: bool,
     /// Nothing on the SSD counts, if this is its generation; 0: none.
     pub lost_generation: u64,
+    /// How much data may be on the SSD only.
+    pub dirty_limit: DirtyLimit,
+}
+
+impl Tandem {
+    /// Whether the line has an argument that an older module refuses.
+    pub fn has_later_arguments(&self) -> bool {
+        *self != self.without_later_arguments()
+    }
+
+    /// The line for an older module.
+    #[must_use]
+    pub fn without_later_arguments(&self) -> Self {
+        Self {
+            start_cold: false,
+            lost_generation: 0,
+            dirty_limit: DirtyLimit::default(),
+            ..self.clone()
+        }
+    }
 }
 
 impl fmt::Display for Tandem {
@@ -47,23 +67,26 @@ impl fmt::Display for Tandem {
             new,
             start_cold,
             lost_generation,
+            dirty_limit: DirtyLimit { seconds, bytes },
         } = self;
-        let words = 4 + 2
-            * (usize::from(*new) + usize::from(*start_cold) + usize::from(*lost_generation > 0));
-        write!(
-            f,
-            "{origin} {ssd} {mode} {words} uuid {uuid} origin_id {origin_id}"
-        )?;
+        let mut rest = format!("uuid {uuid} origin_id {origin_id}");
         if *new {
-            f.write_str(" format new")?;
+            rest += " format new";
         }
         if *start_cold {
-            f.write_str(" start cold")?;
+            rest += " start cold";
         }
         if *lost_generation > 0 {
-            write!(f, " lost {lost_generation}")?;
+            rest += &format!(" lost {lost_generation}");
         }
-        Ok(())
+        if *seconds != DirtyLimit::default().seconds {
+            rest += &format!(" dirty_seconds {seconds}");
+        }
+        if *bytes > 0 {
+            rest += &format!(" dirty_sectors {}", bytes / SECTOR_BYTES);
+        }
+        let words = rest.split(' ').count();
+        write!(f, "{origin} {ssd} {mode} {words} {rest}")
     }
 }
 
@@ -88,6 +111,7 @@ impl FromStr for Tandem {
         }
         let (mut uuid, mut origin_id, mut new, mut start_cold) = (None, None, false, false);
         let mut lost_generation = 0;
+        let mut dirty_limit = DirtyLimit::default();
         for pair in rest.chunks_exact(2) {
             match *pair {
                 ["uuid", value] if uuid.is_none() && value.len() == 32 && is_hex(value) => {
@@ -106,6 +130,13 @@ impl FromStr for Tandem {
                 ["lost", number] if lost_generation == 0 => {
                     lost_generation = number.parse().map_err(|_| Malformed("argument"))?;
                 }
+                ["dirty_seconds", number] => {
+                    dirty_limit.seconds = number.parse().map_err(|_| Malformed("argument"))?;
+                }
+                ["dirty_sectors", number] => {
+                    let sectors: u64 = number.parse().map_err(|_| Malformed("argument"))?;
+                    dirty_limit.bytes = sectors.saturating_mul(SECTOR_BYTES);
+                }
                 _ => return Err(Malformed("argument")),
             }
         }
@@ -120,6 +151,7 @@ impl FromStr for Tandem {
             new,
             start_cold,
             lost_generation,
+            dirty_limit,
         })
     }
 }
@@ -153,6 +185,7 @@ mod tests {
             new,
             start_cold: false,
             lost_generation: 0,
+            dirty_limit: DirtyLimit::default(),
         }
     }
 
@@ -175,6 +208,11 @@ mod tests {
                 assert_eq!(table.to_string().parse(), Ok(table.clone()));
                 table.lost_generation = 7;
                 assert!(table.to_string().ends_with(" start cold lost 7"));
+                assert_eq!(table.to_string().parse(), Ok(table.clone()));
+                table.dirty_limit.seconds = 5;
+                assert!(table.to_string().ends_with(" lost 7 dirty_seconds 5"));
+                table.dirty_limit.bytes = 2 << 20;
+                assert!(table.to_string().ends_with(" dirty_sectors 4096"));
                 assert_eq!(table.to_string().parse(), Ok(table));
             }
         }

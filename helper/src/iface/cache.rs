@@ -9,8 +9,8 @@ use crate::service::queue::QueueSlot;
 use serde::Serialize;
 use std::sync::{Arc, Mutex, PoisonError};
 use tandem_api::{
-    CacheState, DeviceText, Failure, JobKind, Kind, LongHistory, Mode, PlanReply, RefusedMode,
-    SECTOR_BYTES, Sample, Span, SpeedTest, SsdHealth,
+    CacheState, DeviceText, DirtyLimit, Failure, JobKind, Kind, LongHistory, Mode, PlanReply,
+    RefusedMode, SECTOR_BYTES, Sample, Span, SpeedTest, SsdHealth,
 };
 use zbus::message::Header;
 use zbus::object_server::{InterfaceRef, ResponseDispatchNotifier, SignalEmitter};
@@ -33,6 +33,10 @@ pub struct View {
     pub waits_for_kernel: bool,
     /// Minutes that a shutdown may take to write all dirty data to the disk.
     pub shutdown_minutes: u32,
+    /// How much data may be on the SSD only.
+    pub dirty_limit: DirtyLimit,
+    /// Whether the cache stores nothing new.
+    pub paused: bool,
     /// Name that the user gave the cache; empty: none.
     pub chosen_name: String,
     /// The report of the SSD about its health.
@@ -143,6 +147,12 @@ impl CacheObject {
         }
         if old.shutdown_minutes != new.shutdown_minutes {
             this.shutdown_minutes_changed(emitter).await?;
+        }
+        if old.dirty_limit != new.dirty_limit {
+            this.dirty_limit_changed(emitter).await?;
+        }
+        if old.paused != new.paused {
+            this.paused_changed(emitter).await?;
         }
         if old.health != new.health {
             this.ssd_health_changed(emitter).await?;
@@ -274,6 +284,26 @@ impl CacheObject {
             .await
     }
 
+    async fn set_dirty_limit(
+        &self,
+        limit: DirtyLimit,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<(), Failure> {
+        self.service.note_activity();
+        let uuid = &self.pair.uuid;
+        self.service.set_dirty_limit(&header, uuid, limit).await
+    }
+
+    async fn set_paused(
+        &self,
+        paused: bool,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<(), Failure> {
+        self.service.note_activity();
+        let uuid = &self.pair.uuid;
+        self.service.set_paused(&header, uuid, paused).await
+    }
+
     async fn set_name(
         &self,
         name: String,
@@ -386,6 +416,16 @@ impl CacheObject {
     #[zbus(property)]
     fn shutdown_minutes(&self) -> u32 {
         self.view(|v| v.shutdown_minutes)
+    }
+
+    #[zbus(property)]
+    fn dirty_limit(&self) -> DirtyLimit {
+        self.view(|v| v.dirty_limit)
+    }
+
+    #[zbus(property)]
+    fn paused(&self) -> bool {
+        self.view(|v| v.paused)
     }
 
     #[zbus(property)]

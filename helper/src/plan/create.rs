@@ -6,7 +6,7 @@ use super::{Content, Plan, Subject, checks, partition};
 use crate::action::{Action, MountDevice, Pair};
 use crate::facts::{Device, Facts};
 use tandem_api::{
-    DeviceText, Failure, FileUser, JobKind, Kind, Mode, PlanSpec, Warning, WarningKind,
+    DeviceText, DirtyLimit, Failure, FileUser, JobKind, Kind, Mode, PlanSpec, Warning, WarningKind,
 };
 
 /// The plan that creates the cache `uuid`. `caches`: object paths of all devices that are part of a cache. `users`: the
@@ -53,6 +53,7 @@ pub fn create(
         mode: spec.mode,
         copies_stale: false,
         lost_generation: 0,
+        dirty_limit: DirtyLimit::default(),
         partition: made,
     };
     let mut empty = Vec::new();

@@ -179,6 +179,10 @@ impl Service {
             may_be_unwritten: record.may_be_dirty,
             waits_for_kernel: record.waits_for_kernel,
             shutdown_minutes: record.shutdown_minutes,
+            dirty_limit: record.pair.dirty_limit,
+            paused: status
+                .as_ref()
+                .is_some_and(|s| s.sample.paused() == Some(true)),
             health: match ssd {
                 Some(ssd) => self.health(ssd).await,
                 None => SsdHealth::unknown(),

@@ -11,7 +11,7 @@ use crate::engine::Status;
 use crate::plan;
 use crate::state::CacheRecord;
 use std::sync::Arc;
-use tandem_api::{CacheState, Failure, Kind, Mode, SECTOR_BYTES};
+use tandem_api::{CacheState, DirtyLimit, Failure, Kind, Mode, SECTOR_BYTES};
 use zbus::OwnedObjectPath;
 use zbus::message::Header;
 
@@ -80,6 +80,83 @@ impl Service {
         let changed = self.set_fields(uuid, set);
         self.refresh().await;
         changed
+    }
+
+    /// `Cache.SetDirtyLimit`. The limit is recorded when the module has taken it.
+    pub(crate) async fn set_dirty_limit(
+        self: &Arc<Self>,
+        header: &Header<'_>,
+        uuid: &str,
+        limit: DirtyLimit,
+    ) -> Result<(), Failure> {
+        let _call = self.call();
+        let _caller = self.caller(header).await?;
+        if !limit.is_valid() {
+            return Err(Failure::new(Kind::InvalidArgument).name("limit"));
+        }
+        let record = self.send_setting(header, uuid, Message::DirtyLimit(limit));
+        let record = record.await?;
+        let changed = self.record_limit(&record, limit).await;
+        self.refresh().await;
+        if changed.is_ok() && record.in_initramfs {
+            self.copy_record(&record);
+        }
+        changed
+    }
+
+    /// Records a limit that the module has taken. `before`: the record until now. After an error the module has the limit
+    /// of before.
+    async fn record_limit(&self, before: &CacheRecord, limit: DirtyLimit) -> Result<(), Failure> {
+        let uuid = &before.pair.uuid;
+        let set = |mut now: CacheRecord| {
+            now.pair.dirty_limit = limit;
+            now
+        };
+        let changed = self.set_fields(uuid, set);
+        if changed.is_err() {
+            let back = Message::DirtyLimit(before.pair.dirty_limit);
+            if let Err(e) = self.engine.send_message(uuid, back).await {
+                tracing::error!(uuid, "the limit of dirty data is not recorded: {e}");
+            }
+        }
+        changed
+    }
+
+    /// `Cache.SetPaused`.
+    pub(crate) async fn set_paused(
+        self: &Arc<Self>,
+        header: &Header<'_>,
+        uuid: &str,
+        paused: bool,
+    ) -> Result<(), Failure> {
+        let _call = self.call();
+        let _caller = self.caller(header).await?;
+        let told = self.send_setting(header, uuid, Message::Promotion(!paused));
+        let told = told.await.map(drop);
+        self.refresh().await;
+        told
+    }
+
+    /// Sends the module a setting of a cache that works, if polkit allows it (`.tune`) and no job uses the devices.
+    async fn send_setting(
+        self: &Arc<Self>,
+        header: &Header<'_>,
+        uuid: &str,
+        setting: Message,
+    ) -> Result<CacheRecord, Failure> {
+        let record = self.record(uuid)?;
+        let (disk, ssd) = (&record.pair.origin, &record.pair.ssd);
+        let tune = Permission::Tune;
+        auth::check(&self.connection, header, tune, &disk.text, &ssd.text).await?;
+        let devices = [disk.clone(), ssd.clone()];
+        self.ensure_no_job(&devices).await?;
+        let _reserved = self.reserve(uuid, devices, true)?;
+        let (record, status) = self.working(uuid).await?;
+        if status.sample.paused().is_none() {
+            return Err(Failure::new(Kind::ModuleTooOld));
+        }
+        self.engine.send_message(uuid, setting).await?;
+        Ok(record)
     }
 
     /// `Cache.SetName`.
@@ -247,6 +324,7 @@ mod tests {
     use crate::bus;
     use crate::engine::none::NoEngine;
     use crate::state::Store;
+    use std::sync::Mutex;
 
     /// Another call sets the name while the module is told of the mode. `taken`: whether the module takes the mode.
     async fn renamed_while(mode: Mode, taken: bool) -> CacheRecord {
@@ -272,6 +350,31 @@ mod tests {
         let changed = service.change_mode(&record.pair.uuid, mode, false).await;
         assert_eq!(changed.is_ok(), taken);
         store.caches().remove(0)
+    }
+
+    #[tokio::test]
+    async fn a_limit_that_is_not_recorded_is_taken_back_from_the_module() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let (_bus, address) = bus::start();
+        let connection = zbus::connection::Builder::address(address.as_str()).build();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let messages = told.clone();
+        let engine = NoEngine::answers(move |message| {
+            messages.lock().unwrap().push(message);
+            Ok(())
+        });
+        let service = Service::new(Arc::new(engine), store.clone(), connection.await.unwrap());
+        // There is no record of this cache any more.
+        let before = CacheRecord::new(Pair::nowhere(Mode::Writeback));
+        let limit = DirtyLimit {
+            seconds: 5,
+            bytes: 0,
+        };
+        let failure = service.record_limit(&before, limit).await.unwrap_err();
+        assert_eq!(failure.kind, Kind::WrongState);
+        let back = Message::DirtyLimit(DirtyLimit::default());
+        assert_eq!(*told.lock().unwrap(), [back]);
     }
 
     #[tokio::test]

@@ -275,6 +275,13 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
             gettext("The cache cannot do this in its current state."),
             gettext("Wait a moment, then try again."),
         ),
+        Kind::ModuleTooOld => (
+            gettext("Restart Needed"),
+            gettext(
+                "The kernel module that is loaded is of an older version, which cannot do this.",
+            ),
+            gettext("Restart the computer: then the new version is loaded."),
+        ),
         Kind::WrongDisk => (
             gettext("SSD of Another Disk"),
             gettext("{device} belongs to the cache of another disk."),

@@ -2,8 +2,8 @@
 //! A cache.
 
 use crate::{
-    CacheState, DeviceText, LongHistory, Mode, PlanReply, RefusedMode, Sample, Span, SpeedTest,
-    SsdHealth,
+    CacheState, DeviceText, DirtyLimit, LongHistory, Mode, PlanReply, RefusedMode, Sample, Span,
+    SpeedTest, SsdHealth,
 };
 use zbus::{OwnedObjectPath, proxy};
 
@@ -91,6 +91,24 @@ pub trait Cache {
     /// `InvalidArgument`, `NotAuthorized`, `AuthorityUnavailable`, `StepFailed`. After an error the setting is as before.
     #[zbus(allow_interactive_auth)]
     fn set_shutdown_minutes(&self, minutes: u32) -> zbus::Result<()>;
+
+    /// Sets how much data may be on the SSD only, after asking the user to authenticate (`.tune`). When there is more,
+    /// the cache writes the data to the disk until there is not. Applies in write-back.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if [`DirtyLimit::is_valid`] is false; `WrongState` if the cache does not run; `ModuleTooOld`;
+    /// `Busy`, `NotAuthorized`, `AuthorityUnavailable`, `StepFailed`. After an error the limit is as before.
+    #[zbus(allow_interactive_auth)]
+    fn set_dirty_limit(&self, limit: DirtyLimit) -> zbus::Result<()>;
+
+    /// Pauses the cache, or lets it go on, after asking the user to authenticate (`.tune`). A paused cache serves what it
+    /// holds and keeps that up to date, but stores nothing else. It goes on by itself when it is set up again, as at the
+    /// next start of the machine.
+    ///
+    /// # Errors
+    /// As [`Self::set_dirty_limit`].
+    #[zbus(allow_interactive_auth)]
+    fn set_paused(&self, paused: bool) -> zbus::Result<()>;
 
     /// Gives the cache a name, after asking the user to authenticate (`.tune`). The service cuts spaces at the ends off;
     /// an empty name takes the name away. The name is for people; the mapped device keeps its own [`Self::name`].
@@ -196,6 +214,14 @@ pub trait Cache {
     /// Minutes that a shutdown may take to write all dirty data to the disk; 0: it does not do that.
     #[zbus(property)]
     fn shutdown_minutes(&self) -> zbus::Result<u32>;
+
+    /// How much data may be on the SSD only ([`Self::set_dirty_limit`]).
+    #[zbus(property)]
+    fn dirty_limit(&self) -> zbus::Result<DirtyLimit>;
+
+    /// Whether the cache is paused ([`Self::set_paused`]).
+    #[zbus(property)]
+    fn paused(&self) -> zbus::Result<bool>;
 
     /// The report of the SSD about its health. Nothing is known of an SSD that is missing, is behind a volume, or
     /// cannot be read by UDisks2.

@@ -162,6 +162,10 @@ fn what(failure: &Failure) -> String {
             )
         }
         Kind::ModuleFailed => format!("The kernel module could not be loaded into kernel {name}."),
+        Kind::ModuleTooOld => {
+            "The kernel module that is loaded is of an older version, which cannot do this. Start the computer again."
+                .to_owned()
+        }
         Kind::OutOfMemory => "There is not enough memory for the cache.".to_owned(),
         Kind::Busy if name == "speed-test" => format!("The speed of {device} is being tested."),
         Kind::SpeedTestFailed => format!("The speed test of {device} ended: {}", speed_test(name)),

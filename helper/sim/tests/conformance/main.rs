@@ -19,6 +19,7 @@ mod kept;
 mod kernels;
 mod naming;
 mod returning;
+mod settings;
 mod shared;
 mod speed;
 mod statistics;

@@ -59,6 +59,7 @@ impl Control {
             new: true,
             start_cold: false,
             lost_generation: 0,
+            dirty_limit: pair.dirty_limit,
         };
         let number = self.anonymous(&cache, sectors, TARGET, &table.to_string())?;
         let (_, minor) = number.split_once(':').unwrap_or_default();

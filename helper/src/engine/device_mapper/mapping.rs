@@ -49,6 +49,7 @@ impl DeviceMapper {
             new,
             start_cold: pair.copies_stale && !new,
             lost_generation: if new { 0 } else { pair.lost_generation },
+            dirty_limit: pair.dirty_limit,
         };
         let devices = LoadedDevices::new(&table, &origin.ident, &ssd.ident);
         let (copy, size) = (pair.clone(), origin.ident.text.size / SECTOR_BYTES);

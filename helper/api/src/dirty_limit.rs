@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! How much data may be on the SSD only.
+
+use serde::{Deserialize, Serialize};
+use zbus::Type;
+
+/// The user's limit of dirty data. The lower of the two limits counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Type)]
+pub struct DirtyLimit {
+    /// Seconds that writing the dirty data to the disk may take, as the module estimates it.
+    pub seconds: u32,
+    /// Bytes of dirty data; 0: three quarters of the cache.
+    pub bytes: u64,
+}
+
+impl DirtyLimit {
+    /// The largest valid number of seconds.
+    pub const MAX_SECONDS: u32 = 3600;
+    /// The smallest valid number of bytes above 0.
+    pub const MIN_BYTES: u64 = 1 << 20;
+
+    /// Whether the module takes this limit.
+    pub fn is_valid(&self) -> bool {
+        (1..=Self::MAX_SECONDS).contains(&self.seconds)
+            && (self.bytes == 0 || self.bytes >= Self::MIN_BYTES)
+    }
+
+    /// Whether this is the limit of a new cache.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Default for DirtyLimit {
+    /// The limit of a new cache.
+    fn default() -> Self {
+        Self {
+            seconds: 30,
+            bytes: 0,
+        }
+    }
+}
