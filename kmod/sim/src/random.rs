@@ -42,6 +42,8 @@ impl Summary {
 struct Run {
     world: World,
     rng: fastrand::Rng,
+    /// Says when promotion is off.
+    pauses: fastrand::Rng,
     script: Script,
     keep: bool,
     writeback: bool,
@@ -53,6 +55,10 @@ type Step = Result<(), Box<Failure>>;
 impl Run {
     fn act(&mut self, act: Act) -> Step {
         let choice = Choice::new(act, &mut self.rng);
+        self.apply(choice)
+    }
+
+    fn apply(&mut self, choice: Choice) -> Step {
         if self.keep {
             self.script.choices.push(choice);
         }
@@ -90,6 +96,7 @@ pub fn run(core: &Core, seed: u64, requests: u64, keep: bool) -> Result<Summary,
     let mut run = Run {
         world,
         rng,
+        pauses: fastrand::Rng::with_seed(!seed),
         script,
         keep,
         writeback,
@@ -202,8 +209,13 @@ fn round(run: &mut Run, workload: &mut Workload, count: u64) -> Step {
         run.act(Act::Mode(Mode::WriteBack))?;
     }
     run.act(Act::Limit(limit))?;
-    let promotes = run.rng.u8(..6) != 0;
-    run.act(Act::Promotion(promotes))?;
+    // Drawn apart from all else, so that the other acts of a seed stay what they are.
+    let promotes = run.pauses.u8(..12) != 0;
+    let salt = run.pauses.u64(..);
+    run.apply(Choice {
+        act: Act::Promotion(promotes),
+        salt,
+    })?;
     run.act(Act::Pace(pace.0, pace.1, pace.2))?;
     run.act(Act::Faults(disk_failing, ssd_failing, shortage))?;
     let mut died = false;
