@@ -13,8 +13,8 @@ use std::pin::pin;
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use tandem_api::{
-    CacheProxy, Failure, FstabChange, JobProxy, Kind, LongHistory, ManagerProxy, Mode, PlanReply,
-    PlanSpec, Sample, Span, SpeedTest, SsdPart,
+    CacheProxy, DirtyLimit, Failure, FstabChange, JobProxy, Kind, LongHistory, ManagerProxy, Mode,
+    PlanReply, PlanSpec, Sample, Span, SpeedTest, SsdPart,
 };
 use zbus::{Connection, OwnedObjectPath, proxy::CacheProperties};
 
@@ -193,6 +193,22 @@ impl Client {
     pub async fn set_shutdown_minutes(&self, cache: &str, minutes: u32) -> Result<(), Failure> {
         let cache = self.cache(cache).await?;
         Ok(cache.set_shutdown_minutes(minutes).await?)
+    }
+
+    /// Sets how much data of a cache may be on the SSD only. Waits while the user authenticates.
+    ///
+    /// # Errors
+    /// Why the setting is as before.
+    pub async fn set_dirty_limit(&self, cache: &str, limit: DirtyLimit) -> Result<(), Failure> {
+        Ok(self.cache(cache).await?.set_dirty_limit(limit).await?)
+    }
+
+    /// Pauses a cache, or lets it go on. Waits while the user authenticates.
+    ///
+    /// # Errors
+    /// Why the cache goes on as before.
+    pub async fn set_paused(&self, cache: &str, paused: bool) -> Result<(), Failure> {
+        Ok(self.cache(cache).await?.set_paused(paused).await?)
     }
 
     /// Gives a cache a name; an empty one takes the name away. Waits while the user authenticates.

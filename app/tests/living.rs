@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Living with a cache on a simulated machine: it gets a name of its own, its SSD wears out, its figures begin anew.
+//! Living with a cache on a simulated machine: it gets a name of its own, its SSD wears out, it is paused, its figures
+//! begin anew.
 //!
 //! One test, because a process has one application.
 
@@ -29,6 +30,7 @@ async fn a_cache_is_named_its_ssd_fails_and_its_figures_begin_anew() {
     a_refused_name_is_told(&opened).await;
     an_empty_name_is_the_disks_own(&opened).await;
     the_health_of_the_ssd_is_told_and_its_failure_is_told_first(&opened).await;
+    a_cache_is_paused_and_goes_on(&opened).await;
     the_figures_begin_anew_and_that_can_be_taken_back(&opened).await;
 }
 
@@ -188,6 +190,41 @@ async fn the_health_of_the_ssd_is_told_and_its_failure_is_told_first(opened: &Op
     assert!(!hand::words(&opened.window).contains("failing"));
     opened.levers.set_health(&ssd, &facts.health).await.unwrap();
     says(opened, "Good, by the SSD’s own report").await;
+}
+
+async fn a_cache_is_paused_and_goes_on(opened: &Opened) {
+    let pause = || WidgetExt::activate_action(&page(opened), "cache.pause", None).unwrap();
+    let is_paused = || opened.window.shown_cache().unwrap().facts().paused;
+    let resumed = async || {
+        hand::wait(&opened.window, "no banner", || {
+            let words = hand::words(&opened.window);
+            let gone = ["What is on the SSD is still read from it.", "Cache paused"];
+            (!gone.iter().any(|sentence| words.contains(sentence))).then_some(())
+        })
+        .await;
+        assert!(!is_paused());
+    };
+    pause();
+    says(opened, "Cache paused").await;
+    says(opened, "What is on the SSD is still read from it.").await;
+    assert!(is_paused());
+    hand::press(&opened.window, "Undo").await;
+    resumed().await;
+    pause();
+    says(opened, "What is on the SSD is still read from it.").await;
+    hand::wait(&opened.window, "button", || {
+        hand::button(&opened.window, "Resume").filter(gtk::prelude::WidgetExt::is_sensitive)
+    })
+    .await;
+    // A refusal is told, and the cache stays paused.
+    opened.levers.set_authorized(false).await.unwrap();
+    hand::press(&opened.window, "Resume").await;
+    let told: adw::MessageDialog = hand::window(&opened.application).await;
+    hand::press(&told, "Close").await;
+    assert!(is_paused());
+    opened.levers.set_authorized(true).await.unwrap();
+    hand::press(&opened.window, "Resume").await;
+    resumed().await;
 }
 
 async fn the_figures_begin_anew_and_that_can_be_taken_back(opened: &Opened) {

@@ -19,7 +19,7 @@ use std::time::Duration;
 use adw::prelude::*;
 use gtk::glib;
 use stage::{hand, opened, wizard};
-use tandem_api::{CacheState, Mode, SimulationProxy};
+use tandem_api::{CacheState, DirtyLimit, Mode, SimulationProxy};
 use tandem_app::display::{bytes, mode_name};
 use tandem_app::model::series::Series;
 use tandem_app::widgets::window::Window;
@@ -38,6 +38,7 @@ async fn what_is_not_yet_on_the_disk_is_told_written_and_given_up() {
     write_back_is_chosen_with_its_warnings(application, window).await;
     what_waits_is_told(window, levers).await;
     a_shutdown_writes_everything_if_the_person_wants_that(application, window, levers).await;
+    how_much_may_wait_is_chosen(application, window, levers).await;
     the_question_before_the_removal_names_its_time(application, window).await;
     a_flush_can_be_paused_and_comes_to_an_end(window, levers).await;
     the_mode_changes_when_the_service_says_so(application, window).await;
@@ -150,6 +151,29 @@ async fn a_shutdown_writes_everything_if_the_person_wants_that(
         (!hand::words(window).contains(line)).then_some(())
     })
     .await;
+}
+
+async fn how_much_may_wait_is_chosen(
+    application: &adw::Application,
+    window: &Window,
+    levers: &SimulationProxy<'_>,
+) {
+    let row = hand::row(window, "May Wait on the SSD").unwrap();
+    let row = row.downcast::<adw::ComboRow>().unwrap();
+    let limit = || window.shown_cache().unwrap().facts().dirty_limit;
+    assert_eq!((row.selected(), limit()), (1, DirtyLimit::default()));
+    levers.set_authorized(false).await.unwrap();
+    row.set_selected(3);
+    let refusal: adw::MessageDialog = hand::window(application).await;
+    hand::press(&refusal, "Close").await;
+    hand::wait(window, "old limit", || (row.selected() == 1).then_some(())).await;
+    levers.set_authorized(true).await.unwrap();
+    for (place, seconds, bytes) in [(3, 30, 100_000_000), (0, 5, 0), (1, 30, 0)] {
+        row.set_selected(place);
+        let wanted = DirtyLimit { seconds, bytes };
+        hand::wait(window, "new limit", || (limit() == wanted).then_some(())).await;
+        assert_eq!(row.selected(), place);
+    }
 }
 
 async fn what_waits_is_told(window: &Window, levers: &SimulationProxy<'_>) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Pictures of living with a cache: its name, the health of its SSD, its figures that begin anew.
+//! Pictures of living with a cache: its name, the health of its SSD, its figures that begin anew, its pause.
 
 use std::time::Duration;
 
@@ -51,6 +51,20 @@ pub async fn tour(
     hand::wait(window, "toast", || hand::button(window, &gettext("_Undo"))).await;
     camera.take(window, "92-statistics-reset").await?;
     hand::press(window, &gettext("_Undo")).await;
+    WidgetExt::activate_action(&removal(window)?, "cache.pause", None)?;
+    hand::wait(window, "banner", || {
+        hand::button(window, &gettext("Res_ume"))
+    })
+    .await;
+    camera.take(window, "97-paused").await?;
+    window.show_overview();
+    camera.take(window, "98-overview-paused").await?;
+    window.show_cache(&facts.uuid);
+    hand::wait(window, "banner", || {
+        hand::button(window, &gettext("Res_ume"))
+    })
+    .await;
+    hand::press(window, &gettext("Res_ume")).await;
     let page = show_health(window)?;
     camera.take(window, "93-ssd-failing-life").await?;
     levers.set_health(&ssd, &facts.health).await?;

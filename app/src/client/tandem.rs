@@ -70,6 +70,8 @@ fn cache(path: &str, values: &Properties) -> Option<CacheFacts> {
         mode: read(values, "Mode")?,
         waits_for_kernel: read(values, "WaitsForKernel").unwrap_or_default(),
         shutdown_minutes: read(values, "ShutdownMinutes").unwrap_or_default(),
+        dirty_limit: read(values, "DirtyLimit").unwrap_or_default(),
+        paused: read(values, "Paused").unwrap_or_default(),
         health: read(values, "SsdHealth").unwrap_or(SsdHealth::unknown()),
         chosen_name: read(values, "ChosenName").unwrap_or_default(),
         refused_modes: read(values, "RefusedModes").unwrap_or_default(),

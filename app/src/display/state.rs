@@ -4,6 +4,8 @@
 use gettextrs::gettext;
 use tandem_api::CacheState;
 
+use crate::model::facts::CacheFacts;
+
 /// How urgently a state asks for attention, in rising order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
@@ -56,6 +58,8 @@ pub struct CacheWords {
     pub icon: &'static str,
     /// How urgently the state asks for attention.
     pub severity: Severity,
+    /// Whether the person can have the cache go on.
+    pub resumable: bool,
 }
 
 /// Words for a state and its reason. `unwritten` says that data may be on the SSD only.
@@ -68,6 +72,7 @@ pub fn cache_words(state: CacheState, reason: &str, unwritten: bool) -> CacheWor
         next,
         icon: severity.icon(),
         severity,
+        resumable: false,
     };
     let (severity, title) = match (state, reason) {
         (CacheState::Active, "disk-error") => (Severity::Warning, gettext("Hard Disk Error")),
@@ -113,6 +118,31 @@ pub fn cache_words(state: CacheState, reason: &str, unwritten: bool) -> CacheWor
         (CacheState::Stopped, _) => (Severity::Warning, gettext("Not Started")),
     };
     words(severity, title, sentences(state, reason, unwritten))
+}
+
+/// Words for a cache whose newest sample counts `dirty` bytes that are on the SSD only.
+#[must_use]
+pub fn words_of(facts: &CacheFacts, dirty: u64) -> CacheWords {
+    if facts.state == CacheState::Active && facts.paused && facts.reason.is_empty() {
+        return pause_words();
+    }
+    cache_words(facts.state, &facts.reason, facts.may_be_unwritten(dirty))
+}
+
+/// Words for a cache that a person has paused.
+fn pause_words() -> CacheWords {
+    let severity = Severity::Calm;
+    CacheWords {
+        title: gettext("Paused"),
+        what: gettext(
+            "What is on the SSD is still read from it. Nothing else is stored there, so that a large copy or a backup does not take the place of what you use every day.",
+        ),
+        data: String::new(),
+        next: gettext("The cache also resumes when you restart the computer."),
+        icon: severity.icon(),
+        severity,
+        resumable: true,
+    }
 }
 
 /// Where the data is while the cache is missing.

@@ -110,6 +110,10 @@ pub fn reason_words(reason: &str) -> (String, String) {
             gettext("Skipped: Large Transfers"),
             gettext("Large files in one go, which hard disks handle well"),
         ),
+        "promotion" => (
+            gettext("Skipped: Cache Paused"),
+            gettext("You had paused the cache"),
+        ),
         "busy" => (
             gettext("Skipped: SSD Busy"),
             gettext("The SSD could not keep up, or the same place was being written"),

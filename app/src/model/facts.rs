@@ -2,8 +2,8 @@
 //! What the service says of caches and jobs, as plain values.
 
 use tandem_api::{
-    CacheState, DeviceText, DiskWatch, Failure, JobKind, Mode, ModuleProblem, ModuleState,
-    RefusedMode, SigningKey, SpeedTest, SsdHealth, Step, StepKind,
+    CacheState, DeviceText, DirtyLimit, DiskWatch, Failure, JobKind, Mode, ModuleProblem,
+    ModuleState, RefusedMode, SigningKey, SpeedTest, SsdHealth, Step, StepKind,
 };
 
 use super::inventory::CacheParts;
@@ -27,6 +27,10 @@ pub struct CacheFacts {
     pub waits_for_kernel: bool,
     /// Minutes that a shutdown may take to write everything to the disk; 0: it does not do that.
     pub shutdown_minutes: u32,
+    /// How much data may be on the SSD only.
+    pub dirty_limit: DirtyLimit,
+    /// The cache stores nothing new until the person resumes it.
+    pub paused: bool,
     /// The report of the SSD about its health.
     pub health: SsdHealth,
     /// Name that the person gave the cache; empty: none.

@@ -3,8 +3,10 @@
 
 mod before_off;
 mod commands;
+mod dirty_limit;
 mod history;
 mod numbers;
+mod pause;
 mod removal;
 mod speed;
 mod state;
@@ -17,7 +19,7 @@ use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gtk::glib::{self, clone};
 use gtk::{CompositeTemplate, gio};
-use tandem_api::{LongHistory, Span};
+use tandem_api::{DirtyLimit, LongHistory, Span};
 
 use crate::a11y;
 use crate::client::Client;
@@ -32,6 +34,7 @@ use crate::widgets::share_row::ShareRow;
 use crate::widgets::state_banner::StateBanner;
 use crate::widgets::unwritten_card::UnwrittenCard;
 pub(super) use numbers::{hit_caption, hit_rate_words};
+use pause::PAUSE;
 use removal::REMOVE;
 
 /// Time between two requests for the long histories.
@@ -124,6 +127,10 @@ mod imp {
         /// The limits of `before_off`, in minutes.
         pub limits: RefCell<Vec<u32>>,
         #[template_child]
+        pub dirty_limit: TemplateChild<adw::ComboRow>,
+        /// The choices of `dirty_limit`.
+        pub dirty_limits: RefCell<Vec<DirtyLimit>>,
+        #[template_child]
         pub remove_group: TemplateChild<adw::PreferencesGroup>,
         #[template_child]
         pub remove: TemplateChild<gtk::Button>,
@@ -165,6 +172,7 @@ mod imp {
             class.install_action("cache.reset-statistics", None, |page, _, _| {
                 page.reset_statistics();
             });
+            class.install_action(PAUSE, None, |page, _, _| page.pause());
             class.install_action(REMOVE, None, |page, _, _| page.remove());
             class.install_action("cache.export", None, |page, _, _| page.export());
         }
@@ -184,6 +192,7 @@ mod imp {
             ));
             self.obj().prepare_chart();
             self.obj().prepare_before_off();
+            self.obj().prepare_dirty_limit();
             a11y::name_by_labels(&*self.remove);
             self.speed.connect_activated(clone!(
                 #[weak(rename_to = page)]
@@ -312,6 +321,7 @@ impl CachePage {
         set(&imp.mode, &mode_words(facts.mode, facts.waits_for_kernel));
         imp.health.show_health(&health_words(&facts.health));
         self.refresh_before_off(&facts);
+        self.refresh_dirty_limit(&facts);
         self.refresh_speed_test(facts.speed.as_ref());
         self.refresh_job();
     }

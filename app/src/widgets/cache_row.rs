@@ -11,7 +11,7 @@ use gtk::glib::{self, clone};
 use tandem_api::{CacheState, SelfReport};
 
 use crate::display::{
-    Severity, cache_name, cache_words, fill, health_words, short_name, unwritten_short,
+    Severity, cache_name, fill, health_words, short_name, unwritten_short, words_of,
 };
 use crate::model::facts::CacheFacts;
 use crate::model::objects::CacheObject;
@@ -98,7 +98,7 @@ impl CacheRow {
         let imp = self.imp();
         let facts = cache.facts();
         let (dirty, _) = cache.with_series(Series::unwritten);
-        let words = cache_words(facts.state, &facts.reason, facts.may_be_unwritten(dirty));
+        let words = words_of(&facts, dirty);
         self.set_title(&cache_name(&facts));
         let mut subtitle = parts_line(&words.title, &facts);
         let mapped = !matches!(facts.state, CacheState::Stopped | CacheState::Detached);

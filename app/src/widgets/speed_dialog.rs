@@ -130,7 +130,7 @@ impl SpeedDialog {
             SpeedTarget::Cache(_) => (
                 gettext("How Much Faster Is It?"),
                 gettext(
-                    "Tandem reads the same places from the hard disk alone and with the SSD, and compares the times.",
+                    "Tandem reads the same places from the hard disk alone and with the SSD, and compares the times. What it reads takes a place on the SSD and counts in the figures, like all that you read.",
                 ),
             ),
             SpeedTarget::Disk(_) => (

@@ -6,6 +6,7 @@ use adw::subclass::prelude::*;
 use gtk::CompositeTemplate;
 use gtk::glib;
 
+use crate::a11y;
 use crate::display::{CacheWords, Severity};
 
 mod imp {
@@ -24,6 +25,8 @@ mod imp {
         pub data: TemplateChild<gtk::Label>,
         #[template_child]
         pub next: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub resume: TemplateChild<gtk::Button>,
     }
 
     #[glib::object_subclass]
@@ -41,7 +44,13 @@ mod imp {
         }
     }
 
-    impl ObjectImpl for StateBanner {}
+    impl ObjectImpl for StateBanner {
+        fn constructed(&self) {
+            self.parent_constructed();
+            a11y::name_by_labels(&*self.resume);
+        }
+    }
+
     impl WidgetImpl for StateBanner {}
     impl BinImpl for StateBanner {}
 }
@@ -68,5 +77,6 @@ impl StateBanner {
         imp.data.set_label(&words.data);
         imp.data.set_visible(!words.data.is_empty());
         imp.next.set_label(&words.next);
+        imp.resume.set_visible(words.resumable);
     }
 }

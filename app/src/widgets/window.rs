@@ -36,6 +36,8 @@ mod imp {
     pub struct Window {
         #[template_child]
         pub toasts: TemplateChild<adw::ToastOverlay>,
+        /// The last toast with a button.
+        pub offer: RefCell<Option<adw::Toast>>,
         #[template_child]
         pub leaflet: TemplateChild<adw::Leaflet>,
         #[template_child]
@@ -362,16 +364,25 @@ impl Window {
         self.imp().toasts.add_toast(toast);
     }
 
-    /// Shows a toast with a button. `then`: what the button does.
+    /// Shows a toast with a button, in the place of the last such toast. `then`: what the button does.
     pub fn offer(&self, words: &str, button: &str, then: impl Fn() + 'static) {
+        self.withdraw_offer();
         let toast = adw::Toast::new(&glib::markup_escape_text(words));
         toast.set_button_label(Some(button));
         toast.connect_button_clicked(move |_| then());
         let toasts = &self.imp().toasts;
-        toasts.add_toast(toast);
+        toasts.add_toast(toast.clone());
+        self.imp().offer.replace(Some(toast));
         // The widget of the toast is the last one, unless an earlier toast is still shown.
         if let Some(shown) = toasts.last_child() {
             a11y::name_by_labels(&shown);
+        }
+    }
+
+    /// Hides the toast with a button: what it offers has happened in another way.
+    pub fn withdraw_offer(&self) {
+        if let Some(toast) = self.imp().offer.take() {
+            toast.dismiss();
         }
     }
 

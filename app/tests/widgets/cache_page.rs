@@ -41,6 +41,7 @@ fn the_menu_of_a_cache_has_its_actions() {
         "cache.change-mode",
         "cache.test-speed",
         "cache.change-size",
+        "cache.pause",
         "cache.reset-statistics",
         "cache.remove",
     ];
@@ -71,8 +72,8 @@ fn the_menu_and_the_button_say_the_same_of_the_removal() {
     page.show(Some(&cache));
     let says = |words: &str| {
         let menu = menu_of_cache(&window);
-        assert_eq!(menu.len(), 6, "{menu:?}");
-        assert_eq!(menu[5], (words.to_owned(), "cache.remove".to_owned()));
+        assert_eq!(menu.len(), 7, "{menu:?}");
+        assert_eq!(menu[6], (words.to_owned(), "cache.remove".to_owned()));
         let button = hand::removal(&window).unwrap();
         assert_eq!(button.label().unwrap(), words);
         assert_eq!(hand::names(&button), 1, "names of the button {words}");

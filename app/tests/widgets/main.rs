@@ -16,7 +16,9 @@ mod stage;
 use adw::prelude::*;
 use gtk::glib;
 use stage::hand;
-use tandem_api::{CacheState, DeviceText, Failure, JobKind, Kind, Mode, SsdHealth, Step, StepKind};
+use tandem_api::{
+    CacheState, DeviceText, DirtyLimit, Failure, JobKind, Kind, Mode, SsdHealth, Step, StepKind,
+};
 use tandem_app::application;
 use tandem_app::model::facts::{CacheFacts, JobFacts};
 use tandem_app::model::inventory::CacheParts;
@@ -109,6 +111,8 @@ fn cache_facts(uuid: &str) -> CacheFacts {
         refused_modes: vec![],
         may_be_unwritten: false,
         shutdown_minutes: 0,
+        dirty_limit: DirtyLimit::default(),
+        paused: false,
         health: SsdHealth::unknown(),
         chosen_name: String::new(),
         state: CacheState::Active,

@@ -220,6 +220,7 @@ async fn cache(
         state,
         reason: proxy.state_reason().await?,
         may_be_unwritten: proxy.may_be_unwritten().await?,
+        paused: proxy.paused().await?,
         ssd_failing: proxy.ssd_health().await?.report == SelfReport::Failing,
         hit_rate: None,
         rate_seconds: 0,

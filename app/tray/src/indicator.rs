@@ -9,7 +9,7 @@ use ksni::menu::StandardItem;
 use ksni::{Category, MenuItem, Status, ToolTip, Tray};
 
 use crate::words::{self, Shown};
-use crate::write_back;
+use crate::{pause, write_back};
 
 /// Shows all caches.
 #[derive(Debug, Default)]
@@ -96,9 +96,30 @@ impl Tray for Indicator {
                 write_back,
             ));
         }
+        items.extend(self.pause());
         items.push(action(gettext("Open Tandem"), |_| open()));
         items.push(action(gettext("Quit"), |_| std::process::exit(0)));
         items
+    }
+}
+
+impl Indicator {
+    /// The entry that pauses all caches; if one is paused, the entry has all go on.
+    fn pause(&self) -> Option<MenuItem<Self>> {
+        let working = self.caches.iter().filter(|cache| cache.can_pause());
+        let caches: Vec<_> = working.cloned().collect();
+        let paused = caches.iter().any(|cache| cache.paused);
+        let label = match (paused, caches.len()) {
+            (_, 0) => return None,
+            (false, 1) => gettext("Pause the Cache"),
+            (false, _) => gettext("Pause All Caches"),
+            (true, 1) => gettext("Resume the Cache"),
+            (true, _) => gettext("Resume All Caches"),
+        };
+        Some(action(label, move |_| {
+            let others = caches.iter().filter(|cache| cache.paused == paused);
+            others.for_each(|cache| pause::begin(cache, !paused));
+        }))
     }
 }
 

@@ -8,6 +8,7 @@ mod display;
 mod follow;
 mod indicator;
 mod notices;
+mod pause;
 mod words;
 mod write_back;
 

@@ -21,6 +21,8 @@ pub struct Shown {
     pub reason: String,
     /// Whether data may be on the SSD only, as far as the service has it recorded.
     pub may_be_unwritten: bool,
+    /// Whether a person has paused the cache.
+    pub paused: bool,
     /// Whether the SSD reports that it is failing.
     pub ssd_failing: bool,
     /// Share of reads served by the SSD, 0 to 1; `None` while nothing is read.
@@ -43,6 +45,11 @@ impl Shown {
         self.state == CacheState::Active && self.dirty_bytes.is_some_and(|dirty| dirty > 0)
     }
 
+    /// Whether the cache works, so that a person can pause it or have it go on.
+    pub fn can_pause(&self) -> bool {
+        self.state == CacheState::Active
+    }
+
     /// Whether data may be on the SSD only.
     fn unwritten(&self) -> bool {
         self.dirty_bytes.is_some_and(|dirty| dirty > 0) || self.may_be_unwritten
@@ -53,7 +60,10 @@ impl Shown {
 pub fn icon(caches: &[Shown]) -> &'static str {
     if needs_attention(caches) {
         "tandem-bypass-symbolic"
-    } else if caches.iter().any(|cache| cache.state == CacheState::Active) {
+    } else if caches
+        .iter()
+        .any(|cache| cache.can_pause() && !cache.paused)
+    {
         "tandem-active-symbolic"
     } else {
         "tandem-paused-symbolic"
@@ -77,6 +87,7 @@ pub fn line(cache: &Shown) -> String {
         (CacheState::Bypass | CacheState::Stopped, "disk-missing", _) => {
             gettext("{disk}: the hard disk is missing")
         }
+        (CacheState::Active, ..) if cache.paused => gettext("{disk}: paused"),
         (CacheState::Active, _, Some(_)) => {
             gettext("{disk}: working, {rate}% read from SSD ({seconds} s)")
         }
@@ -170,6 +181,7 @@ pub(crate) mod tests {
             state,
             reason: String::new(),
             may_be_unwritten: false,
+            paused: false,
             ssd_failing: false,
             shutdown_seconds: None,
             hit_rate,
@@ -206,6 +218,22 @@ pub(crate) mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_cache_that_a_person_has_paused_says_so_and_asks_for_nothing() {
+        let paused = Shown {
+            paused: true,
+            ..cache(CacheState::Active, Some(0.5))
+        };
+        assert_eq!(line(&paused), "Films: paused");
+        assert_eq!(
+            icon(std::slice::from_ref(&paused)),
+            "tandem-paused-symbolic"
+        );
+        let works = cache(CacheState::Active, None);
+        assert_eq!(icon(&[paused.clone(), works]), "tandem-active-symbolic");
+        assert!(!needs_attention(&[paused]));
     }
 
     #[test]

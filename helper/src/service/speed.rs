@@ -88,6 +88,10 @@ impl Service {
         auth::check(&self.connection, header, Permission::TestSpeed, disk, ssd).await?;
 
         let (record, status) = self.working(uuid).await?;
+        // A paused cache would store nothing of what the test reads.
+        if status.sample.paused() == Some(true) {
+            return Err(Failure::new(Kind::WrongState).name("paused"));
+        }
         let (facts, pair) = (self.engine.facts().await?, record.pair);
         let gone = |text: &DeviceText| Failure::new(Kind::DeviceGone).device(text);
         let origin = facts.same_hardware(&pair.origin);

@@ -23,23 +23,23 @@ impl CachePage {
         };
         imp.remove_what.set_visible(state != CacheState::Pending);
         imp.remove.set_label(&words);
-        relabel(&imp.cache_section, &words);
+        relabel(&imp.cache_section, REMOVE, &words);
     }
 }
 
-/// Gives the entry of [`REMOVE`] in `section` this label. An entry of a [`gio::Menu`] cannot change, so a new entry
+/// Gives the entry of `action` in `section` this label. An entry of a [`gio::Menu`] cannot change, so a new entry
 /// replaces the old one. In an open menu a replaced entry loses the focus, so an entry with this label stays.
-fn relabel(section: &gio::Menu, words: &str) {
+pub(super) fn relabel(section: &gio::Menu, action: &str, words: &str) {
     let text = |item, attribute| {
         section
             .item_attribute_value(item, attribute, Some(glib::VariantTy::STRING))
             .and_then(|value| value.get::<String>())
     };
     let entry = (0..section.n_items())
-        .find(|item| text(*item, gio::MENU_ATTRIBUTE_ACTION).as_deref() == Some(REMOVE));
+        .find(|item| text(*item, gio::MENU_ATTRIBUTE_ACTION).as_deref() == Some(action));
     let Some(entry) = entry else { return };
     if text(entry, gio::MENU_ATTRIBUTE_LABEL).as_deref() != Some(words) {
         section.remove(entry);
-        section.insert(entry, Some(words), Some(REMOVE));
+        section.insert(entry, Some(words), Some(action));
     }
 }

@@ -6,9 +6,10 @@ use gtk::prelude::*;
 use tandem_api::{CacheState, SelfReport};
 
 use super::CachePage;
+use super::pause::PAUSE;
 use super::removal::REMOVE;
 use crate::display::{
-    Safety, SafetyAmounts, SafetyFacts, bytes, cache_words, duration, safety, unwritten_words,
+    Safety, SafetyAmounts, SafetyFacts, bytes, duration, safety, unwritten_words, words_of,
 };
 use crate::model::facts::CacheFacts;
 use crate::model::series::Series;
@@ -20,7 +21,7 @@ impl CachePage {
         let Some(cache) = self.cache() else { return };
         let facts = cache.facts();
         let (dirty, seconds) = cache.with_series(Series::unwritten);
-        let words = cache_words(facts.state, &facts.reason, facts.may_be_unwritten(dirty));
+        let words = words_of(&facts, dirty);
         imp.heading.set_subtitle(&words.title);
         imp.banner.show(&words);
         let running = facts.state == CacheState::Active;
@@ -47,8 +48,10 @@ impl CachePage {
         imp.mode_arrow.set_visible(can_change);
         let can_remove = !imp.changing.get() && !imp.busy.get();
         self.action_set_enabled("cache.change-mode", can_change);
-        self.enable_speed_test(can_flush, facts.speed.is_some());
+        self.enable_speed_test(can_flush && !facts.paused, facts.speed.is_some());
         self.action_set_enabled("cache.change-size", can_change);
+        self.action_set_enabled(PAUSE, can_change);
+        self.show_pause(facts.paused);
         self.action_set_enabled(REMOVE, can_remove);
         self.show_removal(facts.state, dirty);
     }

@@ -144,6 +144,29 @@ fn by_clicks(scene: &mut Scene, report: &mut Report) -> Result<()> {
     })?;
     click(scene, report, "show --shot 13-written")?;
 
+    report.chapter("A pause, and how much may wait");
+    click(scene, report, "press 'Cache Menu'")?;
+    click(scene, report, "press Pause")?;
+    scene.until("the module stores nothing new", |scene| {
+        Ok(scene.promotion()? == "0")
+    })?;
+    click(scene, report, "wait '*Nothing else is stored there*'")?;
+    click(scene, report, "show --shot 14-paused")?;
+    scene.write("paused", SMALL)?;
+    let stored = scene.dirty()?;
+    ensure!(
+        stored < u64::from(SMALL) * 2048 / 2,
+        "{stored} sectors of a new file are on the SSD only, in a pause"
+    );
+    click(scene, report, "press Resume")?;
+    scene.until("the cache goes on", |scene| Ok(scene.promotion()? == "1"))?;
+    click(scene, report, "enter 'Hard disk' 'May Wait on the SSD'")?;
+    click(scene, report, "choose 'At most 100*'")?;
+    scene.until("the module has the limit", |scene| {
+        let table = scene.vm.agent.sh("dmsetup table --target tandem", SHORT)?;
+        Ok(table.contains(" dirty_sectors 195312"))
+    })?;
+
     report.chapter("Another mode, while something is on the SSD only");
     scene.slow(SLOW)?;
     scene.write("two", SMALL)?;
@@ -161,7 +184,7 @@ fn by_clicks(scene: &mut Scene, report: &mut Report) -> Result<()> {
     click(
         scene,
         report,
-        &format!("authenticate '*beyond repair*' {PASSWORD} --shot 14-write-back"),
+        &format!("authenticate '*beyond repair*' {PASSWORD} --shot 15-write-back"),
     )?;
     scene.until("the mode", |scene| Ok(scene.mode()? == "writeback"))?;
 
@@ -170,8 +193,8 @@ fn by_clicks(scene: &mut Scene, report: &mut Report) -> Result<()> {
     let files = scene.vm.checksums()?;
     let lines = |text: &str| text.lines().count();
     ensure!(
-        lines(&files) == lines(&scene.files) + 3,
-        "not three files more: {files}"
+        lines(&files) == lines(&scene.files) + 4,
+        "not four files more: {files}"
     );
     click(scene, report, &format!("remove --password {PASSWORD}"))?;
     let table = scene.vm.agent.sh("dmsetup table", SHORT)?;
@@ -302,6 +325,15 @@ impl Scene {
 
     fn mode(&mut self) -> Result<String> {
         self.status(6)
+    }
+
+    /// Whether frames that have no slot may get one: `1` or `0`.
+    fn promotion(&mut self) -> Result<String> {
+        let line = self.vm.agent.sh("dmsetup status --target tandem", SHORT)?;
+        let mut words = line.split_whitespace();
+        words.find(|word| *word == "promotion");
+        let value = words.next().map(str::to_owned);
+        value.with_context(|| format!("no word of promotion: {line}"))
     }
 
     /// Dirty sectors.
