@@ -94,7 +94,7 @@ fn limit_words(minutes: u32) -> String {
         return gettext("No");
     }
     let limit = duration(u64::from(minutes) * 60);
-    // Translators: how long writing may take; {limit} is for example "5 minutes"
+    // Translators: {limit} is for example "30 seconds", "5 minutes" or "500 MB"
     fill(&gettext("At most {limit}"), &[("limit", &limit)])
 }
 

@@ -106,16 +106,13 @@ fn limits(now: DirtyLimit) -> Vec<DirtyLimit> {
 
 fn limit_words(limit: &DirtyLimit) -> String {
     let time = duration(u64::from(limit.seconds));
-    let size = bytes(limit.bytes);
     let words = match *limit {
-        // Translators: {time} is for example "30 seconds": as much data as the hard disk can write in that time
-        DirtyLimit { bytes: 0, .. } => gettext("What takes {time} to write"),
-        limit if limit == amount(limit.bytes) => gettext("At most {limit}"),
-        // Translators: {time} is for example "30 seconds", {limit} for example "500 MB": as much data as the hard disk can
-        // write in that time, but not more than that
-        _ => gettext("What takes {time} to write, at most {limit}"),
+        DirtyLimit { bytes: 0, .. } => time,
+        limit if limit == amount(limit.bytes) => bytes(limit.bytes),
+        _ => format!("{time}, {}", bytes(limit.bytes)),
     };
-    fill(&words, &[("time", &time), ("limit", &size)])
+    // Translators: {limit} is for example "30 seconds", "5 minutes" or "500 MB"
+    fill(&gettext("At most {limit}"), &[("limit", &words)])
 }
 
 #[cfg(test)]
@@ -130,14 +127,8 @@ mod tests {
             bytes: 3 * MB,
         };
         assert_eq!(limits(other).last(), Some(&other));
-        assert_eq!(
-            limit_words(&other),
-            "What takes 7 seconds to write, at most 3.0\u{a0}MB"
-        );
-        assert_eq!(
-            limit_words(&DirtyLimit::default()),
-            "What takes 30 seconds to write"
-        );
+        assert_eq!(limit_words(&other), "At most 7 seconds, 3.0\u{a0}MB");
+        assert_eq!(limit_words(&DirtyLimit::default()), "At most 30 seconds");
     }
 
     #[test]
