@@ -346,7 +346,7 @@ bool td_write_wants_copy(struct td_engine *e, u64 sector, u32 count)
 
 	if (!td_active(e) || env_load(&e->mode) == TD_WRITEAROUND)
 		return false;
-	if (env_load(&e->mode) == TD_WRITEBACK)
+	if (env_load(&e->mode) == TD_WRITEBACK && td_promotes(e))
 		return true;
 	for (u64 f = td_frame_of(sector); f <= td_frame_of(end - 1); f++) {
 		if (td_index_find(e, f) != TD_NO_SLOT)

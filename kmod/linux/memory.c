@@ -130,6 +130,8 @@ static bool empty_in_place(struct tandem *t)
 int tandem_engine_anew(struct tandem *t)
 {
 	unsigned int noio = memalloc_noio_save();
+	/* What the user has switched off stays so, also when the disk has grown. */
+	bool promotes = !t->engine.words || td_promotes(&t->engine);
 	int r = 0;
 
 	/* Status may be looking at it. */
@@ -138,6 +140,8 @@ int tandem_engine_anew(struct tandem *t)
 		tandem_engine_free(t);
 		r = tandem_engine_alloc(t);
 	}
+	if (!r)
+		env_store(&t->engine.promotes, promotes);
 	tandem_registry_unlock();
 	memalloc_noio_restore(noio);
 	return r;

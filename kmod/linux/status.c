@@ -129,14 +129,15 @@ static void status_info(struct tandem *t, char *result, unsigned int maxlen)
 	emit_latency(t, "disk", TANDEM_C_DISK_US, result, sz, maxlen);
 }
 
-static void status_table(const struct tandem *t, char *result,
-			 unsigned int maxlen)
+static void status_table(struct tandem *t, char *result, unsigned int maxlen)
 {
 	const struct td_identity *id = &t->args.identity;
+	unsigned long flags = tandem_lock(t);
 	const struct tandem_limit limit = t->args.limit;
 	bool seconds = limit.seconds != TANDEM_DIRTY_SECONDS;
 	unsigned int sz = 0;
 
+	tandem_unlock(t, flags);
 	DMEMIT("%s %s %s %u uuid %*phN origin_id %*phN", t->origin->name,
 	       t->ssd->name, mode_name(t), 4 + 2 * seconds + 2 * !!limit.sectors,
 	       TD_UUID_BYTES, id->uuid, (int)id->origin_id_bytes, id->origin_id);

@@ -13,7 +13,7 @@ use crate::world::{Fault, Machine, Word, World, ensure};
 type Play = fn(&Core) -> Result<(), Fault>;
 
 /// All cases, by name.
-pub const CASES: [(&str, Play); 12] = [
+pub const CASES: [(&str, Play); 13] = [
     (
         "a flush does not wait for writes that came later",
         later_writes,
@@ -61,6 +61,10 @@ pub const CASES: [(&str, Play); 12] = [
     (
         "while promotion is off writes keep the frames that have a slot up to date",
         promotion::keeps_what_it_has,
+    ),
+    (
+        "while promotion is off a write of dirty data and more goes to the disk",
+        promotion::writes_a_mixture,
     ),
 ];
 

@@ -224,7 +224,7 @@ pub struct World {
     /// Some marks could not be read at the last start.
     marks_unreadable: bool,
     retired: retired::Retired,
-    /// Promotion is off: the frames that had a slot then, and the errors of the SSD until then.
+    /// Promotion is off: the frames that have had a slot since then, and the errors of both devices until then.
     closed: Option<(HashSet<u64>, u64)>,
     failed_requests: u64,
     counter_names: Vec<String>,
@@ -357,8 +357,13 @@ impl World {
     /// Says whether frames that have no slot may get one. Off is checked until the next start; call it at rest.
     pub fn set_promotion(&mut self, on: bool) {
         self.last = "promotion";
-        self.closed = (!on).then(|| (self.frames(), self.seen.ssd_errors));
+        self.closed = (!on).then(|| (self.frames(), self.failures()));
         self.engine.set_promotion(on);
+    }
+
+    /// Errors of both devices in this life.
+    pub(crate) fn failures(&self) -> u64 {
+        self.seen.ssd_errors + self.seen.disk_errors
     }
 
     /// Frames that have a slot.

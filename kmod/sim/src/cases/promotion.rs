@@ -74,3 +74,27 @@ pub(super) fn keeps_what_it_has(core: &Core) -> Result<(), Fault> {
     }
     Ok(())
 }
+
+/// Frame 0 is dirty, and frame 1 has no slot. The write of both has to end, with the data of the other part of frame 0.
+pub(super) fn writes_a_mixture(core: &Core) -> Result<(), Fault> {
+    let mut world = closed_world(core, Mode::WriteBack)?;
+    ask(&mut world, WRITE, 0, 32)?;
+    world.finish()?;
+    let dirty = world.engine.facts().dirty;
+    ensure!(dirty == 4, "{dirty} quarters are dirty");
+    ask(&mut world, WRITE, 8, 56)?;
+    while world.under_way() > 0 {
+        world.clean(false)?;
+        world.run_tasks()?;
+        super::complete_all(&mut world)?;
+    }
+    world.finish()?;
+    ensure!(
+        slot_of(&world, 1).is_none(),
+        "promotion is off, but frame 1 got a slot"
+    );
+    let dirty = world.engine.facts().dirty;
+    ensure!(dirty <= 1, "{dirty} quarters are dirty after the write");
+    world.settle()?;
+    world.drain(Mode::WriteThrough)
+}

@@ -71,7 +71,7 @@ impl World {
         self.check_quiet()
     }
 
-    fn check_quiet(&self) -> Result<(), Fault> {
+    fn check_quiet(&mut self) -> Result<(), Fault> {
         let words = self.engine.words();
         self.check_counters()?;
         self.check_words(&words, true)?;
@@ -82,16 +82,20 @@ impl World {
         Ok(())
     }
 
-    /// While promotion is off no frame gets a slot. (After an error of the SSD a write may need one, B8.)
-    fn check_closed(&self) -> Result<(), Fault> {
-        let Some((frames, errors)) = &self.closed else {
+    /// While promotion is off no frame gets a slot. (After a write-back that failed a write may need one, B8.)
+    fn check_closed(&mut self) -> Result<(), Fault> {
+        let now = self.frames();
+        let failures = self.failures();
+        let Some((frames, before)) = &mut self.closed else {
             return Ok(());
         };
-        let new = self.frames().difference(frames).next().copied();
+        let new = now.difference(frames).next().copied();
         ensure!(
-            new.is_none() || *errors != self.seen.ssd_errors,
+            new.is_none() || *before != failures,
             "promotion is off, but frame {new:?} got a slot"
         );
+        // A frame that has lost its slot must not get one again.
+        *frames = now;
         Ok(())
     }
 

@@ -102,8 +102,12 @@ fn lower_limit() -> Result<()> {
     /// Sectors: 1 MiB.
     const LIMIT: u64 = PART;
     let (rig, mut model) = Rig::new(writeback::config())?;
+    let plain = model.clone();
     writeback::write_quarters(&rig, &mut model, 900, 3)?;
     let before = rig.status()?;
+    // While writes go on, an eighth of the limit stays dirty, which is more than the new limit.
+    ensure!(before.get("dirty_limit")? / 8 > LIMIT, "{before:?}");
+    let writing = writeback::rewriter(&rig, &model, writeback::first_changed(&plain, &model)?)?;
     ensure!(before.dirty > LIMIT, "too little is dirty: {before:?}");
     rig.mapped()?.message(&format!("dirty_limit 30 {LIMIT}"))?;
     let start = Instant::now();
@@ -115,6 +119,7 @@ fn lower_limit() -> Result<()> {
         );
         sleep(Duration::from_millis(100));
     }
+    writing.end()?;
     let file = io::direct(&rig.path()?)?;
     let mut rng = Rng::with_seed(5);
     for _ in 0..600 {
