@@ -235,9 +235,11 @@ impl Load {
             self.streams += 1;
         }
         let write = 300 + self.random(900);
-        self.write_hit += write * 7 / 10;
-        self.dirt.tick(write * 7 / 10, TICKS_PER_SECOND);
-        self.write_missed += write - write * 7 / 10;
+        // In a pause only what has a place on the SSD is written there.
+        let share = if self.dirt.paused { 2 } else { 7 };
+        self.write_hit += write * share / 10;
+        self.dirt.tick(write * share / 10, TICKS_PER_SECOND);
+        self.write_missed += write - write * share / 10;
         if self.random(100) == 0 {
             self.busy += 64;
             self.discard += 2_048;

@@ -148,6 +148,7 @@ fn with_pair(record: CacheRecord, pair: &Pair) -> CacheRecord {
         may_be_dirty: record.may_be_dirty || pair.mode == Mode::Writeback,
         pair: Pair {
             origin: record.pair.origin,
+            dirty_limit: record.pair.dirty_limit,
             ..pair.clone()
         },
         ..record

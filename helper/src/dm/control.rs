@@ -20,8 +20,9 @@ use super::table::{LINEAR, Linear, TARGET, Tandem};
 use crate::action::{DM_UUID_PREFIX, Pair, mapping_name};
 use crate::engine::LiveMapping;
 use devicemapper::{DM, DevId, DmFlags, DmName, DmOptions, DmUuid};
+use rustix::io::Errno;
 use std::path::Path;
-use tandem_api::Mode;
+use tandem_api::{DirtyLimit, Mode};
 
 /// The folder in which the kernel shows each block device by its number.
 const NUMBERS: &str = "/sys/dev/block";
@@ -262,8 +263,10 @@ impl Control {
     }
 
     fn load_cache(&self, pair: &Pair, table: &Tandem, sectors: u64) -> DmResult<()> {
-        let line = (0, sectors, TARGET.to_owned(), table.to_string());
-        self.load(&pair.uuid, &[line])
+        load_known(table, |table| {
+            let line = (0, sectors, TARGET.to_owned(), table.to_string());
+            self.load(&pair.uuid, &[line])
+        })
     }
 
     /// Loads a table that passes everything to these disks, one behind the other.
@@ -403,6 +406,20 @@ impl Control {
             let (.., text) = line.ok_or_else(|| other("read the status", "not attached"))?;
             text.parse().map_err(|e| other("understand the status", e))
         })
+    }
+}
+
+/// Loads the table; a module that does not know a limit of dirty data gets the table without that, and with all else:
+/// what is old on the SSD must not be served.
+fn load_known(table: &Tandem, load: impl Fn(&Tandem) -> DmResult<()>) -> DmResult<()> {
+    match load(table) {
+        Err(e) if e.errno == Some(Errno::INVAL) && !table.dirty_limit.is_default() => {
+            load(&Tandem {
+                dirty_limit: DirtyLimit::default(),
+                ..table.clone()
+            })
+        }
+        other => other,
     }
 }
 

@@ -38,24 +38,6 @@ pub struct Tandem {
     pub dirty_limit: DirtyLimit,
 }
 
-impl Tandem {
-    /// Whether the line has an argument that an older module refuses.
-    pub fn has_later_arguments(&self) -> bool {
-        *self != self.without_later_arguments()
-    }
-
-    /// The line for an older module.
-    #[must_use]
-    pub fn without_later_arguments(&self) -> Self {
-        Self {
-            start_cold: false,
-            lost_generation: 0,
-            dirty_limit: DirtyLimit::default(),
-            ..self.clone()
-        }
-    }
-}
-
 impl fmt::Display for Tandem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {

@@ -180,9 +180,10 @@ impl Service {
             waits_for_kernel: record.waits_for_kernel,
             shutdown_minutes: record.shutdown_minutes,
             dirty_limit: record.pair.dirty_limit,
-            paused: status
-                .as_ref()
-                .is_some_and(|s| s.sample.paused() == Some(true)),
+            paused: state == CacheState::Active
+                && status
+                    .as_ref()
+                    .is_some_and(|s| s.sample.paused() == Some(true)),
             health: match ssd {
                 Some(ssd) => self.health(ssd).await,
                 None => SsdHealth::unknown(),

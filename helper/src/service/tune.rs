@@ -3,6 +3,7 @@
 //! fields of the record, so that two changes at the same time cannot undo each other.
 
 use super::Service;
+use super::execute::Reservation;
 use super::plans::{current, mapped};
 use crate::action::Action;
 use crate::auth::{self, Permission};
@@ -94,9 +95,17 @@ impl Service {
         if !limit.is_valid() {
             return Err(Failure::new(Kind::InvalidArgument).name("limit"));
         }
-        let record = self.send_setting(header, uuid, Message::DirtyLimit(limit));
-        let record = record.await?;
-        let changed = self.record_limit(&record, limit).await;
+        let (reserved, record) = self.reserve_for_setting(header, uuid).await?;
+        let changed = {
+            // A refresh may load the line of the table again, so no refresh may run meanwhile.
+            let _alone = self.refreshing.lock().await;
+            let told = self.engine.send_message(uuid, Message::DirtyLimit(limit));
+            match told.await {
+                Ok(()) => self.record_limit(&record, limit).await,
+                Err(e) => Err(e.name("limit")),
+            }
+        };
+        drop(reserved);
         self.refresh().await;
         if changed.is_ok() && record.in_initramfs {
             self.copy_record(&record);
@@ -131,32 +140,36 @@ impl Service {
     ) -> Result<(), Failure> {
         let _call = self.call();
         let _caller = self.caller(header).await?;
-        let told = self.send_setting(header, uuid, Message::Promotion(!paused));
-        let told = told.await.map(drop);
+        let (reserved, _) = self.reserve_for_setting(header, uuid).await?;
+        let told = {
+            let _alone = self.refreshing.lock().await;
+            let message = Message::Promotion(!paused);
+            self.engine.send_message(uuid, message).await
+        };
+        drop(reserved);
         self.refresh().await;
-        told
+        told.map_err(|e| e.name("paused"))
     }
 
-    /// Sends the module a setting of a cache that works, if polkit allows it (`.tune`) and no job uses the devices.
-    async fn send_setting(
+    /// Keeps jobs away from a cache whose module can take a setting now, if polkit allows it (`.tune`). Returns the record
+    /// with the devices under their present names.
+    async fn reserve_for_setting(
         self: &Arc<Self>,
         header: &Header<'_>,
         uuid: &str,
-        setting: Message,
-    ) -> Result<CacheRecord, Failure> {
+    ) -> Result<(Reservation<'_>, CacheRecord), Failure> {
         let record = self.record(uuid)?;
         let (disk, ssd) = (&record.pair.origin, &record.pair.ssd);
         let tune = Permission::Tune;
         auth::check(&self.connection, header, tune, &disk.text, &ssd.text).await?;
         let devices = [disk.clone(), ssd.clone()];
         self.ensure_no_job(&devices).await?;
-        let _reserved = self.reserve(uuid, devices, true)?;
+        let reserved = self.reserve(uuid, devices, true)?;
         let (record, status) = self.working(uuid).await?;
         if status.sample.paused().is_none() {
             return Err(Failure::new(Kind::ModuleTooOld));
         }
-        self.engine.send_message(uuid, setting).await?;
-        Ok(record)
+        Ok((reserved, record))
     }
 
     /// `Cache.SetName`.
@@ -220,7 +233,7 @@ impl Service {
         let (engine, disk) = (self.engine.clone(), record.pair.origin.text.clone());
         tokio::spawn(async move {
             if let Err(e) = engine.apply(&Action::UpdateInitramfs(disk)).await {
-                tracing::error!("the next start uses the old mode: {e}");
+                tracing::error!("the next start uses the old mode and limit: {e}");
             }
         });
     }

@@ -171,6 +171,9 @@ fn what(failure: &Failure) -> String {
         Kind::SpeedTestFailed => format!("The speed test of {device} ended: {}", speed_test(name)),
         Kind::Busy => format!("Another change of {device} is under way."),
         Kind::TooMany => "Too many changes at once; try again later.".to_owned(),
+        Kind::WrongState if name == "paused" => {
+            "The cache is paused; see “tandemctl resume”.".to_owned()
+        }
         Kind::WrongState => format!("The cache is not in a state for this ({name})."),
         Kind::SsdDamaged => format!("The cache information on {device} is damaged."),
         Kind::SsdBlocks => {

@@ -41,6 +41,15 @@ async fn a_limit_of_dirty_data_is_taken_kept_and_refused() {
     assert_eq!(cache.dirty_limit().await.unwrap(), LIMIT);
 }
 
+/// The next sample.
+async fn fresh(cache: &CacheProxy<'_>) -> Sample {
+    let mut samples = cache.receive_sampled().await.unwrap();
+    cache.watch().await.unwrap();
+    let sample = samples.next().await.unwrap();
+    cache.unwatch().await.unwrap();
+    sample.args().unwrap().sample.clone()
+}
+
 /// In a second 50 MB can be written, and no more may be dirty.
 #[tokio::test]
 async fn no_more_gets_dirty_than_the_limit_says() {
@@ -79,6 +88,19 @@ async fn a_paused_cache_stores_nothing_until_it_goes_on() {
     for paused in [true, true, false, false, true] {
         cache.set_paused(paused).await.unwrap();
         assert_eq!(cache.paused().await.unwrap(), paused);
+        let frames = async || {
+            let sample = fresh(&cache).await;
+            assert_eq!(sample.paused(), Some(paused));
+            sample.frames_used
+        };
+        if bench.real {
+            continue;
+        }
+        let (before, after) = (frames().await, {
+            bench.machine.simulation().await.advance(60).await.unwrap();
+            frames().await
+        });
+        assert_eq!(after > before, !paused, "{before} frames, then {after}");
     }
     // A change of the mode does not end the pause.
     cache.set_mode(Mode::Writearound).await.unwrap();

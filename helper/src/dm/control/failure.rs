@@ -12,10 +12,10 @@ use tandem_api::{Failure, Kind};
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {error}")]
 pub struct DmFailure {
-    what: &'static str,
+    pub(super) what: &'static str,
     /// The error number of the kernel, if the kernel refused the ioctl.
     pub errno: Option<Errno>,
-    error: String,
+    pub(super) error: String,
 }
 
 pub(super) fn failed(what: &'static str) -> impl Fn(DmError) -> DmFailure {

@@ -117,10 +117,16 @@ impl Control {
         };
         let load = |table: &Tandem| self.load_cache(pair, table, sectors);
         let load = || match load(table) {
-            // A module that does not know `cold` or `lost` always starts cold, and one that does not know a limit of
-            // dirty data has its own.
-            Err(e) if table.has_later_arguments() && e.errno == Some(Errno::INVAL) => {
-                load(&table.without_later_arguments())
+            // A module that does not know the argument (`cold` or `lost`) always starts cold.
+            Err(e)
+                if (table.start_cold || table.lost_generation > 0)
+                    && e.errno == Some(Errno::INVAL) =>
+            {
+                load(&Tandem {
+                    start_cold: false,
+                    lost_generation: 0,
+                    ..table.clone()
+                })
             }
             other => other,
         };

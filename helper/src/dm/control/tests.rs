@@ -79,3 +79,51 @@ fn the_devices_of_a_table_are_checked_after_its_load_and_a_wrong_table_is_cleare
         assert_eq!(done.take(), steps);
     }
 }
+
+/// The kernel refuses a table.
+fn refused(errno: Errno) -> DmFailure {
+    DmFailure {
+        errno: Some(errno),
+        ..other("load the table", errno)
+    }
+}
+
+#[test]
+fn a_module_without_limits_gets_every_other_word_of_the_table() {
+    let table = Tandem {
+        origin: "8:1".into(),
+        ssd: "8:32".into(),
+        mode: Mode::Writeback,
+        uuid: "0123456789abcdef0123456789abcdef".into(),
+        origin_id: "00ff".into(),
+        new: false,
+        start_cold: true,
+        lost_generation: 7,
+        dirty_limit: DirtyLimit {
+            seconds: 5,
+            bytes: 0,
+        },
+    };
+    let taken = RefCell::new(Vec::new());
+    let old = |table: &Tandem| {
+        let line = table.to_string();
+        if line.contains("dirty_") {
+            return Err(refused(Errno::INVAL));
+        }
+        taken.borrow_mut().push(line);
+        Ok(())
+    };
+    assert!(load_known(&table, old).is_ok());
+    let taken = taken.into_inner();
+    assert!(
+        taken.len() == 1 && taken[0].ends_with(" start cold lost 7"),
+        "{taken:?}"
+    );
+    // A refusal for another reason is no reason to try again.
+    let tried = RefCell::new(0);
+    let busy = |_: &Tandem| {
+        *tried.borrow_mut() += 1;
+        Err(refused(Errno::BUSY))
+    };
+    assert!(load_known(&table, busy).is_err() && *tried.borrow() == 1);
+}

@@ -160,7 +160,11 @@ fn by_clicks(scene: &mut Scene, report: &mut Report) -> Result<()> {
     );
     click(scene, report, "press Resume")?;
     scene.until("the cache goes on", |scene| Ok(scene.promotion()? == "1"))?;
-    click(scene, report, "enter 'Hard disk' 'May Wait on the SSD'")?;
+    click(
+        scene,
+        report,
+        "enter 'Hard disk' 'Limit for Unwritten Data'",
+    )?;
     // The list of choices opens with the focus on its first entry.
     click(scene, report, "wait 'At most 5 seconds'")?;
     click(scene, report, "return")?;
