@@ -206,7 +206,7 @@ impl Client {
     /// Pauses a cache, or lets it go on. Waits while the user authenticates.
     ///
     /// # Errors
-    /// Why the cache goes on as before.
+    /// Why nothing has changed.
     pub async fn set_paused(&self, cache: &str, paused: bool) -> Result<(), Failure> {
         Ok(self.cache(cache).await?.set_paused(paused).await?)
     }

@@ -158,7 +158,7 @@ async fn how_much_may_wait_is_chosen(
     window: &Window,
     levers: &SimulationProxy<'_>,
 ) {
-    let row = hand::row(window, "May Wait on the SSD").unwrap();
+    let row = hand::row(window, "Limit for Unwritten Data").unwrap();
     let row = row.downcast::<adw::ComboRow>().unwrap();
     let limit = || window.shown_cache().unwrap().facts().dirty_limit;
     assert_eq!((row.selected(), limit()), (1, DirtyLimit::default()));

@@ -130,6 +130,8 @@ mod imp {
         pub dirty_limit: TemplateChild<adw::ComboRow>,
         /// The choices of `dirty_limit`.
         pub dirty_limits: RefCell<Vec<DirtyLimit>>,
+        /// Offers to take the pause back.
+        pub pause_offer: RefCell<Option<adw::Toast>>,
         #[template_child]
         pub remove_group: TemplateChild<adw::PreferencesGroup>,
         #[template_child]

@@ -365,25 +365,21 @@ impl Window {
     }
 
     /// Shows a toast with a button, in the place of the last such toast. `then`: what the button does.
-    pub fn offer(&self, words: &str, button: &str, then: impl Fn() + 'static) {
-        self.withdraw_offer();
+    pub fn offer(&self, words: &str, button: &str, then: impl Fn() + 'static) -> adw::Toast {
+        if let Some(last) = self.imp().offer.take() {
+            last.dismiss();
+        }
         let toast = adw::Toast::new(&glib::markup_escape_text(words));
         toast.set_button_label(Some(button));
         toast.connect_button_clicked(move |_| then());
         let toasts = &self.imp().toasts;
         toasts.add_toast(toast.clone());
-        self.imp().offer.replace(Some(toast));
+        self.imp().offer.replace(Some(toast.clone()));
         // The widget of the toast is the last one, unless an earlier toast is still shown.
         if let Some(shown) = toasts.last_child() {
             a11y::name_by_labels(&shown);
         }
-    }
-
-    /// Hides the toast with a button: what it offers has happened in another way.
-    pub fn withdraw_offer(&self) {
-        if let Some(toast) = self.imp().offer.take() {
-            toast.dismiss();
-        }
+        toast
     }
 
     /// Opens the wizard. With the block path of a disk, the wizard begins at the choice of the SSD.

@@ -118,7 +118,7 @@ impl Indicator {
         };
         Some(action(label, move |_| {
             let others = caches.iter().filter(|cache| cache.paused == paused);
-            others.for_each(|cache| pause::begin(cache, !paused));
+            pause::begin(others.cloned().collect(), !paused);
         }))
     }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Pauses a cache, or has it go on, when a person asks for that in the menu.
+//! Pauses caches, or has them go on, when a person asks for that in the menu.
 
 use std::thread;
 
 use gettextrs::gettext;
-use tandem_api::{CacheProxy, Failure, ROOT_PATH};
+use tandem_api::{CacheProxy, Failure, Kind, ROOT_PATH};
 use zbus::Connection;
 use zbus::proxy::CacheProperties;
 
@@ -12,20 +12,27 @@ use crate::display::fill;
 use crate::notices;
 use crate::words::Shown;
 
-/// Pauses the cache, or has it go on. Sends a notification only if that fails; the indicator shows the rest. Returns at
-/// once.
-pub fn begin(cache: &Shown, paused: bool) {
-    let (uuid, disk) = (cache.uuid.clone(), cache.disk.clone());
-    drop(thread::spawn(move || {
-        zbus::block_on(run(&uuid, &disk, paused))
-    }));
+/// Pauses these caches one after the other, or has them go on. The first failure ends that; a notification tells it,
+/// unless the person has refused the password. Returns at once.
+pub fn begin(caches: Vec<Shown>, paused: bool) {
+    drop(thread::spawn(move || zbus::block_on(run(&caches, paused))));
 }
 
-async fn run(uuid: &str, disk: &str, paused: bool) {
-    if let Err(error) = set(uuid, paused).await {
-        tracing::warn!("the cache goes on as before: {}", Failure::from(error));
-        let words = gettext("{disk}: the cache goes on as before. Open Tandem to see why.");
-        notices::tell(&fill(&words, &[("disk", disk)])).await;
+async fn run(caches: &[Shown], paused: bool) {
+    for cache in caches {
+        let Err(error) = set(&cache.uuid, paused).await else {
+            continue;
+        };
+        let failure = Failure::from(error);
+        tracing::warn!("nothing has changed: {failure}");
+        if failure.kind != Kind::NotAuthorized {
+            let words = match paused {
+                true => gettext("{disk}: the cache is not paused. Open Tandem to see why."),
+                false => gettext("{disk}: the cache is still paused. Open Tandem to see why."),
+            };
+            notices::tell(&fill(&words, &[("disk", &cache.disk)])).await;
+        }
+        return;
     }
 }
 

@@ -270,6 +270,11 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
             gettext("Too many changes are waiting."),
             gettext("Wait a moment, then try again."),
         ),
+        Kind::WrongState if failure.name == "paused" => (
+            gettext("Cache Paused"),
+            gettext("A paused cache stores nothing of what the test reads."),
+            gettext("Resume the cache, then test again."),
+        ),
         Kind::WrongState => (
             gettext("Not Possible Now"),
             gettext("The cache cannot do this in its current state."),

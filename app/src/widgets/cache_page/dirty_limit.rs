@@ -5,7 +5,7 @@ use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::glib::{self, clone};
-use tandem_api::{CacheState, DirtyLimit, Mode};
+use tandem_api::{DirtyLimit, Mode};
 
 use super::CachePage;
 use crate::display::{bytes, duration, fill};
@@ -49,7 +49,6 @@ impl CachePage {
         let imp = self.imp();
         let row = &imp.dirty_limit;
         row.set_visible(facts.mode == Mode::Writeback || facts.waits_for_kernel);
-        row.set_sensitive(facts.state == CacheState::Active);
         let limits = limits(facts.dirty_limit);
         let place = limits.iter().position(|at| *at == facts.dirty_limit);
         let place = place.and_then(|place| u32::try_from(place).ok());
@@ -70,28 +69,21 @@ impl CachePage {
         let imp = self.imp();
         let place = usize::try_from(imp.dirty_limit.selected()).unwrap_or_default();
         let chosen = imp.dirty_limits.borrow().get(place).copied();
-        let (Some(limit), Some(cache), Some(client)) =
-            (chosen, self.cache(), imp.client.get().cloned())
-        else {
+        let (Some(limit), Some(cache)) = (chosen, self.cache()) else {
             return;
         };
-        let facts = cache.facts();
-        if limit == facts.dirty_limit {
+        if limit == cache.facts().dirty_limit {
             return;
         }
-        glib::spawn_future_local(clone!(
-            #[weak(rename_to = page)]
-            self,
-            async move {
-                if let Err(failure) = client.set_dirty_limit(&facts.path, limit).await {
-                    let window = page.root().and_downcast::<gtk::Window>();
-                    show_failure(window.as_ref(), &failure);
-                }
-                if let Some(cache) = page.cache() {
-                    page.refresh_dirty_limit(&cache.facts());
-                }
+        let page = self.clone();
+        self.run_command(move |parent, client, facts| async move {
+            if let Err(failure) = client.set_dirty_limit(&facts.path, limit).await {
+                show_failure(parent.as_ref(), &failure);
             }
-        ));
+            if let Some(cache) = page.cache() {
+                page.refresh_dirty_limit(&cache.facts());
+            }
+        });
     }
 }
 

@@ -16,14 +16,19 @@ use crate::widgets::window::Window;
 pub(super) const PAUSE: &str = "cache.pause";
 
 impl CachePage {
-    /// Labels the entry by what it does.
+    /// Labels the entry by what it does, and ends the offer to take a pause back when the cache goes on.
     pub(super) fn show_pause(&self, paused: bool) {
         let words = if paused {
             gettext("Res_ume")
         } else {
             gettext("Pa_use")
         };
-        relabel(&self.imp().cache_section, PAUSE, &words);
+        let imp = self.imp();
+        relabel(&imp.cache_section, PAUSE, &words);
+        // There is nothing to take back any more.
+        if !paused && let Some(offer) = imp.pause_offer.take() {
+            offer.dismiss();
+        }
     }
 
     /// Pauses the cache, and offers to take that back; or has a paused cache go on.
@@ -34,18 +39,16 @@ impl CachePage {
             if let Err(failure) = client.set_paused(&facts.path, paused).await {
                 return show_failure(parent.as_ref(), &failure);
             }
-            let Some(window) = parent.and_downcast::<Window>() else {
+            let Some(window) = parent.and_downcast::<Window>().filter(|_| paused) else {
                 return;
             };
-            if !paused {
-                return window.withdraw_offer();
-            }
             let undo = clone!(
                 #[weak]
                 page,
                 move || page.resume(client.clone(), facts.path.clone())
             );
-            window.offer(&gettext("Cache paused"), &gettext("_Undo"), undo);
+            let offer = window.offer(&gettext("Cache paused"), &gettext("_Undo"), undo);
+            page.imp().pause_offer.replace(Some(offer));
         });
     }
 

@@ -46,6 +46,7 @@ impl CachePage {
         let can_change = can_flush && !imp.busy.get();
         imp.mode.set_activatable(can_change);
         imp.mode_arrow.set_visible(can_change);
+        imp.dirty_limit.set_sensitive(can_change);
         let can_remove = !imp.changing.get() && !imp.busy.get();
         self.action_set_enabled("cache.change-mode", can_change);
         self.enable_speed_test(can_flush && !facts.paused, facts.speed.is_some());

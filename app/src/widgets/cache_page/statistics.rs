@@ -53,7 +53,7 @@ impl CachePage {
                 page,
                 move || page.undo_reset(client.clone(), cache.facts().path)
             );
-            window.offer(&gettext("Statistics reset"), &gettext("_Undo"), undo);
+            drop(window.offer(&gettext("Statistics reset"), &gettext("_Undo"), undo));
         });
     }
 
