@@ -13,7 +13,7 @@ use std::pin::pin;
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use tandem_api::{
-    CacheProxy, DirtyLimit, Failure, FstabChange, JobProxy, Kind, LongHistory, ManagerProxy, Mode,
+    CacheProxy, DirtyLimit, Failure, JobProxy, Kind, LongHistory, ManagerProxy, Mode, NameChange,
     PlanReply, PlanSpec, Sample, Span, SpeedTest, SsdPart,
 };
 use zbus::{Connection, OwnedObjectPath, proxy::CacheProperties};
@@ -357,21 +357,21 @@ impl Client {
         Ok(self.manager().await?.enroll_key(password).await?)
     }
 
-    /// Says how fstab has to be changed before this disk can have a cache.
+    /// Says how a file has to be changed before this disk can have a cache.
     ///
     /// # Errors
     /// The disk is gone, or nothing tells its file system from others.
-    pub async fn fstab_changes(&self, disk: &str) -> Result<Vec<FstabChange>, Failure> {
-        Ok(self.manager().await?.fstab_changes(&path(disk)?).await?)
+    pub async fn name_changes(&self, disk: &str) -> Result<Vec<NameChange>, Failure> {
+        Ok(self.manager().await?.name_changes(&path(disk)?).await?)
     }
 
-    /// Changes fstab. Waits while the user authenticates.
+    /// Changes that file. Waits while the user authenticates.
     ///
     /// # Errors
-    /// Why fstab is as before.
-    pub async fn change_fstab(&self, disk: &str, changes: &[FstabChange]) -> Result<(), Failure> {
+    /// Why the file is as before.
+    pub async fn change_names(&self, disk: &str, changes: &[NameChange]) -> Result<(), Failure> {
         let manager = self.manager().await?;
-        manager.change_fstab(&path(disk)?, changes).await?;
+        manager.change_names(&path(disk)?, changes).await?;
         Ok(())
     }
 

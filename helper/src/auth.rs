@@ -26,8 +26,8 @@ pub enum Permission {
     Tune,
     /// Have the firmware trust the key that the module is signed with.
     EnrollKey,
-    /// Change how fstab names a disk.
-    ChangeFstab,
+    /// Change how the start of the machine finds a disk.
+    ChangeNames,
     /// Read from a disk for some seconds to measure its speed.
     TestSpeed,
     /// Observe the requests to a disk, and end that.
@@ -45,7 +45,7 @@ impl Permission {
         Self::WriteBack,
         Self::Tune,
         Self::EnrollKey,
-        Self::ChangeFstab,
+        Self::ChangeNames,
         Self::TestSpeed,
         Self::WatchDisk,
     ];
@@ -61,7 +61,7 @@ impl Permission {
             Self::WriteBack => "org.tandemcache.Tandem1.write-back",
             Self::Tune => "org.tandemcache.Tandem1.tune",
             Self::EnrollKey => "org.tandemcache.Tandem1.enroll-key",
-            Self::ChangeFstab => "org.tandemcache.Tandem1.change-fstab",
+            Self::ChangeNames => "org.tandemcache.Tandem1.change-names",
             Self::TestSpeed => "org.tandemcache.Tandem1.test-speed",
             Self::WatchDisk => "org.tandemcache.Tandem1.watch-disk",
         }
@@ -90,7 +90,9 @@ impl Permission {
             Self::EnrollKey => gettext(
                 "Authenticate to have this computer trust the key that signs the kernel module of Tandem",
             ),
-            Self::ChangeFstab => gettext("Authenticate to change how /etc/fstab names $(disk)"),
+            Self::ChangeNames => {
+                gettext("Authenticate to change how this computer finds $(disk) when it starts")
+            }
             Self::TestSpeed => gettext("Authenticate to test the speed of $(disk)"),
             Self::WatchDisk => {
                 gettext("Authenticate to choose whether Tandem watches how $(disk) is used")

@@ -14,7 +14,7 @@ use crate::watch::Requests;
 use async_trait::async_trait;
 use std::time::Duration;
 use tandem_api::{
-    CacheState, Failure, FileUser, FstabChange, Kind, Mode, ModuleProblem, ModuleState, Sample,
+    CacheState, Failure, FileUser, Kind, Mode, ModuleProblem, ModuleState, NameChange, Sample,
     SigningKey,
 };
 
@@ -96,8 +96,9 @@ pub trait Engine: Send + Sync + 'static {
         Err(Failure::new(Kind::WrongState))
     }
 
-    /// Makes changes in fstab, all of them or none. Returns the path of the file with the fstab of before.
-    async fn change_fstab(&self, _changes: &[FstabChange]) -> Result<String, Failure> {
+    /// Makes changes in a file by which the start finds a disk, all of them or none. Returns the path of the file of
+    /// before.
+    async fn change_names(&self, _changes: &[NameChange]) -> Result<String, Failure> {
         Err(Failure::new(Kind::WrongState))
     }
 

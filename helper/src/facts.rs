@@ -170,13 +170,29 @@ pub enum Mounter {
     Other,
 }
 
-/// The tables by which the start of the machine finds devices.
+/// The files by which the start of the machine finds devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartTable {
     /// `/etc/fstab`
     Fstab,
     /// `/etc/crypttab`
     Crypttab,
+    /// The settings from which GRUB's menu is made.
+    Grub,
+    /// The command line of the kernel, where no setting of GRUB explains it.
+    CommandLine,
+}
+
+impl StartTable {
+    /// The path of the file.
+    pub const fn file(self) -> &'static str {
+        match self {
+            Self::Fstab => "/etc/fstab",
+            Self::Crypttab => "/etc/crypttab",
+            Self::Grub => "/etc/default/grub",
+            Self::CommandLine => "/proc/cmdline",
+        }
+    }
 }
 
 /// An entry of fstab or crypttab that leads to a device, whether or not it is in use now.
@@ -184,12 +200,26 @@ pub enum StartTable {
 pub struct StartEntry {
     /// The table with the entry.
     pub table: StartTable,
-    /// Mount point in fstab, name of the unlocked device in crypttab.
+    /// Mount point in fstab, name of the unlocked device in crypttab, the setting in the file of GRUB. The file that
+    /// has to be changed by hand for a command line; empty if no known file has it.
     pub target: String,
-    /// The field that names the device, such as `/dev/sda1` or `UUID=..`.
+    /// The field that names the device, such as `/dev/sda1` or `UUID=..`. For GRUB and a command line the word that
+    /// names it, such as `root=/dev/sda1`.
     pub spec: String,
     /// The start of the machine, or a later access, uses the entry. False for `noauto`.
     pub at_start: bool,
+}
+
+impl StartEntry {
+    /// What the field has to be so that it names the content of a device: `UUID=`, by the UUID of the content.
+    pub fn better_spec(&self, uuid: &str) -> String {
+        match (self.table, self.spec.as_str()) {
+            (StartTable::Fstab | StartTable::Crypttab, _) => format!("UUID={uuid}"),
+            // GRUB's setting to write names of devices.
+            (StartTable::Grub, "true") => "false".to_owned(),
+            (StartTable::Grub | StartTable::CommandLine, _) => format!("root=UUID={uuid}"),
+        }
+    }
 }
 
 /// A mount, with everything that is needed to make the same mount again.

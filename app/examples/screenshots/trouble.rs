@@ -5,7 +5,7 @@ use adw::prelude::*;
 use gettextrs::gettext;
 use gtk::glib;
 use tandem_api::{Failure, FileUser, Kind, SimulationProxy};
-use tandem_app::display::SYSTEM_BUS;
+use tandem_app::display::{SYSTEM_BUS, fill};
 use tandem_app::model::inventory::Snapshot;
 use tandem_app::model::store::Store;
 use tandem_app::widgets::overview::Overview;
@@ -59,7 +59,7 @@ pub async fn tour(
     named_by_device(application, window, camera, levers).await
 }
 
-/// The wizard where fstab would not find the disk with a cache.
+/// The wizard where the start would not find the disk with a cache.
 async fn named_by_device(
     application: &adw::Application,
     window: &Window,
@@ -68,13 +68,23 @@ async fn named_by_device(
 ) -> Result {
     let disk = OwnedObjectPath::try_from("/org/freedesktop/UDisks2/block_devices/sdb1")?;
     levers.set_fstab_name(&disk, "/dev/sdb1").await?;
+    let grub = ("/etc/default/grub", "GRUB_CMDLINE_LINUX", "root=/dev/sdb1");
+    levers
+        .add_start_entry(&disk, grub.0, grub.1, grub.2)
+        .await?;
     window.set_up(None);
     let wizard: Wizard = hand::window(application).await;
     wizard.set_default_size(camera.width.min(640), 720);
     answer(&wizard, "Projects").await;
-    let change = gettext("_Change /etc/fstab");
-    hand::wait(&wizard, &change, || hand::button(&wizard, &change)).await;
-    camera.take(&wizard, "73-wizard-fstab").await?;
+    for (file, picture) in [
+        ("/etc/fstab", "73-wizard-fstab"),
+        ("/etc/default/grub", "73-wizard-grub"),
+    ] {
+        let change = fill(&gettext("_Change {file}"), &[("file", file)]);
+        hand::wait(&wizard, &change, || hand::button(&wizard, &change)).await;
+        camera.take(&wizard, picture).await?;
+        hand::press(&wizard, &change).await;
+    }
     wizard.close();
     Ok(())
 }

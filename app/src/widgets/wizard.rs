@@ -6,7 +6,7 @@
 //! shown as the service reports it.
 
 mod choices;
-mod fstab;
+mod names;
 mod run;
 mod sizes;
 mod speed;
@@ -23,7 +23,7 @@ use tandem_api::{PlanReply, PlanSpec, RefusedMode};
 
 use crate::a11y;
 use crate::client::Client;
-use crate::display::{SizeOffer, action_words, erases};
+use crate::display::{SizeOffer, action_words, erases, fill};
 use crate::model::draft::{Draft, Page};
 use crate::model::layouts::Layouts;
 use crate::model::objects::JobObject;
@@ -272,8 +272,8 @@ impl Wizard {
         match self.page() {
             Page::Review if !self.imp().review.is_promised() => {}
             Page::Review if self.imp().review.plan().is_some() => self.begin(),
-            Page::Review if self.imp().review.fstab_changes().is_empty() => self.make_plan(),
-            Page::Review => self.change_fstab(),
+            Page::Review if self.imp().review.name_changes().is_empty() => self.make_plan(),
+            Page::Review => self.change_names(),
             Page::Progress if self.imp().ended.get() => self.go(Page::Review),
             Page::Progress => self.cancel(),
             Page::Done => {
@@ -307,10 +307,13 @@ impl Wizard {
                 },
             ),
             (Page::Review, None) if imp.busy.get() => (gettext("_Review"), "suggested-action"),
-            (Page::Review, None) if !imp.review.fstab_changes().is_empty() => {
-                (gettext("_Change /etc/fstab"), "suggested-action")
-            }
-            (Page::Review, None) => (gettext("_Try Again"), "suggested-action"),
+            (Page::Review, None) => match imp.review.name_changes().first() {
+                Some(change) => (
+                    fill(&gettext("_Change {file}"), &[("file", &change.file)]),
+                    "suggested-action",
+                ),
+                None => (gettext("_Try Again"), "suggested-action"),
+            },
             (Page::Progress, _) if imp.ended.get() => (gettext("_Try Again"), "suggested-action"),
             (Page::Progress, _) => (gettext("_Cancel"), "regular"),
             (Page::Done, _) => (gettext("_Show Cache"), "suggested-action"),

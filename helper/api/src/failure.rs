@@ -73,6 +73,14 @@ words! {
         /// crypttab names the disk in a way that does not lead to the mapping of the cache, so the next start could not
         /// unlock the disk: `device`, `mount_points` (name of the unlocked device), `name` (second field of crypttab).
         CrypttabNamesDevice = "crypttab-names-device",
+        /// A setting of GRUB has the next start look for the root file system by the name of a device: `device`,
+        /// `mount_points` (the setting, such as `GRUB_CMDLINE_LINUX`), `name` (the word of it, such as
+        /// `root=/dev/sda1`). An SSD that is added may take that name.
+        GrubNamesDevice = "grub-names-device",
+        /// As `grub-names-device`, where no setting of GRUB explains the name on the command line of the kernel:
+        /// `device`, `mount_points` (the file with the name; empty text if no known file has it), `name` (the word that
+        /// has to take its place, such as `root=UUID=0a1b..`).
+        BootNamesDevice = "boot-names-device",
         /// The device is already part of a cache, or is the mapping of a cache: `device`, `name` (UUID of the cache).
         AlreadyCached = "already-cached",
         /// The device is not there (any more): `device` as last known, with at least the object path.

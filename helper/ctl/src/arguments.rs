@@ -74,8 +74,8 @@ pub enum Request {
         #[arg(long)]
         yes: bool,
     },
-    /// Have /etc/fstab find a disk by UUID, so that it finds the disk with a cache, too
-    Fstab {
+    /// Have the start of this computer find a disk by UUID, so that it finds the disk with a cache, too
+    Names {
         /// Disk or partition with the data, such as sda1 or /dev/sda1
         disk: String,
         /// Do not ask

@@ -6,8 +6,8 @@
 
 mod advice;
 mod devices;
-mod fstab;
 mod job;
+mod names;
 mod rescue;
 mod run;
 mod speed;

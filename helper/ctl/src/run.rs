@@ -3,7 +3,7 @@
 
 use crate::job::follow;
 use crate::status::{facts, status, watch};
-use crate::{Ending, advice, devices, fstab, say, speed, words};
+use crate::{Ending, advice, devices, names, say, speed, words};
 use std::io::{BufRead, IsTerminal, Write};
 use tandem_api::{
     BUS_NAME, CACHE_INTERFACE, CacheProxy, CacheState, DirtyLimit, JobProxy, ManagerProxy, Mode,
@@ -30,7 +30,7 @@ pub async fn run(request: Request, json: bool) -> Result<(), Ending> {
             let job = manager.create(&plan.plan_id, &plan.digest).await?;
             follow(&connection, job, json).await
         }
-        Request::Fstab { disk, yes } => fstab::change(&connection, &disk, yes, json).await,
+        Request::Names { disk, yes } => names::change(&connection, &disk, yes, json).await,
         Request::Cancel { cache, yes } => {
             let cache = one(&connection, cache.as_deref()).await?;
             if cache.state().await? != CacheState::Pending {

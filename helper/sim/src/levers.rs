@@ -11,7 +11,7 @@ use tandem_api::{
     CacheState, Failure, FileUser, Kind, ModuleProblem, ModuleState, ROOT_PATH, SigningKey,
     SsdHealth, StepKind,
 };
-use tandem_helper::facts::Mounter;
+use tandem_helper::facts::{Mounter, StartEntry, StartTable};
 use zbus::{Connection, OwnedObjectPath, OwnedVariant, interface};
 
 /// Serves the simulated devices, the authority and the levers. The devices and the authority have connections of their
@@ -183,6 +183,34 @@ impl Simulation {
             let mounts = s.blocks.get_mut(&block).map(|b| b.mounts.iter_mut());
             for mount in mounts.into_iter().flatten() {
                 mount.mounter = Mounter::Fstab(name.to_owned());
+            }
+        });
+        Ok(())
+    }
+
+    fn add_start_entry(
+        &self,
+        block: OwnedObjectPath,
+        file: &str,
+        entry: &str,
+        name: &str,
+    ) -> Result<(), Failure> {
+        let block = self.name_of(&block)?;
+        let tables = [
+            StartTable::Crypttab,
+            StartTable::Grub,
+            StartTable::CommandLine,
+        ];
+        let table = tables.into_iter().find(|table| table.file() == file);
+        let table = table.ok_or_else(|| Failure::new(Kind::InvalidArgument).name("file"))?;
+        self.0.change(|s| {
+            if let Some(block) = s.blocks.get_mut(&block) {
+                block.other_entries.push(StartEntry {
+                    table,
+                    target: entry.to_owned(),
+                    spec: name.to_owned(),
+                    at_start: true,
+                });
             }
         });
         Ok(())

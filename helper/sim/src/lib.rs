@@ -22,13 +22,13 @@ use async_trait::async_trait;
 use std::sync::Arc;
 use std::time::Duration;
 use tandem_api::{
-    Failure, FileUser, FstabChange, Kind, Mode, ModuleProblem, ModuleState, SECTOR_BYTES,
+    Failure, FileUser, Kind, Mode, ModuleProblem, ModuleState, NameChange, SECTOR_BYTES,
     SigningKey, StepKind,
 };
 use tandem_helper::action::{Action, MountDevice};
 use tandem_helper::dm::message::{Flush, Message};
 use tandem_helper::engine::{Engine, LiveMapping, Status};
-use tandem_helper::facts::{Device, Facts, Mounter};
+use tandem_helper::facts::{Device, Facts, Mounter, StartEntry};
 use tandem_helper::speed::{Pass, Work};
 use tandem_helper::watch::Requests;
 use tokio::time::{Instant, timeout};
@@ -89,19 +89,28 @@ impl Engine for Simulated {
         self.world.read(|scene| scene.key)
     }
 
-    async fn change_fstab(&self, changes: &[FstabChange]) -> Result<String, Failure> {
+    async fn change_names(&self, changes: &[NameChange]) -> Result<String, Failure> {
         self.world.change(|scene| {
-            let mounts = scene.blocks.values_mut().flat_map(|b| &mut b.mounts);
-            for mount in mounts {
-                let fits = |c: &&FstabChange| {
-                    c.point == mount.point && mount.mounter == Mounter::Fstab(c.before.clone())
-                };
-                if let Some(change) = changes.iter().find(fits) {
-                    mount.mounter = Mounter::Fstab(change.after.clone());
+            for block in scene.blocks.values_mut() {
+                for mount in &mut block.mounts {
+                    let fits = |c: &&NameChange| {
+                        c.entry == mount.point && mount.mounter == Mounter::Fstab(c.before.clone())
+                    };
+                    if let Some(change) = changes.iter().find(fits) {
+                        mount.mounter = Mounter::Fstab(change.after.clone());
+                    }
                 }
+                let is_meant = |entry: &StartEntry| {
+                    let fits =
+                        |c: &NameChange| c.file == entry.table.file() && c.entry == entry.target;
+                    changes.iter().any(fits)
+                };
+                // What they are changed to needs no further change.
+                block.other_entries.retain(|entry| !is_meant(entry));
             }
         });
-        Ok("/etc/fstab.before-tandem".to_owned())
+        let file = changes.first().map_or("", |change| change.file.as_str());
+        Ok(format!("{file}.before-tandem"))
     }
 
     async fn enroll_key(&self, _password: &str) -> Result<(), Failure> {

@@ -56,6 +56,8 @@ pub struct Block {
     /// Frames on this SSD with a copy while its cache is not assembled.
     pub warm: u64,
     pub mounts: Vec<Mount>,
+    /// Entries of other files than fstab.
+    pub other_entries: Vec<StartEntry>,
     pub users: Vec<FileUser>,
     pub diskseq: u64,
     /// Kernel name of the device below a volume, and the kind of volume (`luks`, `tandem`).
@@ -63,7 +65,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// The entries of fstab that lead to the device: in this machine all of them are mounted.
+    /// The entries that lead to the device. In this machine all those of fstab are mounted.
     pub fn entries(&self) -> Vec<StartEntry> {
         let entry = |mount: &Mount| match &mount.mounter {
             Mounter::Fstab(spec) => Some(StartEntry {
@@ -74,7 +76,8 @@ impl Block {
             }),
             Mounter::Udisks(_) | Mounter::Other => None,
         };
-        self.mounts.iter().filter_map(entry).collect()
+        let mounted = self.mounts.iter().filter_map(entry);
+        mounted.chain(self.other_entries.iter().cloned()).collect()
     }
 
     /// Whether fstab mounts the device.

@@ -171,9 +171,10 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
                     call(&(limit,)).await
                 }
                 "(oosbbt)" => call(&(spec("sda2", "sde"),)).await,
-                "oa(sss)" => {
-                    let change = FstabChange {
-                        point: "/".to_owned(),
+                "oa(ssss)" => {
+                    let change = NameChange {
+                        file: "/etc/fstab".to_owned(),
+                        entry: "/".to_owned(),
                         before: "/dev/sda2".to_owned(),
                         after: "UUID=ab".to_owned(),
                     };
@@ -253,8 +254,8 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
         "UndoResetStatistics",
         "Flush",
         "EnrollKey",
-        "FstabChanges",
-        "ChangeFstab",
+        "NameChanges",
+        "ChangeNames",
         "TestSpeed",
         "CancelSpeedTest",
     ] {
@@ -278,7 +279,7 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
                 | "UndoResetStatistics"
                 | "Flush"
                 | "EnrollKey"
-                | "ChangeFstab"
+                | "ChangeNames"
                 | "TestSpeed"
         ) {
             assert_eq!(*result, Err(Some(Kind::NotAuthorized)), "{name}");

@@ -2,13 +2,13 @@
 //! Run once while the machine starts, by `tandem-assemble.service`: see [`tandem_helper::boot`]. With `--late`
 //! run by udev for each device: see [`tandem_helper::boot::late`]. With `--initramfs`, `--export` and `--in-initramfs` run in the
 //! initial file system and when it is made: see [`tandem_helper::initramfs`]. With `--drain` run when a shutdown begins:
-//! see [`tandem_helper::shutdown`]. With `--stop` run at its end: see [`tandem_helper::stop`]. With `--change-fstab` run by
-//! `tandem-fstab.service`: see [`tandem_helper::fstab`].
+//! see [`tandem_helper::shutdown`]. With `--stop` run at its end: see [`tandem_helper::stop`]. With `--change-names` run by
+//! `tandem-names.service`: see [`tandem_helper::names`].
 
 use std::path::Path;
 use std::process::ExitCode;
 use tandem_helper::state::{FOLDER, Store};
-use tandem_helper::{boot, fstab, initramfs, log, shutdown, stop};
+use tandem_helper::{boot, initramfs, log, names, shutdown, stop};
 
 /// A start ends well whatever it finds: a unit that failed is started again by all that needs the system's start.
 fn main() -> ExitCode {
@@ -32,9 +32,9 @@ fn main() -> ExitCode {
                 return ExitCode::FAILURE;
             }
         }
-        ["--change-fstab"] => {
-            if let Err(e) = fstab::change_as_requested(Path::new(FOLDER), Path::new(fstab::FSTAB)) {
-                tracing::error!("{} stays as it is: {e}", fstab::FSTAB);
+        ["--change-names"] => {
+            if let Err(e) = names::change_as_requested(Path::new(FOLDER), Path::new("/")) {
+                tracing::error!("no file is changed: {e}");
                 return ExitCode::FAILURE;
             }
         }
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
         },
         _ => {
             eprintln!(
-                "usage: tandem-assemble [--initramfs | --late | --drain | --stop | --export FOLDER | --in-initramfs | --change-fstab]"
+                "usage: tandem-assemble [--initramfs | --late | --drain | --stop | --export FOLDER | --in-initramfs | --change-names]"
             );
             return ExitCode::from(2);
         }

@@ -19,7 +19,7 @@ use crate::module::{self, problem};
 use crate::mounts::systemd;
 use crate::speed::{Pass, Work};
 use crate::watch::{self, Requests, TRACEFS, Watch, Watched};
-use crate::{fstab, initramfs, kernels, smart, wipe};
+use crate::{initramfs, kernels, names, smart, wipe};
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use std::os::fd::AsFd;
@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tandem_api::udisks::UDISKS;
 use tandem_api::{
-    Failure, FileUser, FstabChange, Kind, Mode, ModuleProblem, ModuleState, SigningKey,
+    Failure, FileUser, Kind, Mode, ModuleProblem, ModuleState, NameChange, SigningKey,
 };
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -223,8 +223,8 @@ impl Engine for DeviceMapper {
             .map_err(|e| step(&e))
     }
 
-    async fn change_fstab(&self, changes: &[FstabChange]) -> Result<String, Failure> {
-        fstab::change(&self.connection, changes).await
+    async fn change_names(&self, changes: &[NameChange]) -> Result<String, Failure> {
+        names::change(&self.connection, changes).await
     }
 
     async fn kernels_without_module(&self) -> Vec<String> {

@@ -5,7 +5,7 @@ use crate::plan::MINIMUM_SSD_BYTES;
 use crate::service::Service;
 use std::sync::Arc;
 use tandem_api::{
-    DiskWatch, Failure, FstabChange, JobKind, ModuleProblem, ModuleState, PlanReply, PlanSpec,
+    DiskWatch, Failure, JobKind, ModuleProblem, ModuleState, NameChange, PlanReply, PlanSpec,
     SigningKey, SpeedTest, SsdPart,
 };
 use zbus::message::Header;
@@ -35,23 +35,23 @@ impl ManagerObject {
         self.0.ssd_layout(&header, ssd).await
     }
 
-    async fn fstab_changes(
+    async fn name_changes(
         &self,
         disk: OwnedObjectPath,
         #[zbus(header)] header: Header<'_>,
-    ) -> Result<Vec<FstabChange>, Failure> {
+    ) -> Result<Vec<NameChange>, Failure> {
         self.0.note_activity();
-        self.0.fstab_changes(&header, &disk).await
+        self.0.name_changes(&header, &disk).await
     }
 
-    async fn change_fstab(
+    async fn change_names(
         &self,
         disk: OwnedObjectPath,
-        changes: Vec<FstabChange>,
+        changes: Vec<NameChange>,
         #[zbus(header)] header: Header<'_>,
     ) -> Result<String, Failure> {
         self.0.note_activity();
-        self.0.change_fstab(&header, &disk, &changes).await
+        self.0.change_names(&header, &disk, &changes).await
     }
 
     async fn create(

@@ -2,6 +2,7 @@
 //! Reads the mounts, and has them unmounted and made again. systemd and UDisks2 mount and unmount, outside the sandbox
 //! of the service.
 
+pub mod boot_loader;
 pub mod libmount;
 pub mod systemd;
 pub mod table;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The mount table of the machine, fstab and the records of mount(8), as libmount reads them.
 
-use super::libmount;
+use super::{boot_loader, libmount};
 use crate::facts::{Mount, Mounter, StartEntry, StartTable};
 use crate::machine;
 use std::fs;
@@ -9,8 +9,6 @@ use std::path::Path;
 
 /// The mount table of process 1. The service's own table is a copy inside its sandbox.
 pub const MOUNTINFO: &str = "/proc/1/mountinfo";
-const FSTAB: &str = "/etc/fstab";
-const CRYPTTAB: &str = "/etc/crypttab";
 
 /// A line of the mount table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -203,14 +201,16 @@ impl Mounts {
     }
 }
 
-/// The entries of fstab and crypttab that lead to a block device, each with the `major:minor` of the device.
+/// The entries of fstab, crypttab and the boot loader that lead to a block device, each with the `major:minor` of the
+/// device.
 ///
 /// # Errors
-/// If fstab or crypttab is there and cannot be read.
+/// If one of the files is there and cannot be read.
 pub fn start_entries() -> std::io::Result<Vec<(String, StartEntry)>> {
-    let (fstab, crypttab) = (fstab()?, optional(CRYPTTAB)?);
+    let (fstab, crypttab) = (fstab()?, optional(StartTable::Crypttab.file())?);
     let all = all_entries(&fstab, &crypttab);
     Ok(all
+        .chain(boot_loader::read()?)
         .filter_map(|(node, entry)| Some((node_number(&node)?, entry)))
         .collect())
 }
@@ -245,7 +245,7 @@ pub fn automounts(point: &str) -> std::io::Result<bool> {
 /// # Errors
 /// If fstab or crypttab is there and cannot be read.
 pub fn waits_at_start(handled: impl Fn(&str) -> bool) -> std::io::Result<bool> {
-    let (fstab, crypttab) = (fstab()?, optional(CRYPTTAB)?);
+    let (fstab, crypttab) = (fstab()?, optional(StartTable::Crypttab.file())?);
     let mut entries = all_entries(&fstab, &crypttab).filter(|(_, entry)| entry.at_start);
     Ok(entries.any(|(node, _)| is_awaited(&node, node_number(&node), &handled)))
 }
@@ -258,13 +258,13 @@ fn is_awaited(node: &str, number: Option<String>, handled: impl Fn(&str) -> bool
 
 /// The entries of fstab; none if there is no such file.
 fn fstab() -> std::io::Result<Vec<libmount::Entry>> {
-    match libmount::fstab(Path::new(FSTAB)) {
+    match libmount::fstab(Path::new(StartTable::Fstab.file())) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
         other => other,
     }
 }
 
-fn optional(path: &str) -> std::io::Result<String> {
+pub(super) fn optional(path: &str) -> std::io::Result<String> {
     match crate::read_lossy(path) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
         other => other,
@@ -285,11 +285,20 @@ fn all_entries<'a>(
         };
         Some((node(entry)?, found))
     });
-    mounted.chain(crypttab.lines().filter_map(unlocked))
+    mounted.chain(crypttab.lines().filter_map(unlock))
+}
+
+/// The entries of crypttab that name a device, each with the name of the unlocked device and the field that names the
+/// device.
+pub fn unlocked(crypttab: &str) -> Vec<(String, String)> {
+    let entries = crypttab.lines().filter_map(unlock);
+    entries
+        .map(|(_, entry)| (entry.target, entry.spec))
+        .collect()
 }
 
 /// An entry of crypttab, with the node or the link that it names.
-fn unlocked(line: &str) -> Option<(String, StartEntry)> {
+fn unlock(line: &str) -> Option<(String, StartEntry)> {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let [name, spec, rest @ ..] = words.as_slice() else {
         return None;
@@ -339,12 +348,12 @@ fn node(entry: &libmount::Entry) -> Option<String> {
 
 /// Whether a path is below `/dev`. Any other path, as that of an image, is not looked at: the file system that it is on
 /// may not answer, and the service would wait for it.
-fn is_node(path: &str) -> bool {
+pub(super) fn is_node(path: &str) -> bool {
     path.starts_with("/dev/") && !path.split('/').any(|part| part == "..")
 }
 
 /// udev's link for a tag: libmount and systemd know these.
-fn link(tag: &str, value: &str) -> Option<String> {
+pub(super) fn link(tag: &str, value: &str) -> Option<String> {
     let folder = match tag {
         "UUID" => "by-uuid",
         "LABEL" => "by-label",

@@ -254,7 +254,7 @@ pub fn mounts(device: &Device) -> Result<(), Failure> {
     named_by_content(device)
 }
 
-/// Checks that all entries of fstab and crypttab that lead to the disk also lead to the mapping of the cache. An entry
+/// Checks that all entries of fstab, crypttab and the boot loader that lead to the disk also lead to the mapping of the cache. An entry
 /// that is not in use now would otherwise stop the next start of the machine.
 fn named_by_content(device: &Device) -> Result<(), Failure> {
     let Some(entry) = device.entries.iter().find(|entry| misses_cache(entry)) else {
@@ -263,18 +263,29 @@ fn named_by_content(device: &Device) -> Result<(), Failure> {
     let kind = match entry.table {
         StartTable::Fstab => Kind::FstabNamesDevice,
         StartTable::Crypttab => Kind::CrypttabNamesDevice,
+        StartTable::Grub => Kind::GrubNamesDevice,
+        StartTable::CommandLine => Kind::BootNamesDevice,
+    };
+    let name = match kind {
+        Kind::BootNamesDevice => entry.better_spec(&device.content_uuid),
+        _ => entry.spec.clone(),
     };
     Err(Failure::new(kind)
         .device(&device.ident.text)
         .mount_points(vec![entry.target.clone()])
-        .name(&entry.spec))
+        .name(name))
 }
 
 /// Whether an entry that leads to the disk does not lead to the mapping of its cache. The initial file system finds the
-/// root file system by any name.
+/// root file system by any name, so the entry of fstab for it need not. The boot loader's name for it is looked at apart:
+/// an SSD that is added may take the name of the disk, and GRUB would name the mapping, which is not there at a start
+/// without the cache.
 pub fn misses_cache(entry: &StartEntry) -> bool {
-    let is_root = entry.table == StartTable::Fstab && entry.target == ROOT;
-    !is_root && !follows_content(&entry.spec)
+    match entry.table {
+        StartTable::Fstab if entry.target == ROOT => false,
+        StartTable::Fstab | StartTable::Crypttab => !follows_content(&entry.spec),
+        StartTable::Grub | StartTable::CommandLine => true,
+    }
 }
 
 /// Whether a field of fstab or crypttab names the content and not the device, so that it leads to the mapping.

@@ -7,8 +7,8 @@
 
 mod caches;
 mod execute;
-mod fstab;
 mod kernels;
+mod names;
 mod plans;
 pub(crate) mod queue;
 mod reading;

@@ -165,6 +165,22 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
             ),
             gettext("Change that entry to UUID=…, then try again."),
         ),
+        Kind::GrubNamesDevice => (
+            gettext("Started by Its Device Name"),
+            gettext(
+                "GRUB starts your system by the name of a device ({place}: {name}), and a new SSD may take that name.",
+            ),
+            gettext("Change that setting to the UUID, run update-grub, then try again."),
+        ),
+        Kind::BootNamesDevice => (
+            gettext("Started by Its Device Name"),
+            gettext(
+                "This computer was started by the name of a device, and a new SSD may take that name.",
+            ),
+            gettext(
+                "Write {name} instead of root=/dev/… in the settings of your boot loader, restart the computer, then try again.",
+            ),
+        ),
         Kind::SsdUsedAtStart => (
             gettext("Needed at the Next Start"),
             gettext(

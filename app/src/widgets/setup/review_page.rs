@@ -8,7 +8,7 @@ use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::CompositeTemplate;
 use gtk::glib;
-use tandem_api::{Failure, FstabChange, Mode, PlanReply};
+use tandem_api::{Failure, Mode, NameChange, PlanReply};
 
 use crate::display::{
     BackupSubject, Erased, SsdShare, backup_subject, backup_words, bytes, device_facts, fate_words,
@@ -69,9 +69,9 @@ mod imp {
         #[template_child]
         pub backup_icon: TemplateChild<gtk::Image>,
         #[template_child]
-        pub fstab: TemplateChild<adw::PreferencesGroup>,
-        pub fstab_rows: RefCell<Vec<adw::ActionRow>>,
-        pub fstab_changes: RefCell<Vec<FstabChange>>,
+        pub names: TemplateChild<adw::PreferencesGroup>,
+        pub name_rows: RefCell<Vec<adw::ActionRow>>,
+        pub name_changes: RefCell<Vec<NameChange>>,
         pub plan: RefCell<Option<PlanReply>>,
         /// The data that `plan` erases.
         pub erased: RefCell<Option<Erased>>,
@@ -143,12 +143,12 @@ impl ReviewPage {
     pub fn show_failure(&self, failure: &Failure) {
         self.imp().plan.replace(None);
         self.imp().error.show(failure);
-        self.offer_fstab_changes(&[]);
+        self.offer_name_changes(&[]);
         self.imp().stack.set_visible_child_name("failed");
     }
 
-    /// Shows below the failure which entries of fstab the service can change.
-    pub fn offer_fstab_changes(&self, changes: &[FstabChange]) {
+    /// Shows below the failure which names of the disk the service can change.
+    pub fn offer_name_changes(&self, changes: &[NameChange]) {
         let imp = self.imp();
         let rows = changes.iter().map(|change| {
             let words = gettext("{after} instead of {before}");
@@ -157,25 +157,25 @@ impl ReviewPage {
                 ("before", change.before.as_str()),
             ];
             adw::ActionRow::builder()
-                .title(glib::markup_escape_text(&change.point))
+                .title(glib::markup_escape_text(&change.entry))
                 .subtitle(glib::markup_escape_text(&fill(&words, &fields)))
                 .build()
         });
         let rows: Vec<_> = rows.collect();
-        for row in imp.fstab_rows.replace(rows.clone()) {
-            imp.fstab.remove(&row);
+        for row in imp.name_rows.replace(rows.clone()) {
+            imp.names.remove(&row);
         }
         for row in &rows {
-            imp.fstab.add(row);
+            imp.names.add(row);
         }
-        imp.fstab.set_visible(!changes.is_empty());
-        imp.fstab_changes.replace(changes.to_vec());
+        imp.names.set_visible(!changes.is_empty());
+        imp.name_changes.replace(changes.to_vec());
     }
 
     /// The changes that are offered.
     #[must_use]
-    pub fn fstab_changes(&self) -> Vec<FstabChange> {
-        self.imp().fstab_changes.borrow().clone()
+    pub fn name_changes(&self) -> Vec<NameChange> {
+        self.imp().name_changes.borrow().clone()
     }
 
     /// Shows how the SSD is shared.

@@ -106,8 +106,13 @@ impl Wizard {
                     }
                     Err(failure) => {
                         imp.review.show_failure(&failure);
-                        if failure.kind == Kind::FstabNamesDevice {
-                            wizard.offer_fstab_changes().await;
+                        if matches!(
+                            failure.kind,
+                            Kind::FstabNamesDevice
+                                | Kind::CrypttabNamesDevice
+                                | Kind::GrubNamesDevice
+                        ) {
+                            wizard.offer_name_changes().await;
                         }
                         // "Try Again" makes the usual plan, unless only the next start can be planned.
                         let root = wizard.origin_is_root();

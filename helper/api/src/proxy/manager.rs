@@ -2,7 +2,7 @@
 //! The manager: the service as a whole.
 
 use crate::{
-    DiskWatch, FstabChange, ModuleProblem, ModuleState, PlanReply, PlanSpec, SigningKey, SpeedTest,
+    DiskWatch, ModuleProblem, ModuleState, NameChange, PlanReply, PlanSpec, SigningKey, SpeedTest,
     SsdPart,
 };
 use zbus::{OwnedObjectPath, proxy};
@@ -41,25 +41,25 @@ pub trait Manager {
     /// `DeviceGone`; `InvalidArgument` if the device is a partition or a volume.
     fn ssd_layout(&self, ssd: &OwnedObjectPath) -> zbus::Result<Vec<SsdPart>>;
 
-    /// Says how the entries of fstab for this disk have to be changed before [`Self::plan`] can cache the disk
-    /// ([`crate::Kind::FstabNamesDevice`]): the UUID of the file system takes the place of a name that would not find
-    /// the cache. No change is needed if the answer is empty. Needs no authorisation and changes nothing.
+    /// Says how a file has to be changed before [`Self::plan`] can cache the disk ([`crate::Kind::FstabNamesDevice`],
+    /// [`crate::Kind::CrypttabNamesDevice`], [`crate::Kind::GrubNamesDevice`]): the UUID of the content takes the place
+    /// of a name that would not find the cache. All changes are of one file; another file may have to be changed after
+    /// it. No change is needed or can be made if the answer is empty. Needs no authorisation and changes nothing.
     ///
     /// # Errors
-    /// `DeviceGone`; `Indistinguishable` if another device has a file system with the same UUID, or if the file system
-    /// has none.
-    fn fstab_changes(&self, disk: &OwnedObjectPath) -> zbus::Result<Vec<FstabChange>>;
+    /// `DeviceGone`; `Indistinguishable` if another device has content with the same UUID, or if the content has none.
+    fn name_changes(&self, disk: &OwnedObjectPath) -> zbus::Result<Vec<NameChange>>;
 
-    /// Makes these changes in fstab, after asking the user to authenticate
-    /// (`org.tandemcache.Tandem1.change-fstab`). Returns the path of the file in which the fstab of before is kept. The
-    /// changed fstab is right with a cache and without one.
+    /// Makes these changes, after asking the user to authenticate (`org.tandemcache.Tandem1.change-names`), and has
+    /// GRUB's menu made anew after a change of its settings. Returns the path of the file of before, which is kept. The
+    /// changed file is right with a cache and without one.
     ///
     /// # Errors
-    /// `PlanUnknown` unless the changes are those of [`Self::fstab_changes`] at this moment; `NotAuthorized`,
-    /// `AuthorityUnavailable`; `StepFailed` if fstab cannot be changed: then it is as before.
+    /// `PlanUnknown` unless the changes are those of [`Self::name_changes`] at this moment; `NotAuthorized`,
+    /// `AuthorityUnavailable`; `StepFailed` if the file cannot be changed, or GRUB's menu not be made: then the file is
+    /// as before.
     #[zbus(allow_interactive_auth)]
-    fn change_fstab(&self, disk: &OwnedObjectPath, changes: &[FstabChange])
-    -> zbus::Result<String>;
+    fn change_names(&self, disk: &OwnedObjectPath, changes: &[NameChange]) -> zbus::Result<String>;
 
     /// Measures how fast a disk without a cache is, after polkit has allowed it (`org.tandemcache.Tandem1.test-speed`).
     /// Returns after 30 seconds at the latest; see [`crate::CacheProxy::test_speed`].

@@ -45,6 +45,15 @@ pub trait Simulation {
     /// Has fstab name the file systems of this block object so from now on.
     fn set_fstab_name(&self, block: &OwnedObjectPath, name: &str) -> zbus::Result<()>;
 
+    /// Adds an entry for this block object to a file by which the start of the machine finds devices.
+    fn add_start_entry(
+        &self,
+        block: &OwnedObjectPath,
+        file: &str,
+        entry: &str,
+        name: &str,
+    ) -> zbus::Result<()>;
+
     /// Whether a program has this block object open exclusively from now on.
     fn claim(&self, block: &OwnedObjectPath, claimed: bool) -> zbus::Result<()>;
 

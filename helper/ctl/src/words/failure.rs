@@ -130,7 +130,22 @@ fn what(failure: &Failure) -> String {
             failure.device.name
         ),
         Kind::CrypttabNamesDevice => format!(
-            "/etc/crypttab names the device of {points} as {name}, which would not find the cache; change it to UUID=."
+            "/etc/crypttab names the device of {points} as {name}, which would not find the cache; “tandemctl \
+             names {}” changes it to UUID=.",
+            failure.device.name
+        ),
+        Kind::GrubNamesDevice => format!(
+            "/etc/default/grub has the computer start from the name of a device ({points}: {name}), and a new SSD may \
+             take that name; “tandemctl names {}” changes it.",
+            failure.device.name
+        ),
+        Kind::BootNamesDevice if points.is_empty() => format!(
+            "the computer was started from the name of a device, and a new SSD may take that name. Write {name} instead \
+             of root=/dev/… in the configuration of your boot loader, and restart."
+        ),
+        Kind::BootNamesDevice => format!(
+            "the computer was started from the name of a device, and a new SSD may take that name. Write {name} instead \
+             of root=/dev/… in the configuration from which {points} is made, make it anew, and restart."
         ),
         Kind::SsdUsedAtStart => format!(
             "the next start of this computer uses {device} for {points} and would wait for it in vain; remove the \

@@ -11,7 +11,6 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-mod fstab;
 mod giving_up;
 mod growth;
 mod health;
@@ -22,6 +21,7 @@ mod returning;
 mod settings;
 mod shared;
 mod speed;
+mod start_names;
 mod statistics;
 mod watch;
 mod writeback;

@@ -313,6 +313,33 @@ fn mounts_that_cannot_be_made_again_are_refused() {
             }];
         });
     }
+    for (table, kind, target, spec, name) in [
+        (
+            StartTable::Grub,
+            Kind::GrubNamesDevice,
+            "GRUB_DISABLE_LINUX_UUID",
+            "true",
+            "true",
+        ),
+        (
+            StartTable::CommandLine,
+            Kind::BootNamesDevice,
+            "/boot/grub/grub.cfg",
+            "root=/dev/sda1",
+            "root=UUID=5eed",
+        ),
+    ] {
+        let scene = Scene::new().with(|s| {
+            s.at("sda1").content_uuid = "5eed".into();
+            s.at("sda1").entries = vec![StartEntry {
+                table,
+                ..entry(target, spec)
+            }];
+        });
+        let failure = scene.plan().unwrap_err();
+        assert_eq!((failure.kind, failure.name.as_str()), (kind, name));
+        assert_eq!(failure.mount_points, [target]);
+    }
     for spec in ["UUID=a", "LABEL=Data", "PARTUUID=b", "/dev/disk/by-uuid/a"] {
         assert!(
             Scene::new()

@@ -14,7 +14,7 @@ use crate::disks::{self, Pair, SYSTEM_PART, Scratch};
 use crate::guest::MOUNT_POINT;
 use crate::layer::Bench;
 use crate::vm::{Boot, Parts, Vm};
-use crate::{hash, image, run, stage};
+use crate::{hash, run, stage};
 
 /// Longest time from power on until the desktop's targets are reached, on a busy machine without KVM.
 const BOOT: Duration = Duration::from_secs(600);
@@ -22,8 +22,8 @@ const BOOT: Duration = Duration::from_secs(600);
 const MAKE: Duration = Duration::from_secs(900);
 /// What makes the initial file systems of a machine.
 struct Generator {
-    /// The Debian package.
-    package: &'static str,
+    /// Its Debian package, and the one with the programs that make GRUB's menu.
+    packages: &'static str,
     /// Script that prepares the machine: an initial file system with what this machine's disks need, and fstab.
     prepare: &'static str,
     /// Makes the initial file systems of all kernels anew.
@@ -33,16 +33,16 @@ struct Generator {
 }
 
 const INITRAMFS_TOOLS: Generator = Generator {
-    package: image::INITRAMFS_TOOLS,
+    packages: "initramfs-tools,grub2-common",
     prepare: include_str!("../../../vm/initramfs.sh"),
     update: "update-initramfs -u -k all",
-    ordinary: 6,
+    ordinary: 7,
 };
 const DRACUT: Generator = Generator {
-    package: "dracut",
+    packages: "dracut,grub2-common",
     prepare: include_str!("../../../vm/dracut.sh"),
     update: "dracut --regenerate-all --force",
-    ordinary: 3,
+    ordinary: 4,
 };
 /// Script that ends when the start is over and nothing of it has failed.
 const STARTED: &str = include_str!("../../../vm/started.sh");
@@ -52,10 +52,14 @@ const IN_USE: &str = "cd /home/anna/Archive && systemd-run --quiet --unit=user -
 type Test = fn(&mut Desk, &Bench) -> Result<()>;
 
 /// The layer's tests. Each test starts from the disks in the state that the test before it has left.
-const CASES: [(&str, Test); 10] = [
+const CASES: [(&str, Test); 11] = [
     (
         "a folder in use gets its cache at the next start",
         Desk::folder,
+    ),
+    (
+        "what GRUB's menu is made from is changed to the system's UUID first",
+        Desk::renamed_for_grub,
     ),
     (
         "the running system gets its cache at the next start, by UUID",
@@ -131,7 +135,7 @@ fn run_with(bench: &mut Bench, generator: &'static Generator) -> Result<()> {
 fn prepared(cx: &Cx, parts: &Parts, generator: &Generator) -> Result<PathBuf> {
     let stage = stage::build(cx, parts)?;
     let key = hash::key([parts.key(), &stage.key, stage::INSTALL, generator.prepare]);
-    cx.newest(&format!("system-{}", generator.package), &key, |dir| {
+    cx.newest(&format!("system-{}", generator.packages), &key, |dir| {
         say("installing the project in a machine that makes its own initial file system");
         parts.copy_root(dir)?;
         let mut vm = Vm::power_on(cx, parts, dir)?;
@@ -171,7 +175,7 @@ struct Desk {
 impl Desk {
     /// Starts from the plain disks. The folder is mounted and in use.
     fn new(bench: &Bench, generator: &'static Generator) -> Result<Self> {
-        let parts = Parts::with(bench.cx, generator.package)?;
+        let parts = Parts::with(bench.cx, generator.packages)?;
         let prepared = prepared(bench.cx, &parts, generator)?;
         let scratch = Scratch::new()?;
         let system = disks::system(&scratch, &prepared.join("root.ext4"))?;
@@ -322,9 +326,9 @@ impl Desk {
         ))?;
         let plan = format!("tandemctl plan --at-next-start {disk}1 {ssd} 2>&1; test $? -eq 3");
         let refused = self.sh(&plan)?;
-        let tells = refused.contains("tandemctl fstab");
+        let tells = refused.contains("tandemctl names");
         ensure!(tells, "the refusal does not say what helps: {refused}");
-        self.sh(&format!("tandemctl fstab --yes {disk}1"))?;
+        self.sh(&format!("tandemctl names --yes {disk}1"))?;
         self.sh(&format!(
             "cmp /run/fstab /etc/fstab && cmp /run/by-device /etc/fstab.before-tandem && \
              ls /etc/fstab* && grep '^What=/dev/disk/by-uuid/' /run/systemd/generator/$(systemd-escape --path --suffix=mount {MOUNT_POINT})"
@@ -356,6 +360,59 @@ impl Desk {
         self.all_there()
     }
 
+    /// The words of GRUB's menu that name the file system of the running system, each once.
+    fn roots_in_menu(&mut self) -> Result<String> {
+        self.sh("grep -o 'root=[^ ]*' /boot/grub/grub.cfg | grep -v '^root=hd' | sort -u")
+    }
+
+    /// No cache can be asked for while GRUB's menu is made with a name of a device. The service changes the settings and
+    /// has the menu made; if that fails, the settings are as before.
+    fn renamed_for_grub(&mut self, bench: &Bench) -> Result<()> {
+        let (disk, ssd) = (self.system.origin.serial, self.system.ssd.serial);
+        let (disk, ssd) = (self.device(disk)?, self.device(ssd)?);
+        self.sh(&format!(
+            "mkdir -p /boot/grub /etc/default && cat >/etc/default/grub <<'END' && cp /etc/default/grub /run/grub && update-grub\n\
+             GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\n\
+             GRUB_CMDLINE_LINUX=\"root=/dev/{disk}1 quiet\"\n\
+             GRUB_DISABLE_LINUX_UUID=true\n\
+             END"
+        ))?;
+        let before = self.roots_in_menu()?;
+        ensure!(
+            before == format!("root=/dev/{disk}1"),
+            "GRUB's menu: {before}"
+        );
+        let plan = format!("tandemctl plan --at-next-start {disk}1 {ssd} 2>&1; test $? -eq 3");
+        let refused = self.sh(&plan)?;
+        let tells = refused.contains("tandemctl names") && refused.contains("/etc/default/grub");
+        ensure!(tells, "the refusal does not say what helps: {refused}");
+
+        let names = format!("tandemctl names --yes {disk}1");
+        let failed = self.sh(&format!(
+            "mv /boot/grub /boot/away && : >/boot/grub && {names} 2>&1; test $? -ne 0 && \
+             rm /boot/grub && mv /boot/away /boot/grub"
+        ))?;
+        ensure!(
+            failed.contains("is as before"),
+            "the failure says: {failed}"
+        );
+        self.sh("cmp /run/grub /etc/default/grub && test $(ls /etc/default/grub* | wc -l) = 1")?;
+        ensure!(self.roots_in_menu()? == before, "GRUB's menu was changed");
+
+        bench.note(&self.sh(&names)?);
+        let wanted = format!("root=UUID={}", self.uuid()?);
+        self.sh(&format!(
+            "cmp /run/grub /etc/default/grub.before-tandem && \
+             sed 's|root=/dev/{disk}1|{wanted}|; s/=true/=false/' /run/grub | cmp - /etc/default/grub"
+        ))?;
+        let after = self.roots_in_menu()?;
+        ensure!(after == wanted, "GRUB's menu: {after}");
+        self.sh(&format!(
+            "tandemctl plan --at-next-start --erase-ssd {disk}1 {ssd}"
+        ))
+        .map(drop)
+    }
+
     fn by_uuid(&mut self, bench: &Bench) -> Result<()> {
         self.save("before-the-cache")?;
         self.prepare(self.system.origin.serial, self.system.ssd.serial)?;
@@ -367,6 +424,10 @@ impl Desk {
         self.start(bench, &root, true)?;
         self.is_cached("/", true)?;
         self.is_cached(MOUNT_POINT, true)?;
+        // A new kernel has GRUB's menu made anew: it must not name the mapping, which is not there without the module.
+        self.sh("sed -i s/^GRUB_CMDLINE_LINUX=.*// /etc/default/grub && update-grub")?;
+        let menu = self.roots_in_menu()?;
+        ensure!(menu == root, "GRUB's menu above the cache: {menu}");
         self.save("through-the-cache")?;
         self.all_there()
     }

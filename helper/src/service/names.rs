@@ -1,61 +1,61 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How fstab names a disk that is to have a cache.
+//! How the start of the machine finds a disk that is to have a cache.
 
 use super::Service;
 use crate::auth::{self, Permission};
 use crate::facts::Device;
-use crate::{fstab, plan};
-use tandem_api::{DeviceText, Failure, FstabChange, Kind};
+use crate::{names, plan};
+use tandem_api::{DeviceText, Failure, Kind, NameChange};
 use zbus::OwnedObjectPath;
 use zbus::message::Header;
 
 impl Service {
-    /// `Manager.FstabChanges`.
-    pub(crate) async fn fstab_changes(
+    /// `Manager.NameChanges`.
+    pub(crate) async fn name_changes(
         &self,
         header: &Header<'_>,
         disk: &OwnedObjectPath,
-    ) -> Result<Vec<FstabChange>, Failure> {
+    ) -> Result<Vec<NameChange>, Failure> {
         let _call = self.call();
         let _slot = self.queue_slot(header).await?;
-        Ok(self.needed_in_fstab(disk).await?.1)
+        Ok(self.needed_names(disk).await?.1)
     }
 
-    /// `Manager.ChangeFstab`.
-    pub(crate) async fn change_fstab(
+    /// `Manager.ChangeNames`.
+    pub(crate) async fn change_names(
         &self,
         header: &Header<'_>,
         disk: &OwnedObjectPath,
-        changes: &[FstabChange],
+        changes: &[NameChange],
     ) -> Result<String, Failure> {
         let _call = self.call();
         let _caller = self.caller(header).await?;
-        let (device, _) = self.needed_in_fstab(disk).await?;
+        let (device, _) = self.needed_names(disk).await?;
         let (text, nothing) = (&device.ident.text, DeviceText::none());
         auth::check(
             &self.connection,
             header,
-            Permission::ChangeFstab,
+            Permission::ChangeNames,
             text,
             &nothing,
         )
         .await?;
         // The user may have taken minutes.
-        let (now, needed) = self.needed_in_fstab(disk).await?;
+        let (now, needed) = self.needed_names(disk).await?;
         let same = now.ident.same_device(&device.ident) && needed == changes;
         if !same || changes.is_empty() {
             return Err(Failure::new(Kind::PlanUnknown).device(text));
         }
-        self.engine.change_fstab(changes).await
+        self.engine.change_names(changes).await
     }
 
-    async fn needed_in_fstab(
+    async fn needed_names(
         &self,
         disk: &OwnedObjectPath,
-    ) -> Result<(Device, Vec<FstabChange>), Failure> {
+    ) -> Result<(Device, Vec<NameChange>), Failure> {
         let facts = self.engine.facts().await?;
         let device = plan::find(&facts, disk)?;
-        let needed = fstab::needed(device, &facts)?;
+        let needed = names::needed(device, &facts)?;
         Ok((device.clone(), needed))
     }
 }
