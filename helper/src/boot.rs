@@ -11,11 +11,13 @@ mod cache;
 mod environment;
 pub(crate) mod held;
 pub mod late;
+mod splash;
 mod udev;
 
 use self::cache::Cache;
 use self::environment::{BootEnvironment, System};
 use self::late::Marks;
+use self::splash::Splash;
 use crate::lifecycle::{self, Job, Phase, Reason, Situation, Step};
 use crate::machine::Machine;
 use crate::state::{CacheRecord, FOLDER, Intent, Store};
@@ -61,6 +63,8 @@ fn run_in(store: &Store, system: impl FnOnce() -> System) {
     set_marks(&caches, &marks);
     let watch = watch().map_err(|e| tracing::error!("not waiting for devices: {e}"));
     let begun = Instant::now();
+    let mut splash = Splash::new();
+    splash.show(splash::setting_up(&caches));
     loop {
         // The watch is added before each look at the machine, so that a change after the look is noticed: udev
         // creates the folder for its first device.
@@ -71,11 +75,15 @@ fn run_in(store: &Store, system: impl FnOnce() -> System) {
         let limit = look(&mut caches, &system, store, &marks);
         let left = limit.and_then(|limit| limit.checked_sub(begun.elapsed()));
         match (&watch, left) {
-            (Ok(watch), Some(left)) if !left.is_zero() => wait(watch, left),
+            (Ok(watch), Some(left)) if !left.is_zero() => {
+                splash.show(splash::waiting(&caches, limit.unwrap_or_default()));
+                wait(watch, left);
+            }
             _ => break,
         }
     }
     start_without_all(&mut caches, &system, store, &marks);
+    splash.show(splash::without(&caches));
 }
 
 /// The caches that a start of the machine is to assemble.

@@ -11,6 +11,12 @@ use crate::state::{CacheRecord, Store};
 use crate::wipe;
 use std::time::{Duration, Instant};
 
+/// Model and serial number.
+fn name_of(device: &Ident) -> String {
+    let text = &device.text;
+    format!("{} {}", text.model, text.serial).trim().to_owned()
+}
+
 /// A cache that is to be assembled.
 pub(super) struct Cache {
     pub(super) record: CacheRecord,
@@ -227,6 +233,16 @@ impl Cache {
         is_durable
     }
 
+    /// The disk as a person knows it.
+    pub(super) fn disk_name(&self) -> String {
+        name_of(&self.record.pair.origin)
+    }
+
+    /// The SSD as a person knows it.
+    pub(super) fn ssd_name(&self) -> String {
+        name_of(&self.record.pair.ssd)
+    }
+
     /// How long the start waits for the devices that are missing. `busy`: udev was busy before the last look.
     /// `awaits`: the start of the machine waited for a device then.
     pub(super) fn wait_limit(&self, busy: bool, awaits: bool) -> Duration {
@@ -240,9 +256,7 @@ impl Cache {
     /// Lets the machine start without this cache. True if the mark of the cache is not needed any more: the record
     /// says that the disk itself was used.
     pub(super) fn start_without(&mut self, store: &Store) -> bool {
-        let pair = &self.record.pair;
-        let text = |device: &tandem_api::DeviceText| format!("{} {}", device.model, device.serial);
-        let (disk, ssd) = (text(&pair.origin.text), text(&pair.ssd.text));
+        let (disk, ssd) = (self.disk_name(), self.ssd_name());
         let reason = self.failed.as_deref().unwrap_or("a device is missing");
         match (
             self.next(Phase::GoingOn),

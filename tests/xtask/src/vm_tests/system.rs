@@ -22,7 +22,7 @@ const BOOT: Duration = Duration::from_secs(600);
 const MAKE: Duration = Duration::from_secs(900);
 /// What makes the initial file systems of a machine.
 struct Generator {
-    /// Its Debian package, and the one with the programs that make GRUB's menu.
+    /// Its Debian package, and those that make GRUB's menu and show a picture of the start.
     packages: &'static str,
     /// Script that prepares the machine: an initial file system with what this machine's disks need, and fstab.
     prepare: &'static str,
@@ -33,13 +33,13 @@ struct Generator {
 }
 
 const INITRAMFS_TOOLS: Generator = Generator {
-    packages: "initramfs-tools,grub2-common",
+    packages: "initramfs-tools,grub2-common,plymouth",
     prepare: include_str!("../../../vm/initramfs.sh"),
     update: "update-initramfs -u -k all",
     ordinary: 7,
 };
 const DRACUT: Generator = Generator {
-    packages: "dracut,grub2-common",
+    packages: "dracut,grub2-common,plymouth",
     prepare: include_str!("../../../vm/dracut.sh"),
     update: "dracut --regenerate-all --force",
     ordinary: 4,
@@ -135,7 +135,9 @@ fn run_with(bench: &mut Bench, generator: &'static Generator) -> Result<()> {
 fn prepared(cx: &Cx, parts: &Parts, generator: &Generator) -> Result<PathBuf> {
     let stage = stage::build(cx, parts)?;
     let key = hash::key([parts.key(), &stage.key, stage::INSTALL, generator.prepare]);
-    cx.newest(&format!("system-{}", generator.packages), &key, |dir| {
+    // A comma in a path ends an option of QEMU.
+    let name = format!("system-{}", generator.packages.replace(',', "-"));
+    cx.newest(&name, &key, |dir| {
         say("installing the project in a machine that makes its own initial file system");
         parts.copy_root(dir)?;
         let mut vm = Vm::power_on(cx, parts, dir)?;
@@ -448,11 +450,26 @@ impl Desk {
         Ok(())
     }
 
-    /// The machine loses power, and its SSD with it. A file that the SSD has is changed on the plain disk.
+    /// The machine loses power, and its SSD with it. A file that the SSD has is changed on the plain disk. The picture
+    /// of the start says why the start takes longer.
     fn without_ssd(&mut self, bench: &Bench) -> Result<()> {
         self.vm = None;
-        self.start(bench, "root=LABEL=guest", false)?;
+        self.start(bench, "root=LABEL=guest splash plymouth.debug", false)?;
         self.is_cached("/", false)?;
+        let shown =
+            self.sh("grep -aoh 'displaying message.*' /var/log/plymouth-debug.log | sort -u")?;
+        bench.note(&shown);
+        let ssd = self.system.ssd.serial;
+        for words in [
+            "Waiting for the SSD ",
+            " is used without its SSD cache",
+            ssd,
+        ] {
+            ensure!(
+                shown.contains(words),
+                "the picture of the start does not say “{words}”: {shown}"
+            );
+        }
         self.is_cached(MOUNT_POINT, true)?;
         self.save("through-the-cache")?;
         self.all_there()?;
