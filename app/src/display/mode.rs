@@ -70,6 +70,9 @@ pub fn mode_refusal(reason: &str) -> String {
         "mounted-at-start" => gettext(
             "Not available for this disk: the computer mounts it before the cache starts, and would not see what is not yet on the hard disk.",
         ),
+        "unlocked-at-start" => gettext(
+            "Not available for this disk: the computer unlocks it when it starts, and would wait in vain if the SSD is missing.",
+        ),
         "block-size" => {
             gettext("Not available for this SSD: it writes larger blocks than the hard disk.")
         }

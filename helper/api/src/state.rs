@@ -28,6 +28,9 @@ words! {
         /// fstab mounts the disk at the start of the machine, before the cache is there: programs would change the disk
         /// while newer data is on the SSD only.
         MountedAtStart = "mounted-at-start",
+        /// crypttab unlocks the disk at the start of the machine. While the SSD is missing the disk is held, and the start
+        /// would wait in vain for what is in it: no table says which mounts that are.
+        UnlockedAtStart = "unlocked-at-start",
         /// The running system is on the disk: its start would depend on the SSD.
         System = "system",
         /// The cache is put over the disk at the next start of the machine. The mode can be chosen after that.

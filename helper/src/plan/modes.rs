@@ -11,6 +11,10 @@ pub(super) const FOREIGN: [&str; 5] = ["ntfs", "vfat", "exfat", "hfsplus", "BitL
 /// that the system uses at its start lead to the mapping.
 pub fn refused_modes(origin: &Device, ssd: &Device, mapped: Option<&Device>) -> Vec<RefusedMode> {
     let at_start = origin.used_at_start() || mapped.is_some_and(|device| device.used_at_start());
+    let unlocked = [Some(origin), mapped]
+        .into_iter()
+        .flatten()
+        .any(Device::unlocked_at_start);
     let mut devices = [Some(origin), Some(ssd), mapped].into_iter().flatten();
     let assembled = devices.all(|device| device.found_at_start);
     let system = |device: &Device| device.mounts.iter().any(|m| m.point == "/");
@@ -20,6 +24,8 @@ pub fn refused_modes(origin: &Device, ssd: &Device, mapped: Option<&Device>) -> 
         ModeRefusal::System
     } else if FOREIGN.contains(&origin.ident.text.content.as_str()) {
         ModeRefusal::OtherSystems
+    } else if unlocked {
+        ModeRefusal::UnlockedAtStart
     } else if at_start && !assembled {
         ModeRefusal::MountedAtStart
     } else if ssd.block_bytes > origin.block_bytes {

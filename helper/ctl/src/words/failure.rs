@@ -126,7 +126,7 @@ fn what(failure: &Failure) -> String {
         Kind::OriginInUse => format!("{device} is in use ({name})."),
         Kind::FstabNamesDevice => format!(
             "/etc/fstab names the disk of {points} as {name}, which would not find the cache; “tandemctl \
-             fstab {}” changes it to UUID=.",
+             names {}” changes it to UUID=.",
             failure.device.name
         ),
         Kind::CrypttabNamesDevice => format!(
@@ -234,6 +234,10 @@ fn mode_refusal(reason: &str) -> &'static str {
         Ok(ModeRefusal::OtherSystems) => "other systems write to this file system as well.",
         Ok(ModeRefusal::MountedAtStart) => {
             "/etc/fstab mounts the disk at the start, before the cache is there."
+        }
+        Ok(ModeRefusal::UnlockedAtStart) => {
+            "/etc/crypttab unlocks the disk at the start, which would wait in vain while the SSD is missing; with noauto \
+             there it is offered."
         }
         Ok(ModeRefusal::System) => {
             "the running system is on the disk, and could not start without the SSD."

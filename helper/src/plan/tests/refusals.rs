@@ -379,7 +379,7 @@ fn an_ssd_that_the_next_start_uses_is_not_erased() {
 #[test]
 fn write_back_is_refused_where_the_disk_may_be_read_without_the_ssd() {
     type Change = (ModeRefusal, fn(&mut Scene));
-    let changes: [Change; 8] = [
+    let changes: [Change; 9] = [
         (ModeRefusal::Removable, |s| s.at("sda1").removable = true),
         (ModeRefusal::Removable, |s| s.at("sdb").removable = true),
         (ModeRefusal::OtherSystems, |s| {
@@ -398,7 +398,24 @@ fn write_back_is_refused_where_the_disk_may_be_read_without_the_ssd() {
         (ModeRefusal::MountedAtStart, |s| {
             s.at("sda1").entries = vec![entry("/srv", "UUID=a")]
         }),
+        // Also where the start assembles the cache before it unlocks the disk.
+        (ModeRefusal::UnlockedAtStart, |s| {
+            s.at("sda1").found_at_start = true;
+            s.at("sdb").found_at_start = true;
+            s.at("sda1").entries = vec![StartEntry {
+                table: StartTable::Crypttab,
+                ..entry("safe", "UUID=a")
+            }];
+        }),
     ];
+    let by_hand = Scene::new().with(|s| {
+        s.at("sda1").entries = vec![StartEntry {
+            table: StartTable::Crypttab,
+            at_start: false,
+            ..entry("safe", "UUID=a")
+        }];
+    });
+    assert!(by_hand.plan().unwrap().reply.refused_modes.is_empty());
     let mut both = Scene::new();
     both.at("sda1").entries = vec![entry("/srv", "UUID=a")];
     for name in ["sda1", "sdb"] {
