@@ -187,3 +187,15 @@ fn write_files(tree: &Path) -> Result<()> {
     }
     Ok(())
 }
+
+/// Changes a byte in both superblocks of an SSD.
+pub fn damage_superblocks(ssd: &Path) -> Result<()> {
+    use std::os::unix::fs::FileExt;
+    let file = fs::File::options().read(true).write(true).open(ssd)?;
+    for at in [100, (512 << 10) + 100] {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at)?;
+        file.write_all_at(&[byte[0] ^ 1], at)?;
+    }
+    Ok(())
+}
