@@ -77,13 +77,12 @@ impl DeviceMapper {
             {
                 return Err(e);
             }
-            let begun = tokio::time::Instant::now();
-            while self.made_partition(pair).await?.is_some() {
-                if begun.elapsed() > CHANGE_TIMEOUT {
-                    return Err(step("UDisks2 still shows the deleted partition"));
-                }
-                tokio::time::sleep(PAUSE).await;
-            }
+            let late = step("UDisks2 still shows the deleted partition");
+            until(late, || async {
+                let made = self.made_partition(pair).await?;
+                Ok(made.is_none().then_some(()))
+            })
+            .await?;
         }
         if partition.new_table {
             self.delete_table(partition).await?;
@@ -98,17 +97,12 @@ impl DeviceMapper {
         }
         self.call_udisks(disk, "Block", "Format", &("gpt", options()))
             .await?;
-        let begun = tokio::time::Instant::now();
-        loop {
+        let late = step("UDisks2 does not show the new partition table");
+        until(late, || async {
             let now = self.locate(&disk.ident).await?;
-            if now.table_type == "gpt" {
-                return Ok(());
-            }
-            if begun.elapsed() > CHANGE_TIMEOUT {
-                return Err(step("UDisks2 does not show the new partition table"));
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
+            Ok((now.table_type == "gpt").then_some(()))
+        })
+        .await
     }
 
     /// Removes the partition table that was made for a partition, if no partition is left in it.
@@ -127,17 +121,13 @@ impl DeviceMapper {
             .await?
             .map_err(|e| step(&e.to_string()))?;
         // While UDisks2 shows the old table, the next cache would make no table for its partition.
-        let begun = tokio::time::Instant::now();
-        while let Ok(now) = self.locate(&disk.ident).await
-            && now.partitioned
-        {
-            if begun.elapsed() > CHANGE_TIMEOUT {
-                let words = "UDisks2 still shows the deleted partition table";
-                return Err(step(words).device(&disk.ident.text));
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
-        Ok(())
+        let late = step("UDisks2 still shows the deleted partition table");
+        until(late.device(&disk.ident.text), || async {
+            // An SSD that is gone has no table either.
+            let now = self.locate(&disk.ident).await;
+            Ok(now.map_or(true, |now| !now.partitioned).then_some(()))
+        })
+        .await
     }
 
     /// Waits until UDisks2 has done with an SSD what it was asked for before. A service that was killed may have asked:
@@ -148,19 +138,14 @@ impl DeviceMapper {
             Err(e) if e.kind == Kind::DeviceGone => return Ok(()),
             other => other?,
         };
-        let begun = tokio::time::Instant::now();
-        loop {
+        let late = step("UDisks2 is still at work on the SSD");
+        until(late.device(&disk.ident.text), || async {
             let objects = udisks::objects(&self.connection).await;
             let objects = objects.map_err(|e| step(&e.to_string()))?;
-            if !is_at_work(&objects, &disk.ident.text.object) {
-                return Ok(());
-            }
-            if begun.elapsed() > CHANGE_TIMEOUT {
-                let words = "UDisks2 is still at work on the SSD";
-                return Err(step(words).device(&disk.ident.text));
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
+            let busy = is_at_work(&objects, &disk.ident.text.object);
+            Ok((!busy).then_some(()))
+        })
+        .await
     }
 
     async fn made_partition(&self, pair: &Pair) -> Result<Option<Device>, Failure> {
@@ -170,18 +155,12 @@ impl DeviceMapper {
 
     /// Waits until UDisks2 and udev show the partition with its UUID.
     async fn shown_partition(&self, pair: &Pair) -> Result<Device, Failure> {
-        let begun = tokio::time::Instant::now();
-        loop {
-            if let Some(made) = self.made_partition(pair).await?
-                && !made.ident.part_uuid.is_empty()
-            {
-                return Ok(made);
-            }
-            if begun.elapsed() > CHANGE_TIMEOUT {
-                return Err(step("UDisks2 does not show the new partition"));
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
+        let late = step("UDisks2 does not show the new partition");
+        until(late, || async {
+            let made = self.made_partition(pair).await?;
+            Ok(made.filter(|made| !made.ident.part_uuid.is_empty()))
+        })
+        .await
     }
 
     async fn call_udisks<B: serde::Serialize + zbus::wire::DynamicType + Sync>(
@@ -206,6 +185,24 @@ impl DeviceMapper {
         called
             .map(drop)
             .map_err(|e| step(&e.to_string()).device(&device.ident.text))
+    }
+}
+
+/// Looks again and again until `look` finds a value, and fails with `late` after [`CHANGE_TIMEOUT`]. The first look is
+/// at once; a failure of `look` ends the wait.
+async fn until<T, F>(late: Failure, look: impl Fn() -> F) -> Result<T, Failure>
+where
+    F: Future<Output = Result<Option<T>, Failure>>,
+{
+    let begun = tokio::time::Instant::now();
+    loop {
+        if let Some(found) = look().await? {
+            return Ok(found);
+        }
+        if begun.elapsed() > CHANGE_TIMEOUT {
+            return Err(late);
+        }
+        tokio::time::sleep(PAUSE).await;
     }
 }
 
