@@ -53,11 +53,7 @@ impl Agent {
         mut line: impl FnMut(&str),
     ) -> Result<Ended> {
         let end = Instant::now() + limit;
-        let message = format!("{}\n{script}", script.len());
-        self.reader
-            .get_mut()
-            .write_all(message.as_bytes())
-            .context("the guest has gone")?;
+        self.begin(script)?;
         let (mut bytes, mut told) = (Vec::new(), 0);
         loop {
             let head = match self.head(end) {
@@ -93,6 +89,14 @@ impl Agent {
                 told += length + 1;
             }
         }
+    }
+
+    /// Begins a script that restarts the machine, so that the script gives no answer.
+    pub fn begin(&mut self, script: &str) -> Result<()> {
+        let message = format!("{}\n{script}", script.len());
+        let port = self.reader.get_mut();
+        port.write_all(message.as_bytes())
+            .context("the guest has gone")
     }
 
     /// Runs a script that has to succeed, and returns its output.

@@ -83,6 +83,23 @@ impl Qmp {
         }
     }
 
+    /// Waits until QEMU tells of an event.
+    pub fn event(&mut self, name: &str, limit: Duration) -> Result<()> {
+        let end = Instant::now() + limit;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            // A timeout of zero would mean to wait for ever.
+            let left = left.max(Duration::from_millis(1));
+            self.reader.get_ref().set_read_timeout(Some(left))?;
+            let message = self.read_message();
+            self.reader.get_ref().set_read_timeout(Some(LIMIT))?;
+            let message = message.with_context(|| format!("waited in vain for {name}"))?;
+            if message["event"] == name {
+                return Ok(());
+            }
+        }
+    }
+
     /// Takes a picture of the guest's screen.
     pub fn screenshot(&mut self, png: &Path) -> Result<()> {
         self.run("screendump", json!({ "filename": png, "format": "png" }))

@@ -18,6 +18,7 @@ use crate::qmp::Qmp;
 use crate::run;
 
 mod disk;
+mod start;
 
 pub use disk::{BOX_SERIAL, Disk, Port};
 
@@ -150,25 +151,6 @@ impl Vm {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Waits until the guest answers. If the guest does not, the error tells the processors' registers and the console.
-    pub fn up(&mut self, limit: Duration) -> Result<()> {
-        let Err(error) = self.agent.sh("true", limit) else {
-            return Ok(());
-        };
-        let console = self.console();
-        let registers = json!({ "command-line": "info registers -a" });
-        // Two readings show whether the processors move.
-        let mut seen = || match self.qmp.run("human-monitor-command", registers.clone()) {
-            Ok(text) => picked(text.as_str().unwrap_or_default()),
-            Err(error) => format!("{error:#}"),
-        };
-        let (first, second) = (seen(), seen());
-        Err(error.context(format!(
-            "the machine does not come up; its processors:\n{first}\n{second}\nits console:\n{}",
-            run::tail(&console)
-        )))
-    }
-
     /// Shuts the guest down as its user would, and waits for the end of the machine.
     pub fn power_off(mut self) -> Result<()> {
         // The answer is lost if the machine is off before the answer is read.
@@ -194,7 +176,7 @@ impl Vm {
         let dir =
             std::env::temp_dir().join(format!("tandem-vm-{}-{}", std::process::id(), unique()));
         fs::create_dir_all(&dir)?;
-        let log = cx.target.join("vm-console.log");
+        let log = console_file(cx);
         let mut command = parts.qemu.command();
         command.args([
             "-name",
@@ -418,6 +400,11 @@ impl Drop for Vm {
     }
 }
 
+/// What the newest machine of this work tree has written to its serial console.
+pub fn console_file(cx: &Cx) -> PathBuf {
+    cx.target.join("vm-console.log")
+}
+
 /// How a machine finds its root file system.
 pub struct Boot {
     /// The initial file system.
@@ -458,13 +445,6 @@ impl Memory {
     fn is_kept(self) -> bool {
         matches!(self, Self::ToSave | Self::SavedAndKept)
     }
-}
-
-/// The lines of QEMU's register dump that name the processors and where they are executing.
-fn picked(registers: &str) -> String {
-    let lines = registers.lines();
-    let lines = lines.filter(|l| l.starts_with("CPU#") || l.starts_with("RIP="));
-    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Kills QEMU when the start of the machine fails.

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::Scene;
+use super::restart::{BOOT, STARTED};
 use crate::guest::{LONG, SHORT};
 use crate::layer::Bench;
 
@@ -27,11 +28,15 @@ const TOLERANCE: u64 = 40;
 type Test = fn(&mut Scene, &Bench) -> Result<()>;
 
 /// The layer's tests. Each test starts from the machine in the state that the test before it has left.
-pub const CASES: [(&str, Test); 4] = [
+pub const CASES: [(&str, Test); 5] = [
     ("the service sees the reads of a watched disk", seen),
     ("the service goes on after its end, without a call", goes_on),
     ("the same reads through a cache hit as predicted", measured),
     ("a disk with a cache is not watched", refused),
+    (
+        "a watch goes on after a restart of the machine, with what it has seen",
+        goes_on_after_restart,
+    ),
 ];
 
 /// Runs the layer. For one case it also runs the tests before that case.
@@ -153,4 +158,49 @@ fn refused(scene: &mut Scene, _: &Bench) -> Result<()> {
     let line = format!("tandemctl watch-disk {}; [ $? = 3 ]", scene.disk);
     scene.vm.agent.sh(&line, SHORT)?;
     scene.remove()
+}
+
+/// Thousandths of the read bytes that the largest cache of the curve would have had.
+fn best(watch: &Value) -> Result<u64> {
+    let points = watch["points"].as_array().context("a curve")?;
+    let shares = points.iter().map(|point| number(point, "bytes_permille"));
+    let shares: Vec<_> = shares.collect::<Result<_>>()?;
+    shares.into_iter().max().context("no point")
+}
+
+/// The same reads before and after the restart: those after it are predicted as hits only by what was seen before it.
+fn goes_on_after_restart(scene: &mut Scene, bench: &Bench) -> Result<()> {
+    let begin = format!("tandemctl watch-disk {}", scene.disk);
+    scene.vm.agent.sh(&begin, SHORT)?;
+    scene.vm.agent.sh(READS, LONG)?;
+    let before = watch(scene, COUNT)?;
+    scene.vm.restart("systemctl --no-block reboot", BOOT)?;
+    scene.vm.agent.sh(STARTED, BOOT)?;
+    // Without a call: the start of the machine has started the service, which has found the disk.
+    let line = "for _ in $(seq 300); do ls -d /sys/kernel/tracing/instances/tandem-* 2>/dev/null && break; sleep 0.2; done; \
+        ls -d /sys/kernel/tracing/instances/tandem-* || { systemctl status tandem tandem-watch; lsblk; exit 1; }; \
+        for _ in $(seq 100); do tandemctl --json advice | grep -q '\"state\":\"watching\"' && exit 0; sleep 0.2; done; exit 1";
+    scene.vm.agent.sh(line, LONG)?;
+    let after = watch(scene, COUNT)?;
+    bench.note(&format!("before {before}\nafter {after}"));
+    ensure!(
+        after["id"] == before["id"] && after["state"] == "watching",
+        "{after}"
+    );
+    for seen in ["reads", "read_bytes"] {
+        let (was, is) = (number(&before, seen)?, number(&after, seen)?);
+        ensure!(is >= was, "{seen} was {was} and is {is}");
+    }
+    scene.vm.mount()?;
+    scene.vm.agent.sh(READS, LONG)?;
+    let twice = watch(scene, COUNT * 2)?;
+    bench.note(&twice.to_string());
+    // Without memory the second half would be predicted as the first.
+    let (first, both) = (best(&before)?, best(&twice)?);
+    let least = (first + 1000) / 2 - TOLERANCE;
+    ensure!(
+        both >= least,
+        "predicted {first} thousandths before the restart and {both} with the reads after it, at least {least} is right"
+    );
+    Ok(())
 }
