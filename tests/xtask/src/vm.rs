@@ -18,9 +18,11 @@ use crate::qmp::Qmp;
 use crate::run;
 
 mod disk;
+mod efi;
 mod start;
 
 pub use disk::{BOX_SERIAL, Disk, Port};
+pub use efi::Efi;
 
 /// Guest memory in MiB.
 const MEMORY: u32 = 1536;
@@ -36,6 +38,8 @@ pub struct Parts {
     kvm: bool,
     /// Further words for the kernel's command line.
     pub append: &'static str,
+    /// The firmware of a machine that starts by EFI.
+    pub efi: Option<Efi>,
 }
 
 impl Parts {
@@ -61,6 +65,7 @@ impl Parts {
             image,
             kvm,
             append: "",
+            efi: None,
         })
     }
 
@@ -236,6 +241,9 @@ impl Vm {
         for (port, disk) in fixed {
             command.args(port.arguments(disk));
         }
+        if let Some(efi) = &parts.efi {
+            command.args(efi.arguments());
+        }
         for port in ["agent0", "agent1"] {
             command.arg("-chardev").arg(format!(
                 "socket,id={port},path={},server=on,wait=off",
@@ -260,7 +268,12 @@ impl Vm {
         let initrd = origin.boot.map_or(&parts.image.initrd, |boot| &boot.initrd);
         command
             .arg("-kernel")
-            .arg(&parts.kernel.vmlinux)
+            .arg(
+                parts
+                    .efi
+                    .as_ref()
+                    .map_or(&parts.kernel.vmlinux, |efi| &efi.kernel),
+            )
             .arg("-initrd")
             .arg(initrd);
         let words = "console=ttyS0 quiet mitigations=off audit=0 systemd.show_status=no panic=1";

@@ -5,6 +5,7 @@
 mod advice;
 mod bytes;
 mod conformance;
+mod firmware;
 mod install;
 mod kill;
 mod main_job;
@@ -48,6 +49,13 @@ pub fn layers() -> Vec<Layer> {
             cases: refusals::cases,
             inputs: INPUTS,
             run: refusals::run,
+        },
+        Layer {
+            name: "vm-firmware",
+            about: "the key of the module is handed to the firmware of an EFI machine",
+            cases: |_| Ok(vec![firmware::CASE.to_owned()]),
+            inputs: INPUTS,
+            run: firmware::run,
         },
         Layer {
             name: "vm-bytes",
