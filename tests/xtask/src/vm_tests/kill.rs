@@ -20,11 +20,27 @@ const MOST_STEPS: u64 = 20;
 /// Steps of a change of the share of a cache with nothing dirty: detach, free, delete, create, map.
 const RESIZING: u64 = 5;
 /// Bytes of the share before and after the change.
-const SHARES: [u64; 2] = [64 << 20, 96 << 20];
+pub(super) const SHARES: [u64; 2] = [64 << 20, 96 << 20];
 /// About the time that a job takes under emulation, in milliseconds; the instants are spread over it.
 const SPREAD: u64 = 4000;
 /// Longest time for the service to recover; tests/vm/recovered.sh tells after 180 seconds why the service has not.
-const RECOVERY: Duration = Duration::from_secs(300);
+pub(super) const RECOVERY: Duration = Duration::from_secs(300);
+
+/// The test of the wait for UDisks2, which shows a deleted partition table late on a busy machine.
+const LATE: &str = "a removal waits until UDisks2 shows no partition table";
+/// Removes the cache, while udev, and so UDisks2, does not see that the SSD has no partition table. Two seconds after the
+/// table is gone, the removal must not be beyond the step that deletes it.
+const REMOVE_LATE: &str = r#"mkdir -p /run/udev/rules.d; touch /run/late
+cat >/run/udev/rules.d/99-late.rules <<'END'
+ACTION=="change", KERNEL=="SSD", ENV{ID_PART_TABLE_TYPE}=="", PROGRAM="/bin/sh -c 'while [ -e /run/late ]; do sleep 0.1; done'"
+END
+udevadm control --reload
+tandemctl remove --yes >/run/told 2>&1 &
+while [ -n "$(blkid --probe --match-tag PTTYPE --output value /dev/SSD)" ]; do sleep 0.1; done
+sleep 2; last=$(grep '^\[step' /run/told | tail -1)
+rm /run/late /run/udev/rules.d/99-late.rules; wait; udevadm control --reload
+cat /run/told; echo "two seconds later: $last"
+case $last in *"Delete the partition"*) exit 0;; esac; exit 1"#;
 
 /// The names of the layer's tests: one for each step that a plan can have, and one for each instant.
 pub fn cases(_: &Cx) -> Result<Vec<String>> {
@@ -33,7 +49,8 @@ pub fn cases(_: &Cx) -> Result<Vec<String>> {
     let moments: Vec<_> = steps.chain(instants).collect();
     let named = |job: &'static str| moments.iter().map(move |m| format!("{job} killed {m}"));
     let jobs = ["create", "remove", "resize"];
-    Ok(jobs.into_iter().flat_map(named).collect())
+    let killed = jobs.into_iter().flat_map(named);
+    Ok(killed.chain([LATE.to_owned()]).collect())
 }
 
 /// Runs the layer.
@@ -106,6 +123,10 @@ pub fn run(bench: &mut Bench) -> Result<()> {
             scene = Scene::new(bench)?;
         }
     }
+    if bench.wants(LATE) {
+        let result = scene.removed_late(bench);
+        bench.check(LATE, result);
+    }
     Ok(())
 }
 
@@ -117,6 +138,18 @@ impl Scene {
             SHARES[0], self.disk, self.ssd
         );
         self.vm.agent.sh(&line, LONG).map(drop)
+    }
+
+    /// Another share can be made at once then.
+    fn removed_late(&mut self, bench: &Bench) -> Result<()> {
+        self.share()?;
+        let script = REMOVE_LATE.replace("SSD", &self.ssd);
+        bench.note(&self.vm.agent.sh(&script, LONG)?);
+        self.share()?;
+        self.remove()?;
+        self.vm.drop_page_cache()?;
+        ensure!(self.vm.checksums()? == self.files, "the files have changed");
+        Ok(())
     }
 
     /// Begins a job, kills the service during the job, and returns the state after the recovery, `plain` or `cached`.
