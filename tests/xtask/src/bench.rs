@@ -6,6 +6,7 @@
 //! requests on RAM disks, and times on models of a disk and an SSD (tests/bench/model).
 
 mod report;
+mod start;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,13 +22,23 @@ use crate::{fetch, kernels, suite};
 
 /// Arguments of `cargo xtask bench`.
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
+    #[command(subcommand)]
+    other: Option<Other>,
     /// Measure only these devices and write no file; may be given several times.
     #[arg(long, value_name = "DEVICE")]
     only: Vec<String>,
     /// Measure only this kind and write no file.
     #[arg(long, value_enum)]
     kind: Option<Kind>,
+}
+
+/// Figures that depend on the host's clock, each with a file of its own.
+#[derive(clap::Subcommand)]
+enum Other {
+    /// Times of start and shutdown of a machine with a cache, beside the same machine without.
+    Start(start::Args),
 }
 
 /// What is measured.
@@ -120,6 +131,9 @@ struct Figures {
 
 /// Runs the measurements and writes `tests/bench/RESULTS.md`.
 pub fn command(cx: &Cx, args: &Args) -> Result<()> {
+    if let Some(Other::Start(args)) = &args.other {
+        return start::command(cx, args);
+    }
     let kinds = [Kind::Cost, Kind::Time, Kind::Drain].map(|kind| (kind, kind.devices()));
     if let Some(name) = args.only.iter().find(|name| {
         let mut devices = kinds.iter().flat_map(|(_, devices)| *devices);

@@ -38,6 +38,9 @@ pub struct Parts {
     kvm: bool,
     /// Further words for the kernel's command line.
     pub append: &'static str,
+    /// QEMU counts a nanosecond for each instruction of the guest, as a processor of today takes. While the guest has
+    /// nothing to do, its clock goes as the host's. So the guest's times hardly depend on the load of this computer.
+    pub counted: bool,
     /// The firmware of a machine that starts by EFI.
     pub efi: Option<Efi>,
 }
@@ -65,6 +68,7 @@ impl Parts {
             image,
             kvm,
             append: "",
+            counted: false,
             efi: None,
         })
     }
@@ -114,6 +118,8 @@ pub struct Vm {
     /// A second port, for scripts that must run while a script runs on the first port; one connection at a time.
     pub second: PathBuf,
     console: PathBuf,
+    /// Where a person finds the console of the last machine that has ended.
+    last_console: PathBuf,
     dir: PathBuf,
 }
 
@@ -157,13 +163,18 @@ impl Vm {
     }
 
     /// Shuts the guest down as its user would, and waits for the end of the machine.
-    pub fn power_off(mut self) -> Result<()> {
+    pub fn power_off(self) -> Result<()> {
+        self.into_console().map(drop)
+    }
+
+    /// As [`Self::power_off`]. Returns what the machine has written to its serial console.
+    pub fn into_console(mut self) -> Result<String> {
         // The answer is lost if the machine is off before the answer is read.
         let asked = self.agent.sh("systemctl --no-block poweroff", SHUTDOWN);
         let end = Instant::now() + SHUTDOWN;
         loop {
             match self.child.try_wait()? {
-                Some(status) if status.success() => return Ok(()),
+                Some(status) if status.success() => return Ok(self.console()),
                 Some(status) => bail!("the machine ended with {status}"),
                 None if Instant::now() < end => std::thread::sleep(Duration::from_millis(100)),
                 None => return asked.and(Err(anyhow!("the guest does not shut down"))),
@@ -181,27 +192,26 @@ impl Vm {
         let dir =
             std::env::temp_dir().join(format!("tandem-vm-{}-{}", std::process::id(), unique()));
         fs::create_dir_all(&dir)?;
-        let log = console_file(cx);
+        let console = dir.join("console");
         let mut command = parts.qemu.command();
-        command.args([
-            "-name",
-            "tandem",
-            "-nodefaults",
-            "-no-user-config",
-            "-smp",
-            "2",
-        ]);
+        command.args(["-name", "tandem", "-nodefaults", "-no-user-config"]);
         command.args([
             "-machine",
             "q35,memory-backend=ram",
             "-m",
             &MEMORY.to_string(),
         ]);
-        command.args(if parts.kvm {
-            ["-accel", "kvm", "-cpu", "host"]
+        let words: &[_] = match parts.accelerator() {
+            _ if parts.counted => &["-accel", "tcg,thread=single", "-icount", "shift=0"],
+            "KVM" => &["-accel", "kvm", "-smp", "2"],
+            _ => &["-accel", "tcg,thread=multi", "-smp", "2"],
+        };
+        let processor = if words.contains(&"kvm") {
+            "host"
         } else {
-            ["-accel", "tcg,thread=multi", "-cpu", "Nehalem"]
-        });
+            "Nehalem"
+        };
+        command.args(words).args(["-cpu", processor]);
         let file = origin.dir.join("memory");
         command.arg("-object").arg(match origin.memory {
             Memory::Fresh => format!("memory-backend-ram,id=ram,size={MEMORY}M"),
@@ -255,7 +265,7 @@ impl Vm {
         }
         command
             .arg("-chardev")
-            .arg(format!("file,id=console,path={}", log.display()));
+            .arg(format!("file,id=console,path={}", console.display()));
         command.args(["-device", "isa-serial,chardev=console"]);
         command.arg("-qmp").arg(format!(
             "unix:{},server=on,wait=off",
@@ -311,7 +321,8 @@ impl Vm {
             qmp,
             agent,
             second: dir.join("agent1"),
-            console: log,
+            console,
+            last_console: cx.target.join("vm-console.log"),
             dir,
         })
     }
@@ -409,13 +420,9 @@ impl Drop for Vm {
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
+        let _ = fs::copy(&self.console, &self.last_console);
         let _ = fs::remove_dir_all(&self.dir);
     }
-}
-
-/// What the newest machine of this work tree has written to its serial console.
-pub fn console_file(cx: &Cx) -> PathBuf {
-    cx.target.join("vm-console.log")
 }
 
 /// How a machine finds its root file system.
