@@ -10,9 +10,9 @@ use tandem_api::{CacheState, SimulationProxy};
 use tandem_app::widgets::cache_row::CacheRow;
 use tandem_app::widgets::window::Window;
 
-use crate::living;
-use crate::past::remember;
-use crate::speed;
+use super::living;
+use super::past::remember;
+use super::speed;
 use crate::stage::hand;
 use crate::{Camera, Result};
 

@@ -44,6 +44,11 @@ impl Camera {
             .renderer()
             .ok_or("a window that is not there yet")?
             .render_texture(&node, None);
+        self.keep(&texture, name)
+    }
+
+    /// Keeps a picture that the app itself has drawn.
+    pub fn keep(&self, texture: &gtk::gdk::Texture, name: &str) -> Result {
         texture.save_to_png(self.folder.join(format!("{name}.png")))?;
         Ok(())
     }

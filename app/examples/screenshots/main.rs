@@ -1,25 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Takes pictures of every page on a simulated machine: light, dark, narrow, with large text, and in German.
+//! Takes pictures of every page on a simulated machine: light, dark, in high contrast, mirrored, narrow,
+//! with large text, and in German.
 //!
 //! `cargo run -p tandem --example screenshots -- FOLDER [VARIANT...]`; `tandem-helper` has to be built before. Starts a
 //! screen of its own where there is none. Each variant runs in a process of its own, with a simulated machine of its
 //! own. German variants need `LOCPATH` to name a folder with the locale `de_DE.UTF-8` where the system does not have
 //! this locale.
 
-mod advice;
-mod cache;
 mod camera;
-mod living;
-mod module;
-mod next_start;
-mod past;
-mod set_up;
-mod share;
-mod speed;
 #[path = "../../tests/stage/mod.rs"]
 mod stage;
-mod trouble;
-mod write_back;
+#[path = "tour.rs"]
+mod tour;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -27,11 +19,7 @@ use std::process::{Command, ExitCode};
 
 use adw::prelude::*;
 use camera::Camera;
-use gettextrs::gettext;
 use gtk::glib;
-use stage::hand;
-use tandem_api::SimulationProxy;
-use tandem_app::widgets::window::Window;
 use tandem_app::{application, i18n};
 
 /// An error is printed and ends the program.
@@ -42,15 +30,82 @@ const ENGLISH: &str = "C.UTF-8";
 /// German locale, with a decimal comma.
 const GERMAN: &str = "de_DE.UTF-8";
 
-/// Name, locale, width, dark, scale of the text.
-const VARIANTS: [(&str, &str, i32, bool, f64); 7] = [
-    ("light", ENGLISH, 780, false, 1.0),
-    ("dark", ENGLISH, 780, true, 1.0),
-    ("narrow", ENGLISH, 360, false, 1.0),
-    ("german", GERMAN, 780, false, 1.0),
-    ("german-narrow", GERMAN, 360, false, 1.0),
-    ("large", ENGLISH, 780, false, 1.6),
-    ("german-narrow-large-dark", GERMAN, 360, true, 1.3),
+/// How the pictures of one folder differ from those of the others.
+struct Variant {
+    name: &'static str,
+    locale: &'static str,
+    width: i32,
+    dark: bool,
+    high_contrast: bool,
+    /// As in a language that is written from right to left. There is no such translation yet.
+    mirrored: bool,
+    /// Size of the text, 1 as usual.
+    scale: f64,
+}
+
+/// The pictures that the others differ from.
+const LIGHT: Variant = Variant {
+    name: "light",
+    locale: ENGLISH,
+    width: 780,
+    dark: false,
+    high_contrast: false,
+    mirrored: false,
+    scale: 1.0,
+};
+
+const VARIANTS: [Variant; 10] = [
+    LIGHT,
+    Variant {
+        name: "dark",
+        dark: true,
+        ..LIGHT
+    },
+    Variant {
+        name: "high-contrast",
+        high_contrast: true,
+        ..LIGHT
+    },
+    Variant {
+        name: "high-contrast-dark",
+        high_contrast: true,
+        dark: true,
+        ..LIGHT
+    },
+    Variant {
+        name: "rtl",
+        mirrored: true,
+        ..LIGHT
+    },
+    Variant {
+        name: "narrow",
+        width: 360,
+        ..LIGHT
+    },
+    Variant {
+        name: "german",
+        locale: GERMAN,
+        ..LIGHT
+    },
+    Variant {
+        name: "german-narrow",
+        locale: GERMAN,
+        width: 360,
+        ..LIGHT
+    },
+    Variant {
+        name: "large",
+        scale: 1.6,
+        ..LIGHT
+    },
+    Variant {
+        name: "german-narrow-large-dark",
+        locale: GERMAN,
+        width: 360,
+        dark: true,
+        scale: 1.3,
+        ..LIGHT
+    },
 ];
 
 fn main() -> ExitCode {
@@ -80,7 +135,7 @@ fn main() -> ExitCode {
 fn take_all(folder: &Path, wanted: &[String]) -> Result<ExitCode> {
     if let Some(unknown) = wanted
         .iter()
-        .find(|wanted| !VARIANTS.iter().any(|(name, ..)| name == wanted))
+        .find(|wanted| !VARIANTS.iter().any(|variant| variant.name == *wanted))
     {
         return Err(format!("there is no variant {unknown}").into());
     }
@@ -88,7 +143,13 @@ fn take_all(folder: &Path, wanted: &[String]) -> Result<ExitCode> {
     translate(folder)?;
     let screen = stage::screen();
     let mut failed = false;
-    for (name, locale, ..) in VARIANTS {
+    for Variant {
+        name,
+        locale,
+        high_contrast,
+        ..
+    } in VARIANTS
+    {
         if !wanted.is_empty() && !wanted.iter().any(|wanted| wanted == name) {
             continue;
         }
@@ -103,6 +164,10 @@ fn take_all(folder: &Path, wanted: &[String]) -> Result<ExitCode> {
             .env("XDG_DATA_HOME", folder.join("data"))
             .env("LC_ALL", locale)
             .env_remove("LANGUAGE");
+        if high_contrast {
+            // This is how libadwaita 1.2 is told without a desktop.
+            picture.env("ADW_DEBUG_HIGH_CONTRAST", "1");
+        }
         if let Some((_, _, display)) = &screen {
             picture.env("DISPLAY", display).env("GDK_BACKEND", "x11");
         }
@@ -141,9 +206,16 @@ fn numbers_are_of(locale: &str) -> bool {
 }
 
 fn take(folder: &Path, name: &str) -> Result<ExitCode> {
-    let (_, locale, width, dark, scale) = *VARIANTS
+    let Variant {
+        locale,
+        width,
+        dark,
+        mirrored,
+        scale,
+        ..
+    } = *VARIANTS
         .iter()
-        .find(|variant| variant.0 == name)
+        .find(|variant| variant.name == name)
         .ok_or("an unknown variant")?;
     // Without this hook, a panic in a future would leave the main loop running for ever.
     let report = std::panic::take_hook();
@@ -164,6 +236,9 @@ fn take(folder: &Path, name: &str) -> Result<ExitCode> {
             adw::ColorScheme::ForceLight
         };
         adw::StyleManager::default().set_color_scheme(scheme);
+        if mirrored {
+            gtk::Widget::set_default_direction(gtk::TextDirection::Rtl);
+        }
         if let Some(settings) = gtk::Settings::default() {
             settings.set_gtk_enable_animations(false);
             settings.set_gtk_font_name(Some("Cantarell 11"));
@@ -183,7 +258,7 @@ fn take(folder: &Path, name: &str) -> Result<ExitCode> {
                 scale,
             };
             let shown = if numbers_are_of(locale) {
-                tour(&application, camera).await
+                tour::tour(&application, &camera).await
             } else {
                 Err(format!("the locale {locale} is missing").into())
             };
@@ -201,23 +276,4 @@ fn take(folder: &Path, name: &str) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
-}
-
-async fn tour(application: &adw::Application, camera: Camera) -> Result {
-    let bus = zbus::Connection::system().await?;
-    let levers = SimulationProxy::new(&bus).await?;
-    let window = Window::new(application);
-    window.set_default_size(camera.width, if camera.width < 600 { 720 } else { 860 });
-    window.present();
-    let set_up = gettext("Set Up a Cache…");
-    hand::wait(&window, &set_up, || hand::button(&window, &set_up)).await;
-    camera.take(&window, "01-overview-empty").await?;
-    advice::tour(application, &window, &camera, &levers, &bus).await?;
-    set_up::tour(application, &window, &camera, &levers).await?;
-    let window = cache::tour(application, window, &camera, &levers).await?;
-    share::tour(application, &window, &camera, &levers, &bus).await?;
-    write_back::tour(application, &window, &camera, &levers).await?;
-    next_start::tour(application, &window, &camera).await?;
-    module::tour(application, &window, &camera, &levers, &bus).await?;
-    trouble::tour(application, &window, &camera, &levers).await
 }

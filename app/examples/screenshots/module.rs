@@ -11,8 +11,8 @@ use tandem_app::enrollment;
 use tandem_app::widgets::module_page::ModulePage;
 use tandem_app::widgets::window::Window;
 
-use super::stage::hand;
-use super::{Camera, Result};
+use crate::stage::hand;
+use crate::{Camera, Result};
 
 /// Takes the pictures. Afterwards the kernel can run a cache.
 pub async fn tour(

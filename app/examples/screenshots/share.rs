@@ -11,7 +11,7 @@ use tandem_app::widgets::size_row::SizeRow;
 use tandem_app::widgets::window::Window;
 use tandem_app::widgets::wizard::Wizard;
 
-use crate::set_up::free_space;
+use super::set_up::free_space;
 use crate::stage::{hand, wizard};
 use crate::{Camera, Result};
 

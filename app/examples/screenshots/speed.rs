@@ -37,7 +37,7 @@ pub async fn tour(
         .into_iter()
         .find_map(|widget| widget.downcast::<SpeedPicture>().ok());
     let picture = picture.ok_or("no picture of the result")?.texture()?;
-    picture.save_to_png(camera.folder.join("83-speed-shared.png"))?;
+    camera.keep(&picture, "83-speed-shared")?;
 
     levers.set_other_load(24).await?;
     hand::press(&dialog, &again).await;

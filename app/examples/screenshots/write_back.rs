@@ -11,7 +11,7 @@ use tandem_app::display::mode_name;
 use tandem_app::widgets::window::Window;
 use tandem_app::widgets::wizard::Wizard;
 
-use crate::set_up::primary;
+use super::set_up::primary;
 use crate::stage::{hand, wizard};
 use crate::{Camera, Result};
 
