@@ -4,6 +4,7 @@
 
 use std::ffi::c_int;
 
+use gettextrs::gettext;
 use gtk::ffi::{self, GtkAccessible, GtkAccessibleProperty};
 use gtk::glib::translate::{ToGlibPtr, ToGlibPtrMut};
 use gtk::glib::{self, gobject_ffi::GValue};
@@ -36,21 +37,43 @@ pub fn set_description(widget: &impl IsA<gtk::Widget>, description: &str) {
     );
 }
 
-/// Names the buttons with marked letters in `root` by their labels alone. Before 4.10 GTK names such a button twice, as
-/// "_Review Review": by its label property and by its label widget. GTK sets the first of the two names whenever the label
-/// property changes.
+/// Names the buttons with marked letters and the expanders in `root` by their labels alone. Before 4.10 GTK names such a
+/// button twice, as "_Review Review": by its label property and by its label widget. GTK sets the first of the two names
+/// whenever the label property changes. Expanders, and some buttons in the windows of GTK and libadwaita, have no name.
 pub fn name_by_labels(root: &impl IsA<gtk::Widget>) {
     let root = root.upcast_ref::<gtk::Widget>();
-    if let Some(button) = root.downcast_ref::<gtk::Button>()
-        && button.uses_underline()
-    {
-        forget_label(button);
-        button.connect_label_notify(forget_label);
+    if let Some(button) = root.downcast_ref::<gtk::Button>() {
+        if button.uses_underline() {
+            forget_label(button);
+            button.connect_label_notify(forget_label);
+        } else if let Some(name) = missing_name(button) {
+            set_label(button, &name);
+        }
+    }
+    if let Some(expander) = root.downcast_ref::<gtk::Expander>() {
+        let label = expander.label().unwrap_or_default();
+        set_label(expander, &label.replace('_', ""));
+        // GTK takes the child of a closed expander out of the tree of widgets.
+        if let Some(closed) = expander.child().filter(|child| child.parent().is_none()) {
+            name_by_labels(&closed);
+        }
     }
     let mut child = root.first_child();
     while let Some(widget) = child {
         name_by_labels(&widget);
         child = widget.next_sibling();
+    }
+}
+
+/// The name of a button that GTK or libadwaita has made without a name.
+fn missing_name(button: &gtk::Button) -> Option<String> {
+    if let (None, Some(label)) = (button.label(), button.child().and_downcast::<gtk::Label>()) {
+        return Some(label.text().into());
+    }
+    match button.icon_name()?.as_str() {
+        "window-close-symbolic" => Some(gettext("Close")),
+        "edit-find-symbolic" => Some(gettext("Search")),
+        _ => None,
     }
 }
 

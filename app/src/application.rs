@@ -5,6 +5,7 @@ use adw::prelude::*;
 use gettextrs::gettext;
 use gtk::gio;
 
+use crate::a11y;
 use crate::widgets::window::Window;
 
 /// Id of the application, its desktop file, its icon and its metainfo.
@@ -108,6 +109,7 @@ fn show_about(application: &adw::Application) {
         .modal(true)
         .build();
     about.set_transient_for(application.active_window().as_ref());
+    a11y::name_by_labels(&about);
     about.present();
 }
 

@@ -6,6 +6,7 @@ use gtk::glib::{self, clone};
 use gtk::{CompositeTemplate, prelude::*};
 use tandem_api::{DataState, Failure};
 
+use crate::a11y;
 use crate::display::failure_words;
 
 mod imp {
@@ -50,6 +51,7 @@ mod imp {
     impl ObjectImpl for ErrorView {
         fn constructed(&self) {
             self.parent_constructed();
+            a11y::name_by_labels(&*self.obj());
             self.copy.connect_clicked(clone!(
                 #[weak(rename_to = imp)]
                 self,

@@ -35,6 +35,7 @@ pub fn show_figures(list: &gtk::ListBox, rows: &mut Vec<FigureRow>, figures: &[F
         row.set_title(&figure.title);
         row.set_subtitle(&figure.meaning);
         value.set_label(&figure.value);
-        a11y::set_label(row, &format!("{}: {}", figure.title, figure.value));
+        // The name is the title.
+        a11y::set_description(row, &figure.value);
     }
 }

@@ -7,6 +7,7 @@ use gtk::glib::{self, subclass::InitializingObject};
 use gtk::subclass::prelude::*;
 use gtk::{CompositeTemplate, prelude::*};
 
+use crate::a11y;
 use crate::display::{Share, bytes, percent};
 
 mod imp {
@@ -75,6 +76,9 @@ impl ShareRow {
         imp.amount.set_label(&bytes(share.bytes));
         imp.share.set_label(&percent(share.share));
         imp.bar.set_fraction(share.share);
+        let amount = format!("{}, {}", bytes(share.bytes), percent(share.share));
+        a11y::set_label(self, &format!("{}: {amount}", share.title));
+        a11y::set_description(self, &share.subtitle);
     }
 }
 

@@ -44,6 +44,8 @@ mod imp {
         pub overview: TemplateChild<Overview>,
         #[template_child]
         pub cache_page: TemplateChild<CachePage>,
+        /// The widgets of toasts among others, which come when earlier toasts have gone.
+        pub toast_widgets: OnceCell<gio::ListModel>,
         pub store: Store,
         pub client: OnceCell<Client>,
         /// The tasks that connect to the bus and follow the two services.
@@ -132,7 +134,9 @@ impl Window {
             .build();
         let help = gtk::Builder::from_string(include_str!("shortcuts.ui"));
         window.remember();
-        window.set_help_overlay(help.object::<gtk::ShortcutsWindow>("help_overlay").as_ref());
+        let help = help.object::<gtk::ShortcutsWindow>("help_overlay");
+        help.iter().for_each(a11y::name_by_labels);
+        window.set_help_overlay(help.as_ref());
         window.start();
         window
     }
@@ -140,6 +144,17 @@ impl Window {
     fn prepare(&self) {
         let imp = self.imp();
         imp.overview.connect_to(&imp.store);
+        let toasts = imp
+            .toast_widgets
+            .get_or_init(|| imp.toasts.observe_children());
+        toasts.connect_items_changed(|widgets, place, _, come| {
+            for widget in (place..place + come).filter_map(|at| widgets.item(at)) {
+                widget
+                    .downcast_ref::<gtk::Widget>()
+                    .iter()
+                    .for_each(|toast| a11y::name_by_labels(*toast));
+            }
+        });
         let enable = clone!(
             #[weak(rename_to = window)]
             self,
@@ -372,13 +387,8 @@ impl Window {
         let toast = adw::Toast::new(&glib::markup_escape_text(words));
         toast.set_button_label(Some(button));
         toast.connect_button_clicked(move |_| then());
-        let toasts = &self.imp().toasts;
-        toasts.add_toast(toast.clone());
+        self.imp().toasts.add_toast(toast.clone());
         self.imp().offer.replace(Some(toast.clone()));
-        // The widget of the toast is the last one, unless an earlier toast is still shown.
-        if let Some(shown) = toasts.last_child() {
-            a11y::name_by_labels(&shown);
-        }
         toast
     }
 

@@ -88,7 +88,7 @@ pub fn layers() -> Vec<Layer> {
             inputs: Inputs {
                 packages: &["tandem"],
                 programs: &["tandem-simulated"],
-                paths: &[&["data", "po"]],
+                paths: &[&["data", "po", "tests/e2e/src/node.rs"]],
                 module: module_path!(),
             },
             run: app,

@@ -9,6 +9,7 @@ use tandem_api::{Failure, Kind, Mode, Span};
 
 use super::CachePage;
 use super::numbers::speeds;
+use crate::a11y;
 use crate::display::{bytes, fill, plain_name, range_name};
 use crate::model::bars::{csv, long_bars};
 use crate::model::range::Range;
@@ -20,6 +21,10 @@ impl CachePage {
         let imp = self.imp();
         let names: Vec<String> = Range::ALL.into_iter().map(range_name).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        // Before 4.10 GTK gives the name of a list only to the list, and the focus goes to the button in it.
+        if let Some(button) = imp.range.first_child() {
+            a11y::set_label(&button, &gettext("Time Range"));
+        }
         imp.range.set_model(Some(&gtk::StringList::new(&names)));
         imp.range.connect_selected_notify(clone!(
             #[weak(rename_to = page)]
