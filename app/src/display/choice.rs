@@ -11,6 +11,7 @@ use super::{
     volume_words,
 };
 use crate::display::plan::quoted;
+use crate::model::draft::parts_of_key;
 use crate::model::inventory::Device;
 use crate::model::offer::{LEAST_GOOD, Loss, SsdOffer, slow_devices, ssd_offers};
 
@@ -156,8 +157,7 @@ pub struct SizeOffer {
 /// partition, or an SSD whose partitions are erased: they have the size that they have.
 #[must_use]
 pub fn size_offer(layout: &[SsdPart], key: &str, disk_bytes: u64) -> Option<SizeOffer> {
-    let (path, free) = key.split_once('#').unwrap_or((key, "0"));
-    let free: u64 = free.parse().unwrap_or(0);
+    let (path, free) = parts_of_key(key);
     if free == 0 {
         let [whole] = layout else { return None };
         return (whole.device.object.as_str() == path).then(|| SizeOffer {

@@ -103,13 +103,19 @@ pub fn ssd_key(path: &str, partition_bytes: u64) -> String {
     }
 }
 
+/// Block path of the SSD, and bytes of the new partition, in a key from [`ssd_key`]; 0: no new partition.
+#[must_use]
+pub fn parts_of_key(key: &str) -> (&str, u64) {
+    let (path, bytes) = key.split_once('#').unwrap_or((key, "0"));
+    (path, bytes.parse().unwrap_or(0))
+}
+
 impl Draft {
     /// Block path of the chosen SSD, and the bytes of the partition to make on it; 0: the cache takes all of it.
     #[must_use]
     pub fn ssd_part(&self) -> Option<(String, u64)> {
         let key = self.ssd.as_deref()?;
-        let (path, bytes) = key.split_once('#').unwrap_or((key, "0"));
-        let all = bytes.parse().unwrap_or(0);
+        let (path, all) = parts_of_key(key);
         Some((path.to_owned(), self.size.unwrap_or(all)))
     }
 

@@ -54,11 +54,13 @@ pub async fn answer(wizard: &Wizard, disk: &str) {
 }
 
 /// Presses the button that leads back to the choices.
+///
+/// # Panics
+/// There is no such button.
 pub fn back(wizard: &Wizard) {
     let mut all = hand::shown(wizard).into_iter();
     let words = gettext("Back");
     let back = all.find(|widget| widget.tooltip_text().as_deref() == Some(&words));
-    if let Some(button) = back.and_downcast::<gtk::Button>() {
-        button.emit_clicked();
-    }
+    let button = back.and_downcast::<gtk::Button>();
+    button.expect("a button that leads back").emit_clicked();
 }

@@ -6,6 +6,7 @@ use gtk::prelude::*;
 
 use super::Wizard;
 use crate::display::{SizeOffer, size_offer};
+use crate::model::draft::parts_of_key;
 use crate::model::objects::DeviceObject;
 use crate::model::store::objects;
 use crate::widgets::size_row::SizeRange;
@@ -40,7 +41,7 @@ impl Wizard {
         let imp = self.imp();
         let draft = imp.draft.borrow().clone();
         let (key, origin) = (draft.ssd?, draft.origin?);
-        let path = key.split('#').next().unwrap_or(&key);
+        let (path, _) = parts_of_key(&key);
         let layouts = imp.layouts.borrow();
         let list = imp.store.get()?.devices();
         let disk_bytes = objects::<DeviceObject>(&list)
@@ -56,7 +57,7 @@ impl Wizard {
         let imp = self.imp();
         let sizes = imp.sizes.borrow().clone();
         let Some((key, offer)) = sizes else { return };
-        let is_whole = !key.contains('#') && bytes.saturating_add(TABLE_BYTES) >= offer.most;
+        let is_whole = parts_of_key(&key).1 == 0 && bytes.saturating_add(TABLE_BYTES) >= offer.most;
         imp.draft.borrow_mut().size = (!is_whole).then_some(bytes);
         self.show_shares();
     }
