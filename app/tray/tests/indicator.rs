@@ -9,6 +9,8 @@
 
 #[path = "../../tests/stage/machine.rs"]
 mod machine;
+#[path = "../../tests/stage/panel.rs"]
+mod panel;
 
 use std::collections::HashMap;
 use std::process::Command;
@@ -21,42 +23,6 @@ use tandem_api::{
     CacheProxy, CacheState, ManagerProxy, Mode, PlanSpec, SelfReport, SimulationProxy, SsdHealth,
 };
 use zbus::{Connection, OwnedObjectPath, Proxy, interface};
-
-/// The part of a panel that indicators register with.
-struct Watcher(Sender<String>);
-
-#[interface(name = "org.kde.StatusNotifierWatcher")]
-impl Watcher {
-    fn register_status_notifier_item(&self, service: &str) {
-        self.0.send(service.to_owned()).unwrap();
-    }
-
-    #[zbus(property)]
-    fn is_status_notifier_host_registered(&self) -> bool {
-        true
-    }
-
-    #[zbus(property)]
-    fn registered_status_notifier_items(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    #[zbus(property)]
-    fn protocol_version(&self) -> i32 {
-        0
-    }
-}
-
-async fn panel(address: &str) -> (Connection, Receiver<String>) {
-    let (told, hears) = channel();
-    let connection = zbus::connection::Builder::address(address)
-        .name("org.kde.StatusNotifierWatcher")
-        .serve_at("/StatusNotifierWatcher", Watcher(told))
-        .build()
-        .await
-        .unwrap();
-    (connection, hears)
-}
 
 /// The desktop's notifications: their titles as they come, and the numbers of those that are closed.
 struct Desktop {
@@ -214,27 +180,10 @@ fn the_indicator_shows_what_the_service_tells() {
     let machine = Machine::start();
     zbus::block_on(async {
         let (_session, address) = bus::start();
-        let (panel, hears) = panel(&address).await;
+        let (panel, hears) = panel::show(&address).await.unwrap();
         let (desktop, notices) = desktop(&address).await;
         let _tray = tray(&machine, &address);
-        let start = Instant::now();
-        let service = loop {
-            if let Ok(service) = hears.try_recv() {
-                break service;
-            }
-            assert!(
-                start.elapsed() < Duration::from_secs(20),
-                "the indicator does not appear"
-            );
-            // Awaits an answer besides the sleep: the connection needs this thread.
-            zbus::fdo::DBusProxy::new(&panel)
-                .await
-                .unwrap()
-                .get_id()
-                .await
-                .unwrap();
-            std::thread::sleep(Duration::from_millis(20));
-        };
+        let service = panel::wait(&panel, &hears).await.unwrap();
         // Indicators announce changes by signals of their own, so that the cache of properties would stay old.
         let item: Proxy<'_> = zbus::proxy::Builder::new(&panel)
             .destination(service)
