@@ -26,7 +26,7 @@ pub fn project() -> PathBuf {
 pub struct Machine {
     /// Address of the bus.
     pub address: String,
-    _helper: Running,
+    helper: Running,
     _bus: Running,
 }
 
@@ -57,9 +57,15 @@ impl Machine {
         zbus::block_on(wait_for_service(&address));
         Self {
             address,
-            _helper: Running(helper),
+            helper: Running(helper),
             _bus: bus,
         }
+    }
+
+    /// Number of the service's process.
+    #[must_use]
+    pub fn service_process(&self) -> u32 {
+        self.helper.0.id()
     }
 }
 
@@ -90,7 +96,7 @@ async fn wait_for_service(address: &str) {
 
 /// The path of another program of this workspace. This test is in `target/<profile>/deps`, that program in
 /// `target/<profile>`.
-fn built(program: &str) -> PathBuf {
+pub fn built(program: &str) -> PathBuf {
     let own = std::env::current_exe().expect("this program has a path");
     own.ancestors()
         .nth(2)

@@ -7,6 +7,7 @@
 
 mod report;
 mod start;
+mod ui;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,14 +35,16 @@ pub struct Args {
     kind: Option<Kind>,
 }
 
-/// Figures that depend on the host's clock, each with a file of its own.
+/// Figures of the programs, each with a file of its own.
 #[derive(clap::Subcommand)]
 enum Other {
     /// Times of start and shutdown of a machine with a cache, beside the same machine without.
     Start(start::Args),
+    /// Measure the window, the indicator and the service, and write tests/bench/UI.md.
+    Ui,
 }
 
-/// What is measured.
+/// What is measured of the cache.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Kind {
     /// Instructions of single requests.
@@ -131,8 +134,10 @@ struct Figures {
 
 /// Runs the measurements and writes `tests/bench/RESULTS.md`.
 pub fn command(cx: &Cx, args: &Args) -> Result<()> {
-    if let Some(Other::Start(args)) = &args.other {
-        return start::command(cx, args);
+    match &args.other {
+        Some(Other::Start(args)) => return start::command(cx, args),
+        Some(Other::Ui) => return ui::command(cx),
+        None => {}
     }
     let kinds = [Kind::Cost, Kind::Time, Kind::Drain].map(|kind| (kind, kind.devices()));
     if let Some(name) = args.only.iter().find(|name| {

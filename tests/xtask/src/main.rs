@@ -77,7 +77,7 @@ enum Command {
     Deb(deb::Args),
     /// Open a root shell in the virtual machine.
     Vm(vm_shell::Args),
-    /// Measure the cost of requests beside other caches, in virtual time.
+    /// Measure the cost of requests beside other caches, in virtual time; with `ui` the window instead.
     Bench(bench::Args),
 }
 
