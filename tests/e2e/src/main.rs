@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::desktop::{Desktop, KEY_RETURN};
+use crate::desktop::{Desktop, KEY_RETURN, KEY_UP};
 
 #[derive(Parser)]
 struct Args {
@@ -48,8 +48,8 @@ enum Command {
         /// Its name on the screen.
         row: String,
     },
-    /// Press Return where the focus is.
-    Return,
+    /// Take the choice above the present one, in a list of choices that is open.
+    Above,
     /// Choose what has this name.
     Choose {
         /// Its name on the screen.
@@ -94,7 +94,10 @@ async fn run(command: Command) -> anyhow::Result<()> {
             desktop.step(&format!("the app shows “{}”", seen.name));
         }),
         Command::Enter { first, row } => desktop.enter(&first, &row).await,
-        Command::Return => desktop.key(KEY_RETURN).await,
+        Command::Above => {
+            desktop.key(KEY_UP).await?;
+            desktop.key(KEY_RETURN).await
+        }
         Command::Choose { name } => desktop.choose(&name).await,
         Command::Authenticate(question) => flow::answer(&desktop, &question).await,
         Command::Create(create) => flow::create(&desktop, &create).await,

@@ -165,9 +165,8 @@ fn by_clicks(scene: &mut Scene, report: &mut Report) -> Result<()> {
         report,
         "enter 'Hard disk' 'Limit for Unwritten Data'",
     )?;
-    // The list of choices opens with the focus on its first entry.
     click(scene, report, "wait 'At most 5 seconds'")?;
-    click(scene, report, "return")?;
+    click(scene, report, "above")?;
     scene.until("the module has the limit", |scene| {
         let table = scene.vm.agent.sh("dmsetup table --target tandem", SHORT)?;
         Ok(table.contains(" dirty_seconds 5"))
