@@ -38,11 +38,12 @@ impl Files {
 }
 
 /// The names of this machine's root file system that do not name its content, each with the node or the link that the
-/// name leads to.
+/// name leads to. `same`: whether two of these lead to one device. A setting that leads to another device than the
+/// running system is on is left out: a name that follows that device would start the wrong one for good.
 ///
 /// # Errors
 /// If the command line or the settings of GRUB are there and cannot be read.
-pub fn read() -> std::io::Result<Vec<(String, StartEntry)>> {
+pub fn read(same: impl Fn(&str, &str) -> bool) -> std::io::Result<Vec<(String, StartEntry)>> {
     let mut files = Files {
         command_line: optional(StartTable::CommandLine.file())?,
         ..Files::default()
@@ -58,11 +59,38 @@ pub fn read() -> std::io::Result<Vec<(String, StartEntry)>> {
         // A file that cannot be read says nothing against the name of this start.
         files.made = MADE.map(|file| optional(file).unwrap_or_default());
     }
-    Ok(entries(&files))
+    let mut all = entries(&files, same);
+    if !has_initial_file_systems(Path::new("/boot")) {
+        all.iter_mut().for_each(|(_, entry)| by_hand(entry));
+    }
+    Ok(all)
 }
 
-fn entries(files: &Files) -> Vec<(String, StartEntry)> {
+/// Whether each kernel in this folder has an initial file system. A kernel without one does not know `root=UUID=`.
+fn has_initial_file_systems(boot: &Path) -> bool {
+    let entries = std::fs::read_dir(boot).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut releases = names.filter_map(|name| Some(name.strip_prefix("vmlinuz-")?.to_owned()));
+    releases.all(|release| {
+        let files = [
+            format!("initrd.img-{release}"),
+            format!("initramfs-{release}.img"),
+        ];
+        files.iter().any(|file| boot.join(file).exists())
+    })
+}
+
+/// Leaves the change of a setting to the person.
+fn by_hand(entry: &mut StartEntry) {
+    if entry.table == StartTable::Grub {
+        entry.target = entry.table.file().to_owned();
+        entry.table = StartTable::CommandLine;
+    }
+}
+
+fn entries(files: &Files, same: impl Fn(&str, &str) -> bool) -> Vec<(String, StartEntry)> {
     let root = files.root();
+    let is_root = |found: &String| root.and_then(node).is_some_and(|root| same(&root, found));
     let entry = |node: String, table, target: &str, spec: &str| {
         let found = StartEntry {
             table,
@@ -78,6 +106,7 @@ fn entries(files: &Files) -> Vec<(String, StartEntry)> {
             true => root.and_then(node),
             false => node(&word).filter(|node| is_kernel_name(node)),
         };
+        let node = node.filter(is_root);
         all.extend(node.map(|node| entry(node, StartTable::Grub, &setting, &word)));
     }
     let Some((root, node)) = root.and_then(|root| Some((root, node(root)?))) else {
@@ -147,9 +176,18 @@ mod tests {
             settings: settings.to_owned(),
             made: [menu.to_owned(), cmdline.to_owned()],
         };
-        let found = entries(&files).into_iter();
+        let found = entries(&files, same).into_iter();
         let texts = |(_, e): (String, StartEntry)| [e.table.file().to_owned(), e.target, e.spec];
         found.map(texts).collect()
+    }
+
+    /// The running system is on one disk, which has two names.
+    fn same(one: &str, other: &str) -> bool {
+        let number = |node: &str| match node {
+            "/dev/disk/by-uuid/0a" => "/dev/sda1".to_owned(),
+            other => other.to_owned(),
+        };
+        number(one) == number(other)
     }
 
     fn texts(file: &str, target: &str, spec: &str) -> [String; 3] {
@@ -196,7 +234,40 @@ mod tests {
             settings: "GRUB_DISABLE_LINUX_UUID=true".to_owned(),
             ..Files::default()
         };
-        assert_eq!(entries(&files)[0].0, "/dev/disk/by-uuid/0a");
+        assert_eq!(entries(&files, same)[0].0, "/dev/disk/by-uuid/0a");
+    }
+
+    #[test]
+    fn a_setting_for_another_disk_than_the_running_one_is_not_touched() {
+        let settings = "GRUB_CMDLINE_LINUX=\"root=/dev/sdb1\"\n";
+        assert!(found(BY_UUID, settings, "", "").is_empty());
+        // And it does not explain the name of this start.
+        let line = [texts("/proc/cmdline", "", "root=/dev/sda1")];
+        assert_eq!(found(BY_NAME, settings, "", ""), line);
+    }
+
+    #[test]
+    fn a_kernel_without_an_initial_file_system_leaves_the_change_to_the_person() {
+        let boot = tempfile::tempdir().unwrap();
+        let add = |name: &str| std::fs::write(boot.path().join(name), "").unwrap();
+        assert!(has_initial_file_systems(boot.path()));
+        add("vmlinuz-6.1");
+        assert!(!has_initial_file_systems(boot.path()));
+        add("initrd.img-6.1");
+        assert!(has_initial_file_systems(boot.path()));
+        add("vmlinuz-6.99-mine");
+        assert!(!has_initial_file_systems(boot.path()));
+        add("initramfs-6.99-mine.img");
+        assert!(has_initial_file_systems(boot.path()));
+        let mut entry = StartEntry {
+            table: StartTable::Grub,
+            target: "GRUB_CMDLINE_LINUX".to_owned(),
+            spec: "root=/dev/sda1".to_owned(),
+            at_start: true,
+        };
+        by_hand(&mut entry);
+        let now = (entry.table.file(), entry.target.as_str());
+        assert_eq!(now, ("/proc/cmdline", "/etc/default/grub"));
     }
 
     #[test]

@@ -210,7 +210,10 @@ pub fn start_entries() -> std::io::Result<Vec<(String, StartEntry)>> {
     let (fstab, crypttab) = (fstab()?, optional(StartTable::Crypttab.file())?);
     let all = all_entries(&fstab, &crypttab);
     Ok(all
-        .chain(boot_loader::read()?)
+        .chain(boot_loader::read(|one, other| {
+            let number = node_number(one);
+            number.is_some() && number == node_number(other)
+        })?)
         .filter_map(|(node, entry)| Some((node_number(&node)?, entry)))
         .collect())
 }

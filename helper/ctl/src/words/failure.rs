@@ -236,8 +236,7 @@ fn mode_refusal(reason: &str) -> &'static str {
             "/etc/fstab mounts the disk at the start, before the cache is there."
         }
         Ok(ModeRefusal::UnlockedAtStart) => {
-            "/etc/crypttab unlocks the disk at the start, which would wait in vain while the SSD is missing; with noauto \
-             there it is offered."
+            "/etc/crypttab unlocks the disk at the start, which would wait in vain while the SSD is missing."
         }
         Ok(ModeRefusal::System) => {
             "the running system is on the disk, and could not start without the SSD."
