@@ -169,6 +169,11 @@ async fn how_much_may_wait_is_chosen(
     hand::wait(window, "old limit", || (row.selected() == 1).then_some(())).await;
     levers.set_authorized(true).await.unwrap();
     for (place, seconds, bytes) in [(3, 30, 100_000_000), (0, 5, 0), (1, 30, 0)] {
+        // The page takes one command at a time.
+        hand::wait(window, "row that can be used", || {
+            row.is_sensitive().then_some(())
+        })
+        .await;
         row.set_selected(place);
         let wanted = DirtyLimit { seconds, bytes };
         hand::wait(window, "new limit", || (limit() == wanted).then_some(())).await;
