@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// What the measured programs share.
+/// The machine, the bus and the screen that the measured programs share.
 struct Bench {
     machine: Machine,
     /// Address of the bus of the session.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the kernel says about a process.
+//! The kernel's figures of a process.
 
 use std::fs;
 use std::time::Duration;

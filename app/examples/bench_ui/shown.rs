@@ -21,7 +21,7 @@ pub const APP: &str = "app";
 /// The app with the page of a cache.
 pub const LIVE: &str = "live";
 
-/// What a program prints when it is shown.
+/// The word that a program prints when its window is shown.
 pub const SHOWN: &str = "shown";
 
 /// Runs the program until it is ended.

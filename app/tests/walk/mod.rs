@@ -33,7 +33,7 @@ pub struct Camera {
     pub width: i32,
     /// None in high contrast, where the names are the same.
     names: Option<Names>,
-    /// What is wrong: a line each, and each once however often it is seen.
+    /// The faults: a line each, and each line once however often it is seen.
     found: RefCell<BTreeSet<String>>,
     controls: Cell<usize>,
     texts: Cell<usize>,

@@ -14,6 +14,6 @@ pub struct NameChange {
     /// The name as it is, such as `/dev/sda1`, or the part of the setting that names the disk, such as
     /// `root=/dev/sda1`.
     pub before: String,
-    /// What takes its place, such as `UUID=0a1b...`.
+    /// The name that takes its place, such as `UUID=0a1b...`.
     pub after: String,
 }

@@ -27,7 +27,7 @@ async fn fresh(cache: &CacheProxy<'_>) -> Result<Sample, Ending> {
     Ok(cache.latest().await?)
 }
 
-/// What is known of a cache, as `--json` shows it.
+/// The facts of a cache, as `--json` shows them.
 pub async fn facts(cache: &CacheProxy<'_>) -> Result<serde_json::Value, Ending> {
     let latest = fresh(cache).await?;
     Ok(serde_json::json!({

@@ -105,7 +105,7 @@ impl Engine for Simulated {
                         |c: &NameChange| c.file == entry.table.file() && c.entry == entry.target;
                     changes.iter().any(fits)
                 };
-                // What they are changed to needs no further change.
+                // The new names need no further change.
                 block.other_entries.retain(|entry| !is_meant(entry));
             }
         });

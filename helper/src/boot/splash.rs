@@ -72,14 +72,14 @@ impl Splash {
     }
 }
 
-/// What is said when the start begins to assemble these caches: those that it sets up for the first time.
+/// The message when the start begins to assemble these caches: those that it sets up for the first time.
 pub(super) fn setting_up(caches: &[Cache]) -> Option<String> {
     let is_new = |cache: &&Cache| matches!(cache.record.setup, Setup::Pending { .. });
     let cache = caches.iter().find(is_new)?;
     Some(format!("Setting up the SSD cache of {}", cache.disk_name()))
 }
 
-/// What is said while the start waits for devices of these caches, for `limit` altogether.
+/// The message while the start waits for devices of these caches, for `limit` altogether.
 pub(super) fn waiting(caches: &[Cache], limit: Duration) -> Option<String> {
     // A wait for udev alone is part of each start.
     if limit <= WAIT_FOR_UDEV {
@@ -101,7 +101,7 @@ pub(super) fn waiting(caches: &[Cache], limit: Duration) -> Option<String> {
     ))
 }
 
-/// What is said when the start goes on without these caches. Disks that are not there are not mentioned.
+/// The message when the start goes on without these caches. Disks that are not there are not mentioned.
 pub(super) fn without(caches: &[Cache]) -> Option<String> {
     let said = |cache: &Cache| match (cache.disk.recorded.is_some(), cache.held.is_empty()) {
         (_, false) => Some(format!(
