@@ -30,18 +30,11 @@ impl Service {
     ) -> Result<(), Failure> {
         let _call = self.call();
         let _caller = self.caller(header).await?;
-        let record = self.record(uuid)?;
         let permission = match mode {
             Mode::Writeback => Permission::WriteBack,
             Mode::Writethrough | Mode::Writearound => Permission::Tune,
         };
-        let (disk, ssd) = (&record.pair.origin, &record.pair.ssd);
-        auth::check(&self.connection, header, permission, &disk.text, &ssd.text).await?;
-
-        let devices = [disk.clone(), ssd.clone()];
-        self.ensure_no_job(&devices).await?;
-        let reserved = self.reserve(uuid, devices, true)?;
-        let (record, _) = self.working(uuid).await?;
+        let (reserved, record, _) = self.reserve_working(header, uuid, permission).await?;
         self.offered(&record, mode).await?;
         let result = {
             // A refresh reads the record and may change it, so no refresh may run meanwhile.
@@ -151,25 +144,36 @@ impl Service {
         told.map_err(|e| e.name("paused"))
     }
 
-    /// Keeps jobs away from a cache whose module can take a setting now, if polkit allows it (`.tune`). Returns the record
-    /// with the devices under their present names.
+    /// Keeps jobs away from a cache whose module can take a setting now, if polkit allows it (`.tune`).
     async fn reserve_for_setting(
         self: &Arc<Self>,
         header: &Header<'_>,
         uuid: &str,
     ) -> Result<(Reservation<'_>, CacheRecord), Failure> {
-        let record = self.record(uuid)?;
-        let (disk, ssd) = (&record.pair.origin, &record.pair.ssd);
-        let tune = Permission::Tune;
-        auth::check(&self.connection, header, tune, &disk.text, &ssd.text).await?;
-        let devices = [disk.clone(), ssd.clone()];
-        self.ensure_no_job(&devices).await?;
-        let reserved = self.reserve(uuid, devices, true)?;
-        let (record, status) = self.working(uuid).await?;
+        let (reserved, record, status) =
+            self.reserve_working(header, uuid, Permission::Tune).await?;
         if status.sample.paused().is_none() {
             return Err(Failure::new(Kind::ModuleTooOld));
         }
         Ok((reserved, record))
+    }
+
+    /// Keeps jobs away from a cache that works, if polkit allows it. Returns also the record with the devices under their
+    /// present names, and the status of the module.
+    async fn reserve_working(
+        self: &Arc<Self>,
+        header: &Header<'_>,
+        uuid: &str,
+        permission: Permission,
+    ) -> Result<(Reservation<'_>, CacheRecord, Status), Failure> {
+        let record = self.record(uuid)?;
+        let (disk, ssd) = (&record.pair.origin, &record.pair.ssd);
+        auth::check(&self.connection, header, permission, &disk.text, &ssd.text).await?;
+        let devices = [disk.clone(), ssd.clone()];
+        self.ensure_no_job(&devices).await?;
+        let reserved = self.reserve(uuid, devices, true)?;
+        let (record, status) = self.working(uuid).await?;
+        Ok((reserved, record, status))
     }
 
     /// `Cache.SetName`.
