@@ -42,8 +42,8 @@ mod imp {
         pub leaflet: TemplateChild<adw::Leaflet>,
         #[template_child]
         pub overview: TemplateChild<Overview>,
-        #[template_child]
-        pub cache_page: TemplateChild<CachePage>,
+        /// The page of a cache, from the first time that the window shows one.
+        pub cache_page: OnceCell<CachePage>,
         /// The widgets of toasts among others, which come when earlier toasts have gone.
         pub toast_widgets: OnceCell<gio::ListModel>,
         pub store: Store,
@@ -67,7 +67,6 @@ mod imp {
 
         fn class_init(class: &mut Self::Class) {
             Overview::ensure_type();
-            CachePage::ensure_type();
             class.bind_template();
             class.install_action("win.set-up", None, |window, _, _| window.set_up(None));
             class.install_action(
@@ -132,13 +131,22 @@ impl Window {
         let window: Self = glib::Object::builder()
             .property("application", application)
             .build();
-        let help = gtk::Builder::from_string(include_str!("shortcuts.ui"));
+        let help = gio::ActionEntry::builder("show-help-overlay")
+            .activate(|window: &Self, _, _| window.show_help_overlay());
+        window.add_action_entries([help.build()]);
         window.remember();
-        let help = help.object::<gtk::ShortcutsWindow>("help_overlay");
-        help.iter().for_each(a11y::name_by_labels);
-        window.set_help_overlay(help.as_ref());
         window.start();
         window
+    }
+
+    /// Shows the shortcuts. The overlay is made the first time, when its own action replaces the one that leads here.
+    fn show_help_overlay(&self) {
+        let help = gtk::Builder::from_string(include_str!("shortcuts.ui"));
+        if let Some(help) = help.object::<gtk::ShortcutsWindow>("help_overlay") {
+            a11y::name_by_labels(&help);
+            self.set_help_overlay(Some(&help));
+            help.present();
+        }
     }
 
     fn prepare(&self) {
@@ -200,7 +208,9 @@ impl Window {
                     .and_downcast_ref::<Overview>()
                     .is_some()
                 {
-                    window.imp().cache_page.show(None);
+                    if let Some(page) = window.imp().cache_page.get() {
+                        page.show(None);
+                    }
                     window.remember_page("");
                 }
             }
@@ -224,8 +234,7 @@ impl Window {
                     Ok(client) => {
                         let imp = window.imp();
                         // `start` sets the client only once.
-                        let _ = imp.client.set(client.clone());
-                        imp.cache_page.connect_to(&client, &imp.store);
+                        let _ = imp.client.set(client);
                         window.follow();
                     }
                     Err(failure) => window.imp().store.bus_failed(failure),
@@ -298,9 +307,9 @@ impl Window {
                 self.load_history(&cache);
             }
         }
-        let imp = self.imp();
+
         let gone = |cache: &CacheObject| !objects::<CacheObject>(list).any(|known| known == *cache);
-        if imp.cache_page.cache().as_ref().is_some_and(gone) {
+        if self.shown_cache().as_ref().is_some_and(gone) {
             self.show_overview();
         }
     }
@@ -463,17 +472,24 @@ impl Window {
     /// Shows the page of the cache with this uuid.
     pub fn show_cache(&self, uuid: &str) {
         let imp = self.imp();
-        if let Some(cache) = imp.store.cache(uuid) {
-            imp.cache_page.show(Some(&cache));
-            imp.leaflet.set_visible_child(&*imp.cache_page);
-            self.remember_page(uuid);
-        }
+        let (Some(client), Some(cache)) = (imp.client.get(), imp.store.cache(uuid)) else {
+            return;
+        };
+        let page = imp.cache_page.get_or_init(|| {
+            let page: CachePage = glib::Object::new();
+            page.connect_to(client, &imp.store);
+            imp.leaflet.append(&page);
+            page
+        });
+        page.show(Some(&cache));
+        imp.leaflet.set_visible_child(page);
+        self.remember_page(uuid);
     }
 
     /// The cache whose page is shown.
     #[must_use]
     pub fn shown_cache(&self) -> Option<CacheObject> {
-        self.imp().cache_page.cache()
+        self.imp().cache_page.get()?.cache()
     }
 
     /// Goes back to the overview.
