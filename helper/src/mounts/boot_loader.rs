@@ -109,6 +109,8 @@ fn entries(files: &Files, same: impl Fn(&str, &str) -> bool) -> Vec<(String, Sta
         let node = node.filter(is_root);
         all.extend(node.map(|node| entry(node, StartTable::Grub, &setting, &word)));
     }
+    // A setting may say the same word twice. One change is for both.
+    all.dedup();
     let Some((root, node)) = root.and_then(|root| Some((root, node(root)?))) else {
         return all;
     };
@@ -134,7 +136,9 @@ pub fn settings(text: &str) -> Vec<(String, String)> {
         };
         let setting = setting.trim_end_matches('+');
         let is_end = |c: char| c.is_ascii_whitespace() || c == '"' || c == '\'';
-        let mut words = value.split(is_end).filter(|word| !word.is_empty());
+        let mut words = without_comment(value)
+            .split(is_end)
+            .filter(|word| !word.is_empty());
         if COMMAND_LINES.contains(&setting) {
             let roots = words.filter(|word| word.starts_with("root="));
             all.extend(roots.map(|word| (setting.to_owned(), word.to_owned())));
@@ -147,6 +151,21 @@ pub fn settings(text: &str) -> Vec<(String, String)> {
         }
     }
     all
+}
+
+/// The value of a setting without the comment behind it: from a `#` on that begins a word outside of quotes.
+fn without_comment(value: &str) -> &str {
+    let (mut quote, mut before) = (None, ' ');
+    for (at, c) in value.char_indices() {
+        match quote {
+            None if c == '#' && before.is_ascii_whitespace() => return &value[..at],
+            None if c == '"' || c == '\'' => quote = Some(c),
+            Some(end) if c == end => quote = None,
+            _ => (),
+        }
+        before = c;
+    }
+    value
 }
 
 /// The node or the link of a word such as `root=/dev/sda1` or `root=UUID=0a`.
@@ -235,6 +254,19 @@ mod tests {
             ..Files::default()
         };
         assert_eq!(entries(&files, same)[0].0, "/dev/disk/by-uuid/0a");
+    }
+
+    #[test]
+    fn a_word_counts_once_for_each_setting_and_not_in_a_comment() {
+        let settings = "GRUB_CMDLINE_LINUX=\"root=/dev/sda1 a#b root=/dev/sda1\"\n\
+                        GRUB_CMDLINE_LINUX_DEFAULT=quiet # root=/dev/sda1\n\
+                        GRUB_DISABLE_LINUX_UUID= # true\n";
+        let once = [texts(
+            "/etc/default/grub",
+            "GRUB_CMDLINE_LINUX",
+            "root=/dev/sda1",
+        )];
+        assert_eq!(found(BY_NAME, settings, "", ""), once);
     }
 
     #[test]

@@ -12,27 +12,33 @@ type Named = Vec<(String, String)>;
 /// The text of the file with the changes.
 ///
 /// # Errors
-/// If not exactly one entry of the text fits a change, or if more than that entry would be another one afterwards.
+/// If no entry of the text fits a change or, in another file than GRUB's, more than one, or if more than these entries
+/// would be others afterwards.
 pub fn edited(file: StartTable, text: &str, changes: &[NameChange]) -> io::Result<String> {
     let mut wanted = named(file, text)?;
     for change in changes {
-        let mut fits = wanted.iter_mut().filter(|entry| is_meant(entry, change));
-        let (Some(entry), None) = (fits.next(), fits.next()) else {
+        let fits = wanted.iter_mut().filter(|entry| is_meant(entry, change));
+        let fits: Vec<_> = fits.collect();
+        // GRUB's settings are the words of one command line, and a word may be there twice.
+        if fits.is_empty() || (fits.len() > 1 && file != StartTable::Grub) {
             return Err(io::Error::other(format!(
                 "not one line names {} as {}",
                 change.entry, change.before
             )));
-        };
-        entry.1.clone_from(&change.after);
+        }
+        for entry in fits {
+            entry.1.clone_from(&change.after);
+        }
     }
     let mut new = String::new();
     for line in text.split_inclusive('\n') {
         let entries = named(file, line)?;
-        let meant = |change: &&NameChange| entries.iter().any(|entry| is_meant(entry, change));
         // A line of GRUB's file may name the disk more than once.
         let mut line = line.to_owned();
-        for change in changes.iter().filter(meant) {
-            line = with_word(&line, change)?;
+        for change in changes {
+            for _ in entries.iter().filter(|entry| is_meant(entry, change)) {
+                line = with_word(&line, change)?;
+            }
         }
         new += &line;
     }

@@ -64,6 +64,22 @@ fn the_settings_of_grub_are_changed_word_by_word() {
 }
 
 #[test]
+fn a_word_of_grubs_settings_is_changed_as_often_as_it_is_there_and_in_no_comment() {
+    let text = "GRUB_CMDLINE_LINUX=\"root=/dev/sda1 ro root=/dev/sda1\" # not root=/dev/sda1\n\
+                GRUB_CMDLINE_LINUX+=' root=/dev/sda1'\n";
+    let root = change(
+        StartTable::Grub,
+        "GRUB_CMDLINE_LINUX",
+        "root=/dev/sda1",
+        "root=UUID=0a",
+    );
+    let new = edited(StartTable::Grub, text, &[root]).unwrap();
+    let wanted = "GRUB_CMDLINE_LINUX=\"root=UUID=0a ro root=UUID=0a\" # not root=/dev/sda1\n\
+                  GRUB_CMDLINE_LINUX+=' root=UUID=0a'\n";
+    assert_eq!(new, wanted);
+}
+
+#[test]
 fn a_line_that_is_not_there_or_not_alone_is_not_changed() {
     let edited = |text: &str, point: &str| edited(StartTable::Fstab, text, &[in_fstab(point)]);
     edited(FSTAB, "/home").unwrap_err();
