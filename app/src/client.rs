@@ -70,8 +70,7 @@ impl Client {
     pub async fn follow_disks(&self, mut tell: impl FnMut(Result<Snapshot, Failure>)) {
         mirror::follow(&self.connection, udisks::SOURCE, |news| match news {
             News::Objects(objects) => tell(Ok(udisks::snapshot(objects))),
-            News::Left => tell(Ok(Snapshot::default())),
-            News::Signal(_) => {}
+            News::Left | News::Signal(_) => {}
             News::Failed(error) => {
                 tell(Err(Failure::new(Kind::ServiceUnavailable)
                     .name("UDisks2")

@@ -33,7 +33,7 @@ pub enum News<'a> {
     Objects(&'a Objects),
     /// Any other signal.
     Signal(&'a Message),
-    /// The service has left the bus.
+    /// The service has left the bus. Never told of a service that is started again.
     Left,
     /// The service could not be asked.
     Failed(zbus::Error),
@@ -48,6 +48,8 @@ pub struct Source {
     pub root: &'static str,
     /// Interface of the object at `root` itself that is followed as well.
     pub interface: Option<&'static str>,
+    /// The service is started again when it leaves, and its objects stay as they were until then.
+    pub always: bool,
 }
 
 /// Follows the objects of a service until the connection ends. Starts the service.
@@ -117,10 +119,10 @@ async fn try_follow(
                 Either::Right(change) => {
                     let args = change.args()?;
                     owner = args.new_owner().as_ref().map(|name| name.to_owned().into());
-                    objects.clear();
-                    if owner.is_some() {
+                    if owner.is_some() || source.always {
                         changed = Effect::Reload;
                     } else {
+                        objects.clear();
                         changed = Effect::None;
                         tell(News::Left);
                     }
@@ -202,6 +204,7 @@ async fn load(connection: &Connection, source: Source) -> zbus::Result<Objects> 
         service,
         root,
         interface,
+        ..
     } = source;
     let manager = ObjectManagerProxy::builder(connection)
         .destination(service)

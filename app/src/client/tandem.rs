@@ -16,6 +16,7 @@ pub const SOURCE: Source = Source {
     service: BUS_NAME,
     root: ROOT_PATH,
     interface: Some(MANAGER_INTERFACE),
+    always: false,
 };
 
 /// All facts of the service; `None` without its manager object.

@@ -16,6 +16,7 @@ pub const SOURCE: Source = Source {
     service: "org.freedesktop.UDisks2",
     root: "/org/freedesktop/UDisks2",
     interface: None,
+    always: true,
 };
 
 /// All that UDisks2 shows.

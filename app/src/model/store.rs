@@ -225,13 +225,14 @@ impl Store {
         self.emit_by_name::<()>("changed", &[]);
     }
 
-    /// The service has left the bus, as it does when there is no cache and nothing to do.
-    pub fn service_left(&self) {
+    /// The service has left the bus. Returns whether it is missed: without a cache and a watch it leaves by itself,
+    /// otherwise it was stopped or killed. Caches and watches go on without it, and stay as they were last known.
+    pub fn service_left(&self) -> bool {
+        // The next service may give another job the same path.
         self.imp().jobs.borrow_mut().clear();
-        self.imp().watches.borrow_mut().clear();
-        self.caches().remove_all();
         self.arrange();
         self.emit_by_name::<()>("changed", &[]);
+        self.caches().n_items() > 0 || !self.imp().watches.borrow().is_empty()
     }
 
     /// The system bus could not be reached, and so neither could the two services.

@@ -294,6 +294,14 @@ impl CachePage {
         self.refresh_numbers();
     }
 
+    /// The service was started again: has it take a sample each second while the page shows a cache.
+    pub fn follow_new_service(&self) {
+        if let Some(cache) = self.cache() {
+            self.watch(&cache, true);
+            self.load_histories();
+        }
+    }
+
     fn watch(&self, cache: &CacheObject, watch: bool) {
         let Some(client) = self.imp().client.get().cloned() else {
             return;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The main window: overview, cache page and toasts. The window passes the facts from the bus to the store.
 
+mod follow;
 mod memory;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -14,7 +15,7 @@ use gtk::{CompositeTemplate, gio};
 use tandem_api::{DataState, JobKind, Kind};
 
 use crate::a11y;
-use crate::client::{Client, ServiceEvent, whole_spec};
+use crate::client::{Client, whole_spec};
 use crate::display::{job_end_words, origin_choices, plain_name};
 use crate::enrollment;
 use crate::model::facts::JobFacts;
@@ -215,58 +216,6 @@ impl Window {
                 }
             }
         ));
-    }
-
-    /// Connects to the bus and follows both services. A further call first ends what the call before has started.
-    fn start(&self) {
-        for follower in self.imp().followers.take() {
-            follower.abort();
-        }
-        if self.imp().client.get().is_some() {
-            self.follow();
-            return;
-        }
-        let connect = glib::spawn_future_local(clone!(
-            #[weak(rename_to = window)]
-            self,
-            async move {
-                match Client::connect().await {
-                    Ok(client) => {
-                        let imp = window.imp();
-                        // `start` sets the client only once.
-                        let _ = imp.client.set(client);
-                        window.follow();
-                    }
-                    Err(failure) => window.imp().store.bus_failed(failure),
-                }
-            }
-        ));
-        self.imp().followers.borrow_mut().push(connect);
-    }
-
-    fn follow(&self) {
-        let Some(client) = self.imp().client.get().cloned() else {
-            return;
-        };
-        let store = self.imp().store.clone();
-        let disks = glib::spawn_future_local(clone!(
-            #[strong]
-            client,
-            #[strong]
-            store,
-            async move { client.follow_disks(|told| store.apply_disks(told)).await }
-        ));
-        let service = glib::spawn_future_local(async move {
-            client
-                .follow_service(|event| match event {
-                    ServiceEvent::Facts(facts) => store.apply_service(facts),
-                    ServiceEvent::Sampled(path, sample) => store.apply_sample(&path, sample),
-                    ServiceEvent::Left => store.service_left(),
-                    ServiceEvent::Failed(failure) => store.service_failed(failure),
-                })
-                .await;
-        });
-        self.imp().followers.borrow_mut().extend([disks, service]);
     }
 
     /// Asks the service which SSDs without a signature are blank. Only a plan answers that: the service refuses a plan

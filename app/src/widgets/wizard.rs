@@ -76,7 +76,7 @@ mod imp {
         pub loads_layouts: Cell<bool>,
         /// All of `layouts` were asked for.
         pub layouts_known: Cell<bool>,
-        /// The plan whose refused modes were asked for.
+        /// The plan whose refused modes were asked for; its size is 1 byte for any part of an SSD.
         pub asked: RefCell<Option<PlanSpec>>,
         /// The modes that are refused for `asked`.
         pub refused_modes: RefCell<Vec<RefusedMode>>,

@@ -44,22 +44,26 @@ impl Machine {
     /// # Panics
     /// If `tandem-simulated` is not built.
     pub fn on((bus, address): (Running, String)) -> Self {
-        let helper = built("tandem-simulated");
-        assert!(
-            helper.exists(),
-            "{} is missing: cargo build -p tandem-simulated",
-            helper.display()
-        );
-        let helper = Command::new(helper)
-            .env("DBUS_SYSTEM_BUS_ADDRESS", &address)
-            .spawn()
-            .expect("the service starts");
-        zbus::block_on(wait_for_service(&address));
+        let helper = start_service(&address);
         Self {
             address,
-            helper: Running(helper),
+            helper,
             _bus: bus,
         }
+    }
+
+    /// Kills the service, and UDisks2 with it.
+    pub fn kill_service(&mut self) {
+        let _ = self.helper.0.kill();
+        let _ = self.helper.0.wait();
+    }
+
+    /// Starts the service again, with a machine as it was in the beginning.
+    ///
+    /// # Panics
+    /// As [`Machine::on`].
+    pub fn start_again(&mut self) {
+        self.helper = start_service(&self.address);
     }
 
     /// Number of the service's process.
@@ -67,6 +71,21 @@ impl Machine {
     pub fn service_process(&self) -> u32 {
         self.helper.0.id()
     }
+}
+
+fn start_service(address: &str) -> Running {
+    let helper = built("tandem-simulated");
+    assert!(
+        helper.exists(),
+        "{} is missing: cargo build -p tandem-simulated",
+        helper.display()
+    );
+    let helper = Command::new(helper)
+        .env("DBUS_SYSTEM_BUS_ADDRESS", address)
+        .spawn()
+        .expect("the service starts");
+    zbus::block_on(wait_for_service(address));
+    Running(helper)
 }
 
 /// Waits until the service owns its names. This bus starts no service by itself.

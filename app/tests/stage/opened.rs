@@ -20,7 +20,8 @@ pub struct Opened {
     pub bus: zbus::Connection,
     /// Makes the simulated machine do what real machines do by themselves.
     pub levers: SimulationProxy<'static>,
-    _machine: Machine,
+    /// The machine's service and bus.
+    pub machine: Machine,
 }
 
 /// Starts a machine whose jobs take `step_ms` a step, and opens the window on it. Only one test of a process can call
@@ -74,6 +75,6 @@ async fn open_machine(machine: Machine, step_ms: u32) -> Opened {
         window,
         bus,
         levers,
-        _machine: machine,
+        machine,
     }
 }

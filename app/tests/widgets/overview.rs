@@ -126,11 +126,14 @@ fn the_overview_follows_its_store_and_keeps_what_stays() {
             .contains("SSD Failed")
     );
 
-    store.service_left();
+    assert!(store.service_left(), "it was stopped or killed");
     assert!(
-        hand::button(&window, "Set Up a Cache…").is_some(),
-        "it leaves when there is no cache"
+        row(&window).is_some(),
+        "the cache goes on without the service"
     );
+    store.apply_service(service(vec![]));
+    assert!(!store.service_left(), "it leaves when there is no cache");
+    assert!(hand::button(&window, "Set Up a Cache…").is_some());
     window.destroy();
 }
 

@@ -24,17 +24,22 @@ impl Wizard {
         self.imp().job.borrow().as_ref().map(|(job, _)| job.facts())
     }
 
-    /// Asks once which modes are offered for this disk and this SSD: each plan of the service names the refused modes.
+    /// Asks once which modes are offered for this disk and this SSD: each plan of the service names the refused modes,
+    /// which are the same for each size of the cache. If the service makes no plan, the next change asks again.
     pub(super) fn ask_modes(&self) {
         let imp = self.imp();
         let spec = draft_spec(&imp.draft.borrow()).map(|spec| PlanSpec {
             mode: Mode::Writethrough,
             ..spec
         });
-        if *imp.asked.borrow() == spec {
+        let asked = spec.clone().map(|spec| PlanSpec {
+            partition_bytes: spec.partition_bytes.min(1),
+            ..spec
+        });
+        if *imp.asked.borrow() == asked {
             return;
         }
-        imp.asked.replace(spec.clone());
+        imp.asked.replace(asked.clone());
         imp.refused_modes.take();
         let (Some(client), Some(spec)) = (imp.client.get().cloned(), spec) else {
             return;
@@ -43,16 +48,19 @@ impl Wizard {
             #[weak(rename_to = wizard)]
             self,
             async move {
+                let plan = client.plan(&spec).await;
+                let imp = wizard.imp();
+                if *imp.asked.borrow() != asked {
+                    return;
+                }
                 // The review says why no plan is possible at all.
-                let Ok(plan) = client.plan(&spec).await else {
+                let Ok(plan) = plan else {
+                    imp.asked.take();
                     return;
                 };
-                let imp = wizard.imp();
-                if imp.asked.borrow().as_ref() == Some(&spec) {
-                    imp.draft.borrow_mut().offer(&plan.refused_modes);
-                    imp.refused_modes.replace(plan.refused_modes);
-                    wizard.show_mode();
-                }
+                imp.draft.borrow_mut().offer(&plan.refused_modes);
+                imp.refused_modes.replace(plan.refused_modes);
+                wizard.show_mode();
             }
         ));
     }

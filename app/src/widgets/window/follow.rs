@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! How the window follows the service and UDisks2, and what the window does when the service ends while caches or
+//! watches go on without it.
+
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+
+use adw::subclass::prelude::*;
+use gtk::glib::{self, clone};
+use tandem_api::{Failure, Kind};
+
+use super::Window;
+use crate::client::{Client, ServiceEvent};
+
+/// The system starts a service that was killed after a second. The window says nothing of a service that is back within
+/// this time.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl Window {
+    /// Connects to the bus and follows both services. A further call first ends what the call before has started.
+    pub(super) fn start(&self) {
+        for follower in self.imp().followers.take() {
+            follower.abort();
+        }
+        if self.imp().client.get().is_some() {
+            self.follow();
+            return;
+        }
+        let connect = glib::spawn_future_local(clone!(
+            #[weak(rename_to = window)]
+            self,
+            async move {
+                match Client::connect().await {
+                    Ok(client) => {
+                        let imp = window.imp();
+                        // `start` sets the client only once.
+                        let _ = imp.client.set(client);
+                        window.follow();
+                    }
+                    Err(failure) => window.imp().store.bus_failed(failure),
+                }
+            }
+        ));
+        self.imp().followers.borrow_mut().push(connect);
+    }
+
+    fn follow(&self) {
+        let Some(client) = self.imp().client.get().cloned() else {
+            return;
+        };
+        let store = self.imp().store.clone();
+        let disks = glib::spawn_future_local(clone!(
+            #[strong]
+            client,
+            #[strong]
+            store,
+            async move { client.follow_disks(|told| store.apply_disks(told)).await }
+        ));
+        let missed = MissedService::new(self);
+        let service = glib::spawn_future_local(async move {
+            client
+                .follow_service(|event| match event {
+                    ServiceEvent::Facts(facts) => {
+                        store.apply_service(facts);
+                        missed.is_back();
+                    }
+                    ServiceEvent::Sampled(path, sample) => store.apply_sample(&path, sample),
+                    ServiceEvent::Left => missed.has_left(store.service_left()),
+                    ServiceEvent::Failed(failure) => store.service_failed(failure),
+                })
+                .await;
+        });
+        self.imp().followers.borrow_mut().extend([disks, service]);
+    }
+}
+
+/// Waits for the service to come back.
+struct MissedService {
+    window: glib::WeakRef<Window>,
+    /// The service has left, and has told nothing since.
+    gone: Cell<bool>,
+    /// Ends [`PATIENCE`].
+    timer: RefCell<Option<glib::JoinHandle<()>>>,
+}
+
+impl MissedService {
+    fn new(window: &Window) -> Self {
+        Self {
+            window: glib::object::ObjectExt::downgrade(window),
+            gone: Cell::default(),
+            timer: RefCell::default(),
+        }
+    }
+
+    /// The service has left. `missed`: it should not have.
+    fn has_left(&self, missed: bool) {
+        self.gone.set(true);
+        let (Some(window), true) = (self.window.upgrade(), missed) else {
+            return;
+        };
+        let timer = glib::spawn_future_local(clone!(
+            #[weak]
+            window,
+            async move {
+                glib::timeout_future(PATIENCE).await;
+                let failure = Failure::new(Kind::ServiceUnavailable).name("tandem");
+                window.imp().store.service_failed(failure);
+                // That page says it, and has the button to try again.
+                window.show_overview();
+            }
+        ));
+        if let Some(before) = self.timer.replace(Some(timer)) {
+            before.abort();
+        }
+    }
+
+    /// The service has told its facts. A service that was started again does not know what the one before was asked to
+    /// sample.
+    fn is_back(&self) {
+        if !self.gone.take() {
+            return;
+        }
+        if let Some(timer) = self.timer.take() {
+            timer.abort();
+        }
+        let page = self.window.upgrade();
+        if let Some(page) = page
+            .as_ref()
+            .and_then(|window| window.imp().cache_page.get())
+        {
+            page.follow_new_service();
+        }
+    }
+}
+
+impl Drop for MissedService {
+    fn drop(&mut self) {
+        if let Some(timer) = self.timer.take() {
+            timer.abort();
+        }
+    }
+}
