@@ -2,6 +2,8 @@
 //! A real disk is watched through the kernel's tracepoint, within the sandbox of the service. Then the disk gets a cache,
 //! and the same reads are made again: what was predicted is compared with what the module counts.
 
+mod window;
+
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -28,7 +30,11 @@ const TOLERANCE: u64 = 40;
 type Test = fn(&mut Scene, &Bench) -> Result<()>;
 
 /// The layer's tests. Each test starts from the machine in the state that the test before it has left.
-pub const CASES: [(&str, Test); 5] = [
+pub const CASES: [(&str, Test); 6] = [
+    (
+        "a disk is watched by clicks, through a refusal and the end of the services",
+        window::by_clicks,
+    ),
     ("the service sees the reads of a watched disk", seen),
     ("the service goes on after its end, without a call", goes_on),
     ("the same reads through a cache hit as predicted", measured),
@@ -42,6 +48,7 @@ pub const CASES: [(&str, Test); 5] = [
 /// Runs the layer. For one case it also runs the tests before that case.
 pub fn run(bench: &mut Bench) -> Result<()> {
     let mut scene = Scene::new(bench)?;
+    scene.vm.agent.sh(PREPARE, LONG)?;
     for (name, test) in CASES {
         let result = test(&mut scene, bench);
         let failed = result.is_err();
@@ -78,7 +85,6 @@ fn number(value: &Value, name: &str) -> Result<u64> {
 }
 
 fn seen(scene: &mut Scene, bench: &Bench) -> Result<()> {
-    scene.vm.agent.sh(PREPARE, LONG)?;
     let begin = format!("tandemctl watch-disk {}", scene.disk);
     scene.vm.agent.sh(&begin, SHORT)?;
     scene.vm.agent.sh(READS, LONG)?;

@@ -43,6 +43,7 @@ fn keys_and_panel(bench: &mut Bench, mut vm: Vm) -> Result<()> {
             "wizard and password with the keyboard alone",
             by_keys as Part,
         ),
+        ("a speed test of the cache by clicks", speed_test),
         ("the indicator in a panel opens the window", from_panel),
         ("removal with the keyboard alone", removed_by_keys),
     ] {
@@ -80,6 +81,22 @@ fn by_keys(vm: &mut Vm, report: &mut Report) -> Result<()> {
     );
     report.output(&table);
     Ok(())
+}
+
+/// A person at the machine needs no password for it.
+fn speed_test(vm: &mut Vm, report: &mut Report) -> Result<()> {
+    drive(vm, report, "enter 'Speed test' 'Speed test'")?;
+    drive(vm, report, "press 'Start Test'")?;
+    drive(vm, report, "wait 'Reading from the hard disk…'")?;
+    drive(vm, report, "wait 'Test Again'")?;
+    drive(vm, report, "show --shot speed")?;
+    let told = vm.agent.sh("tandemctl speed-test --last", SHORT)?;
+    report.output(&told);
+    ensure!(
+        !told.contains("not tested yet"),
+        "the result is not kept: {told}"
+    );
+    drive(vm, report, "press Close").map(drop)
 }
 
 /// Closes the window first, so that only the entry in the indicator's menu can have opened it.

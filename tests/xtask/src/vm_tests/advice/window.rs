@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The advisor by clicks in the real app: the right to watch is refused and granted, both services end under the
+//! window, and the watch is given up.
+
+use anyhow::{Result, ensure};
+
+use super::{COUNT, PATIENCE, READS, wait_for};
+use crate::demo::{drive, start_app};
+use crate::guest::{LONG, SHORT};
+use crate::image::PASSWORD;
+use crate::layer::Bench;
+use crate::report::Report;
+use crate::vm_tests::Scene;
+
+/// A rule by which nobody may choose which disks are watched.
+const RULE: &str = "/etc/polkit-1/rules.d/10-watch.rules";
+/// Puts the rule in force.
+const REFUSE: &str = r#"cat >RULE <<END
+polkit.addRule(function(action) {
+    if (action.id == "org.tandemcache.Tandem1.watch-disk")
+        return polkit.Result.NO;
+});
+END
+for try in $(seq 100); do pkcheck --action-id org.tandemcache.Tandem1.watch-disk --process $$ || exit 0; sleep 0.2; done; exit 1"#;
+/// Takes it out of force.
+const GRANT: &str = "rm RULE; for try in $(seq 100); do pkcheck --action-id org.tandemcache.Tandem1.watch-disk \
+    --process $$ && exit 0; sleep 0.2; done; exit 1";
+/// Ends both services, each in its own way, and waits until they are back without a call of this script.
+const BOTH_END: &str = "old=$(systemctl show --value -p MainPID tandem) && systemctl kill --signal=KILL tandem && \
+    systemctl restart udisks2 && for try in $(seq 150); do new=$(systemctl show --value -p MainPID tandem); \
+    [ $new != 0 ] && [ $new != $old ] && exit 0; sleep 0.2; done; exit 1";
+
+/// The case.
+pub fn by_clicks(scene: &mut Scene, bench: &Bench) -> Result<()> {
+    let page = bench.cx.target.join("vm-advice");
+    let mut report = Report::new(&page, "Would an SSD help?")?;
+    let result = clicks(scene, &mut report);
+    if let Err(error) = &result {
+        report.step(&format!("**it failed:** {error:#}"));
+        let logs = "journalctl -b --no-pager -o short-monotonic | tail -60";
+        bench.note(&scene.vm.agent.sh(logs, SHORT).unwrap_or_default());
+        let _ = report
+            .picture("failure")
+            .and_then(|file| scene.vm.screenshot(&file));
+    }
+    report.finish()?;
+    result
+}
+
+fn clicks(scene: &mut Scene, report: &mut Report) -> Result<()> {
+    let click =
+        |scene: &mut Scene, report: &mut Report, what: &str| drive(&mut scene.vm, report, what);
+    report.chapter("The right is refused");
+    start_app(&mut scene.vm, report)?;
+    click(scene, report, "press 'Would an SSD help Archive*'")?;
+    click(scene, report, "wait 'Find Out Before You Buy'")?;
+    scene.vm.agent.sh(&REFUSE.replace("RULE", RULE), SHORT)?;
+    click(scene, report, "press 'Watch This Disk'")?;
+    click(
+        scene,
+        report,
+        "wait '*Authentication failed or was canceled.*'",
+    )?;
+    click(scene, report, "show --shot 01-refused")?;
+    click(scene, report, "press Close")?;
+    scene.vm.agent.sh(&GRANT.replace("RULE", RULE), SHORT)?;
+
+    report.chapter("The disk is watched");
+    click(scene, report, "press 'Watch This Disk'")?;
+    let question = format!("authenticate 'Authentication is required to choose*' {PASSWORD}");
+    click(scene, report, &format!("{question} --shot 02-question"))?;
+    click(scene, report, "wait 'Too Early to Say'")?;
+    scene.vm.agent.sh(READS, LONG)?;
+    scene.vm.agent.sh(&wait_for(COUNT), PATIENCE)?;
+    click(
+        scene,
+        report,
+        "wait 'Reads from the SSD, by Size of the Cache'",
+    )?;
+    click(scene, report, "show --shot 03-watched")?;
+
+    report.chapter("Both services end");
+    scene.vm.agent.sh(BOTH_END, SHORT)?;
+    click(scene, report, "wait 'Too Early to Say'")?;
+    click(
+        scene,
+        report,
+        "wait 'Reads from the SSD, by Size of the Cache'",
+    )?;
+    report.step("the window shows the watch as before");
+
+    report.chapter("The watch is given up");
+    click(scene, report, "press 'Stop Watching…'")?;
+    click(scene, report, "press 'Stop and Forget'")?;
+    click(scene, report, "wait 'Find Out Before You Buy'")?;
+    let told = scene.vm.agent.sh("tandemctl --json advice", SHORT)?;
+    ensure!(told.contains("\"advice\":[]"), "the watch goes on: {told}");
+    scene
+        .vm
+        .as_user("systemctl --user stop tandem-app", SHORT)
+        .map(drop)
+}
