@@ -10,6 +10,9 @@ use gtk::glib;
 use crate::Result;
 use crate::stage::hand;
 
+/// Width in pixels that GTK gives its own window of shortcuts at least.
+const SHORTCUTS: i32 = 434;
+
 /// Where the pictures go, and how wide a window may be.
 pub struct Camera {
     pub folder: PathBuf,
@@ -24,7 +27,11 @@ impl Camera {
         let window = window.upcast_ref::<gtk::Window>();
         glib::timeout_future(Duration::from_millis(350)).await;
         // With larger text a window may have to be wider.
-        let room = (f64::from(self.width) * self.scale) as i32;
+        let width = match window.is::<gtk::ShortcutsWindow>() {
+            true => self.width.max(SHORTCUTS),
+            false => self.width,
+        };
+        let room = (f64::from(width) * self.scale) as i32;
         hand::wait(window, "narrow window", || {
             (window.width() <= room).then_some(())
         })

@@ -8,7 +8,7 @@ use gtk::glib::{self, clone};
 use tandem_api::{CacheState, Mode};
 
 use super::CachePage;
-use crate::display::{duration, fill};
+use crate::display::duration;
 use crate::model::facts::CacheFacts;
 use crate::widgets::remove_dialog::show_failure;
 
@@ -93,9 +93,7 @@ fn limit_words(minutes: u32) -> String {
     if minutes == 0 {
         return gettext("No");
     }
-    let limit = duration(u64::from(minutes) * 60);
-    // Translators: {limit} is for example "30 seconds", "5 minutes" or "500 MB"
-    fill(&gettext("At most {limit}"), &[("limit", &limit)])
+    duration(u64::from(minutes) * 60)
 }
 
 #[cfg(test)]

@@ -3,12 +3,11 @@
 
 use adw::prelude::*;
 use adw::subclass::prelude::*;
-use gettextrs::gettext;
 use gtk::glib::{self, clone};
 use tandem_api::{DirtyLimit, Mode};
 
 use super::CachePage;
-use crate::display::{bytes, duration, fill};
+use crate::display::{bytes, duration};
 use crate::model::facts::CacheFacts;
 use crate::widgets::remove_dialog::show_failure;
 
@@ -98,13 +97,11 @@ fn limits(now: DirtyLimit) -> Vec<DirtyLimit> {
 
 fn limit_words(limit: &DirtyLimit) -> String {
     let time = duration(u64::from(limit.seconds));
-    let words = match *limit {
+    match *limit {
         DirtyLimit { bytes: 0, .. } => time,
         limit if limit == amount(limit.bytes) => bytes(limit.bytes),
         _ => format!("{time}, {}", bytes(limit.bytes)),
-    };
-    // Translators: {limit} is for example "30 seconds", "5 minutes" or "500 MB"
-    fill(&gettext("At most {limit}"), &[("limit", &words)])
+    }
 }
 
 #[cfg(test)]
@@ -119,8 +116,8 @@ mod tests {
             bytes: 3 * MB,
         };
         assert_eq!(limits(other).last(), Some(&other));
-        assert_eq!(limit_words(&other), "At most 7 seconds, 3.0\u{a0}MB");
-        assert_eq!(limit_words(&DirtyLimit::default()), "At most 30 seconds");
+        assert_eq!(limit_words(&other), "7 seconds, 3.0\u{a0}MB");
+        assert_eq!(limit_words(&DirtyLimit::default()), "30 seconds");
     }
 
     #[test]

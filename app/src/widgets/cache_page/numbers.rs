@@ -21,7 +21,9 @@ impl CachePage {
         let imp = self.imp();
         let Some(cache) = self.cache() else { return };
         let facts = cache.facts();
-        imp.numbers.set_visible(facts.is_live());
+        // While the size is changed the cache has no SSD for a moment.
+        imp.numbers
+            .set_visible(facts.is_live() && facts.cache_bytes > 0);
         imp.chart_card.set_visible(facts.is_live());
         // A cache that does not run has no counters of its own; the last sample may be of another start.
         imp.counters.set_visible(!matches!(

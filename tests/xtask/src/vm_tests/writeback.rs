@@ -189,7 +189,7 @@ fn by_clicks(scene: &mut Scene, report: &mut Report) -> Result<()> {
         report,
         "enter 'Hard disk' 'Limit for Unwritten Data'",
     )?;
-    click(scene, report, "wait 'At most 5 seconds'")?;
+    click(scene, report, "wait '5 seconds'")?;
     click(scene, report, "above")?;
     scene.until("the module has the limit", |scene| {
         let table = scene.vm.agent.sh("dmsetup table --target tandem", SHORT)?;
