@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The StatusNotifierItem: icon, tooltip, menu.
 
+use std::path::PathBuf;
 use std::process::Command;
-use std::thread;
+use std::{env, thread};
 
 use gettextrs::gettext;
 use ksni::menu::StandardItem;
@@ -135,9 +136,15 @@ fn action(
     .into()
 }
 
+/// The program with the window, which is installed beside this one: `PATH` may not name that folder.
+fn window_program() -> PathBuf {
+    let own = env::current_exe().unwrap_or_default();
+    own.with_file_name("tandem")
+}
+
 /// Opens the window, or brings it to the front if it is open.
 pub fn open() {
-    let mut window = Command::new("tandem");
+    let mut window = Command::new(window_program());
     if let Some(token) = ksni::current_xdg_activation_token() {
         window.env("XDG_ACTIVATION_TOKEN", token);
     }

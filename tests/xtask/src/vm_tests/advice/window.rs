@@ -14,17 +14,20 @@ use crate::vm_tests::Scene;
 
 /// A rule by which nobody may choose which disks are watched.
 const RULE: &str = "/etc/polkit-1/rules.d/10-watch.rules";
-/// Puts the rule in force.
+/// Puts the rule in force. Without it, the app's process would have to authenticate, which is not exit status 1.
 const REFUSE: &str = r#"cat >RULE <<END
 polkit.addRule(function(action) {
     if (action.id == "org.tandemcache.Tandem1.watch-disk")
         return polkit.Result.NO;
 });
 END
-for try in $(seq 100); do pkcheck --action-id org.tandemcache.Tandem1.watch-disk --process $$ || exit 0; sleep 0.2; done; exit 1"#;
+for try in $(seq 100); do CHECK; [ $? = 1 ] && exit 0; sleep 0.2; done; exit 1"#;
 /// Takes it out of force.
-const GRANT: &str = "rm RULE; for try in $(seq 100); do pkcheck --action-id org.tandemcache.Tandem1.watch-disk \
-    --process $$ && exit 0; sleep 0.2; done; exit 1";
+const GRANT: &str =
+    "rm RULE; for try in $(seq 100); do CHECK; [ $? != 1 ] && exit 0; sleep 0.2; done; exit 1";
+/// Asks polkit whether the app may choose which disks are watched.
+const CHECK: &str =
+    "pkcheck --action-id org.tandemcache.Tandem1.watch-disk --process $(pgrep -u anna -x tandem)";
 /// Ends both services, each in its own way, and waits until they are back without a call of this script.
 const BOTH_END: &str = "old=$(systemctl show --value -p MainPID tandem) && systemctl kill --signal=KILL tandem && \
     systemctl restart udisks2 && for try in $(seq 150); do new=$(systemctl show --value -p MainPID tandem); \
@@ -54,7 +57,8 @@ fn clicks(scene: &mut Scene, report: &mut Report) -> Result<()> {
     start_app(&mut scene.vm, report)?;
     click(scene, report, "press 'Would an SSD help Archive*'")?;
     click(scene, report, "wait 'Find Out Before You Buy'")?;
-    scene.vm.agent.sh(&REFUSE.replace("RULE", RULE), SHORT)?;
+    let refuse = REFUSE.replace("RULE", RULE).replace("CHECK", CHECK);
+    scene.vm.agent.sh(&refuse, SHORT)?;
     click(scene, report, "press 'Watch This Disk'")?;
     click(
         scene,
@@ -63,11 +67,12 @@ fn clicks(scene: &mut Scene, report: &mut Report) -> Result<()> {
     )?;
     click(scene, report, "show --shot 01-refused")?;
     click(scene, report, "press Close")?;
-    scene.vm.agent.sh(&GRANT.replace("RULE", RULE), SHORT)?;
+    let grant = GRANT.replace("RULE", RULE).replace("CHECK", CHECK);
+    scene.vm.agent.sh(&grant, SHORT)?;
 
     report.chapter("The disk is watched");
     click(scene, report, "press 'Watch This Disk'")?;
-    let question = format!("authenticate 'Authentication is required to choose*' {PASSWORD}");
+    let question = format!("authenticate 'Authenticate to choose whether*' {PASSWORD}");
     click(scene, report, &format!("{question} --shot 02-question"))?;
     click(scene, report, "wait 'Too Early to Say'")?;
     scene.vm.agent.sh(READS, LONG)?;
