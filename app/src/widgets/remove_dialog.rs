@@ -149,6 +149,11 @@ pub(super) struct Question {
     pub loses: bool,
 }
 
+/// Least width of the steps in pixels, where the window under the dialog is wide enough.
+const STEPS_WIDTH: i32 = 440;
+/// What the dialog and its frame have at both sides of the steps, in pixels.
+const MARGINS: i32 = 110;
+
 /// Shows the steps of a plan, and executes them if the person agrees.
 pub(super) fn ask(
     parent: Option<&gtk::Window>,
@@ -174,6 +179,9 @@ pub(super) fn ask(
         );
     }
     more.append(&steps);
+    // libadwaita makes a dialog narrow whose answers do not fit beside each other, and the steps long.
+    let room = parent.map_or(0, |parent| parent.width() - MARGINS);
+    more.set_width_request(room.clamp(-1, STEPS_WIDTH));
     let dialog = adw::MessageDialog::builder()
         .heading(&question.heading)
         .body(&question.body)
