@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Run in the guest after the service was killed: starts it again, waits until it has put things right, and tells
-# which state it came to: `plain` or `cached`. Anything in between is an error.
+# Run in the guest after the service was killed, or after a power cut: starts the service, waits until it has put things
+# right, and tells which state it came to: `plain`, `cached`, or `detached`, which is a removed cache whose mapping stays
+# until the next start of the machine. Anything in between is an error.
 set -u
 systemctl reset-failed tandem.service
 end=$(($(date +%s) + 180))
@@ -27,6 +28,10 @@ case "$source/$maps/$caches" in
 /dev/mapper/tandem-*/1/1)
 	if [ -n "$table" ]; then
 		echo cached
+		exit 0
+	fi
+	if grep -q '"detached_in": "' /var/lib/tandem/caches/*.json; then
+		echo detached
 		exit 0
 	fi
 	echo "the mapping leads to the disk alone"

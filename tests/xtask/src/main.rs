@@ -25,6 +25,7 @@ mod layer;
 mod meson_install;
 mod mutants;
 mod pins;
+mod power;
 mod programs;
 mod promises;
 mod qemu;

@@ -13,6 +13,7 @@ use crate::agent::Agent;
 use crate::cx::{Cx, say};
 use crate::guest_kernel::{self, Kernel};
 use crate::image::{self, Image};
+use crate::power::Supply;
 use crate::qemu::Qemu;
 use crate::qmp::Qmp;
 use crate::run;
@@ -127,20 +128,23 @@ impl Vm {
     /// Powers on a machine with the root disk in `dir` (see [`Parts::copy_root`]) and keeps what the machine writes to
     /// it. Disks that are plugged in right after this call are there before the kernel looks for disks.
     pub fn power_on(cx: &Cx, parts: &Parts, dir: &Path) -> Result<Self> {
-        Self::power_on_with(cx, parts, dir, &[])
+        Self::power_on_with(cx, parts, dir, &[], None)
     }
 
-    /// As [`Self::power_on`], with disks on controllers to which no disk can be added while the machine runs.
+    /// As [`Self::power_on`], with disks on controllers to which no disk can be added while the machine runs. With a
+    /// `supply`, the root disk loses its write cache at a cut of the supply.
     pub fn power_on_with(
         cx: &Cx,
         parts: &Parts,
         dir: &Path,
         fixed: &[(Port, &Disk)],
+        supply: Option<&Supply>,
     ) -> Result<Self> {
         let origin = Origin {
             dir,
             memory: Memory::Fresh,
             boot: None,
+            supply,
         };
         Self::launch(cx, parts, &origin, Screen::Hidden, fixed)
     }
@@ -152,6 +156,7 @@ impl Vm {
             dir,
             memory: Memory::Fresh,
             boot: Some(boot),
+            supply: None,
         };
         Self::launch(cx, parts, &origin, Screen::Hidden, &[])
     }
@@ -226,10 +231,13 @@ impl Vm {
                 Memory::Saved => "on",
                 _ => "off",
             };
-            command.arg("-drive").arg(format!(
-                "if=none,id=root,file={},format=raw,snapshot={snapshot},cache=unsafe",
-                origin.dir.join("root.ext4").display()
-            ));
+            command.arg("-drive").arg(match origin.supply {
+                Some(supply) => supply.root_drive(),
+                None => format!(
+                    "if=none,id=root,file={},format=raw,snapshot={snapshot},cache=unsafe",
+                    origin.dir.join("root.ext4").display()
+                ),
+            });
             command.args(["-device", "virtio-blk-pci,drive=root,serial=guest-root"]);
         }
         command.args([
@@ -442,6 +450,8 @@ pub(crate) struct Origin<'a> {
     pub boot: Option<&'a Boot>,
     /// Where the memory is, and whether the machine goes on from a saved state.
     pub memory: Memory,
+    /// Where the root disk is instead of in `dir`.
+    pub supply: Option<&'a Supply>,
 }
 
 /// Where a machine's memory is.

@@ -2,6 +2,7 @@
 //! Saved states of the virtual machine, in the cache of xtask. In one state the desktop runs; in the other the project
 //! is also installed. A machine starts from a saved state, unless a test is about the start of the machine itself.
 
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::json;
 
 use crate::cx::{Cx, say};
+use crate::power::Supply;
 use crate::vm::{Memory, Origin, Parts, Screen, Vm};
 use crate::{hash, run, stage};
 
@@ -31,9 +33,27 @@ impl Vm {
 
     /// Builds the project, and returns a machine with its desktop session running and the project installed.
     pub fn installed(cx: &Cx, parts: &Parts, screen: Screen) -> Result<Self> {
+        Self::from_state(cx, parts, &Self::installed_state(cx, parts)?, screen)
+    }
+
+    /// The same machine with a root disk that keeps what the machine writes: see [`prepare`].
+    pub fn installed_kept(cx: &Cx, parts: &Parts, dir: &Path, supply: &Supply) -> Result<Self> {
+        let origin = Origin {
+            dir,
+            memory: Memory::Saved,
+            boot: None,
+            supply: Some(supply),
+        };
+        let mut vm = Self::launch(cx, parts, &origin, Screen::Hidden, &[])?;
+        vm.restore(dir)?;
+        Ok(vm)
+    }
+
+    /// The saved state of that machine, made if the cache lacks it.
+    fn installed_state(cx: &Cx, parts: &Parts) -> Result<PathBuf> {
         let stage = stage::build(cx, parts)?;
         let key = hash::key([&key(parts), &stage.key, stage::INSTALL, WARM]);
-        let state = cx.newest("installed", &key, |dir| {
+        cx.newest("installed", &key, |dir| {
             say("installing the project in the virtual machine, which is saved for the next time");
             let start = Instant::now();
             let from = booted(cx, parts)?;
@@ -42,6 +62,7 @@ impl Vm {
                 dir,
                 memory: Memory::SavedAndKept,
                 boot: None,
+                supply: None,
             };
             let mut vm = Self::launch(cx, parts, &origin, Screen::Hidden, &[])?;
             vm.restore(&from)?;
@@ -53,8 +74,7 @@ impl Vm {
                 start.elapsed().as_secs_f32()
             ));
             Ok(())
-        })?;
-        Self::from_state(cx, parts, &state, screen)
+        })
     }
 
     fn from_state(cx: &Cx, parts: &Parts, state: &Path, screen: Screen) -> Result<Self> {
@@ -63,6 +83,7 @@ impl Vm {
             dir: state,
             memory: Memory::Saved,
             boot: None,
+            supply: None,
         };
         let mut vm = Self::launch(cx, parts, &origin, screen, &[])?;
         vm.restore(state)?;
@@ -108,6 +129,21 @@ impl Vm {
     }
 }
 
+/// Puts the saved state of [`Vm::installed_kept`] into `dir`: a root disk of its own, which goes behind a supply, and
+/// the memory and the devices' state, which do not change.
+pub fn prepare(cx: &Cx, parts: &Parts, dir: &Path) -> Result<()> {
+    let state = Vm::installed_state(cx, parts)?;
+    run::output(
+        run::cmd("cp", ["--sparse=always", "--reflink=auto"])
+            .arg(state.join("root.ext4"))
+            .arg(dir),
+    )?;
+    for name in ["memory", "devices"] {
+        symlink(state.join(name), dir.join(name))?;
+    }
+    Ok(())
+}
+
 /// The state after the boot, made if the cache lacks it.
 fn booted(cx: &Cx, parts: &Parts) -> Result<PathBuf> {
     cx.cached("state", &key(parts), |dir| {
@@ -121,6 +157,7 @@ fn booted(cx: &Cx, parts: &Parts) -> Result<PathBuf> {
             dir,
             memory: Memory::ToSave,
             boot: None,
+            supply: None,
         };
         let mut vm = Vm::launch(cx, parts, &origin, Screen::Hidden, &[])?;
         vm.agent

@@ -5,10 +5,13 @@
 mod advice;
 mod bytes;
 mod conformance;
+mod cut;
 mod firmware;
 mod install;
+mod kept;
 mod kill;
 mod main_job;
+mod moments;
 mod refusals;
 mod restart;
 mod stack;
@@ -77,6 +80,13 @@ pub fn layers() -> Vec<Layer> {
             cases: kill::cases,
             inputs: INPUTS,
             run: kill::run,
+        },
+        Layer {
+            name: "vm-cut",
+            about: "a power cut of all disks at every step of resize, create and remove",
+            cases: cut::cases,
+            inputs: INPUTS,
+            run: cut::run,
         },
         Layer {
             name: "vm-restart",

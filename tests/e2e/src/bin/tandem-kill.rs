@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Begins a job as root and kills the service with SIGKILL in the middle of it: when a step begins, or after a time.
+//! Begins a job as root and stops the service in the middle of it, when a step begins or after a time: with SIGKILL, or
+//! with SIGSTOP, after which the job stays where it is.
 //!
 //! The service does not take part in this: the program sees the moment on the bus, as any client does.
 
@@ -24,6 +25,9 @@ struct Args {
     /// Kill so many milliseconds after the job began.
     #[arg(long)]
     after: Option<u64>,
+    /// Stop the service with SIGSTOP, not with SIGKILL.
+    #[arg(long)]
+    freeze: bool,
     #[command(subcommand)]
     job: Job,
 }
@@ -36,6 +40,9 @@ enum Job {
         disk: String,
         /// Device name of the SSD.
         ssd: String,
+        /// Bytes of the partition that is made for the cache; 0: the whole SSD.
+        #[arg(long, default_value_t = 0)]
+        partition: u64,
     },
     /// Remove the only cache.
     Remove,
@@ -81,9 +88,13 @@ async fn run(args: &Args) -> Result<String> {
             "a moment".to_owned()
         }
     };
-    kill_process(pid, Signal::KILL).context("cannot kill the service")?;
+    let (signal, done) = match args.freeze {
+        true => (Signal::STOP, "frozen"),
+        false => (Signal::KILL, "killed"),
+    };
+    kill_process(pid, signal).context("cannot stop the service")?;
     Ok(format!(
-        "killed at {at} of {} steps, {} ms after the job began",
+        "{done} at {at} of {} steps, {} ms after the job began",
         plan.steps.len(),
         start.elapsed().as_millis()
     ))
@@ -95,7 +106,11 @@ async fn begin(
     job: &Job,
 ) -> Result<(PlanReply, OwnedObjectPath)> {
     match job {
-        Job::Create { disk, ssd } => {
+        Job::Create {
+            disk,
+            ssd,
+            partition,
+        } => {
             let block = |name: &str| {
                 OwnedObjectPath::try_from(format!("/org/freedesktop/UDisks2/block_devices/{name}"))
             };
@@ -105,7 +120,7 @@ async fn begin(
                 mode: Mode::Writethrough,
                 erase_ssd: true,
                 at_next_start: false,
-                partition_bytes: 0,
+                partition_bytes: *partition,
             };
             let plan = manager.plan(&spec).await?;
             let job = manager.create(&plan.plan_id, &plan.digest).await?;

@@ -3,6 +3,12 @@
 
 use std::path::PathBuf;
 
+use anyhow::Result;
+use serde_json::json;
+
+use super::Vm;
+use crate::power::Supply;
+
 /// What a disk is plugged into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Port {
@@ -65,4 +71,18 @@ pub struct Disk {
     pub rotation_rate: u16,
     /// Whether several machines may use the file at a time.
     pub read_only: bool,
+}
+
+impl Vm {
+    /// Plugs in a SCSI disk whose content is behind a supply, by the disk's serial number.
+    pub fn plug_supplied(&mut self, disk: &Disk, supply: &Supply) -> Result<()> {
+        let node = format!("node-{}", disk.serial);
+        self.qmp.run(
+            "blockdev-add",
+            json!({ "node-name": node, "driver": "raw", "cache": { "direct": false, "no-flush": false },
+                "file": { "driver": "nbd", "export": disk.serial, "cache": { "direct": false, "no-flush": false },
+                    "server": { "type": "unix", "path": supply.socket() } } }),
+        )?;
+        self.plug_node(disk, &node)
+    }
 }

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::Scene;
-use super::restart::{BOOT, STARTED};
+use super::kept::{BOOT, STARTED};
 use crate::guest::{LONG, SHORT};
 use crate::layer::Bench;
 

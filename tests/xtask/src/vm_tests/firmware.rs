@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 
-use super::restart::{BOOT, STARTED};
+use super::kept::{BOOT, STARTED};
 use crate::cx::Cx;
 use crate::disks::Scratch;
 use crate::guest::SHORT;

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
 use self::packages::Medium;
-use super::restart::{BOOT, STARTED};
+use super::kept::{BOOT, STARTED};
 use crate::cx::Cx;
 use crate::disks::{self, Pair, Scratch};
 use crate::guest::{LONG, MOUNT_POINT, SHORT};

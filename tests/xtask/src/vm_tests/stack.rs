@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::restart::STARTED;
+use super::kept::STARTED;
 use crate::cx::Cx;
 use crate::disks::Scratch;
 use crate::guest::{LONG, SHORT};

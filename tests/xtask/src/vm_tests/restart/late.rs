@@ -5,11 +5,12 @@
 
 use anyhow::{Result, ensure};
 
-use super::{BOOT, KeptMachine, MOUNTED, STARTED};
+use super::MOUNTED;
 use crate::guest::SHORT;
 use crate::hash;
 use crate::layer::Bench;
 use crate::vm::Vm;
+use crate::vm_tests::kept::{BOOT, KeptMachine, STARTED};
 
 /// Script that ends when the early part of the start has gone on without the disk.
 const GONE_ON: &str = r#"

@@ -5,12 +5,12 @@
 
 use anyhow::{Result, ensure};
 
-use super::{KeptMachine, Wiring};
 use crate::cx::Cx;
 use crate::guest::{MOUNT_POINT, SHORT};
 use crate::hash;
 use crate::layer::Bench;
 use crate::vm::BOX_SERIAL;
+use crate::vm_tests::kept::{KeptMachine, Wiring};
 
 type Test = fn(&mut KeptMachine, &Bench) -> Result<()>;
 

@@ -3,8 +3,8 @@
 
 use anyhow::{Result, ensure};
 
-use super::KeptMachine;
 use crate::layer::Bench;
+use crate::vm_tests::kept::KeptMachine;
 
 /// Script that ends when the cache is in write-back.
 const WRITEBACK: &str = r#"
