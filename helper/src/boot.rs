@@ -206,7 +206,7 @@ fn hold_disks(caches: &mut [Cache], machine: &impl BootEnvironment, store: &Stor
             cache.find_and_hold(machine);
             drop(lock);
             // The mounts are left out before the next disk, which may not answer.
-            leave_out(std::slice::from_mut(cache), machine);
+            leave_out(std::slice::from_ref(cache), machine);
         }
         if attempt == wipe::TRIES || !caches.iter().any(Cache::may_pass) {
             break;
@@ -220,21 +220,17 @@ fn hold_disks(caches: &mut [Cache], machine: &impl BootEnvironment, store: &Stor
     }
 }
 
-/// Makes the start leave out the mounts of the disks that are held, as long as they are held.
-fn leave_out(caches: &mut [Cache], machine: &impl BootEnvironment) {
-    let new = |cache: &'_ Cache| cache.left_out != cache.held;
+/// Makes the start leave out the mounts of the disks that are held, as long as they are held. This is asked again at
+/// each look: the kernel shows an array or a volume, which can then be held, before udev makes the links to it.
+fn leave_out(caches: &[Cache], machine: &impl BootEnvironment) {
     let held: Vec<_> = caches
         .iter()
-        .filter(|cache| new(cache))
         .flat_map(|cache| cache.held.iter().map(|disk| (&cache.record.pair, disk)))
         .collect();
     if !held.is_empty()
         && let Err(e) = machine.leave_out(&held)
     {
         tracing::error!("the start of the machine may stop at a file system: {e}");
-    }
-    for cache in caches.iter_mut().filter(|cache| !cache.held.is_empty()) {
-        cache.left_out.clone_from(&cache.held);
     }
 }
 

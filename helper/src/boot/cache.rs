@@ -32,8 +32,6 @@ pub(super) struct Cache {
     pub(super) hold_error: Option<(HoldError, Instant)>,
     /// There is no device-mapper, so the disk cannot be held.
     pub(super) cannot_hold: bool,
-    /// The held disks whose mounts systemd leaves out.
-    pub(super) left_out: Vec<BlockDevice>,
     /// A failure after which the cache is not tried again.
     pub(super) failed: Option<String>,
 }
@@ -48,7 +46,6 @@ impl Cache {
             held: Vec::new(),
             hold_error: None,
             cannot_hold: false,
-            left_out: Vec::new(),
             failed: None,
         }
     }

@@ -58,7 +58,8 @@ pub(super) trait BootEnvironment {
     fn hold(&self, pair: &Pair, disks: &[BlockDevice], needed: usize) -> Result<(), HoldError>;
     /// Waits, so that a program that has a disk open for a moment can close it.
     fn pause(&self);
-    /// Makes the start of the machine leave out the file systems of these disks.
+    /// Makes the start of the machine leave out the file systems of these disks, as far as links lead to the disks now.
+    /// Does nothing for those that are left out already.
     fn leave_out(&self, held: &[(&Pair, &BlockDevice)]) -> io::Result<()>;
     /// Reads the SSD, and puts the cache in force. If that fails, a disk that was held may not be held any more.
     fn map(&self, pair: &Pair, disk: &BlockDevice, ssd: &BlockDevice) -> Result<(), String>;
@@ -222,6 +223,10 @@ pub(super) mod fake {
         pub map_fails: bool,
         /// The mapping of every cache.
         pub mapping: RefCell<Option<Mapping>>,
+        /// udev has not made the links to the disks yet.
+        pub without_links: bool,
+        /// Names and numbers of the disks that are left out.
+        pub left_out: RefCell<Vec<(String, String)>>,
         /// Number of all devices, instead of 0:0.
         pub renumbered: Option<&'static str>,
         pub done: RefCell<Vec<String>>,
@@ -308,8 +313,13 @@ pub(super) mod fake {
         }
 
         fn leave_out(&self, held: &[(&Pair, &BlockDevice)]) -> io::Result<()> {
-            let names: Vec<_> = held.iter().map(|(_, disk)| disk.name()).collect();
-            self.note(format!("leave out {}", names.join(" ")));
+            for (_, disk) in held.iter().filter(|_| !self.without_links) {
+                let disk = (disk.name().to_owned(), disk.number.clone());
+                if !self.left_out.borrow().contains(&disk) {
+                    self.note(format!("leave out {}", disk.0));
+                    self.left_out.borrow_mut().push(disk);
+                }
+            }
             Ok(())
         }
 

@@ -13,25 +13,35 @@ use std::{fs, io};
 const UNITS: &str = "/run/systemd/system";
 const DROP_IN: &str = "50-tandem.conf";
 
-/// Makes systemd leave out the fstab entries that lead to held disks, as long as the disks are held.
+/// Makes systemd leave out the fstab entries that lead to held disks now, as long as the disks are held. An entry that is
+/// left out already stays so.
 ///
 /// # Errors
 /// If systemd cannot be reached. Then these mounts fail, because the disk is in use.
 pub fn leave_out(held: &[(&Pair, &BlockDevice)]) -> io::Result<()> {
-    let mut told = false;
+    let mut new = Vec::new();
     for (pair, disk) in held {
         for point in table::points_at_start(&disk.number)? {
             let folder = Path::new(UNITS).join(format!("{}.d", mount_unit(&point)));
+            let (file, text) = (folder.join(DROP_IN), drop_in(pair, disk));
+            if fs::read_to_string(&file).is_ok_and(|known| known == text) {
+                continue;
+            }
             fs::create_dir_all(&folder)?;
-            fs::write(folder.join(DROP_IN), drop_in(pair, disk))?;
+            fs::write(&file, text)?;
             tracing::info!("{point} is left out of the start as long as its cache is not there");
-            told = true;
+            new.push(file);
         }
     }
-    if !told {
+    if new.is_empty() {
         return Ok(());
     }
-    systemctl(&["daemon-reload"])
+    systemctl(&["daemon-reload"]).inspect_err(|_| {
+        // The next look tries it again.
+        for file in &new {
+            let _ = fs::remove_file(file);
+        }
+    })
 }
 
 /// Runs systemctl, which uses systemd's own socket: the bus does not run yet.

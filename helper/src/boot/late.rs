@@ -14,7 +14,7 @@ use crate::clock::boottime_us;
 use crate::dm::mapping::Mapping;
 use crate::lifecycle::{Phase, Step};
 use crate::machine::{BlockDevice, Machine};
-use crate::state::Store;
+use crate::state::{CacheRecord, Store};
 use crate::wipe;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
@@ -115,6 +115,7 @@ pub fn run(folder: &Path) {
 /// be at work meanwhile. Only a disk's own event waits for the disk. The event of another device may find the disk
 /// free, or, after [`EVENT_OVER`], record that the disk is used: the disk's own event may be over.
 fn handle_marked(marks: &Marks, machine: &impl BootEnvironment, store: &Store) {
+    leave_out_held(marks, machine, store);
     let begun = Instant::now();
     for attempt in 0..=wipe::TRIES {
         let last = attempt == wipe::TRIES || begun.elapsed() > SHORT_USE;
@@ -139,13 +140,30 @@ fn handle_marked(marks: &Marks, machine: &impl BootEnvironment, store: &Store) {
                 marks.reset(&cache.record.pair.uuid);
             }
             again |= !hold_or_record(cache, *ours, last, marks, machine, store);
-            leave_out(std::slice::from_mut(cache), machine);
+            leave_out(std::slice::from_ref(cache), machine);
         }
         drop(lock);
         if !again {
             break;
         }
         machine.pause();
+    }
+}
+
+/// Leaves out the mounts of the disks that are held already. The kernel shows an array or a volume, and the start holds
+/// it, before udev makes the links to it. With the links this program runs.
+fn leave_out_held(marks: &Marks, machine: &impl BootEnvironment, store: &Store) {
+    let records = store.caches().into_iter();
+    let caches: Vec<_> = records
+        .filter(|record| record.may_be_dirty && marks.has(&record.pair.uuid))
+        .filter_map(|record| without_mapping(&record, machine))
+        .filter(|cache| !cache.held.is_empty())
+        .collect();
+    let mut held = caches.iter().flat_map(|cache| &cache.held);
+    let ours = held.any(|disk| machine.called_for(disk));
+    let lock = marks.lock(if ours { SHORT_USE } else { Duration::ZERO });
+    if ours || lock.is_some() {
+        leave_out(&caches, machine);
     }
 }
 
@@ -206,30 +224,32 @@ fn marked(marks: &Marks, machine: &impl BootEnvironment, store: &Store) -> Vec<C
 /// Whether this program has to handle a cache that has a mark. The start and the service may be at work on the cache;
 /// no other program may disturb them.
 fn needs_handling(cache: &Cache, marks: &Marks, machine: &impl BootEnvironment) -> bool {
-    let record = &cache.record;
-    let kept = match machine.mapping(&record.pair) {
-        Mapping::Holds(numbers) => numbers,
-        Mapping::Starting(number) | Mapping::Halted { origin: number, .. } => vec![number],
-        Mapping::None => Vec::new(),
-        Mapping::Works { .. } | Mapping::PassesThrough(_) => {
-            marks.clear(&record.pair.uuid);
-            return false;
-        }
-    };
-    if !record.may_be_dirty {
-        marks.clear(&record.pair.uuid);
+    let now = without_mapping(&cache.record, machine);
+    let Some(mut now) = now.filter(|now| now.record.may_be_dirty) else {
+        marks.clear(&cache.record.pair.uuid);
         return false;
-    }
-    let mut now = Cache::new(record.clone());
-    now.disk = machine.find(&record.pair.origin);
+    };
     if let Some(disk) = &now.disk.recorded {
         // A copy of the disk is handled only in its own events: it may be in use.
         let needed = |d: &BlockDevice| d == disk || machine.called_for(d);
         now.disk.possible.retain(needed);
     }
+    now.next(Phase::Starting) == Step::Hold
+}
+
+/// The cache with its disk as it is now, and the devices that are held; `None` if its mapping is in force.
+fn without_mapping(record: &CacheRecord, machine: &impl BootEnvironment) -> Option<Cache> {
+    let kept = match machine.mapping(&record.pair) {
+        Mapping::Holds(numbers) => numbers,
+        Mapping::Starting(number) | Mapping::Halted { origin: number, .. } => vec![number],
+        Mapping::None => Vec::new(),
+        Mapping::Works { .. } | Mapping::PassesThrough(_) => return None,
+    };
+    let mut now = Cache::new(record.clone());
+    now.disk = machine.find(&record.pair.origin);
     let held = now.disk.possible.iter();
     now.held = held.filter(|d| kept.contains(&d.number)).cloned().collect();
-    now.next(Phase::Starting) == Step::Hold
+    Some(now)
 }
 
 #[cfg(test)]

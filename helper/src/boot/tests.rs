@@ -337,6 +337,27 @@ fn a_disk_that_comes_back_as_another_device_is_held_again() {
     }
 }
 
+#[test]
+fn a_mount_is_left_out_as_soon_as_a_link_leads_to_the_held_disk() {
+    let (root, store, marks) = one_dirty_cache("links");
+    let mut caches = wanted(&store);
+    // The kernel shows an array before udev has read what is on it.
+    let mut machine = Fake {
+        there: vec![""],
+        without_links: true,
+        ..Fake::default()
+    };
+    set_marks(&caches, &marks);
+    step(&mut caches, &machine, &store, &marks);
+    assert_eq!(machine.done.take(), ["hold disk-"]);
+    machine.without_links = false;
+    step(&mut caches, &machine, &store, &marks);
+    assert_eq!(machine.done.take(), ["leave out disk-"]);
+    start_without_all(&mut caches, &machine, &store, &marks);
+    assert_eq!(machine.done.take(), ["start the service"]);
+    std::fs::remove_dir_all(&root).unwrap();
+}
+
 /// One cache with data on its SSD only.
 pub(super) fn one_dirty_cache(name: &str) -> (PathBuf, Store, Marks) {
     let root = std::env::temp_dir().join(format!("tandem-boot-{}-{name}", std::process::id()));

@@ -181,9 +181,43 @@ fn a_held_disk_that_comes_back_is_held_again_until_its_cache_works() {
     // Another process is about to assemble the cache.
     machine.renumbered = Some("8:32");
     *machine.mapping.borrow_mut() = Some(Mapping::Starting("8:32".to_owned()));
+    handle_marked(&marks, &machine, &store);
+    assert_eq!(machine.done.take(), ["leave out disk-"]);
     assert!(!done(&machine) && marks.has(&record.pair.uuid));
     *machine.mapping.borrow_mut() = Some(works());
     assert!(!done(&machine) && !marks.has(&record.pair.uuid));
+    assert_eq!(store.caches(), [record]);
+    fs::remove_dir_all(&root).unwrap();
+}
+
+#[test]
+fn a_mount_is_left_out_when_its_link_comes_after_the_hold() {
+    let (root, store, marks, record) = waited_in_vain("links");
+    let mut machine = Fake {
+        there: vec![""],
+        without_links: true,
+        ..Fake::default()
+    };
+    handle_marked(&marks, &machine, &store);
+    assert_eq!(machine.done.take(), ["hold disk-"]);
+    machine.without_links = false;
+    // Another program makes systemd leave out mounts. Only the event of the disk has to see that.
+    machine.other_event = true;
+    let other = fs::File::open(root.join("marks")).unwrap();
+    flock(&other, FlockOperation::LockExclusive).unwrap();
+    handle_marked(&marks, &machine, &store);
+    assert!(machine.done.take().is_empty());
+    drop(other);
+    machine.other_event = false;
+    for done in [&["leave out disk-"][..], &[]] {
+        handle_marked(&marks, &machine, &store);
+        assert_eq!(machine.done.take(), done);
+    }
+    // The mapping is in force.
+    machine.left_out.take();
+    *machine.mapping.borrow_mut() = Some(works());
+    handle_marked(&marks, &machine, &store);
+    assert!(machine.done.take().is_empty());
     assert_eq!(store.caches(), [record]);
     fs::remove_dir_all(&root).unwrap();
 }
