@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What may lie below and above a cache: a mirrored array and a logical volume below, an encrypted volume above. All
-//! three come back when the machine is switched off and on.
+//! What may lie below and above a cache: a mirrored array and a logical volume below, an encrypted volume above, and a
+//! logical volume as the SSD of the array. All caches come back when the machine is switched off and on.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -54,6 +54,13 @@ END
 udevadm trigger --action=change --subsystem-match=block --settle; systemctl daemon-reload
 systemctl start srv-photos.mount srv-songs.mount
 readlink -f /dev/md/photos /dev/music/songs"#;
+/// Makes the whole SSD a logical volume, and prints the volume's device.
+const FRONT: &str = "(vgcreate -q fast /dev/SSD && lvcreate -q -y --extents 100%FREE --name front fast) >/dev/null 2>&1 && \
+    udevadm settle && readlink -f /dev/fast/front";
+/// Prints how many sectors the array's cache has read from its SSD.
+const HITS: &str = r#"dmsetup status MAPPING | awk '{ for (i = 1; i < NF; i++) if ($i == "read_hit") print $(i + 1) }'"#;
+/// Least number of sectors that the SSD has of the file that [`SAVE`] writes: nearly all 12288.
+const SAVED: u64 = 10_000;
 /// Prints the mapping that a file system lies on, through an encrypted volume if there is one.
 const BELOW: &str = r#"device=$(findmnt --noheadings --output SOURCE /srv/NAME) || exit 1
 case $device in /dev/mapper/safe) device=/dev/mapper/$(dmsetup deps -o devname safe | sed 's/.*(\(.*\))/\1/');; esac
@@ -92,7 +99,7 @@ const NAMES: [&str; 3] = ["photos", "songs", "safe"];
 type Test = fn(&mut Stack, &Bench) -> Result<()>;
 
 /// The layer's tests. Each test starts from the machine in the state that the test before it has left.
-const CASES: [(&str, Test); 8] = [
+const CASES: [(&str, Test); 11] = [
     (
         "a part of an array or of a volume group is refused by that name",
         Stack::parts_are_refused,
@@ -102,12 +109,20 @@ const CASES: [(&str, Test); 8] = [
         Stack::create,
     ),
     (
+        "the SSD of the array's cache is a logical volume",
+        Stack::on_volume,
+    ),
+    (
         "a volume with unsaved data on its SSD grows, and its file system with it",
         Stack::grow,
     ),
     (
         "all three come back after a restart, the array without a resync",
         Stack::restart,
+    ),
+    (
+        "the cache on a logical volume is warm after the restart",
+        Stack::on_volume,
     ),
     (
         "write-back is refused below a volume that the start unlocks",
@@ -120,6 +135,10 @@ const CASES: [(&str, Test); 8] = [
     (
         "the plain devices have every file when the caches are removed",
         Stack::remove,
+    ),
+    (
+        "the logical volume is free when its cache is removed",
+        Stack::volume_is_free,
     ),
     (
         "a disk that a person mounted through UDisks stays that person's to unmount",
@@ -230,7 +249,7 @@ impl Stack {
     }
 
     fn parts_are_refused(&mut self, bench: &Bench) -> Result<()> {
-        let ssd = self.vm()?.device(SSDS[0])?;
+        let ssd = self.vm()?.device(SSDS[1])?;
         for (serial, volume) in [(DISKS[0], "array"), (DISKS[2], "volume group")] {
             let part = self.vm()?.device(serial)?;
             let line = format!("tandemctl plan {part} {ssd}");
@@ -263,7 +282,11 @@ impl Stack {
 
     fn create(&mut self, bench: &Bench) -> Result<()> {
         for (origin, serial) in self.origins.clone().into_iter().zip(SSDS) {
-            let ssd = self.vm()?.device(serial)?;
+            let mut ssd = self.vm()?.device(serial)?;
+            if serial == SSDS[0] {
+                let volume = self.sh(&FRONT.replace("SSD", &ssd))?;
+                ssd = volume.trim_start_matches("/dev/").to_owned();
+            }
             let told = self.sh(&format!(
                 "tandemctl create --yes --erase-ssd {origin} {ssd}"
             ))?;
@@ -284,6 +307,35 @@ impl Stack {
             self.written.push((name, sum));
         }
         Ok(())
+    }
+
+    /// The volume has the file that was written through it.
+    fn on_volume(&mut self, bench: &Bench) -> Result<()> {
+        let mapping = self.below("photos")?;
+        let devices = self.sh(&format!("dmsetup deps -o devname {mapping}"))?;
+        ensure!(
+            devices.contains("(fast-front)"),
+            "the devices of the cache are {devices}"
+        );
+        let counter = HITS.replace("MAPPING", &mapping);
+        let before = self.sh(&counter)?.parse::<u64>()?;
+        self.vm()?.drop_page_cache()?;
+        self.sh("cksum /srv/photos/new")?;
+        let hits = self.sh(&counter)?.parse::<u64>()? - before;
+        bench.note(&format!("{devices}; {hits} sectors came from the volume"));
+        ensure!(hits >= SAVED, "only {hits} sectors came from the volume");
+        Ok(())
+    }
+
+    /// Nothing of the cache is left on the volume, and nothing uses it.
+    fn volume_is_free(&mut self, _: &Bench) -> Result<()> {
+        let left = self.sh("blkid --probe /dev/fast/front || true")?;
+        ensure!(left.is_empty(), "left on the volume: {left}");
+        let ssd = self.vm()?.device(SSDS[0])?;
+        self.sh(&format!(
+            "lvremove -q -y fast/front && vgremove -q fast && pvremove -q /dev/{ssd}"
+        ))
+        .map(drop)
     }
 
     fn grow(&mut self, bench: &Bench) -> Result<()> {
