@@ -2,6 +2,8 @@
 //! What may lie below and above a cache: a mirrored array and a logical volume below, an encrypted volume above, and a
 //! logical volume as the SSD of the array. All caches come back when the machine is switched off and on.
 
+mod late;
+
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,6 +30,7 @@ const DISKS: [&str; 4] = ["LEG0001", "LEG0002", "GROUP001", "SAFE0001"];
 const SSDS: [&str; 3] = ["DART0001", "DART0002", "DART0003"];
 
 /// Makes the array, the volume and the encrypted disk. `LEG1` and so on are the names of the disks.
+/// On a busy machine without KVM udev needs longer for all disks than the 90 s that systemd waits for a disk.
 const MAKE: &str = r#"set -e
 mdadm --quiet --create /dev/md/photos --run --level=1 --raid-devices=2 --metadata=1.2 /dev/LEG1 /dev/LEG2
 # udev makes the link in its own time.
@@ -46,9 +49,9 @@ cryptsetup close safe
 echo 'safe UUID=11111111-0000-4000-8000-000000000003 /etc/safe.key luks' >>/etc/crypttab
 for name in photos songs safe; do mkdir -p /srv/$name; done
 cat >>/etc/fstab <<END
-UUID=11111111-0000-4000-8000-000000000001 /srv/photos ext4 defaults 0 2
-UUID=11111111-0000-4000-8000-000000000002 /srv/songs ext4 defaults 0 2
-UUID=11111111-0000-4000-8000-000000000004 /srv/safe ext4 defaults 0 2
+UUID=11111111-0000-4000-8000-000000000001 /srv/photos ext4 defaults,x-systemd.device-timeout=300 0 2
+UUID=11111111-0000-4000-8000-000000000002 /srv/songs ext4 defaults,x-systemd.device-timeout=300 0 2
+UUID=11111111-0000-4000-8000-000000000004 /srv/safe ext4 defaults,x-systemd.device-timeout=300 0 2
 END
 # udev may look at a device while mke2fs writes, and the link of the new UUID is then missing.
 udevadm trigger --action=change --subsystem-match=block --settle; systemctl daemon-reload
@@ -99,7 +102,7 @@ const NAMES: [&str; 3] = ["photos", "songs", "safe"];
 type Test = fn(&mut Stack, &Bench) -> Result<()>;
 
 /// The layer's tests. Each test starts from the machine in the state that the test before it has left.
-const CASES: [(&str, Test); 11] = [
+const CASES: [(&str, Test); 12] = [
     (
         "a part of an array or of a volume group is refused by that name",
         Stack::parts_are_refused,
@@ -127,6 +130,10 @@ const CASES: [(&str, Test); 11] = [
     (
         "write-back is refused below a volume that the start unlocks",
         Stack::no_write_back_below_crypttab,
+    ),
+    (
+        "disks wait for SSDs that come late, and the start for none of them",
+        Stack::late,
     ),
     (
         "the machine does not hibernate to a swap file on a cache",
@@ -215,6 +222,7 @@ impl Stack {
         let mut vm = Vm::power_on(bench.cx, &parts, &dir)?;
         vm.up(BOOT)?;
         stage::install(&mut vm, &stage)?;
+        vm.agent.sh(late::TELL, SHORT)?;
         for disk in &disks {
             vm.plug(disk)?;
         }
@@ -387,6 +395,8 @@ impl Stack {
 
     fn restart(&mut self, bench: &Bench) -> Result<()> {
         self.start_again(bench, None)?;
+        // On a busy machine lvm2 may activate a volume later than the start waits for it.
+        self.sh(late::MOUNTED)?;
         let state = self.sh("lsblk; cat /proc/mdstat; systemctl --failed --no-legend --plain; journalctl -b --no-pager -o cat -u tandem-assemble -u tandem")?;
         bench.note(&state);
         self.all_on_mappings()?;
