@@ -13,7 +13,7 @@ use crate::guest::{LONG, SHORT};
 use crate::layer::Bench;
 
 /// Random instants at which the service is killed, besides every step.
-const INSTANTS: u64 = 6;
+const INSTANTS: u64 = 3;
 /// Random instants with `--all`.
 const ALL_INSTANTS: u64 = 16;
 /// More steps than any plan has.
