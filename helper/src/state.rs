@@ -7,6 +7,7 @@
 mod files;
 mod watches;
 
+pub use files::cache_file;
 pub use watches::WatchRecord;
 
 use crate::action::{Action, Pair};

@@ -240,7 +240,8 @@ pub(super) mod fake {
         fn device(&self, serial: &str) -> BlockDevice {
             let mut device = BlockDevice::default();
             device.ident.text.name = format!("disk-{serial}");
-            device.number = self.renumbered.unwrap_or("0:0").to_owned();
+            let number = format!("0:{}", serial.len());
+            device.number = self.renumbered.map_or(number, str::to_owned);
             device
         }
     }

@@ -6,42 +6,74 @@ use crate::action::Pair;
 use crate::machine::BlockDevice;
 use crate::mounts::systemd::mount_unit;
 use crate::mounts::table;
-use std::path::Path;
+use crate::state::cache_file;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
 
 const UNITS: &str = "/run/systemd/system";
 const DROP_IN: &str = "50-tandem.conf";
+/// File in that folder that says that systemd has read all drop-ins.
+const TOLD: &str = ".tandem-told";
+/// What the first line of a drop-in says before the mount point.
+const POINT: &str = "# Mounted at ";
 
 /// Makes systemd leave out the fstab entries that lead to held disks now, as long as the disks are held. An entry that is
-/// left out already stays so.
+/// left out already stays so. Of two entries with one mount point the first counts, as for systemd.
 ///
 /// # Errors
-/// If systemd cannot be reached. Then these mounts fail, because the disk is in use.
+/// The first error, after everything else was left out. If systemd cannot be reached, these mounts fail, because the
+/// disk is in use; the next call tries it again.
 pub fn leave_out(held: &[(&Pair, &BlockDevice)]) -> io::Result<()> {
-    let mut new = Vec::new();
+    let mut result = Ok(());
+    let mut drop_ins: Vec<(String, String, String)> = Vec::new();
     for (pair, disk) in held {
-        for point in table::points_at_start(&disk.number)? {
-            let folder = Path::new(UNITS).join(format!("{}.d", mount_unit(&point)));
-            let (file, text) = (folder.join(DROP_IN), drop_in(pair, disk));
-            if fs::read_to_string(&file).is_ok_and(|known| known == text) {
-                continue;
+        let points = table::points_at_start(&disk.number).unwrap_or_else(|e| {
+            result = Err(e);
+            Vec::new()
+        });
+        for point in points {
+            let point = resolved(&point);
+            let unit = mount_unit(&point);
+            if drop_ins.iter().all(|(known, ..)| *known != unit) {
+                drop_ins.push((unit, drop_in(pair, disk, &point), point));
             }
-            fs::create_dir_all(&folder)?;
-            fs::write(&file, text)?;
-            tracing::info!("{point} is left out of the start as long as its cache is not there");
-            new.push(file);
         }
     }
-    if new.is_empty() {
-        return Ok(());
-    }
-    systemctl(&["daemon-reload"]).inspect_err(|_| {
-        // The next look tries it again.
-        for file in &new {
-            let _ = fs::remove_file(file);
+    let told = Path::new(UNITS).join(TOLD);
+    for (unit, text, point) in &drop_ins {
+        let folder = Path::new(UNITS).join(format!("{unit}.d"));
+        let file = folder.join(DROP_IN);
+        if fs::read_to_string(&file).is_ok_and(|known| known == *text) {
+            continue;
         }
-    })
+        // From now on until systemd has read the new file.
+        let _ = fs::remove_file(&told);
+        match fs::create_dir_all(&folder).and_then(|()| fs::write(&file, text)) {
+            Ok(()) => tracing::info!("{point} is left out as long as its cache is not there"),
+            Err(e) => result = Err(e),
+        }
+    }
+    if !drop_ins.is_empty() && !told.exists() {
+        systemctl(&["daemon-reload"])?;
+        fs::write(&told, "")?;
+    }
+    result
+}
+
+/// The mount point as systemd names it: without a symbolic link, and with single slashes. The last folder is not
+/// followed if it is none: a look into it could mount something.
+fn resolved(point: &str) -> String {
+    let path: PathBuf = Path::new(point).components().collect();
+    let is_link = fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink());
+    let real = match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) if !is_link => {
+            fs::canonicalize(parent).map(|parent| parent.join(name))
+        }
+        _ => fs::canonicalize(&path),
+    };
+    let real = real.unwrap_or(path);
+    real.to_str().unwrap_or(point).to_owned()
 }
 
 /// Runs systemctl, which uses systemd's own socket: the bus does not run yet.
@@ -54,29 +86,68 @@ pub(super) fn systemctl(arguments: &[&str]) -> io::Result<()> {
     Err(io::Error::other(format!("systemctl {what}: {status}")))
 }
 
-/// The mounts that were left out because of this cache in this boot. Only the system writes that folder.
-pub fn left_out(pair: &Pair) -> Vec<String> {
+/// The mounts that were left out because of this cache in this boot: each unit with its mount point. Only the system
+/// writes that folder.
+pub fn left_out(pair: &Pair) -> Vec<(String, String)> {
     let cache = format!("/dev/mapper/{}\n", pair.name());
     let unit = |entry: io::Result<fs::DirEntry>| {
         let folder = entry.ok()?;
         let name = folder.file_name().into_string().ok()?;
         let unit = name.strip_suffix(".d")?;
         let text = fs::read_to_string(folder.path().join(DROP_IN)).ok()?;
-        text.contains(&cache).then(|| unit.to_owned())
+        let point = text.lines().next()?.strip_prefix(POINT)?.to_owned();
+        text.contains(&cache).then(|| (unit.to_owned(), point))
     };
     let units = fs::read_dir(UNITS);
     units.map_or_else(|_| Vec::new(), |all| all.filter_map(unit).collect())
 }
 
-/// Text of the drop-in. Its conditions allow the mount again as soon as the cache is assembled or the disk is
-/// released.
-fn drop_in(pair: &Pair, disk: &BlockDevice) -> String {
+/// Text of the drop-in. Its conditions allow the mount again as soon as the cache is assembled, the disk is released, or
+/// nothing is on record of the cache any more: another cache may hold the disk then.
+fn drop_in(pair: &Pair, disk: &BlockDevice, point: &str) -> String {
     format!(
-        "# What was written last to this file system may be on an SSD only.\n\
+        "{POINT}{point}\n\
+         # What was written last to this file system may be on an SSD only.\n\
          [Unit]\n\
          ConditionPathExists=|/dev/mapper/{}\n\
+         ConditionPathExists=|!{}\n\
          ConditionPathExistsGlob=|!/sys/class/block/{}/holders/*\n",
         pair.name(),
+        cache_file(&pair.uuid),
         disk.name()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tandem_api::Mode;
+
+    #[test]
+    fn a_mount_point_is_named_as_systemd_names_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = fs::canonicalize(folder.path()).unwrap();
+        fs::create_dir(real.join("var")).unwrap();
+        std::os::unix::fs::symlink("var", real.join("mnt")).unwrap();
+        std::os::unix::fs::symlink("var", real.join("var/link")).unwrap();
+        let named = |point: &str| resolved(&format!("{}/{point}", real.display()));
+        let expected = |point: &str| real.join(point).to_str().unwrap().to_owned();
+        assert_eq!(named("mnt/photos"), expected("var/photos"));
+        assert_eq!(named("mnt//photos/"), expected("var/photos"));
+        assert_eq!(named("mnt"), expected("var"));
+        assert_eq!(named("not/there"), expected("not/there"));
+        assert_eq!(resolved("/"), "/");
+    }
+
+    #[test]
+    fn a_mount_is_allowed_when_nothing_is_on_record_of_its_cache() {
+        let pair = Pair::nowhere(Mode::Writeback);
+        let text = drop_in(&pair, &BlockDevice::default(), "/srv/my photos");
+        assert!(text.starts_with("# Mounted at /srv/my photos\n"), "{text}");
+        let record = format!(
+            "\nConditionPathExists=|!/var/lib/tandem/caches/{}.cache.json\n",
+            pair.uuid
+        );
+        assert!(text.contains(&record), "{text}");
+    }
 }

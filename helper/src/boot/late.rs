@@ -111,11 +111,17 @@ pub fn run(folder: &Path) {
     handle_marked(&marks, &System::new(machine), &Store::open_untidied(folder));
 }
 
+/// Holds the disks that have a mark, and leaves out their mounts. All disks come first: when systemd reads its units anew
+/// it looks at all devices, and mounts what it has waited for, also from a disk whose own event is still under way.
+fn handle_marked(marks: &Marks, machine: &impl BootEnvironment, store: &Store) {
+    hold_marked(marks, machine, store);
+    leave_out_held(marks, machine, store);
+}
+
 /// Tries to hold each disk that has a mark. Each attempt reads everything anew, because the start and the service may
 /// be at work meanwhile. Only a disk's own event waits for the disk. The event of another device may find the disk
 /// free, or, after [`EVENT_OVER`], record that the disk is used: the disk's own event may be over.
-fn handle_marked(marks: &Marks, machine: &impl BootEnvironment, store: &Store) {
-    leave_out_held(marks, machine, store);
+fn hold_marked(marks: &Marks, machine: &impl BootEnvironment, store: &Store) {
     let begun = Instant::now();
     for attempt in 0..=wipe::TRIES {
         let last = attempt == wipe::TRIES || begun.elapsed() > SHORT_USE;
@@ -140,6 +146,8 @@ fn handle_marked(marks: &Marks, machine: &impl BootEnvironment, store: &Store) {
                 marks.reset(&cache.record.pair.uuid);
             }
             again |= !hold_or_record(cache, *ours, last, marks, machine, store);
+        }
+        for (_, cache) in &caches {
             leave_out(std::slice::from_ref(cache), machine);
         }
         drop(lock);

@@ -183,6 +183,15 @@ impl Mounts {
         self.0.iter().any(covers)
     }
 
+    /// A mount point in the folder `point`.
+    pub fn inside(&self, point: &str) -> Option<&str> {
+        let mut points = self.0.iter().map(|e| e.mount.point.as_str());
+        points.find(|other| {
+            let rest = other.strip_prefix(point);
+            rest.is_some_and(|rest| rest.starts_with('/'))
+        })
+    }
+
     /// Mount points of others that lie below one of these.
     pub fn below(&self, mounts: &[Mount]) -> Vec<String> {
         let inside = |point: &str| {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The files of the records: how they are found, read, written, locked and removed.
 
-use super::{CACHES, Store};
+use super::{CACHE, CACHES, FOLDER, Store};
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,6 +13,11 @@ use std::sync::{Mutex, PoisonError};
 
 /// Extension of a file that is being written.
 const NEW_EXTENSION: &str = "new";
+
+/// The file with the record of a cache of this machine. It is there for as long as the cache is on record.
+pub fn cache_file(uuid: &str) -> String {
+    format!("{FOLDER}/{CACHES}/{uuid}.{CACHE}.json")
+}
 
 impl Store {
     /// The lock of all records: until it is dropped, no other program changes the record of a cache. The start of the

@@ -222,6 +222,28 @@ fn a_mount_is_left_out_when_its_link_comes_after_the_hold() {
     fs::remove_dir_all(&root).unwrap();
 }
 
+/// When systemd reads its units anew, it mounts what it has waited for from any disk that udev has handled.
+#[test]
+fn all_disks_are_held_before_the_mounts_of_one_are_left_out() {
+    let (root, store, marks, record) = waited_in_vain("two");
+    let mut other = record;
+    other.pair.uuid = "0c".to_owned();
+    other.pair.origin.text.serial = "two".to_owned();
+    store.save_cache(&other).unwrap();
+    marks.set(&other.pair.uuid).unwrap();
+    let machine = Fake {
+        there: vec!["", "two"],
+        ..Fake::default()
+    };
+    handle_marked(&marks, &machine, &store);
+    let done = machine.done.take();
+    let last_hold = done.iter().rposition(|what| what.starts_with("hold"));
+    let first_left = done.iter().position(|what| what.starts_with("leave out"));
+    let holds = done.iter().filter(|what| what.starts_with("hold")).count();
+    assert!(holds == 2 && last_hold < first_left, "{done:?}");
+    fs::remove_dir_all(&root).unwrap();
+}
+
 fn works() -> Mapping {
     Mapping::Works {
         origin: "8:32".to_owned(),

@@ -112,9 +112,15 @@ impl DeviceMapper {
     }
 
     /// Mounts what the start of the machine left out because this cache's SSD was not there. A unit that was active
-    /// since stays as it is: a user may have unmounted it on purpose.
+    /// since stays as it is: a user may have unmounted it on purpose. A mount that would cover another one stays left
+    /// out: programs would write to other folders than after the next start.
     pub(super) async fn mount_left(&self, pair: &Pair) {
-        for unit in held::left_out(pair) {
+        let mounts = Mounts::read().ok();
+        for (unit, point) in held::left_out(pair) {
+            if let Some(covered) = mounts.as_ref().and_then(|all| all.inside(&point)) {
+                tracing::warn!("{unit} stays unmounted, because {covered} is mounted below it");
+                continue;
+            }
             match systemd::was_active(&self.connection, &unit).await {
                 Ok(false) => {}
                 Ok(true) => continue,
