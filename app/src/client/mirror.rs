@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::pin::pin;
+use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use futures_util::{FutureExt, Stream, StreamExt, stream};
@@ -26,6 +27,10 @@ use zbus::{
 pub type Properties = HashMap<String, OwnedVariant>;
 /// Objects by path, interfaces by name.
 pub type Objects = BTreeMap<String, HashMap<String, Properties>>;
+
+/// Time between the end of a service and its new start. A service that crashes again and again over a broken drive does
+/// not keep all drives awake.
+const RESTART_AFTER: Duration = Duration::from_secs(5);
 
 /// What [`follow`] tells.
 pub enum News<'a> {
@@ -122,6 +127,10 @@ async fn try_follow(
                     if owner.is_some() || source.always {
                         changed = Effect::Reload;
                     } else {
+                        // The last that the service told came before it left.
+                        if changed == Effect::Applied {
+                            tell(News::Objects(&objects));
+                        }
                         objects.clear();
                         changed = Effect::None;
                         tell(News::Left);
@@ -132,6 +141,10 @@ async fn try_follow(
             next = waited.or_else(|| all.next().now_or_never().flatten());
         }
         if changed == Effect::Reload {
+            if owner.is_none() && source.always {
+                let pause = gtk::glib::timeout_future(RESTART_AFTER);
+                draining(pause, &mut all, &mut waiting).await;
+            }
             match draining(load(connection, source), &mut all, &mut waiting).await {
                 Ok(loaded) => objects = loaded,
                 Err(error) => {

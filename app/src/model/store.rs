@@ -32,6 +32,7 @@ mod imp {
         pub watches: RefCell<Vec<DiskWatch>>,
         pub minimum_ssd_bytes: Cell<u64>,
         pub service_problem: RefCell<Option<Failure>>,
+        pub service_left: Cell<bool>,
         pub disks_problem: RefCell<Option<Failure>>,
         pub disks_known: Cell<bool>,
         pub service_known: Cell<bool>,
@@ -201,6 +202,7 @@ impl Store {
         imp.watches.replace(facts.watches);
         imp.minimum_ssd_bytes.set(facts.minimum_ssd_bytes);
         imp.service_problem.replace(None);
+        imp.service_left.set(false);
         imp.service_known.set(true);
         let jobs: HashMap<String, JobObject> = facts
             .jobs
@@ -228,11 +230,18 @@ impl Store {
     /// The service has left the bus. Returns whether it is missed: without a cache and a watch it leaves by itself,
     /// otherwise it was stopped or killed. Caches and watches go on without it, and stay as they were last known.
     pub fn service_left(&self) -> bool {
+        self.imp().service_left.set(true);
         // The next service may give another job the same path.
         self.imp().jobs.borrow_mut().clear();
         self.arrange();
         self.emit_by_name::<()>("changed", &[]);
         self.caches().n_items() > 0 || !self.imp().watches.borrow().is_empty()
+    }
+
+    /// Whether the service has left the bus and told nothing since. What is known is of before, and a job that it was at
+    /// may be undone yet.
+    pub fn has_service_left(&self) -> bool {
+        self.imp().service_left.get()
     }
 
     /// The system bus could not be reached, and so neither could the two services.

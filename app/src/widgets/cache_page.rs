@@ -303,7 +303,10 @@ impl CachePage {
     }
 
     fn watch(&self, cache: &CacheObject, watch: bool) {
-        let Some(client) = self.imp().client.get().cloned() else {
+        let imp = self.imp();
+        // A call would start a service that was stopped on purpose.
+        let left = imp.store.get().is_some_and(Store::has_service_left);
+        let Some(client) = imp.client.get().filter(|_| !left).cloned() else {
             return;
         };
         let path = cache.facts().path;

@@ -11,6 +11,8 @@ use tandem_api::{Failure, Kind};
 
 use super::Window;
 use crate::client::{Client, ServiceEvent};
+use crate::model::objects::CacheObject;
+use crate::model::store::objects;
 
 /// The system starts a service that was killed after a second. The window says nothing of a service that is back within
 /// this time.
@@ -95,20 +97,20 @@ impl MissedService {
     /// The service has left. `missed`: it should not have.
     fn has_left(&self, missed: bool) {
         self.gone.set(true);
-        let (Some(window), true) = (self.window.upgrade(), missed) else {
+        if !missed {
             return;
-        };
-        let timer = glib::spawn_future_local(clone!(
-            #[weak]
-            window,
-            async move {
-                glib::timeout_future(PATIENCE).await;
-                let failure = Failure::new(Kind::ServiceUnavailable).name("tandem");
-                window.imp().store.service_failed(failure);
-                // That page says it, and has the button to try again.
-                window.show_overview();
-            }
-        ));
+        }
+        let window = self.window.clone();
+        let timer = glib::spawn_future_local(async move {
+            glib::timeout_future(PATIENCE).await;
+            let Some(window) = window.upgrade() else {
+                return;
+            };
+            let failure = Failure::new(Kind::ServiceUnavailable).name("tandem");
+            window.imp().store.service_failed(failure);
+            // That page says it, and has the button to try again.
+            window.show_overview();
+        });
         if let Some(before) = self.timer.replace(Some(timer)) {
             before.abort();
         }
@@ -123,11 +125,13 @@ impl MissedService {
         if let Some(timer) = self.timer.take() {
             timer.abort();
         }
-        let page = self.window.upgrade();
-        if let Some(page) = page
-            .as_ref()
-            .and_then(|window| window.imp().cache_page.get())
-        {
+        let Some(window) = self.window.upgrade() else {
+            return;
+        };
+        for cache in objects::<CacheObject>(&window.imp().store.caches()) {
+            window.load_history(&cache);
+        }
+        if let Some(page) = window.imp().cache_page.get() {
             page.follow_new_service();
         }
     }

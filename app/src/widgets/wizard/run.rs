@@ -186,7 +186,7 @@ impl Wizard {
                 self.job_changed(&job);
             }
             // A job that has ended goes after some seconds; a slow app may see its cache, but not its end.
-            None if self.has_cache() => {
+            None if self.has_cache() && !store.has_service_left() => {
                 imp.ended.set(true);
                 self.go(Page::Done);
             }
