@@ -2,7 +2,7 @@
 //! How the window follows the service and UDisks2, and what the window does when the service ends while caches or
 //! watches go on without it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::time::Duration;
 
 use adw::subclass::prelude::*;
@@ -63,8 +63,11 @@ impl Window {
             client
                 .follow_service(|event| match event {
                     ServiceEvent::Facts(facts) => {
+                        let is_back = store.has_service_left();
                         store.apply_service(facts);
-                        missed.is_back();
+                        if is_back {
+                            missed.is_back();
+                        }
                     }
                     ServiceEvent::Sampled(path, sample) => store.apply_sample(&path, sample),
                     ServiceEvent::Left => missed.has_left(store.service_left()),
@@ -79,8 +82,6 @@ impl Window {
 /// Waits for the service to come back.
 struct MissedService {
     window: glib::WeakRef<Window>,
-    /// The service has left, and has told nothing since.
-    gone: Cell<bool>,
     /// Ends [`PATIENCE`].
     timer: RefCell<Option<glib::JoinHandle<()>>>,
 }
@@ -89,14 +90,12 @@ impl MissedService {
     fn new(window: &Window) -> Self {
         Self {
             window: glib::object::ObjectExt::downgrade(window),
-            gone: Cell::default(),
             timer: RefCell::default(),
         }
     }
 
     /// The service has left. `missed`: it should not have.
     fn has_left(&self, missed: bool) {
-        self.gone.set(true);
         if !missed {
             return;
         }
@@ -108,7 +107,7 @@ impl MissedService {
             };
             let failure = Failure::new(Kind::ServiceUnavailable).name("tandem");
             window.imp().store.service_failed(failure);
-            // That page says it, and has the button to try again.
+            // The first page says that the service does not answer, and has the button to try again.
             window.show_overview();
         });
         if let Some(before) = self.timer.replace(Some(timer)) {
@@ -116,12 +115,9 @@ impl MissedService {
         }
     }
 
-    /// The service has told its facts. A service that was started again does not know what the one before was asked to
-    /// sample.
+    /// The service has told its facts after it had left. The new service does not know which caches the old one was asked
+    /// to sample.
     fn is_back(&self) {
-        if !self.gone.take() {
-            return;
-        }
         if let Some(timer) = self.timer.take() {
             timer.abort();
         }
