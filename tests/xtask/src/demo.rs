@@ -136,6 +136,17 @@ pub fn drive(vm: &mut Vm, report: &mut Report, command: &str) -> Result<String> 
     Ok(ended.text)
 }
 
+/// Writes down that a test has failed, with a picture of the screen, and returns the end of the journal and the mappings.
+pub fn show_failure(vm: &mut Vm, report: &mut Report, error: &anyhow::Error) -> String {
+    report.step(&format!("**it failed:** {error:#}"));
+    let _ = report
+        .picture("failure")
+        .and_then(|file| vm.screenshot(&file));
+    let logs =
+        "journalctl -b --no-pager -o short-monotonic | tail -60; dmsetup table; dmsetup status";
+    vm.agent.sh(logs, SHORT).unwrap_or_default()
+}
+
 /// A demonstration under way.
 struct Demo<'a> {
     vm: &'a mut Vm,

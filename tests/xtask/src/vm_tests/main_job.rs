@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::demo::{drive, once};
+use crate::demo::{drive, once, show_failure};
 use crate::guest::{MOUNT_POINT, SHORT};
 use crate::image::PASSWORD;
 use crate::layer::Bench;
@@ -51,11 +51,7 @@ fn keys_and_panel(bench: &mut Bench, mut vm: Vm) -> Result<()> {
         let result = part(&mut vm, &mut report);
         let failed = result.is_err();
         if let Err(error) = &result {
-            report.step(&format!("**it failed:** {error:#}"));
-            bench.note(&vm.agent.sh(LOGS, SHORT).unwrap_or_default());
-            let _ = report
-                .picture("failure")
-                .and_then(|file| vm.screenshot(&file));
+            bench.note(&show_failure(&mut vm, &mut report, error));
         }
         bench.check(name, result);
         // Each test starts where the test before it has ended.
@@ -66,10 +62,6 @@ fn keys_and_panel(bench: &mut Bench, mut vm: Vm) -> Result<()> {
     report.finish().map(drop)
 }
 type Part = fn(&mut Vm, &mut Report) -> Result<()>;
-
-/// Script that prints the logs after a failure.
-const LOGS: &str =
-    "journalctl -b --no-pager -o short-monotonic | tail -60; dmsetup table; dmsetup status";
 
 fn by_keys(vm: &mut Vm, report: &mut Report) -> Result<()> {
     let wizard = format!("create-by-keys --disk 'Archive*' --ssd '*Dart*' --password {PASSWORD}");

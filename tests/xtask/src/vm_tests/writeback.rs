@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
 use super::Scene;
-use crate::demo::{drive, start_app};
+use crate::demo::{drive, show_failure, start_app};
 use crate::guest::{MOUNT_POINT, SHORT};
 use crate::image::PASSWORD;
 use crate::layer::Bench;
@@ -55,12 +55,7 @@ pub fn run(bench: &mut Bench) -> Result<()> {
         let mut report = Report::new(&page, name)?;
         let result = part(&mut scene, &mut report);
         if let Err(error) = &result {
-            report.step(&format!("**it failed:** {error:#}"));
-            let logs = "journalctl -b --no-pager -o short-monotonic | tail -60; dmsetup table; dmsetup status";
-            bench.note(&scene.vm.agent.sh(logs, SHORT).unwrap_or_default());
-            let _ = report
-                .picture("failure")
-                .and_then(|file| scene.vm.screenshot(&file));
+            bench.note(&show_failure(&mut scene.vm, &mut report, error));
         }
         report.finish()?;
         bench.check(name, result);

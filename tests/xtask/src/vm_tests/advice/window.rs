@@ -5,7 +5,7 @@
 use anyhow::{Result, ensure};
 
 use super::{COUNT, PATIENCE, READS, wait_for};
-use crate::demo::{drive, start_app};
+use crate::demo::{drive, show_failure, start_app};
 use crate::guest::{LONG, SHORT};
 use crate::image::PASSWORD;
 use crate::layer::Bench;
@@ -39,12 +39,7 @@ pub fn by_clicks(scene: &mut Scene, bench: &Bench) -> Result<()> {
     let mut report = Report::new(&page, "Would an SSD help?")?;
     let result = clicks(scene, &mut report);
     if let Err(error) = &result {
-        report.step(&format!("**it failed:** {error:#}"));
-        let logs = "journalctl -b --no-pager -o short-monotonic | tail -60";
-        bench.note(&scene.vm.agent.sh(logs, SHORT).unwrap_or_default());
-        let _ = report
-            .picture("failure")
-            .and_then(|file| scene.vm.screenshot(&file));
+        bench.note(&show_failure(&mut scene.vm, &mut report, error));
     }
     report.finish()?;
     result
