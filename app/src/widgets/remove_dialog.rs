@@ -151,7 +151,7 @@ pub(super) struct Question {
 
 /// Least width of the steps in pixels, where the window under the dialog is wide enough.
 const STEPS_WIDTH: i32 = 440;
-/// What the dialog and its frame have at both sides of the steps, in pixels.
+/// Width of the margins of the dialog and of its frame at both sides of the steps, in pixels.
 const MARGINS: i32 = 110;
 
 /// Shows the steps of a plan, and executes them if the person agrees.

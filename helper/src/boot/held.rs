@@ -15,7 +15,7 @@ const UNITS: &str = "/run/systemd/system";
 const DROP_IN: &str = "50-tandem.conf";
 /// File in that folder that says that systemd has read all drop-ins.
 const TOLD: &str = ".tandem-told";
-/// What the first line of a drop-in says before the mount point.
+/// Words before the mount point in the first line of a drop-in.
 const POINT: &str = "# Mounted at ";
 
 /// Makes systemd leave out the fstab entries that lead to held disks now, as long as the disks are held. An entry that is

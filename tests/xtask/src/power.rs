@@ -19,7 +19,7 @@ use drive::Drive;
 /// Name of the machine's root disk.
 pub const ROOT: &str = "root";
 
-/// What a cut has kept and lost of the sectors that no flush covered.
+/// How many of the sectors that no flush covered a cut has kept and lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
     /// Sectors that are on the medium with their new content.

@@ -102,7 +102,7 @@ fn agree(mut stream: &UnixStream, shared: &Shared, life: u64) -> io::Result<Opti
         match option {
             GO => match name_of(&data).map(|name| (shared.drive(&name, life), name)) {
                 Some((Ok(drive), name)) => {
-                    // Which information follows (0: the export), the size and the flags.
+                    // The kind of the information (0: the export), the size of the disk, and the flags.
                     let mut told = vec![0; 2];
                     told.extend(drive.size().to_be_bytes());
                     told.extend(FLAGS.to_be_bytes());

@@ -83,7 +83,8 @@ pub(super) struct KeptMachine {
     pub(super) parts: Parts,
     pub(super) pair: Pair,
     pub(super) wiring: Wiring,
-    /// What loses its write cache at a power cut: both disks and the root disk. Without it they lose nothing.
+    /// The power supply of both disks and of the root disk, which lose their write caches at a cut. Without a supply they
+    /// lose nothing.
     supply: Option<Supply>,
     pub(super) dir: PathBuf,
     /// Checksums of the files that were on the disk at the beginning.

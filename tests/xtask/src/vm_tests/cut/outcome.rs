@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a power cut in a job may lead to: the tables of data/README.md, by the step that the job had reached.
+//! The outcomes that a power cut in a job may have: the tables of data/README.md, by the step that the job had reached.
 
 use anyhow::{Result, bail};
 use serde_json::Value;
@@ -47,7 +47,7 @@ impl Job {
         }
     }
 
-    /// What the job may have led to at an unknown moment.
+    /// The outcomes of a job that was cut at an unknown moment.
     pub fn outcomes(self) -> &'static [Outcome] {
         use Outcome::{Detached, New, Old, Plain};
         match self {
@@ -58,7 +58,7 @@ impl Job {
     }
 }
 
-/// What has become of the cache.
+/// The state of the cache after the next start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The plain disk, and an SSD without a partition.
@@ -95,7 +95,7 @@ pub enum Progress {
     Ended,
 }
 
-/// What is seen of a frozen job.
+/// The state of the devices while the job is frozen.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Seen {
     progress: Progress,
@@ -147,7 +147,7 @@ impl Seen {
         match (job, at) {
             // The service goes on with the job, or forgets it if data is on the SSD again.
             (Job::Resize, "Detach") => &[New, Old],
-            // What is seen of the SSD may be lost.
+            // The cut may lose the state of the SSD that was seen.
             (Job::Resize, "FreeSsd") if !self.formatted => &[New, Plain],
             (Job::Resize, "Map") => &[New, Plain],
             (Job::Resize, "DeletePartition" | "CreatePartition") => &[Plain],
