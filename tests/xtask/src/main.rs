@@ -33,6 +33,7 @@ mod qmp;
 mod record;
 mod report;
 mod results;
+mod rotation;
 mod run;
 mod rust_tests;
 mod screenshots;

@@ -18,7 +18,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::layer::{Bench, Layer};
 use crate::results::{Outcome, Test};
-use crate::suite;
+use crate::rotation::rotated;
+use crate::{seed, suite};
 
 /// Length of a test's output that an error repeats, in characters.
 const SAID: usize = 300;
@@ -167,17 +168,18 @@ pub fn all(dir: &Path) -> Result<Vec<Mutant>> {
     Ok(mutants)
 }
 
-/// Tests with each bug in a directory. Without `--all` only the bugs in `ordinary` are tested, unless `ordinary` is
-/// empty. `hunt` returns how the test failed, or an error if the test did not fail.
+/// Tests with each bug in a directory, or without `--all` with so many of the bugs, others in each run. `hunt` returns
+/// how the test failed, or an error if the test did not fail.
 fn hunt_all(
     bench: &mut Bench,
     dir: &str,
-    ordinary: &[&str],
+    ordinary: usize,
     mut hunt: impl FnMut(&mut Bench, &Mutant) -> Result<Failure>,
 ) -> Result<()> {
-    for mutant in all(&bench.cx.path(dir))? {
-        let is_chosen = bench.all || ordinary.is_empty() || ordinary.contains(&&*mutant.name);
-        if bench.wants(&mutant.name) && (is_chosen || bench.case.is_some()) {
+    let whole = bench.all || bench.case.is_some();
+    let number = if whole { usize::MAX } else { ordinary };
+    for mutant in rotated(all(&bench.cx.path(dir))?, number, seed::of_this_run()?) {
+        if bench.wants(&mutant.name) {
             let failure = hunt(bench, &mutant);
             bench.note(&format!("{}: {}", mutant.name, mutant.why));
             count(bench, &mutant, failure);

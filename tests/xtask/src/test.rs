@@ -83,17 +83,18 @@ pub fn command(cx: &Cx, args: &Args) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
+    let begin = Instant::now();
     deps::ensure()?;
     if let Some(name) = &args.case {
         let layer = case::layer_with(cx, &chosen, name)?;
-        let result = run(cx, layer, args)?;
+        let result = run(cx, layer, args, begin)?;
         println!("\n{}", test_log::table(std::slice::from_ref(&result)));
         return Ok(test_log::verdict(&[result]));
     }
     if args.only.is_empty() {
         ensure_space(cx)?;
     }
-    let results = lanes(cx, &chosen, args)?;
+    let results = lanes(cx, &chosen, args, begin)?;
     println!("\n{}", test_log::table(&results));
     Ok(test_log::verdict(&results))
 }
@@ -119,7 +120,7 @@ fn ensure_space(cx: &Cx) -> Result<()> {
 /// Runs the layers in two lanes, because most layers keep only one processor busy. Layers that run User-mode Linux
 /// share its directory, so that they run one after another in the first lane. When that lane is done it takes layers
 /// from the end of the second lane's queue. Results are in the order of the layers.
-fn lanes(cx: &Cx, chosen: &[Layer], args: &Args) -> Result<Vec<results::Layer>> {
+fn lanes(cx: &Cx, chosen: &[Layer], args: &Args, begin: Instant) -> Result<Vec<results::Layer>> {
     let (first, second): (Vec<_>, Vec<_>) = chosen
         .iter()
         .enumerate()
@@ -133,7 +134,7 @@ fn lanes(cx: &Cx, chosen: &[Layer], args: &Args) -> Result<Vec<results::Layer>> 
             queue.pop_front()
         }
     };
-    let done = |(place, layer)| Ok((place, run(cx, layer, args)?));
+    let done = |(place, layer)| Ok((place, run(cx, layer, args, begin)?));
     let (first, second) = std::thread::scope(|scope| {
         let first = scope.spawn(|| {
             let rest = std::iter::from_fn(|| taken(true));
@@ -167,7 +168,8 @@ fn earlier(cx: &Cx, layer: &Layer, args: &Args, inputs: &str) -> Result<Option<r
     }))
 }
 
-fn run(cx: &Cx, layer: &Layer, args: &Args) -> Result<results::Layer> {
+/// Runs a layer; `begin` is when the first layer began.
+fn run(cx: &Cx, layer: &Layer, args: &Args, begin: Instant) -> Result<results::Layer> {
     let logs = cx.target.join("test");
     fs::create_dir_all(&logs)?;
     let log = logs.join(format!("{}.log", layer.name));
@@ -226,9 +228,10 @@ fn run(cx: &Cx, layer: &Layer, args: &Args) -> Result<results::Layer> {
     }
     let counts = result.counts();
     println!(
-        "    {}: {counts}, {:.0} s{}",
+        "    {}: {counts}, {:.0} s; minute {}{}",
         layer.name,
         result.seconds,
+        begin.elapsed().as_secs() / 60,
         if counts.failed == 0 {
             String::new()
         } else {

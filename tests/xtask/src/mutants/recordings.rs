@@ -14,8 +14,8 @@ use crate::{case, suite, uml};
 
 /// The seeded bugs.
 pub const DIR: &str = "tests/record/mutants";
-/// Bugs that are hunted without `--all`.
-const ORDINARY: [&str; 2] = ["fua-answered-early", "group-before-data"];
+/// How many bugs are hunted without `--all`.
+const ORDINARY: usize = 2;
 
 /// The layer.
 pub fn layer() -> Layer {
@@ -38,7 +38,7 @@ fn hunt(bench: &mut Bench) -> Result<()> {
     let source = bench.cx.target.join("record-mutants/source");
     let build = bench.cx.target.join("record-mutants/build");
     let recordings = Recording::all();
-    hunt_all(bench, DIR, &ORDINARY, |bench, mutant| {
+    hunt_all(bench, DIR, ORDINARY, |bench, mutant| {
         let (name, boots) = match mutant.test.strip_suffix(TORN) {
             Some(name) => (name, true),
             None => (mutant.test.as_str(), false),

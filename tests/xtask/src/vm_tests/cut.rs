@@ -16,6 +16,7 @@ use super::moments::{SHARES, instants, steps};
 use crate::cx::Cx;
 use crate::guest::{LONG, MOUNT_POINT};
 use crate::layer::Bench;
+use crate::rotation::rotated;
 use crate::{hash, seed};
 
 /// How many cuts run without `--all`.
@@ -84,18 +85,6 @@ fn all() -> Vec<Case> {
     Job::ALL.into_iter().flat_map(of).collect()
 }
 
-/// The tests that run without `--all`: spread evenly over all tests, and others at each seed.
-fn rotated(mut all: Vec<Case>, seed: u64) -> Vec<Case> {
-    let number = all.len();
-    let first = usize::try_from(seed % number as u64).unwrap_or(0);
-    let chosen: Vec<_> = (0..ORDINARY)
-        .map(|n| (first + n * number / ORDINARY) % number)
-        .collect();
-    let mut places = 0..;
-    all.retain(|_| places.next().is_some_and(|place| chosen.contains(&place)));
-    all
-}
-
 /// The names of the layer's tests.
 pub fn cases(_: &Cx) -> Result<Vec<String>> {
     Ok(all().iter().map(Case::name).collect())
@@ -106,7 +95,7 @@ pub fn run(bench: &mut Bench) -> Result<()> {
     let seed = seed::of_this_run()?;
     let cases = match bench.all || bench.case.is_some() {
         true => all(),
-        false => rotated(all(), seed),
+        false => rotated(all(), ORDINARY, seed),
     };
     let mut kept = None;
     for case in cases {
@@ -341,23 +330,5 @@ impl Cutter {
         }
         self.machine.save("written-afterwards")?;
         self.machine.all_there()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_seeds_choose_all_tests_in_turn() {
-        let mut left: std::collections::BTreeSet<_> = all().iter().map(Case::name).collect();
-        for seed in 0..left.len() as u64 {
-            let chosen = rotated(all(), seed);
-            assert_eq!(chosen.len(), ORDINARY);
-            for case in chosen {
-                left.remove(&case.name());
-            }
-        }
-        assert!(left.is_empty(), "never chosen: {left:?}");
     }
 }

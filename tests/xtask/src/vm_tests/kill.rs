@@ -11,11 +11,13 @@ use super::moments::{SHARES, instants, steps};
 use crate::cx::Cx;
 use crate::guest::{LONG, SHORT};
 use crate::layer::Bench;
+use crate::rotation::rotated;
+use crate::seed;
 
-/// Random instants at which the service is killed, besides every step.
-const INSTANTS: u64 = 3;
-/// Random instants with `--all`.
-const ALL_INSTANTS: u64 = 16;
+/// Instants at which the service is killed, besides every step.
+const INSTANTS: u64 = 16;
+/// How many of a job's moments are tested without `--all`.
+const ORDINARY: usize = 6;
 /// More steps than any plan has.
 const MOST_STEPS: u64 = 19;
 /// Steps of a change of the share of a cache with nothing dirty: detach, free, delete, create, map.
@@ -41,7 +43,7 @@ case $last in *"Delete the partition"*) exit 0;; esac; exit 1"#;
 
 /// The names of the layer's tests: one for each step that a plan can have, and one for each instant.
 pub fn cases(_: &Cx) -> Result<Vec<String>> {
-    let moments: Vec<_> = steps(MOST_STEPS).chain(instants(ALL_INSTANTS)).collect();
+    let moments: Vec<_> = steps(MOST_STEPS).chain(instants(INSTANTS)).collect();
     let named = |job: &'static str| moments.iter().map(move |m| format!("{job} killed {m}"));
     let jobs = ["create", "remove", "resize"];
     let killed = jobs.into_iter().flat_map(named);
@@ -53,8 +55,11 @@ pub fn run(bench: &mut Bench) -> Result<()> {
     let mut scene = Scene::new(bench)?;
     let (creating, removing) = scene.steps()?;
     let whole = bench.all || bench.case.is_some();
-    let random = if whole { ALL_INSTANTS } else { INSTANTS };
-    let moments = |number| steps(number).chain(instants(random));
+    let seed = seed::of_this_run()?;
+    let moments = |number| {
+        let all = steps(number).chain(instants(INSTANTS));
+        rotated(all, if whole { usize::MAX } else { ORDINARY }, seed)
+    };
     let create = format!("create {} {}", scene.disk, scene.ssd);
     for moment in moments(creating) {
         if !bench.wants(&format!("create killed {moment}")) {

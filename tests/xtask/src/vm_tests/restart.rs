@@ -77,7 +77,7 @@ const CASES: [(&str, Test); 9] = [
     ),
 ];
 /// How many of the tests run without `--all`.
-const ORDINARY: usize = 6;
+const ORDINARY: usize = 4;
 
 /// The names of the layer's tests.
 pub fn cases(_: &Cx) -> Result<Vec<String>> {

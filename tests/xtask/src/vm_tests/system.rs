@@ -44,7 +44,7 @@ const DRACUT: Generator = Generator {
     packages: "dracut,grub2-common,plymouth",
     prepare: include_str!("../../../vm/dracut.sh"),
     update: "dracut --regenerate-all --force",
-    ordinary: 4,
+    ordinary: 3,
 };
 /// Script that ends when the start is over and nothing of it has failed.
 const STARTED: &str = include_str!("../../../vm/started.sh");
