@@ -46,14 +46,19 @@ impl Agent {
     }
 
     /// Runs a script; calls `line` with each whole line of its output at once.
-    pub fn run(
-        &mut self,
-        script: &str,
-        limit: Duration,
-        mut line: impl FnMut(&str),
-    ) -> Result<Ended> {
+    pub fn run(&mut self, script: &str, limit: Duration, line: impl FnMut(&str)) -> Result<Ended> {
         let end = Instant::now() + limit;
         self.begin(script)?;
+        self.finish(script, end, line)
+    }
+
+    /// Waits for the answer to a script that was begun.
+    pub fn finish(
+        &mut self,
+        script: &str,
+        end: Instant,
+        mut line: impl FnMut(&str),
+    ) -> Result<Ended> {
         let (mut bytes, mut told) = (Vec::new(), 0);
         loop {
             let head = match self.head(end) {
@@ -91,12 +96,23 @@ impl Agent {
         }
     }
 
-    /// Begins a script that restarts the machine, so that the script gives no answer.
+    /// Begins a script. A script that restarts the machine gives no answer.
     pub fn begin(&mut self, script: &str) -> Result<()> {
         let message = format!("{}\n{script}", script.len());
         let port = self.reader.get_mut();
         port.write_all(message.as_bytes())
             .context("the guest has gone")
+    }
+
+    /// Whether the answer to a script that was begun comes within this time; [`Self::finish`] reads the answer.
+    pub fn is_answered(&mut self, within: Duration) -> Result<bool> {
+        self.reader.get_ref().set_read_timeout(Some(within))?;
+        match self.reader.fill_buf() {
+            Ok([]) => bail!("the guest has gone"),
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Runs a script that has to succeed, and returns its output.
