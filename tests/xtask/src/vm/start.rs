@@ -13,8 +13,8 @@ use crate::run;
 
 /// Script whose end shows that the guest answers.
 const TRUE: &str = "true";
-/// What the guest's kernel says when a processor has slept past its timer. Nothing in a guest makes that: the emulator has
-/// lost the timer, which happens on a busy computer, about once in 200 starts.
+/// The words of the guest's kernel about a processor that has slept past its timer. Only the emulator can cause this: it
+/// has lost the timer. On a busy computer this happens in about one of 200 starts.
 const LOST_TIMER: &str = "kthread timer wakeup didn't happen";
 /// How often a start is begun anew because of that.
 const RESETS: usize = 2;
@@ -25,6 +25,25 @@ impl Vm {
     /// Waits until the guest answers. If the guest does not, the error tells the processors' registers and the console. If
     /// the emulator loses a timer during the start, the machine is reset.
     pub fn up(&mut self, limit: Duration) -> Result<()> {
+        let Err(error) = self.answered(limit) else {
+            return Ok(());
+        };
+        let console = self.console();
+        let registers = json!({ "command-line": "info registers -a" });
+        // Two readings show whether the processors move.
+        let mut seen = || match self.qmp.run("human-monitor-command", registers.clone()) {
+            Ok(text) => picked(text.as_str().unwrap_or_default()),
+            Err(error) => format!("{error:#}"),
+        };
+        let (first, second) = (seen(), seen());
+        Err(error.context(format!(
+            "the machine does not come up; its processors:\n{first}\n{second}\nits console:\n{}",
+            run::tail(&console)
+        )))
+    }
+
+    /// Waits until the guest answers, and resets the machine if the emulator loses a timer.
+    fn answered(&mut self, limit: Duration) -> Result<()> {
         let mut console = self.console().len();
         let mut resets = 0;
         let mut end = Instant::now() + limit;
@@ -41,21 +60,7 @@ impl Vm {
                 self.agent.begin(TRUE)?;
             }
         }
-        let Err(error) = self.agent.finish(TRUE, end, |_| ()) else {
-            return Ok(());
-        };
-        let console = self.console();
-        let registers = json!({ "command-line": "info registers -a" });
-        // Two readings show whether the processors move.
-        let mut seen = || match self.qmp.run("human-monitor-command", registers.clone()) {
-            Ok(text) => picked(text.as_str().unwrap_or_default()),
-            Err(error) => format!("{error:#}"),
-        };
-        let (first, second) = (seen(), seen());
-        Err(error.context(format!(
-            "the machine does not come up; its processors:\n{first}\n{second}\nits console:\n{}",
-            run::tail(&console)
-        )))
+        self.agent.finish(TRUE, end, |_| ()).map(drop)
     }
 
     /// Runs a script that restarts the machine, with or without warning, and returns when the guest answers again.
