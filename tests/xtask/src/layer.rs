@@ -69,6 +69,11 @@ impl<'a> Bench<'a> {
         })
     }
 
+    /// Whether the layer looks at all of its tests: with `--all`, and to find the one selected test.
+    pub fn is_whole(&self) -> bool {
+        self.all || self.case.is_some()
+    }
+
     /// Whether the test of this name is to run.
     pub fn wants(&self, name: &str) -> bool {
         self.case.as_deref().is_none_or(|case| case == name)

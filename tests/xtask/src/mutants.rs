@@ -18,8 +18,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::layer::{Bench, Layer};
 use crate::results::{Outcome, Test};
-use crate::rotation::rotated;
-use crate::{seed, suite};
+use crate::{rotation, suite};
 
 /// Length of a test's output that an error repeats, in characters.
 const SAID: usize = 300;
@@ -176,9 +175,7 @@ fn hunt_all(
     ordinary: usize,
     mut hunt: impl FnMut(&mut Bench, &Mutant) -> Result<Failure>,
 ) -> Result<()> {
-    let whole = bench.all || bench.case.is_some();
-    let number = if whole { usize::MAX } else { ordinary };
-    for mutant in rotated(all(&bench.cx.path(dir))?, number, seed::of_this_run()?) {
+    for mutant in rotation::of_this_run(bench, all(&bench.cx.path(dir))?, ordinary)? {
         if bench.wants(&mutant.name) {
             let failure = hunt(bench, &mutant);
             bench.note(&format!("{}: {}", mutant.name, mutant.why));

@@ -1,9 +1,30 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which tests of a large matrix run without `--all`: a few, and others in each run.
+//! A run without `--all` takes a few tests of a large matrix. The next run takes others.
+
+use anyhow::Result;
+
+use crate::layer::Bench;
+use crate::seed;
+
+/// The tests of a matrix that this run takes: all of them if the run is whole, otherwise `number` of them by the seed of
+/// the run.
+///
+/// # Errors
+/// The seed in the environment is no number.
+pub fn of_this_run<T>(
+    bench: &Bench,
+    all: impl IntoIterator<Item = T>,
+    number: usize,
+) -> Result<Vec<T>> {
+    if bench.is_whole() {
+        return Ok(all.into_iter().collect());
+    }
+    Ok(rotated(all, number, seed::of_this_run()?))
+}
 
 /// `number` of the tests in their order, spread evenly over all tests. The seed decides where the first one lies, so that
 /// each test has its turn. Returns all tests if there are not more than `number`.
-pub fn rotated<T>(all: impl IntoIterator<Item = T>, number: usize, seed: u64) -> Vec<T> {
+fn rotated<T>(all: impl IntoIterator<Item = T>, number: usize, seed: u64) -> Vec<T> {
     let all: Vec<T> = all.into_iter().collect();
     let total = all.len();
     if total <= number {

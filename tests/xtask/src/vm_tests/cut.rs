@@ -16,8 +16,7 @@ use super::moments::{SHARES, instants, steps};
 use crate::cx::Cx;
 use crate::guest::{LONG, MOUNT_POINT};
 use crate::layer::Bench;
-use crate::rotation::rotated;
-use crate::{hash, seed};
+use crate::{hash, rotation, seed};
 
 /// How many cuts run without `--all`.
 const ORDINARY: usize = 3;
@@ -93,12 +92,8 @@ pub fn cases(_: &Cx) -> Result<Vec<String>> {
 /// Runs the layer. The tests share one machine, until one fails.
 pub fn run(bench: &mut Bench) -> Result<()> {
     let seed = seed::of_this_run()?;
-    let cases = match bench.all || bench.case.is_some() {
-        true => all(),
-        false => rotated(all(), ORDINARY, seed),
-    };
     let mut kept = None;
-    for case in cases {
+    for case in rotation::of_this_run(bench, all(), ORDINARY)? {
         let name = case.name();
         if !bench.wants(&name) {
             continue;

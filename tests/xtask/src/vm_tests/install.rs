@@ -71,7 +71,7 @@ pub fn trixie(bench: &mut Bench) -> Result<()> {
 /// Runs the tests with `--all` only: building the packages, and the module under emulation, takes long. For one case
 /// this also runs the tests before that case.
 fn run(bench: &mut Bench, release: Release) -> Result<()> {
-    if !bench.all && bench.case.is_none() {
+    if !bench.is_whole() {
         bench.skip("the packages on a fresh machine", "only --all runs this");
         return Ok(());
     }

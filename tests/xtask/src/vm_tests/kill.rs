@@ -11,13 +11,12 @@ use super::moments::{SHARES, instants, steps};
 use crate::cx::Cx;
 use crate::guest::{LONG, SHORT};
 use crate::layer::Bench;
-use crate::rotation::rotated;
-use crate::seed;
+use crate::rotation;
 
 /// Instants at which the service is killed, besides every step.
 const INSTANTS: u64 = 16;
 /// How many of a job's moments are tested without `--all`.
-const ORDINARY: usize = 6;
+const ORDINARY: usize = 3;
 /// More steps than any plan has.
 const MOST_STEPS: u64 = 19;
 /// Steps of a change of the share of a cache with nothing dirty: detach, free, delete, create, map.
@@ -54,14 +53,11 @@ pub fn cases(_: &Cx) -> Result<Vec<String>> {
 pub fn run(bench: &mut Bench) -> Result<()> {
     let mut scene = Scene::new(bench)?;
     let (creating, removing) = scene.steps()?;
-    let whole = bench.all || bench.case.is_some();
-    let seed = seed::of_this_run()?;
-    let moments = |number| {
-        let all = steps(number).chain(instants(INSTANTS));
-        rotated(all, if whole { usize::MAX } else { ORDINARY }, seed)
+    let moments = |bench: &Bench, number| {
+        rotation::of_this_run(bench, steps(number).chain(instants(INSTANTS)), ORDINARY)
     };
     let create = format!("create {} {}", scene.disk, scene.ssd);
-    for moment in moments(creating) {
+    for moment in moments(bench, creating)? {
         if !bench.wants(&format!("create killed {moment}")) {
             continue;
         }
@@ -79,7 +75,7 @@ pub fn run(bench: &mut Bench) -> Result<()> {
             scene = Scene::new(bench)?;
         }
     }
-    for moment in moments(removing) {
+    for moment in moments(bench, removing)? {
         if !bench.wants(&format!("remove killed {moment}")) {
             continue;
         }
@@ -99,7 +95,7 @@ pub fn run(bench: &mut Bench) -> Result<()> {
             scene = Scene::new(bench)?;
         }
     }
-    for moment in moments(RESIZING) {
+    for moment in moments(bench, RESIZING)? {
         if !bench.wants(&format!("resize killed {moment}")) {
             continue;
         }

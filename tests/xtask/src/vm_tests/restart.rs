@@ -87,8 +87,11 @@ pub fn cases(_: &Cx) -> Result<Vec<String>> {
 /// Runs the layer. For one case it also runs the tests before that case.
 pub fn run(bench: &mut Bench) -> Result<()> {
     let mut machine = KeptMachine::new(bench, Wiring::HotPlug)?;
-    let whole = bench.all || bench.case.is_some();
-    let number = if whole { CASES.len() } else { ORDINARY };
+    let number = if bench.is_whole() {
+        CASES.len()
+    } else {
+        ORDINARY
+    };
     for (name, test) in CASES.into_iter().take(number) {
         let result = test(&mut machine, bench);
         bench.check(name, result);

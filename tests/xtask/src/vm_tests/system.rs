@@ -115,8 +115,7 @@ pub fn dracut(bench: &mut Bench) -> Result<()> {
 
 fn run_with(bench: &mut Bench, generator: &'static Generator) -> Result<()> {
     let mut desk = Desk::new(bench, generator)?;
-    let whole = bench.all || bench.case.is_some();
-    let number = if whole {
+    let number = if bench.is_whole() {
         CASES.len()
     } else {
         generator.ordinary
