@@ -210,6 +210,8 @@ impl Machine {
         self.mounted.push(mounted / 1e6);
         let script = match self.cache {
             Cache::WritebackDirty => SCATTER.replace("DIRTY", DIRTY),
+            // The start itself has written to the disk.
+            Cache::WritebackClean => format!("tandemctl flush >/dev/null && {DIRTY}"),
             _ => DIRTY.to_owned(),
         };
         let dirty = vm.agent.sh(&script, LONG)?.trim().parse::<u64>()?;
