@@ -2,6 +2,7 @@
 //! Lets the machine start without the file system of a held disk. A mount that fails would stop the start; a mount
 //! that is left out does not.
 
+use super::late::lock_folder;
 use crate::action::Pair;
 use crate::machine::BlockDevice;
 use crate::mounts::systemd::mount_unit;
@@ -9,12 +10,15 @@ use crate::mounts::table;
 use crate::state::cache_file;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 use std::{fs, io};
 
 const UNITS: &str = "/run/systemd/system";
 const DROP_IN: &str = "50-tandem.conf";
 /// File in that folder that says that systemd has read all drop-ins.
 const TOLD: &str = ".tandem-told";
+/// Longest wait for another program that makes systemd read the drop-ins. On a slow machine systemd takes a second.
+const READING: Duration = Duration::from_secs(5);
 /// Words before the mount point in the first line of a drop-in.
 const POINT: &str = "# Mounted at ";
 
@@ -40,9 +44,25 @@ pub fn leave_out(held: &[(&Pair, &BlockDevice)]) -> io::Result<()> {
             }
         }
     }
-    let told = Path::new(UNITS).join(TOLD);
-    for (unit, text, point) in &drop_ins {
-        let folder = Path::new(UNITS).join(format!("{unit}.d"));
+    let reload = || systemctl(&["daemon-reload"]);
+    result.and(write_and_tell(Path::new(UNITS), &drop_ins, reload))
+}
+
+/// Writes the drop-ins that are not there yet into the folder of units, and makes systemd read them. The start and udev's
+/// programs do this at the same time. They take turns, because the start waits for each reading.
+fn write_and_tell(
+    units: &Path,
+    drop_ins: &[(String, String, String)],
+    reload: impl FnOnce() -> io::Result<()>,
+) -> io::Result<()> {
+    if drop_ins.is_empty() {
+        return Ok(());
+    }
+    let _lock = lock_folder(units, READING);
+    let mut result = Ok(());
+    let told = units.join(TOLD);
+    for (unit, text, point) in drop_ins {
+        let folder = units.join(format!("{unit}.d"));
         let file = folder.join(DROP_IN);
         if fs::read_to_string(&file).is_ok_and(|known| known == *text) {
             continue;
@@ -54,8 +74,8 @@ pub fn leave_out(held: &[(&Pair, &BlockDevice)]) -> io::Result<()> {
             Err(e) => result = Err(e),
         }
     }
-    if !drop_ins.is_empty() && !told.exists() {
-        systemctl(&["daemon-reload"])?;
+    if !told.exists() {
+        reload()?;
         fs::write(&told, "")?;
     }
     result
@@ -121,6 +141,8 @@ fn drop_in(pair: &Pair, disk: &BlockDevice, point: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use tandem_api::Mode;
 
     #[test]
@@ -137,6 +159,31 @@ mod tests {
         assert_eq!(named("mnt"), expected("var"));
         assert_eq!(named("not/there"), expected("not/there"));
         assert_eq!(resolved("/"), "/");
+    }
+
+    #[test]
+    fn two_programs_make_systemd_read_the_drop_ins_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let drop_ins = [("srv.mount".to_owned(), "text".to_owned(), "/srv".to_owned())];
+        let (reading, is_read) = (AtomicUsize::new(0), Barrier::new(2));
+        let reload = || {
+            reading.fetch_add(1, Ordering::Relaxed);
+            // The other program begins only now.
+            is_read.wait();
+            std::thread::sleep(Duration::from_millis(100));
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| write_and_tell(folder.path(), &drop_ins, reload));
+            is_read.wait();
+            let again = || {
+                reading.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            };
+            write_and_tell(folder.path(), &drop_ins, again).unwrap();
+            first.join().unwrap().unwrap();
+        });
+        assert_eq!(reading.into_inner(), 1);
     }
 
     #[test]
