@@ -45,12 +45,14 @@ for unit in tandem-assemble.service home-anna-Archive.mount; do
 	ended=$(systemctl show --value --property=ActiveEnterTimestampMonotonic $unit)
 	echo $((ended - begun))
 done"#;
-/// Writes frames of 16 KiB all over a file of 64 MiB and syncs them: the disk needs 25 seconds for them. A part of a frame
-/// that is not on the SSD would go to the disk at once.
-const SCATTER: &str = r#"perl -e 'open(F, "+<", "/home/anna/Archive/scattered") or die; $b = "x" x 16384;
-for $n (0 .. 2999) { sysseek(F, ($n * 7 % 4096) * 16384, 0); syswrite(F, $b) == 16384 or die; }' && sync -d /home/anna/Archive/scattered && DIRTY"#;
+/// Writes blocks of 4 KiB all over a file of 64 MiB and syncs them: the disk needs half a minute for them. The file is on
+/// the SSD first: the file system has blocks of 1 KiB, so that each write changes a part of a quarter of a frame, and such a
+/// write to a frame that is not on the SSD goes to the disk at once.
+const SCATTER: &str = r#"echo 1 >/proc/sys/vm/drop_caches; cat /home/anna/Archive/scattered >/dev/null
+perl -e 'open(F, "+<", "/home/anna/Archive/scattered") or die; $b = "x" x 4096;
+for $n (0 .. 2999) { sysseek(F, ($n * 7 % 4096) * 16384, 0); syswrite(F, $b) == 4096 or die; }' && sync -d /home/anna/Archive/scattered && DIRTY"#;
 /// Fewest sectors that are on the SSD only after that: a third of what was written.
-const SCATTERED: u64 = 32_000;
+const SCATTERED: u64 = 8_000;
 /// Prints how many sectors are on the SSD only.
 const DIRTY: &str = r#"dmsetup status --target tandem | awk '{ for (i = 1; i < NF; i++) if ($i == "tandem") n = $(i + 6) } END { print n + 0 }'"#;
 /// What the kernel is told when the machine is ordered to switch itself off, and what it says at the end.
