@@ -42,6 +42,7 @@ mod stage;
 mod suite;
 mod test;
 mod test_log;
+mod turns;
 mod uml;
 mod verify;
 mod vm;

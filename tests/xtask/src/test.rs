@@ -16,7 +16,7 @@ use crate::layer::{Bench, Layer};
 use crate::results;
 use crate::{
     c_style, case, deps, host, kernels, meson_install, mutants, record, run, rust_tests, stage,
-    test_log, uml, vm_tests,
+    test_log, turns, uml, vm_tests,
 };
 
 /// Space that all layers need below the target directory, with the disks of the virtual machines.
@@ -25,7 +25,7 @@ const SPACE_GB: u64 = 25;
 /// Arguments of `cargo xtask test`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Run large matrices whole instead of pairwise.
+    /// Run large matrices whole instead of pairwise, and all layers instead of one of each group that takes turns.
     #[arg(long)]
     all: bool,
     /// Run only this layer; may be given several times.
@@ -187,10 +187,21 @@ fn run(cx: &Cx, layer: &Layer, args: &Args, begin: Instant) -> Result<results::L
     say(format!("{}: {}", layer.name, layer.about));
     let start = Instant::now();
     let mut bench = Bench::new(cx, &log)?;
+    let waits = match args.all || !args.only.is_empty() || args.case.is_some() {
+        true => None,
+        false => turns::instead_of(layer.name)?,
+    };
     bench.all = args.all;
     bench.fuzz_seconds = args.fuzz_seconds;
     bench.case.clone_from(&args.case);
-    let ran = (layer.run)(&mut bench);
+    let ran = match waits {
+        None => (layer.run)(&mut bench),
+        Some(other) => {
+            let why = format!("{other} has its turn in this run; --all and --only run both");
+            bench.skip("the layer itself", &why);
+            Ok(())
+        }
+    };
     if let Err(error) = ran {
         bench.check("the layer itself", Err(error));
     } else if bench.tests.is_empty() {
@@ -223,7 +234,7 @@ fn run(cx: &Cx, layer: &Layer, args: &Args, begin: Instant) -> Result<results::L
         tests: bench.tests,
         figures: bench.figures,
     };
-    if args.case.is_none() {
+    if args.case.is_none() && waits.is_none() {
         result.save(cx)?;
     }
     let counts = result.counts();

@@ -90,7 +90,8 @@ pub struct Kernel {
 }
 
 /// Runs the suite, in the two slow kernels with fresh seeds. Without `--all` only the given part of the suite runs:
-/// every case in the plain kernel, the even cases in one of the two slow ones, and the odd cases in one of Debian's.
+/// every case in the plain kernel, each even case in one of the two slow ones, and each odd case in one of Debian's. Of
+/// these kernels each run takes some: see `turns`.
 fn functional(bench: &mut Bench, config: &'static str, part: &str) -> Result<()> {
     let kernel = kernel(bench.cx, config)?;
     let module = kernel.module(bench, "kmod", "dm-tandem.ko")?;

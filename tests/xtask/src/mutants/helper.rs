@@ -16,7 +16,7 @@ use crate::{case, run};
 /// The seeded bugs.
 pub const DIR: &str = "helper/mutants";
 /// How many bugs are hunted without `--all`.
-const ORDINARY: usize = 12;
+const ORDINARY: usize = 8;
 
 /// The layer.
 pub fn layer() -> Layer {

@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(1800);
 
 /// How many of the suite's tests run without `--all`. Two thirds of the suite's tests need a simulated machine, and skip
 /// themselves here.
-const ORDINARY: usize = 40;
+const ORDINARY: usize = 24;
 
 /// The names of the layer's tests, without their modules.
 pub fn cases(cx: &Cx) -> Result<Vec<String>> {

@@ -38,7 +38,7 @@ const INITRAMFS_TOOLS: Generator = Generator {
     packages: "initramfs-tools,grub2-common,plymouth",
     prepare: include_str!("../../../vm/initramfs.sh"),
     update: "update-initramfs -u -k all",
-    ordinary: 7,
+    ordinary: 6,
 };
 const DRACUT: Generator = Generator {
     packages: "dracut,grub2-common,plymouth",
