@@ -18,6 +18,6 @@ mod walk;
 use walk::{Camera, Result};
 
 #[gtk::test]
-async fn every_page_is_named_and_readable() {
+async fn every_page_is_named_and_readable_in_normal_contrast() {
     walk::every_page(false).await;
 }

@@ -9,7 +9,7 @@ use crate::cx::Cx;
 use crate::inputs::{Inputs, KMOD};
 use crate::layer::{Bench, Layer};
 use crate::results::{Counts, Outcome, Test};
-use crate::{case, programs, run, seed};
+use crate::{case, programs, rotation, run, seed};
 
 /// The layers, in the order in which they run.
 pub fn layers() -> Vec<Layer> {
@@ -43,7 +43,7 @@ pub fn layers() -> Vec<Layer> {
                 paths: &[&["kmod/core"]],
                 module: module_path!(),
             },
-            run: |bench| cargo_test(bench, &[RESCUE], None),
+            run: |bench| cargo_test(bench, &[RESCUE], None, &[]),
         },
         Layer {
             name: "tools",
@@ -119,6 +119,11 @@ const ENGINE: [Package; 2] = [
     ("tandem-engine-bench", "tests/bench/engine"),
 ];
 const APP: Package = ("tandem", "app");
+/// Tests of the app that open every page, which takes minutes.
+const WALKS: [&str; 2] = [
+    "every_page_is_named_and_readable_in_normal_contrast",
+    "every_page_is_named_and_readable_in_high_contrast",
+];
 const FUZZED: [&str; 4] = ["superblock", "load", "arguments", "messages"];
 /// Runs of the simulator besides its own tests.
 const RUNS: [&str; 3] = [
@@ -147,18 +152,18 @@ fn engine_cases(cx: &Cx) -> Result<Vec<String>> {
 }
 
 fn programs(bench: &mut Bench) -> Result<()> {
-    cargo_test(bench, &PROGRAMS, None)
+    cargo_test(bench, &PROGRAMS, None, &[])
 }
 
 fn tools(bench: &mut Bench) -> Result<()> {
-    cargo_test(bench, &TOOLS, None)
+    cargo_test(bench, &TOOLS, None, &[])
 }
 
 fn engine(bench: &mut Bench) -> Result<()> {
     let is_run =
         |case: &String| RUNS.contains(&case.as_str()) || FRESH.iter().any(|(name, _)| name == case);
     if !bench.case.as_ref().is_some_and(is_run) {
-        cargo_test(bench, &ENGINE, None)?;
+        cargo_test(bench, &ENGINE, None, &[])?;
     }
     // All sequences of three requests take some minutes.
     let every = if bench.all { "1" } else { "16" };
@@ -227,11 +232,25 @@ fn app(bench: &mut Bench) -> Result<()> {
         ["build", "--quiet", "--package", "tandem-simulated"],
     );
     run::logged(service.current_dir(&bench.cx.root), &bench.log)?;
-    cargo_test(bench, &[APP], Some("xvfb-run"))
+    let taken = rotation::of_this_run(bench, WALKS, 1)?;
+    let waiting: Vec<_> = WALKS
+        .into_iter()
+        .filter(|walk| !taken.contains(walk))
+        .collect();
+    for walk in &waiting {
+        bench.skip(walk, "the other walk has its turn in this run");
+    }
+    cargo_test(bench, &[APP], Some("xvfb-run"), &waiting)
 }
 
-/// Runs the tests of some packages, through `wrapper` if there is one, and counts each test.
-fn cargo_test(bench: &mut Bench, packages: &[Package], wrapper: Option<&str>) -> Result<()> {
+/// Runs the tests of some packages, through `wrapper` if there is one, and counts each test. `without`: parts of the
+/// names of tests that do not run.
+fn cargo_test(
+    bench: &mut Bench,
+    packages: &[Package],
+    wrapper: Option<&str>,
+    without: &[&str],
+) -> Result<()> {
     let mut words: Vec<String> = Vec::new();
     if let Some(wrapper) = wrapper {
         words.extend([wrapper.into(), "--auto-servernum".into()]);
@@ -252,6 +271,9 @@ fn cargo_test(bench: &mut Bench, packages: &[Package], wrapper: Option<&str>) ->
     }
     // The output of passed tests says which of them skipped themselves.
     words.extend(["--".into(), "--show-output".into()]);
+    for name in without {
+        words.extend(["--skip".into(), (*name).to_owned()]);
+    }
     if !only.is_empty() {
         words.push("--exact".into());
         words.extend(only);
