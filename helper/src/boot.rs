@@ -60,6 +60,7 @@ fn run_in(store: &Store, system: impl FnOnce() -> System) {
         return;
     }
     let (system, marks) = (system(), Marks::default());
+    system.begin();
     set_marks(&caches, &marks);
     let watch = watch().map_err(|e| tracing::error!("not waiting for devices: {e}"));
     let begun = Instant::now();
@@ -117,6 +118,17 @@ fn set_marks(caches: &[Cache], marks: &Marks) {
     }
 }
 
+/// Ends a start that was killed: the mounts of the disks that it has held are left out. `result`: systemd's word for how
+/// the start ended.
+pub fn end_killed_start(result: Option<&str>) {
+    if result == Some("success") {
+        return;
+    }
+    if let Err(e) = held::end_start(true) {
+        tracing::error!("the start of the machine may stop at a file system: {e}");
+    }
+}
+
 /// Lets the machine start without these caches.
 fn start_without_all(
     caches: &mut [Cache],
@@ -139,6 +151,10 @@ fn start_without_all(
     }
     drop(lock);
     leave_out(caches, machine);
+    // udev's program may have held a disk that this program did not find.
+    if let Err(e) = machine.end(caches.iter().any(|cache| cache.record.may_be_dirty)) {
+        tracing::error!("the start of the machine may stop at a file system: {e}");
+    }
     if !caches.is_empty()
         && let Err(e) = machine.start_service()
     {
@@ -162,7 +178,7 @@ fn look(
 }
 
 /// Takes all caches one step further. A step that may never end comes last: if the start is killed in it, every disk
-/// that is there is held, and no mount waits that would fail because of the hold.
+/// that is there is held, and [`end_killed_start`] leaves out the mounts that would fail because of the hold.
 fn step(caches: &mut Vec<Cache>, machine: &impl BootEnvironment, store: &Store, marks: &Marks) {
     hold_disks(caches, machine, store, marks);
     if caches.iter().any(Cache::is_whole) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Run once while the machine starts, by `tandem-assemble.service`: see [`tandem_helper::boot`]. With `--late`
-//! run by udev for each device: see [`tandem_helper::boot::late`]. With `--initramfs`, `--export` and `--in-initramfs` run in the
-//! initial file system and when it is made: see [`tandem_helper::initramfs`]. With `--drain` run when a shutdown begins:
-//! see [`tandem_helper::shutdown`]. With `--stop` run at its end: see [`tandem_helper::stop`]. With `--change-names` run by
+//! Run once while the machine starts, by `tandem-assemble.service`: see [`tandem_helper::boot`]. With `--end-start` run
+//! by the same unit when it is stopped or has failed. With `--late` run by udev for each device: see
+//! [`tandem_helper::boot::late`]. With `--initramfs`, `--export` and `--in-initramfs` run in the initial file system and
+//! when it is made: see [`tandem_helper::initramfs`]. With `--drain` run when a shutdown begins: see
+//! [`tandem_helper::shutdown`]. With `--stop` run at its end: see [`tandem_helper::stop`]. With `--change-names` run by
 //! `tandem-names.service`: see [`tandem_helper::names`].
 
 use std::path::Path;
@@ -17,6 +18,7 @@ fn main() -> ExitCode {
     let words: Vec<_> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["--late"] => boot::late::run(Path::new(FOLDER)),
+        ["--end-start"] => boot::end_killed_start(std::env::var("SERVICE_RESULT").ok().as_deref()),
         ["--stop"] => stop::run(),
         ["--export", folder] => {
             if let Err(e) =
@@ -49,7 +51,7 @@ fn main() -> ExitCode {
         },
         _ => {
             eprintln!(
-                "usage: tandem-assemble [--initramfs | --late | --drain | --stop | --export FOLDER | --in-initramfs | --change-names]"
+                "usage: tandem-assemble [--initramfs | --late | --end-start | --drain | --stop | --export FOLDER | --in-initramfs | --change-names]"
             );
             return ExitCode::from(2);
         }

@@ -58,6 +58,10 @@ pub(super) trait BootEnvironment {
     fn hold(&self, pair: &Pair, disks: &[BlockDevice], needed: usize) -> Result<(), HoldError>;
     /// Waits, so that a program that has a disk open for a moment can close it.
     fn pause(&self);
+    /// Begins the start: see [`held::begin_start`].
+    fn begin(&self);
+    /// Ends the start: see [`held::end_start`].
+    fn end(&self, is_held: bool) -> io::Result<()>;
     /// Makes the start of the machine leave out the file systems of these disks, as far as links lead to the disks now.
     /// Does nothing for those that are left out already.
     fn leave_out(&self, held: &[(&Pair, &BlockDevice)]) -> io::Result<()>;
@@ -153,6 +157,19 @@ impl BootEnvironment for System {
 
     fn pause(&self) {
         std::thread::sleep(wipe::PAUSE);
+    }
+
+    fn begin(&self) {
+        // Nothing ends a start in the initial file system that is killed.
+        if !self.in_initramfs
+            && let Err(e) = held::begin_start()
+        {
+            tracing::warn!("systemd reads its units for each held disk: {e}");
+        }
+    }
+
+    fn end(&self, is_held: bool) -> io::Result<()> {
+        held::end_start(is_held)
     }
 
     fn leave_out(&self, held: &[(&Pair, &BlockDevice)]) -> io::Result<()> {
@@ -311,6 +328,15 @@ pub(super) mod fake {
             if let Some(happens) = &self.meanwhile {
                 happens();
             }
+        }
+
+        fn begin(&self) {}
+
+        fn end(&self, is_held: bool) -> io::Result<()> {
+            if is_held {
+                self.note("read what is left out".to_owned());
+            }
+            Ok(())
         }
 
         fn leave_out(&self, held: &[(&Pair, &BlockDevice)]) -> io::Result<()> {

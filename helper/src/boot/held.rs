@@ -15,12 +15,49 @@ use std::{fs, io};
 
 const UNITS: &str = "/run/systemd/system";
 const DROP_IN: &str = "50-tandem.conf";
-/// File in that folder that says that systemd has read all drop-ins.
-const TOLD: &str = ".tandem-told";
+/// File in that folder that says that systemd has not read all drop-ins.
+const UNREAD: &str = ".tandem-unread";
+/// File in that folder that says that the start of the machine is under way: no file system of fstab is mounted before
+/// the start ends, and the start makes systemd read the drop-ins if a disk is still held then.
+const STARTING: &str = ".tandem-starting";
 /// Longest wait for another program that makes systemd read the drop-ins. On a slow machine systemd takes a second.
 const READING: Duration = Duration::from_secs(5);
 /// Words before the mount point in the first line of a drop-in.
 const POINT: &str = "# Mounted at ";
+
+/// Begins a start of the machine: until [`end_start`], systemd does not read what is left out. The reading takes systemd
+/// up to a second, and is not needed for a disk whose cache is there before the start ends.
+///
+/// # Errors
+/// The file cannot be made. Then each drop-in is read at once.
+pub fn begin_start() -> io::Result<()> {
+    fs::create_dir_all(UNITS)?;
+    fs::write(Path::new(UNITS).join(STARTING), "")
+}
+
+/// Ends a start of the machine. `is_held`: a disk may still be held, so that systemd has to read the drop-ins now, before
+/// it mounts anything.
+///
+/// # Errors
+/// systemd cannot be reached. Then mounts of held disks fail.
+pub fn end_start(is_held: bool) -> io::Result<()> {
+    end_start_in(Path::new(UNITS), is_held, reload)
+}
+
+fn end_start_in(
+    units: &Path,
+    is_held: bool,
+    reload: impl FnOnce() -> io::Result<()>,
+) -> io::Result<()> {
+    // The file goes before the lock is taken. So a program that finds the file has written its drop-in before this reads.
+    let ended = match fs::remove_file(units.join(STARTING)) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    };
+    let _lock = lock_folder(units, READING);
+    let is_read = if is_held { read(units, reload) } else { Ok(()) };
+    ended.and(is_read)
+}
 
 /// Makes systemd leave out the fstab entries that lead to held disks now, as long as the disks are held. An entry that is
 /// left out already stays so. Of two entries with one mount point the first counts, as for systemd.
@@ -44,13 +81,16 @@ pub fn leave_out(held: &[(&Pair, &BlockDevice)]) -> io::Result<()> {
             }
         }
     }
-    let reload = || systemctl(&["daemon-reload"]);
-    result.and(write_and_tell(Path::new(UNITS), &drop_ins, reload))
+    result.and(write_and_read(Path::new(UNITS), &drop_ins, reload))
 }
 
-/// Writes the drop-ins that are not there yet into the folder of units, and makes systemd read them. The start and udev's
-/// programs do this at the same time. They take turns, because the start waits for each reading.
-fn write_and_tell(
+fn reload() -> io::Result<()> {
+    systemctl(&["daemon-reload"])
+}
+
+/// Writes the drop-ins that are not there yet into the folder of units, and makes systemd read them unless the start of
+/// the machine is under way. The start and udev's programs do this at the same time, and take turns.
+fn write_and_read(
     units: &Path,
     drop_ins: &[(String, String, String)],
     reload: impl FnOnce() -> io::Result<()>,
@@ -60,25 +100,34 @@ fn write_and_tell(
     }
     let _lock = lock_folder(units, READING);
     let mut result = Ok(());
-    let told = units.join(TOLD);
     for (unit, text, point) in drop_ins {
         let folder = units.join(format!("{unit}.d"));
         let file = folder.join(DROP_IN);
         if fs::read_to_string(&file).is_ok_and(|known| known == *text) {
             continue;
         }
-        // From now on until systemd has read the new file.
-        let _ = fs::remove_file(&told);
-        match fs::create_dir_all(&folder).and_then(|()| fs::write(&file, text)) {
+        let written = fs::write(units.join(UNREAD), "")
+            .and_then(|()| fs::create_dir_all(&folder))
+            .and_then(|()| fs::write(&file, text));
+        match written {
             Ok(()) => tracing::info!("{point} is left out as long as its cache is not there"),
             Err(e) => result = Err(e),
         }
     }
-    if !told.exists() {
-        reload()?;
-        fs::write(&told, "")?;
+    if !units.join(STARTING).exists() {
+        read(units, reload)?;
     }
     result
+}
+
+/// Makes systemd read the drop-ins, unless it has read all of them.
+fn read(units: &Path, reload: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    let unread = units.join(UNREAD);
+    if !unread.exists() {
+        return Ok(());
+    }
+    reload()?;
+    fs::remove_file(&unread)
 }
 
 /// The mount point as systemd names it: without a symbolic link, and with single slashes. The last folder is not
@@ -174,16 +223,69 @@ mod tests {
             Ok(())
         };
         std::thread::scope(|scope| {
-            let first = scope.spawn(|| write_and_tell(folder.path(), &drop_ins, reload));
+            let first = scope.spawn(|| write_and_read(folder.path(), &drop_ins, reload));
             is_read.wait();
             let again = || {
                 reading.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             };
-            write_and_tell(folder.path(), &drop_ins, again).unwrap();
+            write_and_read(folder.path(), &drop_ins, again).unwrap();
             first.join().unwrap().unwrap();
         });
         assert_eq!(reading.into_inner(), 1);
+    }
+
+    #[test]
+    fn systemd_reads_nothing_for_a_disk_whose_cache_is_there_before_the_start_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let units = folder.path();
+        let srv = [("srv.mount".to_owned(), "text".to_owned(), "/srv".to_owned())];
+        let mnt = [("mnt.mount".to_owned(), "text".to_owned(), "/mnt".to_owned())];
+        let reading = AtomicUsize::new(0);
+        let reload = || {
+            reading.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        };
+        // What the start and udev's programs write, for caches that are there when the start ends; then the same for
+        // disks that stay held.
+        for (is_held, expected) in [(false, 0), (true, 1)] {
+            fs::write(units.join(STARTING), "").unwrap();
+            write_and_read(units, &srv, reload).unwrap();
+            write_and_read(units, &mnt, reload).unwrap();
+            assert_eq!(reading.load(Ordering::Relaxed), 0);
+            assert_eq!(
+                fs::read_to_string(units.join("mnt.mount.d/50-tandem.conf")).unwrap(),
+                "text"
+            );
+            end_start_in(units, is_held, reload).unwrap();
+            assert_eq!(reading.load(Ordering::Relaxed), expected);
+        }
+        // Everything is read; what comes after the start is read at once.
+        end_start_in(units, true, reload).unwrap();
+        write_and_read(units, &srv, reload).unwrap();
+        assert_eq!(reading.load(Ordering::Relaxed), 1);
+        let home = [(
+            "home.mount".to_owned(),
+            "text".to_owned(),
+            "/home".to_owned(),
+        )];
+        write_and_read(units, &home, reload).unwrap();
+        assert_eq!(reading.into_inner(), 2);
+    }
+
+    #[test]
+    fn a_reading_that_failed_is_made_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let srv = [("srv.mount".to_owned(), "text".to_owned(), "/srv".to_owned())];
+        let fails = || Err(io::Error::other("no systemd"));
+        write_and_read(folder.path(), &srv, fails).unwrap_err();
+        let mut is_read = false;
+        let reload = || {
+            is_read = true;
+            Ok(())
+        };
+        end_start_in(folder.path(), true, reload).unwrap();
+        assert!(is_read);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! The machine is switched off and on again: cleanly and without warning, with and without its SSD. fstab mounts the
 //! disk by its UUID at every start and without `nofail`, so that a start that cannot mount the disk stops.
 
+mod killed;
 mod late;
 pub mod ports;
 mod shutdown;
@@ -198,12 +199,13 @@ impl KeptMachine {
             listed.contains("ssd-gone-dirty"),
             "the list does not tell: {listed}"
         );
+        self.limit_start()?;
         self.power_off(bench)?;
         ensure!(
             hash::file(&self.pair.origin.file)? == before,
             "the disk was written without its SSD"
         );
-        self.power_on(bench, false)?;
+        self.killed_without_ssd(bench)?;
         self.damaged_ssd(bench)?;
         let ssd = self.pair.ssd.clone();
         self.vm()?.plug(&ssd)?;
