@@ -119,7 +119,7 @@ fn set_marks(caches: &[Cache], marks: &Marks) {
 }
 
 /// Ends a start that was killed: the mounts of the disks that it has held are left out. `result`: systemd's word for how
-/// the start ended.
+/// the start ended. Does nothing after a start that ended well.
 pub fn end_killed_start(result: Option<&str>) {
     if result == Some("success") {
         return;
@@ -151,7 +151,7 @@ fn start_without_all(
     }
     drop(lock);
     leave_out(caches, machine);
-    // udev's program may have held a disk that this program did not find.
+    // The record counts, because udev's program may hold a disk that this program did not find.
     if let Err(e) = machine.end(caches.iter().any(|cache| cache.record.may_be_dirty)) {
         tracing::error!("the start of the machine may stop at a file system: {e}");
     }

@@ -61,7 +61,7 @@ pub(super) trait BootEnvironment {
     /// Begins the start: see [`held::begin_start`].
     fn begin(&self);
     /// Ends the start: see [`held::end_start`].
-    fn end(&self, is_held: bool) -> io::Result<()>;
+    fn end(&self, may_be_held: bool) -> io::Result<()>;
     /// Makes the start of the machine leave out the file systems of these disks, as far as links lead to the disks now.
     /// Does nothing for those that are left out already.
     fn leave_out(&self, held: &[(&Pair, &BlockDevice)]) -> io::Result<()>;
@@ -160,7 +160,7 @@ impl BootEnvironment for System {
     }
 
     fn begin(&self) {
-        // Nothing ends a start in the initial file system that is killed.
+        // In the initial file system no unit runs `--end-start` after a kill. The file would stay.
         if !self.in_initramfs
             && let Err(e) = held::begin_start()
         {
@@ -168,8 +168,11 @@ impl BootEnvironment for System {
         }
     }
 
-    fn end(&self, is_held: bool) -> io::Result<()> {
-        held::end_start(is_held)
+    fn end(&self, may_be_held: bool) -> io::Result<()> {
+        if self.in_initramfs {
+            return Ok(());
+        }
+        held::end_start(may_be_held)
     }
 
     fn leave_out(&self, held: &[(&Pair, &BlockDevice)]) -> io::Result<()> {
@@ -332,8 +335,8 @@ pub(super) mod fake {
 
         fn begin(&self) {}
 
-        fn end(&self, is_held: bool) -> io::Result<()> {
-            if is_held {
+        fn end(&self, may_be_held: bool) -> io::Result<()> {
+            if may_be_held {
                 self.note("read what is left out".to_owned());
             }
             Ok(())

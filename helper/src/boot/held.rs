@@ -2,12 +2,14 @@
 //! Lets the machine start without the file system of a held disk. A mount that fails would stop the start; a mount
 //! that is left out does not.
 
-use super::late::lock_folder;
+use super::late::locked;
 use crate::action::Pair;
 use crate::machine::BlockDevice;
 use crate::mounts::systemd::mount_unit;
 use crate::mounts::table;
 use crate::state::cache_file;
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -17,46 +19,85 @@ const UNITS: &str = "/run/systemd/system";
 const DROP_IN: &str = "50-tandem.conf";
 /// File in that folder that says that systemd has not read all drop-ins.
 const UNREAD: &str = ".tandem-unread";
-/// File in that folder that says that the start of the machine is under way: no file system of fstab is mounted before
-/// the start ends, and the start makes systemd read the drop-ins if a disk is still held then.
+/// File in that folder that says that the first start of this boot is under way: before its end, systemd mounts no file
+/// system that is not on a network.
 const STARTING: &str = ".tandem-starting";
+/// The name of that file after the end of the first start. A unit that failed is run again while systemd mounts.
+const STARTED: &str = ".tandem-started";
+/// File in that folder that the programs lock. Only root may open the file, so that no user can make the others wait.
+const LOCK: &str = ".tandem-lock";
 /// Longest wait for another program that makes systemd read the drop-ins. On a slow machine systemd takes a second.
 const READING: Duration = Duration::from_secs(5);
 /// Words before the mount point in the first line of a drop-in.
 const POINT: &str = "# Mounted at ";
 
-/// Begins a start of the machine: until [`end_start`], systemd does not read what is left out. The reading takes systemd
-/// up to a second, and is not needed for a disk whose cache is there before the start ends.
+/// Begins the first start of this boot: until [`end_start`], systemd does not read what is left out. The reading takes
+/// systemd up to a second, and is not needed for a disk whose cache is there before the start ends.
 ///
 /// # Errors
 /// The file cannot be made. Then each drop-in is read at once.
 pub fn begin_start() -> io::Result<()> {
-    fs::create_dir_all(UNITS)?;
-    fs::write(Path::new(UNITS).join(STARTING), "")
+    begin_start_in(Path::new(UNITS))
 }
 
-/// Ends a start of the machine. `is_held`: a disk may still be held, so that systemd has to read the drop-ins now, before
-/// it mounts anything.
+fn begin_start_in(units: &Path) -> io::Result<()> {
+    if units.join(STARTED).exists() {
+        return Ok(());
+    }
+    fs::create_dir_all(units)?;
+    fs::write(units.join(STARTING), "")
+}
+
+/// Ends a start of the machine. `may_be_held`: a disk may still be held, so that systemd has to read the drop-ins now,
+/// before it mounts anything. Otherwise the drop-ins that systemd has not read are deleted.
 ///
 /// # Errors
-/// systemd cannot be reached. Then mounts of held disks fail.
-pub fn end_start(is_held: bool) -> io::Result<()> {
-    end_start_in(Path::new(UNITS), is_held, reload)
+/// systemd cannot be reached, also not in a second attempt: then mounts of held disks fail. Or a file cannot be changed.
+pub fn end_start(may_be_held: bool) -> io::Result<()> {
+    end_start_in(Path::new(UNITS), may_be_held, reload)
 }
 
 fn end_start_in(
     units: &Path,
-    is_held: bool,
-    reload: impl FnOnce() -> io::Result<()>,
+    may_be_held: bool,
+    reload: impl Fn() -> io::Result<()>,
 ) -> io::Result<()> {
-    // The file goes before the lock is taken. So a program that finds the file has written its drop-in before this reads.
-    let ended = match fs::remove_file(units.join(STARTING)) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-        _ => Ok(()),
+    let lock = lock(units);
+    let ended = unless_missing(fs::rename(units.join(STARTING), units.join(STARTED)));
+    let unread = lock.is_none() || units.join(UNREAD).exists();
+    let done = match may_be_held {
+        _ if !unread => Ok(()),
+        true => read(units, &reload).or_else(|_| read(units, &reload)),
+        false => delete_drop_ins(units),
     };
-    let _lock = lock_folder(units, READING);
-    let is_read = if is_held { read(units, reload) } else { Ok(()) };
-    ended.and(is_read)
+    ended.and(done)
+}
+
+/// Deletes all drop-ins of this boot, none of which systemd has read.
+fn delete_drop_ins(units: &Path) -> io::Result<()> {
+    for (folder, text) in drop_ins_in(units) {
+        if text.starts_with(POINT) {
+            fs::remove_file(folder.join(DROP_IN))?;
+            // Another program may have a drop-in for the same mount.
+            let _ = fs::remove_dir(folder);
+        }
+    }
+    unless_missing(fs::remove_file(units.join(UNREAD)))
+}
+
+fn unless_missing(result: io::Result<()>) -> io::Result<()> {
+    result.or_else(|e| match e.kind() {
+        io::ErrorKind::NotFound => Ok(()),
+        _ => Err(e),
+    })
+}
+
+/// A lock against the other programs that write drop-ins or make systemd read them; `None` if another program keeps the
+/// lock too long.
+fn lock(units: &Path) -> Option<File> {
+    let mut options = File::options();
+    let options = options.write(true).create(true).truncate(false).mode(0o600);
+    locked(options.open(units.join(LOCK)).ok()?, READING)
 }
 
 /// Makes systemd leave out the fstab entries that lead to held disks now, as long as the disks are held. An entry that is
@@ -93,12 +134,12 @@ fn reload() -> io::Result<()> {
 fn write_and_read(
     units: &Path,
     drop_ins: &[(String, String, String)],
-    reload: impl FnOnce() -> io::Result<()>,
+    reload: impl Fn() -> io::Result<()>,
 ) -> io::Result<()> {
     if drop_ins.is_empty() {
         return Ok(());
     }
-    let _lock = lock_folder(units, READING);
+    let lock = lock(units);
     let mut result = Ok(());
     for (unit, text, point) in drop_ins {
         let folder = units.join(format!("{unit}.d"));
@@ -114,20 +155,29 @@ fn write_and_read(
             Err(e) => result = Err(e),
         }
     }
-    if !units.join(STARTING).exists() {
-        read(units, reload)?;
+    // Without the lock, another program may have made systemd read before this one wrote.
+    let unread = lock.is_none() || units.join(UNREAD).exists();
+    if unread && !units.join(STARTING).exists() {
+        read(units, &reload)?;
     }
     result
 }
 
-/// Makes systemd read the drop-ins, unless it has read all of them.
-fn read(units: &Path, reload: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-    let unread = units.join(UNREAD);
-    if !unread.exists() {
-        return Ok(());
-    }
+/// Makes systemd read the drop-ins.
+fn read(units: &Path, reload: &impl Fn() -> io::Result<()>) -> io::Result<()> {
     reload()?;
-    fs::remove_file(&unread)
+    unless_missing(fs::remove_file(units.join(UNREAD)))
+}
+
+/// The drop-ins of mounts: each folder with the text of the file in it. Only the system writes there.
+fn drop_ins_in(units: &Path) -> Vec<(PathBuf, String)> {
+    let drop_in = |entry: io::Result<fs::DirEntry>| {
+        let folder = entry.ok()?.path();
+        let text = fs::read_to_string(folder.join(DROP_IN)).ok()?;
+        Some((folder, text))
+    };
+    let entries = fs::read_dir(units);
+    entries.map_or_else(|_| Vec::new(), |all| all.filter_map(drop_in).collect())
 }
 
 /// The mount point as systemd names it: without a symbolic link, and with single slashes. The last folder is not
@@ -155,20 +205,17 @@ pub(super) fn systemctl(arguments: &[&str]) -> io::Result<()> {
     Err(io::Error::other(format!("systemctl {what}: {status}")))
 }
 
-/// The mounts that were left out because of this cache in this boot: each unit with its mount point. Only the system
-/// writes that folder.
+/// The mounts that were left out because of this cache in this boot: each unit with its mount point.
 pub fn left_out(pair: &Pair) -> Vec<(String, String)> {
     let cache = format!("/dev/mapper/{}\n", pair.name());
-    let unit = |entry: io::Result<fs::DirEntry>| {
-        let folder = entry.ok()?;
-        let name = folder.file_name().into_string().ok()?;
-        let unit = name.strip_suffix(".d")?;
-        let text = fs::read_to_string(folder.path().join(DROP_IN)).ok()?;
+    let unit = |(folder, text): (PathBuf, String)| {
+        let name = folder.file_name()?.to_str()?;
+        let unit = name.strip_suffix(".d")?.to_owned();
         let point = text.lines().next()?.strip_prefix(POINT)?.to_owned();
-        text.contains(&cache).then(|| (unit.to_owned(), point))
+        text.contains(&cache).then_some((unit, point))
     };
-    let units = fs::read_dir(UNITS);
-    units.map_or_else(|_| Vec::new(), |all| all.filter_map(unit).collect())
+    let drop_ins = drop_ins_in(Path::new(UNITS)).into_iter();
+    drop_ins.filter_map(unit).collect()
 }
 
 /// Text of the drop-in. Its conditions allow the mount again as soon as the cache is assembled, the disk is released, or
@@ -235,57 +282,61 @@ mod tests {
         assert_eq!(reading.into_inner(), 1);
     }
 
+    /// A drop-in for the mount of this folder.
+    fn drop_in_of(name: &str) -> [(String, String, String); 1] {
+        let text = format!("{POINT}/{name}\n");
+        [(format!("{name}.mount"), text, format!("/{name}"))]
+    }
+
     #[test]
-    fn systemd_reads_nothing_for_a_disk_whose_cache_is_there_before_the_start_ends() {
-        let folder = tempfile::tempdir().unwrap();
-        let units = folder.path();
-        let srv = [("srv.mount".to_owned(), "text".to_owned(), "/srv".to_owned())];
-        let mnt = [("mnt.mount".to_owned(), "text".to_owned(), "/mnt".to_owned())];
-        let reading = AtomicUsize::new(0);
-        let reload = || {
-            reading.fetch_add(1, Ordering::Relaxed);
-            Ok(())
-        };
-        // What the start and udev's programs write, for caches that are there when the start ends; then the same for
-        // disks that stay held.
-        for (is_held, expected) in [(false, 0), (true, 1)] {
-            fs::write(units.join(STARTING), "").unwrap();
-            write_and_read(units, &srv, reload).unwrap();
-            write_and_read(units, &mnt, reload).unwrap();
+    fn systemd_reads_what_is_left_out_only_for_a_disk_that_may_be_held_when_the_start_ends() {
+        for may_be_held in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let units = folder.path();
+            let file = |name: &str| units.join(format!("{name}.mount.d")).join(DROP_IN);
+            let reading = AtomicUsize::new(0);
+            let reload = || {
+                reading.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            };
+            begin_start_in(units).unwrap();
+            // The start and udev's programs write.
+            for name in ["srv", "mnt"] {
+                write_and_read(units, &drop_in_of(name), reload).unwrap();
+                assert!(file(name).exists());
+            }
             assert_eq!(reading.load(Ordering::Relaxed), 0);
-            assert_eq!(
-                fs::read_to_string(units.join("mnt.mount.d/50-tandem.conf")).unwrap(),
-                "text"
-            );
-            end_start_in(units, is_held, reload).unwrap();
+            end_start_in(units, may_be_held, reload).unwrap();
+            let expected = usize::from(may_be_held);
             assert_eq!(reading.load(Ordering::Relaxed), expected);
+            // systemd says of a unit with an unread file that it has changed.
+            assert_eq!(file("srv").exists(), may_be_held);
+            // What comes after that is read at once, also while the unit runs again.
+            begin_start_in(units).unwrap();
+            write_and_read(units, &drop_in_of("srv"), reload).unwrap();
+            write_and_read(units, &drop_in_of("home"), reload).unwrap();
+            assert_eq!(reading.load(Ordering::Relaxed), 2);
+            end_start_in(units, true, reload).unwrap();
+            assert_eq!(reading.into_inner(), 2, "everything is read");
         }
-        // Everything is read; what comes after the start is read at once.
-        end_start_in(units, true, reload).unwrap();
-        write_and_read(units, &srv, reload).unwrap();
-        assert_eq!(reading.load(Ordering::Relaxed), 1);
-        let home = [(
-            "home.mount".to_owned(),
-            "text".to_owned(),
-            "/home".to_owned(),
-        )];
-        write_and_read(units, &home, reload).unwrap();
-        assert_eq!(reading.into_inner(), 2);
     }
 
     #[test]
     fn a_reading_that_failed_is_made_again() {
         let folder = tempfile::tempdir().unwrap();
-        let srv = [("srv.mount".to_owned(), "text".to_owned(), "/srv".to_owned())];
-        let fails = || Err(io::Error::other("no systemd"));
-        write_and_read(folder.path(), &srv, fails).unwrap_err();
-        let mut is_read = false;
-        let reload = || {
-            is_read = true;
-            Ok(())
+        let reading = AtomicUsize::new(0);
+        // Each other attempt fails.
+        let reload = || match reading.fetch_add(1, Ordering::Relaxed) % 2 {
+            0 => Err(io::Error::other("no systemd")),
+            _ => Ok(()),
         };
+        let srv = drop_in_of("srv");
+        write_and_read(folder.path(), &srv, reload).unwrap_err();
+        write_and_read(folder.path(), &srv, reload).unwrap();
+        begin_start_in(folder.path()).unwrap();
+        write_and_read(folder.path(), &drop_in_of("mnt"), reload).unwrap();
         end_start_in(folder.path(), true, reload).unwrap();
-        assert!(is_read);
+        assert_eq!(reading.into_inner(), 4);
     }
 
     #[test]

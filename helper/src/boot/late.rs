@@ -88,22 +88,21 @@ impl Marks {
     /// A lock: until it is dropped, no other program looks for disks that have marks. `None` without marks, or if
     /// another program keeps the lock longer than `limit`: a device may never answer.
     pub(super) fn lock(&self, limit: Duration) -> Option<File> {
-        lock_folder(&self.0, limit)
+        locked(File::open(&self.0).ok()?, limit)
     }
 }
 
-/// Locks a folder against the other programs that lock it. `None` without the folder, or if another program keeps the
-/// lock longer than `limit`.
-pub(super) fn lock_folder(folder: &Path, limit: Duration) -> Option<File> {
-    let folder = File::open(folder).ok()?;
+/// Locks an open file or folder against the other programs that lock it. `None` if another program keeps the lock longer
+/// than `limit`.
+pub(super) fn locked(file: File, limit: Duration) -> Option<File> {
     let begun = Instant::now();
-    while flock(&folder, FlockOperation::NonBlockingLockExclusive).is_err() {
+    while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         if begun.elapsed() >= limit {
             return None;
         }
         std::thread::sleep(LOCK_RETRY);
     }
-    Some(folder)
+    Some(file)
 }
 
 /// Handles the disks that are here now and that the start waited for in vain.

@@ -17,17 +17,20 @@ const NO_LIMIT: &str = "rm -r /etc/systemd/system/tandem-assemble.service.d; sys
 /// Script that ends when the start is over. Nothing but its early part may have failed, which was killed with the disk held,
 /// and the mount of the disk was left out.
 const KILLED: &str = r#"
-for _ in $(seq 1500); do
-	[ "$(systemctl is-active multi-user.target)" = active ] && [ -z "$(systemctl list-jobs --no-legend)" ] && break
+end=$(($(date +%s) + 240))
+until [ "$(systemctl is-active multi-user.target)" = active ] && [ -z "$(systemctl list-jobs --no-legend)" ]; do
+	[ "$(date +%s)" -gt $end ] && break
 	sleep 0.2
 done
-result=$(systemctl show --value --property Result tandem-assemble)
+of_mount() { systemctl show --value --property "$1" home-anna-Archive.mount; }
+told="$(systemctl is-active multi-user.target) $(systemctl show --value --property Result tandem-assemble)"
 failed=$(systemctl list-units --failed --no-legend --plain | cut -d' ' -f1)
-condition=$(systemctl show --value --property ConditionResult home-anna-Archive.mount)
-echo "$result; failed: $failed; condition: $condition"
+echo "$told; failed: $failed; mount: $(of_mount ConditionResult) $(of_mount ConditionTimestamp)"
 ls -A /run/systemd/system
-[ "$result" = timeout ] && [ "$failed" = tandem-assemble.service ] && [ "$condition" = no ] && exit 0
-lsblk; dmsetup table --inactive; systemctl status home-anna-Archive.mount
+if [ "$told $failed" = "active timeout tandem-assemble.service" ] && [ "$(of_mount ConditionResult)" = no ] && [ -n "$(of_mount ConditionTimestamp)" ]; then
+	exit 0
+fi
+systemctl list-jobs; lsblk; dmsetup table --inactive; systemctl status home-anna-Archive.mount
 journalctl -b --no-pager -o short-monotonic | tail -60
 exit 1"#;
 
