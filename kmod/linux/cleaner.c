@@ -228,7 +228,7 @@ static enum cleaning_start begin_cleaning(struct tandem *t, bool urgent,
 	else
 		c->waits_for_record = false;
 	measure_cleaning(t);
-	c->full_speed = allowed == TANDEM_FULL_SPEED;
+	c->full_speed = allowed >= TANDEM_IDLE_SPEED;
 	if (to_come(c->not_before, RETRY_DISK))
 		*again = max(jiffies_to_msecs(c->not_before - jiffies), 1u);
 	else if (!list_empty(&c->free))

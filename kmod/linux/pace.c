@@ -27,24 +27,25 @@ u32 tandem_pace(const struct tandem_pace *p, u32 *again)
 	/* The user asked for a drain, so reads from the SSD do not hold it up. */
 	u32 since = p->drain ? p->disk_idle : min(p->disk_idle, p->ssd_idle);
 	bool idle = since >= IDLE;
+	u32 most = p->drain ? TANDEM_FULL_SPEED : TANDEM_IDLE_SPEED;
 	/* A user who pauses for a moment must not come back to a full disk queue. */
-	u32 full_speed = min(since / RAMP, TANDEM_FULL_SPEED);
+	u32 speed = min(since / RAMP, most);
 
 	*again = 0;
 	if (!p->dirty || p->paused)
 		return 0;
 	*again = idle ? 0 : IDLE - since;
 	if (p->drain)
-		return idle ? full_speed : 1;
+		return idle ? speed : 1;
 	if (p->full > TANDEM_PACE_ALL * 7 / 8)
 		return TANDEM_FULL_SPEED;
 	if (p->full > TANDEM_PACE_ALL / 2)
-		return idle ? full_speed : 4;
+		return idle ? speed : 4;
 	if (!idle)
 		return 0;
 	/* Data that was just written is likely to be written again soon. */
 	if (p->full > TANDEM_PACE_ALL / 8 || p->write_idle >= IDLE_WRITES)
-		return full_speed;
+		return speed;
 	*again = IDLE_WRITES - p->write_idle;
 	return 0;
 }

@@ -8,7 +8,12 @@
 
 #include "env.h"
 
-#define TANDEM_FULL_SPEED	255u	/* cleanings; one more is for urgent ones */
+/*
+ * Cleanings at once. More of them share a flush of the disk and end sooner; but a stop,
+ * and so a shutdown, waits for those that are under way.
+ */
+#define TANDEM_FULL_SPEED	255u	/* at a drain; one more is for urgent ones */
+#define TANDEM_IDLE_SPEED	64u	/* while nobody waits for their end */
 
 struct tandem_pace {
 	bool dirty;		/* is there anything to write back? */

@@ -77,7 +77,7 @@ struct tandem_cleaner {
 	u64 drain_us;			/* of the drain, since the last clean place */
 	unsigned long drain_since;	/* jiffies: the drain began */
 	bool drain_has_cleaned;		/* a place, so the speed can be measured */
-	bool full_speed;		/* the last look allowed full speed */
+	bool full_speed;		/* the last look kept the disk busy */
 };
 
 /* Each lane takes one kind of bios for the disk; submit.c. */
