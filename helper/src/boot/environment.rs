@@ -160,7 +160,7 @@ impl BootEnvironment for System {
     }
 
     fn begin(&self) {
-        // In the initial file system no unit runs `--end-start` after a kill. The file would stay.
+        // In the initial file system no unit runs `--end-start` after a kill, and later drop-ins would not be read.
         if !self.in_initramfs
             && let Err(e) = held::begin_start()
         {

@@ -19,11 +19,12 @@ const UNITS: &str = "/run/systemd/system";
 const DROP_IN: &str = "50-tandem.conf";
 /// File in that folder that says that systemd has not read all drop-ins.
 const UNREAD: &str = ".tandem-unread";
-/// File in that folder that says that the first start of this boot is under way: before its end, systemd mounts no file
-/// system that is not on a network.
+/// File in that folder that says that the first start of this boot is under way: before its end, systemd mounts network
+/// file systems at most.
 const STARTING: &str = ".tandem-starting";
-/// The name of that file after the end of the first start. A unit that failed is run again while systemd mounts.
-const STARTED: &str = ".tandem-started";
+/// File in that folder that says that the first start is over. A unit that failed is run again while systemd mounts, so a
+/// later start must not put off the reading.
+const FIRST_OVER: &str = ".tandem-first-over";
 /// File in that folder that the programs lock. Only root may open the file, so that no user can make the others wait.
 const LOCK: &str = ".tandem-lock";
 /// Longest wait for another program that makes systemd read the drop-ins. On a slow machine systemd takes a second.
@@ -41,7 +42,7 @@ pub fn begin_start() -> io::Result<()> {
 }
 
 fn begin_start_in(units: &Path) -> io::Result<()> {
-    if units.join(STARTED).exists() {
+    if units.join(FIRST_OVER).exists() {
         return Ok(());
     }
     fs::create_dir_all(units)?;
@@ -49,7 +50,7 @@ fn begin_start_in(units: &Path) -> io::Result<()> {
 }
 
 /// Ends a start of the machine. `may_be_held`: a disk may still be held, so that systemd has to read the drop-ins now,
-/// before it mounts anything. Otherwise the drop-ins that systemd has not read are deleted.
+/// before it mounts anything. Otherwise, if systemd has not read a drop-in, all are deleted.
 ///
 /// # Errors
 /// systemd cannot be reached, also not in a second attempt: then mounts of held disks fail. Or a file cannot be changed.
@@ -63,7 +64,9 @@ fn end_start_in(
     reload: impl Fn() -> io::Result<()>,
 ) -> io::Result<()> {
     let lock = lock(units);
-    let ended = unless_missing(fs::rename(units.join(STARTING), units.join(STARTED)));
+    // Also after a start that was killed before it began here.
+    let ended = unless_missing(fs::remove_file(units.join(STARTING)))
+        .and_then(|()| fs::write(units.join(FIRST_OVER), ""));
     let unread = lock.is_none() || units.join(UNREAD).exists();
     let done = match may_be_held {
         _ if !unread => Ok(()),
@@ -73,7 +76,7 @@ fn end_start_in(
     ended.and(done)
 }
 
-/// Deletes all drop-ins of this boot, none of which systemd has read.
+/// Deletes all drop-ins of this boot. No disk is held, so none is needed.
 fn delete_drop_ins(units: &Path) -> io::Result<()> {
     for (folder, text) in drop_ins_in(units) {
         if text.starts_with(POINT) {
@@ -319,6 +322,21 @@ mod tests {
             end_start_in(units, true, reload).unwrap();
             assert_eq!(reading.into_inner(), 2, "everything is read");
         }
+    }
+
+    #[test]
+    fn a_start_after_one_that_was_killed_before_it_began_puts_off_no_reading() {
+        let folder = tempfile::tempdir().unwrap();
+        let reading = AtomicUsize::new(0);
+        let reload = || {
+            reading.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        };
+        end_start_in(folder.path(), true, reload).unwrap();
+        assert_eq!(reading.load(Ordering::Relaxed), 0);
+        begin_start_in(folder.path()).unwrap();
+        write_and_read(folder.path(), &drop_in_of("srv"), reload).unwrap();
+        assert_eq!(reading.into_inner(), 1);
     }
 
     #[test]
