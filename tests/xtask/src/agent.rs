@@ -110,8 +110,12 @@ impl Agent {
         match self.reader.fill_buf() {
             Ok([]) => bail!("the guest has gone"),
             Ok(_) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
-            Err(error) => Err(error.into()),
+            // The kernel ends the wait early when this process is stopped and goes on.
+            Err(error) => match error.kind() {
+                // The kernel ends the wait early when this process is stopped and goes on.
+                ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(false),
+                _ => Err(error.into()),
+            },
         }
     }
 
@@ -157,4 +161,27 @@ impl Agent {
 fn first_line(script: &str) -> &str {
     let comment = |line: &&str| !line.is_empty() && !line.starts_with('#');
     script.lines().map(str::trim).find(comment).unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_wait_goes_on_after_this_process_was_stopped() {
+        let (_guest, host) = UnixStream::pair().unwrap();
+        let mut agent = Agent {
+            reader: BufReader::new(host),
+            second: None,
+        };
+        let stops = "for i in 1 2 3 4; do sleep 0.1; kill -STOP $0; sleep 0.1; kill -CONT $0; done";
+        let mut stops = Command::new("sh")
+            .args(["-c", stops, &std::process::id().to_string()])
+            .spawn()
+            .unwrap();
+        while stops.try_wait().unwrap().is_none() {
+            assert!(!agent.is_answered(Duration::from_millis(500)).unwrap());
+        }
+    }
 }
