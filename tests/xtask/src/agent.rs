@@ -110,7 +110,6 @@ impl Agent {
         match self.reader.fill_buf() {
             Ok([]) => bail!("the guest has gone"),
             Ok(_) => Ok(true),
-            // The kernel ends the wait early when this process is stopped and goes on.
             Err(error) => match error.kind() {
                 // The kernel ends the wait early when this process is stopped and goes on.
                 ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(false),
