@@ -241,21 +241,25 @@ fn blocks(origin: u32, ssd: u32) -> Result<()> {
     );
     let file = io::direct(&rig.path()?)?;
     let mut rng = seeded(6);
-    let block = origin as usize;
-    let mix = Mix {
-        block,
-        longest: 128,
-        writes: 35,
-        discards: 3,
-        zeroes: 3,
-        ..Mix::new(8 * MIB)
-    };
-    drive(&file, &mut model, &mut rng, mix, 3000)?;
+    // An SSD with larger blocks serves whole blocks only. Few of the requests of the first round are such; which of
+    // these find their data on the SSD depends on the time that fills take.
+    for block in [origin, origin.max(ssd)] {
+        let mix = Mix {
+            block: block as usize,
+            longest: 128,
+            writes: 35,
+            discards: 3,
+            zeroes: 3,
+            ..Mix::new(8 * MIB)
+        };
+        drive(&file, &mut model, &mut rng, mix, 1500)?;
+    }
     drop(file);
     let status = rig.quiet()?;
+    let (hit, requested) = (status.get("read_hit")?, status.get("read_requested")?);
     ensure!(
-        status.get("read_hit")? > 0,
-        "nothing was ever read from the SSD"
+        hit > requested / 2,
+        "{hit} of {requested} sectors were read from the SSD"
     );
     rig.equals(&model)
 }
