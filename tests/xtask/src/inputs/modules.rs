@@ -14,6 +14,7 @@ use crate::cx::Cx;
 pub fn modules(cx: &Cx, module: &str) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     let path = module.trim_start_matches("xtask::").replace("::", "/");
+    let inputs = format!("{XTASK}/inputs");
     let mut left = vec![format!("{XTASK}/{path}.rs")];
     while let Some(file) = left.pop() {
         if !found.insert(file.clone()) {
@@ -26,36 +27,39 @@ pub fn modules(cx: &Cx, module: &str) -> Result<BTreeSet<String>> {
             .next()
             .unwrap_or_default()
             .to_owned();
-        for name in used_modules(&text) {
-            let used = format!("{XTASK}/{name}.rs");
-            if cx.path(&used).is_file() && name != "inputs" {
-                left.push(used);
+        let parent = Path::new(&file).parent().context("a file lies somewhere")?;
+        let is_file = |path: &Path| cx.root.join(path).is_file();
+        for (word, base) in [("crate::", Path::new(XTASK)), ("super::", parent)] {
+            for name in names_after(word, &text) {
+                // The last part may be an item of the module.
+                let used = base.join(name);
+                let module = if is_file(&used.with_extension("rs")) {
+                    Some(used.as_path())
+                } else {
+                    used.parent().filter(|module| *module != base)
+                };
+                left.extend(module.map(source_of));
             }
         }
+        left.retain(|file| !file.starts_with(&inputs) && is_file(Path::new(file)));
         let children = Path::new(&file).with_extension("");
         for name in declared_modules(&text) {
-            left.push(
-                children
-                    .join(name)
-                    .with_extension("rs")
-                    .display()
-                    .to_string(),
-            );
+            left.push(source_of(&children.join(name)));
         }
-        let directory = Path::new(&file).parent().context("a file lies somewhere")?;
         for included in included(&text) {
-            found.insert(normal(&directory.join(included)));
+            found.insert(normal(&parent.join(included)));
         }
     }
     Ok(found)
 }
 
-/// The modules that a source names as `crate::NAME` or in `crate::{NAME, ...}`.
-fn used_modules(text: &str) -> BTreeSet<&str> {
+/// What a source names as `crate::NAME` or in `crate::{NAME, ...}`, or behind another word than `crate::`, as a path of two
+/// parts at most.
+fn names_after(word: &str, text: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    for rest in text.split("crate::").skip(1) {
+    for rest in text.split(word).skip(1) {
         let Some(group) = rest.strip_prefix('{') else {
-            names.insert(identifier(rest));
+            names.insert(path(rest));
             continue;
         };
         let mut depth = 0;
@@ -67,7 +71,7 @@ fn used_modules(text: &str) -> BTreeSet<&str> {
                 '}' => depth -= 1,
                 ',' if depth == 0 => is_start = true,
                 letter if is_start && !letter.is_whitespace() => {
-                    names.insert(identifier(&group[at..]));
+                    names.insert(path(&group[at..]));
                     is_start = false;
                 }
                 _ => {}
@@ -91,6 +95,20 @@ fn declared_modules(text: &str) -> impl Iterator<Item = &str> {
 fn included(text: &str) -> impl Iterator<Item = &str> {
     let parts = text.split("include_str!(\"").skip(1);
     parts.filter_map(|rest| Some(rest.split_once("\")")?.0))
+}
+
+/// The first two identifiers of a path such as `module::child::Item`.
+fn path(text: &str) -> String {
+    let first = identifier(text);
+    match text[first.len()..].strip_prefix("::").map(identifier) {
+        None | Some("") => first.to_owned(),
+        Some(second) => format!("{first}/{second}"),
+    }
+}
+
+/// The source of a module by its path without an extension.
+fn source_of(module: &Path) -> String {
+    module.with_extension("rs").display().to_string()
 }
 
 fn identifier(text: &str) -> &str {
@@ -118,8 +136,11 @@ mod tests {
     #[test]
     fn modules_are_found_in_groups_and_paths() {
         let text = "use crate::cx::{Cx, say};\nuse crate::{fetch, hash as h, pins::{self, Pin}};\ncrate::run::cmd();";
-        let expected = ["cx", "fetch", "hash", "pins", "run"];
-        assert_eq!(used_modules(text), expected.into());
+        let expected = ["cx", "fetch", "hash", "pins", "run/cmd"];
+        assert_eq!(
+            names_after("crate::", text),
+            expected.map(str::to_owned).into()
+        );
     }
 
     #[test]
@@ -136,5 +157,25 @@ mod tests {
             assert!(found.contains(&format!("tests/xtask/{path}")), "{path}");
         }
         assert!(!found.contains(&format!("{XTASK}/vm.rs")));
+    }
+
+    #[test]
+    fn a_layer_depends_on_its_siblings_only_where_it_names_them() {
+        let cx = Cx::new().unwrap();
+        let names = |module: &str, file: &str| {
+            let found = modules(&cx, &format!("xtask::vm_tests::{module}")).unwrap();
+            found.contains(&format!("{XTASK}/{file}.rs"))
+        };
+        for file in [
+            "vm_tests/cut",
+            "vm_tests/cut/outcome",
+            "vm_tests/kept",
+            "vm_tests/kill",
+        ] {
+            assert!(names("cut", file), "{file}");
+        }
+        assert!(names("advice", "vm_tests/scene") && names("cut", "vm/start"));
+        assert!(names("restart::ports", "vm_tests/kept"));
+        assert!(!names("cut", "vm_tests/restart") && !names("cut", "vm_tests"));
     }
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::Scene;
 use super::kept::{BOOT, STARTED};
+use super::scene::Scene;
 use crate::guest::{LONG, SHORT};
 use crate::layer::Bench;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
-use super::Scene;
+use super::scene::Scene;
 use crate::guest::{LONG, MOUNT_POINT, SHORT};
 use crate::layer::Bench;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::Scene;
+use super::scene::Scene;
 use crate::cx::Cx;
 use crate::layer::Bench;
 use crate::vm::Disk;

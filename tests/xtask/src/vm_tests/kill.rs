@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::Scene;
 use super::moments::{SHARES, instants, steps};
+use super::scene::Scene;
 use crate::cx::Cx;
 use crate::guest::{LONG, SHORT};
 use crate::layer::Bench;

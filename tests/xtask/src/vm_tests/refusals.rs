@@ -3,7 +3,7 @@
 
 use anyhow::{Result, ensure};
 
-use super::Scene;
+use super::scene::Scene;
 use crate::cx::Cx;
 use crate::guest::{MOUNT_POINT, SHORT};
 use crate::layer::Bench;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
-use super::Scene;
+use super::scene::Scene;
 use crate::demo::{drive, show_failure, start_app};
 use crate::guest::{MOUNT_POINT, SHORT};
 use crate::image::PASSWORD;

@@ -10,7 +10,7 @@ use crate::guest::{LONG, SHORT};
 use crate::image::PASSWORD;
 use crate::layer::Bench;
 use crate::report::Report;
-use crate::vm_tests::Scene;
+use crate::vm_tests::scene::Scene;
 
 /// A rule by which nobody may choose which disks are watched.
 const RULE: &str = "/etc/polkit-1/rules.d/10-watch.rules";
