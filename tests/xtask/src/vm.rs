@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The disposable virtual machine; [`crate::vm_state`] has the states in which it starts.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::agent::Agent;
 use crate::cx::{Cx, say};
@@ -112,6 +112,10 @@ pub enum Screen {
 /// A running machine. Dropping this value ends the machine.
 pub struct Vm {
     child: Child,
+    /// Starts QEMU again; not if the machine goes on from saved memory.
+    command: Option<Command>,
+    /// QEMU's commands that have plugged disks in and out, with their arguments.
+    plugged: Vec<(&'static str, Value)>,
     /// QEMU's control socket.
     pub qmp: Qmp,
     /// The agent's port for the scenario's scripts.
@@ -294,7 +298,7 @@ impl Vm {
             )
             .arg("-initrd")
             .arg(initrd);
-        let words = "console=ttyS0 quiet mitigations=off audit=0 systemd.show_status=no panic=1";
+        let words = "console=ttyS0 quiet mitigations=off audit=0 systemd.show_status=no panic=1 sysrq_always_enabled";
         let root = origin.boot.map_or("", |boot| &boot.root);
         command
             .arg("-append")
@@ -302,30 +306,11 @@ impl Vm {
         if origin.memory.is_saved() {
             command.args(["-incoming", "defer"]);
         }
-        let errors = dir.join("qemu.log");
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(File::create(&errors)?)
-            .stderr(File::options().append(true).open(&errors)?)
-            .spawn()
-            .context("cannot start QEMU")?;
-        let mut guard = Guard(Some(child), dir.clone());
-        let connect = || -> Result<_> {
-            let qmp = Qmp::connect(&dir.join("qmp"), Duration::from_secs(30))?;
-            Ok((
-                qmp,
-                Agent::connect(&dir.join("agent0"))?.asking(&dir.join("agent1")),
-            ))
-        };
-        let (qmp, agent) = connect().with_context(|| {
-            format!(
-                "QEMU says: {}",
-                run::tail(&fs::read_to_string(&errors).unwrap_or_default())
-            )
-        })?;
-        let child = guard.0.take().context("QEMU was started")?;
+        let (child, qmp, agent) = start::launch(&mut command, &dir)?;
         Ok(Self {
             child,
+            command: (!origin.memory.is_saved()).then_some(command),
+            plugged: Vec::new(),
             qmp,
             agent,
             second: dir.join("agent1"),
@@ -338,7 +323,7 @@ impl Vm {
     /// Plugs a SCSI disk in.
     pub fn plug(&mut self, disk: &Disk) -> Result<()> {
         let node = format!("node-{}", disk.serial);
-        self.qmp.run(
+        self.change_disks(
             "blockdev-add",
             json!({ "node-name": node, "driver": "raw", "read-only": disk.read_only, "discard": "unmap", "cache": { "direct": false, "no-flush": true },
                 "file": { "driver": "file", "filename": disk.file, "discard": "unmap", "cache": { "direct": false, "no-flush": true } } }),
@@ -354,7 +339,7 @@ impl Vm {
     /// Plugs in a SCSI disk that was unplugged, and which can now only be read, not written.
     pub fn plug_worn(&mut self, disk: &Disk) -> Result<()> {
         let node = format!("worn-{}", disk.serial);
-        self.qmp.run(
+        self.change_disks(
             "blockdev-add",
             json!({ "driver": "blkdebug", "node-name": node, "image": format!("node-{}", disk.serial),
                 "inject-error": [{ "event": "none", "iotype": "write", "errno": 5 }] }),
@@ -365,7 +350,7 @@ impl Vm {
     /// Plugs in a SCSI disk that claims to be `disk` and has the contents of another file.
     pub fn plug_copy(&mut self, disk: &Disk, file: &Path) -> Result<()> {
         let node = format!("copy-{}", disk.serial);
-        self.qmp.run(
+        self.change_disks(
             "blockdev-add",
             json!({ "node-name": node, "driver": "raw", "file": { "driver": "file", "filename": file } }),
         )?;
@@ -373,7 +358,7 @@ impl Vm {
     }
 
     fn plug_node(&mut self, disk: &Disk, node: &str) -> Result<()> {
-        self.qmp.run(
+        self.change_disks(
             "device_add",
             json!({ "driver": "scsi-hd", "id": disk.serial, "bus": "scsi.0", "drive": node, "vendor": disk.vendor,
                 "product": disk.product, "serial": disk.serial, "device_id": disk.serial, "wwn": disk.wwn,
@@ -384,9 +369,7 @@ impl Vm {
 
     /// Pulls a SCSI disk out, as when its cable comes loose.
     pub fn unplug(&mut self, disk: &Disk) -> Result<()> {
-        self.qmp
-            .run("device_del", json!({ "id": disk.serial }))
-            .map(drop)
+        self.change_disks("device_del", json!({ "id": disk.serial }))
     }
 
     /// Takes a picture of the guest's screen.
@@ -423,7 +406,7 @@ impl Drop for Vm {
         if let Ok(Some(status)) = self.child.try_wait()
             && !status.success()
         {
-            let said = fs::read_to_string(self.dir.join("qemu.log")).unwrap_or_default();
+            let said = start::said(&self.dir);
             say(format!("QEMU has ended by itself, {status}: {said}"));
         }
         let _ = self.child.kill();

@@ -77,7 +77,7 @@ impl Vm {
     /// Plugs in a SCSI disk whose content is behind a supply, by the disk's serial number.
     pub fn plug_supplied(&mut self, disk: &Disk, supply: &Supply) -> Result<()> {
         let node = format!("node-{}", disk.serial);
-        self.qmp.run(
+        self.change_disks(
             "blockdev-add",
             json!({ "node-name": node, "driver": "raw", "cache": { "direct": false, "no-flush": false },
                 "file": { "driver": "nbd", "export": disk.serial, "cache": { "direct": false, "no-flush": false },
