@@ -203,7 +203,13 @@ impl Vm {
         fs::create_dir_all(&dir)?;
         let console = dir.join("console");
         let mut command = parts.qemu.command();
-        command.args(["-name", "tandem", "-nodefaults", "-no-user-config"]);
+        // With names for QEMU's threads.
+        command.args([
+            "-name",
+            "tandem,debug-threads=on",
+            "-nodefaults",
+            "-no-user-config",
+        ]);
         command.args([
             "-machine",
             "q35,memory-backend=ram",
