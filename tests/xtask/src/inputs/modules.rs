@@ -53,8 +53,8 @@ pub fn modules(cx: &Cx, module: &str) -> Result<BTreeSet<String>> {
     Ok(found)
 }
 
-/// What a source names as `crate::NAME` or in `crate::{NAME, ...}`, or behind another word than `crate::`, as a path of two
-/// parts at most.
+/// The modules and items that a source names behind `word`, which is `crate::` or `super::`: as `crate::NAME` or in
+/// `crate::{NAME, ...}`. A name is a path of two parts at most.
 fn names_after(word: &str, text: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for rest in text.split(word).skip(1) {
