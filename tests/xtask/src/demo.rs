@@ -16,8 +16,12 @@ use crate::report::Report;
 use crate::vm::{Parts, Screen, Vm};
 use crate::{deps, disks};
 
-/// Longest run of the driver; the driver's own waits end before this.
-const DRIVER_LIMIT: Duration = Duration::from_secs(300);
+/// Longest run of the driver. Each of its waits has a limit of its own; this is longer than many of them in a row on a
+/// slow machine.
+const DRIVER_LIMIT: Duration = Duration::from_secs(900);
+/// Reads of all files after the first, at most, until the SSD has all of them. A read that finds the SSD busy leaves no
+/// copy there.
+const READS: [&str; 5] = ["second", "third", "fourth", "fifth", "sixth"];
 
 /// Arguments of `cargo xtask demo`.
 #[derive(clap::Args)]
@@ -187,18 +191,24 @@ impl Demo<'_> {
         self.report.chapter("The files, read twice");
         let first = self.read_files(&disk, &ssd)?;
         self.told("first read", first);
-        self.until_quiet(&name)?;
-        let second = self.read_files(&disk, &ssd)?;
-        self.told("second read", second);
+        let mut last = first;
+        for number in READS {
+            self.until_quiet(&name)?;
+            last = self.read_files(&disk, &ssd)?;
+            self.told(&format!("{number} read"), last);
+            if last.0.read == 0 {
+                break;
+            }
+        }
         ensure!(
-            second.0.read == 0,
-            "the second read took {} sectors from the disk",
-            second.0.read
+            last.0.read == 0,
+            "the last read took {} sectors from the disk",
+            last.0.read
         );
         ensure!(
-            second.1.read * 512 >= bytes,
-            "the second read took only {} sectors from the SSD",
-            second.1.read
+            last.1.read * 512 >= bytes,
+            "the last read took only {} sectors from the SSD",
+            last.1.read
         );
         for _ in 0..2 {
             self.read_files(&disk, &ssd)?;

@@ -4,13 +4,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
 use super::kept::{BOOT, STARTED};
 use crate::cx::Cx;
 use crate::disks::Scratch;
-use crate::guest::SHORT;
+use crate::guest::{LONG, SHORT};
 use crate::layer::Bench;
 use crate::vm::{Disk, Efi, Parts, Vm};
 use crate::{fetch, run, stage};
@@ -22,10 +23,13 @@ const PACKAGES: [&str; 2] = ["libefivar1", "mokutil"];
 /// Installs the tool, and puts the key where DKMS makes it. `DISK`: the disk with both.
 const INSTALL: &str = "mkdir /run/debs && tar --extract --file /dev/DISK --directory /run/debs && \
     dpkg --install /run/debs/*.deb 2>&1 && mkdir -p /var/lib/dkms && cp /run/debs/mok.pub /var/lib/dkms/";
-/// Prints the state of the module and that of the key.
-const STATE: &str = "for property in ModuleState SigningKey; do busctl --system get-property org.tandemcache.Tandem1 \
+/// Longest time of two calls of the service.
+const CALLS: Duration = Duration::from_secs(420);
+/// Prints the state of the module and that of the key. The first call starts the service, which a machine that is still
+/// starting does slowly.
+const STATE: &str = "for property in ModuleState SigningKey; do busctl --system --timeout=200 get-property org.tandemcache.Tandem1 \
     /org/tandemcache/Tandem1 org.tandemcache.Tandem1.Manager $property; done";
-const ENROLL: &str = "busctl --system call org.tandemcache.Tandem1 /org/tandemcache/Tandem1 \
+const ENROLL: &str = "busctl --system --timeout=200 call org.tandemcache.Tandem1 /org/tandemcache/Tandem1 \
     org.tandemcache.Tandem1.Manager EnrollKey s 'correct horse'";
 /// Checks that the request to the firmware, which has a head of 48 bytes, ends with the key, and that a password is asked
 /// for.
@@ -54,7 +58,7 @@ fn handed_over(bench: &Bench) -> Result<()> {
     let disk = vm.device(SERIAL)?;
     bench.note(&vm.agent.sh(&INSTALL.replace("DISK", &disk), SHORT)?);
     expect(bench, &mut vm, "not-enrolled")?;
-    bench.note(&vm.agent.sh(ENROLL, SHORT)?);
+    bench.note(&vm.agent.sh(ENROLL, LONG)?);
     expect(bench, &mut vm, "pending")?;
     bench.note(&vm.agent.sh(ASKED, SHORT)?);
     // No program of this machine's firmware answers the request.
@@ -66,7 +70,7 @@ fn handed_over(bench: &Bench) -> Result<()> {
 
 /// The kernel refuses the module, and the state of the key is this.
 fn expect(bench: &Bench, vm: &mut Vm, key: &str) -> Result<()> {
-    let told = vm.agent.sh(STATE, SHORT)?;
+    let told = vm.agent.sh(STATE, CALLS)?;
     bench.note(&told);
     ensure!(
         told.trim() == format!("s \"refused\"\ns \"{key}\""),

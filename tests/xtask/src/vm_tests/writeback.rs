@@ -9,15 +9,19 @@ use serde_json::json;
 
 use super::scene::Scene;
 use crate::demo::{drive, show_failure, start_app};
-use crate::guest::{MOUNT_POINT, SHORT};
+use crate::guest::{LONG, MOUNT_POINT, SHORT};
 use crate::image::PASSWORD;
 use crate::layer::Bench;
 use crate::report::Report;
 
 /// Bytes a second that the hard disk accepts while a drain is watched.
 const SLOW: u64 = 150_000;
+/// Bytes a second that the hard disk accepts while a drain must outlast many clicks: 24 MiB take 14 minutes.
+const CRAWL: u64 = 30_000;
 /// Longest wait for something that ends by itself, under emulation.
 const LIMIT: Duration = Duration::from_secs(120);
+/// Time without a write to the disk after which no write is under way.
+const QUIET: Duration = Duration::from_secs(5);
 /// Writes a file and syncs it, which is the time that a person waits.
 const WRITE: &str = "dd if=/dev/urandom of=/home/anna/Archive/'1024 KiB'/NAME.bin bs=1M count=MIB conv=fsync status=none";
 /// Reads a part of an old file through the mapping and from the disk; debugfs says where it is on the disk.
@@ -85,6 +89,7 @@ fn by_clicks(scene: &mut Scene, report: &mut Report) -> Result<()> {
         "{LARGE} MiB saved in {seconds:.1} s over a disk that takes {SLOW} bytes a second; {dirty} sectors are on the SSD only"
     ));
     ensure!(dirty > 0, "nothing is on the SSD only");
+    scene.slow(CRAWL)?;
     click(scene, report, "wait '*waiting to be written*'")?;
     click(scene, report, "wait 'If the SSD dies now, you lose *'")?;
     // A bar of the chart has some seconds.
@@ -114,19 +119,24 @@ fn by_clicks(scene: &mut Scene, report: &mut Report) -> Result<()> {
     click(scene, report, "press Pause")?;
     click(scene, report, "wait Resume")?;
     scene.until("the drain waits", |scene| Ok(scene.state()? == "paused"))?;
-    // Writes that were under way when the drain was paused still end.
-    let mut before = 0;
+    // Writes that were under way when the drain was paused still end; nothing else is written to the disk, which is fast
+    // now.
+    scene.slow(0)?;
+    let mut before = (0, Instant::now());
     scene.until("no write is under way", |scene| {
         let now = scene.dirty()?;
-        Ok(std::mem::replace(&mut before, now) == now)
+        if now != before.0 {
+            before = (now, Instant::now());
+        }
+        Ok(before.1.elapsed() > QUIET)
     })?;
+    let before = before.0;
     click(scene, report, "show --shot 12-paused")?;
     let waits = scene.dirty()?;
     ensure!(
         waits == before && waits > 0,
         "paused, but {before} became {waits}"
     );
-    scene.slow(0)?;
     click(scene, report, "press Resume")?;
     click(scene, report, "wait 'Everything is on the hard disk'")?;
     let left = scene.dirty()?;
@@ -142,7 +152,7 @@ fn by_clicks(scene: &mut Scene, report: &mut Report) -> Result<()> {
     report.chapter("A pause");
     click(scene, report, "press 'Cache Menu'")?;
     click(scene, report, "press Pause")?;
-    scene.until("the module stores nothing new", |scene| {
+    scene.until_allowed(report, "the module stores nothing new", |scene| {
         Ok(scene.promotion()? == "0")
     })?;
     click(scene, report, "wait '*Nothing else is stored there*'")?;
@@ -154,7 +164,9 @@ fn by_clicks(scene: &mut Scene, report: &mut Report) -> Result<()> {
         "{stored} sectors of a new file are on the SSD only, in a pause"
     );
     click(scene, report, "press Resume")?;
-    scene.until("the cache goes on", |scene| Ok(scene.promotion()? == "1"))?;
+    scene.until_allowed(report, "the cache goes on", |scene| {
+        Ok(scene.promotion()? == "1")
+    })?;
 
     report.chapter("Another mode, while something is on the SSD only");
     scene.slow(SLOW)?;
@@ -163,7 +175,9 @@ fn by_clicks(scene: &mut Scene, report: &mut Report) -> Result<()> {
     click(scene, report, "enter 'Hard disk' 'Mode'")?;
     click(scene, report, "choose 'Standard*'")?;
     click(scene, report, "press Change")?;
-    scene.until("the mode", |scene| Ok(scene.mode()? == "writethrough"))?;
+    scene.until_allowed(report, "the mode", |scene| {
+        Ok(scene.mode()? == "writethrough")
+    })?;
     scene.slow(0)?;
     scene.until("all on the disk", |scene| Ok(scene.dirty()? == 0))?;
     click(scene, report, "enter 'Hard disk' 'Mode'")?;
@@ -186,19 +200,10 @@ fn by_clicks(scene: &mut Scene, report: &mut Report) -> Result<()> {
     )?;
     click(scene, report, "wait '5 seconds'")?;
     click(scene, report, "above")?;
-    let has_limit = |scene: &mut Scene| {
+    scene.until_allowed(report, "the module has the limit", |scene| {
         let table = scene.vm.agent.sh("dmsetup table --target tandem", SHORT)?;
         Ok(table.contains(" dirty_seconds 5"))
-    };
-    // The right to change the cache holds for five minutes, which a slow machine may need until here.
-    if scene.until("the module has the limit", has_limit).is_err() {
-        click(
-            scene,
-            report,
-            &format!("authenticate 'Authenticate to change*' {PASSWORD} --shot 16-tune-again"),
-        )?;
-        scene.until("the module has the limit", has_limit)?;
-    }
+    })?;
 
     report.chapter("Flush and remove");
     scene.write("three", SMALL)?;
@@ -318,7 +323,7 @@ impl Scene {
     fn write(&mut self, name: &str, mib: u32) -> Result<f32> {
         let start = Instant::now();
         let line = WRITE.replace("NAME", name).replace("MIB", &mib.to_string());
-        self.vm.as_user(&line, LIMIT)?;
+        self.vm.as_user(&line, LONG)?;
         Ok(start.elapsed().as_secs_f32())
     }
 
@@ -365,6 +370,23 @@ impl Scene {
             .replace(',', ".")
             .parse()
             .with_context(|| format!("no number: {amount}"))
+    }
+
+    /// Waits for a change of the cache, and gives the password anew if it is asked for. The right to change the cache
+    /// holds for five minutes, which are over after some steps on a slow machine.
+    fn until_allowed(
+        &mut self,
+        report: &mut Report,
+        what: &str,
+        mut holds: impl FnMut(&mut Self) -> Result<bool>,
+    ) -> Result<()> {
+        if self.until(what, &mut holds).is_ok() {
+            return Ok(());
+        }
+        let authenticate =
+            format!("authenticate 'Authenticate to change*' {PASSWORD} --shot 16-tune-again");
+        drive(&mut self.vm, report, &authenticate)?;
+        self.until(what, holds)
     }
 
     fn until(
