@@ -52,7 +52,7 @@ use crate::kmsg::Kmsg;
 use crate::skipped::Skipped;
 
 /// A case that takes longer hangs, unless `SUITE_LIMIT` says otherwise.
-const LIMIT: Duration = Duration::from_secs(240);
+const LIMIT: Duration = Duration::from_secs(480);
 
 /// One test.
 pub struct Case {

@@ -9,6 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::disk::{Disk, Shape};
 use crate::dm::{Dm, Line};
@@ -206,6 +207,7 @@ impl Rig {
     pub fn quiet(&self) -> Result<Status> {
         let until = Instant::now() + Duration::from_secs(20);
         let sample = || {
+            visit_each_processor()?;
             anyhow::Ok((
                 self.mapped()?.status()?,
                 self.ssd.stat()?,
@@ -404,4 +406,17 @@ impl Status {
         );
         Ok(())
     }
+}
+
+/// Runs for a moment on each processor. A processor of an emulated machine can stand still; what the module has queued
+/// there stands still too, and this waits for it.
+fn visit_each_processor() -> Result<()> {
+    let all = sched_getaffinity(None)?;
+    let processors = (0..CpuSet::MAX_CPU).filter(|number| all.is_set(*number));
+    for number in processors {
+        let mut one = CpuSet::new();
+        one.set(number);
+        sched_setaffinity(None, &one)?;
+    }
+    Ok(sched_setaffinity(None, &all)?)
 }

@@ -397,12 +397,13 @@ fn first_data_written(stable: bool) -> Result<bool> {
     rig.attach(true)?;
     let file = io::direct(&rig.path()?)?;
     io::write(&file, 0, &[1; 4096])?;
-    below(&rig, Under::Delay(0, 400))?;
+    below(&rig, Under::Delay(0, 3000))?;
     let buffer = Buffer::of(&[2; 4096])?;
     let address = buffer.address();
     thread::scope(|scope| {
         let writer = scope.spawn(|| file.write_all_at(&buffer, 0));
-        thread::sleep(Duration::from_millis(150));
+        // Far from the beginning and from the end of the write, also if the machine stands still for a second.
+        thread::sleep(Duration::from_millis(1000));
         ensure!(!writer.is_finished(), "answered before it was written");
         for at in 0..4096 {
             // SAFETY: the buffer outlives the scope; racing with the device is the purpose.

@@ -176,7 +176,13 @@ fn taken_again() -> Result<()> {
     config.origin.delay_ns = 4_000_000;
     config.origin.single = true;
     let (mut rig, mut model) = Rig::new(config.cuttable())?;
-    write_quarters(&rig, &mut model, 200, 3)?;
+    // More than may be under way to the disk at once, all of which a stop waits for: some stay dirty.
+    let file = io::direct(&rig.path()?)?;
+    for start in (0..350 * 16384).step_by(16384) {
+        model[start..start + 4096].fill(3);
+        io::write(&file, start as u64, &model[start..start + 4096])?;
+    }
+    drop(file);
     rig.mapped()?.message("mode writethrough")?;
     // The stop comes before everything is written back.
     rig.detach()?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::Entry;
 use crate::checked::{Load, Parts, Recorder};
@@ -114,16 +114,18 @@ impl Machine {
     }
 
     /// Loads a table with the disks by the names that they have now.
-    fn again(&self, lost: bool) -> Result<()> {
-        let held = self.load.held(self.device.path(), || {
+    fn again(&self, lost: bool) -> Result<Status> {
+        let mut loaded = None;
+        self.load.held(self.device.path(), || {
             self.device.load(line(self.mode, false)?)?;
             self.device.suspend()?;
             self.device.resume()?;
             let status = self.status()?;
             ensure!(status.state == "active", "loaded again: {status:?}");
+            loaded = Some(status);
             Ok(lost)
-        });
-        held.map(drop)
+        })?;
+        loaded.context("no status")
     }
 
     /// Goes on for a while, compares everything, and drains. Returns how many requests failed.
@@ -183,11 +185,11 @@ fn ssd(mode: &'static str) -> Result<()> {
     let failed = machine.load.failed();
     ensure!(dirty || failed == 0, "{mode}: {failed} requests failed");
     plug("ssd")?;
-    machine.again(dirty)?;
-    if !dirty {
-        let status = machine.status()?;
-        ensure!(status.used < 100, "old content was taken up: {status:?}");
-    }
+    let status = machine.again(dirty)?;
+    ensure!(
+        dirty || status.used < 100,
+        "old content was taken up: {status:?}"
+    );
     let before = machine.load.failed();
     let failed = machine.end()? - before;
     ensure!(

@@ -82,6 +82,8 @@ fn promotion() -> Result<()> {
         // What has a slot is kept up to date.
         model[..4096].fill(8);
         io::write(&file, 0, &model[..4096])?;
+        // The disk may answer before the SSD has its copy; until then, reads come from the disk.
+        rig.quiet()?;
         ensure!(
             read_mib(&rig, &model, 0)? == 0,
             "{mode}: a write of what is cached was not stored"

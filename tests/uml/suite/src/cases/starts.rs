@@ -370,8 +370,9 @@ fn cold() -> Result<()> {
         mode: "writeback",
         ..Config::default()
     })?;
-    write_quarters(&rig, &mut model, 50, 3)?;
+    // The reads come first: two seconds after the last write, dirty data may be written back.
     read_frames(&rig, 8)?;
+    write_quarters(&rig, &mut model, 50, 3)?;
     rig.quiet()?;
     let dirty = rig.status()?.dirty;
     rig.detach()?;

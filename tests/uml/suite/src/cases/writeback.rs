@@ -354,12 +354,14 @@ fn discards() -> Result<()> {
 
 /// Also if the disk splits the discard, and if the disk fails it.
 fn discarded_dirt() -> Result<()> {
+    const HALF: usize = MIB / 2;
     let mut config = config();
     config.origin_under = Some(Under::Linear);
     let (rig, mut model) = Rig::new(config)?;
     let file = io::direct(&rig.path()?)?;
-    model[..2 * MIB].fill(5);
-    io::write_in_pieces(&file, 0, &model[..2 * MIB])?;
+    // So little that the cleaner waits until the user has not written for two seconds.
+    model[..MIB].fill(5);
+    io::write_in_pieces(&file, 0, &model[..MIB])?;
     file.sync_all()?;
     let below = rig
         .below_origin
@@ -367,16 +369,16 @@ fn discarded_dirt() -> Result<()> {
         .context("no target below the disk")?;
     below.swap(rig.origin.plain_test_line())?;
     let before = rig.status()?;
-    ensure!(before.dirty == 4096, "{before:?}");
+    ensure!(before.dirty == 2048, "{before:?}");
 
     below.message("fail writes")?;
     ensure!(
-        io::discard(&file, 0, MIB as u64).is_err(),
+        io::discard(&file, 0, HALF as u64).is_err(),
         "a discard that the disk fails succeeds"
     );
     below.message("fail nothing")?;
     ensure!(
-        rig.status()?.dirty == 4096 && io::read(&file, 0, MIB)?[..] == model[..MIB],
+        rig.status()?.dirty == 2048 && io::read(&file, 0, HALF)?[..] == model[..HALF],
         "a discard failed and took dirty data along: {:?}",
         rig.status()?
     );
@@ -384,23 +386,23 @@ fn discarded_dirt() -> Result<()> {
     // Smaller than what the cached device takes, so that the disk splits the requests.
     io::set_queue(rig.origin_path(), "discard_max_bytes", "65536")?;
     let disk = rig.origin.stat()?;
-    io::discard(&file, 0, MIB as u64)?;
+    io::discard(&file, 0, HALF as u64)?;
     let after = rig.status()?;
     let done = rig.origin.stat()? - disk;
     ensure!(
-        done.written == 0 && done.discarded == 2048 && done.flushes > 0,
+        done.written == 0 && done.discarded == 1024 && done.flushes > 0,
         "the disk got {done:?}"
     );
     ensure!(
-        after.dirty == 2048 && after.get("drained")? == before.get("drained")?,
+        after.dirty == 1024 && after.get("drained")? == before.get("drained")?,
         "{after:?}"
     );
-    model[..MIB].copy_from_slice(&io::read(&file, 0, MIB)?);
+    model[..HALF].copy_from_slice(&io::read(&file, 0, HALF)?);
     ensure!(
-        model[..MIB] != [5; MIB],
+        model[..HALF] != [5; HALF],
         "the discarded data is still there"
     );
-    io::write(&file, 0, &model[MIB..MIB + 4096])?;
+    io::write(&file, 0, &model[HALF..HALF + 4096])?;
     model[..4096].fill(5);
     drop(file);
     rig.equals(&model)
