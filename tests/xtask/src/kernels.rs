@@ -21,7 +21,7 @@ use crate::qemu::Qemu;
 use crate::{compiler, fetch, hash, pins, programs, run, seed, suite, uml};
 
 /// Longest run of an emulated guest on a busy machine.
-const LIMIT: Duration = Duration::from_secs(2400);
+const LIMIT: Duration = Duration::from_secs(5000);
 
 /// Modules of the kernel that the suite uses, where they are not built in.
 ///

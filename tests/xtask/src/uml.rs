@@ -17,7 +17,7 @@ use crate::layer::{Bench, Layer, no_cases};
 use crate::{case, fetch, hash, pins, programs, run, seed, suite};
 
 /// The suite takes three to eight minutes; a machine under load takes several times as long.
-const LIMIT: Duration = Duration::from_secs(3000);
+const LIMIT: Duration = Duration::from_secs(6000);
 
 /// Sources of the kernels and of the modules that help the tests, besides the module under test.
 pub const SOURCES: [&str; 4] = [
@@ -328,7 +328,7 @@ fn words(config: &str) -> &'static [&'static str] {
             "ncpus=2",
             "seccomp=on",
             "SUITE_PROCESSORS=2",
-            "SUITE_LIMIT=480",
+            "SUITE_LIMIT=960",
         ],
         _ => &[],
     }
