@@ -397,13 +397,14 @@ fn first_data_written(stable: bool) -> Result<bool> {
     rig.attach(true)?;
     let file = io::direct(&rig.path()?)?;
     io::write(&file, 0, &[1; 4096])?;
-    below(&rig, Under::Delay(0, 3000))?;
+    below(&rig, Under::Delay(0, 1900))?;
     let buffer = Buffer::of(&[2; 4096])?;
     let address = buffer.address();
     thread::scope(|scope| {
         let writer = scope.spawn(|| file.write_all_at(&buffer, 0));
-        // Far from the beginning and from the end of the write, also if the machine stands still for a second.
-        thread::sleep(Duration::from_millis(1000));
+        // Far from the beginning and from the end of the write, also if the machine stands still for a second. After two
+        // seconds the cleaner would join in.
+        thread::sleep(Duration::from_millis(700));
         ensure!(!writer.is_finished(), "answered before it was written");
         for at in 0..4096 {
             // SAFETY: the buffer outlives the scope; racing with the device is the purpose.
@@ -412,6 +413,7 @@ fn first_data_written(stable: bool) -> Result<bool> {
         writer.join().map_err(|_| anyhow::anyhow!("a panic"))??;
         Ok(())
     })?;
+    below(&rig, Under::Linear)?;
     let read = io::read(&file, 0, 4096)?;
     Ok(read[..] == [2; 4096])
 }

@@ -173,7 +173,7 @@ fn taken_again() -> Result<()> {
     };
     // The disk is so slow that the stop leaves something dirty.
     config.origin.mib = 12;
-    config.origin.delay_ns = 4_000_000;
+    config.origin.delay_ns = 12_000_000;
     config.origin.single = true;
     let (mut rig, mut model) = Rig::new(config.cuttable())?;
     // More than may be under way to the disk at once, all of which a stop waits for: some stay dirty.

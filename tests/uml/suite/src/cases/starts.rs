@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 
 use super::Entry;
-use super::writeback::{rewriter, write_quarters};
+use super::writeback::{first_changed, rewriter, write_quarters};
 use crate::beside::Beside;
 use crate::disk::Shape;
 use crate::dm::Dm;
@@ -370,11 +370,14 @@ fn cold() -> Result<()> {
         mode: "writeback",
         ..Config::default()
     })?;
-    // The reads come first: two seconds after the last write, dirty data may be written back.
     read_frames(&rig, 8)?;
-    write_quarters(&rig, &mut model, 50, 3)?;
     rig.quiet()?;
+    let before = model.clone();
+    write_quarters(&rig, &mut model, 50, 3)?;
+    let writing = rewriter(&rig, &model, first_changed(&before, &model)?)?;
     let dirty = rig.status()?.dirty;
+    writing.end()?;
+    ensure!(dirty > 0, "nothing is dirty");
     rig.detach()?;
     // Frames that hold nothing dirty; the disk was written without the cache.
     let change = io::random(MIB, 7);

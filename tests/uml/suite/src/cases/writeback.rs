@@ -363,6 +363,7 @@ fn discarded_dirt() -> Result<()> {
     model[..MIB].fill(5);
     io::write_in_pieces(&file, 0, &model[..MIB])?;
     file.sync_all()?;
+    let writing = rewriter(&rig, &model, MIB - 4096)?;
     let below = rig
         .below_origin
         .as_ref()
@@ -402,6 +403,7 @@ fn discarded_dirt() -> Result<()> {
         model[..HALF] != [5; HALF],
         "the discarded data is still there"
     );
+    writing.end()?;
     io::write(&file, 0, &model[HALF..HALF + 4096])?;
     model[..4096].fill(5);
     drop(file);
