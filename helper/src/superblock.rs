@@ -173,6 +173,7 @@ mod tests {
         bytes
     }
 
+    // promise 19: programs/tandem_helper::superblock::tests::a_cache_was_stopped_in_order_if_the_newest_sound_samples_say_so
     #[test]
     fn a_cache_was_stopped_in_order_if_the_newest_sound_samples_say_so() {
         let path = std::env::temp_dir().join(format!("tandem-samples-{}", std::process::id()));

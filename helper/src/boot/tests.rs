@@ -149,6 +149,7 @@ fn the_record_of_a_held_or_absent_disk_does_not_change() {
     assert_eq!(record_without(cache(Mode::Writeback, false), "away"), whole);
 }
 
+// promise 32: programs/tandem_helper::boot::tests::a_disk_that_comes_back_through_another_controller_is_held_and_never_mapped
 #[test]
 fn a_disk_that_comes_back_through_another_controller_is_held_and_never_mapped() {
     let (root, store, marks) = one_dirty_cache("elsewhere");
@@ -314,6 +315,7 @@ fn the_start_does_not_stop_at_a_held_disk_because_another_is_in_use() {
     std::fs::remove_dir_all(&root).unwrap();
 }
 
+// promise 32: programs/tandem_helper::boot::tests::a_disk_that_comes_back_as_another_device_is_held_again
 #[test]
 fn a_disk_that_comes_back_as_another_device_is_held_again() {
     // The SSD is away, or the cache could not be assembled.

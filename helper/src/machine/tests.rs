@@ -96,6 +96,7 @@ fn devices_recorded_on_debian_12_are_recognized_on_debian_13() {
     );
 }
 
+// promise 21: programs/tandem_helper::machine::tests::a_disk_in_another_enclosure_is_held_and_not_assembled
 #[test]
 fn a_disk_in_another_enclosure_is_held_and_not_assembled() {
     let found = Found::among(&[disk("sdb1", &USB)], &record().pair.origin);
@@ -103,6 +104,7 @@ fn a_disk_in_another_enclosure_is_held_and_not_assembled() {
     assert_eq!(names(&found.possible), ["sdb1"]);
 }
 
+// promise 21: programs/tandem_helper::machine::tests::a_disk_is_assembled_beside_its_clone_only_if_it_can_be_told_from_it
 #[test]
 fn a_disk_is_assembled_beside_its_clone_only_if_it_can_be_told_from_it() {
     let mut recorded = record().pair.origin;

@@ -174,6 +174,7 @@ mod tests {
     use crate::state::Store;
     use tandem_api::Mode;
 
+    // promise 32: programs/tandem_helper::service::risk::tests::a_cache_that_was_removed_meanwhile_does_not_come_back_on_record
     #[tokio::test]
     async fn a_cache_that_was_removed_meanwhile_does_not_come_back_on_record() {
         let root = std::env::temp_dir().join(format!("tandem-removed-{}", std::process::id()));

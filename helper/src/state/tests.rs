@@ -47,6 +47,7 @@ fn records_keep_the_names_that_older_versions_wrote() {
     assert_eq!(serde_json::from_value::<CacheRecord>(value).unwrap(), cache);
 }
 
+// promise 19: programs/tandem_helper::state::tests::a_lost_ssd_is_recorded_with_the_generation_it_had
 #[test]
 fn a_lost_ssd_is_recorded_with_the_generation_it_had() {
     let before = record(Mode::Writeback);

@@ -8,6 +8,16 @@
 use crate::engine::{ReqKind, WorkKind};
 use crate::queue::{Io, Side};
 
+// promise 1, 6: mutants/group-nopreflush
+// promise 2, 11: mutants/marks-nofua
+// promise 3: mutants/flushdisk-left
+// promise 3: mutants/flushssd-left
+// promise 4: mutants/group-nofua
+// promise 4: mutants/write-nofua
+// promise 6: mutants/writeback-early
+// promise 10: mutants/head-nopreflush
+// promise 11: mutants/marks-early
+// promise 19: mutants/anew-left
 /// The places where core's actions become I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]

@@ -42,6 +42,7 @@ const HAPPENS: [&str; 31] = [
     "bypassed or stranded",
 ];
 
+// promise 1, 7, 8, 11, 12, 30: engine/crash::no_cut_breaks_a_promise
 #[test]
 fn no_cut_breaks_a_promise() {
     let (coverage, failed) =

@@ -12,6 +12,7 @@ fn states(requests: u32, every: u64, flaw: Option<Flaw>) -> Result<u64, exhaust:
     Ok(extent.states)
 }
 
+// promise 7, 8, 9, 11, 12: engine/exhaust::every_order_of_two_requests_holds_with_a_cut_in_every_state
 #[test]
 fn every_order_of_two_requests_holds_with_a_cut_in_every_state() {
     assert!(states(2, 1, None).unwrap() > 5000);

@@ -26,6 +26,7 @@ fn sum(seeds: u64, test: impl Fn(&Checks, u64) -> u64 + Sync) -> u64 {
     sum.into_inner()
 }
 
+// promise 6, 10: engine/format::a_torn_write_changes_nothing
 #[test]
 fn a_torn_write_changes_nothing() {
     let cuts = sum(12, Checks::torn);
@@ -33,6 +34,7 @@ fn a_torn_write_changes_nothing() {
     assert!(cuts > 20_000, "only {cuts} cuts");
 }
 
+// promise 21: engine/format::a_changed_disk_is_seen
 #[test]
 fn a_changed_disk_is_seen() {
     for seed in 0..200 {
@@ -41,6 +43,7 @@ fn a_changed_disk_is_seen() {
     }
 }
 
+// promise 10, 21: engine/format::a_cut_superblock_is_right_and_an_exchanged_disk_is_seen
 #[test]
 fn a_cut_superblock_is_right_and_an_exchanged_disk_is_seen() {
     let cuts = sum(300, Checks::lives);

@@ -44,6 +44,7 @@ const HAPPENS: [&str; 29] = [
     "disk_errors",
 ];
 
+// promise 2, 14, 15, 16, 17, 31: engine/random::core_and_model_agree
 #[test]
 fn core_and_model_agree() {
     let next = AtomicU64::new(1);

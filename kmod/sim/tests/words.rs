@@ -6,6 +6,7 @@ use std::process::Command;
 use tandem_sim::engine::Core;
 use tandem_sim::explore;
 
+// promise 16: engine/words::no_schedule_breaks_the_word
 #[test]
 fn no_schedule_breaks_the_word() {
     let scenarios = explore::explore_all(&Core::linked()).unwrap();

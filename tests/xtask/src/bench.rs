@@ -13,13 +13,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tandem_harness::kbuild;
 
 use anyhow::{Result, bail, ensure};
 
-use crate::cx::{Cx, say};
 use crate::kernels::Target;
-use crate::qemu::Qemu;
-use crate::{fetch, kernels, suite};
+use crate::{kernels, suite};
+use tandem_guest::qemu::Qemu;
+use tandem_harness::cx::{Cx, say};
+use tandem_harness::fetch;
 
 /// Arguments of `cargo xtask bench`.
 #[derive(clap::Args)]
@@ -189,7 +191,7 @@ impl Guest {
         let target = kernels::target(cx, "6.12", &log)?;
         let build = cx.target.join("bench-model");
         // The kernel's compiler, as for our module.
-        suite::module(
+        kbuild::module(
             &cx.path("tests/bench/model"),
             &target.kernel.build,
             &build,

@@ -4,12 +4,14 @@
 
 use std::fs;
 use std::path::PathBuf;
+use tandem_harness::deps;
+use tandem_harness::kbuild;
 
 use anyhow::{Result, bail, ensure};
 
-use crate::inputs::{Inputs, KMOD};
-use crate::layer::{Bench, Layer, no_cases};
-use crate::{hash, run, suite, uml};
+use crate::uml;
+use tandem_harness::layer::{Bench, Layer, When};
+use tandem_harness::{hash, run};
 
 /// checkpatch's complaints about lists that a macro of the including file expands: checkpatch does not see that macro.
 const X_MACROS: &str = "COMPLEX_MACRO,MACRO_ARG_UNUSED";
@@ -19,13 +21,8 @@ pub fn layers() -> Vec<Layer> {
     vec![Layer {
         name: "kmod-style",
         about: "the module's C is clean under checkpatch and sparse, and divides no 64 bits",
-        cases: no_cases,
-        inputs: Inputs {
-            packages: &[],
-            programs: &[],
-            paths: &[&KMOD, &["tests/uml/config"]],
-            module: module_path!(),
-        },
+        needs: deps::KERNEL,
+        when: When::Always,
         run: c_style,
     }]
 }
@@ -77,7 +74,7 @@ fn sources(bench: &Bench) -> Result<Vec<PathBuf>> {
 fn sparse(bench: &Bench) -> Result<()> {
     let kernel = uml::kernel(bench.cx, "plain")?;
     let build = bench.cx.target.join("kmod-sparse");
-    suite::copy(&bench.cx.path("kmod"), &build)?;
+    kbuild::copy(&bench.cx.path("kmod"), &build)?;
     let mut make = run::cmd(
         "make",
         ["-s", "-j2", "ARCH=um", "C=2", "CHECK=sparse", "-C"],
@@ -104,7 +101,7 @@ fn sparse(bench: &Bench) -> Result<()> {
 /// module cannot be loaded. The module has to use the divisions of linux/math64.h.
 fn divisions(bench: &Bench) -> Result<()> {
     let source = uml::source(bench.cx)?;
-    let config = bench.cx.path("tests/uml/config/i386.config");
+    let config = bench.cx.path("tests/module/config/i386.config");
     let key = hash::key([source.display().to_string(), fs::read_to_string(&config)?]);
     let kernel = bench.cx.cached("kernel-i386", &key, |dir| {
         let make = |target: &str| {
@@ -119,7 +116,7 @@ fn divisions(bench: &Bench) -> Result<()> {
     let build = bench.cx.target.join("kmod-32");
     // The kernel itself is not built here, so that its symbols are not known either: modpost only warns.
     let settings = ["ARCH=i386", "KBUILD_MODPOST_WARN=1"];
-    suite::module(
+    kbuild::module(
         &bench.cx.path("kmod"),
         &kernel,
         &build,

@@ -4,12 +4,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use tandem_harness::deps::Need;
 
 use anyhow::{Context, Result, bail};
 
-use crate::inputs::Inputs;
-use crate::layer::{Bench, Layer, no_cases};
-use crate::{run, verify};
+use crate::verify;
+use tandem_harness::layer::{Bench, Layer, When};
+use tandem_harness::run;
 
 /// Longest subject of a commit, in characters.
 const SUBJECT: usize = 72;
@@ -20,25 +21,15 @@ pub fn layers() -> Vec<Layer> {
         Layer {
             name: "style",
             about: "rustfmt, clippy, licences, commits",
-            cases: no_cases,
-            inputs: Inputs {
-                packages: &[],
-                programs: &[],
-                paths: &[&["."]],
-                module: module_path!(),
-            },
+            needs: &[Need::App, Need::Helper, Need::Data, Need::Services],
+            when: When::Always,
             run: style,
         },
         Layer {
             name: "data",
             about: "what is installed beside the programs is valid",
-            cases: no_cases,
-            inputs: Inputs {
-                packages: &[],
-                programs: &[],
-                paths: &[&["data", "po"]],
-                module: module_path!(),
-            },
+            needs: &[Need::App, Need::Data],
+            when: When::Always,
             run: data,
         },
     ]

@@ -10,15 +10,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use tandem_harness::deps;
+use tandem_harness::kbuild;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::cx::Cx;
-use crate::guest_kernel::{self, Kernel};
-use crate::inputs::{Inputs, KMOD};
-use crate::layer::{Bench, Layer};
-use crate::qemu::Qemu;
-use crate::{compiler, fetch, hash, pins, programs, run, seed, suite, uml};
+use crate::{suite, uml};
+use tandem_guest::guest_kernel::{self, Kernel};
+use tandem_guest::qemu::Qemu;
+use tandem_harness::cx::Cx;
+use tandem_harness::layer::{Bench, Layer, When};
+use tandem_harness::{compiler, fetch, hash, pins, programs, run, seed};
 
 /// Longest run of an emulated guest on a busy machine.
 const LIMIT: Duration = Duration::from_secs(5000);
@@ -50,44 +52,31 @@ const FILE_SYSTEM_PROGRAMS: [&str; 4] = [
     "/bin/btrfs",
 ];
 
-const INPUTS: Inputs = Inputs {
-    packages: &[],
-    programs: &["tandem-suite"],
-    paths: &[&KMOD, &["tests/uml/disk"]],
-    module: module_path!(),
-};
-
 /// The layers, in the order in which they run.
 pub fn layers() -> Vec<Layer> {
     vec![
         Layer {
             name: "kernel-6.1-debian12",
             about: "module built for and tested in Debian 12's kernel",
-            cases,
-            inputs: INPUTS,
+            needs: deps::KERNEL,
+            when: When::Always,
             run: |bench| functional(bench, "6.1", 3),
         },
         Layer {
             name: "kernel-6.12-backports",
             about: "module built for and tested in the kernel of Debian 12's backports",
-            cases,
-            inputs: INPUTS,
+            needs: deps::KERNEL,
+            when: When::Sampled(4),
             run: |bench| functional(bench, "6.12", 1),
         },
         Layer {
             name: "kernel-7.2-debian13",
             about: "module built for and tested in the kernel of Debian 13's backports",
-            cases,
-            inputs: INPUTS,
+            needs: deps::KERNEL,
+            when: When::Sampled(4),
             run: |bench| functional(bench, "7.2", 5),
         },
     ]
-}
-
-/// All cases except those that need a clock that runs ahead.
-fn cases(cx: &Cx) -> Result<Vec<String>> {
-    let sets = ["", "pulled", "memory"].map(|set| uml::cases(cx, set));
-    Ok(sets.into_iter().collect::<Result<Vec<_>>>()?.concat())
 }
 
 /// A kernel, and our modules built for it.
@@ -96,7 +85,7 @@ pub struct Target {
     pub kernel: Kernel,
     /// The module under test.
     pub module: PathBuf,
-    /// The module of test disks, tests/uml/disk.
+    /// The module of test disks, tests/module/disk.
     pub disk: PathBuf,
 }
 
@@ -118,13 +107,13 @@ pub fn target(cx: &Cx, version: &str, log: &Path) -> Result<Target> {
             let build = cx.target.join(format!("suite-{}", kernel.release));
             let build = build.join(file.trim_end_matches(".ko"));
             // The compiler with which Debian builds these kernels; they accept modules of no other compiler.
-            suite::module(&cx.path(source), &kernel.build, &build, &["CC=gcc-12"], log)?;
+            kbuild::module(&cx.path(source), &kernel.build, &build, &["CC=gcc-12"], log)?;
             Ok(build.join(file))
         }
         _ => compiler::module(cx, &kernel.release, source, file, log),
     };
     let module = built("kmod", "dm-tandem.ko")?;
-    let disk = built("tests/uml/disk", "dm-testdisk.ko")?;
+    let disk = built("tests/module/disk", "dm-testdisk.ko")?;
     Ok(Target {
         kernel,
         module,

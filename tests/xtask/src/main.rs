@@ -1,60 +1,30 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Builds, tests and shows Tandem: `cargo xtask demo` and `cargo xtask test`.
 
-mod agent;
-mod apt;
 mod bench;
 mod c_style;
-mod case;
-mod compiler;
-mod cx;
-mod deb;
-mod demo;
-mod deps;
-mod disks;
-mod fetch;
-mod guest;
-mod guest_kernel;
-mod hash;
 mod host;
-mod image;
-mod inputs;
-mod install_image;
 mod kernels;
-mod layer;
 mod meson_install;
 mod mutants;
-mod pins;
-mod power;
-mod programs;
 mod promises;
-mod qemu;
-mod qmp;
 mod record;
-mod report;
-mod results;
-mod rotation;
-mod run;
 mod rust_tests;
 mod screenshots;
-mod seed;
-mod stage;
 mod suite;
 mod test;
-mod test_log;
-mod turns;
 mod uml;
 mod verify;
-mod vm;
 mod vm_shell;
-mod vm_state;
-mod vm_tests;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::cx::Cx;
+use tandem_guest::deb;
+use tandem_harness::cx::Cx;
+use tandem_harness::deps;
+use tandem_scenarios::demo;
 
 /// Builds, tests and shows Tandem.
 #[derive(Parser)]
@@ -67,7 +37,11 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     /// Name the Debian packages that the other commands need, and install those that are missing.
-    Deps(deps::Args),
+    Deps {
+        /// Name what is missing and stop.
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Run every layer of tests; `--only` chooses, `--all` runs large matrices whole.
     Test(test::Args),
     /// Name each promise of the crash contract with the tests that keep it and the seeded bugs that they found.
@@ -98,7 +72,8 @@ fn main() -> ExitCode {
 fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     let cx = Cx::new()?;
     match command {
-        Command::Deps(args) => deps::command(&cx, &args)?,
+        Command::Deps { dry_run: true } => deps::tell(&deps::all())?,
+        Command::Deps { dry_run: false } => deps::ensure(&deps::all())?,
         Command::Test(args) => return test::command(&cx, &args),
         Command::Promises => return promises::command(&cx),
         Command::Demo(args) => demo::command(&cx, &args)?,

@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use tandem_harness::deps::Need;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::inputs::Inputs;
-use crate::layer::{Bench, Layer, no_cases};
-use crate::run;
+use tandem_harness::layer::{Bench, Layer, When};
+use tandem_harness::run;
 
 const PREFIX: &str = "/opt/strange-place";
 /// Files that the system finds only where it looks for them, whatever the prefix is.
@@ -40,13 +40,8 @@ pub fn layers() -> Vec<Layer> {
     vec![Layer {
         name: "meson-install",
         about: "an installation from source with a strange prefix names no wrong path",
-        cases: no_cases,
-        inputs: Inputs {
-            packages: &[],
-            programs: &[],
-            paths: &[&["data", "po", "kmod", "meson.build", "meson_options.txt"]],
-            module: module_path!(),
-        },
+        needs: &[Need::App, Need::Helper],
+        when: When::Always,
         run,
     }]
 }

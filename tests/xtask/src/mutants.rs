@@ -13,12 +13,13 @@ mod recordings;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
+use tandem_harness::kbuild;
+use tandem_harness::sample;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::layer::{Bench, Layer};
-use crate::results::{Outcome, Test};
-use crate::{rotation, suite};
+use tandem_harness::layer::{Bench, Layer};
+use tandem_harness::results::{Outcome, Test};
 
 /// Length of a test's output that an error repeats, in characters.
 const SAID: usize = 300;
@@ -32,6 +33,14 @@ pub fn layers() -> Vec<Layer> {
         helper::layer(),
     ]
 }
+
+/// Each directory of seeded bugs, the layer that hunts them, and the sources that they change.
+pub const DIRS: [(&str, &str, &str); 4] = [
+    (engine::DIR, "mutants", "kmod"),
+    (module::DIR, "uml-mutants", "kmod"),
+    (recordings::DIR, "record-mutants", "kmod"),
+    (helper::DIR, "helper-mutants", "."),
+];
 
 /// A seeded bug.
 pub struct Mutant {
@@ -81,12 +90,14 @@ impl Mutant {
             match word {
                 "why" => rest.clone_into(&mut mutant.why),
                 "file" => rest.clone_into(&mut mutant.file),
-                "by" | "case" => rest.clone_into(&mut mutant.test),
+                "case" => rest.clone_into(&mut mutant.test),
                 "says" => rest.clone_into(&mut mutant.says),
                 "limit" => {
                     let seconds = rest.parse().context("`limit` takes seconds")?;
                     mutant.limit = Some(Duration::from_secs(seconds));
                 }
+                // A mark for `cargo xtask promises`.
+                "promise" => {}
                 _ => bail!("a bug has no {word:?}"),
             }
         }
@@ -116,7 +127,7 @@ impl Mutant {
 
     /// Copies the module's sources to a directory and puts the bug in.
     fn plant(&self, from: &Path, to: &Path) -> Result<()> {
-        suite::copy(from, to)?;
+        kbuild::copy(from, to)?;
         self.seed(to)
     }
 
@@ -175,7 +186,7 @@ fn hunt_all(
     ordinary: usize,
     mut hunt: impl FnMut(&mut Bench, &Mutant) -> Result<Failure>,
 ) -> Result<()> {
-    for mutant in rotation::of_this_run(bench, all(&bench.cx.path(dir))?, ordinary)? {
+    for mutant in sample::of(bench, dir, all(&bench.cx.path(dir))?, ordinary)? {
         if bench.wants(&mutant.name) {
             let failure = hunt(bench, &mutant);
             bench.note(&format!("{}: {}", mutant.name, mutant.why));
@@ -206,20 +217,12 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::case;
-    use crate::cx::Cx;
-
-    const DIRS: [(&str, &str); 4] = [
-        (engine::DIR, "kmod"),
-        (module::DIR, "kmod"),
-        (recordings::DIR, "kmod"),
-        (helper::DIR, "."),
-    ];
+    use tandem_harness::cx::Cx;
 
     #[test]
     fn each_bug_fits_the_sources_of_today() {
         let cx = Cx::new().unwrap();
-        for (dir, sources) in DIRS {
+        for (dir, _, sources) in DIRS {
             for mutant in all(&cx.path(dir)).unwrap() {
                 let text = fs::read_to_string(cx.path(sources).join(&mutant.file)).unwrap();
                 let times = text.matches(&mutant.old).count();
@@ -229,23 +232,8 @@ mod tests {
     }
 
     #[test]
-    fn each_bug_of_the_module_names_a_case_that_there_is() {
-        let cx = Cx::new().unwrap();
-        let cases = case::of_suite(&cx).unwrap();
-        for mutant in all(&cx.path(module::DIR)).unwrap() {
-            // The name of the case may be longer than the test in the bug's file.
-            assert!(
-                cases.iter().any(|case| case.starts_with(&mutant.test)),
-                "{}.mutant: no case {:?}",
-                mutant.name,
-                mutant.test
-            );
-        }
-    }
-
-    #[test]
     fn a_bug_has_a_reason_a_file_and_a_test() {
-        let text = "# SPDX\nwhy it is wrong\nfile linux/map.c\nby life: stop\nsays left behind\nlimit 20\n-\na\nb\n+\nc\n";
+        let text = "# SPDX\nwhy it is wrong\nfile linux/map.c\ncase life: stop\nsays left behind\nlimit 20\n-\na\nb\n+\nc\n";
         let mutant = Mutant::parse("name", text).unwrap();
         assert_eq!(
             (mutant.test.as_str(), mutant.old.as_str()),
@@ -253,15 +241,15 @@ mod tests {
         );
         assert_eq!(mutant.new, "c");
         assert_eq!(mutant.limit, Some(Duration::from_secs(20)));
-        for broken in ["by ", "test t", "limit x"] {
-            let text = text.replace("by life: stop", broken);
+        for broken in ["case ", "test t", "limit x"] {
+            let text = text.replace("case life: stop", broken);
             assert!(Mutant::parse("name", &text).is_err(), "{broken}");
         }
     }
 
     #[test]
     fn a_failure_for_another_reason_is_no_find() {
-        let text = "why w\nfile f\nby t\nsays lost: #4\n-\na\n+\nb\n";
+        let text = "why w\nfile f\ncase t\nsays lost: #4\n-\na\n+\nb\n";
         let mutant = Mutant::parse("name", text).unwrap();
         assert!(mutant.is_found_by("seed 2: lost: #4 at 7").is_ok());
         assert!(

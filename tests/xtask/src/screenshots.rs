@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-use crate::cx::{Cx, say};
-use crate::{deps, run};
+use tandem_harness::cx::{Cx, say};
+use tandem_harness::{deps, run};
 
 /// Arguments of `cargo xtask screenshots`.
 #[derive(clap::Args)]
@@ -17,7 +17,7 @@ pub struct Args {
 
 /// Builds service and app, and takes the pictures into target/screenshots.
 pub fn command(cx: &Cx, args: &Args) -> Result<()> {
-    deps::ensure()?;
+    deps::ensure(&[deps::Need::App, deps::Need::Helper, deps::Need::Display])?;
     let cargo = |words: &[&str]| {
         let mut command = run::cmd("cargo", words);
         command.current_dir(&cx.root);

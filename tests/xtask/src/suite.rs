@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The functional suite of the kernel module, whatever guest it runs in: building it, and reading its results.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -13,60 +13,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::inputs::KMOD;
-use crate::layer::Bench;
-use crate::results::{Outcome, Test};
-use crate::run;
+use tandem_harness::layer::Bench;
+use tandem_harness::results::{Outcome, Test};
+use tandem_harness::run;
 
 /// Beginning of the suite's last line.
 const OVER: &str = "suite: exit ";
 /// Longest time from that line until the guest powers off. User-mode Linux with two processors sometimes waits for ever
 /// for one of its own processes that is already gone.
 const POWER_OFF: Duration = Duration::from_secs(120);
-
-/// Builds a module whose sources are below `source` (a Kbuild and what it names) for the kernel in `kernel`.
-///
-/// The sources are copied, so that kernels do not share object files.
-pub fn module(
-    source: &Path,
-    kernel: &Path,
-    build: &Path,
-    settings: &[&str],
-    log: &Path,
-) -> Result<()> {
-    copy(source, build)?;
-    make(kernel, build, settings, log)
-        .with_context(|| format!("{} does not build", source.display()))
-}
-
-/// Copies the sources of a module to an empty directory. The directory is emptied each time: switching branches leaves
-/// object files that make takes for up to date. Of `kmod` only the declared inputs are copied, so that a missing input
-/// makes the build fail.
-pub fn copy(source: &Path, to: &Path) -> Result<()> {
-    if to.exists() {
-        fs::remove_dir_all(to)?;
-    }
-    fs::create_dir_all(to)?;
-    if !source.join("core").is_dir() {
-        return run::output(run::cmd("cp", ["-r"]).arg(source.join(".")).arg(to)).map(drop);
-    }
-    for path in KMOD {
-        let part = Path::new(path).strip_prefix("kmod")?;
-        run::output(run::cmd("cp", ["-r"]).arg(source.join(part)).arg(to))?;
-    }
-    Ok(())
-}
-
-/// Builds the changed files of a module's copied sources.
-pub fn make(kernel: &Path, build: &Path, settings: &[&str], log: &Path) -> Result<()> {
-    let mut make = run::cmd("make", ["-s", "-j2"]);
-    make.arg("-C")
-        .arg(kernel)
-        .arg(format!("M={}", build.display()))
-        .args(settings)
-        .arg("modules");
-    run::logged(&mut make, log)
-}
 
 /// Runs a guest and counts each of the suite's cases.
 ///
@@ -220,7 +175,7 @@ fn watch(
 #[cfg(test)]
 mod tests {
     use super::case;
-    use crate::results::Outcome;
+    use tandem_harness::results::Outcome;
 
     #[test]
     fn a_case_is_read_from_its_line() {

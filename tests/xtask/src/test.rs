@@ -1,52 +1,47 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `cargo xtask test`: every layer in order, a log and a file of results for each, and one line of figures at the end.
+//! `cargo xtask test`: the layers in order, a log and a file of results for each, and one line of figures at the end.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::fmt::Write;
 use std::fs;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::builder::{PossibleValue, PossibleValuesParser};
+use tandem_guest::stage;
+use tandem_harness::cx::{Cx, notice, say};
+use tandem_harness::layer::{Bench, Layer, When};
+use tandem_harness::results::{self, Counts, Outcome};
+use tandem_harness::{deps, run, sample};
 
-use crate::cx::{Cx, say};
-use crate::inputs::Tree;
-use crate::layer::{Bench, Layer};
-use crate::results;
-use crate::{
-    c_style, case, deps, host, kernels, meson_install, mutants, record, run, rust_tests, stage,
-    test_log, turns, uml, vm_tests,
-};
+use crate::{c_style, host, kernels, meson_install, mutants, record, rust_tests, uml};
 
 /// Space that all layers need below the target directory, with the disks of the virtual machines.
 const SPACE_GB: u64 = 25;
+/// Minutes that the sampled layers of a run without `--all` may take together, each on one processor.
+const SAMPLED_MINUTES: u64 = 10;
 
 /// Arguments of `cargo xtask test`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Run large matrices whole instead of pairwise, and all layers instead of one of each group that takes turns.
+    /// Run large matrices whole, and all layers.
     #[arg(long)]
     all: bool,
     /// Run only this layer; may be given several times.
     #[arg(long, value_name = "LAYER", value_parser = layer_names())]
     only: Vec<String>,
-    /// Run only the test of this name, in the first layer that has it, or in the layer that `--only` names. Its result
-    /// is printed and not kept.
-    #[arg(long, value_name = "NAME", conflicts_with = "log")]
+    /// Run only the test of this name in the layer that `--only` names. Its result is printed and not kept.
+    #[arg(long, value_name = "NAME", requires = "only")]
     case: Option<String>,
     /// How long each target is fuzzed.
     #[arg(long, value_name = "N", default_value_t = 15)]
     fuzz_seconds: u64,
-    /// Run layers again whose inputs have not changed since they passed. So it is wherever CI is set in the environment.
-    #[arg(long)]
-    again: bool,
     /// Name the layers and stop.
     #[arg(long)]
     list: bool,
-    /// Run nothing: write the results of all layers, whose inputs must be those of this commit, to tests/logs.
-    #[arg(long, conflicts_with_all = ["all", "only", "list", "again"])]
-    log: bool,
 }
 
 /// The layers in the order in which they run: the layers that fail fastest come first.
@@ -58,7 +53,7 @@ pub fn layers() -> Vec<Layer> {
     layers.extend(uml::layers());
     layers.extend(record::layers());
     layers.extend(kernels::layers());
-    layers.extend(vm_tests::layers());
+    layers.extend(tandem_scenarios::layers());
     layers.extend(mutants::layers());
     layers
 }
@@ -71,12 +66,7 @@ fn layer_names() -> PossibleValuesParser {
 
 /// Runs the layers; fails when a test failed or nothing was tested.
 pub fn command(cx: &Cx, args: &Args) -> Result<ExitCode> {
-    if args.log {
-        return test_log::command(cx);
-    }
-    let is_chosen =
-        |layer: &Layer| args.only.is_empty() || args.only.iter().any(|name| layer.name == name);
-    let chosen: Vec<_> = layers().into_iter().filter(is_chosen).collect();
+    let chosen = chosen(cx, args)?;
     if args.list {
         for layer in &chosen {
             println!("{:<22} {}", layer.name, layer.about);
@@ -84,19 +74,59 @@ pub fn command(cx: &Cx, args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let begin = Instant::now();
-    deps::ensure()?;
-    if let Some(name) = &args.case {
-        let layer = case::layer_with(cx, &chosen, name)?;
-        let result = run(cx, layer, args, begin)?;
-        println!("\n{}", test_log::table(std::slice::from_ref(&result)));
-        return Ok(test_log::verdict(&[result]));
-    }
+    let mut needs: Vec<_> = chosen
+        .iter()
+        .flat_map(|layer| layer.needs)
+        .copied()
+        .collect();
+    needs.dedup();
+    deps::ensure(&needs)?;
     if args.only.is_empty() {
         ensure_space(cx)?;
     }
     let results = lanes(cx, &chosen, args, begin)?;
-    println!("\n{}", test_log::table(&results));
-    Ok(test_log::verdict(&results))
+    println!("\n{}", table(&results));
+    Ok(verdict(&results))
+}
+
+/// The layers that this run takes.
+fn chosen(cx: &Cx, args: &Args) -> Result<Vec<Layer>> {
+    let all = layers();
+    if !args.only.is_empty() {
+        let named = |layer: &Layer| args.only.iter().any(|name| layer.name == name);
+        return Ok(all.into_iter().filter(named).collect());
+    }
+    if args.all || args.list {
+        return Ok(all);
+    }
+    let mut drawn = Vec::new();
+    for layer in &all {
+        if let When::Sampled(minutes) = layer.when {
+            drawn.push((sample::chance(cx, layer.name)?, layer.name, minutes));
+        }
+    }
+    let drawn = within(drawn, SAMPLED_MINUTES);
+    let (taken, left): (Vec<_>, Vec<_>) = all
+        .into_iter()
+        .partition(|layer| layer.when == When::Always || drawn.contains(&layer.name));
+    say(format!("drawn by the commit: {}", drawn.join(", ")));
+    let left: Vec<_> = left.iter().map(|layer| layer.name).collect();
+    notice(format!(
+        "not in this run, with --all or --only: {}",
+        left.join(", ")
+    ));
+    Ok(taken)
+}
+
+/// The names that fit into so many minutes, in the order of their chance.
+fn within(mut drawn: Vec<(u64, &'static str, u64)>, minutes: u64) -> Vec<&'static str> {
+    drawn.sort_unstable();
+    let mut left = minutes;
+    let fits = |(_, name, minutes): (u64, &'static str, u64)| {
+        left = left.checked_sub(minutes)?;
+        Some(name)
+    };
+    drawn.into_iter().filter_map(fits).collect()
 }
 
 /// Fails if the disk is too full for all layers: they would fail one by one, for reasons that name no space.
@@ -134,7 +164,8 @@ fn lanes(cx: &Cx, chosen: &[Layer], args: &Args, begin: Instant) -> Result<Vec<r
             queue.pop_front()
         }
     };
-    let done = |(place, layer)| Ok((place, run(cx, layer, args, begin)?));
+    let left = AtomicUsize::new(chosen.len());
+    let done = |(place, layer)| Ok((place, run(cx, layer, args, begin, &left)?));
     let (first, second) = std::thread::scope(|scope| {
         let first = scope.spawn(|| {
             let rest = std::iter::from_fn(|| taken(true));
@@ -155,54 +186,24 @@ fn in_user_mode_linux(layer: &Layer) -> bool {
     layer.name.starts_with("uml-") || layer.name.starts_with("record")
 }
 
-/// An earlier result with the same inputs and without a failure, unless the layer must run again.
-fn earlier(cx: &Cx, layer: &Layer, args: &Args, inputs: &str) -> Result<Option<results::Layer>> {
-    if args.again || args.case.is_some() || std::env::var_os("CI").is_some() {
-        return Ok(None);
-    }
-    Ok(results::Layer::load(cx, layer.name)?.filter(|result| {
-        result.is_of(inputs)
-            && result.counts().failed == 0
-            && result.all >= args.all
-            && result.fuzz_seconds >= args.fuzz_seconds
-    }))
-}
-
 /// Runs a layer; `begin` is when the first layer began.
-fn run(cx: &Cx, layer: &Layer, args: &Args, begin: Instant) -> Result<results::Layer> {
+fn run(
+    cx: &Cx,
+    layer: &Layer,
+    args: &Args,
+    begin: Instant,
+    left: &AtomicUsize,
+) -> Result<results::Layer> {
     let logs = cx.target.join("test");
     fs::create_dir_all(&logs)?;
     let log = logs.join(format!("{}.log", layer.name));
-    let before = layer.inputs.key(cx, &Tree::of_work_tree(cx)?)?;
-    if let Some(result) = earlier(cx, layer, args, &before)? {
-        say(format!(
-            "{}: {}, from {} of {} UTC",
-            layer.name,
-            result.counts(),
-            result.origin(),
-            result.date
-        ));
-        return Ok(result);
-    }
     say(format!("{}: {}", layer.name, layer.about));
     let start = Instant::now();
     let mut bench = Bench::new(cx, &log)?;
-    let waits = match args.all || !args.only.is_empty() || args.case.is_some() {
-        true => None,
-        false => turns::instead_of(layer.name)?,
-    };
     bench.all = args.all;
     bench.fuzz_seconds = args.fuzz_seconds;
     bench.case.clone_from(&args.case);
-    let ran = match waits {
-        None => (layer.run)(&mut bench),
-        Some(other) => {
-            let why = format!("{other} has its turn in this run; --all and --only run both");
-            bench.skip("the layer itself", &why);
-            Ok(())
-        }
-    };
-    if let Err(error) = ran {
+    if let Err(error) = (layer.run)(&mut bench) {
         bench.check("the layer itself", Err(error));
     } else if bench.tests.is_empty() {
         bench.check("the layer itself", Err(anyhow!("it ran no test")));
@@ -215,15 +216,11 @@ fn run(cx: &Cx, layer: &Layer, args: &Args, begin: Instant) -> Result<results::L
             Err(anyhow!("two tests are called {name}")),
         );
     }
-    let after = layer.inputs.key(cx, &Tree::of_work_tree(cx)?)?;
-    let of_commit = layer.inputs.key(cx, &Tree::of_head(cx)?)?;
-    let commit = run::output(run::cmd("git", ["rev-parse", "HEAD"]).current_dir(&cx.root))?;
+    let git = |words: &[&str]| run::output(run::cmd("git", words).current_dir(&cx.root));
     let result = results::Layer {
         name: layer.name.to_owned(),
-        commit: commit.trim().to_owned(),
-        changed: after != of_commit,
-        // If inputs changed during the test, the result holds for neither state.
-        inputs: (before == after).then_some(after),
+        commit: git(&["rev-parse", "HEAD"])?.trim().to_owned(),
+        changed: !git(&["status", "--porcelain"])?.is_empty(),
         date: run::output(&mut run::cmd("date", ["--utc", "+%F %T"]))?
             .trim()
             .to_owned(),
@@ -234,15 +231,16 @@ fn run(cx: &Cx, layer: &Layer, args: &Args, begin: Instant) -> Result<results::L
         tests: bench.tests,
         figures: bench.figures,
     };
-    if args.case.is_none() && waits.is_none() {
+    if args.case.is_none() {
         result.save(cx)?;
     }
     let counts = result.counts();
     println!(
-        "    {}: {counts}, {:.0} s; minute {}{}",
+        "    {}: {counts}, {:.0} s; minute {}, {} layers left{}",
         layer.name,
         result.seconds,
         begin.elapsed().as_secs() / 60,
+        left.fetch_sub(1, Ordering::Relaxed) - 1,
         if counts.failed == 0 {
             String::new()
         } else {
@@ -253,4 +251,65 @@ fn run(cx: &Cx, layer: &Layer, args: &Args, begin: Instant) -> Result<results::L
         println!("    {figure}");
     }
     Ok(result)
+}
+
+/// Results as a person reads them on a terminal, and why what failed did.
+fn table(results: &[results::Layer]) -> String {
+    let mut text = format!(
+        "{:<22} {:>7} {:>7} {:>7} {:>7}\n",
+        "layer", "passed", "failed", "skipped", "seconds"
+    );
+    for result in results {
+        let counts = result.counts();
+        let _ = writeln!(
+            text,
+            "{:<22} {:>7} {:>7} {:>7} {:>7.0}",
+            result.name, counts.passed, counts.failed, counts.skipped, result.seconds,
+        );
+        for test in result.tests_that(Outcome::Skipped) {
+            let _ = writeln!(text, "    skipped: {}: {}", test.name, test.words);
+        }
+        for test in result.tests_that(Outcome::Failed) {
+            let _ = writeln!(text, "    failed: {}", test.name);
+            for line in test.words.lines() {
+                let _ = writeln!(text, "      {line}");
+            }
+        }
+    }
+    let _ = write!(text, "\n{}", counts(results));
+    text
+}
+
+fn counts(results: &[results::Layer]) -> Counts {
+    Counts::of(results.iter().flat_map(|result| &result.tests))
+}
+
+/// Green when something passed and nothing failed. A skipped test changes neither.
+fn verdict(results: &[results::Layer]) -> ExitCode {
+    let counts = counts(results);
+    if counts.failed == 0 && counts.passed > 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{layers, within};
+
+    #[test]
+    fn a_sample_fits_into_its_minutes() {
+        let drawn = vec![(3, "late", 2), (1, "first", 4), (2, "too long", 9)];
+        assert_eq!(within(drawn, 6), ["first", "late"]);
+    }
+
+    #[test]
+    fn layers_have_different_names() {
+        let mut names: Vec<_> = layers().iter().map(|layer| layer.name).collect();
+        names.sort_unstable();
+        let all = names.len();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
 }

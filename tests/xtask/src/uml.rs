@@ -8,31 +8,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
+use tandem_harness::deps;
+use tandem_harness::kbuild;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::cx::{Cx, say};
-use crate::inputs::{Inputs, KMOD};
-use crate::layer::{Bench, Layer, no_cases};
-use crate::{case, fetch, hash, pins, programs, run, seed, suite};
+use crate::suite;
+use tandem_harness::cx::{Cx, say};
+use tandem_harness::layer::{Bench, Layer, When};
+use tandem_harness::{fetch, hash, pins, programs, run, seed};
 
 /// The suite takes three to eight minutes; a machine under load takes several times as long.
 const LIMIT: Duration = Duration::from_secs(6000);
-
-/// Sources of the kernels and of the modules that help the tests, besides the module under test.
-pub const SOURCES: [&str; 4] = [
-    "tests/uml/config",
-    "tests/uml/disk",
-    "tests/uml/injector",
-    "tests/uml/sleeper",
-];
-
-const INPUTS: Inputs = Inputs {
-    packages: &[],
-    programs: &["tandem-suite"],
-    paths: &[&KMOD, &SOURCES],
-    module: module_path!(),
-};
 
 /// The layers, in the order in which they run.
 pub fn layers() -> Vec<Layer> {
@@ -40,43 +27,43 @@ pub fn layers() -> Vec<Layer> {
         Layer {
             name: "uml-plain",
             about: "functional suite of the module in User-mode Linux",
-            cases: |cx| cases(cx, ""),
-            inputs: INPUTS,
+            needs: deps::KERNEL,
+            when: When::Always,
             run: |bench| functional(bench, "plain", ""),
         },
         Layer {
             name: "uml-time",
             about: "what the module does by the clock, in virtual time",
-            cases: |cx| cases(cx, "time"),
-            inputs: INPUTS,
+            needs: deps::KERNEL,
+            when: When::Always,
             run: |bench| set(bench, "time"),
         },
         Layer {
             name: "uml-memory",
             about: "swap and loop files on the cached device, with little memory",
-            cases: |cx| cases(cx, "memory"),
-            inputs: INPUTS,
+            needs: deps::KERNEL,
+            when: When::Sampled(1),
             run: |bench| set(bench, "memory"),
         },
         Layer {
             name: "uml-detectors",
             about: "each detector of the debug kernels finds an injected bug",
-            cases: no_cases,
-            inputs: INPUTS,
+            needs: deps::KERNEL,
+            when: When::Sampled(2),
             run: detectors,
         },
         Layer {
             name: "uml-kasan",
             about: "functional suite with KASAN, UBSAN and kmemleak",
-            cases: |cx| cases(cx, ""),
-            inputs: INPUTS,
+            needs: deps::KERNEL,
+            when: When::Sampled(6),
             run: |bench| functional(bench, "kasan", "0/4"),
         },
         Layer {
             name: "uml-lockdep",
             about: "functional suite on two processors with lockdep, sleep and object checks",
-            cases: |cx| cases(cx, ""),
-            inputs: INPUTS,
+            needs: deps::KERNEL,
+            when: When::Always,
             run: |bench| functional(bench, "lockdep", "2/4"),
         },
     ]
@@ -146,12 +133,6 @@ pub fn set_of(case: &str) -> &'static str {
     }
 }
 
-/// The names of the cases of a set.
-pub fn cases(cx: &Cx, set: &str) -> Result<Vec<String>> {
-    let all = case::of_suite(cx)?;
-    Ok(all.into_iter().filter(|case| set_of(case) == set).collect())
-}
-
 /// The value of `SUITE_ONLY`: a word of a kernel's command line has no spaces. Empty if all cases run.
 pub fn only(bench: &Bench) -> String {
     bench.case.as_deref().unwrap_or_default().replace(' ', "_")
@@ -185,7 +166,7 @@ const BUGS: &[(&str, &str, &str)] = &[
 fn detectors(bench: &mut Bench) -> Result<()> {
     for config in ["plain", "kasan", "lockdep"] {
         let kernel = kernel(bench.cx, config)?;
-        let injector = kernel.module(bench, "tests/uml/injector", "tandem-injector.ko")?;
+        let injector = kernel.module(bench, "tests/module/injector", "tandem-injector.ko")?;
         let injector = injector.display().to_string();
         for (_, bug, report) in BUGS.iter().filter(|(kernel, _, _)| *kernel == config) {
             let found = inject(bench, &kernel, &injector, bug)?;
@@ -231,7 +212,7 @@ impl Kernel {
             .target
             .join(format!("uml-{}", self.config))
             .join(name);
-        suite::module(
+        kbuild::module(
             &bench.cx.path(source),
             &self.build,
             &build,
@@ -243,10 +224,10 @@ impl Kernel {
 
     /// The modules that a set of cases needs, with the module under test.
     pub fn modules_of_set(&self, bench: &Bench, set: &str, tested: &Path) -> Result<String> {
-        let disk = self.kept_module(bench, "tests/uml/disk", "dm-testdisk.ko")?;
+        let disk = self.kept_module(bench, "tests/module/disk", "dm-testdisk.ko")?;
         let mut modules = format!("{},{}", disk.display(), tested.display());
         if set == "time" {
-            let sleeper = self.kept_module(bench, "tests/uml/sleeper", "tandem-sleeper.ko")?;
+            let sleeper = self.kept_module(bench, "tests/module/sleeper", "tandem-sleeper.ko")?;
             modules += &format!(",{}", sleeper.display());
         }
         Ok(modules)
@@ -257,7 +238,7 @@ impl Kernel {
         let source = bench.cx.path(source);
         let key = hash::key([self.build.display().to_string(), hash::tree(&source)?]);
         let dir = bench.cx.cached("test-module", &key, |dir| {
-            suite::module(&source, &self.build, dir, &["ARCH=um"], &bench.log)
+            kbuild::module(&source, &self.build, dir, &["ARCH=um"], &bench.log)
         })?;
         Ok(dir.join(file))
     }
@@ -382,7 +363,7 @@ fn unpacked(cx: &Cx, group: &str) -> Result<(PathBuf, String)> {
 pub fn kernel(cx: &Cx, config: &'static str) -> Result<Kernel> {
     let (source, key) = unpacked(cx, source_group(config))?;
     let fragments =
-        ["base", config].map(|name| cx.path(&format!("tests/uml/config/{name}.config")));
+        ["base", config].map(|name| cx.path(&format!("tests/module/config/{name}.config")));
     let texts = fragments
         .iter()
         .map(fs::read_to_string)
@@ -442,7 +423,7 @@ fn make_kernel(
         .collect();
     if !missing.is_empty() {
         bail!(
-            "tests/uml/config/{config}.config: the kernel does not take {}",
+            "tests/module/config/{config}.config: the kernel does not take {}",
             missing.join(", ")
         );
     }

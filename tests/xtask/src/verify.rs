@@ -8,8 +8,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::cx::Cx;
-use crate::{fetch, pins, run};
+use tandem_harness::cx::Cx;
+use tandem_harness::{fetch, pins, run};
 
 /// Libraries of the compiler of Debian 13 that its udevadm needs, too.
 const SHARED: [&str; 3] = ["libc6", "libzstd1", "zlib1g"];

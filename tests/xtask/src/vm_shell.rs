@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::cx::{Cx, say};
-use crate::vm::{Parts, Screen, Vm};
-use crate::{deps, disks};
+use tandem_guest::disks;
+use tandem_guest::vm::{Parts, Screen, Vm};
+use tandem_harness::cx::{Cx, say};
+use tandem_harness::deps;
 
 /// Longest run of one line.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -34,7 +35,7 @@ pub struct Args {
 
 /// `cargo xtask vm`.
 pub fn command(cx: &Cx, args: &Args) -> Result<()> {
-    deps::ensure()?;
+    deps::ensure(deps::GUEST)?;
     let parts = Parts::get(cx)?;
     let screen = if args.window {
         Screen::Window

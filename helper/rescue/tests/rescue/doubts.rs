@@ -59,6 +59,7 @@ fn refused(result: Result<Vec<Doubt>, Error>) -> String {
     error.to_string()
 }
 
+// promise 21: rescue/rescue::doubts::an_image_is_taken_only_by_its_name
 #[test]
 fn an_image_is_taken_only_by_its_name() {
     let pair = Pair::new(1, true);
@@ -68,6 +69,7 @@ fn an_image_is_taken_only_by_its_name() {
     assert_eq!(folder.judge(Some("disk.img")).unwrap(), [Doubt::Image]);
 }
 
+// promise 21: rescue/rescue::doubts::a_disk_that_was_written_elsewhere_is_told_by_samples_and_by_clean_copies
 #[test]
 fn a_disk_that_was_written_elsewhere_is_told_by_samples_and_by_clean_copies() {
     for stopped in [true, false] {
@@ -108,6 +110,7 @@ fn a_disk_of_another_size_is_told() {
     assert_eq!(named, [Doubt::Image, Doubt::Larger]);
 }
 
+// promise 19: rescue/rescue::doubts::an_ssd_that_the_service_calls_lost_is_outdated
 #[test]
 fn an_ssd_that_the_service_calls_lost_is_outdated() {
     let pair = Pair::new(4, true);
@@ -184,6 +187,7 @@ fn is_taken(pair: &Pair) -> bool {
     taken
 }
 
+// promise 27: rescue/rescue::doubts::any_bytes_as_superblocks_are_refused
 #[test]
 fn any_bytes_as_superblocks_are_refused() {
     let sound = Pair::new(6, true);
@@ -252,6 +256,7 @@ fn hostile(geometry: &mut Geometry, rng: &mut Rng) {
     }
 }
 
+// promise 27: rescue/rescue::doubts::damaged_metadata_is_refused_or_recovered
 #[test]
 fn damaged_metadata_is_refused_or_recovered() {
     let sound = Pair::new(7, false);

@@ -38,6 +38,7 @@ fn differing(one: &[Sector], other: &[Sector]) -> Vec<usize> {
     (0..one.len()).filter(differs).take(8).collect()
 }
 
+// promise 10: rescue/rescue::power::the_view_shows_what_the_users_were_promised
 #[test]
 fn the_view_shows_what_the_users_were_promised() {
     for seed in 0..4 {
@@ -53,6 +54,7 @@ fn the_view_shows_what_the_users_were_promised() {
     }
 }
 
+// promise 28: rescue/rescue::power::the_disk_alone_has_all_of_it_afterwards
 #[test]
 fn the_disk_alone_has_all_of_it_afterwards() {
     for seed in 0..4 {
@@ -90,6 +92,7 @@ fn the_disk_alone_has_all_of_it_afterwards() {
     }
 }
 
+// promise 9: rescue/rescue::power::cut_at_each_step_and_repeated_it_comes_to_the_same_end
 #[test]
 fn cut_at_each_step_and_repeated_it_comes_to_the_same_end() {
     let mut cuts = 0;
@@ -132,6 +135,7 @@ fn cut_at_each_step_and_repeated_it_comes_to_the_same_end() {
     println!("{cuts} cuts");
 }
 
+// promise 18: rescue/rescue::power::what_the_ssd_cannot_read_is_left_and_named_and_the_rest_is_written
 #[test]
 fn what_the_ssd_cannot_read_is_left_and_named_and_the_rest_is_written() {
     let pair = Pair::new(1, true);

@@ -6,6 +6,7 @@ use crate::common::until;
 use crate::writeback::reason;
 use tandem_api::*;
 
+// promise 20: programs/conformance::giving_up::what_a_lost_ssd_had_is_given_up_by_name_only
 #[tokio::test]
 async fn what_a_lost_ssd_had_is_given_up_by_name_only() {
     let bench = Bench::new().await;

@@ -9,6 +9,7 @@ use crate::writeback::reason;
 use std::time::Duration;
 use tandem_api::*;
 
+// promise 32: programs/conformance::kept::a_disk_that_lacks_something_is_kept_whenever_it_appears
 #[tokio::test]
 async fn a_disk_that_lacks_something_is_kept_whenever_it_appears() {
     let bench = Bench::new().await;
@@ -108,6 +109,7 @@ async fn a_device_that_may_be_the_disk_in_use_gives_up_nothing_and_nothing_is_as
     assert!(bench.machine.caches().await.is_empty());
 }
 
+// promise 21: programs/conformance::kept::a_disk_used_beside_its_mapping_is_not_overwritten
 #[tokio::test]
 async fn a_disk_used_beside_its_mapping_is_not_overwritten() {
     let bench = Bench::new().await;
@@ -128,6 +130,7 @@ async fn a_disk_used_beside_its_mapping_is_not_overwritten() {
     assert_eq!(cache.state().await.unwrap(), CacheState::Stopped);
 }
 
+// promise 21: programs/conformance::kept::a_disk_that_was_used_alone_is_called_so_whatever_else_is_amiss
 #[tokio::test]
 async fn a_disk_that_was_used_alone_is_called_so_whatever_else_is_amiss() {
     let bench = Bench::new().await;
@@ -166,6 +169,7 @@ async fn a_disk_that_was_used_alone_is_called_so_whatever_else_is_amiss() {
     called_so("nothing but the SSD").await;
 }
 
+// promise 21: programs/conformance::kept::a_cache_that_was_given_up_does_not_start_again
 #[tokio::test]
 async fn a_cache_that_was_given_up_does_not_start_again() {
     let bench = Bench::new().await;
@@ -184,6 +188,7 @@ async fn a_cache_that_was_given_up_does_not_start_again() {
     assert!(bench.machine.caches().await.is_empty());
 }
 
+// promise 21: programs/conformance::kept::a_cache_whose_removal_did_not_come_to_its_end_does_not_start_again
 #[tokio::test]
 async fn a_cache_whose_removal_did_not_come_to_its_end_does_not_start_again() {
     let bench = Bench::new().await;

@@ -101,6 +101,7 @@ async fn a_disk_that_was_used_without_its_ssd_is_not_overwritten() {
     assert!(bench.machine.caches().await.is_empty());
 }
 
+// promise 19: programs/conformance::returning::a_cache_comes_back_warm_unless_the_disk_was_used_without_it
 #[tokio::test]
 async fn a_cache_comes_back_warm_unless_the_disk_was_used_without_it() {
     let bench = Bench::new().await;

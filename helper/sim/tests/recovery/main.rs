@@ -168,6 +168,7 @@ async fn run_and_die(
     died
 }
 
+// promise 32: programs/recovery::a_killed_creation_leaves_the_plain_disk_or_the_cache
 #[tokio::test]
 async fn a_killed_creation_leaves_the_plain_disk_or_the_cache() {
     let mut seen = Vec::new();

@@ -154,6 +154,7 @@ async fn a_removal_that_meets_its_cache_alive_again_does_not_leave_it_between() 
     assert_eq!(world.lost_bytes(), 0);
 }
 
+// promise 23: programs/recovery::reboot::a_mapping_that_did_not_start_counts_nothing_and_is_not_removed
 #[tokio::test]
 async fn a_mapping_that_did_not_start_counts_nothing_and_is_not_removed() {
     for drains in [true, false] {

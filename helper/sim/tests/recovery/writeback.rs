@@ -55,6 +55,7 @@ impl Dirty {
     }
 }
 
+// promise 32: programs/recovery::writeback::a_killed_creation_in_write_back_never_loses_what_is_on_the_ssd_only
 #[tokio::test]
 async fn a_killed_creation_in_write_back_never_loses_what_is_on_the_ssd_only() {
     for restarts in [false, true] {
@@ -95,6 +96,7 @@ async fn a_killed_creation_in_write_back_never_loses_what_is_on_the_ssd_only() {
     }
 }
 
+// promise 32: programs/recovery::writeback::a_killed_removal_drains_first_and_loses_nothing
 #[tokio::test]
 async fn a_killed_removal_drains_first_and_loses_nothing() {
     for at in 0..8 {

@@ -54,6 +54,7 @@ fn a_disk_that_the_start_did_not_find_is_held_when_it_comes_or_counts_as_used() 
     }
 }
 
+// promise 32: programs/tandem_helper::boot::late::tests::what_passes_does_not_give_up_what_is_on_the_ssd
 #[test]
 fn what_passes_does_not_give_up_what_is_on_the_ssd() {
     let closed = || HoldError::NotWritable("no such device".to_owned());
@@ -165,6 +166,7 @@ fn what_is_on_record_by_then_counts_and_not_what_was_before_the_wait() {
     }
 }
 
+// promise 32: programs/tandem_helper::boot::late::tests::a_held_disk_that_comes_back_is_held_again_until_its_cache_works
 #[test]
 fn a_held_disk_that_comes_back_is_held_again_until_its_cache_works() {
     let (root, store, marks, record) = waited_in_vain("reset");

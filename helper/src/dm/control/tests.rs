@@ -34,6 +34,7 @@ fn held(disks: &[&str], needed: usize, before: &[&str], busy: &str) -> (Vec<Stri
     (holding.into_inner(), enough)
 }
 
+// promise 32: programs/tandem_helper::dm::control::tests::a_disk_is_held_beside_its_clone_and_neither_is_let_go_for_the_other
 #[test]
 fn a_disk_is_held_beside_its_clone_and_neither_is_let_go_for_the_other() {
     let both = |enough| (vec!["8:1".to_owned(), "8:33".to_owned()], enough);

@@ -10,8 +10,8 @@ use std::fmt::Write;
 use anyhow::{Context, Result, ensure};
 
 use super::Figures;
-use crate::cx::Cx;
-use crate::run;
+use tandem_harness::cx::Cx;
+use tandem_harness::run;
 
 impl Figures {
     fn get(&self, figure: &str) -> Result<u64> {

@@ -14,11 +14,11 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
 use super::report::commit;
-use crate::cx::{Cx, say};
-use crate::disks::{self, Pair, Scratch};
-use crate::guest::LONG;
-use crate::stage::{self, Stage};
-use crate::vm::{Parts, Vm};
+use tandem_guest::disks::{self, Pair, Scratch};
+use tandem_guest::guest::LONG;
+use tandem_guest::stage::{self, Stage};
+use tandem_guest::vm::{Parts, Vm};
+use tandem_harness::cx::{Cx, say};
 
 /// Arguments of `cargo xtask bench start`.
 #[derive(clap::Args)]

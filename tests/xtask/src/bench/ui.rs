@@ -8,8 +8,8 @@ use std::fs;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::cx::{Cx, say};
-use crate::{deps, run};
+use tandem_harness::cx::{Cx, say};
+use tandem_harness::{deps, run};
 
 /// Most time to the first frame, in hundredths of that of an empty window.
 const FIRST_FRAME: u64 = 150;
@@ -60,7 +60,7 @@ impl Line {
 
 /// Measures, and writes `tests/bench/UI.md`.
 pub fn command(cx: &Cx) -> Result<()> {
-    deps::ensure()?;
+    deps::ensure(&[deps::Need::App, deps::Need::Helper, deps::Need::Display])?;
     say("building the service, the indicator and the app");
     let build = [
         "build",

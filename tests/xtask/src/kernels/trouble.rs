@@ -11,10 +11,10 @@ use anyhow::{Context, Result};
 use serde_json::json;
 
 use super::{LIMIT, MODULES, PROGRAMS, Target, boot, initramfs};
-use crate::layer::Bench;
-use crate::qemu::Qemu;
-use crate::qmp::Qmp;
 use crate::{suite, uml};
+use tandem_guest::qemu::Qemu;
+use tandem_guest::qmp::Qmp;
+use tandem_harness::layer::Bench;
 
 /// Modules besides those of the functional suite.
 const SCSI: [&str; 3] = ["virtio_pci", "virtio_scsi", "sd_mod"];

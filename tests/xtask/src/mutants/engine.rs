@@ -5,13 +5,13 @@
 use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use tandem_harness::deps;
 
 use anyhow::{Context, Result, bail};
 
 use super::{Failure, Mutant, count, hunt_all};
-use crate::inputs::{Inputs, KMOD};
-use crate::layer::{Bench, Layer};
-use crate::{case, run};
+use tandem_harness::layer::{Bench, Layer, When};
+use tandem_harness::run;
 
 /// The seeded bugs.
 pub const DIR: &str = "kmod/sim/mutants";
@@ -86,19 +86,14 @@ pub fn layer() -> Layer {
     Layer {
         name: "mutants",
         about: "each bug seeded into the engine is found by the simulator",
-        cases: |cx| case::of_mutants(cx, DIR),
-        inputs: Inputs {
-            packages: &[],
-            programs: &["tandem-sim"],
-            paths: &[&KMOD],
-            module: module_path!(),
-        },
+        needs: deps::KERNEL,
+        when: When::Sampled(2),
         run: hunt,
     }
 }
 
 fn hunt(bench: &mut Bench) -> Result<()> {
-    let simulator = crate::programs::simulator(bench.cx)?;
+    let simulator = tandem_harness::programs::simulator(bench.cx)?;
     let dir = bench.cx.target.join("mutants");
     let source = bench.cx.path("kmod");
     if bench.case.is_none() {

@@ -5,13 +5,13 @@
 use std::fs;
 use std::path::Path;
 use std::time::Instant;
+use tandem_harness::deps::Need;
 
 use anyhow::{Context, Result, bail};
 
 use super::{Failure, Mutant, hunt_all};
-use crate::inputs::Inputs;
-use crate::layer::{Bench, Layer};
-use crate::{case, run};
+use tandem_harness::layer::{Bench, Layer, When};
+use tandem_harness::run;
 
 /// The seeded bugs.
 pub const DIR: &str = "helper/mutants";
@@ -23,13 +23,8 @@ pub fn layer() -> Layer {
     Layer {
         name: "helper-mutants",
         about: "each bug seeded into the helper is found by its tests",
-        cases: |cx| case::of_mutants(cx, DIR),
-        inputs: Inputs {
-            packages: &["tandem-helper", "tandem-rescue", "tandem-simulated"],
-            programs: &[],
-            paths: &[&["kmod/core", "data", DIR]],
-            module: module_path!(),
-        },
+        needs: &[Need::Helper, Need::Services],
+        when: When::Sampled(4),
         run: hunt,
     }
 }

@@ -5,17 +5,18 @@
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use tandem_harness::deps;
+use tandem_harness::kbuild;
 
 use anyhow::{Context, Result, bail};
 
 use super::{Failure, Mutant, hunt_all};
-use crate::inputs::{Inputs, KMOD};
-use crate::layer::{Bench, Layer};
-use crate::results::Outcome;
-use crate::{case, suite, uml};
+use crate::{suite, uml};
+use tandem_harness::layer::{Bench, Layer, When};
+use tandem_harness::results::Outcome;
 
 /// The seeded bugs.
-pub const DIR: &str = "tests/uml/mutants";
+pub const DIR: &str = "tests/module/mutants";
 /// Time after which a case with a bug counts as hanging. The slowest case, which swaps, takes less than half of it.
 const HANGS: Duration = Duration::from_secs(120);
 /// Time that a guest takes besides its case, on a busy machine.
@@ -32,13 +33,8 @@ pub fn layer() -> Layer {
     Layer {
         name: "uml-mutants",
         about: "each bug seeded into the kernel module is found in User-mode Linux",
-        cases: |cx| case::of_mutants(cx, DIR),
-        inputs: Inputs {
-            packages: &[],
-            programs: &["tandem-suite"],
-            paths: &[&KMOD, &uml::SOURCES, &[DIR]],
-            module: module_path!(),
-        },
+        needs: deps::KERNEL,
+        when: When::Sampled(2),
         run: hunt,
     }
 }
@@ -47,7 +43,7 @@ fn hunt(bench: &mut Bench) -> Result<()> {
     let kernel = uml::kernel(bench.cx, "plain")?;
     let build = bench.cx.target.join("uml-mutants/build");
     let source = bench.cx.path("kmod");
-    suite::module(&source, &kernel.build, &build, &UML, &bench.log)?;
+    kbuild::module(&source, &kernel.build, &build, &UML, &bench.log)?;
     hunt_all(bench, DIR, ORDINARY, |bench, mutant| {
         fails(bench, &kernel, &build, mutant)
     })
@@ -59,7 +55,7 @@ fn fails(bench: &Bench, kernel: &uml::Kernel, build: &Path, mutant: &Mutant) -> 
     mutant.plant(&right, &wrong)?;
     // make compiles only this file, and compiles it again after the original file is put back.
     fs::copy(wrong.join(&mutant.file), build.join(&mutant.file))?;
-    let made = suite::make(&kernel.build, build, &UML, &bench.log);
+    let made = kbuild::make(&kernel.build, build, &UML, &bench.log);
     fs::copy(right.join(&mutant.file), build.join(&mutant.file))?;
     made.context("it does not build")?;
     let set = uml::set_of(&mutant.test);

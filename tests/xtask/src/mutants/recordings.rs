@@ -3,14 +3,15 @@
 //! break a promise.
 
 use std::time::Instant;
+use tandem_harness::deps;
+use tandem_harness::kbuild;
 
 use anyhow::{Context, Result};
 
 use super::{Failure, hunt_all};
-use crate::inputs::{Inputs, KMOD};
-use crate::layer::{Bench, Layer};
 use crate::record::{Recorder, Recording, TORN};
-use crate::{case, suite, uml};
+use crate::uml;
+use tandem_harness::layer::{Bench, Layer, When};
 
 /// The seeded bugs.
 pub const DIR: &str = "tests/record/mutants";
@@ -22,13 +23,8 @@ pub fn layer() -> Layer {
     Layer {
         name: "record-mutants",
         about: "bugs seeded into the module's I/O are found by cuts of recordings",
-        cases: |cx| case::of_mutants(cx, DIR),
-        inputs: Inputs {
-            packages: &[],
-            programs: &["tandem-suite", "tandem-record-check"],
-            paths: &[&KMOD, &["tests/uml/config", DIR]],
-            module: module_path!(),
-        },
+        needs: deps::KERNEL,
+        when: When::Sampled(1),
         run: hunt,
     }
 }
@@ -46,7 +42,7 @@ fn hunt(bench: &mut Bench) -> Result<()> {
         let recording = recordings.iter().find(|known| known.name == name);
         let recording = recording.with_context(|| format!("no recording {name}"))?;
         mutant.plant(&bench.cx.path("kmod"), &source)?;
-        suite::module(&source, &kernel.build, &build, &["ARCH=um"], &bench.log)?;
+        kbuild::module(&source, &kernel.build, &build, &["ARCH=um"], &bench.log)?;
         let module = build.join("dm-tandem.ko");
         let recorder = Recorder::new(bench, &kernel, module, "record-mutants/run")?;
         let start = Instant::now();

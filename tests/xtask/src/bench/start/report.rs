@@ -6,8 +6,8 @@ use std::fmt::Write;
 use anyhow::{Context, Result};
 
 use super::{Cache, DISK_IOPS, Machine};
-use crate::run;
-use crate::vm::Parts;
+use tandem_guest::vm::Parts;
+use tandem_harness::run;
 
 /// Longest time beside the machine without Tandem: this many times as long, or so many seconds more, whichever is more.
 const FACTOR: f64 = 1.1;

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The disks of the scenarios: a slow hard disk that carries files, and an empty SSD.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::vm::Disk;
+use tandem_harness::run;
+
+/// File system UUID of the origin's partition.
+pub const ORIGIN_FS: &str = "7a0de5a1-0c1d-4e55-9f00-5ec0de0d15c5";
+const MIB: u64 = 1 << 20;
+/// Size of the hard disk; sparse on the host.
+const ORIGIN_MIB: u64 = 256;
+/// Size of the SSD; sparse on the host.
+const SSD_MIB: u64 = 128;
+/// Files on the hard disk: how many, and how long each is in KiB.
+const FILES: [(u32, u64); 3] = [(40, 32), (12, 1024), (3, 12 * 1024)];
+
+/// A directory for temporary disks; in memory where there is room.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Makes the directory.
+    pub fn new() -> Result<Self> {
+        let dir = std::env::temp_dir().join(format!(
+            "tandem-disks-{}-{}",
+            std::process::id(),
+            crate::vm::unique()
+        ));
+        fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        Ok(Self(dir))
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A hard disk with one ext4 partition full of files, and an empty SSD.
+pub struct Pair {
+    /// The hard disk.
+    pub origin: Disk,
+    /// The SSD.
+    pub ssd: Disk,
+}
+
+/// Makes both disks in `scratch`.
+pub fn pair(scratch: &Scratch) -> Result<Pair> {
+    let origin = Disk {
+        file: scratch.path().join("origin.raw"),
+        vendor: "Seagull",
+        product: "Barge 256",
+        serial: "BARGE0001",
+        wwn: 0x5000_c500_0000_0001,
+        rotation_rate: 7200,
+        read_only: false,
+    };
+    let ssd = Disk {
+        file: scratch.path().join("ssd.raw"),
+        vendor: "Swift",
+        product: "Dart 128",
+        serial: "DART0001",
+        wwn: 0x5002_5380_0000_0001,
+        rotation_rate: 1,
+        read_only: false,
+    };
+    File::create(&ssd.file)?.set_len(SSD_MIB * MIB)?;
+    let tree = scratch.path().join("files");
+    write_files(&tree)?;
+    partitioned(&origin.file, &tree)?;
+    Ok(Pair { origin, ssd })
+}
+
+/// UUID of the partition that [`system`] makes.
+pub const SYSTEM_PART: &str = "5ec0de0d-0002-4000-8000-7a0de5a10001";
+
+/// A hard disk with one partition that holds a copy of this root file system, and an empty SSD.
+pub fn system(scratch: &Scratch, root: &Path) -> Result<Pair> {
+    let origin = Disk {
+        file: scratch.path().join("system.raw"),
+        vendor: "Seagull",
+        product: "Frigate 2",
+        serial: "FRIGATE01",
+        wwn: 0x5000_c500_0000_0002,
+        rotation_rate: 7200,
+        read_only: false,
+    };
+    let ssd = Disk {
+        file: scratch.path().join("system-ssd.raw"),
+        vendor: "Swift",
+        product: "Arrow 512",
+        serial: "ARROW0001",
+        wwn: 0x5002_5380_0000_0002,
+        rotation_rate: 1,
+        read_only: false,
+    };
+    File::create(&ssd.file)?.set_len(4 * SSD_MIB * MIB)?;
+    let mib = fs::metadata(root)?.len() / MIB;
+    with_partition(
+        &origin.file,
+        mib,
+        &format!("name=\"system\", uuid={SYSTEM_PART}"),
+    )?;
+    let mut copy = run::cmd(
+        "dd",
+        ["bs=1M", "seek=1", "conv=notrunc,sparse", "status=none"],
+    );
+    copy.arg(format!("if={}", root.display()))
+        .arg(format!("of={}", origin.file.display()));
+    run::output(&mut copy)?;
+    Ok(Pair { origin, ssd })
+}
+
+/// A file of the file system that a disk of [`system`] holds, as it is on the disk alone.
+pub fn file_on_system(disk: &Disk, path: &str, to: &Path) -> Result<()> {
+    let dump = format!("dump {path} {}", to.display());
+    let image = format!("{}?offset={MIB}", disk.file.display());
+    run::output(run::cmd("/sbin/debugfs", ["-R", &dump]).arg(image))?;
+    anyhow::ensure!(to.is_file(), "the disk has no {path}");
+    Ok(())
+}
+
+/// A GPT with one Linux partition from 1 MiB on, which holds `tree` as ext4.
+fn partitioned(file: &Path, tree: &Path) -> Result<()> {
+    let name = "name=\"archive\", uuid=5EC0DE0D-0001-4000-8000-7A0DE5A10001";
+    with_partition(file, ORIGIN_MIB - 2, name)?;
+    let size = format!("{}k", (ORIGIN_MIB - 2) * 1024);
+    let mut mke2fs = run::cmd(
+        "/sbin/mke2fs",
+        ["-q", "-F", "-t", "ext4", "-L", "Archive", "-U", ORIGIN_FS],
+    );
+    mke2fs.args([
+        "-E",
+        "offset=1048576,root_owner=1000:1000,lazy_itable_init=0,lazy_journal_init=0",
+        "-d",
+    ]);
+    run::output(mke2fs.arg(tree).arg(file).arg(size)).map(drop)
+}
+
+/// A GPT with one Linux partition of `mib` MiB from 1 MiB on. `name`: its name and UUID as sfdisk reads them.
+fn with_partition(file: &Path, mib: u64, name: &str) -> Result<()> {
+    File::create(file)?.set_len((mib + 2) * MIB)?;
+    let mut sfdisk = run::cmd("/sbin/sfdisk", ["--quiet", "--label", "gpt"])
+        .arg(file)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .context("cannot start sfdisk")?;
+    let sectors = mib * MIB / 512;
+    let table = format!("start=2048, size={sectors}, type=linux, {name}\n");
+    sfdisk
+        .stdin
+        .take()
+        .context("sfdisk has an input")?
+        .write_all(table.as_bytes())?;
+    anyhow::ensure!(sfdisk.wait()?.success(), "sfdisk failed");
+    Ok(())
+}
+
+/// Files whose contents no compression or deduplication shortens, the same at every run.
+fn write_files(tree: &Path) -> Result<()> {
+    let mut state = 0x7a0d_e5a1_u64;
+    for (count, kib) in FILES {
+        let dir = tree.join(format!("{kib} KiB"));
+        fs::create_dir_all(&dir)?;
+        for number in 0..count {
+            let mut bytes = Vec::with_capacity(usize::try_from(kib * 1024)?);
+            while bytes.len() as u64 != kib * 1024 {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                bytes.extend((state ^ (state >> 29)).to_le_bytes());
+            }
+            fs::write(dir.join(format!("{number:03}.bin")), bytes)?;
+        }
+    }
+    Ok(())
+}
+
+/// Changes a byte in both superblocks of an SSD.
+pub fn damage_superblocks(ssd: &Path) -> Result<()> {
+    use std::os::unix::fs::FileExt;
+    let file = fs::File::options().read(true).write(true).open(ssd)?;
+    for at in [100, (512 << 10) + 100] {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at)?;
+        file.write_all_at(&[byte[0] ^ 1], at)?;
+    }
+    Ok(())
+}

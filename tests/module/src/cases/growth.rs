@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The disk grows after the SSD had failed: what its marks say counts, and a start that fails can be tried again.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+
+use super::Entry;
+use super::failures::{break_ssd, config, mend_ssd};
+use super::reload::shorter;
+use crate::dm::Dm;
+use crate::io;
+use crate::rig::{Rig, Status};
+
+pub const CASES: &[Entry] = &[
+    // promise 25: uml-plain/growth: marks of regions that become larger
+    ("growth: marks of regions that become larger", || marks(300)),
+    // promise 25: uml-plain/growth: marks of regions that stay as they are
+    ("growth: marks of regions that stay as they are", || {
+        marks(250)
+    }),
+    // promise 25: uml-plain/growth: a start that failed is tried again
+    ("growth: a start that failed is tried again", again),
+];
+
+/// From 200 GiB on, where a region has 1 MiB; from 256 GiB on it has two, and there are fewer of them.
+fn marks(gib: u64) -> Result<()> {
+    // Beyond the last region's number when they are larger.
+    const FAR: u64 = 180 << 30;
+    let mut config = config("writeback");
+    config.origin.mib = gib * 1024;
+    let rig = Rig::disks(config)?;
+    rig.origin.put(FAR, &io::random(65536, 5))?;
+    let words = |format| format!("writeback {}", rig.words(format));
+    let device = Dm::with(&rig.name, shorter(&rig, &words(true), 200 << 21))?;
+    let file = io::direct(device.path())?;
+    let status = || Status::parse(&device.status()?);
+    let wait = |what: &str, is: &dyn Fn(&Status) -> bool| {
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            let now = status()?;
+            if is(&now) {
+                return Ok(());
+            }
+            ensure!(Instant::now() < until, "not {what}: {now:?}");
+            thread::sleep(Duration::from_millis(10));
+        }
+    };
+    io::read(&file, FAR, 16384)?;
+    wait("kept", &|status| status.used == 1)?;
+    io::write(&file, 0, &[1; 4096])?;
+    file.sync_all()?;
+    // To a place that is not cached: under a mark.
+    io::write(&file, FAR + (512 << 10), &[2; 512])?;
+    let marked = status()?;
+    ensure!(marked.get("marked")? == 1 && marked.used == 2, "{marked:?}");
+    break_ssd(&rig)?;
+    // Partly over the copy: to the disk, and the SSD learns nothing of it.
+    let new = io::random(4608, 6);
+    io::write(&file, FAR + 12288, &new)?;
+    wait("stranded", &|status| status.state == "stranded")?;
+    mend_ssd(&rig)?;
+    device.load(rig.line(&words(false)))?;
+    device.resume()?;
+    ensure!(
+        io::read(&file, FAR + 12288, 4608)?[..] == new[..],
+        "older data than was written: {:?}",
+        status()?
+    );
+    ensure!(
+        io::read(&file, 0, 4096)?[..] == [1; 4096],
+        "what was dirty is gone"
+    );
+    Ok(())
+}
+
+/// The SSD fails when the larger table starts; the table before it is gone by then.
+fn again() -> Result<()> {
+    for loaded_again in [false, true] {
+        let rig = Rig::disks(config("writeback"))?;
+        let mut model = rig.origin.fill(5)?;
+        let words = |format| format!("writeback {}", rig.words(format));
+        let half = rig.origin.sectors() / 2;
+        let device = Dm::with(&rig.name, shorter(&rig, &words(true), half))?;
+        let file = io::direct(device.path())?;
+        model[..4096].fill(1);
+        io::write(&file, 0, &model[..4096])?;
+        file.sync_all()?;
+        drop(file);
+        device.load(rig.line(&words(false)))?;
+        device.suspend()?;
+        break_ssd(&rig)?;
+        ensure!(device.resume().is_err(), "started without its SSD");
+        mend_ssd(&rig)?;
+        if loaded_again {
+            device.load(rig.line(&words(false)))?;
+        }
+        device.resume()?;
+        let status = Status::parse(&device.status()?)?;
+        ensure!(status.dirty == 8, "{status:?}");
+        if let Some(difference) = io::compare(device.path(), &model)? {
+            anyhow::bail!("grown: {difference}");
+        }
+    }
+    Ok(())
+}

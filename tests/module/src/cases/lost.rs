@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! An SSD that was lost in write-back with nothing dirty, and that comes back (promise 19). Everything on it is old,
+//! also what it calls dirty: the SSD may have recorded a write while that write was under way, and then failed it. Also
+//! requests that wait while the SSD is being lost.
+
+use std::fs;
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+
+use super::Entry;
+use super::failures::{break_ssd, config, mend_ssd};
+use super::writeback::{first_changed, rewriter, write_apart, write_quarters};
+use crate::dm::Dm;
+use crate::io::{self, MIB};
+use crate::rig::{Rig, Status, Under};
+
+pub const CASES: &[Entry] = &[
+    // promise 19: uml-plain/lost: what a lost SSD calls dirty is forgotten, same boot
+    (
+        "lost: what a lost SSD calls dirty is forgotten, same boot",
+        same_boot,
+    ),
+    // promise 19: uml-plain/lost: what a lost SSD calls dirty is forgotten, by the table, once
+    (
+        "lost: what a lost SSD calls dirty is forgotten, by the table, once",
+        by_table,
+    ),
+    // promise 19: uml-plain/lost: a new cache on another SSD is not the lost one
+    (
+        "lost: a new cache on another SSD is not the lost one",
+        || replaced(""),
+    ),
+    (
+        "lost: a new cache on another SSD is not the lost one, by the table",
+        || replaced(" lost 100"),
+    ),
+    (
+        "lost: a read that waits for a write to the slow disk sleeps",
+        waits_asleep,
+    ),
+    // promise 19: uml-plain/lost: the write that the SSD fails waits until that is on record
+    (
+        "lost: the write that the SSD fails waits until that is on record",
+        waits_for_record,
+    ),
+];
+
+/// `words`: of the table from then on.
+fn replaced(words: &str) -> Result<()> {
+    let (mut rig, mut model) = Rig::new(config("writeback"))?;
+    break_ssd(&rig)?;
+    write_quarters(&rig, &mut model, 5, 1)?;
+    let status = rig.quiet()?;
+    ensure!(status.state == "bypass", "{status:?}");
+    rig.detach()?;
+    mend_ssd(&rig)?;
+    rig.ssd.put(0, &vec![0; 16 * MIB])?;
+    let more = words.split_whitespace().count();
+    let line = |rig: &Rig, format| {
+        let known = rig.words(format);
+        let (count, rest) = known.split_at(1);
+        let count = count.parse::<usize>()? + more;
+        anyhow::Ok(rig.line(&format!("writeback {count}{rest}{words}")))
+    };
+    let device = Dm::with(&rig.name, line(&rig, true)?)?;
+    write_apart(&device, &mut model)?;
+    let before = Status::parse(&device.status()?)?;
+    device.remove()?;
+    let device = Dm::with(&rig.name, line(&rig, false)?)?;
+    let after = Status::parse(&device.status()?)?;
+    ensure!(
+        before.dirty == 64 * 8 && after.dirty == before.dirty,
+        "{before:?}, then {after:?}"
+    );
+    match io::compare(device.path(), &model)? {
+        Some(difference) => bail!("{difference}"),
+        None => Ok(()),
+    }
+}
+
+fn same_boot() -> Result<()> {
+    let (mut rig, mut model) = Rig::new(config("writeback"))?;
+    let before = model.clone();
+    write_quarters(&rig, &mut model, 40, 1)?;
+    let writing = rewriter(&rig, &model, first_changed(&before, &model)?)?;
+    // Longer than it takes to record the dirty data.
+    sleep(Duration::from_millis(1500));
+    let recorded = rig.ssd.content()?;
+    ensure!(rig.status()?.dirty > 0, "nothing is dirty");
+    writing.end()?;
+    rig.mapped()?.message("mode writethrough")?;
+    rig.wait_clean()?;
+    rig.mapped()?.message("mode writeback")?;
+    break_ssd(&rig)?;
+    // Writes the same places again, past the SSD.
+    write_quarters(&rig, &mut model, 40, 1)?;
+    write_quarters(&rig, &mut model, 40, 2)?;
+    let status = rig.quiet()?;
+    ensure!(
+        status.state == "bypass" && status.dirty == 0,
+        "not in bypass: {status:?}"
+    );
+    rig.detach()?;
+    mend_ssd(&rig)?;
+    // Puts back a content of the SSD that calls these places dirty, as if the SSD had recorded the last writes and
+    // failed them.
+    rig.ssd.put(0, &recorded)?;
+    rig.attach(false)?;
+    let status = rig.status()?;
+    ensure!(
+        status.used == 0 && status.dirty == 0,
+        "the lost SSD counts: {status:?}"
+    );
+    rig.equals(&model)
+}
+
+fn by_table() -> Result<()> {
+    let (mut rig, mut model) = Rig::new(config("writeback"))?;
+    let on_disk = model.clone();
+    write_quarters(&rig, &mut model, 40, 1)?;
+    let generation = rig.status()?.get("generation")?;
+    rig.detach()?;
+    let lost = |rig: &Rig, generation: u64| -> Result<Dm> {
+        let words = rig.words(false).replacen("4 ", "6 ", 1);
+        let line = rig.line(&format!("writeback {words} lost {generation}"));
+        Dm::with(&rig.name, line)
+    };
+    rig.origin.put(0, &on_disk)?;
+    lost(&rig, generation)?.remove()?;
+    rig.attach(false)?;
+    let status = rig.status()?;
+    ensure!(
+        status.used == 0 && status.dirty == 0,
+        "the lost SSD counts: {status:?}"
+    );
+    rig.shows(&on_disk)?;
+    ensure!(
+        rig.status()?.get("generation")? > generation,
+        "no generation of its own"
+    );
+    // The record of a loss that is still in the table does not concern data that became dirty after the loss.
+    let mut model = on_disk;
+    write_quarters(&rig, &mut model, 40, 3)?;
+    let dirty = rig.status()?.dirty;
+    rig.detach()?;
+    lost(&rig, generation)?.remove()?;
+    rig.attach(false)?;
+    ensure!(
+        dirty > 0 && rig.status()?.dirty == dirty,
+        "{dirty} sectors were dirty: {:?}",
+        rig.status()?
+    );
+    rig.equals(&model)
+}
+
+/// A cache in write-back with clean cached data. When its SSD goes, there is nothing left to record.
+fn loses_clean(disk: Under) -> Result<(Rig, Vec<u8>)> {
+    let mut config = config("writeback");
+    config.origin_under = Some(disk);
+    let (rig, model) = Rig::new(config)?;
+    io::read(&io::direct(&rig.path()?)?, 0, MIB)?;
+    rig.quiet()?;
+    // Longer than marks stay set, so that the next write begins with a record.
+    sleep(Duration::from_millis(2500));
+    break_ssd(&rig)?;
+    Ok((rig, model))
+}
+
+/// How long this thread has had the processor.
+fn processor_time() -> Result<Duration> {
+    let stat = fs::read_to_string("/proc/thread-self/stat")?;
+    let (_, fields) = stat.rsplit_once(") ").context("no fields")?;
+    let ticks: u64 = fields
+        .split(' ')
+        .skip(11)
+        .take(2)
+        .map(|field| Ok(field.parse::<u64>()?))
+        .sum::<Result<_>>()?;
+    Ok(Duration::from_millis(ticks * 10))
+}
+
+fn waits_asleep() -> Result<()> {
+    let (rig, model) = loses_clean(Under::Delay(0, 1500))?;
+    let reader = io::direct(&rig.path()?)?;
+    let file = io::direct(&rig.path()?)?;
+    let data = model[MIB..MIB + 4096].to_vec();
+    let written = data.clone();
+    let writer = thread::spawn(move || io::write(&file, 0, &data));
+    // The SSD has failed the write, and the write is on its way to the disk.
+    sleep(Duration::from_millis(300));
+    let (before, start) = (processor_time()?, Instant::now());
+    let read = io::read(&reader, 0, 4096)?;
+    let (busy, waited) = (processor_time()? - before, start.elapsed());
+    writer.join().map_err(|_| anyhow!("a panic"))??;
+    ensure!(read[..] == written[..], "the read went before the write");
+    ensure!(
+        waited > Duration::from_millis(500) && busy < waited / 4,
+        "{waited:?}, of that {busy:?} on the processor"
+    );
+    Ok(())
+}
+
+/// The group that calls the write dirty may have reached the SSD. Without a note of the loss, the SSD's copy would
+/// count after a cut.
+fn waits_for_record() -> Result<()> {
+    let (rig, mut model) = loses_clean(Under::Linear)?;
+    let start = Instant::now();
+    let (file, data) = (io::direct(&rig.path()?)?, io::random(4096, 3));
+    io::write(&file, 0, &data)?;
+    let alone = start.elapsed();
+    model[..4096].copy_from_slice(&data);
+    let status = rig.status()?;
+    ensure!(status.state == "bypass", "{status:?}");
+    ensure!(
+        alone > Duration::from_millis(500),
+        "answered after {alone:?}, with nobody to record the loss"
+    );
+    // Once the loss is on record, no write waits.
+    let start = Instant::now();
+    io::write(&file, 0, &data)?;
+    let later = start.elapsed();
+    ensure!(later < alone / 2, "recorded, and still {later:?}");
+    drop(file);
+    rig.equals(&model)
+}

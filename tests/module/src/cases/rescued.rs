@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A cache that the module left with dirty data is emptied without the module, then started again (promises 9, 13, 21, 28, 32).
+
+use std::path::Path;
+
+use anyhow::{Result, anyhow, ensure};
+use tandem_rescue::{Cache, Disk, Doubt, Outcome, View, judge, open, write_back};
+
+use super::Entry;
+use super::writeback::{config, write_quarters};
+use crate::rig::Rig;
+
+pub const CASES: &[Entry] = &[
+    // promise 13: uml-plain/rescue: a stopped cache is emptied and starts again
+    (
+        "rescue: a stopped cache is emptied and starts again",
+        stopped,
+    ),
+    // promise 28: uml-plain/rescue: a cache after a power cut
+    ("rescue: a cache after a power cut", cut),
+];
+
+/// Opens a device that must be in use.
+fn refused(path: &Path) -> Result<()> {
+    let error = open(path, false).err();
+    let error = error.ok_or_else(|| anyhow!("{} was opened", path.display()))?;
+    ensure!(
+        error.to_string().contains("is in use: it is a part of dm-"),
+        "{error}"
+    );
+    Ok(())
+}
+
+/// Writes what is dirty to the disk, without the module.
+fn rescue(rig: &Rig, model: &[u8]) -> Result<Outcome> {
+    let (ssd, disk): (Disk, Disk) = (open(rig.ssd.path(), true)?, open(rig.origin.path(), true)?);
+    let mut cache = Cache::load(ssd.medium.as_ref())?;
+    let view = View::new(&cache, ssd.medium.as_ref(), disk.medium.as_ref());
+    let mut shown = vec![0; model.len()];
+    view.read(0, &mut shown)?;
+    ensure!(shown == model, "disk and SSD do not show what was written");
+    // The disks in memory have no serial number that the SSD could name. They are named by hand.
+    ensure!(
+        judge(&cache, &ssd, &disk, None, None).is_err(),
+        "taken without its name"
+    );
+    let name = rig.origin.path().file_name().unwrap_or_default();
+    let (_, doubts) = judge(&cache, &ssd, &disk, None, name.to_str())?;
+    ensure!(doubts == [Doubt::OtherDisk], "{doubts:?}");
+    let media = (ssd.medium.as_ref(), disk.medium.as_ref());
+    Ok(write_back(&mut cache, media.0, media.1, &mut |_| {})?)
+}
+
+fn stopped() -> Result<()> {
+    let (mut rig, mut model) = Rig::new(config())?;
+    let quarters = write_quarters(&rig, &mut model, 200, 7)?;
+    refused(rig.ssd.path())?;
+    refused(rig.origin.path())?;
+    let used = rig.quiet()?.used;
+    rig.detach()?;
+    let outcome = rescue(&rig, &model)?;
+    ensure!(
+        outcome.written_bytes == quarters * 4096 && outcome.left_bytes == 0,
+        "{quarters} quarters were dirty: {outcome:?}"
+    );
+    ensure!(rig.origin.content()? == model, "the plain disk has not all");
+    starts_clean(&mut rig, &model, used)
+}
+
+fn cut() -> Result<()> {
+    let (rig, mut model) = Rig::new(config().cuttable())?;
+    write_quarters(&rig, &mut model, 200, 8)?;
+    crate::io::direct(&rig.path()?)?.sync_all()?;
+    let used = rig.quiet()?.used;
+    let mut left = rig.cut()?;
+    let outcome = rescue(&left, &model)?;
+    ensure!(outcome.written_bytes > 0, "{outcome:?}");
+    ensure!(
+        left.origin.content()? == model,
+        "the plain disk has not all"
+    );
+    starts_clean(&mut left, &model, used)
+}
+
+/// The module finds nothing dirty, all that was there, and the disk as it was left.
+fn starts_clean(rig: &mut Rig, model: &[u8], used: u64) -> Result<()> {
+    rig.attach(false)?;
+    let status = rig.status()?;
+    ensure!(
+        status.state == "active" && status.dirty == 0 && status.used == used,
+        "{used} frames were in use: {status:?}"
+    );
+    rig.equals(model)
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The service's conformance suite, which otherwise runs on a simulated machine, on the guest's own disks.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use super::scene::Scene;
+use tandem_guest::stage;
+use tandem_guest::vm::Disk;
+use tandem_harness::cx::Cx;
+use tandem_harness::layer::Bench;
+use tandem_harness::libtest;
+use tandem_harness::{run, sample};
+
+/// Longest run of the whole suite, whose own waits end after 90 seconds each.
+const LIMIT: Duration = Duration::from_secs(1800);
+
+/// How many of the suite's tests run without `--all`. Two thirds of the suite's tests need a simulated machine, and skip
+/// themselves here.
+const ORDINARY: usize = 24;
+
+/// Runs the layer.
+pub fn run(bench: &mut Bench) -> Result<()> {
+    let suite = build(bench.cx)?;
+    let mut scene = Scene::new(bench)?;
+    let disk = packed(bench.cx, &suite)?;
+    scene.vm.plug(&disk)?;
+    let name = scene.vm.device(disk.serial)?;
+    let only = match &bench.case {
+        Some(case) => case.clone(),
+        None => sample::of(bench, "conformance", cases(&suite)?, ORDINARY)?.join(" "),
+    };
+    let script = format!(
+        "tar --extract --file /dev/{name} --directory /usr/local/bin && \
+         TANDEM_TEST_DISK={} TANDEM_TEST_SSD={} conformance --test-threads=1 --show-output --exact {only}",
+        scene.disk, scene.ssd
+    );
+    let ended = scene.vm.agent.run(&script, LIMIT, |line| {
+        if line.starts_with("test ") {
+            println!("    {line}");
+        }
+    })?;
+    bench.note(&ended.text);
+    let failed = libtest::count(bench, &ended.text)?;
+    if failed > 0 || ended.code != 0 {
+        let service = "journalctl -b --no-pager -o short-monotonic | tail -n 300";
+        bench.note(&scene.vm.agent.sh(service, LIMIT)?);
+    }
+    ensure!(
+        failed > 0 || ended.code == 0,
+        "the suite ended with {}: {}",
+        ended.code,
+        run::tail(&ended.text)
+    );
+    Ok(())
+}
+
+/// The names of the suite's tests, as the suite lists them.
+fn cases(suite: &Path) -> Result<Vec<String>> {
+    let listed = run::output(&mut run::cmd(&suite.display().to_string(), ["--list"]))?;
+    let names = listed
+        .lines()
+        .filter_map(|line| line.strip_suffix(": test"));
+    Ok(names.map(str::to_owned).collect())
+}
+
+/// The suite as a program.
+fn build(cx: &Cx) -> Result<PathBuf> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(&cx.root).args([
+        "test",
+        "--quiet",
+        "--no-run",
+        "--package=tandem-simulated",
+        "--test=conformance",
+        "--message-format=json",
+        "--profile",
+        stage::PROFILE,
+    ]);
+    let said = run::output(&mut cargo)?;
+    let program = said.lines().find_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        (message["target"]["name"] == "conformance").then_some(())?;
+        Some(PathBuf::from(message["executable"].as_str()?))
+    });
+    program.context("cargo names no program")
+}
+
+/// A disk with the suite on it.
+fn packed(cx: &Cx, suite: &Path) -> Result<Disk> {
+    let file = cx.target.join("vm-conformance.tar");
+    let name = suite.file_name().context("a program has a name")?;
+    let words = [
+        "--create",
+        "--dereference",
+        "--transform=s/.*/conformance/",
+        "--file",
+    ];
+    let mut tar = run::cmd("tar", words);
+    tar.arg(&file).arg("--directory");
+    tar.arg(suite.parent().context("a program lies somewhere")?);
+    run::output(tar.arg(name))?;
+    Ok(Disk {
+        file,
+        vendor: "Tandem",
+        product: "Conformance",
+        serial: "SUITE0001",
+        wwn: 0x5000_0000_0000_00ab,
+        rotation_rate: 1,
+        read_only: true,
+    })
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The machine in which most layers begin.
+
+use anyhow::Result;
+
+use tandem_guest::disks::{self, Pair, Scratch};
+use tandem_guest::guest::LONG;
+use tandem_guest::vm::{Parts, Screen, Vm};
+use tandem_harness::layer::Bench;
+
+/// A machine with the project installed and both disks plugged in, the partition mounted.
+pub(crate) struct Scene {
+    pub(crate) vm: Vm,
+    pub(crate) disk: String,
+    pub(crate) ssd: String,
+    pub(crate) files: String,
+    /// The disks that are plugged in.
+    pub(crate) pair: Pair,
+    _scratch: Scratch,
+}
+
+impl Scene {
+    pub(crate) fn new(bench: &Bench) -> Result<Self> {
+        let parts = Parts::get(bench.cx)?;
+        let mut vm = Vm::installed(bench.cx, &parts, Screen::Hidden)?;
+        let scratch = Scratch::new()?;
+        let pair = disks::pair(&scratch)?;
+        vm.plug(&pair.origin)?;
+        vm.plug(&pair.ssd)?;
+        let (disk, ssd) = (vm.device(pair.origin.serial)?, vm.device(pair.ssd.serial)?);
+        vm.mount()?;
+        let files = vm.checksums()?;
+        Ok(Self {
+            vm,
+            disk: format!("{disk}1"),
+            ssd,
+            files,
+            pair,
+            _scratch: scratch,
+        })
+    }
+
+    pub(crate) fn create(&mut self) -> Result<()> {
+        let line = format!(
+            "tandemctl create --yes --erase-ssd {} {}",
+            self.disk, self.ssd
+        );
+        self.vm.agent.sh(&line, LONG).map(drop)
+    }
+
+    pub(crate) fn remove(&mut self) -> Result<()> {
+        self.vm.agent.sh("tandemctl remove --yes", LONG).map(drop)
+    }
+}
