@@ -29,10 +29,7 @@ async fn when(bench: &Bench, what: &str, fits: impl Fn(&DiskWatch) -> bool) -> D
 
 #[tokio::test]
 async fn a_watched_disk_gets_a_curve_and_after_a_day_a_verdict() {
-    let bench = Bench::new().await;
-    if bench.is_skipped(REAL) {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let (manager, levers) = (
         bench.machine.manager().await,
         bench.machine.simulation().await,
@@ -81,10 +78,7 @@ async fn a_watched_disk_gets_a_curve_and_after_a_day_a_verdict() {
 
 #[tokio::test]
 async fn a_disk_with_large_files_is_told_that_a_cache_does_not_help() {
-    let bench = Bench::new().await;
-    if bench.is_skipped(REAL) {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let levers = bench.machine.simulation().await;
     let manager = bench.machine.manager().await;
     manager.watch_disk(&block("sda2")).await.unwrap();
@@ -97,10 +91,7 @@ async fn a_disk_with_large_files_is_told_that_a_cache_does_not_help() {
 
 #[tokio::test]
 async fn a_denied_user_begins_and_ends_no_watch() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("the real machine asks its own polkit") {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let levers = bench.machine.simulation().await;
     let manager = bench.machine.manager().await;
     levers.set_authorized(false).await.unwrap();
@@ -117,10 +108,7 @@ async fn a_denied_user_begins_and_ends_no_watch() {
 
 #[tokio::test]
 async fn what_cannot_be_watched_is_refused() {
-    let bench = Bench::new().await;
-    if bench.is_skipped(REAL) {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let manager = bench.machine.manager().await;
     for (disk, kind) in [
         (block("nowhere"), Kind::DeviceGone),
@@ -143,10 +131,7 @@ async fn what_cannot_be_watched_is_refused() {
 
 #[tokio::test]
 async fn the_number_of_watched_disks_is_bounded() {
-    let bench = Bench::new().await;
-    if bench.is_skipped(REAL) {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let levers = bench.machine.simulation().await;
     let manager = bench.machine.manager().await;
     for number in 0..9 {
@@ -164,10 +149,7 @@ async fn the_number_of_watched_disks_is_bounded() {
 
 #[tokio::test]
 async fn a_disk_that_gets_a_cache_is_watched_no_more() {
-    let bench = Bench::new().await;
-    if bench.is_skipped(REAL) {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let manager = bench.machine.manager().await;
     manager.watch_disk(&bench.spec.origin).await.unwrap();
     manager.watch_disk(&block("sda2")).await.unwrap();
@@ -187,10 +169,7 @@ async fn a_disk_that_gets_a_cache_is_watched_no_more() {
 
 #[tokio::test]
 async fn a_watch_goes_on_after_the_service_was_killed() {
-    let mut bench = Bench::new().await;
-    if bench.is_skipped("the service of the real machine is not ours to kill") {
-        return;
-    }
+    let mut bench = Bench::simulated().await;
     let levers = bench.machine.simulation().await;
     let manager = bench.machine.manager().await;
     let id = manager.watch_disk(&bench.spec.origin).await.unwrap();
@@ -218,10 +197,7 @@ async fn a_watch_goes_on_after_the_service_was_killed() {
 
 #[tokio::test]
 async fn a_service_that_ends_saves_what_it_has_seen() {
-    let mut bench = Bench::new().await;
-    if bench.is_skipped("the service of the real machine is not ours to end") {
-        return;
-    }
+    let mut bench = Bench::simulated().await;
     let levers = bench.machine.simulation().await;
     let manager = bench.machine.manager().await;
     let id = manager.watch_disk(&bench.spec.origin).await.unwrap();
@@ -245,10 +221,7 @@ async fn a_service_that_ends_saves_what_it_has_seen() {
 
 #[tokio::test]
 async fn an_unplugged_disk_pauses_its_watch_and_another_disk_does_not_feed_it() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("only the simulated machine can unplug a device") {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let levers = bench.machine.simulation().await;
     let manager = bench.machine.manager().await;
     manager.watch_disk(&bench.spec.origin).await.unwrap();
@@ -274,10 +247,7 @@ async fn an_unplugged_disk_pauses_its_watch_and_another_disk_does_not_feed_it() 
 
 #[tokio::test]
 async fn a_disk_that_is_back_is_watched_again() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("only the simulated machine can unplug a device") {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let levers = bench.machine.simulation().await;
     let manager = bench.machine.manager().await;
     manager.watch_disk(&bench.spec.origin).await.unwrap();
