@@ -38,7 +38,7 @@ struct Bench {
     machine: Machine,
     spec: PlanSpec,
     real: bool,
-    _alone: tokio::sync::MutexGuard<'static, ()>,
+    _alone: Option<tokio::sync::MutexGuard<'static, ()>>,
 }
 
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
@@ -50,25 +50,24 @@ impl Bench {
             machine: Machine::simulated().await,
             spec: spec("sda1", "sdc"),
             real: false,
-            _alone: ALONE.lock().await,
+            _alone: None,
         }
     }
 
     async fn new() -> Self {
-        let alone = ALONE.lock().await;
         let names = (
             std::env::var("TANDEM_TEST_DISK"),
             std::env::var("TANDEM_TEST_SSD"),
         );
-        let (machine, spec, real) = match names {
-            (Ok(disk), Ok(ssd)) => (Machine::real().await, spec(&disk, &ssd), true),
-            _ => (Machine::simulated().await, spec("sda1", "sdc"), false),
+        let (Ok(disk), Ok(ssd)) = names else {
+            return Self::simulated().await;
         };
+        let alone = ALONE.lock().await;
         let this = Self {
-            machine,
-            spec,
-            real,
-            _alone: alone,
+            machine: Machine::real().await,
+            spec: spec(&disk, &ssd),
+            real: true,
+            _alone: Some(alone),
         };
         for cache in this.machine.caches().await {
             this.machine.remove(&cache).await.unwrap();

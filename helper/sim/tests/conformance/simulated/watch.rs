@@ -7,9 +7,6 @@ use tandem_api::*;
 
 const DAY: u32 = 86_400;
 
-/// Why most of these tests do not run on a real machine.
-const REAL: &str = "only the simulated machine lets days pass at once";
-
 async fn watches(bench: &Bench) -> Vec<DiskWatch> {
     bench.machine.manager().await.watches().await.unwrap()
 }
