@@ -38,7 +38,7 @@ pub fn layers() -> Vec<Layer> {
         },
         Layer {
             name: "engine",
-            about: "the cache engine against a trivial model, and a million power cuts",
+            about: "the cache engine against a trivial model, and power cuts: 100,000, whole a million",
             needs: &[Need::Helper, Need::Module],
             when: When::Always,
             run: engine,
@@ -69,7 +69,14 @@ const PROGRAMS: [&str; 6] = [
     "tandem-tray",
 ];
 const RESCUE: &str = "tandem-rescue";
-const TOOLS: [&str; 3] = ["xtask", "tandem-record-log", "tandem-record-check"];
+const TOOLS: [&str; 6] = [
+    "tandem-harness",
+    "tandem-guest",
+    "tandem-scenarios",
+    "xtask",
+    "tandem-record-log",
+    "tandem-record-check",
+];
 /// The simulator, and the benchmarks whose tests hold the policy against others.
 const ENGINE: [&str; 2] = ["tandem-sim", "tandem-engine-bench"];
 const APP: &str = "tandem";
@@ -85,8 +92,8 @@ const WALKS: [&str; 2] = [
 const FUZZED: [&str; 4] = ["superblock", "load", "arguments", "messages"];
 /// Runs of the simulator besides its own tests.
 const RUNS: [&str; 3] = [
-    // promise 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 18, 19, 20, 23, 28, 30, 31, 33: engine/a million power cuts
-    "a million power cuts",
+    // promise 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 18, 19, 20, 23, 28, 30, 31, 33: engine/power cuts
+    "power cuts",
     // promise 7, 8, 9, 11, 12: engine/small cases whole
     "small cases whole",
     "branches of journal and recovery",
@@ -113,9 +120,12 @@ fn engine(bench: &mut Bench) -> Result<()> {
         cargo_test(bench, &ENGINE, None, &[])?;
     }
     // All sequences of three requests take some minutes.
-    let every = if bench.all { "1" } else { "16" };
+    let (every, cuts) = match bench.all {
+        true => ("1", "1000000"),
+        false => ("16", "100000"),
+    };
     let runs: [(&[&str], &str); 3] = [
-        (&["crash", "--cuts", "1000000", "--brief"], " cuts, "),
+        (&["crash", "--cuts", cuts, "--brief"], " cuts, "),
         (
             &["exhaust", "--requests", "3", "--every", every],
             " states, ",
@@ -173,12 +183,6 @@ fn figures(bench: &mut Bench, said: &str, wanted: impl Fn(&str) -> bool) {
 }
 
 fn app(bench: &mut Bench) -> Result<()> {
-    // The tests of the whole window use the service on a simulated machine.
-    let mut service = run::cmd(
-        "cargo",
-        ["build", "--quiet", "--package", "tandem-simulated"],
-    );
-    run::logged(service.current_dir(&bench.cx.root), &bench.log)?;
     let taken = sample::of(bench, "the walk over all pages", WALKS, 1)?;
     let waiting: Vec<_> = WALKS
         .into_iter()
