@@ -64,7 +64,8 @@ fn cases(suite: &Path) -> Result<Vec<String>> {
     let listed = run::output(&mut run::cmd(&suite.display().to_string(), ["--list"]))?;
     let names = listed
         .lines()
-        .filter_map(|line| line.strip_suffix(": test"));
+        .filter_map(|line| line.strip_suffix(": test"))
+        .filter(|name| !name.starts_with(SIMULATED));
     Ok(names.map(str::to_owned).collect())
 }
 
