@@ -45,7 +45,7 @@ pub fn run(bench: &mut Bench) -> Result<()> {
         }
     })?;
     bench.note(&ended.text);
-    let failed = libtest::count(bench, &ended.text)?;
+    let failed = libtest::count(bench, "conformance", &ended.text)?;
     if failed > 0 || ended.code != 0 {
         let service = "journalctl -b --no-pager -o short-monotonic | tail -n 300";
         bench.note(&scene.vm.agent.sh(service, LIMIT)?);

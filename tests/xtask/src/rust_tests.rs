@@ -3,10 +3,11 @@
 
 use std::process::Command;
 use tandem_harness::deps::Need;
-use tandem_harness::libtest;
 use tandem_harness::sample;
 
 use anyhow::Result;
+
+use crate::cargo_tests;
 
 use tandem_harness::layer::{Bench, Layer, When};
 
@@ -27,7 +28,7 @@ pub fn layers() -> Vec<Layer> {
             about: "dirty caches saved without the module, cut at each write",
             needs: &[Need::Helper, Need::Rescue],
             when: When::Sampled(3),
-            run: |bench| cargo_test(bench, &[RESCUE], None, &[]),
+            run: |bench| cargo_tests::run(bench, &[RESCUE], false, &[]),
         },
         Layer {
             name: "tools",
@@ -106,18 +107,18 @@ const FRESH: [(&str, &[&str]); 3] = [
 ];
 
 fn programs(bench: &mut Bench) -> Result<()> {
-    cargo_test(bench, &PROGRAMS, None, &[])
+    cargo_tests::run(bench, &PROGRAMS, false, &[])
 }
 
 fn tools(bench: &mut Bench) -> Result<()> {
-    cargo_test(bench, &TOOLS, None, &[])
+    cargo_tests::run(bench, &TOOLS, false, &[])
 }
 
 fn engine(bench: &mut Bench) -> Result<()> {
     let is_run =
         |case: &String| RUNS.contains(&case.as_str()) || FRESH.iter().any(|(name, _)| name == case);
     if !bench.case.as_ref().is_some_and(is_run) {
-        cargo_test(bench, &ENGINE, None, &[])?;
+        cargo_tests::run(bench, &ENGINE, false, &[])?;
     }
     // All sequences of three requests take some minutes.
     let (every, cuts) = match bench.all {
@@ -188,38 +189,5 @@ fn app(bench: &mut Bench) -> Result<()> {
         .into_iter()
         .filter(|walk| !taken.contains(walk))
         .collect();
-    cargo_test(bench, &[APP], Some("xvfb-run"), &waiting)
-}
-
-/// Runs the tests of some packages, through `wrapper` if there is one, and counts each test. `without`: parts of the
-/// names of tests that do not run.
-fn cargo_test(
-    bench: &mut Bench,
-    packages: &[&str],
-    wrapper: Option<&str>,
-    without: &[&str],
-) -> Result<()> {
-    let mut words: Vec<String> = Vec::new();
-    if let Some(wrapper) = wrapper {
-        words.extend([wrapper.into(), "--auto-servernum".into()]);
-    }
-    words.extend(["cargo", "test", "--no-fail-fast"].map(String::from));
-    for package in packages {
-        words.extend(["--package".into(), (*package).to_owned()]);
-    }
-    // The output of passed tests says which of them skipped themselves.
-    words.extend(["--".into(), "--show-output".into()]);
-    for name in without {
-        words.extend(["--skip".into(), (*name).to_owned()]);
-    }
-    if let Some(case) = &bench.case {
-        words.extend(["--exact".into(), case.clone()]);
-    }
-    let mut command: Command = run::cmd(&words[0], &words[1..]);
-    let (said, result) = bench.said(command.current_dir(&bench.cx.root))?;
-    // A program that crashed or did not build prints no line for its tests.
-    if libtest::count(bench, &said)? == 0 && result.is_err() {
-        bench.check(&packages.join(", "), result);
-    }
-    Ok(())
+    cargo_tests::run(bench, &[APP], true, &waiting)
 }
