@@ -28,6 +28,10 @@ async fn a_device_that_goes_ends_the_test_and_the_last_result_stays() {
         let (result, ()) = tokio::join!(cache.test_speed(), unplugged);
         assert_eq!(refusal(result), expected);
         assert_eq!(cache.last_speed_test().await.unwrap(), last);
+        // The mapping of a disk that was away is of no use any more, so that the disk goes last.
+        if device == &bench.spec.origin {
+            return;
+        }
         levers.set_step_time(1).await.unwrap();
         levers.replug(device).await.unwrap();
         until("the cache", async || {
