@@ -6,12 +6,15 @@ use crate::{Bench, refusal};
 use futures_util::StreamExt;
 use tandem_api::*;
 
-/// Waits until a speed test runs, while `test` is polled elsewhere.
-pub(crate) async fn running(bench: &Bench) {
+/// Listens for a speed test that begins later. The returned future ends when that test runs; until then `test` is polled
+/// elsewhere.
+pub(crate) async fn running(bench: &Bench) -> impl Future<Output = ()> {
     let manager = bench.machine.manager().await;
     let mut told = manager.receive_speed_test_progressed().await.unwrap();
-    let told = tokio::time::timeout(LIMIT, told.next()).await;
-    told.expect("the test tells its progress");
+    async move {
+        let told = tokio::time::timeout(LIMIT, told.next()).await;
+        told.expect("the test tells its progress");
+    }
 }
 
 /// How long each step of a simulated machine takes. Nothing changes on a real machine.
@@ -105,8 +108,9 @@ async fn a_test_can_be_cancelled_and_a_second_test_is_refused_meanwhile() {
     // Nothing runs: nothing happens.
     manager.cancel_speed_test().await.unwrap();
     set_step_time(&bench, 60_000).await;
+    let begun = running(&bench).await;
     let meanwhile = async {
-        running(&bench).await;
+        begun.await;
         for second in [
             cache.test_speed().await,
             manager.test_speed(&bench.spec.origin).await,
@@ -138,15 +142,17 @@ async fn a_job_and_a_new_mode_come_first() {
     bench.machine.create(&bench.spec).await.unwrap();
     let cache = bench.the_cache().await;
     set_step_time(&bench, 60_000).await;
+    let begun = running(&bench).await;
     let changed = async {
-        running(&bench).await;
+        begun.await;
         cache.set_mode(Mode::Writearound).await.unwrap();
     };
     let (result, ()) = tokio::join!(cache.test_speed(), changed);
     let ended = (Kind::SpeedTestFailed, "changed".to_owned());
     assert_eq!(refusal(result), ended);
+    let begun = running(&bench).await;
     let removed = async {
-        running(&bench).await;
+        begun.await;
         let plan = cache.plan_remove().await.unwrap();
         let job = cache.remove(&plan.plan_id, &plan.digest).await.unwrap();
         set_step_time(&bench, 1).await;

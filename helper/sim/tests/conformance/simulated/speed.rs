@@ -21,8 +21,9 @@ async fn a_device_that_goes_ends_the_test_and_the_last_result_stays() {
         ),
         (&bench.spec.origin, (Kind::DeviceGone, String::new())),
     ] {
+        let begun = running(&bench).await;
         let unplugged = async {
-            running(&bench).await;
+            begun.await;
             levers.unplug(device).await.unwrap();
         };
         let (result, ()) = tokio::join!(cache.test_speed(), unplugged);
@@ -52,11 +53,12 @@ async fn the_test_of_a_program_that_leaves_the_bus_ends() {
         .await
         .unwrap();
     let disk = bench.spec.origin.clone();
+    let begun = running(&bench).await;
     let leaving = tokio::spawn(async move {
         let manager = ManagerProxy::new(&other).await.unwrap();
         let _ = manager.test_speed(&disk).await;
     });
-    running(&bench).await;
+    begun.await;
     leaving.abort();
     let _ = leaving.await;
     levers.set_step_time(1).await.unwrap();
@@ -98,7 +100,7 @@ async fn a_killed_service_changes_nothing_and_keeps_the_last_result() {
     let last = cache.test_speed().await.unwrap();
     let levers = bench.machine.simulation().await;
     levers.set_step_time(60_000).await.unwrap();
-    let begun = running(&bench);
+    let begun = running(&bench).await;
     let test = cache.test_speed();
     tokio::pin!(test);
     tokio::select! {
