@@ -24,6 +24,11 @@ async fn when(bench: &Bench, what: &str, fits: impl Fn(&DiskWatch) -> bool) -> D
     found.unwrap()
 }
 
+/// Waits until the watch counts requests. Time that passes before is not watched.
+async fn counting(bench: &Bench) -> DiskWatch {
+    when(bench, "the first request", |watch| watch.reads > 0).await
+}
+
 #[tokio::test]
 async fn a_watched_disk_gets_a_curve_and_after_a_day_a_verdict() {
     let bench = Bench::simulated().await;
@@ -45,6 +50,7 @@ async fn a_watched_disk_gets_a_curve_and_after_a_day_a_verdict() {
     let again = manager.watch_disk(&bench.spec.origin).await.unwrap();
     assert_eq!(again, id);
 
+    counting(&bench).await;
     levers.advance(DAY / 2).await.unwrap();
     let early = when(&bench, "half a day", |w| w.watched_seconds >= 43_200).await;
     assert_eq!(early.verdict, Verdict::TooEarly);
@@ -79,6 +85,7 @@ async fn a_disk_with_large_files_is_told_that_a_cache_does_not_help() {
     let levers = bench.machine.simulation().await;
     let manager = bench.machine.manager().await;
     manager.watch_disk(&block("sda2")).await.unwrap();
+    counting(&bench).await;
     levers.advance(2 * DAY).await.unwrap();
     let seen = when(&bench, "two days", |w| w.verdict != Verdict::TooEarly).await;
     assert_eq!(seen.verdict, Verdict::MostlySequential);
@@ -172,6 +179,7 @@ async fn a_watch_goes_on_after_the_service_was_killed() {
     let id = manager.watch_disk(&bench.spec.origin).await.unwrap();
     let stopped = manager.watch_disk(&block("sda2")).await.unwrap();
     manager.stop_watching(&stopped).await.unwrap();
+    counting(&bench).await;
     levers.advance(2 * DAY).await.unwrap();
     let before = when(&bench, "two days", |w| w.watched_seconds >= 172_800).await;
     // The next state is saved after an hour more has been read, on a thread of its own.
@@ -188,6 +196,10 @@ async fn a_watch_goes_on_after_the_service_was_killed() {
     assert_eq!(after.verdict, Verdict::Helps);
     // It goes on to count.
     let levers = bench.machine.simulation().await;
+    when(&bench, "a request after the restart", |w| {
+        w.reads > after.reads
+    })
+    .await;
     levers.advance(DAY).await.unwrap();
     when(&bench, "one day more", |w| w.reads > after.reads + 30_000).await;
 }
@@ -198,6 +210,7 @@ async fn a_service_that_ends_saves_what_it_has_seen() {
     let levers = bench.machine.simulation().await;
     let manager = bench.machine.manager().await;
     let id = manager.watch_disk(&bench.spec.origin).await.unwrap();
+    counting(&bench).await;
     // Too little time for a save while the service runs.
     levers.advance(300).await.unwrap();
     let before = when(&bench, "five minutes", |w| w.reads > 100).await;
@@ -222,6 +235,7 @@ async fn an_unplugged_disk_pauses_its_watch_and_another_disk_does_not_feed_it() 
     let levers = bench.machine.simulation().await;
     let manager = bench.machine.manager().await;
     manager.watch_disk(&bench.spec.origin).await.unwrap();
+    counting(&bench).await;
     levers.advance(3600).await.unwrap();
     when(&bench, "an hour", |w| w.reads > 1000).await;
     levers.unplug(&bench.spec.origin).await.unwrap();
@@ -248,6 +262,7 @@ async fn a_disk_that_is_back_is_watched_again() {
     let levers = bench.machine.simulation().await;
     let manager = bench.machine.manager().await;
     manager.watch_disk(&bench.spec.origin).await.unwrap();
+    counting(&bench).await;
     levers.advance(3600).await.unwrap();
     let before = when(&bench, "an hour", |w| w.reads > 1000).await;
     levers.replug(&bench.spec.origin).await.unwrap();
@@ -255,6 +270,7 @@ async fn a_disk_that_is_back_is_watched_again() {
         watches(&bench).await[0].state == WatchState::Watching
     })
     .await;
+    when(&bench, "a request to the disk", |w| w.reads > before.reads).await;
     levers.advance(3600).await.unwrap();
     let after = when(&bench, "an hour more", |w| w.reads > before.reads + 1000).await;
     assert_eq!(after.disk.object, bench.spec.origin);
