@@ -62,10 +62,12 @@ impl World {
             .note(first, count, || format!("#{op} is written elsewhere"));
         self.oracle.write_starts(op, first, count, begun);
         for sector in first..first + count {
-            self.disk.write(sector, Stamp::new(op, sector, 0), u64::from(op));
+            self.disk
+                .write(sector, Stamp::new(op, sector, 0), u64::from(op));
         }
         let now = self.tick();
-        self.disk.write_completed(first, count, u64::from(op), true, now);
+        self.disk
+            .write_completed(first, count, u64::from(op), true, now);
         self.oracle.write_ends(op, first, count, now)?;
         for sector in first..first + count {
             let stamp = Stamp::new(op, sector, 0);
