@@ -222,7 +222,7 @@ pub struct World {
     durable: durable::Durable,
     /// The host's record: the SSD was lost, and no start has been completed since.
     lost: bool,
-    /// The disk was written elsewhere before the start that is under way.
+    /// The disk was written elsewhere, and no start has been completed since.
     written_elsewhere: bool,
     /// Some marks could not be read at the last start.
     marks_unreadable: bool,
