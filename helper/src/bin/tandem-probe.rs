@@ -9,7 +9,7 @@
 //! In these two forms the program runs for every event of every disk: it opens the device once and reads two blocks.
 //!
 //! * `tandem-probe --hibernation` is called by systemd before the machine hibernates. It fails, with the reason, if the
-//!   image would be written to a cache.
+//!   image would be written to a cache, or if the system is on one.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -36,15 +36,10 @@ fn main() -> ExitCode {
 }
 
 fn may_hibernate() -> ExitCode {
-    match hibernation::image_on_cache(Path::new("/")) {
+    match hibernation::obstacle(Path::new("/")) {
         None => ExitCode::SUCCESS,
-        Some(swap) => {
-            eprintln!(
-                "The computer cannot hibernate: {} lies on a hard disk with a Tandem cache, and the computer could not \
-                 read its memory from there when it starts. Nothing is lost. Use a swap partition on a disk without a \
-                 cache, or suspend the computer instead.",
-                swap.display()
-            );
+        Some(obstacle) => {
+            eprintln!("{obstacle}");
             ExitCode::FAILURE
         }
     }

@@ -3,6 +3,7 @@
 //! of the service.
 
 pub mod boot_loader;
+pub mod device;
 pub mod libmount;
 pub mod systemd;
 pub mod table;

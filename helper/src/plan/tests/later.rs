@@ -44,6 +44,8 @@ fn the_running_system_needs_new_initial_file_systems_too() {
         StepKind::UpdateInitramfs,
     ];
     assert_eq!(kinds(&plan), expected);
+    let warned: Vec<_> = plan.reply.warnings.iter().map(|w| w.kind).collect();
+    assert_eq!(warned, [WarningKind::NoHibernation]);
     // The initial file system finds it by any name.
     let by_name = in_use_at("/").with(|s| {
         s.at("sda1").entries = vec![entry("/", "/dev/sda1")];
