@@ -82,6 +82,30 @@ fn what_the_start_does_not_find_is_refused() {
 }
 
 #[test]
+fn a_disk_from_which_grub_starts_by_bios_is_refused_now_and_later() {
+    for (point, at_next_start) in [("/", true), ("/", false), ("/home", true), ("/data", false)] {
+        let with = |numbers: &[&str]| {
+            let scene = in_use_at(point).with(|s| {
+                s.spec.at_next_start = at_next_start;
+                s.at("sda1").submounts.clear();
+                s.at("sda1").number = "8:1".into();
+                s.facts.bios_grub = numbers.iter().map(|&n| n.to_owned()).collect();
+            });
+            scene.plan().map(drop)
+        };
+        let failure = with(&["253:0", "8:1"]).unwrap_err();
+        assert_eq!(failure.kind, Kind::OriginGrub, "{point} {at_next_start}");
+        assert_eq!(failure.mount_points, [point]);
+        let elsewhere = with(&["8:17"]).map_err(|failure| failure.kind);
+        let expected = match (point, at_next_start) {
+            ("/", false) => Err(Kind::OriginRoot),
+            _ => Ok(()),
+        };
+        assert_eq!(elsewhere, expected, "{point} {at_next_start}");
+    }
+}
+
+#[test]
 fn nothing_is_to_be_on_the_ssd_only_before_or_below_the_running_system() {
     for (point, reason) in [
         ("/", ModeRefusal::System),
