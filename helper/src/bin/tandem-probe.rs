@@ -10,10 +10,13 @@
 //!
 //! * `tandem-probe --hibernation` is called by systemd before the machine hibernates. It fails, with the reason, if the
 //!   image would be written to a cache, or if the system is on one.
+//! * `tandem-probe --may-unmount /dev/X USER` is called by the rule of polkit. It succeeds if all mounts of the device are
+//!   mounts of this user that the service has moved.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tandem_helper::mounts::moved;
 use tandem_helper::{hibernation, superblock};
 
 fn main() -> ExitCode {
@@ -23,9 +26,18 @@ fn main() -> ExitCode {
     }
     let lines = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["--mapped", node] => mapped(Path::new(node)),
+        ["--may-unmount", node, user] => {
+            return if moved::may_unmount(Path::new("/"), node, user) {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            };
+        }
         [node] if !node.starts_with('-') => plain(Path::new(node)),
         _ => {
-            eprintln!("usage: tandem-probe [--mapped] NODE | --hibernation");
+            eprintln!(
+                "usage: tandem-probe [--mapped] NODE | --hibernation | --may-unmount NODE USER"
+            );
             return ExitCode::from(2);
         }
     };

@@ -5,6 +5,7 @@
 pub mod boot_loader;
 pub mod device;
 pub mod libmount;
+pub mod moved;
 pub mod systemd;
 pub mod table;
 pub mod users;
