@@ -3,6 +3,7 @@
 
 mod giving_up;
 mod growth;
+mod grub;
 mod health;
 mod kept;
 mod kernels;
