@@ -228,6 +228,7 @@ mod tests {
         );
     }
 
+    // promise 35: programs/tandem_helper::hibernation::tests::a_machine_whose_system_is_on_a_cache_does_not_hibernate
     #[test]
     fn a_machine_whose_system_is_on_a_cache_does_not_hibernate() {
         let machine = Machine::new("");

@@ -12,6 +12,7 @@ use crate::io::{self, MIB};
 use crate::rig::{Config, Rig, Status};
 
 pub const CASES: &[Entry] = &[
+    // promise 21: uml-plain/sameness: a cut in write-through, then the disk is changed
     (
         "sameness: a cut in write-through, then the disk is changed",
         || cut_and_changed("writethrough"),
@@ -37,6 +38,7 @@ pub const CASES: &[Entry] = &[
         "sameness: the disk leaves and comes back below a suspended device",
         left,
     ),
+    // promise 21: uml-plain/sameness: the disk leaves and comes back while there is dirty data
     (
         "sameness: the disk leaves and comes back while there is dirty data",
         left_with_dirty,
@@ -45,6 +47,7 @@ pub const CASES: &[Entry] = &[
         "sameness: a stop with another disk, or without one, is no stop in order",
         stopped_without_disk,
     ),
+    // promise 21: uml-plain/sameness: exFAT, FAT and NTFS leave no trace
     (
         "sameness: exFAT, FAT and NTFS leave no trace",
         leaves_no_trace,
