@@ -25,7 +25,7 @@ pub(crate) fn header() -> String {
          #ifndef TANDEM_MUTANT_H\n\
          #define TANDEM_MUTANT_H\n\
          #ifdef __KERNEL__\n\
-         extern struct tandem_mutant {{\n\tchar mark[{}];\n\tunsigned int number;\n}} tandem_mutant_chosen;\n\
+         extern struct tandem_mutant_choice {{\n\tchar mark[{}];\n\tunsigned int number;\n}} tandem_mutant_chosen;\n\
          #define tandem_mutant (tandem_mutant_chosen.number)\n\
          #else\n\
          extern char *getenv(const char *name);\n\
@@ -45,7 +45,7 @@ pub(crate) fn number() -> String {
         "// SPDX-License-Identifier: GPL-2.0-or-later\n\
          #include \"tandem_mutant.h\"\n\
          #ifdef __KERNEL__\n\
-         struct tandem_mutant tandem_mutant_chosen = {{ \"{MARK}\", 0 }};\n\
+         struct tandem_mutant_choice tandem_mutant_chosen = {{ \"{MARK}\", 0 }};\n\
          #endif\n"
     )
 }

@@ -172,3 +172,60 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     }
     fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::weave::Edit;
+
+    const TEXT: &str = "const A: u8 = 1;\nfn f() -> u8 {\n    2\n}\nfn g() -> u8 {\n    3\n}\n";
+
+    fn change(name: &str, old: &str, new: &str) -> Change {
+        Change {
+            name: name.to_owned(),
+            file: "a.rs".to_owned(),
+            edit: Edit::between(TEXT.find(old).unwrap(), old, new),
+        }
+    }
+
+    #[test]
+    fn a_copy_holds_what_builds_and_plants_the_rest() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        fs::create_dir(&from).unwrap();
+        fs::write(from.join("a.rs"), TEXT).unwrap();
+        fs::write(from.join("b"), "b").unwrap();
+        let files = ["a.rs".to_owned(), "b".to_owned()];
+        let changes = vec![
+            change("constant", "1", "0"),
+            change("one", "2", "x"),
+            change("other", "3", "4"),
+        ];
+        let mut copy = Copy::new(&from, &files, &to, changes).unwrap();
+        let text = || fs::read_to_string(to.join("a.rs")).unwrap();
+        assert_eq!(copy.number("constant"), None);
+        assert_eq!(
+            (copy.number("one"), copy.number("other")),
+            (Some(2), Some(3))
+        );
+        assert_eq!(fs::read_to_string(to.join("b")).unwrap(), "b");
+
+        let line = text().lines().position(|line| line.contains('x')).unwrap() + 1;
+        let said = format!(
+            "warning: y\n{}:{line}:5: error[E0425]: x\n",
+            to.join("a.rs").display()
+        );
+        assert_eq!(copy.take_out(&said).unwrap(), ["one"]);
+        assert_eq!((copy.number("one"), copy.number("other")), (None, Some(3)));
+        assert!(!text().contains('x') && text().contains("    4\n"));
+
+        copy.plant("constant").unwrap();
+        assert_eq!(text(), TEXT.replace("= 1", "= 0"));
+        copy.restore("constant").unwrap();
+        assert!(text().contains("    4\n"));
+
+        Copy::new(&from, &files[..1], &to, Vec::new()).unwrap();
+        assert_eq!(text(), TEXT);
+        assert!(!to.join("b").exists());
+    }
+}

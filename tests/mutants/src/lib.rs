@@ -45,3 +45,21 @@ pub fn number_module(built: &Path, number: usize, to: &Path) -> Result<()> {
     module[place..place + number.len()].copy_from_slice(&number);
     fs::write(to, module).with_context(|| to.display().to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_gets_its_number() {
+        let dir = tempfile::tempdir().unwrap();
+        let (built, own) = (dir.path().join("built"), dir.path().join("own"));
+        fs::write(&built, format!("x{}\0\0\0\0y", c::MARK)).unwrap();
+        number_module(&built, 258, &own).unwrap();
+        let number = 258_u32.to_ne_bytes();
+        let wanted = [b"x", c::MARK.as_bytes(), &number, b"y"].concat();
+        assert_eq!(fs::read(&own).unwrap(), wanted);
+        fs::write(&built, "x").unwrap();
+        assert!(number_module(&built, 1, &own).is_err());
+    }
+}

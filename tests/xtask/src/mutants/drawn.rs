@@ -58,8 +58,9 @@ fn draw(bench: &Bench, prefix: &str, root: &str, dir: &str, ending: &str) -> Res
     }
     let mut order = shuffled(enumerate(prefix, &files), seed::of_this_run()?);
     match &bench.case {
-        Some(case) => order.retain(|drawn| drawn.change.name == *case),
-        None => order.truncate(DRAWN + SPARE),
+        // One source, or one mutant.
+        Some(case) if case != prefix => order.retain(|drawn| drawn.change.name == *case),
+        _ => order.truncate(DRAWN + SPARE),
     }
     Ok(order)
 }
