@@ -26,13 +26,14 @@ const WORKERS: usize = 2;
 
 /// The layers, in the order in which they run.
 pub fn layers() -> Vec<Layer> {
-    vec![
+    let mut layers = vec![
         recordings::layer(),
         engine::layer(),
         module::layer(),
         helper::layer(),
-        drawn::layer(),
-    ]
+    ];
+    layers.extend(drawn::layers());
+    layers
 }
 
 /// Each directory of seeded bugs, the layer that hunts them, and the sources that they change.

@@ -4,12 +4,12 @@
 //! difference, or a test is missing.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use tandem_harness::deps::Need;
+use tandem_harness::deps::{self, Need};
 use tandem_harness::layer::{Bench, Layer, When};
 use tandem_harness::results::{Outcome, Test};
 use tandem_harness::{kbuild, run, seed};
@@ -30,18 +30,24 @@ const CASE_SECONDS: &str = "240";
 const SUITE: Duration = Duration::from_secs(3600);
 const PROGRAM: Duration = Duration::from_secs(900);
 
-/// The layer.
-pub fn layer() -> Layer {
-    Layer {
-        name: "drawn-mutants",
-        about: "changes of module and helper, made by rule and drawn by a seed, are found",
-        needs: &[Need::Module, Need::Helper, Need::Services],
-        when: When::Whole,
-        run: |bench| {
-            of_module(bench)?;
-            of_helper(bench)
+/// The layers, in the order in which they run.
+pub fn layers() -> [Layer; 2] {
+    [
+        Layer {
+            name: "uml-drawn",
+            about: "changes of the module, made by rule and drawn by a seed, are found",
+            needs: deps::KERNEL,
+            when: When::Whole,
+            run: of_module,
         },
-    }
+        Layer {
+            name: "helper-drawn",
+            about: "changes of the helper, made by rule and drawn by a seed, are found",
+            needs: &[Need::Helper, Need::Services],
+            when: When::Whole,
+            run: of_helper,
+        },
+    ]
 }
 
 /// The mutants of the sources in `dir` below `root` that this run tries, and some more.
@@ -58,17 +64,16 @@ fn draw(bench: &Bench, prefix: &str, root: &str, dir: &str, ending: &str) -> Res
     }
     let mut order = shuffled(enumerate(prefix, &files), seed::of_this_run()?);
     match &bench.case {
-        // One source, or one mutant.
-        Some(case) if case != prefix => order.retain(|drawn| drawn.change.name == *case),
-        _ => order.truncate(DRAWN + SPARE),
+        Some(case) => order.retain(|drawn| drawn.change.name == *case),
+        None => order.truncate(DRAWN + SPARE),
     }
     Ok(order)
 }
 
-/// Tries the drawn mutants that were built. `test` returns the test that fails; nothing if all pass.
+/// Tries the drawn mutants of a source, whose files begin at `root`, that were built. `test` returns the test that fails; nothing if all pass.
 fn try_all(
     bench: &mut Bench,
-    source: &str,
+    [source, root]: [&str; 2],
     copy: &Copy,
     mut drawn: Vec<Drawn>,
     test: impl Fn(&mut Bench, Option<&Drawn>, Chosen) -> Result<Option<String>> + Sync,
@@ -88,7 +93,7 @@ fn try_all(
             Ok(None) => "SURVIVES".to_owned(),
             Err(error) => format!("{error:#}"),
         };
-        bench.note(&format!("{}: {words}", told(source, *drawn)));
+        bench.note(&format!("{}: {words}", told(root, *drawn)));
         found
     })?;
     let mut survivors = 0;
@@ -106,7 +111,7 @@ fn try_all(
             survivors += 1;
             bench
                 .figures
-                .push(format!("survives: {}", told(source, Some(drawn))));
+                .push(format!("survives: {}", told(root, Some(drawn))));
         }
         bench.count(Test {
             name: drawn.change.name.clone(),
@@ -127,7 +132,7 @@ fn try_all(
 }
 
 /// A mutant for a person.
-fn told(source: &str, drawn: Option<&Drawn>) -> String {
+fn told(root: &str, drawn: Option<&Drawn>) -> String {
     let Some(Drawn {
         change,
         line,
@@ -136,18 +141,15 @@ fn told(source: &str, drawn: Option<&Drawn>) -> String {
     else {
         return "no change".to_owned();
     };
-    let file = change.file.strip_prefix(source).unwrap_or(&change.file);
-    format!("{} {source}{file}:{line} {words}", change.name)
+    let file = Path::new(root).join(&change.file);
+    format!("{} {}:{line} {words}", change.name, file.display())
 }
 
 fn of_module(bench: &mut Bench) -> Result<()> {
     let drawn = draw(bench, "kmod", "kmod", "linux", ".c")?;
-    if drawn.is_empty() {
-        return Ok(());
-    }
     let kernel = uml::kernel(bench.cx, "plain")?;
     let changes = drawn.iter().map(|drawn| drawn.change.clone()).collect();
-    let place = "drawn-mutants/module";
+    let place = "uml-drawn/module";
     let mut copy = copy_with(bench, "kmod", &kbuild::KMOD, place, changes)?;
     let dir = copy.dir().to_owned();
     build_all(bench, &mut copy, |bench| {
@@ -157,52 +159,55 @@ fn of_module(bench: &mut Bench) -> Result<()> {
         kernel.modules_of_set(bench, set, &dir)?;
     }
     let seeded = tandem_mutants::all(&bench.cx.path(module::DIR))?;
-    try_all(bench, "kmod/linux", &copy, drawn, |bench, drawn, chosen| {
-        let tested = chosen.module(&dir)?;
-        // Cases that find seeded bugs of this file find other bugs of it first.
-        let likely = |set: &str| {
-            let of_file = seeded.iter().filter(|bug| {
-                drawn.is_some_and(|drawn| drawn.change.file == bug.file)
-                    && uml::set_of(&bug.case) == set
-            });
-            let mut cases: Vec<_> = of_file.map(|bug| bug.case.replace(' ', "_")).collect();
-            cases.sort();
-            cases.dedup();
-            cases.join("|")
-        };
-        let stages = [
-            ("", likely("")),
-            ("time", likely("time")),
-            ("", "_".to_owned()),
-            ("time", "_".to_owned()),
-        ];
-        for (set, only) in stages {
-            if only.is_empty() {
-                continue;
-            }
-            let modules = kernel.modules_of_set(bench, set, &tested)?;
-            let variables = [
-                ("SUITE_MODULES", modules.as_str()),
-                ("SUITE_ONLY", &only),
-                ("SUITE_LIMIT", CASE_SECONDS),
-                ("SUITE_SEED", "0"),
+    try_all(
+        bench,
+        ["kmod/linux", "kmod"],
+        &copy,
+        drawn,
+        |bench, drawn, chosen| {
+            let tested = chosen.module(&dir)?;
+            // Cases that find seeded bugs of this file find other bugs of it first.
+            let likely = |set: &str| {
+                let of_file = seeded.iter().filter(|bug| {
+                    drawn.is_some_and(|drawn| drawn.change.file == bug.file)
+                        && uml::set_of(&bug.case) == set
+                });
+                let mut cases: Vec<_> = of_file.map(|bug| bug.case.replace(' ', "_")).collect();
+                cases.sort();
+                cases.dedup();
+                cases.join("|")
+            };
+            let stages = [
+                ("", likely("")),
+                ("time", likely("time")),
+                ("", "_".to_owned()),
+                ("time", "_".to_owned()),
             ];
-            let mut guest = kernel.guest_of_set(bench.cx, set, &variables)?;
-            if let Some((case, words)) = suite::first_failure(&mut guest, SUITE, &bench.log)? {
-                return Ok(Some(format!("{case}: {words}")));
+            for (set, only) in stages {
+                if only.is_empty() {
+                    continue;
+                }
+                let modules = kernel.modules_of_set(bench, set, &tested)?;
+                let variables = [
+                    ("SUITE_MODULES", modules.as_str()),
+                    ("SUITE_ONLY", &only),
+                    ("SUITE_LIMIT", CASE_SECONDS),
+                    ("SUITE_SEED", "0"),
+                ];
+                let mut guest = kernel.guest_of_set(bench.cx, set, &variables)?;
+                if let Some((case, words)) = suite::first_failure(&mut guest, SUITE, &bench.log)? {
+                    return Ok(Some(format!("{case}: {words}")));
+                }
             }
-        }
-        Ok(None)
-    })
+            Ok(None)
+        },
+    )
 }
 
 fn of_helper(bench: &mut Bench) -> Result<()> {
     let drawn = draw(bench, "helper", ".", "helper/src", ".rs")?;
-    if drawn.is_empty() {
-        return Ok(());
-    }
     let changes = drawn.iter().map(|drawn| drawn.change.clone()).collect();
-    let mut copy = copy_with(bench, ".", &["."], "drawn-mutants/tree", changes)?;
+    let mut copy = copy_with(bench, ".", &["."], "helper-drawn", changes)?;
     let tree = copy.dir().to_owned();
     build_all(bench, &mut copy, |bench| helper::build(bench, &tree))?;
     let programs = helper::programs(bench, &tree)?;
@@ -215,34 +220,41 @@ fn of_helper(bench: &mut Bench) -> Result<()> {
     for (name, dir) in PROGRAMS {
         all.push((program(name)?, dir));
     }
-    try_all(bench, "helper/src", &copy, drawn, |bench, drawn, chosen| {
-        // The file's own tests first.
-        let own = drawn.map(|drawn| {
-            let path = drawn
-                .change
-                .file
-                .trim_start_matches("helper/src/")
-                .trim_end_matches(".rs");
-            path.trim_end_matches("/mod").replace('/', "::")
-        });
-        let stages = own.iter().map(|own| (all[0], Some(own.as_str())));
-        for ((program, dir), filter) in stages.chain(all.iter().map(|program| (*program, None))) {
-            let mut command = Command::new(program);
-            command.args(filter).current_dir(tree.join(dir));
-            command.env(SWITCH, chosen.number.to_string());
-            let ran = limited(bench, &mut command, PROGRAM)?;
-            let failed = ran.said.lines().find(|line| line.ends_with(" ... FAILED"));
-            match ran.code {
-                Some(0) => {}
-                Some(_) => {
-                    let name = program.file_name().unwrap_or_default().to_string_lossy();
-                    return Ok(Some(format!("{name}: {}", failed.unwrap_or("a crash"))));
+    try_all(
+        bench,
+        ["helper/src", ""],
+        &copy,
+        drawn,
+        |bench, drawn, chosen| {
+            // The file's own tests first.
+            let own = drawn.map(|drawn| {
+                let path = drawn
+                    .change
+                    .file
+                    .trim_start_matches("helper/src/")
+                    .trim_end_matches(".rs");
+                path.trim_end_matches("/mod").replace('/', "::")
+            });
+            let stages = own.iter().map(|own| (all[0], Some(own.as_str())));
+            for ((program, dir), filter) in stages.chain(all.iter().map(|program| (*program, None)))
+            {
+                let mut command = Command::new(program);
+                command.args(filter).current_dir(tree.join(dir));
+                command.env(SWITCH, chosen.number.to_string());
+                let ran = limited(bench, &mut command, PROGRAM)?;
+                let failed = ran.said.lines().find(|line| line.ends_with(" ... FAILED"));
+                match ran.code {
+                    Some(0) => {}
+                    Some(_) => {
+                        let name = program.file_name().unwrap_or_default().to_string_lossy();
+                        return Ok(Some(format!("{name}: {}", failed.unwrap_or("a crash"))));
+                    }
+                    None => return Ok(Some("hangs".to_owned())),
                 }
-                None => return Ok(Some("hangs".to_owned())),
             }
-        }
-        Ok(None)
-    })
+            Ok(None)
+        },
+    )
 }
 
 /// The test programs that run with each mutant of the helper, with their directories. The one that is most likely to
