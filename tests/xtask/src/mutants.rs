@@ -136,7 +136,7 @@ fn hunt(
     let (together, alone): (Vec<_>, Vec<_>) = bugs
         .iter()
         .partition(|bug| copy.number(&bug.name).is_some());
-    let failures = side_by_side(bench, &together, |bench, bug, worker| {
+    let failures = side_by_side(bench, WORKERS, &together, |bench, bug, worker| {
         let number = copy.number(&bug.name).unwrap_or_default();
         bench.note(&format!("--- {}", bug.name));
         test(bench, bug, Chosen { number, worker })
@@ -175,13 +175,14 @@ fn hunt(
 /// Returns the results in the order of the things.
 fn side_by_side<T: Sync, R: Send>(
     bench: &mut Bench,
+    workers: usize,
     things: &[T],
     task: impl Fn(&mut Bench, &T, usize) -> R + Sync,
 ) -> Result<Vec<R>> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
     let mut own = Vec::new();
-    for worker in 0..WORKERS {
+    for worker in 0..workers {
         let log = bench.log.with_extension(format!("{worker}.log"));
         own.push(Bench::new(bench.cx, &log)?);
     }

@@ -15,7 +15,7 @@ use tandem_harness::results::{Outcome, Test};
 use tandem_harness::{kbuild, run, seed};
 use tandem_mutants::{Copy, Drawn, SWITCH, enumerate, shuffled};
 
-use super::{Chosen, build_all, copy_with, helper, limited, module, side_by_side};
+use super::{Chosen, WORKERS, build_all, copy_with, helper, limited, module, side_by_side};
 use crate::{suite, uml};
 
 /// How many mutants of each source are tried.
@@ -26,7 +26,7 @@ const SPARE: usize = 30;
 const SURVIVING: usize = 8;
 /// Longest time of a case of the kernel's suite, of the whole suite, and of a test program of the helper. A mutant
 /// that hangs is found.
-const CASE_SECONDS: &str = "240";
+const CASE_SECONDS: &str = "90";
 const SUITE: Duration = Duration::from_secs(3600);
 const PROGRAM: Duration = Duration::from_secs(900);
 
@@ -74,6 +74,7 @@ fn draw(bench: &Bench, prefix: &str, root: &str, dir: &str, ending: &str) -> Res
 fn try_all(
     bench: &mut Bench,
     [source, root]: [&str; 2],
+    workers: usize,
     copy: &Copy,
     mut drawn: Vec<Drawn>,
     test: impl Fn(&mut Bench, Option<&Drawn>, Chosen) -> Result<Option<String>> + Sync,
@@ -84,7 +85,7 @@ fn try_all(
     let tried: Vec<_> = std::iter::once(None)
         .chain(drawn.iter().map(Some))
         .collect();
-    let found = side_by_side(bench, &tried, |bench, drawn, worker| {
+    let found = side_by_side(bench, workers, &tried, |bench, drawn, worker| {
         let number = drawn.and_then(|drawn| copy.number(&drawn.change.name));
         let number = number.unwrap_or_default();
         let found = test(bench, *drawn, Chosen { number, worker });
@@ -159,9 +160,11 @@ fn of_module(bench: &mut Bench) -> Result<()> {
         kernel.modules_of_set(bench, set, &dir)?;
     }
     let seeded = tandem_mutants::all(&bench.cx.path(module::DIR))?;
+    // A guest waits for half of the time.
     try_all(
         bench,
         ["kmod/linux", "kmod"],
+        2 * WORKERS,
         &copy,
         drawn,
         |bench, drawn, chosen| {
@@ -223,6 +226,7 @@ fn of_helper(bench: &mut Bench) -> Result<()> {
     try_all(
         bench,
         ["helper/src", ""],
+        WORKERS,
         &copy,
         drawn,
         |bench, drawn, chosen| {

@@ -11,7 +11,7 @@ use tandem_mutants::{Bug, SWITCH};
 
 use anyhow::{Context, Result, bail};
 
-use super::{Failure, build_all, copy, count, limited, side_by_side, taken};
+use super::{Failure, WORKERS, build_all, copy, count, limited, side_by_side, taken};
 use tandem_harness::layer::{Bench, Layer, When};
 use tandem_harness::run;
 
@@ -126,7 +126,7 @@ fn hunt(bench: &mut Bench) -> Result<()> {
     })?;
     if bench.case.is_none() {
         let flaws = flaws(&simulator)?;
-        let failures = side_by_side(bench, &flaws, |bench, flaw, _| {
+        let failures = side_by_side(bench, WORKERS, &flaws, |bench, flaw, _| {
             let (_, test, arguments) = TESTS[1];
             let mut command = Command::new(&simulator);
             command.args(arguments).args(["--flaw", &flaw.name]);
