@@ -3,13 +3,14 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result};
 
 use crate::run;
 
-/// The sources of the kernel module under test.
-const KMOD: [&str; 5] = ["Kbuild", "Makefile", "configure.d", "core", "linux"];
+/// The sources of the kernel module under test, below `kmod`.
+pub const KMOD: [&str; 5] = ["Kbuild", "Makefile", "configure.d", "core", "linux"];
 
 /// Builds a module whose sources are below `source` (a Kbuild and what it names) for the kernel in `kernel`.
 ///
@@ -22,7 +23,7 @@ pub fn module(
     log: &Path,
 ) -> Result<()> {
     copy(source, build)?;
-    make(kernel, build, settings, log)
+    run::logged(&mut command(kernel, build, settings), log)
         .with_context(|| format!("{} does not build", source.display()))
 }
 
@@ -43,13 +44,13 @@ pub fn copy(source: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Builds the changed files of a module's copied sources.
-pub fn make(kernel: &Path, build: &Path, settings: &[&str], log: &Path) -> Result<()> {
+/// The command that builds the changed files of a module's copied sources.
+pub fn command(kernel: &Path, build: &Path, settings: &[&str]) -> Command {
     let mut make = run::cmd("make", ["-s", "-j2"]);
     make.arg("-C")
         .arg(kernel)
         .arg(format!("M={}", build.display()))
         .args(settings)
         .arg("modules");
-    run::logged(&mut make, log)
+    make
 }

@@ -1,37 +1,39 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Layers that prove that the tests find bugs. Each seeded bug is a test, which passes when the bug is found for the
-//! reason in the bug's file.
-//!
-//! A bug is a file `*.mutant`: a file of the sources, a text in it, the text that replaces that text, the test that
-//! must fail, and words that the failing test must print.
+//! reason in the bug's file. `tests/mutants` tells how the bugs get into one build.
 
+mod drawn;
 mod engine;
 mod helper;
 mod module;
 mod recordings;
 
 use std::fs;
-use std::path::Path;
-use std::time::Duration;
-use tandem_harness::kbuild;
-use tandem_harness::sample;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
-
+use anyhow::{Result, bail};
 use tandem_harness::layer::{Bench, Layer};
 use tandem_harness::results::{Outcome, Test};
+use tandem_harness::{run, sample};
+use tandem_mutants::{Bug, Change, Copy};
 
-/// Length of a test's output that an error repeats, in characters.
-const SAID: usize = 300;
+/// How many bugs are hunted at the same time.
+const WORKERS: usize = 2;
 
 /// The layers, in the order in which they run.
 pub fn layers() -> Vec<Layer> {
-    vec![
+    let mut layers = vec![
         recordings::layer(),
         engine::layer(),
         module::layer(),
         helper::layer(),
-    ]
+    ];
+    layers.extend(drawn::layers());
+    layers
 }
 
 /// Each directory of seeded bugs, the layer that hunts them, and the sources that they change.
@@ -42,180 +44,216 @@ pub const DIRS: [(&str, &str, &str); 4] = [
     (helper::DIR, "helper-mutants", "."),
 ];
 
-/// A seeded bug.
-pub struct Mutant {
-    /// The name of its file without the ending.
-    pub name: String,
-    /// The fault that the bug makes.
-    pub why: String,
-    /// The test that must fail.
-    pub test: String,
-    /// Words that the test must print when it fails; empty where the file does not state them yet.
-    says: String,
-    /// Time after which the test counts as hanging, if it differs from the layer's other bugs.
-    pub limit: Option<Duration>,
-    /// The changed file, relative to the sources that the layer builds from.
-    pub file: String,
-    old: String,
-    new: String,
-}
-
 /// A test that has failed with a bug.
-pub struct Failure {
+struct Failure {
     /// The test, for the promises.
-    pub test: String,
+    test: String,
     /// Everything that the test printed.
-    pub said: String,
+    said: String,
     /// How long the test took to fail.
-    pub time: Duration,
+    time: Duration,
 }
 
-impl Mutant {
-    fn parse(name: &str, text: &str) -> Result<Self> {
-        let (head, texts) = text.split_once("\n-\n").context("no line `-`")?;
-        let (old, new) = texts.split_once("\n+\n").context("no line `+`")?;
-        let mut mutant = Self {
-            name: name.to_owned(),
-            why: String::new(),
-            test: String::new(),
-            says: String::new(),
-            limit: None,
-            file: String::new(),
-            old: old.to_owned(),
-            new: new.strip_suffix('\n').unwrap_or(new).to_owned(),
-        };
-        for line in head.lines().filter(|line| !line.starts_with('#')) {
-            let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
-            let rest = rest.trim();
-            match word {
-                "why" => rest.clone_into(&mut mutant.why),
-                "file" => rest.clone_into(&mut mutant.file),
-                "case" => rest.clone_into(&mut mutant.test),
-                "says" => rest.clone_into(&mut mutant.says),
-                "limit" => {
-                    let seconds = rest.parse().context("`limit` takes seconds")?;
-                    mutant.limit = Some(Duration::from_secs(seconds));
-                }
-                // A mark for `cargo xtask promises`.
-                "promise" => {}
-                _ => bail!("a bug has no {word:?}"),
-            }
-        }
-        for (word, value) in [
-            ("why", &mutant.why),
-            ("file", &mutant.file),
-            ("case", &mutant.test),
-        ] {
-            ensure!(!value.is_empty(), "no line `{word}`");
-        }
-        Ok(mutant)
-    }
+/// A build with a bug that is chosen by its number, or that is the only bug if the number is 0; and who asks.
+#[derive(Clone, Copy)]
+struct Chosen {
+    number: usize,
+    /// No other bug is hunted by the same worker at the same time.
+    worker: usize,
+}
 
-    /// A bug that the simulator makes without a changed source.
-    fn of_flaw(name: &str, says: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            why: "made by the simulator".to_owned(),
-            test: String::new(),
-            says: says.to_owned(),
-            limit: None,
-            file: String::new(),
-            old: String::new(),
-            new: String::new(),
-        }
-    }
-
-    /// Copies the module's sources to a directory and puts the bug in.
-    fn plant(&self, from: &Path, to: &Path) -> Result<()> {
-        kbuild::copy(from, to)?;
-        self.seed(to)
-    }
-
-    /// Puts the bug into the sources in a directory.
-    fn seed(&self, root: &Path) -> Result<()> {
-        let file = root.join(&self.file);
-        let text =
-            fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        ensure!(
-            text.matches(&self.old).count() == 1,
-            "its text is not once in {}: bring it up to date",
-            self.file
-        );
-        Ok(fs::write(&file, text.replacen(&self.old, &self.new, 1))?)
-    }
-
-    /// Whether the failed test has found this bug and no other fault.
-    fn is_found_by(&self, said: &str) -> Result<()> {
-        if said.contains(&self.says) {
-            return Ok(());
-        }
-        let end = said
-            .char_indices()
-            .nth(SAID)
-            .map_or(said.len(), |(at, _)| at);
-        bail!(
-            "failed for another reason: not {:?} but {:?}",
-            self.says,
-            &said[..end]
-        )
+impl Chosen {
+    /// The kernel module with the bug, made from the one that was built in `dir`.
+    fn module(self, dir: &Path) -> Result<PathBuf> {
+        let own = dir.join(format!("worker-{}", self.worker));
+        fs::create_dir_all(&own)?;
+        let module = own.join("dm-tandem.ko");
+        tandem_mutants::number_module(&dir.join("dm-tandem.ko"), self.number, &module)?;
+        Ok(module)
     }
 }
 
-/// All seeded bugs in a directory, by name.
-pub fn all(dir: &Path) -> Result<Vec<Mutant>> {
-    let mut mutants = Vec::new();
-    for entry in fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))? {
-        let path = entry?.path();
-        if path.extension().is_none_or(|end| end != "mutant") {
-            continue;
-        }
-        let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        let mutant = Mutant::parse(&name, &fs::read_to_string(&path)?)
-            .with_context(|| path.display().to_string())?;
-        mutants.push(mutant);
-    }
-    mutants.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(mutants)
+/// The bugs in a directory: all of them, or without `--all` so many, others with each commit.
+fn taken(bench: &Bench, dir: &str, ordinary: usize) -> Result<Vec<Bug>> {
+    let all = tandem_mutants::all(&bench.cx.path(dir))?;
+    let mut bugs = sample::of(bench, dir, all, ordinary)?;
+    bugs.retain(|bug| bench.wants(&bug.name));
+    // A bug with a limit of its own takes long. It would keep one worker busy after the other one has ended.
+    bugs.sort_by_key(|bug| bug.limit.is_none());
+    Ok(bugs)
 }
 
-/// Tests with each bug in a directory, or without `--all` with so many of the bugs, others in each run. `hunt` returns
-/// how the test failed, or an error if the test did not fail.
-fn hunt_all(
+/// A copy of sources below the top of the work tree, at a place below cargo's target directory, with all bugs.
+fn copy(bench: &Bench, from: &str, parts: &[&str], to: &str, bugs: &[Bug]) -> Result<Copy> {
+    let sources = bench.cx.path(from);
+    let changes = bugs.iter().map(|bug| bug.change(&sources));
+    copy_with(bench, from, parts, to, changes.collect::<Result<_>>()?)
+}
+
+/// As [`copy`], with any changes.
+fn copy_with(
+    bench: &Bench,
+    from: &str,
+    parts: &[&str],
+    to: &str,
+    changes: Vec<Change>,
+) -> Result<Copy> {
+    let from = bench.cx.path(from);
+    let mut git = run::cmd("git", ["ls-files", "--cached", "--others"]);
+    git.args(["--exclude-standard", "--"]).args(parts);
+    let listed = run::output(git.current_dir(&from))?;
+    let files = listed.lines().filter(|file| from.join(file).is_file());
+    let files: Vec<String> = files.map(str::to_owned).collect();
+    Copy::new(&from, &files, &bench.cx.target.join(to), changes)
+}
+
+/// Builds a copy. A bug that does not build with the others gets a build of its own. `build` returns what the compiler
+/// said if there are errors.
+fn build_all(
     bench: &mut Bench,
-    dir: &str,
-    ordinary: usize,
-    mut hunt: impl FnMut(&mut Bench, &Mutant) -> Result<Failure>,
+    copy: &mut Copy,
+    mut build: impl FnMut(&mut Bench) -> Result<Option<String>>,
 ) -> Result<()> {
-    for mutant in sample::of(bench, dir, all(&bench.cx.path(dir))?, ordinary)? {
-        if bench.wants(&mutant.name) {
-            let failure = hunt(bench, &mutant);
-            bench.note(&format!("{}: {}", mutant.name, mutant.why));
-            count(bench, &mutant, failure);
+    while let Some(said) = build(bench)? {
+        let out = copy.take_out(&said)?;
+        if out.is_empty() {
+            bail!("the copy does not build:\n{}", run::tail(&said));
         }
+        bench.note(&format!("not built with others: {}", out.join(", ")));
     }
     Ok(())
 }
 
+/// Tests with each bug. `build` builds the copy again for a bug that is alone in its file; `test` returns how the test
+/// failed, or an error if it did not fail.
+fn hunt(
+    bench: &mut Bench,
+    copy: &Copy,
+    bugs: &[Bug],
+    mut build: impl FnMut(&mut Bench) -> Result<Option<String>>,
+    test: impl Fn(&mut Bench, &Bug, Chosen) -> Result<Failure> + Sync,
+) -> Result<()> {
+    let (together, alone): (Vec<_>, Vec<_>) = bugs
+        .iter()
+        .partition(|bug| copy.number(&bug.name).is_some());
+    let failures = side_by_side(bench, WORKERS, &together, |bench, bug, worker| {
+        let number = copy.number(&bug.name).unwrap_or_default();
+        bench.note(&format!("--- {}", bug.name));
+        test(bench, bug, Chosen { number, worker })
+    })?;
+    for (bug, failure) in together.iter().zip(failures) {
+        count(bench, bug, failure);
+    }
+    for bug in &alone {
+        copy.plant(&bug.name)?;
+        let failure = match build(bench) {
+            Ok(None) => test(
+                bench,
+                bug,
+                Chosen {
+                    number: 0,
+                    worker: 0,
+                },
+            ),
+            Ok(Some(said)) => bail!("{} does not build: {}", bug.name, run::tail(&said)),
+            Err(error) => Err(error),
+        };
+        copy.restore(&bug.name)?;
+        count(bench, bug, failure);
+    }
+    let names: Vec<_> = alone.iter().map(|bug| bug.name.as_str()).collect();
+    bench.figures.push(format!(
+        "{} bugs in one build, {} in a build of their own: {}",
+        together.len(),
+        alone.len(),
+        names.join(", ")
+    ));
+    Ok(())
+}
+
+/// Does a task for each of some things, a few at a time, each with a log of its own and the number of its worker.
+/// Returns the results in the order of the things.
+fn side_by_side<T: Sync, R: Send>(
+    bench: &mut Bench,
+    workers: usize,
+    things: &[T],
+    task: impl Fn(&mut Bench, &T, usize) -> R + Sync,
+) -> Result<Vec<R>> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::new());
+    let mut own = Vec::new();
+    for worker in 0..workers {
+        let log = bench.log.with_extension(format!("{worker}.log"));
+        own.push(Bench::new(bench.cx, &log)?);
+    }
+    std::thread::scope(|scope| {
+        for (worker, bench) in own.iter_mut().enumerate() {
+            let (next, done, task) = (&next, &done, &task);
+            scope.spawn(move || {
+                loop {
+                    let place = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(thing) = things.get(place) else {
+                        break;
+                    };
+                    let result = task(bench, thing, worker);
+                    let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+                    done.push((place, result));
+                }
+            });
+        }
+    });
+    for bench_of_worker in own {
+        let said = fs::read(&bench_of_worker.log)?;
+        bench.note(&String::from_utf8_lossy(&said));
+    }
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(place, _)| *place);
+    Ok(done.into_iter().map(|(_, result)| result).collect())
+}
+
 /// Counts a bug as a test: passed if the bug was found.
-fn count(bench: &mut Bench, mutant: &Mutant, failure: Result<Failure>) {
-    let found = failure.and_then(|failure| mutant.is_found_by(&failure.said).map(|()| failure));
+fn count(bench: &mut Bench, bug: &Bug, failure: Result<Failure>) {
+    let found = failure.and_then(|failure| bug.is_found_by(&failure.said).map(|()| failure));
     let (seconds, words) = match &found {
         Ok(failure) => (Some(failure.time.as_secs_f64()), failure.test.clone()),
         Err(error) => (None, format!("{error:#}")),
     };
-    bench.note(&format!("{}: {words}", mutant.name));
+    bench.note(&format!("{}: {}: {words}", bug.name, bug.why));
     bench.count(Test {
-        name: mutant.name.clone(),
+        name: bug.name.clone(),
         outcome: Outcome::of(found.is_ok()),
         seconds,
         words,
     });
 }
 
+/// How a program that ran with a bug ended.
+struct Ran {
+    /// The exit code; `None` if the limit ended the program.
+    code: Option<i32>,
+    said: String,
+    time: Duration,
+}
+
+/// Runs a program for at most `limit`, in a process of its own, because the bug may crash the process.
+fn limited(bench: &Bench, command: &mut Command, limit: Duration) -> Result<Ran> {
+    let log = bench.log.with_extension("run");
+    let start = Instant::now();
+    let code = run::limited(command, &log, limit)?;
+    let time = start.elapsed();
+    let said = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
+    bench.note(&said);
+    Ok(Ran { code, said, time })
+}
+
+/// What a build said if it failed.
+fn errors(result: (String, Result<()>)) -> Option<String> {
+    let (said, result) = result;
+    result.err().map(|_| said)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
     use tandem_harness::cx::Cx;
 
@@ -223,39 +261,9 @@ mod tests {
     fn each_bug_fits_the_sources_of_today() {
         let cx = Cx::new().unwrap();
         for (dir, _, sources) in DIRS {
-            for mutant in all(&cx.path(dir)).unwrap() {
-                let text = fs::read_to_string(cx.path(sources).join(&mutant.file)).unwrap();
-                let times = text.matches(&mutant.old).count();
-                assert_eq!(times, 1, "{dir}/{}.mutant", mutant.name);
+            for bug in tandem_mutants::all(&cx.path(dir)).unwrap() {
+                bug.change(&cx.path(sources)).unwrap();
             }
         }
-    }
-
-    #[test]
-    fn a_bug_has_a_reason_a_file_and_a_test() {
-        let text = "# SPDX\nwhy it is wrong\nfile linux/map.c\ncase life: stop\nsays left behind\nlimit 20\n-\na\nb\n+\nc\n";
-        let mutant = Mutant::parse("name", text).unwrap();
-        assert_eq!(
-            (mutant.test.as_str(), mutant.old.as_str()),
-            ("life: stop", "a\nb")
-        );
-        assert_eq!(mutant.new, "c");
-        assert_eq!(mutant.limit, Some(Duration::from_secs(20)));
-        for broken in ["case ", "test t", "limit x"] {
-            let text = text.replace("case life: stop", broken);
-            assert!(Mutant::parse("name", &text).is_err(), "{broken}");
-        }
-    }
-
-    #[test]
-    fn a_failure_for_another_reason_is_no_find() {
-        let text = "why w\nfile f\ncase t\nsays lost: #4\n-\na\n+\nb\n";
-        let mutant = Mutant::parse("name", text).unwrap();
-        assert!(mutant.is_found_by("seed 2: lost: #4 at 7").is_ok());
-        assert!(
-            mutant
-                .is_found_by("seed 2: the model is not quiet")
-                .is_err()
-        );
     }
 }

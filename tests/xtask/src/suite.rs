@@ -103,6 +103,49 @@ pub fn follow_until(
     log: &Path,
     mut each: impl FnMut(&str),
 ) -> Result<bool> {
+    follow_while(guest, limit, power_off, log, |line| {
+        each(line);
+        true
+    })
+}
+
+/// The first case that fails, after which the guest is killed; `None` if all pass. A guest that dies, or does not end
+/// within `limit`, is a failure too.
+pub fn first_failure(
+    guest: &mut Command,
+    limit: Duration,
+    log: &Path,
+) -> Result<Option<(String, String)>> {
+    let mut failed = None;
+    let mut last = "nothing".to_owned();
+    let mut exit = None;
+    let ended = follow_while(guest, limit, Duration::ZERO, log, |line| {
+        exit = exit.take().or(line.strip_prefix(OVER).map(str::to_owned));
+        if let Some(test) = case(line) {
+            last.clone_from(&test.name);
+            if test.outcome == Outcome::Failed {
+                failed = Some((test.name, test.words));
+            }
+        }
+        failed.is_none()
+    })?;
+    Ok(match (failed, ended, exit.as_deref().map(str::trim)) {
+        (Some(failed), _, _) => Some(failed),
+        (None, true, Some("0")) => None,
+        (None, true, Some(code)) => Some((last, format!("the suite ended with {code}"))),
+        (None, true, None) => Some((last, "the guest died after this case".to_owned())),
+        (None, false, _) => Some((last, "the guest hangs after this case".to_owned())),
+    })
+}
+
+/// As [`follow_until`], and kills the guest `power_off` after `each` returns false.
+fn follow_while(
+    guest: &mut Command,
+    limit: Duration,
+    power_off: Duration,
+    log: &Path,
+    mut each: impl FnMut(&str) -> bool,
+) -> Result<bool> {
     let mut log = File::options().append(true).create(true).open(log)?;
     let mut child = guest
         .process_group(0)
@@ -125,10 +168,9 @@ pub fn follow_until(
         let line = String::from_utf8_lossy(&line);
         let line = line.trim_end_matches('\r');
         writeln!(log, "{line}")?;
-        if line.starts_with(OVER) {
+        if !each(line) || line.starts_with(OVER) {
             over.store(true, Ordering::Relaxed);
         }
-        each(line);
     }
     done.store(true, Ordering::Relaxed);
     watcher

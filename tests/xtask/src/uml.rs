@@ -222,6 +222,11 @@ impl Kernel {
         Ok(build.join(file))
     }
 
+    /// The command that builds a module in a copy of its sources.
+    pub fn make(&self, dir: &Path) -> Command {
+        kbuild::command(&self.build, dir, &["ARCH=um"])
+    }
+
     /// The modules that a set of cases needs, with the module under test.
     pub fn modules_of_set(&self, bench: &Bench, set: &str, tested: &Path) -> Result<String> {
         let disk = self.kept_module(bench, "tests/module/disk", "dm-testdisk.ko")?;

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Bugs seeded into the engine. The simulator is built with each bug, and one kind of its tests must fail. The
+//! Bugs seeded into the engine, which is built once with all of them. Of each, one kind of the simulator's tests must
+//! fail. The
 //! simulator makes further bugs itself (`kmod/sim/src/flaw.rs`): those change how the engine's actions are carried out.
 
-use std::fs;
+use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
-use tandem_harness::deps;
+use std::time::Duration;
+use tandem_harness::{deps, kbuild};
+use tandem_mutants::{Bug, SWITCH};
 
 use anyhow::{Context, Result, bail};
 
-use super::{Failure, Mutant, count, hunt_all};
+use super::{Failure, WORKERS, build_all, copy, count, limited, side_by_side, taken};
 use tandem_harness::layer::{Bench, Layer, When};
 use tandem_harness::run;
 
@@ -81,6 +83,16 @@ const TESTS: [(&str, &str, &[&str]); 12] = [
 /// Tests of many seeds. With `--says` these tests pass over failures that lack certain words.
 const TAKE_WORDS: [&str; 2] = ["random", "crash"];
 
+/// Tests that build what they run from the sources. The others load a library that is built once.
+const BUILDS: [&str; 6] = [
+    "sanitized",
+    "threads",
+    "superblock",
+    "load",
+    "arguments",
+    "messages",
+];
+
 /// The layer.
 pub fn layer() -> Layer {
     Layer {
@@ -94,60 +106,84 @@ pub fn layer() -> Layer {
 
 fn hunt(bench: &mut Bench) -> Result<()> {
     let simulator = tandem_harness::programs::simulator(bench.cx)?;
-    let dir = bench.cx.target.join("mutants");
-    let source = bench.cx.path("kmod");
-    if bench.case.is_none() {
-        // If these tests fail without a bug, their failures prove nothing about the seeded bugs.
-        let (_, _, arguments) = TESTS[0];
+    let bugs = taken(bench, DIR, ORDINARY)?;
+    let mut copy = copy(bench, "kmod", &kbuild::KMOD, "mutants", &bugs)?;
+    let dir = copy.dir().to_owned();
+    // If these tests fail without a bug, their failures prove nothing about the seeded bugs.
+    let (_, _, arguments) = TESTS[0];
+    build_all(bench, &mut copy, |bench| {
         let mut sound = Command::new(&simulator);
-        let result = run::logged(sound.args(arguments), &bench.log);
-        result.context("random requests fail without a seeded bug")?;
-        for flaw in run::output(Command::new(&simulator).arg("flaws"))?.lines() {
-            let (name, says) = flaw.split_once(": ").unwrap_or((flaw, ""));
-            let mutant = Mutant::of_flaw(name, says);
+        sound.args(arguments).arg("--sources").arg(&dir);
+        let ran = limited(bench, &mut sound, LIMIT)?;
+        match ran.code {
+            Some(0) => Ok(None),
+            Some(NOT_BUILT) => Ok(Some(ran.said)),
+            _ => bail!(
+                "random requests fail without a seeded bug: {}",
+                run::tail(&ran.said)
+            ),
+        }
+    })?;
+    if bench.case.is_none() {
+        let flaws = flaws(&simulator)?;
+        let failures = side_by_side(bench, WORKERS, &flaws, |bench, flaw, _| {
             let (_, test, arguments) = TESTS[1];
             let mut command = Command::new(&simulator);
-            command.args(arguments).args(["--flaw", name]);
-            if !says.is_empty() {
-                command.args(["--says", says]);
+            command.args(arguments).args(["--flaw", &flaw.name]);
+            if !flaw.says.is_empty() {
+                command.args(["--says", &flaw.says]);
             }
-            let failure = fails(bench, &mut command, test, LIMIT);
-            count(bench, &mutant, failure);
+            fails(bench, &mut command, test, LIMIT)
+        })?;
+        for (flaw, failure) in flaws.iter().zip(failures) {
+            count(bench, flaw, failure);
         }
     }
-    hunt_all(bench, DIR, ORDINARY, |bench, mutant| {
-        let planted = dir.join(&mutant.name);
-        mutant.plant(&source, &planted)?;
-        let known = TESTS.iter().find(|(word, _, _)| *word == mutant.test);
-        let (_, test, arguments) = known.with_context(|| format!("no tests {:?}", mutant.test))?;
+    let build = |_: &mut Bench| Ok(None);
+    super::hunt(bench, &copy, &bugs, build, |bench, bug, chosen| {
+        let known = TESTS.iter().find(|(word, _, _)| *word == bug.case);
+        let (word, test, arguments) = known.with_context(|| format!("no tests {:?}", bug.case))?;
         let mut command = Command::new(&simulator);
-        command.args(*arguments).arg("--sources").arg(&planted);
-        // A bug may break several rules; further seeds are tried until one fails with the words in the bug's file.
-        if !mutant.says.is_empty() && TAKE_WORDS.contains(&mutant.test.as_str()) {
-            command.args(["--says", &mutant.says]);
+        command
+            .args(*arguments)
+            .env(SWITCH, chosen.number.to_string());
+        if chosen.number == 0 || BUILDS.contains(word) {
+            let own = bench.log.with_extension("sources");
+            kbuild::copy(&dir, &own)?;
+            command.arg("--sources").arg(&own);
+        } else {
+            command.arg("--core").arg(dir.join("core.so"));
         }
-        let failure = fails(bench, &mut command, test, mutant.limit.unwrap_or(LIMIT));
-        fs::remove_dir_all(&planted)?;
-        failure
+        // A bug may break several rules; further seeds are tried until one fails with the words in the bug's file.
+        if TAKE_WORDS.contains(word) {
+            command.args(["--says", &bug.says]);
+        }
+        fails(bench, &mut command, test, bug.limit.unwrap_or(LIMIT))
     })
 }
 
-/// Runs tests that must fail, in a process of their own, because the bug may crash the process.
+/// The bugs that the simulator makes itself.
+fn flaws(simulator: &Path) -> Result<Vec<Bug>> {
+    let listed = run::output(Command::new(simulator).arg("flaws"))?;
+    let flaws = listed
+        .lines()
+        .map(|flaw| flaw.split_once(": ").unwrap_or((flaw, "")));
+    Ok(flaws
+        .map(|(name, says)| Bug::without_source(name, says))
+        .collect())
+}
+
+/// Runs tests that must fail.
 fn fails(bench: &Bench, command: &mut Command, test: &str, limit: Duration) -> Result<Failure> {
-    let log = bench.cx.target.join("test/mutant.log");
-    let start = Instant::now();
-    let code = run::limited(command, &log, limit)?;
-    let time = start.elapsed();
-    let said = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
-    bench.note(&said);
-    match code {
+    let ran = limited(bench, command, limit)?;
+    match ran.code {
         Some(0) => bail!("not found by {test}"),
         None => bail!("{test} came to no end within {} s", limit.as_secs()),
-        Some(NOT_BUILT) => bail!("the sources do not build with it: {}", run::tail(&said)),
+        Some(NOT_BUILT) => bail!("the sources do not build with it: {}", run::tail(&ran.said)),
         Some(_) => Ok(Failure {
             test: test.to_owned(),
-            said,
-            time,
+            said: ran.said,
+            time: ran.time,
         }),
     }
 }

@@ -1,22 +1,36 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Bugs seeded into the helper. Each is built in a copy of the work tree, and its test must fail. The copy has a target
-//! directory of its own: in a shared one, cargo takes files of the copy for files of the work tree.
+//! Bugs seeded into the helper. All are built in one copy of the work tree, and of each the test that it names must
+//! fail. The copy has a target directory of its own: in a shared one, cargo takes files of the copy for files of the work
+//! tree.
 
-use std::fs;
-use std::path::Path;
-use std::time::Instant;
-use tandem_harness::deps::Need;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-
-use super::{Failure, Mutant, hunt_all};
+use tandem_harness::deps::Need;
 use tandem_harness::layer::{Bench, Layer, When};
 use tandem_harness::run;
+use tandem_mutants::{Bug, SWITCH};
+
+use super::{Chosen, Failure, build_all, copy, errors, limited, taken};
 
 /// The seeded bugs.
 pub const DIR: &str = "helper/mutants";
 /// How many bugs are hunted without `--all`.
 const ORDINARY: usize = 8;
+/// Longest time of one test.
+const LIMIT: Duration = Duration::from_secs(240);
+/// The copy of the work tree, and what is built from it, below cargo's target directory.
+const COPY: &str = "helper-mutants";
+const BUILT: &str = "helper-mutants-built";
+/// The packages whose tests find the bugs, with their directories.
+const PACKAGES: [(&str, &str); 3] = [
+    ("tandem-helper", "helper"),
+    ("tandem-simulated", "helper/sim"),
+    ("tandem-rescue", "helper/rescue"),
+];
 
 /// The layer.
 pub fn layer() -> Layer {
@@ -30,62 +44,92 @@ pub fn layer() -> Layer {
 }
 
 fn hunt(bench: &mut Bench) -> Result<()> {
-    let tree = bench.cx.target.join("helper-mutants");
-    copy(&bench.cx.root, &tree)?;
-    hunt_all(bench, DIR, ORDINARY, |bench, mutant| {
-        fails(bench, &tree, mutant)
+    let bugs = taken(bench, DIR, ORDINARY)?;
+    let mut copy = copy(bench, ".", &["."], COPY, &bugs)?;
+    let dir = copy.dir().to_owned();
+    build_all(bench, &mut copy, |bench| build(bench, &dir))?;
+    let programs = programs(bench, &dir)?;
+    let build = |bench: &mut Bench| build(bench, &dir);
+    super::hunt(bench, &copy, &bugs, build, |bench, bug, chosen| {
+        fails(bench, &programs, &dir, bug, chosen)
     })
 }
 
-/// Copies the files under version control. All copies are newer than results that were built from an earlier copy.
-fn copy(root: &Path, tree: &Path) -> Result<()> {
-    if tree.exists() {
-        fs::remove_dir_all(tree)?;
+/// The command that builds the test programs of the helper in a copy of the work tree.
+fn cargo(bench: &Bench, tree: &Path) -> Command {
+    let mut command = run::cmd("cargo", ["test", "--no-run", "--message-format", "short"]);
+    for (package, _) in PACKAGES {
+        command.args(["--package", package]);
     }
-    fs::create_dir_all(tree)?;
-    let script = "git ls-files -z | tar --create --null --files-from=- | tar --extract --touch --directory=\"$1\"";
-    let mut command = run::cmd("bash", ["-o", "pipefail", "-c", script, "copy"]);
-    run::output(command.arg(tree).current_dir(root)).map(drop)
+    // Programs without line numbers are linked in less than half of the time.
+    command.env("CARGO_PROFILE_DEV_DEBUG", "false");
+    command.env("CARGO_INCREMENTAL", "1");
+    command.env("CARGO_TARGET_DIR", bench.cx.target.join(BUILT));
+    command.current_dir(tree);
+    command
 }
 
-/// Builds the helper with the bug and runs the test that must fail.
-fn fails(bench: &mut Bench, tree: &Path, mutant: &Mutant) -> Result<Failure> {
-    let (program, test) = mutant
-        .test
-        .split_once("::")
-        .with_context(|| format!("{:?} is not PROGRAM::TEST", mutant.test))?;
-    let file = tree.join(&mutant.file);
-    let right = fs::read_to_string(&file)?;
-    mutant.seed(tree)?;
-    let start = Instant::now();
-    let mut command = run::cmd("cargo", ["test", "--package"]);
-    match program {
-        "tandem_helper" => command.args(["tandem-helper", "--lib"]),
-        "rescue" => command.args(["tandem-rescue", "--test", program]),
-        _ => command.args(["tandem-simulated", "--test", program]),
-    };
-    command.args(["--", "--exact", test]).current_dir(tree);
-    let built = bench.cx.target.join("helper-mutants-built");
-    // Each program is linked once for each bug: without line numbers that takes less than half of the time.
-    command.env("CARGO_PROFILE_DEV_DEBUG", "false");
-    // From one bug to the next a file changes; .ci/run builds without incremental files.
-    command.env("CARGO_INCREMENTAL", "1");
-    let ran = bench.said(command.env("CARGO_TARGET_DIR", built));
-    fs::write(&file, right)?;
-    let (said, _) = ran?;
-    if said.contains(&format!("test {test} ... ok")) {
-        bail!("not found by {:?}", mutant.test)
-    } else if !said.contains(&format!("test {test} ... FAILED")) {
-        bail!("the test {:?} did not come to an end", mutant.test)
+pub fn build(bench: &mut Bench, tree: &Path) -> Result<Option<String>> {
+    Ok(errors(bench.said(&mut cargo(bench, tree))?))
+}
+
+/// The test programs by their names: of several with one name, as of a library and its main program, the library's.
+pub fn programs(bench: &mut Bench, tree: &Path) -> Result<BTreeMap<String, PathBuf>> {
+    let (said, result) = bench.said(&mut cargo(bench, tree))?;
+    result?;
+    let mut programs = BTreeMap::new();
+    for line in said.lines() {
+        let Some(rest) = line.trim().strip_prefix("Executable ") else {
+            continue;
+        };
+        let file = rest
+            .rsplit_once('(')
+            .and_then(|(_, end)| end.strip_suffix(')'));
+        let path = tree.join(file.with_context(|| format!("no file in {line:?}"))?);
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let name = name.rsplit_once('-').map_or(&*name, |(name, _)| name);
+        programs.entry(name.to_owned()).or_insert(path);
     }
-    // cargo's output comes before the test's output, and its warnings quote words of the sources.
-    let (_, said) = said.split_once("failures:").unwrap_or(("", &said));
+    Ok(programs)
+}
+
+/// Runs the test that must fail.
+fn fails(
+    bench: &mut Bench,
+    programs: &BTreeMap<String, PathBuf>,
+    tree: &Path,
+    bug: &Bug,
+    chosen: Chosen,
+) -> Result<Failure> {
+    let (program, test) = bug
+        .case
+        .split_once("::")
+        .with_context(|| format!("{:?} is not PROGRAM::TEST", bug.case))?;
+    let path = programs
+        .get(program)
+        .with_context(|| format!("no test program {program}"))?;
+    let dir = match program {
+        "tandem_helper" => "helper",
+        "rescue" => "helper/rescue",
+        _ => "helper/sim",
+    };
+    let mut command = Command::new(path);
+    command.args(["--exact", test]).current_dir(tree.join(dir));
+    command.env(SWITCH, chosen.number.to_string());
+    let ran = limited(bench, &mut command, bug.limit.unwrap_or(LIMIT))?;
+    if ran.said.contains(&format!("test {test} ... ok")) {
+        bail!("not found by {:?}", bug.case)
+    } else if !ran.said.contains(&format!("test {test} ... FAILED")) {
+        bail!("the test {:?} did not come to an end", bug.case)
+    }
+    let layer = if program == "rescue" {
+        "rescue"
+    } else {
+        "programs"
+    };
     Ok(Failure {
-        test: match program {
-            "rescue" => format!("rescue/{}", mutant.test),
-            _ => format!("programs/{}", mutant.test),
-        },
-        said: said.to_owned(),
-        time: start.elapsed(),
+        test: format!("{layer}/{}", bug.case),
+        said: ran.said,
+        time: ran.time,
     })
 }

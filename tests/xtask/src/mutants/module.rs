@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Bugs seeded into the kernel module. The module is built with each bug, and a case of the suite in User-mode Linux
-//! must fail.
+//! Bugs seeded into the kernel module. The module is built once with all of them, and of each a case of the suite in
+//! User-mode Linux must fail.
 
-use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use tandem_harness::deps;
-use tandem_harness::kbuild;
+use tandem_harness::{deps, kbuild};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
+use tandem_mutants::Bug;
 
-use super::{Failure, Mutant, hunt_all};
+use super::{Failure, build_all, copy, errors, taken};
 use crate::{suite, uml};
 use tandem_harness::layer::{Bench, Layer, When};
 use tandem_harness::results::Outcome;
@@ -25,8 +24,6 @@ const BEYOND: Duration = Duration::from_secs(60);
 const POWER_OFF: Duration = Duration::from_secs(5);
 /// How many bugs are hunted without `--all`.
 const ORDINARY: usize = 5;
-/// Arguments of make for a kernel of User-mode Linux.
-const UML: [&str; 1] = ["ARCH=um"];
 
 /// The layer.
 pub fn layer() -> Layer {
@@ -41,28 +38,34 @@ pub fn layer() -> Layer {
 
 fn hunt(bench: &mut Bench) -> Result<()> {
     let kernel = uml::kernel(bench.cx, "plain")?;
-    let build = bench.cx.target.join("uml-mutants/build");
-    let source = bench.cx.path("kmod");
-    kbuild::module(&source, &kernel.build, &build, &UML, &bench.log)?;
-    hunt_all(bench, DIR, ORDINARY, |bench, mutant| {
-        fails(bench, &kernel, &build, mutant)
+    let bugs = taken(bench, DIR, ORDINARY)?;
+    let mut copy = copy(bench, "kmod", &kbuild::KMOD, "uml-mutants/module", &bugs)?;
+    let dir = copy.dir().to_owned();
+    build_all(bench, &mut copy, |bench| build(bench, &kernel, &dir))?;
+    // The workers share these modules, which are built here.
+    for set in ["", "time"] {
+        kernel.modules_of_set(bench, set, &dir)?;
+    }
+    let build = |bench: &mut Bench| build(bench, &kernel, &dir);
+    super::hunt(bench, &copy, &bugs, build, |bench, bug, chosen| {
+        let module = chosen.module(&dir)?;
+        fails(bench, &kernel, &module, bug)
     })
 }
 
-/// Builds the module with the bug and runs the case that must fail.
-fn fails(bench: &Bench, kernel: &uml::Kernel, build: &Path, mutant: &Mutant) -> Result<Failure> {
-    let (right, wrong) = (bench.cx.path("kmod"), build.with_file_name("source"));
-    mutant.plant(&right, &wrong)?;
-    // make compiles only this file, and compiles it again after the original file is put back.
-    fs::copy(wrong.join(&mutant.file), build.join(&mutant.file))?;
-    let made = kbuild::make(&kernel.build, build, &UML, &bench.log);
-    fs::copy(right.join(&mutant.file), build.join(&mutant.file))?;
-    made.context("it does not build")?;
-    let set = uml::set_of(&mutant.test);
-    let modules = kernel.modules_of_set(bench, set, &build.join("dm-tandem.ko"))?;
+/// Builds the module in a copy of its sources.
+pub fn build(bench: &mut Bench, kernel: &uml::Kernel, dir: &Path) -> Result<Option<String>> {
+    let mut make = kernel.make(dir);
+    Ok(errors(bench.said(&mut make)?))
+}
+
+/// Runs the case that must fail.
+fn fails(bench: &Bench, kernel: &uml::Kernel, module: &Path, bug: &Bug) -> Result<Failure> {
+    let set = uml::set_of(&bug.case);
+    let modules = kernel.modules_of_set(bench, set, module)?;
     // A word on a kernel's command line has no spaces.
-    let only = mutant.test.replace(' ', "_");
-    let limit = mutant.limit.unwrap_or(HANGS);
+    let only = bug.case.replace(' ', "_");
+    let limit = bug.limit.unwrap_or(HANGS);
     let seconds = limit.as_secs().to_string();
     let variables = [
         ("SUITE_MODULES", modules.as_str()),
@@ -75,7 +78,7 @@ fn fails(bench: &Bench, kernel: &uml::Kernel, build: &Path, mutant: &Mutant) -> 
     let start = Instant::now();
     suite::follow_until(&mut guest, limit + BEYOND, POWER_OFF, &bench.log, |line| {
         if let Some(test) = suite::case(line)
-            && test.name.starts_with(&mutant.test)
+            && test.name.starts_with(&bug.case)
             // If several cases have that name, one failure is enough.
             && outcome != Some(Outcome::Failed)
         {
@@ -85,12 +88,12 @@ fn fails(bench: &Bench, kernel: &uml::Kernel, build: &Path, mutant: &Mutant) -> 
     })?;
     match outcome {
         Some(Outcome::Failed) => {}
-        Some(Outcome::Passed) => bail!("not found by {:?}", mutant.test),
-        Some(Outcome::Skipped) => bail!("{:?} was skipped {said}", mutant.test),
-        None => bail!("the case {:?} did not come to an end", mutant.test),
+        Some(Outcome::Passed) => bail!("not found by {:?}", bug.case),
+        Some(Outcome::Skipped) => bail!("{:?} was skipped {said}", bug.case),
+        None => bail!("the case {:?} did not come to an end", bug.case),
     }
     Ok(Failure {
-        test: format!("{}/{}", uml::layer_of(set), mutant.test),
+        test: format!("{}/{}", uml::layer_of(set), bug.case),
         said,
         time: start.elapsed(),
     })

@@ -3,12 +3,11 @@
 //! break a promise.
 
 use std::time::Instant;
-use tandem_harness::deps;
-use tandem_harness::kbuild;
+use tandem_harness::{deps, kbuild};
 
 use anyhow::{Context, Result};
 
-use super::{Failure, hunt_all};
+use super::{Failure, build_all, copy, module, taken};
 use crate::record::{Recorder, Recording, TORN};
 use crate::uml;
 use tandem_harness::layer::{Bench, Layer, When};
@@ -31,24 +30,27 @@ pub fn layer() -> Layer {
 
 fn hunt(bench: &mut Bench) -> Result<()> {
     let kernel = uml::kernel(bench.cx, "record")?;
-    let source = bench.cx.target.join("record-mutants/source");
-    let build = bench.cx.target.join("record-mutants/build");
+    let bugs = taken(bench, DIR, ORDINARY)?;
+    let mut copy = copy(bench, "kmod", &kbuild::KMOD, "record-mutants/module", &bugs)?;
+    let dir = copy.dir().to_owned();
+    build_all(bench, &mut copy, |bench| {
+        module::build(bench, &kernel, &dir)
+    })?;
     let recordings = Recording::all();
-    hunt_all(bench, DIR, ORDINARY, |bench, mutant| {
-        let (name, boots) = match mutant.test.strip_suffix(TORN) {
+    let build = |bench: &mut Bench| module::build(bench, &kernel, &dir);
+    super::hunt(bench, &copy, &bugs, build, |bench, bug, chosen| {
+        let (name, boots) = match bug.case.strip_suffix(TORN) {
             Some(name) => (name, true),
-            None => (mutant.test.as_str(), false),
+            None => (bug.case.as_str(), false),
         };
         let recording = recordings.iter().find(|known| known.name == name);
         let recording = recording.with_context(|| format!("no recording {name}"))?;
-        mutant.plant(&bench.cx.path("kmod"), &source)?;
-        kbuild::module(&source, &kernel.build, &build, &["ARCH=um"], &bench.log)?;
-        let module = build.join("dm-tandem.ko");
-        let recorder = Recorder::new(bench, &kernel, module, "record-mutants/run")?;
+        let place = format!("record-mutants/run-{}", chosen.worker);
+        let recorder = Recorder::new(bench, &kernel, chosen.module(&dir)?, &place)?;
         let start = Instant::now();
         let said = recorder.broken(bench, recording, boots)?;
         Ok(Failure {
-            test: format!("record/{}: cut", mutant.test),
+            test: format!("record/{}: cut", bug.case),
             said,
             time: start.elapsed(),
         })
