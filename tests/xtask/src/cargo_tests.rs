@@ -49,7 +49,7 @@ pub fn run(bench: &mut Bench, packages: &[&str], shown: bool, without: &[&str]) 
         let mut ended = Vec::new();
         while let Some(program) = next() {
             let display = shown.then_some(DISPLAY + lane);
-            let log = logs.join(&program.name).with_extension("log");
+            let log = logs.join(program.file.file_name().unwrap_or_default());
             let mut command = program.command(display, without, case.as_deref());
             ended.push((program, run::logged(&mut command, &log), log));
         }
