@@ -17,6 +17,7 @@
 #define STATE_STOPPED	2u
 #define NR_FIXED	9u	/* samples that are always taken */
 #define FIRST_MIB	256u	/* quarter where a first partition begins */
+#define NR_TRACELESS	6u	/* names in boot sectors */
 
 struct disk_sample {
 	__le64 quarter;
@@ -174,14 +175,14 @@ static bool leaves_no_trace(const u8 *quarter)
 	static const struct {
 		u32 at;
 		char name[9];
-	} known[] = {
+	} known[NR_TRACELESS] = {
 		{ 3, "EXFAT   " }, { 3, "NTFS    " }, { 82, "FAT32   " },
 		{ 54, "FAT12   " }, { 54, "FAT16   " }, { 54, "FAT     " },
 	};
 
 	if (quarter[510] != 0x55 || quarter[511] != 0xaa)
 		return false;
-	for (u32 i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+	for (u32 i = 0; i < NR_TRACELESS; i++)
 		if (!memcmp(quarter + known[i].at, known[i].name, 8))
 			return true;
 	return false;
