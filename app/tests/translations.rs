@@ -10,7 +10,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// One sentence: its plural form, if it has one, and its translations.
 #[derive(Debug, Default)]
@@ -32,8 +34,37 @@ fn unescape(quoted: &str) -> String {
         .replace("\\\\", "\\")
 }
 
-fn catalogue(name: &str) -> BTreeMap<String, Entry> {
-    let text = fs::read_to_string(project().join("po").join(name)).unwrap();
+fn german() -> BTreeMap<String, Entry> {
+    entries(&fs::read_to_string(project().join("po/de.po")).unwrap())
+}
+
+/// The template, made from the sources as meson makes it.
+fn template() -> BTreeMap<String, Entry> {
+    let build = fs::read_to_string(project().join("po/meson.build")).unwrap();
+    let (_, arguments) = build.split_once("args: [").unwrap();
+    let (arguments, _) = arguments.split_once(']').unwrap();
+    let made = Command::new("xgettext")
+        .args(arguments.split('\'').skip(1).step_by(2))
+        .args(["--output=-", "--files-from=-"])
+        .current_dir(project())
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .and_then(|mut xgettext| {
+            let list = sources().join("\n");
+            xgettext.stdin.take().unwrap().write_all(list.as_bytes())?;
+            xgettext.wait_with_output()
+        })
+        .unwrap_or_else(|error| {
+            panic!("xgettext, of the package gettext, makes the template: {error}")
+        });
+    let said = String::from_utf8_lossy(&made.stderr);
+    assert!(made.status.success(), "{said}");
+    entries(&String::from_utf8(made.stdout).unwrap())
+}
+
+fn entries(text: &str) -> BTreeMap<String, Entry> {
     let mut entries = BTreeMap::new();
     for block in text.split("\n\n") {
         let mut fields: Vec<(String, String)> = Vec::new();
@@ -116,7 +147,7 @@ fn files(folder: &Path, all: &mut Vec<PathBuf>) {
 
 #[test]
 fn whatever_can_be_said_is_in_the_template() {
-    let template = catalogue("tandem.pot");
+    let template = template();
     let listed: BTreeSet<String> = sources().into_iter().collect();
     let mut all = Vec::new();
     for folder in ["app/src", "app/tray/src"] {
@@ -134,7 +165,7 @@ fn whatever_can_be_said_is_in_the_template() {
                 for sentence in asked(&text) {
                     assert!(
                         template.contains_key(&sentence),
-                        "{name}: {sentence:?} is not in tandem.pot"
+                        "{name}: {sentence:?} is not in the template"
                     );
                 }
                 !asked(&text).is_empty()
@@ -157,12 +188,12 @@ fn whatever_can_be_said_is_in_the_template() {
 
 #[test]
 fn german_says_all_of_it() {
-    let template = catalogue("tandem.pot");
-    let german = catalogue("de.po");
+    let template = template();
+    let said_in_german = german();
     assert!(template.len() > 300, "the template was read");
     for (id, entry) in &template {
         let forms = if entry.plural.is_some() { 2 } else { 1 };
-        let said = german
+        let said = said_in_german
             .get(id)
             .unwrap_or_else(|| panic!("{id:?} is not in de.po"));
         assert_eq!(said.translations.len(), forms, "{id:?}");
@@ -171,14 +202,14 @@ fn german_says_all_of_it() {
             "{id:?}"
         );
     }
-    for id in german.keys() {
+    for id in said_in_german.keys() {
         assert!(template.contains_key(id), "de.po still has {id:?}");
     }
 }
 
 #[test]
 fn no_sentence_loses_or_gains_a_value_a_key_or_an_end() {
-    for (id, entry) in catalogue("de.po") {
+    for (id, entry) in german() {
         for words in &entry.translations {
             assert_eq!(values(words), values(&id), "{id:?} became {words:?}");
             assert_eq!(

@@ -12,7 +12,7 @@ mod environment;
 pub(crate) mod held;
 pub mod late;
 mod splash;
-mod udev;
+pub(crate) mod udev;
 
 use self::cache::Cache;
 use self::environment::{BootEnvironment, System};

@@ -4,12 +4,14 @@
 
 use crate::boot;
 use crate::facts::{self, Device, Facts, Holder, Ident, StartEntry};
+use crate::grub;
 use crate::initramfs;
 use crate::machine::{BlockDevice, Machine, line, sysfs, whole_disk};
 use crate::mounts::table::{Mounts, start_entries};
 use crate::smart;
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use tandem_api::udisks::{self, Object, Properties};
 use tandem_api::{DeviceText, Failure, Kind, SsdHealth};
 use zbus::fdo::ManagedObjects;
@@ -46,7 +48,11 @@ pub async fn facts(connection: &Connection) -> Result<Facts, Failure> {
         }
     }
     let initramfs = initramfs::can_assemble();
-    Ok(Facts { devices, initramfs })
+    Ok(Facts {
+        devices,
+        initramfs,
+        bios_grub: grub::devices(Path::new("/"), &mounts),
+    })
 }
 
 fn device(

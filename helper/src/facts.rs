@@ -4,6 +4,7 @@
 
 use crate::action::{DM_UUID_PREFIX, PARTITION_TYPE, Pair};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use tandem_api::{DeviceText, SsdHealth};
 
 /// The properties of a block device by which the service notices that another device has taken the place of the device.
@@ -346,12 +347,19 @@ pub struct Facts {
     /// The initial file systems of this machine's kernels can be made so that they assemble the cache of the root file
     /// system.
     pub initramfs: bool,
+    /// `major:minor` of the devices from which GRUB starts this machine by BIOS: see [`crate::grub`].
+    pub bios_grub: BTreeSet<String>,
 }
 
 impl Facts {
     /// The device with this object path.
     pub fn device(&self, object: &str) -> Option<&Device> {
         self.devices.iter().find(|d| d.object() == object)
+    }
+
+    /// Whether an update of GRUB fails to start the machine while a cache is over this device: see [`crate::grub`].
+    pub fn is_below_grub(&self, device: &Device) -> bool {
+        self.bios_grub.contains(&device.number)
     }
 
     /// The partitions of a whole disk.

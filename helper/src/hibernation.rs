@@ -3,18 +3,75 @@
 //!
 //! The kernel reads the image of a hibernated machine before anything is mounted and before caches are assembled. An
 //! image behind a cache could be found only by assembling the cache, and that changes what the sleeping machine knows
-//! of it. So systemd's units for hibernation ask [`image_on_cache`] first (data/systemd/hibernation.conf).
+//! of it.
+//!
+//! The initial file system assembles the cache of the root file system, and may do so before the kernel reads the image.
+//! The sleeping machine would come back with an older index than the one that is on the SSD by then. So a machine whose
+//! root file system is on a cache, or will be at its next start, does not hibernate either. No other cache is assembled
+//! that early.
+//!
+//! systemd's units for hibernation ask [`obstacle`] first (data/systemd/hibernation.conf).
 
+use std::fmt;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::action::DM_UUID_PREFIX;
-use crate::mounts::table::{device_number, unescape};
+use crate::mounts::device;
+use crate::mounts::table::{Mounts, device_number, unescape};
 use crate::read_lossy;
+use crate::state::{FOLDER, Store};
 
 /// More devices than that below each other are a loop in a damaged sysfs.
 const DEPTH: usize = 16;
+
+/// Why the machine must not hibernate.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The image of the machine would lie on a cache: the swap file or swap device, or `resume=`.
+    Image(PathBuf),
+    /// The initial file system assembles the cache of the root file system.
+    System,
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Image(swap) => write!(
+                f,
+                "The computer cannot hibernate: {} lies on a hard disk with a Tandem cache, and the computer could not \
+                 read its memory from there when it starts. Nothing is lost. Use a swap partition on a disk without a \
+                 cache, or suspend the computer instead.",
+                swap.display()
+            ),
+            Self::System => f.write_str(
+                "The computer cannot hibernate: its system is on a hard disk with a Tandem cache. When the computer \
+                 starts, that cache starts before the computer reads its memory, and what is in memory would no longer \
+                 match the cache. Nothing is lost. Suspend the computer instead, or remove the cache of the system and \
+                 restart.",
+            ),
+        }
+    }
+}
+
+/// Why the machine must not hibernate; none if it may. `root` is `/`; tests have other roots.
+#[must_use]
+pub fn obstacle(root: &Path) -> Option<Obstacle> {
+    let image = image_on_cache(root).map(Obstacle::Image);
+    image.or_else(|| system_on_cache(root).then_some(Obstacle::System))
+}
+
+/// Whether a start of this machine puts a cache below its root file system. The record counts beside the mount: the next
+/// start is the one that reads the image.
+fn system_on_cache(root: &Path) -> bool {
+    let folder = root.join(FOLDER.trim_start_matches('/'));
+    let mut records = Store::open_untidied(&folder).caches().into_iter();
+    if records.any(|record| record.in_initramfs) {
+        return true;
+    }
+    device_below(root, Path::new("/")).is_some_and(|number| lies_on_cache(root, &number))
+}
 
 /// A line of /proc/swaps.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,13 +81,11 @@ struct Swap {
     priority: i32,
 }
 
-/// The swap file or swap device that would take the image of the machine, if it lies on a cache. `root` is `/`; tests
-/// have other roots.
+/// The swap file or swap device that would take the image of the machine, if it lies on a cache.
 ///
 /// systemd writes the image to the swap with the highest priority, or to the device that the kernel was told at its
 /// start (`resume=`). Compressed memory (zram) takes no image.
-#[must_use]
-pub fn image_on_cache(root: &Path) -> Option<PathBuf> {
+fn image_on_cache(root: &Path) -> Option<PathBuf> {
     let told = read_lossy(root.join("sys/power/resume")).unwrap_or_default();
     if lies_on_cache(root, told.trim()) {
         return Some(PathBuf::from("resume="));
@@ -70,15 +125,14 @@ fn device_of(root: &Path, swap: &Swap) -> Option<String> {
     if rustix::fs::major(data.dev()) != 0 {
         return Some(files);
     }
-    // Btrfs has numbers of its own; its mount names the device.
-    let mounts = read_lossy(root.join("proc/self/mountinfo")).unwrap_or_default();
-    let source = mounts.lines().find_map(|line| {
-        let (mount, filesystem) = line.split_once(" - ")?;
-        let is_it = mount.split(' ').nth(2)? == files;
-        is_it.then(|| filesystem.split(' ').nth(1).map(unescape))?
-    })?;
-    let source = root.join(source.trim_start_matches('/'));
-    Some(device_number(fs::metadata(source).ok()?.rdev()))
+    // Btrfs has numbers of its own, and others for its files than for its mounts.
+    device_below(root, &swap.path)
+}
+
+/// The device that the mount with this path is on.
+fn device_below(root: &Path, path: &Path) -> Option<String> {
+    let mounts = Mounts::parse(&read_lossy(root.join("proc/self/mountinfo")).unwrap_or_default());
+    device::number(root, mounts.containing(path.to_str()?)?)
 }
 
 /// Whether the device is the mapping of a cache, or lies above one. False for a number that no device has.
@@ -105,7 +159,10 @@ fn folder_lies_on_cache(folder: &Path, depth: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::action::Pair;
+    use crate::state::CacheRecord;
     use std::os::unix::fs::symlink;
+    use tandem_api::Mode;
 
     const HEAD: &str = "Filename\tType\tSize\tUsed\tPriority\n";
 
@@ -160,8 +217,6 @@ mod tests {
         assert_eq!(image_on_cache(machine.root()), None);
         let files = machine.files();
         if files.starts_with("0:") {
-            let line = format!("1 1 {files} / / rw - btrfs /disk rw\n");
-            machine.put("proc/self/mountinfo", &line);
             return;
         }
         machine.device(&files, "dm-1", "CRYPT-LUKS2-1", &["dm-0"]);
@@ -171,6 +226,73 @@ mod tests {
             image_on_cache(machine.root()),
             Some(PathBuf::from("/my swap"))
         );
+    }
+
+    // promise 35: programs/tandem_helper::hibernation::tests::a_machine_whose_system_is_on_a_cache_does_not_hibernate
+    #[test]
+    fn a_machine_whose_system_is_on_a_cache_does_not_hibernate() {
+        let machine = Machine::new("");
+        assert_eq!(obstacle(machine.root()), None);
+        let mounted = |kind: &str, number: &str, source: &str| {
+            let line = format!("1 0 {number} / / rw - {kind} {source} rw\n");
+            machine.put("proc/self/mountinfo", &line);
+            obstacle(machine.root())
+        };
+        machine.device("8:1", "sda1", "", &[]);
+        machine.device("253:0", "dm-0", "TANDEM-1", &["sda1"]);
+        machine.device("253:1", "dm-1", "LVM-1", &["md0"]);
+        machine.device("9:0", "md0", "", &["sdb1", "dm-2"]);
+        machine.device("8:17", "sdb1", "", &[]);
+        machine.device("253:2", "dm-2", "CRYPT-LUKS2-1", &["dm-0"]);
+        let system = Some(Obstacle::System);
+        assert_eq!(mounted("ext4", "8:1", "/dev/sda1"), None);
+        assert_eq!(mounted("ext4", "253:0", "/dev/dm-0"), system);
+        // An encrypted device over the cache is a part of an array with a volume group.
+        assert_eq!(mounted("ext4", "253:1", "/dev/mapper/vg-root"), system);
+        for (name, number) in [("sda1", "8:1"), ("dm-0", "253:0")] {
+            machine.put(&format!("dev/{name}"), "");
+            machine.put(&format!("sys/class/block/{name}/dev"), number);
+        }
+        assert_eq!(mounted("btrfs", "0:39", "/dev/sda1"), None);
+        assert_eq!(mounted("btrfs", "0:39", "/dev/dm-0"), system);
+        assert_eq!(mounted("overlay", "0:39", "/dev/dm-0"), None);
+    }
+
+    #[test]
+    fn the_record_of_a_cache_below_the_system_counts_as_well() {
+        let machine = Machine::new("");
+        let folder = machine.root().join(&FOLDER[1..]);
+        fs::create_dir_all(&folder).unwrap();
+        let store = Store::open(&folder).unwrap();
+        let pair = |digit: &str| Pair {
+            uuid: digit.repeat(32),
+            ..Pair::nowhere(Mode::Writethrough)
+        };
+        // The cache of another disk is assembled after the image is read.
+        store.save_cache(&CacheRecord::new(pair("a"))).unwrap();
+        assert_eq!(obstacle(machine.root()), None);
+        let system = CacheRecord::prepared(pair("b"), "boot".into(), true);
+        store.save_cache(&system).unwrap();
+        assert_eq!(obstacle(machine.root()), Some(Obstacle::System));
+        let told = Obstacle::System.to_string();
+        assert!(told.contains("cannot hibernate") && told.contains("Nothing is lost"));
+    }
+
+    #[test]
+    fn a_swap_file_on_a_btrfs_is_found_by_its_mount() {
+        let machine = Machine::new("/data/swap file 1 0 -2\n");
+        let on = |source: &str| {
+            let line = format!(
+                "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:39 / /data rw - btrfs {source} rw\n"
+            );
+            machine.put("proc/self/mountinfo", &line);
+            device_below(machine.root(), Path::new("/data/swap"))
+        };
+        machine.put("dev/dm-0", "");
+        machine.put("sys/class/block/dm-0/dev", "253:0\n");
+        assert_eq!(on("/dev/dm-0").as_deref(), Some("253:0"));
+        assert_eq!(on("/dev/gone"), None);
+        assert_eq!(on("/data/image"), None);
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub mod disks;
 pub mod dm;
 pub mod engine;
 pub mod facts;
+pub mod grub;
 pub mod hibernation;
 pub mod history;
 mod iface;

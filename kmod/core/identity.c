@@ -16,6 +16,7 @@
 #define STATE_RUNNING	1u
 #define STATE_STOPPED	2u
 #define NR_FIXED	9u	/* samples that are always taken */
+#define FIRST_MIB	256u	/* quarter where a first partition begins */
 
 struct disk_sample {
 	__le64 quarter;
@@ -102,16 +103,20 @@ void td_samples_choose(const void *first, const void *second,
 		memset(s, 0, sizeof(*s));
 }
 
-static void add_sample(struct td_samples *s, u64 quarter)
+static void add_sample(struct td_samples *s, u64 quarter, bool unknown)
 {
 	for (u32 i = 0; i < s->count; i++)
 		if (s->sample[i].quarter == quarter)
 			return;
-	s->sample[s->count++].quarter = quarter;
+	if (s->count == TD_SAMPLES_MAX)
+		return;
+	s->sample[s->count++] = (struct td_sample) {
+		.quarter = quarter,
+		.unknown = unknown,
+	};
 }
 
-void td_samples_pick(const struct td_heat *heat, u64 origin_sectors,
-		     struct td_samples *s)
+static void add_fixed(struct td_samples *s, u64 origin_sectors, bool unknown)
 {
 	u64 quarters = origin_sectors >> TD_QUARTER_SHIFT;
 	/*
@@ -121,16 +126,65 @@ void td_samples_pick(const struct td_heat *heat, u64 origin_sectors,
 	 * may be free: discarded blocks may read differently each time.
 	 */
 	const u64 fixed[NR_FIXED] = {
-		0, 1, 4, 16, 256, 260, 272, quarters - 2, quarters - 1,
+		0, 1, 4, 16, FIRST_MIB, 260, 272, quarters - 2, quarters - 1,
 	};
 
-	s->count = 0;
 	for (u32 i = 0; i < NR_FIXED; i++)
 		if (fixed[i] < quarters)
-			add_sample(s, fixed[i]);
+			add_sample(s, fixed[i], unknown);
+}
+
+void td_samples_pick(const struct td_heat *heat, u64 origin_sectors,
+		     struct td_samples *s)
+{
+	s->count = 0;
+	add_fixed(s, origin_sectors, false);
 	for (u32 i = 0; i < TD_HOT_MAX; i++)
-		if (heat->count[i] && heat->quarter[i] < quarters)
-			add_sample(s, heat->quarter[i]);
+		if (heat->count[i] &&
+		    heat->quarter[i] < origin_sectors >> TD_QUARTER_SHIFT)
+			add_sample(s, heat->quarter[i], false);
+}
+
+void td_samples_at_start(struct td_samples *s, u64 origin_sectors)
+{
+	const u64 boot[] = { 0, FIRST_MIB };
+
+	if (!s->stopped) {
+		s->count = 0;
+		add_fixed(s, origin_sectors, true);
+		return;
+	}
+	for (u32 i = 0; i < 2; i++)
+		if (boot[i] < origin_sectors >> TD_QUARTER_SHIFT)
+			add_sample(s, boot[i], true);
+}
+
+void td_sample_know(struct td_sample *sample, const void *quarter)
+{
+	sample->crc = ~env_crc32c(CRC_SEED, quarter, TD_QUARTER_SECTORS * 512);
+	sample->unknown = false;
+}
+
+/*
+ * Does @quarter begin with the boot sector of exFAT, FAT or NTFS? A use of these file
+ * systems may change nothing at any fixed place.
+ */
+static bool leaves_no_trace(const u8 *quarter)
+{
+	static const struct {
+		u32 at;
+		char name[9];
+	} known[] = {
+		{ 3, "EXFAT   " }, { 3, "NTFS    " }, { 82, "FAT32   " },
+		{ 54, "FAT12   " }, { 54, "FAT16   " }, { 54, "FAT     " },
+	};
+
+	if (quarter[510] != 0x55 || quarter[511] != 0xaa)
+		return false;
+	for (u32 i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (!memcmp(quarter + known[i].at, known[i].name, 8))
+			return true;
+	return false;
 }
 
 void td_probe_begin(struct td_probe *p, struct td_samples *s, bool compares)
@@ -155,6 +209,10 @@ void td_probe_feed(struct td_probe *p, const void *quarter)
 
 	if (!quarter)
 		return;
+	if (sample.quarter == 0 || sample.quarter == FIRST_MIB)
+		p->traceless |= leaves_no_trace(quarter);
+	if (sample.unknown)
+		return;
 	crc = ~env_crc32c(CRC_SEED, quarter, TD_QUARTER_SECTORS * 512);
 	if (p->compares) {
 		p->readable++;
@@ -175,6 +233,21 @@ enum td_verdict_of_disk td_probe_end(struct td_probe *p)
 	if (p->differs)
 		return TD_DISK_CHANGED;
 	return p->readable ? TD_DISK_SAME : TD_DISK_UNKNOWN;
+}
+
+enum td_start td_start_judge(const struct td_past *past)
+{
+	if (past->verdict == TD_DISK_CHANGED)
+		return past->dirty ? TD_START_DIVERGED : TD_START_CHANGED;
+	if (past->left)
+		return TD_START_LEFT;
+	if (past->traceless)
+		return TD_START_TRACELESS;
+	/* In write-back alone the compared copies have to do. */
+	if (!past->writes_back &&
+	    (!past->stopped || past->verdict == TD_DISK_UNKNOWN))
+		return TD_START_UNSTOPPED;
+	return TD_START_WARM;
 }
 
 /*

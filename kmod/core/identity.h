@@ -6,14 +6,16 @@
  * Sampled are the places of partition tables and of file systems' superblocks, which
  * every mount changes, and the quarters that this cache's users wrote most often:
  * journals, metadata. A change of a sampled quarter is always found, other changes
- * are not. After a crash nothing is known. FORMAT.md is the layout; parsing takes any
- * bytes.
+ * are not. After a crash the fixed quarters are compared with their clean copies on the
+ * SSD instead. FORMAT.md is the layout; parsing takes any bytes.
  *
  * The caller's order:
- *   start	td_samples_choose(); td_probe_begin() with what it found, read and feed,
- *		td_probe_end(). CHANGED: dirty data is not for this disk; clean data
- *		has to be dropped, durably. Then RUNNING is written to both
- *		copies (FUA), then the first request is served.
+ *   start	td_samples_choose(); td_samples_at_start(); if not stopped, td_sample_know()
+ *		for each sample that has a clean copy on the SSD. td_probe_begin(),
+ *		read and feed, td_probe_end(); then td_start_judge(). DIVERGED: dirty
+ *		data is not for this disk. Cold: clean data has to be dropped,
+ *		durably. Then RUNNING is written to both copies (FUA), then the
+ *		first request is served.
  *   clean stop	all is flushed, on both devices. td_samples_pick(), td_probe_begin(),
  *		read and feed, td_probe_end(); STOPPED is written to both copies.
  *
@@ -39,6 +41,7 @@ struct td_heat {
 struct td_sample {
 	u64 quarter;		/* of the disk, whole */
 	u32 crc;
+	bool unknown;		/* @crc is not known: the quarter is read only */
 };
 
 struct td_samples {
@@ -59,6 +62,13 @@ void td_samples_choose(const void *first, const void *second,
 /* Choose the quarters to sample at a stop, without checksums yet. Lock held. */
 void td_samples_pick(const struct td_heat *heat, u64 origin_sectors,
 		     struct td_samples *s);
+/*
+ * Complete @s, as chosen at a start. Stopped: the places of boot sectors are read too.
+ * Not stopped: the fixed quarters, whose checksums are unknown yet.
+ */
+void td_samples_at_start(struct td_samples *s, u64 origin_sectors);
+/* @quarter: content that the sample should have. */
+void td_sample_know(struct td_sample *sample, const void *quarter);
 
 enum td_verdict_of_disk {
 	TD_DISK_SAME,
@@ -73,6 +83,7 @@ struct td_probe {
 	u32 readable;		/* samples whose quarters could be read */
 	bool compares;
 	bool differs;
+	bool traceless;		/* see struct td_past */
 };
 
 void td_probe_begin(struct td_probe *p, struct td_samples *s, bool compares);
@@ -82,6 +93,32 @@ bool td_probe_next(const struct td_probe *p, u64 *sector);
 void td_probe_feed(struct td_probe *p, const void *quarter);
 /* SAME also when checksums were filled in: then the samples may be encoded as STOPPED. */
 enum td_verdict_of_disk td_probe_end(struct td_probe *p);
+
+/* What a start knows of the time since the cache was in use. */
+struct td_past {
+	enum td_verdict_of_disk verdict;
+	bool stopped;		/* in order: the samples say STOPPED */
+	bool writes_back;	/* in write-back, then and now */
+	bool dirty;		/* the SSD holds data that the disk lacks */
+	bool left;		/* the disk left its mapping and came back */
+	bool traceless;		/* a use of exFAT, FAT or NTFS may leave no trace */
+};
+
+/* How a cache starts. TARGET.rst has the numbers. */
+enum td_start {
+	TD_START_WARM = 0,
+	TD_START_CHANGED = 1,	/* cold: the disk was changed without the cache */
+	TD_START_UNSTOPPED = 2,	/* cold: the cache was not stopped in order */
+	TD_START_LEFT = 3,	/* cold */
+	TD_START_TRACELESS = 4,	/* cold */
+	TD_START_DIVERGED = 5,	/* refused: dirty data is not for this disk */
+};
+
+/*
+ * Cold: all clean copies are dropped, and what is dirty stays. Only DIVERGED gives up
+ * the start because of dirty data.
+ */
+enum td_start td_start_judge(const struct td_past *past);
 
 /* @count sectors from @sector of the disk were written. Lock held. */
 void td_heat_wrote(struct td_heat *h, u64 sector, u32 count);

@@ -51,6 +51,22 @@ bool td_index_readable(const struct td_engine *e, u64 frame, unsigned int want)
 	       !(want & ~td_word_valid(v));
 }
 
+bool td_index_clean_copy(const struct td_engine *e, u64 quarter, u64 *ssd_sector)
+{
+	u64 sector = quarter << TD_QUARTER_SHIFT;
+	u32 slot = td_index_find(e, td_frame_of(sector));
+	unsigned int bit = 1u << (quarter & 3);
+	u64 v;
+
+	if (e->ledger.marks[sector >> e->ledger.mark_shift].state != TD_MARK_CLEAR ||
+	    slot == TD_NO_SLOT)
+		return false;
+	v = td_word_load(&e->words[slot]);
+	*ssd_sector = td_slot_sector(&e->layout, slot) +
+		      ((quarter & 3) << TD_QUARTER_SHIFT);
+	return td_word_valid(v) & ~td_word_dirty(v) & bit;
+}
+
 bool td_index_has_room(const struct td_engine *e, u64 frame)
 {
 	struct td_place p = place_of(e, frame);

@@ -23,6 +23,12 @@ u32 td_index_find(const struct td_engine *e, u64 frame);
 /* Can all of @want of @frame be read now? No lock; a hint. */
 bool td_index_readable(const struct td_engine *e, u64 frame, unsigned int want);
 
+/*
+ * Is a clean copy of @quarter of the disk on the SSD, outside marked regions? Then it
+ * lies at *ssd_sector, and the disk must be equal there. No request in flight.
+ */
+bool td_index_clean_copy(const struct td_engine *e, u64 quarter, u64 *ssd_sector);
+
 /* Is there a free slot for @frame? No lock; a hint. */
 bool td_index_has_room(const struct td_engine *e, u64 frame);
 

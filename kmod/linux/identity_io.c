@@ -12,6 +12,7 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
+#include "index.h"
 #include "job.h"
 
 #define QUARTER_BYTES	(TD_QUARTER_SECTORS << SECTOR_SHIFT)
@@ -101,9 +102,11 @@ static void read_samples(struct tandem *t, blk_opf_t opf)
 }
 
 /* Fill in checksums, or compare them. */
-static enum td_verdict_of_disk probe_disk(struct tandem *t, bool compares)
+static enum td_verdict_of_disk probe_disk(struct tandem *t, bool compares,
+					  bool *traceless)
 {
 	struct td_probe p;
+	enum td_verdict_of_disk verdict;
 	u64 sector;
 	u32 i;
 
@@ -118,10 +121,12 @@ static enum td_verdict_of_disk probe_disk(struct tandem *t, bool compares)
 			      bvec_virt(&bv));
 		bio_uninit(&t->probe->bios[i]);
 	}
-	return td_probe_end(&p);
+	verdict = td_probe_end(&p);
+	*traceless = p.traceless;
+	return verdict;
 }
 
-enum td_verdict_of_disk tandem_identity_check(struct tandem *t)
+static void read_notes(struct tandem *t)
 {
 	u8 *copies = t->samples_buffer;
 	u32 copy;
@@ -137,7 +142,39 @@ enum td_verdict_of_disk tandem_identity_check(struct tandem *t)
 	}
 	td_samples_choose(copies, copies + TD_SAMPLES_BYTES, &t->super,
 			  t->samples);
-	return t->samples->stopped ? probe_disk(t, true) : TD_DISK_UNKNOWN;
+}
+
+/* The disk should be as its clean copies on the SSD; a copy that cannot be read is none. */
+static void know_copies(struct tandem *t)
+{
+	struct td_samples *s = t->samples;
+	u64 sector;
+	u32 i;
+
+	for (i = 0; i < s->count; i++)
+		if (td_index_clean_copy(&t->engine, s->sample[i].quarter, &sector) &&
+		    !tandem_ssd_io(t, REQ_OP_READ | REQ_META, sector,
+				   t->samples_buffer, QUARTER_BYTES))
+			td_sample_know(&s->sample[i], t->samples_buffer);
+}
+
+enum td_start tandem_identity_judge(struct tandem *t, bool left)
+{
+	/* A life that ended with CLEAN was not in write-back. */
+	struct td_past past = {
+		.left = left,
+		.dirty = t->engine.ledger.dirty,
+		.writes_back = t->args.mode == TD_WRITEBACK &&
+			       !(t->super.incompat & TD_SUPER_CLEAN),
+	};
+
+	read_notes(t);
+	past.stopped = t->samples->stopped;
+	td_samples_at_start(t->samples, t->super.origin_sectors);
+	if (!past.stopped)
+		know_copies(t);
+	past.verdict = probe_disk(t, true, &past.traceless);
+	return td_start_judge(&past);
 }
 
 static int write_copies(struct tandem *t)
@@ -169,10 +206,14 @@ int tandem_identity_running(struct tandem *t)
 void tandem_identity_stopped(struct tandem *t)
 {
 	unsigned long flags = tandem_lock(t);
+	bool traceless;
 
 	td_samples_pick(&t->engine.heat, t->super.origin_sectors, t->samples);
 	tandem_unlock(t, flags);
-	if (probe_disk(t, false) != TD_DISK_SAME)
+	if (probe_disk(t, false, &traceless) != TD_DISK_SAME || !t->samples->count)
+		return;
+	/* Another medium is in the drive: the samples are not of this cache's disk. */
+	if (tandem_disk_seq(t) != t->disk_seq)
 		return;
 	t->samples->stopped = true;
 	write_copies(t);

@@ -244,8 +244,37 @@ static bool make_start_durable(struct tandem *t, bool drop)
 	return durable;
 }
 
+/*
+ * Stop-gap until each file system's own traces are compared: what is not known to be
+ * unchanged is dropped. *drop: set if clean copies must be dropped.
+ */
+static int judge_disk(struct tandem *t, bool left, bool *drop)
+{
+	static const char * const why[] = {
+		[TD_START_CHANGED] = "the disk was changed without it",
+		[TD_START_UNSTOPPED] = "it was not stopped in order",
+		[TD_START_LEFT] = "the disk was away",
+		[TD_START_TRACELESS] = "exFAT, FAT and NTFS do not show each change",
+	};
+
+	t->start = tandem_identity_judge(t, left);
+	if (t->start == TD_START_DIVERGED) {
+		DMERR("Disk was changed while the SSD held data for it");
+		return -ESTALE;
+	}
+	if (t->start == TD_START_WARM)
+		return 0;
+	*drop = true;
+	if (tandem_counter(t, TD_C_USED))
+		DMINFO("%s: starts cold: %s", dm_table_device_name(t->ti->table),
+		       why[t->start]);
+	else
+		t->start = TD_START_WARM;
+	return 0;
+}
+
 /* The index of a cache that was in use, or an empty one. */
-static int start_cache(struct tandem *t)
+static int start_cache(struct tandem *t, bool left)
 {
 	bool lost, drop, durable;
 	int r;
@@ -270,18 +299,9 @@ static int start_cache(struct tandem *t)
 		DMERR("Dirty data needs an SSD with blocks no larger than the disk's");
 		return t->load_error = -EMEDIUMTYPE;
 	}
-	switch (tandem_identity_check(t)) {
-	case TD_DISK_CHANGED:
-		if (t->engine.ledger.dirty) {
-			DMERR("Disk was changed while the SSD held data for it");
-			return t->load_error = -ESTALE;
-		}
-		drop = true;
-		break;
-	case TD_DISK_SAME:
-	case TD_DISK_UNKNOWN:
-		break;
-	}
+	r = judge_disk(t, left, &drop);
+	if (r)
+		return t->load_error = r;
 	durable = make_start_durable(t, drop);
 	if (durable && lost)
 		tandem_loss_forget(t);
@@ -292,11 +312,19 @@ static int start_cache(struct tandem *t)
 	return t->load_error = -EIO;
 }
 
-/* Drop the index that was taken over, if the table says "start cold". */
-static int drop_if_cold(struct tandem *t)
+/*
+ * Drop the index that was taken over, if the table says "start cold" or the disk was
+ * away meanwhile. Dirty data stays, or the disk is refused.
+ */
+static int drop_if_cold(struct tandem *t, bool left)
 {
-	if (!t->args.cold)
-		return 0;
+	bool drop = t->args.cold;
+	int r = 0;
+
+	if (left && td_active(&t->engine))
+		r = judge_disk(t, left, &drop);
+	if (r || !drop)
+		return r;
 	if (!make_start_durable(t, true)) {
 		DMERR("Cannot flush the devices");
 		return -EIO;
@@ -309,6 +337,8 @@ static int tandem_preresume(struct dm_target *ti)
 	struct tandem *t = ti->private;
 	bool fresh = t->new_super;
 	struct td_list woken;
+	bool left;
+	u64 seq;
 	int r;
 
 	td_list_init(&woken);
@@ -319,7 +349,9 @@ static int tandem_preresume(struct dm_target *ti)
 			return r;
 		}
 	}
-	r = t->live ? drop_if_cold(t) : start_cache(t);
+	seq = tandem_disk_seq(t);
+	left = t->disk_seq && t->disk_seq != seq;
+	r = t->live ? drop_if_cold(t, left) : start_cache(t, left);
 	if (r)
 		return r;
 	if (td_active(&t->engine) && !t->new_super)
@@ -338,6 +370,7 @@ static int tandem_preresume(struct dm_target *ti)
 	if (fresh && !r)
 		tandem_loss_forget(t);
 	t->grown = false;
+	t->disk_seq = seq;
 	/* As in tandem_take_over(). */
 	smp_store_release(&t->live, true);
 	t->args.cold = false;

@@ -179,6 +179,10 @@ bool tandem_take_over(struct tandem *t)
 
 	mutex_lock(&tandem_registry);
 	old = find_replaced(t);
+	if (old) {
+		t->disk_seq = old->disk_seq;
+		t->start = old->start;
+	}
 	anew = old && !index_fits(old, t);
 	if (anew) {
 		/* dm destroys the table next, however this resume ends. */

@@ -106,6 +106,7 @@ static void status_info(struct tandem *t, char *result, unsigned int maxlen)
 		{ "generation", generation },
 		{ "retired", e->retired.count },
 		{ "promotion", td_promotes(e) },
+		{ "cold_start", t->start },
 	};
 
 	tandem_unlock(t, flags);

@@ -149,6 +149,8 @@ struct tandem {
 	bool write_super;		/* a copy is missing or old: preresume writes */
 	bool new_super;			/* no copy is on the SSD yet */
 	bool grown;			/* the SSD's superblock has a smaller disk */
+	u64 disk_seq;			/* diskseq of the disk that the index is of; 0: none */
+	enum td_start start;		/* of the last start; for status */
 	bool owns_super;		/* super_lock: from preresume to the stop */
 	bool coarse_ssd;		/* SSD's blocks are larger than the disk's */
 	bool stable_ssd;		/* no page may change while it is written */
@@ -427,11 +429,23 @@ int tandem_ssd_io(struct tandem *t, blk_opf_t opf, u64 sector, void *buffer,
 /* identity_io.c: process context, may sleep. 0 or an error. */
 int tandem_identity_alloc(struct tandem *t);
 void tandem_identity_free(struct tandem *t);
-/* Compare the disk with the samples that the last clean stop wrote. */
-enum td_verdict_of_disk tandem_identity_check(struct tandem *t);
+/* The kernel gives each disk, and each medium in a drive, a number of its own. */
+static inline u64 tandem_disk_seq(const struct tandem *t)
+{
+	return t->origin->bdev->bd_disk->diskseq;
+}
+
+/*
+ * Compare the disk with the samples that the last clean stop wrote, or after a crash
+ * with clean copies on the SSD. @left: the disk was away while it was mapped.
+ */
+enum td_start tandem_identity_judge(struct tandem *t, bool left);
 /* Write RUNNING to both copies: the disk may change, so no samples count. */
 int tandem_identity_running(struct tandem *t);
-/* With all durable and no request in flight: sample the disk, write STOPPED. */
+/*
+ * With all durable and no request in flight: sample the disk, write STOPPED; unless
+ * nothing of the disk can be read, or the disk is another one than at the resume.
+ */
 void tandem_identity_stopped(struct tandem *t);
 
 /* index_io.c: process context, may sleep. 0 or an error. */

@@ -70,6 +70,7 @@ fn cache(path: &str, values: &Properties) -> Option<CacheFacts> {
         ssd: read(values, "SsdText")?,
         mode: read(values, "Mode")?,
         waits_for_kernel: read(values, "WaitsForKernel").unwrap_or_default(),
+        grub_would_fail: read(values, "GrubWouldFail").unwrap_or_default(),
         shutdown_minutes: read(values, "ShutdownMinutes").unwrap_or_default(),
         dirty_limit: read(values, "DirtyLimit").unwrap_or_default(),
         paused: read(values, "Paused").unwrap_or_default(),

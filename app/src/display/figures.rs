@@ -17,13 +17,29 @@ pub struct Figure {
     pub value: String,
 }
 
+/// Why the last start dropped the copies on the SSD, by the module's number for it; `None`: it did not.
+fn cold_start(reason: u64) -> Option<String> {
+    Some(match reason {
+        0 => return None,
+        1 => gettext("The hard disk was changed without the cache"),
+        3 => gettext("The hard disk was unplugged while the cache was in use"),
+        4 => gettext("With exFAT, FAT and NTFS, changes made elsewhere cannot be noticed"),
+        _ => gettext(
+            "The cache was not stopped properly, so the hard disk may have changed since then",
+        ),
+    })
+}
+
 /// The counters of a cache, the useful ones first. Errors are shown only if there were any.
 #[must_use]
 pub fn figures(sample: &Sample) -> Vec<Figure> {
     let sectors = |count: u64| bytes(count.saturating_mul(SECTOR_BYTES));
     let frames = |event| sectors(sample.event(event).saturating_mul(sample.frame_sectors));
     let times = |event| sample.event(event).to_string();
-    let mut all = vec![
+    let cold = cold_start(sample.event("cold_start"))
+        .map(|reason| (gettext("Started Empty"), reason, String::new()));
+    let mut all = Vec::from_iter(cold);
+    all.extend([
         (
             gettext("Added"),
             gettext("Read from the hard disk and stored on the SSD"),
@@ -49,7 +65,7 @@ pub fn figures(sample: &Sample) -> Vec<Figure> {
             gettext("Times the SSD had to save everything in its own memory"),
             times("flushes_ssd"),
         ),
-    ];
+    ]);
     if sample.journal_total > 0 {
         all.push((
             gettext("Journal in Use Now"),
@@ -182,6 +198,22 @@ mod tests {
             (last.title.as_str(), last.value.as_str()),
             ("SSD Errors", "2")
         );
+    }
+
+    #[test]
+    fn a_cold_start_is_told_with_its_reason() {
+        let first = |reason| figures(&sample(&[("cold_start", reason)])).remove(0);
+        assert_eq!(first(0).title, "Added");
+        for (reason, words) in [
+            (1, "was changed"),
+            (2, "not stopped properly"),
+            (3, "unplugged"),
+            (4, "exFAT"),
+        ] {
+            let figure = first(reason);
+            assert_eq!(figure.title, "Started Empty");
+            assert!(figure.meaning.contains(words), "{}", figure.meaning);
+        }
     }
 
     #[test]

@@ -265,6 +265,9 @@ pub fn warning_words(warning: &Warning, erased: Option<&Erased>) -> String {
         WarningKind::OriginUnknown => {
             gettext("The content of {device} is not recognized. It stays as it is.")
         }
+        WarningKind::NoHibernation => gettext(
+            "The computer cannot hibernate while the disk of the system has a cache. It can still suspend.",
+        ),
         WarningKind::OtherSystems => gettext(
             "Do not write to this disk from another system on this computer while it has a cache.",
         ),

@@ -50,6 +50,8 @@ enum Loss {
 enum Moving {
     /// The disk is complete, and stays complete.
     Yes,
+    /// The same, but the cache runs: a disk that leaves it starts with an empty cache, since it may be changed elsewhere.
+    Ejected,
     /// Dirty data can come at any moment.
     LeaveModeFirst,
     /// The rest of the dirty data is being written, and no more comes.
@@ -116,6 +118,7 @@ pub fn safety(facts: &SafetyFacts<'_>) -> Safety {
     let runs = matches!(facts.state, CacheState::Active | CacheState::Suspended);
     let moving = match loss {
         Loss::Nothing if runs && facts.mode == Mode::Writeback => Moving::LeaveModeFirst,
+        Loss::Nothing if runs => Moving::Ejected,
         Loss::Nothing | Loss::SsdFailed | Loss::SsdMissing | Loss::SsdUnused => Moving::Yes,
         // The disk refuses the dirty data.
         _ if facts.reason == "disk-error" || !runs => Moving::WithSsdOnly,
@@ -124,7 +127,7 @@ pub fn safety(facts: &SafetyFacts<'_>) -> Safety {
     };
     let advice = match (loss, moving) {
         _ if !facts.ssd_failing => None,
-        (Loss::Nothing, Moving::Yes) => Some(Advice::Replace),
+        (Loss::Nothing, Moving::Yes | Moving::Ejected) => Some(Advice::Replace),
         (Loss::Nothing | Loss::Dirty | Loss::Uncounted, Moving::LeaveModeFirst) => {
             Some(Advice::LeaveModeFirst)
         }
@@ -181,6 +184,9 @@ impl Safety {
         let time = amounts.time.as_deref().filter(|_| self.loss == Loss::Dirty);
         let moving = match (self.moving, time) {
             (Moving::Yes, _) => gettext("Safe to move the disk: yes."),
+            (Moving::Ejected, _) => gettext(
+                "Safe to move the disk: yes, after you eject it; the SSD then fills up again.",
+            ),
             (Moving::LeaveModeFirst, None) => {
                 gettext("Safe to move the disk: no, turn off Fast Saving first.")
             }
@@ -317,7 +323,8 @@ mod tests {
         for (facts, line) in [
             (
                 facts(Active, "", Writethrough, Some(0), false),
-                "If the SSD dies now, you lose nothing. Safe to move the disk: yes. Shutting down takes no longer.",
+                "If the SSD dies now, you lose nothing. Safe to move the disk: yes, after you eject it; the SSD then fills up again. \
+                 Shutting down takes no longer.",
             ),
             (
                 facts(Active, "", Writeback, Some(0), true),

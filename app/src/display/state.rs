@@ -123,10 +123,35 @@ pub fn cache_words(state: CacheState, reason: &str, unwritten: bool) -> CacheWor
 /// Words for a cache whose newest sample counts `dirty` bytes that are on the SSD only.
 #[must_use]
 pub fn words_of(facts: &CacheFacts, dirty: u64) -> CacheWords {
-    if facts.state == CacheState::Active && facts.paused && facts.reason.is_empty() {
+    let is_paused = facts.state == CacheState::Active && facts.paused && facts.reason.is_empty();
+    if is_paused && !facts.grub_would_fail {
         return pause_words();
     }
-    cache_words(facts.state, &facts.reason, facts.may_be_unwritten(dirty))
+    let words = cache_words(facts.state, &facts.reason, facts.may_be_unwritten(dirty));
+    if facts.grub_would_fail && words.severity < Severity::Warning {
+        return grub_words(facts.state, is_paused);
+    }
+    words
+}
+
+/// Words for a cache over the disk from which GRUB starts the computer by BIOS.
+fn grub_words(state: CacheState, is_paused: bool) -> CacheWords {
+    let severity = Severity::Warning;
+    CacheWords {
+        title: gettext("Computer May Not Start"),
+        what: gettext(
+            "GRUB starts this computer by BIOS from this disk. If GRUB (the package grub-pc) is updated while the disk has a cache, the computer does not start any more.",
+        ),
+        data: String::new(),
+        next: match state {
+            CacheState::Pending => gettext("Choose “Cancel Setup” before GRUB is updated."),
+            CacheState::Detached => gettext("Restart the computer before GRUB is updated."),
+            _ => gettext("Choose “Remove Cache” and restart the computer before GRUB is updated."),
+        },
+        icon: severity.icon(),
+        severity,
+        resumable: is_paused,
+    }
 }
 
 /// Words for a cache that a person has paused.

@@ -25,6 +25,8 @@ pub struct CacheFacts {
     pub mode: Mode,
     /// The user chose write-back, which waits until every kernel that may start next has the module.
     pub waits_for_kernel: bool,
+    /// GRUB could not start the computer after its next update, because of this cache.
+    pub grub_would_fail: bool,
     /// Minutes that a shutdown may take to write everything to the disk; 0: it does not do that.
     pub shutdown_minutes: u32,
     /// How much data may be on the SSD only.

@@ -7,8 +7,10 @@
 #[path = "../../../helper/sim/tests/common/bus.rs"]
 pub mod bus;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use bus::Running;
@@ -34,7 +36,7 @@ impl Machine {
     /// Starts bus and service.
     ///
     /// # Panics
-    /// If `tandem-simulated` is not built, or there is no `dbus-daemon`.
+    /// If `tandem-simulated` does not build, or there is no `dbus-daemon`.
     pub fn start() -> Self {
         Self::on(bus::start())
     }
@@ -42,7 +44,7 @@ impl Machine {
     /// Starts the service on this bus.
     ///
     /// # Panics
-    /// If `tandem-simulated` is not built.
+    /// If `tandem-simulated` does not build.
     pub fn on((bus, address): (Running, String)) -> Self {
         let helper = start_service(&address);
         Self {
@@ -73,14 +75,33 @@ impl Machine {
     }
 }
 
+/// The service on a simulated machine, which cargo brings up to date once for this program.
+fn service() -> PathBuf {
+    static BUILT: Once = Once::new();
+    let program = built("tandem-simulated");
+    BUILT.call_once(|| {
+        let profile = program.parent().and_then(Path::file_name);
+        let profile = match profile.and_then(OsStr::to_str) {
+            Some("debug") | None => "dev",
+            Some(other) => other,
+        };
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let made = Command::new(cargo)
+            .args(["build", "--quiet", "--package=tandem-simulated"])
+            .args(["--profile", profile])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status()
+            .expect("cargo starts");
+        assert!(
+            made.success(),
+            "the service on a simulated machine does not build"
+        );
+    });
+    program
+}
+
 fn start_service(address: &str) -> Running {
-    let helper = built("tandem-simulated");
-    assert!(
-        helper.exists(),
-        "{} is missing: cargo build -p tandem-simulated",
-        helper.display()
-    );
-    let helper = Command::new(helper)
+    let helper = Command::new(service())
         .env("DBUS_SYSTEM_BUS_ADDRESS", address)
         .spawn()
         .expect("the service starts");

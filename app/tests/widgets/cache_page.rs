@@ -153,6 +153,55 @@ fn a_page_says_that_the_chosen_mode_waits_for_a_kernel() {
 }
 
 #[gtk::test]
+fn a_page_says_that_grub_could_not_start_the_computer() {
+    adw::init().unwrap();
+    let page: CachePage = glib::Object::new();
+    let window = shown_in_window(&page);
+    let cache = CacheObject::new(cache_facts("a"));
+    page.show(Some(&cache));
+    let words = || hand::words(&window);
+    assert!(!words().contains("GRUB"), "{}", words());
+    for (state, paused, next) in [
+        (
+            CacheState::Active,
+            false,
+            "Choose “Remove Cache” and restart",
+        ),
+        (
+            CacheState::Active,
+            true,
+            "Choose “Remove Cache” and restart",
+        ),
+        (CacheState::Pending, false, "Choose “Cancel Setup” before"),
+        (CacheState::Detached, false, "Restart the computer before"),
+    ] {
+        cache.update(CacheFacts {
+            grub_would_fail: true,
+            state,
+            paused,
+            ..cache_facts("a")
+        });
+        for part in [
+            "Computer May Not Start",
+            "GRUB starts this computer by BIOS",
+            next,
+        ] {
+            assert!(words().contains(part), "no {part} in:\n{}", words());
+        }
+    }
+    // A lock of the disk is more urgent.
+    cache.update(CacheFacts {
+        grub_would_fail: true,
+        state: CacheState::Stopped,
+        reason: "disk-changed".into(),
+        ..cache_facts("a")
+    });
+    assert!(!words().contains("GRUB"), "{}", words());
+    page.show(None);
+    window.destroy();
+}
+
+#[gtk::test]
 fn a_page_has_live_figures_only_while_its_devices_work() {
     adw::init().unwrap();
     let page: CachePage = glib::Object::new();

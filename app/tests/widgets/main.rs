@@ -108,6 +108,7 @@ fn cache_facts(uuid: &str) -> CacheFacts {
         ssd: device("Flash", ""),
         mode: Mode::Writethrough,
         waits_for_kernel: false,
+        grub_would_fail: false,
         refused_modes: vec![],
         may_be_unwritten: false,
         shutdown_minutes: 0,

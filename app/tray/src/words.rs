@@ -276,8 +276,8 @@ pub(crate) mod tests {
     fn the_tooltip_ends_with_the_safety_line() {
         assert_eq!(
             tooltip(&cache(CacheState::Active, None)),
-            "Films: working\nIf the SSD dies now, you lose nothing. Safe to move the disk: yes. \
-             Shutting down takes no longer."
+            "Films: working\nIf the SSD dies now, you lose nothing. Safe to move the disk: yes, after you eject it; \
+             the SSD then fills up again. Shutting down takes no longer."
         );
         let shown = Shown {
             mode: Mode::Writeback,

@@ -45,6 +45,9 @@ words! {
         OriginSwap = "origin-swap",
         /// The disk holds /boot: `device`, `mount_points`.
         OriginBoot = "origin-boot",
+        /// GRUB starts this machine by BIOS from the disk, and could not start it after its next update if a cache were
+        /// over the disk: `device`, `mount_points`.
+        OriginGrub = "origin-grub",
         /// The disk is an EFI system partition: `device`.
         OriginEfi = "origin-efi",
         /// The disk holds the root file system or another file system of the running system: `device`, `mount_points`.

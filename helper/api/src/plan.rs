@@ -105,6 +105,8 @@ words! {
         SameDrive = "same-drive",
         /// The disk has content without a known signature. The content stays as it is.
         OriginUnknown = "origin-unknown",
+        /// The running system is on the disk: the machine does not hibernate while it has a cache.
+        NoHibernation = "no-hibernation",
         /// Other systems on this machine, and boot loaders, do not know the cache. While the cache exists, they must
         /// not write to the disk.
         OtherSystems = "other-systems",

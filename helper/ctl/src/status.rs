@@ -47,6 +47,7 @@ pub async fn facts(cache: &CacheProxy<'_>) -> Result<serde_json::Value, Ending> 
         "refused_modes": cache.refused_modes().await?,
         "may_be_unwritten": cache.may_be_unwritten().await?,
         "waits_for_kernel": cache.waits_for_kernel().await?,
+        "grub_would_fail": cache.grub_would_fail().await?,
         "shutdown_minutes": cache.shutdown_minutes().await?,
         "dirty_limit": cache.dirty_limit().await?,
         "paused": cache.paused().await?,
@@ -114,6 +115,9 @@ pub async fn status(
             say(
                 "           Write-back waits until the module is there for the kernel of the next start",
             );
+        }
+        if cache.grub_would_fail().await? {
+            say(format_args!("  GRUB:    {}", words::GRUB_WOULD_FAIL));
         }
         if cache.paused().await? {
             say("  Paused:  Nothing new is stored; see “tandemctl resume”");

@@ -133,6 +133,11 @@ impl Scene {
         Facts {
             devices: self.blocks.iter().map(device).collect(),
             initramfs: true,
+            bios_grub: self
+                .bios_grub
+                .iter()
+                .filter_map(|name| Some(number(self.blocks.get(name)?)))
+                .collect(),
         }
     }
 

@@ -216,6 +216,13 @@ impl Simulation {
         Ok(())
     }
 
+    async fn set_bios_grub(&self, block: OwnedObjectPath) -> Result<(), Failure> {
+        let name = self.name_of(&block)?;
+        self.0.change(|s| s.bios_grub = Some(name));
+        self.0.synced().await;
+        Ok(())
+    }
+
     fn claim(&self, block: OwnedObjectPath, claimed: bool) -> Result<(), Failure> {
         let name = self.name_of(&block)?;
         self.0.change(|s| {

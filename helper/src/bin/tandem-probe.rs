@@ -9,11 +9,14 @@
 //! In these two forms the program runs for every event of every disk: it opens the device once and reads two blocks.
 //!
 //! * `tandem-probe --hibernation` is called by systemd before the machine hibernates. It fails, with the reason, if the
-//!   image would be written to a cache.
+//!   image would be written to a cache, or if the system is on one.
+//! * `tandem-probe --may-unmount /dev/X USER` is called by the rule of polkit. It succeeds if all mounts of the device are
+//!   mounts of this user that the service has moved.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tandem_helper::mounts::moved;
 use tandem_helper::{hibernation, superblock};
 
 fn main() -> ExitCode {
@@ -23,9 +26,18 @@ fn main() -> ExitCode {
     }
     let lines = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["--mapped", node] => mapped(Path::new(node)),
+        ["--may-unmount", node, user] => {
+            return if moved::may_unmount(Path::new("/"), node, user) {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            };
+        }
         [node] if !node.starts_with('-') => plain(Path::new(node)),
         _ => {
-            eprintln!("usage: tandem-probe [--mapped] NODE | --hibernation");
+            eprintln!(
+                "usage: tandem-probe [--mapped] NODE | --hibernation | --may-unmount NODE USER"
+            );
             return ExitCode::from(2);
         }
     };
@@ -36,15 +48,10 @@ fn main() -> ExitCode {
 }
 
 fn may_hibernate() -> ExitCode {
-    match hibernation::image_on_cache(Path::new("/")) {
+    match hibernation::obstacle(Path::new("/")) {
         None => ExitCode::SUCCESS,
-        Some(swap) => {
-            eprintln!(
-                "The computer cannot hibernate: {} lies on a hard disk with a Tandem cache, and the computer could not \
-                 read its memory from there when it starts. Nothing is lost. Use a swap partition on a disk without a \
-                 cache, or suspend the computer instead.",
-                swap.display()
-            );
+        Some(obstacle) => {
+            eprintln!("{obstacle}");
             ExitCode::FAILURE
         }
     }

@@ -10,7 +10,7 @@ use std::path::Path;
 /// The folder of udev's files.
 pub(super) const FOLDER: &str = "/run/udev";
 /// The folder in which udev records a device after it has handled the device.
-pub(super) const DATA: &str = "/run/udev/data";
+pub(crate) const DATA: &str = "/run/udev/data";
 /// The block devices that the kernel has, each as a link.
 const BLOCK: &str = "/sys/class/block";
 

@@ -5,8 +5,6 @@ use crate::action::Pair;
 use crate::iface::bounded::Bounded;
 use crate::sampler::Sampler;
 use crate::service::Service;
-use crate::service::queue::QueueSlot;
-use serde::Serialize;
 use std::sync::{Arc, Mutex, PoisonError};
 use tandem_api::{
     CacheState, DeviceText, DirtyLimit, Failure, JobKind, Kind, LongHistory, Mode, PlanReply,
@@ -14,7 +12,7 @@ use tandem_api::{
 };
 use zbus::message::Header;
 use zbus::object_server::{InterfaceRef, ResponseDispatchNotifier, SignalEmitter};
-use zbus::{OwnedObjectPath, Type, interface};
+use zbus::{OwnedObjectPath, interface};
 
 /// The properties of a cache that can change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +29,8 @@ pub struct View {
     pub may_be_unwritten: bool,
     /// Whether write-back waits until each kernel that may start next has the module.
     pub waits_for_kernel: bool,
+    /// Whether GRUB could not start the machine after its next update, because of this cache.
+    pub grub_would_fail: bool,
     /// Minutes that a shutdown may take to write all dirty data to the disk.
     pub shutdown_minutes: u32,
     /// How much data may be on the SSD only.
@@ -145,6 +145,9 @@ impl CacheObject {
         if old.waits_for_kernel != new.waits_for_kernel {
             this.waits_for_kernel_changed(emitter).await?;
         }
+        if old.grub_would_fail != new.grub_would_fail {
+            this.grub_would_fail_changed(emitter).await?;
+        }
         if old.shutdown_minutes != new.shutdown_minutes {
             this.shutdown_minutes_changed(emitter).await?;
         }
@@ -190,16 +193,6 @@ fn sender(header: &Header<'_>) -> Result<String, Failure> {
         .ok_or_else(|| Failure::new(Kind::InvalidArgument).name("sender"))
 }
 
-/// A reply that keeps its queue slot until the reply is written, so that each user has at most one history in memory.
-fn reply_in_slot<T: Serialize + Type>(slot: QueueSlot, value: T) -> ResponseDispatchNotifier<T> {
-    let (reply, written) = ResponseDispatchNotifier::new(value);
-    tokio::spawn(async move {
-        written.await;
-        drop(slot);
-    });
-    reply
-}
-
 #[interface(name = "org.tandemcache.Tandem1.Cache")]
 impl CacheObject {
     async fn watch(&self, #[zbus(header)] header: Header<'_>) -> Result<(), Failure> {
@@ -227,7 +220,7 @@ impl CacheObject {
         let slot = self.service.queue_slot(&header).await?;
         let samples = self.sampler.history();
         slot.charge(samples.len())?;
-        Ok(reply_in_slot(slot, samples))
+        Ok(slot.reply(samples))
     }
 
     async fn long_history(
@@ -238,7 +231,7 @@ impl CacheObject {
         let slot = self.service.queue_slot(&header).await?;
         let history = self.sampler.long_history(span);
         slot.charge(history.periods.len())?;
-        Ok(reply_in_slot(slot, history))
+        Ok(slot.reply(history))
     }
 
     async fn plan_remove(&self, #[zbus(header)] header: Header<'_>) -> Result<PlanReply, Failure> {
@@ -411,6 +404,11 @@ impl CacheObject {
     #[zbus(property)]
     fn waits_for_kernel(&self) -> bool {
         self.view(|v| v.waits_for_kernel)
+    }
+
+    #[zbus(property)]
+    fn grub_would_fail(&self) -> bool {
+        self.view(|v| v.grub_would_fail)
     }
 
     #[zbus(property)]

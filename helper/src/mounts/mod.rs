@@ -3,7 +3,9 @@
 //! of the service.
 
 pub mod boot_loader;
+pub mod device;
 pub mod libmount;
+pub mod moved;
 pub mod systemd;
 pub mod table;
 pub mod users;

@@ -48,8 +48,6 @@ fn unavailable(e: impl std::fmt::Display) -> Failure {
 const MASKED: &str = "org.freedesktop.systemd1.UnitMasked";
 /// The program that mounts where systemd has no unit for it.
 const MOUNT: &str = "/bin/mount";
-/// Option of mount(8) with the user that mounted the disk. Only the polkit rule of the service reads the option.
-const USER_OPTION: &str = "x-tandem.user=";
 
 /// Name of the automount unit of a mount point.
 fn automount_unit(point: &str) -> String {
@@ -366,31 +364,17 @@ fn fstype(kernel: &str) -> &str {
     }
 }
 
-/// Whether an option of mount(8) may have this byte of a user's name.
-const fn is_plain(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-')
-}
-
 /// The options for mount(8): those that only report what the kernel chose are left out.
 fn options(mount: &Mount) -> String {
     let reported = |option: &&str| {
         let name = option.split('=').next().unwrap_or_default();
         let fuse = mount.fstype == "fuseblk" && matches!(name, "user_id" | "group_id" | "blksize");
         let btrfs = mount.fstype == "btrfs" && name == "subvolid";
-        fuse || btrfs || name == "seclabel" || option.starts_with(USER_OPTION)
+        fuse || btrfs || name == "seclabel"
     };
     let mut options: Vec<&str> = mount.options.split(',').filter(|o| !reported(o)).collect();
-    let user;
-    if let Mounter::Udisks(uid) = mount.mounter {
+    if let Mounter::Udisks(_) = mount.mounter {
         options.push("uhelper=udisks2");
-        // UDisks2 itself does not know that this mount is the user's. Our polkit rule reads the name here.
-        if let Some(name) = table::user_folder(&mount.point)
-            && uid != 0
-            && name.bytes().all(is_plain)
-        {
-            user = format!("{USER_OPTION}{name}");
-            options.push(&user);
-        }
     }
     options.join(",")
 }

@@ -150,6 +150,9 @@ pub fn origin(
     if device.swap || text.content == "swap" || SWAP.contains(&device.part_type.as_str()) {
         return refuse(Kind::OriginSwap);
     }
+    if facts.is_below_grub(device) {
+        return refuse_mounted(Kind::OriginGrub);
+    }
     let system = match later {
         true => &SYSTEM_POINTS[1..],
         false => &SYSTEM_POINTS,

@@ -229,6 +229,9 @@ fn warnings(
     if origin.clear_text {
         warn(WarningKind::ClearText, ssd, Vec::new());
     }
+    if checks::is_root(origin) {
+        warn(WarningKind::NoHibernation, origin, Vec::new());
+    }
     if FOREIGN.contains(&origin.ident.text.content.as_str()) {
         warn(WarningKind::OtherSystems, origin, Vec::new());
     }

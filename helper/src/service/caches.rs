@@ -178,6 +178,8 @@ impl Service {
             refused_modes,
             may_be_unwritten: record.may_be_dirty,
             waits_for_kernel: record.waits_for_kernel,
+            // GRUB's folder lies on the mapping, which is above the disk, or on the disk alone.
+            grub_would_fail: origin.is_some_and(|disk| facts.is_below_grub(disk)),
             shutdown_minutes: record.shutdown_minutes,
             dirty_limit: record.pair.dirty_limit,
             paused: state == CacheState::Active

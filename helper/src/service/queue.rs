@@ -4,11 +4,14 @@
 //!
 //! An authorised job waits in no queue, so no plan of another user can delay it.
 
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tandem_api::{Failure, Kind};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use zbus::Type;
+use zbus::object_server::ResponseDispatchNotifier;
 
 /// Calls that one connection to the bus may have open.
 const CALLS_PER_CONNECTION: usize = 16;
@@ -186,6 +189,16 @@ impl QueueSlot {
     /// User id of the caller.
     pub(crate) fn uid(&self) -> u32 {
         self.caller.uid
+    }
+
+    /// A reply that keeps the slot until the reply is written, so that each user has at most one history in memory.
+    pub(crate) fn reply<T: Serialize + Type>(self, value: T) -> ResponseDispatchNotifier<T> {
+        let (reply, written) = ResponseDispatchNotifier::new(value);
+        tokio::spawn(async move {
+            written.await;
+            drop(self);
+        });
+        reply
     }
 
     /// Charges the user for a history.

@@ -2,91 +2,24 @@
 /*
  * The lives of a cache as its superblock and its samples see them: made, started,
  * used in changing modes, stopped or cut; and between two lives the disk may be
- * exchanged.
+ * exchanged, or written elsewhere.
  *
  * Each write of a superblock or of samples is cut at each sector, and what is then
  * on the SSD must be believed, and say nothing wrong. The order of writes is that
  * of linux/. Index, marks and data are taken as always durable: crash.rs is for
  * them. Contents of quarters are numbers, no two writes have the same.
  */
-#include "check.h"
 #include "format.h"
-#include "identity.h"
+#include "lives.h"
 #include "random.h"
 #include "torn.h"
-
-#define QUARTERS	600u
-#define LIVES		30u
-#define SSD_SECTORS	53248u
-#define JOURNAL		333u	/* of a file system: written most often */
-#define SECTORS		(TD_SUPER_BYTES / TD_SECTOR_BYTES)
-
-enum area { SUPER, SAMPLES };
-
-struct quarter {
-	u32 content;
-	bool valid, dirty;
-};
-
-struct world {
-	u64 state;			/* state of the random numbers */
-	u64 cuts;
-	struct td_identity id;
-	u8 ssd[2][2][TD_SUPER_BYTES] __attribute__((aligned(8)));	/* copy, area */
-	u32 disk[QUARTERS];
-	u32 own[QUARTERS];		/* content of the right disk, while another is in place */
-	u32 older[QUARTERS];		/* content at an earlier life, as a disk image has it */
-	u32 shown[QUARTERS];		/* content that users have to see */
-	struct quarter cached[QUARTERS];
-	u32 dirty;
-	u32 last;			/* content that was written last */
-	bool made;			/* the first superblock is on the SSD */
-	bool anew;			/* half of a new index is on the SSD */
-	bool exchanged;			/* the disk is not the one of the last life */
-	bool dropped;			/* the copies of the exchanged disk were given up */
-	bool serving;			/* requests are served: the disk may change */
-	bool off;			/* the power is gone */
-	/* the memory of the module */
-	struct td_super super;
-	struct td_samples samples;
-	struct td_heat heat;
-	bool writes_back;
-	bool write_super;
-	u32 super_first;
-	u32 to_disk, to_journal;	/* writes of this life */
-};
-
-static enum td_verdict_of_disk probe_world(const struct world *x, struct td_samples *s,
-					   bool compares)
-{
-	u32 content[TD_SUPER_BYTES / sizeof(u32)];
-	struct td_probe p;
-	u64 sector;
-
-	td_probe_begin(&p, s, compares);
-	while (td_probe_next(&p, &sector)) {
-		must(sector / TD_QUARTER_SECTORS < QUARTERS, "a sample beyond the disk");
-		for (u32 i = 0; i < TD_SUPER_BYTES / sizeof(u32); i++)
-			content[i] = x->disk[sector / TD_QUARTER_SECTORS];
-		td_probe_feed(&p, content);
-	}
-	return td_probe_end(&p);
-}
-
-static enum td_super_error choose_super(const struct world *x, struct td_super *sb)
-{
-	enum td_super_error error = td_super_choose(x->ssd[0][SUPER],
-						    x->ssd[1][SUPER], sb);
-
-	return error ? error : td_super_match(sb, &x->id, SSD_SECTORS);
-}
 
 /* What a start would find after a cut now. */
 static void check_cut(struct world *x)
 {
 	struct td_samples s;
 	struct td_super sb;
-	enum td_super_error error = choose_super(x, &sb);
+	enum td_super_error error = lives_super(x, &sb);
 
 	x->cuts++;
 	if (!x->made && (error == TD_SUPER_BLANK || error == TD_SUPER_DAMAGED))
@@ -99,8 +32,8 @@ static void check_cut(struct world *x)
 	td_samples_choose(x->ssd[0][SAMPLES], x->ssd[1][SAMPLES], &sb, &s);
 	must(!s.stopped || !x->serving,
 	     "the disk may change, but a start would know it again");
-	if (s.stopped)
-		must((probe_world(x, &s, true) == TD_DISK_SAME) == !x->exchanged,
+	if (s.stopped && !x->elsewhere)
+		must(lives_same(x, &s) == !x->exchanged,
 		     "the disk is not known again, or another one is");
 }
 
@@ -223,12 +156,13 @@ static bool make_index_anew(struct world *x)
 }
 
 /* Returns false if the start is refused or the power was cut. */
-static bool load_life(struct world *x)
+static bool load_life(struct world *x, bool writes_back)
 {
+	enum td_start start;
 	struct td_super first, second;
 	bool damaged = !random_below(&x->state, 8);
 
-	must(!choose_super(x, &x->super), "no superblock is believed");
+	must(!lives_super(x, &x->super), "no superblock is believed");
 	x->super_first = td_super_first(x->ssd[0][SUPER], x->ssd[1][SUPER]);
 	x->write_super = td_super_parse(x->ssd[0][SUPER], 0, &first) ||
 			 td_super_parse(x->ssd[1][SUPER], 1, &second) ||
@@ -242,18 +176,22 @@ static bool load_life(struct world *x)
 		return false;
 	td_samples_choose(x->ssd[0][SAMPLES], x->ssd[1][SAMPLES], &x->super,
 			  &x->samples);
-	if (!x->samples.stopped) {
-		must(!x->exchanged || x->dropped, "nothing is known of another disk");
-		return true;
-	}
-	if (probe_world(x, &x->samples, true) != TD_DISK_CHANGED)
-		return true;
-	must(x->exchanged, "the right disk is taken for another");
-	if (x->dirty)
+	start = lives_judge(x, writes_back);
+	if (start == TD_START_DIVERGED)
 		return false;
-	drop_copies(x);
-	x->dropped = true;
-	memcpy(x->shown, x->disk, sizeof(x->shown));
+	x->dropped |= start != TD_START_WARM;
+	for (u32 i = 0; i < QUARTERS; i++) {
+		struct quarter *q = &x->cached[i];
+
+		if (q->dirty)
+			continue;
+		if (start != TD_START_WARM)
+			q->valid = false;
+		must(!q->valid || q->content == x->disk[i],
+		     "a copy that is older than the disk is believed");
+		if (x->exchanged || x->elsewhere)
+			x->shown[i] = x->disk[i];
+	}
 	return true;
 }
 
@@ -263,13 +201,13 @@ static bool start_life(struct world *x, bool writes_back)
 
 	memset(&x->heat, 0, sizeof(x->heat));
 	x->to_disk = x->to_journal = 0;
-	if (!load_life(x) || !write_samples(x, false))
+	if (!load_life(x, writes_back) || !write_samples(x, false))
 		return false;
 	flags = x->super.incompat & ~TD_SUPER_COLD;
 	if (!set_flags(x, writes_back ? flags & ~TD_SUPER_CLEAN : flags))
 		return false;
 	x->writes_back = writes_back;
-	x->exchanged = x->dropped = false;
+	x->exchanged = x->dropped = x->elsewhere = x->left = false;
 	x->serving = true;
 	return true;
 }
@@ -339,6 +277,7 @@ static bool use_life(struct world *x)
 static bool stop_life(struct world *x)
 {
 	struct td_super sb;
+	struct td_probe p;
 	bool clean = !x->writes_back && !x->dirty;
 
 	x->serving = false;
@@ -346,38 +285,13 @@ static bool stop_life(struct world *x)
 	    !set_flags(x, x->super.incompat | TD_SUPER_CLEAN))
 		return false;
 	td_samples_pick(&x->heat, x->super.origin_sectors, &x->samples);
-	probe_world(x, &x->samples, false);
+	p = lives_probe(x, &x->samples, false);
+	td_probe_end(&p);
 	if (!write_samples(x, true))
 		return false;
-	must(!choose_super(x, &sb) && (!clean || sb.incompat & TD_SUPER_CLEAN),
+	must(!lives_super(x, &sb) && (!clean || sb.incompat & TD_SUPER_CLEAN),
 	     "all is clean, but the superblock does not say so");
 	return true;
-}
-
-/* Between two lives, of which the first ended well, the disk may be exchanged. */
-static void exchange_disk(struct world *x)
-{
-	/* The journal is written so often that it must be sampled. */
-	bool journal = x->to_journal * TD_HOT_MAX > x->to_disk;
-
-	memcpy(x->own, x->disk, sizeof(x->own));
-	switch (random_below(&x->state, 6)) {
-	case 0:
-		for (u32 i = 0; i < QUARTERS; i++)
-			x->disk[i] = ++x->last;
-		break;
-	case 1:
-		if (!journal)
-			return;
-		memcpy(x->disk, x->older, sizeof(x->disk));
-		break;
-	case 2:
-		x->disk[random_below(&x->state, 2)] = ++x->last;
-		break;
-	default:
-		return;
-	}
-	x->exchanged = true;
 }
 
 /*
@@ -388,19 +302,21 @@ static void check_refused_start(struct world *x, const void *before)
 {
 	must(!memcmp(before, x->ssd, sizeof(x->ssd)), "a refused start writes");
 	/* The copies that belong to another disk were given up already. */
-	if (!x->exchanged || x->dropped)
+	if ((!x->exchanged && !x->elsewhere) || x->dropped)
 		return;
 	memcpy(x->disk, x->own, sizeof(x->disk));
-	x->exchanged = false;
+	x->exchanged = x->elsewhere = false;
 }
 
 u64 sim_lives(u64 seed)
 {
 	struct world *x = zeroed(1, sizeof(*x));
 	u8 *before = zeroed(1, sizeof(x->ssd));
+	bool stopped;
 	u64 cuts;
 
 	x->state = seed;
+	x->traceless = seed % 4 == 3;
 	x->id = (struct td_identity) {
 		.uuid = { 1, 2, 3 },
 		.origin_id_bytes = 1,
@@ -419,17 +335,17 @@ u64 sim_lives(u64 seed)
 		memcpy(before, x->ssd, sizeof(x->ssd));
 		x->off = false;
 		x->writes_back = false;
-		if (!start_life(x, random_below(&x->state, 2))) {
+		if (!start_life(x, x->next)) {
 			if (!x->off)
 				check_refused_start(x, before);
 			continue;
 		}
 		life++;
-		if (use_life(x) && stop_life(x)) {
+		stopped = use_life(x) && stop_life(x);
+		if (stopped)
 			memcpy(x->older, image, sizeof(image));
-			exchange_disk(x);
-		}
 		x->serving = false;
+		lives_exchange(x);
 	}
 	cuts = x->cuts;
 	free(before);

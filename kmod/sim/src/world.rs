@@ -21,6 +21,7 @@ mod carry;
 mod check;
 mod clean;
 mod durable;
+mod elsewhere;
 mod exact;
 mod flawed;
 mod io;
@@ -221,6 +222,8 @@ pub struct World {
     durable: durable::Durable,
     /// The host's record: the SSD was lost, and no start has been completed since.
     lost: bool,
+    /// The disk was written elsewhere, and no start has been completed since.
+    written_elsewhere: bool,
     /// Some marks could not be read at the last start.
     marks_unreadable: bool,
     retired: retired::Retired,
@@ -299,6 +302,7 @@ impl World {
             guard: check::Guard::default(),
             durable: durable::Durable::default(),
             lost: false,
+            written_elsewhere: false,
             marks_unreadable: false,
             retired: retired::Retired::default(),
             closed: None,

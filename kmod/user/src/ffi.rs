@@ -96,6 +96,7 @@ impl Default for Retired {
 pub struct Sample {
     quarter: u64,
     crc: u32,
+    unknown: bool,
 }
 
 /// `TD_SAMPLES_MAX`

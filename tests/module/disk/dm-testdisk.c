@@ -21,6 +21,7 @@
  *	fail all|reads|writes|nothing	such requests fail from now on; a flush is a
  *					write; "nothing" also ends "stuck"
  *	fail request <n>		the n-th request from now on fails, once
+ *	medium changed			the device gets another diskseq
  *
  * Status: the counters of struct testdisk by their names.
  *
@@ -326,6 +327,8 @@ static int testdisk_message(struct dm_target *ti, unsigned int argc, char **argv
 		if (!d->fail_reads && !d->fail_writes &&
 		    strcmp(argv[1], "nothing"))
 			r = -EINVAL;
+	} else if (!strcmp(argv[0], "medium")) {
+		dm_disk(dm_table_get_md(ti->table))->diskseq++;
 	} else if (!strcmp(argv[0], "stuck")) {
 		r = kstrtou64(argv[1], 10, &d->stuck);
 	} else if (!strcmp(argv[0], "bad")) {

@@ -132,7 +132,7 @@ impl Disk {
         Ok(disk)
     }
 
-    /// The table line of a test disk (tests/uml/disk) over this disk.
+    /// The table line of a test disk (tests/module/disk) over this disk.
     fn test_line(&self, label: &str, kind: &str, dma_alignment: u32) -> Line {
         let path = self.path().display();
         let args = format!("{path} {label} {kind} {dma_alignment}");
@@ -166,7 +166,20 @@ impl Disk {
         top.message(&format!("fail request {n}"))
     }
 
-    /// Ends that. Returns false if there were less than `n` requests.
+    /// From now on the device counts as another disk, as a drive does after its medium was changed. The content stays.
+    /// The disk is [`Shape::failing`].
+    pub fn exchange(&self) -> Result<()> {
+        let (top, _) = self.top.as_ref().context("no test disk")?;
+        top.message("medium changed")
+    }
+
+    /// Lets these requests fail from now on: `all`, `reads`, `writes`, `nothing`. The disk is [`Shape::failing`].
+    pub fn fail_requests(&self, which: &str) -> Result<()> {
+        let (top, _) = self.top.as_ref().context("no test disk")?;
+        top.message(&format!("fail {which}"))
+    }
+
+    /// Ends what [`Self::fail_request`] began. Returns false if there were less than `n` requests.
     pub fn has_failed_request(&self) -> Result<bool> {
         let failed = self.test_counter("fail_in")? == 0;
         self.fail_request(0)?;

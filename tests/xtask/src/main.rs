@@ -3,6 +3,7 @@
 
 mod bench;
 mod c_style;
+mod cargo_tests;
 mod host;
 mod kernels;
 mod meson_install;

@@ -3,10 +3,11 @@
 
 use std::process::Command;
 use tandem_harness::deps::Need;
-use tandem_harness::libtest;
 use tandem_harness::sample;
 
 use anyhow::Result;
+
+use crate::cargo_tests;
 
 use tandem_harness::layer::{Bench, Layer, When};
 
@@ -27,7 +28,7 @@ pub fn layers() -> Vec<Layer> {
             about: "dirty caches saved without the module, cut at each write",
             needs: &[Need::Helper, Need::Rescue],
             when: When::Sampled(3),
-            run: |bench| cargo_test(bench, &[RESCUE], None, &[]),
+            run: |bench| cargo_tests::run(bench, &[RESCUE], false, &[]),
         },
         Layer {
             name: "tools",
@@ -38,7 +39,7 @@ pub fn layers() -> Vec<Layer> {
         },
         Layer {
             name: "engine",
-            about: "the cache engine against a trivial model, and a million power cuts",
+            about: "the cache engine against a trivial model, and power cuts: 100,000, whole a million",
             needs: &[Need::Helper, Need::Module],
             when: When::Always,
             run: engine,
@@ -69,7 +70,14 @@ const PROGRAMS: [&str; 6] = [
     "tandem-tray",
 ];
 const RESCUE: &str = "tandem-rescue";
-const TOOLS: [&str; 3] = ["xtask", "tandem-record-log", "tandem-record-check"];
+const TOOLS: [&str; 6] = [
+    "tandem-harness",
+    "tandem-guest",
+    "tandem-scenarios",
+    "xtask",
+    "tandem-record-log",
+    "tandem-record-check",
+];
 /// The simulator, and the benchmarks whose tests hold the policy against others.
 const ENGINE: [&str; 2] = ["tandem-sim", "tandem-engine-bench"];
 const APP: &str = "tandem";
@@ -85,8 +93,8 @@ const WALKS: [&str; 2] = [
 const FUZZED: [&str; 4] = ["superblock", "load", "arguments", "messages"];
 /// Runs of the simulator besides its own tests.
 const RUNS: [&str; 3] = [
-    // promise 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 18, 19, 20, 23, 28, 30, 31, 33: engine/a million power cuts
-    "a million power cuts",
+    // promise 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 18, 19, 20, 23, 28, 30, 31, 33: engine/power cuts
+    "power cuts",
     // promise 7, 8, 9, 11, 12: engine/small cases whole
     "small cases whole",
     "branches of journal and recovery",
@@ -99,23 +107,26 @@ const FRESH: [(&str, &[&str]); 3] = [
 ];
 
 fn programs(bench: &mut Bench) -> Result<()> {
-    cargo_test(bench, &PROGRAMS, None, &[])
+    cargo_tests::run(bench, &PROGRAMS, false, &[])
 }
 
 fn tools(bench: &mut Bench) -> Result<()> {
-    cargo_test(bench, &TOOLS, None, &[])
+    cargo_tests::run(bench, &TOOLS, false, &[])
 }
 
 fn engine(bench: &mut Bench) -> Result<()> {
     let is_run =
         |case: &String| RUNS.contains(&case.as_str()) || FRESH.iter().any(|(name, _)| name == case);
     if !bench.case.as_ref().is_some_and(is_run) {
-        cargo_test(bench, &ENGINE, None, &[])?;
+        cargo_tests::run(bench, &ENGINE, false, &[])?;
     }
     // All sequences of three requests take some minutes.
-    let every = if bench.all { "1" } else { "16" };
+    let (every, cuts) = match bench.all {
+        true => ("1", "1000000"),
+        false => ("16", "100000"),
+    };
     let runs: [(&[&str], &str); 3] = [
-        (&["crash", "--cuts", "1000000", "--brief"], " cuts, "),
+        (&["crash", "--cuts", cuts, "--brief"], " cuts, "),
         (
             &["exhaust", "--requests", "3", "--every", every],
             " states, ",
@@ -173,49 +184,10 @@ fn figures(bench: &mut Bench, said: &str, wanted: impl Fn(&str) -> bool) {
 }
 
 fn app(bench: &mut Bench) -> Result<()> {
-    // The tests of the whole window use the service on a simulated machine.
-    let mut service = run::cmd(
-        "cargo",
-        ["build", "--quiet", "--package", "tandem-simulated"],
-    );
-    run::logged(service.current_dir(&bench.cx.root), &bench.log)?;
     let taken = sample::of(bench, "the walk over all pages", WALKS, 1)?;
     let waiting: Vec<_> = WALKS
         .into_iter()
         .filter(|walk| !taken.contains(walk))
         .collect();
-    cargo_test(bench, &[APP], Some("xvfb-run"), &waiting)
-}
-
-/// Runs the tests of some packages, through `wrapper` if there is one, and counts each test. `without`: parts of the
-/// names of tests that do not run.
-fn cargo_test(
-    bench: &mut Bench,
-    packages: &[&str],
-    wrapper: Option<&str>,
-    without: &[&str],
-) -> Result<()> {
-    let mut words: Vec<String> = Vec::new();
-    if let Some(wrapper) = wrapper {
-        words.extend([wrapper.into(), "--auto-servernum".into()]);
-    }
-    words.extend(["cargo", "test", "--no-fail-fast"].map(String::from));
-    for package in packages {
-        words.extend(["--package".into(), (*package).to_owned()]);
-    }
-    // The output of passed tests says which of them skipped themselves.
-    words.extend(["--".into(), "--show-output".into()]);
-    for name in without {
-        words.extend(["--skip".into(), (*name).to_owned()]);
-    }
-    if let Some(case) = &bench.case {
-        words.extend(["--exact".into(), case.clone()]);
-    }
-    let mut command: Command = run::cmd(&words[0], &words[1..]);
-    let (said, result) = bench.said(command.current_dir(&bench.cx.root))?;
-    // A program that crashed or did not build prints no line for its tests.
-    if libtest::count(bench, &said)? == 0 && result.is_err() {
-        bench.check(&packages.join(", "), result);
-    }
-    Ok(())
+    cargo_tests::run(bench, &[APP], true, &waiting)
 }

@@ -81,6 +81,13 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
             gettext("{device} is read before any cache can exist, so it is never cached."),
             gettext("Choose another disk."),
         ),
+        Kind::OriginGrub => (
+            gettext("Needed to Start the Computer"),
+            gettext(
+                "GRUB starts this computer by BIOS from {device}. With a cache there, the computer would not start after the next update of GRUB.",
+            ),
+            gettext("Choose another disk, or move /boot to a partition of its own."),
+        ),
         Kind::OriginRoot => (
             gettext("Holds the Running System"),
             gettext("{device} holds the running system, which cannot be cached yet."),

@@ -211,6 +211,12 @@ pub trait Cache {
     #[zbus(property)]
     fn waits_for_kernel(&self) -> zbus::Result<bool>;
 
+    /// Whether GRUB starts this machine by BIOS from the disk of this cache. Such a cache is not created any more: GRUB's
+    /// next update (of the package grub-pc) would make a start image that does not start the machine. The cache has to be
+    /// removed before.
+    #[zbus(property)]
+    fn grub_would_fail(&self) -> zbus::Result<bool>;
+
     /// Minutes that a shutdown may take to write all dirty data to the disk; 0: it does not do that.
     #[zbus(property)]
     fn shutdown_minutes(&self) -> zbus::Result<u32>;

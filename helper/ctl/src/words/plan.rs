@@ -75,6 +75,9 @@ pub fn warning(warning: &Warning) -> String {
         WarningKind::OriginUnknown => {
             format!("{device} has unrecognized or encrypted content, which does not change.")
         }
+        WarningKind::NoHibernation => format!(
+            "The computer cannot hibernate while the system on {device} has a cache; it can still suspend."
+        ),
         WarningKind::OtherSystems => {
             format!(
                 "Other systems on this computer must not write to {device} while the cache exists."

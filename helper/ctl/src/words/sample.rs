@@ -19,7 +19,7 @@ pub fn dirty(sample: &Sample) -> String {
 pub fn counters(sample: &Sample) -> Vec<String> {
     let size = |sectors: u64| bytes(sectors.saturating_mul(SECTOR_BYTES));
     let frames = |event| size(sample.event(event).saturating_mul(sample.frame_sectors));
-    let mut lines = Vec::new();
+    let mut lines = Vec::from_iter(cold_start(sample.event("cold_start")));
     for (what, direction) in [("Read", &sample.read), ("Written", &sample.write)] {
         let bypassed: Vec<String> = direction
             .bypassed
@@ -84,6 +84,18 @@ pub fn counters(sample: &Sample) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// Why the last start dropped the copies on the SSD, by the module's number for it; `None`: it did not.
+fn cold_start(reason: u64) -> Option<String> {
+    let why = match reason {
+        0 => return None,
+        1 => "the disk was changed without the cache",
+        3 => "the disk was unplugged while the cache was in use",
+        4 => "with exFAT, FAT and NTFS, changes made elsewhere cannot be noticed",
+        _ => "the cache was not stopped in order, so the disk may have changed since then",
+    };
+    Some(format!("Started empty: {why}"))
 }
 
 /// The upper bound of a latency, as text. `u64::MAX`: no bound is known, because the request took a second or more.
@@ -165,6 +177,11 @@ mod tests {
         assert_eq!(
             busy[8],
             "Unreadable: 2 blocks of 16 KiB of the SSD, no longer used"
+        );
+        sample.events.push(event("cold_start", 2));
+        assert_eq!(
+            counters(&sample)[0],
+            "Started empty: the cache was not stopped in order, so the disk may have changed since then"
         );
     }
 }

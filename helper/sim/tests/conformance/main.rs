@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Tests that every engine must pass. They run on the simulated machine, or on the real machine if `TANDEM_TEST_DISK`
+//! Tests that every engine must pass, and in `simulated` tests of states that only the simulated machine can be brought
+//! into. The former run on the simulated machine, or on the real machine if `TANDEM_TEST_DISK`
 //! and `TANDEM_TEST_SSD` are set to the kernel names (such as `sda1` and `sdb`) of a disk with a mounted file system
 //! and of an empty SSD. The tests may destroy the content of both. Run as root, in the VM.
 #![allow(
@@ -11,19 +12,13 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-mod giving_up;
-mod growth;
 mod health;
-mod kept;
-mod kernels;
 mod naming;
-mod returning;
 mod settings;
 mod shared;
+mod simulated;
 mod speed;
-mod start_names;
 mod statistics;
-mod watch;
 mod writeback;
 
 use common::{LIMIT, Machine, spec, until};
@@ -43,40 +38,41 @@ struct Bench {
     machine: Machine,
     spec: PlanSpec,
     real: bool,
-    _alone: tokio::sync::MutexGuard<'static, ()>,
+    _alone: Option<tokio::sync::MutexGuard<'static, ()>>,
 }
 
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 impl Bench {
+    /// The simulated machine, whatever the environment names.
+    async fn simulated() -> Self {
+        Self {
+            machine: Machine::simulated().await,
+            spec: spec("sda1", "sdc"),
+            real: false,
+            _alone: None,
+        }
+    }
+
     async fn new() -> Self {
-        let alone = ALONE.lock().await;
         let names = (
             std::env::var("TANDEM_TEST_DISK"),
             std::env::var("TANDEM_TEST_SSD"),
         );
-        let (machine, spec, real) = match names {
-            (Ok(disk), Ok(ssd)) => (Machine::real().await, spec(&disk, &ssd), true),
-            _ => (Machine::simulated().await, spec("sda1", "sdc"), false),
+        let (Ok(disk), Ok(ssd)) = names else {
+            return Self::simulated().await;
         };
+        let alone = ALONE.lock().await;
         let this = Self {
-            machine,
-            spec,
-            real,
-            _alone: alone,
+            machine: Machine::real().await,
+            spec: spec(&disk, &ssd),
+            real: true,
+            _alone: Some(alone),
         };
         for cache in this.machine.caches().await {
             this.machine.remove(&cache).await.unwrap();
         }
         this
-    }
-
-    /// Whether a test that needs the simulated machine has to end at once. Prints a line for xtask.
-    fn is_skipped(&self, because: &str) -> bool {
-        if self.real {
-            println!("SKIP: because {because}");
-        }
-        self.real
     }
 
     async fn points(&self) -> Vec<String> {

@@ -6,12 +6,15 @@ use crate::{Bench, refusal};
 use futures_util::StreamExt;
 use tandem_api::*;
 
-/// Waits until a speed test runs, while `test` is polled elsewhere.
-async fn running(bench: &Bench) {
+/// Listens for a speed test that begins later. The returned future ends when that test runs; until then `test` is polled
+/// elsewhere.
+pub(crate) async fn running(bench: &Bench) -> impl Future<Output = ()> {
     let manager = bench.machine.manager().await;
     let mut told = manager.receive_speed_test_progressed().await.unwrap();
-    let told = tokio::time::timeout(LIMIT, told.next()).await;
-    told.expect("the test tells its progress");
+    async move {
+        let told = tokio::time::timeout(LIMIT, told.next()).await;
+        told.expect("the test tells its progress");
+    }
 }
 
 /// How long each step of a simulated machine takes. Nothing changes on a real machine.
@@ -105,8 +108,9 @@ async fn a_test_can_be_cancelled_and_a_second_test_is_refused_meanwhile() {
     // Nothing runs: nothing happens.
     manager.cancel_speed_test().await.unwrap();
     set_step_time(&bench, 60_000).await;
+    let begun = running(&bench).await;
     let meanwhile = async {
-        running(&bench).await;
+        begun.await;
         for second in [
             cache.test_speed().await,
             manager.test_speed(&bench.spec.origin).await,
@@ -138,15 +142,17 @@ async fn a_job_and_a_new_mode_come_first() {
     bench.machine.create(&bench.spec).await.unwrap();
     let cache = bench.the_cache().await;
     set_step_time(&bench, 60_000).await;
+    let begun = running(&bench).await;
     let changed = async {
-        running(&bench).await;
+        begun.await;
         cache.set_mode(Mode::Writearound).await.unwrap();
     };
     let (result, ()) = tokio::join!(cache.test_speed(), changed);
     let ended = (Kind::SpeedTestFailed, "changed".to_owned());
     assert_eq!(refusal(result), ended);
+    let begun = running(&bench).await;
     let removed = async {
-        running(&bench).await;
+        begun.await;
         let plan = cache.plan_remove().await.unwrap();
         let job = cache.remove(&plan.plan_id, &plan.digest).await.unwrap();
         set_step_time(&bench, 1).await;
@@ -155,141 +161,4 @@ async fn a_job_and_a_new_mode_come_first() {
     let (result, ()) = tokio::join!(cache.test_speed(), removed);
     assert_eq!(refusal(result), ended);
     assert!(bench.machine.caches().await.is_empty());
-}
-
-#[tokio::test]
-async fn a_device_that_goes_ends_the_test_and_the_last_result_stays() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("only the simulated machine can unplug a device") {
-        return;
-    }
-    bench.machine.create(&bench.spec).await.unwrap();
-    let cache = bench.the_cache().await;
-    let last = cache.test_speed().await.unwrap();
-    let levers = bench.machine.simulation().await;
-    levers.set_step_time(60_000).await.unwrap();
-    for (device, expected) in [
-        (
-            &bench.spec.ssd,
-            (Kind::SpeedTestFailed, "changed".to_owned()),
-        ),
-        (&bench.spec.origin, (Kind::DeviceGone, String::new())),
-    ] {
-        let unplugged = async {
-            running(&bench).await;
-            levers.unplug(device).await.unwrap();
-        };
-        let (result, ()) = tokio::join!(cache.test_speed(), unplugged);
-        assert_eq!(refusal(result), expected);
-        assert_eq!(cache.last_speed_test().await.unwrap(), last);
-        levers.set_step_time(1).await.unwrap();
-        levers.replug(device).await.unwrap();
-        until("the cache", async || {
-            cache.state().await.unwrap() == CacheState::Active
-        })
-        .await;
-        levers.set_step_time(60_000).await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn the_test_of_a_program_that_leaves_the_bus_ends() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("the test would take as long as a real one") {
-        return;
-    }
-    let levers = bench.machine.simulation().await;
-    levers.set_step_time(60_000).await.unwrap();
-    let other = zbus::connection::Builder::address(bench.machine.address.as_str())
-        .build()
-        .await
-        .unwrap();
-    let disk = bench.spec.origin.clone();
-    let leaving = tokio::spawn(async move {
-        let manager = ManagerProxy::new(&other).await.unwrap();
-        let _ = manager.test_speed(&disk).await;
-    });
-    running(&bench).await;
-    leaving.abort();
-    let _ = leaving.await;
-    levers.set_step_time(1).await.unwrap();
-    let manager = bench.machine.manager().await;
-    until("the next test", async || {
-        manager.test_speed(&bench.spec.origin).await.is_ok()
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_result_says_that_other_programs_made_it_unreliable() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("only the simulated machine has other programs on demand") {
-        return;
-    }
-    let manager = bench.machine.manager().await;
-    let levers = bench.machine.simulation().await;
-    bench.machine.create(&bench.spec).await.unwrap();
-    let cache = bench.the_cache().await;
-    for (percent, trust) in [
-        (4, Trust::Reliable),
-        (20, Trust::Disturbed),
-        (0, Trust::Reliable),
-    ] {
-        levers.set_other_load(percent).await.unwrap();
-        let plain = manager.test_speed(&bench.spec.origin).await.unwrap();
-        let cached = cache.test_speed().await.unwrap();
-        for result in [plain, cached] {
-            assert_eq!(result.trust, trust, "{percent}: {result:?}");
-            let share = result.others_permille;
-            assert!(share.abs_diff(percent * 10) <= 10, "{percent}: {share}");
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_killed_service_changes_nothing_and_keeps_the_last_result() {
-    let mut bench = Bench::new().await;
-    if bench.is_skipped("the service of the real machine is not ours to kill") {
-        return;
-    }
-    bench.machine.create(&bench.spec).await.unwrap();
-    let cache = bench.the_cache().await;
-    let last = cache.test_speed().await.unwrap();
-    let levers = bench.machine.simulation().await;
-    levers.set_step_time(60_000).await.unwrap();
-    let begun = running(&bench);
-    let test = cache.test_speed();
-    tokio::pin!(test);
-    tokio::select! {
-        ended = &mut test => panic!("the test ended: {ended:?}"),
-        () = begun => {}
-    }
-    let ((), result) = tokio::join!(bench.machine.restart_service(), test);
-    assert_eq!(refusal(result).0, Kind::ServiceUnavailable);
-    let mut again = None;
-    until("the cache", async || {
-        again = bench.machine.caches().await.pop();
-        again.is_some()
-    })
-    .await;
-    assert_eq!(again.unwrap().last_speed_test().await.unwrap(), last);
-}
-
-#[tokio::test]
-async fn a_denied_user_tests_nothing() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("the real machine asks its own polkit") {
-        return;
-    }
-    bench.machine.create(&bench.spec).await.unwrap();
-    let cache = bench.the_cache().await;
-    let levers = bench.machine.simulation().await;
-    levers.set_authorized(false).await.unwrap();
-    let manager = bench.machine.manager().await;
-    for refused in [
-        cache.test_speed().await,
-        manager.test_speed(&bench.spec.origin).await,
-    ] {
-        assert_eq!(refusal(refused).0, Kind::NotAuthorized);
-    }
 }

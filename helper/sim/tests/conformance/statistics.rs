@@ -5,7 +5,7 @@ use super::*;
 
 impl Bench {
     /// Has two samples taken, with reads between them where the machine is simulated.
-    async fn reads(&self, cache: &CacheProxy<'_>) {
+    pub(crate) async fn reads(&self, cache: &CacheProxy<'_>) {
         let mut samples = cache.receive_sampled().await.unwrap();
         cache.watch().await.unwrap();
         for _ in 0..2 {
@@ -64,23 +64,4 @@ async fn the_statistics_begin_anew_and_that_can_be_taken_back() {
         return;
     }
     bench.machine.remove(&cache).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_new_beginning_that_cannot_be_saved_does_not_begin() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("only the simulated machine has a history that cannot be written") {
-        return;
-    }
-    bench.machine.create(&bench.spec).await.unwrap();
-    let cache = bench.the_cache().await;
-    bench.reads(&cache).await;
-    bench.machine.no_history(&cache.uuid().await.unwrap());
-    let before = cache.long_history(Span::Day).await.unwrap();
-    let failure = Failure::from(cache.reset_statistics().await.unwrap_err());
-    assert_eq!(failure.kind, Kind::Internal);
-    let now = cache.long_history(Span::Day).await.unwrap();
-    assert!(!now.was_reset);
-    assert_eq!(now.total.start, before.total.start);
-    assert!(now.total.read_ssd >= before.total.read_ssd);
 }

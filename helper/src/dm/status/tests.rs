@@ -78,6 +78,7 @@ fn line_of_core() -> (String, Vec<String>) {
             "marked",
             "dirty_limit",
             "retired",
+            "cold_start",
         ]
         .map(str::to_owned),
     );
@@ -131,6 +132,7 @@ fn every_counter_of_core_goes_where_it_is_looked_for() {
         "disk_errors",
         "dirty_limit",
         "retired",
+        "cold_start",
     ] {
         assert_eq!(sample.event(name), value(name), "{name}");
     }

@@ -7,7 +7,7 @@ use crate::action::{MountDevice, Pair};
 use crate::boot::held;
 use crate::facts::{Mount, Mounter};
 use crate::mounts::table::Mounts;
-use crate::mounts::{systemd, users};
+use crate::mounts::{moved, systemd, users};
 use crate::wipe;
 use std::collections::{BTreeSet, HashMap};
 use std::pin::pin;
@@ -18,6 +18,15 @@ use zbus::{OwnedObjectPath, Variant};
 
 /// How long the search for users may take.
 const SEARCH: Duration = Duration::from_secs(10);
+
+/// Records whose mount was moved. Without the record the user needs a password to unmount.
+async fn note_moved(place: &DeviceNode, mount: &Mount) {
+    let (number, mount) = (place.number.clone(), mount.clone());
+    let point = mount.point.clone();
+    if let Ok(Err(e)) = blocking(move || moved::record(&number, &mount)).await {
+        tracing::warn!("the user of {point} needs a password to unmount it: {e}");
+    }
+}
 
 impl DeviceMapper {
     /// Unmounts the file system of a device. A file system that is not mounted is no error.
@@ -70,6 +79,7 @@ impl DeviceMapper {
             .await?
             .ok_or_else(|| step("no such device"))?;
         if place.mounted_at(&mount.point)? {
+            note_moved(&place, mount).await;
             return Ok(());
         }
         let taken = Mounts::read().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
@@ -98,6 +108,7 @@ impl DeviceMapper {
             }
         }
         if place.mounted_at(&mount.point)? {
+            note_moved(&place, mount).await;
             return Ok(());
         }
         // The unit mounted the file system from another device. No mount is better than a mount that bypasses the

@@ -41,19 +41,6 @@ fn options_are_those_that_mount_takes() {
         options(&mount("ext4", "rw", Mounter::Udisks(1))),
         "rw,uhelper=udisks2"
     );
-    let at = |point: &str, uid| {
-        options(&Mount {
-            point: point.into(),
-            ..mount("ext4", "rw,x-tandem.user=ben", Mounter::Udisks(uid))
-        })
-    };
-    assert_eq!(
-        at("/media/anna/Data", 1000),
-        "rw,uhelper=udisks2,x-tandem.user=anna"
-    );
-    for nobody in [at("/media/an,na/Data", 1000), at("/media/Data", 0)] {
-        assert_eq!(nobody, "rw,uhelper=udisks2");
-    }
 }
 
 /// A systemd that notes down what is asked of it.

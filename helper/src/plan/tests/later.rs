@@ -44,6 +44,8 @@ fn the_running_system_needs_new_initial_file_systems_too() {
         StepKind::UpdateInitramfs,
     ];
     assert_eq!(kinds(&plan), expected);
+    let warned: Vec<_> = plan.reply.warnings.iter().map(|w| w.kind).collect();
+    assert_eq!(warned, [WarningKind::NoHibernation]);
     // The initial file system finds it by any name.
     let by_name = in_use_at("/").with(|s| {
         s.at("sda1").entries = vec![entry("/", "/dev/sda1")];
@@ -77,6 +79,30 @@ fn what_the_start_does_not_find_is_refused() {
         assert_eq!(refused(in_use_at(point)).0, Kind::OriginRoot);
     }
     assert_eq!(refused(in_use_at("/boot")).0, Kind::OriginBoot);
+}
+
+#[test]
+fn a_disk_from_which_grub_starts_by_bios_is_refused_now_and_later() {
+    for (point, at_next_start) in [("/", true), ("/", false), ("/home", true), ("/data", false)] {
+        let with = |numbers: &[&str]| {
+            let scene = in_use_at(point).with(|s| {
+                s.spec.at_next_start = at_next_start;
+                s.at("sda1").submounts.clear();
+                s.at("sda1").number = "8:1".into();
+                s.facts.bios_grub = numbers.iter().map(|&n| n.to_owned()).collect();
+            });
+            scene.plan().map(drop)
+        };
+        let failure = with(&["253:0", "8:1"]).unwrap_err();
+        assert_eq!(failure.kind, Kind::OriginGrub, "{point} {at_next_start}");
+        assert_eq!(failure.mount_points, [point]);
+        let elsewhere = with(&["8:17"]).map_err(|failure| failure.kind);
+        let expected = match (point, at_next_start) {
+            ("/", false) => Err(Kind::OriginRoot),
+            _ => Ok(()),
+        };
+        assert_eq!(elsewhere, expected, "{point} {at_next_start}");
+    }
 }
 
 #[test]

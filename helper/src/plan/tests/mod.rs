@@ -10,6 +10,7 @@ mod resize;
 use super::*;
 use crate::action::MountDevice;
 use crate::facts::{Device, Facts, Holder, Ident, Mount, Mounter, StartEntry, StartTable};
+use std::collections::BTreeSet;
 use tandem_api::{
     Failure, FileUser, Kind, Mode, ModeRefusal, PlanSpec, RefusedMode, SsdHealth, StepKind,
     WarningKind,
@@ -120,6 +121,7 @@ impl Scene {
             facts: Facts {
                 devices: vec![disk, part, device("sdb", 200 * GIB)],
                 initramfs: true,
+                bios_grub: BTreeSet::new(),
             },
             spec,
             caches: vec![],

@@ -82,6 +82,7 @@ impl World {
         }
         if self.starting == Some(id) {
             self.starting = None;
+            self.written_elsewhere &= op.failed;
             self.lost &= op.failed;
             if op.failed && self.engine.state() == crate::engine::State::Active {
                 self.start_up();

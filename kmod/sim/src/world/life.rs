@@ -61,7 +61,8 @@ impl World {
             }
         }
         power |= self.start(lost)?;
-        self.check_start(&before, power, lost)
+        let cold = self.starts_cold();
+        self.check_start(&before, power, lost, cold)
     }
 
     /// An I/O under way at a cut may have moved more sectors than core or the trace has been told.
@@ -225,7 +226,19 @@ impl World {
         self.durable = Durable::of(&self.engine.words(), &marks, regions, now);
     }
 
-    fn check_start(&mut self, before: &[u64], power: bool, lost: bool) -> Result<(), Fault> {
+    fn check_start(
+        &mut self,
+        before: &[u64],
+        power: bool,
+        lost: bool,
+        cold: bool,
+    ) -> Result<(), Fault> {
+        // The start before was cut before the drop of the old copies was durable.
+        let old = self.written_elsewhere;
+        if old {
+            self.read_durable();
+            self.drop_clean()?;
+        }
         let words = self.engine.words();
         self.trace.all(|| {
             let used = (0..).zip(&words).filter(|(_, word)| **word != 0);
@@ -239,11 +252,19 @@ impl World {
         self.check_copies(&words)?;
         self.check_retired_at_start(&words)?;
         // If marks cannot be read, their regions count as marked, so clean copies are dropped.
-        if !lost && !self.marks_unreadable {
+        if !lost && !old && !self.marks_unreadable {
             self.check_kept(before)?;
         }
         self.forget_warm();
-        self.read_durable();
+        if !old {
+            self.read_durable();
+        }
+        if cold && !old {
+            self.drop_clean()?;
+            if power {
+                self.write_elsewhere(&words)?;
+            }
+        }
         self.start_up();
         self.last = "recovery";
         Ok(())
@@ -290,6 +311,6 @@ impl World {
         if !self.marks_unreadable {
             self.check_warm(&before)?;
         }
-        self.check_start(&before, power, false)
+        self.check_start(&before, power, false, false)
     }
 }

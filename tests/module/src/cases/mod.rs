@@ -30,6 +30,7 @@ mod pulled;
 mod refusals;
 mod reload;
 mod rescued;
+mod sameness;
 mod settings;
 mod short_memory;
 mod sizes;
@@ -82,6 +83,7 @@ fn all() -> Vec<Case> {
         larger_blocks::CASES,
         rescued::CASES,
         starts::CASES,
+        sameness::CASES,
         damaged::CASES,
         concurrent::CASES,
         filesystem::CASES,

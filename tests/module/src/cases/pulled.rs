@@ -212,7 +212,11 @@ fn disk(mode: &'static str) -> Result<()> {
     let status = machine.status()?;
     ensure!(status.state == "active", "{status:?}");
     plug("disk")?;
-    machine.again(false)?;
+    let status = machine.again(false)?;
+    ensure!(
+        status.get("cold_start")? == 3 && (mode == "writeback" || status.used < 100),
+        "a disk that was away is believed: {status:?}"
+    );
     let failed = machine.load.failed();
     let failed = machine.end()? - failed;
     ensure!(failed == 0, "{failed} requests failed with the disk back");

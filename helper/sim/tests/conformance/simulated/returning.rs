@@ -9,12 +9,7 @@ use tandem_api::*;
 
 #[tokio::test]
 async fn an_ssd_that_is_back_is_used_again_unless_a_file_system_would_miss_something() {
-    let bench = Bench::new().await;
-    if bench
-        .is_skipped("only the simulated machine loses its SSD here; vm-writeback pulls a real one")
-    {
-        return;
-    }
+    let bench = Bench::simulated().await;
     bench.machine.create(&bench.spec).await.unwrap();
     let cache = bench.the_cache().await;
     let simulation = bench.machine.simulation().await;
@@ -44,10 +39,7 @@ async fn an_ssd_that_is_back_is_used_again_unless_a_file_system_would_miss_somet
 
 #[tokio::test]
 async fn a_cache_comes_back_by_itself_with_what_is_on_its_ssd_only() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("only the simulated machine can be brought into this state") {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let cache = bench.dirty().await;
     let simulation = bench.machine.simulation().await;
     // The drain is so slow that it can be paused in the middle.
@@ -71,10 +63,7 @@ async fn a_cache_comes_back_by_itself_with_what_is_on_its_ssd_only() {
 
 #[tokio::test]
 async fn a_disk_that_was_used_without_its_ssd_is_not_overwritten() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("only the simulated machine can be brought into this state") {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let cache = bench.dirty().await;
     let simulation = bench.machine.simulation().await;
     let disk = bench.spec.origin.clone();
@@ -101,13 +90,10 @@ async fn a_disk_that_was_used_without_its_ssd_is_not_overwritten() {
     assert!(bench.machine.caches().await.is_empty());
 }
 
-// promise 19: programs/conformance::returning::a_cache_comes_back_warm_unless_the_disk_was_used_without_it
+// promise 19: programs/conformance::simulated::returning::a_cache_comes_back_warm_unless_the_disk_was_used_without_it
 #[tokio::test]
 async fn a_cache_comes_back_warm_unless_the_disk_was_used_without_it() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("only the simulated machine can be brought into this state") {
-        return;
-    }
+    let bench = Bench::simulated().await;
     bench.machine.create(&bench.spec).await.unwrap();
     let cache = bench.the_cache().await;
     let simulation = bench.machine.simulation().await;

@@ -7,9 +7,6 @@ use tandem_api::*;
 
 const DAY: u32 = 86_400;
 
-/// Why most of these tests do not run on a real machine.
-const REAL: &str = "only the simulated machine lets days pass at once";
-
 async fn watches(bench: &Bench) -> Vec<DiskWatch> {
     bench.machine.manager().await.watches().await.unwrap()
 }
@@ -27,12 +24,14 @@ async fn when(bench: &Bench, what: &str, fits: impl Fn(&DiskWatch) -> bool) -> D
     found.unwrap()
 }
 
+/// Waits until the watch counts requests. Time that passes before is not watched.
+async fn counting(bench: &Bench) -> DiskWatch {
+    when(bench, "the first request", |watch| watch.reads > 0).await
+}
+
 #[tokio::test]
 async fn a_watched_disk_gets_a_curve_and_after_a_day_a_verdict() {
-    let bench = Bench::new().await;
-    if bench.is_skipped(REAL) {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let (manager, levers) = (
         bench.machine.manager().await,
         bench.machine.simulation().await,
@@ -51,6 +50,7 @@ async fn a_watched_disk_gets_a_curve_and_after_a_day_a_verdict() {
     let again = manager.watch_disk(&bench.spec.origin).await.unwrap();
     assert_eq!(again, id);
 
+    counting(&bench).await;
     levers.advance(DAY / 2).await.unwrap();
     let early = when(&bench, "half a day", |w| w.watched_seconds >= 43_200).await;
     assert_eq!(early.verdict, Verdict::TooEarly);
@@ -81,13 +81,11 @@ async fn a_watched_disk_gets_a_curve_and_after_a_day_a_verdict() {
 
 #[tokio::test]
 async fn a_disk_with_large_files_is_told_that_a_cache_does_not_help() {
-    let bench = Bench::new().await;
-    if bench.is_skipped(REAL) {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let levers = bench.machine.simulation().await;
     let manager = bench.machine.manager().await;
     manager.watch_disk(&block("sda2")).await.unwrap();
+    counting(&bench).await;
     levers.advance(2 * DAY).await.unwrap();
     let seen = when(&bench, "two days", |w| w.verdict != Verdict::TooEarly).await;
     assert_eq!(seen.verdict, Verdict::MostlySequential);
@@ -97,10 +95,7 @@ async fn a_disk_with_large_files_is_told_that_a_cache_does_not_help() {
 
 #[tokio::test]
 async fn a_denied_user_begins_and_ends_no_watch() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("the real machine asks its own polkit") {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let levers = bench.machine.simulation().await;
     let manager = bench.machine.manager().await;
     levers.set_authorized(false).await.unwrap();
@@ -117,10 +112,7 @@ async fn a_denied_user_begins_and_ends_no_watch() {
 
 #[tokio::test]
 async fn what_cannot_be_watched_is_refused() {
-    let bench = Bench::new().await;
-    if bench.is_skipped(REAL) {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let manager = bench.machine.manager().await;
     for (disk, kind) in [
         (block("nowhere"), Kind::DeviceGone),
@@ -143,10 +135,7 @@ async fn what_cannot_be_watched_is_refused() {
 
 #[tokio::test]
 async fn the_number_of_watched_disks_is_bounded() {
-    let bench = Bench::new().await;
-    if bench.is_skipped(REAL) {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let levers = bench.machine.simulation().await;
     let manager = bench.machine.manager().await;
     for number in 0..9 {
@@ -164,10 +153,7 @@ async fn the_number_of_watched_disks_is_bounded() {
 
 #[tokio::test]
 async fn a_disk_that_gets_a_cache_is_watched_no_more() {
-    let bench = Bench::new().await;
-    if bench.is_skipped(REAL) {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let manager = bench.machine.manager().await;
     manager.watch_disk(&bench.spec.origin).await.unwrap();
     manager.watch_disk(&block("sda2")).await.unwrap();
@@ -187,15 +173,13 @@ async fn a_disk_that_gets_a_cache_is_watched_no_more() {
 
 #[tokio::test]
 async fn a_watch_goes_on_after_the_service_was_killed() {
-    let mut bench = Bench::new().await;
-    if bench.is_skipped("the service of the real machine is not ours to kill") {
-        return;
-    }
+    let mut bench = Bench::simulated().await;
     let levers = bench.machine.simulation().await;
     let manager = bench.machine.manager().await;
     let id = manager.watch_disk(&bench.spec.origin).await.unwrap();
     let stopped = manager.watch_disk(&block("sda2")).await.unwrap();
     manager.stop_watching(&stopped).await.unwrap();
+    counting(&bench).await;
     levers.advance(2 * DAY).await.unwrap();
     let before = when(&bench, "two days", |w| w.watched_seconds >= 172_800).await;
     // The next state is saved after an hour more has been read, on a thread of its own.
@@ -212,19 +196,21 @@ async fn a_watch_goes_on_after_the_service_was_killed() {
     assert_eq!(after.verdict, Verdict::Helps);
     // It goes on to count.
     let levers = bench.machine.simulation().await;
+    when(&bench, "a request after the restart", |w| {
+        w.reads > after.reads
+    })
+    .await;
     levers.advance(DAY).await.unwrap();
     when(&bench, "one day more", |w| w.reads > after.reads + 30_000).await;
 }
 
 #[tokio::test]
 async fn a_service_that_ends_saves_what_it_has_seen() {
-    let mut bench = Bench::new().await;
-    if bench.is_skipped("the service of the real machine is not ours to end") {
-        return;
-    }
+    let mut bench = Bench::simulated().await;
     let levers = bench.machine.simulation().await;
     let manager = bench.machine.manager().await;
     let id = manager.watch_disk(&bench.spec.origin).await.unwrap();
+    counting(&bench).await;
     // Too little time for a save while the service runs.
     levers.advance(300).await.unwrap();
     let before = when(&bench, "five minutes", |w| w.reads > 100).await;
@@ -245,13 +231,11 @@ async fn a_service_that_ends_saves_what_it_has_seen() {
 
 #[tokio::test]
 async fn an_unplugged_disk_pauses_its_watch_and_another_disk_does_not_feed_it() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("only the simulated machine can unplug a device") {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let levers = bench.machine.simulation().await;
     let manager = bench.machine.manager().await;
     manager.watch_disk(&bench.spec.origin).await.unwrap();
+    counting(&bench).await;
     levers.advance(3600).await.unwrap();
     when(&bench, "an hour", |w| w.reads > 1000).await;
     levers.unplug(&bench.spec.origin).await.unwrap();
@@ -274,13 +258,11 @@ async fn an_unplugged_disk_pauses_its_watch_and_another_disk_does_not_feed_it() 
 
 #[tokio::test]
 async fn a_disk_that_is_back_is_watched_again() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("only the simulated machine can unplug a device") {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let levers = bench.machine.simulation().await;
     let manager = bench.machine.manager().await;
     manager.watch_disk(&bench.spec.origin).await.unwrap();
+    counting(&bench).await;
     levers.advance(3600).await.unwrap();
     let before = when(&bench, "an hour", |w| w.reads > 1000).await;
     levers.replug(&bench.spec.origin).await.unwrap();
@@ -288,6 +270,7 @@ async fn a_disk_that_is_back_is_watched_again() {
         watches(&bench).await[0].state == WatchState::Watching
     })
     .await;
+    when(&bench, "a request to the disk", |w| w.reads > before.reads).await;
     levers.advance(3600).await.unwrap();
     let after = when(&bench, "an hour more", |w| w.reads > before.reads + 1000).await;
     assert_eq!(after.disk.object, bench.spec.origin);

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! How the start of the machine finds a disk that is to have a cache.
 
-use super::*;
+use crate::*;
 
 #[tokio::test]
 async fn fstab_that_names_the_device_is_changed_when_the_user_agrees() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("tests change no fstab of a real machine here; vm-system does") {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let manager = bench.machine.manager().await;
     let levers = bench.machine.simulation().await;
     let points = bench.points().await;
@@ -50,10 +47,7 @@ async fn fstab_that_names_the_device_is_changed_when_the_user_agrees() {
 /// The files other than fstab, each with an entry that names the device, and what is written instead.
 #[tokio::test]
 async fn the_other_files_are_changed_one_after_the_other() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("tests change no file of a real machine here; vm-system does") {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let manager = bench.machine.manager().await;
     let levers = bench.machine.simulation().await;
     let disk = &bench.spec.origin;

@@ -7,10 +7,7 @@ use tandem_api::*;
 
 #[tokio::test]
 async fn write_back_waits_while_a_kernel_lacks_the_module() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("kernels are installed on the simulated machine only") {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let cache = bench.dirty().await;
     let simulation = bench.machine.simulation().await;
     let manager = bench.machine.manager().await;
@@ -70,10 +67,7 @@ async fn write_back_waits_while_a_kernel_lacks_the_module() {
 
 #[tokio::test]
 async fn a_key_is_enrolled_by_a_password_and_a_restart() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("only the simulated machine has a firmware") {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let simulation = bench.machine.simulation().await;
     let manager = bench.machine.manager().await;
     let key = async |wanted: SigningKey| manager.signing_key().await.is_ok_and(|key| key == wanted);
@@ -111,10 +105,7 @@ async fn a_key_is_enrolled_by_a_password_and_a_restart() {
 
 #[tokio::test]
 async fn another_problem_and_another_key_are_signalled_while_the_state_stays() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("kernels are installed on the simulated machine only") {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let simulation = bench.machine.simulation().await;
     let manager = bench.machine.manager().await;
     // This proxy keeps the values that it read first until the service signals a change.

@@ -2,20 +2,17 @@
 //! No program can use a disk whose newest data is on an SSD only without that SSD, at any time and not only at a start
 //! of the machine. The disks here are simulated; vm-restart unplugs real disks.
 
+use super::giving_up::refusing;
 use crate::Bench;
 use crate::common::until;
-use crate::giving_up::refusing;
 use crate::writeback::reason;
 use std::time::Duration;
 use tandem_api::*;
 
-// promise 32: programs/conformance::kept::a_disk_that_lacks_something_is_kept_whenever_it_appears
+// promise 32: programs/conformance::simulated::kept::a_disk_that_lacks_something_is_kept_whenever_it_appears
 #[tokio::test]
 async fn a_disk_that_lacks_something_is_kept_whenever_it_appears() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("only the simulated machine can be brought into this state") {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let cache = bench.dirty().await;
     let simulation = bench.machine.simulation().await;
     let (disk, ssd) = (&bench.spec.origin, &bench.spec.ssd);
@@ -46,10 +43,7 @@ async fn a_disk_that_lacks_something_is_kept_whenever_it_appears() {
 
 #[tokio::test]
 async fn a_disk_in_another_enclosure_is_shown_as_held() {
-    let mut bench = Bench::new().await;
-    if bench.is_skipped("only the simulated machine can be brought into this state") {
-        return;
-    }
+    let mut bench = Bench::simulated().await;
     let simulation = bench.machine.simulation().await;
     let plugged = simulation.plug("disk", "Barge", "B1", 1 << 40).await;
     bench.spec.origin = plugged.unwrap().remove(1);
@@ -76,10 +70,7 @@ async fn a_disk_in_another_enclosure_is_shown_as_held() {
 
 #[tokio::test]
 async fn a_device_that_may_be_the_disk_in_use_gives_up_nothing_and_nothing_is_assembled() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("only the simulated machine can be brought into this state") {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let cache = bench.dirty().await;
     let simulation = bench.machine.simulation().await;
     let disk = &bench.spec.origin;
@@ -109,13 +100,10 @@ async fn a_device_that_may_be_the_disk_in_use_gives_up_nothing_and_nothing_is_as
     assert!(bench.machine.caches().await.is_empty());
 }
 
-// promise 21: programs/conformance::kept::a_disk_used_beside_its_mapping_is_not_overwritten
+// promise 21: programs/conformance::simulated::kept::a_disk_used_beside_its_mapping_is_not_overwritten
 #[tokio::test]
 async fn a_disk_used_beside_its_mapping_is_not_overwritten() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("only the simulated machine can be brought into this state") {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let cache = bench.dirty().await;
     let simulation = bench.machine.simulation().await;
     // The disk is back as another device: the mapping leads to the old device, and does not keep programs from the
@@ -130,13 +118,10 @@ async fn a_disk_used_beside_its_mapping_is_not_overwritten() {
     assert_eq!(cache.state().await.unwrap(), CacheState::Stopped);
 }
 
-// promise 21: programs/conformance::kept::a_disk_that_was_used_alone_is_called_so_whatever_else_is_amiss
+// promise 21: programs/conformance::simulated::kept::a_disk_that_was_used_alone_is_called_so_whatever_else_is_amiss
 #[tokio::test]
 async fn a_disk_that_was_used_alone_is_called_so_whatever_else_is_amiss() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("only the simulated machine can be brought into this state") {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let cache = bench.dirty().await;
     let simulation = bench.machine.simulation().await;
     let (disk, ssd) = (&bench.spec.origin, &bench.spec.ssd);
@@ -169,13 +154,10 @@ async fn a_disk_that_was_used_alone_is_called_so_whatever_else_is_amiss() {
     called_so("nothing but the SSD").await;
 }
 
-// promise 21: programs/conformance::kept::a_cache_that_was_given_up_does_not_start_again
+// promise 21: programs/conformance::simulated::kept::a_cache_that_was_given_up_does_not_start_again
 #[tokio::test]
 async fn a_cache_that_was_given_up_does_not_start_again() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("only the simulated machine can be brought into this state") {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let simulation = bench.machine.simulation().await;
     let cache = bench.dirty().await;
     simulation.unplug(&bench.spec.ssd).await.unwrap();
@@ -188,13 +170,10 @@ async fn a_cache_that_was_given_up_does_not_start_again() {
     assert!(bench.machine.caches().await.is_empty());
 }
 
-// promise 21: programs/conformance::kept::a_cache_whose_removal_did_not_come_to_its_end_does_not_start_again
+// promise 21: programs/conformance::simulated::kept::a_cache_whose_removal_did_not_come_to_its_end_does_not_start_again
 #[tokio::test]
 async fn a_cache_whose_removal_did_not_come_to_its_end_does_not_start_again() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("only the simulated machine can be brought into this state") {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let simulation = bench.machine.simulation().await;
     bench.machine.create(&bench.spec).await.unwrap();
     let cache = bench.the_cache().await;
@@ -212,10 +191,7 @@ async fn a_cache_whose_removal_did_not_come_to_its_end_does_not_start_again() {
 
 #[tokio::test]
 async fn a_disk_that_comes_back_under_a_mapping_that_nobody_uses_is_kept() {
-    let mut bench = Bench::new().await;
-    if bench.is_skipped("only the simulated machine can be brought into this state") {
-        return;
-    }
+    let mut bench = Bench::simulated().await;
     let simulation = bench.machine.simulation().await;
     // The file system of this disk is not mounted.
     let plugged = simulation.plug("disk", "Barge", "B1", 1 << 40).await;
@@ -244,10 +220,7 @@ async fn a_disk_that_comes_back_under_a_mapping_that_nobody_uses_is_kept() {
 
 #[tokio::test]
 async fn what_was_given_up_and_cannot_be_recorded_is_no_failed_ssd_that_lost_nothing() {
-    let bench = Bench::new().await;
-    if bench.is_skipped("only the simulated machine can be brought into this state") {
-        return;
-    }
+    let bench = Bench::simulated().await;
     let cache = refusing(&bench).await;
     let mapped = cache.mapped().await.unwrap();
     let point = bench.points_of(&cache).await.remove(0);
