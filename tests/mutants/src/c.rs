@@ -14,7 +14,7 @@ pub(crate) const MARK: &str = "tandem's mutant:";
 /// The files that a copy of the module's sources gets, relative to the directory of the engine.
 pub(crate) const HEADER: &str = "tandem_mutant.h";
 pub(crate) const NUMBER: &str = "tandem_mutant.c";
-/// What a Kbuild file gets.
+/// A line for the Kbuild file.
 pub(crate) const KBUILD: &str = "\ndm-tandem-y += core/tandem_mutant.o\n";
 
 /// The header that declares the number. In user space the environment states it: each file reads it for itself before

@@ -246,7 +246,7 @@ fn limited(bench: &Bench, command: &mut Command, limit: Duration) -> Result<Ran>
     Ok(Ran { code, said, time })
 }
 
-/// What a build said if it failed.
+/// The output of a build that failed.
 fn errors(result: (String, Result<()>)) -> Option<String> {
     let (said, result) = result;
     result.err().map(|_| said)

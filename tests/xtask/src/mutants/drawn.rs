@@ -28,6 +28,8 @@ const SURVIVING: usize = 8;
 /// that hangs is found.
 const CASE_SECONDS: &str = "90";
 const SUITE: Duration = Duration::from_secs(3600);
+/// Longest time of the cases in virtual time, which do not notice a hang themselves.
+const VIRTUAL: Duration = Duration::from_secs(600);
 const PROGRAM: Duration = Duration::from_secs(900);
 
 /// The layers, in the order in which they run.
@@ -197,8 +199,9 @@ fn of_module(bench: &mut Bench) -> Result<()> {
                     ("SUITE_LIMIT", CASE_SECONDS),
                     ("SUITE_SEED", "0"),
                 ];
+                let limit = if set == "time" { VIRTUAL } else { SUITE };
                 let mut guest = kernel.guest_of_set(bench.cx, set, &variables)?;
-                if let Some((case, words)) = suite::first_failure(&mut guest, SUITE, &bench.log)? {
+                if let Some((case, words)) = suite::first_failure(&mut guest, limit, &bench.log)? {
                     return Ok(Some(format!("{case}: {words}")));
                 }
             }
@@ -208,9 +211,10 @@ fn of_module(bench: &mut Bench) -> Result<()> {
 }
 
 fn of_helper(bench: &mut Bench) -> Result<()> {
+    let _lock = helper::locked(bench.cx)?;
     let drawn = draw(bench, "helper", ".", "helper/src", ".rs")?;
     let changes = drawn.iter().map(|drawn| drawn.change.clone()).collect();
-    let mut copy = copy_with(bench, ".", &["."], "helper-drawn", changes)?;
+    let mut copy = copy_with(bench, ".", &["."], helper::COPY, changes)?;
     let tree = copy.dir().to_owned();
     build_all(bench, &mut copy, |bench| helper::build(bench, &tree))?;
     let programs = helper::programs(bench, &tree)?;

@@ -4,11 +4,13 @@
 //! tree.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use tandem_harness::cx::Cx;
 use tandem_harness::deps::Need;
 use tandem_harness::layer::{Bench, Layer, When};
 use tandem_harness::run;
@@ -23,7 +25,7 @@ const ORDINARY: usize = 8;
 /// Longest time of one test.
 const LIMIT: Duration = Duration::from_secs(240);
 /// The copy of the work tree, and what is built from it, below cargo's target directory.
-const COPY: &str = "helper-mutants";
+pub const COPY: &str = "helper-mutants";
 const BUILT: &str = "helper-mutants-built";
 /// The packages whose tests find the bugs, with their directories.
 const PACKAGES: [(&str, &str); 3] = [
@@ -43,7 +45,17 @@ pub fn layer() -> Layer {
     }
 }
 
+/// Waits until no other layer builds a copy of the work tree, and keeps the others waiting. One directory for all is
+/// built in less time, and test programs of several copies would have the same names.
+pub fn locked(cx: &Cx) -> Result<File> {
+    let lock = File::create(cx.target.join(COPY).with_extension("lock"))?;
+    lock.lock()
+        .context("cannot lock the copy of the work tree")?;
+    Ok(lock)
+}
+
 fn hunt(bench: &mut Bench) -> Result<()> {
+    let _lock = locked(bench.cx)?;
     let bugs = taken(bench, DIR, ORDINARY)?;
     let mut copy = copy(bench, ".", &["."], COPY, &bugs)?;
     let dir = copy.dir().to_owned();
