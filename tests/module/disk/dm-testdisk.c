@@ -22,7 +22,8 @@
  *					write; "nothing" also ends "stuck"
  *	fail request <n>		the n-th request from now on fails, once
  *
- * Status: the counters of struct testdisk by their names.
+ * Status: the counters of struct testdisk by their names. "misaligned" counts requests
+ * with memory that begins at no multiple of the alignment, or is no whole blocks.
  *
  * Locks: disks_lock (interrupts off) guards the list of all test disks and all that
  * is in them, so that a cut hits all of them at one instant.
@@ -49,6 +50,7 @@ struct testdisk {
 	char label[64];
 	u64 sectors;
 	unsigned int alignment;
+	unsigned int block;	/* bytes of a logical block */
 	bool cached;		/* the device has a volatile write cache */
 
 	/* NULL for a plain one. */
@@ -182,8 +184,8 @@ static bool is_to_fail(struct testdisk *d, struct bio *bio)
 	struct bio_vec bv;
 
 	if (bio_has_data(bio)) {
-		bio_for_each_segment(bv, bio, iter) {
-			if (bv.bv_offset & d->alignment) {
+		bio_for_each_bvec(bv, bio, iter) {
+			if (bv.bv_offset & d->alignment || bv.bv_len % d->block) {
 				d->misaligned++;
 				break;
 			}
@@ -389,6 +391,7 @@ static int construct(struct dm_target *ti, struct testdisk *d, char **argv)
 	}
 	d->sectors = ti->len;
 	d->stuck = U64_MAX;
+	d->block = bdev_logical_block_size(d->dev->bdev);
 	d->cached = bdev_write_cache(d->dev->bdev);
 	d->bad = vzalloc(BITS_TO_LONGS(ti->len) * sizeof(long));
 	if (is_volatile) {

@@ -2,7 +2,6 @@
 //! A cache under test: two disks in memory, and a tandem device over them.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
@@ -14,6 +13,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use crate::disk::{Disk, Shape};
 use crate::dm::{Dm, Line};
 use crate::io;
+pub use crate::status::Status;
 
 /// What a cache under test is made of.
 #[derive(Clone, Copy)]
@@ -150,6 +150,32 @@ impl Rig {
         self.below_ssd.as_ref().map_or(self.ssd.path(), Dm::path)
     }
 
+    /// The target between the cache and the disk.
+    pub fn origin_target(&self) -> Result<&Dm> {
+        let below = self.below_origin.as_ref();
+        below.context("no target below the disk")
+    }
+
+    /// The target between the cache and the SSD.
+    pub fn ssd_target(&self) -> Result<&Dm> {
+        let below = self.below_ssd.as_ref();
+        below.context("no target below the SSD")
+    }
+
+    /// Puts a test disk in place of the target below the disk.
+    pub fn test_origin(&self) -> Result<&Dm> {
+        let below = self.origin_target()?;
+        below.swap(self.origin.plain_test_line())?;
+        Ok(below)
+    }
+
+    /// Puts a test disk in place of the target below the SSD.
+    pub fn test_ssd(&self) -> Result<&Dm> {
+        let below = self.ssd_target()?;
+        below.swap(self.ssd.plain_test_line())?;
+        Ok(below)
+    }
+
     /// The words behind the mode.
     pub fn words(&self, format: bool) -> String {
         let Self {
@@ -200,7 +226,12 @@ impl Rig {
 
     /// The parsed status line.
     pub fn status(&self) -> Result<Status> {
-        Status::parse(&self.mapped()?.status()?)
+        Status::of(self.mapped()?)
+    }
+
+    /// Waits until the status is as it is to be.
+    pub fn until(&self, what: &str, holds: impl Fn(&Status) -> bool) -> Result<Status> {
+        Status::until(self.mapped()?, what, holds)
     }
 
     /// Waits until neither fills nor anything else moves.
@@ -255,15 +286,7 @@ impl Rig {
 
     /// Waits until nothing is dirty; in write-back that takes the message "flush start".
     pub fn wait_clean(&self) -> Result<Status> {
-        let until = Instant::now() + Duration::from_secs(60);
-        loop {
-            let status = self.status()?;
-            if status.dirty == 0 {
-                return Ok(status);
-            }
-            ensure!(Instant::now() < until, "dirty after 60 s: {status:?}");
-            sleep(Duration::from_millis(20));
-        }
+        self.until("clean", |status| status.dirty == 0)
     }
 
     /// Writes back what is dirty.
@@ -314,102 +337,6 @@ fn number(name: &str) -> u32 {
     name.bytes().fold(0, |sum, byte| {
         sum.wrapping_mul(31).wrapping_add(u32::from(byte))
     })
-}
-
-/// A parsed status line.
-#[derive(Clone, Debug)]
-pub struct Status {
-    /// `active`, `bypass`, `suspended`.
-    pub state: String,
-    /// Why, or `-`.
-    pub reason: String,
-    /// The mode's word.
-    pub mode: String,
-    /// Sectors of a frame.
-    pub frame: u64,
-    /// Frames in use.
-    pub used: u64,
-    /// Frames in all.
-    pub total: u64,
-    /// Sectors that are only on the SSD.
-    pub dirty: u64,
-    /// Every counter by its name.
-    pub counters: BTreeMap<String, u64>,
-}
-
-impl Status {
-    /// Reads the line of TARGET.rst.
-    pub fn parse(line: &str) -> Result<Self> {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let parsed = || {
-            let [state, reason, mode, frame, usage, dirty, count, rest @ ..] = words.as_slice()
-            else {
-                return Err(anyhow::anyhow!("too few words"));
-            };
-            let (used, total) = usage.split_once('/').context("no slash in used/total")?;
-            ensure!(
-                count.parse::<usize>()? == rest.len(),
-                "{} words follow, not {count}",
-                rest.len()
-            );
-            ensure!(rest.len() % 2 == 0, "a counter without a value");
-            let mut counters = BTreeMap::new();
-            for pair in rest.chunks(2) {
-                ensure!(
-                    counters
-                        .insert(pair[0].to_owned(), pair[1].parse()?)
-                        .is_none(),
-                    "{} twice",
-                    pair[0]
-                );
-            }
-            Ok(Self {
-                state: (*state).to_owned(),
-                reason: (*reason).to_owned(),
-                mode: (*mode).to_owned(),
-                frame: frame.parse()?,
-                used: used.parse()?,
-                total: total.parse()?,
-                dirty: dirty.parse()?,
-                counters,
-            })
-        };
-        parsed().with_context(|| format!("status line {line:?}"))
-    }
-
-    /// A counter; one that is not there is an error.
-    pub fn get(&self, name: &str) -> Result<u64> {
-        self.counters
-            .get(name)
-            .copied()
-            .with_context(|| format!("no counter {name}"))
-    }
-
-    /// Promise 31, for a quiet device.
-    pub fn adds_up(&self) -> Result<()> {
-        for direction in ["read", "write"] {
-            let bypassed: u64 = self
-                .counters
-                .iter()
-                .filter(|(name, _)| name.starts_with(&format!("{direction}_bypassed_")))
-                .map(|(_, value)| value)
-                .sum();
-            let requested = self.get(&format!("{direction}_requested"))?;
-            let hit = self.get(&format!("{direction}_hit"))?;
-            let missed = self.get(&format!("{direction}_missed"))?;
-            ensure!(
-                requested == hit + missed + bypassed,
-                "{direction}: {requested} requested, {hit} hit + {missed} missed + {bypassed} bypassed"
-            );
-        }
-        ensure!(
-            self.used <= self.total,
-            "{} of {} frames used",
-            self.used,
-            self.total
-        );
-        Ok(())
-    }
 }
 
 /// Runs for a moment on each processor. A processor of an emulated machine can stand still; what the module has queued

@@ -395,7 +395,7 @@ fn first_data_written(stable: bool) -> Result<bool> {
         .join("queue/stable_writes");
     fs::write(flag, if stable { "1" } else { "0" })?;
     let below = |rig: &Rig, under: Under| {
-        let below = rig.below_ssd.as_ref().context("nothing below the SSD")?;
+        let below = rig.ssd_target()?;
         below.swap(under.line(&rig.ssd))
     };
     // What is above takes the flag over.

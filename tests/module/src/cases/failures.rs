@@ -98,18 +98,12 @@ pub fn broken(disk: &Disk) -> Line {
 }
 
 pub fn break_ssd(rig: &Rig) -> Result<()> {
-    rig.below_ssd
-        .as_ref()
-        .context("no target below the SSD")?
-        .swap(broken(&rig.ssd))
+    rig.ssd_target()?.swap(broken(&rig.ssd))
 }
 
 /// Puts the SSD back below a cache that lost it.
 pub fn mend_ssd(rig: &Rig) -> Result<()> {
-    rig.below_ssd
-        .as_ref()
-        .context("no target below the SSD")?
-        .swap(Under::Linear.line(&rig.ssd))
+    rig.ssd_target()?.swap(Under::Linear.line(&rig.ssd))
 }
 
 fn is_bypass(status: &Status) -> Result<()> {
@@ -183,8 +177,7 @@ fn ssd_partly(requests: &str) -> Result<()> {
         },
         400,
     )?;
-    let below = rig.below_ssd.as_ref().context("no target below the SSD")?;
-    below.swap(rig.ssd.plain_test_line())?;
+    let below = rig.test_ssd()?;
     below.message(&format!("fail {requests}"))?;
     drive(
         &file,
@@ -204,8 +197,7 @@ fn ssd_partly(requests: &str) -> Result<()> {
 
 /// Reads of these sectors of the SSD fail from now on.
 fn spoil(rig: &Rig, sectors: impl Iterator<Item = u64>) -> Result<()> {
-    let below = rig.below_ssd.as_ref().context("no target below the SSD")?;
-    below.swap(rig.ssd.plain_test_line())?;
+    let below = rig.test_ssd()?;
     for sector in sectors {
         below.message(&format!("bad {sector}"))?;
     }
@@ -235,7 +227,7 @@ fn unwritable_list() -> Result<()> {
     model[MIB..MIB + FRAME].copy_from_slice(&data);
     file.sync_all()?;
     spoil(&rig, std::iter::once((bad / io::SECTOR) as u64))?;
-    let below = rig.below_ssd.as_ref().context("no target below the SSD")?;
+    let below = rig.ssd_target()?;
     below.message(&format!("stuck {}", SUPERBLOCKS[0]))?;
     ensure!(
         io::read(&file, 0, FRAME)?[..] == model[..FRAME],
@@ -283,13 +275,12 @@ fn generation_stays(resumed: bool) -> Result<()> {
         rig.ssd
             .put(SUPERBLOCKS[1] * io::SECTOR as u64, &[0; 4096])?;
     }
-    let below = rig.below_ssd.as_ref().context("no target below the SSD")?;
-    below.swap(rig.ssd.plain_test_line())?;
+    let below = rig.test_ssd()?;
     if resumed {
         below.message(&format!("stuck {}", SUPERBLOCKS[1]))?;
         rig.attach(false)?;
     }
-    let below = rig.below_ssd.as_ref().context("no target below the SSD")?;
+    let below = rig.ssd_target()?;
     let file = io::direct(&rig.path()?)?;
     if !resumed {
         below.message(&format!("bad {}", bad / io::SECTOR))?;
@@ -393,10 +384,7 @@ fn disk_fails() -> Result<()> {
         let file = io::direct(&rig.path()?)?;
         io::read(&file, 0, 4 * MIB)?;
         rig.quiet()?;
-        let below = rig
-            .below_origin
-            .as_ref()
-            .context("no target below the disk")?;
+        let below = rig.origin_target()?;
         below.swap(broken(&rig.origin))?;
         io::read(&file, 0, MIB).context("hits are not served while the disk fails")?;
         let mut rng = Rng::with_seed(4);

@@ -48,10 +48,7 @@ pub const CASES: &[Entry] = &[
 ];
 
 pub fn heal_ssd(rig: &Rig) -> Result<()> {
-    rig.below_ssd
-        .as_ref()
-        .context("no target below the SSD")?
-        .swap(Under::Linear.line(&rig.ssd))
+    rig.ssd_target()?.swap(Under::Linear.line(&rig.ssd))
 }
 
 fn is_stranded(rig: &Rig) -> Result<()> {
@@ -199,8 +196,7 @@ fn bad_block() -> Result<()> {
     let file = io::direct(&rig.path()?)?;
     let quarters = write_quarters(&rig, &mut model, 100, 1)?;
     file.sync_all()?;
-    let below = rig.below_ssd.as_ref().context("no target below the SSD")?;
-    below.swap(rig.ssd.plain_test_line())?;
+    let below = rig.test_ssd()?;
     for sector in 4096..rig.ssd.sectors() {
         if sector % 64 == 0 {
             below.message(&format!("bad {sector}"))?;
@@ -310,7 +306,7 @@ fn gone_under_both() -> Result<()> {
     let linear = Under::Linear.line(&rig.ssd);
     let lower = Dm::with(&format!("{}-lower", rig.name), linear)?;
     let path = lower.path().display().to_string();
-    let below = rig.below_ssd.as_ref().context("no target below the SSD")?;
+    let below = rig.ssd_target()?;
     let delay = format!("{path} 0 1000 {path} 0 3000");
     below.swap(Line::new(rig.ssd.sectors(), "delay", delay))?;
     let old = model[..4096].to_vec();
@@ -361,10 +357,7 @@ fn rig_is_dirty(rig: &Rig, model: &[u8], start: usize) -> bool {
 fn disk_gone() -> Result<()> {
     let (mut rig, mut model) = Rig::new(config("writeback"))?;
     write_quarters(&rig, &mut model, 100, 1)?;
-    let below = rig
-        .below_origin
-        .as_ref()
-        .context("no target below the disk")?;
+    let below = rig.origin_target()?;
     below.swap(broken(&rig.origin))?;
     // Writes are still taken, hits are served; what needs the disk fails.
     write_quarters(&rig, &mut model, 100, 2)?;
@@ -398,10 +391,7 @@ fn disk_gone() -> Result<()> {
     rig.mapped()?.suspend()?;
     rig.mapped()?.resume()?;
     rig.detach().context("removed while the disk fails")?;
-    let below = rig
-        .below_origin
-        .as_ref()
-        .context("no target below the disk")?;
+    let below = rig.origin_target()?;
     below.swap(Under::Linear.line(&rig.origin))?;
     rig.attach(false)?;
     rig.equals(&model)

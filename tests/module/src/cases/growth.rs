@@ -22,6 +22,11 @@ pub const CASES: &[Entry] = &[
     }),
     // promise 25: uml-plain/growth: a start that failed is tried again
     ("growth: a start that failed is tried again", again),
+    // promise 25: uml-plain/growth: refused from a length that cuts a quarter
+    (
+        "growth: refused from a length that cuts a quarter",
+        cut_quarter,
+    ),
 ];
 
 /// From 200 GiB on, where a region has 1 MiB; from 256 GiB on it has two, and there are fewer of them.
@@ -35,7 +40,7 @@ fn marks(gib: u64) -> Result<()> {
     let words = |format| format!("writeback {}", rig.words(format));
     let device = Dm::with(&rig.name, shorter(&rig, &words(true), 200 << 21))?;
     let file = io::direct(device.path())?;
-    let status = || Status::parse(&device.status()?);
+    let status = || Status::of(&device);
     let wait = |what: &str, is: &dyn Fn(&Status) -> bool| {
         let until = Instant::now() + Duration::from_secs(60);
         loop {
@@ -97,11 +102,30 @@ fn again() -> Result<()> {
             device.load(rig.line(&words(false)))?;
         }
         device.resume()?;
-        let status = Status::parse(&device.status()?)?;
+        let status = Status::of(&device)?;
         ensure!(status.dirty == 8, "{status:?}");
         if let Some(difference) = io::compare(device.path(), &model)? {
             anyhow::bail!("grown: {difference}");
         }
     }
+    Ok(())
+}
+
+/// The quarter at the old end of the disk has no sectors beyond that end on the SSD, and a larger disk would have them.
+fn cut_quarter() -> Result<()> {
+    let rig = Rig::disks(config("writethrough"))?;
+    let model = rig.origin.fill(5)?;
+    let words = |format| format!("writethrough {}", rig.words(format));
+    let end = rig.origin.sectors() / 2;
+    let device = Dm::with(&rig.name, shorter(&rig, &words(true), end + 3))?;
+    let file = io::direct(device.path())?;
+    let last = usize::try_from(end)? * io::SECTOR;
+    let read = io::read(&file, last as u64, 3 * io::SECTOR)?;
+    ensure!(read[..] == model[last..last + 3 * io::SECTOR], "wrong data");
+    let larger = device.load(rig.line(&words(false)));
+    ensure!(larger.is_err(), "a growth that cuts a quarter was taken");
+    // The cache goes on with the length that it has.
+    let read = io::read(&file, last as u64, 3 * io::SECTOR)?;
+    ensure!(read[..] == model[last..last + 3 * io::SECTOR], "wrong data");
     Ok(())
 }

@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Result, anyhow, ensure};
 use fastrand::Rng;
 
 use super::Entry;
@@ -239,7 +239,7 @@ fn dropped_under_a_reader() -> Result<()> {
         "{} slots in use after a read",
         filled.used
     );
-    let below = rig.below_ssd.as_ref().context("nothing below the SSD")?;
+    let below = rig.ssd_target()?;
     let silent = below.suspended()?;
     let reader = thread::spawn(move || io::read(&file, 0, 16384).map(|read| read[..].to_vec()));
     let until = Instant::now() + Duration::from_secs(30);

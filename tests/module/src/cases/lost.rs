@@ -4,6 +4,7 @@
 //! requests that wait while the SSD is being lost.
 
 use std::fs;
+use std::sync::mpsc;
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
@@ -45,6 +46,11 @@ pub const CASES: &[Entry] = &[
         "lost: the write that the SSD fails waits until that is on record",
         waits_for_record,
     ),
+    // promise 25: uml-plain/lost: a write after a suspend that met the loss is answered
+    (
+        "lost: a write after a suspend that met the loss is answered",
+        lost_by_suspend,
+    ),
 ];
 
 /// `words`: of the table from then on.
@@ -66,10 +72,10 @@ fn replaced(words: &str) -> Result<()> {
     };
     let device = Dm::with(&rig.name, line(&rig, true)?)?;
     write_apart(&device, &mut model)?;
-    let before = Status::parse(&device.status()?)?;
+    let before = Status::of(&device)?;
     device.remove()?;
     let device = Dm::with(&rig.name, line(&rig, false)?)?;
-    let after = Status::parse(&device.status()?)?;
+    let after = Status::of(&device)?;
     ensure!(
         before.dirty == 64 * 8 && after.dirty == before.dirty,
         "{before:?}, then {after:?}"
@@ -223,5 +229,30 @@ fn waits_for_record() -> Result<()> {
     let later = start.elapsed();
     ensure!(later < alone / 2, "recorded, and still {later:?}");
     drop(file);
+    rig.equals(&model)
+}
+
+/// The suspend's own flush of the SSD fails. Nothing waits for the record yet, and the suspend ends the work that would
+/// make it.
+fn lost_by_suspend() -> Result<()> {
+    let (rig, mut model) = Rig::new(config("writethrough"))?;
+    let file = io::direct(&rig.path()?)?;
+    model[..4096].fill(1);
+    io::write(&file, 0, &model[..4096])?;
+    break_ssd(&rig)?;
+    rig.mapped()?.suspend()?;
+    rig.mapped()?.resume()?;
+    let status = rig.status()?;
+    ensure!(status.state == "bypass", "{status:?}");
+    let (answer, answered) = mpsc::channel();
+    let writer = thread::spawn(move || answer.send(io::write(&file, 0, &[2; 4096])));
+    let answer = answered.recv_timeout(Duration::from_secs(30));
+    if answer.is_err() {
+        // Lets the writer go.
+        rig.mapped()?.message("loss recorded")?;
+    }
+    writer.join().map_err(|_| anyhow!("a panic"))??;
+    answer.context("a write waits for a record that nobody makes")??;
+    model[..4096].fill(2);
     rig.equals(&model)
 }

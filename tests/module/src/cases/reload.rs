@@ -91,7 +91,7 @@ fn one_index() -> Result<()> {
     ensure!(rig.status()?.state == "bypass", "{:?}", rig.status()?);
     drop(file);
     // So slow that it is seen what memory there is while the new index is read.
-    let below = rig.below_ssd.as_ref().context("nothing below the SSD")?;
+    let below = rig.ssd_target()?;
     below.swap(Under::Delay(300, 0).line(&rig.ssd))?;
     let device = rig.mapped()?;
     device.load(rig.good_line(false))?;
@@ -146,12 +146,12 @@ fn growth() -> Result<()> {
         model[start..start + 8192].fill(number as u8);
         io::write(&file, start as u64, &model[start..start + 8192])?;
     }
-    let status = Status::parse(&device.status()?)?;
+    let status = Status::of(&device)?;
     ensure!(status.dirty == 40 * 16, "{status:?}");
     device.load(rig.good_line(false))?;
     device.suspend()?;
     device.resume()?;
-    let grown = Status::parse(&device.status()?)?;
+    let grown = Status::of(&device)?;
     ensure!(
         grown.dirty == status.dirty && grown.used == status.used,
         "{status:?}, then {grown:?}"
@@ -191,7 +191,7 @@ fn far_growth() -> Result<()> {
     io::write(&file, 0, &data)?;
     file.sync_all()?;
     drop(file);
-    let before = Status::parse(&device.status()?)?;
+    let before = Status::of(&device)?;
     device.load(rig.line(&words(false)))?;
     device.resume()?;
     device.remove()?;
@@ -225,9 +225,9 @@ fn mode_before_growth() -> Result<()> {
     device.load(rig.line(&words("writeback", false)))?;
     device.message("mode writeback")?;
     write_apart(&device, &mut model)?;
-    let before = Status::parse(&device.status()?)?;
+    let before = Status::of(&device)?;
     device.resume()?;
-    let after = Status::parse(&device.status()?)?;
+    let after = Status::of(&device)?;
     ensure!(
         before.dirty == 64 * 8 && after.dirty == before.dirty,
         "{before:?}, then {after:?}"

@@ -373,11 +373,7 @@ fn discarded_dirt() -> Result<()> {
     io::write_in_pieces(&file, 0, &model[..MIB])?;
     file.sync_all()?;
     let writing = rewriter(&rig, &model, MIB - 4096)?;
-    let below = rig
-        .below_origin
-        .as_ref()
-        .context("no target below the disk")?;
-    below.swap(rig.origin.plain_test_line())?;
+    let below = rig.test_origin()?;
     let before = rig.status()?;
     ensure!(before.dirty == 2048, "{before:?}");
 
