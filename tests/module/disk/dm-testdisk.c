@@ -18,8 +18,10 @@
  *					a request in flight may be torn.
  *	bad <sector>			reads of the sector fail until it is written
  *	stuck <sector>			writes that begin at the sector fail
- *	fail all|reads|writes|nothing	such requests fail from now on; a flush is a
- *					write; "nothing" also ends "stuck"
+ *	fail all|reads|writes|data|nothing
+ *					such requests fail from now on; a flush is a
+ *					write; "data" lets flushes, discards and
+ *					zero-outs pass; "nothing" also ends "stuck"
  *	fail request <n>		the n-th request from now on fails, once
  *
  * Status: the counters of struct testdisk by their names. "misaligned" counts requests
@@ -61,7 +63,7 @@ struct testdisk {
 
 	unsigned long *bad;	/* sectors that cannot be read */
 	u64 stuck;		/* sector that cannot be written; U64_MAX: none */
-	bool fail_reads, fail_writes;
+	bool fail_reads, fail_writes, fail_data;
 	u64 fail_in;		/* requests until one fails; 0: none does */
 
 	u64 writes, fast_reads, fast_writes, misaligned, failed;
@@ -202,6 +204,8 @@ static bool is_to_fail(struct testdisk *d, struct bio *bio)
 	if (bio_op(bio) == REQ_OP_READ)
 		return d->fail_reads ||
 		       find_next_bit(d->bad, end, first) < end;
+	if (d->fail_data && bio_op(bio) == REQ_OP_WRITE && bio_sectors(bio))
+		return true;
 	return d->fail_writes || (is_write(bio) && first == d->stuck);
 }
 
@@ -324,8 +328,9 @@ static int testdisk_message(struct dm_target *ti, unsigned int argc, char **argv
 
 		d->fail_reads = all || !strcmp(argv[1], "reads");
 		d->fail_writes = all || !strcmp(argv[1], "writes");
+		d->fail_data = !strcmp(argv[1], "data");
 		d->stuck = U64_MAX;
-		if (!d->fail_reads && !d->fail_writes &&
+		if (!d->fail_reads && !d->fail_writes && !d->fail_data &&
 		    strcmp(argv[1], "nothing"))
 			r = -EINVAL;
 	} else if (!strcmp(argv[0], "stuck")) {

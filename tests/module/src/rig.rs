@@ -28,6 +28,8 @@ pub struct Config {
     pub origin_under: Option<Under>,
     /// The same for the SSD.
     pub ssd_under: Option<Under>,
+    /// Whether [`Rig::attach`] begins to [`Rig::keep`].
+    pub keeps: bool,
 }
 
 /// A target between the cache and a disk.
@@ -55,6 +57,13 @@ impl Under {
 }
 
 impl Config {
+    /// The same cache, where dirty data stays dirty until it is to be written back.
+    pub fn keeping(mut self) -> Self {
+        self.origin.failing = true;
+        self.keeps = true;
+        self
+    }
+
     /// The same cache on disks of which a power cut can be made.
     pub fn cuttable(self) -> Self {
         Self {
@@ -73,6 +82,7 @@ impl Default for Config {
             mode: "writethrough",
             origin_under: None,
             ssd_under: None,
+            keeps: false,
         }
     }
 }
@@ -95,6 +105,8 @@ pub struct Rig {
     /// Name of the mapped device.
     pub name: String,
     config: Config,
+    /// Whether the disk takes no data.
+    kept: Cell<bool>,
     /// How many times [`Rig::cut`] was called; the seed of the next cut.
     cuts: Cell<u32>,
 }
@@ -126,6 +138,7 @@ impl Rig {
             origin_id,
             name,
             config,
+            kept: Cell::new(false),
             cuts: Cell::new(0),
         })
     }
@@ -205,13 +218,31 @@ impl Rig {
     /// Maps the cache: a new one, or the one that is on the SSD.
     pub fn attach(&mut self, format: bool) -> Result<()> {
         ensure!(self.mapped.is_none(), "already mapped");
-        self.mapped = Some(Dm::with(&self.name, self.good_line(format))?);
+        if self.config.keeps {
+            self.keep(true)?;
+        }
+        let mapped = Dm::with(&self.name, self.good_line(format));
+        if mapped.is_err() {
+            self.keep(false)?;
+        }
+        self.mapped = Some(mapped?);
         Ok(())
     }
 
     /// Removes the mapped device.
     pub fn detach(&mut self) -> Result<()> {
-        self.mapped.take().context("nothing is mapped")?.remove()
+        self.mapped.take().context("nothing is mapped")?.remove()?;
+        self.keep(false)
+    }
+
+    /// Keeps dirty data dirty, however long the machine stands still before a case looks: from now on the disk takes no
+    /// data, and what cannot be written back stays dirty. Or lets it be written back. The disk is [`Shape::failing`] or
+    /// cuttable.
+    pub fn keep(&self, keep: bool) -> Result<()> {
+        if self.kept.replace(keep) != keep {
+            self.origin.refuse_data(keep)?;
+        }
+        Ok(())
     }
 
     /// The mapped device.
@@ -286,11 +317,13 @@ impl Rig {
 
     /// Waits until nothing is dirty; in write-back that takes the message "flush start".
     pub fn wait_clean(&self) -> Result<Status> {
+        self.keep(false)?;
         self.until("clean", |status| status.dirty == 0)
     }
 
     /// Writes back what is dirty.
     pub fn drain(&self) -> Result<()> {
+        self.keep(false)?;
         // Another target may have taken the cache's place.
         if self.mapped()?.status()?.is_empty() || self.status()?.dirty == 0 {
             return Ok(());

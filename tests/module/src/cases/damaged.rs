@@ -146,6 +146,7 @@ fn refused_after_message() -> Result<()> {
     let (mut rig, mut model) = Rig::new(Config::default().cuttable())?;
     write_quarters(&rig, &mut model, 50, 3)?;
     rig.mapped()?.message("mode writeback")?;
+    rig.keep(true)?;
     write_quarters(&rig, &mut model, 50, 4)?;
     ensure!(rig.status()?.dirty > 0, "nothing is dirty");
     refused_after_cut(&rig)?;
@@ -246,10 +247,12 @@ fn copy_away() -> Result<()> {
     rig.detach()?;
     rig.ssd.fail(0, last, false)?;
     rig.attach_as("writeback")?;
+    rig.keep(true)?;
     write_quarters(&rig, &mut model, 50, 5)?;
     ensure!(rig.status()?.dirty > 0, "nothing is dirty");
     io::direct(&rig.path()?)?.sync_all()?;
     let mut cut = rig.cut()?;
+    cut.keep(true)?;
     cut.attach(false)?;
     ensure!(cut.status()?.dirty > 0, "started cold");
     cut.shows(&model)

@@ -121,12 +121,14 @@ fn ssd_gone(mode: &'static str) -> Result<()> {
     let (rig, model) = Rig::new(config(mode))?;
     let event = rig.mapped()?.event()?;
     let load = Load::start(&rig.path()?, &model, 4);
-    thread::sleep(Duration::from_millis(800));
+    rig.until("in use", |status| status.used > 100)?;
     break_ssd(&rig)?;
-    thread::sleep(Duration::from_millis(800));
+    rig.until("in bypass", |status| status.state == "bypass")?;
+    // The load goes on past the SSD.
+    thread::sleep(Duration::from_millis(500));
     let mut model = load.finish()?;
     is_bypass(&rig.quiet()?)?;
-    ensure!(rig.mapped()?.event()? > event, "no event");
+    rig.mapped()?.event_after(event)?;
     let file = io::direct(&rig.path()?)?;
     drive(
         &file,
@@ -217,7 +219,7 @@ fn find_copy(rig: &Rig, model: &[u8]) -> Result<usize> {
 
 /// Something else is dirty, which the SSD alone has.
 fn unwritable_list() -> Result<()> {
-    let (mut rig, mut model) = Rig::new(config("writeback"))?;
+    let (mut rig, mut model) = Rig::new(config("writeback").keeping())?;
     let file = io::direct(&rig.path()?)?;
     io::read(&file, 0, FRAME)?;
     rig.quiet()?;

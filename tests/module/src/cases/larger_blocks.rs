@@ -56,7 +56,7 @@ fn coarse() -> Result<()> {
 fn exchangeable() -> Result<(Rig, Vec<u8>)> {
     let (rig, mut model) = Rig::new(Config {
         ssd_under: Some(Under::Linear),
-        ..config()
+        ..config().keeping()
     })?;
     write_quarters(&rig, &mut model, 300, 1)?;
     ensure!(rig.status()?.dirty > 0, "nothing is dirty");

@@ -60,7 +60,7 @@ fn index_bytes() -> Result<u64> {
 
 /// An index is gigabytes for an SSD of terabytes: it is handed over, or given back before another one is made.
 fn one_index() -> Result<()> {
-    let (mut rig, mut model) = Rig::new(config("writeback"))?;
+    let (mut rig, mut model) = Rig::new(config("writeback").keeping())?;
     write_quarters(&rig, &mut model, 40, 1)?;
     let one = index_bytes()?;
     ensure!(one > 0, "the kernel does not tell who has large memory");
@@ -132,8 +132,9 @@ fn growth() -> Result<()> {
         mode: "writeback",
         ..Config::default()
     };
-    let mut rig = Rig::disks(config)?;
+    let mut rig = Rig::disks(config.keeping())?;
     let mut model = rig.origin.fill(1)?;
+    rig.keep(true)?;
     let shorter = |rig: &Rig, sectors: u64| {
         let mut line = rig.good_line(true);
         line.length = sectors;
@@ -183,7 +184,8 @@ fn far_growth() -> Result<()> {
         ..Config::default()
     };
     config.origin.mib = 70 * 1024;
-    let mut rig = Rig::disks(config)?;
+    let mut rig = Rig::disks(config.keeping())?;
+    rig.keep(true)?;
     let words = |format| format!("writeback {}", rig.words(format));
     let device = Dm::with(&rig.name, shorter(&rig, &words(true), 20 << 21))?;
     let file = io::direct(device.path())?;
@@ -202,6 +204,7 @@ fn far_growth() -> Result<()> {
         before.dirty == 2048 && after.dirty == before.dirty,
         "{before:?}, then {after:?}"
     );
+    rig.keep(false)?;
     let file = io::direct(&rig.path()?)?;
     // To a place that only the larger disk has, and that is not cached: under a mark.
     io::write(&file, 60 << 30, &[9; 512])?;
@@ -212,8 +215,9 @@ fn far_growth() -> Result<()> {
 
 /// The larger table is loaded, then the mode is changed and data written, then it is resumed.
 fn mode_before_growth() -> Result<()> {
-    let rig = Rig::disks(config("writethrough"))?;
+    let rig = Rig::disks(config("writethrough").keeping())?;
     let mut model = rig.origin.fill(5)?;
+    rig.keep(true)?;
     let words = |mode: &str, format| format!("{mode} {}", rig.words(format));
     let half = rig.origin.sectors() / 2;
     Dm::with(&rig.name, shorter(&rig, &words("writethrough", true), half))?.remove()?;
@@ -240,7 +244,7 @@ fn mode_before_growth() -> Result<()> {
 
 /// The same, with an SSD that is gone for a moment instead: the index is not taken over but read.
 fn mode_before_loss() -> Result<()> {
-    let (mut rig, mut model) = Rig::new(config("writethrough"))?;
+    let (mut rig, mut model) = Rig::new(config("writethrough").keeping())?;
     rig.detach()?;
     rig.attach(false)?;
     rig.mapped()?

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What a user may set while a cache is in use: promotion, and the limit of dirty data.
 
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-
 use anyhow::{Result, ensure};
 use fastrand::Rng;
 
@@ -103,25 +100,13 @@ fn promotion() -> Result<()> {
 fn lower_limit() -> Result<()> {
     /// Sectors: 1 MiB.
     const LIMIT: u64 = PART;
-    let (rig, mut model) = Rig::new(writeback::config())?;
-    let plain = model.clone();
-    writeback::write_quarters(&rig, &mut model, 900, 3)?;
+    let (rig, mut model) = Rig::new(writeback::config().keeping())?;
+    writeback::write_quarters(&rig, &mut model, 300, 3)?;
     let before = rig.status()?;
-    // While writes go on, an eighth of the limit stays dirty, which is more than the new limit.
-    ensure!(before.get("dirty_limit")? / 8 > LIMIT, "{before:?}");
-    let writing = writeback::rewriter(&rig, &model, writeback::first_changed(&plain, &model)?)?;
     ensure!(before.dirty > LIMIT, "too little is dirty: {before:?}");
     rig.mapped()?.message(&format!("dirty_limit 30 {LIMIT}"))?;
-    let start = Instant::now();
-    while rig.status()?.dirty > LIMIT {
-        ensure!(
-            start.elapsed() < Duration::from_secs(60),
-            "what is beyond the new limit stays dirty: {:?}",
-            rig.status()?
-        );
-        sleep(Duration::from_millis(100));
-    }
-    writing.end()?;
+    rig.keep(false)?;
+    rig.until("below the new limit", |status| status.dirty <= LIMIT)?;
     let file = io::direct(&rig.path()?)?;
     let mut rng = Rng::with_seed(5);
     for _ in 0..600 {
