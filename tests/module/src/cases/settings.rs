@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What a user may set while a cache is in use: promotion, and the limit of dirty data.
 
+use std::time::Duration;
+
 use anyhow::{Result, ensure};
 use fastrand::Rng;
 
 use super::{Entry, writeback};
+use crate::beside::Beside;
 use crate::dm::Dm;
 use crate::io::{self, MIB, SECTOR};
 use crate::rig::{Config, Rig};
@@ -105,8 +108,16 @@ fn lower_limit() -> Result<()> {
     let before = rig.status()?;
     ensure!(before.dirty > LIMIT, "too little is dirty: {before:?}");
     rig.mapped()?.message(&format!("dirty_limit 30 {LIMIT}"))?;
+    // While writes go on, an eighth of the old limit would stay dirty.
+    ensure!(before.get("dirty_limit")? / 8 > LIMIT, "{before:?}");
+    let file = io::direct(&rig.path()?)?;
+    let same = model[..4096].to_vec();
+    let writing = Beside::new(Duration::from_millis(100), move || {
+        io::write(&file, 0, &same)
+    });
     rig.keep(false)?;
     rig.until("below the new limit", |status| status.dirty <= LIMIT)?;
+    writing.end()?;
     let file = io::direct(&rig.path()?)?;
     let mut rng = Rng::with_seed(5);
     for _ in 0..600 {
