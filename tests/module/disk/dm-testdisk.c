@@ -18,12 +18,15 @@
  *					a request in flight may be torn.
  *	bad <sector>			reads of the sector fail until it is written
  *	stuck <sector>			writes that begin at the sector fail
- *	fail all|reads|writes|nothing	such requests fail from now on; a flush is a
- *					write; "nothing" also ends "stuck"
+ *	fail all|reads|writes|data|nothing
+ *					such requests fail from now on; a flush is a
+ *					write; "data" lets flushes, discards and
+ *					zero-outs pass; "nothing" also ends "stuck"
  *	fail request <n>		the n-th request from now on fails, once
  *	medium changed			the device gets another diskseq
  *
- * Status: the counters of struct testdisk by their names.
+ * Status: the counters of struct testdisk by their names. "misaligned" counts requests
+ * with memory that begins at no multiple of the alignment, or is no whole blocks.
  *
  * Locks: disks_lock (interrupts off) guards the list of all test disks and all that
  * is in them, so that a cut hits all of them at one instant.
@@ -50,6 +53,7 @@ struct testdisk {
 	char label[64];
 	u64 sectors;
 	unsigned int alignment;
+	unsigned int block;	/* bytes of a logical block */
 	bool cached;		/* the device has a volatile write cache */
 
 	/* NULL for a plain one. */
@@ -60,7 +64,7 @@ struct testdisk {
 
 	unsigned long *bad;	/* sectors that cannot be read */
 	u64 stuck;		/* sector that cannot be written; U64_MAX: none */
-	bool fail_reads, fail_writes;
+	bool fail_reads, fail_writes, fail_data;
 	u64 fail_in;		/* requests until one fails; 0: none does */
 
 	u64 writes, fast_reads, fast_writes, misaligned, failed;
@@ -183,8 +187,8 @@ static bool is_to_fail(struct testdisk *d, struct bio *bio)
 	struct bio_vec bv;
 
 	if (bio_has_data(bio)) {
-		bio_for_each_segment(bv, bio, iter) {
-			if (bv.bv_offset & d->alignment) {
+		bio_for_each_bvec(bv, bio, iter) {
+			if (bv.bv_offset & d->alignment || bv.bv_len % d->block) {
 				d->misaligned++;
 				break;
 			}
@@ -201,6 +205,8 @@ static bool is_to_fail(struct testdisk *d, struct bio *bio)
 	if (bio_op(bio) == REQ_OP_READ)
 		return d->fail_reads ||
 		       find_next_bit(d->bad, end, first) < end;
+	if (d->fail_data && bio_op(bio) == REQ_OP_WRITE && bio_sectors(bio))
+		return true;
 	return d->fail_writes || (is_write(bio) && first == d->stuck);
 }
 
@@ -323,8 +329,9 @@ static int testdisk_message(struct dm_target *ti, unsigned int argc, char **argv
 
 		d->fail_reads = all || !strcmp(argv[1], "reads");
 		d->fail_writes = all || !strcmp(argv[1], "writes");
+		d->fail_data = !strcmp(argv[1], "data");
 		d->stuck = U64_MAX;
-		if (!d->fail_reads && !d->fail_writes &&
+		if (!d->fail_reads && !d->fail_writes && !d->fail_data &&
 		    strcmp(argv[1], "nothing"))
 			r = -EINVAL;
 	} else if (!strcmp(argv[0], "medium")) {
@@ -392,6 +399,7 @@ static int construct(struct dm_target *ti, struct testdisk *d, char **argv)
 	}
 	d->sectors = ti->len;
 	d->stuck = U64_MAX;
+	d->block = bdev_logical_block_size(d->dev->bdev);
 	d->cached = bdev_write_cache(d->dev->bdev);
 	d->bad = vzalloc(BITS_TO_LONGS(ti->len) * sizeof(long));
 	if (is_volatile) {

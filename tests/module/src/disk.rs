@@ -162,8 +162,7 @@ impl Disk {
 
     /// Lets the `n`-th request from now on fail, counted from 1. The disk is [`Shape::failing`].
     pub fn fail_request(&self, n: u32) -> Result<()> {
-        let (top, _) = self.top.as_ref().context("no test disk")?;
-        top.message(&format!("fail request {n}"))
+        self.test()?.message(&format!("fail request {n}"))
     }
 
     /// From now on the device counts as another disk, as a drive does after its medium was changed. The content stays.
@@ -186,10 +185,21 @@ impl Disk {
         Ok(failed)
     }
 
+    /// Lets all writes of data fail from now on, or no request. The disk is [`Shape::failing`] or cuttable.
+    pub fn refuse_data(&self, refuse: bool) -> Result<()> {
+        self.test()?
+            .message(if refuse { "fail data" } else { "fail nothing" })
+    }
+
+    /// The test disk on top.
+    pub fn test(&self) -> Result<&Dm> {
+        let (top, _) = self.top.as_ref().context("no test disk")?;
+        Ok(top)
+    }
+
     /// A counter of the test disk, by its name.
     pub fn test_counter(&self, name: &str) -> Result<u64> {
-        let (top, _) = self.top.as_ref().context("no test disk")?;
-        counter(&top.status()?, name)
+        counter(&self.test()?.status()?, name)
     }
 
     /// The node.

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::path::PathBuf;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
@@ -338,6 +338,16 @@ impl Dm {
             .context("cannot read the event number")?
             .header
             .event_nr)
+    }
+
+    /// Waits for an event after the one of this number.
+    pub fn event_after(&self, number: u32) -> Result<()> {
+        let until = Instant::now() + Duration::from_secs(60);
+        while self.event()? <= number {
+            ensure!(Instant::now() < until, "no event after the {number}th");
+            sleep(Duration::from_millis(10));
+        }
+        Ok(())
     }
 
     /// Sends a message to the target at sector 0.

@@ -2,7 +2,7 @@
 //! What the kernel says: the reasons of refusals, and the reports of its own detectors.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 
 use anyhow::{Context, Result};
@@ -37,13 +37,15 @@ const SPLATS: &[&str] = &[
 pub struct Kmsg(File);
 
 impl Kmsg {
-    /// Starts at the records that are there already.
+    /// Starts behind the records that are there already: nothing of ours runs while the kernel boots.
     pub fn open() -> Result<Self> {
-        let file = File::options()
+        let mut file = File::options()
             .read(true)
             .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
             .open("/dev/kmsg")
             .context("cannot open /dev/kmsg")?;
+        file.seek(SeekFrom::End(0))
+            .context("cannot skip what the kernel said at its start")?;
         Ok(Self(file))
     }
 

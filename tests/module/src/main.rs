@@ -37,6 +37,7 @@ mod record;
 mod rig;
 mod skipped;
 mod stamps;
+mod status;
 
 use std::fs;
 use std::path::Path;

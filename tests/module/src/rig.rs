@@ -2,7 +2,6 @@
 //! A cache under test: two disks in memory, and a tandem device over them.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
@@ -14,6 +13,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use crate::disk::{Disk, Shape};
 use crate::dm::{Dm, Line};
 use crate::io;
+pub use crate::status::Status;
 
 /// What a cache under test is made of.
 #[derive(Clone, Copy)]
@@ -28,6 +28,8 @@ pub struct Config {
     pub origin_under: Option<Under>,
     /// The same for the SSD.
     pub ssd_under: Option<Under>,
+    /// Whether [`Rig::attach`] begins to [`Rig::keep`].
+    pub keeps: bool,
 }
 
 /// A target between the cache and a disk.
@@ -55,6 +57,13 @@ impl Under {
 }
 
 impl Config {
+    /// The same cache, where dirty data stays dirty until it is to be written back.
+    pub fn keeping(mut self) -> Self {
+        self.origin.failing = true;
+        self.keeps = true;
+        self
+    }
+
     /// The same cache on disks of which a power cut can be made.
     pub fn cuttable(self) -> Self {
         Self {
@@ -73,6 +82,7 @@ impl Default for Config {
             mode: "writethrough",
             origin_under: None,
             ssd_under: None,
+            keeps: false,
         }
     }
 }
@@ -95,6 +105,8 @@ pub struct Rig {
     /// Name of the mapped device.
     pub name: String,
     config: Config,
+    /// Whether the disk takes no data.
+    kept: Cell<bool>,
     /// How many times [`Rig::cut`] was called; the seed of the next cut.
     cuts: Cell<u32>,
 }
@@ -126,6 +138,7 @@ impl Rig {
             origin_id,
             name,
             config,
+            kept: Cell::new(false),
             cuts: Cell::new(0),
         })
     }
@@ -148,6 +161,32 @@ impl Rig {
     /// The device that the cache has as its SSD.
     pub fn ssd_path(&self) -> &Path {
         self.below_ssd.as_ref().map_or(self.ssd.path(), Dm::path)
+    }
+
+    /// The target between the cache and the disk.
+    pub fn origin_target(&self) -> Result<&Dm> {
+        let below = self.below_origin.as_ref();
+        below.context("no target below the disk")
+    }
+
+    /// The target between the cache and the SSD.
+    pub fn ssd_target(&self) -> Result<&Dm> {
+        let below = self.below_ssd.as_ref();
+        below.context("no target below the SSD")
+    }
+
+    /// Puts a test disk in place of the target below the disk.
+    pub fn test_origin(&self) -> Result<&Dm> {
+        let below = self.origin_target()?;
+        below.swap(self.origin.plain_test_line())?;
+        Ok(below)
+    }
+
+    /// Puts a test disk in place of the target below the SSD.
+    pub fn test_ssd(&self) -> Result<&Dm> {
+        let below = self.ssd_target()?;
+        below.swap(self.ssd.plain_test_line())?;
+        Ok(below)
     }
 
     /// The words behind the mode.
@@ -179,13 +218,31 @@ impl Rig {
     /// Maps the cache: a new one, or the one that is on the SSD.
     pub fn attach(&mut self, format: bool) -> Result<()> {
         ensure!(self.mapped.is_none(), "already mapped");
-        self.mapped = Some(Dm::with(&self.name, self.good_line(format))?);
+        if self.config.keeps {
+            self.keep(true)?;
+        }
+        let mapped = Dm::with(&self.name, self.good_line(format));
+        if mapped.is_err() {
+            self.keep(false)?;
+        }
+        self.mapped = Some(mapped?);
         Ok(())
     }
 
     /// Removes the mapped device.
     pub fn detach(&mut self) -> Result<()> {
-        self.mapped.take().context("nothing is mapped")?.remove()
+        self.mapped.take().context("nothing is mapped")?.remove()?;
+        self.keep(false)
+    }
+
+    /// Keeps dirty data dirty, however long the machine stands still before a case looks: from now on the disk takes no
+    /// data, and what cannot be written back stays dirty. Or lets it be written back. The disk is [`Shape::failing`] or
+    /// cuttable.
+    pub fn keep(&self, keep: bool) -> Result<()> {
+        if self.kept.replace(keep) != keep {
+            self.origin.refuse_data(keep)?;
+        }
+        Ok(())
     }
 
     /// The mapped device.
@@ -200,7 +257,12 @@ impl Rig {
 
     /// The parsed status line.
     pub fn status(&self) -> Result<Status> {
-        Status::parse(&self.mapped()?.status()?)
+        Status::of(self.mapped()?)
+    }
+
+    /// Waits until the status is as it is to be.
+    pub fn until(&self, what: &str, holds: impl Fn(&Status) -> bool) -> Result<Status> {
+        Status::until(self.mapped()?, what, holds)
     }
 
     /// Waits until neither fills nor anything else moves.
@@ -255,19 +317,13 @@ impl Rig {
 
     /// Waits until nothing is dirty; in write-back that takes the message "flush start".
     pub fn wait_clean(&self) -> Result<Status> {
-        let until = Instant::now() + Duration::from_secs(60);
-        loop {
-            let status = self.status()?;
-            if status.dirty == 0 {
-                return Ok(status);
-            }
-            ensure!(Instant::now() < until, "dirty after 60 s: {status:?}");
-            sleep(Duration::from_millis(20));
-        }
+        self.keep(false)?;
+        self.until("clean", |status| status.dirty == 0)
     }
 
     /// Writes back what is dirty.
     pub fn drain(&self) -> Result<()> {
+        self.keep(false)?;
         // Another target may have taken the cache's place.
         if self.mapped()?.status()?.is_empty() || self.status()?.dirty == 0 {
             return Ok(());
@@ -314,102 +370,6 @@ fn number(name: &str) -> u32 {
     name.bytes().fold(0, |sum, byte| {
         sum.wrapping_mul(31).wrapping_add(u32::from(byte))
     })
-}
-
-/// A parsed status line.
-#[derive(Clone, Debug)]
-pub struct Status {
-    /// `active`, `bypass`, `suspended`.
-    pub state: String,
-    /// Why, or `-`.
-    pub reason: String,
-    /// The mode's word.
-    pub mode: String,
-    /// Sectors of a frame.
-    pub frame: u64,
-    /// Frames in use.
-    pub used: u64,
-    /// Frames in all.
-    pub total: u64,
-    /// Sectors that are only on the SSD.
-    pub dirty: u64,
-    /// Every counter by its name.
-    pub counters: BTreeMap<String, u64>,
-}
-
-impl Status {
-    /// Reads the line of TARGET.rst.
-    pub fn parse(line: &str) -> Result<Self> {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let parsed = || {
-            let [state, reason, mode, frame, usage, dirty, count, rest @ ..] = words.as_slice()
-            else {
-                return Err(anyhow::anyhow!("too few words"));
-            };
-            let (used, total) = usage.split_once('/').context("no slash in used/total")?;
-            ensure!(
-                count.parse::<usize>()? == rest.len(),
-                "{} words follow, not {count}",
-                rest.len()
-            );
-            ensure!(rest.len() % 2 == 0, "a counter without a value");
-            let mut counters = BTreeMap::new();
-            for pair in rest.chunks(2) {
-                ensure!(
-                    counters
-                        .insert(pair[0].to_owned(), pair[1].parse()?)
-                        .is_none(),
-                    "{} twice",
-                    pair[0]
-                );
-            }
-            Ok(Self {
-                state: (*state).to_owned(),
-                reason: (*reason).to_owned(),
-                mode: (*mode).to_owned(),
-                frame: frame.parse()?,
-                used: used.parse()?,
-                total: total.parse()?,
-                dirty: dirty.parse()?,
-                counters,
-            })
-        };
-        parsed().with_context(|| format!("status line {line:?}"))
-    }
-
-    /// A counter; one that is not there is an error.
-    pub fn get(&self, name: &str) -> Result<u64> {
-        self.counters
-            .get(name)
-            .copied()
-            .with_context(|| format!("no counter {name}"))
-    }
-
-    /// Promise 31, for a quiet device.
-    pub fn adds_up(&self) -> Result<()> {
-        for direction in ["read", "write"] {
-            let bypassed: u64 = self
-                .counters
-                .iter()
-                .filter(|(name, _)| name.starts_with(&format!("{direction}_bypassed_")))
-                .map(|(_, value)| value)
-                .sum();
-            let requested = self.get(&format!("{direction}_requested"))?;
-            let hit = self.get(&format!("{direction}_hit"))?;
-            let missed = self.get(&format!("{direction}_missed"))?;
-            ensure!(
-                requested == hit + missed + bypassed,
-                "{direction}: {requested} requested, {hit} hit + {missed} missed + {bypassed} bypassed"
-            );
-        }
-        ensure!(
-            self.used <= self.total,
-            "{} of {} frames used",
-            self.used,
-            self.total
-        );
-        Ok(())
-    }
 }
 
 /// Runs for a moment on each processor. A processor of an emulated machine can stand still; what the module has queued

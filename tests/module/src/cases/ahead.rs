@@ -3,7 +3,7 @@
 
 use std::thread::sleep;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use fastrand::Rng;
 
 use super::Entry;
@@ -99,7 +99,7 @@ fn read_ahead() -> Result<()> {
 const SLOW: Under = Under::Delay(100, 100);
 
 fn put_under(rig: &Rig, line: Line) -> Result<&Dm> {
-    let below = rig.below_ssd.as_ref().context("no device below")?;
+    let below = rig.ssd_target()?;
     below.swap(line)?;
     Ok(below)
 }

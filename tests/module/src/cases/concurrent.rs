@@ -13,6 +13,7 @@ use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 
 use super::Entry;
+use crate::beside::Blocked;
 use crate::io::{self, Buffer, MIB, SECTOR};
 use crate::model::seeded;
 use crate::rig::{Config, Rig, Under};
@@ -387,40 +388,33 @@ fn first_data_written(stable: bool) -> Result<bool> {
     let mut rig = Rig::disks(Config {
         mode: "writeback",
         ssd_under: Some(Under::Linear),
-        ..Config::default()
+        ..Config::default().keeping()
     })?;
     let name = rig.ssd.path().file_name().context("no name")?;
     let flag = Path::new("/sys/block")
         .join(name)
         .join("queue/stable_writes");
     fs::write(flag, if stable { "1" } else { "0" })?;
-    let below = |rig: &Rig, under: Under| {
-        let below = rig.below_ssd.as_ref().context("nothing below the SSD")?;
-        below.swap(under.line(&rig.ssd))
-    };
     // What is above takes the flag over.
-    below(&rig, Under::Linear)?;
+    rig.ssd_target()?.swap(Under::Linear.line(&rig.ssd))?;
     rig.attach(true)?;
     let file = io::direct(&rig.path()?)?;
     io::write(&file, 0, &[1; 4096])?;
-    below(&rig, Under::Delay(0, 1900))?;
-    let buffer = Buffer::of(&[2; 4096])?;
-    let address = buffer.address();
-    thread::scope(|scope| {
-        let writer = scope.spawn(|| file.write_all_at(&buffer, 0));
-        // Far from the beginning and from the end of the write, also if the machine stands still for a second. After two
-        // seconds the cleaner would join in.
-        thread::sleep(Duration::from_millis(700));
-        ensure!(!writer.is_finished(), "answered before it was written");
-        for at in 0..4096 {
-            // SAFETY: the buffer outlives the scope; racing with the device is the purpose.
-            unsafe { std::ptr::write_volatile((address + at) as *mut u8, 3) };
-        }
-        writer.join().map_err(|_| anyhow::anyhow!("a panic"))??;
-        Ok(())
+    // The SSD gets the write only after the buffer has changed.
+    let silent = rig.ssd_target()?.suspended()?;
+    let buffer = Arc::new(Buffer::of(&[2; 4096])?);
+    let (address, written) = (buffer.address(), Arc::clone(&buffer));
+    let writer = Blocked::new(move || {
+        file.write_all_at(&written, 0)?;
+        Ok(file)
     })?;
-    below(&rig, Under::Linear)?;
-    let read = io::read(&file, 0, 4096)?;
+    for at in 0..4096 {
+        // SAFETY: the buffer outlives this loop; racing with the device is the purpose.
+        unsafe { std::ptr::write_volatile((address + at) as *mut u8, 3) };
+    }
+    ensure!(!writer.is_over(), "answered before it was written");
+    drop(silent);
+    let read = io::read(&writer.join()?, 0, 4096)?;
     Ok(read[..] == [2; 4096])
 }
 

@@ -4,11 +4,11 @@
 
 use anyhow::{Context, Result, ensure};
 
-use super::Entry;
 use super::hostile::crc32c;
 use super::starts::read_frames;
 use super::writeback::write_quarters;
-use crate::disk::Disk;
+use super::{Entry, failures};
+use crate::disk::{Disk, counter};
 use crate::io::{self, MIB};
 use crate::rig::{Config, Rig};
 
@@ -37,6 +37,11 @@ pub const CASES: &[Entry] = &[
     (
         "damaged: half a superblock that is away does not say later that nothing is dirty",
         copy_away,
+    ),
+    // promise 10: uml-plain/damaged: the sound superblock is written after the damaged one
+    (
+        "damaged: the sound superblock is written after the damaged one",
+        sound_copy_last,
     ),
 ];
 
@@ -141,6 +146,7 @@ fn refused_after_message() -> Result<()> {
     let (mut rig, mut model) = Rig::new(Config::default().cuttable())?;
     write_quarters(&rig, &mut model, 50, 3)?;
     rig.mapped()?.message("mode writeback")?;
+    rig.keep(true)?;
     write_quarters(&rig, &mut model, 50, 4)?;
     ensure!(rig.status()?.dirty > 0, "nothing is dirty");
     refused_after_cut(&rig)?;
@@ -241,11 +247,39 @@ fn copy_away() -> Result<()> {
     rig.detach()?;
     rig.ssd.fail(0, last, false)?;
     rig.attach_as("writeback")?;
+    rig.keep(true)?;
     write_quarters(&rig, &mut model, 50, 5)?;
     ensure!(rig.status()?.dirty > 0, "nothing is dirty");
     io::direct(&rig.path()?)?.sync_all()?;
     let mut cut = rig.cut()?;
+    cut.keep(true)?;
     cut.attach(false)?;
     ensure!(cut.status()?.dirty > 0, "started cold");
     cut.shows(&model)
+}
+
+/// A cut during the write of the sound superblock would leave none. Here the write of the damaged superblock fails,
+/// and then the sound one has to be as it was.
+fn sound_copy_last() -> Result<()> {
+    for (sound, damaged) in [(0, 1), (1, 0)] {
+        let (mut rig, model) = Rig::new(failures::config("writethrough"))?;
+        rig.detach()?;
+        rig.ssd.put(COPIES[damaged] as u64, &[0; 4096])?;
+        let below = rig.test_ssd()?;
+        below.message(&format!("stuck {}", COPIES[damaged] / io::SECTOR))?;
+        let copy = |rig: &Rig| {
+            let ssd = io::direct(rig.ssd.path())?;
+            Ok(io::read(&ssd, COPIES[sound] as u64, 4096)?.to_vec())
+        };
+        let before: Result<Vec<u8>> = copy(&rig);
+        rig.attach(false)?;
+        let failed = counter(&rig.ssd_target()?.status()?, "failed")?;
+        ensure!(failed > 0, "no superblock was written");
+        ensure!(
+            before? == copy(&rig)?,
+            "copy {sound} was written before the damaged copy {damaged}"
+        );
+        rig.equals(&model)?;
+    }
+    Ok(())
 }

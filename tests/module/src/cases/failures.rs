@@ -98,18 +98,12 @@ pub fn broken(disk: &Disk) -> Line {
 }
 
 pub fn break_ssd(rig: &Rig) -> Result<()> {
-    rig.below_ssd
-        .as_ref()
-        .context("no target below the SSD")?
-        .swap(broken(&rig.ssd))
+    rig.ssd_target()?.swap(broken(&rig.ssd))
 }
 
 /// Puts the SSD back below a cache that lost it.
 pub fn mend_ssd(rig: &Rig) -> Result<()> {
-    rig.below_ssd
-        .as_ref()
-        .context("no target below the SSD")?
-        .swap(Under::Linear.line(&rig.ssd))
+    rig.ssd_target()?.swap(Under::Linear.line(&rig.ssd))
 }
 
 fn is_bypass(status: &Status) -> Result<()> {
@@ -127,12 +121,14 @@ fn ssd_gone(mode: &'static str) -> Result<()> {
     let (rig, model) = Rig::new(config(mode))?;
     let event = rig.mapped()?.event()?;
     let load = Load::start(&rig.path()?, &model, 4);
-    thread::sleep(Duration::from_millis(800));
+    rig.until("in use", |status| status.used > 100)?;
     break_ssd(&rig)?;
-    thread::sleep(Duration::from_millis(800));
+    rig.until("in bypass", |status| status.state == "bypass")?;
+    // The load goes on past the SSD.
+    thread::sleep(Duration::from_millis(500));
     let mut model = load.finish()?;
     is_bypass(&rig.quiet()?)?;
-    ensure!(rig.mapped()?.event()? > event, "no event");
+    rig.mapped()?.event_after(event)?;
     let file = io::direct(&rig.path()?)?;
     drive(
         &file,
@@ -183,8 +179,7 @@ fn ssd_partly(requests: &str) -> Result<()> {
         },
         400,
     )?;
-    let below = rig.below_ssd.as_ref().context("no target below the SSD")?;
-    below.swap(rig.ssd.plain_test_line())?;
+    let below = rig.test_ssd()?;
     below.message(&format!("fail {requests}"))?;
     drive(
         &file,
@@ -204,8 +199,7 @@ fn ssd_partly(requests: &str) -> Result<()> {
 
 /// Reads of these sectors of the SSD fail from now on.
 fn spoil(rig: &Rig, sectors: impl Iterator<Item = u64>) -> Result<()> {
-    let below = rig.below_ssd.as_ref().context("no target below the SSD")?;
-    below.swap(rig.ssd.plain_test_line())?;
+    let below = rig.test_ssd()?;
     for sector in sectors {
         below.message(&format!("bad {sector}"))?;
     }
@@ -225,7 +219,7 @@ fn find_copy(rig: &Rig, model: &[u8]) -> Result<usize> {
 
 /// Something else is dirty, which the SSD alone has.
 fn unwritable_list() -> Result<()> {
-    let (mut rig, mut model) = Rig::new(config("writeback"))?;
+    let (mut rig, mut model) = Rig::new(config("writeback").keeping())?;
     let file = io::direct(&rig.path()?)?;
     io::read(&file, 0, FRAME)?;
     rig.quiet()?;
@@ -235,7 +229,7 @@ fn unwritable_list() -> Result<()> {
     model[MIB..MIB + FRAME].copy_from_slice(&data);
     file.sync_all()?;
     spoil(&rig, std::iter::once((bad / io::SECTOR) as u64))?;
-    let below = rig.below_ssd.as_ref().context("no target below the SSD")?;
+    let below = rig.ssd_target()?;
     below.message(&format!("stuck {}", SUPERBLOCKS[0]))?;
     ensure!(
         io::read(&file, 0, FRAME)?[..] == model[..FRAME],
@@ -283,13 +277,12 @@ fn generation_stays(resumed: bool) -> Result<()> {
         rig.ssd
             .put(SUPERBLOCKS[1] * io::SECTOR as u64, &[0; 4096])?;
     }
-    let below = rig.below_ssd.as_ref().context("no target below the SSD")?;
-    below.swap(rig.ssd.plain_test_line())?;
+    let below = rig.test_ssd()?;
     if resumed {
         below.message(&format!("stuck {}", SUPERBLOCKS[1]))?;
         rig.attach(false)?;
     }
-    let below = rig.below_ssd.as_ref().context("no target below the SSD")?;
+    let below = rig.ssd_target()?;
     let file = io::direct(&rig.path()?)?;
     if !resumed {
         below.message(&format!("bad {}", bad / io::SECTOR))?;
@@ -393,10 +386,7 @@ fn disk_fails() -> Result<()> {
         let file = io::direct(&rig.path()?)?;
         io::read(&file, 0, 4 * MIB)?;
         rig.quiet()?;
-        let below = rig
-            .below_origin
-            .as_ref()
-            .context("no target below the disk")?;
+        let below = rig.origin_target()?;
         below.swap(broken(&rig.origin))?;
         io::read(&file, 0, MIB).context("hits are not served while the disk fails")?;
         let mut rng = Rng::with_seed(4);

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The disk grows after the SSD had failed: what its marks say counts, and a start that fails can be tried again.
 
-use std::thread;
-use std::time::{Duration, Instant};
-
 use anyhow::{Result, ensure};
 
 use super::Entry;
@@ -22,6 +19,11 @@ pub const CASES: &[Entry] = &[
     }),
     // promise 25: uml-plain/growth: a start that failed is tried again
     ("growth: a start that failed is tried again", again),
+    // promise 25: uml-plain/growth: refused from a length that cuts a quarter
+    (
+        "growth: refused from a length that cuts a quarter",
+        cut_quarter,
+    ),
 ];
 
 /// From 200 GiB on, where a region has 1 MiB; from 256 GiB on it has two, and there are fewer of them.
@@ -30,43 +32,34 @@ fn marks(gib: u64) -> Result<()> {
     const FAR: u64 = 180 << 30;
     let mut config = config("writeback");
     config.origin.mib = gib * 1024;
+    config.origin.failing = true;
     let rig = Rig::disks(config)?;
     rig.origin.put(FAR, &io::random(65536, 5))?;
     let words = |format| format!("writeback {}", rig.words(format));
     let device = Dm::with(&rig.name, shorter(&rig, &words(true), 200 << 21))?;
     let file = io::direct(device.path())?;
-    let status = || Status::parse(&device.status()?);
-    let wait = |what: &str, is: &dyn Fn(&Status) -> bool| {
-        let until = Instant::now() + Duration::from_secs(60);
-        loop {
-            let now = status()?;
-            if is(&now) {
-                return Ok(());
-            }
-            ensure!(Instant::now() < until, "not {what}: {now:?}");
-            thread::sleep(Duration::from_millis(10));
-        }
-    };
     io::read(&file, FAR, 16384)?;
-    wait("kept", &|status| status.used == 1)?;
+    Status::until(&device, "kept", |status| status.used == 1)?;
+    // The first quarter stays dirty.
+    rig.origin.test()?.message("stuck 0")?;
     io::write(&file, 0, &[1; 4096])?;
     file.sync_all()?;
     // To a place that is not cached: under a mark.
     io::write(&file, FAR + (512 << 10), &[2; 512])?;
-    let marked = status()?;
+    let marked = Status::of(&device)?;
     ensure!(marked.get("marked")? == 1 && marked.used == 2, "{marked:?}");
     break_ssd(&rig)?;
     // Partly over the copy: to the disk, and the SSD learns nothing of it.
     let new = io::random(4608, 6);
     io::write(&file, FAR + 12288, &new)?;
-    wait("stranded", &|status| status.state == "stranded")?;
+    Status::until(&device, "stranded", |status| status.state == "stranded")?;
     mend_ssd(&rig)?;
     device.load(rig.line(&words(false)))?;
     device.resume()?;
     ensure!(
         io::read(&file, FAR + 12288, 4608)?[..] == new[..],
         "older data than was written: {:?}",
-        status()?
+        Status::of(&device)?
     );
     ensure!(
         io::read(&file, 0, 4096)?[..] == [1; 4096],
@@ -78,8 +71,9 @@ fn marks(gib: u64) -> Result<()> {
 /// The SSD fails when the larger table starts; the table before it is gone by then.
 fn again() -> Result<()> {
     for loaded_again in [false, true] {
-        let rig = Rig::disks(config("writeback"))?;
+        let rig = Rig::disks(config("writeback").keeping())?;
         let mut model = rig.origin.fill(5)?;
+        rig.keep(true)?;
         let words = |format| format!("writeback {}", rig.words(format));
         let half = rig.origin.sectors() / 2;
         let device = Dm::with(&rig.name, shorter(&rig, &words(true), half))?;
@@ -97,11 +91,30 @@ fn again() -> Result<()> {
             device.load(rig.line(&words(false)))?;
         }
         device.resume()?;
-        let status = Status::parse(&device.status()?)?;
+        let status = Status::of(&device)?;
         ensure!(status.dirty == 8, "{status:?}");
         if let Some(difference) = io::compare(device.path(), &model)? {
             anyhow::bail!("grown: {difference}");
         }
     }
+    Ok(())
+}
+
+/// The quarter at the old end of the disk has no sectors beyond that end on the SSD, and a larger disk would have them.
+fn cut_quarter() -> Result<()> {
+    let rig = Rig::disks(config("writethrough"))?;
+    let model = rig.origin.fill(5)?;
+    let words = |format| format!("writethrough {}", rig.words(format));
+    let end = rig.origin.sectors() / 2;
+    let device = Dm::with(&rig.name, shorter(&rig, &words(true), end + 3))?;
+    let file = io::direct(device.path())?;
+    let last = usize::try_from(end)? * io::SECTOR;
+    let read = io::read(&file, last as u64, 3 * io::SECTOR)?;
+    ensure!(read[..] == model[last..last + 3 * io::SECTOR], "wrong data");
+    let larger = device.load(rig.line(&words(false)));
+    ensure!(larger.is_err(), "a growth that cuts a quarter was taken");
+    // The cache goes on with the length that it has.
+    let read = io::read(&file, last as u64, 3 * io::SECTOR)?;
+    ensure!(read[..] == model[last..last + 3 * io::SECTOR], "wrong data");
     Ok(())
 }

@@ -2,9 +2,8 @@
 //! Hits come from the SSD, and the counters tell the truth; both are held against the disks' own counters.
 
 use std::thread;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Result, anyhow, ensure};
 use fastrand::Rng;
 
 use super::Entry;
@@ -239,14 +238,13 @@ fn dropped_under_a_reader() -> Result<()> {
         "{} slots in use after a read",
         filled.used
     );
-    let below = rig.below_ssd.as_ref().context("nothing below the SSD")?;
+    let below = rig.ssd_target()?;
     let silent = below.suspended()?;
     let reader = thread::spawn(move || io::read(&file, 0, 16384).map(|read| read[..].to_vec()));
-    let until = Instant::now() + Duration::from_secs(30);
-    while rig.status()?.get("read_hit")? == filled.get("read_hit")? {
-        ensure!(Instant::now() < until, "the read does not come to the SSD");
-        thread::sleep(Duration::from_millis(5));
-    }
+    let before = filled.get("read_hit")?;
+    rig.until("reading", |status| {
+        status.get("read_hit").is_ok_and(|n| n > before)
+    })?;
     let dropped = rig.mapped()?.message("drop");
     drop(silent);
     let read = reader.join().map_err(|_| anyhow!("a panic"))??;

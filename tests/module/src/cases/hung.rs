@@ -3,13 +3,14 @@
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use super::Entry;
 use super::failures::{break_ssd, config};
 use super::writeback::write_quarters;
+use crate::beside::Blocked;
 use crate::dm::Dm;
 use crate::io;
 use crate::rig::Rig;
@@ -21,29 +22,6 @@ pub const CASES: &[Entry] = &[(
 
 /// Longer than anything that the other caches do; shorter than 60 s, after which the kernel reports a waiting thread.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// A mode change of `rig`, which writes its superblocks, while its SSD does not answer. Returns when the kernel waits.
-fn change_that_hangs(rig: &Rig) -> Result<thread::JoinHandle<Result<()>>> {
-    let (sender, receiver) = channel();
-    let name = rig.name.clone();
-    let change = thread::spawn(move || {
-        sender.send(rustix::thread::gettid().as_raw_nonzero())?;
-        Dm::tell(&name, "mode writeback")
-    });
-    let file = format!("/proc/self/task/{}/stat", receiver.recv()?);
-    let until = Instant::now() + PATIENCE;
-    // A short wait on the way does not last for so many looks.
-    let mut waits = 0;
-    while waits < 20 {
-        ensure!(!change.is_finished(), "the mode changed without the SSD");
-        ensure!(Instant::now() < until, "the mode change does not wait");
-        let stat = std::fs::read_to_string(&file)?;
-        let (_, state) = stat.rsplit_once(") ").context("no state of a thread")?;
-        waits = if state.starts_with('D') { waits + 1 } else { 0 };
-        thread::sleep(Duration::from_millis(10));
-    }
-    Ok(change)
-}
 
 /// Everything that concerns more than one cache: the caches' status, messages, a new cache, another table, a lost SSD.
 fn life(mut other: Rig, mut model: Vec<u8>, hung: &str, step: &Sender<&'static str>) -> Result<()> {
@@ -105,17 +83,18 @@ fn last_of(steps: &Receiver<&'static str>) -> Result<&'static str> {
 fn others_go_on() -> Result<()> {
     let (hung, bytes) = Rig::new(config("writethrough"))?;
     let (other, model) = Rig::new(config("writethrough"))?;
-    let below = hung.below_ssd.as_ref().context("nothing below the SSD")?;
-    let silent = below.suspended()?;
-    let change = change_that_hangs(&hung)?;
+    let silent = hung.ssd_target()?.suspended()?;
+    let name = hung.name.clone();
+    // The change writes the superblocks.
+    let change = Blocked::new(move || Dm::tell(&name, "mode writeback"))?;
     let (sender, steps) = channel();
     let name = hung.name.clone();
     let life = thread::spawn(move || life(other, model, &name, &sender));
     let last = last_of(&steps);
-    let hanging = !change.is_finished();
+    let hanging = !change.is_over();
     // All threads that wait go on now, also when their waiting is the failure.
     drop(silent);
-    let changed = change.join().map_err(|_| anyhow!("a panic"))?;
+    let changed = change.join();
     let lived = life.join().map_err(|_| anyhow!("a panic"))?;
     lived.context(last?)?;
     changed?;

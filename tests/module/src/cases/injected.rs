@@ -153,10 +153,10 @@ fn starts() -> Result<()> {
                     .with_context(|| format!("request {n} to the {which}"))?;
                 again += 1;
             }
-            let state = Status::parse(&device.status()?)?.state;
+            let state = Status::of(&device)?.state;
             // The cleaner moves sectors from one counter to the other until the stop.
             device.suspend()?;
-            let status = Status::parse(&device.status()?)?;
+            let status = Status::of(&device)?;
             drop(device);
             rig.attach(false)?;
             // Not more, as if it had been read twice, and what is dirty not less. A mark that cannot be read counts as set.

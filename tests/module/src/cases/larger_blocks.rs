@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Write-back on an SSD with larger logical blocks than the disk.
+//! An SSD with larger logical blocks than the disk.
+
+use std::io::{IoSlice, IoSliceMut};
 
 use anyhow::{Context, Result, ensure};
+use rustix::io::{preadv, pwritev};
 
 use super::Entry;
 use super::writeback::{config, write_quarters};
-use crate::disk::{Disk, Shape};
+use crate::disk::{Disk, Shape, counter};
 use crate::dm;
+use crate::io::{self, MIB};
 use crate::rig::{Config, Rig, Under};
 
 pub const CASES: &[Entry] = &[
@@ -23,6 +27,11 @@ pub const CASES: &[Entry] = &[
     (
         "write-back: the same when a table is loaded again",
         coarser_live,
+    ),
+    // promise 29: uml-plain/sizes: memory in pieces smaller than a block of the SSD
+    (
+        "sizes: memory in pieces smaller than a block of the SSD",
+        pieces,
     ),
 ];
 
@@ -47,7 +56,7 @@ fn coarse() -> Result<()> {
 fn exchangeable() -> Result<(Rig, Vec<u8>)> {
     let (rig, mut model) = Rig::new(Config {
         ssd_under: Some(Under::Linear),
-        ..config()
+        ..config().keeping()
     })?;
     write_quarters(&rig, &mut model, 300, 1)?;
     ensure!(rig.status()?.dirty > 0, "nothing is dirty");
@@ -116,5 +125,50 @@ fn coarser_live() -> Result<()> {
     exchange(&rig, &rig.ssd)?;
     rig.mapped()?.load(rig.good_line(false))?;
     rig.mapped()?.resume()?;
+    rig.equals(&model)
+}
+
+/// The disk takes pieces of 512 bytes. The SSD cannot split a block between two pieces.
+fn pieces() -> Result<()> {
+    let mut config = Config {
+        ssd_under: Some(Under::Linear),
+        ..Config::default()
+    };
+    config.ssd.block = 4096;
+    let mut rig = Rig::disks(config)?;
+    let mut model = rig.origin.fill(3)?;
+    rig.test_ssd()?;
+    rig.attach(true)?;
+    let file = io::direct(&rig.path()?)?;
+    for _ in 0..2 {
+        io::read(&file, 0, MIB)?;
+        rig.quiet()?;
+    }
+    let below = rig.ssd_target()?;
+    let misaligned = || counter(&below.status()?, "misaligned");
+    let (disk, before) = (rig.origin.stat()?, misaligned()?);
+    io::read(&file, 0, 4096)?;
+    ensure!(
+        (rig.origin.stat()? - disk).read == 0,
+        "not cached, so the case would show nothing"
+    );
+    let (mut first, mut second) = (io::Buffer::new(512)?, io::Buffer::new(3584)?);
+    let mut into = [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)];
+    ensure!(preadv(&file, &mut into, 0)? == 4096, "a short read");
+    ensure!(
+        first[..] == model[..512] && second[..] == model[512..4096],
+        "wrong data"
+    );
+    first.fill(1);
+    second.fill(2);
+    let from = [IoSlice::new(&first), IoSlice::new(&second)];
+    ensure!(pwritev(&file, &from, 0)? == 4096, "a short write");
+    model[..512].fill(1);
+    model[512..4096].fill(2);
+    ensure!(
+        misaligned()? == before,
+        "the SSD got pieces smaller than its blocks"
+    );
+    drop(file);
     rig.equals(&model)
 }

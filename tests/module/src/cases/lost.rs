@@ -3,7 +3,7 @@
 //! also what it calls dirty: the SSD may have recorded a write while that write was under way, and then failed it. Also
 //! requests that wait while the SSD is being lost.
 
-use std::fs;
+use std::sync::mpsc;
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,11 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use super::Entry;
 use super::failures::{break_ssd, config, mend_ssd};
-use super::writeback::{first_changed, rewriter, write_apart, write_quarters};
+use super::writeback::{write_apart, write_quarters};
+use crate::beside::Blocked;
 use crate::dm::Dm;
 use crate::io::{self, MIB};
-use crate::rig::{Rig, Status, Under};
+use crate::rig::{Rig, Status};
 
 pub const CASES: &[Entry] = &[
     // promise 19: uml-plain/lost: what a lost SSD calls dirty is forgotten, same boot
@@ -45,11 +46,18 @@ pub const CASES: &[Entry] = &[
         "lost: the write that the SSD fails waits until that is on record",
         waits_for_record,
     ),
+    // promise 25: uml-plain/lost: a write after a suspend that met the loss is answered
+    (
+        "lost: a write after a suspend that met the loss is answered",
+        lost_by_suspend,
+    ),
 ];
 
 /// `words`: of the table from then on.
 fn replaced(words: &str) -> Result<()> {
-    let (mut rig, mut model) = Rig::new(config("writeback"))?;
+    let mut config = config("writeback");
+    config.origin.failing = true;
+    let (mut rig, mut model) = Rig::new(config)?;
     break_ssd(&rig)?;
     write_quarters(&rig, &mut model, 5, 1)?;
     let status = rig.quiet()?;
@@ -65,11 +73,12 @@ fn replaced(words: &str) -> Result<()> {
         anyhow::Ok(rig.line(&format!("writeback {count}{rest}{words}")))
     };
     let device = Dm::with(&rig.name, line(&rig, true)?)?;
+    rig.keep(true)?;
     write_apart(&device, &mut model)?;
-    let before = Status::parse(&device.status()?)?;
+    let before = Status::of(&device)?;
     device.remove()?;
     let device = Dm::with(&rig.name, line(&rig, false)?)?;
-    let after = Status::parse(&device.status()?)?;
+    let after = Status::of(&device)?;
     ensure!(
         before.dirty == 64 * 8 && after.dirty == before.dirty,
         "{before:?}, then {after:?}"
@@ -81,15 +90,13 @@ fn replaced(words: &str) -> Result<()> {
 }
 
 fn same_boot() -> Result<()> {
-    let (mut rig, mut model) = Rig::new(config("writeback"))?;
-    let before = model.clone();
+    let (mut rig, mut model) = Rig::new(config("writeback").keeping())?;
     write_quarters(&rig, &mut model, 40, 1)?;
-    let writing = rewriter(&rig, &model, first_changed(&before, &model)?)?;
-    // Longer than it takes to record the dirty data.
-    sleep(Duration::from_millis(1500));
+    // Records the dirty data.
+    io::direct(&rig.path()?)?.sync_all()?;
     let recorded = rig.ssd.content()?;
     ensure!(rig.status()?.dirty > 0, "nothing is dirty");
-    writing.end()?;
+    rig.keep(false)?;
     rig.mapped()?.message("mode writethrough")?;
     rig.wait_clean()?;
     rig.mapped()?.message("mode writeback")?;
@@ -117,7 +124,7 @@ fn same_boot() -> Result<()> {
 }
 
 fn by_table() -> Result<()> {
-    let (mut rig, mut model) = Rig::new(config("writeback"))?;
+    let (mut rig, mut model) = Rig::new(config("writeback").keeping())?;
     let on_disk = model.clone();
     write_quarters(&rig, &mut model, 40, 1)?;
     let generation = rig.status()?.get("generation")?;
@@ -156,48 +163,42 @@ fn by_table() -> Result<()> {
 }
 
 /// A cache in write-back with clean cached data. When its SSD goes, there is nothing left to record.
-fn loses_clean(disk: Under) -> Result<(Rig, Vec<u8>)> {
-    let mut config = config("writeback");
-    config.origin_under = Some(disk);
-    let (rig, model) = Rig::new(config)?;
+fn loses_clean() -> Result<(Rig, Vec<u8>)> {
+    let (rig, model) = Rig::new(config("writeback"))?;
     io::read(&io::direct(&rig.path()?)?, 0, MIB)?;
     rig.quiet()?;
-    // Longer than marks stay set, so that the next write begins with a record.
-    sleep(Duration::from_millis(2500));
+    // The next write begins with a record.
+    rig.until("without marks", |status| {
+        status.get("marked").is_ok_and(|n| n == 0)
+    })?;
     break_ssd(&rig)?;
     Ok((rig, model))
 }
 
-/// How long this thread has had the processor.
-fn processor_time() -> Result<Duration> {
-    let stat = fs::read_to_string("/proc/thread-self/stat")?;
-    let (_, fields) = stat.rsplit_once(") ").context("no fields")?;
-    let ticks: u64 = fields
-        .split(' ')
-        .skip(11)
-        .take(2)
-        .map(|field| Ok(field.parse::<u64>()?))
-        .sum::<Result<_>>()?;
-    Ok(Duration::from_millis(ticks * 10))
-}
-
 fn waits_asleep() -> Result<()> {
-    let (rig, model) = loses_clean(Under::Delay(0, 1500))?;
+    let (rig, model) = loses_clean()?;
     let reader = io::direct(&rig.path()?)?;
     let file = io::direct(&rig.path()?)?;
     let data = model[MIB..MIB + 4096].to_vec();
     let written = data.clone();
-    let writer = thread::spawn(move || io::write(&file, 0, &data));
-    // The SSD has failed the write, and the write is on its way to the disk.
-    sleep(Duration::from_millis(300));
-    let (before, start) = (processor_time()?, Instant::now());
-    let read = io::read(&reader, 0, 4096)?;
-    let (busy, waited) = (processor_time()? - before, start.elapsed());
-    writer.join().map_err(|_| anyhow!("a panic"))??;
-    ensure!(read[..] == written[..], "the read went before the write");
+    // The SSD fails the write, and the disk does not answer yet.
+    let silent = rig.origin_target()?.suspended()?;
+    let writer = Blocked::new(move || io::write(&file, 0, &data))?;
+    let reader = Blocked::new(move || io::read(&reader, 0, 4096))?;
+    let before = reader.processor_time()?;
+    sleep(Duration::from_millis(800));
+    let busy = reader.processor_time()? - before;
+    let went_before = reader.is_over();
+    drop(silent);
+    writer.join()?;
+    let read = reader.join()?;
     ensure!(
-        waited > Duration::from_millis(500) && busy < waited / 4,
-        "{waited:?}, of that {busy:?} on the processor"
+        !went_before && read[..] == written[..],
+        "the read went before the write"
+    );
+    ensure!(
+        busy < Duration::from_millis(200),
+        "{busy:?} of 800 ms on the processor"
     );
     Ok(())
 }
@@ -205,7 +206,7 @@ fn waits_asleep() -> Result<()> {
 /// The group that calls the write dirty may have reached the SSD. Without a note of the loss, the SSD's copy would
 /// count after a cut.
 fn waits_for_record() -> Result<()> {
-    let (rig, mut model) = loses_clean(Under::Linear)?;
+    let (rig, mut model) = loses_clean()?;
     let start = Instant::now();
     let (file, data) = (io::direct(&rig.path()?)?, io::random(4096, 3));
     io::write(&file, 0, &data)?;
@@ -217,11 +218,31 @@ fn waits_for_record() -> Result<()> {
         alone > Duration::from_millis(500),
         "answered after {alone:?}, with nobody to record the loss"
     );
-    // Once the loss is on record, no write waits.
-    let start = Instant::now();
-    io::write(&file, 0, &data)?;
-    let later = start.elapsed();
-    ensure!(later < alone / 2, "recorded, and still {later:?}");
     drop(file);
+    rig.equals(&model)
+}
+
+/// The suspend's own flush of the SSD fails. Nothing waits for the record yet, and the suspend ends the work that would
+/// make it.
+fn lost_by_suspend() -> Result<()> {
+    let (rig, mut model) = Rig::new(config("writethrough"))?;
+    let file = io::direct(&rig.path()?)?;
+    model[..4096].fill(1);
+    io::write(&file, 0, &model[..4096])?;
+    break_ssd(&rig)?;
+    rig.mapped()?.suspend()?;
+    rig.mapped()?.resume()?;
+    let status = rig.status()?;
+    ensure!(status.state == "bypass", "{status:?}");
+    let (answer, answered) = mpsc::channel();
+    let writer = thread::spawn(move || answer.send(io::write(&file, 0, &[2; 4096])));
+    let answer = answered.recv_timeout(Duration::from_secs(30));
+    if answer.is_err() {
+        // Lets the writer go.
+        rig.mapped()?.message("loss recorded")?;
+    }
+    writer.join().map_err(|_| anyhow!("a panic"))??;
+    answer.context("a write waits for a record that nobody makes")??;
+    model[..4096].fill(2);
     rig.equals(&model)
 }

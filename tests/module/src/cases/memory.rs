@@ -25,7 +25,7 @@ use crate::rig::Status;
 
 pub const CASES: &[Entry] = &[
     // promise 26: uml-memory/memory: swapping to write-back
-    // promise 26: kernel-6.1-debian12/memory: swapping to write-back
+    // promise 26: kernel-debian12/memory: swapping to write-back
     ("memory: swapping to write-back", || swapping("writeback")),
     // promise 26: uml-memory/memory: swapping to write-through
     ("memory: swapping to write-through", || {
@@ -210,7 +210,7 @@ fn swapping(mode: &'static str) -> Result<()> {
     unmount(AT, UnmountFlags::empty()).context("cannot unmount")?;
     used?;
     run("/sbin/e2fsck", &["-f", "-n", &path])?;
-    let status = Status::parse(&device.status()?)?;
+    let status = Status::of(&device)?;
     ensure!(status.state == "active", "{status:?}");
     device.remove()
 }

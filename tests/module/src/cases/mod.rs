@@ -50,6 +50,8 @@ pub fn of(set: &str) -> Option<Vec<Case>> {
             ahead::CASES,
             latency::TIMED,
             charges::TIMED,
+            writeback::TIMED,
+            starts::TIMED,
             frozen::CASES,
         ])),
         "memory" => Some(cases(&[memory::CASES])),

@@ -16,13 +16,13 @@ use crate::io::{self, MIB};
 use crate::rig::Status;
 
 pub const CASES: &[Entry] = &[
-    // promise 17: kernel-6.1-debian12/pulled: the SSD, write-through
+    // promise 17: kernel-debian12/pulled: the SSD, write-through
     ("pulled: the SSD, write-through", || ssd("writethrough")),
     ("pulled: the SSD, write-around", || ssd("writearound")),
-    // promise 18, 34: kernel-6.1-debian12/pulled: the SSD, write-back
+    // promise 18, 34: kernel-debian12/pulled: the SSD, write-back
     ("pulled: the SSD, write-back", || ssd("writeback")),
     ("pulled: the disk, write-through", || disk("writethrough")),
-    // promise 20: kernel-6.1-debian12/pulled: the disk, write-back
+    // promise 20: kernel-debian12/pulled: the disk, write-back
     ("pulled: the disk, write-back", || disk("writeback")),
 ];
 

@@ -332,7 +332,7 @@ fn broken_ssd() -> Result<()> {
     };
     let rig = Rig::disks(small)?;
     rig.origin.fill(1)?;
-    let below = rig.below_ssd.as_ref().context("no target below the SSD")?;
+    let below = rig.ssd_target()?;
     below.swap(Line::new(rig.ssd.sectors(), "error", ""))?;
     refused_untouched(&rig, rig.good_line(true)).context("SSD that cannot be read")?;
     // Reads work, writes fail: the constructor is content, the superblocks cannot be written.

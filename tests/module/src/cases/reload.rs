@@ -60,7 +60,7 @@ fn index_bytes() -> Result<u64> {
 
 /// An index is gigabytes for an SSD of terabytes: it is handed over, or given back before another one is made.
 fn one_index() -> Result<()> {
-    let (mut rig, mut model) = Rig::new(config("writeback"))?;
+    let (mut rig, mut model) = Rig::new(config("writeback").keeping())?;
     write_quarters(&rig, &mut model, 40, 1)?;
     let one = index_bytes()?;
     ensure!(one > 0, "the kernel does not tell who has large memory");
@@ -91,7 +91,7 @@ fn one_index() -> Result<()> {
     ensure!(rig.status()?.state == "bypass", "{:?}", rig.status()?);
     drop(file);
     // So slow that it is seen what memory there is while the new index is read.
-    let below = rig.below_ssd.as_ref().context("nothing below the SSD")?;
+    let below = rig.ssd_target()?;
     below.swap(Under::Delay(300, 0).line(&rig.ssd))?;
     let device = rig.mapped()?;
     device.load(rig.good_line(false))?;
@@ -132,8 +132,9 @@ fn growth() -> Result<()> {
         mode: "writeback",
         ..Config::default()
     };
-    let mut rig = Rig::disks(config)?;
+    let mut rig = Rig::disks(config.keeping())?;
     let mut model = rig.origin.fill(1)?;
+    rig.keep(true)?;
     let shorter = |rig: &Rig, sectors: u64| {
         let mut line = rig.good_line(true);
         line.length = sectors;
@@ -146,12 +147,12 @@ fn growth() -> Result<()> {
         model[start..start + 8192].fill(number as u8);
         io::write(&file, start as u64, &model[start..start + 8192])?;
     }
-    let status = Status::parse(&device.status()?)?;
+    let status = Status::of(&device)?;
     ensure!(status.dirty == 40 * 16, "{status:?}");
     device.load(rig.good_line(false))?;
     device.suspend()?;
     device.resume()?;
-    let grown = Status::parse(&device.status()?)?;
+    let grown = Status::of(&device)?;
     ensure!(
         grown.dirty == status.dirty && grown.used == status.used,
         "{status:?}, then {grown:?}"
@@ -183,7 +184,8 @@ fn far_growth() -> Result<()> {
         ..Config::default()
     };
     config.origin.mib = 70 * 1024;
-    let mut rig = Rig::disks(config)?;
+    let mut rig = Rig::disks(config.keeping())?;
+    rig.keep(true)?;
     let words = |format| format!("writeback {}", rig.words(format));
     let device = Dm::with(&rig.name, shorter(&rig, &words(true), 20 << 21))?;
     let file = io::direct(device.path())?;
@@ -191,7 +193,7 @@ fn far_growth() -> Result<()> {
     io::write(&file, 0, &data)?;
     file.sync_all()?;
     drop(file);
-    let before = Status::parse(&device.status()?)?;
+    let before = Status::of(&device)?;
     device.load(rig.line(&words(false)))?;
     device.resume()?;
     device.remove()?;
@@ -202,6 +204,7 @@ fn far_growth() -> Result<()> {
         before.dirty == 2048 && after.dirty == before.dirty,
         "{before:?}, then {after:?}"
     );
+    rig.keep(false)?;
     let file = io::direct(&rig.path()?)?;
     // To a place that only the larger disk has, and that is not cached: under a mark.
     io::write(&file, 60 << 30, &[9; 512])?;
@@ -212,8 +215,9 @@ fn far_growth() -> Result<()> {
 
 /// The larger table is loaded, then the mode is changed and data written, then it is resumed.
 fn mode_before_growth() -> Result<()> {
-    let rig = Rig::disks(config("writethrough"))?;
+    let rig = Rig::disks(config("writethrough").keeping())?;
     let mut model = rig.origin.fill(5)?;
+    rig.keep(true)?;
     let words = |mode: &str, format| format!("{mode} {}", rig.words(format));
     let half = rig.origin.sectors() / 2;
     Dm::with(&rig.name, shorter(&rig, &words("writethrough", true), half))?.remove()?;
@@ -225,9 +229,9 @@ fn mode_before_growth() -> Result<()> {
     device.load(rig.line(&words("writeback", false)))?;
     device.message("mode writeback")?;
     write_apart(&device, &mut model)?;
-    let before = Status::parse(&device.status()?)?;
+    let before = Status::of(&device)?;
     device.resume()?;
-    let after = Status::parse(&device.status()?)?;
+    let after = Status::of(&device)?;
     ensure!(
         before.dirty == 64 * 8 && after.dirty == before.dirty,
         "{before:?}, then {after:?}"
@@ -240,7 +244,7 @@ fn mode_before_growth() -> Result<()> {
 
 /// The same, with an SSD that is gone for a moment instead: the index is not taken over but read.
 fn mode_before_loss() -> Result<()> {
-    let (mut rig, mut model) = Rig::new(config("writethrough"))?;
+    let (mut rig, mut model) = Rig::new(config("writethrough").keeping())?;
     rig.detach()?;
     rig.attach(false)?;
     rig.mapped()?

@@ -52,7 +52,7 @@ fn rescue(rig: &Rig, model: &[u8]) -> Result<Outcome> {
 }
 
 fn stopped() -> Result<()> {
-    let (mut rig, mut model) = Rig::new(config())?;
+    let (mut rig, mut model) = Rig::new(config().keeping())?;
     let quarters = write_quarters(&rig, &mut model, 200, 7)?;
     refused(rig.ssd.path())?;
     refused(rig.origin.path())?;
@@ -68,7 +68,7 @@ fn stopped() -> Result<()> {
 }
 
 fn cut() -> Result<()> {
-    let (rig, mut model) = Rig::new(config().cuttable())?;
+    let (rig, mut model) = Rig::new(config().cuttable().keeping())?;
     write_quarters(&rig, &mut model, 200, 8)?;
     crate::io::direct(&rig.path()?)?.sync_all()?;
     let used = rig.quiet()?.used;

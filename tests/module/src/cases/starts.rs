@@ -7,12 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use fastrand::Rng;
 
-use super::Entry;
-use super::writeback::{first_changed, rewriter, write_quarters};
-use crate::beside::Beside;
+use super::writeback::write_quarters;
+use super::{Entry, writeback};
 use crate::disk::Shape;
 use crate::dm::Dm;
 use crate::io::{self, MIB, SECTOR};
@@ -42,11 +41,6 @@ pub const CASES: &[Entry] = &[
         "starts: a stop keeps dirty data, in another mode it is drained",
         keeps_dirty,
     ),
-    // promise 24: uml-plain/starts: a stop waits for what is under way and no more
-    (
-        "starts: a stop waits for what is under way and no more",
-        stop_in_time,
-    ),
     // promise 1: uml-plain/starts: a cut keeps what was flushed
     ("starts: a cut keeps what was flushed", cut_after_flush),
     // promise 1: uml-plain/starts: a cut under load, write-back
@@ -68,6 +62,14 @@ pub const CASES: &[Entry] = &[
     (
         "starts: after a stop and a power cut a disk that was written elsewhere is noticed",
         changed_after_cut,
+    ),
+];
+
+pub const TIMED: &[Entry] = &[
+    // promise 24: uml-time/time: a stop waits for what is under way and no more
+    (
+        "time: a stop waits for what is under way and no more",
+        stop_in_time,
     ),
 ];
 
@@ -106,15 +108,14 @@ fn roomy(mode: &'static str) -> Config {
 }
 
 fn warm(mode: &'static str) -> Result<()> {
-    let (mut rig, mut model) = Rig::new(roomy(mode))?;
+    let config = match mode {
+        "writeback" => roomy(mode).keeping(),
+        _ => roomy(mode),
+    };
+    let (mut rig, mut model) = Rig::new(config)?;
     for round in 0..3 {
         write_quarters(&rig, &mut model, 100, round)?;
-        let first = Rng::with_seed(round).usize(0..2048) * 4096;
-        let writing = (mode == "writeback")
-            .then(|| rewriter(&rig, &model, first))
-            .transpose()?;
         read_frames(&rig, 8)?;
-        writing.map_or(Ok(()), Beside::end)?;
         rig.quiet()?;
         let before = rig.status()?;
         rig.detach()?;
@@ -150,10 +151,7 @@ fn warm_after_flush() -> Result<()> {
 
 fn keeps_dirty() -> Result<()> {
     for mode in ["writethrough", "writearound", "writeback"] {
-        let (mut rig, mut model) = Rig::new(Config {
-            mode: "writeback",
-            ..Config::default()
-        })?;
+        let (mut rig, mut model) = Rig::new(writeback::config().keeping())?;
         write_quarters(&rig, &mut model, 200, 2)?;
         let dirty = rig.status()?.dirty;
         rig.detach()?;
@@ -190,11 +188,7 @@ fn stop_in_time() -> Result<()> {
         }
         file.sync_all()?;
     }
-    let below = |rig: &Rig, under: Under| -> Result<()> {
-        let below = rig.below_origin.as_ref();
-        let below = below.context("no target below the disk")?;
-        below.swap(under.line(&rig.origin))
-    };
+    let below = |rig: &Rig, under: Under| rig.origin_target()?.swap(under.line(&rig.origin));
     below(&rig, Under::Delay(0, SLOW))?;
     rig.mapped()?.message("flush start")?;
     thread::sleep(Duration::from_millis(u64::from(SLOW) / 2));
@@ -374,17 +368,11 @@ fn cuts(rig: &Rig, bounds: &Bounds) -> Result<()> {
 }
 
 fn cold() -> Result<()> {
-    let (mut rig, mut model) = Rig::new(Config {
-        mode: "writeback",
-        ..Config::default()
-    })?;
+    let (mut rig, mut model) = Rig::new(writeback::config().keeping())?;
     read_frames(&rig, 8)?;
     rig.quiet()?;
-    let before = model.clone();
     write_quarters(&rig, &mut model, 50, 3)?;
-    let writing = rewriter(&rig, &model, first_changed(&before, &model)?)?;
     let dirty = rig.status()?.dirty;
-    writing.end()?;
     ensure!(dirty > 0, "nothing is dirty");
     rig.detach()?;
     // Frames that hold nothing dirty; the disk was written without the cache.
@@ -412,10 +400,12 @@ fn cold() -> Result<()> {
 fn changed_disk() -> Result<()> {
     for mode in ["writethrough", "writeback"] {
         for place in [0, 5 * MIB] {
-            let (mut rig, mut model) = Rig::new(Config {
+            let mut config = Config {
                 mode,
                 ..Config::default()
-            })?;
+            };
+            config.origin.failing = true;
+            let (mut rig, mut model) = Rig::new(config)?;
             read_frames(&rig, 8)?;
             rig.detach()?;
             rig.attach(false)?;
@@ -433,6 +423,7 @@ fn changed_disk() -> Result<()> {
             rig.mapped()?.message("flush stop")?;
             drop(file);
             if mode == "writeback" {
+                rig.keep(true)?;
                 write_quarters(&rig, &mut model, 20, 1)?;
             }
             rig.detach()?;
@@ -445,6 +436,7 @@ fn changed_disk() -> Result<()> {
                 );
                 // The start was refused because of the disk's content; the refusal changed nothing.
                 rig.origin.put(0, &before)?;
+                rig.keep(true)?;
                 rig.attach(false)?;
                 ensure!(rig.status()?.dirty > 0, "{:?}", rig.status()?);
             } else {

@@ -437,7 +437,7 @@ fn retries() -> Result<()> {
         ..config(1)
     })?;
     write_quarters(&rig, &mut model, 50, 1)?;
-    let below = rig.below_origin.as_ref().context("nothing below")?;
+    let below = rig.origin_target()?;
     below.swap(broken(&rig.origin))?;
     rig.mapped()?.message("flush start")?;
     // At first by large jobs, then frame by frame.
