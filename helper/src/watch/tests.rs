@@ -224,10 +224,10 @@ async fn the_last_requests_of_a_disk_that_is_gone_do_not_count() {
 #[tokio::test]
 async fn requests_of_a_real_disk_are_seen() {
     let skip = |why: &str| println!("SKIP: because {why}");
-    let tracefs = Path::new(TRACEFS);
-    if !rustix::process::geteuid().is_root() || !tracefs.join("instances").is_dir() {
-        return skip("no root, or tracing is not mounted");
-    }
+    let Some(tracing) = Tracing::mounted() else {
+        return skip("no root, or the kernel has no tracing");
+    };
+    let tracefs = tracing.folder.as_path();
     let Some((watched, file)) = a_disk() else {
         return skip("no file on a disk can be read past the memory");
     };
@@ -251,6 +251,48 @@ async fn requests_of_a_real_disk_are_seen() {
     reads.await.unwrap();
     drop(watch);
     assert!(!place.exists(), "the instance has gone");
+}
+
+/// The kernel's tracing, mounted by this value if the machine has not mounted it.
+struct Tracing {
+    folder: PathBuf,
+    is_ours: bool,
+}
+
+impl Tracing {
+    fn mounted() -> Option<Self> {
+        let usual = PathBuf::from(TRACEFS);
+        if !rustix::process::geteuid().is_root() {
+            return None;
+        }
+        if usual.join("instances").is_dir() {
+            return Some(Self {
+                folder: usual,
+                is_ours: false,
+            });
+        }
+        let folder = std::env::temp_dir().join(format!("tandem-tracing-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).ok()?;
+        let this = Self {
+            folder,
+            is_ours: true,
+        };
+        let mut mount = std::process::Command::new("mount");
+        mount.args(["-t", "tracefs", "tracefs"]).arg(&this.folder);
+        let mounted = mount.status().is_ok_and(|status| status.success());
+        mounted.then_some(this)
+    }
+}
+
+impl Drop for Tracing {
+    fn drop(&mut self) {
+        if self.is_ours {
+            let _ = std::process::Command::new("umount")
+                .arg(&self.folder)
+                .status();
+            let _ = std::fs::remove_dir(&self.folder);
+        }
+    }
 }
 
 /// A disk with a file of this program on it.
