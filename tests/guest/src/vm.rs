@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
@@ -178,15 +178,17 @@ impl Vm {
 
     /// As [`Self::power_off`]. Returns what the machine has written to its serial console.
     pub fn into_console(mut self) -> Result<String> {
+        let mut patience = self.agent.patience(SHUTDOWN);
         // The answer is lost if the machine is off before the answer is read.
         let asked = self.agent.sh("systemctl --no-block poweroff", SHUTDOWN);
-        let end = Instant::now() + SHUTDOWN;
         loop {
             match self.child.try_wait()? {
                 Some(status) if status.success() => return Ok(self.console()),
                 Some(status) => bail!("the machine ended with {status}"),
-                None if Instant::now() < end => std::thread::sleep(Duration::from_millis(100)),
-                None => return asked.and(Err(anyhow!("the guest does not shut down"))),
+                None if patience.is_over() => {
+                    return asked.and(Err(anyhow!("the guest does not shut down")));
+                }
+                None => std::thread::sleep(Duration::from_millis(100)),
             }
         }
     }
@@ -381,6 +383,11 @@ impl Vm {
     /// Takes a picture of the guest's screen.
     pub fn screenshot(&mut self, png: &Path) -> Result<()> {
         self.qmp.screenshot(png)
+    }
+
+    /// QEMU's process, which measures the time of the guest.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Processor time that the machine has used so far, which hardly depends on the other load of this computer.
