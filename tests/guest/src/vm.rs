@@ -10,13 +10,13 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 
 use crate::agent::Agent;
+use crate::disks;
 use crate::guest_kernel::{self, Kernel};
 use crate::image::{self, Image};
 use crate::power::Supply;
 use crate::qemu::Qemu;
 use crate::qmp::Qmp;
 use tandem_harness::cx::{Cx, say};
-use tandem_harness::run;
 
 mod disk;
 mod efi;
@@ -29,6 +29,10 @@ pub use efi::Efi;
 const MEMORY: u32 = 1536;
 /// Longest time from the order to power off until the machine is off.
 const SHUTDOWN: Duration = Duration::from_secs(180);
+
+/// Word on the kernel's command line for a start with the project, what it needs, and nothing else of Debian: see `small`
+/// among the systemd generators in tests/guest/machine/rootfs.
+pub const SMALL: &str = "systemd.unit=small.target";
 
 /// What a machine is made of, all of it in the cache.
 pub struct Parts {
@@ -86,12 +90,7 @@ impl Parts {
 
     /// Puts a root disk into `dir` that a machine may write to.
     pub fn copy_root(&self, dir: &Path) -> Result<()> {
-        run::output(
-            run::cmd("cp", ["--sparse=always"])
-                .arg(&self.image.root)
-                .arg(dir.join("root.ext4")),
-        )
-        .map(drop)
+        disks::copy(&self.image.root, &dir.join("root.ext4"))
     }
 
     /// How the guest's processor is run, for reports.
@@ -383,6 +382,11 @@ impl Vm {
     /// Takes a picture of the guest's screen.
     pub fn screenshot(&mut self, png: &Path) -> Result<()> {
         self.qmp.screenshot(png)
+    }
+
+    /// Where this run of the machine keeps its files.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// QEMU's process, which measures the time of the guest.
